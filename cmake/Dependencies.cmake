@@ -1,0 +1,22 @@
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(GTest REQUIRED)
+find_package(benchmark REQUIRED)
+include(GoogleTest)
+pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)
+pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
+find_package(MPI REQUIRED COMPONENTS C)
+
+# HDF5 is used by one library through its C interface only.
+find_package(HDF5 REQUIRED COMPONENTS C)
+add_library(hdf5_c INTERFACE)
+target_include_directories(hdf5_c INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_link_libraries(hdf5_c INTERFACE ${HDF5_C_LIBRARIES})
+
+if(ECHELON_TORCH)
+  include(Torch)
+endif()

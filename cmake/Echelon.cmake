@@ -1,0 +1,31 @@
+# The three building blocks every folder uses.
+set(ECHELON_WARNINGS -Wall -Wextra -Wshadow -Wno-missing-field-initializers -Werror)
+
+# echelon_library(name [PUBLIC libs...] [PRIVATE libs...])
+# One folder = one library: all .cpp files beside the calling CMakeLists.txt, headers found under src/.
+function(echelon_library name)
+  cmake_parse_arguments(ARG "" "" "PUBLIC;PRIVATE" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  if(NOT sources)
+    message(FATAL_ERROR "echelon_library(${name}): no sources in ${CMAKE_CURRENT_SOURCE_DIR}")
+  endif()
+  add_library(echelon_${name} STATIC ${sources})
+  add_library(echelon::${name} ALIAS echelon_${name})
+  target_include_directories(echelon_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(echelon_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  target_compile_options(echelon_${name} PRIVATE ${ECHELON_WARNINGS})
+endfunction()
+
+# echelon_unit_tests(module [libs...]): one gtest binary from tests/unit/<module>/*_test.cpp.
+function(echelon_unit_tests module)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${module}/*.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(unit_${module} ${sources})
+  target_include_directories(unit_${module} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(unit_${module} PRIVATE echelon::${module} ${ARGN} GTest::gtest_main)
+  target_compile_options(unit_${module} PRIVATE ${ECHELON_WARNINGS})
+  target_compile_definitions(unit_${module} PRIVATE ECHELON_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  gtest_discover_tests(unit_${module} TEST_PREFIX "${module}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120 LABELS unit)
+endfunction()

@@ -1,0 +1,18 @@
+# libtorch out of the Python wheel. find_package(Torch) is not used: it insists on a complete CUDA set-up.
+if(NOT ECHELON_TORCH_ROOT)
+  file(GLOB found ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
+  list(GET found 0 ECHELON_TORCH_ROOT)
+endif()
+if(NOT EXISTS ${ECHELON_TORCH_ROOT}/include/ATen/ATen.h)
+  message(FATAL_ERROR "no libtorch under '${ECHELON_TORCH_ROOT}': run ./make.sh setup, or pass -DECHELON_TORCH_ROOT=<torch package folder>")
+endif()
+set(torch_lib ${ECHELON_TORCH_ROOT}/lib)
+add_library(torch_headers INTERFACE)
+target_include_directories(torch_headers SYSTEM INTERFACE
+  ${ECHELON_TORCH_ROOT}/include ${ECHELON_TORCH_ROOT}/include/torch/csrc/api/include)
+
+add_library(torch_cpu INTERFACE)
+target_link_libraries(torch_cpu INTERFACE torch_headers ${torch_lib}/libtorch_cpu.so ${torch_lib}/libc10.so)
+# libtorch_cpu's own dependencies (cudart, cupti) lie in sibling wheels that its RPATH finds at run time.
+target_link_options(torch_cpu INTERFACE -Wl,--allow-shlib-undefined -Wl,--unresolved-symbols=ignore-in-shared-libs)
+set(CMAKE_BUILD_RPATH ${torch_lib})

@@ -1,0 +1,40 @@
+#pragma once
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace echelon {
+
+/// Why a command failed; the value is the process's exit code (docs/exit_codes.md).
+enum class Code {
+  kUsage = 2,        ///< bad command line or recipe
+  kEnvironment = 3,  ///< PMIx, MPI, NCCL, library, device
+  kData = 4,         ///< training data or tokenizer
+  kCheckpoint = 5,   ///< checkpoint cannot be written, read or trusted
+  kTraining = 6,     ///< non-finite beyond policy
+  kPeer = 7,         ///< another rank died, hung or disagrees
+  kRequeue = 85,     ///< stopped early on purpose: requeue me
+};
+
+/// The one exception type. Its text says what failed, where, what was expected and what to do, in one line.
+class Error : public std::runtime_error {
+ public:
+  Error(Code code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  [[nodiscard]] Code code() const noexcept { return code_; }
+
+ private:
+  Code code_;
+};
+
+/// Runs `body`; an Error that leaves it gains "<doing>: " in front. For module borders, not for every line.
+template <class Body>
+decltype(auto) in_context(std::string_view doing, Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (const Error& e) {
+    throw Error(e.code(), std::string(doing) + ": " + e.what());
+  }
+}
+
+}  // namespace echelon

@@ -1,0 +1,57 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+/// Files the careful way: every failure names the path and the system's reason; publishing is atomic and durable.
+namespace echelon::fs {
+
+using Path = std::filesystem::path;
+
+/// Owns one file descriptor. Move-only; the destructor closes silently, close() reports.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept;
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  ~Fd();
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  /// Closes; throws Error(code) naming `path` when the system reports a late write error.
+  void close(Code code, const Path& path);
+
+ private:
+  int fd_ = -1;
+};
+
+/// open(2) with O_CLOEXEC. Throws Error(code) "cannot open 'path' ...: reason".
+[[nodiscard]] Fd open(const Path& path, int flags, Code code, unsigned mode = 0644);
+
+/// Writes/reads all of `bytes` at `offset`; loops over short transfers and EINTR. A read past the end throws.
+void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> bytes, Code code, const Path& path);
+void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> bytes, Code code, const Path& path);
+
+void fsync(const Fd& fd, Code code, const Path& path);
+/// Makes a rename or unlink inside `directory` durable.
+void fsync_directory(const Path& directory, Code code);
+
+/// Whole small file. Refuses anything that is not a regular file or is larger than `max_bytes`.
+[[nodiscard]] std::string read_file(const Path& path, std::uint64_t max_bytes, Code code);
+
+/// Writes path.tmp, fsyncs, renames over `path`, fsyncs the folder: readers see the old or the new text, whole.
+void publish_file(const Path& path, std::string_view text, Code code);
+
+/// mkdir -p with a clear error (not a directory, no permission, read-only file system ...).
+void make_directories(const Path& path, Code code);
+
+/// "No such file or directory" etc. of an errno value.
+[[nodiscard]] std::string reason(int errno_value);
+
+}  // namespace echelon::fs

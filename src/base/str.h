@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace echelon {
+
+/// Joins its arguments with operator<<: str("step ", 4) == "step 4".
+template <class... Parts>
+[[nodiscard]] std::string str(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+/// {"a","b"} joined by ", " -> "a, b".
+[[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+/// 1536 -> "1.5 KiB". For people; files and JSON carry plain bytes.
+[[nodiscard]] std::string human_bytes(std::uint64_t bytes);
+
+/// 12345678 -> "12,345,678".
+[[nodiscard]] std::string human_count(std::uint64_t count);
+
+/// Levenshtein distance, for did-you-mean.
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
+
+/// The candidate nearest to `word`, or "" when none is near enough to be meant (distance > max(2, length/3)).
+[[nodiscard]] std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace echelon

@@ -1,0 +1,52 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/writer.h"
+
+namespace echelon::checkpoint {
+
+/// A committed checkpoint opened for reading. Opening checks COMMIT -> MANIFEST -> every shard's size and index, and
+/// reads no tensor bytes. Never lets libhdf5 parse anything. read() may be called from several threads.
+class Reader {
+ public:
+  /// `folder`: a step folder, or a run folder / checkpoints folder for its newest commit. Throws Error(kCheckpoint).
+  explicit Reader(const std::filesystem::path& folder);
+  ~Reader();
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& folder() const;
+  [[nodiscard]] std::int64_t step() const;
+  [[nodiscard]] int ranks() const;  ///< world size that wrote it
+  [[nodiscard]] const std::string& trainer_state() const;
+  [[nodiscard]] const std::vector<TensorInfo>& tensors() const;
+  [[nodiscard]] const TensorInfo* find(const std::string& name) const;  ///< null when absent
+  [[nodiscard]] std::vector<std::string> attachments() const;
+  [[nodiscard]] std::string attachment(const std::string& name) const;  ///< verified content
+
+  /// Elements [begin, end) of the flattened tensor, from however many shards hold them. Checksums of every block
+  /// touched are verified on the bytes delivered. `out`: exactly (end - begin) * size_of(dtype) bytes.
+  void read(const std::string& tensor, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// One step folder found under a checkpoints folder.
+struct Found {
+  std::filesystem::path folder;
+  std::int64_t step = 0;
+  bool committed = false;
+};
+/// Step folders, oldest step first. A folder that does not exist gives an empty list.
+[[nodiscard]] std::vector<Found> list(const std::filesystem::path& checkpoints);
+
+}  // namespace echelon::checkpoint
