@@ -12,6 +12,9 @@ namespace echelon {
 /// Copies `from` to `to` (same size, no overlap) and returns the CRC of the copied bytes: one pass over memory.
 [[nodiscard]] std::uint32_t crc32c_copy(std::span<std::byte> to, std::span<const std::byte> from, std::uint32_t crc = 0);
 
+/// The same without the special instruction: what crc32c() runs on other processors, and the yardstick of its tests.
+[[nodiscard]] std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t crc = 0);
+
 /// CRC of A+B from crc(A), crc(B) and the length of B.
 [[nodiscard]] std::uint32_t crc32c_combine(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t length_b);
 

@@ -1,0 +1,116 @@
+#include "base/crc32c.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace echelon {
+namespace {
+
+std::span<const std::byte> view(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string random_text(std::size_t size, unsigned seed) {
+  std::mt19937 random(seed);
+  std::string text(size, '\0');
+  for (char& c : text) c = static_cast<char>(random());
+  return text;
+}
+
+// One bit at a time, straight from the definition: shares nothing with either path under test.
+std::uint32_t by_definition(const std::string& text) {
+  std::uint32_t crc = ~0U;
+  for (const char c : text) {
+    crc ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1U) != 0 ? 0x82F63B78U : 0U);
+  }
+  return ~crc;
+}
+
+// RFC 3720 (iSCSI), appendix B.4, and the usual check value.
+TEST(Crc32c, KnowsThePublishedVectors) {
+  EXPECT_EQ(crc32c(view("")), 0U);
+  EXPECT_EQ(crc32c(view("123456789")), 0xE3069283U);
+  EXPECT_EQ(crc32c(view(std::string(32, '\0'))), 0x8A9136AAU);
+  EXPECT_EQ(crc32c(view(std::string(32, '\xFF'))), 0x62A8AB43U);
+  std::string rising;
+  for (int i = 0; i < 32; ++i) rising += static_cast<char>(i);
+  EXPECT_EQ(crc32c(view(rising)), 0x46DD794EU);
+  EXPECT_EQ(crc32c(view(std::string(rising.rbegin(), rising.rend()))), 0x113FDB5CU);
+}
+
+TEST(Crc32c, BothPathsAgreeWithTheDefinitionAtEveryLengthAndAlignment) {
+  const std::string text = random_text(10000, 1);
+  for (const std::size_t size : {0, 1, 7, 8, 9, 63, 64, 3071, 3072, 3073, 3080, 6144, 9215, 9217}) {
+    for (const std::size_t start : {0, 1, 3, 7}) {
+      const std::string part = text.substr(start, size);
+      const std::uint32_t expected = by_definition(part);
+      EXPECT_EQ(crc32c(view(text).subspan(start, size)), expected) << size << " at " << start;
+      EXPECT_EQ(crc32c_portable(view(text).subspan(start, size)), expected) << size << " at " << start;
+    }
+  }
+}
+
+TEST(Crc32c, ContinuesWhereAnEarlierCallEnded) {
+  const std::string text = random_text(9001, 2);
+  for (const std::size_t cut : {0, 1, 5, 3072, 8000, 9001}) {
+    EXPECT_EQ(crc32c(view(text).subspan(cut), crc32c(view(text).first(cut))), crc32c(view(text)));
+    EXPECT_EQ(crc32c_portable(view(text).subspan(cut), crc32c_portable(view(text).first(cut))),
+              crc32c(view(text)));
+  }
+}
+
+TEST(Crc32c, CopyDeliversTheBytesAndTheirSum) {
+  const std::string text = random_text(20011, 3);
+  for (const std::size_t size : {0, 1, 8, 100, 3072, 4096, 20010}) {
+    std::vector<std::byte> to(size + 1, std::byte{0x5A});
+    const auto from = view(text).subspan(1, size);
+    EXPECT_EQ(crc32c_copy(std::span(to).first(size), from), crc32c(from));
+    EXPECT_TRUE(std::equal(from.begin(), from.end(), to.begin()));
+    EXPECT_EQ(to[size], std::byte{0x5A}) << "wrote past the end";
+  }
+}
+
+TEST(Crc32c, CombinesPartsWithoutTheirBytes) {
+  const std::string text = random_text(7000, 4);
+  for (const std::size_t cut : {0, 1, 2, 255, 4096, 6999, 7000}) {
+    const auto a = view(text).first(cut);
+    const auto b = view(text).subspan(cut);
+    EXPECT_EQ(crc32c_combine(crc32c(a), crc32c(b), b.size()), crc32c(view(text))) << cut;
+  }
+}
+
+TEST(Crc32c, CombinesAcrossLengthsNoBufferCouldHold) {
+  // 2^40 zero bytes by doubling must equal the same length given at once.
+  const std::string zero(1024, '\0');
+  std::uint32_t crc = crc32c(view(zero));
+  for (std::uint64_t length = 1024; length < (1ULL << 40); length *= 2)
+    crc = crc32c_combine(crc, crc, length);
+  const std::uint32_t head = crc32c(view("head"));
+  std::uint32_t stepwise = head;
+  std::uint32_t part = crc32c(view(zero));
+  std::uint64_t length = 1024;
+  // 2^40 = 1024 + 1024 + 2048 + 4096 + ... + 2^39
+  stepwise = crc32c_combine(stepwise, part, length);
+  for (; length < (1ULL << 40); length *= 2) {
+    stepwise = crc32c_combine(stepwise, part, length);
+    part = crc32c_combine(part, part, length);
+  }
+  EXPECT_EQ(crc32c_combine(head, crc, 1ULL << 40), stepwise);
+}
+
+TEST(Crc32c, ChangesWithEverySingleBit) {
+  std::string text = random_text(64, 5);
+  const std::uint32_t clean = crc32c(view(text));
+  for (std::size_t bit = 0; bit < text.size() * 8; ++bit) {
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_NE(crc32c(view(text)), clean);
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << (bit % 8)));
+  }
+}
+
+}  // namespace
+}  // namespace echelon
