@@ -28,7 +28,8 @@ class Loader {
   virtual ~Loader() = default;
   [[nodiscard]] virtual std::int64_t samples_per_epoch() const = 0;
 
-  /// Sequences [first, first + rows) by global sample number.
+  /// Sequences [first, first + rows) by global sample number; may run over the end of an epoch. Throws Error(kData)
+  /// when the bytes it needs do not match their checksum: every read verifies what it uses.
   [[nodiscard]] virtual TokenBatch read(std::int64_t first, std::int64_t rows) const = 0;
 
   /// CRC of data identity (token file checksum, seq_len, seed, shuffle): kept in the checkpoint so that a resumed run
@@ -36,8 +37,8 @@ class Loader {
   [[nodiscard]] virtual std::uint32_t fingerprint() const = 0;
 };
 
-/// Opens the training stream. Throws Error(kData): missing, foreign, damaged or empty file, ids >= vocab_size, another
-/// tokenizer than the one the file was made with, fewer than one sample.
+/// Opens the training stream. Throws Error(kData): missing, foreign, empty, cut short or extended file, damaged header,
+/// a vocabulary larger than vocab_size, another tokenizer than the one the file was made with, fewer than one sample.
 [[nodiscard]] std::unique_ptr<Loader> make_loader(const DataOptions& options, std::int64_t vocab_size, std::uint64_t seed);
 
 /// The validation stream in file order, or null when `options.validation.path` is empty.

@@ -1,0 +1,51 @@
+#include "data/sample_order.h"
+
+#include <cmath>
+
+#include "base/philox.h"
+
+namespace echelon {
+namespace {
+
+// Even, so that both halves are moved equally often. Philox is a strong round function; eight rounds leave no
+// statistical trace at any size.
+constexpr std::uint64_t kRounds = 8;
+
+std::uint64_t round_word(std::uint64_t key, std::uint64_t epoch, std::uint64_t round, std::uint64_t half) {
+  const auto words = philox4x32(key, half, epoch * kRounds + round);
+  return (std::uint64_t{words[1]} << 32) | words[0];
+}
+
+/// Smallest r with r * r >= value.
+std::uint64_t ceil_sqrt(std::uint64_t value) {
+  auto root = static_cast<std::uint64_t>(std::sqrt(static_cast<double>(value)));
+  while (root > 0 && (root - 1) * (root - 1) >= value) --root;
+  while (root * root < value) ++root;
+  return root;
+}
+
+}  // namespace
+
+SampleOrder::SampleOrder(std::uint64_t size, std::uint64_t seed)
+    : size_(size),
+      key_(stream_key(seed, "data order")),
+      left_size_(ceil_sqrt(size)),
+      right_size_((size + left_size_ - 1) / left_size_) {}
+
+std::uint64_t SampleOrder::permute(std::uint64_t epoch, std::uint64_t value) const {
+  std::uint64_t left = value / right_size_;
+  std::uint64_t right = value % right_size_;
+  for (std::uint64_t round = 0; round < kRounds; round += 2) {
+    left = (left + round_word(key_, epoch, round, right) % left_size_) % left_size_;
+    right = (right + round_word(key_, epoch, round + 1, left) % right_size_) % right_size_;
+  }
+  return left * right_size_ + right;
+}
+
+std::uint64_t SampleOrder::at(std::uint64_t epoch, std::uint64_t index) const {
+  std::uint64_t value = permute(epoch, index);
+  while (value >= size_) value = permute(epoch, value);
+  return value;
+}
+
+}  // namespace echelon

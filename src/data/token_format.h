@@ -1,0 +1,51 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+/// The fixed part of a token file (docs/data.md holds the format byte by byte). Layout of a file:
+/// header (128 bytes) | tokens | zeros up to a multiple of 8 | document ends (u64) | block checksums (u32).
+namespace echelon {
+
+inline constexpr std::uint32_t kTokenFileVersion = 1;
+inline constexpr std::uint64_t kTokenHeaderBytes = 128;
+/// Everything between header and checksums is checksummed in blocks of this size; a read verifies the blocks
+/// it touches, so it is also the least amount of disk traffic of one sample.
+inline constexpr std::uint64_t kTokenBlockBytes = 16384;
+
+inline constexpr std::uint32_t kDocumentsStartWithBos = 1U << 0;
+inline constexpr std::uint32_t kDocumentsEndWithEos = 1U << 1;
+
+/// Sizes and offsets are bytes, counts are elements.
+struct TokenFileHeader {
+  std::uint32_t token_width = 0;  ///< bytes of one id: 2 (vocab_size <= 65536) or 4
+  std::uint32_t flags = 0;        ///< kDocuments... bits
+  std::uint64_t token_count = 0;
+  std::uint64_t document_count = 0;
+  std::uint64_t vocab_size = 0;        ///< of the tokenizer; every id is below it
+  std::uint64_t max_token = 0;         ///< largest id in the file
+  std::uint64_t tokenizer_digest = 0;  ///< Tokenizer::digest(); 0: made without a tokenizer
+  std::uint32_t checksums_crc = 0;     ///< CRC32C of the block checksums
+  std::uint32_t header_crc = 0;  ///< CRC32C of the header before it: identifies the file's whole content
+
+  [[nodiscard]] std::uint64_t documents_offset() const;
+  [[nodiscard]] std::uint64_t checksums_offset() const;
+  [[nodiscard]] std::uint64_t block_count() const;
+  [[nodiscard]] std::uint64_t file_bytes() const;
+};
+
+/// 2 or 4: what ids below `vocab_size` need.
+[[nodiscard]] std::uint32_t token_width_for(std::uint64_t vocab_size);
+
+/// The header's bytes; fills in header.header_crc.
+[[nodiscard]] std::array<std::byte, kTokenHeaderBytes> encode_token_header(TokenFileHeader& header);
+
+/// The inverse. `actual_bytes`: size of the whole file. Throws Error(kData) naming `path`: empty, foreign,
+/// newer, damaged, cut short or extended file, and every combination of fields that no writer makes.
+[[nodiscard]] TokenFileHeader decode_token_header(std::span<const std::byte> bytes,
+                                                  std::uint64_t actual_bytes,
+                                                  const std::filesystem::path& path);
+
+}  // namespace echelon

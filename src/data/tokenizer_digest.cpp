@@ -1,0 +1,29 @@
+#include "data/tokenizer_digest.h"
+
+#include <span>
+#include <string>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/fs.h"
+#include "base/str.h"
+
+namespace echelon {
+
+std::uint64_t tokenizer_digest_of(std::string_view model_bytes) {
+  const std::uint64_t crc = crc32c(std::as_bytes(std::span(model_bytes)));
+  return (crc << 32) | (model_bytes.size() & 0xffffffffU);
+}
+
+std::string read_tokenizer_model(const std::filesystem::path& path) {
+  std::string bytes =
+      in_context("tokenizer", [&] { return fs::read_file(path, std::uint64_t{256} << 20, Code::kData); });
+  if (bytes.empty()) throw Error(Code::kData, str("tokenizer '", path.string(), "' is empty"));
+  return bytes;
+}
+
+std::uint64_t tokenizer_digest(const std::filesystem::path& path) {
+  return tokenizer_digest_of(read_tokenizer_model(path));
+}
+
+}  // namespace echelon
