@@ -1,0 +1,304 @@
+#!/usr/bin/env bash
+# The one script: sets up, builds, runs and checks Echelon. `./make.sh help` lists what it does.
+# Every command does all set-up it needs first; what is there already is left alone.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+readonly EXIT_ENVIRONMENT=3 EXIT_REQUEUE=85
+
+# Debian and Ubuntu package names. RUN is what a machine that only runs a finished build needs on top of BUILD's libraries.
+readonly BUILD_PACKAGES=(g++ cmake ninja-build ccache pkg-config python3 python3-venv libhdf5-dev libyaml-cpp-dev
+  libspdlog-dev libcli11-dev nlohmann-json3-dev libsentencepiece-dev libgtest-dev libgmock-dev libbenchmark-dev
+  libpmix-dev libopenmpi-dev)
+readonly RUN_PACKAGES=(openmpi-bin)
+readonly TEST_PACKAGES=(slurm-wlm munge iproute2 procps hdf5-tools clang-format-14 clang-tidy-14 shellcheck git)
+
+# libtorch: its headers and CPU libraries come out of the Python wheel; of its 4 GB of dependencies a CPU needs two.
+readonly TORCH_WHEELS=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+readonly TORCH_DISK_MB=4000 ORACLES_DISK_MB=1000
+readonly ORACLE_PINS=tests/support/requirements.txt
+
+readonly QUICKSTART_RECIPE=recipes/quickstart.yaml QUICKSTART_DATA=data/quickstart QUICKSTART_RUN=runs/quickstart
+readonly QUICKSTART_WEIGHTS=$QUICKSTART_RUN/model.safetensors
+
+say() { printf '\n==> %s\n' "$*"; }
+
+die() {
+  local code=$1
+  shift
+  printf 'make.sh: %s\n' "$*" >&2
+  exit "$code"
+}
+
+help() {
+  cat <<'TEXT'
+usage: ./make.sh COMMAND
+
+  quickstart       prepare data, train on two local ranks, stop and resume, verify, export, sample
+  test             build everything and run every test and check
+  setup [test]     install what building and running need (with `test`: what the tests need too)
+  build [PRESET]   compile; PRESET is release (default), dev, asan or cuda; binaries land in build/PRESET/bin
+  bench            run the benchmarks under tests/bench
+  format           format all C++ sources in place
+  tidy             run clang-tidy over the sources that do not use libtorch
+  help             this text
+
+Each command sets up and builds what it needs first. Exit code 3: something is missing that it could not install.
+TEXT
+}
+
+# ---- set-up ---------------------------------------------------------------------------------------------------------
+
+missing_packages() {
+  local name
+  for name in "$@"; do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$name" 2>/dev/null) == installed ]] || echo "$name"
+  done
+}
+
+# Installs those of the named packages that are missing; never starts or restarts a service of theirs.
+install_packages() {
+  command -v dpkg-query >/dev/null ||
+    die $EXIT_ENVIRONMENT "this set-up knows Debian 12 and Ubuntu 22.04 or newer; elsewhere install the equivalents of: $*"
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]})) || return 0
+  ((EUID == 0)) || die $EXIT_ENVIRONMENT "packages are missing; install them and run this again:
+  sudo apt-get update && sudo apt-get install --no-install-recommends ${missing[*]}"
+  say "installing ${#missing[@]} packages: ${missing[*]}"
+  run_apt update
+  without_service_starts run_apt install --no-install-recommends "${missing[@]}"
+}
+
+run_apt() {
+  DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o Dpkg::Use-Pty=0 "$@" ||
+    die $EXIT_ENVIRONMENT "'apt-get $1' failed (its messages are above). $(environment_hint /var/cache/apt)"
+}
+
+# Slurm and munge are only programs here: the tests start their own. A policy file that is already there stays.
+without_service_starts() {
+  local policy=/usr/sbin/policy-rc.d
+  if [[ -e $policy ]]; then
+    "$@"
+    return
+  fi
+  trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+  printf '#!/bin/sh\nexit 101\n' >"$policy"
+  chmod 755 "$policy"
+  "$@"
+  rm -f "$policy"
+  trap - EXIT
+}
+
+free_mb() { df -Pm "$1" | awk 'NR == 2 { print $4 }'; }
+
+environment_hint() {
+  echo "Usual causes: no network or proxy setting that reaches the package registry, or a full disk ($(free_mb "$1") MB free for $1)."
+}
+
+# The first Python with venv support for which the pinned wheels exist.
+find_python() {
+  local candidate
+  for candidate in python3 /usr/bin/python3 python3.13 python3.12 python3.11 python3.10; do
+    if "$candidate" -c 'import ensurepip, sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  die $EXIT_ENVIRONMENT "no Python 3.10 to 3.13 with venv support found (package python3-venv): the libtorch wheel has no build for others"
+}
+
+# make_venv FOLDER STAMP_TEXT DISK_MB PIP_ARGUMENTS...: a venv with exactly these packages. STAMP_TEXT is written into
+# the venv when it is complete, so a finished one costs nothing and an interrupted or outdated one is completed.
+make_venv() {
+  local folder=$1 stamp_text=$2 disk_mb=$3
+  shift 3
+  [[ $(cat "$folder/.echelon-stamp" 2>/dev/null) == "$stamp_text" && -x $folder/bin/python ]] && return
+  if ! "$folder/bin/python" -m pip --version >/dev/null 2>&1; then
+    (($(free_mb .) > disk_mb)) ||
+      die $EXIT_ENVIRONMENT "$folder needs $disk_mb MB on $PWD's disk, $(free_mb .) MB are free"
+    local python
+    python=$(find_python)
+    rm -rf "$folder"
+    "$python" -m venv "$folder"
+  fi
+  say "filling $folder: $*"
+  "$folder/bin/python" -m pip install --disable-pip-version-check --quiet --no-deps "$@" ||
+    die $EXIT_ENVIRONMENT "pip could not install $* (its messages are above). $(environment_hint .)"
+}
+
+stamp_venv() { printf '%s\n' "$2" >"$1/.echelon-stamp"; }
+
+site_packages() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+
+setup_torch() {
+  local stamp="${TORCH_WHEELS[*]}"
+  make_venv .venv "$stamp" $TORCH_DISK_MB "${TORCH_WHEELS[@]}"
+  local torch
+  torch=$(site_packages .venv)/torch
+  [[ -e $torch/lib/libtorch_cpu.so && -e $torch/include/ATen/ATen.h ]] ||
+    die $EXIT_ENVIRONMENT "the torch wheel in .venv is incomplete: remove .venv and run this again"
+  stamp_venv .venv "$stamp"
+}
+
+# Independent implementations the tests compare with (h5py, safetensors, transformers, ...). Its torch is .venv's.
+setup_oracles() {
+  local stamp
+  stamp="$PWD/.venv $(cat "$ORACLE_PINS" tests/support/torch_on_cpu.*)"
+  make_venv .venv-test "$stamp" $ORACLES_DISK_MB -r "$ORACLE_PINS"
+  [[ $(cat .venv-test/.echelon-stamp 2>/dev/null) == "$stamp" ]] && return
+  tests/support/torch_on_cpu.sh "$(site_packages .venv-test)" "$(site_packages .venv)"
+  .venv-test/bin/python -c 'import h5py, numpy, safetensors, torch, transformers' ||
+    die $EXIT_ENVIRONMENT "the packages in .venv-test do not load (message above): remove .venv-test and run this again"
+  stamp_venv .venv-test "$stamp"
+}
+
+setup() {
+  local packages=("${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}")
+  case ${1:-run} in
+    run) ;;
+    test) packages+=("${TEST_PACKAGES[@]}") ;;
+    *) die 2 "setup takes nothing or 'test', not '$1'" ;;
+  esac
+  install_packages "${packages[@]}"
+  setup_torch
+  if [[ ${1:-run} == test ]]; then setup_oracles; fi
+}
+
+# ---- build ----------------------------------------------------------------------------------------------------------
+
+# One compile job per core, but no more than memory carries: a file that includes libtorch takes 1.5 GB.
+build_jobs() {
+  local by_memory
+  by_memory=$(awk '/^MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo)
+  local cores
+  cores=$(nproc)
+  echo $((by_memory < 1 ? 1 : by_memory < cores ? by_memory : cores))
+}
+
+# Configures once; from then on ninja itself re-runs CMake when a CMake file changes.
+configure() {
+  local preset=$1 folder=build/$1 arguments=(--preset "$1")
+  if [[ -x .venv-test/bin/python ]]; then arguments+=("-DECHELON_TEST_PYTHON=$PWD/.venv-test/bin/python"); fi
+  [[ -e $folder/build.ninja && $(cat "$folder/.configured" 2>/dev/null) == "${arguments[*]}" ]] && return
+  # A folder made in another place (a moved clone) is of no use to CMake.
+  grep -qs "^CMAKE_HOME_DIRECTORY:INTERNAL=$PWD$" "$folder/CMakeCache.txt" || rm -rf "$folder"
+  cmake "${arguments[@]}"
+  echo "${arguments[*]}" >"$folder/.configured"
+}
+
+compile() {
+  local preset=$1
+  say "building preset $preset"
+  configure "$preset"
+  cmake --build --preset "$preset" -j "$(build_jobs)"
+}
+
+build() {
+  setup
+  compile "${1:-release}"
+}
+
+# ---- quickstart -----------------------------------------------------------------------------------------------------
+
+echelon() { build/release/bin/echelon "$@"; }
+echelon_ckpt() { build/release/bin/echelon-ckpt "$@"; }
+
+quickstart_data() {
+  [[ -e $QUICKSTART_DATA/train.tok ]] && return
+  say "preparing data: the Python sources inside the torch package, as text"
+  echelon prepare "$(site_packages .venv)/torch" --include '*.py' --output "$QUICKSTART_DATA" --train-tokenizer 4096 \
+    --validation-fraction 0.02
+}
+
+quickstart_train() { echelon train "$QUICKSTART_RECIPE" --ranks 2; }
+
+logged_steps() { wc -l 2>/dev/null <"$QUICKSTART_RUN/metrics.jsonl" || echo 0; }
+
+# Starts the run and takes it down as Slurm does on preemption (SIGTERM) as soon as it has logged a few steps.
+# It must then save and leave with the exit code that asks for another turn.
+quickstart_preempted_train() {
+  quickstart_train &
+  local pid=$! code=0
+  while kill -0 $pid 2>/dev/null && (($(logged_steps) < 5)); do sleep 0.2; done
+  kill -TERM $pid 2>/dev/null || true
+  wait $pid || code=$?
+  ((code == EXIT_REQUEUE)) ||
+    die 1 "the stopped run left with exit code $code, not $EXIT_REQUEUE (see docs/exit_codes.md and $QUICKSTART_RUN/logs)"
+}
+
+quickstart() {
+  build release
+  quickstart_data
+  if [[ ! -e $QUICKSTART_RUN/metrics.jsonl ]]; then
+    say "training on two local ranks; it gets a SIGTERM after a few steps, as if Slurm took the nodes away"
+    quickstart_preempted_train
+    say "it saved and left with exit code $EXIT_REQUEUE; the same command takes it up again"
+  else
+    say "training on two local ranks"
+  fi
+  quickstart_train
+  say "checking every byte of the newest checkpoint"
+  echelon_ckpt verify --deep "$QUICKSTART_RUN"
+  say "turning it into one safetensors file"
+  rm -rf "$QUICKSTART_WEIGHTS"
+  echelon_ckpt consolidate "$QUICKSTART_RUN" --to safetensors --output "$QUICKSTART_WEIGHTS"
+  say "sampling from it"
+  echelon sample "$QUICKSTART_RUN" --prompt 'def forward(self, x):'
+  say "done: data in $QUICKSTART_DATA, the run in $QUICKSTART_RUN (metrics.jsonl, checkpoints/, logs/), weights in $QUICKSTART_WEIGHTS"
+}
+
+# ---- test, bench, format --------------------------------------------------------------------------------------------
+
+sources() { find src checkpoints_tool tests -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) | sort; }
+
+find_nvcc() { command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null; }
+
+# The sanitizer build and the GPU build come first, so that the release run's CTest summary is the last thing printed.
+test_all() {
+  setup test
+  compile asan
+  say "tests under AddressSanitizer and UBSan"
+  ctest --preset asan -j2 -LE '^(lint|slurm|dist)$'
+  if find_nvcc >/dev/null; then compile cuda; else say "no nvcc: the GPU code is not compiled here"; fi
+  compile release
+  say "all tests"
+  ctest --preset release -j2
+}
+
+bench() {
+  build release
+  local script
+  for script in tests/bench/*.sh; do
+    [[ -x $script ]] || die 1 "no executable benchmark script under tests/bench"
+    say "$script"
+    "$script"
+  done
+}
+
+format() {
+  install_packages clang-format-14
+  sources | xargs clang-format-14 -i
+}
+
+tidy() {
+  setup test
+  configure asan
+  tests/lint/tidy.sh
+}
+
+main() {
+  local command=${1:-help}
+  (($#)) && shift
+  case $command in
+    setup | build | quickstart | bench | format | tidy) "$command" "$@" ;;
+    test) test_all ;;
+    help | -h | --help) help ;;
+    *)
+      help >&2
+      die 2 "unknown command '$command'"
+      ;;
+  esac
+}
+
+main "$@"
