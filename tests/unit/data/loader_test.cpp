@@ -1,0 +1,269 @@
+#include "data/loader.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/str.h"
+#include "data/tokenizer_digest.h"
+#include "unit/data/fixtures.h"
+
+namespace echelon {
+namespace {
+
+using testing::message_of;
+using testing::TempDir;
+using testing::write_bytes;
+using testing::write_counting_file;
+
+constexpr std::int64_t kVocabulary = 60000;
+
+DataOptions options_for(const std::filesystem::path& path, std::int64_t seq_len) {
+  DataOptions options;
+  options.path = path.string();
+  options.seq_len = seq_len;
+  return options;
+}
+
+/// The first id of every row; a counting file makes it tell the window.
+std::vector<std::int64_t> first_ids(const TokenBatch& batch) {
+  std::vector<std::int64_t> firsts;
+  for (std::int64_t row = 0; row < batch.rows; ++row) {
+    firsts.push_back(batch.ids[static_cast<std::size_t>(row * batch.columns)]);
+  }
+  return firsts;
+}
+
+TEST(Loader, CutsTheStreamIntoOverlappingWindows) {
+  const TempDir dir;
+  write_counting_file(dir / "a.tok", {3, 1, 37}, 300);  // 41 tokens: windows of 4+1 at 0, 4, ..., 36
+  DataOptions options = options_for(dir / "a.tok", 4);
+  options.shuffle = false;
+  const auto loader = make_loader(options, 300, 1);
+  EXPECT_EQ(loader->samples_per_epoch(), 10);
+  const TokenBatch batch = loader->read(0, 10);
+  EXPECT_EQ(batch.columns, 5);
+  for (std::int64_t row = 0; row < 10; ++row) {
+    for (std::int64_t column = 0; column < 5; ++column) {
+      EXPECT_EQ(batch.ids[static_cast<std::size_t>(row * 5 + column)], row * 4 + column);
+    }
+  }
+}
+
+TEST(Loader, LeavesOutOnlyThePartOfAWindowAtTheEnd) {
+  const TempDir dir;
+  for (const auto& [tokens, samples] : {std::pair{5, 1}, {8, 1}, {9, 2}, {12, 2}, {13, 3}}) {
+    write_counting_file(dir / "a.tok", {tokens}, 300);
+    EXPECT_EQ(make_loader(options_for(dir / "a.tok", 4), 300, 1)->samples_per_epoch(), samples);
+  }
+}
+
+TEST(Loader, ReadsEverySampleOnceAnEpochInANewOrder) {
+  const TempDir dir;
+  write_counting_file(dir / "a.tok", {50001}, kVocabulary);
+  const auto loader = make_loader(options_for(dir / "a.tok", 50), kVocabulary, 3);
+  const std::int64_t n = loader->samples_per_epoch();
+  ASSERT_EQ(n, 1000);
+  std::vector<std::int64_t> previous;
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+    const auto firsts = first_ids(loader->read(epoch * n, n));
+    EXPECT_EQ(std::set(firsts.begin(), firsts.end()).size(), 1000U);
+    EXPECT_FALSE(std::is_sorted(firsts.begin(), firsts.end()));
+    EXPECT_NE(firsts, previous);
+    previous = firsts;
+  }
+}
+
+TEST(Loader, ReadsTheSameSamplesInAnyPortions) {
+  const TempDir dir;
+  write_counting_file(dir / "a.tok", {2001}, kVocabulary);
+  const auto loader = make_loader(options_for(dir / "a.tok", 20), kVocabulary, 9);
+  const TokenBatch whole = loader->read(0, 250);  // two and a half epochs of 100
+  for (const std::int64_t portion : {1, 3, 7, 120}) {
+    std::vector<std::int64_t> ids;
+    for (std::int64_t at = 0; at < 250; at += portion) {
+      const TokenBatch part = loader->read(at, std::min(portion, 250 - at));
+      ids.insert(ids.end(), part.ids.begin(), part.ids.end());
+    }
+    EXPECT_EQ(ids, whole.ids) << portion;
+  }
+}
+
+TEST(Loader, PartitionsEachGlobalBatchOverAnyNumberOfRanks) {
+  const TempDir dir;
+  write_counting_file(dir / "a.tok", {1001}, kVocabulary);
+  constexpr std::int64_t kGlobalBatch = 12;
+  std::vector<std::vector<std::int64_t>> by_world;
+  for (const std::int64_t ranks : {1, 2, 3}) {
+    std::vector<std::int64_t> seen;
+    for (std::int64_t step = 0; step < 20; ++step) {  // 240 samples: over the end of the epoch of 100, twice
+      for (std::int64_t rank = 0; rank < ranks; ++rank) {
+        const auto loader =
+            make_loader(options_for(dir / "a.tok", 10), kVocabulary, 4);  // each rank opens its own
+        const std::int64_t rows = kGlobalBatch / ranks;
+        const auto firsts = first_ids(loader->read(step * kGlobalBatch + rank * rows, rows));
+        seen.insert(seen.end(), firsts.begin(), firsts.end());
+      }
+    }
+    by_world.push_back(seen);
+  }
+  EXPECT_EQ(by_world[0].size(), 240U);
+  EXPECT_EQ(std::set(by_world[0].begin(), by_world[0].begin() + 100).size(), 100U);
+  EXPECT_EQ(by_world[1], by_world[0]);
+  EXPECT_EQ(by_world[2], by_world[0]);
+}
+
+TEST(Loader, KeepsItsOrderBetweenReleases) {
+  // A resumed run reads on where it stopped: another order would repeat and skip samples without a word.
+  const TempDir dir;
+  write_counting_file(dir / "a.tok", {101}, 300);
+  const auto loader = make_loader(options_for(dir / "a.tok", 10), 300, 1234);
+  EXPECT_EQ(first_ids(loader->read(0, 20)),
+            (std::vector<std::int64_t>{90, 0,  60, 20, 30, 40, 70, 50, 10, 80,
+                                       10, 20, 90, 50, 70, 80, 40, 30, 0,  60}));
+}
+
+TEST(Loader, TellsDataOrdersApartByFingerprint) {
+  const TempDir dir;
+  write_counting_file(dir / "a.tok", {1000}, 300);
+  write_counting_file(dir / "b.tok", {999, 1}, 300);  // the same tokens, other documents
+  const DataOptions base = options_for(dir / "a.tok", 10);
+  DataOptions in_order = base;
+  in_order.shuffle = false;
+  DataOptions synthetic = base;
+  synthetic.kind = "synthetic_tokens";
+  const std::vector<std::uint32_t> all{make_loader(base, 300, 1)->fingerprint(),
+                                       make_loader(base, 300, 2)->fingerprint(),
+                                       make_loader(in_order, 300, 1)->fingerprint(),
+                                       make_loader(options_for(dir / "a.tok", 11), 300, 1)->fingerprint(),
+                                       make_loader(options_for(dir / "b.tok", 10), 300, 1)->fingerprint(),
+                                       make_loader(synthetic, 300, 1)->fingerprint(),
+                                       make_loader(synthetic, 301, 1)->fingerprint()};
+  EXPECT_EQ(std::set(all.begin(), all.end()).size(), all.size());
+  EXPECT_EQ(make_loader(base, 300, 1)->fingerprint(), all[0]);
+  EXPECT_EQ(make_loader(base, 400, 1)->fingerprint(), all[0]);      // a larger model reads the same data
+  EXPECT_EQ(make_loader(in_order, 300, 2)->fingerprint(), all[2]);  // without shuffling the seed has no part
+}
+
+TEST(Loader, RefusesDataThatDoesNotFit) {
+  const TempDir dir;
+  const auto path = dir / "a.tok";
+  const std::string name = str("token file '", path.string(), "'");
+  const auto refusal = [&](const DataOptions& options, std::int64_t vocab, Code code = Code::kData) {
+    return message_of([&] { (void)make_loader(options, vocab, 1); }, code);
+  };
+  EXPECT_EQ(refusal(options_for(path, 4), 300),
+            name + " does not exist: make it with `echelon prepare` or correct data.path");
+  write_counting_file(path, {100}, 300);
+  EXPECT_EQ(
+      refusal(options_for(path, 100), 300),
+      name +
+          " holds 100 tokens, fewer than one sample of data.seq_len + 1 = 101: prepare more text or lower "
+          "data.seq_len");
+  EXPECT_EQ(refusal(options_for(path, 4), 299), name +
+                                                    " has ids up to 99 of a vocabulary of 300, but "
+                                                    "model.vocab_size is 299: set model.vocab_size to 300 "
+                                                    "or more");
+  EXPECT_EQ(refusal(options_for("", 4), 300),
+            "data.path is empty: name a token file made by `echelon prepare`");
+  EXPECT_EQ(refusal(options_for(path, 0), 300, Code::kUsage), "data.seq_len is 0, expected 1 to 2^30");
+  EXPECT_EQ(refusal(options_for(path, 4), 1, Code::kUsage), "model.vocab_size is 1, expected 2 to 2^31");
+  DataOptions foreign = options_for(path, 4);
+  foreign.kind = "pictures";
+  EXPECT_EQ(refusal(foreign, 300, Code::kUsage),
+            "data.kind is 'pictures', expected tokens or synthetic_tokens");
+  const auto loader = make_loader(options_for(path, 4), 300, 1);
+  EXPECT_EQ(message_of([&] { (void)loader->read(-1, 2); }, Code::kUsage),
+            "cannot read 2 samples from sample -1");
+}
+
+TEST(Loader, RefusesTheWrongTokenizer) {
+  const TempDir dir;
+  write_bytes(dir / "tokenizer.model", "one model");
+  write_bytes(dir / "other.model", "two model");
+  const auto digest = tokenizer_digest(dir / "tokenizer.model");
+  write_counting_file(dir / "a.tok", {100}, 300, digest);
+  DataOptions options = options_for(dir / "a.tok", 4);
+  EXPECT_EQ(tokenizer_path(options), (dir / "tokenizer.model").string());
+  EXPECT_NO_THROW((void)make_loader(options, 300, 1));
+  options.tokenizer = (dir / "other.model").string();
+  EXPECT_EQ(tokenizer_path(options), options.tokenizer);
+  const std::string expected =
+      str("token file '", options.path, "' was made with another tokenizer than '", options.tokenizer,
+          "': name the right one in data.tokenizer or prepare the data again");
+  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }), expected);
+  options.validation.path = options.path;
+  EXPECT_EQ(message_of([&] { (void)make_validation_loader(options, 300); }), expected);
+  options.tokenizer = (dir / "none.model").string();
+  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
+            str("tokenizer: cannot open '", options.tokenizer, "': No such file or directory"));
+  write_bytes(dir / "none.model", "");
+  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
+            str("tokenizer '", options.tokenizer, "' is empty"));
+  std::filesystem::remove(dir / "tokenizer.model");
+  EXPECT_EQ(tokenizer_path(options_for(dir / "a.tok", 4)), "");
+}
+
+TEST(Loader, ReportsDamageWhenItIsRead) {
+  const TempDir dir;
+  write_counting_file(dir / "a.tok", {20000}, 300);
+  std::string bytes = testing::read_bytes(dir / "a.tok");
+  bytes[128 + 20000] ^= 4;
+  write_bytes(dir / "a.tok", bytes);
+  DataOptions options = options_for(dir / "a.tok", 100);
+  options.shuffle = false;
+  const auto loader = make_loader(options, 300, 1);
+  EXPECT_NO_THROW((void)loader->read(0, 81));  // tokens 0 to 8100 of block 0, which ends at token 8192
+  EXPECT_EQ(message_of([&] { (void)loader->read(81, 1); }),
+            str("token file '", options.path,
+                "' is damaged: block 1 (bytes 16512 to 32896) does not match its "
+                "checksum; copy or prepare it again"));
+}
+
+TEST(ValidationLoader, ReadsInFileOrder) {
+  const TempDir dir;
+  write_counting_file(dir / "v.tok", {41}, 300);
+  DataOptions options = options_for(dir / "none.tok", 4);
+  EXPECT_EQ(make_validation_loader(options, 300), nullptr);
+  options.validation.path = (dir / "v.tok").string();
+  const auto loader = make_validation_loader(options, 300);
+  ASSERT_NE(loader, nullptr);
+  EXPECT_EQ(first_ids(loader->read(0, 12)),
+            (std::vector<std::int64_t>{0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 0, 4}));
+}
+
+TEST(SyntheticTokens, ArePureFunctionsOfSampleAndPosition) {
+  DataOptions options;
+  options.kind = "synthetic_tokens";
+  options.seq_len = 64;
+  const auto loader = make_loader(options, 1000, 5);
+  const TokenBatch whole = loader->read(100, 50);
+  EXPECT_EQ(whole.ids.size(), 50U * 65);
+  const TokenBatch part = loader->read(110, 2);
+  EXPECT_TRUE(std::equal(part.ids.begin(), part.ids.end(), whole.ids.begin() + 10 * 65));
+  EXPECT_NE(make_loader(options, 1000, 6)->read(100, 50).ids, whole.ids);
+  options.seq_len = 20;
+  const TokenBatch shorter = make_loader(options, 1000, 5)->read(110, 1);  // the same sample, cut
+  EXPECT_TRUE(std::equal(shorter.ids.begin(), shorter.ids.end(), part.ids.begin()));
+  EXPECT_EQ(tokenizer_path(options), "");
+}
+
+TEST(SyntheticTokens, StayBelowTheVocabularyAndHaveStructure) {
+  DataOptions options;
+  options.kind = "synthetic_tokens";
+  options.seq_len = 500;
+  for (const std::int64_t vocab : {std::int64_t{2}, std::int64_t{1000}, std::int64_t{1} << 31}) {
+    const TokenBatch batch = make_loader(options, vocab, 5)->read((std::int64_t{1} << 40) - 50, 100);
+    int continued = 0;
+    for (std::size_t i = 0; i < batch.ids.size(); ++i) {
+      ASSERT_GE(batch.ids[i], 0);
+      ASSERT_LT(batch.ids[i], vocab);
+      if (i % 501 != 0) continued += batch.ids[i] == (batch.ids[i - 1] + 1) % vocab;
+    }
+    if (vocab > 2) {
+      EXPECT_NEAR(continued / 50000.0, 0.5, 0.02);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace echelon
