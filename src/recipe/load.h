@@ -11,20 +11,24 @@ namespace echelon {
 /// A recipe and where each of its values came from.
 struct LoadedRecipe {
   Recipe recipe;
-  std::map<std::string, std::string> origins;  ///< "optim.lr" -> "recipes/x.yaml:12:7", "default" or "command line"
+  std::map<std::string, std::string>
+      origins;  ///< "optim.lr" -> "recipes/x.yaml:12:7", "default" or "command line"
 };
 
 /// Reads a recipe file, its `include:` base and `key.path=value` overrides (in that order, later wins).
-/// Throws one Error(kUsage) whose text has a line for every fault found: "file:line:column: what, what was expected,
-/// nearest valid key". Checks everything that needs no job: types, ranges, model arithmetic.
-[[nodiscard]] LoadedRecipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides);
+/// Throws one Error(kUsage) whose text has a line for every fault found: "file:line:column: what, what was
+/// expected, nearest valid key". Checks everything that needs no job: types, ranges, model arithmetic.
+[[nodiscard]] LoadedRecipe load_recipe(const std::filesystem::path& file,
+                                       const std::vector<std::string>& overrides);
 
-/// Checks the recipe against the number of ranks (batch arithmetic). Throws Error(kUsage) that names the two nearest
-/// values that work.
+/// Checks the recipe against the number of ranks (batch arithmetic). Throws Error(kUsage) that names the two
+/// nearest values that work.
 void validate_for_size(const Recipe& recipe, int ranks);
 
-/// The resolved recipe as YAML; load_recipe() of it gives the same recipe. With `origins` each line ends in a comment.
-[[nodiscard]] std::string to_yaml(const Recipe& recipe, const std::map<std::string, std::string>* origins = nullptr);
+/// The resolved recipe as YAML; load_recipe() of it gives the same recipe. With `origins` each line ends in a
+/// comment.
+[[nodiscard]] std::string to_yaml(const Recipe& recipe,
+                                  const std::map<std::string, std::string>* origins = nullptr);
 
 /// docs/recipe.md's tables and the JSON Schema for editors, both made from the one table the loader uses.
 [[nodiscard]] std::string recipe_reference_markdown();

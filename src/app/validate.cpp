@@ -1,0 +1,117 @@
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "app/commands.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "recipe/check.h"
+#include "recipe/keys.h"
+#include "recipe/load.h"
+
+namespace echelon::app {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ValidateArguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  int ranks = 0;
+  bool json = false;
+  bool schema = false;
+  bool reference = false;
+};
+
+Json to_json(const LoadedRecipe& loaded) {
+  Json values;
+  Json origins;
+  Recipe copy = loaded.recipe;
+  for (const recipe::Key& key : recipe::keys()) {
+    const Json value = std::visit([](const auto* field) { return Json(*field); }, key.slot(copy));
+    std::string pointer = "/" + key.path;
+    for (char& c : pointer) c = c == '.' ? '/' : c;
+    values[Json::json_pointer(pointer)] = value;
+    origins[key.path] = loaded.origins.at(key.path);
+  }
+  return {{"valid", true}, {"recipe", values}, {"origins", origins}};
+}
+
+LoadedRecipe load_for(const ValidateArguments& arguments) {
+  LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
+  if (arguments.ranks > 0) validate_for_size(loaded.recipe, arguments.ranks);
+  return loaded;
+}
+
+/// For machines: the verdict is on standard output too, one array element for each fault.
+int print_json(const ValidateArguments& arguments) {
+  try {
+    std::cout << to_json(load_for(arguments)).dump(2) << '\n';
+    return 0;
+  } catch (const Error& error) {
+    Json faults = Json::array();
+    std::istringstream lines(error.what());
+    for (std::string line; std::getline(lines, line);) faults.push_back(line);
+    std::cout << Json{{"valid", false}, {"errors", faults}}.dump(2, ' ', false,
+                                                                 Json::error_handler_t::replace)
+              << '\n';
+    return static_cast<int>(error.code());
+  }
+}
+
+void print_text(const ValidateArguments& arguments) {
+  const LoadedRecipe loaded = load_for(arguments);
+  const Recipe& recipe = loaded.recipe;
+  const auto parameters = static_cast<std::uint64_t>(recipe::parameter_count(recipe.model).value_or(0));
+  const auto tokens = static_cast<std::uint64_t>(recipe.train.global_batch_size * recipe.data.seq_len);
+  std::cout << "# valid: " << human_count(parameters) << " parameters, " << human_count(tokens)
+            << " tokens per optimizer step";
+  if (arguments.ranks > 0) {
+    const std::int64_t per_pass = recipe.train.micro_batch_size * arguments.ranks;
+    std::cout << ", " << recipe.train.global_batch_size / per_pass << " micro-batches per step on each of "
+              << arguments.ranks << " ranks";
+  }
+  std::cout << '\n' << to_yaml(recipe, &loaded.origins);
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<ValidateArguments>();
+  CLI::App* command =
+      app.add_subcommand("validate", "Check a recipe; print it resolved, with the origin of each value");
+  command->add_option("recipe", arguments->recipe, "Recipe file (YAML)");
+  command->add_option("overrides", arguments->overrides, "key.path=value, such as optim.lr=1e-3");
+  command->add_option("--ranks", arguments->ranks, "Also check the batch for this number of ranks")
+      ->check(CLI::Range(1, 1'000'000));
+  auto* json =
+      command->add_flag("--json", arguments->json, "Print JSON: recipe and origins, or the list of faults");
+  auto* schema =
+      command->add_flag("--schema", arguments->schema, "Print the JSON Schema of recipes, for editors");
+  auto* reference =
+      command->add_flag("--reference", arguments->reference, "Print the reference of all keys (Markdown)");
+  schema->excludes(json)->excludes(reference);
+  reference->excludes(json);
+  command->callback([arguments, &status] {
+    if (arguments->schema) {
+      std::cout << recipe_json_schema();
+    } else if (arguments->reference) {
+      std::cout << recipe_reference_markdown();
+    } else if (arguments->recipe.empty()) {
+      throw Error(Code::kUsage,
+                  "validate: no recipe named; expected `echelon validate RECIPE [key=value ...]`");
+    } else if (arguments->json) {
+      status = print_json(*arguments);
+    } else {
+      print_text(*arguments);
+    }
+    std::cout.flush();
+    if (!std::cout)
+      throw Error(Code::kEnvironment, "validate: cannot write to standard output (closed pipe or full disk)");
+  });
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,16 @@
+#pragma once
+#include <span>
+#include <string_view>
+
+namespace echelon::recipe {
+
+/// A recipe of the project's recipes/ folder, carried inside the library so that a copied binary has it too.
+struct BuiltinRecipe {
+  std::string_view name;  ///< file name without .yaml
+  std::string_view text;
+};
+
+/// In the order of their names. Lives as long as the process.
+[[nodiscard]] std::span<const BuiltinRecipe> builtin_recipes();
+
+}  // namespace echelon::recipe

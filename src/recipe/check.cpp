@@ -1,0 +1,173 @@
+#include "recipe/check.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "recipe/load.h"
+
+namespace echelon::recipe {
+namespace {
+
+constexpr std::int64_t kMaxParameters = 10'000'000'000'000;
+
+/// An integer that remembers that it once did not fit in 64 bits.
+class Checked {
+ public:
+  Checked(std::int64_t value) : value_(value) {}  // NOLINT: meant to be implicit
+  Checked operator+(const Checked& other) const {
+    Checked sum = *this;
+    sum.overflow_ = __builtin_add_overflow(value_, other.value_, &sum.value_) || overflow_ || other.overflow_;
+    return sum;
+  }
+  Checked operator*(const Checked& other) const {
+    Checked product = *this;
+    product.overflow_ =
+        __builtin_mul_overflow(value_, other.value_, &product.value_) || overflow_ || other.overflow_;
+    return product;
+  }
+  [[nodiscard]] std::optional<std::int64_t> value() const {
+    return overflow_ ? std::nullopt : std::optional<std::int64_t>(value_);
+  }
+
+ private:
+  std::int64_t value_;
+  bool overflow_ = false;
+};
+
+/// The multiples of `unit` around `value`, or the first two when there is none below: "768 or 780".
+std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
+  const std::int64_t below = value / unit * unit;
+  const Checked first = below == 0 ? unit : below;
+  const auto second = (first + unit).value();
+  return second ? str(*first.value(), " or ", *second) : str(*first.value());
+}
+
+std::string divisors_of(std::int64_t value) {
+  std::vector<std::string> divisors;
+  for (std::int64_t d = 1; d <= value && divisors.size() < 20; ++d) {
+    if (value % d == 0) divisors.push_back(std::to_string(d));
+  }
+  return join(divisors, ", ");
+}
+
+void check_model(const ModelOptions& model, std::vector<Conflict>& found) {
+  if (model.hidden_size % model.heads != 0) {
+    found.push_back({{"model.hidden_size", "model.heads"},
+                     str("model.hidden_size is ", model.hidden_size, "; expected a multiple of model.heads (",
+                         model.heads, "), such as ", nearest_multiples(model.hidden_size, model.heads))});
+  } else if (model.hidden_size / model.heads % 2 != 0) {
+    found.push_back({{"model.hidden_size", "model.heads"},
+                     str("model.hidden_size / model.heads is ", model.hidden_size, " / ", model.heads, " = ",
+                         model.hidden_size / model.heads,
+                         "; expected an even head size, because rotary positions turn pairs of values; set "
+                         "model.hidden_size to ",
+                         nearest_multiples(model.hidden_size, 2 * model.heads))});
+  }
+  if (model.heads % model.kv_heads != 0) {
+    found.push_back({{"model.kv_heads", "model.heads"},
+                     str("model.kv_heads is ", model.kv_heads, "; expected a divisor of model.heads (",
+                         model.heads, "): ", divisors_of(model.heads))});
+  }
+  const std::vector<std::string> sizes{"model.layers",     "model.hidden_size", "model.intermediate_size",
+                                       "model.vocab_size", "model.heads",       "model.kv_heads"};
+  const auto parameters = parameter_count(model);
+  if (!parameters || *parameters > kMaxParameters) {
+    found.push_back(
+        {sizes,
+         str("the model has ",
+             parameters ? human_count(static_cast<std::uint64_t>(*parameters)) : "more than 2^63",
+             " parameters; at most ", human_count(kMaxParameters), " are accepted; check model.layers (",
+             model.layers, "), hidden_size (", model.hidden_size, "), intermediate_size (",
+             model.intermediate_size, ") and vocab_size (", model.vocab_size, ")")});
+  }
+}
+
+void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
+  if (recipe.data.kind == "tokens" && recipe.data.path.empty()) {
+    found.push_back({{"data.path", "data.kind"},
+                     "data.path is missing; data.kind: tokens reads a token file: make one with `echelon "
+                     "prepare` and name it "
+                     "here, or set data.kind: synthetic_tokens"});
+  }
+  if (recipe.train.validate_every_steps > 0 && recipe.data.validation.path.empty()) {
+    found.push_back({{"data.validation.path", "train.validate_every_steps"},
+                     str("data.validation.path is missing; train.validate_every_steps is ",
+                         recipe.train.validate_every_steps,
+                         ": name a token file, or set train.validate_every_steps: 0")});
+  }
+  if (recipe.data.seq_len > recipe.model.max_positions) {
+    found.push_back({{"data.seq_len", "model.max_positions"},
+                     str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",
+                         recipe.model.max_positions, "): shorten the one or raise the other")});
+  }
+}
+
+void check_training(const Recipe& recipe, std::vector<Conflict>& found) {
+  const TrainOptions& train = recipe.train;
+  if (recipe.schedule.warmup_steps > train.steps) {
+    found.push_back({{"schedule.warmup_steps", "train.steps"},
+                     str("schedule.warmup_steps is ", recipe.schedule.warmup_steps,
+                         "; expected at most train.steps (", train.steps, ")")});
+  }
+  if (recipe.schedule.min_lr > recipe.optim.lr) {
+    found.push_back({{"schedule.min_lr", "optim.lr"},
+                     str("schedule.min_lr is ", recipe.schedule.min_lr, "; expected at most optim.lr (",
+                         recipe.optim.lr, "), the peak it falls from")});
+  }
+  if (train.global_batch_size % train.micro_batch_size != 0) {
+    found.push_back(
+        {{"train.global_batch_size", "train.micro_batch_size"},
+         str("train.global_batch_size is ", train.global_batch_size,
+             "; expected a multiple of train.micro_batch_size (", train.micro_batch_size,
+             ") x ranks, such as ", nearest_multiples(train.global_batch_size, train.micro_batch_size))});
+  }
+  if (!(Checked(train.steps) * train.global_batch_size * recipe.data.seq_len).value()) {
+    found.push_back({{"train.steps", "train.global_batch_size", "data.seq_len"},
+                     str("train.steps x train.global_batch_size x data.seq_len (", train.steps, " x ",
+                         train.global_batch_size, " x ", recipe.data.seq_len,
+                         ") is more than 2^63 tokens; lower one of them")});
+  }
+}
+
+}  // namespace
+
+std::vector<Conflict> conflicts(const Recipe& recipe) {
+  std::vector<Conflict> found;
+  check_model(recipe.model, found);
+  check_data(recipe, found);
+  check_training(recipe, found);
+  return found;
+}
+
+std::optional<std::int64_t> parameter_count(const ModelOptions& model) {
+  const Checked hidden = model.hidden_size;
+  const Checked kv_width = Checked(model.hidden_size / model.heads) * model.kv_heads;
+  const Checked attention = Checked(2) * hidden * hidden + Checked(2) * hidden * kv_width;
+  const Checked feed_forward = Checked(3) * hidden * model.intermediate_size;
+  const Checked norms = Checked(2) * hidden;
+  const Checked embeddings = hidden * model.vocab_size * (model.tie_embeddings ? 1 : 2);
+  return (Checked(model.layers) * (attention + feed_forward + norms) + hidden + embeddings).value();
+}
+
+}  // namespace echelon::recipe
+
+namespace echelon {
+
+void validate_for_size(const Recipe& recipe, int ranks) {
+  const std::int64_t global = recipe.train.global_batch_size;
+  const std::int64_t micro = recipe.train.micro_batch_size;
+  if (ranks < 1) throw Error(Code::kUsage, str("the number of ranks is ", ranks, "; expected at least 1"));
+  const auto unit = (recipe::Checked(micro) * ranks).value();
+  if (!unit || *unit < 1) {
+    throw Error(Code::kUsage,
+                str("train.micro_batch_size x ranks (", micro, " x ", ranks, ") is not a batch size"));
+  }
+  if (global % *unit == 0) return;
+  throw Error(Code::kUsage,
+              str("train.global_batch_size is ", global, "; with ", ranks, ranks == 1 ? " rank" : " ranks",
+                  " expected a multiple of train.micro_batch_size x ranks (", micro, " x ", ranks, " = ",
+                  *unit, "): set train.global_batch_size to ", recipe::nearest_multiples(global, *unit)));
+}
+
+}  // namespace echelon

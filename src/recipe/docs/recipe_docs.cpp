@@ -1,0 +1,24 @@
+// recipe_docs DOCS_FOLDER: rewrites recipe.md's key reference and recipe.schema.json from the table of keys.
+#include <iostream>
+
+#include "base/fs.h"
+#include "recipe/load.h"
+#include "recipe/reference.h"
+
+int main(int argc, char** argv) {
+  using namespace echelon;
+  if (argc != 2) {
+    std::cerr << "usage: recipe_docs DOCS_FOLDER\n";
+    return static_cast<int>(Code::kUsage);
+  }
+  try {
+    const fs::Path folder = argv[1];
+    const std::string document = fs::read_file(folder / "recipe.md", 1 << 20, Code::kUsage);
+    fs::publish_file(folder / "recipe.md", recipe::with_reference(document), Code::kUsage);
+    fs::publish_file(folder / "recipe.schema.json", recipe_json_schema(), Code::kUsage);
+    return 0;
+  } catch (const Error& error) {
+    std::cerr << "recipe_docs: " << error.what() << '\n';
+    return static_cast<int>(error.code());
+  }
+}

@@ -1,0 +1,274 @@
+#include "recipe/document.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <utility>
+
+#include "base/str.h"
+#include "recipe/characters.h"
+
+namespace echelon::recipe {
+namespace {
+
+constexpr std::size_t kMaxDepth = 32;
+constexpr std::size_t kMaxNodes = 10'000;
+
+/// Ends the parser early; what is wrong has been reported.
+struct Stop {};
+
+/// Turns line numbers into byte offsets and back without scanning the text each time.
+class LineIndex {
+ public:
+  LineIndex(std::string_view text, std::size_t source) : text_(text), source_(source) {
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      if (text[at] == '\n') starts_.push_back(at + 1);
+    }
+  }
+  [[nodiscard]] Position position(std::size_t offset) const {
+    offset = std::min(offset, text_.size());
+    const auto next = std::upper_bound(starts_.begin(), starts_.end(), offset);
+    const std::size_t start = *std::prev(next);
+    Position in_line = position_at(text_.substr(start, offset - start), source_, offset - start);
+    in_line.line = static_cast<int>(next - starts_.begin());
+    return in_line;
+  }
+
+ private:
+  std::string_view text_;
+  std::size_t source_;
+  std::vector<std::size_t> starts_{0};
+};
+
+/// Builds the tree from yaml-cpp's events. The event interface is used because the library's own tree
+/// resolves aliases (a 300-byte text can stand for 10^9 values) and drops duplicate keys, anchors and tags
+/// without a word.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  TreeBuilder(std::string_view text, std::size_t source, Faults& faults)
+      : text_(text), lines_(text, source), faults_(faults) {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ == 1) return;
+    const bool marked = text_.substr(offset(mark)).starts_with("---");
+    faults_.add(at(mark), marked ? "a second document starts here; a recipe is one document: remove the '---'"
+                                 : "text after the end of the recipe; expected nothing more");
+    throw Stop();
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { place({Node::Kind::kNull, at(mark)}); }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    faults_.add(at(mark), "aliases (*name) are not allowed; write the value out");
+    place({Node::Kind::kBroken, at(mark)});
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                const std::string& value) override {
+    check_tag(mark, tag);
+    Node node{Node::Kind::kScalar, at(mark), value};
+    const char first = offset(mark) < text_.size() ? text_[offset(mark)] : '\0';
+    node.quoted = tag == "!" && (first == '"' || first == '\'');
+    const std::string problem = scalar_problem(offset(mark), tag == "!" ? first : '\0', value);
+    if (!problem.empty()) {
+      faults_.add(node.at, problem);
+      node.kind = Node::Kind::kBroken;
+    }
+    place(std::move(node));
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    enter(mark, tag, Node::Kind::kList);
+  }
+  void OnSequenceEnd() override { leave(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    enter(mark, tag, Node::Kind::kMap);
+  }
+  void OnMapEnd() override { leave(); }
+  void OnAnchor(const YAML::Mark& mark, const std::string&) override {
+    faults_.add(at(mark), "anchors (&name) are not allowed; write the value out where it is needed");
+  }
+
+  [[nodiscard]] Position at(const YAML::Mark& mark) const { return lines_.position(offset(mark)); }
+
+  /// The innermost '[' or '{' that is still open.
+  [[nodiscard]] const Node* open_bracket() const {
+    for (auto node = open_.rbegin(); node != open_.rend(); ++node) {
+      if (node->bracket) return &node->node;
+    }
+    return nullptr;
+  }
+
+  /// The tree so far, containers that were still open included.
+  [[nodiscard]] std::optional<Node> take() {
+    while (!open_.empty()) leave();
+    return std::move(root_);
+  }
+
+ private:
+  struct Open {
+    Node node;
+    bool bracket = false;
+  };
+
+  // yaml-cpp leaves line and column at 0 at the end of the text; the byte offset is right everywhere.
+  [[nodiscard]] std::size_t offset(const YAML::Mark& mark) const {
+    return mark.pos < 0 ? text_.size() : static_cast<std::size_t>(mark.pos);
+  }
+
+  void check_tag(const YAML::Mark& mark, const std::string& tag) {
+    if (tag == "?" || tag.empty()) return;
+    const std::string_view rest = text_.substr(std::min(offset(mark), text_.size()));
+    const bool literal =
+        !rest.empty() && std::string_view("\"'|>").find(rest.front()) != std::string_view::npos;
+    if (tag == "!" && literal) return;
+    faults_.add(at(mark), "tags (!name) are not allowed; the key decides the type: remove the tag");
+  }
+
+  /// Why the scalar at byte `start` is not taken, or "". `style`: the first character of quoted and block
+  /// text.
+  [[nodiscard]] std::string scalar_problem(std::size_t start, char style, const std::string& value) const {
+    if (style == '|' || style == '>')
+      return "block text (| or >) is not allowed; write the value on one line";
+    if (style == '"' || style == '\'') {
+      const std::size_t end = closing_quote(start, style);
+      if (end == std::string_view::npos) return str("this quote is never closed; expected a second ", style);
+      const bool one_line = text_.substr(start, end - start).find('\n') == std::string_view::npos;
+      return one_line ? "" : "quoted text over several lines is not allowed; write it on one line";
+    }
+    if (text_.substr(std::min(start, text_.size()), value.size()) == value) return "";
+    return str("this value goes on over several lines (read as ", shown(value),
+               "); write it on one line, and check the indentation of the line below");
+  }
+
+  // yaml-cpp takes the end of the text for the missing quote.
+  [[nodiscard]] std::size_t closing_quote(std::size_t start, char quote) const {
+    for (std::size_t i = start + 1; i < text_.size(); ++i) {
+      if (quote == '"' && text_[i] == '\\') {
+        ++i;
+      } else if (text_[i] == quote) {
+        if (quote == '"' || i + 1 >= text_.size() || text_[i + 1] != quote) return i;
+        ++i;
+      }
+    }
+    return std::string_view::npos;
+  }
+
+  void enter(const YAML::Mark& mark, const std::string& tag, Node::Kind kind) {
+    check_tag(mark, tag);
+    if (open_.size() == kMaxDepth) {
+      faults_.add(at(mark), str("nested more than ", kMaxDepth, " deep; a recipe has 3 levels at most"));
+      throw Stop();
+    }
+    count(at(mark));
+    const char first = offset(mark) < text_.size() ? text_[offset(mark)] : '\0';
+    open_.push_back({{kind, at(mark)}, first == (kind == Node::Kind::kMap ? '{' : '[')});
+  }
+
+  void leave() {
+    Node node = std::move(open_.back().node);
+    open_.pop_back();
+    // A key whose value was not reached before a syntax error.
+    if (node.kind == Node::Kind::kMap && node.items.size() % 2 == 1) node.items.pop_back();
+    attach(std::move(node));
+  }
+
+  void place(Node node) {
+    count(node.at);
+    attach(std::move(node));
+  }
+
+  void attach(Node node) {
+    if (open_.empty()) {
+      root_ = std::move(node);
+    } else {
+      open_.back().node.items.push_back(std::move(node));
+    }
+  }
+
+  void count(const Position& where) {
+    if (++nodes_ <= kMaxNodes) return;
+    faults_.add(where, str("more than ", kMaxNodes, " values; is this a recipe?"));
+    throw Stop();
+  }
+
+  std::string_view text_;
+  LineIndex lines_;
+  Faults& faults_;
+  std::size_t documents_ = 0;
+  std::size_t nodes_ = 0;
+  std::vector<Open> open_;
+  std::optional<Node> root_;
+};
+
+/// yaml-cpp's words for a syntax error, and ours.
+std::string syntax_hint(std::string_view message) {
+  namespace M = YAML::ErrorMsg;
+  static const std::array<std::pair<std::string_view, std::string_view>, 11> kHints{{
+      {M::MAP_VALUE,
+       "a ':' where no key can be; check the indentation, that the line above is 'key: value', and that a "
+       "value with ': ' in it is in quotes"},
+      {M::END_OF_MAP, "the indentation fits no line above; keys of one section start in the same column"},
+      {M::END_OF_SEQ, "the indentation of this list fits no line above"},
+      {M::END_OF_MAP_FLOW, "expected ',' or '}'; is a comma or the closing brace missing?"},
+      {M::END_OF_SEQ_FLOW, "expected ',' or ']'; is a comma or the closing bracket missing?"},
+      {M::FLOW_END, "a closing ']' or '}' without its opening one"},
+      {M::UNKNOWN_TOKEN, "no value starts with this character; put the value in quotes"},
+      {M::UNKNOWN_ANCHOR, "aliases (*name) are not allowed; write the value out"},
+      {M::BLOCK_ENTRY, "a list item '-' where none can be; lists are written as [a, b]"},
+      {M::CHAR_IN_SCALAR, "this character cannot stand in a value without quotes; put the value in quotes"},
+      {M::MAP_KEY, "a '?' where no key can be; put the value in quotes"},
+  }};
+  for (const auto& [theirs, ours] : kHints) {
+    if (message.starts_with(theirs)) return std::string(ours);
+  }
+  return std::string(message);
+}
+
+void report_syntax_error(const YAML::ParserException& error, const TreeBuilder& tree, Faults& faults) {
+  namespace M = YAML::ErrorMsg;
+  const Position at = tree.at(error.mark);
+  std::string hint = syntax_hint(error.msg);
+  const bool unclosed = error.msg == M::END_OF_MAP_FLOW || error.msg == M::END_OF_SEQ_FLOW;
+  if (const Node* open = unclosed ? tree.open_bracket() : nullptr) {
+    hint += str(" (opened on line ", open->at.line, ", column ", open->at.column, ")");
+  }
+  faults.add(at, str("not valid YAML: ", hint, "; what follows was not checked"));
+}
+
+/// yaml-cpp drops directives it does not know and obeys %TAG; neither has a use here.
+void refuse_directives(std::string_view text, std::size_t source, Faults& faults) {
+  for (std::size_t at = 0; at != std::string_view::npos && at < text.size();) {
+    if (text[at] == '%') {
+      faults.add(position_at(text, source, at), "directives (%YAML, %TAG) are not allowed; remove the line");
+    }
+    at = text.find('\n', at);
+    if (at != std::string_view::npos) ++at;
+  }
+}
+
+}  // namespace
+
+std::optional<Node> parse_document(std::string_view text, std::size_t source, Faults& faults) {
+  refuse_directives(text, source, faults);
+  TreeBuilder tree(text, source, faults);
+  try {
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(tree)) {
+    }
+  } catch (const Stop&) {
+  } catch (const YAML::ParserException& error) {
+    report_syntax_error(error, tree, faults);
+  }
+  return tree.take();
+}
+
+}  // namespace echelon::recipe

@@ -1,0 +1,82 @@
+#include "recipe/faults.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "recipe/characters.h"
+
+namespace echelon::recipe {
+namespace {
+
+constexpr std::size_t kMaxReported = 50;
+constexpr std::size_t kMaxShownBytes = 60;
+
+}  // namespace
+
+std::size_t Sources::add_file(std::string name) {
+  sources_.push_back({std::move(name), false});
+  return sources_.size() - 1;
+}
+
+std::size_t Sources::add_override(std::string_view argument) {
+  sources_.push_back({str("command line: ", shown(argument)), true});
+  return sources_.size() - 1;
+}
+
+bool Sources::is_override(const Position& at) const {
+  return sources_[at.source].is_override;
+}
+
+std::string Sources::where(const Position& at) const {
+  const Source& source = sources_[at.source];
+  return source.is_override ? source.name : str(source.name, ':', at.line, ':', at.column);
+}
+
+std::string Sources::origin(const Position& at) const {
+  return is_override(at) ? "command line" : where(at);
+}
+
+void Faults::add(const Position& at, std::string text) {
+  faults_.push_back({at, std::move(text)});
+}
+
+void Faults::add_at(const Position& at, const Faults& others) {
+  for (const Fault& fault : others.faults_) faults_.push_back({at, fault.text});
+}
+
+void Faults::raise_if_any(const Sources& sources) const {
+  if (faults_.empty()) return;
+  std::vector<Fault> sorted = faults_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) { return a.at < b.at; });
+  std::vector<std::string> lines;
+  for (const Fault& fault : sorted) {
+    if (lines.size() == kMaxReported) {
+      lines.push_back(str("... and ", sorted.size() - kMaxReported, " more; correct these first"));
+      break;
+    }
+    lines.push_back(str(sources.where(fault.at), ": ", fault.text));
+  }
+  throw Error(Code::kUsage, join(lines, "\n"));
+}
+
+std::string shown(std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out = "'";
+  for (std::size_t at = 0; at < text.size();) {
+    if (at >= kMaxShownBytes) return out + "...'";
+    const Character character = character_at(text, at);
+    for (std::size_t i = at; i < at + character.bytes; ++i) {
+      if (character.problem.empty()) {
+        out += text[i];
+      } else {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+      }
+    }
+    at += character.bytes;
+  }
+  return out + "'";
+}
+
+}  // namespace echelon::recipe

@@ -1,0 +1,62 @@
+#pragma once
+#include <compare>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace echelon::recipe {
+
+/// A place in one of the texts a recipe is made from. Lines and columns count from 1; columns count
+/// characters.
+struct Position {
+  std::size_t source = 0;  ///< index into Sources
+  int line = 1;
+  int column = 1;
+  auto operator<=>(const Position&) const = default;
+};
+
+/// The texts a recipe is made from: its file, the files it includes, then the command line's overrides.
+class Sources {
+ public:
+  std::size_t add_file(std::string name);
+  std::size_t add_override(std::string_view argument);
+
+  [[nodiscard]] bool is_override(const Position& at) const;
+  /// For messages: "a.yaml:3:7", or "command line: 'optim.lr=abc'".
+  [[nodiscard]] std::string where(const Position& at) const;
+  /// For LoadedRecipe::origins: "a.yaml:3:7", or "command line".
+  [[nodiscard]] std::string origin(const Position& at) const;
+
+ private:
+  struct Source {
+    std::string name;
+    bool is_override = false;
+  };
+  std::vector<Source> sources_;
+};
+
+/// Collects what is wrong, so that a user sees all of it at once.
+class Faults {
+ public:
+  /// `text` is one line: what is wrong, what was expected, what to do.
+  void add(const Position& at, std::string text);
+  /// Takes over every fault of `others`, all reported at `at`.
+  void add_at(const Position& at, const Faults& others);
+  [[nodiscard]] std::size_t size() const { return faults_.size(); }
+  /// Throws Error(kUsage) with one line for each fault, sorted by position, or returns when there is none.
+  void raise_if_any(const Sources& sources) const;
+
+ private:
+  struct Fault {
+    Position at;
+    std::string text;
+  };
+  std::vector<Fault> faults_;
+};
+
+/// The user's own text, safe for a message: in single quotes, control characters and broken UTF-8 as \xNN,
+/// cut after 60 bytes.
+[[nodiscard]] std::string shown(std::string_view text);
+
+}  // namespace echelon::recipe
