@@ -71,8 +71,14 @@ install_packages() {
 }
 
 run_apt() {
-  DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o Dpkg::Use-Pty=0 "$@" ||
-    die $EXIT_ENVIRONMENT "'apt-get $1' failed (its messages are above). $(environment_hint /var/cache/apt)"
+  local log
+  log=$(mktemp)
+  if ! DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@" >"$log" 2>&1; then
+    tail -n 25 "$log" >&2
+    rm -f "$log"
+    die $EXIT_ENVIRONMENT "'apt-get $1' failed (its last messages are above). $(environment_hint /var/cache/apt)"
+  fi
+  rm -f "$log"
 }
 
 # Slurm and munge are only programs here: the tests start their own. A policy file that is already there stays.
@@ -178,13 +184,10 @@ build_jobs() {
 
 # Configures once; from then on ninja itself re-runs CMake when a CMake file changes.
 configure() {
-  local preset=$1 folder=build/$1 arguments=(--preset "$1")
-  if [[ -x .venv-test/bin/python ]]; then arguments+=("-DECHELON_TEST_PYTHON=$PWD/.venv-test/bin/python"); fi
-  [[ -e $folder/build.ninja && $(cat "$folder/.configured" 2>/dev/null) == "${arguments[*]}" ]] && return
+  local folder=build/$1
   # A folder made in another place (a moved clone) is of no use to CMake.
-  grep -qs "^CMAKE_HOME_DIRECTORY:INTERNAL=$PWD$" "$folder/CMakeCache.txt" || rm -rf "$folder"
-  cmake "${arguments[@]}"
-  echo "${arguments[*]}" >"$folder/.configured"
+  grep -qsx "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$folder/CMakeCache.txt" || rm -rf "$folder"
+  if [[ ! -e $folder/build.ninja ]]; then cmake --preset "$1"; fi
 }
 
 compile() {

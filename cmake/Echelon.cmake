@@ -1,6 +1,10 @@
 # The three building blocks every folder uses.
 set(ECHELON_WARNINGS -Wall -Wextra -Wshadow -Wno-missing-field-initializers -Werror)
 
+# Python with the packages of tests/support/requirements.txt, for tests that compare with other implementations.
+set(ECHELON_TEST_PYTHON ${CMAKE_SOURCE_DIR}/.venv-test/bin/python CACHE FILEPATH
+    "Python of the test venv; ./make.sh setup test makes the default one")
+
 # echelon_library(name [PUBLIC libs...] [PRIVATE libs...])
 # One folder = one library: all .cpp files beside the calling CMakeLists.txt, headers found under src/.
 function(echelon_library name)

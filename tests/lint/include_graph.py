@@ -1,0 +1,155 @@
+"""Checks the #include lines of src/ and checkpoints_tool/ against the layers of docs/architecture.md.
+
+Faults: a module that includes one it may not see, a foreign library outside the module that owns it, a header that
+carries a foreign library's types into another module, a cycle of headers, a project header that does not exist.
+"""
+import re
+
+import tree
+
+SEES = {
+    "base": set(),
+    "bootstrap": {"base"},
+    "checkpoint": {"base"},
+    "model": {"base"},
+    "data": {"base"},
+    "comm": {"base", "bootstrap"},
+    "shard": {"base", "bootstrap", "comm", "model"},
+    "train": {"base", "bootstrap", "comm", "model", "shard", "data", "checkpoint"},
+    "recipe": {"base"},
+    "report": {"base"},
+    "app": {"base", "bootstrap", "checkpoint", "data", "comm", "recipe", "report"},
+    "app/engine": {"base", "bootstrap", "checkpoint", "model", "data", "comm", "shard", "train", "recipe", "app"},
+    "checkpoints_tool": {"base", "checkpoint"},
+}
+# Foreign libraries that stay behind one module's headers, and who may include them at all.
+OWNERS = {
+    "HDF5": (r"hdf5\.h|H5\w+\.h", {"checkpoint"}),
+    "PMIx": (r"pmix\w*\.h", {"bootstrap"}),
+    "MPI": (r"mpi\.h", {"comm"}),
+    "yaml-cpp": (r"yaml-cpp/.*", {"recipe"}),
+    "sentencepiece": (r"sentencepiece\w*\.h", {"data"}),
+    "spdlog": (r"spdlog/.*", {"base"}),
+}
+# Not hidden from those who stand above, but kept out of everything else.
+TORCH = (r"(torch|ATen|c10)/.*", {"model", "shard", "train", "app/engine"})
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def module_of(path):
+    """`path`: relative to src/, or to the project for checkpoints_tool."""
+    parts = path.split("/")
+    return "app/engine" if parts[:2] == ["app", "engine"] else parts[0]
+
+
+def read_includes(root):
+    """{file: [(line number, is quoted, included name)]}; files under src/ are named as they are included."""
+    found = {}
+    for path in tree.code_files(root, "src", "checkpoints_tool"):
+        name = path.as_posix().removeprefix("src/")
+        lines = (root / path).read_text(errors="replace").splitlines()
+        matches = ((number, INCLUDE.match(line)) for number, line in enumerate(lines, 1))
+        found[name] = [(number, match[1] == '"', match[2]) for number, match in matches if match]
+    return found
+
+
+def resolve(name, including, files):
+    """The project file an include names, or None for a foreign one."""
+    beside = including.rpartition("/")[0] + "/" + name
+    return next((candidate for candidate in (name, beside, "checkpoints_tool/" + name) if candidate in files), None)
+
+
+def foreign_library(name):
+    return next((library for library, (pattern, _) in OWNERS.items() if re.fullmatch(pattern, name)), None)
+
+
+def carried_libraries(files):
+    """{header: {library: chain of headers that leads to it}} over all owned foreign libraries."""
+    carried = {}
+
+    def visit(name, trail):
+        if name in carried:
+            return carried[name]
+        carried[name] = {}
+        for _, _, included in files[name]:
+            library = foreign_library(included)
+            if library:
+                carried[name].setdefault(library, [included])
+            target = resolve(included, name, files)
+            if target and target not in trail:
+                for inner, chain in visit(target, trail + [target]).items():
+                    carried[name].setdefault(inner, [target] + chain)
+        return carried[name]
+
+    for name in files:
+        visit(name, [name])
+    return carried
+
+
+def cycles(files):
+    """Each cycle of includes once, as the list of its files."""
+    state, found = {}, []
+
+    def visit(name, trail):
+        state[name] = "open"
+        for _, _, included in files[name]:
+            target = resolve(included, name, files)
+            if target and state.get(target) == "open":
+                found.append(trail[trail.index(target):] + [target])
+            elif target and target not in state:
+                visit(target, trail + [target])
+        state[name] = "done"
+
+    for name in files:
+        if name not in state:
+            visit(name, [name])
+    return found
+
+
+def may_see(module, target):
+    other = module_of(target)
+    if other == module or other in SEES[module]:
+        return True
+    options_only = module in ("recipe", "app") and target.endswith("/options.h")
+    return options_only
+
+
+def check_include(name, quoted, included, files, carried):
+    """What is wrong with one include line, or None."""
+    module = module_of(name)
+    if module not in SEES:
+        return f"folder '{module}' has no place in the layer table of include_graph.py"
+    target = resolve(included, name, files)
+    if target:
+        if not may_see(module, target):
+            return f"{module} may not include {target}: it sees {', '.join(sorted(SEES[module])) or 'nothing'}"
+        if module_of(target) != module and carried[target]:
+            library, chain = next(iter(carried[target].items()))
+            return f"{target} carries {library} into {module} (through {' -> '.join(chain)})"
+        return None
+    library = foreign_library(included)
+    if library and module not in OWNERS[library][1]:
+        return f"{library} belongs to {', '.join(OWNERS[library][1])}: {module} may not include {included}"
+    if re.fullmatch(TORCH[0], included) and module not in TORCH[1]:
+        return f"{module} is free of libtorch: it may not include {included}"
+    if quoted and included.split("/")[0] in SEES:
+        return f"no such header: {included}"
+    return None
+
+
+def main():
+    options = tree.arguments(__doc__)
+    files = read_includes(options.root)
+    carried = carried_libraries(files)
+    findings = ["include cycle: " + " -> ".join(cycle) for cycle in cycles(files)]
+    for name, includes in files.items():
+        where = name if name.startswith("checkpoints_tool/") else "src/" + name
+        for number, quoted, included in includes:
+            fault = check_include(name, quoted, included, files, carried)
+            if fault:
+                findings.append(f"{where}:{number}: {fault}")
+    tree.report(findings, len(files))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Each lint script on a small clean tree (no finding) and on the same tree with one fault put in (that finding).
+
+Run it with the test venv's Python: limits.py needs lizard.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+CLEAN = {
+    "README.md": "# Sample\n\nSee [the guide](docs/guide.md#first-steps).\n",
+    "docs/guide.md": "# Guide\n## First steps\nText.\n",
+    "run.sh": "#!/usr/bin/env bash\nset -e\necho \"$1\"\n",
+    "src/base/text.h": "#pragma once\n#include <string>\n\nstd::string text();\n",
+    "src/base/text.cpp": "#include \"base/text.h\"\n\nstd::string text() {\n  return {};\n}\n",
+    "src/data/options.h": "#pragma once\n\nstruct DataOptions {};\n",
+    "src/checkpoint/file.cpp": "#include <hdf5.h>\n\n#include \"base/text.h\"\n",
+    "src/recipe/recipe.h": "#pragma once\n#include \"data/options.h\"\n",
+    "checkpoints_tool/list.cpp": "#include \"base/text.h\"\n",
+}
+
+
+def script(name, tree, *arguments):
+    """Runs one lint script on a tree of {path: text}; returns its exit status and what it printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for path, text in tree.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        (root / ".clang-format").write_text((HERE.parents[1] / ".clang-format").read_text())
+        command = [sys.executable, str(HERE / f"{name}.py"), "--root", folder, *arguments]
+        result = subprocess.run(command, capture_output=True, text=True)
+        return result.returncode, result.stdout + result.stderr
+
+
+class Lint(unittest.TestCase):
+    def finds(self, name, fault, expected, *arguments):
+        """`fault`: files laid over the clean tree; `expected`: what the one finding must say."""
+        status, output = script(name, CLEAN, *arguments)
+        self.assertEqual(status, 0, f"{name} on the clean tree: {output}")
+        status, output = script(name, CLEAN | fault, *arguments)
+        self.assertEqual(status, 1, f"{name} missed the fault: {output}")
+        self.assertIn(expected, output)
+
+    def test_include_graph_finds_a_layer_seen_from_below(self):
+        self.finds("include_graph", {"src/base/text.h": '#include "data/options.h"\n'},
+                   "src/base/text.h:1: base may not include data/options.h")
+
+    def test_include_graph_finds_a_sibling(self):
+        self.finds("include_graph", {"src/data/file.cpp": '\n#include "checkpoint/options.h"\n',
+                                     "src/checkpoint/options.h": "\n"},
+                   "src/data/file.cpp:2: data may not include checkpoint/options.h")
+
+    def test_include_graph_gives_recipes_only_options(self):
+        self.finds("include_graph", {"src/data/loader.h": "\n", "src/recipe/load.cpp": '#include "data/loader.h"\n'},
+                   "recipe may not include data/loader.h")
+
+    def test_include_graph_keeps_libtorch_out_of_the_tool(self):
+        self.finds("include_graph", {"checkpoints_tool/list.cpp": "#include <torch/torch.h>\n"}, "free of libtorch")
+
+    def test_include_graph_keeps_foreign_libraries_with_their_owner(self):
+        self.finds("include_graph", {"src/data/file.cpp": "#include <hdf5.h>\n"}, "HDF5 belongs to checkpoint")
+
+    def test_include_graph_finds_foreign_types_carried_by_a_header(self):
+        fault = {"src/checkpoint/h5.h": "#include <hdf5.h>\n", "src/checkpoint/reader.h": '#include "checkpoint/h5.h"\n',
+                 "checkpoints_tool/list.cpp": '#include "checkpoint/reader.h"\n'}
+        self.finds("include_graph", fault, "checkpoint/reader.h carries HDF5 into checkpoints_tool "
+                                           "(through checkpoint/h5.h -> hdf5.h)")
+
+    def test_include_graph_finds_a_cycle(self):
+        self.finds("include_graph", {"src/base/text.h": '#include "base/more.h"\n',
+                                     "src/base/more.h": '#include "base/text.h"\n'}, "include cycle: base/")
+
+    def test_include_graph_finds_a_missing_header(self):
+        self.finds("include_graph", {"src/data/file.cpp": '#include "base/gone.h"\n'}, "no such header: base/gone.h")
+
+    def test_limits_finds_a_long_header(self):
+        self.finds("limits", {"src/base/long.h": "// line\n" * 151}, "src/base/long.h:150: 151 lines")
+
+    def test_limits_finds_a_long_source(self):
+        self.finds("limits", {"src/base/long.cpp": "// line\n" * 401}, "src/base/long.cpp:400: 401 lines")
+
+    def test_limits_finds_a_long_function(self):
+        self.finds("limits", {"src/base/long.cpp": "\nint f() {\n" + "  g();\n" * 60 + "}\n"},
+                   "src/base/long.cpp:2: f has 62 lines")
+
+    def test_headers_alone_finds_a_missing_include(self):
+        with tempfile.TemporaryDirectory() as build:
+            commands = [{"file": "/nowhere/a.cpp", "command": "c++ -c a.cpp"}]
+            pathlib.Path(build, "compile_commands.json").write_text(json.dumps(commands))
+            self.finds("headers_alone", {"src/base/text.h": "#pragma once\nstd::string text();\n"},
+                       "src/base/text.h:1: does not compile alone", "--build", build)
+
+    def test_clean_tree_finds_unfinished_work(self):
+        for words in ("TODO", "FIXME", "a placeholder", "good enough for now", "not implemented", "Not yet implemented"):
+            self.finds("clean_tree", {"src/base/text.cpp": f"\n// {words}\n"}, "src/base/text.cpp:2: marked as unfinished")
+
+    def test_clean_tree_finds_machine_paths(self):
+        for path in ("/work/main", "/root/x", "/home/someone/data"):
+            self.finds("clean_tree", {"run.sh": f"ls {path}\n"}, "run.sh:1: a path of one machine")
+
+    def test_clean_tree_finds_registry_hosts(self):
+        self.finds("clean_tree", {"README.md": "from https://pypi.org/x\n"}, "README.md:1: the name of a package registry")
+
+    def test_format_finds_unformatted_code(self):
+        self.finds("format", {"src/base/text.cpp": "int   f( ) {return 1;}\n"}, "src/base/text.cpp:1:")
+
+    def test_shell_finds_a_syntax_error(self):
+        self.finds("shell", {"run.sh": "#!/usr/bin/env bash\nif true; then\n"}, "run.sh: line")
+
+    def test_shell_finds_an_unquoted_variable(self):
+        self.finds("shell", {"run.sh": "#!/usr/bin/env bash\nrm $1\n"}, "SC2086")
+
+    def test_docs_links_finds_a_dead_link(self):
+        self.finds("docs_links", {"README.md": "See\n[it](docs/gone.md).\n"}, "README.md:2: link 'docs/gone.md'")
+
+    def test_docs_links_finds_a_dead_heading(self):
+        self.finds("docs_links", {"README.md": "[it](docs/guide.md#last-steps)\n"}, "no heading 'last-steps'")
+
+    def test_nothing_to_check_is_a_fault(self):
+        for name in ("include_graph", "limits", "format", "shell", "docs_links"):
+            status, output = script(name, {"notes.bin": "\n"})
+            self.assertEqual((status, "nothing to check" in output), (1, True), f"{name}: {output}")
+
+
+if __name__ == "__main__":
+    unittest.main()
