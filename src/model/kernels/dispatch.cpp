@@ -1,0 +1,41 @@
+#include "model/kernels/tables.h"
+
+namespace echelon::kernels {
+namespace {
+
+struct Choice {
+  const Tables* tables;
+  const char* name;
+};
+
+Choice choose() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+      __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0) {
+    return {&avx512::tables, "avx512"};
+  }
+  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) return {&avx2::tables, "avx2"};
+#endif
+  return {&generic::tables, "generic"};
+}
+
+const Choice& choice() {
+  static const Choice chosen = choose();
+  return chosen;
+}
+
+}  // namespace
+
+template <>
+const Table<float>& kernels<float>() {
+  return choice().tables->f32;
+}
+template <>
+const Table<Bf16>& kernels<Bf16>() {
+  return choice().tables->bf16;
+}
+double sum_of_squares(const float* values, std::int64_t n) { return choice().tables->sum_of_squares(values, n); }
+const char* instruction_set() { return choice().name; }
+
+}  // namespace echelon::kernels

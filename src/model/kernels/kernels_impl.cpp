@@ -1,0 +1,302 @@
+// One source, compiled once per instruction set: ECHELON_ISA names the namespace, -march comes from CMake.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "model/kernels/tables.h"
+
+namespace echelon::kernels::ECHELON_ISA {
+namespace {
+
+inline float load(float v) { return v; }
+inline float load(Bf16 v) { return std::bit_cast<float>(std::uint32_t{v.bits} << 16); }
+inline void store(float& to, float v) { to = v; }
+inline void store(Bf16& to, float v) {
+  const auto bits = std::bit_cast<std::uint32_t>(v);
+  // Round to nearest even; a NaN must not be rounded up into an infinity.
+  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
+  to.bits = static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FC0U : rounded);
+}
+
+/// e^x within 2 units in the last place, written so that the compiler can vectorise it (a call to expf cannot be
+/// without finite-math): range reduction by powers of two, degree-6 polynomial (Cephes, S. Moshier). NaN stays NaN,
+/// arguments beyond fp32's range give 0 or infinity.
+inline float exponential(float x) {
+  const float clamped = x < -104.0F ? -104.0F : (x > 89.0F ? 89.0F : x);
+  const float n = std::floor(clamped * 1.44269504F + 0.5F);
+  const float r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
+  float p = 1.9875691500e-4F;
+  p = p * r + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * r * r + r + 1.0F;
+  // 2^n in two factors, so that results near fp32's limits neither overflow early nor lose subnormals.
+  const auto whole = static_cast<std::int32_t>(n);
+  const std::int32_t half = whole >> 1;
+  const auto first = std::bit_cast<float>((half + 127) << 23);
+  const auto second = std::bit_cast<float>((whole - half + 127) << 23);
+  return p * first * second;
+}
+
+inline float sigmoid(float x) { return 1.0F / (1.0F + exponential(-x)); }
+
+template <class T>
+void rms_norm(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, std::int64_t n, float eps) {
+  for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    float sum = 0;
+    for (std::int64_t i = 0; i < n; ++i) sum += load(x[i]) * load(x[i]);
+    const float inv = 1.0F / std::sqrt(sum / static_cast<float>(n) + eps);
+    inv_rms[r] = inv;
+    for (std::int64_t i = 0; i < n; ++i) store(y[i], load(x[i]) * inv * load(w[i]));
+  }
+}
+
+template <class T>
+void rms_norm_backward(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* dw_sum,
+                       std::int64_t rows, std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n, dx += n) {
+    const float inv = inv_rms[r];
+    float dot = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float g = load(dy[i]) * load(x[i]);
+      dot += g * load(w[i]);
+      dw_sum[i] += g * inv;
+    }
+    const float correction = dot * inv * inv * inv / static_cast<float>(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      store(dx[i], load(dy[i]) * load(w[i]) * inv - load(x[i]) * correction);
+    }
+  }
+}
+
+template <class T>
+void swiglu(const T* gate_up, T* out, std::int64_t rows, std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * n, out += n) {
+    const T* up = gate_up + n;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float g = load(gate_up[i]);
+      store(out[i], g * sigmoid(g) * load(up[i]));
+    }
+  }
+}
+
+template <class T>
+void swiglu_backward_row(const T* __restrict gate, const T* __restrict up, const T* __restrict dout,
+                         T* __restrict dgate, T* __restrict dup, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float g = load(gate[i]);
+    const float s = sigmoid(g);
+    const float d = load(dout[i]);
+    store(dgate[i], d * load(up[i]) * s * (1.0F + g * (1.0F - s)));
+    store(dup[i], d * g * s);
+  }
+}
+
+template <class T>
+void swiglu_backward(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * n, dgate_up += 2 * n, dout += n) {
+    swiglu_backward_row(gate_up, gate_up + n, dout, dgate_up, dgate_up + n, n);
+  }
+}
+
+struct RowSoftmax {
+  float max;
+  float sum;  ///< of exp(x - max)
+};
+
+/// Largest element, over independent lanes: a single running maximum cannot be vectorised while NaNs count.
+template <class T>
+float row_max(const T* x, std::int64_t n) {
+  constexpr std::int64_t kLanes = 64;
+  float lane[kLanes];
+  std::fill(lane, lane + kLanes, -std::numeric_limits<float>::infinity());
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (std::int64_t j = 0; j < kLanes; ++j) {
+      const float v = load(x[i + j]);
+      lane[j] = v > lane[j] ? v : lane[j];
+    }
+  }
+  float top = *std::max_element(lane, lane + kLanes);
+  for (; i < n; ++i) top = std::max(top, load(x[i]));
+  return top;
+}
+
+template <class T>
+RowSoftmax row_softmax(const T* x, std::int64_t n, float scale) {
+  const float top = row_max(x, n) * scale;
+  constexpr std::int64_t kBlock = 512;  // exponentials first, their sum after: one loop with both is not vectorised
+  float block[kBlock];
+  float sum = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    const std::int64_t width = std::min(kBlock, n - begin);
+    for (std::int64_t i = 0; i < width; ++i) block[i] = exponential(load(x[begin + i]) * scale - top);
+    for (std::int64_t i = 0; i < width; ++i) sum += block[i];
+  }
+  return {top, sum};
+}
+
+template <class T>
+float cross_entropy(const T* logits, std::int64_t n, std::int64_t target) {
+  if (target < 0) return 0;
+  const RowSoftmax row = row_softmax(logits, n, 1.0F);
+  return row.max + std::log(row.sum) - load(logits[target]);
+}
+
+template <class T>
+float softmax_cross_entropy(T* logits, std::int64_t n, std::int64_t target, float scale) {
+  if (target < 0) {
+    std::fill(logits, logits + n, T{});
+    return 0;
+  }
+  const RowSoftmax row = row_softmax(logits, n, 1.0F);
+  const float at_target = load(logits[target]);
+  const float factor = scale / row.sum;
+  for (std::int64_t i = 0; i < n; ++i) store(logits[i], exponential(load(logits[i]) - row.max) * factor);
+  store(logits[target], exponential(at_target - row.max) * factor - scale);
+  return row.max + std::log(row.sum) - at_target;
+}
+
+inline std::int64_t visible(const CausalRows& shape, std::int64_t row) {
+  return std::min(shape.columns, shape.first + row + 1);
+}
+
+template <class T>
+void causal_softmax(T* scores, float* log_sum_exp, CausalRows shape, float scale) {
+  for (std::int64_t r = 0; r < shape.rows; ++r, scores += shape.columns) {
+    const std::int64_t n = visible(shape, r);
+    const RowSoftmax row = row_softmax(scores, n, scale);
+    const float inv = 1.0F / row.sum;
+    log_sum_exp[r] = row.max + std::log(row.sum);
+    for (std::int64_t i = 0; i < n; ++i) store(scores[i], exponential(load(scores[i]) * scale - row.max) * inv);
+    std::fill(scores + n, scores + shape.columns, T{});
+  }
+}
+
+template <class T>
+void causal_probabilities(T* scores, const float* log_sum_exp, CausalRows shape, float scale) {
+  for (std::int64_t r = 0; r < shape.rows; ++r, scores += shape.columns) {
+    const std::int64_t n = visible(shape, r);
+    const float lse = log_sum_exp[r];
+    for (std::int64_t i = 0; i < n; ++i) store(scores[i], exponential(load(scores[i]) * scale - lse));
+    std::fill(scores + n, scores + shape.columns, T{});
+  }
+}
+
+template <class T>
+void causal_softmax_backward(const T* probs, T* dprobs, const float* delta, CausalRows shape, float scale) {
+  for (std::int64_t r = 0; r < shape.rows; ++r, probs += shape.columns, dprobs += shape.columns) {
+    const std::int64_t n = visible(shape, r);
+    const float d = delta[r];
+    for (std::int64_t i = 0; i < n; ++i) store(dprobs[i], load(probs[i]) * (load(dprobs[i]) - d) * scale);
+    std::fill(dprobs + n, dprobs + shape.columns, T{});
+  }
+}
+
+template <class T>
+void row_dots(const T* a, const T* b, float* out, std::int64_t rows, std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r, a += n, b += n) {
+    float sum = 0;
+    for (std::int64_t i = 0; i < n; ++i) sum += load(a[i]) * load(b[i]);
+    out[r] = sum;
+  }
+}
+
+/// Rotates one head by the angle of its position; `sign` -1 is the inverse rotation.
+template <class T>
+void rotate(const T* from, T* to, const float* cos_sin, std::int64_t half, float sign) {
+  for (std::int64_t i = 0; i < half; ++i) {
+    const float a = load(from[i]);
+    const float b = load(from[i + half]);
+    const float c = cos_sin[i];
+    const float s = sign * cos_sin[i + half];
+    store(to[i], a * c - b * s);
+    store(to[i + half], b * c + a * s);
+  }
+}
+
+template <class T>
+void rope_split(const T* row, T* q, T* k, T* v, const float* cos_sin, std::int64_t position, QkvShape shape) {
+  const std::int64_t d = shape.head_dim;
+  const std::int64_t head_stride = shape.seq_len * d;
+  const std::int64_t at = position * d;
+  const float* angle = cos_sin + position * d;
+  for (std::int64_t h = 0; h < shape.heads; ++h, row += d) rotate(row, q + h * head_stride + at, angle, d / 2, 1.0F);
+  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d) rotate(row, k + h * head_stride + at, angle, d / 2, 1.0F);
+  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d) std::copy(row, row + d, v + h * head_stride + at);
+}
+
+template <class T>
+void rope_merge(T* row, const T* dq, const T* dk, const T* dv, const float* cos_sin, std::int64_t position,
+                QkvShape shape) {
+  const std::int64_t d = shape.head_dim;
+  const std::int64_t head_stride = shape.seq_len * d;
+  const std::int64_t at = position * d;
+  const float* angle = cos_sin + position * d;
+  for (std::int64_t h = 0; h < shape.heads; ++h, row += d) rotate(dq + h * head_stride + at, row, angle, d / 2, -1.0F);
+  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d) {
+    rotate(dk + h * head_stride + at, row, angle, d / 2, -1.0F);
+  }
+  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d) {
+    std::copy(dv + h * head_stride + at, dv + h * head_stride + at + d, row);
+  }
+}
+
+template <class T>
+void sum_rows(const T* source, const std::int64_t* rows, std::int64_t count, T* out, std::int64_t n, bool add) {
+  constexpr std::int64_t kBlock = 256;
+  float sum[kBlock];
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    const std::int64_t width = std::min(kBlock, n - begin);
+    for (std::int64_t i = 0; i < width; ++i) sum[i] = add ? load(out[begin + i]) : 0.0F;
+    for (std::int64_t r = 0; r < count; ++r) {
+      const T* row = source + rows[r] * n + begin;
+      for (std::int64_t i = 0; i < width; ++i) sum[i] += load(row[i]);
+    }
+    for (std::int64_t i = 0; i < width; ++i) store(out[begin + i], sum[i]);
+  }
+}
+
+template <class T>
+void from_float(const float* from, T* to, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) store(to[i], from[i]);
+}
+
+template <class T>
+constexpr Table<T> make_table() {
+  return {.rms_norm = rms_norm<T>,
+          .rms_norm_backward = rms_norm_backward<T>,
+          .swiglu = swiglu<T>,
+          .swiglu_backward = swiglu_backward<T>,
+          .softmax_cross_entropy = softmax_cross_entropy<T>,
+          .cross_entropy = cross_entropy<T>,
+          .causal_softmax = causal_softmax<T>,
+          .causal_probabilities = causal_probabilities<T>,
+          .causal_softmax_backward = causal_softmax_backward<T>,
+          .row_dots = row_dots<T>,
+          .rope_split = rope_split<T>,
+          .rope_merge = rope_merge<T>,
+          .sum_rows = sum_rows<T>,
+          .from_float = from_float<T>};
+}
+
+double sum_of_squares(const float* values, std::int64_t n) {
+  constexpr std::int64_t kBlock = 4096;
+  double total = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    const std::int64_t end = std::min(n, begin + kBlock);
+    float sum = 0;
+    for (std::int64_t i = begin; i < end; ++i) sum += values[i] * values[i];
+    total += static_cast<double>(sum);
+  }
+  return total;
+}
+
+}  // namespace
+
+const Tables tables{make_table<float>(), make_table<Bf16>(), sum_of_squares};
+
+}  // namespace echelon::kernels::ECHELON_ISA

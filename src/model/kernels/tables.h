@@ -1,0 +1,23 @@
+#pragma once
+#include "model/kernels/kernels.h"
+
+/// What each instruction set's build of kernels_impl.cpp provides.
+namespace echelon::kernels {
+
+struct Tables {
+  Table<float> f32;
+  Table<Bf16> bf16;
+  double (*sum_of_squares)(const float*, std::int64_t);
+};
+
+namespace avx512 {
+extern const Tables tables;
+}
+namespace avx2 {
+extern const Tables tables;
+}
+namespace generic {
+extern const Tables tables;
+}
+
+}  // namespace echelon::kernels

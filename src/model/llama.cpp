@@ -1,0 +1,146 @@
+#include "model/llama.h"
+
+#include <ATen/ATen.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/str.h"
+#include "model/ops/ops.h"
+
+namespace echelon {
+namespace {
+
+/// [positions, head_dim]: cos of the angles, then sin; angle(p, i) = p * theta^(-2i / head_dim).
+at::Tensor rotary_table(const ModelOptions& o, at::ScalarType dtype, at::Device device) {
+  const std::int64_t head_dim = o.hidden_size / o.heads;
+  const at::Tensor exponent = at::arange(0, head_dim, 2, at::kFloat) / static_cast<double>(head_dim);
+  const at::Tensor frequency = at::reciprocal(at::pow(o.rope_theta, exponent));
+  const at::Tensor angle = at::outer(at::arange(o.max_positions, at::kFloat), frequency);
+  return at::cat({angle.cos(), angle.sin()}, 1).to(dtype).to(at::kFloat).contiguous().to(device);
+}
+
+}  // namespace
+
+Llama::Llama(const ModelOptions& options, at::ScalarType buffer_dtype, at::Device device)
+    : options_(options), cos_sin_(rotary_table(options, buffer_dtype, device)) {
+  add_embedding();
+  for (std::int64_t i = 0; i < options.layers; ++i) add_block(i);
+  add_head();
+}
+
+void Llama::add_embedding() {
+  const InitSpec normal{InitSpec::Kind::kNormal, static_cast<float>(options_.init_std)};
+  const std::vector<std::int64_t> shape{options_.vocab_size, options_.hidden_size};
+  embedding_layer_ = layers_.emplace_back(std::make_unique<Layer>("model.embed_tokens", Layer::Role::kEmbedding)).get();
+  if (options_.tie_embeddings) {
+    embedding_ = shared_.emplace_back(std::make_unique<Parameter>("model.embed_tokens.weight", shape, normal)).get();
+  } else {
+    embedding_ = &embedding_layer_->add("model.embed_tokens.weight", shape, normal);
+  }
+}
+
+void Llama::add_block(std::int64_t index) {
+  const InitSpec normal{InitSpec::Kind::kNormal, static_cast<float>(options_.init_std)};
+  const InitSpec one{InitSpec::Kind::kConstant, 1.0F};
+  const std::string prefix = str("model.layers.", index);
+  Layer& layer = *layers_.emplace_back(std::make_unique<Layer>(prefix, Layer::Role::kBlock));
+  const std::int64_t h = options_.hidden_size;
+  const std::int64_t head_dim = h / options_.heads;
+  const std::int64_t kv = options_.kv_heads * head_dim;
+  const std::int64_t inner = options_.intermediate_size;
+  using Shape = std::vector<std::int64_t>;
+  using Parts = std::vector<Parameter::Part>;
+  Block block{.layer = &layer};
+  block.input_norm = &layer.add(prefix + ".input_layernorm.weight", Shape{h}, one);
+  block.qkv = &layer.add(Parts{{prefix + ".self_attn.q_proj.weight", {h, h}},
+                               {prefix + ".self_attn.k_proj.weight", {kv, h}},
+                               {prefix + ".self_attn.v_proj.weight", {kv, h}}},
+                         normal);
+  block.attention_out = &layer.add(prefix + ".self_attn.o_proj.weight", Shape{h, h}, normal);
+  block.mlp_norm = &layer.add(prefix + ".post_attention_layernorm.weight", Shape{h}, one);
+  block.gate_up = &layer.add(
+      Parts{{prefix + ".mlp.gate_proj.weight", {inner, h}}, {prefix + ".mlp.up_proj.weight", {inner, h}}}, normal);
+  block.down = &layer.add(prefix + ".mlp.down_proj.weight", Shape{h, inner}, normal);
+  blocks_.push_back(block);
+}
+
+void Llama::add_head() {
+  const InitSpec normal{InitSpec::Kind::kNormal, static_cast<float>(options_.init_std)};
+  const std::vector<std::int64_t> hidden{options_.hidden_size};
+  head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
+  final_norm_ = &head_layer_->add("model.norm.weight", hidden, InitSpec{InitSpec::Kind::kConstant, 1.0F});
+  head_ = options_.tie_embeddings
+              ? embedding_
+              : &head_layer_->add("lm_head.weight", std::vector<std::int64_t>{options_.vocab_size, options_.hidden_size},
+                                  normal);
+}
+
+at::Tensor Llama::block_forward(const Block& block, const at::Tensor& x, std::int64_t seq_len) const {
+  const kernels::QkvShape shape{seq_len, options_.heads, options_.kv_heads, options_.hidden_size / options_.heads};
+  const at::Tensor normed = ops::rms_norm(x, *block.input_norm, options_.norm_eps);
+  const at::Tensor attended = ops::causal_attention(ops::linear(normed, *block.qkv), cos_sin_, shape);
+  const at::Tensor middle = x + ops::linear(attended, *block.attention_out);
+  const at::Tensor gated = ops::swiglu(ops::linear(ops::rms_norm(middle, *block.mlp_norm, options_.norm_eps), *block.gate_up));
+  return middle + ops::linear(gated, *block.down);
+}
+
+at::Tensor Llama::body(const at::Tensor& ids) {
+  const std::int64_t seq_len = ids.size(1);
+  at::Tensor x = embedding_layer_->run(ids.reshape({-1}), [&](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
+  for (const Block& block : blocks_) {
+    x = block.layer->run(x, [&](const at::Tensor& in) { return block_forward(block, in, seq_len); });
+  }
+  return x;
+}
+
+at::Tensor Llama::loss(const at::Tensor& ids, double gradient_scale) {
+  const std::int64_t seq_len = ids.size(1) - 1;
+  const at::Tensor targets = ids.narrow(1, 1, seq_len).reshape({-1});
+  return head_layer_->run(body(ids.narrow(1, 0, seq_len)), [&](const at::Tensor& x) {
+    return ops::linear_cross_entropy(ops::rms_norm(x, *final_norm_, options_.norm_eps), *head_, targets, gradient_scale);
+  });
+}
+
+at::Tensor Llama::next_token_logits(const at::Tensor& ids) {
+  const at::Tensor hidden = body(ids);
+  return head_layer_->run(hidden, [&](const at::Tensor& x) {
+    const at::Tensor last = x.view({ids.size(0), ids.size(1), -1}).select(1, ids.size(1) - 1).contiguous();
+    return ops::linear(ops::rms_norm(last, *final_norm_, options_.norm_eps), *head_).to(at::kFloat);
+  });
+}
+
+std::string Llama::hugging_face_config() const {
+  const nlohmann::json config{{"architectures", {"LlamaForCausalLM"}},
+                              {"model_type", "llama"},
+                              {"vocab_size", options_.vocab_size},
+                              {"hidden_size", options_.hidden_size},
+                              {"intermediate_size", options_.intermediate_size},
+                              {"num_hidden_layers", options_.layers},
+                              {"num_attention_heads", options_.heads},
+                              {"num_key_value_heads", options_.kv_heads},
+                              {"head_dim", options_.hidden_size / options_.heads},
+                              {"max_position_embeddings", options_.max_positions},
+                              {"rms_norm_eps", options_.norm_eps},
+                              {"rope_theta", options_.rope_theta},
+                              {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", options_.rope_theta}}},
+                              {"tie_word_embeddings", options_.tie_embeddings},
+                              {"hidden_act", "silu"},
+                              {"attention_bias", false},
+                              {"mlp_bias", false},
+                              {"initializer_range", options_.init_std},
+                              {"torch_dtype", "float32"},
+                              {"dtype", "float32"},
+                              {"bos_token_id", 1},
+                              {"eos_token_id", 2}};
+  return config.dump(2) + "\n";
+}
+
+double Llama::flops_per_token(std::int64_t seq_len) const {
+  // The head multiplies also when tied; the embedding look-up does not.
+  const double embedding = static_cast<double>(options_.vocab_size * options_.hidden_size);
+  const double matrices = static_cast<double>(numel()) - (options_.tie_embeddings ? 0.0 : embedding);
+  const double attention = 12.0 * static_cast<double>(options_.layers * options_.hidden_size * seq_len);
+  return 6.0 * matrices + attention;
+}
+
+}  // namespace echelon

@@ -1,0 +1,44 @@
+#pragma once
+#include "model/model.h"
+
+namespace echelon {
+
+/// Llama (Touvron et al.): RMSNorm, rotary positions, grouped-query causal attention, SwiGLU, tied or untied head.
+/// Parameter names and layouts are those of transformers' LlamaForCausalLM.
+class Llama : public Model {
+ public:
+  Llama(const ModelOptions& options, at::ScalarType buffer_dtype, at::Device device);
+
+  at::Tensor loss(const at::Tensor& ids, double gradient_scale) override;
+  at::Tensor next_token_logits(const at::Tensor& ids) override;
+  std::string hugging_face_config() const override;
+  double flops_per_token(std::int64_t seq_len) const override;
+
+ private:
+  struct Block {
+    Layer* layer;
+    Parameter* input_norm;
+    Parameter* qkv;
+    Parameter* attention_out;
+    Parameter* mlp_norm;
+    Parameter* gate_up;
+    Parameter* down;
+  };
+  void add_embedding();
+  void add_block(std::int64_t index);
+  void add_head();
+  /// ids [rows, T] -> hidden states before the final norm, [rows * T, hidden].
+  at::Tensor body(const at::Tensor& ids);
+  at::Tensor block_forward(const Block& block, const at::Tensor& x, std::int64_t seq_len) const;
+
+  ModelOptions options_;
+  at::Tensor cos_sin_;  ///< fp32 [max_positions, head_dim]
+  Layer* embedding_layer_ = nullptr;
+  Layer* head_layer_ = nullptr;
+  Parameter* embedding_ = nullptr;
+  Parameter* final_norm_ = nullptr;
+  Parameter* head_ = nullptr;  ///< == embedding_ when tied
+  std::vector<Block> blocks_;
+};
+
+}  // namespace echelon

@@ -1,0 +1,31 @@
+#include "model/ops/access.h"
+
+#include <ATen/ATen.h>
+
+namespace echelon::ops {
+
+at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::Tensor& b) {
+  if (parameter.sink == nullptr) return at::mm(a, b);
+  parameter.sink->open(parameter);
+  if (parameter.deposited) {
+    parameter.gradient.addmm_(a, b);
+  } else {
+    at::mm_out(parameter.gradient, a, b);
+  }
+  parameter.deposited = true;
+  return {};
+}
+
+at::Tensor deposit(Parameter& parameter, const at::Tensor& whole) {
+  if (parameter.sink == nullptr) return whole.to(parameter.value.scalar_type());
+  parameter.sink->open(parameter);
+  if (parameter.deposited) {
+    parameter.gradient.add_(whole);
+  } else {
+    parameter.gradient.copy_(whole);
+  }
+  parameter.deposited = true;
+  return {};
+}
+
+}  // namespace echelon::ops

@@ -1,0 +1,42 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "model/kernels/kernels.h"
+#include "model/parameter.h"
+
+/// Shared by the operations: raw pointers for the kernels, and the way of a weight gradient into its sink.
+namespace echelon::ops {
+
+template <class T>
+struct ElementTag {
+  using type = T;
+};
+
+/// Calls f(ElementTag<float>) or f(ElementTag<kernels::Bf16>).
+template <class F>
+decltype(auto) visit(at::ScalarType type, F&& f) {
+  if (type == at::kFloat) return std::forward<F>(f)(ElementTag<float>{});
+  if (type == at::kBFloat16) return std::forward<F>(f)(ElementTag<kernels::Bf16>{});
+  throw Error(Code::kUsage, str("computing in ", c10::toString(type), " is not supported; use bf16 or fp32"));
+}
+
+template <class T>
+const T* in(const at::Tensor& tensor) {
+  return static_cast<const T*>(tensor.const_data_ptr());
+}
+template <class T>
+T* out(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+/// gradient (+)= a * b in the parameter's sink; without a sink the product is returned for autograd to keep.
+[[nodiscard]] at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::Tensor& b);
+
+/// gradient (+)= `whole`; same return rule.
+[[nodiscard]] at::Tensor deposit(Parameter& parameter, const at::Tensor& whole);
+
+}  // namespace echelon::ops

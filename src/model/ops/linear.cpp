@@ -1,0 +1,34 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "model/ops/access.h"
+#include "model/ops/ops.h"
+
+namespace echelon::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Linear : torch::autograd::Function<Linear> {
+  // `value` is an input of its own so that the output requires grad and, without a sink, the leaf gets its gradient.
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value, Parameter* weight) {
+    ctx->save_for_backward({x});
+    ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
+    return at::mm(x, value.t());
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    auto& weight = *reinterpret_cast<Parameter*>(ctx->saved_data["weight"].toInt());
+    const at::Tensor x = ctx->get_saved_variables()[0];
+    const at::Tensor dy = grads[0].contiguous();
+    at::Tensor dx;
+    if (ctx->needs_input_grad(0)) dx = at::mm(dy, weight.value.detach());
+    return {dx, deposit_product(weight, dy.t(), x), {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor linear(const at::Tensor& x, Parameter& weight) { return Linear::apply(x, weight.value, &weight); }
+
+}  // namespace echelon::ops

@@ -1,0 +1,122 @@
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "model/ops/access.h"
+#include "model/ops/ops.h"
+
+namespace echelon::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// A chunk's logits stay within this many bytes.
+constexpr std::int64_t kChunkBytes = std::int64_t{128} << 20;
+
+/// Logits -> their gradient in place (when `scale` is given) and the chunk's summed cross entropy.
+double cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
+  const std::int64_t vocab = logits.size(1);
+  std::vector<float> losses(static_cast<std::size_t>(logits.size(0)));
+  const std::int64_t* target = in<std::int64_t>(targets);
+  visit(logits.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto& kernel = kernels::kernels<T>();
+    T* rows = out<T>(logits);
+    at::parallel_for(0, logits.size(0), 4, [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t r = from; r < to; ++r) {
+        losses[r] = scale != nullptr
+                        ? kernel.softmax_cross_entropy(rows + r * vocab, vocab, target[r], static_cast<float>(*scale))
+                        : kernel.cross_entropy(rows + r * vocab, vocab, target[r]);
+      }
+    });
+  });
+  double sum = 0;
+  for (const float loss : losses) sum += static_cast<double>(loss);
+  return sum;
+}
+
+at::Tensor gpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
+  const at::Tensor counted = targets.ge(0);
+  const at::Tensor target = targets.clamp_min(0).unsqueeze(1);
+  at::Tensor values = logits.to(at::kFloat);
+  const at::Tensor lse = values.logsumexp(1, true);
+  const at::Tensor loss = ((lse - values.gather(1, target)).squeeze(1) * counted).sum();
+  if (scale != nullptr) {
+    values.sub_(lse).exp_();
+    values.scatter_add_(1, target, at::full_like(target, -1, values.options()));
+    logits.copy_(values.mul_(counted.unsqueeze(1).to(at::kFloat) * *scale));
+  }
+  return loss;
+}
+
+at::Tensor loss_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
+  if (logits.is_cuda()) return gpu_rows(logits, targets, scale);
+  return at::scalar_tensor(cpu_rows(logits, targets, scale), at::kFloat);
+}
+
+std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight) {
+  const std::int64_t row_bytes = weight.shape()[0] * static_cast<std::int64_t>(x.element_size());
+  return std::max<std::int64_t>(1, kChunkBytes / row_bytes);
+}
+
+at::Tensor loss_only(const at::Tensor& x, const at::Tensor& value, const Parameter& weight, const at::Tensor& targets) {
+  at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
+  const std::int64_t step = chunk_rows(x, weight);
+  for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
+    const std::int64_t rows = std::min(step, x.size(0) - begin);
+    at::Tensor logits = at::mm(x.narrow(0, begin, rows), value.t());
+    loss += loss_rows(logits, targets.narrow(0, begin, rows), nullptr);
+  }
+  return loss;
+}
+
+struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value, Parameter* weight,
+                            const at::Tensor& targets, double scale) {
+    const std::int64_t step = chunk_rows(x, *weight);
+    at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
+    at::Tensor dx = at::empty_like(x);
+    at::Tensor dw;  // what deposit() hands back without a sink
+    // Several chunks' products are summed in fp32: in bf16 each addition would round away part of the earlier ones.
+    at::Tensor sum;
+    for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
+      const std::int64_t rows = std::min(step, x.size(0) - begin);
+      const at::Tensor xs = x.narrow(0, begin, rows);
+      at::Tensor logits = at::mm(xs, value.t());
+      loss += loss_rows(logits, targets.narrow(0, begin, rows), &scale);
+      at::Tensor dx_rows = dx.narrow(0, begin, rows);
+      at::mm_out(dx_rows, logits, value);
+      if (rows == x.size(0)) {
+        dw = deposit_product(*weight, logits.t(), xs);
+      } else {
+        const at::Tensor product = at::mm(logits.t(), xs).to(at::kFloat);
+        sum = sum.defined() ? sum.add_(product) : product;
+      }
+    }
+    if (sum.defined()) dw = deposit(*weight, sum);
+    ctx->save_for_backward({dx});
+    ctx->saved_data["dw"] = dw;
+    return loss;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    if (!grads[0].is_cuda() && grads[0].item<float>() != 1.0F) {
+      throw Error(Code::kUsage, "linear_cross_entropy: call backward() on its result itself; pass factors as gradient_scale");
+    }
+    const auto& dw = ctx->saved_data["dw"];
+    return {ctx->get_saved_variables()[0], dw.isTensor() ? dw.toTensor() : at::Tensor(), {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor linear_cross_entropy(const at::Tensor& x, Parameter& weight, const at::Tensor& targets,
+                                double gradient_scale) {
+  if (!at::GradMode::is_enabled()) return loss_only(x, weight.value, weight, targets);
+  return LinearCrossEntropy::apply(x, weight.value, &weight, targets, gradient_scale);
+}
+
+}  // namespace echelon::ops

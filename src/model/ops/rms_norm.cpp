@@ -1,0 +1,67 @@
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "model/ops/access.h"
+#include "model/ops/ops.h"
+
+namespace echelon::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// The weight gradient is a sum over rows: a fixed number of partial sums, added in order, gives the same bits for any
+/// number of threads.
+constexpr std::int64_t kPartials = 8;
+
+struct RmsNorm : torch::autograd::Function<RmsNorm> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value, Parameter* weight,
+                            double eps) {
+    const std::int64_t n = x.size(1);
+    at::Tensor y = at::empty_like(x);
+    at::Tensor inv_rms = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
+    visit(x.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      at::parallel_for(0, x.size(0), 64, [&](std::int64_t from, std::int64_t to) {
+        kernels::kernels<T>().rms_norm(in<T>(x) + from * n, in<T>(value), out<T>(y) + from * n,
+                                       out<float>(inv_rms) + from, to - from, n, static_cast<float>(eps));
+      });
+    });
+    ctx->save_for_backward({x, inv_rms});
+    ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
+    return y;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    auto& weight = *reinterpret_cast<Parameter*>(ctx->saved_data["weight"].toInt());
+    const auto saved = ctx->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::Tensor dy = grads[0].contiguous();
+    const std::int64_t n = x.size(1);
+    const std::int64_t rows_per_partial = (x.size(0) + kPartials - 1) / kPartials;
+    at::Tensor dx = at::empty_like(x);
+    at::Tensor partial = at::zeros({kPartials, n}, x.options().dtype(at::kFloat));
+    visit(x.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      at::parallel_for(0, kPartials, 1, [&](std::int64_t from, std::int64_t to) {
+        for (std::int64_t p = from; p < to; ++p) {
+          const std::int64_t first = std::min(x.size(0), p * rows_per_partial);
+          const std::int64_t last = std::min(x.size(0), first + rows_per_partial);
+          kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n, in<T>(weight.value),
+                                                  in<float>(saved[1]) + first, out<T>(dx) + first * n,
+                                                  out<float>(partial) + p * n, last - first, n);
+        }
+      });
+    });
+    return {dx, deposit(weight, partial.sum(0)), {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor rms_norm(const at::Tensor& x, Parameter& weight, double eps) {
+  if (x.is_cuda()) return at::rms_norm(x, weight.shape(), weight.value, eps);
+  return RmsNorm::apply(x, weight.value, &weight, eps);
+}
+
+}  // namespace echelon::ops
