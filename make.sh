@@ -40,7 +40,6 @@ usage: ./make.sh COMMAND
   build [PRESET]   compile; PRESET is release (default), dev, asan or cuda; binaries land in build/PRESET/bin
   bench            run the benchmarks under tests/bench
   format           format all C++ sources in place
-  tidy             run clang-tidy over the sources that do not use libtorch
   help             this text
 
 Each command sets up and builds what it needs first. Exit code 3: something is missing that it could not install.
@@ -284,17 +283,11 @@ format() {
   sources | xargs clang-format-14 -i
 }
 
-tidy() {
-  setup test
-  configure asan
-  tests/lint/tidy.sh
-}
-
 main() {
   local command=${1:-help}
   (($#)) && shift
   case $command in
-    setup | build | quickstart | bench | format | tidy) "$command" "$@" ;;
+    setup | build | quickstart | bench | format) "$command" "$@" ;;
     test) test_all ;;
     help | -h | --help) help ;;
     *)

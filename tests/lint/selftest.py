@@ -11,6 +11,7 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 
+BUILD = object()
 CLEAN = {
     "README.md": "# Sample\n\nSee [the guide](docs/guide.md#first-steps).\n",
     "docs/guide.md": "# Guide\n## First steps\nText.\n",
@@ -25,13 +26,21 @@ CLEAN = {
 
 
 def script(name, tree, *arguments):
-    """Runs one lint script on a tree of {path: text}; returns its exit status and what it printed."""
+    """Runs one lint script on a tree of {path: text}; returns its exit status and what it printed.
+
+    An argument BUILD stands for a build folder whose compile commands hold the sources of src/base.
+    """
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         for path, text in tree.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
         (root / ".clang-format").write_text((HERE.parents[1] / ".clang-format").read_text())
+        (root / "build").mkdir()
+        commands = [{"file": str(path), "directory": folder, "command": f"c++ -std=c++20 -I{root / 'src'} -c {path}"}
+                    for path in root.glob("src/base/*.cpp")]
+        (root / "build/compile_commands.json").write_text(json.dumps(commands))
+        arguments = [str(root / "build") if argument == BUILD else argument for argument in arguments]
         command = [sys.executable, str(HERE / f"{name}.py"), "--root", folder, *arguments]
         result = subprocess.run(command, capture_output=True, text=True)
         return result.returncode, result.stdout + result.stderr
@@ -89,11 +98,14 @@ class Lint(unittest.TestCase):
                    "src/base/long.cpp:2: f has 62 lines")
 
     def test_headers_alone_finds_a_missing_include(self):
-        with tempfile.TemporaryDirectory() as build:
-            commands = [{"file": "/nowhere/a.cpp", "command": "c++ -c a.cpp"}]
-            pathlib.Path(build, "compile_commands.json").write_text(json.dumps(commands))
-            self.finds("headers_alone", {"src/base/text.h": "#pragma once\nstd::string text();\n"},
-                       "src/base/text.h:1: does not compile alone", "--build", build)
+        self.finds("headers_alone", {"src/base/text.h": "#pragma once\nstd::string text();\n"},
+                   "src/base/text.h:1: does not compile alone", "--build", BUILD)
+
+    def test_tidy_finds_a_use_after_move(self):
+        fault = "#include <utility>\n#include <vector>\nint f(std::vector<int> a) {\n" \
+                "  std::vector<int> b = std::move(a);\n  return b[0] + a[0];\n}\n"
+        self.finds("tidy", {"src/base/text.cpp": fault}, "src/base/text.cpp:5:17: error: 'a' used after it was moved",
+                   "--build", BUILD)
 
     def test_clean_tree_finds_unfinished_work(self):
         for words in ("TODO", "FIXME", "a placeholder", "good enough for now", "not implemented", "Not yet implemented"):

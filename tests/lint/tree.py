@@ -4,13 +4,14 @@ import pathlib
 import subprocess
 import sys
 
+TOP = pathlib.Path(__file__).resolve().parents[2]
 CODE = (".h", ".cpp", ".cu", ".cuh")
 
 
 def arguments(what, **options):
     """Parses --root and the named string options; returns them with `root` as a path."""
     parser = argparse.ArgumentParser(description=what)
-    parser.add_argument("--root", default=str(pathlib.Path(__file__).resolve().parents[2]), help="project folder")
+    parser.add_argument("--root", default=str(TOP), help="project folder")
     for name, text in options.items():
         parser.add_argument("--" + name.replace("_", "-"), default="", help=text)
     parsed = parser.parse_args()
