@@ -207,10 +207,8 @@ echelon() { build/release/bin/echelon "$@"; }
 echelon_ckpt() { build/release/bin/echelon-ckpt "$@"; }
 
 quickstart_data() {
-  [[ -e $QUICKSTART_DATA/train.tok ]] && return
   say "preparing data: the Python sources inside the torch package, as text"
-  echelon prepare "$(site_packages .venv)/torch" --include '*.py' --output "$QUICKSTART_DATA" --train-tokenizer 4096 \
-    --validation-fraction 0.02
+  echelon prepare "$(site_packages .venv)/torch" --include '*.py' --output "$QUICKSTART_DATA" --train-tokenizer 4096
 }
 
 quickstart_train() { echelon train "$QUICKSTART_RECIPE" --ranks 2; }
