@@ -44,7 +44,8 @@ class Reader {
 struct Found {
   std::filesystem::path folder;
   std::int64_t step = 0;
-  bool committed = false;
+  bool committed = false;  ///< COMMIT and MANIFEST.json check out
+  std::string problem;     ///< why a commit that was made does not count; empty also when none was ever made
 };
 /// Step folders, oldest step first. A folder that does not exist gives an empty list.
 [[nodiscard]] std::vector<Found> list(const std::filesystem::path& checkpoints);

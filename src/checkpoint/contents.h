@@ -1,0 +1,45 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/shard_index.h"
+
+/// What a checkpoint folder says about itself, verified, without any tensor bytes.
+namespace echelon::checkpoint {
+
+/// COMMIT, then the MANIFEST.json it vouches for. Throws Error(kCheckpoint); a folder without COMMIT "was
+/// never committed". When the folder's name is a step folder's, it must agree.
+[[nodiscard]] Manifest load_manifest(const std::filesystem::path& folder);
+
+/// The index of one shard: right size, right checksum, right save, right rank.
+[[nodiscard]] ShardIndex load_shard_index(const std::filesystem::path& folder, const ManifestShard& shard,
+                                          int rank, int ranks, const std::string& save_id);
+
+/// Every element of every tensor in exactly one shard, with the type and shape of `tensors`. Throws
+/// Error(kCheckpoint).
+void check_shards_cover(const std::vector<TensorInfo>& tensors, const std::vector<ShardIndex>& shards);
+
+struct Contents {
+  std::filesystem::path folder;
+  Manifest manifest;
+  std::vector<ShardIndex> shards;  ///< by rank
+};
+/// All of the above. Throws Error(kCheckpoint).
+[[nodiscard]] Contents load_contents(const std::filesystem::path& folder);
+
+/// Does `folder` look like one checkpoint (by name or content) rather than a folder of them?
+[[nodiscard]] bool is_step_folder(const std::filesystem::path& folder);
+
+/// `folder` itself, or its subfolder "checkpoints" when it is a run folder.
+[[nodiscard]] std::filesystem::path checkpoints_folder(const std::filesystem::path& folder);
+
+/// Opens a step folder, or the newest whole checkpoint of a run or checkpoints folder; damaged newer ones are
+/// named in a warning and passed over. Throws Error(kCheckpoint) when there is none.
+[[nodiscard]] Contents open_newest(const std::filesystem::path& folder);
+
+/// Content of one attachment, verified.
+[[nodiscard]] std::string load_attachment(const Contents& contents, const std::string& name);
+
+}  // namespace echelon::checkpoint

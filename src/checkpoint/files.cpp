@@ -1,0 +1,50 @@
+#include "checkpoint/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "base/str.h"
+
+namespace echelon::checkpoint {
+
+InputFile open_input(const fs::Path& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+    throw Error(Code::kCheckpoint,
+                str("'", path.string(), "' is a symbolic link; a checkpoint holds regular files only"));
+  }
+  // O_NONBLOCK: opening a pipe must not wait for its writer.
+  InputFile file{fs::open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, Code::kCheckpoint), 0};
+  if (::fstat(file.fd.get(), &info) != 0) {
+    throw Error(Code::kCheckpoint, str("cannot stat '", path.string(), "': ", fs::reason(errno)));
+  }
+  if (!S_ISREG(info.st_mode))
+    throw Error(Code::kCheckpoint, str("'", path.string(), "' is not a regular file"));
+  file.bytes = static_cast<std::uint64_t>(info.st_size);
+  return file;
+}
+
+std::string read_input(const fs::Path& path, std::uint64_t max_bytes) {
+  const InputFile file = open_input(path);
+  if (file.bytes > max_bytes) {
+    throw Error(Code::kCheckpoint, str("'", path.string(), "' has ", file.bytes, " bytes; at most ",
+                                       max_bytes, " are accepted here"));
+  }
+  std::string text(file.bytes, '\0');
+  fs::read_at(file.fd, 0, std::as_writable_bytes(std::span(text)), Code::kCheckpoint, path);
+  return text;
+}
+
+bool entry_exists(const fs::Path& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+bool is_real_folder(const fs::Path& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,27 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "base/fs.h"
+
+/// Opening what somebody else may have put into a checkpoint folder.
+namespace echelon::checkpoint {
+
+/// An open regular file and its size.
+struct InputFile {
+  fs::Fd fd;
+  std::uint64_t bytes = 0;
+};
+
+/// Opens for reading; refuses links, pipes, devices and folders, and never blocks. Throws Error(kCheckpoint).
+[[nodiscard]] InputFile open_input(const fs::Path& path);
+
+/// Content of a small file, opened as above; more than `max_bytes` is an error.
+[[nodiscard]] std::string read_input(const fs::Path& path, std::uint64_t max_bytes);
+
+/// Is there an entry of that name, of whatever kind? A dangling link counts.
+[[nodiscard]] bool entry_exists(const fs::Path& path);
+/// A folder itself, not a link to one.
+[[nodiscard]] bool is_real_folder(const fs::Path& path);
+
+}  // namespace echelon::checkpoint

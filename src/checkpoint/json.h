@@ -1,0 +1,32 @@
+#pragma once
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+/// Strict JSON for files that decide whether a checkpoint counts. Not for public headers.
+namespace echelon::checkpoint {
+
+using Json = nlohmann::json;
+
+inline constexpr int kMaxJsonDepth = 32;
+
+/// Parses; refuses a key given twice, nesting deeper than kMaxJsonDepth, numbers outside double, bad UTF-8
+/// and anything after the value. Recursion-free. `what` names the source in errors. Throws
+/// Error(kCheckpoint).
+[[nodiscard]] Json parse_json(std::string_view text, const std::string& what);
+
+/// Sorted keys, two-space indent, newline at the end: one value has one spelling.
+[[nodiscard]] std::string canonical_text(const Json& value);
+
+/// Member `key` of `object`; each throws Error(kCheckpoint) naming `what` and the key when it is absent or of
+/// another kind. Unsigned numbers must be plain whole numbers <= `max`.
+[[nodiscard]] const Json& member(const Json& object, const char* key, const std::string& what);
+[[nodiscard]] std::uint64_t number(const Json& object, const char* key, std::uint64_t max,
+                                   const std::string& what);
+[[nodiscard]] std::string text(const Json& object, const char* key, const std::string& what);
+/// A checksum: eight lower-case hex digits.
+[[nodiscard]] std::uint32_t checksum(const Json& object, const char* key, const std::string& what);
+[[nodiscard]] std::string checksum_text(std::uint32_t crc);
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,181 @@
+#include "checkpoint/reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/files.h"
+#include "checkpoint/geometry.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+/// A stored piece as read() needs it.
+struct Piece {
+  const ShardIndex* shard = nullptr;
+  const ShardEntry* entry = nullptr;
+};
+
+struct Tensor {
+  const TensorInfo* info = nullptr;
+  std::vector<Piece> pieces;  ///< by rising begin, without hole or overlap (checked when opened)
+};
+
+}  // namespace
+
+struct Reader::Impl {
+  Contents contents;
+  std::unordered_map<std::string, Tensor> tensors;
+
+  [[nodiscard]] const ManifestShard& file_of(const ShardIndex& shard) const {
+    return contents.manifest.shards[static_cast<std::size_t>(shard.rank)];
+  }
+  void read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out) const;
+};
+
+Reader::Reader(const std::filesystem::path& folder) : impl_(std::make_unique<Impl>()) {
+  impl_->contents = open_newest(folder);
+  for (const TensorInfo& info : impl_->contents.manifest.tensors) impl_->tensors[info.name].info = &info;
+  for (const ShardIndex& shard : impl_->contents.shards) {
+    for (const ShardEntry& entry : shard.entries)
+      impl_->tensors[entry.tensor.name].pieces.push_back({&shard, &entry});
+  }
+  for (auto& [name, tensor] : impl_->tensors) {
+    std::sort(tensor.pieces.begin(), tensor.pieces.end(),
+              [](const Piece& a, const Piece& b) { return a.entry->begin < b.entry->begin; });
+  }
+}
+
+Reader::~Reader() = default;
+
+const std::filesystem::path& Reader::folder() const {
+  return impl_->contents.folder;
+}
+std::int64_t Reader::step() const {
+  return impl_->contents.manifest.step;
+}
+int Reader::ranks() const {
+  return static_cast<int>(impl_->contents.shards.size());
+}
+const std::string& Reader::trainer_state() const {
+  return impl_->contents.manifest.trainer_state;
+}
+const std::vector<TensorInfo>& Reader::tensors() const {
+  return impl_->contents.manifest.tensors;
+}
+
+const TensorInfo* Reader::find(const std::string& name) const {
+  const auto found = impl_->tensors.find(name);
+  return found == impl_->tensors.end() ? nullptr : found->second.info;
+}
+
+std::vector<std::string> Reader::attachments() const {
+  std::vector<std::string> names;
+  for (const auto& [name, file] : impl_->contents.manifest.attachments) names.push_back(name);
+  return names;
+}
+
+std::string Reader::attachment(const std::string& name) const {
+  return load_attachment(impl_->contents, name);
+}
+
+void Reader::read(const std::string& tensor, std::uint64_t begin, std::uint64_t end,
+                  std::span<std::byte> out) const {
+  const auto found = impl_->tensors.find(tensor);
+  if (found == impl_->tensors.end()) {
+    throw Error(Code::kCheckpoint, str("checkpoint '", folder().string(), "' has no tensor '", tensor, "'"));
+  }
+  const TensorInfo& info = *found->second.info;
+  const std::uint64_t elements = element_count(info);
+  const std::uint64_t size = size_of(info.dtype);
+  if (begin > end || end > elements || out.size() != (end - begin) * size) {
+    throw Error(Code::kCheckpoint,
+                str("tensor '", tensor, "' of ", elements, " elements cannot give elements ", begin, " to ",
+                    end, " into a buffer of ", out.size(), " bytes"));
+  }
+  const std::vector<Piece>& pieces = found->second.pieces;
+  auto piece = std::partition_point(pieces.begin(), pieces.end(),
+                                    [&](const Piece& p) { return p.entry->end <= begin; });
+  for (std::uint64_t at = begin; at < end; ++piece) {
+    const std::uint64_t stop = std::min(end, piece->entry->end);
+    const std::uint64_t first = piece->entry->begin;
+    impl_->read_piece(*piece, (at - first) * size, (stop - first) * size,
+                      out.subspan((at - begin) * size, (stop - at) * size));
+    at = stop;
+  }
+}
+
+namespace {
+
+/// Reads blocks of one piece and compares their checksums; says where when one differs.
+class BlockReader {
+ public:
+  BlockReader(const std::filesystem::path& path, const Piece& piece, std::uint64_t expected_bytes)
+      : path_(path), piece_(piece), file_(open_input(path)) {
+    if (file_.bytes != expected_bytes) {
+      throw Error(Code::kCheckpoint, str("shard '", path.string(), "' changed from ", expected_bytes, " to ",
+                                         file_.bytes, " bytes while it was read"));
+    }
+  }
+
+  [[nodiscard]] std::uint64_t block_bytes() const { return piece_.shard->block_bytes; }
+
+  /// Whole blocks, from byte `at` of the piece on, straight to where they are wanted.
+  void blocks(std::uint64_t at, std::span<std::byte> to) const {
+    fs::read_at(file_.fd, piece_.entry->file_offset + at, to, Code::kCheckpoint, path_);
+    for (std::uint64_t done = 0; done < to.size(); done += block_bytes()) {
+      const auto block = to.subspan(done, std::min<std::uint64_t>(block_bytes(), to.size() - done));
+      const std::uint64_t number = piece_.entry->first_block + (at + done) / block_bytes();
+      if (crc32c(block) != piece_.shard->block_crcs[number]) fail(at + done, block.size());
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(std::uint64_t at, std::uint64_t size) const {
+    const ShardEntry& entry = *piece_.entry;
+    const std::uint64_t element = size_of(entry.tensor.dtype);
+    throw Error(Code::kCheckpoint,
+                str("shard '", path_.string(), "' (rank ", piece_.shard->rank, ") is damaged: tensor '",
+                    entry.tensor.name, "', elements ", entry.begin + at / element, " to ",
+                    entry.begin + (at + size) / element - 1, ", file bytes ", entry.file_offset + at, " to ",
+                    entry.file_offset + at + size - 1, ": checksum differs"));
+  }
+
+  std::filesystem::path path_;
+  Piece piece_;
+  InputFile file_;
+};
+
+}  // namespace
+
+// [begin, end) are bytes of the piece. Blocks wanted whole are read in place; the ragged ones at the ends go
+// through a scratch block, because a checksum only says something about a whole block.
+void Reader::Impl::read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end,
+                              std::span<std::byte> out) const {
+  const ManifestShard& file = file_of(*piece.shard);
+  const BlockReader reader(contents.folder / file.file, piece, file.bytes);
+  const std::uint64_t block = reader.block_bytes();
+  const std::uint64_t total = piece.entry->bytes;
+  std::vector<std::byte> scratch;
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t start = at / block * block;
+    const std::uint64_t whole_end = end == total ? end : end / block * block;
+    if (start == at && whole_end > at) {
+      reader.blocks(at, out.subspan(at - begin, whole_end - at));
+      at = whole_end;
+      continue;
+    }
+    const std::uint64_t stop = std::min(start + block, total);
+    scratch.resize(stop - start);
+    reader.blocks(start, scratch);
+    const std::uint64_t wanted = std::min(stop, end) - at;
+    std::memcpy(out.data() + (at - begin), scratch.data() + (at - start), wanted);
+    at += wanted;
+  }
+}
+
+}  // namespace echelon::checkpoint
