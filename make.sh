@@ -213,14 +213,14 @@ quickstart_data() {
 
 quickstart_train() { echelon train "$QUICKSTART_RECIPE" --ranks 2; }
 
-logged_steps() { wc -l 2>/dev/null <"$QUICKSTART_RUN/metrics.jsonl" || echo 0; }
+logged_lines() { wc -l 2>/dev/null <"$QUICKSTART_RUN/metrics.jsonl" || echo 0; }
 
-# Starts the run and takes it down as Slurm does on preemption (SIGTERM) as soon as it has logged a few steps.
+# Starts the run and takes it down as Slurm does on preemption (SIGTERM) once it has logged three lines.
 # It must then save and leave with the exit code that asks for another turn.
 quickstart_preempted_train() {
   quickstart_train &
   local pid=$! code=0
-  while kill -0 $pid 2>/dev/null && (($(logged_steps) < 5)); do sleep 0.2; done
+  while kill -0 $pid 2>/dev/null && (($(logged_lines) < 3)); do sleep 0.2; done
   kill -TERM $pid 2>/dev/null || true
   wait $pid || code=$?
   ((code == EXIT_REQUEUE)) ||

@@ -4,7 +4,7 @@ import re
 import tree
 
 RULES = [
-    ("a path of one machine", re.compile(r"(?<![\w.$}])/(work|root|farm)/\w|/var/tmp/ech|/home/(?!ubuntu\b|ec2-user\b)\w")),
+    ("a path of one machine", re.compile(r"(?<![\w.$}*\]])/(work|root|farm)/\w|/var/tmp/ech|/home/(?!ubuntu\b|ec2-user\b)\w")),
     ("the name of a package registry", re.compile(
         r"pypi\.org|pythonhosted|deb\.debian\.org|security\.debian|archive\.ubuntu|download\.pytorch")),
     ("marked as unfinished", re.compile(

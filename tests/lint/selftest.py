@@ -127,14 +127,19 @@ class Lint(unittest.TestCase):
     def test_shell_finds_an_unquoted_variable(self):
         self.finds("shell", {"run.sh": "#!/usr/bin/env bash\nrm $1\n"}, "SC2086")
 
-    def test_docs_links_finds_a_dead_link(self):
-        self.finds("docs_links", {"README.md": "See\n[it](docs/gone.md).\n"}, "README.md:2: link 'docs/gone.md'")
+    def test_docs_finds_a_dead_link(self):
+        self.finds("docs", {"README.md": "See\n[it](docs/gone.md).\n"}, "README.md:2: link 'docs/gone.md'")
 
-    def test_docs_links_finds_a_dead_heading(self):
-        self.finds("docs_links", {"README.md": "[it](docs/guide.md#last-steps)\n"}, "no heading 'last-steps'")
+    def test_docs_finds_a_dead_heading(self):
+        self.finds("docs", {"README.md": "[it](docs/guide.md#last-steps)\n"}, "no heading 'last-steps'")
+
+    def test_docs_finds_a_block_that_differs_from_its_file(self):
+        page = CLEAN["README.md"] + "<!-- file: run.sh -->\n```bash\n" + CLEAN["run.sh"] + "```\n"
+        self.assertEqual(script("docs", CLEAN | {"README.md": page})[0], 0)
+        self.finds("docs", {"README.md": page.replace("set -e", "set -u")}, "README.md:4: the block is not what run.sh")
 
     def test_nothing_to_check_is_a_fault(self):
-        for name in ("include_graph", "limits", "format", "shell", "docs_links"):
+        for name in ("include_graph", "limits", "format", "shell", "docs"):
             status, output = script(name, {"notes.bin": "\n"})
             self.assertEqual((status, "nothing to check" in output), (1, True), f"{name}: {output}")
 
