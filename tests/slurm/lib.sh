@@ -1,0 +1,57 @@
+# shellcheck shell=bash
+# What the tests of this folder share. Each runs alone in a fresh folder, $work, that all nodes see.
+set -euo pipefail
+
+: "${ECHELON_SOURCE_DIR:?the root of the repository}" "${ECHELON_WORK_DIR:?a folder for the output of jobs}"
+slurm_sh=$ECHELON_SOURCE_DIR/cluster/local/slurm.sh
+train_sbatch=$ECHELON_SOURCE_DIR/cluster/slurm/train.sbatch
+work=$ECHELON_WORK_DIR/$(basename "$0" .sh)
+export slurm_sh train_sbatch
+
+fail() {  # fail MESSAGE [FILE...]: the files are shown, they say more
+  echo "FAIL: $1" >&2
+  shift
+  local file
+  for file in "$@"; do
+    echo "--- $file" >&2
+    cat "$file" >&2 || true
+  done
+  exit 1
+}
+
+expect_equal() {  # expect_equal WHAT EXPECTED ACTUAL [FILE...]
+  [[ $2 == "$3" ]] || fail "$1: expected '$2', got '$3'" "${@:4}"
+}
+
+expect_match() {  # expect_match WHAT REGEX ACTUAL [FILE...]
+  [[ $3 =~ $2 ]] || fail "$1: expected a match of '$2', got '$3'" "${@:4}"
+}
+
+wait_for() {  # wait_for SECONDS WHAT CMD...
+  local deadline=$((SECONDS + $1)) what=$2
+  shift 2
+  until "$@"; do
+    ((SECONDS < deadline)) || fail "waited too long for $what"
+    sleep 0.2
+  done
+}
+
+use_cluster() {
+  local exports
+  exports=$("$slurm_sh" env)
+  eval "$exports"
+}
+
+job_field() { scontrol --oneliner show job "$1" | grep -oE "(^| )$2=[^ ]*" | head -n 1 | cut -d= -f2-; }
+job_is_over() { [[ $(job_field "$1" JobState) =~ ^(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL)$ ]]; }
+wait_for_job() { wait_for "${2:-300}" "job $1 to end" job_is_over "$1"; }
+
+# Exact text of a field of every line of a metrics file, in order.
+metrics_field() { sed -nE "s/^.*\"$2\": *([^,}]+).*$/\1/p" "$1/metrics.jsonl"; }
+last_step() { if [[ -e $1/metrics.jsonl ]]; then metrics_field "$1" step | tail -n 1; else echo 0; fi; }
+has_reached() { (($(last_step "$1") >= $2)); }
+
+[[ $work != /tmp/* ]] || fail "the build folder lies under /tmp, which every node replaces by its own: $work"
+rm -rf "$work"
+mkdir -p "$work"
+cd "$work"

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# slurm.sh up and down: idempotent, one at a time, and nothing is left behind. Uses a cluster of its own.
+source "$(dirname "$0")/lib.sh"
+export ECHELON_SLURM_DIR=/var/lib/echelon-slurm-lifecycle ECHELON_SLURM_NET=10.80.0
+trap '"$slurm_sh" down >/dev/null' EXIT
+
+# What a cluster could leave on the machine. Zombies do not count: reaping them is up to the machine's init.
+traces() {
+  ip -o link show | awk '{ print $2 }'
+  cut -d' ' -f1-3 /proc/self/mounts
+  cksum /etc/hosts
+  ls /var/lib /run
+  { find /proc -maxdepth 3 -path '/proc/[0-9]*/ns/net' -printf '%l\n' 2>/dev/null || true; } | sort -u
+  ps -eo stat=,args= | awk '$1 !~ /^Z/ && /slurmctld|slurmd|slurmstepd|munged|slurm-orphan/ && !/awk/'
+}
+
+"$slurm_sh" down >/dev/null
+traces >before.txt
+
+"$slurm_sh" up 2 >up.txt || fail "first up" up.txt
+pids=$(cat $ECHELON_SLURM_DIR/nodes/*/pid)
+expect_match "second up" 'up already' "$("$slurm_sh" up 2)"
+expect_equal "nodes' processes after the second up" "$pids" "$(cat $ECHELON_SLURM_DIR/nodes/*/pid)"
+"$slurm_sh" status 2 >status.txt || fail "status 2 on two nodes" status.txt
+
+# The lock is the folder itself.
+exec 9<$ECHELON_SLURM_DIR
+flock 9
+code=0
+"$slurm_sh" up 3 >locked.txt 2>&1 || code=$?
+expect_equal "exit code of an up while another is at work" 3 $code locked.txt
+expect_match "its message" 'another slurm.sh is at work' "$(cat locked.txt)"
+exec 9<&-
+
+"$slurm_sh" up 3 >replace.txt || fail "up 3 over two idle nodes" replace.txt
+expect_match "up 3 over two nodes" 'replacing the cluster of 2 nodes' "$(cat replace.txt)"
+"$slurm_sh" status 3 >status.txt || fail "status 3" status.txt
+code=0
+"$slurm_sh" status 2 >status.txt 2>&1 || code=$?
+expect_equal "exit code of status 2 on three nodes" 3 $code status.txt
+# A process that has left its job's process group and session, and a job that runs.
+orphan='setsid bash -c "exec -a slurm-orphan sleep 600" </dev/null >/dev/null 2>&1 &'
+(use_cluster && srun --nodes=3 bash -c "$orphan")
+(use_cluster && sbatch --output=/dev/null --nodes=3 --wrap='srun sleep 600') >/dev/null
+code=0
+"$slurm_sh" up 2 >busy.txt 2>&1 || code=$?
+expect_equal "exit code of up 2 while a job runs" 3 $code busy.txt
+
+"$slurm_sh" down >/dev/null
+traces >after.txt
+diff before.txt after.txt || fail "down left something behind (see the lines above)"
+expect_match "second down" 'already down' "$("$slurm_sh" down)"
+code=0
+"$slurm_sh" env >env.txt 2>&1 || code=$?
+expect_equal "exit code of env without a cluster" 3 $code env.txt
+
+# Refusals: one line, the right code, nothing touched.
+code=0
+setpriv --reuid=65534 --regid=65534 --clear-groups "$slurm_sh" up >refused.txt 2>&1 || code=$?
+expect_equal "exit code of up by another user than root" 3 $code refused.txt
+expect_match "its message" '^slurm.sh: must be root' "$(cat refused.txt)"
+expect_equal "lines of it" 1 "$(wc -l <refused.txt)" refused.txt
+mkdir foreign
+touch foreign/precious
+for command in up down; do
+  code=0
+  ECHELON_SLURM_DIR=$work/foreign "$slurm_sh" $command >refused.txt 2>&1 || code=$?
+  expect_equal "exit code of $command on a folder that is not a cluster's" 3 $code refused.txt
+done
+[[ -e foreign/precious ]] || fail "a folder that is not a cluster's was emptied"
+code=0
+# shellcheck disable=SC2016
+munged=$(PATH=$PATH:/usr/sbin command -v munged) \
+  unshare --mount bash -c 'mount --bind /etc/hosts "$(realpath "$munged")" && exec "$slurm_sh" up' \
+  >refused.txt 2>&1 || code=$?
+expect_equal "exit code of up without munged" 3 $code refused.txt
+expect_match "its message" 'missing: munged; install: apt-get install munge$' "$(cat refused.txt)"
+[[ ! -e $ECHELON_SLURM_DIR ]] || fail "a refused up left $ECHELON_SLURM_DIR"
