@@ -208,7 +208,8 @@ echelon_ckpt() { build/release/bin/echelon-ckpt "$@"; }
 
 quickstart_data() {
   say "preparing data: the Python sources inside the torch package, as text"
-  echelon prepare "$(site_packages .venv)/torch" --include '*.py' --output "$QUICKSTART_DATA" --train-tokenizer 4096
+  echelon prepare "$(site_packages .venv)/torch" --format code --include '*.py' \
+    --output "$QUICKSTART_DATA" --train-tokenizer 4096
 }
 
 quickstart_train() { echelon train "$QUICKSTART_RECIPE" --ranks 2; }
