@@ -4,11 +4,19 @@
 
 last_line() { grep -v '^[[:space:]]*$' "$1" 2>/dev/null | tail -n 1 || true; }
 
-wait_until() {  # wait_until SECONDS CMD...
+daemons=()  # process ids of what start_daemon started
+
+daemons_live() {
+  local pid
+  for pid in "${daemons[@]}"; do kill -0 "$pid" 2>/dev/null || return 1; done
+}
+
+# wait_until SECONDS CMD...: until CMD succeeds. Gives up at once when a daemon has died.
+wait_until() {
   local deadline=$((SECONDS + $1))
   shift
   until "$@"; do
-    ((SECONDS < deadline)) || return 1
+    ((SECONDS < deadline)) && daemons_live || return 1
     sleep 0.1
   done
 }
@@ -51,22 +59,29 @@ node_is_alive() {
   pid=$(cat "$state/nodes/$1/pid" 2>/dev/null) && [[ /proc/$pid/root/tmp -ef $state/nodes/$1/tmp ]]
 }
 
-# in_node NODE CMD...: runs CMD in the node's namespaces, below the same root folder as this script.
-in_node() {
+# enter NODE: sets `entering`, the words that start a command in its namespaces, below the same root folder
+# as this script.
+enter() {
   local pid
   [[ -d $state/nodes/$1 ]] || die 3 "no node '$1' in $state"
   node_is_alive "$1" || die 3 "node $1 is not running; start the cluster with: $0 up"
   pid=$(cat "$state/nodes/$1/pid")
-  shift
-  nsenter --target "$pid" --net --uts --ipc --mount --root --wd -- "$@"
+  entering=(nsenter --target "$pid" --net --uts --ipc --mount --root --wd --)
+}
+
+in_node() {  # in_node NODE CMD...
+  local entering
+  enter "$1"
+  "${entering[@]}" "${@:2}"
 }
 
 # start_daemon NODE CMD...: in a clean environment, so that nothing of the caller leaks into jobs.
 start_daemon() {
-  local node=$1
-  shift
-  in_node "$node" setsid env -i PATH="$PATH" LC_ALL=C SLURM_CONF="$conf" "$@" \
-    </dev/null >>"$state/log/$node.start" 2>&1 9<&- &
+  local entering
+  enter "$1"
+  "${entering[@]}" setsid env -i PATH="$PATH" LC_ALL=C SLURM_CONF="$conf" "${@:2}" \
+    </dev/null >>"$state/log/$1.start" 2>&1 9<&- &
+  daemons+=($!)
   disown
 }
 

@@ -66,7 +66,7 @@ check_packages() {
   local commands=() packages=() pair
   for pair in slurmctld:slurmctld slurmd:slurmd srun:slurm-client munged:munge ip:iproute2 hostname:hostname \
     unshare:util-linux nsenter:util-linux flock:util-linux setsid:util-linux mount:mount; do
-    command -v "${pair%%:*}" >/dev/null && continue
+    [[ ! -x $(type -P "${pair%%:*}") ]] || continue
     commands+=("${pair%%:*}")
     [[ " ${packages[*]} " == *" ${pair##*:} "* ]] || packages+=("${pair##*:}")
   done
@@ -119,9 +119,9 @@ healthy() {  # healthy N: the controller answers and knows N nodes, all of them 
 
 why_not_ready() {
   local why
-  why=$(grep -h 'fatal:' "$state"/log/* | head -n 1) ||
-    why=$(grep -h 'error:' "$state"/log/n*.log | tail -n 1) || why="no error was logged"
-  echo "$why"
+  why=$(grep -hs 'fatal:' "$state"/log/* | head -n 1) ||
+    why=$(grep -hs 'error:' "$state"/log/n*.log | tail -n 1) || why=$(last_line "$state/log/n0.start")
+  echo "${why:-no error was logged}"
 }
 
 # The only proof that PMIx works is a step on every node: the plugin loads the library when the step starts.

@@ -71,7 +71,7 @@ done
 code=0
 # shellcheck disable=SC2016
 munged=$(PATH=$PATH:/usr/sbin command -v munged) \
-  unshare --mount bash -c 'mount --bind /etc/hosts "$(realpath "$munged")" && exec "$slurm_sh" up' \
+  unshare --mount bash -c 'mount --bind up.txt "$(realpath "$munged")" && exec "$slurm_sh" up' \
   >refused.txt 2>&1 || code=$?
 expect_equal "exit code of up without munged" 3 $code refused.txt
 expect_match "its message" 'missing: munged; install: apt-get install munge$' "$(cat refused.txt)"
