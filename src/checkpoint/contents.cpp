@@ -151,18 +151,33 @@ Path checkpoints_folder(const Path& folder) {
   return std::filesystem::is_directory(inside, ignored) ? inside : folder;
 }
 
-Contents open_newest(const Path& folder) {
-  if (is_step_folder(folder)) return load_contents(folder);
+namespace {
+
+/// Commits of a run or checkpoints folder, newest first, damaged ones included.
+std::vector<Found> commits_of(const Path& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
     throw Error(Code::kCheckpoint, str("no checkpoint ", quoted(folder), ": there is no such folder"));
   }
-  const Path checkpoints = checkpoints_folder(folder);
-  std::vector<Found> all = list(checkpoints);
-  std::reverse(all.begin(), all.end());
+  std::vector<Found> commits = list(checkpoints_folder(folder));
+  std::erase_if(commits, [](const Found& found) { return !found.committed && found.problem.empty(); });
+  if (commits.empty()) {
+    throw Error(Code::kCheckpoint, str("no committed checkpoint in ", quoted(checkpoints_folder(folder))));
+  }
+  std::reverse(commits.begin(), commits.end());
+  return commits;
+}
+
+}  // namespace
+
+Path newest_commit(const Path& folder) {
+  return is_step_folder(folder) ? folder : commits_of(folder).front().folder;
+}
+
+Contents open_newest(const Path& folder) {
+  if (is_step_folder(folder)) return load_contents(folder);
   std::string first_problem;
-  for (const Found& found : all) {
-    if (!found.committed && found.problem.empty()) continue;  // a save that never finished
+  for (const Found& found : commits_of(folder)) {
     try {
       return load_contents(found.folder);
     } catch (const Error& e) {
@@ -171,10 +186,7 @@ Contents open_newest(const Path& folder) {
                     " is DAMAGED and passed over, trying the one before it: ", e.what()));
     }
   }
-  throw Error(Code::kCheckpoint,
-              first_problem.empty()
-                  ? str("no committed checkpoint in ", quoted(checkpoints))
-                  : str("no whole checkpoint in ", quoted(checkpoints), "; newest: ", first_problem));
+  throw Error(Code::kCheckpoint, str("no whole checkpoint in ", quoted(folder), "; newest: ", first_problem));
 }
 
 std::string load_attachment(const Contents& contents, const std::string& name) {

@@ -35,6 +35,10 @@ struct Contents {
 /// `folder` itself, or its subfolder "checkpoints" when it is a run folder.
 [[nodiscard]] std::filesystem::path checkpoints_folder(const std::filesystem::path& folder);
 
+/// The step folder that `folder` means: itself, or of a run or checkpoints folder the one committed last,
+/// whole or not. Throws Error(kCheckpoint) when nothing was ever committed there.
+[[nodiscard]] std::filesystem::path newest_commit(const std::filesystem::path& folder);
+
 /// Opens a step folder, or the newest whole checkpoint of a run or checkpoints folder; damaged newer ones are
 /// named in a warning and passed over. Throws Error(kCheckpoint) when there is none.
 [[nodiscard]] Contents open_newest(const std::filesystem::path& folder);

@@ -34,6 +34,7 @@ struct Reader::Impl {
   [[nodiscard]] const ManifestShard& file_of(const ShardIndex& shard) const {
     return contents.manifest.shards[static_cast<std::size_t>(shard.rank)];
   }
+  [[nodiscard]] const Tensor& at(const std::string& name) const;
   void read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out) const;
 };
 
@@ -73,6 +74,30 @@ const TensorInfo* Reader::find(const std::string& name) const {
   return found == impl_->tensors.end() ? nullptr : found->second.info;
 }
 
+const Tensor& Reader::Impl::at(const std::string& name) const {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) {
+    throw Error(Code::kCheckpoint,
+                str("checkpoint '", contents.folder.string(), "' has no tensor '", name, "'"));
+  }
+  return found->second;
+}
+
+std::vector<StoredRange> Reader::stored_ranges(const std::string& name) const {
+  std::vector<StoredRange> ranges;
+  for (const Piece& piece : impl_->at(name).pieces) {
+    ranges.push_back({piece.entry->begin, piece.entry->end, piece.shard->rank});
+  }
+  return ranges;
+}
+
+std::uint32_t Reader::checksum(const std::string& name) const {
+  std::uint32_t crc = 0;
+  for (const Piece& piece : impl_->at(name).pieces)
+    crc = crc32c_combine(crc, piece.entry->crc, piece.entry->bytes);
+  return crc;
+}
+
 std::vector<std::string> Reader::attachments() const {
   std::vector<std::string> names;
   for (const auto& [name, file] : impl_->contents.manifest.attachments) names.push_back(name);
@@ -85,11 +110,8 @@ std::string Reader::attachment(const std::string& name) const {
 
 void Reader::read(const std::string& tensor, std::uint64_t begin, std::uint64_t end,
                   std::span<std::byte> out) const {
-  const auto found = impl_->tensors.find(tensor);
-  if (found == impl_->tensors.end()) {
-    throw Error(Code::kCheckpoint, str("checkpoint '", folder().string(), "' has no tensor '", tensor, "'"));
-  }
-  const TensorInfo& info = *found->second.info;
+  const Tensor& stored = impl_->at(tensor);
+  const TensorInfo& info = *stored.info;
   const std::uint64_t elements = element_count(info);
   const std::uint64_t size = size_of(info.dtype);
   if (begin > end || end > elements || out.size() != (end - begin) * size) {
@@ -97,7 +119,7 @@ void Reader::read(const std::string& tensor, std::uint64_t begin, std::uint64_t 
                 str("tensor '", tensor, "' of ", elements, " elements cannot give elements ", begin, " to ",
                     end, " into a buffer of ", out.size(), " bytes"));
   }
-  const std::vector<Piece>& pieces = found->second.pieces;
+  const std::vector<Piece>& pieces = stored.pieces;
   auto piece = std::partition_point(pieces.begin(), pieces.end(),
                                     [&](const Piece& p) { return p.entry->end <= begin; });
   for (std::uint64_t at = begin; at < end; ++piece) {

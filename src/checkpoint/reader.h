@@ -12,11 +12,20 @@
 
 namespace echelon::checkpoint {
 
-/// A committed checkpoint opened for reading. Opening checks COMMIT -> MANIFEST -> every shard's size and index, and
-/// reads no tensor bytes. Never lets libhdf5 parse anything. read() may be called from several threads.
+/// Elements [begin, end) of a flattened tensor, as one rank stored them.
+struct StoredRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  int rank = 0;
+};
+
+/// A committed checkpoint opened for reading. Opening checks COMMIT -> MANIFEST -> every shard's size and
+/// index, and reads no tensor bytes. Never lets libhdf5 parse anything. read() may be called from several
+/// threads.
 class Reader {
  public:
-  /// `folder`: a step folder, or a run folder / checkpoints folder for its newest commit. Throws Error(kCheckpoint).
+  /// `folder`: a step folder, or a run folder / checkpoints folder for its newest commit. Throws
+  /// Error(kCheckpoint).
   explicit Reader(const std::filesystem::path& folder);
   ~Reader();
   Reader(const Reader&) = delete;
@@ -28,12 +37,18 @@ class Reader {
   [[nodiscard]] const std::string& trainer_state() const;
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const;
   [[nodiscard]] const TensorInfo* find(const std::string& name) const;  ///< null when absent
+  /// By rising begin. Reading in steps of 1 MiB from a range's begin touches no checksum block twice.
+  [[nodiscard]] std::vector<StoredRange> stored_ranges(const std::string& name) const;
+  /// CRC32C of the whole tensor's bytes as they were in memory at the save, whatever the sharding; reads
+  /// nothing.
+  [[nodiscard]] std::uint32_t checksum(const std::string& name) const;
   [[nodiscard]] std::vector<std::string> attachments() const;
   [[nodiscard]] std::string attachment(const std::string& name) const;  ///< verified content
 
-  /// Elements [begin, end) of the flattened tensor, from however many shards hold them. Checksums of every block
-  /// touched are verified on the bytes delivered. `out`: exactly (end - begin) * size_of(dtype) bytes.
-  void read(const std::string& tensor, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out) const;
+  /// Elements [begin, end) of the flattened tensor, from however many shards hold them. Checksums of every
+  /// block touched are verified on the bytes delivered. `out`: exactly (end - begin) * size_of(dtype) bytes.
+  void read(const std::string& tensor, std::uint64_t begin, std::uint64_t end,
+            std::span<std::byte> out) const;
 
  private:
   struct Impl;
