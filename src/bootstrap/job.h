@@ -28,15 +28,15 @@ enum class Launch {
 using Blob = std::vector<std::byte>;
 
 /// This process's membership in the job and the key-value exchange of its ranks. Not thread-safe.
-/// Every wait ends after the deadline given at bootstrap() with Error(kEnvironment or kPeer) that names the PMIx and
-/// Slurm versions and what was waited for.
+/// Every wait ends after the deadline given at bootstrap() with Error(kEnvironment or kPeer) that names the
+/// PMIx and Slurm versions and what was waited for.
 class Job {
  public:
   virtual ~Job() = default;
   [[nodiscard]] const JobInfo& info() const { return info_; }
 
-  /// Every rank contributes `mine`, every rank gets all, indexed by rank. Collective; `name` labels error messages
-  /// and must be the same on all ranks. Blobs may differ in size; keep them below a few KiB.
+  /// Every rank contributes `mine`, every rank gets all, indexed by rank. Collective; `name` labels error
+  /// messages and must be the same on all ranks. Blobs may differ in size; keep them below a few KiB.
   [[nodiscard]] virtual std::vector<Blob> exchange(std::string_view name, const Blob& mine) = 0;
 
   /// Returns when every rank has called it. Collective.
@@ -52,15 +52,16 @@ class Job {
   JobInfo info_;
 };
 
-/// Joins the job. Throws Error(kEnvironment): no PMIx server (srun without --mpi=pmix), PMIx_Init past its deadline,
-/// PMIx's size and SLURM_NTASKS disagree.
+/// Joins the job. Throws Error(kEnvironment): no PMIx server (srun without --mpi=pmix), PMIx_Init past its
+/// deadline, PMIx's size and SLURM_NTASKS disagree.
 [[nodiscard]] std::unique_ptr<Job> bootstrap(Launch launch, double timeout_s);
 
 /// kPmix inside a PMIx step or a Slurm step of several tasks, else kSingle: what `echelon train` states to
 /// bootstrap() when the user gave no --ranks.
 [[nodiscard]] bool inside_launched_step();
 
-/// Versions for --version, doctor and error messages, e.g. "PMIx 4.2.2", "Slurm 22.05.8 (from the environment)".
+/// Versions for --version, doctor and error messages, e.g. "PMIx 4.2.2", "Slurm 22.05.8 (from the
+/// environment)".
 [[nodiscard]] std::string pmix_version();
 
 }  // namespace echelon

@@ -14,8 +14,9 @@ namespace echelon {
 enum class ReduceOp : std::uint8_t { kSum, kMax, kMin };
 
 /// Completion of one asynchronous collective. Cheap to copy. A default-made one is complete.
-/// wait() is called by one thread at a time; on the CPU it blocks the caller, on a GPU it makes the caller's current
-/// stream wait and returns at once. Rethrows the operation's Error (kPeer: timed out, mismatched, peer died).
+/// wait() is called by one thread at a time; on the CPU it blocks the caller, on a GPU it makes the caller's
+/// current stream wait and returns at once. Rethrows the operation's Error (kPeer: timed out, mismatched,
+/// peer died).
 class Pending {
  public:
   class State {
@@ -34,20 +35,21 @@ class Pending {
   std::shared_ptr<State> state_;
 };
 
-/// Collectives of one group of ranks. All ranks of a group issue the same operations in the same order; operations of
-/// one communicator run in issue order, on a thread (CPU) or stream (GPU) of their own. Buffers belong to the caller
-/// and stay untouched by it until the Pending is waited for. `label` names the buffer in errors and in the ring of
-/// recent operations; it is part of the order check, so ranks that issue different operations get an
-/// Error(kPeer) that names both instead of a hang.
-/// Thread rule: one issuing thread.
+/// Collectives of one group of ranks. All ranks of a group issue the same operations in the same order;
+/// operations of one communicator run in issue order, on a thread (CPU) or stream (GPU) of their own. Buffers
+/// belong to the caller and stay untouched by it until the Pending is waited for. `label` names the buffer in
+/// errors and in the ring of recent operations; it is part of the order check, so ranks that issue different
+/// operations get an Error(kPeer) that names both instead of a hang. Thread rule: one issuing thread.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
-  /// In place. `buffer`: size() * count elements; the caller has filled its own slot [rank*count, (rank+1)*count).
-  [[nodiscard]] virtual Pending all_gather(void* buffer, std::size_t count, DType type, std::string_view label) = 0;
+  /// In place. `buffer`: size() * count elements; the caller has filled its own slot [rank*count,
+  /// (rank+1)*count).
+  [[nodiscard]] virtual Pending all_gather(void* buffer, std::size_t count, DType type,
+                                           std::string_view label) = 0;
 
   /// output[i] = scale * sum over ranks r of input_r[rank*count + i], summed in rank order 0, 1, ... in fp32.
   /// `input`: size() * count elements of `in_type` (fp32 or bf16), `output`: count fp32 elements. With
@@ -60,7 +62,8 @@ class Communicator {
   [[nodiscard]] virtual Pending all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
                                            std::string_view label) = 0;
 
-  [[nodiscard]] virtual Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) = 0;
+  [[nodiscard]] virtual Pending broadcast(void* data, std::size_t bytes, int root,
+                                          std::string_view label) = 0;
 
   /// Host-side, blocking: small blobs of any size from every rank to every rank, indexed by rank.
   [[nodiscard]] virtual std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) = 0;
@@ -70,7 +73,8 @@ class Communicator {
   /// Ranks of the same `color` form a new group, ordered by `key`, then by rank. Collective over this group.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  /// The last operations (newest last): "#41 all-gather layers.3 393216 x bf16, issued 12.031 s, done 12.034 s".
+  /// The last operations (newest last): "#41 all-gather layers.3 393216 x bf16, issued 12.031 s, done 12.034
+  /// s".
   [[nodiscard]] virtual std::vector<std::string> recent() const = 0;
 
  protected:
@@ -81,8 +85,8 @@ class Communicator {
   int size_;
 };
 
-/// CPU ranks over MPI. `timeout_s` bounds every wait. Initialises MPI on first use; MPI must agree with `job` about
-/// rank and size, else Error(kEnvironment). For a job of one rank no MPI call is made.
+/// CPU ranks over MPI. `timeout_s` bounds every wait. Initialises MPI on first use; MPI must agree with `job`
+/// about rank and size, else Error(kEnvironment). For a job of one rank no MPI call is made.
 [[nodiscard]] std::unique_ptr<Communicator> make_mpi_communicator(const Job& job, double timeout_s);
 
 /// Ends MPI if make_mpi_communicator started it. After all communicators are destroyed, before Job::finish().

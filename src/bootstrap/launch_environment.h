@@ -1,0 +1,44 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "bootstrap/job.h"
+
+namespace echelon {
+
+/// What the environment says about how this process was started. Read once; plain values.
+struct LaunchEnvironment {
+  std::string pmix_namespace;  ///< empty: no PMIx server
+  std::string pmix_version;    ///< the server's libpmix, where it says so
+  std::string slurm_job;
+  std::string slurm_step;
+  std::optional<int> slurm_tasks;  ///< tasks of this srun step; empty outside a step (a batch script is none)
+  std::optional<int> slurm_task;   ///< this task's number in the step
+  std::optional<int> mpirun_ranks;
+
+  [[nodiscard]] bool several_tasks() const {
+    return slurm_tasks.value_or(1) > 1 || mpirun_ranks.value_or(1) > 1;
+  }
+  [[nodiscard]] bool slurm_server() const { return pmix_namespace.starts_with("slurm."); }
+};
+
+using Getenv = std::function<const char*(const char*)>;
+
+/// Throws Error(kEnvironment) where a count is not a number.
+[[nodiscard]] LaunchEnvironment read_launch_environment(const Getenv& getenv);
+
+/// The launch that the environment supports was asked for. Throws Error(kEnvironment) where one task of
+/// several would go on alone, or where PMIx is asked for and there is none.
+void check_launch(Launch launch, const LaunchEnvironment& environment);
+
+/// PMIx's answers fit the environment: a server gave them, and it counts as many ranks as Slurm has tasks.
+/// Throws Error(kEnvironment).
+void check_pmix_answer(const std::string& name_space, int size, const LaunchEnvironment& environment);
+
+/// ", known to hang: PMIx 5.0.8 and 5.0.9 with Slurm before 25.11.2 ..." where that may be the cause, else
+/// "".
+[[nodiscard]] std::string known_bad_pair(const LaunchEnvironment& environment,
+                                         const std::string& client_version);
+
+}  // namespace echelon

@@ -1,0 +1,228 @@
+#include "bootstrap/pmix_client.h"
+
+#include <pmix.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+/// Where the answer of one PMIx call lands. Shared with the call, which may outlive the waiting caller.
+struct Answer {
+  std::mutex mutex;
+  std::condition_variable arrived;
+  std::optional<pmix_status_t> status;
+  std::optional<Blob> bytes;
+
+  void set(pmix_status_t value) {
+    const std::lock_guard lock(mutex);
+    status = value;
+    arrived.notify_all();
+  }
+  std::optional<pmix_status_t> wait(double seconds) {
+    std::unique_lock lock(mutex);
+    arrived.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return status.has_value(); });
+    return status;
+  }
+};
+
+/// Runs a blocking PMIx call on a thread of its own, because PMIx itself offers no deadline for it.
+std::optional<pmix_status_t> call_within(double seconds, std::function<pmix_status_t()> call) {
+  auto answer = std::make_shared<Answer>();
+  std::thread([answer, call = std::move(call)] { answer->set(call()); }).detach();
+  return answer->wait(seconds);
+}
+
+/// A non-blocking call carries this handle through PMIx; the callback takes it back exactly once.
+void* handle_of(const std::shared_ptr<Answer>& answer) {
+  return new std::shared_ptr<Answer>(answer);
+}
+std::unique_ptr<std::shared_ptr<Answer>> take(void* handle) {
+  return std::unique_ptr<std::shared_ptr<Answer>>(static_cast<std::shared_ptr<Answer>*>(handle));
+}
+
+void on_fence(pmix_status_t status, void* handle) {
+  (*take(handle))->set(status);
+}
+
+void on_value(pmix_status_t status, pmix_value_t* value, void* handle) {
+  const auto answer = take(handle);
+  if (status == PMIX_SUCCESS && value != nullptr && value->type == PMIX_BYTE_OBJECT) {
+    const auto* first = reinterpret_cast<const std::byte*>(value->data.bo.bytes);
+    (*answer)->bytes = Blob(first, first + value->data.bo.size);
+  }
+  (*answer)->set(status);
+}
+
+int whole_seconds(double seconds) {
+  return seconds < 1 ? 1 : static_cast<int>(seconds);
+}
+
+pmix_proc_t process(const char* name_space, pmix_rank_t rank) {
+  pmix_proc_t proc;
+  PMIX_LOAD_PROCID(&proc, name_space, rank);
+  return proc;
+}
+
+[[noreturn]] void fail(const std::string& doing, pmix_status_t status, const std::string& circumstances) {
+  throw Error(Code::kEnvironment,
+              str(doing, " failed: ", PMIx_Error_string(status), " (", status, "), ", circumstances));
+}
+
+}  // namespace
+
+struct PmixClient::Self {
+  pmix_proc_t proc{};
+  std::string name_space;
+};
+
+PmixClient::PmixClient(const LaunchEnvironment& environment, double timeout_s)
+    : environment_(environment), timeout_s_(timeout_s), self_(std::make_shared<Self>()) {
+  const auto status = call_within(timeout_s, [self = self_] { return PMIx_Init(&self->proc, nullptr, 0); });
+  if (!status) {
+    throw Error(Code::kEnvironment,
+                str("PMIx_Init did not return within ", timeout_s, " s, waiting for the PMIx server of ",
+                    environment.pmix_namespace, "; ", circumstances()));
+  }
+  if (*status != PMIX_SUCCESS) {
+    fail("PMIx_Init", *status,
+         circumstances() +
+             ", check that the server's PMIX_* variables and its temporary folder reach this process");
+  }
+  self_->name_space = self_->proc.nspace;
+}
+
+PmixClient::~PmixClient() = default;
+int PmixClient::rank() const {
+  return static_cast<int>(self_->proc.rank);
+}
+const std::string& PmixClient::name_space() const {
+  return self_->name_space;
+}
+
+int PmixClient::job_size() const {
+  const pmix_proc_t all = process(self_->proc.nspace, PMIX_RANK_WILDCARD);
+  pmix_value_t* value = nullptr;
+  const pmix_status_t status = PMIx_Get(&all, PMIX_JOB_SIZE, nullptr, 0, &value);
+  if (status != PMIX_SUCCESS) fail("asking PMIx for the number of ranks", status, circumstances());
+  const bool right_type = value->type == PMIX_UINT32;
+  const auto size = static_cast<int>(value->data.uint32);
+  const int type = value->type;
+  PMIX_VALUE_RELEASE(value);
+  if (!right_type || size < 1) {
+    throw Error(Code::kEnvironment, str("PMIx gave the number of ranks as type ", type,
+                                        ", expected a positive uint32; ", circumstances()));
+  }
+  return size;
+}
+
+std::optional<std::string> PmixClient::host_of(int rank) const {
+  const pmix_proc_t proc = process(self_->proc.nspace, static_cast<pmix_rank_t>(rank));
+  pmix_info_t options[1];
+  const bool yes = true;
+  PMIX_INFO_LOAD(&options[0], PMIX_OPTIONAL, &yes,
+                 PMIX_BOOL);  // what the library knows already, no question to peers
+  pmix_value_t* value = nullptr;
+  const pmix_status_t status = PMIx_Get(&proc, PMIX_HOSTNAME, options, 1, &value);
+  PMIX_INFO_DESTRUCT(&options[0]);
+  if (status != PMIX_SUCCESS || value == nullptr) return std::nullopt;
+  std::optional<std::string> host;
+  if (value->type == PMIX_STRING && value->data.string != nullptr) host = value->data.string;
+  PMIX_VALUE_RELEASE(value);
+  return host;
+}
+
+void PmixClient::publish(const std::string& key, const Blob& bytes) {
+  pmix_value_t value;
+  PMIX_VALUE_CONSTRUCT(&value);
+  value.type = PMIX_BYTE_OBJECT;
+  // PMIx copies the bytes; the const_cast only satisfies its C struct.
+  value.data.bo.bytes = reinterpret_cast<char*>(const_cast<std::byte*>(bytes.data()));
+  value.data.bo.size = bytes.size();
+  pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key.c_str(), &value);
+  if (status == PMIX_SUCCESS) status = PMIx_Commit();
+  if (status != PMIX_SUCCESS)
+    fail(str("publishing ", bytes.size(), " bytes as '", key, "' through PMIx"), status, circumstances());
+}
+
+bool PmixClient::fence(bool collect, const std::string& doing) {
+  pmix_info_t options[2];
+  const bool yes = true;
+  const int seconds = whole_seconds(timeout_s_);
+  PMIX_INFO_LOAD(&options[0], PMIX_TIMEOUT, &seconds, PMIX_INT);
+  // Slurm looks only at the presence of this key, so it is left out altogether where no data travel.
+  PMIX_INFO_LOAD(&options[1], PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+  const auto answer = std::make_shared<Answer>();
+  void* handle = handle_of(answer);
+  const pmix_status_t started = PMIx_Fence_nb(nullptr, 0, options, collect ? 2 : 1, on_fence, handle);
+  if (started != PMIX_SUCCESS) {
+    take(handle);
+    if (started == PMIX_OPERATION_SUCCEEDED) return true;
+    fail(doing, started, circumstances());
+  }
+  const auto status = answer->wait(timeout_s_);
+  // The options stay allocated where PMIx may still hold them.
+  if (!status) return false;
+  PMIX_INFO_DESTRUCT(&options[0]);
+  PMIX_INFO_DESTRUCT(&options[1]);
+  if (*status == PMIX_ERR_TIMEOUT) return false;
+  if (*status != PMIX_SUCCESS) fail(doing, *status, circumstances());
+  return true;
+}
+
+std::optional<Blob> PmixClient::published(int rank, const std::string& key, double wait_s) const {
+  const pmix_proc_t proc = process(self_->proc.nspace, static_cast<pmix_rank_t>(rank));
+  const int seconds = whole_seconds(wait_s);
+  pmix_info_t options[1];
+  PMIX_INFO_LOAD(&options[0], PMIX_TIMEOUT, &seconds, PMIX_INT);
+  const auto answer = std::make_shared<Answer>();
+  void* handle = handle_of(answer);
+  const pmix_status_t started = PMIx_Get_nb(&proc, key.c_str(), options, 1, on_value, handle);
+  if (started != PMIX_SUCCESS) {
+    take(handle);
+    return std::nullopt;
+  }
+  if (!answer->wait(wait_s)) return std::nullopt;
+  return answer->bytes;
+}
+
+void PmixClient::abort(int exit_code, const std::string& reason) {
+  static_cast<void>(
+      call_within(1.0, [exit_code, reason] { return PMIx_Abort(exit_code, reason.c_str(), nullptr, 0); }));
+}
+
+void PmixClient::finalize() {
+  const auto status = call_within(timeout_s_, [] { return PMIx_Finalize(nullptr, 0); });
+  if (!status) {
+    throw Error(Code::kEnvironment,
+                str("PMIx_Finalize did not return within ", timeout_s_, " s; ", circumstances()));
+  }
+  if (*status != PMIX_SUCCESS) fail("PMIx_Finalize", *status, circumstances());
+}
+
+std::string PmixClient::circumstances() const {
+  const std::string server =
+      environment_.pmix_version.empty() ? "" : str(" (server ", environment_.pmix_version, ")");
+  const std::string slurm = environment_.slurm_server()
+                                ? str(", Slurm step ", environment_.slurm_job, ".", environment_.slurm_step)
+                                : std::string(", under mpirun");
+  return str(pmix_version(), server, slurm, known_bad_pair(environment_, pmix_version()));
+}
+
+std::string pmix_version() {
+  // "OpenPMIx 4.2.2rc2, repo rev: ... (PMIx Standard: ...)" up to 5.x, "4.2.2" and the like elsewhere.
+  const std::string text = PMIx_Get_version();
+  const auto first = text.find_first_of("0123456789");
+  if (first == text.npos) return "PMIx " + text;
+  return "PMIx " + text.substr(first, text.find_first_of(", ", first) - first);
+}
+
+}  // namespace echelon

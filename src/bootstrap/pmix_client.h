@@ -1,0 +1,56 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bootstrap/job.h"
+#include "bootstrap/launch_environment.h"
+
+namespace echelon {
+
+/// The PMIx calls a job needs, each with a deadline of our own: some server and library pairs never answer.
+/// PMIx types stay in the source file. Not thread-safe.
+class PmixClient {
+ public:
+  /// PMIx_Init on a helper thread, at most `timeout_s`. Throws Error(kEnvironment). After an expired deadline
+  /// the helper thread stays inside PMIx_Init: the process can only report and exit.
+  PmixClient(const LaunchEnvironment& environment, double timeout_s);
+  PmixClient(const PmixClient&) = delete;
+  PmixClient& operator=(const PmixClient&) = delete;
+  ~PmixClient();
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] const std::string& name_space() const;
+  [[nodiscard]] double timeout_s() const { return timeout_s_; }
+
+  /// Number of ranks of the job (PMIX_JOB_SIZE). Throws Error(kEnvironment).
+  [[nodiscard]] int job_size() const;
+  /// PMIX_HOSTNAME of a rank, or nothing where the server does not tell.
+  [[nodiscard]] std::optional<std::string> host_of(int rank) const;
+
+  /// Stores bytes under a key that was never used before, for all ranks, and hands them to the server.
+  void publish(const std::string& key, const Blob& bytes);
+  /// All ranks arrive; with `collect` their published data travel along. False where the deadline passed
+  /// first. Throws Error(kEnvironment) for every other failure.
+  [[nodiscard]] bool fence(bool collect, const std::string& doing);
+  /// What `rank` published, or nothing within `wait_s` seconds.
+  [[nodiscard]] std::optional<Blob> published(int rank, const std::string& key, double wait_s) const;
+
+  /// Best effort: asks the server to end all ranks, waits a second at most.
+  void abort(int exit_code, const std::string& reason);
+  /// PMIx_Finalize. Throws Error(kEnvironment) where it fails or takes longer than the deadline.
+  void finalize();
+
+  /// "PMIx 4.2.2 (server 4.2.2rc2), Slurm job 12.0" and known bad pairs: the end of every message about a
+  /// deadline.
+  [[nodiscard]] std::string circumstances() const;
+
+ private:
+  struct Self;
+  LaunchEnvironment environment_;
+  double timeout_s_;
+  std::shared_ptr<Self> self_;
+};
+
+}  // namespace echelon

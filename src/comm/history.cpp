@@ -1,0 +1,41 @@
+#include "comm/history.h"
+
+#include <algorithm>
+#include <iomanip>
+
+#include "base/str.h"
+
+namespace echelon {
+
+void History::issued(const Operation& operation) {
+  const std::lock_guard lock(mutex_);
+  ring_[operation.sequence % kLength] = {.operation = operation, .issued = Clock::now()};
+  count_ = operation.sequence + 1;
+}
+
+void History::done(std::uint64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = ring_[sequence % kLength];
+  if (entry.operation.sequence != sequence) return;  // overtaken by 64 younger ones
+  entry.done = Clock::now();
+  entry.is_done = true;
+}
+
+std::vector<std::string> History::recent() const {
+  const std::lock_guard lock(mutex_);
+  const auto seconds = [this](Clock::time_point time) {
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(3) << std::chrono::duration<double>(time - start_).count()
+         << " s";
+    return text.str();
+  };
+  std::vector<std::string> lines;
+  for (std::uint64_t n = count_ - std::min<std::uint64_t>(count_, kLength); n < count_; ++n) {
+    const Entry& entry = ring_[n % kLength];
+    lines.push_back(str("#", n, " ", describe(entry.operation), ", issued ", seconds(entry.issued),
+                        entry.is_done ? ", done " + seconds(entry.done) : ", not done"));
+  }
+  return lines;
+}
+
+}  // namespace echelon

@@ -1,0 +1,39 @@
+#pragma once
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/operation.h"
+
+namespace echelon {
+
+/// The last 64 operations of a communicator with their times since its creation. Thread-safe.
+class History {
+ public:
+  static constexpr std::size_t kLength = 64;
+
+  void issued(const Operation& operation);
+  void done(std::uint64_t sequence);
+
+  /// Oldest first: "#41 all-gather 'layers.3' 393216 x bf16, issued 12.031 s, done 12.034 s".
+  [[nodiscard]] std::vector<std::string> recent() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Entry {
+    Operation operation;
+    Clock::time_point issued;
+    Clock::time_point done;
+    bool is_done = false;
+  };
+
+  const Clock::time_point start_ = Clock::now();
+  mutable std::mutex mutex_;
+  std::array<Entry, kLength> ring_;
+  std::uint64_t count_ = 0;  ///< operations ever issued; operation n lies in ring_[n % kLength]
+};
+
+}  // namespace echelon

@@ -1,0 +1,56 @@
+#include "comm/local_communicator.h"
+
+#include "base/error.h"
+#include "base/str.h"
+#include "comm/reduce.h"
+
+namespace echelon {
+
+void LocalCommunicator::record(Operation operation) {
+  operation.sequence = sequence_++;
+  history_.issued(operation);
+  history_.done(operation.sequence);
+}
+
+Pending LocalCommunicator::all_gather(void*, std::size_t count, DType type, std::string_view label) {
+  record(make_operation(OperationKind::kAllGather, count, type, label));
+  return {};
+}
+
+Pending LocalCommunicator::reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
+                                          float scale, bool accumulate, std::string_view label) {
+  const void* sources[] = {input};
+  sum_scaled(sources, in_type, output, count, scale, accumulate);
+  record(make_operation(OperationKind::kReduceScatter, count, in_type, label));
+  return {};
+}
+
+Pending LocalCommunicator::all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
+                                      std::string_view label) {
+  const void* sources[] = {data};
+  reduce_in_order(sources, type, op, data, 0);  // only checks the type: the sum of one rank is its own value
+  record(make_operation(OperationKind::kAllReduce, count, type, label));
+  return {};
+}
+
+Pending LocalCommunicator::broadcast(void*, std::size_t bytes, int root, std::string_view label) {
+  if (root != 0)
+    throw Error(Code::kUsage, str("broadcast '", label, "' from rank ", root, " in a group of 1"));
+  record(make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label));
+  return {};
+}
+
+std::vector<Blob> LocalCommunicator::gather_blobs(const Blob& mine, std::string_view label) {
+  record(make_operation(OperationKind::kGatherBlobs, 0, DType::kU8, label));
+  return {mine};
+}
+
+void LocalCommunicator::barrier(std::string_view label) {
+  record(make_operation(OperationKind::kBarrier, 0, DType::kU8, label));
+}
+
+std::unique_ptr<Communicator> LocalCommunicator::split(int, int) {
+  return std::make_unique<LocalCommunicator>();
+}
+
+}  // namespace echelon

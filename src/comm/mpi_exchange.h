@@ -1,0 +1,106 @@
+#pragma once
+#include <mpi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/operation.h"
+#include "comm/peer_watch.h"
+
+namespace echelon {
+
+/// Bytes that travel together with the announcement of an operation: small operations are over after one
+/// message.
+constexpr std::size_t kInlineBytes = 2048;
+
+/// An operation may have a second round of data that overtakes the first between some pairs.
+enum class MpiPhase { kFirst = 1, kSecond = 2 };
+
+/// The announcement of an operation.
+struct MpiEnvelope {
+  Operation operation;
+  std::uint64_t inline_bytes = 0;
+  std::byte bytes[kInlineBytes];
+};
+
+/// One group of ranks as the communication thread sees it. Numbers of ranks are the group's own unless they
+/// say world.
+struct MpiGroup {
+  std::string name;              ///< "world", "world/0", ...
+  int rank = 0;                  ///< this rank
+  std::vector<int> world_ranks;  ///< of every member
+  std::vector<std::string> hosts;
+  int tag = 0;  ///< messages of this group carry tag (announcements), tag + 1 and tag + 2 (data, by phase)
+  double timeout_s = 0;
+  const PeerWatch* watch = nullptr;   ///< may be null
+  std::vector<MpiEnvelope> outgoing;  ///< one per member, reused by every operation
+  std::vector<MpiEnvelope> incoming;
+
+  [[nodiscard]] int size() const { return static_cast<int>(world_ranks.size()); }
+  /// "rank 3 (n1)", by world number.
+  [[nodiscard]] std::string name_of(int member) const;
+};
+
+/// The messages of one operation of one group. Every rank announces the operation to every other and hears
+/// theirs before any data go either way, so that different operations never touch each other's buffers. Only
+/// non-blocking point-to-point calls are used: each wait can end at the deadline and tell who is missing.
+class MpiExchange {
+ public:
+  struct Arrival {
+    int peer;
+    const Operation& theirs;
+    std::span<const std::byte> bytes;  ///< what they sent along; valid during the call
+  };
+  using OnArrival = std::function<void(const Arrival&)>;
+
+  MpiExchange(MpiGroup& group, const Operation& mine);
+
+  /// Sends the operation with `along(peer)` (at most kInlineBytes) to every peer and calls `on_arrival` once
+  /// per peer inside run().
+  void announce(const std::function<std::span<const std::byte>(int)>& along, OnArrival on_arrival);
+
+  /// Starts a message of the operation's data; `done` is called inside run(). The bytes stay in place until
+  /// then. Messages of one pair and phase match in the order they were started.
+  void send(int peer, const void* bytes, std::size_t size, MpiPhase phase, std::function<void()> done = {});
+  void receive(int peer, void* bytes, std::size_t size, MpiPhase phase, std::function<void()> done = {});
+
+  /// Until every message has gone or come. Throws Error(kPeer): deadline, ended peer, different operation,
+  /// MPI error.
+  void run();
+
+ private:
+  struct Message {
+    int peer = 0;
+    std::function<void()> done;
+  };
+  using Clock = std::chrono::steady_clock;
+
+  void add(MPI_Request request, int peer, std::function<void()> done);
+  void on_envelope(int peer);
+  [[nodiscard]] bool progress();
+  [[nodiscard]] std::vector<int> waiting_for() const;
+  void check_ended_peers(Clock::time_point now);
+  [[noreturn]] void report_deadline() const;
+  [[nodiscard]] std::string this_operation() const;
+  void check(int mpi_result, const char* call) const;
+
+  MpiGroup& group_;
+  const Operation mine_;
+  const Clock::time_point start_ = Clock::now();
+  OnArrival on_arrival_;
+  std::vector<bool> arrived_;
+  std::vector<MPI_Request> requests_;
+  std::vector<Message> messages_;  ///< of the request of the same index
+  std::vector<int> free_;          ///< indices of finished requests
+  std::vector<int> finished_;      ///< scratch of progress()
+  std::vector<MPI_Status> statuses_;
+  std::size_t open_ = 0;
+  Clock::time_point next_watch_;
+  Clock::time_point ended_since_{};  ///< when an ended peer was first seen; zero: none
+};
+
+}  // namespace echelon

@@ -1,0 +1,63 @@
+#pragma once
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace echelon {
+
+/// The one thread of this process that calls MPI, and its queue of work. It sleeps while the queue is empty.
+/// The first task that throws ends all communication: that task and every later one fail with the same error
+/// at once, and MPI is not called again, because after a lost peer nothing that ranks would say next can be
+/// matched.
+class MpiWorker {
+ public:
+  /// Starts the thread and MPI on it. Throws Error(kEnvironment) where MPI_Init fails or takes over
+  /// `timeout_s`.
+  explicit MpiWorker(double timeout_s);
+  MpiWorker(const MpiWorker&) = delete;
+  MpiWorker& operator=(const MpiWorker&) = delete;
+  /// Ends the thread after the tasks already queued; does not end MPI.
+  ~MpiWorker();
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+
+  /// Runs `task` on the thread after all tasks submitted before it.
+  [[nodiscard]] Pending submit(std::function<void()> task);
+
+  /// MPI_Finalize on the thread, unless communication has failed. Throws Error(kPeer) after `timeout_s`.
+  void finish(double timeout_s);
+
+  /// At least `bytes` of memory for data under way, kept from one operation to the next. For tasks only.
+  [[nodiscard]] std::byte* staging(std::size_t bytes);
+
+ private:
+  struct Task;
+  class Completion;
+  void loop();
+
+  int rank_ = 0;
+  int size_ = 0;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Task> queue_;
+  bool ending_ = false;
+  std::exception_ptr failure_;  ///< touched by the thread only
+  std::unique_ptr<std::byte[]> staging_;
+  std::size_t staging_bytes_ = 0;
+  std::thread thread_;
+};
+
+/// "Open MPI 4.1.4" and the thread level in use; for doctor and --version. Callable without a worker.
+[[nodiscard]] std::string mpi_library_version();
+
+}  // namespace echelon

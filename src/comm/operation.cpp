@@ -1,0 +1,84 @@
+#include "comm/operation.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+std::uint64_t fnv1a(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash;
+}
+
+std::string_view name_of(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kAllGather:
+      return "all-gather";
+    case OperationKind::kReduceScatter:
+      return "reduce-scatter";
+    case OperationKind::kAllReduce:
+      return "all-reduce";
+    case OperationKind::kBroadcast:
+      return "broadcast";
+    case OperationKind::kGatherBlobs:
+      return "gather-blobs";
+    case OperationKind::kBarrier:
+      return "barrier";
+  }
+  return "unknown operation";
+}
+
+std::string_view name_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return "sum";
+    case ReduceOp::kMax:
+      return "max";
+    case ReduceOp::kMin:
+      return "min";
+  }
+  return "?";
+}
+
+}  // namespace
+
+Operation make_operation(OperationKind kind, std::uint64_t count, DType type, std::string_view label) {
+  Operation operation;
+  operation.kind = kind;
+  operation.count = count;
+  operation.type = type;
+  operation.label_hash = fnv1a(label);
+  std::memcpy(operation.label, label.data(), std::min(label.size(), sizeof(operation.label) - 1));
+  return operation;
+}
+
+bool matches(const Operation& a, const Operation& b) {
+  return a.sequence == b.sequence && a.count == b.count && a.label_hash == b.label_hash && a.root == b.root &&
+         a.kind == b.kind && a.type == b.type && a.op == b.op;
+}
+
+std::string describe(const Operation& operation) {
+  std::string label(operation.label, strnlen(operation.label, sizeof(operation.label)));
+  std::string text = str(name_of(operation.kind), " '", label, "'");
+  switch (operation.kind) {
+    case OperationKind::kBarrier:
+      return text;
+    case OperationKind::kGatherBlobs:
+      return str(text, " ", operation.blob_bytes, " bytes");
+    case OperationKind::kBroadcast:
+      text += str(" from rank ", operation.root);
+      break;
+    case OperationKind::kAllReduce:
+      text += str(" ", name_of(operation.op));
+      break;
+    default:
+      break;
+  }
+  return str(text, " ", operation.count, " x ", name_of(operation.type));
+}
+
+}  // namespace echelon

@@ -1,0 +1,126 @@
+#include "comm/reduce.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "base/error.h"
+#include "base/str.h"
+
+// Compiled with -ffp-contract=off (CMakeLists.txt): a fused multiply-add on some machines only would change
+// bits.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#define ECHELON_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define ECHELON_VECTOR_CLONES
+#endif
+
+namespace echelon {
+namespace {
+
+// Elements handled at a time: the running sums stay in the first-level cache while the sources stream by.
+constexpr std::size_t kBlock = 2048;
+
+ECHELON_VECTOR_CLONES void load_bf16(const std::uint16_t* source, float* sums, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    sums[i] = std::bit_cast<float>(static_cast<std::uint32_t>(source[i]) << 16);
+}
+
+ECHELON_VECTOR_CLONES void add_bf16(const std::uint16_t* source, float* sums, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    sums[i] += std::bit_cast<float>(static_cast<std::uint32_t>(source[i]) << 16);
+}
+
+ECHELON_VECTOR_CLONES void load_f32(const float* source, float* sums, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) sums[i] = source[i];
+}
+
+ECHELON_VECTOR_CLONES void add_f32(const float* source, float* sums, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) sums[i] += source[i];
+}
+
+ECHELON_VECTOR_CLONES void store_scaled(const float* sums, float* output, std::size_t count, float scale) {
+  for (std::size_t i = 0; i < count; ++i) output[i] = scale * sums[i];
+}
+
+ECHELON_VECTOR_CLONES void add_scaled(const float* sums, float* output, std::size_t count, float scale) {
+  for (std::size_t i = 0; i < count; ++i) output[i] += scale * sums[i];
+}
+
+void add_source(const void* source, DType type, std::size_t begin, std::size_t count, bool first,
+                float* sums) {
+  if (type == DType::kBF16) {
+    const auto* values = static_cast<const std::uint16_t*>(source) + begin;
+    first ? load_bf16(values, sums, count) : add_bf16(values, sums, count);
+  } else {
+    const auto* values = static_cast<const float*>(source) + begin;
+    first ? load_f32(values, sums, count) : add_f32(values, sums, count);
+  }
+}
+
+template <class T>
+void combine(const T* source, T* result, std::size_t count, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      for (std::size_t i = 0; i < count; ++i) result[i] = static_cast<T>(result[i] + source[i]);
+      break;
+    case ReduceOp::kMax:  // x != x: NaN
+      for (std::size_t i = 0; i < count; ++i) {
+        result[i] = source[i] > result[i] || source[i] != source[i] ? source[i] : result[i];
+      }
+      break;
+    case ReduceOp::kMin:
+      for (std::size_t i = 0; i < count; ++i) {
+        result[i] = source[i] < result[i] || source[i] != source[i] ? source[i] : result[i];
+      }
+      break;
+  }
+}
+
+template <class T>
+void reduce_typed(std::span<const void* const> sources, ReduceOp op, T* output, std::size_t count) {
+  T result[kBlock];
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t n = std::min(kBlock, count - begin);
+    const auto* first = static_cast<const T*>(sources[0]) + begin;
+    std::copy(first, first + n, result);
+    for (const void* source : sources.subspan(1))
+      combine(static_cast<const T*>(source) + begin, result, n, op);
+    std::copy(result, result + n, output + begin);
+  }
+}
+
+}  // namespace
+
+void sum_scaled(std::span<const void* const> sources, DType type, float* output, std::size_t count,
+                float scale, bool accumulate) {
+  if (type != DType::kF32 && type != DType::kBF16) {
+    throw Error(Code::kUsage, str("reduce-scatter of ", name_of(type), ", expected fp32 or bf16"));
+  }
+  alignas(64) float sums[kBlock];
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t n = std::min(kBlock, count - begin);
+    bool first = true;
+    for (const void* source : sources) {
+      add_source(source, type, begin, n, first, sums);
+      first = false;
+    }
+    accumulate ? add_scaled(sums, output + begin, n, scale) : store_scaled(sums, output + begin, n, scale);
+  }
+}
+
+void reduce_in_order(std::span<const void* const> sources, DType type, ReduceOp op, void* output,
+                     std::size_t count) {
+  switch (type) {
+    case DType::kF32:
+      return reduce_typed(sources, op, static_cast<float*>(output), count);
+    case DType::kF64:
+      return reduce_typed(sources, op, static_cast<double*>(output), count);
+    case DType::kI64:
+      return reduce_typed(sources, op, static_cast<std::int64_t*>(output), count);
+    default:
+      throw Error(Code::kUsage, str("all-reduce of ", name_of(type), ", expected fp32, fp64 or int64"));
+  }
+}
+
+}  // namespace echelon
