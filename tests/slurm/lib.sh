@@ -5,8 +5,9 @@ set -euo pipefail
 : "${ECHELON_SOURCE_DIR:?the root of the repository}" "${ECHELON_WORK_DIR:?a folder for the output of jobs}"
 slurm_sh=$ECHELON_SOURCE_DIR/cluster/local/slurm.sh
 train_sbatch=$ECHELON_SOURCE_DIR/cluster/slurm/train.sbatch
+tiny_yaml=$ECHELON_SOURCE_DIR/tests/slurm/tiny.yaml
 work=$ECHELON_WORK_DIR/$(basename "$0" .sh)
-export slurm_sh train_sbatch
+export slurm_sh train_sbatch tiny_yaml
 
 fail() {  # fail MESSAGE [FILE...]: the files are shown, they say more
   echo "FAIL: $1" >&2
@@ -49,7 +50,12 @@ wait_for_job() { wait_for "${2:-300}" "job $1 to end" job_is_over "$1"; }
 # Exact text of a field of every line of a metrics file, in order.
 metrics_field() { sed -nE "s/^.*\"$2\": *([^,}]+).*$/\1/p" "$1/metrics.jsonl"; }
 last_step() { if [[ -e $1/metrics.jsonl ]]; then metrics_field "$1" step | tail -n 1; else echo 0; fi; }
-has_reached() { (($(last_step "$1") >= $2)); }
+has_reached() { local step; step=$(last_step "$1"); ((${step:-0} >= $2)); }
+has_reached_or_is_over() { has_reached "$2" "$3" || job_is_over "$1"; }
+wait_for_step() {  # wait_for_step JOB RUN_DIR STEP LOG
+  wait_for 180 "step $3 of job $1 ($4)" has_reached_or_is_over "$1" "$2" "$3"
+  has_reached "$2" "$3" || fail "job $1 ended before step $3" "$4"
+}
 
 [[ $work != /tmp/* ]] || fail "the build folder lies under /tmp, which every node replaces by its own: $work"
 rm -rf "$work"

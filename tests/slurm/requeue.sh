@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# A batch job that is preempted, or stopped with 85, comes back under the same job id and goes on; one that is
+# cancelled does not.
+source "$(dirname "$0")/lib.sh"
+use_cluster
+run=$work/run
+
+job=$(sbatch --parsable --output=job.txt --nodes=4 --ntasks-per-node=2 "$train_sbatch" \
+  "$tiny_yaml" run.dir="$run" train.steps=1000000 checkpoint.every_steps=0)
+
+wait_for_progress() {  # waits for three steps more than there are now
+  wait_for_step "$job" "$run" $(($(last_step "$run") + 3)) job.txt
+}
+# Slurm holds a requeued job back for a while. Without that, nodes refuse the new start in the second in which
+# they cancelled the permits of the old one.
+start_again_now() {
+  wait_for 60 "the job to be pending" job_is_pending
+  sleep 2
+  scontrol update jobid="$job" StartTime=now
+}
+job_is_pending() { [[ $(job_field "$job" JobState) == PENDING ]]; }
+
+wait_for_progress
+scancel --signal=TERM "$job.0"  # stopped by a signal to the ranks: the script requeues
+start_again_now
+wait_for_progress
+expect_equal "restarts after the stop" 1 "$(job_field "$job" Restarts)" job.txt
+
+# Preempted: Slurm requeues.
+sbatch --partition=urgent --nodes=4 --output=/dev/null --wrap 'sleep 1' >urgent.txt
+start_again_now
+wait_for_progress
+expect_equal "restarts after the preemption" 2 "$(job_field "$job" Restarts)" job.txt
+
+scancel "$job"
+wait_for_job "$job" 60
+sleep 3
+expect_equal "state after scancel" CANCELLED "$(job_field "$job" JobState)" job.txt
+"$ECHELON_CKPT_BIN" verify "$run" >verify.txt 2>&1 || fail "the last checkpoint" verify.txt
+metrics_field "$run" step >steps.txt
+seq "$(last_step "$run")" >expected.txt
+diff expected.txt steps.txt >diff.txt || fail "steps are missing or were done twice" diff.txt job.txt
