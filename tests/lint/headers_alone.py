@@ -32,18 +32,6 @@ def module_flags(build):
     return flags
 
 
-def needs_torch(name, files, seen):
-    for _, _, included in files[name]:
-        if re.fullmatch(include_graph.TORCH[0], included):
-            return True
-        target = include_graph.resolve(included, name, files)
-        if target and target not in seen:
-            seen.add(target)
-            if needs_torch(target, files, seen):
-                return True
-    return False
-
-
 def compile_alone(path, compiler, folders):
     """The first error line, or None."""
     command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-x", "c++-header", *folders, str(path)]
@@ -57,11 +45,12 @@ def compile_alone(path, compiler, folders):
 def main():
     options = tree.arguments(__doc__, build="configured build folder")
     files = include_graph.read_includes(options.root)
+    carried = include_graph.carried_libraries(files)
     flags = module_flags(pathlib.Path(options.build))
     jobs = []
     for name in files:
         path = options.root / (name if name.startswith("checkpoints_tool/") else "src/" + name)
-        if path.suffix != ".h" or needs_torch(name, files, {name}):
+        if path.suffix != ".h" or "libtorch" in carried[name]:
             continue
         known = next((flags[str(parent)] for parent in path.parents if str(parent) in flags), None)
         compiler, folders = known or ("c++", [])

@@ -69,7 +69,7 @@ class Lint(unittest.TestCase):
                    "recipe may not include data/loader.h")
 
     def test_include_graph_keeps_libtorch_out_of_the_tool(self):
-        self.finds("include_graph", {"checkpoints_tool/list.cpp": "#include <torch/torch.h>\n"}, "free of libtorch")
+        self.finds("include_graph", {"checkpoints_tool/list.cpp": "#include <torch/torch.h>\n"}, "checkpoints_tool may not include torch/torch.h")
 
     def test_include_graph_keeps_foreign_libraries_with_their_owner(self):
         self.finds("include_graph", {"src/data/file.cpp": "#include <hdf5.h>\n"}, "HDF5 belongs to checkpoint")
@@ -79,6 +79,12 @@ class Lint(unittest.TestCase):
                  "checkpoints_tool/list.cpp": '#include "checkpoint/reader.h"\n'}
         self.finds("include_graph", fault, "checkpoint/reader.h carries HDF5 into checkpoints_tool "
                                            "(through checkpoint/h5.h -> hdf5.h)")
+
+    def test_include_graph_keeps_libtorch_behind_the_border_of_the_engine(self):
+        border = {"src/app/main.cpp": '#include "app/engine/engine.h"\n', "src/app/engine/engine.h": "\n"}
+        self.assertEqual(script("include_graph", CLEAN | border)[0], 0)
+        self.finds("include_graph", border | {"src/app/engine/engine.h": "#include <ATen/ATen.h>\n"},
+                   "app/engine/engine.h carries libtorch into app")
 
     def test_include_graph_finds_a_cycle(self):
         self.finds("include_graph", {"src/base/text.h": '#include "base/more.h"\n',

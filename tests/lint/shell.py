@@ -5,6 +5,9 @@ import subprocess
 import tree
 
 
+SHELLCHECK = ["shellcheck", "-x", "--source-path=SCRIPTDIR", "--format=gcc", "--severity=info", "--shell=bash"]
+
+
 def is_script(path):
     if path.suffix in (".sh", ".bash", ".sbatch"):
         return True
@@ -19,7 +22,7 @@ def main():
     scripts = [path for path in tree.project_files(options.root) if is_script(options.root / path)]
     findings = []
     for path in scripts:
-        for command in (["bash", "-n"], ["shellcheck", "-x", "--format=gcc", "--severity=info", "--shell=bash"]):
+        for command in (["bash", "-n"], SHELLCHECK):
             result = subprocess.run([*command, path.as_posix()], cwd=options.root, capture_output=True, text=True)
             findings += (result.stdout + result.stderr).splitlines() if result.returncode else []
     tree.report(findings, len(scripts))

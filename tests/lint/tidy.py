@@ -9,7 +9,6 @@ import pathlib
 import shutil
 import subprocess
 
-import headers_alone
 import include_graph
 import tree
 
@@ -32,10 +31,11 @@ def main():
     build = pathlib.Path(options.build)
     compiled = {entry["file"] for entry in json.loads((build / "compile_commands.json").read_text())}
     files = include_graph.read_includes(options.root)
+    carried = include_graph.carried_libraries(files)
     sources = []
     for name in files:
         path = name if name.startswith("checkpoints_tool/") else "src/" + name
-        if str(options.root / path) in compiled and not headers_alone.needs_torch(name, files, {name}):
+        if str(options.root / path) in compiled and "libtorch" not in carried[name]:
             sources.append(path)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = pool.map(lambda path: tidy(program, options.root, build, path), sources)
