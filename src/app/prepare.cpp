@@ -1,0 +1,195 @@
+#include "data/prepare.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "app/commands.h"
+#include "base/str.h"
+
+namespace echelon::app {
+namespace {
+
+using data::PrepareProgress;
+using data::PrepareReport;
+using Clock = std::chrono::steady_clock;
+
+/// The command line as it was given.
+struct Arguments {
+  data::PrepareOptions options;
+  std::string format = "text";
+  std::string on_bad_record;  ///< empty: skip for code, stop otherwise
+  bool json = false;
+};
+
+/// Progress on standard error: a live bar on a terminal, a plain line every ten seconds otherwise.
+class ProgressLine {
+ public:
+  ProgressLine() : terminal_(::isatty(STDERR_FILENO) != 0), stage_start_(Clock::now()) {}
+
+  void show(const PrepareProgress& progress) {
+    const auto now = Clock::now();
+    const bool new_stage = progress.stage != stage_;
+    if (new_stage) {
+      stage_ = progress.stage;
+      stage_start_ = now;
+    }
+    const auto interval = terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10000);
+    const bool complete = progress.bytes_total > 0 && progress.bytes_done == progress.bytes_total;
+    if (!new_stage && !(terminal_ && complete) && now - last_ < interval) return;
+    last_ = now;
+    const double seconds = std::chrono::duration<double>(now - stage_start_).count();
+    std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", line(progress, seconds).c_str());
+    std::fflush(stderr);
+  }
+
+  /// Leaves the terminal's cursor at the start of an empty line.
+  void clear() {
+    if (terminal_ && !stage_.empty()) std::fputs("\r\x1b[K", stderr);
+  }
+
+ private:
+  [[nodiscard]] std::string line(const PrepareProgress& progress, double seconds) const {
+    if (progress.bytes_total == 0) return progress.stage;
+    const double done = static_cast<double>(progress.bytes_done);
+    const double share = std::min(1.0, done / static_cast<double>(progress.bytes_total));
+    std::string text = progress.stage + " ";
+    if (terminal_) {
+      constexpr int kWidth = 24;
+      const int filled = static_cast<int>(share * kWidth);
+      text += "[" + std::string(filled, '#') + std::string(kWidth - filled, '.') + "] ";
+    }
+    text += str(static_cast<int>(share * 100), "% of ", human_bytes(progress.bytes_total));
+    if (progress.tokens > 0) text += str(", ", human_count(progress.tokens), " tokens");
+    if (seconds > 0.5 && share > 0) {
+      text += str(", ", human_bytes(static_cast<std::uint64_t>(done / seconds)), "/s, ",
+                  static_cast<int>(seconds / share - seconds + 0.5), " s left");
+    }
+    return text;
+  }
+
+  bool terminal_;
+  std::string stage_;
+  Clock::time_point stage_start_;
+  Clock::time_point last_;
+};
+
+void print_file(const std::string& path, const data::PreparedFile& file) {
+  std::cout << path << ": " << human_count(file.tokens) << " tokens, " << human_count(file.documents)
+            << (file.documents == 1 ? " document, " : " documents, ") << human_bytes(file.bytes) << "\n";
+}
+
+void print(const PrepareReport& report, const std::string& folder) {
+  if (report.up_to_date)
+    std::cout << "nothing to do: '" << folder << "' was made from these sources and options\n";
+  print_file(folder + "/train.tok", report.train);
+  if (report.valid.tokens > 0) print_file(folder + "/valid.tok", report.valid);
+  std::cout << folder << "/tokenizer.model: " << report.vocab_size << " pieces\n";
+  if (report.empty_records > 0) std::cout << "empty records left out: " << report.empty_records << "\n";
+  if (report.bad_records > 0) {
+    std::cout << "bad records left out: " << report.bad_records << ", first " << report.first_bad_record
+              << "\n";
+  }
+  std::cout << "recipe: model.vocab_size: " << report.vocab_size << ", data.path: " << folder << "/train.tok"
+            << (report.valid.tokens > 0 ? str(", data.validation.path: ", folder, "/valid.tok") : "") << "\n";
+}
+
+nlohmann::ordered_json to_json(const data::PreparedFile& file) {
+  return {{"tokens", file.tokens}, {"documents", file.documents}, {"bytes", file.bytes}};
+}
+
+void print_json(const PrepareReport& report) {
+  nlohmann::ordered_json json;
+  json["up_to_date"] = report.up_to_date;
+  json["source_files"] = report.source_files;
+  json["source_bytes"] = report.source_bytes;
+  json["empty_records"] = report.empty_records;
+  json["bad_records"] = report.bad_records;
+  json["first_bad_record"] = report.first_bad_record;
+  json["vocab_size"] = report.vocab_size;
+  json["train"] = to_json(report.train);
+  json["valid"] = to_json(report.valid);
+  std::cout << json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+}
+
+void run(Arguments arguments) {
+  data::PrepareOptions& options = arguments.options;
+  if (arguments.format == "code") options.format = data::TextFormat::kCode;
+  if (arguments.format == "jsonl") options.format = data::TextFormat::kJsonl;
+  const bool skip = arguments.on_bad_record.empty() ? options.format == data::TextFormat::kCode
+                                                    : arguments.on_bad_record == "skip";
+  options.on_bad_record = skip ? data::BadRecords::kSkip : data::BadRecords::kStop;
+  ProgressLine line;
+  PrepareReport report;
+  try {
+    report = data::prepare(options, [&](const PrepareProgress& progress) { line.show(progress); });
+  } catch (...) {
+    line.clear();
+    throw;
+  }
+  line.clear();
+  if (arguments.json) {
+    print_json(report);
+  } else {
+    print(report, options.output);
+  }
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app, int& /*status*/) {
+  auto arguments = std::make_shared<Arguments>();
+  data::PrepareOptions& options = arguments->options;
+  options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
+  CLI::App* command =
+      app.add_subcommand("prepare", "Tokenise text, source code or JSONL into files to train on");
+  command->add_option("sources", options.sources, "Files and folders to read")
+      ->required()
+      ->type_name("SOURCE");
+  command->add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and tokenizer.model")
+      ->required();
+  command->add_option("--format", arguments->format, "text, code: a file is a document; jsonl: a line is one")
+      ->check(CLI::IsMember({"text", "code", "jsonl"}))
+      ->capture_default_str();
+  command->add_option("--field", options.field, "JSONL: the field that holds the text")
+      ->capture_default_str();
+  command
+      ->add_option("--include", options.include,
+                   "Take only such files of a folder, e.g. '*.py'; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN");
+  auto* tokenizer = command->add_option("--tokenizer", options.tokenizer, "Use this sentencepiece model")
+                        ->type_name("FILE");
+  command
+      ->add_option("--train-tokenizer", options.train_vocab_size,
+                   "Train a sentencepiece model of this many pieces")
+      ->type_name("VOCAB_SIZE")
+      ->excludes(tokenizer);
+  command->add_option("--tokenizer-bytes", options.train_bytes, "Train it on about this much of the text")
+      ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{1} << 34))
+      ->capture_default_str();
+  command
+      ->add_option("--validation-fraction", options.validation_fraction,
+                   "Part of the documents that goes to valid.tok")
+      ->capture_default_str();
+  command->add_option("--threads", options.threads, "Threads to tokenise with; no influence on the result")
+      ->capture_default_str();
+  command->add_option("--seed", options.seed, "Decides which documents validate")->capture_default_str();
+  command
+      ->add_option("--on-bad-record", arguments->on_bad_record,
+                   "skip or stop (default: skip for code, else stop)")
+      ->check(CLI::IsMember({"skip", "stop"}));
+  command->add_flag("--force", options.force,
+                    "Replace what other sources or options made in the output folder");
+  command->add_flag("--json", arguments->json, "Print the result as JSON");
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,106 @@
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace echelon::data {
+
+/// Work spread over threads whose results come back in the order of the input: `produce` and `consume` run on
+/// the calling thread, workers in between. At most 4 inputs a worker are under way, so memory is bounded. The
+/// first exception, in input order, of any of the three leaves run().
+template <class In, class Out>
+class OrderedPipeline {
+ public:
+  using Produce = std::function<std::optional<In>()>;
+  using Work = std::function<Out(In)>;
+  using Consume = std::function<void(Out)>;
+
+  /// `make_work` is called once for each worker thread, for state that threads do not share.
+  OrderedPipeline(int threads, const std::function<Work()>& make_work)
+      : most_((threads < 1 ? 1U : threads) * 4U) {
+    for (int i = 0; i < (threads < 1 ? 1 : threads); ++i) {
+      workers_.emplace_back([this, work = make_work()] { serve(work); });
+    }
+  }
+  OrderedPipeline(const OrderedPipeline&) = delete;
+  OrderedPipeline& operator=(const OrderedPipeline&) = delete;
+
+  ~OrderedPipeline() {
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.clear();
+      closed_ = true;
+    }
+    changed_.notify_all();
+    for (auto& worker : workers_) worker.join();
+  }
+
+  void run(const Produce& produce, const Consume& consume) {
+    std::deque<std::future<Out>> under_way;
+    std::optional<In> input;
+    std::exception_ptr failure;  // of produce: what was submitted before it comes first
+    do {
+      try {
+        input = produce();
+      } catch (...) {
+        input.reset();
+        failure = std::current_exception();
+      }
+      if (input) under_way.push_back(submit(std::move(*input)));
+      while (!under_way.empty() && (!input || under_way.size() >= most_)) {
+        consume(under_way.front().get());
+        under_way.pop_front();
+      }
+    } while (input);
+    if (failure) std::rethrow_exception(failure);
+  }
+
+ private:
+  struct Job {
+    In input;
+    std::promise<Out> result;
+  };
+
+  std::future<Out> submit(In input) {
+    Job job{std::move(input), {}};
+    auto result = job.result.get_future();
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(job));
+    }
+    changed_.notify_one();
+    return result;
+  }
+
+  void serve(const Work& work) {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return closed_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      Job job = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      try {
+        job.result.set_value(work(std::move(job.input)));
+      } catch (...) {
+        job.result.set_exception(std::current_exception());
+      }
+    }
+  }
+
+  std::size_t most_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> queue_;
+  bool closed_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace echelon::data

@@ -1,0 +1,100 @@
+#include "data/prepare.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "data/corpus.h"
+#include "data/prepare_manifest.h"
+#include "data/sources.h"
+#include "data/tokenizer.h"
+#include "data/tokenizer_digest.h"
+#include "data/tokenizer_training.h"
+
+namespace echelon::data {
+namespace {
+
+void check(const PrepareOptions& options) {
+  const auto demand = [](bool holds, const std::string& text) {
+    if (!holds) throw Error(Code::kUsage, text);
+  };
+  demand(!options.sources.empty(), "no sources: name the files or folders to prepare");
+  demand(!options.output.empty(), "no output folder: name one with --output");
+  demand(options.tokenizer.empty() != (options.train_vocab_size == 0),
+         "name either a tokenizer (--tokenizer FILE) or the size of one to train (--train-tokenizer "
+         "VOCAB_SIZE)");
+  demand(options.train_vocab_size == 0 || (options.train_vocab_size >= kSmallestVocabulary &&
+                                           options.train_vocab_size <= kLargestVocabulary),
+         str("--train-tokenizer is ", options.train_vocab_size, ", expected ", kSmallestVocabulary, " to ",
+             kLargestVocabulary));
+  demand(options.validation_fraction >= 0 && options.validation_fraction <= 0.5,
+         str("--validation-fraction is ", options.validation_fraction, ", expected 0 to 0.5"));
+  demand(options.threads >= 1 && options.threads <= 1024,
+         str("--threads is ", options.threads, ", expected 1 to 1024"));
+}
+
+/// Keeps a second `prepare` out of the folder while it lives. Where the file system has no locks there is
+/// none.
+fs::Fd lock_folder(const std::string& folder) {
+  fs::Fd fd = fs::open(folder, O_RDONLY | O_DIRECTORY, Code::kData);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw Error(Code::kData, str("another `echelon prepare` is writing to '", folder, "': wait for it"));
+  }
+  return fd;
+}
+
+std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareOptions& options,
+                            const ProgressCallback& progress) {
+  if (!options.tokenizer.empty()) return read_tokenizer_model(options.tokenizer);
+  const auto lines = sample_lines(files, options, progress);
+  progress({.stage = "training the tokenizer", .bytes_done = 0, .bytes_total = 0, .tokens = 0});
+  return train_tokenizer(lines, options.train_vocab_size);
+}
+
+}  // namespace
+
+PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& progress) {
+  check(options);
+  const auto files = list_sources(options);
+  fs::make_directories(options.output, Code::kData);
+  const fs::Fd lock = lock_folder(options.output);
+  const PrepareManifest manifest(options, files);
+  if (auto finished = manifest.find_finished()) return *finished;
+  manifest.check_replaceable();
+
+  const std::string model = tokenizer_model(files, options, progress);
+  const Tokenizer tokenizer(model, options.tokenizer.empty() ? "tokenizer.model" : options.tokenizer);
+  const auto publish_tokenizer = [&] {
+    manifest.announce();
+    fs::publish_file(options.output + "/tokenizer.model", model, Code::kData);
+  };
+  CorpusResult corpus = tokenise_corpus(files, options, tokenizer, progress, publish_tokenizer);
+  if (corpus.valid.tokens == 0) {
+    std::error_code ignored;  // one of an earlier run, replaced on request
+    std::filesystem::remove(std::filesystem::path(options.output) / "valid.tok", ignored);
+  }
+
+  PrepareReport report;
+  report.source_files = files.size();
+  report.source_bytes =
+      std::accumulate(files.begin(), files.end(), std::uint64_t{0},
+                      [](std::uint64_t sum, const SourceFile& file) { return sum + file.bytes; });
+  report.empty_records = corpus.empty_records;
+  report.bad_records = corpus.bad_records;
+  report.first_bad_record = std::move(corpus.first_bad_record);
+  report.vocab_size = tokenizer.vocab_size();
+  report.tokenizer_digest = tokenizer.digest();
+  report.train = corpus.train;
+  report.valid = corpus.valid;
+  manifest.publish(report);
+  return report;
+}
+
+}  // namespace echelon::data

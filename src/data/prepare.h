@@ -1,0 +1,67 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace echelon::data {
+
+/// text, code: one file is one document. jsonl: one line is one, a JSON object whose `field` holds the text.
+enum class TextFormat { kText, kCode, kJsonl };
+
+/// What becomes of a record that cannot be used: not UTF-8, not a JSON object with the field, a binary file.
+enum class BadRecords { kStop, kSkip };
+
+/// The arguments of `echelon prepare`; docs/data.md tells what each means to the user.
+struct PrepareOptions {
+  std::vector<std::string> sources;  ///< files and folders
+  std::string output;                ///< folder
+  std::vector<std::string> include;  ///< shell patterns; empty: default_include(format)
+  TextFormat format = TextFormat::kText;
+  std::string field = "text";
+  std::string tokenizer;                 ///< model file; empty: train one
+  std::int64_t train_vocab_size = 0;     ///< pieces of the tokenizer to train
+  std::uint64_t train_bytes = 10000000;  ///< text to train it on, about
+  double validation_fraction = 0.02;     ///< of the documents, in [0, 0.5]
+  int threads = 1;
+  std::uint64_t seed = 1;
+  BadRecords on_bad_record = BadRecords::kStop;
+  bool force = false;  ///< replace what other inputs or options made
+};
+
+struct PrepareProgress {
+  std::string stage;  ///< "reading a sample", "training the tokenizer", "tokenising"
+  std::uint64_t bytes_done = 0;
+  std::uint64_t bytes_total = 0;
+  std::uint64_t tokens = 0;
+};
+
+/// One token file of the output. All zero: not made.
+struct PreparedFile {
+  std::uint64_t tokens = 0;
+  std::uint64_t documents = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t crc = 0;  ///< TokenFileHeader::header_crc
+};
+
+struct PrepareReport {
+  bool up_to_date = false;  ///< nothing was done: the output was made from the same inputs and options
+  std::uint64_t source_files = 0;
+  std::uint64_t source_bytes = 0;
+  std::uint64_t empty_records = 0;
+  std::uint64_t bad_records = 0;
+  std::string first_bad_record;  ///< where and why
+  std::int64_t vocab_size = 0;
+  std::uint64_t tokenizer_digest = 0;
+  PreparedFile train;
+  PreparedFile valid;
+};
+
+/// Makes output/train.tok, valid.tok, tokenizer.model and, last, prepare.json. The bytes of the three data
+/// files depend on the inputs and options alone, not on `threads`. `progress` is called on the calling
+/// thread. Throws Error(kData), Error(kUsage) for options that contradict each other; leaves no half-made
+/// file.
+PrepareReport prepare(const PrepareOptions& options,
+                      const std::function<void(const PrepareProgress&)>& progress);
+
+}  // namespace echelon::data

@@ -1,0 +1,158 @@
+#include "data/prepare_manifest.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "data/token_file.h"
+#include "data/tokenizer_digest.h"
+
+namespace echelon::data {
+namespace {
+
+namespace stdfs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+
+const char* name_of(TextFormat format) {
+  switch (format) {
+    case TextFormat::kText:
+      return "text";
+    case TextFormat::kCode:
+      return "code";
+    case TextFormat::kJsonl:
+      return "jsonl";
+  }
+  return "?";
+}
+
+std::uint32_t crc_of(std::string_view text, std::uint32_t crc) {
+  return crc32c(std::as_bytes(std::span(text)), crc);
+}
+
+Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& files) {
+  std::uint64_t bytes = 0;
+  std::uint32_t crc = 0;
+  for (const SourceFile& file : files) {
+    bytes += file.bytes;
+    crc = crc_of(str(stdfs::absolute(file.path).lexically_normal().string(), '\n', file.bytes, ' ',
+                     file.modified_ns, '\n'),
+                 crc);
+  }
+  Json identity;
+  identity["format"] = kFormat;
+  identity["sources"] = {{"files", files.size()}, {"bytes", bytes}, {"list_crc32c", crc}};
+  identity["text_format"] = name_of(options.format);
+  if (options.format == TextFormat::kJsonl) identity["field"] = options.field;
+  if (options.tokenizer.empty()) {
+    identity["tokenizer"] = {{"trained_vocab_size", options.train_vocab_size},
+                             {"trained_bytes", options.train_bytes}};
+  } else {
+    identity["tokenizer"] = {{"digest", tokenizer_digest(options.tokenizer)}};
+  }
+  identity["validation_fraction"] = options.validation_fraction;
+  identity["seed"] = options.seed;
+  identity["on_bad_record"] = options.on_bad_record == BadRecords::kSkip ? "skip" : "stop";
+  return identity;
+}
+
+Json to_json(const PreparedFile& file) {
+  return {{"tokens", file.tokens},
+          {"documents", file.documents},
+          {"bytes", file.bytes},
+          {"header_crc32c", file.crc}};
+}
+
+PreparedFile prepared_file(const Json& json) {
+  return {json.at("tokens"), json.at("documents"), json.at("bytes"), json.at("header_crc32c")};
+}
+
+/// True when `path` is the token file the report tells of; with no report of one, when it does not exist.
+bool is_current(const stdfs::path& path, const PreparedFile& file) {
+  std::error_code ignored;
+  if (file.tokens == 0) return !stdfs::exists(path, ignored);
+  return TokenFile(path).header().header_crc == file.crc;
+}
+
+}  // namespace
+
+PrepareManifest::PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files)
+    : options_(options), folder_(options.output), identity_(identity_of(options, files).dump()) {}
+
+std::optional<PrepareReport> PrepareManifest::find_finished() const {
+  const stdfs::path folder(folder_);
+  try {
+    const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
+    const Json json = Json::parse(text);
+    if (json.at("made_from").dump() != identity_) return {};
+    PrepareReport report;
+    report.up_to_date = true;
+    report.source_files = json.at("made_from").at("sources").at("files");
+    report.source_bytes = json.at("made_from").at("sources").at("bytes");
+    report.empty_records = json.at("empty_records");
+    report.bad_records = json.at("bad_records");
+    report.first_bad_record = json.at("first_bad_record");
+    report.vocab_size = json.at("vocab_size");
+    report.tokenizer_digest = json.at("tokenizer_digest");
+    report.train = prepared_file(json.at("train"));
+    report.valid = prepared_file(json.at("valid"));
+    const bool whole = report.train.tokens > 0 && is_current(folder / "train.tok", report.train) &&
+                       is_current(folder / "valid.tok", report.valid) &&
+                       tokenizer_digest(folder / "tokenizer.model") == report.tokenizer_digest;
+    return whole ? std::optional(report) : std::nullopt;
+  } catch (const Error&) {
+    return {};  // a file is missing or damaged: made again
+  } catch (const Json::exception&) {
+    return {};  // unfinished, or not written by this version
+  }
+}
+
+void PrepareManifest::check_replaceable() const {
+  if (options_.force) return;
+  const stdfs::path folder(folder_);
+  try {
+    const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
+    const Json json = Json::parse(text, nullptr, false);
+    if (json.is_object() && json.contains("made_from") && json["made_from"].dump() == identity_) return;
+  } catch (const Error&) {
+    // No manifest: what else lies there decides.
+  }
+  std::error_code ignored;
+  for (const char* name : {"prepare.json", "train.tok", "valid.tok", "tokenizer.model"}) {
+    const stdfs::path path = folder / name;
+    if (!stdfs::exists(path, ignored)) continue;
+    if (!options_.tokenizer.empty() && stdfs::equivalent(path, options_.tokenizer, ignored)) continue;
+    throw Error(Code::kData, str("'", path.string(),
+                                 "' was made from other sources or options: choose another --output "
+                                 "or replace it with --force"));
+  }
+}
+
+void PrepareManifest::announce() const {
+  Json json;
+  json["made_from"] = Json::parse(identity_);
+  fs::publish_file(folder_ + "/prepare.json", json.dump(2) + "\n", Code::kData);
+}
+
+void PrepareManifest::publish(const PrepareReport& report) const {
+  Json json;
+  json["made_from"] = Json::parse(identity_);
+  json["vocab_size"] = report.vocab_size;
+  json["tokenizer_digest"] = report.tokenizer_digest;
+  json["empty_records"] = report.empty_records;
+  json["bad_records"] = report.bad_records;
+  json["first_bad_record"] = report.first_bad_record;
+  json["train"] = to_json(report.train);
+  json["valid"] = to_json(report.valid);
+  // A file name need not be UTF-8.
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  fs::publish_file(folder_ + "/prepare.json", text, Code::kData);
+}
+
+}  // namespace echelon::data

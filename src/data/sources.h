@@ -1,0 +1,27 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/prepare.h"
+
+namespace echelon::data {
+
+/// One input file as it was when it was listed.
+struct SourceFile {
+  std::filesystem::path path;
+  std::uint64_t bytes = 0;
+  std::int64_t modified_ns = 0;  ///< since 1970
+};
+
+/// The files of `options.sources`, sorted by path, each once. A folder gives its files that match
+/// options.include (by name, or by path below the folder when the pattern has a '/'), without hidden entries,
+/// linked folders and options.output; a file named by itself is always taken. Throws Error(kData): missing or
+/// unreadable source, nothing found.
+[[nodiscard]] std::vector<SourceFile> list_sources(const PrepareOptions& options);
+
+/// What list_sources uses for an empty options.include.
+[[nodiscard]] std::vector<std::string> default_include(TextFormat format);
+
+}  // namespace echelon::data

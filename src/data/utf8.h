@@ -1,0 +1,11 @@
+#pragma once
+#include <cstddef>
+#include <string_view>
+
+namespace echelon::data {
+
+/// Offset of the first byte that is not well-formed UTF-8 (Unicode 15, table 3-7: no overlong forms, no
+/// surrogates, nothing above U+10FFFF); npos when all is well.
+[[nodiscard]] std::size_t find_invalid_utf8(std::string_view text);
+
+}  // namespace echelon::data
