@@ -70,9 +70,9 @@ void print_text(const ValidateArguments& arguments) {
   std::cout << "# valid: " << human_count(parameters) << " parameters, " << human_count(tokens)
             << " tokens per optimizer step";
   if (arguments.ranks > 0) {
-    const std::int64_t per_pass = recipe.train.micro_batch_size * arguments.ranks;
-    std::cout << ", " << recipe.train.global_batch_size / per_pass << " micro-batches per step on each of "
-              << arguments.ranks << " ranks";
+    const std::int64_t passes =
+        recipe.train.global_batch_size / (recipe.train.micro_batch_size * arguments.ranks);
+    std::cout << ", " << passes << (passes == 1 ? " pass" : " passes") << " per step on each rank";
   }
   std::cout << '\n' << to_yaml(recipe, &loaded.origins);
 }

@@ -72,7 +72,7 @@ std::string check_characters(std::string_view text, std::size_t source, Faults& 
     faults.add({source, 1, 1}, "the file starts with a byte order mark; save it as UTF-8 without one");
     text.remove_prefix(kByteOrderMark.size());
   }
-  std::string clean(text);
+  std::string clean;
   Position position{source, 1, 1};
   int reported_line = 0;  // one report a line: a line indented with tabs, or of binary data, is one mistake
   for (std::size_t at = 0; at < text.size();) {
@@ -81,11 +81,14 @@ std::string check_characters(std::string_view text, std::size_t source, Faults& 
     if (!character.problem.empty() && !line_end) {
       if (reported_line != position.line) faults.add(position, str("this character ", character.problem));
       reported_line = position.line;
-      std::fill_n(clean.begin() + static_cast<std::ptrdiff_t>(at), character.bytes, ' ');
+      // One character for one, so that positions stay; blank stays blank, so that structure stays.
+      clean += character.problem.find("space") != std::string::npos ? ' ' : '_';
+    } else {
+      clean += text.substr(at, character.bytes);
     }
     at += character.bytes;
     ++position.column;
-    if (clean[at - 1] == '\n') position = {source, position.line + 1, 1};
+    if (clean.back() == '\n') position = {source, position.line + 1, 1};
   }
   return clean;
 }

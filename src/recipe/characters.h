@@ -20,8 +20,9 @@ struct Character {
 [[nodiscard]] std::string first_character_problem(std::string_view text);
 
 /// Reports every character that a recipe file may not hold: broken UTF-8, control characters, tabs, a byte
-/// order mark, invisible or direction-changing characters. Returns the text with each of them replaced by
-/// spaces (a leading byte order mark removed), so that the rest can still be checked with positions intact.
+/// order mark, invisible or direction-changing characters. Returns the text with each of them replaced by one
+/// harmless character (a leading byte order mark removed), so that the rest can still be checked with
+/// positions intact.
 [[nodiscard]] std::string check_characters(std::string_view text, std::size_t source, Faults& faults);
 
 /// Line and column of byte `offset` of `text`.

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "recipe/load.h"
+#include "recipe/writer.h"
 
 namespace echelon::recipe {
 namespace {
@@ -111,9 +112,10 @@ void check_training(const Recipe& recipe, std::vector<Conflict>& found) {
                          "; expected at most train.steps (", train.steps, ")")});
   }
   if (recipe.schedule.min_lr > recipe.optim.lr) {
-    found.push_back({{"schedule.min_lr", "optim.lr"},
-                     str("schedule.min_lr is ", recipe.schedule.min_lr, "; expected at most optim.lr (",
-                         recipe.optim.lr, "), the peak it falls from")});
+    found.push_back(
+        {{"schedule.min_lr", "optim.lr"},
+         str("schedule.min_lr is ", shortest(recipe.schedule.min_lr), "; expected at most optim.lr (",
+             shortest(recipe.optim.lr), "), the peak it falls from")});
   }
   if (train.global_batch_size % train.micro_batch_size != 0) {
     found.push_back(

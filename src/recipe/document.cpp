@@ -76,10 +76,13 @@ class TreeBuilder : public YAML::EventHandler {
     node.quoted = tag == "!" && (first == '"' || first == '\'');
     const std::string problem = scalar_problem(offset(mark), tag == "!" ? first : '\0', value);
     if (!problem.empty()) {
-      faults_.add(node.at, problem);
       node.kind = Node::Kind::kBroken;
     }
+    const Position where = node.at;
     place(std::move(node));
+    // Held back until the next event: text that runs on because a bracket or colon is missing is a syntax
+    // error only.
+    if (!problem.empty()) held_ = {where, problem};
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
@@ -106,8 +109,14 @@ class TreeBuilder : public YAML::EventHandler {
     return nullptr;
   }
 
+  void report_held() {
+    if (!held_.second.empty()) faults_.add(held_.first, std::exchange(held_.second, ""));
+  }
+
+  void drop_held() { held_.second.clear(); }
+
   /// The tree so far, containers that were still open included.
-  [[nodiscard]] std::optional<Node> take() {
+  [[nodiscard]] Node take() {
     while (!open_.empty()) leave();
     return std::move(root_);
   }
@@ -139,11 +148,14 @@ class TreeBuilder : public YAML::EventHandler {
       return "block text (| or >) is not allowed; write the value on one line";
     if (style == '"' || style == '\'') {
       const std::size_t end = closing_quote(start, style);
-      if (end == std::string_view::npos) return str("this quote is never closed; expected a second ", style);
+      if (end == std::string_view::npos)
+        return str("this quote is never closed; expected a second ", style, " at the end of the value");
       const bool one_line = text_.substr(start, end - start).find('\n') == std::string_view::npos;
       return one_line ? "" : "quoted text over several lines is not allowed; write it on one line";
     }
-    if (text_.substr(std::min(start, text_.size()), value.size()) == value) return "";
+    const std::string_view rest = text_.substr(std::min(start, text_.size()));
+    const bool reported = rest.starts_with('&') || rest.starts_with('!');
+    if (reported || rest.substr(0, value.size()) == value) return "";
     return str("this value goes on over several lines (read as ", shown(value),
                "); write it on one line, and check the indentation of the line below");
   }
@@ -173,6 +185,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void leave() {
+    report_held();
     Node node = std::move(open_.back().node);
     open_.pop_back();
     // A key whose value was not reached before a syntax error.
@@ -194,6 +207,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void count(const Position& where) {
+    report_held();
     if (++nodes_ <= kMaxNodes) return;
     faults_.add(where, str("more than ", kMaxNodes, " values; is this a recipe?"));
     throw Stop();
@@ -205,13 +219,14 @@ class TreeBuilder : public YAML::EventHandler {
   std::size_t documents_ = 0;
   std::size_t nodes_ = 0;
   std::vector<Open> open_;
-  std::optional<Node> root_;
+  Node root_;
+  std::pair<Position, std::string> held_;
 };
 
 /// yaml-cpp's words for a syntax error, and ours.
 std::string syntax_hint(std::string_view message) {
   namespace M = YAML::ErrorMsg;
-  static const std::array<std::pair<std::string_view, std::string_view>, 11> kHints{{
+  static const std::array<std::pair<std::string_view, std::string_view>, 12> kHints{{
       {M::MAP_VALUE,
        "a ':' where no key can be; check the indentation, that the line above is 'key: value', and that a "
        "value with ': ' in it is in quotes"},
@@ -224,6 +239,7 @@ std::string syntax_hint(std::string_view message) {
       {M::UNKNOWN_ANCHOR, "aliases (*name) are not allowed; write the value out"},
       {M::BLOCK_ENTRY, "a list item '-' where none can be; lists are written as [a, b]"},
       {M::CHAR_IN_SCALAR, "this character cannot stand in a value without quotes; put the value in quotes"},
+      {M::EOF_IN_SCALAR, "a quote is never closed"},
       {M::MAP_KEY, "a '?' where no key can be; put the value in quotes"},
   }};
   for (const auto& [theirs, ours] : kHints) {
@@ -232,15 +248,16 @@ std::string syntax_hint(std::string_view message) {
   return std::string(message);
 }
 
-void report_syntax_error(const YAML::ParserException& error, const TreeBuilder& tree, Faults& faults) {
+std::string describe(const YAML::ParserException& error, const TreeBuilder& tree) {
   namespace M = YAML::ErrorMsg;
-  const Position at = tree.at(error.mark);
   std::string hint = syntax_hint(error.msg);
+  if (error.msg == M::UNKNOWN_ANCHOR) return hint;
   const bool unclosed = error.msg == M::END_OF_MAP_FLOW || error.msg == M::END_OF_SEQ_FLOW;
-  if (const Node* open = unclosed ? tree.open_bracket() : nullptr) {
+  const Node* open = unclosed ? tree.open_bracket() : nullptr;
+  if (open != nullptr && open->at.line < tree.at(error.mark).line) {
     hint += str(" (opened on line ", open->at.line, ", column ", open->at.column, ")");
   }
-  faults.add(at, str("not valid YAML: ", hint, "; what follows was not checked"));
+  return "not valid YAML: " + hint;
 }
 
 /// yaml-cpp drops directives it does not know and obeys %TAG; neither has a use here.
@@ -256,19 +273,26 @@ void refuse_directives(std::string_view text, std::size_t source, Faults& faults
 
 }  // namespace
 
-std::optional<Node> parse_document(std::string_view text, std::size_t source, Faults& faults) {
+Document parse_document(std::string_view text, std::size_t source, Faults& faults) {
   refuse_directives(text, source, faults);
   TreeBuilder tree(text, source, faults);
+  Document document;
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(tree)) {
     }
+    tree.report_held();
   } catch (const Stop&) {
+    document.complete = false;
   } catch (const YAML::ParserException& error) {
-    report_syntax_error(error, tree, faults);
+    document.complete = false;
+    document.syntax_error_at = tree.at(error.mark);
+    document.syntax_error = describe(error, tree);
+    tree.drop_held();
   }
-  return tree.take();
+  document.root = tree.take();
+  return document;
 }
 
 }  // namespace echelon::recipe

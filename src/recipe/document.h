@@ -1,5 +1,4 @@
 #pragma once
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,10 +23,19 @@ struct Node {
   std::vector<Node> items;
 };
 
+/// What could be read of a text.
+struct Document {
+  Node root;             ///< kNull when there is no value
+  bool complete = true;  ///< false after a syntax error or a limit: `root` is what stands before it
+
+  /// Where reading ended and why; empty when the text is YAML. Left to the caller to report.
+  Position syntax_error_at;
+  std::string syntax_error;
+};
+
 /// Parses the subset of YAML that recipes use and reports everything outside it: anchors, aliases, tags,
 /// directives, block text, values over several lines, several documents, nesting deeper than 32, more than
-/// 10,000 values. Returns what could be read; after a syntax error that is what stands before it. Nothing
-/// when there is no value.
-[[nodiscard]] std::optional<Node> parse_document(std::string_view text, std::size_t source, Faults& faults);
+/// 10,000 values.
+[[nodiscard]] Document parse_document(std::string_view text, std::size_t source, Faults& faults);
 
 }  // namespace echelon::recipe

@@ -3,25 +3,49 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "recipe/other_names.h"
 
 namespace echelon::recipe {
 namespace {
 
-/// The key that most likely was meant, by its name alone: the same name elsewhere, a name from another
-/// trainer, or a near miss.
-std::string nearest_key(std::string_view leaf) {
+/// nearest(), but a short word must be hit more closely: "bar" is not "dir".
+std::string near_miss(const std::string& word, const std::vector<std::string>& candidates) {
+  const std::string near = nearest(word, candidates);
+  const std::size_t most = std::max<std::size_t>(1, (word.size() - 1) / 2);
+  return near.empty() || edit_distance(word, near) > most ? "" : near;
+}
+
+/// A key's own name and its names in other trainers, each with the key.
+std::vector<OtherName> all_names(std::string_view section, bool any_section) {
+  std::vector<OtherName> names;
   for (const Key& key : keys()) {
-    if (leaf_of(key.path) == leaf) return key.path;
+    const std::string_view path = key.path;
+    if (any_section || parent_of(path) == section) names.push_back({path.substr(path.rfind('.') + 1), path});
   }
-  for (const Key& key : keys()) {
-    const auto& others = key.also_known_as;
-    if (std::find(others.begin(), others.end(), leaf) != others.end()) return key.path;
+  for (const OtherName& other : other_names()) {
+    if (any_section || parent_of(other.path) == section) names.push_back(other);
   }
-  std::vector<std::string> leaves;
-  for (const Key& key : keys()) leaves.push_back(leaf_of(key.path));
-  const std::string near = nearest(leaf, leaves);
-  const auto found = std::find(leaves.begin(), leaves.end(), near);
-  return found == leaves.end() ? "" : keys()[static_cast<std::size_t>(found - leaves.begin())].path;
+  return names;
+}
+
+/// The one key that `leaf` names, exactly or nearly; "" when there is none or more than one.
+std::string only_key(const std::string& leaf, const std::vector<OtherName>& names) {
+  std::vector<std::string> words;
+  for (const OtherName& known : names) words.emplace_back(known.name);
+  const bool exact = std::find(words.begin(), words.end(), leaf) != words.end();
+  const std::string word = exact ? leaf : near_miss(leaf, words);
+  if (word.empty() || std::count(words.begin(), words.end(), word) != 1) return "";
+  return std::string(
+      names[static_cast<std::size_t>(std::find(words.begin(), words.end(), word) - words.begin())].path);
+}
+
+/// The section whose name is nearly `word` or which `word` starts with ("optimizer").
+std::string meant_section(const std::string& word) {
+  const std::vector<std::string> names = names_under("");
+  for (const std::string& name : names) {
+    if (word.size() > name.size() && word.starts_with(name)) return name;
+  }
+  return near_miss(word, names);
 }
 
 }  // namespace
@@ -56,23 +80,27 @@ std::string leaf_of(std::string_view path) {
   return std::string(path.substr(path.rfind('.') + 1));
 }
 
-std::string suggestion_for(std::string_view path) {
+std::string meant_by(std::string_view path) {
   const std::string section = parent_of(path);
   const std::string leaf = leaf_of(path);
-  const std::string prefix = section.empty() ? "" : section + ".";
-  // In the same section first: another trainer's name, then a near miss.
-  for (const Key& key : keys()) {
-    const auto& others = key.also_known_as;
-    if (parent_of(key.path) == section && std::find(others.begin(), others.end(), leaf) != others.end()) {
-      return str("did you mean ", key.path, "?");
-    }
+  if (leaf.empty()) return "";
+  if (section.empty()) {
+    const std::string meant = meant_section(leaf);
+    if (!meant.empty()) return meant;
+  } else if (is_section(section)) {
+    const std::string meant = only_key(leaf, all_names(section, false));
+    if (!meant.empty()) return meant;
+    const std::string sub = near_miss(leaf, names_under(section));
+    if (!sub.empty()) return str(section, '.', sub);
   }
-  const bool known = section.empty() || is_section(section);
-  const std::string near = known ? nearest(leaf, names_under(section)) : "";
-  if (!near.empty()) return str("did you mean ", prefix, near, "?");
-  const std::string elsewhere = nearest_key(leaf);
-  if (!elsewhere.empty()) return str("did you mean ", elsewhere, "?");
-  if (section.empty() || !known) return str("the sections are: ", join(names_under(""), ", "));
+  return only_key(leaf, all_names("", true));
+}
+
+std::string suggestion_for(std::string_view path) {
+  const std::string meant = meant_by(path);
+  if (!meant.empty()) return str("did you mean ", meant, "?");
+  const std::string section = parent_of(path);
+  if (section.empty() || !is_section(section)) return str("the sections are: ", join(names_under(""), ", "));
   return str(section, " takes: ", join(names_under(section), ", "));
 }
 

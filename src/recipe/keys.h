@@ -45,12 +45,11 @@ using Rule = std::variant<std::monostate, IntegerRange, NumberRange, Choices, Te
 /// One key of a recipe. The table of them is all that loading, writing, the reference and the JSON Schema
 /// know.
 struct Key {
-  std::string path;                        ///< "optim.lr", the same words as the field's
-  Slot (*slot)(Recipe&);                   ///< the field in a given recipe
-  Rule rule;                               ///< what it may be
-  std::string unit;                        ///< "seconds", "tokens" ..., or empty
-  std::string meaning;                     ///< one line for the reference
-  std::vector<std::string> also_known_as;  ///< names other trainers give it, for did-you-mean
+  std::string path;       ///< "optim.lr", the same words as the field's
+  Slot (*slot)(Recipe&);  ///< the field in a given recipe
+  Rule rule;              ///< what it may be
+  std::string unit;       ///< "seconds", "tokens" ..., or empty
+  std::string meaning;    ///< one line for the reference
 };
 
 /// A section or subsection and what it is about.
@@ -76,8 +75,10 @@ struct Section {
 [[nodiscard]] std::string parent_of(std::string_view path);
 [[nodiscard]] std::string leaf_of(std::string_view path);
 
-/// What to tell a user who wrote `path`, which does not exist: "did you mean optim.lr?", else the names that
-/// exist.
+/// The key or section that most likely was meant by `path`, which does not exist; or "".
+[[nodiscard]] std::string meant_by(std::string_view path);
+
+/// What to tell a user who wrote `path`: "did you mean optim.lr?", else the names that exist.
 [[nodiscard]] std::string suggestion_for(std::string_view path);
 
 }  // namespace echelon::recipe

@@ -30,22 +30,26 @@ class Parser {
     chain_.push_back(path);
     const std::size_t source = sources_.add_file(name);
     const std::string clean = check_characters(text, source, faults_);
-    std::optional<Node> root = parse_document(clean, source, faults_);
-    if (!root || root->kind == Node::Kind::kNull) {
-      if (faults_.size() == 0)
-        faults_.add({source, 1, 1}, "the recipe is empty; expected sections such as model: and train:");
+    Document document = parse_document(clean, source, faults_);
+    complete_ = complete_ && document.complete;
+    if (!document.syntax_error.empty()) {
+      faults_.add(document.syntax_error_at, document.syntax_error + "; what follows was not checked");
+    }
+    Node& root = document.root;
+    if (root.kind == Node::Kind::kMap) {
+      layers_.push_back(std::move(root));
+      follow_include(layers_.back(), path);
       return;
     }
-    if (root->kind != Node::Kind::kMap) {
-      if (root->kind == Node::Kind::kBroken) return;
+    complete_ = false;
+    if (root.kind == Node::Kind::kNull && faults_.size() == 0) {
+      faults_.add({source, 1, 1}, "the recipe is empty; expected sections such as model: and train:");
+    } else if (root.kind == Node::Kind::kList || root.kind == Node::Kind::kScalar) {
       faults_.add(
-          root->at,
-          str(root->kind == Node::Kind::kList ? "a list" : shown(root->text),
+          root.at,
+          str(root.kind == Node::Kind::kList ? "a list" : shown(root.text),
               " where the recipe's sections belong; expected 'section:' lines such as model: and train:"));
-      return;
     }
-    layers_.push_back(std::move(*root));
-    follow_include(layers_.back(), path);
   }
 
   /// Stores every value of the files read; the innermost base first.
@@ -70,7 +74,10 @@ class Parser {
                                  '.', names_under(path).front(), "=value"));
     }
     const Key* key = find_key(path);
-    if (key == nullptr) return faults_.add(at, str(path, ": no such key; ", suggestion_for(path)));
+    if (key == nullptr) {
+      broken_.insert(meant_by(path));
+      return faults_.add(at, str(path, ": no such key; ", suggestion_for(path)));
+    }
     if (const std::optional<Node> value = override_value(std::string_view(argument).substr(equals + 1), at)) {
       store(*key, *value, at);
     }
@@ -110,7 +117,7 @@ class Parser {
     if (std::find(chain_.begin(), chain_.end(), path) != chain_.end()) {
       return faults_.add(
           value.at,
-          str("include: ", shown(path.string()),
+          str("include: ", shown(value.text),
               " is already part of this recipe; a file cannot include itself, directly or through others"));
     }
     if (chain_.size() > kMaxIncludes) {
@@ -150,33 +157,44 @@ class Parser {
   }
 
   void apply_entry(const std::string& path, const Node& key, const Node& value) {
-    if (const Key* known = find_key(path)) {
+    const bool dotted = key.text.find('.') != std::string::npos;
+    if (const Key* known = dotted ? nullptr : find_key(path)) {
       store(*known, value, value.kind == Node::Kind::kNull ? key.at : value.at);
-    } else if (is_section(path)) {
+    } else if (!dotted && is_section(path)) {
       section_positions_.try_emplace(path, key.at);
       if (value.kind == Node::Kind::kMap) return apply_section(path, value);
+      broken_.insert(path);
       if (value.kind == Node::Kind::kBroken) return;
-      const bool null = value.kind == Node::Kind::kNull;
-      faults_.add(null ? key.at : value.at,
-                  str(path, ": ", null ? "no keys given" : "a value where a section belongs",
-                      "; expected keys such as ", path, '.', names_under(path).front(),
-                      null ? "; remove the line for all defaults" : ""));
+      faults_.add(value.kind == Node::Kind::kNull ? key.at : value.at,
+                  str(path, ": ", not_a_section(path, value)));
     } else if (key.text == "<<") {
       faults_.add(
           key.at,
           "merge keys (<<) are not allowed; write the keys out, or use include: for a whole base recipe");
     } else {
       faults_.add(key.at, str(safe(path), ": ", unknown_key(path, key.text)));
+      broken_.insert(meant_by(path));
     }
+  }
+
+  [[nodiscard]] static std::string not_a_section(const std::string& path, const Node& value) {
+    const std::string example = str("; expected keys such as ", path, '.', names_under(path).front());
+    if (value.kind == Node::Kind::kNull)
+      return "no keys given" + example + "; remove the line for all defaults";
+    if (value.kind == Node::Kind::kScalar && !value.quoted && value.text.find(':') != std::string::npos) {
+      return shown(value.text) + " is no key and value; a space is missing after the ':'";
+    }
+    return "a value where a section belongs" + example;
   }
 
   [[nodiscard]] static std::string unknown_key(const std::string& path, const std::string& name) {
     if (const std::size_t colon = name.find(':'); colon != std::string::npos && colon > 0) {
       return "no such key; a space is missing after the ':'";
     }
-    if (find_key(path.substr(path.find(name))) != nullptr && name.find('.') != std::string::npos) {
-      return str("dotted names are for the command line; here write ", leaf_of(name), ": inside ",
-                 parent_of(name), ":");
+    if (name == "include") return "include stands at the top of a file, not in a section";
+    if (name.find('.') != std::string::npos && find_key(path) != nullptr) {
+      return str("dotted names are for the command line; in a file write ", leaf_of(path), ": below ",
+                 parent_of(path), ':');
     }
     return str(parent_of(path).empty() ? "no such section; " : "no such key; ", suggestion_for(path));
   }
@@ -209,19 +227,27 @@ class Parser {
     while (text.ends_with(' ')) text.remove_suffix(1);
     if (!text.empty() && std::string_view("[]{}\"'&*!|>%@`").find(text.front()) != std::string_view::npos) {
       Faults inner;
-      std::optional<Node> value = parse_document(text, at.source, inner);
+      Document document = parse_document(text, at.source, inner);
+      if (!document.syntax_error.empty()) inner.add(at, document.syntax_error);
       faults_.add_at(at, inner);
       if (inner.size() > 0) return std::nullopt;
-      return value;
+      return std::move(document.root);
     }
     if (text.empty() || text == "null" || text == "~") return Node{Node::Kind::kNull, at};
     return Node{Node::Kind::kScalar, at, std::string(text)};
   }
 
+  /// Whether a key has no dependable value: it, or a section around it, was refused or misspelt.
+  [[nodiscard]] bool is_broken(const std::string& path) const {
+    return !path.empty() && (broken_.contains(path) || is_broken(parent_of(path)));
+  }
+
   void check_conflicts() {
+    if (!complete_) return;  // half a recipe: what seems to be missing may stand in the other half
     for (const Conflict& conflict : conflicts(recipe_)) {
-      const auto is_broken = [this](const std::string& key) { return broken_.contains(key); };
-      if (std::any_of(conflict.keys.begin(), conflict.keys.end(), is_broken)) continue;
+      if (std::any_of(conflict.keys.begin(), conflict.keys.end(),
+                      [this](const std::string& key) { return is_broken(key); }))
+        continue;
       faults_.add(blame(conflict.keys), conflict.text);
     }
   }
@@ -254,7 +280,8 @@ class Parser {
   Recipe recipe_;
   std::map<std::string, Position> given_;              ///< keys set, and where
   std::map<std::string, Position> section_positions_;  ///< sections seen, and where
-  std::set<std::string> broken_;                       ///< keys whose value was refused
+  std::set<std::string> broken_;                       ///< keys and sections that were refused or misspelt
+  bool complete_ = true;                               ///< every file was read to its end
 };
 
 }  // namespace

@@ -134,9 +134,8 @@ std::string recipe_reference_markdown() {
 
 std::string recipe_json_schema() {
   using recipe::Json;
-  Json root = recipe::object_schema("Echelon training recipe");
-  root["$schema"] = "http://json-schema.org/draft-07/schema#";
-  root["title"] = "Echelon recipe";
+  Json root{{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "Echelon recipe"}};
+  root.update(recipe::object_schema("Everything an Echelon run is made from."));
   root["properties"]["include"] = {
       {"type", "string"},
       {"minLength", 1},

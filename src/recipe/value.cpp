@@ -107,10 +107,10 @@ std::string read_bool(const std::string& text, bool& value) {
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
   for (const std::string_view yes : {"true", "yes", "on", "y", "1"}) {
-    if (lower == yes) return "is not true or false; write true";
+    if (lower == yes) return "must be written true";
   }
   for (const std::string_view no : {"false", "no", "off", "n", "0"}) {
-    if (lower == no) return "is not true or false; write false";
+    if (lower == no) return "must be written false";
   }
   return "is not true or false";
 }
@@ -202,7 +202,7 @@ class ScalarReader {
     return "";
   }
   std::string operator()(std::string* field) const { return read_text(key_, node_.text, *field); }
-  std::string operator()(std::array<double, 2>*) const { return "is one value"; }
+  std::string operator()(std::array<double, 2>*) const { return "is one value, not a list"; }
 
  private:
   static std::string quoted() { return "is in quotes, which makes it text; remove the quotes"; }
@@ -211,7 +211,7 @@ class ScalarReader {
 };
 
 std::string assign_pair(const Key& key, const Node& list, std::array<double, 2>& field) {
-  if (list.items.size() != 2) return str("has ", list.items.size(), " values");
+  if (list.items.size() != 2) return str("a list of ", list.items.size());
   std::array<double, 2> values{};
   for (std::size_t i = 0; i < 2; ++i) {
     const Node& item = list.items[i];
