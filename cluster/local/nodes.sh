@@ -114,22 +114,27 @@ connect() {
 
 # A process belongs to the cluster if its /tmp is one of ours, whoever started it. (Numbers of processes and
 # namespaces kept in files would go stale and could hit a stranger.)
-cluster_processes() {
+node_processes() {  # node_processes PATTERN OF NODES
   local ours
-  ours=$(stat --format=%d:%i "$state"/nodes/*/tmp 2>/dev/null) || return 0
+  # shellcheck disable=SC2086
+  ours=$(stat --format=%d:%i "$state"/nodes/$1/tmp 2>/dev/null) || return 0
   { stat --format='%d:%i %n' --dereference /proc/[0-9]*/root/tmp 2>/dev/null || true; } |
     awk -v ours="$ours" 'BEGIN { n = split(ours, list); for (i = 1; i <= n; ++i) is_ours[list[i]] }
                          $1 in is_ours { split($2, part, "/"); print part[3] }'
 }
 
-kill_cluster() {
+kill_nodes() {  # kill_nodes PATTERN OF NODES
   local pids deadline=$((SECONDS + 30))
-  if [[ $(link_owner) == "$(our_name)" ]]; then ip link del "$link"; fi
-  while mapfile -t pids < <(cluster_processes) && ((${#pids[@]})); do
+  while mapfile -t pids < <(node_processes "$1") && ((${#pids[@]})); do
     kill -KILL "${pids[@]}" 2>/dev/null || true
     ((SECONDS < deadline)) || die 3 "these processes of the cluster do not end: ${pids[*]}"
     sleep 0.05
   done
+}
+
+kill_cluster() {
+  if [[ $(link_owner) == "$(our_name)" ]]; then ip link del "$link"; fi
+  kill_nodes '*'
 }
 
 # --- network ------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ usage: slurm.sh up [N]            start a Slurm cluster of N nodes (n0, n1, ...;
        slurm.sh status [N]        show it; exit 0 when it is healthy (and has N nodes), else 3
        slurm.sh env               print the exports for: eval "$(slurm.sh env)"; srun -N4 -n8 hostname
        slurm.sh exec NODE CMD...  run CMD on a node (n0, ..., or ctl) outside Slurm; needs root
+       slurm.sh kill NODE         end all processes of a node at once, as a loss of power would; needs root
        slurm.sh run N -- CMD...   up N, CMD with the exports, down (unless it was up before); exit code of CMD
 environment: ECHELON_SLURM_DIR   files of the cluster (default /var/lib/echelon-slurm; not under /tmp)
              ECHELON_SLURM_NET   first three numbers of its /24 network (default 10.77.0)
@@ -222,6 +223,13 @@ cmd_exec() {
   in_node "$node" env --chdir="$PWD" SLURM_CONF="$conf" "$@"
 }
 
+cmd_kill() {
+  [[ ${1:-} =~ ^n[0-9]+$ && $# -eq 1 ]] || die 2 "kill: expected a node such as n1, got '$*'"
+  check_root
+  node_is_alive "$1" || die 3 "node $1 is not running"
+  kill_nodes "$1"
+}
+
 cmd_run() {
   local nodes=${1:-} rc=0
   [[ ${2:-} == -- && $# -ge 3 ]] || die 2 "run: expected N -- CMD..."
@@ -240,7 +248,7 @@ main() {
   case $command in
     up | status) (($# <= 1)) || die 2 "$command: expected at most a number of nodes"; "cmd_$command" "$@" ;;
     down | env) (($# == 0)) || die 2 "$command: expected no argument, got '$1'"; "cmd_$command" ;;
-    exec | run) "cmd_$command" "$@" ;;
+    exec | kill | run) "cmd_$command" "$@" ;;
     _hold) hold "$1" ;;
     help | -h | --help) usage ;;
     '') usage >&2; exit 2 ;;
