@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # slurm.sh up and down: idempotent, one at a time, and nothing is left behind. Uses a cluster of its own.
+# shellcheck disable=SC2016
 source "$(dirname "$0")/lib.sh"
 export ECHELON_SLURM_DIR=/var/lib/echelon-slurm-lifecycle ECHELON_SLURM_NET=10.80.0
 trap '"$slurm_sh" down >/dev/null' EXIT
@@ -68,11 +69,12 @@ for command in up down; do
   expect_equal "exit code of $command on a folder that is not a cluster's" 3 $code refused.txt
 done
 [[ -e foreign/precious ]] || fail "a folder that is not a cluster's was emptied"
+
+# A file that is not executable in munged's place, in a mount namespace of its own.
+hide_munged='source "$ECHELON_SOURCE_DIR/cluster/local/nodes.sh" && make_mounts_private &&
+  mount --bind up.txt "$(realpath "$(PATH=$PATH:/usr/sbin type -P munged)")"'
 code=0
-# shellcheck disable=SC2016
-munged=$(PATH=$PATH:/usr/sbin command -v munged) \
-  unshare --mount bash -c 'mount --bind up.txt "$(realpath "$munged")" && exec "$slurm_sh" up' \
-  >refused.txt 2>&1 || code=$?
+unshare --mount --propagation unchanged bash -c "$hide_munged && exec $slurm_sh up" >refused.txt 2>&1 || code=$?
 expect_equal "exit code of up without munged" 3 $code refused.txt
 expect_match "its message" 'missing: munged; install: apt-get install munge$' "$(cat refused.txt)"
 [[ ! -e $ECHELON_SLURM_DIR ]] || fail "a refused up left $ECHELON_SLURM_DIR"
