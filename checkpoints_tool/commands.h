@@ -1,0 +1,41 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+namespace echelon::tool {
+
+using Path = std::filesystem::path;
+
+/// Each command prints its result to standard output and throws Error for what it cannot do.
+
+struct LsOptions {
+  Path folder;  ///< run folder or checkpoints folder
+  bool json = false;
+};
+void list_checkpoints(const LsOptions& options);
+
+struct InspectOptions {
+  Path checkpoint;  ///< step folder, or run folder for its newest
+  bool json = false;
+};
+void inspect(const InspectOptions& options);
+
+struct VerifyOptions {
+  Path checkpoint;
+  bool quick = false;
+  bool deep = false;  ///< the default; for people who want to say it
+  bool json = false;
+};
+/// Throws Error(kCheckpoint) after printing the report when something is wrong.
+void verify_checkpoint(const VerifyOptions& options);
+
+struct ConsolidateOptions {
+  Path checkpoint;
+  std::string to;              ///< "hdf5" | "safetensors"
+  Path output;                 ///< file for hdf5, folder for safetensors; must not exist
+  std::string dtype = "same";  ///< of the model's floating-point tensors: same | fp32 | bf16
+  bool optimizer = false;      ///< also everything outside model/
+};
+void consolidate(const ConsolidateOptions& options);
+
+}  // namespace echelon::tool

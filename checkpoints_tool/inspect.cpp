@@ -1,0 +1,117 @@
+#include <iomanip>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/str.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/geometry.h"
+#include "checkpoint/json.h"
+#include "checkpoint/reader.h"
+#include "commands.h"
+
+namespace echelon::tool {
+namespace {
+
+using checkpoint::Contents;
+using checkpoint::Reader;
+using checkpoint::TensorInfo;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kModel = "model/";
+
+struct Totals {
+  std::uint64_t parameters = 0;
+  std::uint64_t tensor_bytes = 0;
+  std::uint64_t file_bytes = 0;
+};
+
+Totals totals_of(const Contents& contents) {
+  Totals totals;
+  for (const TensorInfo& tensor : contents.manifest.tensors) {
+    const std::uint64_t elements = checkpoint::element_count(tensor);
+    if (tensor.name.starts_with(kModel)) totals.parameters += elements;
+    totals.tensor_bytes += elements * size_of(tensor.dtype);
+  }
+  for (const auto& shard : contents.manifest.shards) totals.file_bytes += shard.bytes;
+  return totals;
+}
+
+Json tensor_json(const Reader& reader, const TensorInfo& tensor) {
+  Json json = {{"name", tensor.name},
+               {"dtype", name_of(tensor.dtype)},
+               {"shape", tensor.shape},
+               {"bytes", checkpoint::element_count(tensor) * size_of(tensor.dtype)},
+               {"crc32c", checkpoint::checksum_text(reader.checksum(tensor.name))},
+               {"pieces", Json::array()}};
+  for (const auto& range : reader.stored_ranges(tensor.name)) {
+    json["pieces"].push_back({{"rank", range.rank}, {"begin", range.begin}, {"end", range.end}});
+  }
+  return json;
+}
+
+void print_json(const Contents& contents, const Reader& reader, const Totals& totals) {
+  const auto& manifest = contents.manifest;
+  Json json = {{"folder", contents.folder.string()},
+               {"step", manifest.step},
+               {"save_id", manifest.save_id},
+               {"ranks", manifest.shards.size()},
+               {"parameters", totals.parameters},
+               {"tensor_bytes", totals.tensor_bytes},
+               {"versions", manifest.versions},
+               {"shards", Json::array()},
+               {"attachments", Json::array()},
+               {"tensors", Json::array()},
+               {"trainer_state", Json::parse(manifest.trainer_state)}};
+  for (const auto& shard : manifest.shards) {
+    json["shards"].push_back({{"file", shard.file},
+                              {"bytes", shard.bytes},
+                              {"index_crc32c", checkpoint::checksum_text(shard.index_crc)}});
+  }
+  for (const auto& [name, file] : manifest.attachments) {
+    json["attachments"].push_back(
+        {{"name", name}, {"bytes", file.bytes}, {"crc32c", checkpoint::checksum_text(file.crc)}});
+  }
+  for (const TensorInfo& tensor : manifest.tensors) json["tensors"].push_back(tensor_json(reader, tensor));
+  std::cout << json.dump(2) << '\n';
+}
+
+void print_text(const Contents& contents, const Reader& reader, const Totals& totals) {
+  const auto& manifest = contents.manifest;
+  std::cout << "folder         " << contents.folder.string() << '\n'
+            << "step           " << manifest.step << '\n'
+            << "save id        " << manifest.save_id << '\n'
+            << "written by     " << manifest.shards.size()
+            << (manifest.shards.size() == 1 ? " rank\n" : " ranks\n") << "parameters     "
+            << human_count(totals.parameters) << '\n'
+            << "tensors        " << manifest.tensors.size() << ", " << human_bytes(totals.tensor_bytes)
+            << '\n'
+            << "shard files    " << human_bytes(totals.file_bytes) << '\n';
+  for (const auto& [name, file] : manifest.attachments) {
+    std::cout << "attachment     " << name << ", " << human_bytes(file.bytes) << '\n';
+  }
+  std::cout << "trainer state  " << manifest.trainer_state << "\n\n";
+  std::size_t width = 4;
+  for (const TensorInfo& tensor : manifest.tensors) width = std::max(width, tensor.name.size());
+  std::cout << std::left << std::setw(static_cast<int>(width)) << "NAME"
+            << "  TYPE   " << std::setw(20) << "SHAPE"
+            << "CRC32C    RANKS\n";
+  for (const TensorInfo& tensor : manifest.tensors) {
+    std::vector<std::string> ranks;
+    for (const auto& range : reader.stored_ranges(tensor.name)) ranks.push_back(std::to_string(range.rank));
+    if (ranks.size() > 4) ranks = {ranks.front(), "..", ranks.back()};
+    std::cout << std::setw(static_cast<int>(width)) << tensor.name << "  " << std::setw(6)
+              << name_of(tensor.dtype) << ' ' << std::setw(19) << checkpoint::shape_text(tensor.shape) << ' '
+              << checkpoint::checksum_text(reader.checksum(tensor.name)) << "  " << join(ranks, ",") << '\n';
+  }
+}
+
+}  // namespace
+
+void inspect(const InspectOptions& options) {
+  const Contents contents = checkpoint::load_contents(checkpoint::newest_commit(options.checkpoint));
+  const Reader reader(contents.folder);
+  const Totals totals = totals_of(contents);
+  options.json ? print_json(contents, reader, totals) : print_text(contents, reader, totals);
+}
+
+}  // namespace echelon::tool

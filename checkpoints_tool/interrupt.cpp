@@ -1,0 +1,31 @@
+#include "interrupt.h"
+
+#include <csignal>
+#include <cstdlib>
+
+namespace echelon::tool {
+namespace {
+
+volatile std::sig_atomic_t g_signal = 0;  // a signal handler can reach nothing else
+void note(int signal) {
+  g_signal = signal;
+}
+
+}  // namespace
+
+void watch_interrupts() {
+  std::signal(SIGINT, note);
+  std::signal(SIGTERM, note);
+}
+
+void check_interrupt() {
+  if (g_signal != 0) throw Interrupted{g_signal};
+}
+
+void end_by_signal(int signal) {
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+  std::abort();  // not reached: the default of both signals ends the process
+}
+
+}  // namespace echelon::tool

@@ -1,0 +1,17 @@
+#pragma once
+
+namespace echelon::tool {
+
+/// Thrown out of long work after SIGINT or SIGTERM, so that unfinished output is removed on the way.
+struct Interrupted {
+  int signal = 0;
+};
+
+/// From now on SIGINT and SIGTERM are noted instead of ending the process.
+void watch_interrupts();
+/// Throws Interrupted when one came.
+void check_interrupt();
+/// Ends the process by the signal itself, so that the caller's shell sees it.
+[[noreturn]] void end_by_signal(int signal);
+
+}  // namespace echelon::tool

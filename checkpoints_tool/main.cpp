@@ -1,0 +1,104 @@
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <iostream>
+#include <new>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "checkpoint/h5_layout.h"
+#include "checkpoint/shard_index.h"
+#include "commands.h"
+#include "interrupt.h"
+
+namespace echelon::tool {
+namespace {
+
+constexpr const char* kCheckpointHelp = "Step folder, or a run folder for its newest commit";
+
+void add_ls(CLI::App& app) {
+  auto options = std::make_shared<LsOptions>();
+  CLI::App* command = app.add_subcommand("ls", "List the checkpoints of a run");
+  command->add_option("RUN", options->folder, "Run folder or its checkpoints folder")->required();
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options] { list_checkpoints(*options); });
+}
+
+void add_inspect(CLI::App& app) {
+  auto options = std::make_shared<InspectOptions>();
+  CLI::App* command = app.add_subcommand("inspect", "Show what a checkpoint holds, without reading tensors");
+  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options] { inspect(*options); });
+}
+
+void add_verify(CLI::App& app) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App* command = app.add_subcommand("verify", "Prove that a checkpoint is whole; name every damage");
+  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
+  CLI::Option* quick =
+      command->add_flag("--quick", options->quick, "Sizes, indexes and coverage only, no tensor bytes");
+  command->add_flag("--deep", options->deep, "Also every byte against its checksum (default)")
+      ->excludes(quick);
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options] { verify_checkpoint(*options); });
+}
+
+void add_consolidate(CLI::App& app) {
+  auto options = std::make_shared<ConsolidateOptions>();
+  CLI::App* command = app.add_subcommand("consolidate", "Join the shards into whole tensors");
+  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
+  command->add_option("--to", options->to, "hdf5: one file; safetensors: a folder that transformers opens")
+      ->required()
+      ->check(CLI::IsMember({"hdf5", "safetensors"}));
+  command->add_option("--output", options->output, "File or folder to make; must not exist")->required();
+  command->add_option("--dtype", options->dtype, "Type of the model's floating-point tensors")
+      ->check(CLI::IsMember({"same", "fp32", "bf16"}))
+      ->capture_default_str();
+  command->add_flag("--optimizer", options->optimizer, "Also the optimizer's and all other tensors");
+  command->callback([options] { consolidate(*options); });
+}
+
+int fail(int code, const std::string& text) {
+  std::cerr << "echelon-ckpt: " << text << '\n';
+  return code;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("List, check and convert Echelon checkpoints. Needs no GPU.", "echelon-ckpt");
+  app.set_version_flag(
+      "--version", str("echelon-ckpt " ECHELON_VERSION " (checkpoint format ", checkpoint::kFormatMajor, '.',
+                       checkpoint::kFormatMinor, ", HDF5 ", checkpoint::h5_version(), ')'));
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 done, 2 usage, 5 the checkpoint is damaged, uncommitted or cannot be read or written.");
+  add_ls(app);
+  add_inspect(app);
+  add_verify(app);
+  add_consolidate(app);
+  try {
+    app.parse(argc, argv);
+    std::cout.flush();
+    return std::cout.good() ? 0 : fail(static_cast<int>(Code::kUsage), "cannot write to standard output");
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    return fail(static_cast<int>(Code::kUsage), str(e.what(), "; try 'echelon-ckpt --help'"));
+  } catch (const Error& e) {
+    std::cout.flush();
+    return fail(static_cast<int>(e.code()), e.what());
+  } catch (const Interrupted& e) {
+    fail(0, "interrupted; nothing was left behind");
+    end_by_signal(e.signal);
+  } catch (const std::bad_alloc&) {
+    return fail(static_cast<int>(Code::kEnvironment), "out of memory");
+  } catch (const std::exception& e) {
+    return fail(static_cast<int>(Code::kEnvironment), e.what());
+  }
+}
+
+}  // namespace
+}  // namespace echelon::tool
+
+int main(int argc, char** argv) {
+  echelon::tool::watch_interrupts();
+  return echelon::tool::run(argc, argv);
+}
