@@ -52,10 +52,12 @@ Manifest load_manifest(const Path& folder) {
                                        commit.manifest_bytes, " with ", checksum_text(commit.manifest_crc)));
   }
   Manifest manifest = parse_manifest(text, quoted(path));
-  if (manifest.step != commit.step || manifest.save_id != commit.save_id) {
+  if (manifest.step != commit.step || manifest.save_id != commit.save_id ||
+      manifest.format_minor != commit.format_minor) {
     throw Error(Code::kCheckpoint,
-                str(quoted(commit_path), " is of step ", commit.step, ", save ", commit.save_id,
-                    ", but MANIFEST.json of step ", manifest.step, ", save ", manifest.save_id));
+                str(quoted(commit_path), " is of step ", commit.step, ", save ", commit.save_id, ", format ",
+                    kFormatMajor, '.', commit.format_minor, ", but MANIFEST.json of step ", manifest.step,
+                    ", save ", manifest.save_id, ", format ", kFormatMajor, '.', manifest.format_minor));
   }
   const auto name = parse_step_folder(last_part(folder));
   if (name && (name->step != manifest.step || name->save_id != manifest.save_id)) {

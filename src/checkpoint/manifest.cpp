@@ -15,11 +15,12 @@ namespace {
 constexpr std::size_t kMaxTensors = 1'000'000;
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 56;
 
-Json format_json() {
+Json format_json(commit.format_minor) {
   return {{"major", kFormatMajor}, {"minor", kFormatMinor}};
 }
 
-void check_format(const Json& root, const std::string& what) {
+/// Returns the minor version; refuses another major one.
+int parse_format(const Json& root, const std::string& what) {
   const Json& format = member(root, "format", what);
   const std::uint64_t major = number(format, "major", 65535, what);
   const std::uint64_t minor = number(format, "minor", 65535, what);
@@ -28,6 +29,7 @@ void check_format(const Json& root, const std::string& what) {
                 str(what, " has checkpoint format ", major, '.', minor, "; this program reads format ",
                     kFormatMajor, ".x: use the version that wrote it, or a newer one"));
   }
+  return static_cast<int>(minor);
 }
 
 std::string save_id_of(const Json& root, const std::string& what) {
@@ -102,10 +104,14 @@ std::map<std::string, ManifestAttachment> parse_attachments(const Json& root, co
 }  // namespace
 
 std::string manifest_text(const Manifest& manifest) {
-  Json root = {{"format", format_json()},       {"step", manifest.step},
-               {"save_id", manifest.save_id},   {"world_size", manifest.shards.size()},
-               {"versions", manifest.versions}, {"attachments", Json::object()},
-               {"shards", Json::array()},       {"tensors", Json::array()}};
+  Json root = {{"format", format_json(commit.format_minor)},
+               {"step", manifest.step},
+               {"save_id", manifest.save_id},
+               {"world_size", manifest.shards.size()},
+               {"versions", manifest.versions},
+               {"attachments", Json::object()},
+               {"shards", Json::array()},
+               {"tensors", Json::array()}};
   root["trainer_state"] = parse_json(manifest.trainer_state, "trainer state");
   if (!root["trainer_state"].is_object())
     throw Error(Code::kCheckpoint, "trainer state: expected a JSON object");
@@ -126,8 +132,9 @@ std::string manifest_text(const Manifest& manifest) {
 Manifest parse_manifest(std::string_view source, const std::string& what) {
   if (source.size() > kMaxManifestBytes) throw Error(Code::kCheckpoint, str(what, ": larger than 64 MiB"));
   const Json root = parse_json(source, what);
-  check_format(root, what);
-  Manifest manifest{.step = static_cast<std::int64_t>(number(root, "step", kMaxStep, what)),
+  const int minor = parse_format(root, what);
+  Manifest manifest{.format_minor = minor,
+                    .step = static_cast<std::int64_t>(number(root, "step", kMaxStep, what)),
                     .save_id = save_id_of(root, what),
                     .shards = parse_shards(root, what),
                     .attachments = parse_attachments(root, what)};
@@ -146,7 +153,7 @@ Manifest parse_manifest(std::string_view source, const std::string& what) {
 
 std::string commit_text(const Commit& commit) {
   return canonical_text(
-      {{"format", format_json()},
+      {{"format", format_json(commit.format_minor)},
        {"step", commit.step},
        {"save_id", commit.save_id},
        {"manifest", {{"bytes", commit.manifest_bytes}, {"crc32c", checksum_text(commit.manifest_crc)}}}});
@@ -155,9 +162,10 @@ std::string commit_text(const Commit& commit) {
 Commit parse_commit(std::string_view source, const std::string& what) {
   if (source.size() > kMaxCommitBytes) throw Error(Code::kCheckpoint, str(what, ": larger than 4 KiB"));
   const Json root = parse_json(source, what);
-  check_format(root, what);
+  const int minor = parse_format(root, what);
   const Json& manifest = member(root, "manifest", what);
-  const Commit commit{.step = static_cast<std::int64_t>(number(root, "step", kMaxStep, what)),
+  const Commit commit{.format_minor = minor,
+                      .step = static_cast<std::int64_t>(number(root, "step", kMaxStep, what)),
                       .save_id = save_id_of(root, what),
                       .manifest_bytes = number(manifest, "bytes", kMaxManifestBytes, what),
                       .manifest_crc = checksum(manifest, "crc32c", what)};

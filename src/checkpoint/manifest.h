@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/shard_index.h"
 #include "checkpoint/writer.h"
 
 /// MANIFEST.json and COMMIT: text in, checked structure out, and back.
@@ -25,6 +26,7 @@ struct ManifestAttachment {
 };
 
 struct Manifest {
+  int format_minor = kFormatMinor;
   std::int64_t step = 0;
   std::string save_id;
   std::vector<ManifestShard> shards;  ///< by rank; their number is the world size
@@ -38,6 +40,7 @@ struct Manifest {
 [[nodiscard]] Manifest parse_manifest(std::string_view text, const std::string& what);
 
 struct Commit {
+  int format_minor = kFormatMinor;
   std::int64_t step = 0;
   std::string save_id;
   std::uint64_t manifest_bytes = 0;

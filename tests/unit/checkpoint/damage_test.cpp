@@ -1,0 +1,260 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "checkpoint/contents.h"
+#include "checkpoint/shard_index.h"
+#include "checkpoint/verify.h"
+#include "support/temp_dir.h"
+#include "unit/checkpoint/example.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using namespace test;  // NOLINT
+using echelon::test::TempDir;
+
+constexpr const char* kShard0 = "shard-00000-of-00002.h5";
+constexpr const char* kShard1 = "shard-00001-of-00002.h5";
+
+bool mentions(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Every tensor read in whole; the first error.
+std::string read_error(const Path& folder) {
+  return error_of([&] {
+    const Reader reader(folder);
+    for (const TensorInfo& tensor : reader.tensors()) (void)read_all(reader, tensor);
+    for (const std::string& name : reader.attachments()) (void)reader.attachment(name);
+  });
+}
+
+std::vector<Damage> damages(const Path& folder, VerifyDepth depth = VerifyDepth::kDeep) {
+  return verify(folder, depth, {}).damages;
+}
+
+ShardIndex index_of(const Path& folder, int rank) {
+  const Manifest manifest = load_manifest(folder);
+  return load_shard_index(folder, manifest.shards[static_cast<std::size_t>(rank)], rank,
+                          static_cast<int>(manifest.shards.size()), manifest.save_id);
+}
+
+TEST(Damage, AWholeCheckpointHasNone) {
+  const TempDir dir;
+  const Path folder = save(dir.path());
+  EXPECT_EQ(read_error(folder), "");
+  EXPECT_TRUE(damages(folder).empty());
+  EXPECT_EQ(verify(folder, VerifyDepth::kDeep, {}).step, 1200);
+}
+
+TEST(Damage, EveryFlippedBitOfCommitIsRefused) {
+  const TempDir dir;
+  const Path folder = save(dir.path());
+  const auto bytes = std::filesystem::file_size(folder / "COMMIT");
+  for (std::uint64_t byte = 0; byte < bytes; ++byte) {
+    for (int bit = 0; bit < 8; ++bit) {
+      flip_bit(folder / "COMMIT", byte, bit);
+      EXPECT_NE(error_of([&] { (void)load_manifest(folder); }), "") << "byte " << byte << " bit " << bit;
+      flip_bit(folder / "COMMIT", byte, bit);
+    }
+  }
+  EXPECT_EQ(read_error(folder), "");
+}
+
+TEST(Damage, EveryFlippedByteOfManifestIsRefused) {
+  const TempDir dir;
+  const Path folder = save(dir.path());
+  const auto bytes = std::filesystem::file_size(folder / "MANIFEST.json");
+  for (std::uint64_t byte = 0; byte < bytes; ++byte) {
+    flip_bit(folder / "MANIFEST.json", byte, static_cast<int>(byte % 8));
+    EXPECT_TRUE(mentions(error_of([&] { (void)load_manifest(folder); }), "MANIFEST.json' is damaged")) << byte;
+    flip_bit(folder / "MANIFEST.json", byte, static_cast<int>(byte % 8));
+  }
+}
+
+TEST(Damage, EveryFlippedByteOfAnIndexIsRefusedBeforeTensorsAreRead) {
+  const TempDir dir;
+  const Path folder = save(dir.path(), {.tensors = {{"model/w", DType::kF32, {10}}}});
+  const Path shard = folder / kShard1;
+  for (std::uint64_t byte = 0; byte < index_of(folder, 1).index_bytes; ++byte) {
+    flip_bit(shard, byte, static_cast<int>(byte % 8));
+    EXPECT_TRUE(mentions(error_of([&] { Reader{folder}; }), kShard1)) << byte;
+    flip_bit(shard, byte, static_cast<int>(byte % 8));
+  }
+}
+
+TEST(Damage, EveryFlippedByteBehindTheIndexIsFoundByDeepVerification) {
+  const TempDir dir;
+  const Path folder =
+      save(dir.path(), {.tensors = {{"model/w", DType::kF32, {10}}, {"model/v", DType::kU8, {3}}}});
+  const ShardIndex index = index_of(folder, 0);
+  for (std::uint64_t byte = index.index_bytes; byte < index.file_bytes; byte += 7) {
+    flip_bit(folder / kShard0, byte, static_cast<int>(byte % 8));
+    const auto found = damages(folder);
+    ASSERT_EQ(found.size(), 1U) << byte;
+    EXPECT_EQ(found[0].rank, 0);
+    EXPECT_LE(found[0].byte_begin, byte);
+    EXPECT_GT(found[0].byte_end, byte);
+    flip_bit(folder / kShard0, byte, static_cast<int>(byte % 8));
+  }
+  EXPECT_TRUE(damages(folder).empty());
+}
+
+TEST(Damage, AFlippedTensorBitIsRefusedWithRankTensorAndBytes) {
+  const TempDir dir;
+  const Path folder = save(dir.path());
+  const ShardIndex index = index_of(folder, 1);
+  for (const ShardEntry& entry : index.entries) {
+    for (const std::uint64_t at : {std::uint64_t{0}, entry.bytes / 2, entry.bytes - 1}) {
+      flip_bit(folder / kShard1, entry.file_offset + at, 5);
+      const std::string error = read_error(folder);
+      EXPECT_TRUE(mentions(error, "rank 1") && mentions(error, kShard1) &&
+                  mentions(error, "'" + entry.tensor.name + "'") && mentions(error, "checksum differs"))
+          << error;
+      const auto found = damages(folder);
+      ASSERT_EQ(found.size(), 1U);
+      EXPECT_EQ(found[0].tensor, entry.tensor.name);
+      EXPECT_LE(found[0].byte_begin, entry.file_offset + at);
+      EXPECT_GT(found[0].byte_end, entry.file_offset + at);
+      EXPECT_LE(found[0].byte_end - found[0].byte_begin, kBlockBytes);
+      EXPECT_TRUE(damages(folder, VerifyDepth::kQuick).empty());  // what it promises: no tensor bytes
+      flip_bit(folder / kShard1, entry.file_offset + at, 5);
+    }
+  }
+}
+
+TEST(Damage, OtherBlocksOfADamagedTensorStayReadable) {
+  const TempDir dir;
+  const Path folder = save(dir.path(), {.ranks = 1});
+  const ShardIndex index = index_of(folder, 0);
+  const auto big = std::find_if(index.entries.begin(), index.entries.end(),
+                                [](const ShardEntry& e) { return e.tensor.name == "model/big"; });
+  flip_bit(folder / "shard-00000-of-00001.h5", big->file_offset + kBlockBytes + 5);
+  const Reader reader(folder);
+  std::vector<std::byte> part(400);
+  EXPECT_EQ(error_of([&] { reader.read("model/big", 0, 100, part); }), "");
+  EXPECT_TRUE(
+      mentions(error_of([&] { reader.read("model/big", kBlockBytes / 4 + 50, kBlockBytes / 4 + 150, part); }),
+               "checksum differs"));
+  EXPECT_EQ(error_of([&] { reader.read("model/big", kBlockBytes / 2, kBlockBytes / 2 + 100, part); }), "");
+}
+
+TEST(Damage, DifferentMishapsHaveDifferentMessages) {
+  const TempDir dir;
+  const Path other = save(dir.path(), {.step = 7, .save_id = "0badcafe"});
+  const auto tell = [&](auto&& harm) {
+    const TempDir fresh;
+    const Path folder = save(fresh.path());
+    harm(folder);
+    EXPECT_FALSE(damages(folder, VerifyDepth::kQuick).empty());
+    return read_error(folder);
+  };
+  EXPECT_TRUE(
+      mentions(tell([](const Path& f) { std::filesystem::resize_file(f / kShard1, 9000); }), "cut short"));
+  EXPECT_TRUE(
+      mentions(tell([](const Path& f) { std::filesystem::resize_file(f / kShard1, 0); }), "cut short"));
+  EXPECT_TRUE(mentions(tell([](const Path& f) {
+                         std::filesystem::resize_file(f / kShard1,
+                                                      std::filesystem::file_size(f / kShard1) + 1);
+                       }),
+                       "extended"));
+  EXPECT_TRUE(
+      mentions(tell([](const Path& f) { std::filesystem::remove(f / kShard1); }), "(rank 1) is missing"));
+  EXPECT_TRUE(
+      mentions(tell([](const Path& f) { std::filesystem::remove(f / "recipe.yaml"); }), "recipe.yaml"));
+  EXPECT_TRUE(mentions(tell([](const Path& f) { flip_bit(f / "recipe.yaml", 3); }), "attachment"));
+  EXPECT_TRUE(
+      mentions(tell([](const Path& f) { std::filesystem::remove(f / "MANIFEST.json"); }), "MANIFEST.json"));
+  EXPECT_TRUE(
+      mentions(tell([](const Path& f) { std::filesystem::remove(f / "COMMIT"); }), "never committed"));
+  EXPECT_TRUE(mentions(tell([&](const Path& f) {
+                         std::filesystem::copy_file(other / kShard1, f / kShard1,
+                                                    std::filesystem::copy_options::overwrite_existing);
+                       }),
+                       "belongs to save 0badcafe"));
+}
+
+TEST(Damage, SwappedShardsOfEqualSizeAreRefused) {
+  const TempDir dir;
+  const Path folder = save(dir.path(), {.tensors = {{"model/w", DType::kF32, {10}}}});
+  ASSERT_EQ(std::filesystem::file_size(folder / kShard0), std::filesystem::file_size(folder / kShard1));
+  std::filesystem::rename(folder / kShard0, folder / "x");
+  std::filesystem::rename(folder / kShard1, folder / kShard0);
+  std::filesystem::rename(folder / "x", folder / kShard1);
+  EXPECT_TRUE(mentions(read_error(folder), "files were swapped"));
+}
+
+TEST(Damage, ACommitOfAnotherSaveIsRefused) {
+  const TempDir dir;
+  const Path a = save(dir.path(), {.step = 1, .save_id = "00000001"});
+  const Path b = save(dir.path(), {.step = 2, .save_id = "00000002"});
+  std::filesystem::copy_file(a / "COMMIT", b / "COMMIT", std::filesystem::copy_options::overwrite_existing);
+  EXPECT_TRUE(mentions(read_error(b), "MANIFEST.json' is damaged"));
+  std::filesystem::copy_file(a / "MANIFEST.json", b / "MANIFEST.json",
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_TRUE(mentions(read_error(b), "renamed or swapped"));
+}
+
+TEST(Damage, ARunFallsBackToTheCommitBeforeADamagedOne) {
+  const TempDir dir;
+  save(dir.path() / "checkpoints", {.step = 1, .save_id = "00000001"});
+  const Path newest = save(dir.path() / "checkpoints", {.step = 2, .save_id = "00000002"});
+  flip_bit(newest / "MANIFEST.json", 100);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Reader(dir.path()).step(), 1);
+  const std::string warning = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(mentions(warning, "DAMAGED") && mentions(warning, newest.string())) << warning;
+  const auto found = list(dir.path() / "checkpoints");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_FALSE(found[1].committed);
+  EXPECT_TRUE(mentions(found[1].problem, "is damaged"));
+  EXPECT_EQ(newest_commit(dir.path()), newest);
+  EXPECT_TRUE(mentions(read_error(newest), "is damaged"));  // named directly: no way around
+}
+
+TEST(Damage, ARunWithOnlyDamagedCommitsIsAnErrorNotAFreshStart) {
+  const TempDir dir;
+  const Path folder = save(dir.path() / "checkpoints");
+  flip_bit(folder / "COMMIT", 20);
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(mentions(error_of([&] { Reader{dir.path()}; }), "no whole checkpoint"));
+  (void)testing::internal::GetCapturedStderr();
+}
+
+TEST(Damage, ANewerFormatIsRefusedWithItsVersion) {
+  const TempDir dir;
+  const Path folder = save(dir.path());
+  {
+    std::string text = slurp(folder / "COMMIT");
+    text.replace(text.find("\"major\": 1"), 10, "\"major\": 7");
+    const TempDir copy;
+    std::filesystem::copy(folder, copy.path() / "c");
+    spill(copy.path() / "c" / "COMMIT", text);
+    EXPECT_TRUE(mentions(read_error(copy.path() / "c"), "format 7.0")) << read_error(copy.path() / "c");
+  }
+  std::string shard = slurp(folder / kShard0);
+  shard[8] = 9;
+  spill(folder / kShard0, shard);
+  EXPECT_TRUE(mentions(read_error(folder), "format 9.0"));
+}
+
+TEST(Hostile, LinksPipesAndFoldersAreNotOpened) {
+  const auto tell = [&](const char* file, auto&& harm) {
+    const TempDir fresh;
+    const Path folder = save(fresh.path());
+    std::filesystem::rename(folder / file, fresh.path() / "real");
+    harm(folder / file, fresh.path() / "real");
+    return read_error(folder);
+  };
+  const auto link = [](const Path& at, const Path& real) { std::filesystem::create_symlink(real, at); };
+  const auto pipe = [](const Path& at, const Path&) { ASSERT_EQ(::mkfifo(at.c_str(), 0600), 0); };
+  const auto folder = [](const Path& at, const Path&) { std::filesystem::create_directory(at); };
+  for (const char* file : {kShard0, "MANIFEST.json", "COMMIT", "recipe.yaml"}) {
+    EXPECT_TRUE(mentions(tell(file, link), "symbolic link")) << file;
+    EXPECT_TRUE(mentions(tell(file, pipe), "not a regular file")) << file;
+    EXPECT_TRUE(mentions(tell(file, folder), "not a regular file")) << file;
+  }
+}
+
+}  // namespace
+}  // namespace echelon::checkpoint

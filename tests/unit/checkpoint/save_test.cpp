@@ -1,0 +1,241 @@
+// What a save refuses, what it leaves behind when it fails, and what prune removes.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "checkpoint/verify.h"
+#include "support/temp_dir.h"
+#include "unit/checkpoint/example.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using namespace test;  // NOLINT
+using echelon::test::TempDir;
+
+bool mentions(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::vector<std::string> names_in(const Path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Shards cut as `cut` says (ranks + 1 borders of a tensor of 100), then commit's error.
+std::string commit_error(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& parts) {
+  const TempDir dir;
+  const TensorInfo tensor{"model/w", DType::kF32, {10, 10}};
+  const auto content = content_of(tensor);
+  const Path folder = dir.path() / step_folder_name(1, "a1b2c3d4");
+  std::filesystem::create_directories(folder);
+  std::vector<ShardSummary> summaries;
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    const auto [begin, end] = parts[rank];
+    const std::vector<Slice> slices{
+        {tensor, begin, end, std::span(content).subspan(begin * 4, (end - begin) * 4)}};
+    summaries.push_back(
+        write_shard(folder, static_cast<int>(rank), static_cast<int>(parts.size()), "a1b2c3d4", slices));
+  }
+  const std::string error = error_of([&] {
+    commit(folder, {.step = 1, .save_id = "a1b2c3d4", .tensors = {tensor}, .trainer_state = "{}"}, summaries);
+  });
+  EXPECT_EQ(std::filesystem::exists(folder / "COMMIT"), error.empty());
+  EXPECT_EQ(std::filesystem::exists(folder / "MANIFEST.json"), error.empty());
+  return error;
+}
+
+TEST(Commit, ProvesThatEveryElementIsStoredExactlyOnce) {
+  EXPECT_EQ(commit_error({{0, 50}, {50, 100}}), "");
+  EXPECT_EQ(commit_error({{50, 100}, {0, 50}}), "");
+  EXPECT_EQ(commit_error({{0, 100}, {100, 100}}), "");
+  EXPECT_TRUE(mentions(commit_error({{0, 50}, {51, 100}}),
+                       "'model/w': elements 50 to 50 of 100 are stored by no rank"));
+  EXPECT_TRUE(mentions(commit_error({{0, 50}, {50, 99}}), "elements 99 to 99 of 100"));
+  EXPECT_TRUE(mentions(commit_error({{1, 50}, {50, 100}}), "elements 0 to 0 of 100"));
+  EXPECT_TRUE(mentions(commit_error({{0, 0}, {0, 0}}), "elements 0 to 99 of 100"));
+  EXPECT_TRUE(
+      mentions(commit_error({{0, 51}, {50, 100}}), "element 50 is stored twice, by rank 0 and by rank 1"));
+  EXPECT_TRUE(mentions(commit_error({{0, 100}, {20, 30}}), "element 20 is stored twice"));
+  EXPECT_TRUE(mentions(commit_error({{0, 100}, {0, 100}}), "element 0 is stored twice"));
+}
+
+TEST(Commit, RefusesWhatDoesNotBelongTogether) {
+  const TempDir dir;
+  const Example example;
+  std::vector<ShardSummary> shards;
+  const Path folder = write_shards(dir.path(), example, shards);
+  const auto error = [&](auto&& change) {
+    CommitInfo info = commit_info(example);
+    std::vector<ShardSummary> reported = shards;
+    change(info, reported);
+    const std::string text = error_of([&] { commit(folder, info, reported); });
+    EXPECT_FALSE(std::filesystem::exists(folder / "COMMIT"));
+    return text;
+  };
+  using Info = CommitInfo;
+  using Shards = std::vector<ShardSummary>;
+  EXPECT_TRUE(mentions(error([](Info& i, Shards&) {
+                         i.tensors.push_back({"model/extra", DType::kF32, {2}});
+                       }),
+                       "model/extra"));
+  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.tensors.erase(i.tensors.begin()); }),
+                       "which the checkpoint does not have"));
+  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.tensors[2].dtype = DType::kI32; }),
+                       "as fp32 [33], expected int32 [33]"));
+  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.tensors.push_back(i.tensors[0]); }), "listed twice"));
+  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.trainer_state = "[]"; }), "JSON object"));
+  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.trainer_state = "{\"a\":1,\"a\":2}"; }), "twice"));
+  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.attachments["../x"] = ""; }), "attachment name"));
+  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.attachments["COMMIT"] = ""; }), "reserved"));
+  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.step = 3; }), "belongs into a folder"));
+  EXPECT_NE(error([](Info&, Shards& s) { s.pop_back(); }), "");
+  EXPECT_NE(error([](Info&, Shards& s) { s[1] = s[0]; }), "");
+  EXPECT_TRUE(
+      mentions(error([](Info&, Shards& s) { s[1].index_crc ^= 1; }), "not the one that was committed"));
+  EXPECT_TRUE(mentions(error([](Info&, Shards& s) { s[1].file_bytes += 1; }), "bytes"));
+  std::filesystem::remove(folder / shards[1].file);
+  EXPECT_TRUE(mentions(error([](Info&, Shards&) {}), "file system that all nodes share"));
+}
+
+TEST(Shard, RefusesSlicesThatAreNotWhatTheySay) {
+  const TempDir dir;
+  const std::vector<std::byte> bytes(40);
+  const auto error = [&](std::vector<Slice> slices) {
+    const std::string text = error_of([&] { (void)write_shard(dir.path(), 0, 1, "a1b2c3d4", slices); });
+    EXPECT_TRUE(names_in(dir.path()).empty());
+    return text;
+  };
+  const TensorInfo w{"model/w", DType::kF32, {10}};
+  EXPECT_TRUE(mentions(error({{w, 0, 11, bytes}}), "has no elements 0 to 11"));
+  EXPECT_TRUE(mentions(error({{w, 2, 1, {}}}), "has no elements 2 to 1"));
+  EXPECT_TRUE(mentions(error({{w, 0, 9, bytes}}), "need 36 bytes, got 40"));
+  EXPECT_TRUE(mentions(error({{w, 0, 10, bytes}, {w, 0, 0, {}}}), "listed twice"));
+  EXPECT_TRUE(mentions(error({{w, 0, 10, bytes}, {{"model/w/x", DType::kF32, {10}}, 0, 10, bytes}}),
+                       "a tensor and a group"));
+  EXPECT_NE(error({{{"model/../w", DType::kF32, {10}}, 0, 10, bytes}}), "");
+  EXPECT_NE(error({{{"", DType::kF32, {10}}, 0, 10, bytes}}), "");
+  EXPECT_NE(error({{{std::string(300, 'x'), DType::kF32, {10}}, 0, 10, bytes}}), "");
+  EXPECT_NE(error({{{"w", DType::kF32, {1LL << 39, 1LL << 39}}, 0, 10, bytes}}), "");
+  EXPECT_NE(error_of([&] { (void)write_shard(dir.path(), 1, 1, "a1b2c3d4", {}); }), "");
+  EXPECT_NE(error_of([&] { (void)write_shard(dir.path(), 0, 1, "nonsense", {}); }), "");
+}
+
+TEST(Shard, NeverOverwritesAFile) {
+  const TempDir dir;
+  spill(dir.path() / "shard-00000-of-00001.h5", "precious");
+  EXPECT_TRUE(
+      mentions(error_of([&] { (void)write_shard(dir.path(), 0, 1, "a1b2c3d4", {}); }), "File exists"));
+  EXPECT_EQ(slurp(dir.path() / "shard-00000-of-00001.h5"), "precious");
+}
+
+TEST(Shard, AMissingFolderIsNamed) {
+  const TempDir dir;
+  const std::string error = error_of([&] { (void)write_shard(dir.path() / "absent", 0, 1, "a1b2c3d4", {}); });
+  EXPECT_TRUE(mentions(error, "rank 0") && mentions(error, "absent") &&
+              mentions(error, "No such file or directory"))
+      << error;
+}
+
+TEST(Shard, AFolderThatCannotBeWrittenIsNamed) {
+  if (::geteuid() == 0) {
+    const std::string error = error_of([&] { (void)write_shard("/proc/self", 0, 1, "a1b2c3d4", {}); });
+    EXPECT_TRUE(mentions(error, "/proc/self")) << error;
+    return;
+  }
+  const TempDir dir;
+  std::filesystem::permissions(dir.path(),
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  const std::string error = error_of([&] { (void)write_shard(dir.path(), 0, 1, "a1b2c3d4", {}); });
+  std::filesystem::permissions(dir.path(), std::filesystem::perms::owner_all);
+  EXPECT_TRUE(mentions(error, "Permission denied")) << error;
+}
+
+TEST(Shard, AFileSizeLimitIsAnErrorNotASignal) {
+  const TempDir dir;
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
+  const rlimit tight{.rlim_cur = 100000, .rlim_max = old.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  std::vector<ShardSummary> summaries;
+  const std::string error = error_of([&] { write_shards(dir.path(), {}, summaries); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
+  EXPECT_TRUE(mentions(error, "ulimit -f")) << error;
+  EXPECT_TRUE(names_in(dir.path() / "step-000001200.a1b2c3d4").empty());
+}
+
+TEST(Shard, AFullDiskIsReportedAndLeavesNothing) {
+  const TempDir dir;
+  if (::mount("none", dir.path().c_str(), "tmpfs", 0, "size=1m") != 0)
+    GTEST_SKIP() << "needs the right to mount";
+  std::vector<ShardSummary> summaries;
+  const std::string error = error_of([&] { write_shards(dir.path(), {}, summaries); });
+  const bool empty = names_in(dir.path() / "step-000001200.a1b2c3d4").empty();
+  ASSERT_EQ(::umount(dir.path().c_str()), 0);
+  EXPECT_TRUE(mentions(error, "No space left on device") && mentions(error, "cannot reserve")) << error;
+  EXPECT_TRUE(empty);
+}
+
+TEST(Commit, AFullDiskAtTheEndLeavesNoCommit) {
+  const TempDir dir;
+  if (::mount("none", dir.path().c_str(), "tmpfs", 0, "size=4m") != 0)
+    GTEST_SKIP() << "needs the right to mount";
+  Example example;
+  std::vector<ShardSummary> summaries;
+  const Path folder = write_shards(dir.path(), example, summaries);
+  example.attachments["tokenizer.model"] = std::string(2 << 20, 'x');
+  const std::string error = error_of([&] { commit(folder, commit_info(example), summaries); });
+  const bool committed = std::filesystem::exists(folder / "COMMIT");
+  const auto found = list(dir.path());
+  ASSERT_EQ(::umount(dir.path().c_str()), 0);
+  EXPECT_TRUE(mentions(error, "No space left on device")) << error;
+  EXPECT_FALSE(committed);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_FALSE(found[0].committed);
+}
+
+TEST(Prune, KeepsTheNewestAndRemovesLeftoversBeforeThem) {
+  const TempDir dir;
+  for (int step = 1; step <= 5; ++step) save(dir.path(), {.step = step, .save_id = str("0000000", step)});
+  std::vector<ShardSummary> ignored;
+  write_shards(dir.path(), {.step = 3, .save_id = "deadbeef"}, ignored);
+  write_shards(dir.path(), {.step = 9, .save_id = "deadbeef"}, ignored);  // may still be being written
+  std::filesystem::create_directory(dir.path() / ".trash-step-000000001.00000000");
+  spill(dir.path() / "notes.txt", "mine");
+  std::filesystem::create_directory(dir.path() / "step-mine");
+  prune(dir.path(), 2);
+  EXPECT_EQ(names_in(dir.path()),
+            (std::vector<std::string>{"notes.txt", "step-000000004.00000004", "step-000000005.00000005",
+                                      "step-000000009.deadbeef", "step-mine"}));
+  prune(dir.path(), 0);
+  EXPECT_EQ(list(dir.path()).size(), 3U);
+}
+
+TEST(Prune, DoesNotCountADamagedCommitAsOneToKeep) {
+  const TempDir dir;
+  for (int step = 1; step <= 4; ++step) save(dir.path(), {.step = step, .save_id = str("0000000", step)});
+  std::filesystem::remove(dir.path() / "step-000000004.00000004" / "shard-00001-of-00002.h5");
+  flip_bit(dir.path() / "step-000000003.00000003" / "COMMIT", 30);
+  prune(dir.path(), 1);
+  EXPECT_EQ(names_in(dir.path()),
+            (std::vector<std::string>{"step-000000002.00000002", "step-000000003.00000003",
+                                      "step-000000004.00000004"}));
+  EXPECT_TRUE(verify(dir.path() / "step-000000002.00000002", VerifyDepth::kDeep, {}).damages.empty());
+}
+
+TEST(Prune, RemovesNothingWithoutACommitToFallBackOn) {
+  const TempDir dir;
+  std::vector<ShardSummary> ignored;
+  write_shards(dir.path(), {.step = 3, .save_id = "deadbeef"}, ignored);
+  prune(dir.path(), 1);
+  EXPECT_EQ(names_in(dir.path()).size(), 1U);
+  prune(dir.path() / "absent", 1);
+}
+
+}  // namespace
+}  // namespace echelon::checkpoint
