@@ -19,7 +19,8 @@ readonly TORCH_DISK_MB=4000 ORACLES_DISK_MB=1000
 readonly ORACLE_PINS=tests/support/requirements.txt
 
 readonly QUICKSTART_RECIPE=recipes/quickstart.yaml QUICKSTART_DATA=data/quickstart QUICKSTART_RUN=runs/quickstart
-readonly QUICKSTART_WEIGHTS=$QUICKSTART_RUN/model.safetensors
+readonly QUICKSTART_WEIGHTS=$QUICKSTART_RUN/safetensors
+readonly QUICKSTART_TRAIN=(build/release/bin/echelon train $QUICKSTART_RECIPE --ranks 2)
 
 say() { printf '\n==> %s\n' "$*"; }
 
@@ -212,14 +213,12 @@ quickstart_data() {
     --output "$QUICKSTART_DATA" --train-tokenizer 4096
 }
 
-quickstart_train() { echelon train "$QUICKSTART_RECIPE" --ranks 2; }
-
 logged_lines() { wc -l 2>/dev/null <"$QUICKSTART_RUN/metrics.jsonl" || echo 0; }
 
 # Starts the run and takes it down as Slurm does on preemption (SIGTERM) once it has logged three lines.
 # It must then save and leave with the exit code that asks for another turn.
 quickstart_preempted_train() {
-  quickstart_train &
+  "${QUICKSTART_TRAIN[@]}" &
   local pid=$! code=0
   while kill -0 $pid 2>/dev/null && (($(logged_lines) < 3)); do sleep 0.2; done
   kill -TERM $pid 2>/dev/null || true
@@ -238,10 +237,10 @@ quickstart() {
   else
     say "training on two local ranks"
   fi
-  quickstart_train
+  "${QUICKSTART_TRAIN[@]}"
   say "checking every byte of the newest checkpoint"
   echelon_ckpt verify --deep "$QUICKSTART_RUN"
-  say "turning it into one safetensors file"
+  say "writing its weights as safetensors, as transformers opens them"
   rm -rf "$QUICKSTART_WEIGHTS"
   echelon_ckpt consolidate "$QUICKSTART_RUN" --to safetensors --output "$QUICKSTART_WEIGHTS"
   say "sampling from it"
