@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMaxTensors = 1'000'000;
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 56;
 
-Json format_json(commit.format_minor) {
+Json format_json(int minor) {
   return {{"major", kFormatMajor}, {"minor", kFormatMinor}};
 }
 
