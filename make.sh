@@ -20,7 +20,7 @@ readonly ORACLE_PINS=tests/support/requirements.txt
 
 readonly QUICKSTART_RECIPE=recipes/quickstart.yaml QUICKSTART_DATA=data/quickstart QUICKSTART_RUN=runs/quickstart
 readonly QUICKSTART_WEIGHTS=$QUICKSTART_RUN/safetensors
-readonly QUICKSTART_TRAIN=(build/release/bin/echelon train $QUICKSTART_RECIPE --ranks 2)
+readonly QUICKSTART_TRAIN=(build/release/bin/echelon train "$QUICKSTART_RECIPE" --ranks 2)
 
 say() { printf '\n==> %s\n' "$*"; }
 
@@ -262,8 +262,13 @@ test_all() {
   ctest --preset asan -j2 -LE '^(lint|slurm|dist)$'
   if find_nvcc >/dev/null; then compile cuda; else say "no nvcc: the GPU code is not compiled here"; fi
   compile release
+  local selection=()
+  if ((EUID != 0)); then
+    say "not root: the tests on a Slurm cluster (label slurm) are left out, they need network namespaces"
+    selection=(-LE '^slurm$')
+  fi
   say "all tests"
-  ctest --preset release -j2
+  ctest --preset release -j2 "${selection[@]}"
 }
 
 bench() {
