@@ -44,21 +44,21 @@ class OrderedPipeline {
 
   void run(const Produce& produce, const Consume& consume) {
     std::deque<std::future<Out>> under_way;
-    std::optional<In> input;
     std::exception_ptr failure;  // of produce: what was submitted before it comes first
-    do {
+    for (bool more = true; more;) {
       try {
-        input = produce();
+        std::optional<In> input = produce();
+        more = input.has_value();
+        if (more) under_way.push_back(submit(std::move(*input)));
       } catch (...) {
-        input.reset();
+        more = false;
         failure = std::current_exception();
       }
-      if (input) under_way.push_back(submit(std::move(*input)));
-      while (!under_way.empty() && (!input || under_way.size() >= most_)) {
+      while (!under_way.empty() && (!more || under_way.size() >= most_)) {
         consume(under_way.front().get());
         under_way.pop_front();
       }
-    } while (input);
+    }
     if (failure) std::rethrow_exception(failure);
   }
 

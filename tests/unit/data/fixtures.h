@@ -2,40 +2,24 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "data/token_file_writer.h"
+#include "support/temp_dir.h"
 
 namespace echelon::testing {
 
-/// A folder of its own for one test, removed at the end.
-class TempDir {
+/// test::TempDir with `dir / "name"`.
+class TempDir : public test::TempDir {
  public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "echelon-data-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = pattern;
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
+  [[nodiscard]] std::filesystem::path operator/(std::string_view name) const { return path() / name; }
 };
 
 inline std::string read_bytes(const std::filesystem::path& path) {

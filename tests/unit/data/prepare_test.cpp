@@ -1,0 +1,426 @@
+#include "data/prepare.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/fs.h"
+#include "base/str.h"
+#include "data/token_file.h"
+#include "data/tokenizer.h"
+#include "unit/data/fixtures.h"
+
+namespace echelon::data {
+namespace {
+
+using testing::message_of;
+using testing::read_bytes;
+using testing::TempDir;
+using testing::write_bytes;
+
+const auto kSilent = [](const PrepareProgress&) {};
+
+/// A folder of sources, an output folder, and options that join them.
+class Prepare : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    options_.sources = {(dir_ / "in").string()};
+    options_.output = (dir_ / "out").string();
+    options_.train_vocab_size = 400;
+    options_.threads = 2;
+  }
+
+  /// `count` small text files.
+  void write_texts(int count) {
+    for (int i = 0; i < count; ++i) {
+      std::string text;
+      for (int line = 0; line <= i % 7; ++line) text += str("file ", i, ":\n\tline ", line * i, "  größer\n");
+      write_bytes(dir_ / str("in/", i % 3, "/", i, ".txt"), text);
+    }
+  }
+
+  PrepareReport run() { return prepare(options_, kSilent); }
+  std::string refusal(Code code = Code::kData) {
+    const std::string text = message_of([&] { run(); }, code);
+    for (const char* name : {"out/train.tok.tmp", "out/valid.tok.tmp", "out/train.tok"}) {
+      EXPECT_FALSE(std::filesystem::exists(dir_ / name)) << name;
+    }
+    return text;
+  }
+  std::string in(std::string_view name) const { return (dir_ / str("in/", name)).string(); }
+  std::filesystem::path out(std::string_view name) const { return dir_ / str("out/", name); }
+
+  /// The texts of a token file, with BOS and EOS demanded and removed.
+  std::vector<std::string> documents(std::string_view name) const {
+    const Tokenizer tokenizer = Tokenizer::load(out("tokenizer.model"));
+    const TokenFile file(out(name));
+    file.verify();
+    EXPECT_EQ(file.header().flags, kDocumentsStartWithBos | kDocumentsEndWithEos);
+    EXPECT_EQ(file.header().tokenizer_digest, tokenizer.digest());
+    std::vector<std::string> texts;
+    for (std::uint64_t i = 0; i < file.document_count(); ++i) {
+      const auto range = file.document(i);
+      std::vector<std::int64_t> wide(range.end - range.begin);
+      file.read(range.begin, wide);
+      const std::vector<std::int32_t> ids(wide.begin(), wide.end());
+      EXPECT_EQ(ids.front(), tokenizer.bos_id());
+      EXPECT_EQ(ids.back(), tokenizer.eos_id());
+      texts.push_back(tokenizer.decode(ids));
+    }
+    return texts;
+  }
+
+  TempDir dir_;
+  PrepareOptions options_;
+};
+
+TEST_F(Prepare, KeepsEveryDocumentOfAFolderInSortedOrder) {
+  write_texts(100);
+  options_.validation_fraction = 0.1;
+  const PrepareReport report = run();
+  EXPECT_EQ(report.source_files, 100U);
+  EXPECT_EQ(report.vocab_size, Tokenizer::load(out("tokenizer.model")).vocab_size());
+  const auto train = documents("train.tok");
+  const auto valid = documents("valid.tok");
+  EXPECT_EQ(train.size(), report.train.documents);
+  EXPECT_EQ(valid.size(), report.valid.documents);
+  EXPECT_EQ(train.size() + valid.size(), 100U);
+  EXPECT_GT(valid.size(), 2U);
+  EXPECT_LT(valid.size(), 25U);
+  std::vector<std::filesystem::path> paths;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(in(""))) {
+    if (entry.is_regular_file()) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::size_t next_train = 0;
+  std::size_t next_valid = 0;
+  for (const auto& path : paths) {
+    const std::string text = read_bytes(path);
+    if (next_valid < valid.size() && valid[next_valid] == text) {
+      ++next_valid;
+    } else {
+      ASSERT_LT(next_train, train.size());
+      EXPECT_EQ(train[next_train++], text) << path;
+    }
+  }
+  EXPECT_EQ(next_valid, valid.size());
+}
+
+TEST_F(Prepare, RoundTripsRealSources) {
+  options_.sources = {ECHELON_SOURCE_DIR "/src/data", ECHELON_SOURCE_DIR "/src/base"};
+  options_.format = TextFormat::kCode;
+  options_.include = {"*.h", "*.cpp"};
+  options_.validation_fraction = 0;
+  options_.train_vocab_size = 700;
+  const PrepareReport report = run();
+  EXPECT_EQ(report.valid.tokens, 0U);
+  EXPECT_FALSE(std::filesystem::exists(out("valid.tok")));
+  std::multiset<std::string> expected;
+  for (const auto& source : options_.sources) {
+    for (const auto& entry : std::filesystem::directory_iterator(source)) {
+      const auto extension = entry.path().extension();
+      if (extension == ".h" || extension == ".cpp") expected.insert(read_bytes(entry.path()));
+    }
+  }
+  const auto texts = documents("train.tok");
+  EXPECT_EQ(std::multiset(texts.begin(), texts.end()), expected);
+}
+
+TEST_F(Prepare, MakesTheSameBytesWithAnyNumberOfThreads) {
+  for (int i = 0; i < 30; ++i) {  // above 1 MiB a batch: several batches
+    std::string text;
+    for (int line = 0; line < 5000; ++line) text += str(i * line, " some words of line ", line % 97, "\n");
+    write_bytes(in(str(i, ".txt")), text);
+  }
+  options_.train_bytes = 200000;
+  std::map<std::string, std::string> first;
+  for (const int threads : {1, 2, 5}) {
+    options_.threads = threads;
+    options_.output = (dir_ / str("out", threads)).string();
+    run();
+    for (const char* name : {"train.tok", "valid.tok", "tokenizer.model", "prepare.json"}) {
+      const std::string bytes = read_bytes(std::filesystem::path(options_.output) / name);
+      EXPECT_FALSE(bytes.empty());
+      const auto [known, fresh] = first.try_emplace(name, bytes);
+      EXPECT_TRUE(fresh || known->second == bytes) << name << " with " << threads;
+    }
+  }
+}
+
+TEST_F(Prepare, ReadsTheFieldOfJsonLines) {
+  write_bytes(in("a.jsonl"),
+              "{\"text\": \"one\\ntwo\", \"id\": 1}\n\n  \r\n{\"id\": 2, \"text\": \"\\u00e9\"}\r\n");
+  write_bytes(in("b.jsonl"), R"({"text": ""})"
+                             "\n"
+                             R"({"text": "last, no newline"})");
+  write_bytes(in("c.txt"), "not asked for");
+  write_bytes(in("d.jsonl"), "");
+  options_.format = TextFormat::kJsonl;
+  options_.validation_fraction = 0;
+  const PrepareReport report = run();
+  EXPECT_EQ(report.empty_records, 1U);
+  EXPECT_EQ(documents("train.tok"), (std::vector<std::string>{"one\ntwo", "é", "last, no newline"}));
+  options_.field = "body";
+  options_.output = (dir_ / "other").string();
+  EXPECT_EQ(
+      message_of([&] { run(); }),
+      str("bad record ", in("a.jsonl"), ":1: has no field 'body'; correct it or use --on-bad-record skip"));
+}
+
+TEST_F(Prepare, ReadsLinesLongerThanItsBuffer) {
+  std::string large;
+  while (large.size() < 3000000) large += "many words ";
+  write_bytes(in("a.jsonl"), str("{\"text\": \"a\"}\n{\"text\": \"", large, "\"}\n{\"text\": \"z\"}\n"));
+  options_.format = TextFormat::kJsonl;
+  options_.validation_fraction = 0;
+  options_.train_bytes = 1000000000;
+  run();
+  const auto texts = documents("train.tok");
+  ASSERT_EQ(texts.size(), 3U);
+  EXPECT_EQ(texts[1], large);
+  EXPECT_EQ(texts[2], "z");
+}
+
+TEST_F(Prepare, StopsAtEveryKindOfBadJsonLine) {
+  options_.format = TextFormat::kJsonl;
+  const std::string good = "{\"text\": \"good\"}\n";
+  const auto refused = [&](const std::string& line) {
+    write_bytes(in("a.jsonl"), good + line + "\n" + good);
+    return refusal();
+  };
+  const std::string tail = "; correct it or use --on-bad-record skip";
+  const std::string at = str("bad record ", in("a.jsonl"), ":2: ");
+  EXPECT_EQ(refused("[1]"), at + "not a JSON object but array" + tail);
+  EXPECT_EQ(refused("17"), at + "not a JSON object but number" + tail);
+  EXPECT_EQ(refused("{\"txt\": \"x\"}"), at + "has no field 'text'" + tail);
+  EXPECT_EQ(refused("{\"text\": null}"), at + "field 'text' is null, expected a string" + tail);
+  EXPECT_EQ(refused("{\"text\": [\"x\"]}"), at + "field 'text' is array, expected a string" + tail);
+  EXPECT_EQ(refused("{\"text\": \"x\"").rfind(at + "not JSON: parse error", 0), 0U);
+  EXPECT_EQ(refused("{\"text\": \"\xFF\"}").rfind(at + "not JSON: parse error", 0), 0U);
+  EXPECT_EQ(refused("{\"text\": \"x\"} {}").rfind(at + "not JSON: parse error", 0), 0U);
+  EXPECT_EQ(refused(std::string(200000, '[')).rfind(at + "not JSON: parse error", 0), 0U);
+}
+
+TEST_F(Prepare, CountsAndSkipsBadRecordsOnRequest) {
+  write_bytes(in("a.py"), "good = 1\n");
+  write_bytes(in("b.py"), "bad = '\xE9'\n");
+  write_bytes(in("c.py"), std::string("bin\0ary", 7));
+  write_bytes(in("d.py"), "\xEF\xBB\xBFmarked = 2\n");
+  write_bytes(in("e.py"), "");
+  write_bytes(in(".hidden.py"), "hidden");
+  write_bytes(in(".git/f.py"), "hidden");
+  options_.format = TextFormat::kCode;
+  EXPECT_EQ(refusal(), str("bad record '", in("b.py"),
+                           "': not UTF-8 at byte 7; correct it or use --on-bad-record skip"));
+  options_.on_bad_record = BadRecords::kSkip;
+  options_.validation_fraction = 0;
+  const PrepareReport report = run();
+  EXPECT_EQ(report.bad_records, 2U);
+  EXPECT_EQ(report.first_bad_record, str("'", in("b.py"), "': not UTF-8 at byte 7"));
+  EXPECT_EQ(report.empty_records, 1U);
+  EXPECT_EQ(documents("train.tok"), (std::vector<std::string>{"good = 1\n", "marked = 2\n"}));
+}
+
+TEST_F(Prepare, GivesBothSidesADocument) {
+  for (const int count : {2, 3, 5}) {
+    for (const double fraction : {0.0001, 0.5}) {
+      for (std::uint64_t seed = 1; seed < 6; ++seed) {
+        const TempDir fresh;
+        for (int i = 0; i < count; ++i)
+          write_bytes(fresh / str("in/", i, ".txt"), str("text number ", i, "\n"));
+        options_.sources = {(fresh / "in").string()};
+        options_.output = (fresh / "out").string();
+        options_.train_vocab_size = 300;
+        options_.validation_fraction = fraction;
+        options_.seed = seed;
+        const PrepareReport report = run();
+        EXPECT_GE(report.train.documents, 1U);
+        EXPECT_GE(report.valid.documents, 1U);
+        EXPECT_EQ(report.train.documents + report.valid.documents, static_cast<std::uint64_t>(count));
+      }
+    }
+  }
+}
+
+TEST_F(Prepare, CutsASingleDocument) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += str("word ", i, "\n");
+  write_bytes(in("book.txt"), text);
+  options_.validation_fraction = 0.25;
+  run();
+  const auto train = documents("train.tok");
+  const auto valid = documents("valid.tok");
+  ASSERT_EQ(train.size(), 1U);
+  ASSERT_EQ(valid.size(), 1U);
+  EXPECT_EQ(train[0] + valid[0], text);
+  EXPECT_NEAR(static_cast<double>(valid[0].size()) / static_cast<double>(text.size()), 0.25, 0.05);
+}
+
+TEST_F(Prepare, TakesAnotherTokenizer) {
+  write_texts(20);
+  run();
+  const std::string model = read_bytes(out("tokenizer.model"));
+  options_.output = (dir_ / "second").string();
+  options_.tokenizer = out("tokenizer.model").string();
+  options_.train_vocab_size = 0;
+  run();
+  for (const char* name : {"train.tok", "valid.tok", "tokenizer.model"}) {
+    EXPECT_EQ(read_bytes(dir_ / "second" / name), read_bytes(out(name))) << name;
+  }
+  write_bytes(dir_ / "bad.model", "no model");
+  options_.tokenizer = (dir_ / "bad.model").string();
+  options_.output = (dir_ / "third").string();
+  EXPECT_NE(message_of([&] { run(); }).find("is not a sentencepiece model"), std::string::npos);
+}
+
+TEST_F(Prepare, DoesNothingTheSecondTime) {
+  write_texts(20);
+  EXPECT_FALSE(run().up_to_date);
+  const auto written = std::filesystem::last_write_time(out("train.tok"));
+  options_.threads = 1;
+  const PrepareReport second = run();
+  EXPECT_TRUE(second.up_to_date);
+  EXPECT_EQ(second.source_files, 20U);
+  EXPECT_EQ(second.train.tokens, TokenFile(out("train.tok")).token_count());
+  EXPECT_EQ(std::filesystem::last_write_time(out("train.tok")), written);
+}
+
+TEST_F(Prepare, MakesDamagedOrMissingOutputAgain) {
+  write_texts(20);
+  run();
+  const std::string train = read_bytes(out("train.tok"));
+  for (const char* name : {"train.tok", "valid.tok", "tokenizer.model"}) {
+    const std::string whole = read_bytes(out(name));
+    write_bytes(out(name), whole.substr(0, whole.size() / 2));
+    EXPECT_FALSE(run().up_to_date) << name;
+    EXPECT_EQ(read_bytes(out(name)), whole) << name;
+    std::filesystem::remove(out(name));
+    EXPECT_FALSE(run().up_to_date) << name;
+    EXPECT_EQ(read_bytes(out(name)), whole) << name;
+  }
+  // A run that was interrupted while it published leaves a manifest without results.
+  const auto made_from = nlohmann::ordered_json::parse(read_bytes(out("prepare.json"))).at("made_from");
+  write_bytes(out("prepare.json"), nlohmann::ordered_json{{"made_from", made_from}}.dump());
+  EXPECT_FALSE(run().up_to_date);
+  EXPECT_TRUE(run().up_to_date);
+}
+
+TEST_F(Prepare, ReplacesOtherDataOnlyByForce) {
+  write_texts(20);
+  run();
+  const std::string expected =
+      str("'", out("prepare.json").string(),
+          "' was made from other sources or options: choose another --output or replace it "
+          "with --force");
+  options_.seed = 2;
+  EXPECT_EQ(message_of([&] { run(); }), expected);
+  options_.seed = 1;
+  options_.validation_fraction = 0.3;
+  EXPECT_EQ(message_of([&] { run(); }), expected);
+  options_.validation_fraction = 0.02;
+  write_bytes(in("new.txt"), "one more\n");
+  EXPECT_EQ(message_of([&] { run(); }), expected);
+  options_.force = true;
+  options_.validation_fraction = 0;
+  EXPECT_FALSE(run().up_to_date);
+  EXPECT_FALSE(std::filesystem::exists(out("valid.tok")));
+  EXPECT_TRUE(run().up_to_date);
+  options_.force = false;
+  std::filesystem::remove(out("prepare.json"));
+  EXPECT_EQ(message_of([&] { run(); }),
+            str("'", out("train.tok").string(),
+                "' was made from other sources or options: choose another --output or "
+                "replace it with --force"));
+}
+
+TEST_F(Prepare, RefusesSourcesItCannotRead) {
+  EXPECT_EQ(refusal(), str("cannot read source '", (dir_ / "in").string(), "': No such file or directory"));
+  write_bytes(in("a.pdf"), "x");
+  EXPECT_EQ(refusal(), str("no source files match *.txt *.md *.rst in ", (dir_ / "in").string(),
+                           ": name other sources or patterns (--include)"));
+  options_.sources = {"/dev/null"};
+  EXPECT_EQ(refusal(), "source '/dev/null' is neither a file nor a folder");
+  options_.sources = {(dir_ / "in").string()};
+  write_bytes(in("a.txt"), "");
+  EXPECT_EQ(refusal(), "the sources hold no text to train a tokenizer on");
+  write_bytes(in("b.txt"), "text");
+  if (::geteuid() != 0) {  // permissions do not bind root
+    std::filesystem::permissions(in("b.txt"), std::filesystem::perms::none);
+    EXPECT_EQ(refusal(), str("cannot open '", in("b.txt"), "': Permission denied"));
+  }
+}
+
+TEST_F(Prepare, RefusesTextWithoutTokens) {
+  write_texts(5);
+  run();
+  options_.tokenizer = out("tokenizer.model").string();
+  options_.train_vocab_size = 0;
+  options_.output = (dir_ / "empty").string();
+  options_.sources = {(dir_ / "none").string()};
+  write_bytes(dir_ / "none/a.txt", "");
+  EXPECT_EQ(message_of([&] { run(); }), "the 1 source files hold no text (1 empty and 0 unusable records)");
+}
+
+TEST_F(Prepare, RefusesAnOutputItCannotUse) {
+  write_texts(3);
+  write_bytes(dir_ / "file", "");
+  options_.output = (dir_ / "file").string();
+  EXPECT_EQ(message_of([&] { run(); }).rfind("cannot create folder '", 0), 0U);
+  // A full disk: every write to /dev/full fails.
+  options_.validation_fraction = 0;
+  options_.output = (dir_ / "out").string();
+  std::filesystem::create_directories(out(""));
+  std::filesystem::create_symlink("/dev/full", out("train.tok.tmp"));
+  EXPECT_EQ(refusal(), str("cannot write '", out("train.tok.tmp").string(), "': No space left on device"));
+  EXPECT_TRUE(std::filesystem::exists(out("prepare.json")));
+  EXPECT_FALSE(run().up_to_date);  // space was made: the same command goes through
+}
+
+TEST_F(Prepare, LetsOnlyOneRunWriteToAFolder) {
+  write_texts(3);
+  std::filesystem::create_directories(out(""));
+  const fs::Fd other = fs::open(out(""), O_RDONLY | O_DIRECTORY, Code::kData);
+  ASSERT_EQ(::flock(other.get(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(refusal(), str("another `echelon prepare` is writing to '", options_.output, "': wait for it"));
+}
+
+TEST_F(Prepare, RefusesContradictoryOptions) {
+  const std::string which =
+      "name either a tokenizer (--tokenizer FILE) or the size of one to train (--train-tokenizer VOCAB_SIZE)";
+  options_.tokenizer = "t.model";
+  EXPECT_EQ(refusal(Code::kUsage), which);
+  options_.tokenizer = "";
+  options_.train_vocab_size = 0;
+  EXPECT_EQ(refusal(Code::kUsage), which);
+  options_.train_vocab_size = 299;
+  EXPECT_EQ(refusal(Code::kUsage), "--train-tokenizer is 299, expected 300 to 1000000");
+  options_.train_vocab_size = 300;
+  options_.validation_fraction = 0.6;
+  EXPECT_EQ(refusal(Code::kUsage), "--validation-fraction is 0.6, expected 0 to 0.5");
+  options_.validation_fraction = 0.1;
+  options_.threads = 0;
+  EXPECT_EQ(refusal(Code::kUsage), "--threads is 0, expected 1 to 1024");
+}
+
+TEST_F(Prepare, TakesEachFileOnceAndNoneOfItsOwnOutput) {
+  write_bytes(in("a.txt"), "first\n");
+  write_bytes(in("deep/b.txt"), "second\n");
+  write_bytes(in("deep/c.text"), "third\n");
+  options_.output = in("deep/out");
+  write_bytes(in("deep/out/left.txt"), "output\n");
+  std::filesystem::create_directory_symlink(in("deep"), in("link"));
+  options_.sources = {in("deep"), in(""), in("deep/b.txt"), in("./deep/../a.txt"), in("deep/c.text")};
+  options_.validation_fraction = 0;
+  EXPECT_EQ(run().source_files, 3U);
+  options_.output = (dir_ / "out").string();
+  options_.sources = {in("")};
+  options_.include = {"deep/*.txt"};
+  EXPECT_EQ(run().source_files, 2U);  // deep/b.txt and, no output any more, deep/out/left.txt
+}
+
+}  // namespace
+}  // namespace echelon::data
