@@ -16,7 +16,7 @@ constexpr std::size_t kMaxTensors = 1'000'000;
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 56;
 
 Json format_json(int minor) {
-  return {{"major", kFormatMajor}, {"minor", kFormatMinor}};
+  return {{"major", kFormatMajor}, {"minor", minor}};
 }
 
 /// Returns the minor version; refuses another major one.
@@ -104,7 +104,7 @@ std::map<std::string, ManifestAttachment> parse_attachments(const Json& root, co
 }  // namespace
 
 std::string manifest_text(const Manifest& manifest) {
-  Json root = {{"format", format_json(commit.format_minor)},
+  Json root = {{"format", format_json(manifest.format_minor)},
                {"step", manifest.step},
                {"save_id", manifest.save_id},
                {"world_size", manifest.shards.size()},
