@@ -5,14 +5,17 @@
 
 namespace echelon {
 
-/// CRC-32C (Castagnoli), the iSCSI/ext4 polynomial: crc32c("123456789") == 0xE3069283. Uses the SSE4.2 instruction
-/// where the processor has it. `crc` continues an earlier result.
+/// CRC-32C (Castagnoli), the iSCSI/ext4 polynomial: crc32c("123456789") == 0xE3069283. Uses the SSE4.2
+/// instruction where the processor has it. `crc` continues an earlier result.
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 
-/// Copies `from` to `to` (same size, no overlap) and returns the CRC of the copied bytes: one pass over memory.
-[[nodiscard]] std::uint32_t crc32c_copy(std::span<std::byte> to, std::span<const std::byte> from, std::uint32_t crc = 0);
+/// Copies `from` to `to` (same size, no overlap) and returns the CRC of the copied bytes: one pass over
+/// memory.
+[[nodiscard]] std::uint32_t crc32c_copy(std::span<std::byte> to, std::span<const std::byte> from,
+                                        std::uint32_t crc = 0);
 
-/// The same without the special instruction: what crc32c() runs on other processors, and the yardstick of its tests.
+/// The same without the special instruction: what crc32c() runs on other processors, and the yardstick of its
+/// tests.
 [[nodiscard]] std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 
 /// CRC of A+B from crc(A), crc(B) and the length of B.

@@ -5,18 +5,23 @@
 
 namespace echelon {
 
-/// Element types of buffers, collectives and checkpoints. The values are part of the checkpoint format: never reorder.
+/// Element types of buffers, collectives and checkpoints. The values are part of the checkpoint format: never
+/// reorder.
 enum class DType : std::uint8_t { kF32 = 1, kBF16 = 2, kF16 = 3, kF64 = 4, kI32 = 5, kI64 = 6, kU8 = 7 };
 
 [[nodiscard]] constexpr std::size_t size_of(DType type) {
   switch (type) {
     case DType::kF32:
-    case DType::kI32: return 4;
+    case DType::kI32:
+      return 4;
     case DType::kBF16:
-    case DType::kF16: return 2;
+    case DType::kF16:
+      return 2;
     case DType::kF64:
-    case DType::kI64: return 8;
-    case DType::kU8: return 1;
+    case DType::kI64:
+      return 8;
+    case DType::kU8:
+      return 1;
   }
   return 0;
 }
@@ -24,13 +29,20 @@ enum class DType : std::uint8_t { kF32 = 1, kBF16 = 2, kF16 = 3, kF64 = 4, kI32 
 /// "fp32", "bf16", ...: the spelling used in recipes, messages and manifests.
 [[nodiscard]] constexpr std::string_view name_of(DType type) {
   switch (type) {
-    case DType::kF32: return "fp32";
-    case DType::kBF16: return "bf16";
-    case DType::kF16: return "fp16";
-    case DType::kF64: return "fp64";
-    case DType::kI32: return "int32";
-    case DType::kI64: return "int64";
-    case DType::kU8: return "uint8";
+    case DType::kF32:
+      return "fp32";
+    case DType::kBF16:
+      return "bf16";
+    case DType::kF16:
+      return "fp16";
+    case DType::kF64:
+      return "fp64";
+    case DType::kI32:
+      return "int32";
+    case DType::kI64:
+      return "int64";
+    case DType::kU8:
+      return "uint8";
   }
   return "?";
 }

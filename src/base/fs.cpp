@@ -18,7 +18,9 @@ namespace {
 
 }  // namespace
 
-std::string reason(int errno_value) { return std::generic_category().message(errno_value); }
+std::string reason(int errno_value) {
+  return std::generic_category().message(errno_value);
+}
 
 Fd& Fd::operator=(Fd&& other) noexcept {
   std::swap(fd_, other.fd_);
@@ -43,7 +45,8 @@ Fd open(const Path& path, int flags, Code code, unsigned mode) {
   return Fd(fd);
 }
 
-void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> bytes, Code code, const Path& path) {
+void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> bytes, Code code,
+              const Path& path) {
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
@@ -59,8 +62,8 @@ void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> bytes, Cod
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(code, "read", path, errno);
     if (n == 0) {
-      throw Error(code, str("cannot read '", path.string(), "': file ends at byte ", offset, ", ", bytes.size(),
-                            " bytes early; it was cut short"));
+      throw Error(code, str("cannot read '", path.string(), "': file ends at byte ", offset, ", ",
+                            bytes.size(), " bytes early; it was cut short"));
     }
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
@@ -68,7 +71,8 @@ void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> bytes, Cod
 }
 
 void fsync(const Fd& fd, Code code, const Path& path) {
-  // Never retried: after a failed fsync the kernel may have dropped the dirty pages, so a second success means nothing.
+  // Never retried: after a failed fsync the kernel may have dropped the dirty pages, so a second success
+  // means nothing.
   if (::fsync(fd.get()) != 0) fail(code, "flush to disk", path, errno);
 }
 
@@ -84,7 +88,8 @@ std::string read_file(const Path& path, std::uint64_t max_bytes, Code code) {
   if (!S_ISREG(info.st_mode)) throw Error(code, str("'", path.string(), "' is not a regular file"));
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size > max_bytes) {
-    throw Error(code, str("'", path.string(), "' has ", size, " bytes; at most ", max_bytes, " are accepted here"));
+    throw Error(code,
+                str("'", path.string(), "' has ", size, " bytes; at most ", max_bytes, " are accepted here"));
   }
   std::string text(size, '\0');
   read_at(fd, 0, std::as_writable_bytes(std::span(text)), code, path);

@@ -7,7 +7,8 @@
 
 #include "base/error.h"
 
-/// Files the careful way: every failure names the path and the system's reason; publishing is atomic and durable.
+/// Files the careful way: every failure names the path and the system's reason; publishing is atomic and
+/// durable.
 namespace echelon::fs {
 
 using Path = std::filesystem::path;
@@ -35,7 +36,8 @@ class Fd {
 [[nodiscard]] Fd open(const Path& path, int flags, Code code, unsigned mode = 0644);
 
 /// Writes/reads all of `bytes` at `offset`; loops over short transfers and EINTR. A read past the end throws.
-void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> bytes, Code code, const Path& path);
+void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> bytes, Code code,
+              const Path& path);
 void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> bytes, Code code, const Path& path);
 
 void fsync(const Fd& fd, Code code, const Path& path);
@@ -45,7 +47,8 @@ void fsync_directory(const Path& directory, Code code);
 /// Whole small file. Refuses anything that is not a regular file or is larger than `max_bytes`.
 [[nodiscard]] std::string read_file(const Path& path, std::uint64_t max_bytes, Code code);
 
-/// Writes path.tmp, fsyncs, renames over `path`, fsyncs the folder: readers see the old or the new text, whole.
+/// Writes path.tmp, fsyncs, renames over `path`, fsyncs the folder: readers see the old or the new text,
+/// whole.
 void publish_file(const Path& path, std::string_view text, Code code);
 
 /// mkdir -p with a clear error (not a directory, no permission, read-only file system ...).

@@ -12,7 +12,8 @@ namespace {
 // The one process-wide object: a log line must be possible from anywhere, also while a constructor fails.
 std::shared_ptr<spdlog::logger>& current() {
   static auto logger = [] {
-    auto made = std::make_shared<spdlog::logger>("echelon", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto made =
+        std::make_shared<spdlog::logger>("echelon", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%v");
     return made;
   }();
@@ -40,9 +41,17 @@ void init(std::string_view prefix, bool console, const std::filesystem::path& fi
   current() = made;
 }
 
-void info(std::string_view text) { current()->info("{}", text); }
-void warn(std::string_view text) { current()->warn("warning: {}", text); }
-void error(std::string_view text) { current()->error("{}", text); }
-void flush() { current()->flush(); }
+void info(std::string_view text) {
+  current()->info("{}", text);
+}
+void warn(std::string_view text) {
+  current()->warn("warning: {}", text);
+}
+void error(std::string_view text) {
+  current()->error("{}", text);
+}
+void flush() {
+  current()->flush();
+}
 
 }  // namespace echelon::log

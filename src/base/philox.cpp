@@ -4,10 +4,11 @@
 
 namespace echelon {
 
-std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t counter_low, std::uint64_t counter_high) {
-  std::array<std::uint32_t, 4> c{static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
-                                 static_cast<std::uint32_t>(counter_high),
-                                 static_cast<std::uint32_t>(counter_high >> 32)};
+std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t counter_low,
+                                        std::uint64_t counter_high) {
+  std::array<std::uint32_t, 4> c{
+      static_cast<std::uint32_t>(counter_low), static_cast<std::uint32_t>(counter_low >> 32),
+      static_cast<std::uint32_t>(counter_high), static_cast<std::uint32_t>(counter_high >> 32)};
   auto k0 = static_cast<std::uint32_t>(key);
   auto k1 = static_cast<std::uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -30,8 +31,8 @@ std::uint64_t stream_key(std::uint64_t seed, std::string_view name) {
 
 float normal_at(std::uint64_t key, std::uint64_t index) {
   const auto words = philox4x32(key, index >> 1, 0);
-  // +1 keeps the logarithm's argument above zero. Double precision: identical on every machine with IEEE libm results
-  // rounded to float, whatever vector width the compiler picks.
+  // +1 keeps the logarithm's argument above zero. Double precision: identical on every machine with IEEE libm
+  // results rounded to float, whatever vector width the compiler picks.
   const double u = (static_cast<double>(words[0]) + 1.0) * 0x1p-32;
   const double angle = 6.283185307179586 * static_cast<double>(words[1]) * 0x1p-32;
   const double radius = std::sqrt(-2.0 * std::log(u));

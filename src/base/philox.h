@@ -5,8 +5,9 @@
 
 namespace echelon {
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): four random words as a pure
-/// function of (key, counter). No state, so any rank can produce any element without the ones before it.
+/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11): four random words as
+/// a pure function of (key, counter). No state, so any rank can produce any element without the ones before
+/// it.
 [[nodiscard]] std::array<std::uint32_t, 4> philox4x32(std::uint64_t key, std::uint64_t counter_low,
                                                       std::uint64_t counter_high);
 

@@ -10,8 +10,8 @@
 
 namespace echelon {
 
-/// What an engine does around a layer's computation: gather the weights, prefetch the next, free them, and the same
-/// for the backward pass through what it attaches to the two tensors.
+/// What an engine does around a layer's computation: gather the weights, prefetch the next, free them, and
+/// the same for the backward pass through what it attaches to the two tensors.
 class LayerHook {
  public:
   virtual ~LayerHook() = default;
@@ -19,8 +19,8 @@ class LayerHook {
   [[nodiscard]] virtual at::Tensor after(const at::Tensor& output) = 0;
 };
 
-/// A stretch of the computation with parameters of its own, run once per forward pass. The model decides what a layer
-/// computes; the layer only carries parameters and the hook. Knows nothing of ranks.
+/// A stretch of the computation with parameters of its own, run once per forward pass. The model decides what
+/// a layer computes; the layer only carries parameters and the hook. Knows nothing of ranks.
 class Layer {
  public:
   enum class Role {

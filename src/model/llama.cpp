@@ -31,9 +31,11 @@ Llama::Llama(const ModelOptions& options, at::ScalarType buffer_dtype, at::Devic
 void Llama::add_embedding() {
   const InitSpec normal{InitSpec::Kind::kNormal, static_cast<float>(options_.init_std)};
   const std::vector<std::int64_t> shape{options_.vocab_size, options_.hidden_size};
-  embedding_layer_ = layers_.emplace_back(std::make_unique<Layer>("model.embed_tokens", Layer::Role::kEmbedding)).get();
+  embedding_layer_ =
+      layers_.emplace_back(std::make_unique<Layer>("model.embed_tokens", Layer::Role::kEmbedding)).get();
   if (options_.tie_embeddings) {
-    embedding_ = shared_.emplace_back(std::make_unique<Parameter>("model.embed_tokens.weight", shape, normal)).get();
+    embedding_ =
+        shared_.emplace_back(std::make_unique<Parameter>("model.embed_tokens.weight", shape, normal)).get();
   } else {
     embedding_ = &embedding_layer_->add("model.embed_tokens.weight", shape, normal);
   }
@@ -59,7 +61,8 @@ void Llama::add_block(std::int64_t index) {
   block.attention_out = &layer.add(prefix + ".self_attn.o_proj.weight", Shape{h, h}, normal);
   block.mlp_norm = &layer.add(prefix + ".post_attention_layernorm.weight", Shape{h}, one);
   block.gate_up = &layer.add(
-      Parts{{prefix + ".mlp.gate_proj.weight", {inner, h}}, {prefix + ".mlp.up_proj.weight", {inner, h}}}, normal);
+      Parts{{prefix + ".mlp.gate_proj.weight", {inner, h}}, {prefix + ".mlp.up_proj.weight", {inner, h}}},
+      normal);
   block.down = &layer.add(prefix + ".mlp.down_proj.weight", Shape{h, inner}, normal);
   blocks_.push_back(block);
 }
@@ -69,24 +72,28 @@ void Llama::add_head() {
   const std::vector<std::int64_t> hidden{options_.hidden_size};
   head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
   final_norm_ = &head_layer_->add("model.norm.weight", hidden, InitSpec{InitSpec::Kind::kConstant, 1.0F});
-  head_ = options_.tie_embeddings
-              ? embedding_
-              : &head_layer_->add("lm_head.weight", std::vector<std::int64_t>{options_.vocab_size, options_.hidden_size},
-                                  normal);
+  head_ =
+      options_.tie_embeddings
+          ? embedding_
+          : &head_layer_->add("lm_head.weight",
+                              std::vector<std::int64_t>{options_.vocab_size, options_.hidden_size}, normal);
 }
 
 at::Tensor Llama::block_forward(const Block& block, const at::Tensor& x, std::int64_t seq_len) const {
-  const kernels::QkvShape shape{seq_len, options_.heads, options_.kv_heads, options_.hidden_size / options_.heads};
+  const kernels::QkvShape shape{seq_len, options_.heads, options_.kv_heads,
+                                options_.hidden_size / options_.heads};
   const at::Tensor normed = ops::rms_norm(x, *block.input_norm, options_.norm_eps);
   const at::Tensor attended = ops::causal_attention(ops::linear(normed, *block.qkv), cos_sin_, shape);
   const at::Tensor middle = x + ops::linear(attended, *block.attention_out);
-  const at::Tensor gated = ops::swiglu(ops::linear(ops::rms_norm(middle, *block.mlp_norm, options_.norm_eps), *block.gate_up));
+  const at::Tensor gated =
+      ops::swiglu(ops::linear(ops::rms_norm(middle, *block.mlp_norm, options_.norm_eps), *block.gate_up));
   return middle + ops::linear(gated, *block.down);
 }
 
 at::Tensor Llama::body(const at::Tensor& ids) {
   const std::int64_t seq_len = ids.size(1);
-  at::Tensor x = embedding_layer_->run(ids.reshape({-1}), [&](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
+  at::Tensor x = embedding_layer_->run(
+      ids.reshape({-1}), [&](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
   for (const Block& block : blocks_) {
     x = block.layer->run(x, [&](const at::Tensor& in) { return block_forward(block, in, seq_len); });
   }
@@ -97,7 +104,8 @@ at::Tensor Llama::loss(const at::Tensor& ids, double gradient_scale) {
   const std::int64_t seq_len = ids.size(1) - 1;
   const at::Tensor targets = ids.narrow(1, 1, seq_len).reshape({-1});
   return head_layer_->run(body(ids.narrow(1, 0, seq_len)), [&](const at::Tensor& x) {
-    return ops::linear_cross_entropy(ops::rms_norm(x, *final_norm_, options_.norm_eps), *head_, targets, gradient_scale);
+    return ops::linear_cross_entropy(ops::rms_norm(x, *final_norm_, options_.norm_eps), *head_, targets,
+                                     gradient_scale);
   });
 }
 
@@ -110,28 +118,29 @@ at::Tensor Llama::next_token_logits(const at::Tensor& ids) {
 }
 
 std::string Llama::hugging_face_config() const {
-  const nlohmann::json config{{"architectures", {"LlamaForCausalLM"}},
-                              {"model_type", "llama"},
-                              {"vocab_size", options_.vocab_size},
-                              {"hidden_size", options_.hidden_size},
-                              {"intermediate_size", options_.intermediate_size},
-                              {"num_hidden_layers", options_.layers},
-                              {"num_attention_heads", options_.heads},
-                              {"num_key_value_heads", options_.kv_heads},
-                              {"head_dim", options_.hidden_size / options_.heads},
-                              {"max_position_embeddings", options_.max_positions},
-                              {"rms_norm_eps", options_.norm_eps},
-                              {"rope_theta", options_.rope_theta},
-                              {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", options_.rope_theta}}},
-                              {"tie_word_embeddings", options_.tie_embeddings},
-                              {"hidden_act", "silu"},
-                              {"attention_bias", false},
-                              {"mlp_bias", false},
-                              {"initializer_range", options_.init_std},
-                              {"torch_dtype", "float32"},
-                              {"dtype", "float32"},
-                              {"bos_token_id", 1},
-                              {"eos_token_id", 2}};
+  const nlohmann::json config{
+      {"architectures", {"LlamaForCausalLM"}},
+      {"model_type", "llama"},
+      {"vocab_size", options_.vocab_size},
+      {"hidden_size", options_.hidden_size},
+      {"intermediate_size", options_.intermediate_size},
+      {"num_hidden_layers", options_.layers},
+      {"num_attention_heads", options_.heads},
+      {"num_key_value_heads", options_.kv_heads},
+      {"head_dim", options_.hidden_size / options_.heads},
+      {"max_position_embeddings", options_.max_positions},
+      {"rms_norm_eps", options_.norm_eps},
+      {"rope_theta", options_.rope_theta},
+      {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", options_.rope_theta}}},
+      {"tie_word_embeddings", options_.tie_embeddings},
+      {"hidden_act", "silu"},
+      {"attention_bias", false},
+      {"mlp_bias", false},
+      {"initializer_range", options_.init_std},
+      {"torch_dtype", "float32"},
+      {"dtype", "float32"},
+      {"bos_token_id", 1},
+      {"eos_token_id", 2}};
   return config.dump(2) + "\n";
 }
 

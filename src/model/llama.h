@@ -3,8 +3,8 @@
 
 namespace echelon {
 
-/// Llama (Touvron et al.): RMSNorm, rotary positions, grouped-query causal attention, SwiGLU, tied or untied head.
-/// Parameter names and layouts are those of transformers' LlamaForCausalLM.
+/// Llama (Touvron et al.): RMSNorm, rotary positions, grouped-query causal attention, SwiGLU, tied or untied
+/// head. Parameter names and layouts are those of transformers' LlamaForCausalLM.
 class Llama : public Model {
  public:
   Llama(const ModelOptions& options, at::ScalarType buffer_dtype, at::Device device);

@@ -11,8 +11,8 @@
 
 namespace echelon {
 
-/// A network: layers in forward order and what they compute. Built without storage: shapes only, until an owner
-/// (the sharding engine, or materialise()) sets every Parameter::value.
+/// A network: layers in forward order and what they compute. Built without storage: shapes only, until an
+/// owner (the sharding engine, or materialise()) sets every Parameter::value.
 class Model {
  public:
   virtual ~Model() = default;
@@ -22,8 +22,9 @@ class Model {
   [[nodiscard]] const std::vector<std::unique_ptr<Parameter>>& shared() const { return shared_; }
   [[nodiscard]] std::int64_t numel() const;
 
-  /// `ids`: int64 [rows, T + 1] on the model's device. Returns the cross entropy SUMMED over the rows * T predicted
-  /// tokens (fp32 scalar). Under autograd, backward() of it yields gradients multiplied by `gradient_scale`.
+  /// `ids`: int64 [rows, T + 1] on the model's device. Returns the cross entropy SUMMED over the rows * T
+  /// predicted tokens (fp32 scalar). Under autograd, backward() of it yields gradients multiplied by
+  /// `gradient_scale`.
   [[nodiscard]] virtual at::Tensor loss(const at::Tensor& ids, double gradient_scale) = 0;
 
   /// `ids`: int64 [rows, T]. Returns the logits of the last position, fp32 [rows, vocabulary].
@@ -32,8 +33,8 @@ class Model {
   /// Hugging Face config.json of this architecture, so that exported weights open in transformers.
   [[nodiscard]] virtual std::string hugging_face_config() const = 0;
 
-  /// Multiply-adds times two of forward and backward for one token at sequence length `seq_len` (for MFU): 6 per
-  /// weight of a matrix product plus attention (PaLM, appendix B).
+  /// Multiply-adds times two of forward and backward for one token at sequence length `seq_len` (for MFU): 6
+  /// per weight of a matrix product plus attention (PaLM, appendix B).
   [[nodiscard]] virtual double flops_per_token(std::int64_t seq_len) const = 0;
 
  protected:
@@ -42,7 +43,8 @@ class Model {
 };
 
 /// `buffer_dtype`: type constant tables are rounded to. Throws Error(kUsage) for an unknown kind.
-[[nodiscard]] std::unique_ptr<Model> build_model(const ModelOptions& options, at::ScalarType buffer_dtype, at::Device device);
+[[nodiscard]] std::unique_ptr<Model> build_model(const ModelOptions& options, at::ScalarType buffer_dtype,
+                                                 at::Device device);
 
 /// Whole, unsharded storage for every parameter with its initial values: single-process tools and oracles.
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device);

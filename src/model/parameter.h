@@ -15,8 +15,8 @@ struct InitSpec {
 
 class Parameter;
 
-/// Where weight gradients go: implemented by the sharding engine. Unit-wide buffers exist only while a unit's backward
-/// runs, so a gradient asks for its place when it is about to be written.
+/// Where weight gradients go: implemented by the sharding engine. Unit-wide buffers exist only while a unit's
+/// backward runs, so a gradient asks for its place when it is about to be written.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
@@ -24,9 +24,10 @@ class GradientSink {
   virtual void open(Parameter& parameter) = 0;
 };
 
-/// One weight matrix or vector as the computation uses it. It may hold several named tensors stacked along dimension
-/// 0 (query, key and value projections multiply the same input: one product instead of three), which checkpoints,
-/// initialisation and exports see as separate tensors. Shape only until an owner gives it storage.
+/// One weight matrix or vector as the computation uses it. It may hold several named tensors stacked along
+/// dimension 0 (query, key and value projections multiply the same input: one product instead of three),
+/// which checkpoints, initialisation and exports see as separate tensors. Shape only until an owner gives it
+/// storage.
 class Parameter {
  public:
   struct Part {
@@ -47,8 +48,8 @@ class Parameter {
   /// The weight in compute precision; a leaf that requires grad. Undefined before an owner set it.
   at::Tensor value;
 
-  /// Same shape and type as `value`; valid after sink->open(*this). `deposited`: already holds a gradient, to which
-  /// further ones are added.
+  /// Same shape and type as `value`; valid after sink->open(*this). `deposited`: already holds a gradient, to
+  /// which further ones are added.
   at::Tensor gradient;
   bool deposited = false;
   GradientSink* sink = nullptr;

@@ -6,17 +6,20 @@ namespace echelon {
 
 /// Recipe key `shard.wrap`: which parameters are gathered together.
 struct WrapOptions {
-  std::string policy = "transformer";  ///< transformer: one unit a layer, one for the rest | whole: one unit in all
+  std::string policy =
+      "transformer";  ///< transformer: one unit a layer, one for the rest | whole: one unit in all
 };
 
 /// Recipe section `shard`.
 struct ShardOptions {
   std::string strategy = "full_shard";  ///< full_shard
   WrapOptions wrap;
-  bool reshard_after_forward = true;     ///< false keeps the weights gathered until their backward (ZeRO-2's traffic)
-  std::int64_t forward_prefetch = 1;     ///< units gathered ahead of the one computing
-  std::string backward_prefetch = "pre";  ///< pre: ask for the next unit before this one's backward | post: after it | none
-  std::string offload = "none";          ///< none
+  bool reshard_after_forward =
+      true;  ///< false keeps the weights gathered until their backward (ZeRO-2's traffic)
+  std::int64_t forward_prefetch = 1;  ///< units gathered ahead of the one computing
+  std::string backward_prefetch =
+      "pre";  ///< pre: ask for the next unit before this one's backward | post: after it | none
+  std::string offload = "none";  ///< none
 };
 
 /// Recipe section `precision`. Master weights, gradients' sum and optimizer state are fp32 always.

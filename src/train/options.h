@@ -33,11 +33,11 @@ struct ScheduleOptions {
 struct TrainOptions {
   std::string device = "auto";  ///< auto | cpu | cuda
   std::int64_t steps = 1000;
-  std::int64_t micro_batch_size = 1;       ///< sequences per rank and forward pass
-  std::int64_t global_batch_size = 8;      ///< sequences per optimizer step over all ranks
-  double clip_grad_norm = 1.0;             ///< 0: no clipping
-  std::int64_t validate_every_steps = 0;   ///< 0: never
-  std::int64_t threads_per_rank = 0;       ///< compute threads; 0: this node's cores / ranks on it
+  std::int64_t micro_batch_size = 1;      ///< sequences per rank and forward pass
+  std::int64_t global_batch_size = 8;     ///< sequences per optimizer step over all ranks
+  double clip_grad_norm = 1.0;            ///< 0: no clipping
+  std::int64_t validate_every_steps = 0;  ///< 0: never
+  std::int64_t threads_per_rank = 0;      ///< compute threads; 0: this node's cores / ranks on it
 };
 
 /// Recipe section `metrics`.

@@ -15,7 +15,8 @@ Choice choose() {
       __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0) {
     return {&avx512::tables, "avx512"};
   }
-  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0) return {&avx2::tables, "avx2"};
+  if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0)
+    return {&avx2::tables, "avx2"};
 #endif
   return {&generic::tables, "generic"};
 }
@@ -35,7 +36,11 @@ template <>
 const Table<Bf16>& kernels<Bf16>() {
   return choice().tables->bf16;
 }
-double sum_of_squares(const float* values, std::int64_t n) { return choice().tables->sum_of_squares(values, n); }
-const char* instruction_set() { return choice().name; }
+double sum_of_squares(const float* values, std::int64_t n) {
+  return choice().tables->sum_of_squares(values, n);
+}
+const char* instruction_set() {
+  return choice().name;
+}
 
 }  // namespace echelon::kernels

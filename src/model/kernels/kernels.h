@@ -1,10 +1,11 @@
 #pragma once
 #include <cstdint>
 
-/// Row-wise CPU kernels behind the model's operations: fused passes where a chain of tensor operations would walk the
-/// same memory several times. Compiled once per instruction set (kernels_impl.cpp); kernels() picks the best one this
-/// processor has. Pure functions on caller-owned memory, single-threaded: callers split rows over threads.
-/// All arithmetic is fp32 whatever the element type; sums run in a fixed order, so results repeat bit for bit.
+/// Row-wise CPU kernels behind the model's operations: fused passes where a chain of tensor operations would
+/// walk the same memory several times. Compiled once per instruction set (kernels_impl.cpp); kernels() picks
+/// the best one this processor has. Pure functions on caller-owned memory, single-threaded: callers split
+/// rows over threads. All arithmetic is fp32 whatever the element type; sums run in a fixed order, so results
+/// repeat bit for bit.
 namespace echelon::kernels {
 
 /// bfloat16 as stored: the upper half of an fp32.
@@ -12,8 +13,8 @@ struct Bf16 {
   std::uint16_t bits;
 };
 
-/// Causal attention's score matrix of one head: row r of `scores` holds columns [0, columns); columns > first + r are
-/// masked out.
+/// Causal attention's score matrix of one head: row r of `scores` holds columns [0, columns); columns > first
+/// + r are masked out.
 struct CausalRows {
   std::int64_t rows;
   std::int64_t columns;
@@ -32,35 +33,41 @@ struct QkvShape {
 template <class T>
 struct Table {
   /// y = x / rms(x) * w; inv_rms[r] = 1 / sqrt(mean(x^2) + eps) is kept for the backward. x, y: [rows, n].
-  void (*rms_norm)(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, std::int64_t n, float eps);
+  void (*rms_norm)(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, std::int64_t n,
+                   float eps);
   /// dx, and dw_sum[n] += (fp32) the weight's gradient over these rows.
   void (*rms_norm_backward)(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* dw_sum,
                             std::int64_t rows, std::int64_t n);
   /// gate_up: [rows, 2n] (gate | up); out[rows, n] = silu(gate) * up.
   void (*swiglu)(const T* gate_up, T* out, std::int64_t rows, std::int64_t n);
   void (*swiglu_backward)(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n);
-  /// One row of logits, in place: becomes d(loss)/d(logits) * scale. Returns the row's cross entropy (unscaled).
-  /// target < 0: ignored row, gradient and result are zero.
+  /// One row of logits, in place: becomes d(loss)/d(logits) * scale. Returns the row's cross entropy
+  /// (unscaled). target < 0: ignored row, gradient and result are zero.
   float (*softmax_cross_entropy)(T* logits, std::int64_t n, std::int64_t target, float scale);
   /// The row's cross entropy only.
   float (*cross_entropy)(const T* logits, std::int64_t n, std::int64_t target);
-  /// scores *= scale, masked softmax in place, log_sum_exp[rows] kept for the backward; masked columns become 0.
+  /// scores *= scale, masked softmax in place, log_sum_exp[rows] kept for the backward; masked columns become
+  /// 0.
   void (*causal_softmax)(T* scores, float* log_sum_exp, CausalRows shape, float scale);
   /// Recomputed scores -> probabilities (in place), given the kept log_sum_exp.
   void (*causal_probabilities)(T* scores, const float* log_sum_exp, CausalRows shape, float scale);
   /// dscores (in place over dprobs) = probs * (dprobs - delta[row]) * scale; masked columns become 0.
-  void (*causal_softmax_backward)(const T* probs, T* dprobs, const float* delta, CausalRows shape, float scale);
+  void (*causal_softmax_backward)(const T* probs, T* dprobs, const float* delta, CausalRows shape,
+                                  float scale);
   /// out[row] = sum_i a[row,i] * b[row,i].
   void (*row_dots)(const T* a, const T* b, float* out, std::int64_t rows, std::int64_t n);
-  /// One projection row at `position` -> its heads in q [heads, T, d], k and v [kv_heads, T, d] of this sample, with
-  /// rotary embedding (Su et al., RoFormer; the rotate-half pairing of Hugging Face) on q and k.
+  /// One projection row at `position` -> its heads in q [heads, T, d], k and v [kv_heads, T, d] of this
+  /// sample, with rotary embedding (Su et al., RoFormer; the rotate-half pairing of Hugging Face) on q and k.
   /// cos_sin: [position][head_dim] = cos (half) | sin (half).
-  void (*rope_split)(const T* row, T* q, T* k, T* v, const float* cos_sin, std::int64_t position, QkvShape shape);
-  /// The transpose of rope_split: gradients of q, k, v -> gradient of the projection row.
-  void (*rope_merge)(T* row, const T* dq, const T* dk, const T* dv, const float* cos_sin, std::int64_t position,
+  void (*rope_split)(const T* row, T* q, T* k, T* v, const float* cos_sin, std::int64_t position,
                      QkvShape shape);
-  /// out[n] = sum over `count` rows of `source` picked by `rows` (fp32 sum, one rounding); with `add` on top of out.
-  void (*sum_rows)(const T* source, const std::int64_t* rows, std::int64_t count, T* out, std::int64_t n, bool add);
+  /// The transpose of rope_split: gradients of q, k, v -> gradient of the projection row.
+  void (*rope_merge)(T* row, const T* dq, const T* dk, const T* dv, const float* cos_sin,
+                     std::int64_t position, QkvShape shape);
+  /// out[n] = sum over `count` rows of `source` picked by `rows` (fp32 sum, one rounding); with `add` on top
+  /// of out.
+  void (*sum_rows)(const T* source, const std::int64_t* rows, std::int64_t count, T* out, std::int64_t n,
+                   bool add);
   /// to[i] = from[i] rounded to T.
   void (*from_float)(const float* from, T* to, std::int64_t n);
 };

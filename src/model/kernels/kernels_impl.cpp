@@ -9,9 +9,15 @@
 namespace echelon::kernels::ECHELON_ISA {
 namespace {
 
-inline float load(float v) { return v; }
-inline float load(Bf16 v) { return std::bit_cast<float>(std::uint32_t{v.bits} << 16); }
-inline void store(float& to, float v) { to = v; }
+inline float load(float v) {
+  return v;
+}
+inline float load(Bf16 v) {
+  return std::bit_cast<float>(std::uint32_t{v.bits} << 16);
+}
+inline void store(float& to, float v) {
+  to = v;
+}
 inline void store(Bf16& to, float v) {
   const auto bits = std::bit_cast<std::uint32_t>(v);
   // Round to nearest even; a NaN must not be rounded up into an infinity.
@@ -19,9 +25,9 @@ inline void store(Bf16& to, float v) {
   to.bits = static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FC0U : rounded);
 }
 
-/// e^x within 2 units in the last place, written so that the compiler can vectorise it (a call to expf cannot be
-/// without finite-math): range reduction by powers of two, degree-6 polynomial (Cephes, S. Moshier). NaN stays NaN,
-/// arguments beyond fp32's range give 0 or infinity.
+/// e^x within 2 units in the last place, written so that the compiler can vectorise it (a call to expf cannot
+/// be without finite-math): range reduction by powers of two, degree-6 polynomial (Cephes, S. Moshier). NaN
+/// stays NaN, arguments beyond fp32's range give 0 or infinity.
 inline float exponential(float x) {
   const float clamped = x < -104.0F ? -104.0F : (x > 89.0F ? 89.0F : x);
   const float n = std::floor(clamped * 1.44269504F + 0.5F);
@@ -41,7 +47,9 @@ inline float exponential(float x) {
   return p * first * second;
 }
 
-inline float sigmoid(float x) { return 1.0F / (1.0F + exponential(-x)); }
+inline float sigmoid(float x) {
+  return 1.0F / (1.0F + exponential(-x));
+}
 
 template <class T>
 void rms_norm(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, std::int64_t n, float eps) {
@@ -128,7 +136,8 @@ float row_max(const T* x, std::int64_t n) {
 template <class T>
 RowSoftmax row_softmax(const T* x, std::int64_t n, float scale) {
   const float top = row_max(x, n) * scale;
-  constexpr std::int64_t kBlock = 512;  // exponentials first, their sum after: one loop with both is not vectorised
+  constexpr std::int64_t kBlock =
+      512;  // exponentials first, their sum after: one loop with both is not vectorised
   float block[kBlock];
   float sum = 0;
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {
@@ -171,7 +180,8 @@ void causal_softmax(T* scores, float* log_sum_exp, CausalRows shape, float scale
     const RowSoftmax row = row_softmax(scores, n, scale);
     const float inv = 1.0F / row.sum;
     log_sum_exp[r] = row.max + std::log(row.sum);
-    for (std::int64_t i = 0; i < n; ++i) store(scores[i], exponential(load(scores[i]) * scale - row.max) * inv);
+    for (std::int64_t i = 0; i < n; ++i)
+      store(scores[i], exponential(load(scores[i]) * scale - row.max) * inv);
     std::fill(scores + n, scores + shape.columns, T{});
   }
 }
@@ -224,9 +234,12 @@ void rope_split(const T* row, T* q, T* k, T* v, const float* cos_sin, std::int64
   const std::int64_t head_stride = shape.seq_len * d;
   const std::int64_t at = position * d;
   const float* angle = cos_sin + position * d;
-  for (std::int64_t h = 0; h < shape.heads; ++h, row += d) rotate(row, q + h * head_stride + at, angle, d / 2, 1.0F);
-  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d) rotate(row, k + h * head_stride + at, angle, d / 2, 1.0F);
-  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d) std::copy(row, row + d, v + h * head_stride + at);
+  for (std::int64_t h = 0; h < shape.heads; ++h, row += d)
+    rotate(row, q + h * head_stride + at, angle, d / 2, 1.0F);
+  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
+    rotate(row, k + h * head_stride + at, angle, d / 2, 1.0F);
+  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
+    std::copy(row, row + d, v + h * head_stride + at);
 }
 
 template <class T>
@@ -236,7 +249,8 @@ void rope_merge(T* row, const T* dq, const T* dk, const T* dv, const float* cos_
   const std::int64_t head_stride = shape.seq_len * d;
   const std::int64_t at = position * d;
   const float* angle = cos_sin + position * d;
-  for (std::int64_t h = 0; h < shape.heads; ++h, row += d) rotate(dq + h * head_stride + at, row, angle, d / 2, -1.0F);
+  for (std::int64_t h = 0; h < shape.heads; ++h, row += d)
+    rotate(dq + h * head_stride + at, row, angle, d / 2, -1.0F);
   for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d) {
     rotate(dk + h * head_stride + at, row, angle, d / 2, -1.0F);
   }
@@ -246,7 +260,8 @@ void rope_merge(T* row, const T* dq, const T* dk, const T* dv, const float* cos_
 }
 
 template <class T>
-void sum_rows(const T* source, const std::int64_t* rows, std::int64_t count, T* out, std::int64_t n, bool add) {
+void sum_rows(const T* source, const std::int64_t* rows, std::int64_t count, T* out, std::int64_t n,
+              bool add) {
   constexpr std::int64_t kBlock = 256;
   float sum[kBlock];
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {

@@ -14,8 +14,8 @@ using kernels::QkvShape;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Query rows handled together (per head of a group). Small enough that a group's scores stay in the cache and the
-/// masked half is skipped, large enough for the matrix products to run at full speed.
+/// Query rows handled together (per head of a group). Small enough that a group's scores stay in the cache
+/// and the masked half is skipped, large enough for the matrix products to run at full speed.
 constexpr std::int64_t kQueryBlock = 128;
 
 /// q, k, v of one batch: [batch, kv_heads, group, T, d] and [batch, kv_heads, T, d].
@@ -25,7 +25,9 @@ struct Heads {
   at::Tensor v;
 };
 
-std::int64_t group_of(const QkvShape& shape) { return shape.heads / shape.kv_heads; }
+std::int64_t group_of(const QkvShape& shape) {
+  return shape.heads / shape.kv_heads;
+}
 
 Heads empty_heads(std::int64_t batch, const QkvShape& s, const at::TensorOptions& options) {
   return {at::empty({batch, s.kv_heads, group_of(s), s.seq_len, s.head_dim}, options),
@@ -41,8 +43,8 @@ void for_each_token(const Heads& heads, const QkvShape& s, const RowKernel& row_
   at::parallel_for(0, heads.q.size(0) * s.seq_len, 32, [&](std::int64_t from, std::int64_t to) {
     for (std::int64_t r = from; r < to; ++r) {
       const std::int64_t b = r / s.seq_len;
-      row_kernel(r, out<T>(heads.q) + b * q_stride, out<T>(heads.k) + b * kv_stride, out<T>(heads.v) + b * kv_stride,
-                 r % s.seq_len);
+      row_kernel(r, out<T>(heads.q) + b * q_stride, out<T>(heads.k) + b * kv_stride,
+                 out<T>(heads.v) + b * kv_stride, r % s.seq_len);
     }
   });
 }
@@ -52,19 +54,23 @@ Heads split(const at::Tensor& qkv, const at::Tensor& cos_sin, const QkvShape& s)
   visit(qkv.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_token<T>(heads, s, [&](std::int64_t r, T* q, T* k, T* v, std::int64_t position) {
-      kernels::kernels<T>().rope_split(in<T>(qkv) + r * qkv.size(1), q, k, v, in<float>(cos_sin), position, s);
+      kernels::kernels<T>().rope_split(in<T>(qkv) + r * qkv.size(1), q, k, v, in<float>(cos_sin), position,
+                                       s);
     });
   });
   return heads;
 }
 
 at::Tensor merge(const Heads& grads, const at::Tensor& cos_sin, const QkvShape& s) {
-  at::Tensor dqkv = at::empty({grads.q.size(0) * s.seq_len, (s.heads + 2 * s.kv_heads) * s.head_dim}, grads.q.options());
+  at::Tensor dqkv =
+      at::empty({grads.q.size(0) * s.seq_len, (s.heads + 2 * s.kv_heads) * s.head_dim}, grads.q.options());
   visit(dqkv.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_token<T>(grads, s, [&](std::int64_t r, const T* q, const T* k, const T* v, std::int64_t position) {
-      kernels::kernels<T>().rope_merge(out<T>(dqkv) + r * dqkv.size(1), q, k, v, in<float>(cos_sin), position, s);
-    });
+    for_each_token<T>(grads, s,
+                      [&](std::int64_t r, const T* q, const T* k, const T* v, std::int64_t position) {
+                        kernels::kernels<T>().rope_merge(out<T>(dqkv) + r * dqkv.size(1), q, k, v,
+                                                         in<float>(cos_sin), position, s);
+                      });
   });
   return dqkv;
 }
@@ -80,7 +86,8 @@ struct Group {
   float scale;
 };
 
-/// Calls f(first element of head h's scores, head h, rows of the mask) for the stacked scores of a query block.
+/// Calls f(first element of head h's scores, head h, rows of the mask) for the stacked scores of a query
+/// block.
 template <class T, class F>
 void for_each_head(at::Tensor& scores, const Group& g, std::int64_t first, std::int64_t rows, const F& f) {
   const std::int64_t columns = scores.size(1);
@@ -107,7 +114,8 @@ void forward_group(const Group& g) {
 
 /// `g.out`: the gradient of the output; `delta` [group, T] = row dots of output and its gradient.
 template <class T>
-void backward_group(const Group& g, const float* delta, const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv) {
+void backward_group(const Group& g, const float* delta, const at::Tensor& dq, const at::Tensor& dk,
+                    const at::Tensor& dv) {
   const std::int64_t seq_len = g.k.size(0);
   const std::int64_t d = g.k.size(1);
   at::Tensor dk_sum = at::zeros({seq_len, d}, dk.options().dtype(at::kFloat));
@@ -125,8 +133,8 @@ void backward_group(const Group& g, const float* delta, const at::Tensor& dq, co
     dv_sum.narrow(0, 0, columns).add_(at::mm(probs.t(), dout));
     at::Tensor dscores = at::mm(dout, g.v.narrow(0, 0, columns).t());
     for_each_head<T>(dscores, g, first, rows, [&](T* s, std::int64_t h, kernels::CausalRows shape) {
-      kernels::kernels<T>().causal_softmax_backward(in<T>(probs) + h * rows * columns, s, delta + h * seq_len + first,
-                                                    shape, g.scale);
+      kernels::kernels<T>().causal_softmax_backward(in<T>(probs) + h * rows * columns, s,
+                                                    delta + h * seq_len + first, shape, g.scale);
     });
     dq.narrow(1, first, rows).copy_(at::mm(dscores, k).view({g.count, rows, d}));
     dk_sum.narrow(0, 0, columns).add_(at::mm(dscores.t(), q));
@@ -135,9 +143,11 @@ void backward_group(const Group& g, const float* delta, const at::Tensor& dq, co
   dv.copy_(dv_sum);
 }
 
-/// Calls f(sample, key/value head, its Group) for every pair, in parallel. `token_major`: [batch * T, heads * d].
+/// Calls f(sample, key/value head, its Group) for every pair, in parallel. `token_major`: [batch * T, heads *
+/// d].
 template <class F>
-void for_each_group(const Heads& heads, const at::Tensor& token_major, const at::Tensor& lse, const QkvShape& s, const F& f) {
+void for_each_group(const Heads& heads, const at::Tensor& token_major, const at::Tensor& lse,
+                    const QkvShape& s, const F& f) {
   const std::int64_t batch = heads.q.size(0);
   const at::Tensor by_head =
       token_major.view({batch, s.seq_len, s.kv_heads, group_of(s), s.head_dim}).permute({0, 2, 3, 1, 4});
@@ -147,14 +157,16 @@ void for_each_group(const Heads& heads, const at::Tensor& token_major, const at:
     for (std::int64_t i = from; i < to; ++i) {
       const std::int64_t b = i / s.kv_heads;
       const std::int64_t h = i % s.kv_heads;
-      f(b, h, Group{heads.q[b][h], heads.k[b][h], heads.v[b][h], by_head[b][h],
-                    out<float>(lse) + i * group_of(s) * s.seq_len, group_of(s), scale});
+      f(b, h,
+        Group{heads.q[b][h], heads.k[b][h], heads.v[b][h], by_head[b][h],
+              out<float>(lse) + i * group_of(s) * s.seq_len, group_of(s), scale});
     }
   });
 }
 
 struct CausalAttention : torch::autograd::Function<CausalAttention> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv, const at::Tensor& cos_sin, QkvShape s) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv, const at::Tensor& cos_sin,
+                            QkvShape s) {
     const Heads heads = split(qkv, cos_sin, s);
     at::Tensor result = at::empty({qkv.size(0), s.heads * s.head_dim}, qkv.options());
     at::Tensor lse = at::empty({heads.q.size(0), s.heads, s.seq_len}, qkv.options().dtype(at::kFloat));
@@ -177,11 +189,12 @@ struct CausalAttention : torch::autograd::Function<CausalAttention> {
     const Heads dheads = empty_heads(batch, s, dout.options());
     visit(dout.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      kernels::kernels<T>().row_dots(in<T>(dout), in<T>(saved[3]), out<float>(delta), delta.numel(), s.head_dim);
+      kernels::kernels<T>().row_dots(in<T>(dout), in<T>(saved[3]), out<float>(delta), delta.numel(),
+                                     s.head_dim);
       const at::Tensor delta_by_head = delta.transpose(1, 2).contiguous();  // [batch, heads, T]
       for_each_group(heads, dout, saved[4], s, [&](std::int64_t b, std::int64_t h, const Group& g) {
-        backward_group<T>(g, in<float>(delta_by_head) + (b * s.heads + h * group_of(s)) * s.seq_len, dheads.q[b][h],
-                          dheads.k[b][h], dheads.v[b][h]);
+        backward_group<T>(g, in<float>(delta_by_head) + (b * s.heads + h * group_of(s)) * s.seq_len,
+                          dheads.q[b][h], dheads.k[b][h], dheads.v[b][h]);
       });
     });
     return {merge(dheads, saved[5], s), {}, {}};
@@ -202,8 +215,9 @@ at::Tensor gpu_attention(const at::Tensor& qkv, const at::Tensor& cos_sin, const
   const at::Tensor table = cos_sin.narrow(0, 0, s.seq_len).to(qkv.scalar_type());
   const at::Tensor cos = table.narrow(1, 0, s.head_dim / 2);
   const at::Tensor sin = table.narrow(1, s.head_dim / 2, s.head_dim / 2);
-  const at::Tensor result = at::scaled_dot_product_attention(rotate(parts[0], cos, sin), rotate(parts[1], cos, sin), parts[2],
-                                                             {}, 0.0, true, {}, s.heads != s.kv_heads);
+  const at::Tensor result =
+      at::scaled_dot_product_attention(rotate(parts[0], cos, sin), rotate(parts[1], cos, sin), parts[2], {},
+                                       0.0, true, {}, s.heads != s.kv_heads);
   return result.transpose(1, 2).reshape({qkv.size(0), s.heads * s.head_dim});
 }
 

@@ -33,8 +33,8 @@ std::vector<Run> runs_of(const std::int64_t* ids, const std::vector<std::int64_t
   return runs;
 }
 
-/// Adds the rows of dy to the rows of `gradient` named by `ids`. A frequent token's rows are summed in fp32 and rounded
-/// once: adding them one by one in bf16 would stop growing after a few hundred.
+/// Adds the rows of dy to the rows of `gradient` named by `ids`. A frequent token's rows are summed in fp32
+/// and rounded once: adding them one by one in bf16 would stop growing after a few hundred.
 void add_rows(const at::Tensor& ids, const at::Tensor& dy, const at::Tensor& gradient, bool keep) {
   const std::int64_t width = dy.size(1);
   const std::int64_t* id = in<std::int64_t>(ids);
@@ -54,7 +54,8 @@ void add_rows(const at::Tensor& ids, const at::Tensor& dy, const at::Tensor& gra
 }
 
 struct Embedding : torch::autograd::Function<Embedding> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& ids, const at::Tensor& value, Parameter* weight) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& ids, const at::Tensor& value,
+                            Parameter* weight) {
     ctx->save_for_backward({ids});
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
     return at::index_select(value, 0, ids);

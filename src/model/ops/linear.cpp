@@ -11,8 +11,10 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct Linear : torch::autograd::Function<Linear> {
-  // `value` is an input of its own so that the output requires grad and, without a sink, the leaf gets its gradient.
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value, Parameter* weight) {
+  // `value` is an input of its own so that the output requires grad and, without a sink, the leaf gets its
+  // gradient.
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
+                            Parameter* weight) {
     ctx->save_for_backward({x});
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
     return at::mm(x, value.t());
@@ -29,6 +31,8 @@ struct Linear : torch::autograd::Function<Linear> {
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, Parameter& weight) { return Linear::apply(x, weight.value, &weight); }
+at::Tensor linear(const at::Tensor& x, Parameter& weight) {
+  return Linear::apply(x, weight.value, &weight);
+}
 
 }  // namespace echelon::ops

@@ -28,9 +28,9 @@ double cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* sca
     T* rows = out<T>(logits);
     at::parallel_for(0, logits.size(0), 4, [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t r = from; r < to; ++r) {
-        losses[r] = scale != nullptr
-                        ? kernel.softmax_cross_entropy(rows + r * vocab, vocab, target[r], static_cast<float>(*scale))
-                        : kernel.cross_entropy(rows + r * vocab, vocab, target[r]);
+        losses[r] = scale != nullptr ? kernel.softmax_cross_entropy(rows + r * vocab, vocab, target[r],
+                                                                    static_cast<float>(*scale))
+                                     : kernel.cross_entropy(rows + r * vocab, vocab, target[r]);
       }
     });
   });
@@ -63,7 +63,8 @@ std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight) {
   return std::max<std::int64_t>(1, kChunkBytes / row_bytes);
 }
 
-at::Tensor loss_only(const at::Tensor& x, const at::Tensor& value, const Parameter& weight, const at::Tensor& targets) {
+at::Tensor loss_only(const at::Tensor& x, const at::Tensor& value, const Parameter& weight,
+                     const at::Tensor& targets) {
   at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
   const std::int64_t step = chunk_rows(x, weight);
   for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
@@ -75,13 +76,14 @@ at::Tensor loss_only(const at::Tensor& x, const at::Tensor& value, const Paramet
 }
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value, Parameter* weight,
-                            const at::Tensor& targets, double scale) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
+                            Parameter* weight, const at::Tensor& targets, double scale) {
     const std::int64_t step = chunk_rows(x, *weight);
     at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
     at::Tensor dx = at::empty_like(x);
     at::Tensor dw;  // what deposit() hands back without a sink
-    // Several chunks' products are summed in fp32: in bf16 each addition would round away part of the earlier ones.
+    // Several chunks' products are summed in fp32: in bf16 each addition would round away part of the earlier
+    // ones.
     at::Tensor sum;
     for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
       const std::int64_t rows = std::min(step, x.size(0) - begin);
@@ -104,7 +106,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     if (!grads[0].is_cuda() && grads[0].item<float>() != 1.0F) {
-      throw Error(Code::kUsage, "linear_cross_entropy: call backward() on its result itself; pass factors as gradient_scale");
+      throw Error(
+          Code::kUsage,
+          "linear_cross_entropy: call backward() on its result itself; pass factors as gradient_scale");
     }
     const auto& dw = ctx->saved_data["dw"];
     return {ctx->get_saved_variables()[0], dw.isTensor() ? dw.toTensor() : at::Tensor(), {}, {}, {}};

@@ -4,10 +4,10 @@
 #include "model/kernels/kernels.h"
 #include "model/parameter.h"
 
-/// Differentiable building blocks of the models. Activations are 2-D [tokens, features] in compute precision. Weight
-/// gradients are written straight into Parameter::gradient (one pass, no copy) when the parameter has a sink, and
-/// otherwise flow to value.grad() as usual. On the CPU they run the fused kernels of model/kernels; on a GPU, tensor
-/// operations.
+/// Differentiable building blocks of the models. Activations are 2-D [tokens, features] in compute precision.
+/// Weight gradients are written straight into Parameter::gradient (one pass, no copy) when the parameter has
+/// a sink, and otherwise flow to value.grad() as usual. On the CPU they run the fused kernels of
+/// model/kernels; on a GPU, tensor operations.
 namespace echelon::ops {
 
 /// [tokens] int64 ids -> [tokens, hidden].
@@ -24,14 +24,16 @@ namespace echelon::ops {
 
 /// Rotary embedding and causal grouped-query attention. qkv: [batch * T, (heads + 2 kv_heads) * head_dim];
 /// cos_sin: fp32 [>= T, head_dim] (cos half | sin half). Returns [batch * T, heads * head_dim]. The backward
-/// recomputes the probabilities from their kept log-sum-exp (Dao et al., FlashAttention), so memory stays linear in T.
-[[nodiscard]] at::Tensor causal_attention(const at::Tensor& qkv, const at::Tensor& cos_sin, kernels::QkvShape shape);
+/// recomputes the probabilities from their kept log-sum-exp (Dao et al., FlashAttention), so memory stays
+/// linear in T.
+[[nodiscard]] at::Tensor causal_attention(const at::Tensor& qkv, const at::Tensor& cos_sin,
+                                          kernels::QkvShape shape);
 
-/// Sum over tokens of the cross entropy of x * weight^T against `targets` (int64 [tokens]; negative: ignored), fp32
-/// scalar, without ever holding the logits of all tokens: a chunk's logits become its gradient in place, and both
-/// input and weight gradients, multiplied by `gradient_scale`, are made during the forward pass (as Liger's fused
-/// linear cross entropy). Its own incoming gradient must be one.
-[[nodiscard]] at::Tensor linear_cross_entropy(const at::Tensor& x, Parameter& weight, const at::Tensor& targets,
-                                              double gradient_scale);
+/// Sum over tokens of the cross entropy of x * weight^T against `targets` (int64 [tokens]; negative:
+/// ignored), fp32 scalar, without ever holding the logits of all tokens: a chunk's logits become its gradient
+/// in place, and both input and weight gradients, multiplied by `gradient_scale`, are made during the forward
+/// pass (as Liger's fused linear cross entropy). Its own incoming gradient must be one.
+[[nodiscard]] at::Tensor linear_cross_entropy(const at::Tensor& x, Parameter& weight,
+                                              const at::Tensor& targets, double gradient_scale);
 
 }  // namespace echelon::ops

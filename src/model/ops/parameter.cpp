@@ -21,7 +21,9 @@ std::vector<std::int64_t> stacked_shape(const std::vector<Parameter::Part>& part
 
 }  // namespace
 
-std::int64_t Parameter::Part::numel() const { return product(shape); }
+std::int64_t Parameter::Part::numel() const {
+  return product(shape);
+}
 
 Parameter::Parameter(std::string name, std::vector<std::int64_t> shape, InitSpec init)
     : parts_{{std::move(name), shape}}, shape_(std::move(shape)), init_(init) {}
@@ -29,7 +31,9 @@ Parameter::Parameter(std::string name, std::vector<std::int64_t> shape, InitSpec
 Parameter::Parameter(std::vector<Part> parts, InitSpec init)
     : parts_(std::move(parts)), shape_(stacked_shape(parts_)), init_(init) {}
 
-std::int64_t Parameter::numel() const { return product(shape_); }
+std::int64_t Parameter::numel() const {
+  return product(shape_);
+}
 
 void fill_initial(const Parameter::Part& part, const InitSpec& init, std::uint64_t seed, std::int64_t begin,
                   std::int64_t count, float* values) {
@@ -38,7 +42,8 @@ void fill_initial(const Parameter::Part& part, const InitSpec& init, std::uint64
     return;
   }
   const std::uint64_t key = stream_key(seed, part.name);
-  for (std::int64_t i = 0; i < count; ++i) values[i] = init.value * normal_at(key, static_cast<std::uint64_t>(begin + i));
+  for (std::int64_t i = 0; i < count; ++i)
+    values[i] = init.value * normal_at(key, static_cast<std::uint64_t>(begin + i));
 }
 
 }  // namespace echelon

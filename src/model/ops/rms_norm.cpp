@@ -11,13 +11,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The weight gradient is a sum over rows: a fixed number of partial sums, added in order, gives the same bits for any
-/// number of threads.
+/// The weight gradient is a sum over rows: a fixed number of partial sums, added in order, gives the same
+/// bits for any number of threads.
 constexpr std::int64_t kPartials = 8;
 
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value, Parameter* weight,
-                            double eps) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
+                            Parameter* weight, double eps) {
     const std::int64_t n = x.size(1);
     at::Tensor y = at::empty_like(x);
     at::Tensor inv_rms = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
@@ -47,9 +47,9 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
         for (std::int64_t p = from; p < to; ++p) {
           const std::int64_t first = std::min(x.size(0), p * rows_per_partial);
           const std::int64_t last = std::min(x.size(0), first + rows_per_partial);
-          kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n, in<T>(weight.value),
-                                                  in<float>(saved[1]) + first, out<T>(dx) + first * n,
-                                                  out<float>(partial) + p * n, last - first, n);
+          kernels::kernels<T>().rms_norm_backward(
+              in<T>(dy) + first * n, in<T>(x) + first * n, in<T>(weight.value), in<float>(saved[1]) + first,
+              out<T>(dx) + first * n, out<float>(partial) + p * n, last - first, n);
         }
       });
     });

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "bootstrap/job.h"
+#include "recipe/load.h"
+
+/// What `echelon` calls in libechelon_engine.so. The functions report their own errors and return the exit
+/// code: no exception crosses the library's border.
+namespace echelon::app {
+
+struct TrainRequest {
+  LoadedRecipe loaded;
+  Launch launch = Launch::kSingle;
+};
+
+struct SampleRequest {
+  std::filesystem::path checkpoint;  ///< step folder or run folder
+  std::string prompt;
+  std::int64_t tokens = 64;
+  double temperature = 0.0;  ///< 0: the likeliest token each time
+  std::uint64_t seed = 1;
+};
+
+using TrainFunction = int(const TrainRequest&);
+using SampleFunction = int(const SampleRequest&);
+using VersionFunction = const char*();
+
+}  // namespace echelon::app
+
+extern "C" {
+echelon::app::TrainFunction echelon_engine_train;
+echelon::app::SampleFunction echelon_engine_sample;
+echelon::app::VersionFunction echelon_engine_versions;  ///< one line: libtorch and the instruction set used
+}

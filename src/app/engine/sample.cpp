@@ -1,0 +1,99 @@
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <iostream>
+
+#include "app/engine/engine.h"
+#include "app/report_error.h"
+#include "base/philox.h"
+#include "base/str.h"
+#include "checkpoint/reader.h"
+#include "data/tokenizer.h"
+#include "model/model.h"
+#include "recipe/parse.h"
+
+namespace echelon::app {
+namespace {
+
+Recipe recipe_of(const checkpoint::Reader& reader) {
+  return recipe::parse_recipe_text("recipe.yaml of the checkpoint", reader.attachment("recipe.yaml"), {},
+                                   [](const std::filesystem::path& path) -> std::string {
+                                     throw Error(Code::kCheckpoint,
+                                                 str("recipe includes '", path.string(), "'"));
+                                   })
+      .recipe;
+}
+
+void load_parameter(const checkpoint::Reader& reader, Parameter& parameter) {
+  parameter.value = at::empty(parameter.shape(), at::kFloat);
+  float* values = parameter.value.mutable_data_ptr<float>();
+  for (const Parameter::Part& part : parameter.parts()) {
+    const auto count = static_cast<std::size_t>(part.numel());
+    reader.read("model/" + part.name, 0, count, std::as_writable_bytes(std::span(values, count)));
+    values += count;
+  }
+}
+
+std::unique_ptr<Model> load_model(const checkpoint::Reader& reader, const Recipe& recipe) {
+  auto model = build_model(recipe.model, at::kFloat, at::kCPU);
+  for (const auto& parameter : model->shared()) load_parameter(reader, *parameter);
+  for (const auto& layer : model->layers()) {
+    for (const auto& parameter : layer->parameters()) load_parameter(reader, *parameter);
+  }
+  return model;
+}
+
+/// Inverse-transform sampling with a number that depends on (seed, position) only.
+std::int64_t pick(const at::Tensor& logits, double temperature, std::uint64_t seed, std::uint64_t position) {
+  if (temperature == 0.0) return logits.argmax().item<std::int64_t>();
+  const at::Tensor cumulative = at::softmax(logits.to(at::kDouble) / temperature, 0).cumsum(0);
+  const double u =
+      static_cast<double>(uniform_at(stream_key(seed, "sample"), position)) * cumulative[-1].item<double>();
+  return std::min(at::searchsorted(cumulative, u).item<std::int64_t>(), logits.numel() - 1);
+}
+
+int sample(const SampleRequest& request) {
+  const at::NoGradGuard no_grad;
+  const checkpoint::Reader reader(request.checkpoint);
+  const Recipe recipe = recipe_of(reader);
+  const std::filesystem::path tokenizer_file = reader.folder() / "tokenizer.model";
+  if (!std::filesystem::exists(tokenizer_file)) {
+    throw Error(Code::kData, str("checkpoint '", reader.folder().string(),
+                                 "' holds no tokenizer.model, so text cannot be "
+                                 "turned into tokens; train from data with a tokenizer (data.tokenizer)"));
+  }
+  const Tokenizer tokenizer(reader.attachment("tokenizer.model"), tokenizer_file.string());
+  const auto model = load_model(reader, recipe);
+  std::vector<std::int32_t> encoded = tokenizer.encode(request.prompt);
+  std::vector<std::int64_t> ids(encoded.begin(), encoded.end());
+  if (tokenizer.bos_id() >= 0) ids.insert(ids.begin(), tokenizer.bos_id());
+  if (ids.empty())
+    throw Error(Code::kUsage, "--prompt is empty and the tokenizer has no start token: give some text");
+  std::vector<std::int32_t> added;
+  for (std::int64_t i = 0; i < request.tokens; ++i) {
+    const auto window = std::min(static_cast<std::int64_t>(ids.size()), recipe.model.max_positions);
+    const at::Tensor context =
+        at::from_blob(ids.data() + (static_cast<std::int64_t>(ids.size()) - window), {1, window}, at::kLong);
+    const std::int64_t next = pick(model->next_token_logits(context)[0], request.temperature, request.seed,
+                                   static_cast<std::uint64_t>(i));
+    if (next == tokenizer.eos_id()) break;
+    ids.push_back(next);
+    added.push_back(static_cast<std::int32_t>(next));
+  }
+  encoded.insert(encoded.end(), added.begin(), added.end());
+  std::cout << tokenizer.decode(encoded) << '\n';
+  return 0;
+}
+
+}  // namespace
+}  // namespace echelon::app
+
+int echelon_engine_sample(const echelon::app::SampleRequest& request) {
+  try {
+    return echelon::app::sample(request);
+  } catch (const echelon::Error& error) {
+    return echelon::app::report_error(error, "");
+  } catch (const std::exception& error) {
+    return echelon::app::report_error(echelon::Error(echelon::Code::kTraining, error.what()), "");
+  }
+}

@@ -1,0 +1,182 @@
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <malloc.h>
+#include <sched.h>
+
+#include <nlohmann/json.hpp>
+
+#include "app/engine/engine.h"
+#include "app/report_error.h"
+#include "base/crc32c.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "comm/agree.h"
+#include "train/loop.h"
+
+namespace echelon::app {
+namespace {
+
+/// Freed blocks stay with the process: given back to the kernel and cleared page by page at the next use,
+/// they cost a third of a step.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+void set_threads(const TrainOptions& options, const JobInfo& job) {
+  const int share = std::max(1, usable_cores() / job.local_size);
+  at::set_num_threads(options.threads_per_rank > 0 ? static_cast<int>(options.threads_per_rank) : share);
+}
+
+at::Device choose_device(const TrainOptions& options) {
+  if (options.device == "cuda") {
+    throw Error(Code::kEnvironment,
+                "train.device is 'cuda', but this build has no GPU code; use 'auto' or 'cpu'");
+  }
+  return at::kCPU;
+}
+
+/// One job, one recipe: ranks started from different files would wait for each other in different places.
+void require_same_recipe(Job& job, const Recipe& recipe) {
+  const std::string text = to_yaml(recipe);
+  const std::uint32_t mine = crc32c(std::as_bytes(std::span(text)));
+  const auto bytes = std::as_bytes(std::span(&mine, 1));
+  const auto all = job.exchange("recipe", Blob(bytes.begin(), bytes.end()));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw Error(Code::kPeer,
+                str("rank ", rank, " (", job.info().hosts[rank], ") runs another recipe than rank 0 (",
+                    job.info().hosts[0], "): start all ranks with the same file and overrides"));
+  }
+}
+
+std::map<std::string, std::string> attachments(const Recipe& recipe, const Model& model) {
+  std::map<std::string, std::string> files{{"recipe.yaml", to_yaml(recipe)},
+                                           {"config.json", model.hugging_face_config()}};
+  const std::string tokenizer = tokenizer_path(recipe.data);
+  if (!tokenizer.empty())
+    files["tokenizer.model"] = fs::read_file(tokenizer, std::uint64_t{1} << 30, Code::kData);
+  return files;
+}
+
+LoopOptions loop_options(const Recipe& r) {
+  return {.train = r.train,
+          .optim = r.optim,
+          .schedule = r.schedule,
+          .metrics = r.metrics,
+          .seq_len = r.data.seq_len,
+          .validation_batches = r.data.validation.batches};
+}
+
+void describe_start(const Job& job, const ShardedModel& model, const Loader& data, const Recipe& recipe) {
+  const JobInfo& info = job.info();
+  log::info(str("echelon ", ECHELON_VERSION, ": run ", recipe.run.name, ", ", info.size,
+                info.size == 1 ? " rank" : " ranks", " on ", info.num_nodes,
+                info.num_nodes == 1 ? " node" : " nodes", " (", info.launcher, "), cpu, ",
+                at::get_num_threads(), " compute thread(s) a rank"));
+  log::info(str("model ", recipe.model.kind, ": ",
+                human_count(static_cast<std::uint64_t>(model.model().numel())), " parameters in ",
+                model.units().size(), " units; ", recipe.precision.param, " compute, fp32 masters; ",
+                human_bytes(static_cast<std::uint64_t>(model.slice_bytes()) * 2),
+                " of weights, gradients and optimizer state a rank"));
+  log::info(str("data: ", human_count(static_cast<std::uint64_t>(data.samples_per_epoch())), " samples of ",
+                recipe.data.seq_len, " tokens an epoch; ", recipe.train.global_batch_size, " a step"));
+}
+
+/// One rank, straight down; each line uses only what is above it.
+int run_rank(const Recipe& recipe, Job& job) {
+  validate_for_size(recipe, job.info().size);
+  require_same_recipe(job, recipe);
+  set_threads(recipe.train, job.info());
+  const at::Device device = choose_device(recipe.train);
+  const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s));
+  const bool lead = comm->rank() == 0;
+  std::unique_ptr<RunFolder> folder;
+  agree(*comm, "run folder", [&] {
+    if (lead) folder = std::make_unique<RunFolder>(recipe.run.dir, true);
+  });
+  if (!lead) folder = std::make_unique<RunFolder>(recipe.run.dir, false);
+  log::init(str("rank ", comm->rank(), "/", comm->size(), " ", job.info().host), lead,
+            folder->log(comm->rank()));
+
+  std::unique_ptr<Loader> data;
+  std::unique_ptr<Loader> validation;
+  std::map<std::string, std::string> files;
+  auto model = build_model(recipe.model, scalar_type(recipe.precision.buffer), device);
+  agree(*comm, "data", [&] {
+    data = make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed));
+    validation = make_validation_loader(recipe.data, recipe.model.vocab_size);
+    files = attachments(recipe, *model);
+    if (lead) fs::publish_file(folder->root() / "recipe.yaml", files.at("recipe.yaml"), Code::kUsage);
+  });
+  ShardedModel sharded(std::move(model), *comm, recipe.shard, scalar_type(recipe.precision.param),
+                       static_cast<std::uint64_t>(recipe.run.seed), device);
+  AdamW optim(recipe.optim, sharded);
+  TrainState state{.model = sharded, .optim = optim, .data = *data};
+  Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(files));
+  if (lead) describe_start(job, sharded, *data, recipe);
+  const bool resumed = checkpointer.restore_latest(state);
+  if (lead && resumed) log::info(str("resumed from step ", state.step));
+  if (state.step >= recipe.train.steps) {
+    if (lead)
+      log::info(str("complete: step ", state.step, " of ", recipe.train.steps,
+                    "; nothing to do (raise train.steps to go on)"));
+    return 0;
+  }
+  std::unique_ptr<MetricsFile> metrics;
+  if (lead) metrics = std::make_unique<MetricsFile>(folder->metrics(), state.step);
+  Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, recipe.train.steps);
+  TrainLoop loop(loop_options(recipe), state, checkpointer, *comm, validation.get(), *folder, metrics.get(),
+                 progress);
+  if (loop.run() == RunEnd::kFinished) return 0;
+  if (lead)
+    log::info(str("stopped after step ", state.step, " as asked; start the same command again to go on"));
+  return static_cast<int>(Code::kRequeue);
+}
+
+std::string where(const Job& job) {
+  return str("rank ", job.info().rank, "/", job.info().size, " ", job.info().host);
+}
+
+int train(const TrainRequest& request) {
+  const Recipe& recipe = request.loaded.recipe;
+  keep_freed_memory();
+  const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
+  try {
+    const int status = run_rank(recipe, *job);
+    finish_mpi();
+    job->finish();
+    log::flush();
+    return status;
+  } catch (const Error& error) {
+    const int status = report_error(error, where(*job));
+    job->abort(status, error.what());
+    return status;
+  } catch (const c10::Error& error) {  // without its page of stack frames
+    const int status = report_error(Error(Code::kTraining, error.what_without_backtrace()), where(*job));
+    job->abort(status, error.what_without_backtrace());
+    return status;
+  } catch (const std::exception& error) {
+    const int status = report_error(Error(Code::kTraining, error.what()), where(*job));
+    job->abort(status, error.what());
+    return status;
+  }
+}
+
+}  // namespace
+}  // namespace echelon::app
+
+int echelon_engine_train(const echelon::app::TrainRequest& request) {
+  try {
+    return echelon::app::train(request);
+  } catch (const echelon::Error& error) {
+    return echelon::app::report_error(error, "");
+  }
+}

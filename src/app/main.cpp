@@ -1,0 +1,63 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "app/commands.h"
+#include "app/engine/engine.h"
+#include "app/plugin.h"
+#include "app/report_error.h"
+#include "base/str.h"
+
+namespace {
+
+using echelon::Code;
+
+/// Every version in use, one a line. The engine's are asked of the engine; without one, that is said.
+std::string versions() {
+  std::string text = echelon::str("echelon ", ECHELON_VERSION, "\n", echelon::pmix_version(), "\n");
+  try {
+    text += echelon::app::engine_function<echelon::app::VersionFunction>("echelon_engine_versions")();
+  } catch (const echelon::Error& error) {
+    text += echelon::str("no training engine (", error.what(), ")");
+  }
+  return text;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{
+      "Trains models, fully sharded, on Slurm clusters and single machines from one YAML recipe.\n"
+      "Exit codes: 0 done, 2 usage or recipe, 3 environment, 4 data, 5 checkpoint, 6 training failed,\n"
+      "7 a peer died or hung, 85 stopped early on purpose: requeue me."};
+  app.name("echelon");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", versions);
+  int status = 0;
+  echelon::app::add_train(app, status);
+  echelon::app::add_validate(app, status);
+  echelon::app::add_recipes(app, status);
+  echelon::app::add_prepare(app, status);
+  echelon::app::add_sample(app, status);
+  echelon::app::add_doctor(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool asked_for = error.get_exit_code() == 0;  // --help, --version
+    app.exit(error);
+    return asked_for ? 0 : static_cast<int>(Code::kUsage);
+  }
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const echelon::Error& error) {
+    return echelon::app::report_error(error, "");
+  } catch (const std::exception& error) {
+    return echelon::app::report_error(
+        echelon::Error(Code::kEnvironment, echelon::str("unexpected: ", error.what())), "");
+  }
+}

@@ -1,0 +1,44 @@
+#include "app/plugin.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon::app {
+namespace {
+
+constexpr const char* kEngine = "libechelon_engine.so";
+
+std::filesystem::path engine_path() {
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const std::filesystem::path beside = here / kEngine;
+  return std::filesystem::exists(beside) ? beside : here.parent_path() / "lib" / kEngine;
+}
+
+void* load_engine() {
+  const std::filesystem::path path = engine_path();
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    throw Error(Code::kEnvironment, str("cannot load the training engine: ", dlerror(),
+                                        "; build it (./make.sh build) or keep bin/ and lib/ together"));
+  }
+  return handle;
+}
+
+}  // namespace
+
+void* engine_symbol(const char* symbol) {
+  static void* const engine = load_engine();
+  void* address = dlsym(engine, symbol);
+  if (address == nullptr) {
+    throw Error(Code::kEnvironment,
+                str(engine_path().string(), " has no '", symbol,
+                    "': it is of another version than this program; build both together"));
+  }
+  return address;
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,15 @@
+#pragma once
+#include <functional>
+#include <string_view>
+
+#include "comm/communicator.h"
+
+namespace echelon {
+
+/// Runs `body` on every rank of `comm`; returns when it succeeded everywhere. When it threw an Error on some
+/// ranks, all ranks throw: the lowest failing rank its own Error, the others one of the same code with an
+/// empty text, which means "already reported" (the process exits with the code and prints nothing). So one
+/// rank's bad disk ends the job with one message instead of leaving the others waiting. Collective.
+void agree(Communicator& comm, std::string_view label, const std::function<void()>& body);
+
+}  // namespace echelon

@@ -1,0 +1,59 @@
+#include "shard/buffer_pool.h"
+
+#include <ATen/ATen.h>
+
+namespace echelon {
+
+at::DataPtr BufferPool::take(std::int64_t bytes) {
+  const auto found = free_.lower_bound(bytes);
+  if (found != free_.end() && found->first <= 2 * bytes) {
+    at::DataPtr buffer = std::move(found->second);
+    free_.erase(found);
+    return buffer;
+  }
+  at::DataPtr buffer = c10::GetAllocator(device_.type())->allocate(static_cast<std::size_t>(bytes));
+  capacity_[buffer.get()] = bytes;
+  allocated_ += bytes;
+  return buffer;
+}
+
+void BufferPool::give(at::DataPtr buffer, std::int64_t bytes) {
+  const auto found = capacity_.find(buffer.get());
+  free_.emplace(found == capacity_.end() ? bytes : found->second, std::move(buffer));
+}
+
+ElasticTensor::ElasticTensor(BufferPool& pool, std::int64_t numel, at::ScalarType type, at::Device device)
+    : pool_(&pool), bytes_(numel * static_cast<std::int64_t>(c10::elementSize(type))) {
+  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), static_cast<std::size_t>(bytes_), pool.take(bytes_),
+      c10::GetAllocator(device.type()), false));
+  tensor_ = at::empty({0}, at::TensorOptions().dtype(type).device(device)).set_(storage, 0, {numel}, {1});
+}
+
+ElasticTensor::~ElasticTensor() {
+  deflate();
+}
+
+void ElasticTensor::inflate() {
+  if (inflated_) return;
+  c10::StorageImpl* storage = tensor_.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(pool_->take(bytes_));
+  storage->set_nbytes(static_cast<std::size_t>(bytes_));
+  inflated_ = true;
+}
+
+void ElasticTensor::deflate() {
+  if (!inflated_) return;
+  c10::StorageImpl* storage = tensor_.storage().unsafeGetStorageImpl();
+  pool_->give(storage->set_data_ptr(at::DataPtr(nullptr, tensor_.device())), bytes_);
+  storage->set_nbytes(0);
+  inflated_ = false;
+}
+
+at::Tensor ElasticTensor::view(std::int64_t offset, const std::vector<std::int64_t>& shape) const {
+  std::int64_t numel = 1;
+  for (const std::int64_t size : shape) numel *= size;
+  return tensor_.narrow(0, offset, numel).view(shape).detach();
+}
+
+}  // namespace echelon

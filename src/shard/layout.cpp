@@ -1,0 +1,45 @@
+#include "shard/layout.h"
+
+#include <algorithm>
+
+namespace echelon {
+namespace {
+
+/// Slices start on a cache line in every element type.
+constexpr std::int64_t kSliceMultiple = 64;
+
+std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+FlatLayout::FlatLayout(std::vector<Parameter*> parameters, int ranks)
+    : parameters_(std::move(parameters)), ranks_(ranks) {
+  for (const Parameter* parameter : parameters_) {
+    offsets_.push_back(numel_);
+    numel_ += parameter->numel();
+  }
+  slice_numel_ = round_up((numel_ + ranks - 1) / ranks, kSliceMultiple);
+}
+
+std::vector<SlicePiece> FlatLayout::pieces(int rank) const {
+  std::vector<SlicePiece> found;
+  const std::int64_t slice_begin = rank * slice_numel_;
+  const std::int64_t slice_end = slice_begin + slice_numel_;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    std::int64_t part_begin = offsets_[i];
+    for (const Parameter::Part& part : parameters_[i]->parts()) {
+      const std::int64_t part_end = part_begin + part.numel();
+      const std::int64_t begin = std::max(part_begin, slice_begin);
+      const std::int64_t end = std::min(part_end, slice_end);
+      if (begin < end) {
+        found.push_back({&part, parameters_[i], begin - part_begin, end - part_begin, begin - slice_begin});
+      }
+      part_begin = part_end;
+    }
+  }
+  return found;
+}
+
+}  // namespace echelon

@@ -1,0 +1,52 @@
+#include "train/metrics.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+/// The file's lines up to `last_step`; a torn last line (the process died while writing) is dropped.
+std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_step) {
+  std::string kept;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto parsed = nlohmann::json::parse(line, nullptr, false);
+    if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_integer()) continue;
+    if (parsed["step"].get<std::int64_t>() <= last_step) kept += line + "\n";
+  }
+  return kept;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t resumed_step) : path_(std::move(path)) {
+  if (std::filesystem::exists(path_)) fs::publish_file(path_, lines_up_to(path_, resumed_step), Code::kUsage);
+  file_ = fs::open(path_, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
+}
+
+void MetricsFile::append(const StepMetrics& m) {
+  nlohmann::ordered_json line{{"step", m.step},
+                              {"loss", m.loss},
+                              {"lr", m.lr},
+                              {"grad_norm", m.grad_norm},
+                              {"tokens_per_s", m.tokens_per_s},
+                              {"step_time_s", m.step_time_s},
+                              {"mfu", nullptr},
+                              {"peak_rss_bytes", m.peak_rss_bytes},
+                              {"peak_device_bytes", m.peak_device_bytes}};
+  if (m.mfu) line["mfu"] = *m.mfu;
+  if (m.validation_loss) line["validation_loss"] = *m.validation_loss;
+  const std::string text = line.dump() + "\n";
+  if (::write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    throw Error(Code::kUsage, str("cannot append to '", path_.string(), "': ", fs::reason(errno)));
+  }
+}
+
+}  // namespace echelon

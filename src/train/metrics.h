@@ -1,0 +1,37 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "base/fs.h"
+
+namespace echelon {
+
+/// One logged step; a line of metrics.jsonl.
+struct StepMetrics {
+  std::int64_t step = 0;
+  double loss = 0;  ///< mean over the step's predicted tokens, all ranks
+  double lr = 0;
+  double grad_norm = 0;  ///< before clipping
+  double tokens_per_s = 0;
+  double step_time_s = 0;            ///< mean over the steps since the line before
+  std::optional<double> mfu;         ///< model FLOP/s over the devices' peak; absent where no peak is known
+  std::uint64_t peak_rss_bytes = 0;  ///< largest over ranks
+  std::uint64_t peak_device_bytes = 0;  ///< largest over ranks; 0 on the CPU
+  std::optional<double> validation_loss;
+};
+
+/// Appends to metrics.jsonl, one JSON object a line, each line written with one call.
+class MetricsFile {
+ public:
+  /// Lines of steps after `resumed_step` (work that was lost with the process that did it) are removed first,
+  /// so that every step appears once.
+  MetricsFile(std::filesystem::path path, std::int64_t resumed_step);
+  void append(const StepMetrics& metrics);
+
+ private:
+  std::filesystem::path path_;
+  fs::Fd file_;
+};
+
+}  // namespace echelon

@@ -1,0 +1,91 @@
+#include "train/progress.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <iomanip>
+#include <sstream>
+#include <string_view>
+
+#include "base/log.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+std::string fixed(double value, int digits) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(digits) << value;
+  return out.str();
+}
+
+std::string duration(double seconds) {
+  const auto total = static_cast<std::int64_t>(seconds);
+  if (total < 60) return str(total, " s");
+  if (total < 3600) return str(total / 60, " min ", total % 60, " s");
+  return str(total / 3600, " h ", total % 3600 / 60, " min");
+}
+
+}  // namespace
+
+Progress::Style Progress::detect() {
+  const char* told = std::getenv("ECHELON_PROGRESS");
+  const bool terminal = isatty(STDERR_FILENO) == 1 || (told != nullptr && std::string_view(told) == "bar");
+  return terminal ? Style::kBar : Style::kLines;
+}
+
+Progress::Progress(Style style, std::int64_t first_step, std::int64_t steps) : style_(style), steps_(steps) {
+  if (style_ == Style::kBar && first_step > 1) log::info(str("continuing with step ", first_step));
+}
+
+Progress::~Progress() {
+  clear();
+}
+
+void Progress::clear() {
+  if (bar_.empty()) return;
+  std::fputs("\r\033[K", stderr);
+  std::fflush(stderr);
+  bar_.clear();
+}
+
+void Progress::step(std::int64_t step, double loss, double step_time_s) {
+  if (style_ != Style::kBar) return;
+  constexpr std::int64_t kWidth = 24;
+  const std::int64_t filled = steps_ > 0 ? step * kWidth / steps_ : kWidth;
+  bar_ = str("[", std::string(static_cast<std::size_t>(filled), '#'),
+             std::string(static_cast<std::size_t>(kWidth - filled), '.'), "] ", step, "/", steps_, "  loss ",
+             fixed(loss, 4), "  ", fixed(step_time_s, 2), " s/step  ETA ",
+             duration(static_cast<double>(steps_ - step) * step_time_s));
+  std::fputs(("\r\033[K" + bar_).c_str(), stderr);
+  std::fflush(stderr);
+}
+
+void Progress::line(const StepMetrics& metrics) {
+  if (style_ == Style::kNone) return;
+  clear();
+  log::info(describe(metrics, steps_));
+}
+
+void Progress::state(const std::string& text) {
+  if (style_ != Style::kBar) return;
+  std::fputs(("\r\033[K" + (bar_.empty() ? text : bar_ + "  " + text)).c_str(), stderr);
+  std::fflush(stderr);
+  if (bar_.empty()) bar_ = text;
+}
+
+std::string describe(const StepMetrics& m, std::int64_t steps) {
+  std::ostringstream lr;
+  lr << std::scientific << std::setprecision(2) << m.lr;
+  std::string text =
+      str("step ", m.step, "/", steps, "  loss ", fixed(m.loss, 4), "  lr ", lr.str(), "  grad ",
+          fixed(m.grad_norm, 3), "  ", human_count(static_cast<std::uint64_t>(m.tokens_per_s)), " tok/s  ",
+          fixed(m.step_time_s, 2), " s/step  rss ", human_bytes(m.peak_rss_bytes));
+  if (m.mfu) text += str("  mfu ", fixed(*m.mfu * 100, 1), " %");
+  if (m.peak_device_bytes > 0) text += str("  device ", human_bytes(m.peak_device_bytes));
+  if (m.validation_loss) text += str("  validation loss ", fixed(*m.validation_loss, 4));
+  return text;
+}
+
+}  // namespace echelon
