@@ -1,0 +1,166 @@
+#include "app/launch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "app/rank_processes.h"
+#include "base/error.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/str.h"
+
+namespace echelon::app {
+namespace {
+
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR2};
+constexpr int kSearchMs = 5;        // between looks for ranks that mpirun has not started yet
+constexpr int kSearchLongMs = 100;  // the same, once it takes its time
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') != name.npos) return access(name.c_str(), X_OK) == 0 ? name : "";
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return "";
+}
+
+std::vector<std::string> mpirun_command(const std::string& mpirun, int ranks,
+                                        const std::vector<std::string>& rank) {
+  std::vector<std::string> command{
+      mpirun, "-q",
+      // This machine only, even inside a Slurm allocation, and more ranks than cores if the user wants them.
+      "--mca", "plm", "isolated", "--mca", "ras", "^slurm", "--oversubscribe", "--allow-run-as-root",
+      // A rank's communication thread must not be tied to the core of its computing threads.
+      "--bind-to", "none",
+      // Shared memory is all that one machine needs; choosing it saves the search for networks at start.
+      "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "-n", std::to_string(ranks)};
+  command.insert(command.end(), rank.begin(), rank.end());
+  return command;
+}
+
+/// The forwarded signals and SIGCHLD, taken from a file descriptor while this object lives.
+class SignalQueue {
+ public:
+  SignalQueue() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (const int number : kForwarded) sigaddset(&set, number);
+    sigprocmask(SIG_BLOCK, &set, &before_);
+    fd_ = fs::Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  SignalQueue(const SignalQueue&) = delete;
+  SignalQueue& operator=(const SignalQueue&) = delete;
+  ~SignalQueue() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] const sigset_t& mask_before() const { return before_; }
+  /// Next signal, or 0.
+  [[nodiscard]] int take() const {
+    signalfd_siginfo info;
+    return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_{};
+  fs::Fd fd_;
+};
+
+[[noreturn]] void become_mpirun(char* const* arguments, const SignalQueue& signals, pid_t launcher) {
+  // mpirun answers SIGTERM by ending its ranks: what must happen when the launcher is gone, kill -9 included.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != launcher) _exit(127);
+  setpgid(0, 0);  // Ctrl-C of a terminal is for the launcher, which passes it to the ranks
+  const int null = open("/dev/null", O_RDONLY);
+  if (null >= 0) dup2(null, STDIN_FILENO);
+  sigprocmask(SIG_SETMASK, &signals.mask_before(), nullptr);
+  execv(arguments[0], arguments);
+  _exit(127);
+}
+
+pid_t start(const std::vector<std::string>& command, const SignalQueue& signals) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t launcher = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) throw Error(Code::kEnvironment, str("cannot start ", command[0], ": ", fs::reason(errno)));
+  if (pid == 0) become_mpirun(arguments.data(), signals, launcher);
+  return pid;
+}
+
+/// Until mpirun ends; returns its wait status.
+int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals) {
+  for (int round = 0;; ++round) {
+    std::vector<pollfd> watched{{.fd = signals.fd(), .events = POLLIN, .revents = 0}};
+    for (const int handle : processes.handles())
+      watched.push_back({.fd = handle, .events = POLLIN, .revents = 0});
+    const int patience = processes.complete() ? -1 : round < 200 ? kSearchMs : kSearchLongMs;
+    poll(watched.data(), watched.size(), patience);
+    for (std::size_t n = 1; n < watched.size(); ++n) {
+      if (watched[n].revents != 0) processes.ended(watched[n].fd);
+    }
+    bool child_changed = false;
+    for (int number = signals.take(); number != 0; number = signals.take()) {
+      number == SIGCHLD ? void(child_changed = true) : processes.signal(number);
+    }
+    int status = 0;
+    if (child_changed && waitpid(mpirun, &status, WNOHANG) == mpirun) return status;
+    if (!processes.complete()) processes.search();
+  }
+}
+
+void report(const std::string& line) {
+  log::error("echelon: " + line);
+}
+
+int exit_code(int status, RankProcesses& processes) {
+  if (WIFSIGNALED(status)) {
+    processes.kill_rest();
+    report(str("mpirun was ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
+               "): its ranks were stopped"));
+    return static_cast<int>(Code::kPeer);
+  }
+  const int code = WEXITSTATUS(status);
+  if (code <= 128 || code > 128 + SIGRTMAX) return code;
+  const std::string who = processes.first_ended() < 0 ? "a rank" : str("rank ", processes.first_ended());
+  report(str(who, " was ended by signal ", code - 128, " (", strsignal(code - 128),
+             code - 128 == SIGKILL ? ", for example because memory ran out" : "",
+             "): the other ranks were stopped"));
+  return static_cast<int>(Code::kPeer);
+}
+
+}  // namespace
+
+int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_rank) {
+  const std::string mpirun = find_program("mpirun");
+  if (mpirun.empty()) {
+    throw Error(
+        Code::kEnvironment,
+        "cannot start local ranks: mpirun is not in PATH; install Open MPI (Debian, Ubuntu: apt-get install "
+        "openmpi-bin), or run one rank");
+  }
+  if (argv_of_one_rank.empty() || find_program(argv_of_one_rank[0]).empty()) {
+    throw Error(Code::kEnvironment,
+                str("cannot start local ranks: '", argv_of_one_rank.empty() ? "" : argv_of_one_rank[0],
+                    "' is no program"));
+  }
+  const SignalQueue signals;
+  const pid_t pid = start(mpirun_command(mpirun, ranks, argv_of_one_rank), signals);
+  RankProcesses processes(pid, ranks);
+  return exit_code(attend(pid, processes, signals), processes);
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,146 @@
+#include "app/launch.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+
+namespace echelon {
+namespace {
+
+namespace stdfs = std::filesystem;
+using app::launch_local_ranks;
+
+std::string text_of(const stdfs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class Launch : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (stdfs::temp_directory_path() / "echelon-launch-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { stdfs::remove_all(folder_); }
+
+  [[nodiscard]] std::vector<std::string> rank(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {LAUNCH_RANK, folder_.string()});
+    return arguments;
+  }
+
+  /// Runs the launcher in a process of its own with its streams in files, as a shell would.
+  [[nodiscard]] pid_t start(int ranks, const std::vector<std::string>& arguments) const {
+    const pid_t pid = fork();
+    if (pid != 0) return pid;
+    static_cast<void>(std::freopen((folder_ / "stdout").c_str(), "w", stdout));
+    static_cast<void>(std::freopen((folder_ / "stderr").c_str(), "w", stderr));
+    _exit(launch_local_ranks(ranks, rank(arguments)));
+  }
+  [[nodiscard]] static int exit_code_of(pid_t pid) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+  [[nodiscard]] std::string rank_says(int number) const {
+    return text_of(folder_ / ("rank-" + std::to_string(number)));
+  }
+  void wait_until_ready(int ranks) const {
+    for (int n = 0; n < 1000; ++n) {
+      int ready = 0;
+      for (int number = 0; number < ranks; ++number) ready += rank_says(number).starts_with("ready") ? 1 : 0;
+      if (ready == ranks) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    FAIL() << "the ranks did not start";
+  }
+
+  stdfs::path folder_;
+};
+
+TEST_F(Launch, GivesBackTheExitCodeOfTheRanks) {
+  EXPECT_EQ(launch_local_ranks(2, rank({"all", "0"})), 0);
+  EXPECT_EQ(launch_local_ranks(2, rank({"all", "85"})), 85);
+  EXPECT_EQ(launch_local_ranks(1, rank({"all", "5"})), 5);
+}
+
+TEST_F(Launch, OneFailingRankStopsTheOthersAndGivesItsCode) {
+  EXPECT_EQ(launch_local_ranks(3, rank({"exit", "4", "1"})), 4);
+}
+
+TEST_F(Launch, ARankEndedByASignalIsNamed) {
+  for (const int number : {SIGKILL, SIGSEGV}) {
+    EXPECT_EQ(exit_code_of(start(3, {"raise", std::to_string(number), "2"})), 7);
+    const std::string text = text_of(folder_ / "stderr");
+    EXPECT_NE(text.find("rank 2 was ended by signal " + std::to_string(number)), std::string::npos) << text;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  }
+}
+
+TEST_F(Launch, PassesOutputThroughUnchanged) {
+  EXPECT_EQ(exit_code_of(start(1, {"say"})), 0);
+  EXPECT_EQ(text_of(folder_ / "stdout"), "out 0 of 1\n");
+  EXPECT_EQ(text_of(folder_ / "stderr"), "err 0 of 1\n");
+}
+
+TEST_F(Launch, PassesEachSignalOnceToEveryRankAndWaits) {
+  for (const int number : {SIGTERM, SIGINT, SIGUSR2}) {
+    const pid_t launcher = start(2, {"wait", "85"});
+    wait_until_ready(2);
+    kill(launcher, number);
+    EXPECT_EQ(exit_code_of(launcher), 85);
+    for (const int rank_number : {0, 1}) {
+      EXPECT_EQ(rank_says(rank_number), "1 of signal " + std::to_string(number) + "\n");
+    }
+    for (const int rank_number : {0, 1}) stdfs::remove(folder_ / ("rank-" + std::to_string(rank_number)));
+  }
+}
+
+TEST_F(Launch, RanksDieWithAKilledLauncher) {
+  const pid_t launcher = start(2, {"wait", "0"});
+  wait_until_ready(2);
+  std::vector<pid_t> ranks;
+  for (const int number : {0, 1}) ranks.push_back(std::atoi(rank_says(number).c_str() + 6));
+  kill(launcher, SIGKILL);
+  EXPECT_EQ(exit_code_of(launcher), 1000 + SIGKILL);
+  for (const pid_t pid : ranks) {
+    ASSERT_GT(pid, 0);
+    bool gone = false;
+    for (int n = 0; n < 500 && !gone; ++n) {
+      gone = kill(pid, 0) != 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_TRUE(gone) << "rank process " << pid;
+  }
+}
+
+TEST_F(Launch, SaysWhatToInstallWhereMpirunIsMissing) {
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", folder_.c_str(), 1);
+  try {
+    static_cast<void>(launch_local_ranks(2, rank({"all", "0"})));
+    FAIL() << "started without mpirun";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kEnvironment);
+    EXPECT_NE(std::string(error.what()).find("openmpi-bin"), std::string::npos) << error.what();
+  }
+  setenv("PATH", path.c_str(), 1);
+}
+
+TEST_F(Launch, RefusesAProgramThatIsNone) {
+  EXPECT_THROW(static_cast<void>(launch_local_ranks(2, {(folder_ / "nothing").string()})), Error);
+}
+
+}  // namespace
+}  // namespace echelon
