@@ -17,31 +17,37 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 32;
 constexpr std::size_t kMaxNodes = 10'000;
+constexpr std::size_t kMaxLineBytes =
+    16'384;  // yaml-cpp reads ahead to the end of a line: 240 bytes for each of its bytes
 
 /// Ends the parser early; what is wrong has been reported.
 struct Stop {};
 
-/// Turns line numbers into byte offsets and back without scanning the text each time.
-class LineIndex {
+/// Turns byte offsets into lines and columns. Goes on from its last answer, so that asking in rising order,
+/// as a parser does, costs one pass over the text even when it is one long line.
+class PositionFinder {
  public:
-  LineIndex(std::string_view text, std::size_t source) : text_(text), source_(source) {
-    for (std::size_t at = 0; at < text.size(); ++at) {
-      if (text[at] == '\n') starts_.push_back(at + 1);
-    }
-  }
-  [[nodiscard]] Position position(std::size_t offset) const {
+  PositionFinder(std::string_view text, std::size_t source) : text_(text), last_{source, 1, 1} {}
+
+  [[nodiscard]] Position at(std::size_t offset) {
     offset = std::min(offset, text_.size());
-    const auto next = std::upper_bound(starts_.begin(), starts_.end(), offset);
-    const std::size_t start = *std::prev(next);
-    Position in_line = position_at(text_.substr(start, offset - start), source_, offset - start);
-    in_line.line = static_cast<int>(next - starts_.begin());
-    return in_line;
+    if (offset < last_offset_) {
+      last_offset_ = 0;
+      last_ = {last_.source, 1, 1};
+    }
+    while (last_offset_ < offset) {
+      const bool line_end = text_[last_offset_] == '\n';
+      last_offset_ += character_at(text_, last_offset_).bytes;
+      last_ = line_end ? Position{last_.source, last_.line + 1, 1}
+                       : Position{last_.source, last_.line, last_.column + 1};
+    }
+    return last_;
   }
 
  private:
   std::string_view text_;
-  std::size_t source_;
-  std::vector<std::size_t> starts_{0};
+  std::size_t last_offset_ = 0;
+  Position last_;
 };
 
 /// Builds the tree from yaml-cpp's events. The event interface is used because the library's own tree
@@ -50,7 +56,7 @@ class LineIndex {
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(std::string_view text, std::size_t source, Faults& faults)
-      : text_(text), lines_(text, source), faults_(faults) {}
+      : text_(text), positions_(text, source), faults_(faults) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ == 1) return;
@@ -99,7 +105,7 @@ class TreeBuilder : public YAML::EventHandler {
     faults_.add(at(mark), "anchors (&name) are not allowed; write the value out where it is needed");
   }
 
-  [[nodiscard]] Position at(const YAML::Mark& mark) const { return lines_.position(offset(mark)); }
+  [[nodiscard]] Position at(const YAML::Mark& mark) { return positions_.at(offset(mark)); }
 
   /// The innermost '[' or '{' that is still open.
   [[nodiscard]] const Node* open_bracket() const {
@@ -214,7 +220,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   std::string_view text_;
-  LineIndex lines_;
+  PositionFinder positions_;
   Faults& faults_;
   std::size_t documents_ = 0;
   std::size_t nodes_ = 0;
@@ -248,7 +254,7 @@ std::string syntax_hint(std::string_view message) {
   return std::string(message);
 }
 
-std::string describe(const YAML::ParserException& error, const TreeBuilder& tree) {
+std::string describe(const YAML::ParserException& error, TreeBuilder& tree) {
   namespace M = YAML::ErrorMsg;
   std::string hint = syntax_hint(error.msg);
   if (error.msg == M::UNKNOWN_ANCHOR) return hint;
@@ -262,18 +268,29 @@ std::string describe(const YAML::ParserException& error, const TreeBuilder& tree
 
 /// yaml-cpp drops directives it does not know and obeys %TAG; neither has a use here.
 void refuse_directives(std::string_view text, std::size_t source, Faults& faults) {
-  for (std::size_t at = 0; at != std::string_view::npos && at < text.size();) {
-    if (text[at] == '%') {
-      faults.add(position_at(text, source, at), "directives (%YAML, %TAG) are not allowed; remove the line");
+  const std::size_t at = text.starts_with('%') ? 0 : text.find("\n%");
+  if (at == std::string_view::npos) return;
+  faults.add(position_at(text, source, at == 0 ? 0 : at + 1),
+             "directives (%YAML, %TAG) are not allowed; remove the line");
+}
+
+bool has_long_line(std::string_view text, std::size_t source, Faults& faults) {
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    if (end - start > kMaxLineBytes) {
+      faults.add(position_at(text, source, start),
+                 str("a line of more than ", kMaxLineBytes, " bytes; is this a recipe?"));
+      return true;
     }
-    at = text.find('\n', at);
-    if (at != std::string_view::npos) ++at;
+    start = end + 1;
   }
+  return false;
 }
 
 }  // namespace
 
 Document parse_document(std::string_view text, std::size_t source, Faults& faults) {
+  if (has_long_line(text, source, faults)) return {.complete = false};
   refuse_directives(text, source, faults);
   TreeBuilder tree(text, source, faults);
   Document document;

@@ -10,6 +10,7 @@ namespace echelon::recipe {
 namespace {
 
 constexpr std::size_t kMaxReported = 50;
+constexpr std::size_t kMaxKept = 1000;  // a megabyte of garbage must not become a gigabyte of reports
 constexpr std::size_t kMaxShownBytes = 60;
 
 }  // namespace
@@ -38,11 +39,12 @@ std::string Sources::origin(const Position& at) const {
 }
 
 void Faults::add(const Position& at, std::string text) {
-  faults_.push_back({at, std::move(text)});
+  ++count_;
+  if (faults_.size() < kMaxKept) faults_.push_back({at, std::move(text)});
 }
 
 void Faults::add_at(const Position& at, const Faults& others) {
-  for (const Fault& fault : others.faults_) faults_.push_back({at, fault.text});
+  for (const Fault& fault : others.faults_) add(at, fault.text);
 }
 
 void Faults::raise_if_any(const Sources& sources) const {
@@ -52,7 +54,7 @@ void Faults::raise_if_any(const Sources& sources) const {
   std::vector<std::string> lines;
   for (const Fault& fault : sorted) {
     if (lines.size() == kMaxReported) {
-      lines.push_back(str("... and ", sorted.size() - kMaxReported, " more; correct these first"));
+      lines.push_back(str("... and ", count_ - kMaxReported, " more; correct these first"));
       break;
     }
     lines.push_back(str(sources.where(fault.at), ": ", fault.text));

@@ -43,7 +43,7 @@ class Faults {
   void add(const Position& at, std::string text);
   /// Takes over every fault of `others`, all reported at `at`.
   void add_at(const Position& at, const Faults& others);
-  [[nodiscard]] std::size_t size() const { return faults_.size(); }
+  [[nodiscard]] std::size_t size() const { return count_; }
   /// Throws Error(kUsage) with one line for each fault, sorted by position, or returns when there is none.
   void raise_if_any(const Sources& sources) const;
 
@@ -53,6 +53,7 @@ class Faults {
     std::string text;
   };
   std::vector<Fault> faults_;
+  std::size_t count_ = 0;
 };
 
 /// The user's own text, safe for a message: in single quotes, control characters and broken UTF-8 as \xNN,

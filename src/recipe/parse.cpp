@@ -128,6 +128,7 @@ class Parser {
       const std::string text = read_include_(path);
       read_file(path.string(), text);
     } catch (const Error& error) {
+      complete_ = false;
       faults_.add(value.at,
                   str("include: ", error.what(), "; the path is relative to the file that includes it"));
     }

@@ -130,9 +130,7 @@ std::string choice_problem(const Choices& choices, const std::string& text) {
   const auto& planned = choices.planned;
   if (std::find(planned.begin(), planned.end(), text) != planned.end())
     return "is not available in this version";
-  const std::string near = nearest(text, values);
-  return near.empty() ? "is not one of its values"
-                      : str("is not one of its values; did you mean ", near, "?");
+  return "is not one of its values";
 }
 
 std::string name_problem(const std::string& text) {

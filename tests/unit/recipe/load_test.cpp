@@ -1,0 +1,139 @@
+#include "recipe/load.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "base/error.h"
+#include "recipe/builtin.h"
+#include "support/temp_dir.h"
+
+namespace echelon {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+std::string write(const stdfs::path& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary) << text;
+  return file.string();
+}
+
+std::string refusal_of(const stdfs::path& file) {
+  try {
+    (void)load_recipe(file, {});
+  } catch (const Error& error) {
+    return error.code() == Code::kUsage ? error.what() : "wrong code";
+  }
+  return "accepted";
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(LoadRecipe, SaysThatAFileIsMissingAndWhereRecipesAre) {
+  EXPECT_EQ(refusal_of("no/such.yaml"),
+            "recipe: cannot open 'no/such.yaml': No such file or directory; `echelon recipes ls` lists the "
+            "recipes that "
+            "come with Echelon");
+}
+
+TEST(LoadRecipe, RefusesAFolderAPipeAndADevice) {
+  const test::TempDir dir;
+  EXPECT_TRUE(holds(refusal_of(dir.path()), "is not a regular file"));
+  const stdfs::path pipe = dir.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(holds(refusal_of(pipe), "is not a regular file"));
+  EXPECT_TRUE(holds(refusal_of("/dev/zero"), "is not a regular file"));
+}
+
+TEST(LoadRecipe, RefusesAFileItMayNotRead) {
+  const test::TempDir dir;
+  const stdfs::path file = write(dir.path() / "r.yaml", "data: {kind: synthetic_tokens}\n");
+  stdfs::permissions(file, stdfs::perms::none);
+  stdfs::permissions(dir.path(), stdfs::perms::all);
+  // Root may read everything, so it becomes nobody for the attempt.
+  const uid_t user = ::geteuid();
+  if (user == 0) {
+    ASSERT_EQ(::seteuid(65534), 0);
+  }
+  const std::string message = refusal_of(file);
+  ASSERT_EQ(::seteuid(user), 0);
+  EXPECT_TRUE(holds(message, "Permission denied")) << message;
+}
+
+TEST(LoadRecipe, TakesOneMebibyteAndNotAByteMore) {
+  const test::TempDir dir;
+  std::string text = "data: {kind: synthetic_tokens}\n";
+  while (text.size() < 1 << 20) text += "# " + std::string(1022, 'x') + "\n";
+  text.resize(1 << 20);
+  EXPECT_EQ(refusal_of(write(dir.path() / "fits.yaml", text)), "accepted");
+  EXPECT_TRUE(
+      holds(refusal_of(write(dir.path() / "large.yaml", text + "x")), "at most 1048576 are accepted"));
+}
+
+TEST(LoadRecipe, ReadsTheBaseRelativeToTheIncludingFile) {
+  const test::TempDir dir;
+  stdfs::create_directories(dir.path() / "sub");
+  write(dir.path() / "base.yaml", "data: {kind: synthetic_tokens}\nrun: {name: based}\n");
+  const std::string file = write(dir.path() / "sub" / "r.yaml", "include: ../base.yaml\n");
+  const LoadedRecipe loaded = load_recipe(file, {});
+  EXPECT_EQ(loaded.recipe.run.name, "based");
+  EXPECT_EQ(loaded.origins.at("run.name"), (dir.path() / "base.yaml").string() + ":2:13");
+}
+
+TEST(LoadRecipe, EndsACycleThroughSymbolicLinks) {
+  const test::TempDir dir;
+  const std::string file = write(dir.path() / "r.yaml", "include: loop/r.yaml\n");
+  stdfs::create_directory_symlink(dir.path(), dir.path() / "loop");
+  EXPECT_TRUE(holds(refusal_of(file), "include: more than 8 files deep"));
+}
+
+TEST(LoadRecipe, ReportsABadBaseBesideTheFileItself) {
+  const test::TempDir dir;
+  write(dir.path() / "base.yaml", "model: {layers: x}\n");
+  const std::string message =
+      refusal_of(write(dir.path() / "r.yaml", "include: base.yaml\nrun: {seed: y}\n"));
+  EXPECT_TRUE(holds(message, "r.yaml:2:13: run.seed: 'y'")) << message;
+  EXPECT_TRUE(holds(message, "base.yaml:1:17: model.layers: 'x'")) << message;
+}
+
+/// Every recipe of the project's recipes/ folder.
+std::vector<stdfs::path> shipped() {
+  std::vector<stdfs::path> files;
+  for (const auto& entry : stdfs::directory_iterator(stdfs::path(ECHELON_SOURCE_DIR) / "recipes")) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+  }
+  return files;
+}
+
+TEST(ShippedRecipes, AllLoadForOneAndTwoRanksAndRoundTrip) {
+  ASSERT_GE(shipped().size(), 3u);
+  const test::TempDir dir;
+  for (const stdfs::path& file : shipped()) {
+    SCOPED_TRACE(file);
+    const LoadedRecipe loaded = load_recipe(file, {});
+    EXPECT_NO_THROW(validate_for_size(loaded.recipe, 1));
+    EXPECT_NO_THROW(validate_for_size(loaded.recipe, 2));
+    const std::string resolved = to_yaml(loaded.recipe, &loaded.origins);
+    const LoadedRecipe again = load_recipe(write(dir.path() / "again.yaml", resolved), {});
+    EXPECT_EQ(to_yaml(again.recipe), to_yaml(loaded.recipe));
+  }
+}
+
+TEST(ShippedRecipes, AreCarriedInTheLibraryByteForByte) {
+  EXPECT_EQ(recipe::builtin_recipes().size(), shipped().size());
+  for (const recipe::BuiltinRecipe& builtin : recipe::builtin_recipes()) {
+    std::ifstream file(stdfs::path(ECHELON_SOURCE_DIR) / "recipes" / (std::string(builtin.name) + ".yaml"));
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(text, builtin.text) << builtin.name;
+    EXPECT_TRUE(text.starts_with("# ")) << builtin.name << ": `recipes ls` shows the first line";
+  }
+}
+
+}  // namespace
+}  // namespace echelon

@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "recipe/parse.h"
+
+namespace echelon::test {
+
+inline std::string no_include(const std::filesystem::path& path) {
+  throw Error(Code::kUsage, "no file " + path.string());
+}
+
+/// A text in memory named "r.yaml".
+inline LoadedRecipe parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return recipe::parse_recipe_text("r.yaml", text, overrides, no_include);
+}
+
+/// The message a text is refused with, or "accepted".
+inline std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    (void)parse(text, overrides);
+  } catch (const Error& error) {
+    return error.code() == Code::kUsage ? error.what() : "wrong code";
+  }
+  return "accepted";
+}
+
+inline constexpr const char* kSynthetic = "data: {kind: synthetic_tokens}\n";
+
+}  // namespace echelon::test

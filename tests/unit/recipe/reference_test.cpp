@@ -1,0 +1,148 @@
+#include "recipe/reference.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "recipe/keys.h"
+#include "recipe/load.h"
+#include "recipe/other_names.h"
+#include "recipe/value.h"
+
+namespace echelon {
+namespace {
+
+namespace stdfs = std::filesystem;
+using recipe::Key;
+using recipe::keys;
+
+std::string project_file(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(stdfs::path(ECHELON_SOURCE_DIR) / path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+constexpr const char* kRegenerate = "run bin/recipe_docs docs and commit the result";
+
+TEST(RecipeReference, IsWhatTheKeyTableSays) {
+  const std::string document = project_file("docs/recipe.md");
+  EXPECT_TRUE(recipe::with_reference(document) == document) << kRegenerate;
+  for (const Key& key : keys()) {
+    EXPECT_NE(document.find("| `" + key.path + "` |"), std::string::npos) << key.path;
+  }
+}
+
+TEST(RecipeReference, RefusesADocumentWithoutAPlaceForIt) {
+  EXPECT_THROW((void)recipe::with_reference("# Recipes\n"), Error);
+}
+
+TEST(RecipeSchema, IsWhatTheKeyTableSays) {
+  EXPECT_TRUE(project_file("docs/recipe.schema.json") == recipe_json_schema()) << kRegenerate;
+}
+
+TEST(RecipeSchema, KnowsEveryKeyWithItsDefaultAndNoOther) {
+  const auto schema = nlohmann::json::parse(recipe_json_schema());
+  Recipe defaults;
+  std::size_t leaves = 0;
+  const std::function<void(const nlohmann::json&, const std::string&)> walk = [&](const auto& node,
+                                                                                  const auto& path) {
+    EXPECT_FALSE(node.at("additionalProperties").template get<bool>()) << path;
+    for (const auto& [name, child] : node.at("properties").items()) {
+      const std::string inner = path.empty() ? name : path + "." + name;
+      if (child.at("type") == "object") {
+        EXPECT_TRUE(recipe::is_section(inner)) << inner;
+        walk(child, inner);
+      } else if (inner != "include") {
+        ++leaves;
+        const Key* key = recipe::find_key(inner);
+        ASSERT_NE(key, nullptr) << inner;
+        std::visit(
+            [&](const auto* field) { EXPECT_EQ(child.at("default"), nlohmann::json(*field)) << inner; },
+            key->slot(defaults));
+      }
+    }
+  };
+  walk(schema, "");
+  EXPECT_EQ(leaves, keys().size());
+}
+
+/// "model/options.h" -> names of the fields of all its structs.
+std::multiset<std::string> fields_of(const std::string& header) {
+  static const std::regex kField(
+      R"(^  (?:bool|double|std::string|std::int64_t|std::array<double, 2>) (\w+)[ ;{])");
+  std::multiset<std::string> names;
+  std::istringstream lines(project_file("src/" + header));
+  std::smatch match;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_search(line, match, kField)) names.insert(match[1]);
+  }
+  return names;
+}
+
+TEST(KeyTable, HasEveryFieldOfTheOptionStructs) {
+  std::multiset<std::string> fields;
+  for (const char* module : {"bootstrap", "checkpoint", "data", "model", "shard", "train"}) {
+    fields.merge(fields_of(std::string(module) + "/options.h"));
+  }
+  std::multiset<std::string> leaves;
+  for (const Key& key : keys()) leaves.insert(recipe::leaf_of(key.path));
+  EXPECT_EQ(leaves, fields);
+}
+
+TEST(KeyTable, NamesEachFieldOnceAndNoTwoKeysShareOne) {
+  Recipe recipe;
+  std::set<std::string> paths;
+  std::set<const void*> fields;
+  for (const Key& key : keys()) {
+    EXPECT_TRUE(paths.insert(key.path).second) << key.path;
+    const void* field = std::visit([](auto* at) -> const void* { return at; }, key.slot(recipe));
+    EXPECT_TRUE(fields.insert(field).second) << key.path;
+    EXPECT_TRUE(recipe::is_section(recipe::parent_of(key.path))) << key.path;
+    EXPECT_FALSE(key.meaning.empty()) << key.path;
+  }
+}
+
+TEST(KeyTable, HasDefaultsThatItsOwnRulesTake) {
+  Recipe defaults;
+  for (const Key& key : keys()) {
+    Recipe copy;
+    recipe::Node node{recipe::Node::Kind::kScalar};
+    const recipe::Slot slot = key.slot(defaults);
+    if (const auto* const* text = std::get_if<std::string*>(&slot)) {
+      node.text = **text;
+      EXPECT_EQ(recipe::assign(key, node, copy), "") << key.path;
+    } else if (const auto* const* integer = std::get_if<std::int64_t*>(&slot)) {
+      node.text = std::to_string(**integer);
+      EXPECT_EQ(recipe::assign(key, node, copy), "") << key.path;
+    }
+  }
+}
+
+TEST(OtherNames, AreOfKeysThatExistAndAreNotKeysOfTheirSection) {
+  for (const recipe::OtherName& other : recipe::other_names()) {
+    ASSERT_NE(recipe::find_key(other.path), nullptr) << other.path;
+    const std::string own = recipe::parent_of(other.path) + "." + std::string(other.name);
+    EXPECT_EQ(recipe::find_key(own), nullptr) << own;
+    EXPECT_EQ(recipe::meant_by(own), other.path) << own;
+  }
+}
+
+TEST(Suggestions, FindNearNamesInTheSectionFirstAndElsewhereNext) {
+  EXPECT_EQ(recipe::meant_by("model.layer"), "model.layers");
+  EXPECT_EQ(recipe::meant_by("model.learning_rate"), "optim.lr");
+  EXPECT_EQ(recipe::meant_by("modle"), "model");
+  EXPECT_EQ(recipe::meant_by("optimizer"), "optim");
+  EXPECT_EQ(recipe::meant_by("shard.kind"),
+            "");  // three sections have one: none is meant more than the others
+  EXPECT_EQ(recipe::meant_by("foo.bar"), "");
+}
+
+}  // namespace
+}  // namespace echelon

@@ -1,0 +1,152 @@
+#include "recipe/writer.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "recipe/load.h"
+#include "recipe_support.h"
+
+namespace echelon {
+namespace {
+
+using recipe::Key;
+using recipe::keys;
+
+TEST(ShortestNumber, ReadsBackToTheSameBits) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 20'000; ++i) {
+    const auto value = std::bit_cast<double>(random());
+    if (!std::isfinite(value)) continue;
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(std::strtod(recipe::shortest(value).c_str(), nullptr)),
+              std::bit_cast<std::uint64_t>(value));
+  }
+}
+
+TEST(ShortestNumber, AlwaysHasADotSoThatNoReaderTakesItForTextOrAnInteger) {
+  EXPECT_EQ(recipe::shortest(1e-5), "1.0e-05");
+  EXPECT_EQ(recipe::shortest(10000), "10000.0");
+  EXPECT_EQ(recipe::shortest(0.1), "0.1");
+  EXPECT_EQ(recipe::shortest(1.5e300), "1.5e+300");
+}
+
+/// A random value that `key` takes.
+struct Randomize {
+  const Key& key;
+  std::mt19937_64& random;
+
+  void operator()(bool* field) const {
+    if (!std::holds_alternative<recipe::Choices>(key.rule)) *field = random() % 2 == 0;
+  }
+  void operator()(std::int64_t* field) const {
+    const auto& range = std::get<recipe::IntegerRange>(key.rule);
+    const std::int64_t width = std::min<std::int64_t>(range.high - range.low, 1'000'000);
+    *field = range.low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(width));
+  }
+  void operator()(double* field) const {
+    const auto& range = std::get<recipe::NumberRange>(key.rule);
+    *field = std::uniform_real_distribution<double>(range.low, range.high)(random);
+    if (random() % 2 == 0 && range.low == 0.0) *field *= 1e-9;
+  }
+  void operator()(std::array<double, 2>* field) const {
+    (*this)(&(*field)[0]);
+    (*this)(&(*field)[1]);
+  }
+  void operator()(std::string* field) const {
+    if (const auto* choices = std::get_if<recipe::Choices>(&key.rule)) {
+      *field = choices->values[random() % choices->values.size()].value;
+    } else if (std::get<recipe::Text>(key.rule) == recipe::Text::kPath) {
+      static const std::vector<std::string> kPaths{"a/b.tok",
+                                                   "a: b",
+                                                   "# no comment",
+                                                   "yes",
+                                                   "007",
+                                                   "1e3",
+                                                   "null",
+                                                   "with 'quotes' \"both\"",
+                                                   "back\\slash",
+                                                   "[list]",
+                                                   "{map}",
+                                                   "&anchor",
+                                                   "*alias",
+                                                   "!tag",
+                                                   "%percent",
+                                                   "@at",
+                                                   "`tick`",
+                                                   "a #b",
+                                                   " blanks ",
+                                                   "",
+                                                   ".",
+                                                   "..",
+                                                   "\xC3\xA9t\xC3\xA9",
+                                                   "a=b",
+                                                   "?",
+                                                   "| pipe",
+                                                   "> more",
+                                                   ": colon",
+                                                   "trailing:",
+                                                   "/abs/path",
+                                                   "-0x"};
+      const std::string& path = kPaths[random() % (kPaths.size() - 1)];
+      *field = path;
+    } else {
+      *field = "n" + std::to_string(random() % 1000) + "._-";
+    }
+  }
+};
+
+/// The key's value in words that differ whenever the value does.
+std::string all_values(const Recipe& recipe) {
+  std::string text;
+  for (const Key& key : keys()) text += key.path + "=" + recipe::written(key, recipe) + "\n";
+  return text;
+}
+
+TEST(ToYaml, RoundTripsAnyRecipeExactly) {
+  std::mt19937_64 random(11);
+  int accepted = 0;
+  for (int i = 0; i < 500; ++i) {
+    Recipe recipe;
+    for (const Key& key : keys()) std::visit(Randomize{key, random}, key.slot(recipe));
+    // Make the model and the batch agree; all else stays random.
+    recipe.model = ModelOptions{.vocab_size = recipe.model.vocab_size,
+                                .norm_eps = recipe.model.norm_eps,
+                                .rope_theta = recipe.model.rope_theta,
+                                .tie_embeddings = recipe.model.tie_embeddings,
+                                .init_std = recipe.model.init_std};
+    recipe.data.kind = "synthetic_tokens";
+    recipe.data.seq_len = recipe.data.seq_len % 2048 + 1;
+    recipe.train.validate_every_steps = 0;
+    recipe.train.global_batch_size = recipe.train.micro_batch_size * 4;
+    recipe.schedule.warmup_steps = 0;
+    recipe.schedule.min_lr = std::min(recipe.schedule.min_lr, recipe.optim.lr);
+    if (recipe.run.dir.empty()) recipe.run.dir = "runs/x";
+    const std::string yaml = to_yaml(recipe);
+    SCOPED_TRACE(yaml);
+    const LoadedRecipe again = test::parse(yaml);
+    ASSERT_EQ(all_values(again.recipe), all_values(recipe));
+    ASSERT_EQ(to_yaml(again.recipe), yaml);
+    ++accepted;
+  }
+  EXPECT_EQ(accepted, 500);
+}
+
+TEST(ToYaml, PutsTheOriginBehindEachValueAsAComment) {
+  const LoadedRecipe loaded = test::parse(test::kSynthetic, {"optim.lr=1e-2"});
+  const std::string yaml = to_yaml(loaded.recipe, &loaded.origins);
+  EXPECT_NE(yaml.find("  kind: synthetic_tokens       # r.yaml:1:14\n"), std::string::npos) << yaml;
+  EXPECT_NE(yaml.find("  lr: 0.01                     # command line\n"), std::string::npos) << yaml;
+  EXPECT_EQ(to_yaml(test::parse(yaml).recipe), to_yaml(loaded.recipe));
+}
+
+TEST(ToYaml, IsFlatEvenWhenTheRecipeHadABase) {
+  const LoadedRecipe loaded = recipe::parse_recipe_text(
+      "a.yaml", "include: b.yaml\n", {}, [](const auto&) { return std::string(test::kSynthetic); });
+  EXPECT_EQ(to_yaml(loaded.recipe).find("include"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace echelon
