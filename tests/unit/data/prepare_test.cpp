@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -128,6 +129,23 @@ TEST_F(Prepare, RoundTripsRealSources) {
   }
   const auto texts = documents("train.tok");
   EXPECT_EQ(std::multiset(texts.begin(), texts.end()), expected);
+}
+
+TEST_F(Prepare, AgreesWithNumpyAndThePythonTokenizer) {
+  options_.sources = {ECHELON_SOURCE_DIR "/src/data"};
+  options_.format = TextFormat::kCode;
+  options_.include = {"*.h", "*.cpp"};
+  options_.validation_fraction = 0.2;
+  options_.train_vocab_size = 700;
+  run();
+  std::string command =
+      ECHELON_TEST_PYTHON " " ECHELON_SOURCE_DIR "/tests/support/check_token_file.py " + options_.output;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.sources[0])) {
+    const auto extension = entry.path().extension();
+    if (extension == ".h" || extension == ".cpp") command += " " + entry.path().string();
+  }
+  EXPECT_EQ(std::system(command.c_str()), 0)
+      << "if Python or one of its packages is missing: ./make.sh setup test installs it";
 }
 
 TEST_F(Prepare, MakesTheSameBytesWithAnyNumberOfThreads) {
