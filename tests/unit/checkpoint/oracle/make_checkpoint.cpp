@@ -1,0 +1,161 @@
+// make_test_checkpoint FOLDER: saves a tiny Llama, three ranks, cut at awkward places, for the Python
+// oracles. Element i of a tensor whose name has n characters is f(n + i), see number(); the oracles compute
+// the same.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+
+#include "base/error.h"
+#include "checkpoint/geometry.h"
+#include "checkpoint/writer.h"
+
+namespace {
+
+using namespace echelon;              // NOLINT
+using namespace echelon::checkpoint;  // NOLINT
+
+constexpr int kRanks = 3;
+constexpr const char* kConfig = R"({
+  "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 40, "hidden_size": 16,
+  "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 4,
+  "max_position_embeddings": 32, "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": false,
+  "hidden_act": "silu", "attention_bias": false, "mlp_bias": false, "bos_token_id": 1, "eos_token_id": 2,
+  "torch_dtype": "float32", "dtype": "float32"
+})";
+
+std::vector<TensorInfo> tensors() {
+  std::vector<TensorInfo> all{{"model/model.embed_tokens.weight", DType::kF32, {40, 16}},
+                              {"model/model.norm.weight", DType::kF32, {16}},
+                              {"model/lm_head.weight", DType::kF32, {40, 16}}};
+  for (const char* layer : {"model/model.layers.0.", "model/model.layers.1."}) {
+    const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
+      all.push_back({std::string(layer) + name + ".weight", DType::kF32, std::move(shape)});
+    };
+    add("self_attn.q_proj", {16, 16});
+    add("self_attn.k_proj", {8, 16});
+    add("self_attn.v_proj", {8, 16});
+    add("self_attn.o_proj", {16, 16});
+    add("mlp.gate_proj", {24, 16});
+    add("mlp.up_proj", {24, 16});
+    add("mlp.down_proj", {16, 24});
+    add("input_layernorm", {16});
+    add("post_attention_layernorm", {16});
+  }
+  all.push_back({"optim/half/exp_avg", DType::kBF16, {5, 7}});
+  all.push_back({"optim/half/exp_avg_sq", DType::kF16, {35}});
+  all.push_back({"optim/double", DType::kF64, {3, 4, 5}});
+  all.push_back({"optim/step", DType::kI64, {}});
+  all.push_back({"rng/int", DType::kI32, {9}});
+  all.push_back({"rng/bytes", DType::kU8, {300}});
+  return all;
+}
+
+// Multiples of 1/4 below 32 in size: exact in every type here that has a fraction.
+double fraction(std::uint64_t i) {
+  return static_cast<double>(static_cast<std::int64_t>(i * 7 % 127) - 63) / 4;
+}
+std::int64_t number(std::uint64_t i) {
+  return static_cast<std::int64_t>(i * 3);
+}
+
+std::uint16_t bf16(double value) {
+  const auto narrow = static_cast<float>(value);
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &narrow, sizeof(bits));
+  return static_cast<std::uint16_t>(bits >> 16);
+}
+
+std::uint16_t f16(double value) {
+  const auto narrow = static_cast<_Float16>(value);
+  std::uint16_t bits = 0;
+  std::memcpy(&bits, &narrow, sizeof(bits));
+  return bits;
+}
+
+template <class T>
+void store(std::vector<std::byte>& bytes, std::uint64_t i, T value) {
+  std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+}
+
+std::vector<std::byte> content(const TensorInfo& tensor) {
+  const std::uint64_t count = element_count(tensor);
+  std::vector<std::byte> bytes(count * size_of(tensor.dtype));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t x = tensor.name.size() + i;
+    switch (tensor.dtype) {
+      case DType::kF32:
+        store(bytes, i, static_cast<float>(fraction(x)));
+        break;
+      case DType::kF64:
+        store(bytes, i, fraction(x));
+        break;
+      case DType::kBF16:
+        store(bytes, i, bf16(fraction(x)));
+        break;
+      case DType::kF16:
+        store(bytes, i, f16(fraction(x)));
+        break;
+      case DType::kI32:
+        store(bytes, i, static_cast<std::int32_t>(number(x)));
+        break;
+      case DType::kI64:
+        store(bytes, i, number(x));
+        break;
+      case DType::kU8:
+        store(bytes, i, static_cast<std::uint8_t>(number(x)));
+        break;
+    }
+  }
+  return bytes;
+}
+
+// Borders in the middle of rows; a scalar and short tensors leave some ranks without a part.
+std::pair<std::uint64_t, std::uint64_t> part_of(std::uint64_t count, int rank) {
+  const std::uint64_t first = count / 3 + (count > 10 ? 1 : 0);
+  const std::uint64_t second = std::min(count, 2 * first + 3);
+  if (rank == 0) return {0, first};
+  return rank == 1 ? std::pair(first, second) : std::pair(second, count);
+}
+
+void make(const std::filesystem::path& root) {
+  const std::string id = "0a1b2c3d";
+  const std::filesystem::path folder = root / "checkpoints" / step_folder_name(42, id);
+  std::filesystem::create_directories(folder);
+  std::vector<ShardSummary> shards;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    std::vector<std::vector<std::byte>> contents;
+    std::vector<Slice> slices;
+    for (const TensorInfo& tensor : tensors()) {
+      contents.push_back(content(tensor));
+      const auto [begin, end] = part_of(element_count(tensor), rank);
+      const std::size_t size = size_of(tensor.dtype);
+      slices.push_back(
+          {tensor, begin, end, std::span(contents.back()).subspan(begin * size, (end - begin) * size)});
+    }
+    shards.push_back(write_shard(folder, rank, kRanks, id, slices));
+  }
+  commit(folder,
+         {.step = 42,
+          .save_id = id,
+          .tensors = tensors(),
+          .trainer_state = R"({"tokens": 1000})",
+          .attachments = {{"config.json", kConfig}, {"tokenizer.model", std::string("not\0text", 8)}}},
+         shards);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: make_test_checkpoint FOLDER\n";
+    return 2;
+  }
+  try {
+    make(argv[1]);
+    return 0;
+  } catch (const Error& e) {
+    std::cerr << e.what() << '\n';
+    return static_cast<int>(e.code());
+  }
+}
