@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "support/temp_dir.h"
 
 namespace echelon {
 namespace {
@@ -28,13 +29,6 @@ std::string text_of(const stdfs::path& path) {
 
 class Launch : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (stdfs::temp_directory_path() / "echelon-launch-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { stdfs::remove_all(folder_); }
-
   [[nodiscard]] std::vector<std::string> rank(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), {LAUNCH_RANK, folder_.string()});
     return arguments;
@@ -66,7 +60,8 @@ class Launch : public ::testing::Test {
     FAIL() << "the ranks did not start";
   }
 
-  stdfs::path folder_;
+  test::TempDir temp_;
+  const stdfs::path folder_ = temp_.path();
 };
 
 TEST_F(Launch, GivesBackTheExitCodeOfTheRanks) {
