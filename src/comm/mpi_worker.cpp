@@ -161,4 +161,22 @@ std::string mpi_library_version() {
   return version.substr(0, version.find(','));
 }
 
+std::string mpi_thread_level() {
+  int running = 0;
+  int level = 0;
+  MPI_Initialized(&running);
+  if (running == 0) return "not started";
+  MPI_Query_thread(&level);
+  switch (level) {
+    case MPI_THREAD_SINGLE:
+      return "MPI_THREAD_SINGLE";
+    case MPI_THREAD_FUNNELED:
+      return "MPI_THREAD_FUNNELED";
+    case MPI_THREAD_SERIALIZED:
+      return "MPI_THREAD_SERIALIZED";
+    default:
+      return "MPI_THREAD_MULTIPLE";
+  }
+}
+
 }  // namespace echelon

@@ -57,7 +57,10 @@ class MpiWorker {
   std::thread thread_;
 };
 
-/// "Open MPI 4.1.4" and the thread level in use; for doctor and --version. Callable without a worker.
+/// "Open MPI v4.1.4", for doctor and messages. Callable from any thread, without a worker too.
 [[nodiscard]] std::string mpi_library_version();
+/// "MPI_THREAD_FUNNELED" and the like: what the running MPI grants; "not started" without one. From any
+/// thread.
+[[nodiscard]] std::string mpi_thread_level();
 
 }  // namespace echelon

@@ -1,0 +1,208 @@
+#include <sched.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "app/commands.h"
+#include "app/devices.h"
+#include "app/launch.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "bootstrap/job.h"
+#include "comm/communicator.h"
+#include "comm/mpi_worker.h"
+
+namespace echelon::app {
+namespace {
+
+using nlohmann::json;
+
+struct DoctorArguments {
+  bool as_json = false;
+  int ranks = 0;
+  double timeout_s = 30.0;
+};
+
+constexpr std::size_t kGatherBytes = std::size_t{16} << 20;
+
+/// "0-3,8": the cores this process may run on.
+std::string allowed_cores(int& count) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  count = 0;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return "?";
+  count = CPU_COUNT(&set);
+  std::vector<std::string> ranges;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &set)) continue;
+    const int first = core;
+    while (core + 1 < CPU_SETSIZE && CPU_ISSET(core + 1, &set)) ++core;
+    ranges.push_back(first == core ? str(first) : str(first, "-", core));
+  }
+  return join(ranges, ",");
+}
+
+json card_of(const JobInfo& info) {
+  int cores = 0;
+  const std::string allowed = allowed_cores(cores);
+  const Devices devices = find_devices();
+  return {{"rank", info.rank},       {"host", info.host},
+          {"node", info.node},       {"local_rank", info.local_rank},
+          {"pid", getpid()},         {"cores", cores},
+          {"cpu_affinity", allowed}, {"machine_cores", std::thread::hardware_concurrency()},
+          {"gpus", devices.gpus},    {"driver", devices.driver},
+          {"nccl", devices.nccl}};
+}
+
+template <class Body>
+double milliseconds(Body&& body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::vector<json> gather_cards(Job& job, double& exchange_ms) {
+  const std::string text = card_of(job.info()).dump();
+  const auto* first = reinterpret_cast<const std::byte*>(text.data());
+  std::vector<Blob> all;
+  job.fence("doctor");  // so that the exchange is timed and not the others' way here
+  exchange_ms = milliseconds([&] { all = job.exchange("doctor card", Blob(first, first + text.size())); });
+  std::vector<json> cards;
+  for (const Blob& blob : all) {
+    cards.push_back(json::parse(reinterpret_cast<const char*>(blob.data()),
+                                reinterpret_cast<const char*>(blob.data()) + blob.size()));
+  }
+  return cards;
+}
+
+json time_communication(const Job& job, double timeout_s) {
+  std::unique_ptr<Communicator> world;
+  const double start_ms = milliseconds([&] { world = make_mpi_communicator(job, timeout_s); });
+  json times{
+      {"library", mpi_library_version()}, {"thread_level", mpi_thread_level()}, {"start_ms", start_ms}};
+  constexpr int kRounds = 20;
+  world->barrier("warm-up");
+  times["barrier_ms"] = milliseconds([&] {
+                          for (int n = 0; n < kRounds; ++n) world->barrier("doctor");
+                        }) /
+                        kRounds;
+  const std::size_t slot = kGatherBytes / static_cast<std::size_t>(world->size());
+  std::vector<std::byte> buffer(slot * static_cast<std::size_t>(world->size()));
+  const auto gather = [&] { world->all_gather(buffer.data(), slot, DType::kU8, "doctor").wait(); };
+  gather();  // touches the memory
+  constexpr int kGathers = 5;
+  const double gather_ms = milliseconds([&] {
+                             for (int n = 0; n < kGathers; ++n) gather();
+                           }) /
+                           kGathers;
+  times["all_gather_bytes"] = buffer.size();
+  times["all_gather_ms"] = gather_ms;
+  times["received_gb_per_s"] = static_cast<double>(buffer.size() - slot) / gather_ms / 1e6;
+  return times;
+}
+
+std::string text_of(const json& found) {
+  std::string text =
+      str(found["pmix"].get<std::string>(), ", started by ", found["launcher"].get<std::string>(), ": ",
+          found["ranks"], " ranks on ", found["nodes"], " nodes\n");
+  if (found.contains("server"))
+    text += str("PMIx namespace ", found["namespace"].get<std::string>(), ", server's library ",
+                found["server"].get<std::string>(), "\n");
+  for (const json& card : found["cards"]) {
+    text += str("  rank ", card["rank"], "  ", card["host"].get<std::string>(), " (node ", card["node"],
+                ", local rank ", card["local_rank"], ")  cores ", card["cpu_affinity"].get<std::string>(),
+                " (", card["cores"], " of ", card["machine_cores"], ")  ", card["gpus"].size(), " GPUs",
+                card["gpus"].empty() ? "" : ": " + card["gpus"][0].get<std::string>(), "\n");
+  }
+  const json& card = found["cards"][0];
+  text += str(card["driver"].get<std::string>(), "; ", card["nccl"].get<std::string>(), "\n");
+  text +=
+      str("start-up ", found["bootstrap_ms"], " ms, exchange of all cards ", found["exchange_ms"], " ms\n");
+  if (found.contains("mpi")) {
+    const json& mpi = found["mpi"];
+    text += str(mpi["library"].get<std::string>(), ", ", mpi["thread_level"].get<std::string>(),
+                ", started in ", mpi["start_ms"], " ms: barrier ", mpi["barrier_ms"], " ms, all-gather of ",
+                human_bytes(mpi["all_gather_bytes"].get<std::uint64_t>()), " ", mpi["all_gather_ms"], " ms, ",
+                mpi["received_gb_per_s"], " GB/s received per rank\n");
+  }
+  return text;
+}
+
+/// Three digits after the point are plenty for people and files.
+void round_numbers(json& value) {
+  if (value.is_number_float()) value = std::round(value.get<double>() * 1000.0) / 1000.0;
+  if (value.is_structured()) {
+    for (json& child : value) round_numbers(child);
+  }
+}
+
+void examine_bootstrap(const DoctorArguments& arguments) {
+  std::unique_ptr<Job> job;
+  const Launch launch = inside_launched_step() ? Launch::kPmix : Launch::kSingle;
+  const double bootstrap_ms = milliseconds([&] { job = bootstrap(launch, arguments.timeout_s); });
+  const JobInfo info = job->info();
+  double exchange_ms = 0;
+  json found{{"pmix", pmix_version()},
+             {"launcher", info.launcher},
+             {"ranks", info.size},
+             {"nodes", info.num_nodes},
+             {"bootstrap_ms", bootstrap_ms}};
+  if (launch == Launch::kPmix) {
+    const auto variable = [](const char* name) {
+      return std::string(std::getenv(name) ? std::getenv(name) : "unknown");
+    };
+    found["namespace"] = variable("PMIX_NAMESPACE");
+    found["server"] = variable("PMIX_VERSION");
+  }
+  found["cards"] = gather_cards(*job, exchange_ms);
+  found["exchange_ms"] = exchange_ms;
+  if (info.size > 1) {
+    found["mpi"] = time_communication(*job, arguments.timeout_s);
+    finish_mpi();
+  }
+  job->finish();
+  if (info.rank != 0) return;
+  round_numbers(found);
+  std::cout << (arguments.as_json ? found.dump(2) + "\n" : text_of(found)) << std::flush;
+}
+
+int run_bootstrap(const DoctorArguments& arguments) {
+  if (arguments.ranks == 0) {
+    examine_bootstrap(arguments);
+    return 0;
+  }
+  if (inside_launched_step()) {
+    throw Error(Code::kUsage,
+                "--ranks starts local ranks and has no place inside an srun or mpirun step: leave it out");
+  }
+  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "doctor",
+                                   "bootstrap", "--timeout", str(arguments.timeout_s)};
+  if (arguments.as_json) command.emplace_back("--json");
+  return launch_local_ranks(arguments.ranks, command);
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<DoctorArguments>();
+  CLI::App* doctor = app.add_subcommand("doctor", "Probe this machine, cluster or job");
+  doctor->require_subcommand(1);
+  CLI::App* command = doctor->add_subcommand("bootstrap",
+                                             "How ranks find each other and talk: alone, under mpirun, or as "
+                                             "srun --mpi=pmix echelon doctor bootstrap");
+  command->add_flag("--json", arguments->as_json, "One JSON object on standard output");
+  command->add_option("--ranks", arguments->ranks, "Start so many local ranks first")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--timeout", arguments->timeout_s, "Longest wait for the other ranks, seconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->callback([arguments, &status] { status = run_bootstrap(*arguments); });
+}
+
+}  // namespace echelon::app
