@@ -1,6 +1,6 @@
 #pragma once
+#include <span>
 #include <string_view>
-#include <vector>
 
 namespace echelon::recipe {
 
@@ -10,6 +10,6 @@ struct OtherName {
   std::string_view path;  ///< our key
 };
 
-[[nodiscard]] const std::vector<OtherName>& other_names();
+[[nodiscard]] std::span<const OtherName> other_names();
 
 }  // namespace echelon::recipe
