@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -63,6 +64,19 @@ int fail(int code, const std::string& text) {
   return code;
 }
 
+/// CLI11 would only say that a command is missing.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
+  const std::string meant = nearest(argv[1], names);
+  throw Error(Code::kUsage,
+              str("no command '", argv[1], "'; ",
+                  meant.empty() ? "there are " + join(names, ", ") : "did you mean '" + meant + "'?"));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("List, check and convert Echelon checkpoints. Needs no GPU.", "echelon-ckpt");
   app.set_version_flag(
@@ -76,6 +90,7 @@ int run(int argc, char** argv) {
   add_verify(app);
   add_consolidate(app);
   try {
+    check_command(app, argc, argv);
     app.parse(argc, argv);
     std::cout.flush();
     return std::cout.good() ? 0 : fail(static_cast<int>(Code::kUsage), "cannot write to standard output");

@@ -67,7 +67,8 @@ TEST(Damage, EveryFlippedByteOfManifestIsRefused) {
   const auto bytes = std::filesystem::file_size(folder / "MANIFEST.json");
   for (std::uint64_t byte = 0; byte < bytes; ++byte) {
     flip_bit(folder / "MANIFEST.json", byte, static_cast<int>(byte % 8));
-    EXPECT_TRUE(mentions(error_of([&] { (void)load_manifest(folder); }), "MANIFEST.json' is damaged")) << byte;
+    EXPECT_TRUE(mentions(error_of([&] { (void)load_manifest(folder); }), "MANIFEST.json' is damaged"))
+        << byte;
     flip_bit(folder / "MANIFEST.json", byte, static_cast<int>(byte % 8));
   }
 }

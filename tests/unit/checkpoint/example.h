@@ -35,8 +35,11 @@ inline std::vector<TensorInfo> example_tensors() {
 /// them.
 inline std::vector<std::byte> content_of(const TensorInfo& tensor) {
   std::vector<std::byte> bytes(element_count(tensor) * size_of(tensor.dtype));
-  std::mt19937 random(static_cast<unsigned>(std::hash<std::string>{}(tensor.name)));
-  for (std::byte& b : bytes) b = static_cast<std::byte>(random() & 0x3FU);
+  std::uint64_t state = std::hash<std::string>{}(tensor.name) | 1U;
+  for (std::byte& b : bytes) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    b = static_cast<std::byte>((state >> 56) & 0x3FU);
+  }
   return bytes;
 }
 

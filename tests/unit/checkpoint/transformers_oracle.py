@@ -12,16 +12,16 @@ from transformers import AutoModelForCausalLM
 def expected(name, shape):
     """What make_checkpoint.cpp put there."""
     x = torch.arange(shape.numel()) + len("model/" + name)
-    return (((x * 7 % 127) - 63) / 4).reshape(shape)
+    return (((x * 7 % 127) - 63).double() / 4 / 3).float().reshape(shape)
 
 
 def check_folder(folder, dtype):
-    model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, torch_dtype="auto")
+    model, info = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, dtype="auto")
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
         if info[kind]:
             sys.exit(f"transformers_oracle.py: {folder}: {kind}: {info[kind]}")
     for name, tensor in model.state_dict().items():
-        if tensor.dtype != dtype or not torch.equal(tensor.float(), expected(name, tensor.shape)):
+        if tensor.dtype != dtype or not torch.equal(tensor, expected(name, tensor.shape).to(dtype)):
             sys.exit(f"transformers_oracle.py: {folder}: {name} differs or has type {tensor.dtype}")
     ids = torch.tensor([[1, 5, 7, 2]])
     if not torch.isfinite(model(ids, labels=ids).loss):
@@ -35,7 +35,8 @@ def main():
         subprocess.run([make, root], check=True)
         for dtype, options in ((torch.float32, []), (torch.bfloat16, ["--dtype", "bf16"])):
             output = root / str(dtype)
-            subprocess.run([tool, "consolidate", root, "--to", "safetensors", "--output", output, *options], check=True)
+            subprocess.run([tool, "consolidate", root, "--to", "safetensors", "--output", output, *options], check=True,
+                           stdout=subprocess.DEVNULL)
             check_folder(output, dtype)
 
 

@@ -1,0 +1,266 @@
+// echelon-ckpt, run as a user runs it.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "base/str.h"
+#include "checkpoint/shard_index.h"
+#include "support/temp_dir.h"
+#include "unit/checkpoint/example.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using namespace test;  // NOLINT
+using echelon::test::TempDir;
+using nlohmann::json;
+
+struct Outcome {
+  int code = -1;  ///< exit code, or 128 + signal
+  std::string out;
+  std::string err;
+};
+
+pid_t start(const TempDir& scratch, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), ECHELON_CKPT);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  const std::string out = (scratch.path() / "out").string();
+  const std::string err = (scratch.path() / "err").string();
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  pid_t child = -1;
+  EXPECT_EQ(::posix_spawn(&child, ECHELON_CKPT, &actions, nullptr, argv.data(), environ), 0);
+  posix_spawn_file_actions_destroy(&actions);
+  return child;
+}
+
+Outcome finish(const TempDir& scratch, pid_t child) {
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return {code, slurp(scratch.path() / "out"), slurp(scratch.path() / "err")};
+}
+
+Outcome tool(std::vector<std::string> arguments) {
+  const TempDir scratch;
+  return finish(scratch, start(scratch, std::move(arguments)));
+}
+
+bool mentions(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void expect_one_line(const Outcome& outcome, int code, const std::string& part) {
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  EXPECT_TRUE(mentions(outcome.err, part)) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+std::vector<std::string> names_in(const Path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(Tool, TellsItsVersionAndHelp) {
+  EXPECT_TRUE(mentions(tool({"--version"}).out, "checkpoint format 1.0"));
+  const Outcome help = tool({"--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const char* part : {"ls", "inspect", "verify", "consolidate", "Exit codes"})
+    EXPECT_TRUE(mentions(help.out, part)) << part;
+  EXPECT_TRUE(mentions(tool({"consolidate", "--help"}).out, "--dtype"));
+}
+
+TEST(Tool, CallsAWrongCommandLineUsage) {
+  expect_one_line(tool({}), 2, "subcommand");
+  expect_one_line(tool({"frobnicate"}), 2, "frobnicate");
+  expect_one_line(tool({"verify"}), 2, "CKPT");
+  expect_one_line(tool({"verify", "--quick", "--deep", "x"}), 2, "--deep");
+  expect_one_line(tool({"consolidate", "x", "--to", "pickle", "--output", "y"}), 2, "pickle");
+  expect_one_line(tool({"ls", "/no/such/folder"}), 2, "/no/such/folder");
+}
+
+TEST(Tool, ListsEveryAttemptWithItsState) {
+  const TempDir dir;
+  const Path checkpoints = dir.path() / "checkpoints";
+  save(checkpoints, {.step = 1, .save_id = "00000001"});
+  flip_bit(save(checkpoints, {.step = 2, .save_id = "00000002"}) / "MANIFEST.json", 9);
+  std::vector<ShardSummary> ignored;
+  write_shards(checkpoints, {.step = 3, .save_id = "00000003"}, ignored);
+  const json rows = json::parse(tool({"ls", "--json", dir.path()}).out);
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0]["state"], "committed");
+  EXPECT_EQ(rows[0]["ranks"], 2);
+  EXPECT_EQ(rows[1]["state"], "damaged");
+  EXPECT_TRUE(mentions(rows[1]["problem"], "MANIFEST.json"));
+  EXPECT_EQ(rows[2]["state"], "uncommitted");
+  const std::string table = tool({"ls", dir.path()}).out;
+  EXPECT_TRUE(mentions(table, "DAMAGED") && mentions(table, "uncommitted") &&
+              mentions(table, "step-000000001.00000001"));
+}
+
+TEST(Tool, InspectsWithoutReadingTensors) {
+  const TempDir dir;
+  const Path folder = save(dir.path(), {.ranks = 3});
+  const json all = json::parse(tool({"inspect", "--json", folder}).out);
+  EXPECT_EQ(all["step"], 1200);
+  EXPECT_EQ(all["ranks"], 3);
+  EXPECT_EQ(all["trainer_state"]["tokens"], 123456789);
+  EXPECT_EQ(all["tensors"].size(), example_tensors().size());
+  EXPECT_TRUE(mentions(tool({"inspect", folder}).out, "model/model.norm.weight"));
+}
+
+TEST(Tool, GivesATensorTheSameChecksumHoweverItWasCut) {
+  const TempDir dir;
+  const auto checksums = [&](const Path& folder) {
+    std::map<std::string, std::string> sums;
+    for (const json& tensor : json::parse(tool({"inspect", "--json", folder}).out)["tensors"]) {
+      sums[tensor["name"]] = tensor["crc32c"];
+    }
+    return sums;
+  };
+  EXPECT_EQ(checksums(save(dir.path() / "a", {.ranks = 1})),
+            checksums(save(dir.path() / "b", {.ranks = 4, .cut = random_cut(9)})));
+}
+
+TEST(Tool, VerifyNamesRankTensorAndBytes) {
+  const TempDir dir;
+  const Path folder = save(dir.path());
+  EXPECT_EQ(tool({"verify", dir.path()}).code, 0);
+  const Path shard = folder / "shard-00001-of-00002.h5";
+  flip_bit(shard, std::filesystem::file_size(shard) - 1);  // the last byte of the last tensor
+  EXPECT_EQ(tool({"verify", "--quick", folder}).code, 0);
+  const Outcome text = tool({"verify", folder});
+  expect_one_line(text, 5, "damaged in 1 place");
+  EXPECT_TRUE(mentions(text.out, "rank 1") && mentions(text.out, "'rng/state'") &&
+              mentions(text.out, "file bytes"))
+      << text.out;
+  const json report = json::parse(tool({"verify", "--json", folder}).out);
+  EXPECT_EQ(report["ok"], false);
+  EXPECT_EQ(report["damages"][0]["rank"], 1);
+  EXPECT_EQ(report["damages"][0]["tensor"], "rng/state");
+  EXPECT_EQ(report["damages"][0]["byte_end"], std::filesystem::file_size(shard));
+}
+
+TEST(Tool, VerifyOfARunLooksAtItsNewestCommitEvenIfDamaged) {
+  const TempDir dir;
+  save(dir.path() / "checkpoints", {.step = 1, .save_id = "00000001"});
+  const Path newest = save(dir.path() / "checkpoints", {.step = 2, .save_id = "00000002"});
+  flip_bit(newest / "COMMIT", 30);
+  expect_one_line(tool({"verify", dir.path()}), 5, "step-000000002");
+  expect_one_line(tool({"consolidate", dir.path(), "--to", "hdf5", "--output", dir.path() / "o.h5"}), 5,
+                  "step-000000002");
+}
+
+TEST(Tool, RefusesUncommittedAndAbsentCheckpoints) {
+  const TempDir dir;
+  std::vector<ShardSummary> ignored;
+  const Path folder = write_shards(dir.path(), {}, ignored);
+  expect_one_line(tool({"verify", folder}), 5, "damaged");
+  expect_one_line(tool({"inspect", folder}), 5, "never committed");
+  expect_one_line(tool({"inspect", dir.path()}), 5, "no committed checkpoint");
+  expect_one_line(tool({"inspect", dir.path() / "absent"}), 5, "no such folder");
+}
+
+TEST(Tool, ConsolidatesOnlyToAFreshPlaceOutsideTheCheckpoint) {
+  const TempDir dir;
+  const Path folder = save(dir.path() / "c");
+  const auto into = [&](const Path& output) {
+    return tool({"consolidate", folder, "--to", "hdf5", "--output", output});
+  };
+  spill(dir.path() / "taken", "precious");
+  expect_one_line(into(dir.path() / "taken"), 2, "exists already");
+  EXPECT_EQ(slurp(dir.path() / "taken"), "precious");
+  std::filesystem::create_symlink("nowhere", dir.path() / "dangling");
+  expect_one_line(into(dir.path() / "dangling"), 2, "exists already");
+  expect_one_line(into(folder / "model.h5"), 2, "inside the checkpoint");
+  expect_one_line(into(dir.path() / "absent" / "model.h5"), 2, "does not exist");
+  EXPECT_EQ(into(dir.path() / "model.h5").code, 0);
+  EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"c", "dangling", "model.h5", "taken"}));
+}
+
+TEST(Tool, LeavesNothingOfAConsolidationThatFails) {
+  const TempDir dir;
+  const Path folder = save(dir.path() / "c", {.ranks = 1});
+  const Path shard = folder / "shard-00000-of-00001.h5";
+  const std::string bytes = slurp(shard);
+  const auto content = content_of(example_tensors()[0]);
+  flip_bit(shard,
+           bytes.find(std::string(reinterpret_cast<const char*>(content.data()), content.size())) + 77);
+  for (const char* format : {"hdf5", "safetensors"}) {
+    const Outcome outcome = tool({"consolidate", folder, "--to", format, "--output", dir.path() / "out"});
+    expect_one_line(outcome, 5, "embed_tokens");
+  }
+  EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"c"});
+}
+
+TEST(Tool, LeavesNothingOfAConsolidationThatIsInterrupted) {
+  const TempDir dir;
+  const Path folder =
+      save(dir.path() / "c", {.ranks = 1, .tensors = {{"model/w", DType::kU8, {96, 1 << 20}}}});
+  const TempDir scratch;
+  const pid_t child = start(scratch, {"consolidate", folder, "--to", "hdf5", "--output", dir.path() / "out"});
+  for (int i = 0; i < 5000 && names_in(dir.path()).size() == 1; ++i)
+    ::usleep(1000);  // until the output has begun
+  ASSERT_EQ(::kill(child, SIGINT), 0);
+  const Outcome outcome = finish(scratch, child);
+  expect_one_line(outcome, 128 + SIGINT, "interrupted");
+  EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"c"});
+}
+
+TEST(Tool, ConsolidatesIntoAFolderThatNamesTheOutputType) {
+  const TempDir dir;
+  Example example;
+  example.attachments["tokenizer.model"] = "bytes";
+  const Path folder = save(dir.path() / "c", example);
+  EXPECT_EQ(tool({"consolidate", folder, "--to", "safetensors", "--output", dir.path() / "same"}).code, 0);
+  EXPECT_EQ(names_in(dir.path() / "same"),
+            (std::vector<std::string>{"config.json", "model.safetensors", "tokenizer.model"}));
+  EXPECT_EQ(slurp(dir.path() / "same" / "config.json"), example.attachments["config.json"]);
+  EXPECT_EQ(tool({"consolidate", folder, "--to", "safetensors", "--dtype", "bf16", "--output",
+                  dir.path() / "half/"})
+                .code,
+            0);
+  EXPECT_EQ(json::parse(slurp(dir.path() / "half" / "config.json"))["torch_dtype"], "bfloat16");
+}
+
+TEST(Tool, NeedsAConfigForSafetensorsOnly) {
+  const TempDir dir;
+  Example example;
+  example.attachments.erase("config.json");
+  const Path folder = save(dir.path() / "c", example);
+  expect_one_line(tool({"consolidate", folder, "--to", "safetensors", "--output", dir.path() / "o"}), 5,
+                  "config.json");
+  EXPECT_EQ(tool({"consolidate", folder, "--to", "hdf5", "--output", dir.path() / "o"}).code, 0);
+}
+
+/// 160 MiB of tensor through 128 MiB of address space, libraries included: memory is bounded however large a
+/// tensor is.
+TEST(Tool, ConsolidatesWithinABoundedAddressSpace) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the address sanitizer reserves terabytes of address space";
+#endif
+  const TempDir dir;
+  const Path folder =
+      save(dir.path() / "c", {.ranks = 2, .tensors = {{"model/w", DType::kF32, {40, 1 << 20}}}});
+  const TempDir scratch;
+  const std::string command =
+      str("ulimit -v 131072; exec '", ECHELON_CKPT, "' consolidate '", folder.string(),
+          "' --to hdf5 --dtype bf16 --output '", (dir.path() / "o").string(), "'");
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_GT(std::filesystem::file_size(dir.path() / "o"), 80U << 20);
+}
+
+}  // namespace
+}  // namespace echelon::checkpoint
