@@ -96,7 +96,8 @@ void check_pmix_answer(const std::string& name_space, int size, const LaunchEnvi
 
 std::string known_bad_pair(const LaunchEnvironment& environment, const std::string& client_version) {
   const bool bad = bad_version(environment.pmix_version) || bad_version(client_version);
-  if (!bad && !environment.slurm_server()) return "";
+  const bool server_unknown = environment.slurm_server() && environment.pmix_version.empty();
+  if (!bad && !server_unknown) return "";
   return str(bad ? "; this is known to hang: " : "; known to hang: ",
              "PMIx 5.0.8 and 5.0.9 with Slurm before 25.11.2 (use PMIx 5.0.6 or a newer Slurm)");
 }

@@ -1,0 +1,118 @@
+#include "bootstrap/launch_environment.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/error.h"
+
+namespace echelon {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+LaunchEnvironment environment_of(const Variables& variables) {
+  return read_launch_environment([&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+}
+
+std::string refusal(Launch launch, const Variables& variables) {
+  try {
+    check_launch(launch, environment_of(variables));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kEnvironment);
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error.what();
+  }
+  return "accepted";
+}
+
+const Variables kBatchScript = {{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}};
+const Variables kStepWithoutPmix = {{"SLURM_JOB_ID", "7"},
+                                    {"SLURM_STEP_ID", "0"},
+                                    {"SLURM_STEP_NUM_TASKS", "8"},
+                                    {"SLURM_NTASKS", "8"},
+                                    {"SLURM_PROCID", "3"}};
+const Variables kMpirun = {{"PMIX_NAMESPACE", "123"}, {"PMIX_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
+
+Variables with(Variables variables, const Variables& more) {
+  variables.insert(more.begin(), more.end());
+  return variables;
+}
+
+TEST(LaunchEnvironment, AStepWithoutPmixIsRefusedInsteadOfBecomingManyJobs) {
+  const std::string text = refusal(Launch::kPmix, kStepWithoutPmix);
+  EXPECT_NE(
+      text.find(
+          "started by srun as task 3 of 8 without PMIx: add --mpi=pmix to srun (or set MpiDefault=pmix"),
+      std::string::npos)
+      << text;
+}
+
+TEST(LaunchEnvironment, OneProcessOfAStepOfSeveralMayNotGoAlone) {
+  EXPECT_NE(refusal(Launch::kSingle, kStepWithoutPmix).find("task 3 of 8"), std::string::npos);
+  EXPECT_NE(refusal(Launch::kSingle, kMpirun).find("mpirun -n 2"), std::string::npos);
+}
+
+TEST(LaunchEnvironment, ABatchScriptIsNoStep) {
+  EXPECT_EQ(refusal(Launch::kSingle, kBatchScript), "accepted");
+  EXPECT_FALSE(environment_of(kBatchScript).several_tasks());
+  EXPECT_NE(refusal(Launch::kPmix, kBatchScript).find("no PMIx server"), std::string::npos);
+}
+
+TEST(LaunchEnvironment, MpirunInsideAStepGoesByMpirunsCount) {
+  const auto environment = environment_of(with(
+      kMpirun,
+      {{"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "0"}}));
+  EXPECT_NO_THROW(check_launch(Launch::kPmix, environment));
+  EXPECT_NO_THROW(check_pmix_answer("123", 2, environment));
+}
+
+TEST(LaunchEnvironment, AStepOfOneTaskMayRunAlone) {
+  EXPECT_EQ(refusal(Launch::kSingle,
+                    {{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}),
+            "accepted");
+}
+
+TEST(LaunchEnvironment, CountsThatAreNoNumbersAreNamed) {
+  for (const char* bad : {"eight", "8x", "-1", "99999999999"}) {
+    try {
+      environment_of({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", bad}});
+      ADD_FAILURE() << bad << " was read as a number";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(bad), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("SLURM_STEP_NUM_TASKS"), std::string::npos);
+    }
+  }
+}
+
+TEST(LaunchEnvironment, APmixSingletonIsRefused) {
+  EXPECT_THROW(check_pmix_answer("singleton.n0.77", 1, environment_of({})), Error);
+}
+
+TEST(LaunchEnvironment, PmixAndSlurmMustCountAlike) {
+  const auto environment = environment_of(with(kStepWithoutPmix, {{"PMIX_NAMESPACE", "slurm.pmix.7.0"}}));
+  EXPECT_NO_THROW(check_pmix_answer("slurm.pmix.7.0", 8, environment));
+  try {
+    check_pmix_answer("slurm.pmix.7.0", 1, environment);
+    FAIL() << "accepted 1 of 8";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("PMIx counts 1 ranks"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("step 7.0"), std::string::npos) << error.what();
+  }
+}
+
+TEST(LaunchEnvironment, NamesThePairThatHangs) {
+  const auto slurm = [](const char* version) {
+    return environment_of({{"PMIX_NAMESPACE", "slurm.pmix.1.0"}, {"PMIX_VERSION", version}});
+  };
+  EXPECT_NE(known_bad_pair(slurm("5.0.9"), "PMIx 4.2.2").find("25.11.2"), std::string::npos);
+  EXPECT_NE(known_bad_pair(slurm(""), "PMIx 4.2.2").find("25.11.2"), std::string::npos);
+  EXPECT_EQ(known_bad_pair(slurm("4.2.2"), "PMIx 4.2.2"), "");
+  EXPECT_EQ(known_bad_pair(environment_of(kMpirun), "PMIx 4.2.2"), "");
+}
+
+}  // namespace
+}  // namespace echelon
