@@ -132,16 +132,23 @@ void TrainLoop::save(bool last) {
 
 StepMetrics TrainLoop::measure(const StepResult& result, double lr) {
   const double step_time = (now_s() - interval_began_s_) / static_cast<double>(interval_steps_);
-  double largest[2] = {static_cast<double>(peak_rss_bytes()), step_time};
-  comm_.all_reduce(largest, 2, DType::kF64, ReduceOp::kMax, "metrics").wait();
+  const std::uint64_t device_bytes = options_.peak_device_bytes ? options_.peak_device_bytes() : 0;
+  double largest[3] = {static_cast<double>(peak_rss_bytes()), step_time, static_cast<double>(device_bytes)};
+  comm_.all_reduce(largest, 3, DType::kF64, ReduceOp::kMax, "metrics").wait();
   const double tokens = static_cast<double>(options_.train.global_batch_size * options_.seq_len);
-  return {.step = state_.step,
-          .loss = result.loss,
-          .lr = lr,
-          .grad_norm = result.grad_norm,
-          .tokens_per_s = tokens / largest[1],
-          .step_time_s = largest[1],
-          .peak_rss_bytes = static_cast<std::uint64_t>(largest[0])};
+  StepMetrics metrics{.step = state_.step,
+                      .loss = result.loss,
+                      .lr = lr,
+                      .grad_norm = result.grad_norm,
+                      .tokens_per_s = tokens / largest[1],
+                      .step_time_s = largest[1],
+                      .peak_rss_bytes = static_cast<std::uint64_t>(largest[0]),
+                      .peak_device_bytes = static_cast<std::uint64_t>(largest[2])};
+  if (options_.peak_flops > 0) {
+    const double flops = metrics.tokens_per_s * state_.model.model().flops_per_token(options_.seq_len);
+    metrics.mfu = flops / (options_.peak_flops * comm_.size());
+  }
+  return metrics;
 }
 
 void TrainLoop::log_step(const StepResult& result, double lr, std::optional<double> validation_loss) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+
 #include "comm/communicator.h"
 #include "train/checkpointer.h"
 #include "train/metrics.h"
@@ -17,6 +19,8 @@ struct LoopOptions {
   MetricsOptions metrics;
   std::int64_t seq_len = 0;
   std::int64_t validation_batches = 0;
+  double peak_flops = 0;                             ///< of one rank's device, for MFU; 0: unknown
+  std::function<std::uint64_t()> peak_device_bytes;  ///< empty on the CPU
 };
 
 enum class RunEnd { kFinished, kStopped };

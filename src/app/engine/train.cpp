@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/engine/accelerator.h"
 #include "app/engine/engine.h"
 #include "app/report_error.h"
 #include "base/crc32c.h"
@@ -35,14 +36,6 @@ void set_threads(const TrainOptions& options, const JobInfo& job) {
   at::set_num_threads(options.threads_per_rank > 0 ? static_cast<int>(options.threads_per_rank) : share);
 }
 
-at::Device choose_device(const TrainOptions& options) {
-  if (options.device == "cuda") {
-    throw Error(Code::kEnvironment,
-                "train.device is 'cuda', but this build has no GPU code; use 'auto' or 'cpu'");
-  }
-  return at::kCPU;
-}
-
 /// One job, one recipe: ranks started from different files would wait for each other in different places.
 void require_same_recipe(Job& job, const Recipe& recipe) {
   const std::string text = to_yaml(recipe);
@@ -66,21 +59,31 @@ std::map<std::string, std::string> attachments(const Recipe& recipe, const Model
   return files;
 }
 
-LoopOptions loop_options(const Recipe& r) {
-  return {.train = r.train,
-          .optim = r.optim,
-          .schedule = r.schedule,
-          .metrics = r.metrics,
-          .seq_len = r.data.seq_len,
-          .validation_batches = r.data.validation.batches};
+LoopOptions loop_options(const Recipe& r, const Compute& compute) {
+  LoopOptions options{.train = r.train,
+                      .optim = r.optim,
+                      .schedule = r.schedule,
+                      .metrics = r.metrics,
+                      .seq_len = r.data.seq_len,
+                      .validation_batches = r.data.validation.batches};
+  if (compute.accelerator) {
+    options.peak_flops = compute.accelerator->peak_flops(compute.device.index());
+    options.peak_device_bytes = [compute] { return compute.accelerator->peak_bytes(compute.device.index()); };
+  }
+  return options;
 }
 
-void describe_start(const Job& job, const ShardedModel& model, const Loader& data, const Recipe& recipe) {
+std::string describe(const Compute& compute) {
+  if (compute.accelerator) return "a " + compute.accelerator->device_name(compute.device.index()) + " a rank";
+  return str("cpu, ", at::get_num_threads(), " compute thread(s) a rank");
+}
+
+void describe_start(const Job& job, const Compute& compute, const ShardedModel& model, const Loader& data,
+                    const Recipe& recipe) {
   const JobInfo& info = job.info();
   log::info(str("echelon ", ECHELON_VERSION, ": run ", recipe.run.name, ", ", info.size,
                 info.size == 1 ? " rank" : " ranks", " on ", info.num_nodes,
-                info.num_nodes == 1 ? " node" : " nodes", " (", info.launcher, "), cpu, ",
-                at::get_num_threads(), " compute thread(s) a rank"));
+                info.num_nodes == 1 ? " node" : " nodes", " (", info.launcher, "), ", describe(compute)));
   log::info(str("model ", recipe.model.kind, ": ",
                 human_count(static_cast<std::uint64_t>(model.model().numel())), " parameters in ",
                 model.units().size(), " units; ", recipe.precision.param, " compute, fp32 masters; ",
@@ -95,7 +98,7 @@ int run_rank(const Recipe& recipe, Job& job) {
   validate_for_size(recipe, job.info().size);
   require_same_recipe(job, recipe);
   set_threads(recipe.train, job.info());
-  const at::Device device = choose_device(recipe.train);
+  const Compute compute = choose_compute(recipe.train, job.info());
   const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s));
   const bool lead = comm->rank() == 0;
   std::unique_ptr<RunFolder> folder;
@@ -109,19 +112,26 @@ int run_rank(const Recipe& recipe, Job& job) {
   std::unique_ptr<Loader> data;
   std::unique_ptr<Loader> validation;
   std::map<std::string, std::string> files;
-  auto model = build_model(recipe.model, scalar_type(recipe.precision.buffer), device);
+  auto model = build_model(recipe.model, scalar_type(recipe.precision.buffer), compute.device);
   agree(*comm, "data", [&] {
     data = make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed));
     validation = make_validation_loader(recipe.data, recipe.model.vocab_size);
     files = attachments(recipe, *model);
-    if (lead) fs::publish_file(folder->root() / "recipe.yaml", files.at("recipe.yaml"), Code::kUsage);
   });
-  ShardedModel sharded(std::move(model), *comm, recipe.shard, scalar_type(recipe.precision.param),
-                       static_cast<std::uint64_t>(recipe.run.seed), device);
+  const std::string resolved = files.at("recipe.yaml");
+  // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
+  std::unique_ptr<Communicator> between_devices;
+  if (compute.accelerator) {
+    between_devices = compute.accelerator->communicator(job, compute.device.index(),
+                                                        static_cast<double>(recipe.cluster.timeout_s));
+  }
+  ShardedModel sharded(std::move(model), between_devices ? *between_devices : *comm, recipe.shard,
+                       scalar_type(recipe.precision.param), static_cast<std::uint64_t>(recipe.run.seed),
+                       compute.device);
   AdamW optim(recipe.optim, sharded);
   TrainState state{.model = sharded, .optim = optim, .data = *data};
   Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(files));
-  if (lead) describe_start(job, sharded, *data, recipe);
+  if (lead) describe_start(job, compute, sharded, *data, recipe);
   const bool resumed = checkpointer.restore_latest(state);
   if (lead && resumed) log::info(str("resumed from step ", state.step));
   if (state.step >= recipe.train.steps) {
@@ -131,10 +141,14 @@ int run_rank(const Recipe& recipe, Job& job) {
     return 0;
   }
   std::unique_ptr<MetricsFile> metrics;
-  if (lead) metrics = std::make_unique<MetricsFile>(folder->metrics(), state.step);
+  agree(*comm, "run files", [&] {  // only now: a start that is refused changes nothing
+    if (!lead) return;
+    fs::publish_file(folder->root() / "recipe.yaml", resolved, Code::kUsage);
+    metrics = std::make_unique<MetricsFile>(folder->metrics(), state.step);
+  });
   Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, recipe.train.steps);
-  TrainLoop loop(loop_options(recipe), state, checkpointer, *comm, validation.get(), *folder, metrics.get(),
-                 progress);
+  TrainLoop loop(loop_options(recipe, compute), state, checkpointer, *comm, validation.get(), *folder,
+                 metrics.get(), progress);
   if (loop.run() == RunEnd::kFinished) return 0;
   if (lead)
     log::info(str("stopped after step ", state.step, " as asked; start the same command again to go on"));
