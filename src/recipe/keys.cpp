@@ -8,8 +8,11 @@
 namespace echelon::recipe {
 namespace {
 
+constexpr std::size_t kLongestName = 40;  // beyond it nothing is a misspelt name, and comparing costs time
+
 /// nearest(), but a short word must be hit more closely: "bar" is not "dir".
 std::string near_miss(const std::string& word, const std::vector<std::string>& candidates) {
+  if (word.size() > kLongestName) return "";
   const std::string near = nearest(word, candidates);
   const std::size_t most = std::max<std::size_t>(1, (word.size() - 1) / 2);
   return near.empty() || edit_distance(word, near) > most ? "" : near;
