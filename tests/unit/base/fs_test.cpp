@@ -1,0 +1,148 @@
+#include "base/fs.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <fstream>
+#include <thread>
+
+#include "support/temp_dir.h"
+
+namespace echelon::fs {
+namespace {
+
+class FileSystem : public ::testing::Test {
+ protected:
+  [[nodiscard]] Path file(const std::string& name) const { return dir_.path() / name; }
+
+ private:
+  test::TempDir dir_;
+};
+
+/// The Error that `body` throws, as "code: text"; "" when it throws none.
+template <class Body>
+std::string error_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    return std::to_string(static_cast<int>(e.code())) + ": " + e.what();
+  }
+  return "";
+}
+
+TEST_F(FileSystem, PublishedTextIsReadBack) {
+  const std::string text("with\0zero\n", 10);
+  publish_file(file("a"), text, Code::kUsage);
+  EXPECT_EQ(read_file(file("a"), 10, Code::kUsage), text);
+  publish_file(file("a"), "", Code::kUsage);
+  EXPECT_EQ(read_file(file("a"), 0, Code::kUsage), "");
+  EXPECT_FALSE(std::filesystem::exists(file("a.tmp")));
+}
+
+TEST_F(FileSystem, ReadersOfAPublishedFileSeeOldOrNewTextWhole) {
+  const std::string texts[] = {std::string(100'000, 'a'), std::string(70'000, 'b')};
+  publish_file(file("a"), texts[0], Code::kUsage);
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    for (int i = 1; i <= 30; ++i) publish_file(file("a"), texts[i % 2], Code::kUsage);
+    done = true;
+  });
+  int torn = 0;
+  while (!done) {
+    const std::string text = read_file(file("a"), 1 << 20, Code::kUsage);
+    torn += text == texts[0] || text == texts[1] ? 0 : 1;
+  }
+  writer.join();
+  EXPECT_EQ(torn, 0);
+}
+
+TEST_F(FileSystem, FailingPublishLeavesTheOldTextAndNothingElse) {
+  std::filesystem::create_directories(file("a/inside"));  // a folder with content cannot be renamed over
+  EXPECT_NE(error_of([&] { publish_file(file("a"), "new", Code::kCheckpoint); }).find("5: cannot rename"),
+            std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_directory(file("a/inside")));
+  EXPECT_FALSE(std::filesystem::exists(file("a.tmp")));
+}
+
+TEST_F(FileSystem, ReadFileRefusesAFifoAtOnce) {
+  ASSERT_EQ(mkfifo(file("fifo").c_str(), 0600), 0);
+  EXPECT_NE(error_of([&] { (void)read_file(file("fifo"), 100, Code::kData); }).find("not a regular file"),
+            std::string::npos);
+}
+
+TEST_F(FileSystem, ReadFileRefusesFoldersAndDevices) {
+  for (const Path& path : {file("."), Path("/dev/zero")})
+    EXPECT_NE(error_of([&] { (void)read_file(path, 100, Code::kData); }).find("not a regular file"),
+              std::string::npos)
+        << path;
+}
+
+TEST_F(FileSystem, ReadFileRefusesWhatIsTooLargeWithoutReadingIt) {
+  { const Fd fd = open(file("big"), O_WRONLY | O_CREAT, Code::kUsage); }
+  std::filesystem::resize_file(file("big"), std::uint64_t{1} << 40);  // sparse
+  const std::string error = error_of([&] { (void)read_file(file("big"), 4096, Code::kData); });
+  EXPECT_NE(error.find("1099511627776 bytes"), std::string::npos) << error;
+  EXPECT_NE(error.find("at most 4096"), std::string::npos) << error;
+}
+
+TEST_F(FileSystem, MissingFileIsNamedWithTheReason) {
+  EXPECT_EQ(error_of([&] { (void)read_file(file("none"), 100, Code::kData); }),
+            "4: cannot open '" + file("none").string() + "': No such file or directory");
+}
+
+TEST_F(FileSystem, ReadingPastTheEndSaysThatTheFileWasCutShort) {
+  publish_file(file("a"), "12345", Code::kUsage);
+  const Fd fd = open(file("a"), O_RDONLY, Code::kUsage);
+  std::vector<std::byte> bytes(8);
+  const std::string error = error_of([&] { read_at(fd, 2, bytes, Code::kCheckpoint, file("a")); });
+  EXPECT_NE(error.find("cut short"), std::string::npos) << error;
+  EXPECT_NE(error.find("byte 5"), std::string::npos) << error;
+}
+
+TEST_F(FileSystem, WritesLandAtTheirOffset) {
+  const Fd fd = open(file("a"), O_RDWR | O_CREAT, Code::kUsage);
+  const std::string text = "xyz";
+  write_at(fd, 5, std::as_bytes(std::span(text)), Code::kUsage, file("a"));
+  EXPECT_EQ(read_file(file("a"), 100, Code::kUsage), std::string(5, '\0') + "xyz");
+}
+
+TEST_F(FileSystem, FullDeviceIsReported) {
+  const Fd fd = open("/dev/full", O_WRONLY, Code::kUsage);
+  const std::string text = "xyz";
+  const auto bytes = std::as_bytes(std::span(text));
+  const std::string error = error_of([&] { write_at(fd, 0, bytes, Code::kCheckpoint, "/dev/full"); });
+  EXPECT_EQ(error, "5: cannot write '/dev/full': No space left on device");
+}
+
+TEST_F(FileSystem, MakeDirectoriesNamesTheFileInTheWay) {
+  make_directories(file("a/b/c"), Code::kUsage);
+  make_directories(file("a/b/c"), Code::kUsage);
+  EXPECT_TRUE(std::filesystem::is_directory(file("a/b/c")));
+  publish_file(file("f"), "", Code::kUsage);
+  for (const char* name : {"f", "f/below"}) {
+    const std::string error = error_of([&] { make_directories(file(name), Code::kUsage); });
+    EXPECT_NE(error.find("cannot create folder '" + file(name).string() + "'"), std::string::npos) << error;
+  }
+}
+
+TEST_F(FileSystem, DescriptorsAreClosedWithTheirOwner) {
+  publish_file(file("a"), "x", Code::kUsage);
+  int raw = -1;
+  {
+    Fd first = open(file("a"), O_RDONLY, Code::kUsage);
+    raw = first.get();
+    const Fd second = std::move(first);
+    EXPECT_EQ(second.get(), raw);
+    EXPECT_EQ(fcntl(raw, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  }
+  EXPECT_EQ(fcntl(raw, F_GETFD), -1);
+  EXPECT_EQ(errno, EBADF);
+}
+
+}  // namespace
+}  // namespace echelon::fs
