@@ -1,0 +1,86 @@
+"""Runs oracle_dump and reads what it wrote."""
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import numpy
+import torch
+
+RECIPE = pathlib.Path(__file__).parent / "tiny.yaml"
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    for name in ("dump", "mpirun", "echelon", "ckpt"):
+        parser.add_argument("--" + name)
+    return parser.parse_args()
+
+
+class Folder:
+    """A temporary folder, kept for a look when the test fails."""
+
+    def __enter__(self):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="echelon-oracle-"))
+        return self.path
+
+    def __exit__(self, kind, value, trace):
+        if kind is None:
+            shutil.rmtree(self.path)
+        else:
+            print(f"files kept in {self.path}")
+
+
+def ranks_command(mpirun, ranks):
+    if ranks == 1:
+        return []
+    return [mpirun, "-n", str(ranks), "--oversubscribe", "--allow-run-as-root", "--bind-to", "none",
+            "--mca", "pml", "ob1", "--mca", "btl", "self,vader"]
+
+
+def dump(args, folder, ranks, cases):
+    """Runs `cases` (dicts without recipe and output) as one step of `ranks` ranks. {name: output folder}."""
+    outputs = {case["name"]: folder / f"{case['name']}-{ranks}" for case in cases}
+    requests = folder / f"requests-{ranks}.json"
+    requests.write_text(json.dumps({"cases": [
+        {"recipe": str(RECIPE), "output": str(outputs[case["name"]]), **case} for case in cases]}))
+    subprocess.run(ranks_command(args.mpirun, ranks) + [args.dump, str(requests)], check=True, timeout=240)
+    return outputs
+
+
+def read_ids(output, columns):
+    return torch.from_numpy(numpy.fromfile(output / "ids.i64", dtype=numpy.int64)).view(-1, columns)
+
+
+class Dump:
+    """The whole tensors of one case, put together from the slices of all ranks."""
+
+    def __init__(self, output, ranks, kinds):
+        indices = [json.loads((output / f"rank-{rank}.json").read_text()) for rank in range(ranks)]
+        assert all(index["ranks"] == ranks for index in indices)
+        self.loss = indices[0]["loss"]
+        self.config = indices[0]["config"]
+        self.tensors = {kind: self._assemble(output, indices, kind) for kind in kinds}
+
+    @staticmethod
+    def _assemble(output, indices, kind):
+        whole, seen = {}, {}
+        for rank, index in enumerate(indices):
+            values = numpy.fromfile(output / f"rank-{rank}.{kind}.f32", dtype=numpy.float32)
+            for piece in index["pieces"]:
+                name, begin, end, at = (piece[key] for key in ("name", "begin", "end", "at"))
+                size = int(numpy.prod(piece["shape"]))
+                flat = whole.setdefault(name, (numpy.zeros(size, numpy.float32), piece["shape"]))[0]
+                flat[begin:end] = values[at:at + end - begin]
+                seen.setdefault(name, numpy.zeros(size, numpy.int8))[begin:end] += 1
+        for name, count in seen.items():
+            assert (count == 1).all(), f"{name}: an element is held by no rank or by several"
+        return {name: torch.from_numpy(flat).view(shape) for name, (flat, shape) in whole.items()}
+
+
+def relative_error(actual, expected):
+    """Norm of the difference over the norm of what is right."""
+    actual, expected = actual.double(), expected.double()
+    return float((actual - expected).norm() / expected.norm())

@@ -1,0 +1,233 @@
+// usage: oracle_dump REQUESTS.json      (alone, or as the ranks of an mpirun step)
+//
+// Writes what the engine computes to raw files, for scripts that compute the same with other implementations:
+//   {"cases": [{"name": "untied", "mode": "gradients", "recipe": "x.yaml", "overrides": ["model.heads=3"],
+//               "output": "folder", ...}]}
+// Modes:
+//   gradients   one optimizer step's worth of forward and backward passes, as the training loop makes them.
+//               "perturb": standard deviation of noise that is added to all initial weights first.
+//               -> rank-R.json (pieces, loss, config), rank-R.weights.f32, rank-R.gradients.f32, ids.i64
+//   weights     the initial weights only. -> rank-R.json, rank-R.weights.f32
+//   ids         samples ["first", "first" + "rows") of the recipe's data. -> ids.i64
+//   logits      those samples' ids without the last one, through the weights of the checkpoint "checkpoint".
+//               -> logits.f32, ids.i64
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "base/str.h"
+#include "checkpoint/reader.h"
+#include "data/loader.h"
+#include "recipe/load.h"
+#include "shard/sharded_model.h"
+
+namespace echelon {
+namespace {
+
+using Json = nlohmann::json;
+using Path = std::filesystem::path;
+
+template <class T>
+void write_raw(const Path& path, const T* values, std::int64_t count) {
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(values), count * static_cast<std::int64_t>(sizeof(T)));
+  file.close();
+  if (!file) throw Error(Code::kUsage, str("cannot write '", path.string(), "'"));
+}
+
+void write_tensor(const Path& path, const at::Tensor& values) {
+  write_raw(path, values.contiguous().const_data_ptr<float>(), values.numel());
+}
+
+/// What every mode starts from.
+struct Case {
+  Json request;
+  Recipe recipe;
+  Path output;
+};
+
+Case open_case(const Json& request) {
+  const auto overrides = request.value("overrides", std::vector<std::string>{});
+  Case opened{request, load_recipe(request.at("recipe").get<std::string>(), overrides).recipe,
+              request.at("output").get<std::string>()};
+  std::filesystem::create_directories(opened.output);
+  return opened;
+}
+
+std::unique_ptr<Loader> loader_of(const Recipe& recipe) {
+  return make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed));
+}
+
+at::Tensor ids_of(const TokenBatch& batch) {
+  std::vector<std::int64_t> ids = batch.ids;
+  return at::from_blob(ids.data(), {batch.rows, batch.columns}, at::kLong).clone();
+}
+
+ShardedModel build(const Recipe& recipe, Communicator& comm) {
+  return {build_model(recipe.model, scalar_type(recipe.precision.buffer), at::kCPU),
+          comm,
+          recipe.shard,
+          scalar_type(recipe.precision.param),
+          static_cast<std::uint64_t>(recipe.run.seed),
+          at::kCPU};
+}
+
+/// Moves every weight by noise that depends on its tensor's name and its index only: norms' weights of
+/// exactly one would hide a missing factor.
+void perturb(const ShardedModel& model, double deviation) {
+  for (const auto& unit : model.units()) {
+    for (const SlicePiece& piece : unit->pieces()) {
+      const std::uint64_t key = stream_key(7, "perturb/" + piece.part->name);
+      at::Tensor master = unit->master();
+      float* values = master.mutable_data_ptr<float>() + piece.at;
+      for (std::int64_t i = piece.begin; i < piece.end; ++i) {
+        values[i - piece.begin] +=
+            static_cast<float>(deviation) * normal_at(key, static_cast<std::uint64_t>(i));
+      }
+    }
+  }
+}
+
+/// Where each piece lies in the files of write_slices(), in elements.
+Json pieces_of(const ShardedModel& model) {
+  Json pieces = Json::array();
+  std::int64_t unit_begin = 0;
+  for (const auto& unit : model.units()) {
+    for (const SlicePiece& piece : unit->pieces()) {
+      pieces.push_back({{"name", piece.part->name},
+                        {"shape", piece.part->shape},
+                        {"begin", piece.begin},
+                        {"end", piece.end},
+                        {"at", unit_begin + piece.at}});
+    }
+    unit_begin += unit->layout().slice_numel();
+  }
+  return pieces;
+}
+
+at::Tensor slices(const ShardedModel& model, const at::Tensor& (Unit::*which)() const) {
+  std::vector<at::Tensor> all;
+  for (const auto& unit : model.units()) all.push_back((unit.get()->*which)());
+  return at::cat(all);
+}
+
+void write_index(const Case& c, const ShardedModel& model, const Communicator& comm, double loss) {
+  const Json index{{"rank", comm.rank()},
+                   {"ranks", comm.size()},
+                   {"loss", loss},
+                   {"config", Json::parse(model.model().hugging_face_config())},
+                   {"pieces", pieces_of(model)}};
+  std::ofstream(c.output / str("rank-", comm.rank(), ".json")) << index.dump();
+}
+
+void dump_gradients(const Case& c, Communicator& comm) {
+  validate_for_size(c.recipe, comm.size());
+  ShardedModel model = build(c.recipe, comm);
+  perturb(model, c.request.value("perturb", 0.0));
+  const auto data = loader_of(c.recipe);
+  const std::int64_t rows = c.recipe.train.micro_batch_size;
+  const std::int64_t batch = c.recipe.train.global_batch_size;
+  const double scale = 1.0 / static_cast<double>(batch * c.recipe.data.seq_len);
+  double loss = 0;
+  for (std::int64_t first = 0; first < batch; first += rows * comm.size()) {
+    const at::Tensor ids = ids_of(data->read(first + comm.rank() * rows, rows));
+    loss += model.accumulate(ids, scale, first == 0).item<double>() * scale;
+  }
+  model.finish_gradients();
+  comm.all_reduce(&loss, 1, DType::kF64, ReduceOp::kSum, "loss").wait();
+  write_tensor(c.output / str("rank-", comm.rank(), ".weights.f32"), slices(model, &Unit::master));
+  write_tensor(c.output / str("rank-", comm.rank(), ".gradients.f32"), slices(model, &Unit::gradient));
+  write_index(c, model, comm, loss);
+  if (comm.rank() != 0) return;
+  const TokenBatch all = data->read(0, batch);
+  write_raw(c.output / "ids.i64", all.ids.data(), static_cast<std::int64_t>(all.ids.size()));
+}
+
+void dump_weights(const Case& c, Communicator& comm) {
+  const ShardedModel model = build(c.recipe, comm);
+  write_tensor(c.output / str("rank-", comm.rank(), ".weights.f32"), slices(model, &Unit::master));
+  write_index(c, model, comm, 0);
+}
+
+TokenBatch requested_samples(const Case& c) {
+  const TokenBatch batch = loader_of(c.recipe)->read(c.request.at("first").get<std::int64_t>(),
+                                                     c.request.at("rows").get<std::int64_t>());
+  write_raw(c.output / "ids.i64", batch.ids.data(), static_cast<std::int64_t>(batch.ids.size()));
+  return batch;
+}
+
+void load_parameter(const checkpoint::Reader& reader, Parameter& parameter) {
+  parameter.value = at::empty(parameter.shape(), at::kFloat);
+  float* values = parameter.value.mutable_data_ptr<float>();
+  for (const Parameter::Part& part : parameter.parts()) {
+    const auto count = static_cast<std::size_t>(part.numel());
+    reader.read("model/" + part.name, 0, count, std::as_writable_bytes(std::span(values, count)));
+    values += count;
+  }
+}
+
+void dump_logits(const Case& c) {
+  const at::NoGradGuard no_grad;
+  const checkpoint::Reader reader(Path(c.request.at("checkpoint").get<std::string>()));
+  const auto model = build_model(c.recipe.model, scalar_type(c.recipe.precision.buffer), at::kCPU);
+  for (const auto& parameter : model->shared()) load_parameter(reader, *parameter);
+  for (const auto& layer : model->layers()) {
+    for (const auto& parameter : layer->parameters()) load_parameter(reader, *parameter);
+  }
+  const at::Tensor ids = ids_of(requested_samples(c));
+  const at::Tensor prompt = ids.narrow(1, 0, ids.size(1) - 1).contiguous();
+  write_tensor(c.output / "logits.f32", model->next_token_logits(prompt));
+}
+
+void run_case(const Json& request, Communicator& comm) {
+  const Case c = open_case(request);
+  const auto mode = request.at("mode").get<std::string>();
+  const bool lead = comm.rank() == 0;
+  if (mode == "gradients") {
+    dump_gradients(c, comm);
+  } else if (mode == "weights") {
+    dump_weights(c, comm);
+  } else if (mode == "ids") {
+    if (lead) (void)requested_samples(c);
+  } else if (mode == "logits") {
+    if (lead) dump_logits(c);
+  } else {
+    throw Error(Code::kUsage, str("mode '", mode, "' is unknown"));
+  }
+}
+
+int run(const char* requests) {
+  const auto job = bootstrap(inside_launched_step() ? Launch::kPmix : Launch::kSingle, 60.0);
+  try {
+    at::set_num_threads(1);  // ranks share the test machine's cores
+    const Json root = Json::parse(std::ifstream(requests));
+    {
+      const auto comm = make_mpi_communicator(*job, 60.0);
+      for (const Json& request : root.at("cases")) run_case(request, *comm);
+    }
+    finish_mpi();
+    job->finish();
+    return 0;
+  } catch (const std::exception& e) {
+    std::cerr << "rank " << job->info().rank << ": " << e.what() << '\n';
+    job->abort(1, e.what());
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace echelon
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: oracle_dump REQUESTS.json\n";
+    return 2;
+  }
+  return echelon::run(argv[1]);
+}

@@ -1,0 +1,80 @@
+"""Loss and every gradient of the engine against transformers' LlamaForCausalLM on the same weights and ids."""
+import sys
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import dump
+
+# name: (overrides, ranks, largest relative error)
+EXACT = 1e-5
+CASES = {
+    "untied": ([], (1, 2, 3), EXACT),
+    "tied": (["model.tie_embeddings=true"], (1, 2, 3), EXACT),
+    "no_grouping": (["model.kv_heads=4", "data.seq_len=37"], (1, 2), EXACT),
+    "group_of_4": (["model.kv_heads=1", "data.seq_len=200"], (1, 3), EXACT),
+    "odd_sizes": (["model.vocab_size=97", "model.hidden_size=42", "model.heads=3", "model.kv_heads=1",
+                   "model.intermediate_size=77", "model.layers=3", "data.seq_len=129"], (1, 2, 3), EXACT),
+    "long": (["data.seq_len=300", "train.micro_batch_size=1", "train.global_batch_size=6"], (1, 2), EXACT),
+    "two_tokens": (["data.seq_len=2"], (2,), EXACT),
+    "many_layers_prefetch": (["model.layers=5", "shard.forward_prefetch=2", "shard.backward_prefetch=post",
+                              "shard.reshard_after_forward=false"], (3,), EXACT),
+    "no_prefetch": (["model.layers=3", "shard.forward_prefetch=0", "shard.backward_prefetch=none"], (2,), EXACT),
+    "one_unit": (["shard.wrap.policy=whole"], (1, 3), EXACT),
+    "one_unit_tied": (["shard.wrap.policy=whole", "model.tie_embeddings=true"], (2,), EXACT),
+    "theta_and_eps": (["model.rope_theta=500000", "model.norm_eps=0.1"], (1,), EXACT),
+    "bf16": (["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (1, 2), 3e-2),
+    "bf16_tied": (["precision.param=bf16", "model.tie_embeddings=true", "model.init_std=0.05"], (3,), 3e-2),
+}
+
+
+def reference(result, output):
+    """transformers' loss and gradients by parameter name."""
+    model = LlamaForCausalLM(LlamaConfig.from_dict(result.config)).float()
+    missing, unexpected = model.load_state_dict(result.tensors["weights"], strict=False)
+    tied = ["lm_head.weight"] if result.config["tie_word_embeddings"] else []
+    assert missing == tied and not unexpected, (missing, unexpected)
+    ids = dump.read_ids(output, seq_len_of(output) + 1)
+    logits = model(input_ids=ids[:, :-1]).logits.float()
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+    loss.backward()
+    return loss.item(), {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def seq_len_of(output):
+    name = output.name.rsplit("-", 1)[0]
+    chosen = [item.split("=")[1] for item in CASES[name][0] if item.startswith("data.seq_len=")]
+    return int(chosen[0]) if chosen else 40
+
+
+def compare(name, ranks, output):
+    limit = CASES[name][2]
+    result = dump.Dump(output, ranks, ("weights", "gradients"))
+    loss, gradients = reference(result, output)
+    assert gradients.keys() == result.tensors["gradients"].keys()
+    errors = {key: dump.relative_error(result.tensors["gradients"][key], gradients[key]) for key in gradients}
+    errors["loss"] = abs(result.loss - loss) / loss
+    worst = max(errors, key=errors.get)
+    ok = errors[worst] <= limit  # false for NaN too
+    print(f"{'ok  ' if ok else 'FAIL'} {name} on {ranks}: loss {loss:.5f}, "
+          f"largest relative error {errors[worst]:.1e} ({worst}), allowed {limit:.0e}", flush=True)
+    return ok
+
+
+def main():
+    args = dump.arguments()
+    torch.manual_seed(0)
+    ok = True
+    with dump.Folder() as folder:
+        for ranks in (1, 2, 3):
+            names = [name for name, case in CASES.items() if ranks in case[1]]
+            requests = [{"name": name, "mode": "gradients", "overrides": CASES[name][0], "perturb": 0.05}
+                        for name in names]
+            outputs = dump.dump(args, folder, ranks, requests)
+            ok = all([compare(name, ranks, outputs[name]) for name in names]) and ok
+        if not ok:
+            raise SystemExit("the engine and transformers disagree")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
