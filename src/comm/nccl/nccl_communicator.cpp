@@ -1,0 +1,306 @@
+#include "comm/nccl/nccl_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/str.h"
+#include "comm/nccl/nccl_group.h"
+#include "comm/nccl/scale.h"
+
+namespace echelon {
+namespace {
+
+ncclDataType_t nccl_type(DType type, std::string_view label) {
+  switch (type) {
+    case DType::kF32:
+      return ncclFloat32;
+    case DType::kBF16:
+      return ncclBfloat16;
+    case DType::kF16:
+      return ncclFloat16;
+    case DType::kF64:
+      return ncclFloat64;
+    case DType::kI32:
+      return ncclInt32;
+    case DType::kI64:
+      return ncclInt64;
+    case DType::kU8:
+      return ncclUint8;
+  }
+  throw Error(Code::kUsage, str("'", label, "': unknown element type"));
+}
+
+ncclRedOp_t nccl_op(ReduceOp op) {
+  return op == ReduceOp::kSum ? ncclSum : op == ReduceOp::kMax ? ncclMax : ncclMin;
+}
+
+/// What every rank says of itself where the ranks meet on the host.
+struct Roll {
+  std::uint64_t operations_hash;
+  std::uint64_t blob_bytes;
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(int rank, int size, std::shared_ptr<NcclGroup> group,
+                   std::function<void*()> current_stream)
+      : Communicator(rank, size),
+        group_(std::move(group)),
+        current_stream_(std::move(current_stream)),
+        scratch_(group_->stream()) {}
+
+  [[nodiscard]] Pending all_gather(void* buffer, std::size_t count, DType type,
+                                   std::string_view label) override {
+    const std::size_t offset = static_cast<std::size_t>(rank()) * count * size_of(type);
+    return pending(issue(make_operation(OperationKind::kAllGather, count, type, label), [&](ncclComm_t comm) {
+      group_->check(ncclAllGather(static_cast<std::byte*>(buffer) + offset, buffer, count,
+                                  nccl_type(type, label), comm, group_->stream()),
+                    "ncclAllGather");
+    }));
+  }
+
+  [[nodiscard]] Pending reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
+                                       float scale, bool accumulate, std::string_view label) override {
+    if (in_type != DType::kF32 && in_type != DType::kBF16) {
+      throw Error(Code::kUsage,
+                  str("reduce-scatter '", label, "' of ", name_of(in_type), ", expected fp32 or bf16"));
+    }
+    return pending(
+        issue(make_operation(OperationKind::kReduceScatter, count, in_type, label), [&](ncclComm_t comm) {
+          queue_reduce_scatter(comm, input, in_type, output, count, scale, accumulate);
+        }));
+  }
+
+  [[nodiscard]] Pending all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
+                                   std::string_view label) override {
+    if (type != DType::kF32 && type != DType::kF64 && type != DType::kI64) {
+      throw Error(Code::kUsage,
+                  str("all-reduce '", label, "' of ", name_of(type), ", expected fp32, fp64 or int64"));
+    }
+    Operation operation = make_operation(OperationKind::kAllReduce, count, type, label);
+    operation.op = op;
+    return pending(issue(operation, [&](ncclComm_t comm) {
+      group_->check(
+          ncclAllReduce(data, data, count, nccl_type(type, label), nccl_op(op), comm, group_->stream()),
+          "ncclAllReduce");
+    }));
+  }
+
+  [[nodiscard]] Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) override {
+    if (root < 0 || root >= size()) {
+      throw Error(Code::kUsage, str("broadcast '", label, "' from rank ", root, " in a group of ", size()));
+    }
+    Operation operation = make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label);
+    operation.root = root;
+    return pending(issue(operation, [&](ncclComm_t comm) {
+      group_->check(ncclBroadcast(data, data, bytes, ncclUint8, root, comm, group_->stream()),
+                    "ncclBroadcast");
+    }));
+  }
+
+  [[nodiscard]] std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) override {
+    const Operation operation = make_operation(OperationKind::kGatherBlobs, 0, DType::kU8, label);
+    const std::vector<Roll> rolls = call_roll(operation, mine.size());
+    std::size_t slot = 0;
+    for (const Roll& roll : rolls) slot = std::max<std::size_t>(slot, roll.blob_bytes);
+    const Blob all = gather_host(operation, mine, slot);
+    std::vector<Blob> blobs;
+    for (std::size_t rank = 0; rank < rolls.size(); ++rank) {
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(rank * slot);
+      blobs.emplace_back(first, first + static_cast<std::ptrdiff_t>(rolls[rank].blob_bytes));
+    }
+    return blobs;
+  }
+
+  void barrier(std::string_view label) override {
+    call_roll(make_operation(OperationKind::kBarrier, 0, DType::kU8, label), 0);
+  }
+
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override {
+    const std::vector<int> members = members_of(color, key);
+    const auto own = std::find(members.begin(), members.end(), rank());
+    const int new_rank = static_cast<int>(own - members.begin());
+    auto group = std::make_shared<NcclGroup>(
+        str(group_->name(), "/", splits_++, ".", color), group_->device(), group_->timeout_s(),
+        [&](ncclComm_t* comm, ncclConfig_t* config) {
+          // NCCL wants non-negative colours; members_of() has put the ranks in order.
+          return group_->begin([&](ncclComm_t parent) {
+            return ncclCommSplit(parent, *std::min_element(members.begin(), members.end()), new_rank, comm,
+                                 config);
+          });
+        });
+    return std::make_unique<NcclCommunicator>(new_rank, static_cast<int>(members.size()), std::move(group),
+                                              current_stream_);
+  }
+
+  [[nodiscard]] std::vector<std::string> recent() const override { return group_->recent(); }
+
+ private:
+  class State final : public Pending::State {
+   public:
+    State(std::shared_ptr<NcclGroup> group, std::shared_ptr<CudaEvent> end,
+          std::function<void*()> current_stream)
+        : group_(std::move(group)), end_(std::move(end)), current_stream_(std::move(current_stream)) {}
+    void wait() override {
+      group_->check_alive();
+      check_cuda(cudaStreamWaitEvent(static_cast<cudaStream_t>(current_stream_()), end_->get(), 0),
+                 "waiting for communication");
+    }
+
+   private:
+    std::shared_ptr<NcclGroup> group_;
+    std::shared_ptr<CudaEvent> end_;
+    std::function<void*()> current_stream_;
+  };
+
+  [[nodiscard]] Pending pending(std::shared_ptr<CudaEvent> end) const {
+    return Pending(std::make_shared<State>(group_, std::move(end), current_stream_));
+  }
+
+  [[nodiscard]] std::shared_ptr<CudaEvent> issue(Operation operation,
+                                                 const std::function<void(ncclComm_t)>& queue) {
+    operation.sequence = next_sequence_++;
+    roll_hash_ = mix(roll_hash_, operation);
+    return group_->issue(operation, static_cast<cudaStream_t>(current_stream_()), queue);
+  }
+
+  static std::uint64_t mix(std::uint64_t hash, const Operation& operation) {
+    const std::uint64_t words[] = {operation.sequence,
+                                   operation.count,
+                                   operation.label_hash,
+                                   static_cast<std::uint64_t>(operation.kind),
+                                   static_cast<std::uint64_t>(operation.type),
+                                   static_cast<std::uint64_t>(operation.op),
+                                   static_cast<std::uint64_t>(operation.root)};
+    for (const std::uint64_t word : words) hash = (hash ^ word) * 1099511628211ULL ^ (hash >> 29);
+    return hash;
+  }
+
+  void queue_reduce_scatter(ncclComm_t comm, void* input, DType in_type, float* output, std::size_t count,
+                            float scale, bool accumulate) {
+    const cudaStream_t stream = group_->stream();
+    const std::size_t total = count * static_cast<std::size_t>(size());
+    const bool widen = in_type == DType::kBF16;
+    // Scratch: the widened input, if any, then the sum where it may not land in `output`.
+    auto* scratch =
+        static_cast<float*>(scratch_.get(((widen ? total : 0) + (accumulate ? count : 0)) * sizeof(float)));
+    const float* wide = static_cast<const float*>(input);
+    float* sum = scratch + (widen ? total : 0);
+    if (widen) {
+      check_cuda(widen_bf16(static_cast<const std::uint16_t*>(input), scratch, total, stream),
+                 "widening bf16");
+      wide = scratch;
+    }
+    if (!accumulate) sum = output;
+    group_->check(ncclReduceScatter(wide, sum, count, ncclFloat32, ncclSum, comm, stream),
+                  "ncclReduceScatter");
+    if (accumulate || scale != 1.0F)
+      check_cuda(scale_into(sum, output, count, scale, accumulate, stream), "scaling the sum");
+  }
+
+  /// All ranks' `mine`, padded to `slot` bytes each, on the host.
+  [[nodiscard]] Blob gather_host(const Operation& operation, const Blob& mine, std::size_t slot) {
+    Blob all(slot * static_cast<std::size_t>(size()));
+    const cudaStream_t stream = group_->stream();
+    const auto end = issue(operation, [&](ncclComm_t comm) {
+      auto* device = static_cast<std::byte*>(scratch_.get(std::max<std::size_t>(all.size(), 1)));
+      std::byte* own = device + static_cast<std::size_t>(rank()) * slot;
+      check_cuda(cudaMemcpyAsync(own, mine.data(), mine.size(), cudaMemcpyHostToDevice, stream),
+                 "copying to the device");
+      group_->check(ncclAllGather(own, device, slot, ncclUint8, comm, stream), "ncclAllGather");
+    });
+    group_->wait_on_host(*end);
+    // After the event, not in the stream before it: a copy to ordinary memory would block until the peers
+    // come.
+    check_cuda(
+        cudaMemcpyAsync(all.data(), scratch_.get(all.size()), all.size(), cudaMemcpyDeviceToHost, stream),
+        "copying to the host");
+    check_cuda(cudaStreamSynchronize(stream), "copying to the host");
+    return all;
+  }
+
+  /// Every rank's view of the operations so far. Throws Error(kPeer) where they differ.
+  std::vector<Roll> call_roll(const Operation& operation, std::size_t blob_bytes) {
+    const Roll own{.operations_hash = mix(roll_hash_, operation), .blob_bytes = blob_bytes};
+    Blob mine(sizeof(Roll));
+    std::memcpy(mine.data(), &own, sizeof(Roll));
+    const Blob all = gather_host(operation, mine, sizeof(Roll));
+    std::vector<Roll> rolls(static_cast<std::size_t>(size()));
+    std::memcpy(rolls.data(), all.data(), all.size());
+    for (int other = 0; other < size(); ++other) {
+      if (rolls[static_cast<std::size_t>(other)].operations_hash == own.operations_hash) continue;
+      const auto last = recent();
+      throw Error(Code::kPeer,
+                  str("rank ", other, " of group '", group_->name(),
+                      "' has issued other operations than rank ", rank(), " before ", describe(operation),
+                      "; this rank's last: ", last.size() < 2 ? "none" : last[last.size() - 2]));
+    }
+    return rolls;
+  }
+
+  [[nodiscard]] std::vector<int> members_of(int color, int key) {
+    const int wish[] = {color, key};
+    Blob mine(sizeof(wish));
+    std::memcpy(mine.data(), wish, sizeof(wish));
+    std::vector<std::pair<int, int>> members;  // key, rank
+    const auto wishes = gather_blobs(mine, "split");
+    for (int other = 0; other < size(); ++other) {
+      int theirs[2];
+      std::memcpy(theirs, wishes[static_cast<std::size_t>(other)].data(), sizeof(theirs));
+      if (theirs[0] == color) members.emplace_back(theirs[1], other);
+    }
+    std::sort(members.begin(), members.end());
+    std::vector<int> ranks;
+    for (const auto& member : members) ranks.push_back(member.second);
+    return ranks;
+  }
+
+  std::shared_ptr<NcclGroup> group_;
+  std::function<void*()> current_stream_;
+  CudaScratch scratch_;
+  std::uint64_t next_sequence_ = 0;
+  std::uint64_t roll_hash_ = 0;
+  int splits_ = 0;
+};
+
+ncclUniqueId agree_on_id(Job& job) {
+  ncclUniqueId id{};
+  Blob mine;
+  if (job.info().rank == 0) {
+    const ncclResult_t result = ncclGetUniqueId(&id);
+    if (result != ncclSuccess) {
+      throw Error(Code::kEnvironment,
+                  str("NCCL gives no id: ", ncclGetErrorString(result), "; ", ncclGetLastError(nullptr)));
+    }
+    mine.resize(sizeof(id));
+    std::memcpy(mine.data(), &id, sizeof(id));
+  }
+  const Blob first = job.exchange("NCCL id", mine).at(0);
+  if (first.size() != sizeof(id))
+    throw Error(Code::kPeer, "rank 0 sent no NCCL id: start the same binary on all ranks");
+  std::memcpy(&id, first.data(), sizeof(id));
+  return id;
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions options) {
+  const JobInfo& info = job.info();
+  check_cuda(cudaSetDevice(options.device),
+             str("using CUDA device ", options.device, " on ", info.host).c_str());
+  const ncclUniqueId id = agree_on_id(job);
+  auto group = std::make_shared<NcclGroup>(
+      "world", options.device, options.timeout_s, [&](ncclComm_t* comm, ncclConfig_t* config) {
+        return ncclCommInitRankConfig(comm, info.size, id, info.rank, config);
+      });
+  return std::make_unique<NcclCommunicator>(info.rank, info.size, std::move(group),
+                                            std::move(options.current_stream));
+}
+
+std::string nccl_version() {
+  int version = 0;
+  ncclGetVersion(&version);
+  return str("NCCL ", version / 10000, ".", version % 10000 / 100, ".", version % 100);
+}
+
+}  // namespace echelon

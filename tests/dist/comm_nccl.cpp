@@ -1,0 +1,162 @@
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "comm/nccl/nccl_communicator.h"
+#include "dist/ranks.h"
+
+// The GPU collectives on one device per rank. Small integers: exact whatever order NCCL sums in.
+namespace echelon {
+namespace {
+
+using testing::ranks;
+
+template <class T>
+class OnDevice {
+ public:
+  explicit OnDevice(const std::vector<T>& values) : count_(values.size()) {
+    EXPECT_EQ(cudaMalloc(&memory_, count_ * sizeof(T)), cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(memory_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  ~OnDevice() { cudaFree(memory_); }
+  [[nodiscard]] T* data() const { return static_cast<T*>(memory_); }
+  /// Copies on the default stream, which has waited for the operation (Pending::wait).
+  [[nodiscard]] std::vector<T> values() const {
+    std::vector<T> values(count_);
+    EXPECT_EQ(cudaMemcpyAsync(values.data(), memory_, count_ * sizeof(T), cudaMemcpyDeviceToHost, nullptr),
+              cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+    return values;
+  }
+
+ private:
+  std::size_t count_;
+  void* memory_ = nullptr;
+};
+
+float value_at(int rank, std::size_t index) {
+  return static_cast<float>((index * 7 + static_cast<std::size_t>(rank) * 13) % 61) - 30.0F;
+}
+
+std::uint16_t bf16_of(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return static_cast<std::uint16_t>(bits >> 16);
+}
+
+class CommNccl : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int devices = 0;
+    const cudaError_t asked = cudaGetDeviceCount(&devices);
+    if (asked != cudaSuccess) devices = 0;
+    const JobInfo& info = ranks().info();
+    if (devices < info.local_size) {
+      GTEST_SKIP() << "needs " << info.local_size << " CUDA devices, " << devices << " visible"
+                   << (asked == cudaSuccess ? "" : str(" (", cudaGetErrorString(asked), ")"));
+    }
+    if (!world_) {
+      world_ = make_nccl_communicator(
+          *ranks().job,
+          {.device = info.local_rank, .timeout_s = 20.0, .current_stream = [] { return nullptr; }});
+    }
+  }
+  static void TearDownTestSuite() { world_.reset(); }
+  static Communicator& world() { return *world_; }
+
+ private:
+  static inline std::unique_ptr<Communicator> world_;
+};
+
+TEST_F(CommNccl, AllGatherFillsEverySlot) {
+  const std::size_t count = 100003;
+  const auto size = static_cast<std::size_t>(world().size());
+  std::vector<float> host(count * size, -1.0F);
+  for (std::size_t i = 0; i < count; ++i)
+    host[static_cast<std::size_t>(world().rank()) * count + i] = value_at(world().rank(), i);
+  const OnDevice<float> buffer(host);
+  world().all_gather(buffer.data(), count, DType::kF32, "weights").wait();
+  const auto all = buffer.values();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    ASSERT_EQ(all[i], value_at(static_cast<int>(i / count), i % count)) << i;
+}
+
+TEST_F(CommNccl, ReduceScatterSumsScalesAndAccumulatesBothTypes) {
+  const std::size_t count = 65537;
+  const auto size = static_cast<std::size_t>(world().size());
+  for (const bool accumulate : {false, true}) {
+    for (const DType type : {DType::kF32, DType::kBF16}) {
+      std::vector<float> wide(count * size);
+      std::vector<std::uint16_t> narrow(count * size);
+      for (std::size_t i = 0; i < wide.size(); ++i) {
+        wide[i] = value_at(world().rank(), i);
+        narrow[i] = bf16_of(wide[i]);
+      }
+      const OnDevice<float> wide_input(wide);
+      const OnDevice<std::uint16_t> narrow_input(narrow);
+      const OnDevice<float> output(std::vector<float>(count, 3.0F));
+      void* input = type == DType::kF32 ? static_cast<void*>(wide_input.data()) : narrow_input.data();
+      world().reduce_scatter(input, type, output.data(), count, 0.5F, accumulate, "gradients").wait();
+      const auto result = output.values();
+      for (std::size_t i = 0; i < count; ++i) {
+        float sum = 0;
+        for (int rank = 0; rank < world().size(); ++rank)
+          sum += value_at(rank, static_cast<std::size_t>(world().rank()) * count + i);
+        ASSERT_EQ(result[i], (accumulate ? 3.0F : 0.0F) + 0.5F * sum) << i;
+      }
+    }
+  }
+}
+
+TEST_F(CommNccl, AllReduceAndBroadcastReachEveryRank) {
+  const OnDevice<double> data(std::vector<double>(1000, world().rank() + 1.0));
+  world().all_reduce(data.data(), 1000, DType::kF64, ReduceOp::kSum, "norm").wait();
+  EXPECT_EQ(data.values().back(), world().size() * (world().size() + 1) / 2.0);
+  world().all_reduce(data.data(), 1000, DType::kF64, ReduceOp::kMax, "norm").wait();
+  EXPECT_EQ(data.values().front(), world().size() * (world().size() + 1) / 2.0);
+  const OnDevice<std::uint8_t> bytes(
+      std::vector<std::uint8_t>(777, static_cast<std::uint8_t>(world().rank() + 1)));
+  world().broadcast(bytes.data(), 777, world().size() - 1, "seed").wait();
+  EXPECT_EQ(bytes.values(), std::vector<std::uint8_t>(777, static_cast<std::uint8_t>(world().size())));
+}
+
+TEST_F(CommNccl, GathersBlobsAndSplits) {
+  const Blob mine(static_cast<std::size_t>(world().rank() * 1000), static_cast<std::byte>(world().rank()));
+  const auto all = world().gather_blobs(mine, "cards");
+  for (int rank = 0; rank < world().size(); ++rank) {
+    EXPECT_EQ(all[static_cast<std::size_t>(rank)],
+              Blob(static_cast<std::size_t>(rank * 1000), static_cast<std::byte>(rank)));
+  }
+  const auto group = world().split(world().rank() % 2, 0);
+  EXPECT_EQ(group->size(), (world().size() + 1 - world().rank() % 2) / 2);
+  group->barrier("group");
+}
+
+TEST_F(CommNccl, ABarrierFindsRanksThatIssuedOtherOperations) {
+  if (world().size() < 2) GTEST_SKIP() << "needs 2 ranks";
+  const OnDevice<float> data(std::vector<float>(10));
+  world()
+      .all_reduce(data.data(), 10, DType::kF32, ReduceOp::kSum, world().rank() == 0 ? "this" : "that")
+      .wait();
+  try {
+    world().barrier("end of step");
+    FAIL() << "not noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kPeer);
+    EXPECT_NE(std::string(error.what()).find("has issued other operations"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace echelon
+
+int main(int argc, char** argv) {
+  return echelon::testing::run_ranks(argc, argv, [] {});
+}
