@@ -73,11 +73,12 @@ TEST(Damage, EveryFlippedByteOfManifestIsRefused) {
   }
 }
 
-TEST(Damage, EveryFlippedByteOfAnIndexIsRefusedBeforeTensorsAreRead) {
+TEST(Damage, AFlippedByteOfAnIndexIsRefusedBeforeTensorsAreRead) {
   const TempDir dir;
   const Path folder = save(dir.path(), {.tensors = {{"model/w", DType::kF32, {10}}}});
   const Path shard = folder / kShard1;
-  for (std::uint64_t byte = 0; byte < index_of(folder, 1).index_bytes; ++byte) {
+  ASSERT_EQ(index_of(folder, 1).index_bytes, kMinIndexBytes);
+  for (std::uint64_t byte = 0; byte < kMinIndexBytes; byte += byte < 300 ? 1 : 17) {  // 300: header and entry
     flip_bit(shard, byte, static_cast<int>(byte % 8));
     EXPECT_TRUE(mentions(error_of([&] { Reader{folder}; }), kShard1)) << byte;
     flip_bit(shard, byte, static_cast<int>(byte % 8));

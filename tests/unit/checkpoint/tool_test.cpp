@@ -125,7 +125,8 @@ TEST(Tool, GivesATensorTheSameChecksumHoweverItWasCut) {
   const TempDir dir;
   const auto checksums = [&](const Path& folder) {
     std::map<std::string, std::string> sums;
-    for (const json& tensor : json::parse(tool({"inspect", "--json", folder}).out)["tensors"]) {
+    const json all = json::parse(tool({"inspect", "--json", folder}).out);
+    for (const json& tensor : all["tensors"]) {
       sums[tensor["name"]] = tensor["crc32c"];
     }
     return sums;
