@@ -1,6 +1,9 @@
 #include "model/kernels/tables.h"
 
 namespace echelon::kernels {
+
+const std::uint32_t kNoBits = 0;
+
 namespace {
 
 struct Choice {

@@ -25,13 +25,24 @@ inline void store(Bf16& to, float v) {
   to.bits = static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FC0U : rounded);
 }
 
+/// Computed as written: what fast-math cannot see through it cannot merge with its surroundings. GCC's own
+/// __builtin_assoc_barrier is dropped when a loop is vectorised.
+inline float as_written(float v) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) ^ kNoBits);
+}
+
 /// e^x within 2 units in the last place, written so that the compiler can vectorise it (a call to expf cannot
 /// be without finite-math): range reduction by powers of two, degree-6 polynomial (Cephes, S. Moshier). NaN
-/// stays NaN, arguments beyond fp32's range give 0 or infinity.
+/// stays NaN; above 88.3 the result is infinity, and where it would be subnormal it is zero.
 inline float exponential(float x) {
-  const float clamped = x < -104.0F ? -104.0F : (x > 89.0F ? 89.0F : x);
-  const float n = std::floor(clamped * 1.44269504F + 0.5F);
-  const float r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;
+  const float clamped = x < -88.0F ? -88.0F : (x > 89.0F ? 89.0F : x);
+  // Added to 1.5 * 2^23, a small number's nearest integer is in the sum's low bits.
+  constexpr float kShift = 12582912.0F;
+  const auto whole = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(clamped * 1.44269504F + kShift) -
+                                               std::bit_cast<std::uint32_t>(kShift));
+  const auto n = static_cast<float>(whole);
+  // ln 2 in two pieces: n times the first is exact, and only so is the difference.
+  const float r = as_written(clamped - n * 0.693359375F) + n * 2.12194440e-4F;
   float p = 1.9875691500e-4F;
   p = p * r + 1.3981999507e-3F;
   p = p * r + 8.3334519073e-3F;
@@ -39,12 +50,8 @@ inline float exponential(float x) {
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   p = p * r * r + r + 1.0F;
-  // 2^n in two factors, so that results near fp32's limits neither overflow early nor lose subnormals.
-  const auto whole = static_cast<std::int32_t>(n);
-  const std::int32_t half = whole >> 1;
-  const auto first = std::bit_cast<float>((half + 127) << 23);
-  const auto second = std::bit_cast<float>((whole - half + 127) << 23);
-  return p * first * second;
+  // 2^n from its bits: the ends of the clamped range, -127 and 128, are zero and infinity.
+  return p * std::bit_cast<float>((whole + 127) << 23);
 }
 
 inline float sigmoid(float x) {

@@ -10,6 +10,9 @@ struct Tables {
   double (*sum_of_squares)(const float*, std::int64_t);
 };
 
+/// Zero; defined where the compiler of the kernels cannot see it.
+extern const std::uint32_t kNoBits;
+
 namespace avx512 {
 extern const Tables tables;
 }

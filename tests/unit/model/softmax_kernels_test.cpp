@@ -1,0 +1,181 @@
+#include <gtest/gtest.h>
+
+#include "model/kernels/kernels.h"
+#include "unit/model/reference.h"
+
+namespace echelon::kernels {
+namespace {
+
+using test::doubles;
+using test::expect_close;
+using test::kRounding;
+using test::random_values;
+using test::to_float;
+
+template <class T>
+class SoftmaxKernels : public ::testing::Test {};
+using Types = ::testing::Types<float, Bf16>;
+TYPED_TEST_SUITE(SoftmaxKernels, Types);
+
+struct Softmax {
+  double log_sum_exp;
+  std::vector<double> probabilities;
+};
+
+Softmax softmax(const std::vector<double>& x) {
+  const double top = *std::max_element(x.begin(), x.end());
+  double sum = 0;
+  for (const double value : x) sum += std::exp(value - top);
+  Softmax result{top + std::log(sum), {}};
+  for (const double value : x) result.probabilities.push_back(std::exp(value - result.log_sum_exp));
+  return result;
+}
+
+TYPED_TEST(SoftmaxKernels, CrossEntropyAndItsGradient) {
+  for (const std::int64_t n : {1, 2, 63, 64, 65, 511, 513, 1300}) {
+    const auto logits = random_values<TypeParam>(n, static_cast<unsigned>(n), 4.0);
+    const std::int64_t target = n / 2;
+    const auto exact = softmax(doubles(logits));
+    const double loss = exact.log_sum_exp - doubles(logits)[target];
+    auto gradient = logits;
+    const float returned = kernels<TypeParam>().softmax_cross_entropy(gradient.data(), n, target, 0.25F);
+    EXPECT_NEAR(static_cast<double>(returned), loss, 2e-6 * (1 + std::abs(exact.log_sum_exp)));
+    EXPECT_EQ(kernels<TypeParam>().cross_entropy(logits.data(), n, target), returned);
+    std::vector<double> expected = exact.probabilities;
+    expected[target] -= 1.0;
+    for (double& value : expected) value *= 0.25;
+    expect_close(gradient, expected, 4 * kRounding<TypeParam>);
+  }
+}
+
+TYPED_TEST(SoftmaxKernels, CrossEntropyOfAnIgnoredRowIsNothing) {
+  auto logits = random_values<TypeParam>(77, 1);
+  logits[3] = TypeParam{};
+  EXPECT_EQ(kernels<TypeParam>().cross_entropy(logits.data(), 77, -1), 0.0F);
+  EXPECT_EQ(kernels<TypeParam>().softmax_cross_entropy(logits.data(), 77, -100, 1.0F), 0.0F);
+  for (const TypeParam& value : logits) EXPECT_EQ(to_float(value), 0.0F);
+}
+
+TYPED_TEST(SoftmaxKernels, CrossEntropyOfExtremeLogits) {
+  auto logits = random_values<TypeParam>(100, 1);
+  test::assign(logits[7], 1e4);
+  test::assign(logits[70], -1e4);
+  const double high = static_cast<double>(to_float(logits[7]));
+  const double low = static_cast<double>(to_float(logits[70]));
+  EXPECT_EQ(kernels<TypeParam>().cross_entropy(logits.data(), 100, 7), 0.0F);
+  EXPECT_NEAR(static_cast<double>(kernels<TypeParam>().cross_entropy(logits.data(), 100, 70)), high - low,
+              1e-6 * high);
+  auto gradient = logits;
+  (void)kernels<TypeParam>().softmax_cross_entropy(gradient.data(), 100, 70, 1.0F);
+  for (int i = 0; i < 100; ++i)
+    EXPECT_EQ(to_float(gradient[i]), i == 7 ? 1.0F : (i == 70 ? -1.0F : 0.0F)) << i;
+}
+
+/// e^x as the kernels compute it: the probability of a score x under a log-sum-exp of zero.
+std::vector<float> exponentials(std::vector<float> x) {
+  const std::vector<float> zero(x.size());
+  const auto n = static_cast<std::int64_t>(x.size());
+  kernels<float>().causal_probabilities(x.data(), zero.data(), {n, 1, 0}, 1.0F);
+  return x;
+}
+
+TEST(Exponential, IsAccurateOverItsWholeRange) {
+  std::vector<float> x;
+  for (double value = -87.3; value < 88.3; value += 0.00137) x.push_back(static_cast<float>(value));
+  const std::vector<float> y = exponentials(x);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::exp(static_cast<double>(x[i]));
+    ASSERT_NEAR(static_cast<double>(y[i]) / exact, 1.0, 0x1p-22) << x[i];  // 2 units in the last place
+  }
+}
+
+TEST(Exponential, IsAccurateInRowsThatAreVectorised) {
+  auto row = random_values<float>(1000, 3, 20.0);
+  row[0] = 0.0F;
+  std::vector<double> expected;
+  for (float& value : row) {
+    value = -std::abs(value);
+    expected.push_back(std::exp(static_cast<double>(value)));
+  }
+  const float zero = 0.0F;
+  kernels<float>().causal_probabilities(row.data(), &zero, {1, 1000, 999}, 1.0F);
+  for (std::size_t i = 0; i < row.size(); ++i)
+    ASSERT_NEAR(static_cast<double>(row[i]) / expected[i], 1.0, 0x1p-22) << i;
+}
+
+TEST(Exponential, EndsInZeroAndInfinityAndKeepsNotANumber) {
+  const auto y = exponentials(
+      {-88.0F, -104.0F, -150.0F, -1e4F, -1e30F, -INFINITY, 88.8F, 1e4F, 1e30F, INFINITY, NAN, 0.0F, -0.0F});
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(y[i], 0.0F) << i;
+  for (int i = 6; i < 10; ++i) EXPECT_EQ(y[i], INFINITY) << i;
+  EXPECT_TRUE(std::isnan(y[10]));
+  EXPECT_EQ(y[11], 1.0F);
+  EXPECT_EQ(y[12], 1.0F);
+}
+
+TEST(Exponential, KeepsEveryKindOfNotANumber) {
+  std::vector<float> x;
+  for (std::uint32_t payload = 1; payload < 0x400000U; payload += 12'345) {
+    x.push_back(std::bit_cast<float>(0x7FC00000U | payload));
+    x.push_back(std::bit_cast<float>(0xFF800000U | payload));
+  }
+  for (const float y : exponentials(x)) ASSERT_TRUE(std::isnan(y));
+}
+
+struct CausalCase {
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t first;
+};
+constexpr CausalCase kCausalCases[] = {{1, 1, 0}, {7, 7, 0}, {5, 70, 65}, {128, 128, 0}, {3, 600, 597}};
+
+TYPED_TEST(SoftmaxKernels, CausalSoftmaxMasksTheFuture) {
+  for (const auto& [rows, columns, first] : kCausalCases) {
+    const float scale = 0.3F;
+    const auto scores = random_values<TypeParam>(rows * columns, 5, 6.0);
+    auto probabilities = scores;
+    std::vector<float> log_sum_exp(static_cast<std::size_t>(rows));
+    kernels<TypeParam>().causal_softmax(probabilities.data(), log_sum_exp.data(), {rows, columns, first},
+                                        scale);
+    auto again = scores;
+    kernels<TypeParam>().causal_probabilities(again.data(), log_sum_exp.data(), {rows, columns, first},
+                                              scale);
+    std::vector<double> expected(scores.size(), 0.0);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t n = std::min(columns, first + r + 1);
+      std::vector<double> row;
+      for (std::int64_t i = 0; i < n; ++i) {
+        row.push_back(static_cast<double>(to_float(scores[r * columns + i])) * static_cast<double>(scale));
+      }
+      const auto exact = softmax(row);
+      EXPECT_NEAR(static_cast<double>(log_sum_exp[r]), exact.log_sum_exp, 1e-5);
+      std::copy(exact.probabilities.begin(), exact.probabilities.end(), expected.begin() + r * columns);
+      for (std::int64_t i = n; i < columns; ++i)
+        ASSERT_EQ(to_float(probabilities[r * columns + i]), 0.0F) << r << ',' << i;
+    }
+    expect_close(probabilities, expected, 2 * kRounding<TypeParam> + 4e-6);
+    expect_close(again, expected, 2 * kRounding<TypeParam> + 4e-6);
+  }
+}
+
+TYPED_TEST(SoftmaxKernels, CausalSoftmaxBackwardIsTheDerivative) {
+  for (const auto& [rows, columns, first] : kCausalCases) {
+    auto probs = random_values<TypeParam>(rows * columns, 5);
+    auto dprobs = random_values<TypeParam>(rows * columns, 6);
+    const auto delta = random_values<float>(rows, 7);
+    std::vector<double> expected(probs.size(), 0.0);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t i = 0; i < columns && i <= first + r; ++i) {
+        const std::int64_t at = r * columns + i;
+        expected[at] = static_cast<double>(to_float(probs[at])) *
+                       (static_cast<double>(to_float(dprobs[at])) - static_cast<double>(delta[r])) * 0.5;
+      }
+    }
+    kernels<TypeParam>().causal_softmax_backward(probs.data(), dprobs.data(), delta.data(),
+                                                 {rows, columns, first}, 0.5F);
+    expect_close(dprobs, expected);
+  }
+}
+
+}  // namespace
+}  // namespace echelon::kernels
