@@ -1,0 +1,101 @@
+#include "train/metrics.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "support/temp_dir.h"
+
+namespace echelon {
+namespace {
+
+class Metrics : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::filesystem::path path() const { return dir_.path() / "metrics.jsonl"; }
+  void put(const std::string& text) const { std::ofstream(path(), std::ios::binary) << text; }
+  [[nodiscard]] std::string text() const { return fs::read_file(path(), 1 << 20, Code::kUsage); }
+
+ private:
+  test::TempDir dir_;
+};
+
+TEST_F(Metrics, OneObjectALineWithEveryDigit) {
+  MetricsFile file(path(), 0);
+  const StepMetrics metrics{.step = 7,
+                            .loss = 0.1 + 0.2,
+                            .lr = 3e-4,
+                            .grad_norm = 1.0 / 3,
+                            .tokens_per_s = 1e5,
+                            .step_time_s = 0.25,
+                            .mfu = 0.5,
+                            .peak_rss_bytes = 1ULL << 40,
+                            .validation_loss = 2.5};
+  file.append(metrics);
+  file.append({.step = 8});
+  const std::string lines = text();
+  const auto first = nlohmann::json::parse(lines.substr(0, lines.find('\n')));
+  EXPECT_EQ(first["step"], 7);
+  EXPECT_EQ(first["loss"].get<double>(), 0.1 + 0.2);
+  EXPECT_EQ(first["grad_norm"].get<double>(), 1.0 / 3);
+  EXPECT_EQ(first["mfu"], 0.5);
+  EXPECT_EQ(first["peak_rss_bytes"], 1ULL << 40);
+  EXPECT_EQ(first["validation_loss"], 2.5);
+  const auto second = nlohmann::json::parse(lines.substr(lines.find('\n') + 1));
+  EXPECT_TRUE(second["mfu"].is_null());
+  EXPECT_FALSE(second.contains("validation_loss"));
+  EXPECT_EQ(lines.back(), '\n');
+}
+
+TEST_F(Metrics, LinesAfterTheResumedStepAreRemoved) {
+  put("{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n");
+  MetricsFile(path(), 2).append({.step = 3});
+  const std::string lines = text();
+  EXPECT_EQ(lines.substr(0, 22), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3);
+  EXPECT_EQ(lines.find("{\"step\":4}"), std::string::npos);
+}
+
+TEST_F(Metrics, TornLastLineIsDropped) {
+  put("{\"step\":1}\n{\"step\":2,\"lo");
+  const MetricsFile file(path(), 5);
+  EXPECT_EQ(text(), "{\"step\":1}\n");
+}
+
+TEST_F(Metrics, WholeLastLineWithoutItsEndIsCompleted) {
+  put("{\"step\":1}\n{\"step\":2}");
+  MetricsFile(path(), 5).append({.step = 6});
+  EXPECT_EQ(text().substr(0, 22), "{\"step\":1}\n{\"step\":2}\n");
+}
+
+TEST_F(Metrics, WhatIsNoMetricsLineIsDropped) {
+  put("\n" + std::string(100, '\0') + "\n[1]\n{\"step\":\"2\"}\n{\"step\":1.5}\nnull\n{\"step\":1}\n");
+  const MetricsFile file(path(), 5);
+  EXPECT_EQ(text(), "{\"step\":1}\n");
+}
+
+TEST_F(Metrics, ANewRunStartsEmpty) {
+  const MetricsFile file(path(), 0);
+  EXPECT_EQ(text(), "");
+}
+
+TEST_F(Metrics, StartingAnewRemovesEverything) {
+  put("{\"step\":1}\n{\"step\":2}\n");
+  const MetricsFile file(path(), 0);
+  EXPECT_EQ(text(), "");
+}
+
+TEST_F(Metrics, AFolderInTheWayIsNamed) {
+  std::filesystem::create_directory(path());
+  try {
+    const MetricsFile file(path(), 0);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find(path().string()), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace echelon

@@ -1,0 +1,58 @@
+#include "train/stop_signal.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+
+namespace echelon {
+namespace {
+
+TEST(StopSignal, NamesTheSignalThatCame) {
+  for (const auto& [number, name] :
+       {std::pair{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR2, "SIGUSR2"}}) {
+    const StopSignal signal;
+    EXPECT_EQ(signal.requested(), nullptr);
+    raise(number);
+    EXPECT_STREQ(signal.requested(), name);
+  }
+}
+
+int calls = 0;
+
+TEST(StopSignal, GivesTheHandlersBack) {
+  calls = 0;
+  const auto before = std::signal(SIGTERM, [](int) { ++calls; });
+  {
+    const StopSignal signal;
+    raise(SIGTERM);
+    EXPECT_EQ(calls, 0);
+  }
+  raise(SIGTERM);
+  EXPECT_EQ(calls, 1);
+  std::signal(SIGTERM, before);
+}
+
+/// How a process ends that gets these signals one after another.
+int status_after(std::initializer_list<int> signals) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const StopSignal signal;
+    for (const int number : signals) raise(number);
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(StopSignal, OnlyASecondInterruptEndsTheProcessAtOnce) {
+  EXPECT_EQ(status_after({SIGINT}), 0);
+  EXPECT_EQ(status_after({SIGINT, SIGINT}), 128 + SIGINT);
+  EXPECT_EQ(status_after({SIGTERM, SIGTERM, SIGUSR2, SIGUSR2}), 0);  // schedulers repeat themselves
+}
+
+}  // namespace
+}  // namespace echelon
