@@ -252,15 +252,13 @@ quickstart() {
 
 sources() { find src checkpoints_tool tests -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) | sort; }
 
-find_nvcc() { command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null; }
-
-# The sanitizer build and the GPU build come first, so that the release run's CTest summary is the last thing printed.
+# The sanitizer build comes first, so that the release run's CTest summary is the last thing printed. The release
+# preset compiles and links the GPU code where nvcc is.
 test_all() {
   setup test
   compile asan
   say "tests under AddressSanitizer and UBSan"
   ctest --preset asan -j2 -LE '^(lint|slurm|dist)$'
-  if find_nvcc >/dev/null; then compile cuda; else say "no nvcc: the GPU code is not compiled here"; fi
   compile release
   local selection=()
   if ((EUID != 0)); then
