@@ -17,6 +17,10 @@ using test::refusal;
 
 const std::string kBase = test::kSynthetic;
 
+// Processor time. Reading takes a tenth of a second, tens of times more under sanitizers; anything quadratic
+// in a megabyte takes minutes.
+constexpr std::clock_t kEnough = 15 * CLOCKS_PER_SEC;
+
 TEST(ParseRecipe, KeepsDefaultsOfKeysNotGiven) {
   const LoadedRecipe loaded = parse(kBase);
   EXPECT_EQ(loaded.recipe.model.hidden_size, 768);
@@ -148,7 +152,7 @@ TEST(HostileText, OfManyValuesIsRefusedEarly) {
   for (int i = 0; i < 200'000; ++i) list += i % 100 == 0 ? "0,\n" : "0,";
   const std::clock_t start = std::clock();
   EXPECT_NE(refusal(list + "0]\n").find("more than 10000 values; is this a recipe?"), std::string::npos);
-  EXPECT_LT(std::clock() - start, 3 * CLOCKS_PER_SEC);
+  EXPECT_LT(std::clock() - start, kEnough);
 }
 
 TEST(HostileText, OnOneLongLineIsRefusedBeforeItIsParsed) {
@@ -156,7 +160,7 @@ TEST(HostileText, OnOneLongLineIsRefusedBeforeItIsParsed) {
             "r.yaml:1:1: a line of more than 16384 bytes; is this a recipe?");
 }
 
-TEST(HostileText, OfAMegabyteCostsUnderThreeSecondsOfProcessorWhateverItIs) {
+TEST(HostileText, OfAMegabyteCostsSecondsAtMostWhateverItIs) {
   const std::vector<std::string> units{"\t\n",       "%\n",
                                        "k: 1\n",     "- ",
                                        "? ",         "a: {b: c, d: [e]}\n",
@@ -175,7 +179,7 @@ TEST(HostileText, OfAMegabyteCostsUnderThreeSecondsOfProcessorWhateverItIs) {
     }
     const std::clock_t start = std::clock();
     EXPECT_NE(refusal(text), "accepted") << unit;
-    EXPECT_LT(std::clock() - start, 3 * CLOCKS_PER_SEC) << unit;
+    EXPECT_LT(std::clock() - start, kEnough) << unit;
   }
 }
 
