@@ -159,12 +159,14 @@ namespace {
 std::vector<Found> commits_of(const Path& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
-    throw Error(Code::kCheckpoint, str("no checkpoint ", quoted(folder), ": there is no such folder"));
+    throw Error(Code::kCheckpoint, str("no checkpoint ", quoted(folder),
+                                       ": there is no such folder; name a run folder or a step folder"));
   }
   std::vector<Found> commits = list(checkpoints_folder(folder));
   std::erase_if(commits, [](const Found& found) { return !found.committed && found.problem.empty(); });
   if (commits.empty()) {
-    throw Error(Code::kCheckpoint, str("no committed checkpoint in ", quoted(checkpoints_folder(folder))));
+    throw Error(Code::kCheckpoint, str("no committed checkpoint in ", quoted(checkpoints_folder(folder)),
+                                       "; name a run folder or a step folder"));
   }
   std::reverse(commits.begin(), commits.end());
   return commits;

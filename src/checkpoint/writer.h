@@ -25,7 +25,8 @@ struct Slice {
   std::span<const std::byte> bytes;
 };
 
-/// What the committing rank must know of one written shard; small, travels through Communicator::gather_blobs.
+/// What the committing rank must know of one written shard; small, travels through
+/// Communicator::gather_blobs.
 struct ShardSummary {
   int rank = 0;
   std::string file;  ///< name inside the step folder
@@ -46,26 +47,30 @@ struct ShardSummary {
 /// Eight random hex digits; rank 0 makes one per attempt and sends it to all.
 [[nodiscard]] std::string new_save_id();
 
-/// Writes shard-RRRRR-of-NNNNN.h5 into `folder` (which exists) and makes it durable. All or an Error(kCheckpoint);
-/// the bytes' CRC32C is computed while they are staged. One call per rank and save.
-[[nodiscard]] ShardSummary write_shard(const std::filesystem::path& folder, int rank, int ranks, const std::string& save_id,
-                                       std::span<const Slice> slices);
+/// Writes shard-RRRRR-of-NNNNN.h5 into `folder` (which exists) and makes it durable. All or an
+/// Error(kCheckpoint); the bytes' CRC32C is computed while they are staged. One call per rank and save.
+[[nodiscard]] ShardSummary write_shard(const std::filesystem::path& folder, int rank, int ranks,
+                                       const std::string& save_id, std::span<const Slice> slices);
 
 /// Everything about a save that is not tensor bytes.
 struct CommitInfo {
   std::int64_t step = 0;
   std::string save_id;
-  std::vector<TensorInfo> tensors;                 ///< every global tensor that must be covered
-  std::string trainer_state;                       ///< JSON object, opaque to this library (schedule, data position, ...)
-  std::map<std::string, std::string> attachments;  ///< file name -> content: recipe.yaml, config.json, tokenizer.model
+  std::vector<TensorInfo> tensors;  ///< every global tensor that must be covered
+  std::string trainer_state;        ///< JSON object, opaque to this library (schedule, data position, ...)
+  std::map<std::string, std::string>
+      attachments;  ///< file name -> content: recipe.yaml, config.json, tokenizer.model
 };
 
-/// Called by one rank after every shard is durable: proves that each tensor is covered exactly once, writes the
-/// attachments and MANIFEST.json, then COMMIT by rename: the only commit point. Throws Error(kCheckpoint).
-void commit(const std::filesystem::path& folder, const CommitInfo& info, std::span<const ShardSummary> shards);
+/// Called by one rank after every shard is durable: proves that each tensor is covered exactly once, writes
+/// the attachments and MANIFEST.json, then COMMIT by rename: the only commit point. Throws
+/// Error(kCheckpoint).
+void commit(const std::filesystem::path& folder, const CommitInfo& info,
+            std::span<const ShardSummary> shards);
 
-/// Removes committed steps beyond the newest `keep` (0: none) and leftovers of failed attempts older than the newest
-/// commit, by rename to .trash-* first, so that an interruption never leaves a half-removed commit behind.
+/// Removes committed steps beyond the newest `keep` (0: none) and leftovers of failed attempts older than the
+/// newest commit, by rename to .trash-* first, so that an interruption never leaves a half-removed commit
+/// behind.
 void prune(const std::filesystem::path& checkpoints, std::int64_t keep);
 
 }  // namespace echelon::checkpoint
