@@ -1,6 +1,9 @@
 #include "train/checkpointer.h"
 
+#include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -48,6 +51,7 @@ void apply_trainer_state(const std::string& text, const std::filesystem::path& f
   }
   state.step = number("step");
   state.position.next_sample = number("next_sample");
+  state.best.reset();
   if (json.contains("best")) {
     state.best = TrainState::Best{json["best"]["step"].get<std::int64_t>(),
                                   json["best"]["validation_loss"].get<double>()};
@@ -64,35 +68,78 @@ bool Checkpointer::due(std::int64_t step) const {
   return options_.every_steps > 0 && step % options_.every_steps == 0;
 }
 
-bool Checkpointer::restore_latest(TrainState& state) {
-  // Rank 0 looks, all read the same folder: two ranks must not disagree about which one is the newest.
-  std::string newest;
-  agree(*comm_, "find checkpoint", [&] {
-    if (comm_->rank() != 0) return;
-    bool any = false;
-    for (const auto& found : checkpoint::list(folder_->checkpoints())) any = any || found.committed;
-    if (options_.resume == "must" && !any) {
-      throw Error(Code::kUsage, str("checkpoint.resume is 'must', but '", folder_->checkpoints().string(),
-                                    "' holds no committed checkpoint; set it to 'auto' for a first start"));
+std::vector<std::string> Checkpointer::candidates() const {
+  std::vector<std::string> newest_first;
+  for (const auto& found : checkpoint::list(folder_->checkpoints())) {
+    if (found.committed || !found.problem.empty()) newest_first.push_back(found.folder.string());
+    if (!found.committed && found.problem.empty()) {
+      log::warn(str("checkpoint '", found.folder.string(),
+                    "' was never committed (its save did not end); passed over"));
     }
-    if (options_.resume == "never" && any) {
-      throw Error(Code::kUsage,
-                  str("checkpoint.resume is 'never', but '", folder_->checkpoints().string(),
-                      "' holds checkpoints; set it to 'auto' to continue them, or use another run.dir"));
-    }
-    if (any) newest = checkpoint::Reader(folder_->root()).folder().string();
-  });
-  newest = to_text(comm_->gather_blobs(to_blob(newest), "newest checkpoint").at(0));
-  if (newest.empty()) return false;
-  agree(*comm_, "restore", [&] {
+  }
+  std::reverse(newest_first.begin(), newest_first.end());
+  if (options_.resume == "must" && newest_first.empty()) {
+    throw Error(Code::kUsage, str("checkpoint.resume is 'must', but '", folder_->checkpoints().string(),
+                                  "' holds no committed checkpoint; set it to 'auto' for a first start"));
+  }
+  if (options_.resume == "never" && !newest_first.empty()) {
+    throw Error(Code::kUsage,
+                str("checkpoint.resume is 'never', but '", folder_->checkpoints().string(),
+                    "' holds checkpoints; set it to 'auto' to continue them, or use another run.dir"));
+  }
+  return newest_first;
+}
+
+std::string Checkpointer::restore(const std::filesystem::path& folder, TrainState& state) {
+  std::unique_ptr<checkpoint::Reader> reader;
+  std::string damage = failure_of([&] { reader = std::make_unique<checkpoint::Reader>(folder); });
+  if (!damage.empty()) return damage;
+  agree(*comm_, "check checkpoint", [&] {
     in_context("resume", [&] {
-      const checkpoint::Reader reader{std::filesystem::path(newest)};
-      require_same_model(reader, state);
-      apply_trainer_state(reader.trainer_state(), reader.folder(), state);
-      load_slices(reader, state);
+      require_same_model(*reader, state);
+      apply_trainer_state(reader->trainer_state(), reader->folder(), state);
     });
   });
-  return true;
+  return failure_of([&] { load_slices(*reader, state); });
+}
+
+std::string Checkpointer::failure_of(const std::function<void()>& body) {
+  std::string mine;
+  try {
+    body();
+  } catch (const Error& e) {
+    if (e.code() != Code::kCheckpoint) throw;
+    mine = e.what();
+  }
+  for (const Blob& text : comm_->gather_blobs(to_blob(mine), "read checkpoint")) {
+    if (!text.empty()) return to_text(text);
+  }
+  return "";
+}
+
+bool Checkpointer::restore_latest(TrainState& state) {
+  // Rank 0 looks, all read the same folders: two ranks must not disagree about which one is the newest.
+  std::string found;
+  agree(*comm_, "find checkpoint", [&] {
+    if (comm_->rank() == 0) found = join(candidates(), "\n");
+  });
+  std::istringstream folders(to_text(comm_->gather_blobs(to_blob(found), "checkpoints").at(0)));
+  std::string newest_damage;
+  for (std::string folder; std::getline(folders, folder);) {
+    const std::string damage = restore(folder, state);
+    if (damage.empty()) return true;
+    if (comm_->rank() == 0) {
+      log::warn(
+          str("checkpoint '", folder, "' is DAMAGED and passed over, trying the one before it: ", damage));
+    }
+    if (newest_damage.empty()) newest_damage = damage;
+  }
+  if (newest_damage.empty()) return false;
+  throw Error(Code::kCheckpoint,
+              comm_->rank() != 0 ? ""
+                                 : str("resume: no whole checkpoint in '", folder_->checkpoints().string(),
+                                       "', and none was touched; newest: ", newest_damage,
+                                       "; bring one back from a copy, or start another run.dir"));
 }
 
 void Checkpointer::write_and_commit(const TrainState& state, const std::filesystem::path& folder,
@@ -122,18 +169,18 @@ std::filesystem::path Checkpointer::save(const TrainState& state) {
   id = to_text(comm_->gather_blobs(to_blob(id), "save id").at(0));
   const std::filesystem::path folder = folder_->checkpoints() / checkpoint::step_folder_name(state.step, id);
   try {
-    in_context(str("save step ", state.step), [&] {
-      agree(*comm_, "create checkpoint", [&] {
-        if (comm_->rank() == 0) fs::make_directories(folder, Code::kCheckpoint);
-      });
-      write_and_commit(state, folder, id);
+    agree(*comm_, "create checkpoint", [&] {
+      if (comm_->rank() == 0) fs::make_directories(folder, Code::kCheckpoint);
     });
-  } catch (const Error&) {
+    write_and_commit(state, folder, id);
+  } catch (const Error& e) {
     if (comm_->rank() == 0) {
       std::error_code ignored;  // the attempt is worthless either way; its error is the one to report
       std::filesystem::remove_all(folder, ignored);
     }
-    throw;
+    if (*e.what() == '\0') throw;  // another rank reports it
+    throw Error(e.code(),
+                str("save step ", state.step, ": ", e.what(), "; earlier checkpoints are untouched"));
   }
   if (comm_->rank() == 0) {
     try {
