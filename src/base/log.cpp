@@ -23,11 +23,10 @@ std::shared_ptr<spdlog::logger>& current() {
 }  // namespace
 
 void init(std::string_view prefix, bool console, const std::filesystem::path& file) {
-  std::vector<spdlog::sink_ptr> sinks;
-  if (console) {
-    sinks.push_back(std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    sinks.back()->set_pattern("%v");
-  }
+  std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+  sinks.back()->set_pattern("%v");
+  // What ends a run may be known to one rank alone: nobody should have to look for it in N files.
+  if (!console) sinks.back()->set_level(spdlog::level::err);
   if (!file.empty()) {
     try {
       sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
