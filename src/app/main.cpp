@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 
 #include "app/commands.h"
@@ -12,16 +13,31 @@
 namespace {
 
 using echelon::Code;
+using echelon::str;
 
 /// Every version in use, one a line. The engine's are asked of the engine; without one, that is said.
 std::string versions() {
-  std::string text = echelon::str("echelon ", ECHELON_VERSION, "\n", echelon::pmix_version(), "\n");
+  std::string text = str("echelon ", ECHELON_VERSION, "\n", echelon::pmix_version(), "\n");
   try {
     text += echelon::app::engine_function<echelon::app::VersionFunction>("echelon_engine_versions")();
   } catch (const echelon::Error& error) {
-    text += echelon::str("no training engine (", error.what(), ")");
+    text += str("no training engine (", error.what(), ")");
   }
   return text;
+}
+
+/// CLI11 would only say that a command is missing.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc >= 2 && argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  const std::string all = str("there are ", echelon::join(names, ", "), "; try 'echelon --help'");
+  if (argc < 2) throw echelon::Error(Code::kUsage, "no command given; " + all);
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
+  const std::string meant = echelon::nearest(argv[1], names);
+  throw echelon::Error(Code::kUsage, str("no command '", argv[1], "'; ",
+                                         meant.empty() ? all : "did you mean '" + meant + "'?"));
 }
 
 int run(int argc, char** argv) {
@@ -39,12 +55,13 @@ int run(int argc, char** argv) {
   echelon::app::add_prepare(app, status);
   echelon::app::add_sample(app, status);
   echelon::app::add_doctor(app, status);
+  check_command(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const bool asked_for = error.get_exit_code() == 0;  // --help, --version
-    app.exit(error);
-    return asked_for ? 0 : static_cast<int>(Code::kUsage);
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    throw echelon::Error(Code::kUsage, str(error.what(), "; try 'echelon ",
+                                           argv[1][0] == '-' ? "" : str(argv[1], " "), "--help'"));
   }
   return status;
 }
@@ -57,7 +74,7 @@ int main(int argc, char** argv) {
   } catch (const echelon::Error& error) {
     return echelon::app::report_error(error, "");
   } catch (const std::exception& error) {
-    return echelon::app::report_error(
-        echelon::Error(Code::kEnvironment, echelon::str("unexpected: ", error.what())), "");
+    return echelon::app::report_error(echelon::Error(Code::kEnvironment, str("unexpected: ", error.what())),
+                                      "");
   }
 }
