@@ -86,6 +86,7 @@ class SignalQueue {
   const int null = open("/dev/null", O_RDONLY);
   if (null >= 0) dup2(null, STDIN_FILENO);
   sigprocmask(SIG_SETMASK, &signals.mask_before(), nullptr);
+  setenv("EVENT_NOEPOLL", "1", 0);  // keeps libevent from warning of closed descriptors while mpirun ends
   execv(arguments[0], arguments);
   _exit(127);
 }

@@ -115,7 +115,16 @@ void publish_file(const Path& path, std::string_view text, Code code) {
 void make_directories(const Path& path, Code code) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) throw Error(code, str("cannot create folder '", path.string(), "': ", error.message()));
+  if (error) {
+    std::error_code ignored;
+    for (Path above = path; above.has_relative_path(); above = above.parent_path()) {
+      if (std::filesystem::is_regular_file(above, ignored)) {
+        throw Error(code,
+                    str("cannot create folder '", path.string(), "': '", above.string(), "' is a file"));
+      }
+    }
+    throw Error(code, str("cannot create folder '", path.string(), "': ", error.message()));
+  }
   if (!std::filesystem::is_directory(path, error)) {
     throw Error(code, str("cannot create folder '", path.string(), "': a file of that name is in the way"));
   }

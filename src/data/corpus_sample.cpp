@@ -87,7 +87,8 @@ std::vector<std::string> sample_lines(const std::vector<SourceFile>& files, cons
                  now.bytes_done += sampled.bytes;
                  progress(now);
                });
-  if (lines.empty()) throw Error(Code::kData, "the sources hold no text to train a tokenizer on");
+  if (lines.empty())
+    throw Error(Code::kData, "the sources hold no text to train a tokenizer on: name sources that do");
   return lines;
 }
 

@@ -63,7 +63,7 @@ std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareO
 PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& progress) {
   check(options);
   const auto files = list_sources(options);
-  fs::make_directories(options.output, Code::kData);
+  in_context("output (--output)", [&] { fs::make_directories(options.output, Code::kData); });
   const fs::Fd lock = lock_folder(options.output);
   const PrepareManifest manifest(options, files);
   if (auto finished = manifest.find_finished()) return *finished;

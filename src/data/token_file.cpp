@@ -27,7 +27,9 @@ static_assert(std::endian::native == std::endian::little, "token arrays are used
 fs::Fd open_regular(const std::filesystem::path& path, std::uint64_t& bytes) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 && errno == ENOENT) {
-    refuse(path, "does not exist: make it with `echelon prepare` or correct data.path");
+    refuse(path,
+           "does not exist: make it with `echelon prepare` or correct its path (data.path, "
+           "data.validation.path)");
   }
   // O_NONBLOCK: a pipe of that name must not hang the job.
   fs::Fd fd = fs::open(path, O_RDONLY | O_NONBLOCK, Code::kData);

@@ -16,6 +16,12 @@ std::uint64_t tokenizer_digest_of(std::string_view model_bytes) {
 }
 
 std::string read_tokenizer_model(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    throw Error(Code::kData, str("tokenizer '", path.string(),
+                                 "' does not exist: name the tokenizer.model that `echelon prepare` wrote "
+                                 "beside the token file"));
+  }
   std::string bytes =
       in_context("tokenizer", [&] { return fs::read_file(path, std::uint64_t{256} << 20, Code::kData); });
   if (bytes.empty()) throw Error(Code::kData, str("tokenizer '", path.string(), "' is empty"));

@@ -3,6 +3,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -50,6 +51,15 @@ std::string train_tokenizer(const std::vector<std::string>& lines, std::int64_t 
   if (!status.ok()) {
     std::string reason = status.ToString();
     std::replace(reason.begin(), reason.end(), '\n', ' ');
+    // Its advice is about options that a user does not have here.
+    const std::string too_small =
+        "Vocabulary size is smaller than required_chars. " + std::to_string(vocab_size) + " vs ";
+    if (const auto at = reason.find(too_small); at != std::string::npos) {
+      throw Error(Code::kData, str("cannot train a tokenizer of ", vocab_size,
+                                   " pieces: the characters of this text need ",
+                                   std::atoll(reason.c_str() + at + too_small.size()),
+                                   "; raise --train-tokenizer to that or more"));
+    }
     throw Error(Code::kData, str("cannot train a tokenizer of ", vocab_size, " pieces: ", reason));
   }
   return model;

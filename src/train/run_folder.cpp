@@ -24,8 +24,12 @@ std::string describe_this_process() {
 
 RunFolder::RunFolder(std::filesystem::path root, bool lock) : root_(std::move(root)) {
   in_context(str("run folder (run.dir) '", root_.string(), "'"), [&] {
-    fs::make_directories(checkpoints(), Code::kUsage);
-    fs::make_directories(root_ / "logs", Code::kUsage);
+    try {
+      fs::make_directories(checkpoints(), Code::kUsage);
+      fs::make_directories(root_ / "logs", Code::kUsage);
+    } catch (const Error& e) {
+      throw Error(e.code(), str(e.what(), "; set run.dir to a folder that can be written"));
+    }
     if (lock) take_lock();
   });
 }

@@ -151,8 +151,9 @@ TEST(Loader, RefusesDataThatDoesNotFit) {
   const auto refusal = [&](const DataOptions& options, std::int64_t vocab, Code code = Code::kData) {
     return message_of([&] { (void)make_loader(options, vocab, 1); }, code);
   };
-  EXPECT_EQ(refusal(options_for(path, 4), 300),
-            name + " does not exist: make it with `echelon prepare` or correct data.path");
+  EXPECT_EQ(refusal(options_for(path, 4), 300), name +
+                                                    " does not exist: make it with `echelon prepare` or "
+                                                    "correct its path (data.path, data.validation.path)");
   write_counting_file(path, {100}, 300);
   EXPECT_EQ(
       refusal(options_for(path, 100), 300),

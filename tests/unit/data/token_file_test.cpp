@@ -105,7 +105,8 @@ TEST(TokenFile, SaysWhatLiesOutsideOfIt) {
 TEST_F(HostileTokenFile, RefusesMissingFile) {
   std::filesystem::remove(path_);
   EXPECT_EQ(message_of([&] { TokenFile file(path_); }),
-            named("does not exist: make it with `echelon prepare` or correct data.path"));
+            named("does not exist: make it with `echelon prepare` or correct its path (data.path, "
+                  "data.validation.path)"));
 }
 
 TEST_F(HostileTokenFile, RefusesFolderAndPipe) {
