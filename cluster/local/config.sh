@@ -69,7 +69,7 @@ write_files() {
   write_hosts "$1" >"$state/hosts"
   write_slurm_conf "$1" >"$conf"
   echo "CgroupPlugin=$(cgroup_plugin)" >"$state/cgroup.conf"
-  # The default, `mixed`, makes ranks of Open MPI crash in MPI_Init on busy nodes (open-mpi/ompi#12495).
-  echo "PMIxCollFence=tree" >"$state/mpi.conf"
+  # As in train.sbatch, which says why.
+  echo "PMIxCollFence=ring" >"$state/mpi.conf"
   (umask 077 && head -c 1024 /dev/urandom >"$state/munge/key")
 }

@@ -111,8 +111,8 @@ slurm() { SLURM_CONF=$conf timeout 20 "$@"; }
 idle_nodes() { slurm sinfo --noheader --partition=main --Node --states=idle --format=%N 2>/dev/null | wc -l; }
 has_idle_nodes() { (($(idle_nodes) == $1)); }
 
-# healthy N: the controller answers and knows N nodes, all of them fit for work. Slurm notices a lost node late,
-# we at once; but only root can see that.
+# healthy N: the controller answers and knows N nodes, all of them fit for work. Slurm notices a lost node
+# late, we at once; but only root can see that.
 healthy() {
   local states i
   for ((i = 0; EUID == 0 && i < $1; ++i)); do node_is_alive "n$i" || return 1; done

@@ -74,7 +74,8 @@ done
 hide_munged='source "$ECHELON_SOURCE_DIR/cluster/local/nodes.sh" && make_mounts_private &&
   mount --bind up.txt "$(realpath "$(PATH=$PATH:/usr/sbin type -P munged)")"'
 code=0
-unshare --mount --propagation unchanged bash -c "$hide_munged && exec $slurm_sh up" >refused.txt 2>&1 || code=$?
+unshare --mount --propagation unchanged bash -c "$hide_munged && exec $slurm_sh up" >refused.txt 2>&1 ||
+  code=$?
 expect_equal "exit code of up without munged" 3 $code refused.txt
 expect_match "its message" 'missing: munged; install: apt-get install munge$' "$(cat refused.txt)"
 [[ ! -e $ECHELON_SLURM_DIR ]] || fail "a refused up left $ECHELON_SLURM_DIR"
