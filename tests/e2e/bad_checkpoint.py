@@ -1,0 +1,155 @@
+"""Checkpoints that are damaged, unfinished, foreign or in the way: nothing is lost, and one line says what to do."""
+import json
+import shutil
+
+import product
+
+SIZES = r"\b([0-9a-f]{8}|\d{4,})\b"  # checksums hang on the save id, sizes on the version of HDF5
+EVERY_2 = {"train.steps": 6, "checkpoint.every_steps": 2}
+
+
+class Tests(product.Case):
+    def trained(self, ranks=2, **overrides):
+        """A finished run with checkpoints of steps 2, 4 and 6; returns their folders."""
+        self.train(self.recipe(**{**EVERY_2, **overrides}), ranks=ranks)
+        folders = self.checkpoints()
+        self.assertEqual([2, 4, 6], [int(folder.name[5:14]) for folder in folders])
+        return folders
+
+    def shard(self, folder, rank=0):
+        return next(folder.glob(f"shard-{rank:05}-of-*.h5")).relative_to(self.folder)
+
+    def falls_back(self, to_step, *more, ranks=2):
+        """The run starts again, says what it passes over, goes on from `to_step` and ends as before."""
+        expected = self.losses("run", 6)
+        result = self.expect(0, *self.train_command("recipe.yaml", *more, ranks=ranks), hide=SIZES)
+        self.assertIn(f"resumed from step {to_step}\n", result.err)
+        self.assertEqual(expected, self.losses("run", 6))
+        newest = self.checkpoints()[-1]
+        self.assertEqual("6", newest.name[5:14].lstrip("0"))
+
+    # -- resume
+
+    def test_uncommitted_checkpoint_is_passed_over(self):
+        (self.trained()[-1] / "COMMIT").unlink()
+        self.falls_back(4)
+
+    def test_damaged_manifest_is_passed_over(self):
+        newest = self.trained()[-1]
+        self.flip(newest.relative_to(self.folder) / "MANIFEST.json", 100)
+        self.falls_back(4)
+
+    def test_missing_shard_is_passed_over(self):
+        (self.folder / self.shard(self.trained()[-1], rank=1)).unlink()
+        self.falls_back(4)
+
+    def test_truncated_shard_is_passed_over(self):
+        path = self.folder / self.shard(self.trained()[-1])
+        path.write_bytes(path.read_bytes()[:-4096])
+        self.falls_back(4)
+
+    def test_bit_flip_in_a_weight_is_passed_over(self):
+        self.flip_weight(self.trained()[-1], rank=1)
+        self.falls_back(4)
+
+    def test_two_damaged_checkpoints_are_passed_over(self):
+        folders = self.trained(ranks=1)
+        self.flip_weight(folders[1])
+        self.flip_weight(folders[2])
+        self.falls_back(2, ranks=1)
+
+    def flip_weight(self, folder, rank=0):
+        """Changes one bit of a weight that `rank` saved: bytes that both its shard and the consolidated file hold."""
+        weights = self.weights(folder.relative_to(self.folder))
+        path = self.shard(folder, rank)
+        shard = (self.folder / path).read_bytes()
+        at = next(at for start in range(4096, len(weights), 64) if (at := shard.find(weights[start:start + 64])) >= 0)
+        self.flip(path, at + 5)
+
+    def test_all_checkpoints_damaged(self):
+        for folder in self.trained():
+            self.flip_weight(folder)
+        run = self.folder / "run"
+        before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and "logs" not in path.parts}
+        for ranks in (1, 2):
+            self.expect(5, *self.train_command("recipe.yaml", "run.name=again", ranks=ranks), hide=SIZES)
+        for path, content in before.items():
+            if path.name != ".lock":
+                self.assertEqual(content, path.read_bytes(), path)
+
+    # -- sample
+
+    def test_sample_without_a_tokenizer(self):
+        self.trained(ranks=1)
+        self.expect(4, product.ECHELON, "sample", "run", "--prompt", "one")
+
+    def test_sample_of_a_folder_without_checkpoint(self):
+        (self.folder / "run").mkdir()
+        self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one")
+
+    def test_sample_of_no_folder(self):
+        self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one")
+
+    # -- echelon-ckpt
+
+    def test_tool_on_no_folder(self):
+        for command in ("ls", "inspect", "verify"):
+            self.expect(2 if command == "ls" else 5, product.CKPT, command, "run")
+        self.expect(5, product.CKPT, "consolidate", "run", "--to", "hdf5", "--output", "out.h5")
+
+    def test_tool_on_a_foreign_folder(self):
+        (self.folder / "photos").mkdir()
+        (self.folder / "photos" / "a.jpg").write_text("jpg")
+        for command in ("inspect", "verify"):
+            self.expect(5, product.CKPT, command, "photos")
+
+    def test_tool_on_a_file(self):
+        (self.folder / "model.h5").write_text("h5")
+        for command in ("ls", "inspect", "verify"):
+            self.expect(2 if command == "ls" else 5, product.CKPT, command, "model.h5")
+
+    def test_tool_on_an_uncommitted_checkpoint(self):
+        newest = self.trained(ranks=1)[-1]
+        (newest / "COMMIT").unlink()
+        name = newest.relative_to(self.folder)
+        for command in ("inspect", "verify"):
+            self.expect(5, product.CKPT, command, name)
+
+    def test_verify_of_a_damaged_checkpoint(self):
+        newest = self.trained()[-1].relative_to(self.folder)
+        self.flip_weight(self.folder / newest, rank=1)
+        self.command(product.CKPT, "verify", "--quick", newest)
+        report = json.loads(self.command(product.CKPT, "verify", "--json", newest, code=5).out)
+        self.assertFalse(report["ok"])
+        self.assertEqual([1], [damage["rank"] for damage in report["damages"]])
+        self.command(product.CKPT, "consolidate", newest, "--to", "hdf5", "--output", "out.h5", code=5)
+        self.assertFalse((self.folder / "out.h5").exists())
+
+    def test_consolidate_onto_something(self):
+        self.trained(ranks=1)
+        (self.folder / "out.h5").write_text("mine")
+        self.expect(2, product.CKPT, "consolidate", "run", "--to", "hdf5", "--output", "out.h5")
+        self.assertEqual("mine", (self.folder / "out.h5").read_text())
+
+    def test_consolidate_into_the_checkpoint(self):
+        newest = self.trained(ranks=1)[-1].relative_to(self.folder)
+        self.expect(2, product.CKPT, "consolidate", newest, "--to", "hdf5", "--output", newest / "out.h5")
+        self.command(product.CKPT, "verify", newest)
+
+    def test_consolidate_below_no_folder(self):
+        self.trained(ranks=1)
+        self.expect(2, product.CKPT, "consolidate", "run", "--to", "hdf5", "--output", "nowhere/out.h5")
+
+    def test_old_checkpoints_are_removed_only_behind_whole_ones(self):
+        self.train(self.recipe(**{**EVERY_2, "checkpoint.keep_last": 2}), ranks=2)
+        self.assertEqual([4, 6], [int(folder.name[5:14]) for folder in self.checkpoints()])
+        newest = self.checkpoints()[-1]
+        (newest / "COMMIT").unlink()
+        shutil.rmtree(self.folder / "run" / "logs")
+        self.train("recipe.yaml", "checkpoint.keep_last=2", ranks=2)
+        self.assertEqual([4, 6], [int(folder.name[5:14]) for folder in self.checkpoints()])
+        self.assertFalse(newest.exists(), "what was never committed goes once there is something newer")
+
+
+if __name__ == "__main__":
+    product.main()

@@ -1,0 +1,82 @@
+"""Command lines that cannot be meant: exit 2 and one line that says what was expected."""
+import product
+
+
+class Tests(product.Case):
+    def usage(self, *arguments, program=product.ECHELON, **more):
+        self.expect(2, program, *arguments, **more)
+
+    def test_no_command(self):
+        self.usage()
+
+    def test_unknown_command(self):
+        self.usage("trian", "recipe.yaml")
+
+    def test_unknown_option(self):
+        self.usage("train", self.recipe(), "--gpus", 4)
+
+    def test_recipe_not_named(self):
+        self.usage("train")
+
+    def test_recipe_missing(self):
+        self.usage("train", "recipe.yaml")
+
+    def test_recipe_is_a_folder(self):
+        (self.folder / "recipe.yaml").mkdir()
+        self.usage("train", "recipe.yaml")
+
+    def test_override_of_no_key(self):
+        self.usage("train", self.recipe(), "optim.learning_rate=1")
+
+    def test_override_without_a_value(self):
+        self.usage("train", self.recipe(), "optim.lr")
+
+    def test_no_ranks(self):
+        self.usage("train", self.recipe(), "--ranks", 0)
+
+    def test_ranks_are_no_number(self):
+        self.usage("train", self.recipe(), "--ranks", "two")
+
+    def test_ranks_inside_a_step(self):
+        # A rank that mpirun started must not start ranks of its own.
+        self.recipe()
+        self.expect(2, "mpirun", "-q", "-n", 1, "--allow-run-as-root", product.ECHELON, "train", "recipe.yaml",
+                    "--ranks", 2)
+
+    def test_sample_without_a_prompt(self):
+        self.usage("sample", "run")
+
+    def test_sample_of_no_tokens(self):
+        self.usage("sample", "run", "--prompt", "one", "--tokens", 0)
+
+    def test_sample_at_a_negative_temperature(self):
+        self.usage("sample", "run", "--prompt", "one", "--temperature", -1)
+
+    def test_prepare_without_an_output(self):
+        self.usage("prepare", "source")
+
+    def test_prepare_of_an_unknown_format(self):
+        self.usage("prepare", "source", "-o", "data", "--format", "xml", "--train-tokenizer", 300)
+
+    def test_recipes_show_of_none(self):
+        self.usage("recipes", "show", "smok")
+
+    def test_tool_unknown_command(self):
+        self.usage("verfy", "run", program=product.CKPT)
+
+    def test_tool_unknown_option(self):
+        self.usage("verify", "run", "--fast", program=product.CKPT)
+
+    def test_tool_unknown_target(self):
+        self.usage("consolidate", "run", "--to", "onnx", "--output", "out", program=product.CKPT)
+
+    def test_help_and_version_are_0(self):
+        for program in (product.ECHELON, product.CKPT):
+            for option in ("--help", "--version"):
+                result = self.command(program, option)
+                self.assertEqual("", result.err)
+                self.assertNotEqual("", result.out)
+
+
+if __name__ == "__main__":
+    product.main()

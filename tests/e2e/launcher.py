@@ -1,0 +1,80 @@
+"""echelon train --ranks: exit codes, signals and deaths reach the right side, and nothing stays behind."""
+import re
+import signal
+import time
+
+import product
+
+ENDLESS = ["train.steps=1000000", "schedule.kind=constant", "train.global_batch_size=6"]
+
+
+class Tests(product.Case):
+    def start_endless(self, ranks=2, run="run"):
+        """A run that is in the middle of training; returns the launcher and the ids of its ranks."""
+        process = self.start(*self.train_command(self.recipe(), *ENDLESS, f"run.dir={run}", ranks=ranks))
+        self.wait_for_step(3, run, process=process)
+        pids = product.rank_processes(process.pid)
+        self.assertEqual(ranks, len(pids))
+        return process, pids
+
+    def assert_gone(self, pids):
+        self.wait_for("all processes to be gone", lambda: not any(map(product.alive, pids)))
+
+    def error_lines(self):
+        return [line for line in self.stderr_of_started().splitlines() if line.startswith("echelon: ")]
+
+    def test_success_is_0(self):
+        self.train(self.recipe(), "train.steps=3", ranks=2, code=0)
+
+    def test_a_bad_recipe_is_2_with_one_line(self):
+        result = self.train(self.recipe(), "train.global_batch_size=7", ranks=2, code=2)
+        self.assertEqual(1, result.err.count("\n"), result.err)
+
+    def test_an_error_all_ranks_agree_on_is_one_line(self):
+        (self.folder / "tokens").write_text("no tokens")
+        result = self.train(self.recipe(), "data.kind=tokens", "data.path=tokens", ranks=3, code=4)
+        self.assertRegex(result.err, r"^echelon: rank 0/3 \S+: token file 'tokens' is not a token file [^\n]+\n$")
+
+    def test_sigterm_to_the_launcher_is_85_with_a_checkpoint(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
+            run = number.name
+            process, pids = self.start_endless(run=run)
+            began = len(product.whole_lines(self.folder / run / "metrics.jsonl"))
+            process.send_signal(number)
+            self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
+            self.assert_gone(pids)
+            self.assertEqual([], self.error_lines())
+            self.assertGreaterEqual(len(self.metrics(run)), began)
+            self.command(product.CKPT, "verify", self.checkpoints(run)[-1])
+
+    def test_a_killed_rank_is_7_with_one_line_that_names_it(self):
+        process, pids = self.start_endless(ranks=3)
+        killed = time.monotonic()
+        product.kill(pids[1], signal.SIGKILL)
+        self.assertEqual(7, process.wait(product.WAIT_S), self.stderr_of_started())
+        self.assertLess(time.monotonic() - killed, 20)  # seconds when idle
+        lines = self.error_lines()
+        self.assertRegex(lines[-1], r"^echelon: rank 1 was ended by signal 9 \(Killed")
+        for line in lines[:-1]:  # ranks that noticed before they were stopped
+            self.assertRegex(line, r"^echelon: rank [02]/3 \S+: rank 1 \(\S+\) has ended")
+        self.assertLessEqual(len(lines), 3)
+        self.assert_gone(pids)
+
+    def test_a_killed_launcher_takes_its_ranks_along(self):
+        process, pids = self.start_endless()
+        everyone = product.descendants(process.pid)
+        self.assertTrue(set(pids) <= set(everyone))
+        process.kill()
+        process.wait(product.WAIT_S)
+        self.assert_gone(everyone)
+
+    def test_nothing_but_progress_is_printed(self):
+        result = self.train(self.recipe(), "train.steps=3", ranks=2)
+        self.assertEqual("", result.out)
+        for line in result.err.splitlines():
+            self.assertTrue(product.PROGRESS.match(line), result.err)
+        self.assertEqual(1, len(re.findall(r"^step 3/3 ", result.err, re.M)), result.err)
+
+
+if __name__ == "__main__":
+    product.main()

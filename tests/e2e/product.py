@@ -1,0 +1,275 @@
+"""What the end-to-end tests share: the product's two commands, tiny recipes, run folders, signals.
+
+Every test is a method test_* of the class `Tests` of a script, works in a folder of its own and is its own CTest entry
+(CMakeLists.txt). By hand: ECHELON_BIN=... ECHELON_CKPT_BIN=... python3 tests/e2e/resume.py Tests.test_...
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ECHELON = os.environ["ECHELON_BIN"]
+CKPT = os.environ["ECHELON_CKPT_BIN"]
+PROGRESS = re.compile(r"^(echelon [\d.]+: run |model |data: |resumed from |step \d+/|saved step |stopped after |"
+                      r"complete: |reading a sample|training the tokenizer|tokenising)")
+WAIT_S = 250  # longest wait for anything; the machine may be busy
+ERRORS = (2, 3, 4, 5, 6, 7)
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "e2e"
+
+WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau".split()
+# What a recipe needs to train on the files of Case.prepare().
+ON_TOKENS = {"data.kind": "tokens", "data.path": "data/train.tok", "model.vocab_size": 320, "train.steps": 4}
+
+# Sizes that no number of ranks divides: slice borders cut parameters anywhere.
+TINY = {
+    "run.dir": "run", "run.seed": 7,
+    "model.vocab_size": 251, "model.hidden_size": 40, "model.intermediate_size": 88, "model.layers": 3,
+    "model.heads": 5, "model.kv_heads": 1, "model.max_positions": 32,
+    "precision.param": "fp32", "precision.buffer": "fp32",
+    "data.kind": "synthetic_tokens", "data.seq_len": 16,
+    "optim.lr": 3e-3, "schedule.kind": "warmup_cosine", "schedule.warmup_steps": 3, "schedule.min_lr": 1e-4,
+    "train.device": "cpu", "train.steps": 20, "train.micro_batch_size": 1, "train.global_batch_size": 12,
+    "train.threads_per_rank": 1,
+    "checkpoint.every_steps": 0, "checkpoint.keep_last": 0, "metrics.every_steps": 1,
+}
+
+
+def recipe_text(**overrides):
+    """TINY as YAML with some keys replaced: **{"train.steps": 5}."""
+    sections = {}
+    for key, value in {**TINY, **overrides}.items():
+        *path, name = key.split(".")
+        section = sections
+        for part in path:
+            section = section.setdefault(part, {})
+        section[name] = value
+    return "\n".join(_yaml(sections, "")) + "\n"
+
+
+def _yaml(section, indent):
+    for name, value in section.items():
+        if isinstance(value, dict):
+            yield f"{indent}{name}:"
+            yield from _yaml(value, indent + "  ")
+        else:
+            yield f"{indent}{name}: {str(value).lower() if isinstance(value, bool) else value}"
+
+
+class Result:
+    """A finished command."""
+
+    def __init__(self, command, code, out, err):
+        self.command, self.code, self.out, self.err = command, code, out, err
+
+    def __str__(self):
+        return f"{' '.join(map(str, self.command))}\nexit {self.code}\n--- stdout\n{self.out}--- stderr\n{self.err}"
+
+
+def environment(**more):
+    """This process's environment without what would make the product believe to be part of a larger job."""
+    outside = ("SLURM_", "PMIX_", "PMI_", "OMPI_", "ECHELON_PROGRESS")
+    return {**{name: value for name, value in os.environ.items() if not name.startswith(outside)}, **more}
+
+
+class Case(unittest.TestCase):
+    """A test in its own temporary folder, which is also the commands' working folder."""
+    maxDiff = None
+
+    def setUp(self):
+        self.expectations = 0
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="echelon-e2e-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    # -- commands
+
+    def command(self, *arguments, code=0, **more):
+        """Runs a command to its end and demands its exit code."""
+        ran = subprocess.run([str(a) for a in arguments], cwd=self.folder, env=environment(**more), text=True,
+                             stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_S)
+        result = Result(arguments, ran.returncode, ran.stdout, ran.stderr)
+        self.assertEqual(code, result.code, str(result))
+        return result
+
+    def recipe(self, name="recipe.yaml", **overrides):
+        """Writes a recipe file and returns its name."""
+        (self.folder / name).write_text(recipe_text(**overrides))
+        return name
+
+    def train_command(self, *arguments, ranks=1):
+        return [ECHELON, "train", *arguments] + (["--ranks", ranks] if ranks > 1 else [])
+
+    def train(self, *arguments, ranks=1, code=0):
+        """echelon train; the recipe first, then overrides."""
+        return self.command(*self.train_command(*arguments, ranks=ranks), code=code)
+
+    def prepare(self, output="data", vocabulary=320, words=2000, seed=1):
+        """Makes a small text and, with echelon prepare, token files and a tokenizer in `output`."""
+        random_words = random.Random(seed)
+        text = " ".join(random_words.choice(WORDS) for _ in range(words))
+        source = self.folder / f"{output}-text"
+        source.mkdir()
+        for part in range(4):
+            (source / f"{part}.txt").write_text(text[len(text) * part // 4:len(text) * (part + 1) // 4] + ".\n")
+        self.command(ECHELON, "prepare", source.name, "-o", output, "--train-tokenizer", vocabulary,
+                     "--validation-fraction", 0.3)
+
+    def flip(self, path, offset, bit=0):
+        """Changes one bit of a file; offsets below zero count from its end."""
+        with open(self.folder / path, "r+b") as file:
+            file.seek(offset, os.SEEK_SET if offset >= 0 else os.SEEK_END)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1 << bit]))
+
+    def start(self, *arguments):
+        """Starts a command in a session of its own and goes on; it is killed with its children after the test."""
+        err = open(self.folder / "stderr.txt", "w+")
+        process = subprocess.Popen([str(a) for a in arguments], cwd=self.folder, env=environment(), text=True,
+                                   stdin=subprocess.DEVNULL, stdout=err, stderr=err, start_new_session=True)
+        self.addCleanup(err.close)
+        self.addCleanup(self.end, process)
+        return process
+
+    def stderr_of_started(self):
+        return (self.folder / "stderr.txt").read_text()
+
+    def end(self, process):
+        for pid in descendants(process.pid) + [process.pid]:
+            kill(pid, signal.SIGKILL)
+        process.wait(WAIT_S)
+
+    def expect(self, code, *arguments, hide="", **more):
+        """Runs a command that has something to say; what it says, progress left out, is tests/golden/e2e/<test>.txt,
+        word for word. `hide`: a pattern of what differs from one machine or run to the next.
+        ECHELON_UPDATE_GOLDEN=1 writes these files anew, to be read before they are committed."""
+        result = self.command(*arguments, code=code, **more)
+        lines = [line for line in result.err.splitlines() if not PROGRESS.match(line)]
+        text = "\n".join([f"exit {result.code}", *lines, ""])
+        text = text.replace(socket.gethostname(), "HOST")
+        text = re.sub(r"(step-\d{9}\.)[0-9a-f]{8}", r"\1SAVE-ID", text)
+        text = re.sub(hide, "N", text) if hide else text
+        name, self.expectations = self._testMethodName.removeprefix("test_"), self.expectations + 1
+        path = GOLDEN / f"{name}{'' if self.expectations == 1 else f'.{self.expectations}'}.txt"
+        if os.environ.get("ECHELON_UPDATE_GOLDEN") == "1":
+            path.write_text(text)
+        self.assertTrue(path.exists(), f"no {path}; it would hold:\n{text}")
+        self.assertEqual(path.read_text(), text, f"{path} and what was said differ")
+        if code in ERRORS:
+            self.assertEqual(1, len([line for line in lines if line.startswith(("echelon: ", "echelon-ckpt: "))]), text)
+        return result
+
+    # -- waiting
+
+    def wait_for(self, what, condition):
+        deadline = time.monotonic() + WAIT_S
+        while not (found := condition()):
+            if time.monotonic() > deadline:
+                self.fail(f"waited {WAIT_S} s for {what}")
+            time.sleep(0.01)
+        return found
+
+    def wait_for_step(self, step, run="run", process=None):
+        """Until metrics.jsonl holds `step` (or a later one), or the process ended."""
+        path = self.folder / run / "metrics.jsonl"
+
+        def reached():
+            if process is not None and process.poll() is not None:
+                self.fail(f"ended with {process.returncode} before step {step}: {self.stderr_of_started()}")
+            return path.exists() and any(line["step"] >= step for line in whole_lines(path))
+        self.wait_for(f"step {step} of {run}", reached)
+
+    # -- results
+
+    def metrics(self, run="run"):
+        """The lines of metrics.jsonl, every one whole, every step once and in order."""
+        lines = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(list(range(1, len(lines) + 1)), [line["step"] for line in lines], "steps in metrics.jsonl")
+        return lines
+
+    def losses(self, run="run", steps=None):
+        """The losses as they are spelled in metrics.jsonl, a text each."""
+        self.metrics(run)
+        found = re.findall(r'"loss":([^,]+),', (self.folder / run / "metrics.jsonl").read_text())
+        self.assertEqual(steps or TINY["train.steps"], len(found), f"steps in metrics.jsonl of {run}")
+        return found
+
+    def assert_close(self, expected, actual, relative=1e-5):
+        """Every loss, within a relative bound."""
+        self.assertEqual(len(expected), len(actual))
+        for step, (one, other) in enumerate(zip(map(float, expected), map(float, actual)), 1):
+            self.assertLessEqual(abs(one - other), relative * abs(one), f"loss of step {step}: {one} and {other}")
+
+    def checkpoints(self, run="run"):
+        """Folders of all checkpoints, by step."""
+        return sorted((self.folder / run / "checkpoints").glob("step-*"))
+
+    def weights(self, run="run"):
+        """Bytes of the newest checkpoint's weights as safetensors."""
+        output = self.folder / (pathlib.Path(run).name + "-weights")
+        shutil.rmtree(output, ignore_errors=True)
+        self.command(CKPT, "consolidate", run, "--to", "safetensors", "--output", output.name)
+        return (output / "model.safetensors").read_bytes()
+
+
+def whole_lines(path):
+    """The lines of a file that is being written, parsed; a torn last one is left out."""
+    text = path.read_text()
+    return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+
+
+def kill(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def _stat(pid):
+    """(parent, state) of a process, or None."""
+    try:
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[1]), fields[0]
+    except (OSError, IndexError):
+        return None
+
+
+def descendants(pid):
+    """Ids of all living children, their children and so on, nearest first."""
+    parents = {int(name): stat for name in os.listdir("/proc") if name.isdigit() and (stat := _stat(name))}
+    found, wave = [], [pid]
+    while wave:
+        wave = [child for child, (parent, state) in parents.items() if parent in wave and state != "Z"]
+        found += wave
+    return found
+
+
+def rank_processes(launcher):
+    """Ids of the local ranks that `launcher` started, by rank."""
+    ranks = {}
+    for pid in descendants(launcher):
+        try:
+            variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        ranks.update({int(v.split(b"=")[1]): pid for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK=")})
+    return [ranks[rank] for rank in sorted(ranks)]
+
+
+def alive(pid):
+    stat = _stat(pid)
+    return stat is not None and stat[1] != "Z"
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: {sys.argv[0]} Tests.test_NAME; CMakeLists.txt registers every test by itself")
+    unittest.main(module="__main__", verbosity=2)

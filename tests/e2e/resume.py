@@ -1,0 +1,108 @@
+"""A run that was stopped or killed and started again ends as one that never was."""
+import shutil
+import signal
+
+import product
+
+STEPS = 200  # enough to still be running when a signal arrives in the middle
+LONG = [f"train.steps={STEPS}", "checkpoint.every_steps=50", "schedule.warmup_steps=80", "train.global_batch_size=6"]
+
+
+class Tests(product.Case):
+    def assert_same_run_as_uninterrupted(self, ranks):
+        """Same steps, same losses to the last digit, same bytes of weights."""
+        self.train("recipe.yaml", *LONG, "run.dir=whole", ranks=ranks)
+        self.assertEqual(self.losses("whole", STEPS), self.losses("run", STEPS))
+        self.assertEqual(self.weights("whole"), self.weights("run"))
+
+    def start_run(self, ranks):
+        process = self.start(*self.train_command(self.recipe(), *LONG, ranks=ranks))
+        self.wait_for_step(55, process=process)
+        return process
+
+    def resume(self, step, ranks):
+        again = self.train("recipe.yaml", *LONG, ranks=ranks)
+        self.assertIn(f"resumed from step {step}\n", again.err)
+
+    def stop_and_resume(self, number, ranks):
+        process = self.start_run(ranks)
+        process.send_signal(number)
+        self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
+        stopped_at = len(self.metrics())
+        self.assertIn(f"stopped after step {stopped_at} as asked", self.stderr_of_started())
+        newest = self.checkpoints()[-1]
+        self.assertEqual(f"step-{stopped_at:09}", newest.name.rpartition(".")[0])
+        self.assertTrue((newest / "COMMIT").exists(), "the checkpoint of the stop is not committed")
+        self.resume(stopped_at, ranks)
+        self.assert_same_run_as_uninterrupted(ranks)
+
+    def test_sigterm_on_2_ranks(self):
+        self.stop_and_resume(signal.SIGTERM, 2)
+
+    def test_sigusr2_on_1_rank(self):
+        self.stop_and_resume(signal.SIGUSR2, 1)
+
+    def kill_and_resume(self, ranks):
+        process = self.start_run(ranks)
+        victims = product.rank_processes(process.pid)
+        self.assertEqual(ranks if ranks > 1 else 0, len(victims))
+        for pid in [process.pid, *victims]:
+            product.kill(pid, signal.SIGKILL)
+        process.wait(product.WAIT_S)
+        self.wait_for("the ranks to be gone", lambda: not any(map(product.alive, victims)))
+        metrics = self.folder / "run" / "metrics.jsonl"
+        done = product.whole_lines(metrics)[-1]["step"]
+        self.assertLess(done, STEPS, "killed too late to interrupt anything")
+        saved = max(int(folder.name[5:14]) for folder in self.checkpoints() if (folder / "COMMIT").exists())
+        self.assertLess(saved, done, "no step was lost, so none has to be done again")
+        with metrics.open("a") as file:
+            file.write('{"step":' + str(done + 1) + ',"loss":5.')  # as a kill in the middle of a write leaves it
+        self.resume(saved, ranks)
+        self.assert_same_run_as_uninterrupted(ranks)
+
+    def test_kill_of_every_process_on_2_ranks(self):
+        self.kill_and_resume(2)
+
+    def test_kill_of_the_only_rank(self):
+        self.kill_and_resume(1)
+
+    def resize(self, before, after):
+        """Goes on from step 10 with another number of ranks."""
+        self.train(self.recipe(), "checkpoint.every_steps=10", ranks=before)
+        expected = self.losses()
+        saved = self.checkpoints()
+        self.assertEqual(2, len(saved))
+        shutil.rmtree(saved[-1])
+        again = self.train("recipe.yaml", ranks=after)
+        self.assertIn("resumed from step 10\n", again.err)
+        self.assertEqual(expected[:10], self.losses()[:10])
+        self.assert_close(expected, self.losses())
+        self.command(product.CKPT, "verify", "run")
+
+    def test_resume_of_2_ranks_on_4(self):
+        self.resize(2, 4)
+
+    def test_resume_of_4_ranks_on_1(self):
+        self.resize(4, 1)
+
+    def test_resume_of_3_ranks_on_2(self):
+        self.resize(3, 2)
+
+    def test_a_finished_run_has_nothing_to_do(self):
+        self.train(self.recipe(), "train.steps=3", ranks=2)
+        before = (self.folder / "run" / "metrics.jsonl").read_bytes(), self.checkpoints()
+        again = self.train("recipe.yaml", "train.steps=3", ranks=2)
+        self.assertIn("complete: step 3 of 3; nothing to do", again.err)
+        self.assertEqual(before, ((self.folder / "run" / "metrics.jsonl").read_bytes(), self.checkpoints()))
+
+    def test_more_steps_go_on_where_the_run_ended(self):
+        constant = ["schedule.kind=constant"]
+        self.train(self.recipe(), "train.steps=4", *constant, ranks=2)
+        self.train("recipe.yaml", "train.steps=8", *constant, ranks=2)
+        self.train("recipe.yaml", "train.steps=8", *constant, "run.dir=whole", ranks=2)
+        self.assertEqual(self.losses("whole", 8), self.losses("run", 8))
+        self.assertEqual(self.weights("whole"), self.weights("run"))
+
+
+if __name__ == "__main__":
+    product.main()

@@ -1,0 +1,46 @@
+"""Prepare, train, sample: the same prompt, weights and seed give the same text, however many ranks trained."""
+import product
+
+
+class Tests(product.Case):
+    def sample(self, *options, checkpoint="run"):
+        return self.command(product.ECHELON, "sample", checkpoint, "--prompt", "alpha beta", *options).out
+
+    def trained(self, *overrides, ranks=1):
+        self.prepare()
+        self.train(self.recipe(**{**product.ON_TOKENS, "train.steps": 30, "data.validation.path": "data/valid.tok",
+                                  "data.validation.batches": 1, "train.validate_every_steps": 10}),
+                   *overrides, ranks=ranks)
+
+    def test_the_likeliest_text_is_always_the_same(self):
+        self.trained(ranks=2)
+        text = self.sample("--tokens", 12)
+        self.assertTrue(text.startswith("alpha beta"), text)
+        self.assertGreater(len(text), len("alpha beta\n"))
+        self.assertEqual(text, self.sample("--tokens", 12))
+        self.assertEqual(text, self.sample("--tokens", 12, "--seed", 9), "temperature 0 draws nothing")
+        self.assertEqual(text, self.sample("--tokens", 12, checkpoint=self.checkpoints()[-1]))
+        self.assertTrue(self.sample("--tokens", 20).startswith(text[:-1]), "more tokens only add to the text")
+
+    def test_drawn_text_depends_on_the_seed_alone(self):
+        self.trained()
+        drawn = [self.sample("--temperature", 1, "--tokens", 12, "--seed", seed) for seed in (1, 2, 3)]
+        self.assertEqual(3, len(set(drawn)), drawn)
+        self.assertEqual(drawn[0], self.sample("--temperature", 1, "--tokens", 12, "--seed", 1))
+
+    def test_prompts_longer_than_the_model_sees(self):
+        self.trained()
+        long = "alpha beta gamma " * 40
+        result = self.command(product.ECHELON, "sample", "run", "--prompt", long, "--tokens", 4)
+        self.assertTrue(result.out.startswith(long.strip()), result.out)
+
+    def test_validation_loss_is_in_the_metrics_and_the_best_is_noted(self):
+        self.trained(ranks=2)
+        validated = {line["step"]: line["validation_loss"] for line in self.metrics() if "validation_loss" in line}
+        self.assertEqual([10, 20, 30], list(validated))
+        best = product.json.loads((self.folder / "run" / "best_validation.json").read_text())
+        self.assertEqual({"step": min(validated, key=validated.get), "validation_loss": min(validated.values())}, best)
+
+
+if __name__ == "__main__":
+    product.main()
