@@ -4,7 +4,7 @@ import signal
 
 import product
 
-STEPS = 200  # enough to still be running when a signal arrives in the middle
+STEPS = 300  # enough to still be running when a signal arrives in the middle
 LONG = [f"train.steps={STEPS}", "checkpoint.every_steps=50", "schedule.warmup_steps=80", "train.global_batch_size=6"]
 
 
@@ -43,18 +43,31 @@ class Tests(product.Case):
         self.stop_and_resume(signal.SIGUSR2, 1)
 
     def kill_and_resume(self, ranks):
-        process = self.start_run(ranks)
-        victims = product.rank_processes(process.pid)
-        self.assertEqual(ranks if ranks > 1 else 0, len(victims))
-        for pid in [process.pid, *victims]:
+        process = self.start(*self.train_command(self.recipe(), *LONG, ranks=ranks))
+        self.wait_for_step(1, process=process)
+        victims = product.rank_processes(process.pid) or [process.pid]
+        self.assertEqual(ranks, len(victims))
+        self.wait_for_step(55, process=process)
+        metrics = self.folder / "run" / "metrics.jsonl"
+
+        def signal_all(number):
+            for pid in victims:
+                product.kill(pid, number)
+
+        def stopped_behind_a_checkpoint():
+            """Holds all ranks; true when there are steps that no checkpoint has."""
+            signal_all(signal.SIGSTOP)
+            done = product.whole_lines(metrics)[-1]["step"]
+            saved = max(int(folder.name[5:14]) for folder in self.checkpoints() if (folder / "COMMIT").exists())
+            self.assertLess(done, STEPS, "too late to interrupt anything")
+            if done == saved:
+                signal_all(signal.SIGCONT)
+            return done > saved and (done, saved)
+        done, saved = self.wait_for("a step behind a checkpoint", stopped_behind_a_checkpoint)
+        for pid in {process.pid, *victims}:
             product.kill(pid, signal.SIGKILL)
         process.wait(product.WAIT_S)
         self.wait_for("the ranks to be gone", lambda: not any(map(product.alive, victims)))
-        metrics = self.folder / "run" / "metrics.jsonl"
-        done = product.whole_lines(metrics)[-1]["step"]
-        self.assertLess(done, STEPS, "killed too late to interrupt anything")
-        saved = max(int(folder.name[5:14]) for folder in self.checkpoints() if (folder / "COMMIT").exists())
-        self.assertLess(saved, done, "no step was lost, so none has to be done again")
         with metrics.open("a") as file:
             file.write('{"step":' + str(done + 1) + ',"loss":5.')  # as a kill in the middle of a write leaves it
         self.resume(saved, ranks)
