@@ -27,8 +27,7 @@ if(ECHELON_HAVE_CUDA)
     set(CMAKE_CUDA_ARCHITECTURES 80 90)  # A100, H100/H200
   endif()
   enable_language(CUDA)
-  set(CMAKE_CUDA_STANDARD 20)
-  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(CMAKE_CUDA_STANDARD 17)  # kernels only; Debian 12's CMake 3.25 does not know C++20 for nvcc
   find_package(CUDAToolkit REQUIRED)
   add_library(cuda_runtime INTERFACE)
   target_include_directories(cuda_runtime SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
