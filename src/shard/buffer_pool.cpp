@@ -2,9 +2,23 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <bit>
+
 namespace echelon {
+namespace {
+
+/// Sizes a few percent apart become one: an output head, a norm larger than the embedding, takes its buffer.
+std::int64_t size_class(std::int64_t bytes) {
+  const auto step = static_cast<std::int64_t>(
+      std::max<std::uint64_t>(1, std::bit_floor(static_cast<std::uint64_t>(bytes)) / 16));
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace
 
 at::DataPtr BufferPool::take(std::int64_t bytes) {
+  bytes = size_class(bytes);
   const auto found = free_.lower_bound(bytes);
   if (found != free_.end() && found->first <= 2 * bytes) {
     at::DataPtr buffer = std::move(found->second);

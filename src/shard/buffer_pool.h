@@ -13,7 +13,8 @@ class BufferPool {
  public:
   explicit BufferPool(at::Device device) : device_(device) {}
 
-  /// At least `bytes`: the smallest free one that fits and wastes at most half, else a new one.
+  /// At least `bytes`, rounded up by at most a sixteenth: the smallest free one that fits and wastes at most
+  /// half, else a new one.
   [[nodiscard]] at::DataPtr take(std::int64_t bytes);
   void give(at::DataPtr buffer, std::int64_t bytes);
 
@@ -41,8 +42,8 @@ class ElasticTensor {
   [[nodiscard]] bool inflated() const { return inflated_; }
   [[nodiscard]] void* data() const { return tensor_.mutable_data_ptr(); }
 
-  /// Taken while inflated (libtorch checks a new view against its storage); valid as an object for ever, readable and
-  /// writable whenever inflated.
+  /// Taken while inflated (libtorch checks a new view against its storage); valid as an object for ever,
+  /// readable and writable whenever inflated.
   [[nodiscard]] at::Tensor view(std::int64_t offset, const std::vector<std::int64_t>& shape) const;
 
  private:

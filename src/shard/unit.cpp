@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/error.h"
 #include "model/kernels/kernels.h"
 
 namespace echelon {
@@ -43,6 +44,17 @@ Unit::Unit(std::string name, std::vector<Parameter*> parameters, Communicator& c
   }
   gathered_.deflate();
   outgoing_.deflate();
+}
+
+Unit::~Unit() {
+  for (Pending* pending : {&unsharding_, &reducing_}) {
+    try {
+      pending->wait();
+    } catch (const Error&) {
+      // Communication has failed, so nothing uses the memory any more; whoever caused this destruction
+      // reports it.
+    }
+  }
 }
 
 void Unit::initialise(std::uint64_t seed) {

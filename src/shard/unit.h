@@ -19,6 +19,11 @@ class Unit final : public GradientSink {
  public:
   Unit(std::string name, std::vector<Parameter*> parameters, Communicator& comm, BufferPool& pool,
        at::ScalarType compute, at::Device device);
+  /// Waits for collectives that still use this unit's memory; their errors have been or will be seen
+  /// elsewhere.
+  ~Unit() override;
+  Unit(const Unit&) = delete;
+  Unit& operator=(const Unit&) = delete;
 
   /// This rank's slice gets its initial values; nothing else is allocated.
   void initialise(std::uint64_t seed);

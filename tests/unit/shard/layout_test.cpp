@@ -1,0 +1,108 @@
+#include "shard/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <numeric>
+
+namespace echelon {
+namespace {
+
+using Shapes = std::vector<std::vector<std::int64_t>>;
+
+/// Parameters of these shapes; every third one is stacked from two parts.
+std::vector<std::unique_ptr<Parameter>> parameters_of(const Shapes& shapes) {
+  std::vector<std::unique_ptr<Parameter>> made;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const std::string name = "p" + std::to_string(i);
+    if (i % 3 == 2) {
+      made.push_back(std::make_unique<Parameter>(
+          std::vector<Parameter::Part>{{name + ".a", shapes[i]}, {name + ".b", shapes[i]}}, InitSpec{}));
+    } else {
+      made.push_back(std::make_unique<Parameter>(name, shapes[i], InitSpec{}));
+    }
+  }
+  return made;
+}
+
+std::vector<Parameter*> pointers(const std::vector<std::unique_ptr<Parameter>>& parameters) {
+  std::vector<Parameter*> raw;
+  for (const auto& parameter : parameters) raw.push_back(parameter.get());
+  return raw;
+}
+
+class Layouts : public ::testing::TestWithParam<Shapes> {};
+INSTANTIATE_TEST_SUITE_P(Shapes, Layouts,
+                         ::testing::Values(Shapes{{1}}, Shapes{{64}}, Shapes{{65}, {1}}, Shapes{{3, 5}},
+                                           Shapes{{7}, {11, 13}, {17, 3}, {1}, {500, 3}},
+                                           Shapes{{768}, {48, 768}, {96, 48}, {2}},
+                                           Shapes{{1}, {1}, {1, 1}, {1}, {1}, {1, 1}}));
+
+TEST_P(Layouts, PiecesOfAllRanksHoldEveryElementOnce) {
+  const auto parameters = parameters_of(GetParam());
+  for (int ranks = 1; ranks <= 7; ++ranks) {
+    const FlatLayout layout(pointers(parameters), ranks);
+    std::map<const Parameter::Part*, std::vector<int>> held;
+    for (const auto& parameter : parameters) {
+      for (const auto& part : parameter->parts()) held[&part].resize(static_cast<std::size_t>(part.numel()));
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (const SlicePiece& piece : layout.pieces(rank)) {
+        ASSERT_LT(piece.begin, piece.end);
+        for (std::int64_t i = piece.begin; i < piece.end; ++i) ++held.at(piece.part).at(i);
+      }
+    }
+    for (const auto& [part, counts] : held)
+      EXPECT_EQ(counts, std::vector<int>(counts.size(), 1)) << part->name << " on " << ranks;
+  }
+}
+
+TEST_P(Layouts, PiecesLieWhereTheGatheredBufferHasThem) {
+  const auto parameters = parameters_of(GetParam());
+  for (int ranks = 1; ranks <= 7; ++ranks) {
+    const FlatLayout layout(pointers(parameters), ranks);
+    std::map<const Parameter::Part*, std::int64_t> starts;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      std::int64_t at = layout.offset(i);
+      for (const auto& part : parameters[i]->parts()) {
+        starts[&part] = at;
+        at += part.numel();
+      }
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::int64_t filled = 0;
+      for (const SlicePiece& piece : layout.pieces(rank)) {
+        EXPECT_EQ(piece.at, filled) << "a gap or an overlap in the slice";
+        filled = piece.at + piece.end - piece.begin;
+        EXPECT_EQ(rank * layout.slice_numel() + piece.at, starts.at(piece.part) + piece.begin);
+      }
+      EXPECT_LE(filled, layout.slice_numel());
+    }
+  }
+}
+
+TEST_P(Layouts, SlicesAreEqualAlignedAndPaddedLittle) {
+  const auto parameters = parameters_of(GetParam());
+  std::int64_t numel = 0;
+  for (const auto& parameter : parameters) numel += parameter->numel();
+  for (int ranks = 1; ranks <= 7; ++ranks) {
+    const FlatLayout layout(pointers(parameters), ranks);
+    EXPECT_EQ(layout.numel(), numel);
+    EXPECT_EQ(layout.padded_numel(), layout.slice_numel() * ranks);
+    EXPECT_GE(layout.padded_numel(), numel);
+    EXPECT_EQ(layout.slice_numel() % 64, 0);
+    EXPECT_LT(layout.slice_numel() - 64, (numel + ranks - 1) / ranks);
+  }
+}
+
+TEST(FlatLayout, RanksBeyondTheElementsHoldPaddingOnly) {
+  const auto parameters = parameters_of({{70}});
+  const FlatLayout layout(pointers(parameters), 5);
+  EXPECT_EQ(layout.pieces(0).size(), 1U);
+  EXPECT_EQ(layout.pieces(1).size(), 1U);
+  for (int rank = 2; rank < 5; ++rank) EXPECT_TRUE(layout.pieces(rank).empty()) << rank;
+}
+
+}  // namespace
+}  // namespace echelon

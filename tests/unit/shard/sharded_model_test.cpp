@@ -1,0 +1,290 @@
+#include "shard/sharded_model.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "base/error.h"
+#include "comm/local_communicator.h"
+#include "unit/model/tensors.h"
+
+namespace echelon {
+namespace {
+
+using test::relative_error;
+
+ModelOptions small(std::int64_t layers, bool tied) {
+  return {.vocab_size = 61,
+          .hidden_size = 24,
+          .intermediate_size = 40,
+          .layers = layers,
+          .heads = 4,
+          .kv_heads = 2,
+          .max_positions = 32,
+          .tie_embeddings = tied,
+          .init_std = 0.2};
+}
+
+std::unique_ptr<Model> model_of(const ModelOptions& options) {
+  return build_model(options, at::kFloat, at::kCPU);
+}
+
+at::Tensor ids_of(int seed) {
+  at::manual_seed(static_cast<std::uint64_t>(seed));
+  return at::randint(0, 61, {2, 21}, at::kLong);
+}
+
+/// One rank of several that says what it is but never needs the others: for what happens before the first
+/// collective.
+class AloneOf final : public Communicator {
+ public:
+  AloneOf(int rank, int size) : Communicator(rank, size) {}
+  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return unexpected(); }
+  Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view) override {
+    return unexpected();
+  }
+  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return unexpected(); }
+  Pending broadcast(void*, std::size_t, int, std::string_view) override { return unexpected(); }
+  std::vector<Blob> gather_blobs(const Blob&, std::string_view) override { throw std::logic_error("used"); }
+  void barrier(std::string_view) override { throw std::logic_error("used"); }
+  std::unique_ptr<Communicator> split(int, int) override { throw std::logic_error("used"); }
+  std::vector<std::string> recent() const override { return {}; }
+
+ private:
+  static Pending unexpected() { throw std::logic_error("a collective before anything was computed"); }
+};
+
+TEST(ShardedModel, SlicesOfAnyNumberOfRanksStartAsTheSameWeights) {
+  const auto whole = model_of(small(2, false));
+  materialise(*whole, 9, at::kFloat, at::kCPU);
+  for (const int ranks : {1, 2, 3, 7}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      AloneOf comm(rank, ranks);
+      const ShardedModel model(model_of(small(2, false)), comm, {}, at::kFloat, 9, at::kCPU);
+      for (std::size_t u = 0; u < model.units().size(); ++u) {
+        const Unit& unit = *model.units()[u];
+        std::int64_t filled = 0;
+        for (const SlicePiece& piece : unit.pieces()) {
+          std::vector<float> expected(static_cast<std::size_t>(piece.end - piece.begin));
+          fill_initial(*piece.part, piece.parameter->init(), 9, piece.begin, piece.end - piece.begin,
+                       expected.data());
+          filled = piece.at + piece.end - piece.begin;
+          const at::Tensor mine = unit.master().narrow(0, piece.at, piece.end - piece.begin);
+          EXPECT_TRUE(at::equal(mine, at::from_blob(expected.data(), mine.sizes(), at::kFloat)));
+        }
+        const at::Tensor padding = unit.master().narrow(0, filled, unit.master().numel() - filled);
+        EXPECT_EQ(padding.abs().sum().item<double>(), 0.0) << "padding must stay zero";
+      }
+    }
+  }
+}
+
+TEST(ShardedModel, TakesMemoryForItsSlicesAndOneUnitOnly) {
+  ModelOptions options{.vocab_size = 1000,
+                       .hidden_size = 256,
+                       .intermediate_size = 1024,
+                       .layers = 24,
+                       .heads = 4,
+                       .kv_heads = 4,
+                       .max_positions = 32};
+  const int ranks = 8;
+  AloneOf comm(3, ranks);
+  const ShardedModel model(model_of(options), comm, {}, at::kBFloat16, 1, at::kCPU);
+  const std::int64_t numel = model.model().numel();
+  const std::int64_t block = 4 * 256 * 256 + 3 * 256 * 1024 + 2 * 256;
+  // Weights and gradients in fp32, an eighth of the model, and a cache line of padding a unit.
+  EXPECT_GE(model.slice_bytes(), 8 * numel / ranks);
+  EXPECT_LE(model.slice_bytes(), 8 * (numel / ranks + 64 * 26));
+  // Gathered weights and outgoing gradients of one block and of one embedding, bf16: not of 24 blocks.
+  EXPECT_LE(model.pool_bytes(), 2 * 2 * (block + 1000 * 256) * 17 / 16);
+}
+
+struct Configuration {
+  const char* name;
+  bool tied;
+  ShardOptions shard;
+};
+
+ShardOptions shard_options(const char* policy, bool reshard, std::int64_t forward, const char* backward) {
+  ShardOptions options;
+  options.wrap.policy = policy;
+  options.reshard_after_forward = reshard;
+  options.forward_prefetch = forward;
+  options.backward_prefetch = backward;
+  return options;
+}
+
+class Configurations : public ::testing::TestWithParam<Configuration> {};
+INSTANTIATE_TEST_SUITE_P(
+    All, Configurations,
+    ::testing::Values(Configuration{"plain", false, {}}, Configuration{"tied", true, {}},
+                      Configuration{"whole", false, shard_options("whole", true, 1, "pre")},
+                      Configuration{"wholeTied", true, shard_options("whole", true, 1, "pre")},
+                      Configuration{"kept", false, shard_options("transformer", false, 2, "post")},
+                      Configuration{"lazy", true, shard_options("transformer", true, 0, "none")}),
+    [](const auto& chosen) { return std::string(chosen.param.name); });
+
+/// The gradient of each unsharded parameter of the model, by part name.
+std::map<std::string, at::Tensor> plain_gradients(Model& model, const std::vector<at::Tensor>& batches,
+                                                  double scale) {
+  for (const at::Tensor& ids : batches) model.loss(ids, scale).backward();
+  std::map<std::string, at::Tensor> gradients;
+  const auto note = [&](const Parameter& parameter) {
+    at::Tensor rest = parameter.value.grad().flatten();
+    for (const Parameter::Part& part : parameter.parts()) {
+      gradients[part.name] = rest.narrow(0, 0, part.numel());
+      rest = rest.narrow(0, part.numel(), rest.numel() - part.numel());
+    }
+  };
+  for (const auto& parameter : model.shared()) note(*parameter);
+  for (const auto& layer : model.layers()) {
+    for (const auto& parameter : layer->parameters()) note(*parameter);
+  }
+  return gradients;
+}
+
+void expect_gradients(const ShardedModel& model, const std::map<std::string, at::Tensor>& expected) {
+  std::size_t found = 0;
+  for (const auto& unit : model.units()) {
+    for (const SlicePiece& piece : unit->pieces()) {
+      const at::Tensor mine = unit->gradient().narrow(0, piece.at, piece.end - piece.begin);
+      EXPECT_LT(relative_error(mine, expected.at(piece.part->name)), 1e-5) << piece.part->name;
+      ++found;
+    }
+  }
+  EXPECT_EQ(found, expected.size());
+}
+
+TEST_P(Configurations, GradientsAreThoseOfTheUnshardedModel) {
+  const ModelOptions options = small(3, GetParam().tied);
+  LocalCommunicator comm;
+  ShardedModel model(model_of(options), comm, GetParam().shard, at::kFloat, 9, at::kCPU);
+  // Three sums, so that what the first left behind would show in the next: of one, two and again one
+  // micro-batch.
+  for (const std::vector<at::Tensor>& batches :
+       {std::vector{ids_of(1)}, std::vector{ids_of(2), ids_of(3)}, std::vector{ids_of(4)}}) {
+    const auto plain = model_of(options);
+    materialise(*plain, 9, at::kFloat, at::kCPU);
+    const auto expected = plain_gradients(*plain, batches, 0.5);
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      const at::Tensor loss = model.accumulate(batches[i], 0.5, i == 0);
+      EXPECT_FALSE(loss.requires_grad());
+      EXPECT_NEAR(loss.item<double>(), plain->loss(batches[i], 1.0).item<double>(), 1e-3);
+    }
+    model.finish_gradients();
+    expect_gradients(model, expected);
+  }
+}
+
+TEST_P(Configurations, MemoryStopsGrowingAfterTheFirstStep) {
+  LocalCommunicator comm;
+  ShardedModel model(model_of(small(6, GetParam().tied)), comm, GetParam().shard, at::kFloat, 9, at::kCPU);
+  const auto step = [&] {
+    (void)model.accumulate(ids_of(1), 1.0, true);
+    (void)model.accumulate(ids_of(2), 1.0, false);
+    model.finish_gradients();
+    (void)model.evaluate(ids_of(3));
+  };
+  step();
+  const std::int64_t bytes = model.pool_bytes();
+  for (int i = 0; i < 5; ++i) step();
+  EXPECT_EQ(model.pool_bytes(), bytes);
+}
+
+TEST_P(Configurations, EvaluationLeavesGradientsAndWeightsAlone) {
+  const ModelOptions options = small(3, GetParam().tied);
+  LocalCommunicator comm;
+  ShardedModel model(model_of(options), comm, GetParam().shard, at::kFloat, 9, at::kCPU);
+  (void)model.accumulate(ids_of(1), 1.0, true);
+  model.finish_gradients();
+  std::vector<at::Tensor> before;
+  for (const auto& unit : model.units()) {
+    before.push_back(unit->gradient().clone());
+    before.push_back(unit->master().clone());
+  }
+  const auto plain = model_of(options);
+  materialise(*plain, 9, at::kFloat, at::kCPU);
+  EXPECT_NEAR(model.evaluate(ids_of(5)).item<double>(), plain->loss(ids_of(5), 1.0).item<double>(), 1e-3);
+  const at::Tensor logits = model.next_token_logits(ids_of(5));
+  EXPECT_LT(relative_error(logits, plain->next_token_logits(ids_of(5))), 1e-5);
+  for (std::size_t i = 0; i < model.units().size(); ++i) {
+    EXPECT_TRUE(at::equal(model.units()[i]->gradient(), before[2 * i]));
+    EXPECT_TRUE(at::equal(model.units()[i]->master(), before[2 * i + 1]));
+  }
+}
+
+TEST(ShardedModel, ResultsRepeatBitForBit) {
+  std::vector<at::Tensor> gradients[2];
+  for (auto& mine : gradients) {
+    LocalCommunicator comm;
+    ShardedModel model(model_of(small(2, false)), comm, {}, at::kBFloat16, 9, at::kCPU);
+    (void)model.accumulate(ids_of(1), 1.0, true);
+    model.finish_gradients();
+    for (const auto& unit : model.units()) mine.push_back(unit->gradient().clone());
+  }
+  for (std::size_t i = 0; i < gradients[0].size(); ++i)
+    EXPECT_TRUE(at::equal(gradients[0][i], gradients[1][i])) << i;
+}
+
+TEST(ShardedModel, PrecisionsAreNamedAsInRecipes) {
+  EXPECT_EQ(scalar_type("bf16"), at::kBFloat16);
+  EXPECT_EQ(scalar_type("fp32"), at::kFloat);
+  EXPECT_THROW((void)scalar_type("fp8"), Error);
+}
+
+/// A communicator whose operations end a while after they were issued, on a thread of their own, as real ones
+/// do.
+class Slow final : public Communicator {
+ public:
+  Slow() : Communicator(0, 1) {}
+  ~Slow() override {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return {}; }
+  Pending reduce_scatter(void* input, DType, float* output, std::size_t count, float, bool,
+                         std::string_view) override {
+    auto state = std::make_shared<State>();
+    threads_.emplace_back([=] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      std::copy_n(static_cast<const float*>(input), count, output);
+      state->done = true;
+    });
+    last = state;
+    return Pending(state);
+  }
+  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return {}; }
+  Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
+  std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override { return {mine}; }
+  void barrier(std::string_view) override {}
+  std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
+  std::vector<std::string> recent() const override { return {}; }
+
+  struct State final : Pending::State {
+    void wait() override {
+      while (!done) std::this_thread::yield();
+    }
+    std::atomic<bool> done{false};
+  };
+  std::shared_ptr<State> last;
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+TEST(ShardedModel, MemoryStaysAsLongAsACollectiveUsesIt) {
+  Slow comm;
+  {
+    ShardedModel model(model_of(small(1, false)), comm, {}, at::kFloat, 9, at::kCPU);
+    (void)model.accumulate(ids_of(1), 1.0, true);
+    EXPECT_FALSE(comm.last->done);
+  }  // as when an error ends the step: sums are still under way
+  EXPECT_TRUE(comm.last->done) << "freed under a running collective";
+}
+
+}  // namespace
+}  // namespace echelon
