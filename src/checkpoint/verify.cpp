@@ -133,7 +133,8 @@ VerifyReport verify(const Path& folder, VerifyDepth depth, const VerifyProgress&
   if (!report.damages.empty()) return report;
   report.step = contents.manifest.step;
   report.save_id = contents.manifest.save_id;
-  for (const auto& [name, file] : contents.manifest.attachments) {
+  for (const auto& attachment : contents.manifest.attachments) {
+    const std::string& name = attachment.first;
     collect(report, name, -1, [&] { report.bytes_checked += load_attachment(contents, name).size(); });
   }
   const std::vector<ShardIndex> indexes = check_indexes(folder, contents.manifest, report);
