@@ -1,6 +1,7 @@
 #include "shard/sharded_model.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -119,7 +120,10 @@ ShardOptions shard_options(const char* policy, bool reshard, std::int64_t forwar
   return options;
 }
 
-class Configurations : public ::testing::TestWithParam<Configuration> {};
+class Configurations : public ::testing::TestWithParam<Configuration> {
+ protected:
+  Configurations() { at::set_num_threads(1); }  // tiny products: threads would only wait for each other
+};
 INSTANTIATE_TEST_SUITE_P(
     All, Configurations,
     ::testing::Values(Configuration{"plain", false, {}}, Configuration{"tied", true, {}},
