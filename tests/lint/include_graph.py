@@ -20,6 +20,7 @@ SEES = {
     "report": {"base"},
     "app": {"base", "bootstrap", "checkpoint", "data", "comm", "recipe", "report"},
     "app/engine": {"base", "bootstrap", "checkpoint", "model", "data", "comm", "shard", "train", "recipe", "app"},
+    "app/cuda": {"base", "bootstrap", "comm", "model", "shard", "train", "app/engine"},
     "checkpoints_tool": {"base", "checkpoint"},
 }
 # Of a module that may not be seen as a whole, these headers may be.
@@ -34,7 +35,7 @@ OWNERS = {
     "yaml-cpp": (r"yaml-cpp/.*", {"recipe"}),
     "sentencepiece": (r"sentencepiece\w*\.h", {"data"}),
     "spdlog": (r"spdlog/.*", {"base"}),
-    "libtorch": (r"(torch|ATen|c10)/.*", {"model", "shard", "train", "app/engine"}),
+    "libtorch": (r"(torch|ATen|c10)/.*", {"model", "shard", "train", "app/engine", "app/cuda"}),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -42,7 +43,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 def module_of(path):
     """`path`: relative to src/, or to the project for checkpoints_tool."""
     parts = path.split("/")
-    return "app/engine" if parts[:2] == ["app", "engine"] else parts[0]
+    below = "/".join(parts[:2])
+    return below if below in SEES else parts[0]
 
 
 def read_includes(root):
