@@ -124,7 +124,7 @@ void MpiExchange::on_envelope(int peer) {
 }
 
 void MpiExchange::send(int peer, const void* bytes, std::size_t size, MpiPhase phase,
-                       std::function<void()> done) {
+                       const std::function<void()>& done) {
   const int world = group_.world_ranks[static_cast<std::size_t>(peer)];
   for (std::size_t begin = 0; begin < size; begin += kPieceBytes) {
     const std::size_t piece = std::min(kPieceBytes, size - begin);
@@ -132,12 +132,12 @@ void MpiExchange::send(int peer, const void* bytes, std::size_t size, MpiPhase p
     check(MPI_Isend(static_cast<const std::byte*>(bytes) + begin, static_cast<int>(piece), MPI_BYTE, world,
                     group_.tag + static_cast<int>(phase), MPI_COMM_WORLD, &request),
           "MPI_Isend");
-    add(request, peer, begin + piece == size ? std::move(done) : std::function<void()>());
+    add(request, peer, begin + piece == size ? done : std::function<void()>());
   }
 }
 
 void MpiExchange::receive(int peer, void* bytes, std::size_t size, MpiPhase phase,
-                          std::function<void()> done) {
+                          const std::function<void()>& done) {
   const int world = group_.world_ranks[static_cast<std::size_t>(peer)];
   // Pieces of one pair arrive in order, but complete in any order: the last one to complete calls `done`.
   auto left = std::make_shared<std::size_t>((size + kPieceBytes - 1) / kPieceBytes);

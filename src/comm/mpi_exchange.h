@@ -65,8 +65,10 @@ class MpiExchange {
 
   /// Starts a message of the operation's data; `done` is called inside run(). The bytes stay in place until
   /// then. Messages of one pair and phase match in the order they were started.
-  void send(int peer, const void* bytes, std::size_t size, MpiPhase phase, std::function<void()> done = {});
-  void receive(int peer, void* bytes, std::size_t size, MpiPhase phase, std::function<void()> done = {});
+  void send(int peer, const void* bytes, std::size_t size, MpiPhase phase,
+            const std::function<void()>& done = {});
+  void receive(int peer, void* bytes, std::size_t size, MpiPhase phase,
+               const std::function<void()>& done = {});
 
   /// Until every message has gone or come. Throws Error(kPeer): deadline, ended peer, different operation,
   /// MPI error.

@@ -35,7 +35,7 @@ def main():
     sources = []
     for name in files:
         path = name if name.startswith("checkpoints_tool/") else "src/" + name
-        if str(options.root / path) in compiled and "libtorch" not in carried[name]:
+        if path.endswith(".cpp") and str(options.root / path) in compiled and "libtorch" not in carried[name]:
             sources.append(path)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = pool.map(lambda path: tidy(program, options.root, build, path), sources)

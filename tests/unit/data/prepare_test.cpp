@@ -364,7 +364,7 @@ TEST_F(Prepare, RefusesSourcesItCannotRead) {
   EXPECT_EQ(refusal(), "source '/dev/null' is neither a file nor a folder");
   options_.sources = {(dir_ / "in").string()};
   write_bytes(in("a.txt"), "");
-  EXPECT_EQ(refusal(), "the sources hold no text to train a tokenizer on");
+  EXPECT_EQ(refusal(), "the sources hold no text to train a tokenizer on: name sources that do");
   write_bytes(in("b.txt"), "text");
   if (::geteuid() != 0) {  // permissions do not bind root
     std::filesystem::permissions(in("b.txt"), std::filesystem::perms::none);
@@ -387,7 +387,7 @@ TEST_F(Prepare, RefusesAnOutputItCannotUse) {
   write_texts(3);
   write_bytes(dir_ / "file", "");
   options_.output = (dir_ / "file").string();
-  EXPECT_EQ(message_of([&] { run(); }).rfind("cannot create folder '", 0), 0U);
+  EXPECT_EQ(message_of([&] { run(); }).rfind("output (--output): cannot create folder '", 0), 0U);
   // A full disk: every write to /dev/full fails.
   options_.validation_fraction = 0;
   options_.output = (dir_ / "out").string();
