@@ -4,8 +4,8 @@ import signal
 
 import product
 
-STEPS = 300  # enough to still be running when a signal arrives in the middle
-LONG = [f"train.steps={STEPS}", "checkpoint.every_steps=50", "schedule.warmup_steps=80", "train.global_batch_size=6"]
+STEPS = 160  # enough to still be running when a signal arrives in the middle
+LONG = [f"train.steps={STEPS}", "checkpoint.every_steps=40", "schedule.warmup_steps=80", "train.global_batch_size=6"]
 
 
 class Tests(product.Case):
@@ -17,7 +17,7 @@ class Tests(product.Case):
 
     def start_run(self, ranks):
         process = self.start(*self.train_command(self.recipe(), *LONG, ranks=ranks))
-        self.wait_for_step(55, process=process)
+        self.wait_for_step(45, process=process)
         return process
 
     def resume(self, step, ranks):
@@ -47,7 +47,7 @@ class Tests(product.Case):
         self.wait_for_step(1, process=process)
         victims = product.rank_processes(process.pid) or [process.pid]
         self.assertEqual(ranks, len(victims))
-        self.wait_for_step(55, process=process)
+        self.wait_for_step(45, process=process)
         metrics = self.folder / "run" / "metrics.jsonl"
 
         def signal_all(number):
