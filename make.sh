@@ -182,11 +182,15 @@ build_jobs() {
   echo $((by_memory < 1 ? 1 : by_memory < cores ? by_memory : cores))
 }
 
-# Configures once; from then on ninja itself re-runs CMake when a CMake file changes.
+# Configures once, and again when a venv was filled (which tests exist depends on it); for a changed CMake file ninja
+# does it by itself.
 configure() {
-  local folder=build/$1
+  local folder=build/$1 venv
   # A folder made in another place (a moved clone) is of no use to CMake.
   grep -qsx "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$folder/CMakeCache.txt" || rm -rf "$folder"
+  for venv in .venv .venv-test; do
+    if [[ $venv/.echelon-stamp -nt $folder/build.ninja ]]; then rm -f "$folder/build.ninja"; fi
+  done
   if [[ ! -e $folder/build.ninja ]]; then cmake --preset "$1"; fi
 }
 
