@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -45,7 +46,8 @@ void MetricsFile::append(const StepMetrics& m) {
   if (m.validation_loss) line["validation_loss"] = *m.validation_loss;
   const std::string text = line.dump() + "\n";
   if (::write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-    throw Error(Code::kUsage, str("cannot append to '", path_.string(), "': ", fs::reason(errno)));
+    // A full disk must not end a run whose weights are fine; a torn line is dropped at the next resume.
+    log::warn(str("step ", m.step, " is missing in '", path_.string(), "': ", fs::reason(errno)));
   }
 }
 

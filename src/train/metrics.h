@@ -27,6 +27,7 @@ class MetricsFile {
   /// Lines of steps after `resumed_step` (work that was lost with the process that did it) are removed first,
   /// so that every step appears once.
   MetricsFile(std::filesystem::path path, std::int64_t resumed_step);
+  /// A line that cannot be written is a warning, not an error.
   void append(const StepMetrics& metrics);
 
  private:
