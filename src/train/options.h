@@ -2,6 +2,9 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "base/patterns.h"
 
 namespace echelon {
 
@@ -14,28 +17,49 @@ struct RunOptions {
 
 /// Recipe section `optim`.
 struct OptimOptions {
-  std::string kind = "adamw";  ///< adamw (Loshchilov & Hutter, decoupled weight decay)
+  /// adamw (Loshchilov & Hutter) | anyprecision_adamw (states in low precision, Kahan-compensated weights) |
+  /// sgd | adadelta (Zeiler)
+  std::string kind = "adamw";
   double lr = 1e-3;
   std::array<double, 2> betas{0.9, 0.95};
   double eps = 1e-8;
   double weight_decay = 0.1;
+  double momentum = 0.0;                    ///< sgd
+  bool nesterov = false;                    ///< sgd
+  double rho = 0.9;                         ///< adadelta
+  std::string momentum_dtype = "bf16";      ///< anyprecision_adamw: first moment, fp32 | bf16
+  std::string variance_dtype = "bf16";      ///< anyprecision_adamw: second moment
+  std::string compensation_dtype = "bf16";  ///< anyprecision_adamw: Kahan compensation
+  bool kahan = true;                        ///< anyprecision_adamw
+  std::vector<std::string> no_decay;        ///< parameter patterns without weight decay
+  PatternMap lr_factors;                    ///< parameter pattern -> factor on the learning rate
+  double ema_decay = 0.0;                   ///< sharded average of the weights; 0: none
 };
 
 /// Recipe section `schedule`: factor on optim.lr by step.
 struct ScheduleOptions {
-  std::string kind = "warmup_cosine";  ///< constant | warmup_cosine
+  /// constant | linear_warmup | step | cosine | warmup_cosine | warmup_stable_decay | sequence
+  std::string kind = "warmup_cosine";
   std::int64_t warmup_steps = 0;
   double warmup_start_factor = 0.1;
-  double min_lr = 0.0;  ///< absolute learning rate at the last step
+  double min_lr = 0.0;                ///< absolute learning rate at the last step
+  std::int64_t step_size = 1;         ///< step: steps between two falls
+  double gamma = 0.7;                 ///< step: factor at each fall
+  std::int64_t decay_steps = 0;       ///< warmup_stable_decay: length of the final decay
+  std::vector<std::string> sequence;  ///< sequence: "linear_warmup 100", "constant 500", "cosine"
 };
 
 /// Recipe section `train`.
 struct TrainOptions {
   std::string device = "auto";  ///< auto | cpu | cuda
   std::int64_t steps = 1000;
-  std::int64_t micro_batch_size = 1;      ///< sequences per rank and forward pass
-  std::int64_t global_batch_size = 8;     ///< sequences per optimizer step over all ranks
-  double clip_grad_norm = 1.0;            ///< 0: no clipping
+  std::int64_t micro_batch_size = 1;                  ///< sequences per rank and forward pass
+  std::int64_t global_batch_size = 8;                 ///< sequences per optimizer step over all ranks
+  std::string reduce_gradients = "each_micro_batch";  ///< each_micro_batch | last_micro_batch
+  double clip_grad_norm = 1.0;                        ///< 0: no clipping
+  double clip_grad_value = 0.0;                       ///< largest gradient element; 0: no clipping
+  std::string non_finite = "stop";        ///< stop | skip: a step of non-finite loss or gradients is left out
+  std::int64_t max_skipped_steps = 10;    ///< skip: so many in a row stop the run
   std::int64_t validate_every_steps = 0;  ///< 0: never
   std::int64_t threads_per_rank = 0;      ///< compute threads; 0: this node's cores / ranks on it
 };

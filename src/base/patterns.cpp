@@ -1,0 +1,18 @@
+#include "base/patterns.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+namespace echelon {
+
+bool matches(std::string_view pattern, std::string_view name) {
+  return fnmatch(std::string(pattern).c_str(), std::string(name).c_str(), 0) == 0;
+}
+
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return matches(pattern, name); });
+}
+
+}  // namespace echelon
