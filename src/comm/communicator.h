@@ -52,7 +52,7 @@ class Communicator {
                                            std::string_view label) = 0;
 
   /// output[i] = scale * sum over ranks r of input_r[rank*count + i], summed in rank order 0, 1, ... in fp32.
-  /// `input`: size() * count elements of `in_type` (fp32 or bf16), `output`: count fp32 elements. With
+  /// `input`: size() * count elements of `in_type` (fp32, bf16 or fp16), `output`: count fp32 elements. With
   /// `accumulate` the result is added to `output`. Bytes on the wire are those of `in_type`; `input` may be
   /// used as scratch.
   [[nodiscard]] virtual Pending reduce_scatter(void* input, DType in_type, float* output, std::size_t count,

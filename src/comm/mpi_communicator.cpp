@@ -83,9 +83,9 @@ Pending MpiCommunicator::all_gather(void* buffer, std::size_t count, DType type,
 
 Pending MpiCommunicator::reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
                                         float scale, bool accumulate, std::string_view label) {
-  if (in_type != DType::kF32 && in_type != DType::kBF16) {
+  if (in_type != DType::kF32 && in_type != DType::kBF16 && in_type != DType::kF16) {
     throw Error(Code::kUsage,
-                str("reduce-scatter '", label, "' of ", name_of(in_type), ", expected fp32 or bf16"));
+                str("reduce-scatter '", label, "' of ", name_of(in_type), ", expected fp32, bf16 or fp16"));
   }
   return issue(make_operation(OperationKind::kReduceScatter, count, in_type, label),
                [=, staging = staging()](MpiGroup& group, const Operation& operation) {

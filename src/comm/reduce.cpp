@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "base/str.h"
 
 // Compiled with -ffp-contract=off (CMakeLists.txt): a fused multiply-add on some machines only would change
@@ -31,6 +32,14 @@ ECHELON_VECTOR_CLONES void add_bf16(const std::uint16_t* source, float* sums, st
     sums[i] += std::bit_cast<float>(static_cast<std::uint32_t>(source[i]) << 16);
 }
 
+ECHELON_VECTOR_CLONES void load_fp16(const std::uint16_t* source, float* sums, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) sums[i] = half_to_float(source[i]);
+}
+
+ECHELON_VECTOR_CLONES void add_fp16(const std::uint16_t* source, float* sums, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) sums[i] += half_to_float(source[i]);
+}
+
 ECHELON_VECTOR_CLONES void load_f32(const float* source, float* sums, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) sums[i] = source[i];
 }
@@ -52,6 +61,9 @@ void add_source(const void* source, DType type, std::size_t begin, std::size_t c
   if (type == DType::kBF16) {
     const auto* values = static_cast<const std::uint16_t*>(source) + begin;
     first ? load_bf16(values, sums, count) : add_bf16(values, sums, count);
+  } else if (type == DType::kF16) {
+    const auto* values = static_cast<const std::uint16_t*>(source) + begin;
+    first ? load_fp16(values, sums, count) : add_fp16(values, sums, count);
   } else {
     const auto* values = static_cast<const float*>(source) + begin;
     first ? load_f32(values, sums, count) : add_f32(values, sums, count);
@@ -94,8 +106,8 @@ void reduce_typed(std::span<const void* const> sources, ReduceOp op, T* output, 
 
 void sum_scaled(std::span<const void* const> sources, DType type, float* output, std::size_t count,
                 float scale, bool accumulate) {
-  if (type != DType::kF32 && type != DType::kBF16) {
-    throw Error(Code::kUsage, str("reduce-scatter of ", name_of(type), ", expected fp32 or bf16"));
+  if (type != DType::kF32 && type != DType::kBF16 && type != DType::kF16) {
+    throw Error(Code::kUsage, str("reduce-scatter of ", name_of(type), ", expected fp32, bf16 or fp16"));
   }
   alignas(64) float sums[kBlock];
   for (std::size_t begin = 0; begin < count; begin += kBlock) {

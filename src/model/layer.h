@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,23 +11,31 @@
 
 namespace echelon {
 
-/// What an engine does around a layer's computation: gather the weights, prefetch the next, free them, and
-/// the same for the backward pass through what it attaches to the two tensors.
+/// What a layer computes: one tensor in, one out. Whoever keeps it for later (recomputation in backward)
+/// keeps a copy, so it captures by value what does not live as long as the model.
+using LayerBody = std::function<at::Tensor(const at::Tensor&)>;
+
+/// What an engine does around a layer's computation: gather the weights, prefetch the next, free them,
+/// compute again in backward.
 class LayerHook {
  public:
   virtual ~LayerHook() = default;
-  [[nodiscard]] virtual at::Tensor before(const at::Tensor& input) = 0;
-  [[nodiscard]] virtual at::Tensor after(const at::Tensor& output) = 0;
+  [[nodiscard]] virtual at::Tensor run(const at::Tensor& input, const LayerBody& body) = 0;
+  /// Layers inside recompute cheap intermediate values (norms, activations) in backward instead of keeping
+  /// them.
+  [[nodiscard]] virtual bool recomputes_cheap() const { return false; }
 };
 
-/// A stretch of the computation with parameters of its own, run once per forward pass. The model decides what
-/// a layer computes; the layer only carries parameters and the hook. Knows nothing of ranks.
+/// A stretch of the computation with parameters and layers of its own: the model is a tree of them, and the
+/// grain at which weights are gathered and activations recomputed. The model decides what a layer computes;
+/// the layer carries parameters and the hook. Knows nothing of ranks.
 class Layer {
  public:
   enum class Role {
-    kEmbedding,  ///< first; its input are ids, which have no gradient
+    kEmbedding,  ///< its input are ids, which have no gradient
     kBlock,      ///< one of the repeated blocks
     kHead,       ///< last
+    kPart,       ///< part of one of the above
   };
   Layer(std::string name, Role role) : name_(std::move(name)), role_(role) {}
   Layer(const Layer&) = delete;
@@ -36,23 +45,28 @@ class Layer {
   Parameter& add(Args&&... args) {
     return *parameters_.emplace_back(std::make_unique<Parameter>(std::forward<Args>(args)...));
   }
+  Layer& add_layer(std::string name) {
+    return *layers_.emplace_back(std::make_unique<Layer>(std::move(name), Role::kPart));
+  }
 
-  /// body(input) -> output, one tensor each, between the hook's two calls.
-  template <class Body>
-  at::Tensor run(const at::Tensor& input, Body&& body) {
-    if (hook_ == nullptr) return body(input);
-    return hook_->after(body(hook_->before(input)));
+  at::Tensor run(const at::Tensor& input, const LayerBody& body) const {
+    return hook_ == nullptr ? body(input) : hook_->run(input, body);
   }
 
   void attach(LayerHook* hook) { hook_ = hook; }
+  [[nodiscard]] bool hooked() const { return hook_ != nullptr; }
+  [[nodiscard]] bool recomputes_cheap() const { return hook_ != nullptr && hook_->recomputes_cheap(); }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] Role role() const { return role_; }
+  /// Its own ones, without those of layers inside.
   [[nodiscard]] const std::vector<std::unique_ptr<Parameter>>& parameters() const { return parameters_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
 
  private:
   std::string name_;
   Role role_;
   std::vector<std::unique_ptr<Parameter>> parameters_;
+  std::vector<std::unique_ptr<Layer>> layers_;
   LayerHook* hook_ = nullptr;
 };
 

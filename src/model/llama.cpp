@@ -34,8 +34,9 @@ void Llama::add_embedding() {
   embedding_layer_ =
       layers_.emplace_back(std::make_unique<Layer>("model.embed_tokens", Layer::Role::kEmbedding)).get();
   if (options_.tie_embeddings) {
-    embedding_ =
-        shared_.emplace_back(std::make_unique<Parameter>("model.embed_tokens.weight", shape, normal)).get();
+    shared_.push_back(
+        {std::make_unique<Parameter>("model.embed_tokens.weight", shape, normal), {embedding_layer_}});
+    embedding_ = shared_.back().parameter.get();
   } else {
     embedding_ = &embedding_layer_->add("model.embed_tokens.weight", shape, normal);
   }
@@ -52,50 +53,89 @@ void Llama::add_block(std::int64_t index) {
   const std::int64_t inner = options_.intermediate_size;
   using Shape = std::vector<std::int64_t>;
   using Parts = std::vector<Parameter::Part>;
-  Block block{.layer = &layer};
-  block.input_norm = &layer.add(prefix + ".input_layernorm.weight", Shape{h}, one);
-  block.qkv = &layer.add(Parts{{prefix + ".self_attn.q_proj.weight", {h, h}},
-                               {prefix + ".self_attn.k_proj.weight", {kv, h}},
-                               {prefix + ".self_attn.v_proj.weight", {kv, h}}},
-                         normal);
-  block.attention_out = &layer.add(prefix + ".self_attn.o_proj.weight", Shape{h, h}, normal);
-  block.mlp_norm = &layer.add(prefix + ".post_attention_layernorm.weight", Shape{h}, one);
-  block.gate_up = &layer.add(
-      Parts{{prefix + ".mlp.gate_proj.weight", {inner, h}}, {prefix + ".mlp.up_proj.weight", {inner, h}}},
-      normal);
-  block.down = &layer.add(prefix + ".mlp.down_proj.weight", Shape{h, inner}, normal);
-  blocks_.push_back(block);
+  Layer& input_norm = layer.add_layer(prefix + ".input_layernorm");
+  Layer& attention = layer.add_layer(prefix + ".self_attn");
+  Layer& mlp_norm = layer.add_layer(prefix + ".post_attention_layernorm");
+  Layer& mlp = layer.add_layer(prefix + ".mlp");
+  blocks_.push_back(
+      {.layer = &layer,
+       .input_norm_layer = &input_norm,
+       .attention_layer = &attention,
+       .mlp_norm_layer = &mlp_norm,
+       .mlp_layer = &mlp,
+       .input_norm = &input_norm.add(prefix + ".input_layernorm.weight", Shape{h}, one),
+       .qkv = &attention.add(Parts{{prefix + ".self_attn.q_proj.weight", {h, h}},
+                                   {prefix + ".self_attn.k_proj.weight", {kv, h}},
+                                   {prefix + ".self_attn.v_proj.weight", {kv, h}}},
+                             normal),
+       .attention_out = &attention.add(prefix + ".self_attn.o_proj.weight", Shape{h, h}, normal),
+       .mlp_norm = &mlp_norm.add(prefix + ".post_attention_layernorm.weight", Shape{h}, one),
+       .gate_up = &mlp.add(Parts{{prefix + ".mlp.gate_proj.weight", {inner, h}},
+                                 {prefix + ".mlp.up_proj.weight", {inner, h}}},
+                           normal),
+       .down = &mlp.add(prefix + ".mlp.down_proj.weight", Shape{h, inner}, normal)});
 }
 
 void Llama::add_head() {
   const InitSpec normal{InitSpec::Kind::kNormal, static_cast<float>(options_.init_std)};
   const std::vector<std::int64_t> hidden{options_.hidden_size};
   head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
-  final_norm_ = &head_layer_->add("model.norm.weight", hidden, InitSpec{InitSpec::Kind::kConstant, 1.0F});
-  head_ =
-      options_.tie_embeddings
-          ? embedding_
-          : &head_layer_->add("lm_head.weight",
+  final_norm_layer_ = &head_layer_->add_layer("model.norm");
+  final_norm_ =
+      &final_norm_layer_->add("model.norm.weight", hidden, InitSpec{InitSpec::Kind::kConstant, 1.0F});
+  if (options_.tie_embeddings) {
+    head_ = embedding_;
+    shared_.back().users.push_back(head_layer_);
+  } else {
+    head_ = &head_layer_->add("lm_head.weight",
                               std::vector<std::int64_t>{options_.vocab_size, options_.hidden_size}, normal);
+  }
+}
+
+at::Tensor Llama::normed(const Layer& layer, Parameter& weight, const at::Tensor& x) const {
+  return layer.run(
+      x, [this, &weight](const at::Tensor& in) { return ops::rms_norm(in, weight, options_.norm_eps); });
+}
+
+ops::Recompute Llama::normed_again(const Block& block, const Layer& layer, Parameter& weight,
+                                   const at::Tensor& x) const {
+  // A norm gathered on its own has no weights when the product's backward runs.
+  if (!block.layer->recomputes_cheap() || layer.hooked()) return {};
+  return [this, &weight, x = x.detach()] { return ops::rms_norm(x, weight, options_.norm_eps); };
 }
 
 at::Tensor Llama::block_forward(const Block& block, const at::Tensor& x, std::int64_t seq_len) const {
   const kernels::QkvShape shape{seq_len, options_.heads, options_.kv_heads,
                                 options_.hidden_size / options_.heads};
-  const at::Tensor normed = ops::rms_norm(x, *block.input_norm, options_.norm_eps);
-  const at::Tensor attended = ops::causal_attention(ops::linear(normed, *block.qkv), cos_sin_, shape);
-  const at::Tensor middle = x + ops::linear(attended, *block.attention_out);
-  const at::Tensor gated =
-      ops::swiglu(ops::linear(ops::rms_norm(middle, *block.mlp_norm, options_.norm_eps), *block.gate_up));
-  return middle + ops::linear(gated, *block.down);
+  const at::Tensor attended = block.attention_layer->run(
+      normed(*block.input_norm_layer, *block.input_norm, x),
+      [this, &block, shape,
+       again = normed_again(block, *block.input_norm_layer, *block.input_norm, x)](const at::Tensor& in) {
+        const at::Tensor heads = ops::causal_attention(ops::linear(in, *block.qkv, again), cos_sin_, shape);
+        return ops::linear(heads, *block.attention_out);
+      });
+  const at::Tensor middle = x + attended;
+  const at::Tensor mlp = block.mlp_layer->run(
+      normed(*block.mlp_norm_layer, *block.mlp_norm, middle),
+      [&block,
+       again = normed_again(block, *block.mlp_norm_layer, *block.mlp_norm, middle)](const at::Tensor& in) {
+        const at::Tensor gate_up = ops::linear(in, *block.gate_up, again);
+        ops::Recompute gated_again;
+        if (block.layer->recomputes_cheap()) {
+          gated_again = [kept = gate_up.detach()] { return ops::swiglu(kept); };
+        }
+        return ops::linear(ops::swiglu(gate_up), *block.down, gated_again);
+      });
+  return middle + mlp;
 }
 
 at::Tensor Llama::body(const at::Tensor& ids) {
   const std::int64_t seq_len = ids.size(1);
   at::Tensor x = embedding_layer_->run(
-      ids.reshape({-1}), [&](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
+      ids.reshape({-1}), [this](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
   for (const Block& block : blocks_) {
-    x = block.layer->run(x, [&](const at::Tensor& in) { return block_forward(block, in, seq_len); });
+    x = block.layer->run(
+        x, [this, &block, seq_len](const at::Tensor& in) { return block_forward(block, in, seq_len); });
   }
   return x;
 }
@@ -103,17 +143,17 @@ at::Tensor Llama::body(const at::Tensor& ids) {
 at::Tensor Llama::loss(const at::Tensor& ids, double gradient_scale) {
   const std::int64_t seq_len = ids.size(1) - 1;
   const at::Tensor targets = ids.narrow(1, 1, seq_len).reshape({-1});
-  return head_layer_->run(body(ids.narrow(1, 0, seq_len)), [&](const at::Tensor& x) {
-    return ops::linear_cross_entropy(ops::rms_norm(x, *final_norm_, options_.norm_eps), *head_, targets,
+  return head_layer_->run(body(ids.narrow(1, 0, seq_len)), [=, this](const at::Tensor& x) {
+    return ops::linear_cross_entropy(normed(*final_norm_layer_, *final_norm_, x), *head_, targets,
                                      gradient_scale);
   });
 }
 
 at::Tensor Llama::next_token_logits(const at::Tensor& ids) {
   const at::Tensor hidden = body(ids);
-  return head_layer_->run(hidden, [&](const at::Tensor& x) {
-    const at::Tensor last = x.view({ids.size(0), ids.size(1), -1}).select(1, ids.size(1) - 1).contiguous();
-    return ops::linear(ops::rms_norm(last, *final_norm_, options_.norm_eps), *head_).to(at::kFloat);
+  return head_layer_->run(hidden, [this, rows = ids.size(0), seq_len = ids.size(1)](const at::Tensor& x) {
+    const at::Tensor last = x.view({rows, seq_len, -1}).select(1, seq_len - 1).contiguous();
+    return ops::linear(normed(*final_norm_layer_, *final_norm_, last), *head_).to(at::kFloat);
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "model/model.h"
+#include "model/ops/ops.h"
 
 namespace echelon {
 
@@ -16,7 +17,11 @@ class Llama : public Model {
 
  private:
   struct Block {
-    Layer* layer;
+    const Layer* layer;
+    const Layer* input_norm_layer;
+    const Layer* attention_layer;
+    const Layer* mlp_norm_layer;
+    const Layer* mlp_layer;
     Parameter* input_norm;
     Parameter* qkv;
     Parameter* attention_out;
@@ -30,10 +35,15 @@ class Llama : public Model {
   /// ids [rows, T] -> hidden states before the final norm, [rows * T, hidden].
   at::Tensor body(const at::Tensor& ids);
   at::Tensor block_forward(const Block& block, const at::Tensor& x, std::int64_t seq_len) const;
+  at::Tensor normed(const Layer& layer, Parameter& weight, const at::Tensor& x) const;
+  /// How backward gets normed() again when the block recomputes cheap values; empty: it was kept.
+  ops::Recompute normed_again(const Block& block, const Layer& layer, Parameter& weight,
+                              const at::Tensor& x) const;
 
   ModelOptions options_;
   at::Tensor cos_sin_;  ///< fp32 [max_positions, head_dim]
   Layer* embedding_layer_ = nullptr;
+  Layer* final_norm_layer_ = nullptr;
   Layer* head_layer_ = nullptr;
   Parameter* embedding_ = nullptr;
   Parameter* final_norm_ = nullptr;

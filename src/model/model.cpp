@@ -9,19 +9,23 @@
 namespace echelon {
 namespace {
 
-template <class F>
-void for_each_parameter(const Model& model, const F& f) {
-  for (const auto& parameter : model.shared()) f(*parameter);
-  for (const auto& layer : model.layers()) {
-    for (const auto& parameter : layer->parameters()) f(*parameter);
-  }
+void collect(const Layer& layer, std::vector<Parameter*>& found) {
+  for (const auto& parameter : layer.parameters()) found.push_back(parameter.get());
+  for (const auto& inner : layer.layers()) collect(*inner, found);
 }
 
 }  // namespace
 
+std::vector<Parameter*> Model::parameters() const {
+  std::vector<Parameter*> found;
+  for (const Shared& shared : shared_) found.push_back(shared.parameter.get());
+  for (const auto& layer : layers_) collect(*layer, found);
+  return found;
+}
+
 std::int64_t Model::numel() const {
   std::int64_t total = 0;
-  for_each_parameter(*this, [&](const Parameter& p) { total += p.numel(); });
+  for (const Parameter* parameter : parameters()) total += parameter->numel();
   return total;
 }
 
@@ -32,15 +36,15 @@ std::unique_ptr<Model> build_model(const ModelOptions& options, at::ScalarType b
 }
 
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {
-  for_each_parameter(model, [&](Parameter& p) {
-    at::Tensor values = at::empty(p.shape(), at::kFloat);
+  for (Parameter* parameter : model.parameters()) {
+    at::Tensor values = at::empty(parameter->shape(), at::kFloat);
     float* at = values.mutable_data_ptr<float>();
-    for (const Parameter::Part& part : p.parts()) {
-      fill_initial(part, p.init(), seed, 0, part.numel(), at);
+    for (const Parameter::Part& part : parameter->parts()) {
+      fill_initial(part, parameter->init(), seed, 0, part.numel(), at);
       at += part.numel();
     }
-    p.value = values.to(device, dtype).set_requires_grad(true);
-  });
+    parameter->value = values.to(device, dtype).set_requires_grad(true);
+  }
 }
 
 }  // namespace echelon

@@ -18,8 +18,14 @@ class Model {
   virtual ~Model() = default;
 
   [[nodiscard]] const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
-  /// Parameters used by more than one layer (a tied embedding): alive from the first to the last of them.
-  [[nodiscard]] const std::vector<std::unique_ptr<Parameter>>& shared() const { return shared_; }
+  /// A parameter used by more than one layer (a tied embedding).
+  struct Shared {
+    std::unique_ptr<Parameter> parameter;
+    std::vector<const Layer*> users;
+  };
+  [[nodiscard]] const std::vector<Shared>& shared() const { return shared_; }
+  /// Shared ones first, then those of the layers in forward order.
+  [[nodiscard]] std::vector<Parameter*> parameters() const;
   [[nodiscard]] std::int64_t numel() const;
 
   /// `ids`: int64 [rows, T + 1] on the model's device. Returns the cross entropy SUMMED over the rows * T
@@ -39,7 +45,7 @@ class Model {
 
  protected:
   std::vector<std::unique_ptr<Layer>> layers_;
-  std::vector<std::unique_ptr<Parameter>> shared_;
+  std::vector<Shared> shared_;
 };
 
 /// `buffer_dtype`: type constant tables are rounded to. Throws Error(kUsage) for an unknown kind.

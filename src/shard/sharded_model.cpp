@@ -1,183 +1,187 @@
 #include "shard/sharded_model.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <functional>
+#include <chrono>
 
-#include "base/error.h"
-#include "base/str.h"
+#include "shard/layer_hook.h"
 
 namespace echelon {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-/// The identity whose backward calls a function first: how the engine learns where the backward pass stands.
-struct OnBackward : torch::autograd::Function<OnBackward> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x,
-                            const std::function<void()>* callback) {
-    ctx->saved_data["callback"] = reinterpret_cast<std::int64_t>(callback);
-    return x.view_as(x);
-  }
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    (*reinterpret_cast<const std::function<void()>*>(ctx->saved_data["callback"].toInt()))();
-    return {grads[0], {}};
-  }
-};
-
 /// Sums in flight while the next unit's backward computes; one more would only hold memory.
 constexpr std::size_t kReducesInFlight = 2;
 
-}  // namespace
-
-at::ScalarType scalar_type(const std::string& name) {
-  if (name == "bf16") return at::kBFloat16;
-  if (name == "fp32") return at::kFloat;
-  throw Error(Code::kUsage, str("precision '", name, "' is unknown; known: bf16, fp32"));
+std::vector<std::size_t> counting(std::size_t n, std::size_t first) {
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = first; i < n; ++i) numbers.push_back(i);
+  return numbers;
 }
 
-/// Gathers, frees and reduces one unit around its layer's forward and backward.
-class ShardedModel::Hook final : public LayerHook {
+class Stopwatch {
  public:
-  Hook(ShardedModel& owner, std::size_t index, Layer::Role role)
-      : owner_(&owner),
-        index_(index),
-        weights_in_backward_(role != Layer::Role::kEmbedding),
-        last_(role == Layer::Role::kHead),
-        before_backward_([this] { begin_backward(); }),
-        after_backward_([this] { owner_->reduce(unit()); }) {}
-
-  at::Tensor before(const at::Tensor& input) override {
-    unit().start_unshard();
-    owner_->prefetch_forward(index_);
-    unit().finish_unshard();
-    if (!at::GradMode::is_enabled() || !input.requires_grad()) return input;
-    return OnBackward::apply(input, &after_backward_);
-  }
-
-  at::Tensor after(const at::Tensor& output) override {
-    const bool training = at::GradMode::is_enabled();
-    // The last unit's backward comes at once: freeing its weights would only gather them again.
-    if (!training || !weights_in_backward_ || (owner_->options_.reshard_after_forward && !last_))
-      unit().reshard();
-    return training ? OnBackward::apply(output, &before_backward_) : output;
-  }
-
-  /// Used by the prefetch of the unit after this one.
-  void prefetch_for_backward() {
-    if (weights_in_backward_) unit().start_unshard();
-  }
+  explicit Stopwatch(double& total) : total_(total) {}
+  ~Stopwatch() { total_ += std::chrono::duration<double>(Clock::now() - began_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
 
  private:
-  Unit& unit() const { return *owner_->units_[index_]; }
-  void begin_backward() {
-    if (weights_in_backward_) {
-      unit().start_unshard();
-      unit().finish_unshard();
-    }
-    owner_->prefetch_backward(index_);
-  }
-
-  ShardedModel* owner_;
-  std::size_t index_;
-  bool weights_in_backward_;  ///< an embedding's gradient needs ids only
-  bool last_;
-  std::function<void()> before_backward_;
-  std::function<void()> after_backward_;
+  using Clock = std::chrono::steady_clock;
+  double& total_;
+  Clock::time_point began_ = Clock::now();
 };
 
-ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, const ShardOptions& options,
-                           at::ScalarType compute, std::uint64_t seed, at::Device device)
-    : model_(std::move(model)), options_(options), device_(device), pool_(device) {
-  make_units(comm, compute, options.wrap.policy);
+}  // namespace
+
+ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, const EngineOptions& options,
+                           std::uint64_t seed, at::Device device)
+    : model_(std::move(model)),
+      options_(options.shard),
+      precision_(resolve(options.precision)),
+      groups_(options.shard, comm, options.ranks_per_node),
+      device_(device),
+      pool_(device),
+      plan_(plan_units(*model_, options.shard, options.precision)) {
+  make_units(options);
+  attach_hooks(options.activations);
   for (const auto& unit : units_) unit->initialise(seed);
 }
 
 ShardedModel::~ShardedModel() {
-  for (const auto& layer : model_->layers()) layer->attach(nullptr);
+  for (Layer* layer : all_layers(*model_)) layer->attach(nullptr);
 }
 
-void ShardedModel::add_unit(const std::string& name, std::vector<Parameter*> parameters, Communicator& comm,
-                            at::ScalarType compute) {
-  units_.push_back(std::make_unique<Unit>(name, std::move(parameters), comm, pool_, compute, device_));
+void ShardedModel::make_units(const EngineOptions& options) {
+  const Strategy strategy = strategy_of(options.shard);
+  const UnitSetup setup{.groups = &groups_,
+                        .pool = &pool_,
+                        .strategy = strategy,
+                        .precision = precision_,
+                        .reduce_at_end = strategy.reduce_at_end || options.reduce_at_end,
+                        .offload = options.shard.offload == "cpu"};
+  for (const UnitPlan& plan : plan_) {
+    if (plan.parameters.empty()) continue;
+    units_.push_back(std::make_unique<Unit>(plan, setup));
+    if (plan.layer == nullptr) root_ = units_.back().get();
+  }
+  uses_.assign(units_.size(), 0);
+  reduced_.assign(units_.size(), false);
+  forward_order_ = PrefetchOrder(counting(units_.size(), root_ == nullptr ? 0 : 1));
 }
 
-void ShardedModel::make_units(Communicator& comm, at::ScalarType compute, const std::string& policy) {
-  std::vector<Parameter*> outer;
-  for (const auto& parameter : model_->shared()) outer.push_back(parameter.get());
-  for (const auto& layer : model_->layers()) {
-    std::vector<Parameter*> own;
-    for (const auto& parameter : layer->parameters()) own.push_back(parameter.get());
-    if (policy == "whole") {
-      outer.insert(outer.end(), own.begin(), own.end());
-    } else if (!own.empty()) {
-      hooks_.push_back(std::make_unique<Hook>(*this, units_.size(), layer->role()));
-      layer->attach(hooks_.back().get());
-      add_unit(layer->name(), std::move(own), comm, compute);
+void ShardedModel::attach_hooks(const ActivationCheckpointingOptions& options) {
+  const RecomputePlan recompute(*model_, options);
+  for (Layer* layer : all_layers(*model_)) {
+    const auto planned =
+        std::find_if(plan_.begin(), plan_.end(), [&](const UnitPlan& p) { return p.layer == layer; });
+    const RecomputePlan::Mode mode = recompute.mode(*layer);
+    if (planned == plan_.end() && mode == RecomputePlan::Mode::kNone) continue;
+    const auto unit =
+        std::find_if(units_.begin(), units_.end(), [&](const auto& u) { return u->plan().layer == layer; });
+    const bool has_unit = unit != units_.end();
+    hooks_.push_back(std::make_unique<Hook>(
+        *this, planned == plan_.end() ? nullptr : &*planned,
+        has_unit ? std::optional(static_cast<std::size_t>(unit - units_.begin())) : std::nullopt,
+        layer->role() == Layer::Role::kHead, mode, options.offload));
+    layer->attach(hooks_.back().get());
+  }
+}
+
+at::Device ShardedModel::state_device() const {
+  return options_.offload == "cpu" ? at::Device(at::kCPU) : device_;
+}
+
+void ShardedModel::begin_pass(bool training) {
+  training_ = training;
+  recomputing_ = 0;
+  forward_order_.restart();
+  post_forward_.clear();
+  prefetch();
+  if (root_ != nullptr) unshard(*root_);
+}
+
+void ShardedModel::prefetch() {
+  const Stopwatch host(times_.host_s);
+  forward_order_.restart();
+  if (root_ != nullptr) root_->start_unshard();
+  if (const auto first = forward_order_.ahead(1)) prefetch_unit(*first);
+}
+
+void ShardedModel::prefetch_unit(std::size_t index) {
+  Unit& unit = *units_[index];
+  if (unit.gathered()) return;
+  const std::int64_t cap = options_.max_gathered_bytes;
+  if (cap > 0 && pool_.bytes(Use::kGathered).live + unit.gathered_bytes() > cap) return;
+  unit.start_unshard();
+}
+
+void ShardedModel::prefetch_forward() {
+  for (std::int64_t i = 1; i <= options_.forward_prefetch; ++i) {
+    const auto next = forward_order_.ahead(static_cast<std::size_t>(i));
+    if (next) prefetch_unit(*next);
+  }
+}
+
+void ShardedModel::prefetch_backward() {
+  const auto next = backward_order_.ahead(1);
+  if (next && units_[*next]->plan().weights_in_backward) prefetch_unit(*next);
+}
+
+void ShardedModel::unshard(Unit& unit) {
+  unit.start_unshard();
+  const Stopwatch waiting(times_.waiting_s);
+  unit.finish_unshard();
+}
+
+void ShardedModel::reduce(std::size_t index) {
+  {
+    const Stopwatch waiting(times_.waiting_s);
+    while (reducing_.size() >= kReducesInFlight) {
+      reducing_.front()->finish_reduce();
+      reducing_.pop_front();
     }
   }
-  if (!outer.empty()) {
-    add_unit("outer", std::move(outer), comm, compute);
-    outer_ = units_.back().get();
-  }
+  const Stopwatch host(times_.host_s);
+  units_[index]->start_reduce();
+  reduced_[index] = true;
+  reducing_.push_back(units_[index].get());
+  if (options_.backward_prefetch == "post") prefetch_backward();
 }
 
-void ShardedModel::prefetch_forward(std::size_t index) {
-  const std::size_t end =
-      std::min(hooks_.size(), index + 1 + static_cast<std::size_t>(options_.forward_prefetch));
-  for (std::size_t next = index + 1; next < end; ++next) units_[next]->start_unshard();
-}
-
-void ShardedModel::prefetch_backward(std::size_t index) {
-  if (index > 0 && options_.backward_prefetch == "pre") hooks_[index - 1]->prefetch_for_backward();
-}
-
-void ShardedModel::reduce(Unit& unit) {
-  while (reducing_.size() >= kReducesInFlight) {
-    reducing_.front()->finish_reduce();
-    reducing_.pop_front();
-  }
-  unit.start_reduce(accumulate_);
-  reduced_.push_back(&unit);
-  reducing_.push_back(&unit);
-  if (options_.backward_prefetch != "post") return;
-  for (std::size_t i = 1; i < hooks_.size(); ++i) {
-    if (units_[i].get() == &unit) hooks_[i - 1]->prefetch_for_backward();
-  }
-}
-
-at::Tensor ShardedModel::accumulate(const at::Tensor& ids, double gradient_scale, bool first) {
-  accumulate_ = !first;
-  reduced_.clear();
-  if (outer_ != nullptr) outer_->start_unshard();
-  if (!hooks_.empty()) units_[0]->start_unshard();
-  if (outer_ != nullptr) outer_->finish_unshard();
+at::Tensor ShardedModel::accumulate(const at::Tensor& ids, double gradient_scale, MicroBatch batch) {
+  for (const auto& unit : units_) unit->begin(batch);
+  std::fill(uses_.begin(), uses_.end(), 0);
+  std::fill(reduced_.begin(), reduced_.end(), false);
+  begin_pass(true);
   const at::Tensor loss = model_->loss(ids, gradient_scale);
+  std::reverse(post_forward_.begin(), post_forward_.end());
+  backward_order_ = PrefetchOrder(post_forward_);
   loss.backward();
-  // Units whose input has no gradient (embedding), and the outer one, are complete only now.
-  for (const auto& unit : units_) {
-    if (std::find(reduced_.begin(), reduced_.end(), unit.get()) == reduced_.end()) reduce(*unit);
+  // Units whose input has no gradient (embedding), and the root, are complete only now; every rank reduces
+  // them in the same order, used or not.
+  for (std::size_t i = units_.size(); i-- > 0;) {
+    if (!reduced_[i]) reduce(i);
   }
   return loss.detach();
 }
 
 void ShardedModel::finish_gradients() {
+  const Stopwatch waiting(times_.waiting_s);
   for (Unit* unit : reducing_) unit->finish_reduce();
   reducing_.clear();
+}
+
+void ShardedModel::weights_changed() {
+  for (const auto& unit : units_) unit->weights_changed();
 }
 
 template <class F>
 at::Tensor ShardedModel::without_gradients(const F& compute) {
   const at::NoGradGuard no_grad;
-  if (outer_ != nullptr) {
-    outer_->start_unshard();
-    outer_->finish_unshard();
-  }
+  begin_pass(false);
   at::Tensor result = compute();
-  if (outer_ != nullptr) outer_->reshard();
+  if (root_ != nullptr) root_->release_after_forward(false);
   return result;
 }
 
@@ -191,7 +195,9 @@ at::Tensor ShardedModel::next_token_logits(const at::Tensor& ids) {
 
 std::int64_t ShardedModel::slice_bytes() const {
   std::int64_t bytes = 0;
-  for (const auto& unit : units_) bytes += 2 * 4 * unit->layout().slice_numel();
+  for (const auto& unit : units_) {
+    bytes += static_cast<std::int64_t>(unit->master().nbytes() + unit->gradient().nbytes());
+  }
   return bytes;
 }
 

@@ -3,37 +3,51 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
-#include "comm/communicator.h"
-#include "model/model.h"
-#include "shard/options.h"
+#include "shard/prefetch_order.h"
+#include "shard/recompute.h"
 #include "shard/unit.h"
 
 namespace echelon {
 
-/// "bf16" -> at::kBFloat16, "fp32" -> at::kFloat.
-[[nodiscard]] at::ScalarType scalar_type(const std::string& name);
+/// Everything the engine needs to know of a recipe.
+struct EngineOptions {
+  ShardOptions shard;
+  PrecisionOptions precision{.preset = "fp32", .param = "unset", .reduce = "unset", .buffer = "unset"};
+  ActivationCheckpointingOptions activations;
+  bool reduce_at_end = false;  ///< train.reduce_gradients: last_micro_batch
+  int ranks_per_node = 1;      ///< size of a shard group when a hybrid strategy names none
+};
 
-/// A model whose parameters live in slices over the ranks of `comm` (fully sharded data parallel: Zhao et
-/// al., PyTorch FSDP; Rajbhandari et al., ZeRO stage 3). Units are gathered just before they compute, with
-/// the following ones prefetched, freed after, and gathered again for their backward; gradients leave as soon
-/// as a unit's backward is complete. All calls are collective.
-class ShardedModel {
+/// A model whose parameters live in slices over ranks (fully sharded data parallel: Zhao et al., PyTorch
+/// FSDP; Rajbhandari et al., ZeRO). Units are gathered just before they compute, with the following ones
+/// prefetched, freed after, and gathered again for their backward; gradients leave as soon as a unit's
+/// backward is complete. What differs between strategies is how long weights and gradients stay and which
+/// ranks talk (groups.h). All calls are collective.
+class ShardedModel final : public RecomputeGuard {
  public:
-  /// Allocates and initialises this rank's slices only. `comm` outlives this object.
-  ShardedModel(std::unique_ptr<Model> model, Communicator& comm, const ShardOptions& options,
-               at::ScalarType compute, std::uint64_t seed, at::Device device);
-  ~ShardedModel();
+  /// Allocates and initialises this rank's slices only. `comm` (of all ranks, for tensors on `device`)
+  /// outlives this object. Throws Error(kUsage) for options that do not fit the model or the ranks.
+  ShardedModel(std::unique_ptr<Model> model, Communicator& comm, const EngineOptions& options,
+               std::uint64_t seed, at::Device device);
+  ~ShardedModel() override;
+
+  /// Asks for the first units' weights; called before the batch is at hand.
+  void prefetch();
 
   /// Forward and backward of one micro-batch, ids int64 [rows, T + 1] on the device. Returns the summed token
-  /// loss of this rank (fp32 scalar tensor). `first`: starts a new gradient sum, else adds to it. Gradients
-  /// are multiplied by `gradient_scale` and summed over ranks.
-  at::Tensor accumulate(const at::Tensor& ids, double gradient_scale, bool first);
+  /// loss of this rank (fp32 scalar tensor). Gradients are multiplied by `gradient_scale` and summed over
+  /// ranks and the micro-batches of a step.
+  at::Tensor accumulate(const at::Tensor& ids, double gradient_scale, MicroBatch batch);
 
   /// Waits until every unit's gradient() is complete. Before reading gradients.
   void finish_gradients();
+
+  /// After master weights were written: gathered copies of them are dropped.
+  void weights_changed();
 
   /// Summed token loss of this rank, no gradients.
   at::Tensor evaluate(const at::Tensor& ids);
@@ -42,34 +56,63 @@ class ShardedModel {
 
   [[nodiscard]] const Model& model() const { return *model_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
+  [[nodiscard]] const std::vector<UnitPlan>& plan() const { return plan_; }
+  [[nodiscard]] const Groups& groups() const { return groups_; }
+  [[nodiscard]] const Precision& precision() const { return precision_; }
   [[nodiscard]] at::Device device() const { return device_; }
+  /// Where slices and gradients live: the device, or the host under offload.
+  [[nodiscard]] at::Device state_device() const;
 
-  /// Bytes this rank keeps: master slices + gradients, and the pool's buffers.
+  /// Bytes this rank keeps: master slices + gradients.
   [[nodiscard]] std::int64_t slice_bytes() const;
-  [[nodiscard]] std::int64_t pool_bytes() const { return pool_.bytes_allocated(); }
+  [[nodiscard]] const BufferPool& pool() const { return pool_; }
+
+  /// Time of the calling thread in what surrounds the layers, since construction.
+  struct Times {
+    double host_s = 0;        ///< casts, book-keeping, issuing
+    double waiting_s = 0;     ///< for collectives: communication that nothing hides
+    std::int64_t passes = 0;  ///< forward or backward passes of a unit
+  };
+  [[nodiscard]] const Times& times() const { return times_; }
+
+  void begin_recompute() override { ++recomputing_; }
+  void end_recompute() override { --recomputing_; }
 
  private:
   class Hook;
   friend class Hook;
-  void make_units(Communicator& comm, at::ScalarType compute, const std::string& policy);
-  void add_unit(const std::string& name, std::vector<Parameter*> parameters, Communicator& comm,
-                at::ScalarType compute);
-  void prefetch_forward(std::size_t index);
-  void prefetch_backward(std::size_t index);
-  void reduce(Unit& unit);
+  void make_units(const EngineOptions& options);
+  void attach_hooks(const ActivationCheckpointingOptions& options);
+  void begin_pass(bool training);
+  void prefetch_forward();
+  void prefetch_backward();
+  /// start_unshard() unless gathered weights would exceed the cap.
+  void prefetch_unit(std::size_t unit);
+  void unshard(Unit& unit);
+  void reduce(std::size_t unit);
   template <class F>
   at::Tensor without_gradients(const F& compute);
 
   std::unique_ptr<Model> model_;
   ShardOptions options_;
+  Precision precision_;
+  Groups groups_;
   at::Device device_;
   BufferPool pool_;
-  std::vector<std::unique_ptr<Unit>> units_;  ///< layers' units in forward order, then the outer one if any
-  std::vector<std::unique_ptr<Hook>> hooks_;  ///< of the layers' units
-  Unit* outer_ = nullptr;                     ///< shared parameters: gathered for the whole pass
-  std::deque<Unit*> reducing_;                ///< sums in flight, oldest first
-  std::vector<const Unit*> reduced_;          ///< units whose backward is complete in the current pass
-  bool accumulate_ = false;
+  std::vector<UnitPlan> plan_;                ///< empty ones too
+  std::vector<std::unique_ptr<Unit>> units_;  ///< outer before inner, in forward order
+  Unit* root_ = nullptr;                      ///< gathered for the whole pass; null: it has no parameters
+  std::vector<std::unique_ptr<Hook>> hooks_;
+
+  PrefetchOrder forward_order_;
+  PrefetchOrder backward_order_;
+  std::vector<std::size_t> post_forward_;  ///< units in the order in which their forward ended
+  std::vector<int> uses_;                  ///< by unit: forward passes whose backward is still to come
+  std::vector<bool> reduced_;              ///< by unit: its backward is complete
+  std::deque<Unit*> reducing_;             ///< sums in flight, oldest first
+  bool training_ = false;
+  int recomputing_ = 0;
+  Times times_;
 };
 
 }  // namespace echelon

@@ -8,46 +8,76 @@
 namespace echelon {
 namespace {
 
-DType dtype_of(at::ScalarType type) {
-  return type == at::kBFloat16 ? DType::kBF16 : DType::kF32;
+template <class T>
+void round_to(const at::Tensor& from, const at::Tensor& to) {
+  kernels::kernels<T>().from_float(from.const_data_ptr<float>(), static_cast<T*>(to.mutable_data_ptr()),
+                                   from.numel());
 }
 
-/// One pass fp32 -> compute precision, straight to its place in the gathered buffer.
+/// One pass from the slice to its place in the gathered buffer, whatever the two types and devices.
 void cast_into(const at::Tensor& slice, const at::Tensor& slot) {
-  if (slot.is_cpu() && slot.scalar_type() == at::kBFloat16) {
-    kernels::kernels<kernels::Bf16>().from_float(
-        slice.const_data_ptr<float>(), static_cast<kernels::Bf16*>(slot.mutable_data_ptr()), slice.numel());
+  const bool ours = slice.is_cpu() && slot.is_cpu() && slice.scalar_type() == at::kFloat;
+  if (ours && slot.scalar_type() == at::kBFloat16) {
+    round_to<kernels::Bf16>(slice, slot);
+  } else if (ours && slot.scalar_type() == at::kHalf) {
+    round_to<kernels::Fp16>(slice, slot);
+  } else if (slice.device() != slot.device()) {
+    slot.copy_(slice.to(slot.scalar_type()), true);  // cast first: fewer bytes cross the bus
   } else {
-    at::Tensor target = slot;
-    target.copy_(slice);
+    slot.copy_(slice);
   }
+}
+
+at::TensorOptions state_options(const UnitSetup& setup, at::ScalarType type) {
+  const bool pinned = setup.offload && setup.pool->device().is_cuda();
+  return at::TensorOptions()
+      .dtype(type)
+      .device(setup.offload ? at::Device(at::kCPU) : setup.pool->device())
+      .pinned_memory(pinned);
+}
+
+/// A narrower type loses nothing on the way when sums are made in fp32, so only a wider one is cast.
+at::ScalarType wire_type(at::ScalarType from, at::ScalarType reduce) {
+  return c10::elementSize(reduce) < c10::elementSize(from) ? reduce : from;
 }
 
 }  // namespace
 
-Unit::Unit(std::string name, std::vector<Parameter*> parameters, Communicator& comm, BufferPool& pool,
-           at::ScalarType compute, at::Device device)
-    : name_(std::move(name)),
-      layout_(std::move(parameters), comm.size()),
-      comm_(&comm),
-      compute_(compute),
-      master_(at::zeros({layout_.slice_numel()}, at::TensorOptions().dtype(at::kFloat).device(device))),
-      gradient_(at::empty_like(master_)),
-      pieces_(layout_.pieces(comm.rank())),
-      gathered_(pool, layout_.padded_numel(), compute, device),
-      outgoing_(pool, layout_.padded_numel(), compute, device) {
+Unit::Unit(const UnitPlan& plan, const UnitSetup& setup)
+    : plan_(plan),
+      setup_(setup),
+      shard_(&setup.groups->shard()),
+      layout_(plan.parameters, shard_->size()),
+      master_(at::zeros({layout_.slice_numel()}, state_options(setup, setup.precision.master))),
+      gradient_(at::zeros({layout_.slice_numel()}, state_options(setup, at::kFloat))),
+      pieces_(layout_.pieces(shard_->rank())),
+      gathered_(whole_slice(setup.precision.master)
+                    ? ElasticTensor(master_)
+                    : ElasticTensor(*setup.pool, layout_.padded_numel(), plan.compute, Use::kGathered)),
+      outgoing_(whole_slice(at::kFloat)
+                    ? ElasticTensor(gradient_)
+                    : ElasticTensor(*setup.pool, layout_.padded_numel(), plan.compute, Use::kGradients)),
+      sum_(*setup.pool, layout_.padded_numel(), at::kFloat, Use::kGradients),
+      wire_(*setup.pool, layout_.padded_numel(), setup.precision.reduce, Use::kStaging),
+      kept_(*setup.pool, layout_.padded_numel() / setup.strategy.keep_ranks, plan.compute, Use::kStaging),
+      arrived_(*setup.pool, layout_.slice_numel(), at::kFloat, Use::kStaging) {
   for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
-    Parameter& parameter = *layout_.parameters()[i];
-    parameter.value = gathered_.view(layout_.offset(i), parameter.shape()).requires_grad_(true);
-    parameter.gradient = outgoing_.view(layout_.offset(i), parameter.shape());
-    parameter.sink = this;
+    attach(*layout_.parameters()[i], layout_.offset(i));
   }
-  gathered_.deflate();
-  outgoing_.deflate();
+}
+
+bool Unit::whole_slice(at::ScalarType stored) const {
+  return shard_->size() == 1 && stored == plan_.compute && master_.device() == setup_.pool->device();
+}
+
+void Unit::attach(Parameter& parameter, std::int64_t offset) {
+  parameter.value = gathered_.view(offset, parameter.shape()).requires_grad_(true);
+  parameter.gradient = outgoing_.view(offset, parameter.shape());
+  parameter.sink = this;
 }
 
 Unit::~Unit() {
-  for (Pending* pending : {&unsharding_, &reducing_}) {
+  for (Pending* pending : {&unsharding_, &reducing_, &replicating_}) {
     try {
       pending->wait();
     } catch (const Error&) {
@@ -58,25 +88,47 @@ Unit::~Unit() {
 }
 
 void Unit::initialise(std::uint64_t seed) {
-  at::Tensor values = master_.is_cpu() ? master_ : at::zeros({layout_.slice_numel()}, at::kFloat);
+  const bool in_place = master_.is_cpu() && master_.scalar_type() == at::kFloat;
+  at::Tensor values = in_place ? master_ : at::zeros({layout_.slice_numel()}, at::kFloat);
   for (const SlicePiece& piece : pieces_) {
     fill_initial(*piece.part, piece.parameter->init(), seed, piece.begin, piece.end - piece.begin,
                  values.mutable_data_ptr<float>() + piece.at);
   }
-  if (!master_.is_cpu()) master_.copy_(values);
+  if (!in_place) master_.copy_(values);
 }
 
 void Unit::start_unshard() {
   if (gathered_.inflated()) return;
   gathered_.inflate();
-  const std::int64_t slice = layout_.slice_numel();
-  cast_into(master_, gathered_.view(comm_->rank() * slice, {slice}));
+  Communicator* group = shard_;
+  std::int64_t share = layout_.slice_numel();
+  if (kept_.inflated()) {
+    group = setup_.groups->keep();
+    share = layout_.padded_numel() / group->size();
+    gathered_.view(group->rank() * share, {share}).copy_(kept_.tensor());
+    kept_.deflate();
+  } else {
+    cast_into(master_, gathered_.view(group->rank() * share, {share}));
+  }
   unsharding_ =
-      comm_->all_gather(gathered_.data(), static_cast<std::size_t>(slice), dtype_of(compute_), name_);
+      group->all_gather(gathered_.data(), static_cast<std::size_t>(share), dtype_of(plan_.compute), name());
 }
 
 void Unit::finish_unshard() {
   unsharding_.wait();
+}
+
+void Unit::release_after_forward(bool backward_follows) {
+  if (plan_.weights == Strategy::Weights::kStep) return;
+  if (backward_follows && plan_.weights == Strategy::Weights::kPass) return;
+  Communicator* keep = setup_.groups->keep();
+  if (backward_follows && keep != nullptr) {
+    finish_unshard();
+    kept_.inflate();
+    const std::int64_t share = layout_.padded_numel() / keep->size();
+    kept_.view(0, {share}).copy_(gathered_.view(keep->rank() * share, {share}));
+  }
+  reshard();
 }
 
 void Unit::reshard() {
@@ -84,11 +136,21 @@ void Unit::reshard() {
   gathered_.deflate();
 }
 
+void Unit::weights_changed() {
+  kept_.deflate();
+  reshard();
+}
+
 void Unit::open(Parameter& /*parameter*/) {
   if (collecting_) return;
   finish_reduce();  // the sum of the micro-batch before may still be on its way out
-  outgoing_.inflate();
   collecting_ = true;
+  if (outgoing_.fixed()) {
+    // Gradients are written where they stay: further micro-batches add to what is there.
+    for (Parameter* parameter : layout_.parameters()) parameter->deposited = !batch_.first;
+    return;
+  }
+  outgoing_.inflate();
   const std::int64_t padding = layout_.padded_numel() - layout_.numel();
   outgoing_.view(layout_.numel(), {padding}).zero_();
 }
@@ -112,16 +174,71 @@ void Unit::collect_leaf_gradients() {
   }
 }
 
-void Unit::start_reduce(bool accumulate) {
+void Unit::sum_on_this_rank() {
+  if (!sum_.inflated()) {
+    sum_.inflate();
+    sum_.view(0, {layout_.padded_numel()}).copy_(outgoing_.tensor());
+  } else {
+    sum_.view(0, {layout_.padded_numel()}).add_(outgoing_.tensor());
+  }
+  outgoing_.deflate();
+}
+
+void Unit::send(ElasticTensor& whole, bool accumulate) {
+  ElasticTensor* sent = &whole;
+  const at::ScalarType type = wire_type(whole.tensor().scalar_type(), setup_.precision.reduce);
+  if (type != whole.tensor().scalar_type()) {
+    wire_.inflate();
+    cast_into(whole.tensor(), wire_.tensor());
+    whole.deflate();
+    sent = &wire_;
+  }
+  accumulating_ = accumulate;
+  if (setup_.offload) arrived_.inflate();
+  float* target = setup_.offload ? static_cast<float*>(arrived_.data()) : gradient_.mutable_data_ptr<float>();
+  reducing_ = shard_->reduce_scatter(sent->data(), dtype_of(type), target,
+                                     static_cast<std::size_t>(layout_.slice_numel()), 1.0F,
+                                     accumulate && !setup_.offload, name());
+}
+
+void Unit::start_reduce() {
+  const at::NoGradGuard no_grad;
   collect_leaf_gradients();
-  reshard();
+  if (plan_.weights != Strategy::Weights::kStep) reshard();
   collecting_ = false;
-  reducing_ = comm_->reduce_scatter(outgoing_.data(), dtype_of(compute_), gradient_.mutable_data_ptr<float>(),
-                                    static_cast<std::size_t>(layout_.slice_numel()), 1.0F, accumulate, name_);
+  if (outgoing_.fixed()) {
+    accumulating_ = false;
+  } else if (!setup_.reduce_at_end || (batch_.first && batch_.last)) {
+    send(outgoing_, !batch_.first);
+  } else {
+    sum_on_this_rank();
+    if (!batch_.last) return;
+    sum_sent_ = true;
+    send(sum_, false);
+  }
+  Communicator* copies = setup_.groups->replicate();
+  // On the host each arrival is added by this rank, so it must be the sum over the copies already.
+  if (copies == nullptr || !(batch_.last || setup_.offload)) return;
+  float* mine = setup_.offload ? static_cast<float*>(arrived_.data()) : gradient_.mutable_data_ptr<float>();
+  replicating_ = copies->all_reduce(mine, static_cast<std::size_t>(layout_.slice_numel()), DType::kF32,
+                                    ReduceOp::kSum, name());
 }
 
 void Unit::finish_reduce() {
   reducing_.wait();
+  replicating_.wait();
+  if (arrived_.inflated()) {
+    at::Tensor gradient = gradient_;
+    if (accumulating_) {
+      gradient.add_(arrived_.tensor().to(gradient.device()));
+    } else {
+      gradient.copy_(arrived_.tensor());
+    }
+    arrived_.deflate();
+  }
+  wire_.deflate();
+  if (sum_sent_) sum_.deflate();
+  sum_sent_ = false;
   if (!collecting_) outgoing_.deflate();
 }
 

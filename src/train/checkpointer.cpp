@@ -28,7 +28,12 @@ std::string trainer_state_json(const TrainState& state, int ranks) {
   nlohmann::json json{{"step", state.step},
                       {"next_sample", state.position.next_sample},
                       {"data_fingerprint", state.data.fingerprint()},
-                      {"ranks", ranks}};
+                      {"ranks", ranks},
+                      {"skipped_steps", state.skipped}};
+  if (state.loss_scale.used()) {
+    json["loss_scale"] = {{"factor", state.loss_scale.factor()},
+                          {"finite_in_a_row", state.loss_scale.finite_in_a_row()}};
+  }
   if (state.best)
     json["best"] = {{"step", state.best->step}, {"validation_loss", state.best->validation_loss}};
   return json.dump();
@@ -51,6 +56,11 @@ void apply_trainer_state(const std::string& text, const std::filesystem::path& f
   }
   state.step = number("step");
   state.position.next_sample = number("next_sample");
+  state.skipped = json.value("skipped_steps", std::int64_t{0});
+  if (json.contains("loss_scale")) {
+    state.loss_scale.restore(json["loss_scale"]["factor"].get<double>(),
+                             json["loss_scale"]["finite_in_a_row"].get<std::int64_t>());
+  }
   state.best.reset();
   if (json.contains("best")) {
     state.best = TrainState::Best{json["best"]["step"].get<std::int64_t>(),

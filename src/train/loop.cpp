@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -10,7 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "model/kernels/kernels.h"
+#include "train/gradients.h"
 #include "train/schedule.h"
 
 namespace echelon {
@@ -26,9 +27,14 @@ std::uint64_t peak_rss_bytes() {
   return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-double sum_of_squares(const at::Tensor& values) {
-  if (values.is_cpu()) return kernels::sum_of_squares(values.const_data_ptr<float>(), values.numel());
-  return values.to(at::kDouble).square().sum().item<double>();
+/// Targets that count; negative ones are padding.
+double predicted_tokens(const TokenBatch& batch) {
+  std::int64_t ignored = 0;
+  for (std::int64_t row = 0; row < batch.rows; ++row) {
+    const std::int64_t* ids = batch.ids.data() + row * batch.columns;
+    ignored += std::count_if(ids + 1, ids + batch.columns, [](std::int64_t id) { return id < 0; });
+  }
+  return static_cast<double>(batch.rows * (batch.columns - 1) - ignored);
 }
 
 }  // namespace
@@ -50,42 +56,83 @@ at::Tensor TrainLoop::to_device(TokenBatch batch) const {
   return ids.to(state_.model.device(), at::kLong, false, true);
 }
 
-double TrainLoop::accumulate_gradients() {
+TrainLoop::Sums TrainLoop::accumulate_gradients(double scale) {
   const std::int64_t rows = options_.train.micro_batch_size;
   const std::int64_t per_pass = rows * comm_.size();
   const std::int64_t passes = options_.train.global_batch_size / per_pass;
-  const double scale = 1.0 / static_cast<double>(options_.train.global_batch_size * options_.seq_len);
-  double loss = 0;
+  Sums sums;
+  at::Tensor loss;
   for (std::int64_t pass = 0; pass < passes; ++pass) {
-    const std::int64_t first = state_.position.next_sample + pass * per_pass + comm_.rank() * rows;
-    loss +=
-        state_.model.accumulate(to_device(state_.data.read(first, rows)), scale, pass == 0).item<double>() *
-        scale;
+    state_.model.prefetch();  // weights travel while the batch is read
+    TokenBatch batch =
+        state_.data.read(state_.position.next_sample + pass * per_pass + comm_.rank() * rows, rows);
+    sums.tokens += predicted_tokens(batch);
+    const at::Tensor ids = to_device(std::move(batch));
+    const at::Tensor part =
+        state_.model.accumulate(ids, scale, {pass == 0, pass + 1 == passes}).to(at::kDouble);
+    loss = loss.defined() ? loss + part : part;
   }
+  sums.loss = loss.item<double>();  // once a step: on a GPU it waits for the device
   state_.model.finish_gradients();
-  return loss;
+  return sums;
 }
 
 TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
-  const double local_loss = accumulate_gradients();
-  double squares = 0;
-  for (const auto& unit : state_.model.units()) squares += sum_of_squares(unit->gradient());
+  const double all_tokens = static_cast<double>(options_.train.global_batch_size * options_.seq_len);
+  const Sums sums = accumulate_gradients(state_.loss_scale.factor() / all_tokens);
   // One small reduction carries everything the ranks must agree on.
-  double shared[3] = {squares, local_loss, signal_.requested() != nullptr ? 1.0 : 0.0};
-  comm_.all_reduce(shared, 3, DType::kF64, ReduceOp::kSum, "step").wait();
-  const StepResult result{.loss = shared[1], .grad_norm = std::sqrt(shared[0]), .stop = shared[2] > 0};
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
-    throw Error(Code::kTraining,
-                str("step ", number, ": ", std::isfinite(result.loss) ? "gradient norm" : "loss",
-                    " is not finite; the weights were not touched by this step. Lower optim.lr, lengthen "
-                    "schedule.warmup_steps or use precision.param: fp32; the newest checkpoint is intact"));
+  double shared[4] = {sum_of_squares(state_.model), sums.loss, sums.tokens,
+                      signal_.requested() != nullptr ? 1.0 : 0.0};
+  comm_.all_reduce(shared, 4, DType::kF64, ReduceOp::kSum, "step").wait();
+  // How many tokens count is known only now: the gradients were made for a batch without padding.
+  const double tokens = std::max(1.0, shared[2]);
+  const double factor = all_tokens / tokens / state_.loss_scale.factor();
+  const StepResult result{
+      .loss = shared[1] / tokens, .grad_norm = std::sqrt(shared[0]) * factor, .stop = shared[3] > 0};
+  const bool finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
+  if (finite) {
+    update_weights(number, lr, result.grad_norm, factor);
+  } else {
+    skip_step(number, result);
   }
-  const double limit = options_.train.clip_grad_norm;
-  const double factor = limit > 0 && result.grad_norm > limit ? limit / result.grad_norm : 1.0;
-  state_.optim.step(number, lr, factor);
+  state_.loss_scale.update(finite);
   state_.step = number;
   state_.position.next_sample += options_.train.global_batch_size;
   return result;
+}
+
+void TrainLoop::update_weights(std::int64_t number, double lr, double grad_norm, double gradient_factor) {
+  const TrainOptions& train = options_.train;
+  double factor = gradient_factor;
+  if (train.clip_grad_norm > 0 && grad_norm > train.clip_grad_norm)
+    factor *= train.clip_grad_norm / grad_norm;
+  if (train.clip_grad_value > 0) {
+    clip_values(state_.model, factor, train.clip_grad_value);
+    factor = 1.0;
+  }
+  state_.optim.step(number - state_.skipped, lr, factor);
+  state_.model.weights_changed();
+  skipped_in_a_row_ = 0;
+}
+
+void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
+  const char* what = std::isfinite(result.loss) ? "gradient norm" : "loss";
+  ++state_.skipped;
+  ++skipped_in_a_row_;
+  const bool overflow = state_.loss_scale.can_shrink();  // what loss scaling is for
+  const bool allowed =
+      options_.train.non_finite == "skip" && skipped_in_a_row_ <= options_.train.max_skipped_steps;
+  if (!allowed && !overflow) {
+    throw Error(
+        Code::kTraining,
+        str("step ", number, ": ", what, " is not finite",
+            skipped_in_a_row_ > 1 ? str(", for the ", skipped_in_a_row_, "th step in a row") : "",
+            "; the weights were not touched by it. Lower optim.lr, lengthen schedule.warmup_steps or use "
+            "precision.param: fp32; the newest checkpoint is intact"));
+  }
+  if (comm_.rank() != 0) return;
+  log::warn(str("step ", number, " left out: ", what, " is not finite",
+                overflow ? str("; loss scale halved from ", state_.loss_scale.factor()) : ""));
 }
 
 double TrainLoop::validate() {
@@ -99,7 +146,7 @@ double TrainLoop::validate() {
          at += rows * comm_.size()) {
       const TokenBatch ids = validation_->read(batch * options_.train.global_batch_size + at, rows);
       sum[0] += state_.model.evaluate(to_device(ids)).item<double>();
-      sum[1] += static_cast<double>(ids.rows * (ids.columns - 1));
+      sum[1] += predicted_tokens(ids);
     }
   }
   comm_.all_reduce(sum, 2, DType::kF64, ReduceOp::kSum, "validation").wait();
@@ -133,8 +180,11 @@ void TrainLoop::save(bool last) {
 StepMetrics TrainLoop::measure(const StepResult& result, double lr) {
   const double step_time = (now_s() - interval_began_s_) / static_cast<double>(interval_steps_);
   const std::uint64_t device_bytes = options_.peak_device_bytes ? options_.peak_device_bytes() : 0;
-  double largest[3] = {static_cast<double>(peak_rss_bytes()), step_time, static_cast<double>(device_bytes)};
-  comm_.all_reduce(largest, 3, DType::kF64, ReduceOp::kMax, "metrics").wait();
+  const double waited =
+      (state_.model.times().waiting_s - interval_waited_s_) / static_cast<double>(interval_steps_);
+  double largest[4] = {static_cast<double>(peak_rss_bytes()), step_time, static_cast<double>(device_bytes),
+                       waited};
+  comm_.all_reduce(largest, 4, DType::kF64, ReduceOp::kMax, "metrics").wait();
   const double tokens = static_cast<double>(options_.train.global_batch_size * options_.seq_len);
   StepMetrics metrics{.step = state_.step,
                       .loss = result.loss,
@@ -142,8 +192,11 @@ StepMetrics TrainLoop::measure(const StepResult& result, double lr) {
                       .grad_norm = result.grad_norm,
                       .tokens_per_s = tokens / largest[1],
                       .step_time_s = largest[1],
+                      .comm_wait_s = largest[3],
+                      .skipped_steps = state_.skipped,
                       .peak_rss_bytes = static_cast<std::uint64_t>(largest[0]),
                       .peak_device_bytes = static_cast<std::uint64_t>(largest[2])};
+  if (state_.loss_scale.used()) metrics.loss_scale = state_.loss_scale.factor();
   if (options_.peak_flops > 0) {
     const double flops = metrics.tokens_per_s * state_.model.model().flops_per_token(options_.seq_len);
     metrics.mfu = flops / (options_.peak_flops * comm_.size());
@@ -191,6 +244,7 @@ RunEnd TrainLoop::run() {
     }
     if (logging || saved == state_.step) {
       interval_began_s_ = now_s();
+      interval_waited_s_ = state_.model.times().waiting_s;
       interval_steps_ = 0;
     }
     if (result.stop && !last) return RunEnd::kStopped;

@@ -26,9 +26,10 @@ struct LoopOptions {
 enum class RunEnd { kFinished, kStopped };
 
 /// The training loop of one rank: from state.step to train.steps, or to the step after a stop signal on any
-/// rank. Collective. Saves at intervals, at the end and on a stop. Throws Error(kTraining) when loss or
-/// gradients stop being finite (before they touch the weights) and Error(kCheckpoint) when the last save
-/// fails; an earlier failing save is logged and tried again at the next interval.
+/// rank. Collective. Saves at intervals, at the end and on a stop. A step whose loss or gradients are not
+/// finite never touches the weights: it is left out, or ends the run with Error(kTraining), as
+/// train.non_finite says. Error(kCheckpoint) when the last save fails; an earlier failing save is logged and
+/// tried again at the next interval.
 class TrainLoop {
  public:
   /// `validation` may be null. `metrics` is null on every rank but 0.
@@ -40,11 +41,19 @@ class TrainLoop {
  private:
   struct StepResult {
     double loss = 0;
-    double grad_norm = 0;
+    double grad_norm = 0;  ///< of the mean loss, before clipping
     bool stop = false;
   };
+  /// Sums over this rank's micro-batches.
+  struct Sums {
+    double loss = 0;
+    double tokens = 0;  ///< predicted ones; padding does not count
+  };
   [[nodiscard]] StepResult step(std::int64_t number, double lr);
-  [[nodiscard]] double accumulate_gradients();
+  [[nodiscard]] Sums accumulate_gradients(double scale);
+  /// Gradients as they stand, times `gradient_factor`, move the weights.
+  void update_weights(std::int64_t number, double lr, double grad_norm, double gradient_factor);
+  void skip_step(std::int64_t number, const StepResult& result);
   [[nodiscard]] double validate();
   void note_validation(double loss);
   void save(bool last);
@@ -63,6 +72,8 @@ class TrainLoop {
   StopSignal signal_;
   double interval_began_s_ = 0;
   std::int64_t interval_steps_ = 0;
+  double interval_waited_s_ = 0;  ///< for collectives, until the interval began
+  std::int64_t skipped_in_a_row_ = 0;
 };
 
 }  // namespace echelon

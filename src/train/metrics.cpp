@@ -39,10 +39,13 @@ void MetricsFile::append(const StepMetrics& m) {
                               {"grad_norm", m.grad_norm},
                               {"tokens_per_s", m.tokens_per_s},
                               {"step_time_s", m.step_time_s},
+                              {"comm_wait_s", m.comm_wait_s},
+                              {"skipped_steps", m.skipped_steps},
                               {"mfu", nullptr},
                               {"peak_rss_bytes", m.peak_rss_bytes},
                               {"peak_device_bytes", m.peak_device_bytes}};
   if (m.mfu) line["mfu"] = *m.mfu;
+  if (m.loss_scale) line["loss_scale"] = *m.loss_scale;
   if (m.validation_loss) line["validation_loss"] = *m.validation_loss;
   const std::string text = line.dump() + "\n";
   if (::write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {

@@ -14,7 +14,10 @@ struct StepMetrics {
   double lr = 0;
   double grad_norm = 0;  ///< before clipping
   double tokens_per_s = 0;
-  double step_time_s = 0;            ///< mean over the steps since the line before
+  double step_time_s = 0;          ///< mean over the steps since the line before
+  double comm_wait_s = 0;          ///< of it, waiting for collectives that nothing hides; largest over ranks
+  std::int64_t skipped_steps = 0;  ///< so far: steps left out because they were not finite
+  std::optional<double> loss_scale;  ///< fp16 only
   std::optional<double> mfu;         ///< model FLOP/s over the devices' peak; absent where no peak is known
   std::uint64_t peak_rss_bytes = 0;  ///< largest over ranks
   std::uint64_t peak_device_bytes = 0;  ///< largest over ranks; 0 on the CPU

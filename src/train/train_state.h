@@ -5,6 +5,7 @@
 #include "data/loader.h"
 #include "shard/sharded_model.h"
 #include "train/adamw.h"
+#include "train/loss_scale.h"
 
 namespace echelon {
 
@@ -14,7 +15,9 @@ struct TrainState {
   AdamW& optim;
   const Loader& data;
 
-  std::int64_t step = 0;  ///< optimizer steps done
+  std::int64_t step = 0;     ///< steps done, skipped ones included
+  std::int64_t skipped = 0;  ///< of these, how many changed no weight: their gradients were not finite
+  LossScale loss_scale;
   DataPosition position;  ///< first sample of the next step
 
   struct Best {

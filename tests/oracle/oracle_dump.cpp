@@ -70,12 +70,12 @@ at::Tensor ids_of(const TokenBatch& batch) {
 }
 
 ShardedModel build(const Recipe& recipe, Communicator& comm) {
-  return {build_model(recipe.model, scalar_type(recipe.precision.buffer), at::kCPU),
-          comm,
-          recipe.shard,
-          scalar_type(recipe.precision.param),
-          static_cast<std::uint64_t>(recipe.run.seed),
-          at::kCPU};
+  const EngineOptions options{.shard = recipe.shard,
+                              .precision = recipe.precision,
+                              .activations = recipe.activation_checkpointing,
+                              .reduce_at_end = recipe.train.reduce_gradients == "last_micro_batch"};
+  return {build_model(recipe.model, resolve(recipe.precision).buffer, at::kCPU), comm, options,
+          static_cast<std::uint64_t>(recipe.run.seed), at::kCPU};
 }
 
 /// Moves every weight by noise that depends on its tensor's name and its index only: norms' weights of
@@ -137,7 +137,8 @@ void dump_gradients(const Case& c, Communicator& comm) {
   double loss = 0;
   for (std::int64_t first = 0; first < batch; first += rows * comm.size()) {
     const at::Tensor ids = ids_of(data->read(first + comm.rank() * rows, rows));
-    loss += model.accumulate(ids, scale, first == 0).item<double>() * scale;
+    loss += model.accumulate(ids, scale, {first == 0, first + rows * comm.size() >= batch}).item<double>() *
+            scale;
   }
   model.finish_gradients();
   comm.all_reduce(&loss, 1, DType::kF64, ReduceOp::kSum, "loss").wait();
@@ -175,11 +176,8 @@ void load_parameter(const checkpoint::Reader& reader, Parameter& parameter) {
 void dump_logits(const Case& c) {
   const at::NoGradGuard no_grad;
   const checkpoint::Reader reader(Path(c.request.at("checkpoint").get<std::string>()));
-  const auto model = build_model(c.recipe.model, scalar_type(c.recipe.precision.buffer), at::kCPU);
-  for (const auto& parameter : model->shared()) load_parameter(reader, *parameter);
-  for (const auto& layer : model->layers()) {
-    for (const auto& parameter : layer->parameters()) load_parameter(reader, *parameter);
-  }
+  const auto model = build_model(c.recipe.model, resolve(c.recipe.precision).buffer, at::kCPU);
+  for (Parameter* parameter : model->parameters()) load_parameter(reader, *parameter);
   const at::Tensor ids = ids_of(requested_samples(c));
   const at::Tensor prompt = ids.narrow(1, 0, ids.size(1) - 1).contiguous();
   write_tensor(c.output / "logits.f32", model->next_token_logits(prompt));

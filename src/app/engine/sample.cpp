@@ -36,10 +36,7 @@ void load_parameter(const checkpoint::Reader& reader, Parameter& parameter) {
 
 std::unique_ptr<Model> load_model(const checkpoint::Reader& reader, const Recipe& recipe) {
   auto model = build_model(recipe.model, at::kFloat, at::kCPU);
-  for (const auto& parameter : model->shared()) load_parameter(reader, *parameter);
-  for (const auto& layer : model->layers()) {
-    for (const auto& parameter : layer->parameters()) load_parameter(reader, *parameter);
-  }
+  for (Parameter* parameter : model->parameters()) load_parameter(reader, *parameter);
   return model;
 }
 

@@ -86,11 +86,20 @@ void describe_start(const Job& job, const Compute& compute, const ShardedModel& 
                 info.num_nodes == 1 ? " node" : " nodes", " (", info.launcher, "), ", describe(compute)));
   log::info(str("model ", recipe.model.kind, ": ",
                 human_count(static_cast<std::uint64_t>(model.model().numel())), " parameters in ",
-                model.units().size(), " units; ", recipe.precision.param, " compute, fp32 masters; ",
+                model.units().size(), " units; ", precision_name(model.precision().param), " compute, ",
+                precision_name(model.precision().master), " masters; ",
                 human_bytes(static_cast<std::uint64_t>(model.slice_bytes()) * 2),
                 " of weights, gradients and optimizer state a rank"));
   log::info(str("data: ", human_count(static_cast<std::uint64_t>(data.samples_per_epoch())), " samples of ",
                 recipe.data.seq_len, " tokens an epoch; ", recipe.train.global_batch_size, " a step"));
+}
+
+EngineOptions engine_options(const Recipe& recipe, const JobInfo& job) {
+  return {.shard = recipe.shard,
+          .precision = recipe.precision,
+          .activations = recipe.activation_checkpointing,
+          .reduce_at_end = recipe.train.reduce_gradients == "last_micro_batch",
+          .ranks_per_node = job.local_size};
 }
 
 /// One rank, straight down; each line uses only what is above it.
@@ -112,7 +121,7 @@ int run_rank(const Recipe& recipe, Job& job) {
   std::unique_ptr<Loader> data;
   std::unique_ptr<Loader> validation;
   std::map<std::string, std::string> files;
-  auto model = build_model(recipe.model, scalar_type(recipe.precision.buffer), compute.device);
+  auto model = build_model(recipe.model, resolve(recipe.precision).buffer, compute.device);
   agree(*comm, "data", [&] {
     data = make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed));
     validation = make_validation_loader(recipe.data, recipe.model.vocab_size);
@@ -125,8 +134,8 @@ int run_rank(const Recipe& recipe, Job& job) {
     between_devices = compute.accelerator->communicator(job, compute.device.index(),
                                                         static_cast<double>(recipe.cluster.timeout_s));
   }
-  ShardedModel sharded(std::move(model), between_devices ? *between_devices : *comm, recipe.shard,
-                       scalar_type(recipe.precision.param), static_cast<std::uint64_t>(recipe.run.seed),
+  ShardedModel sharded(std::move(model), between_devices ? *between_devices : *comm,
+                       engine_options(recipe, job.info()), static_cast<std::uint64_t>(recipe.run.seed),
                        compute.device);
   AdamW optim(recipe.optim, sharded);
   TrainState state{.model = sharded, .optim = optim, .data = *data};

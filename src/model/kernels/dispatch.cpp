@@ -39,6 +39,10 @@ template <>
 const Table<Bf16>& kernels<Bf16>() {
   return choice().tables->bf16;
 }
+template <>
+const Table<Fp16>& kernels<Fp16>() {
+  return choice().tables->fp16;
+}
 double sum_of_squares(const float* values, std::int64_t n) {
   return choice().tables->sum_of_squares(values, n);
 }

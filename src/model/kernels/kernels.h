@@ -13,6 +13,11 @@ struct Bf16 {
   std::uint16_t bits;
 };
 
+/// fp16 as stored.
+struct Fp16 {
+  std::uint16_t bits;
+};
+
 /// Causal attention's score matrix of one head: row r of `scores` holds columns [0, columns); columns > first
 /// + r are masked out.
 struct CausalRows {
@@ -72,7 +77,7 @@ struct Table {
   void (*from_float)(const float* from, T* to, std::int64_t n);
 };
 
-/// T: float or Bf16.
+/// T: float, Bf16 or Fp16.
 template <class T>
 [[nodiscard]] const Table<T>& kernels();
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/half.h"
 #include "model/kernels/tables.h"
 
 namespace echelon::kernels::ECHELON_ISA {
@@ -14,6 +15,12 @@ inline float load(float v) {
 }
 inline float load(Bf16 v) {
   return std::bit_cast<float>(std::uint32_t{v.bits} << 16);
+}
+inline float load(Fp16 v) {
+  return half_to_float(v.bits);
+}
+inline void store(Fp16& to, float v) {
+  to.bits = float_to_half(v);
 }
 inline void store(float& to, float v) {
   to = v;
@@ -319,6 +326,6 @@ double sum_of_squares(const float* values, std::int64_t n) {
 
 }  // namespace
 
-const Tables tables{make_table<float>(), make_table<Bf16>(), sum_of_squares};
+const Tables tables{make_table<float>(), make_table<Bf16>(), make_table<Fp16>(), sum_of_squares};
 
 }  // namespace echelon::kernels::ECHELON_ISA

@@ -7,6 +7,7 @@ namespace echelon::kernels {
 struct Tables {
   Table<float> f32;
   Table<Bf16> bf16;
+  Table<Fp16> fp16;
   double (*sum_of_squares)(const float*, std::int64_t);
 };
 

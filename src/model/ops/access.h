@@ -16,12 +16,14 @@ struct ElementTag {
   using type = T;
 };
 
-/// Calls f(ElementTag<float>) or f(ElementTag<kernels::Bf16>).
+/// Calls f(ElementTag<T>) with the T that kernels know `type` by.
 template <class F>
 decltype(auto) visit(at::ScalarType type, F&& f) {
   if (type == at::kFloat) return std::forward<F>(f)(ElementTag<float>{});
   if (type == at::kBFloat16) return std::forward<F>(f)(ElementTag<kernels::Bf16>{});
-  throw Error(Code::kUsage, str("computing in ", c10::toString(type), " is not supported; use bf16 or fp32"));
+  if (type == at::kHalf) return std::forward<F>(f)(ElementTag<kernels::Fp16>{});
+  throw Error(Code::kUsage,
+              str("computing in ", c10::toString(type), " is not supported; use bf16, fp16 or fp32"));
 }
 
 template <class T>

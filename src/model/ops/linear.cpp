@@ -10,29 +10,44 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+/// Carries a Recompute through autograd's saved data.
+struct Kept final : torch::CustomClassHolder {
+  explicit Kept(Recompute f) : again(std::move(f)) {}
+  Recompute again;
+};
+
 struct Linear : torch::autograd::Function<Linear> {
   // `value` is an input of its own so that the output requires grad and, without a sink, the leaf gets its
   // gradient.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
-                            Parameter* weight) {
-    ctx->save_for_backward({x});
+                            Parameter* weight, const Recompute* x_again) {
+    if (*x_again) {
+      ctx->saved_data["x"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(*x_again));
+    } else {
+      ctx->save_for_backward({x});
+    }
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
     return at::mm(x, value.t());
   }
+  static at::Tensor input(AutogradContext* ctx) {
+    const auto kept = ctx->saved_data.find("x");
+    if (kept == ctx->saved_data.end()) return ctx->get_saved_variables()[0];
+    const at::NoGradGuard no_grad;
+    return static_cast<const Kept&>(*kept->second.toCapsule()).again();
+  }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto& weight = *reinterpret_cast<Parameter*>(ctx->saved_data["weight"].toInt());
-    const at::Tensor x = ctx->get_saved_variables()[0];
     const at::Tensor dy = grads[0].contiguous();
     at::Tensor dx;
     if (ctx->needs_input_grad(0)) dx = at::mm(dy, weight.value.detach());
-    return {dx, deposit_product(weight, dy.t(), x), {}};
+    return {dx, deposit_product(weight, dy.t(), input(ctx)), {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, Parameter& weight) {
-  return Linear::apply(x, weight.value, &weight);
+at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again) {
+  return Linear::apply(x, weight.value, &weight, &x_again);
 }
 
 }  // namespace echelon::ops

@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+
 #include "model/kernels/kernels.h"
 #include "model/parameter.h"
 
@@ -13,8 +15,12 @@ namespace echelon::ops {
 /// [tokens] int64 ids -> [tokens, hidden].
 [[nodiscard]] at::Tensor embedding(const at::Tensor& ids, Parameter& weight);
 
-/// x [tokens, in] * weight[out, in]^T -> [tokens, out].
-[[nodiscard]] at::Tensor linear(const at::Tensor& x, Parameter& weight);
+/// Makes a value again that backward needs and forward did not keep; called without autograd.
+using Recompute = std::function<at::Tensor()>;
+
+/// x [tokens, in] * weight[out, in]^T -> [tokens, out]. With `x_again` it is called in backward instead of
+/// keeping x.
+[[nodiscard]] at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again = {});
 
 /// Zhang & Sennrich, Root Mean Square Layer Normalization. weight: [features].
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, Parameter& weight, double eps);

@@ -71,7 +71,16 @@ TEST(SumScaled, MayWriteOverOneOfItsSources) {
 
 TEST(SumScaled, RefusesOtherTypes) {
   float value = 0;
-  EXPECT_THROW(sum_scaled(std::vector<const void*>{&value}, DType::kF16, &value, 1, 1, false), Error);
+  EXPECT_THROW(sum_scaled(std::vector<const void*>{&value}, DType::kI64, &value, 1, 1, false), Error);
+}
+
+TEST(SumScaled, HalfPrecisionIsSummedInSingle) {
+  const std::vector<std::uint16_t> large(2500, 0x7BFF);  // 65504: two of them are infinite in half precision
+  const std::vector<std::uint16_t> small(2500, 0x0001);
+  std::vector<float> sums(2500, 1.0F);
+  sum_scaled(std::vector<const void*>{large.data(), large.data(), small.data()}, DType::kF16, sums.data(),
+             sums.size(), 0.5F, true);
+  for (const float sum : sums) ASSERT_EQ(sum, 65505.0F);
 }
 
 TEST(ReduceInOrder, NotANumberWinsFromEitherSide) {

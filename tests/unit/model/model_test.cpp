@@ -33,13 +33,9 @@ std::unique_ptr<Model> built(const ModelOptions& options) {
 
 template <class F>
 void for_each_part(const Model& model, const F& f) {
-  const auto visit = [&](const std::vector<std::unique_ptr<Parameter>>& parameters) {
-    for (const auto& parameter : parameters) {
-      for (const Parameter::Part& part : parameter->parts()) f(*parameter, part);
-    }
-  };
-  visit(model.shared());
-  for (const auto& layer : model.layers()) visit(layer->parameters());
+  for (const Parameter* parameter : model.parameters()) {
+    for (const Parameter::Part& part : parameter->parts()) f(*parameter, part);
+  }
 }
 
 TEST(Model, CountsItsParameters) {

@@ -6,23 +6,25 @@
 namespace echelon {
 namespace {
 
+constexpr Use kUse = Use::kGathered;
+
 TEST(BufferPool, HandsAReturnedBufferOutAgain) {
   BufferPool pool(at::kCPU);
-  at::DataPtr first = pool.take(1000);
+  at::DataPtr first = pool.take(1000, kUse);
   void* const address = first.get();
-  pool.give(std::move(first), 1000);
-  const at::DataPtr second = pool.take(800);
+  pool.give(std::move(first), 1000, kUse);
+  const at::DataPtr second = pool.take(800, kUse);
   EXPECT_EQ(second.get(), address);
   EXPECT_EQ(pool.bytes_allocated(), 1024);
 }
 
 TEST(BufferPool, RemembersASmallerLoansWholeSize) {
   BufferPool pool(at::kCPU);
-  at::DataPtr buffer = pool.take(1000);
+  at::DataPtr buffer = pool.take(1000, kUse);
   void* const address = buffer.get();
   for (const std::int64_t bytes : {600, 1000, 501, 1000}) {  // lent as less, it still is a buffer of 1000
-    pool.give(std::move(buffer), bytes);
-    buffer = pool.take(bytes);
+    pool.give(std::move(buffer), bytes, kUse);
+    buffer = pool.take(bytes, kUse);
     EXPECT_EQ(buffer.get(), address) << bytes;
   }
   EXPECT_EQ(pool.bytes_allocated(), 1024);
@@ -30,33 +32,35 @@ TEST(BufferPool, RemembersASmallerLoansWholeSize) {
 
 TEST(BufferPool, DoesNotLendALargeBufferForASmallPurpose) {
   BufferPool pool(at::kCPU);
-  pool.give(pool.take(1000), 1000);
-  const at::DataPtr small = pool.take(400);
+  pool.give(pool.take(1000, kUse), 1000, kUse);
+  const at::DataPtr small = pool.take(400, kUse);
   EXPECT_EQ(pool.bytes_allocated(), 1424);
 }
 
 TEST(BufferPool, PicksTheSmallestThatFits) {
   BufferPool pool(at::kCPU);
-  at::DataPtr large = pool.take(1900);
-  at::DataPtr fitting = pool.take(1100);
+  at::DataPtr large = pool.take(1900, kUse);
+  at::DataPtr fitting = pool.take(1100, kUse);
   void* const address = fitting.get();
-  pool.give(std::move(large), 1900);
-  pool.give(std::move(fitting), 1100);
-  EXPECT_EQ(pool.take(1000).get(), address);
+  pool.give(std::move(large), 1900, kUse);
+  pool.give(std::move(fitting), 1100, kUse);
+  EXPECT_EQ(pool.take(1000, kUse).get(), address);
 }
 
 TEST(BufferPool, TreatsSizesOfAlmostTheSameAsOne) {
   BufferPool pool(at::kCPU);
-  for (const std::int64_t bytes : {1'000'000, 1'001'000, 999'000}) pool.give(pool.take(bytes), bytes);
+  for (const std::int64_t bytes : {1'000'000, 1'001'000, 999'000})
+    pool.give(pool.take(bytes, kUse), bytes, kUse);
   EXPECT_LE(pool.bytes_allocated(), 1'000'000 * 17 / 16);
   EXPECT_GE(pool.bytes_allocated(), 1'001'000);
 }
 
 TEST(ElasticTensor, ViewsSurviveDeflateAndInflate) {
   BufferPool pool(at::kCPU);
-  ElasticTensor tensor(pool, 24, at::kFloat, at::kCPU);
+  ElasticTensor tensor(pool, 24, at::kFloat, kUse);
   const at::Tensor first = tensor.view(0, {2, 3});
   const at::Tensor second = tensor.view(6, {18});
+  tensor.inflate();
   const at::Tensor transposed = first.t();
   for (int round = 1; round <= 3; ++round) {
     tensor.deflate();
@@ -74,8 +78,9 @@ TEST(ElasticTensor, ViewsSurviveDeflateAndInflate) {
 
 TEST(ElasticTensor, ViewsInTheAutogradGraphSeeTheBytesBroughtBack) {
   BufferPool pool(at::kCPU);
-  ElasticTensor tensor(pool, 4, at::kFloat, at::kCPU);
+  ElasticTensor tensor(pool, 4, at::kFloat, kUse);
   const at::Tensor weight = tensor.view(0, {4}).requires_grad_(true);
+  tensor.inflate();
   static_cast<void>(weight.detach().fill_(2.0));
   const at::Tensor x = at::ones({4}).requires_grad_(true);
   const at::Tensor loss = (x * weight).sum();
@@ -89,9 +94,12 @@ TEST(ElasticTensor, ViewsInTheAutogradGraphSeeTheBytesBroughtBack) {
 
 TEST(ElasticTensor, BytesGoFromOneTensorToTheNext) {
   BufferPool pool(at::kCPU);
-  ElasticTensor first(pool, 100, at::kFloat, at::kCPU);
+  ElasticTensor first(pool, 100, at::kFloat, kUse);
+  EXPECT_EQ(pool.bytes_allocated(), 0);
+  first.inflate();
   first.deflate();
-  ElasticTensor second(pool, 190, at::kBFloat16, at::kCPU);
+  ElasticTensor second(pool, 190, at::kBFloat16, kUse);
+  second.inflate();
   EXPECT_EQ(pool.bytes_allocated(), 400);
   first.inflate();
   EXPECT_EQ(pool.bytes_allocated(), 800);
@@ -105,10 +113,25 @@ TEST(ElasticTensor, BytesGoFromOneTensorToTheNext) {
 TEST(ElasticTensor, ReturnsItsBytesAtTheEnd) {
   BufferPool pool(at::kCPU);
   for (int i = 0; i < 10; ++i) {
-    const ElasticTensor tensor(pool, 100, at::kFloat, at::kCPU);
-    EXPECT_TRUE(tensor.inflated());
+    ElasticTensor tensor(pool, 100, at::kFloat, kUse);
+    EXPECT_FALSE(tensor.inflated());
+    tensor.inflate();
+    EXPECT_EQ(pool.bytes(kUse).live, 400);
   }
   EXPECT_EQ(pool.bytes_allocated(), 400);
+  EXPECT_EQ(pool.bytes(kUse).live, 0);
+  EXPECT_EQ(pool.bytes(kUse).peak, 400);
+  EXPECT_EQ(pool.bytes(Use::kStaging).peak, 0);
+}
+
+TEST(ElasticTensor, OverATensorOfTheCallerNeverMoves) {
+  const at::Tensor own = at::zeros({8});
+  ElasticTensor tensor(own);
+  const at::Tensor half = tensor.view(4, {2, 2});
+  tensor.deflate();
+  EXPECT_TRUE(tensor.inflated());
+  own.fill_(3.0);
+  EXPECT_EQ(half[1][1].item<float>(), 3.0F);
 }
 
 }  // namespace

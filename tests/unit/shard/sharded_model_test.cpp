@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
+#include <functional>
 #include <map>
 #include <thread>
 
@@ -60,13 +62,19 @@ class AloneOf final : public Communicator {
   static Pending unexpected() { throw std::logic_error("a collective before anything was computed"); }
 };
 
+EngineOptions bf16() {
+  EngineOptions options;
+  options.precision.preset = "bf16_fp32_reduce";
+  return options;
+}
+
 TEST(ShardedModel, SlicesOfAnyNumberOfRanksStartAsTheSameWeights) {
   const auto whole = model_of(small(2, false));
   materialise(*whole, 9, at::kFloat, at::kCPU);
   for (const int ranks : {1, 2, 3, 7}) {
     for (int rank = 0; rank < ranks; ++rank) {
       AloneOf comm(rank, ranks);
-      const ShardedModel model(model_of(small(2, false)), comm, {}, at::kFloat, 9, at::kCPU);
+      const ShardedModel model(model_of(small(2, false)), comm, {}, 9, at::kCPU);
       for (std::size_t u = 0; u < model.units().size(); ++u) {
         const Unit& unit = *model.units()[u];
         std::int64_t filled = 0;
@@ -85,7 +93,7 @@ TEST(ShardedModel, SlicesOfAnyNumberOfRanksStartAsTheSameWeights) {
   }
 }
 
-TEST(ShardedModel, TakesMemoryForItsSlicesAndOneUnitOnly) {
+TEST(ShardedModel, TakesMemoryForItsSlicesOnly) {
   ModelOptions options{.vocab_size = 1000,
                        .hidden_size = 256,
                        .intermediate_size = 1024,
@@ -95,43 +103,94 @@ TEST(ShardedModel, TakesMemoryForItsSlicesAndOneUnitOnly) {
                        .max_positions = 32};
   const int ranks = 8;
   AloneOf comm(3, ranks);
-  const ShardedModel model(model_of(options), comm, {}, at::kBFloat16, 1, at::kCPU);
+  const ShardedModel model(model_of(options), comm, bf16(), 1, at::kCPU);
   const std::int64_t numel = model.model().numel();
-  const std::int64_t block = 4 * 256 * 256 + 3 * 256 * 1024 + 2 * 256;
   // Weights and gradients in fp32, an eighth of the model, and a cache line of padding a unit.
   EXPECT_GE(model.slice_bytes(), 8 * numel / ranks);
   EXPECT_LE(model.slice_bytes(), 8 * (numel / ranks + 64 * 26));
-  // Gathered weights and outgoing gradients of one block and of one embedding, bf16: not of 24 blocks.
-  EXPECT_LE(model.pool_bytes(), 2 * 2 * (block + 1000 * 256) * 17 / 16);
+  EXPECT_EQ(model.pool().bytes_allocated(), 0) << "gathered weights before anything computes";
 }
 
 struct Configuration {
   const char* name;
-  bool tied;
-  ShardOptions shard;
+  bool tied = false;
+  EngineOptions engine;
 };
 
-ShardOptions shard_options(const char* policy, bool reshard, std::int64_t forward, const char* backward) {
-  ShardOptions options;
-  options.wrap.policy = policy;
-  options.reshard_after_forward = reshard;
-  options.forward_prefetch = forward;
-  options.backward_prefetch = backward;
+EngineOptions engine(const std::function<void(EngineOptions&)>& change) {
+  EngineOptions options;
+  change(options);
   return options;
+}
+
+std::vector<Configuration> all_configurations() {
+  const auto policy = [](const char* name) {
+    return engine([=](EngineOptions& o) { o.shard.wrap.policy = name; });
+  };
+  const auto strategy = [](const char* name) {
+    return engine([=](EngineOptions& o) { o.shard.strategy = name; });
+  };
+  const auto recompute = [](const char* name, const char* wrap) {
+    return engine([=](EngineOptions& o) {
+      o.activations.policy = name;
+      o.shard.wrap.policy = wrap;
+      o.shard.wrap.min_params = 1000;
+    });
+  };
+  return {
+      {"plain", false, {}},
+      {"tied", true, {}},
+      {"none", false, policy("none")},
+      {"noneTied", true, policy("none")},
+      {"kept", false, engine([](EngineOptions& o) {
+         o.shard.reshard_after_forward = 0;
+         o.shard.forward_prefetch = 2;
+         o.shard.backward_prefetch = "post";
+       })},
+      {"lazy", true, engine([](EngineOptions& o) {
+         o.shard.forward_prefetch = 0;
+         o.shard.backward_prefetch = "none";
+       })},
+      {"capped", false, engine([](EngineOptions& o) {
+         o.shard.forward_prefetch = 8;
+         o.shard.max_gathered_bytes = 20'000;
+       })},
+      {"gradOp", false, strategy("shard_grad_op")},
+      {"optimizerOnly", false, strategy("shard_optimizer")},
+      {"noShard", true, strategy("no_shard")},
+      {"reduceAtEnd", false, engine([](EngineOptions& o) { o.reduce_at_end = true; })},
+      {"sizeBased", false, engine([](EngineOptions& o) {
+         o.shard.wrap.policy = "size_based";
+         o.shard.wrap.min_params = 1000;
+       })},
+      {"nested", false, engine([](EngineOptions& o) {
+         o.shard.wrap.policy = "modules";
+         o.shard.wrap.modules = {"model.layers.1", "*.mlp", "*.self_attn", "lm_head"};
+       })},
+      {"normsApart", true, engine([](EngineOptions& o) {
+         o.shard.wrap.policy = "modules";
+         o.shard.wrap.modules = {"*norm"};
+       })},
+      {"offload", false, engine([](EngineOptions& o) { o.shard.offload = "cpu"; })},
+      {"recompute", false, recompute("full", "transformer")},
+      {"recomputeNested", false, recompute("full", "size_based")},
+      {"recomputeEverySecond", true, recompute("every_n", "transformer")},
+      {"recomputeCheap", false, recompute("selective", "transformer")},
+      {"recomputeUnwrapped", false, recompute("full", "none")},
+      {"recomputeKept", false, engine([](EngineOptions& o) {
+         o.activations.policy = "full";
+         o.activations.modules = {"*.mlp", "*.1.self_attn"};
+         o.shard.strategy = "shard_grad_op";
+       })},
+  };
 }
 
 class Configurations : public ::testing::TestWithParam<Configuration> {
  protected:
   Configurations() { at::set_num_threads(1); }  // tiny products: threads would only wait for each other
 };
-INSTANTIATE_TEST_SUITE_P(
-    All, Configurations,
-    ::testing::Values(Configuration{"plain", false, {}}, Configuration{"tied", true, {}},
-                      Configuration{"whole", false, shard_options("whole", true, 1, "pre")},
-                      Configuration{"wholeTied", true, shard_options("whole", true, 1, "pre")},
-                      Configuration{"kept", false, shard_options("transformer", false, 2, "post")},
-                      Configuration{"lazy", true, shard_options("transformer", true, 0, "none")}),
-    [](const auto& chosen) { return std::string(chosen.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, Configurations, ::testing::ValuesIn(all_configurations()),
+                         [](const auto& chosen) { return std::string(chosen.param.name); });
 
 /// The gradient of each unsharded parameter of the model, by part name.
 std::map<std::string, at::Tensor> plain_gradients(Model& model, const std::vector<at::Tensor>& batches,
@@ -145,10 +204,7 @@ std::map<std::string, at::Tensor> plain_gradients(Model& model, const std::vecto
       rest = rest.narrow(0, part.numel(), rest.numel() - part.numel());
     }
   };
-  for (const auto& parameter : model.shared()) note(*parameter);
-  for (const auto& layer : model.layers()) {
-    for (const auto& parameter : layer->parameters()) note(*parameter);
-  }
+  for (const Parameter* parameter : model.parameters()) note(*parameter);
   return gradients;
 }
 
@@ -167,7 +223,7 @@ void expect_gradients(const ShardedModel& model, const std::map<std::string, at:
 TEST_P(Configurations, GradientsAreThoseOfTheUnshardedModel) {
   const ModelOptions options = small(3, GetParam().tied);
   LocalCommunicator comm;
-  ShardedModel model(model_of(options), comm, GetParam().shard, at::kFloat, 9, at::kCPU);
+  ShardedModel model(model_of(options), comm, GetParam().engine, 9, at::kCPU);
   // Three sums, so that what the first left behind would show in the next: of one, two and again one
   // micro-batch.
   for (const std::vector<at::Tensor>& batches :
@@ -176,7 +232,7 @@ TEST_P(Configurations, GradientsAreThoseOfTheUnshardedModel) {
     materialise(*plain, 9, at::kFloat, at::kCPU);
     const auto expected = plain_gradients(*plain, batches, 0.5);
     for (std::size_t i = 0; i < batches.size(); ++i) {
-      const at::Tensor loss = model.accumulate(batches[i], 0.5, i == 0);
+      const at::Tensor loss = model.accumulate(batches[i], 0.5, {i == 0, i + 1 == batches.size()});
       EXPECT_FALSE(loss.requires_grad());
       EXPECT_NEAR(loss.item<double>(), plain->loss(batches[i], 1.0).item<double>(), 1e-3);
     }
@@ -187,24 +243,24 @@ TEST_P(Configurations, GradientsAreThoseOfTheUnshardedModel) {
 
 TEST_P(Configurations, MemoryStopsGrowingAfterTheFirstStep) {
   LocalCommunicator comm;
-  ShardedModel model(model_of(small(6, GetParam().tied)), comm, GetParam().shard, at::kFloat, 9, at::kCPU);
+  ShardedModel model(model_of(small(6, GetParam().tied)), comm, GetParam().engine, 9, at::kCPU);
   const auto step = [&] {
-    (void)model.accumulate(ids_of(1), 1.0, true);
-    (void)model.accumulate(ids_of(2), 1.0, false);
+    (void)model.accumulate(ids_of(1), 1.0, {true, false});
+    (void)model.accumulate(ids_of(2), 1.0, {false, true});
     model.finish_gradients();
     (void)model.evaluate(ids_of(3));
   };
   step();
-  const std::int64_t bytes = model.pool_bytes();
+  const std::int64_t bytes = model.pool().bytes_allocated();
   for (int i = 0; i < 5; ++i) step();
-  EXPECT_EQ(model.pool_bytes(), bytes);
+  EXPECT_EQ(model.pool().bytes_allocated(), bytes);
 }
 
 TEST_P(Configurations, EvaluationLeavesGradientsAndWeightsAlone) {
   const ModelOptions options = small(3, GetParam().tied);
   LocalCommunicator comm;
-  ShardedModel model(model_of(options), comm, GetParam().shard, at::kFloat, 9, at::kCPU);
-  (void)model.accumulate(ids_of(1), 1.0, true);
+  ShardedModel model(model_of(options), comm, GetParam().engine, 9, at::kCPU);
+  (void)model.accumulate(ids_of(1), 1.0, {});
   model.finish_gradients();
   std::vector<at::Tensor> before;
   for (const auto& unit : model.units()) {
@@ -226,8 +282,8 @@ TEST(ShardedModel, ResultsRepeatBitForBit) {
   std::vector<at::Tensor> gradients[2];
   for (auto& mine : gradients) {
     LocalCommunicator comm;
-    ShardedModel model(model_of(small(2, false)), comm, {}, at::kBFloat16, 9, at::kCPU);
-    (void)model.accumulate(ids_of(1), 1.0, true);
+    ShardedModel model(model_of(small(2, false)), comm, bf16(), 9, at::kCPU);
+    (void)model.accumulate(ids_of(1), 1.0, {});
     model.finish_gradients();
     for (const auto& unit : model.units()) mine.push_back(unit->gradient().clone());
   }
@@ -238,6 +294,7 @@ TEST(ShardedModel, ResultsRepeatBitForBit) {
 TEST(ShardedModel, PrecisionsAreNamedAsInRecipes) {
   EXPECT_EQ(scalar_type("bf16"), at::kBFloat16);
   EXPECT_EQ(scalar_type("fp32"), at::kFloat);
+  EXPECT_EQ(scalar_type("fp16"), at::kHalf);
   EXPECT_THROW((void)scalar_type("fp8"), Error);
 }
 
@@ -250,12 +307,12 @@ class Slow final : public Communicator {
     for (std::thread& thread : threads_) thread.join();
   }
   Pending all_gather(void*, std::size_t, DType, std::string_view) override { return {}; }
-  Pending reduce_scatter(void* input, DType, float* output, std::size_t count, float, bool,
+  Pending reduce_scatter(void* input, DType type, float* output, std::size_t count, float, bool,
                          std::string_view) override {
     auto state = std::make_shared<State>();
     threads_.emplace_back([=] {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      std::copy_n(static_cast<const float*>(input), count, output);
+      std::memcpy(output, input, count * size_of(type));
       state->done = true;
     });
     last = state;
@@ -283,8 +340,8 @@ class Slow final : public Communicator {
 TEST(ShardedModel, MemoryStaysAsLongAsACollectiveUsesIt) {
   Slow comm;
   {
-    ShardedModel model(model_of(small(1, false)), comm, {}, at::kFloat, 9, at::kCPU);
-    (void)model.accumulate(ids_of(1), 1.0, true);
+    ShardedModel model(model_of(small(1, false)), comm, bf16(), 9, at::kCPU);
+    (void)model.accumulate(ids_of(1), 1.0, {});
     EXPECT_FALSE(comm.last->done);
   }  // as when an error ends the step: sums are still under way
   EXPECT_TRUE(comm.last->done) << "freed under a running collective";

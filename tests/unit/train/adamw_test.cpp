@@ -37,7 +37,7 @@ class Optimizer : public ::testing::Test {
                             .kv_heads = 1,
                             .max_positions = 8},
                            at::kFloat, at::kCPU),
-               comm_, {}, at::kFloat, 3, at::kCPU),
+               comm_, {}, 3, at::kCPU),
         optim_(options_, model_) {}
 
   /// Gives every unit a gradient of its own; padding gets none.

@@ -1,0 +1,80 @@
+#include "shard/groups.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+/// Ranks that share one copy of the state.
+std::int64_t shard_size(const ShardOptions& options, const Strategy& strategy, int world,
+                        int ranks_per_node) {
+  if (options.strategy == "no_shard") return 1;
+  if (!strategy.replicated) return world;
+  const MeshOptions& mesh = options.mesh;
+  if (mesh.shard > 0) return mesh.shard;
+  return mesh.replicate > 0 ? world / mesh.replicate : ranks_per_node;
+}
+
+void check_mesh(const ShardOptions& options, std::int64_t shard, int world) {
+  const std::int64_t replicate = options.mesh.replicate;
+  if (shard >= 1 && world % shard == 0 && (replicate == 0 || shard * replicate == world)) return;
+  throw Error(Code::kUsage,
+              str("shard.mesh of ", shard, " ranks", replicate > 0 ? str(" x ", replicate, " copies") : "",
+                  " does not fit ", world,
+                  " ranks: set shard.mesh.shard to a divisor of the number of ranks and "
+                  "leave shard.mesh.replicate at 0"));
+}
+
+}  // namespace
+
+Strategy strategy_of(const ShardOptions& options) {
+  using Weights = Strategy::Weights;
+  Strategy strategy;
+  if (options.strategy == "full_shard" || options.strategy == "hybrid_shard") {
+    strategy.weights = options.reshard_after_forward == 0 ? Weights::kPass : Weights::kLayer;
+    strategy.keep_ranks = std::max<std::int64_t>(1, options.reshard_after_forward);
+    strategy.replicated = options.strategy == "hybrid_shard";
+  } else if (options.strategy == "shard_grad_op" || options.strategy == "hybrid_grad_op") {
+    strategy.weights = Weights::kPass;
+    strategy.replicated = options.strategy == "hybrid_grad_op";
+  } else if (options.strategy == "shard_optimizer") {
+    strategy.weights = Weights::kStep;
+    strategy.reduce_at_end = true;
+  } else if (options.strategy == "no_shard") {
+    strategy.weights = Weights::kStep;
+    strategy.replicated = true;
+  } else {
+    throw Error(Code::kUsage, str("shard.strategy '", options.strategy, "' is unknown"));
+  }
+  return strategy;
+}
+
+Groups::Groups(const ShardOptions& options, Communicator& comm, int ranks_per_node)
+    : world_(&comm), shard_(&comm) {
+  const Strategy strategy = strategy_of(options);
+  const std::int64_t size = shard_size(options, strategy, comm.size(), ranks_per_node);
+  check_mesh(options, size, comm.size());
+  if (size < comm.size()) {
+    own_shard_ = comm.split(static_cast<int>(comm.rank() / size), comm.rank());
+    shard_ = own_shard_.get();
+    own_replicate_ = comm.split(static_cast<int>(comm.rank() % size), comm.rank());
+    replicate_ = own_replicate_.get();
+  }
+  if (strategy.keep_ranks <= 1) return;
+  if (size % strategy.keep_ranks != 0) {
+    throw Error(Code::kUsage, str("shard.reshard_after_forward is ", strategy.keep_ranks,
+                                  "; expected a divisor of the ", size, " ranks of a shard group"));
+  }
+  keep_ = shard_->split(static_cast<int>(shard_->rank() / strategy.keep_ranks), shard_->rank());
+}
+
+std::string Groups::describe() const {
+  if (replicate_ == nullptr)
+    return str("1 group of ", shard_->size(), shard_->size() == 1 ? " rank" : " ranks");
+  return str(replicas(), " groups of ", shard_->size(), shard_->size() == 1 ? " rank" : " ranks");
+}
+
+}  // namespace echelon

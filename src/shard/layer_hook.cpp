@@ -1,0 +1,131 @@
+#include "shard/layer_hook.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// The identity whose backward calls a function first: how the engine learns where the backward pass stands.
+struct OnBackward : torch::autograd::Function<OnBackward> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x,
+                            const std::function<void()>* callback) {
+    ctx->saved_data["callback"] = reinterpret_cast<std::int64_t>(callback);
+    return x.view_as(x);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    (*reinterpret_cast<const std::function<void()>*>(ctx->saved_data["callback"].toInt()))();
+    return {grads[0], {}};
+  }
+};
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+RecomputePlan::RecomputePlan(const Model& model, const ActivationCheckpointingOptions& options) {
+  if (options.policy == "none") return;
+  if (options.policy != "full" && options.policy != "every_n" && options.policy != "selective") {
+    throw Error(Code::kUsage, str("activation_checkpointing.policy '", options.policy, "' is unknown"));
+  }
+  mode_ = options.policy == "selective" ? Mode::kSelective : Mode::kFull;
+  const std::vector<Layer*> layers = all_layers(model);
+  for (const std::string& pattern : options.modules) {
+    require_match("activation_checkpointing.modules", pattern, layers);
+  }
+  std::int64_t index = 0;
+  for (const Layer* layer : layers) {
+    const bool named = options.modules.empty() ? layer->role() == Layer::Role::kBlock
+                                               : matches_any(options.modules, layer->name());
+    if (!named) continue;
+    if (options.policy != "every_n" || index % options.every_n == 0) layers_.insert(layer);
+    ++index;
+  }
+}
+
+ShardedModel::Hook::Hook(ShardedModel& owner, const UnitPlan* plan, std::optional<std::size_t> unit,
+                         bool last, RecomputePlan::Mode mode, bool offload)
+    : owner_(&owner),
+      plan_(plan),
+      unit_(unit),
+      last_(last),
+      mode_(mode),
+      offload_(offload),
+      begin_backward_([this] { begin_backward(); }),
+      end_backward_([this] { end_backward(); }) {}
+
+at::Tensor ShardedModel::Hook::run(const at::Tensor& input, const LayerBody& body) {
+  const at::Tensor x = before(input);
+  const bool again = mode_ == RecomputePlan::Mode::kFull && at::GradMode::is_enabled() && x.requires_grad();
+  return after(again ? recompute_in_backward(x, body, offload_, *owner_) : body(x));
+}
+
+at::Tensor ShardedModel::Hook::before(const at::Tensor& input) {
+  at::Tensor x = input;
+  if (plan_ != nullptr && x.is_floating_point()) x = x.to(plan_->compute);
+  if (!unit_) return x;
+  const double began = now_s();
+  const double waited = owner_->times_.waiting_s;
+  // A recomputation follows the order of backward, not that of forward.
+  const bool forward = owner_->recomputing_ == 0;
+  unit().start_unshard();
+  if (forward) {
+    owner_->forward_order_.use(*unit_);
+    owner_->prefetch_forward();
+  }
+  owner_->unshard(unit());
+  const bool gradients = at::GradMode::is_enabled();
+  // Inside a recomputed layer this forward keeps no graph, but its backward comes all the same.
+  if (owner_->training_ && forward && (!gradients || x.requires_grad())) ++owner_->uses_[*unit_];
+  owner_->times_.host_s += now_s() - began - (owner_->times_.waiting_s - waited);
+  ++owner_->times_.passes;
+  return gradients && x.requires_grad() ? OnBackward::apply(x, &end_backward_) : x;
+}
+
+at::Tensor ShardedModel::Hook::after(at::Tensor output) {
+  if (unit_ && owner_->recomputing_ == 0) {
+    const double began = now_s();
+    owner_->post_forward_.push_back(*unit_);
+    const bool needed = owner_->training_ && plan_->weights_in_backward;
+    // The last unit's backward comes at once: freeing its weights would only gather them again.
+    if (!needed || !last_) unit().release_after_forward(needed);
+    owner_->times_.host_s += now_s() - began;
+  }
+  // A loss stays as it is.
+  if (plan_ != nullptr && !last_ && output.is_floating_point()) output = output.to(plan_->outer);
+  if (!unit_ || !at::GradMode::is_enabled() || !output.requires_grad()) return output;
+  return OnBackward::apply(output, &begin_backward_);
+}
+
+void ShardedModel::Hook::begin_backward() {
+  const double began = now_s();
+  const double waited = owner_->times_.waiting_s;
+  // Inside a recomputed layer the recorded order is not followed: what comes next is gathered when it is
+  // asked for.
+  if (plan_->weights_in_backward) {
+    unit().start_unshard();
+    owner_->backward_order_.use(*unit_);
+    if (owner_->options_.backward_prefetch == "pre") owner_->prefetch_backward();
+    owner_->unshard(unit());
+  } else {
+    owner_->backward_order_.use(*unit_);
+  }
+  owner_->times_.host_s += now_s() - began - (owner_->times_.waiting_s - waited);
+  ++owner_->times_.passes;
+}
+
+void ShardedModel::Hook::end_backward() {
+  if (--owner_->uses_[*unit_] == 0) owner_->reduce(*unit_);
+}
+
+}  // namespace echelon

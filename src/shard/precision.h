@@ -1,0 +1,31 @@
+#pragma once
+#include <c10/core/ScalarType.h>
+
+#include <string>
+
+#include "base/dtype.h"
+#include "shard/options.h"
+
+namespace echelon {
+
+/// What the keys of section `precision` come to.
+struct Precision {
+  at::ScalarType param = at::kFloat;   ///< weights and activations while computing
+  at::ScalarType reduce = at::kFloat;  ///< gradients on their way between ranks
+  at::ScalarType buffer = at::kFloat;  ///< constant tables are rounded to it
+  at::ScalarType output = at::kFloat;  ///< logits are rounded to it
+  at::ScalarType master = at::kFloat;  ///< weights that persist
+  [[nodiscard]] bool needs_loss_scale() const { return param == at::kHalf || reduce == at::kHalf; }
+};
+
+/// A key that is set counts before the preset; what neither states is not cast: gradients, tables and outputs
+/// stay in `param`, and that and the master weights in fp32. Throws Error(kUsage) for an unknown name.
+[[nodiscard]] Precision resolve(const PrecisionOptions& options);
+
+/// "bf16" -> at::kBFloat16, "fp32" -> at::kFloat, "fp16" -> at::kHalf.
+[[nodiscard]] at::ScalarType scalar_type(const std::string& name);
+[[nodiscard]] DType dtype_of(at::ScalarType type);
+/// "bf16", ...: the spelling used in recipes.
+[[nodiscard]] std::string precision_name(at::ScalarType type);
+
+}  // namespace echelon

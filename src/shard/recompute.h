@@ -1,0 +1,23 @@
+#pragma once
+#include <memory>
+
+#include "model/layer.h"
+
+namespace echelon {
+
+/// What recomputation asks of its surroundings.
+class RecomputeGuard {
+ public:
+  virtual ~RecomputeGuard() = default;
+  virtual void begin_recompute() = 0;
+  virtual void end_recompute() = 0;
+};
+
+/// body(input), of which only the input is kept: backward computes body again (Chen et al., Training Deep
+/// Nets with Sublinear Memory Cost). Random numbers are drawn from the same state both times. `offload`: the
+/// input waits in host memory. `guard` is told when body runs for backward; it outlives the graph. `input`
+/// requires grad.
+[[nodiscard]] at::Tensor recompute_in_backward(const at::Tensor& input, const LayerBody& body, bool offload,
+                                               RecomputeGuard& guard);
+
+}  // namespace echelon

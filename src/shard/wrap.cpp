@@ -1,0 +1,186 @@
+#include "shard/wrap.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+void collect(Layer& layer, std::vector<Layer*>& found) {
+  found.push_back(&layer);
+  for (const auto& inner : layer.layers()) collect(*inner, found);
+}
+
+std::int64_t own_numel(const Layer& layer) {
+  std::int64_t total = 0;
+  for (const auto& parameter : layer.parameters()) total += parameter->numel();
+  return total;
+}
+
+std::int64_t whole_numel(const Layer& layer) {
+  std::int64_t total = own_numel(layer);
+  for (const auto& inner : layer.layers()) total += whole_numel(*inner);
+  return total;
+}
+
+/// Value of the last pattern that matches; null when none does.
+const std::string* last_match(const PatternMap& map, const std::string& name) {
+  const std::string* found = nullptr;
+  for (const auto& [pattern, value] : map) {
+    if (matches(pattern, name)) found = &value;
+  }
+  return found;
+}
+
+/// Marks the layers that become units; returns the parameters that are in one now.
+std::int64_t wrap_by_size(Layer& layer, const WrapOptions& options, std::set<const Layer*>& chosen) {
+  const std::int64_t numel = whole_numel(layer);
+  if (numel < options.min_params) return 0;
+  std::int64_t inside = 0;
+  for (const auto& inner : layer.layers()) inside += wrap_by_size(*inner, options, chosen);
+  if (numel - inside < options.min_params || matches_any(options.exclude, layer.name())) return inside;
+  chosen.insert(&layer);
+  return numel;
+}
+
+std::set<const Layer*> chosen_layers(const Model& model, const WrapOptions& options) {
+  std::set<const Layer*> chosen;
+  const std::vector<Layer*> layers = all_layers(model);
+  if (options.policy == "transformer") {
+    for (const Layer* layer : layers) {
+      if (layer->role() != Layer::Role::kPart) chosen.insert(layer);
+    }
+  } else if (options.policy == "size_based") {
+    for (const std::string& pattern : options.exclude) require_match("shard.wrap.exclude", pattern, layers);
+    for (const auto& layer : model.layers()) wrap_by_size(*layer, options, chosen);
+  } else if (options.policy == "modules") {
+    for (const std::string& pattern : options.modules) require_match("shard.wrap.modules", pattern, layers);
+    for (const Layer* layer : layers) {
+      if (matches_any(options.modules, layer->name())) chosen.insert(layer);
+    }
+  } else if (options.policy != "none") {
+    throw Error(Code::kUsage, str("shard.wrap.policy '", options.policy, "' is unknown"));
+  }
+  return chosen;
+}
+
+/// One walk over the tree.
+class Planner {
+ public:
+  Planner(const Model& model, const ShardOptions& options, const PrecisionOptions& precision)
+      : model_(model),
+        options_(options),
+        overrides_(precision.overrides),
+        weights_(strategy_of(options).weights),
+        chosen_(chosen_layers(model, options.wrap)) {
+    const at::ScalarType compute = resolve(precision).param;
+    // The root is used from the first layer to the last, so it stays for the whole pass.
+    units_.push_back({.name = "root",
+                      .compute = compute,
+                      .outer = compute,
+                      .weights = std::max(weights_, Strategy::Weights::kPass)});
+  }
+
+  std::vector<UnitPlan> plan() {
+    for (const auto& layer : model_.layers()) visit(*layer, 0, {});
+    for (const Model::Shared& shared : model_.shared()) {
+      units_[home_of(shared)].parameters.push_back(shared.parameter.get());
+    }
+    return std::move(units_);
+  }
+
+ private:
+  using Path = std::vector<const Layer*>;
+
+  void visit(Layer& layer, std::size_t unit, Path path) {
+    path.push_back(&layer);
+    const std::string* type = last_match(overrides_, layer.name());
+    const at::ScalarType compute = type != nullptr ? scalar_type(*type) : units_[unit].compute;
+    if (chosen_.count(&layer) > 0 || compute != units_[unit].compute) unit = add_unit(layer, unit, compute);
+    for (const auto& parameter : layer.parameters()) units_[unit].parameters.push_back(parameter.get());
+    unit_of_[&layer] = unit;
+    path_of_[&layer] = path;
+    for (const auto& inner : layer.layers()) visit(*inner, unit, path);
+  }
+
+  std::size_t add_unit(Layer& layer, std::size_t around, at::ScalarType compute) {
+    UnitPlan unit{.name = layer.name(),
+                  .layer = &layer,
+                  .depth = units_[around].depth + 1,
+                  .compute = compute,
+                  .outer = units_[around].compute,
+                  .weights = weights_,
+                  .weights_in_backward = layer.role() != Layer::Role::kEmbedding};
+    const std::string* reshard = last_match(options_.reshard_overrides, layer.name());
+    if (reshard != nullptr && weights_ != Strategy::Weights::kStep) {
+      unit.weights = *reshard == "true" ? Strategy::Weights::kLayer : Strategy::Weights::kPass;
+    }
+    units_.push_back(std::move(unit));
+    return units_.size() - 1;
+  }
+
+  /// Unit of the innermost layer that contains all users.
+  std::size_t home_of(const Model::Shared& shared) const {
+    Path common = path_of_.at(shared.users.at(0));
+    for (const Layer* user : shared.users) {
+      const Path& path = path_of_.at(user);
+      const auto end = std::mismatch(common.begin(), common.end(), path.begin(), path.end()).first;
+      common.erase(end, common.end());
+    }
+    return common.empty() ? 0 : unit_of_.at(common.back());
+  }
+
+  const Model& model_;
+  const ShardOptions& options_;
+  const PatternMap& overrides_;
+  Strategy::Weights weights_;
+  std::set<const Layer*> chosen_;
+  std::vector<UnitPlan> units_;
+  std::map<const Layer*, std::size_t> unit_of_;
+  std::map<const Layer*, Path> path_of_;
+};
+
+}  // namespace
+
+std::int64_t UnitPlan::numel() const {
+  std::int64_t total = 0;
+  for (const Parameter* parameter : parameters) total += parameter->numel();
+  return total;
+}
+
+std::vector<Layer*> all_layers(const Model& model) {
+  std::vector<Layer*> found;
+  for (const auto& layer : model.layers()) collect(*layer, found);
+  return found;
+}
+
+void require_match(const std::string& key, const std::string& pattern, const std::vector<Layer*>& layers) {
+  const auto named = [&](const Layer* layer) { return matches(pattern, layer->name()); };
+  if (std::any_of(layers.begin(), layers.end(), named)) return;
+  std::vector<std::string> some;
+  for (const Layer* layer : layers) {
+    if (some.size() < 8) some.push_back(layer->name());
+  }
+  throw Error(Code::kUsage,
+              str(key, ": pattern '", pattern, "' matches no module; this model has ", join(some, ", "),
+                  layers.size() > some.size() ? ", ..." : "", " (echelon plan RECIPE --units lists them)"));
+}
+
+std::vector<UnitPlan> plan_units(const Model& model, const ShardOptions& options,
+                                 const PrecisionOptions& precision) {
+  const std::vector<Layer*> layers = all_layers(model);
+  for (const auto& [pattern, value] : precision.overrides) {
+    require_match("precision.overrides", pattern, layers);
+  }
+  for (const auto& [pattern, value] : options.reshard_overrides) {
+    require_match("shard.reshard_overrides", pattern, layers);
+  }
+  return Planner(model, options, precision).plan();
+}
+
+}  // namespace echelon
