@@ -83,6 +83,7 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
   const double limit = options_.train.clip_grad_norm;
   const double factor = limit > 0 && result.grad_norm > limit ? limit / result.grad_norm : 1.0;
   state_.optim.step(number, lr, factor);
+  if (state_.ema != nullptr) state_.ema->update();
   state_.step = number;
   state_.position.next_sample += options_.train.global_batch_size;
   return result;

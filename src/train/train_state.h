@@ -4,15 +4,17 @@
 
 #include "data/loader.h"
 #include "shard/sharded_model.h"
-#include "train/adamw.h"
+#include "train/ema.h"
+#include "train/optimizer.h"
 
 namespace echelon {
 
 /// Everything that must survive the process: the content of a checkpoint.
 struct TrainState {
   ShardedModel& model;
-  AdamW& optim;
+  Optimizer& optim;
   const Loader& data;
+  Ema* ema = nullptr;  ///< null: none is kept
 
   std::int64_t step = 0;  ///< optimizer steps done
   DataPosition position;  ///< first sample of the next step
