@@ -4,25 +4,30 @@
 
 namespace echelon {
 
-AdamW::AdamW(const OptimOptions& options, const ShardedModel& model) : options_(options), model_(&model) {
-  for (const auto& unit : model.units()) {
-    states_.push_back({at::zeros_like(unit->master()), at::zeros_like(unit->master())});
-  }
+std::vector<UpdateRule::StateSpec> AdamW::states() const {
+  return {{"exp_avg", at::kFloat}, {"exp_avg_sq", at::kFloat}};
 }
 
-void AdamW::step(std::int64_t step, double lr, double gradient_factor) {
-  const at::NoGradGuard no_grad;
-  const auto scalar = at::TensorOptions().dtype(at::kFloat).device(model_->device());
-  const at::Tensor count = at::full({}, static_cast<double>(step), scalar);
+void AdamW::update(const UpdateValues& values, std::span<const UpdateRange> ranges) const {
+  if (ranges.empty()) return;
+  std::vector<at::Tensor> weights;
+  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> exp_avgs;
+  std::vector<at::Tensor> exp_avg_sqs;
+  for (const UpdateRange& range : ranges) {
+    weights.push_back(range.weights);
+    gradients.push_back(range.gradient);
+    exp_avgs.push_back(range.states[0]);
+    exp_avg_sqs.push_back(range.states[1]);
+  }
+  const auto scalar = at::TensorOptions().dtype(at::kFloat).device(weights[0].device());
+  const std::vector<at::Tensor> counts(ranges.size(),
+                                       at::full({}, static_cast<double>(values.number), scalar));
   // The fused kernel divides gradients by this while it reads them: clipping costs no pass of its own.
   std::optional<at::Tensor> divisor;
-  if (gradient_factor != 1.0) divisor = at::full({}, 1.0 / gradient_factor, scalar);
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    const Unit& unit = *model_->units()[i];
-    at::_fused_adamw_({unit.master()}, {unit.gradient()}, {states_[i].exp_avg}, {states_[i].exp_avg_sq}, {},
-                      {count}, lr, options_.betas[0], options_.betas[1], options_.weight_decay, options_.eps,
-                      false, false, divisor, {});
-  }
+  if (values.gradient_factor != 1.0) divisor = at::full({}, 1.0 / values.gradient_factor, scalar);
+  at::_fused_adamw_(weights, gradients, exp_avgs, exp_avg_sqs, {}, counts, values.lr, betas_[0], betas_[1],
+                    values.weight_decay, eps_, false, false, divisor, {});
 }
 
 }  // namespace echelon

@@ -111,6 +111,7 @@ void TrainLoop::update_weights(std::int64_t number, double lr, double grad_norm,
     factor = 1.0;
   }
   state_.optim.step(number - state_.skipped, lr, factor);
+  if (state_.ema != nullptr) state_.ema->update();
   state_.model.weights_changed();
   skipped_in_a_row_ = 0;
 }

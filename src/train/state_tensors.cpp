@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -13,26 +14,42 @@ namespace {
 
 using checkpoint::TensorInfo;
 
-std::vector<std::string> names_of(const std::string& part) {
-  return {"model/" + part, "optim/" + part + "/exp_avg", "optim/" + part + "/exp_avg_sq"};
+const std::string kModel = "model/";
+const std::string kOptim = "optim/";
+const std::string kEma = "ema/";
+
+DType dtype_of(const at::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kFloat) return DType::kF32;
+  if (tensor.scalar_type() == at::kBFloat16) return DType::kBF16;
+  throw Error(Code::kCheckpoint,
+              str("state of type ", c10::toString(tensor.scalar_type()), "; checkpoints hold fp32 and bf16"));
 }
 
-/// The three slices of unit `i`, in the order of names_of().
-std::vector<at::Tensor> slices_of(const TrainState& state, std::size_t i) {
-  const AdamW::State& optim = state.optim.states()[i];
-  return {state.model.units()[i]->master(), optim.exp_avg, optim.exp_avg_sq};
-}
-
-/// f(unit index, piece, k-th of the three tensors, its name).
-void for_each_piece(
-    const TrainState& state,
-    const std::function<void(std::size_t, const SlicePiece&, std::size_t, const std::string&)>& f) {
-  for (std::size_t i = 0; i < state.model.units().size(); ++i) {
-    for (const SlicePiece& piece : state.model.units()[i]->pieces()) {
-      const auto names = names_of(piece.part->name);
-      for (std::size_t k = 0; k < names.size(); ++k) f(i, piece, k, names[k]);
-    }
+/// One of the tensors that are kept for every parameter: its name around the parameter's, and its slices.
+struct Kept {
+  std::string prefix;
+  std::string suffix;
+  std::vector<at::Tensor> slices;  ///< one for each unit
+  [[nodiscard]] TensorInfo info(std::size_t unit, const Parameter::Part& part) const {
+    return {prefix + part.name + suffix, dtype_of(slices[unit]), part.shape};
   }
+};
+
+std::vector<Kept> everything_kept(const TrainState& state) {
+  std::vector<at::Tensor> masters;
+  for (const auto& unit : state.model.units()) masters.push_back(unit->master());
+  std::vector<Kept> kept{{kModel, "", std::move(masters)}};
+  for (const OptimizerState& optim : state.optim.states())
+    kept.push_back({kOptim, "/" + optim.name, optim.slices});
+  if (state.ema != nullptr) kept.push_back({kEma, "", state.ema->slices()});
+  return kept;
+}
+
+/// Where a piece lies in a slice in host memory.
+std::span<std::byte> bytes_of(const at::Tensor& slice, const SlicePiece& piece) {
+  const std::size_t size = size_of(dtype_of(slice));
+  return {static_cast<std::byte*>(slice.mutable_data_ptr()) + static_cast<std::size_t>(piece.at) * size,
+          static_cast<std::size_t>(piece.end - piece.begin) * size};
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -41,36 +58,85 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + join(sizes, ", ") + "]";
 }
 
+/// Name and type of an optimizer's states, which tell what optimizer it is.
+using States = std::map<std::string, DType>;
+
+States states_in(const std::vector<TensorInfo>& tensors) {
+  States states;
+  for (const TensorInfo& tensor : tensors) {
+    if (tensor.name.starts_with(kOptim))
+      states[tensor.name.substr(tensor.name.rfind('/') + 1)] = tensor.dtype;
+  }
+  return states;
+}
+
+std::string optimizer_of(const States& states) {
+  std::vector<std::string> texts;
+  bool low_precision = states.count("compensation") != 0;
+  for (const auto& [name, type] : states) {
+    texts.push_back(str(name, " ", name_of(type)));
+    low_precision = low_precision || type != DType::kF32;
+  }
+  const std::string kind = states.count("square_avg") != 0 ? "adadelta"
+                           : states.count("exp_avg") == 0  ? "sgd"
+                           : low_precision                 ? "anyprecision_adamw"
+                                                           : "adamw";
+  return kind + " (" + (texts.empty() ? "no state" : join(texts, ", ")) + ")";
+}
+
+bool any_average(const std::vector<TensorInfo>& tensors) {
+  for (const TensorInfo& tensor : tensors) {
+    if (tensor.name.starts_with(kEma)) return true;
+  }
+  return false;
+}
+
+/// The differences that have a key of the recipe for a cause.
+void require_same_optimizer(const checkpoint::Reader& reader, const TrainState& state,
+                            const std::vector<TensorInfo>& expected) {
+  const std::string folder = reader.folder().string();
+  const States theirs = states_in(reader.tensors());
+  const States ours = states_in(expected);
+  if (theirs != ours) {
+    const std::string own = state.optim.kind() + optimizer_of(ours).substr(optimizer_of(ours).find(' '));
+    throw Error(Code::kCheckpoint,
+                str("checkpoint '", folder, "' was trained with optim.kind ", optimizer_of(theirs),
+                    ", this recipe says ", own, "; use the optimizer it was made with, or another run.dir"));
+  }
+  const bool averaged = any_average(reader.tensors());
+  if (averaged != (state.ema != nullptr)) {
+    throw Error(Code::kCheckpoint,
+                str("checkpoint '", folder, "' was made ", averaged ? "with" : "without",
+                    " averaged weights, this recipe asks for ", averaged ? "none" : "them",
+                    "; set optim.ema_decay ", averaged ? "above" : "to", " 0, or use another run.dir"));
+  }
+}
+
 }  // namespace
 
 StagedSlices stage_slices(const TrainState& state) {
   StagedSlices staged;
-  std::vector<std::vector<at::Tensor>> host;
-  for (std::size_t i = 0; i < state.model.units().size(); ++i) {
-    std::vector<at::Tensor> tensors = slices_of(state, i);
-    for (at::Tensor& tensor : tensors) tensor = tensor.cpu();
-    staged.staging.insert(staged.staging.end(), tensors.begin(), tensors.end());
-    host.push_back(std::move(tensors));
+  if (!state.model.groups().writes_state()) return staged;  // another rank has the same slices
+  for (const Kept& kept : everything_kept(state)) {
+    for (std::size_t i = 0; i < kept.slices.size(); ++i) {
+      const at::Tensor host = staged.staging.emplace_back(kept.slices[i].cpu());
+      for (const SlicePiece& piece : state.model.units()[i]->pieces()) {
+        staged.slices.push_back({.tensor = kept.info(i, *piece.part),
+                                 .begin = static_cast<std::uint64_t>(piece.begin),
+                                 .end = static_cast<std::uint64_t>(piece.end),
+                                 .bytes = bytes_of(host, piece)});
+      }
+    }
   }
-  for_each_piece(
-      state, [&](std::size_t unit, const SlicePiece& piece, std::size_t k, const std::string& name) {
-        const float* values = host[unit][k].const_data_ptr<float>() + piece.at;
-        staged.slices.push_back(
-            {.tensor = {name, DType::kF32, piece.part->shape},
-             .begin = static_cast<std::uint64_t>(piece.begin),
-             .end = static_cast<std::uint64_t>(piece.end),
-             .bytes = std::as_bytes(std::span(values, static_cast<std::size_t>(piece.end - piece.begin)))});
-      });
   return staged;
 }
 
 std::vector<TensorInfo> global_tensors(const TrainState& state) {
   std::vector<TensorInfo> tensors;
-  for (const auto& unit : state.model.units()) {
-    for (const Parameter* parameter : unit->layout().parameters()) {
-      for (const Parameter::Part& part : parameter->parts()) {
-        for (const std::string& name : names_of(part.name))
-          tensors.push_back({name, DType::kF32, part.shape});
+  for (const Kept& kept : everything_kept(state)) {
+    for (std::size_t i = 0; i < kept.slices.size(); ++i) {
+      for (const Parameter* parameter : state.model.units()[i]->layout().parameters()) {
+        for (const Parameter::Part& part : parameter->parts()) tensors.push_back(kept.info(i, part));
       }
     }
   }
@@ -78,12 +144,14 @@ std::vector<TensorInfo> global_tensors(const TrainState& state) {
 }
 
 void require_same_model(const checkpoint::Reader& reader, const TrainState& state) {
+  const std::vector<TensorInfo> tensors = global_tensors(state);
+  require_same_optimizer(reader, state, tensors);
   const auto differs = [&](const std::string& what) {
     throw Error(Code::kCheckpoint, str("checkpoint '", reader.folder().string(), "' is of another model: ",
                                        what, "; use the recipe it was made with, or another run.dir"));
   };
   std::set<std::string> expected;
-  for (const TensorInfo& tensor : global_tensors(state)) {
+  for (const TensorInfo& tensor : tensors) {
     expected.insert(tensor.name);
     const TensorInfo* found = reader.find(tensor.name);
     if (found == nullptr) {
@@ -99,15 +167,17 @@ void require_same_model(const checkpoint::Reader& reader, const TrainState& stat
 }
 
 void load_slices(const checkpoint::Reader& reader, TrainState& state) {
-  for_each_piece(
-      state, [&](std::size_t unit, const SlicePiece& piece, std::size_t k, const std::string& name) {
-        const at::Tensor target = slices_of(state, unit)[k].narrow(0, piece.at, piece.end - piece.begin);
-        at::Tensor host = target.is_cpu() ? target : at::empty_like(target, at::kCPU);
-        reader.read(name, static_cast<std::uint64_t>(piece.begin), static_cast<std::uint64_t>(piece.end),
-                    std::as_writable_bytes(
-                        std::span(host.mutable_data_ptr<float>(), static_cast<std::size_t>(host.numel()))));
-        if (!target.is_cpu()) target.copy_(host);
-      });
+  for (const Kept& kept : everything_kept(state)) {
+    for (std::size_t i = 0; i < kept.slices.size(); ++i) {
+      const at::Tensor& target = kept.slices[i];
+      const at::Tensor host = target.is_cpu() ? target : at::zeros_like(target, at::kCPU);
+      for (const SlicePiece& piece : state.model.units()[i]->pieces()) {
+        reader.read(kept.info(i, *piece.part).name, static_cast<std::uint64_t>(piece.begin),
+                    static_cast<std::uint64_t>(piece.end), bytes_of(host, piece));
+      }
+      if (!target.is_cpu()) target.copy_(host);
+    }
+  }
 }
 
 }  // namespace echelon

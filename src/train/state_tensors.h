@@ -5,8 +5,11 @@
 #include "checkpoint/writer.h"
 #include "train/train_state.h"
 
-/// The tensors of a TrainState as the checkpoint library sees them: "model/<name>", "optim/<name>/exp_avg"
-/// and "optim/<name>/exp_avg_sq", fp32, each cut into flat ranges wherever a slice border falls.
+/// The tensors of a TrainState as the checkpoint library sees them, each in the type it has in memory and cut
+/// into flat ranges wherever a slice border falls:
+///   model/<name>          weights that persist
+///   optim/<name>/<state>  for every state of the optimizer
+///   ema/<name>            averaged weights, when they are kept
 namespace echelon {
 
 /// Host copies that slices point into (empty on the CPU, where they point at the state itself).
@@ -14,13 +17,14 @@ struct StagedSlices {
   std::vector<checkpoint::Slice> slices;
   std::vector<at::Tensor> staging;
 };
+/// What this rank writes.
 [[nodiscard]] StagedSlices stage_slices(const TrainState& state);
 
 /// Every global tensor, the same on all ranks.
 [[nodiscard]] std::vector<checkpoint::TensorInfo> global_tensors(const TrainState& state);
 
-/// Throws Error(kCheckpoint) naming the first tensor that differs between the checkpoint and the state's
-/// model.
+/// Throws Error(kCheckpoint) when the checkpoint is of another optimizer, keeps averaged weights where the
+/// state does not or the reverse, or else naming the first tensor that differs.
 void require_same_model(const checkpoint::Reader& reader, const TrainState& state);
 
 /// Reads this rank's ranges.

@@ -4,16 +4,18 @@
 
 #include "data/loader.h"
 #include "shard/sharded_model.h"
-#include "train/adamw.h"
+#include "train/ema.h"
 #include "train/loss_scale.h"
+#include "train/optimizer.h"
 
 namespace echelon {
 
 /// Everything that must survive the process: the content of a checkpoint.
 struct TrainState {
   ShardedModel& model;
-  AdamW& optim;
+  Optimizer& optim;
   const Loader& data;
+  Ema* ema = nullptr;  ///< null: none is kept
 
   std::int64_t step = 0;     ///< steps done, skipped ones included
   std::int64_t skipped = 0;  ///< of these, how many changed no weight: their gradients were not finite

@@ -26,6 +26,7 @@
 #include "data/loader.h"
 #include "recipe/load.h"
 #include "shard/sharded_model.h"
+#include "train/whole_model.h"
 
 namespace echelon {
 namespace {
@@ -163,21 +164,11 @@ TokenBatch requested_samples(const Case& c) {
   return batch;
 }
 
-void load_parameter(const checkpoint::Reader& reader, Parameter& parameter) {
-  parameter.value = at::empty(parameter.shape(), at::kFloat);
-  float* values = parameter.value.mutable_data_ptr<float>();
-  for (const Parameter::Part& part : parameter.parts()) {
-    const auto count = static_cast<std::size_t>(part.numel());
-    reader.read("model/" + part.name, 0, count, std::as_writable_bytes(std::span(values, count)));
-    values += count;
-  }
-}
-
 void dump_logits(const Case& c) {
   const at::NoGradGuard no_grad;
   const checkpoint::Reader reader(Path(c.request.at("checkpoint").get<std::string>()));
   const auto model = build_model(c.recipe.model, resolve(c.recipe.precision).buffer, at::kCPU);
-  for (Parameter* parameter : model->parameters()) load_parameter(reader, *parameter);
+  load_whole(reader, *model);
   const at::Tensor ids = ids_of(requested_samples(c));
   const at::Tensor prompt = ids.narrow(1, 0, ids.size(1) - 1).contiguous();
   write_tensor(c.output / "logits.f32", model->next_token_logits(prompt));

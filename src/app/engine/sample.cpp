@@ -11,6 +11,8 @@
 #include "data/tokenizer.h"
 #include "model/model.h"
 #include "recipe/parse.h"
+#include "shard/sharded_model.h"
+#include "train/whole_model.h"
 
 namespace echelon::app {
 namespace {
@@ -22,22 +24,6 @@ Recipe recipe_of(const checkpoint::Reader& reader) {
                                                  str("recipe includes '", path.string(), "'"));
                                    })
       .recipe;
-}
-
-void load_parameter(const checkpoint::Reader& reader, Parameter& parameter) {
-  parameter.value = at::empty(parameter.shape(), at::kFloat);
-  float* values = parameter.value.mutable_data_ptr<float>();
-  for (const Parameter::Part& part : parameter.parts()) {
-    const auto count = static_cast<std::size_t>(part.numel());
-    reader.read("model/" + part.name, 0, count, std::as_writable_bytes(std::span(values, count)));
-    values += count;
-  }
-}
-
-std::unique_ptr<Model> load_model(const checkpoint::Reader& reader, const Recipe& recipe) {
-  auto model = build_model(recipe.model, at::kFloat, at::kCPU);
-  for (Parameter* parameter : model->parameters()) load_parameter(reader, *parameter);
-  return model;
 }
 
 /// Inverse-transform sampling with a number that depends on (seed, position) only.
@@ -60,7 +46,8 @@ int sample(const SampleRequest& request) {
                                  "turned into tokens; train from data with a tokenizer (data.tokenizer)"));
   }
   const Tokenizer tokenizer(reader.attachment("tokenizer.model"), tokenizer_file.string());
-  const auto model = load_model(reader, recipe);
+  const auto model = build_model(recipe.model, resolve(recipe.precision).buffer, at::kCPU);
+  load_whole(reader, *model);
   std::vector<std::int32_t> encoded = tokenizer.encode(request.prompt);
   std::vector<std::int64_t> ids(encoded.begin(), encoded.end());
   if (tokenizer.bos_id() >= 0) ids.insert(ids.begin(), tokenizer.bos_id());

@@ -102,6 +102,14 @@ EngineOptions engine_options(const Recipe& recipe, const JobInfo& job) {
           .ranks_per_node = job.local_size};
 }
 
+/// A pattern that names no parameter is refused by all ranks in the same place; one of them tells.
+std::unique_ptr<Optimizer> agreed_optimizer(const OptimOptions& options, const ShardedModel& model,
+                                            Communicator& comm) {
+  std::unique_ptr<Optimizer> optim;
+  agree(comm, "optimizer", [&] { optim = make_optimizer(options, model); });
+  return optim;
+}
+
 /// One rank, straight down; each line uses only what is above it.
 int run_rank(const Recipe& recipe, Job& job) {
   validate_for_size(recipe, job.info().size);
@@ -137,12 +145,12 @@ int run_rank(const Recipe& recipe, Job& job) {
   ShardedModel sharded(std::move(model), between_devices ? *between_devices : *comm,
                        engine_options(recipe, job.info()), static_cast<std::uint64_t>(recipe.run.seed),
                        compute.device);
-  AdamW optim(recipe.optim, sharded);
-  TrainState state{.model = sharded, .optim = optim, .data = *data};
+  const auto optim = agreed_optimizer(recipe.optim, sharded, *comm);
+  const auto ema = make_ema(recipe.optim, sharded);
+  TrainState state{.model = sharded, .optim = *optim, .data = *data, .ema = ema.get()};
   Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(files));
   if (lead) describe_start(job, compute, sharded, *data, recipe);
-  const bool resumed = checkpointer.restore_latest(state);
-  if (lead && resumed) log::info(str("resumed from step ", state.step));
+  if (checkpointer.restore_latest(state) && lead) log::info(str("resumed from step ", state.step));
   if (state.step >= recipe.train.steps) {
     if (lead)
       log::info(str("complete: step ", state.step, " of ", recipe.train.steps,

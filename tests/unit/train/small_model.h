@@ -1,0 +1,83 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+
+#include "base/philox.h"
+#include "shard/sharded_model.h"
+
+namespace echelon::test {
+
+/// One rank of several that says which one it is but never needs the others: for what is no collective.
+class OneOf final : public Communicator {
+ public:
+  OneOf(int rank, int size) : Communicator(rank, size) {}
+  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return unexpected(); }
+  Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view) override {
+    return unexpected();
+  }
+  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return unexpected(); }
+  Pending broadcast(void*, std::size_t, int, std::string_view) override { return unexpected(); }
+  std::vector<Blob> gather_blobs(const Blob&, std::string_view) override { throw std::logic_error("used"); }
+  void barrier(std::string_view) override { throw std::logic_error("used"); }
+  std::unique_ptr<Communicator> split(int, int) override { throw std::logic_error("used"); }
+  std::vector<std::string> recent() const override { return {}; }
+
+ private:
+  static Pending unexpected() { throw std::logic_error("a collective in a test of one rank"); }
+};
+
+inline ModelOptions small_options() {
+  return {.vocab_size = 13,
+          .hidden_size = 8,
+          .intermediate_size = 12,
+          .layers = 2,
+          .heads = 2,
+          .kv_heads = 1,
+          .max_positions = 8};
+}
+
+/// What rank `rank` of `size` holds of a small Llama.
+struct SmallModel {
+  explicit SmallModel(int rank = 0, int size = 1)
+      : comm(rank, size),
+        model(build_model(small_options(), at::kFloat, at::kCPU), comm, {}, 3, at::kCPU) {}
+
+  /// f(unit, piece, its elements of `slices[unit]`).
+  void for_each_piece(const std::vector<at::Tensor>& slices,
+                      const std::function<void(const SlicePiece&, at::Tensor)>& f) const {
+    for (std::size_t u = 0; u < model.units().size(); ++u) {
+      for (const SlicePiece& piece : model.units()[u]->pieces())
+        f(piece, slices[u].narrow(0, piece.at, piece.end - piece.begin));
+    }
+  }
+
+  /// Values that depend on the tensor's name, the element and `purpose` only, so are the same however the
+  /// model is cut up; padding becomes zero.
+  void fill(const std::vector<at::Tensor>& slices, const std::string& purpose) const {
+    for (at::Tensor slice : slices) slice.zero_();
+    for_each_piece(slices, [&](const SlicePiece& piece, at::Tensor values) {
+      const std::uint64_t key = stream_key(5, purpose + "/" + piece.part->name);
+      for (std::int64_t i = 0; i < values.numel(); ++i)
+        values[i] = normal_at(key, static_cast<std::uint64_t>(piece.begin + i));
+    });
+  }
+
+  [[nodiscard]] std::vector<at::Tensor> masters() const {
+    std::vector<at::Tensor> slices;
+    for (const auto& unit : model.units()) slices.push_back(unit->master());
+    return slices;
+  }
+  [[nodiscard]] std::vector<at::Tensor> gradients() const {
+    std::vector<at::Tensor> slices;
+    for (const auto& unit : model.units()) slices.push_back(unit->gradient());
+    return slices;
+  }
+
+  OneOf comm;
+  ShardedModel model;
+};
+
+}  // namespace echelon::test

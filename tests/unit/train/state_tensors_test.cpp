@@ -1,0 +1,155 @@
+#include "train/state_tensors.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "support/temp_dir.h"
+#include "unit/train/small_model.h"
+
+namespace echelon {
+namespace {
+
+using test::SmallModel;
+
+/// The state of one rank.
+struct RankState {
+  RankState(const OptimOptions& options, int rank, int size)
+      : small(rank, size),
+        optim(make_optimizer(options, small.model)),
+        ema(make_ema(options, small.model)),
+        data(make_loader({.kind = "synthetic_tokens", .seq_len = 4}, 13, 1)),
+        state{.model = small.model, .optim = *optim, .data = *data, .ema = ema.get()} {}
+
+  /// f(purpose, slices) for everything a checkpoint holds.
+  void for_each(const std::function<void(const std::string&, const std::vector<at::Tensor>&)>& f) const {
+    f("weights", small.masters());
+    for (const OptimizerState& s : optim->states()) f(s.name, s.slices);
+    if (ema) f("ema", ema->slices());
+  }
+
+  SmallModel small;
+  std::unique_ptr<Optimizer> optim;
+  std::unique_ptr<Ema> ema;
+  std::unique_ptr<Loader> data;
+  TrainState state;
+};
+
+/// A checkpoint of values that depend on tensor and element only, written by `size` ranks.
+void save(const std::filesystem::path& checkpoints, const OptimOptions& options, int size) {
+  const std::string id = checkpoint::new_save_id();
+  const auto folder = checkpoints / checkpoint::step_folder_name(4, id);
+  std::filesystem::create_directories(folder);
+  std::vector<checkpoint::ShardSummary> shards;
+  std::vector<checkpoint::TensorInfo> tensors;
+  for (int rank = 0; rank < size; ++rank) {
+    const RankState mine(options, rank, size);
+    mine.for_each([&](const std::string& purpose, const auto& slices) { mine.small.fill(slices, purpose); });
+    shards.push_back(checkpoint::write_shard(folder, rank, size, id, stage_slices(mine.state).slices));
+    tensors = global_tensors(mine.state);
+  }
+  checkpoint::commit(folder, {.step = 4, .save_id = id, .tensors = tensors, .trainer_state = "{}"}, shards);
+}
+
+std::string refusal(const std::filesystem::path& folder, const OptimOptions& options) {
+  try {
+    require_same_model(checkpoint::Reader(folder), RankState(options, 0, 1).state);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kCheckpoint);
+    return e.what();
+  }
+  return "";
+}
+
+const OptimOptions kAdamW{.kind = "adamw"};
+const OptimOptions kAnyPrecision{.kind = "anyprecision_adamw", .variance_dtype = "fp32"};
+const OptimOptions kSgd{.kind = "sgd"};
+const OptimOptions kMomentum{.kind = "sgd", .momentum = 0.9};
+const OptimOptions kAdadelta{.kind = "adadelta"};
+
+OptimOptions averaged(OptimOptions options) {
+  options.ema_decay = 0.99;
+  return options;
+}
+
+TEST(StateTensors, EveryStateComesBackOnAnyNumberOfRanks) {
+  for (const OptimOptions& options : {kAdamW, averaged(kAdamW), kAnyPrecision, averaged(kAnyPrecision), kSgd,
+                                      averaged(kMomentum), kAdadelta}) {
+    for (const auto& [before, after] : {std::pair(3, 2), std::pair(2, 5), std::pair(4, 1)}) {
+      const test::TempDir dir;
+      save(dir.path() / "c", options, before);
+      const checkpoint::Reader reader(dir.path() / "c");
+      for (int rank = 0; rank < after; ++rank) {
+        RankState mine(options, rank, after);
+        ASSERT_NO_THROW(require_same_model(reader, mine.state));
+        load_slices(reader, mine.state);
+        mine.for_each([&](const std::string& purpose, const std::vector<at::Tensor>& slices) {
+          std::vector<at::Tensor> expected;
+          for (const at::Tensor& slice : slices) expected.push_back(at::empty_like(slice));
+          mine.small.fill(expected, purpose);
+          for (std::size_t u = 0; u < slices.size(); ++u)
+            EXPECT_TRUE(at::equal(slices[u], expected[u])) << options.kind << " " << purpose << " unit " << u;
+        });
+      }
+    }
+  }
+}
+
+TEST(StateTensors, AreNamedAndTypedAsTheyAreInMemory) {
+  const test::TempDir dir;
+  save(dir.path() / "c", averaged(kAnyPrecision), 2);
+  const checkpoint::Reader reader(dir.path() / "c");
+  const std::string part = "model.layers.1.mlp.up_proj.weight";
+  const auto type = [&](const std::string& name) {
+    const checkpoint::TensorInfo* found = reader.find(name);
+    return found == nullptr ? std::string("none") : std::string(name_of(found->dtype));
+  };
+  EXPECT_EQ(type("model/" + part), "fp32");
+  EXPECT_EQ(type("optim/" + part + "/exp_avg"), "bf16");
+  EXPECT_EQ(type("optim/" + part + "/exp_avg_sq"), "fp32");
+  EXPECT_EQ(type("optim/" + part + "/compensation"), "bf16");
+  EXPECT_EQ(type("ema/" + part), "fp32");
+  EXPECT_EQ(reader.tensors().size() % 5, 0U);
+}
+
+TEST(StateTensors, ACheckpointOfAnotherOptimizerSaysSo) {
+  const test::TempDir dir;
+  const struct {
+    OptimOptions made;
+    OptimOptions asked;
+    std::string expected;
+  } cases[] = {
+      {kMomentum, kAdamW,
+       "was trained with optim.kind sgd (momentum_buffer fp32), this recipe says adamw (exp_avg fp32, "
+       "exp_avg_sq fp32)"},
+      {kSgd, kAdadelta, "was trained with optim.kind sgd (no state), this recipe says adadelta ("},
+      {kAdamW, kSgd,
+       "was trained with optim.kind adamw (exp_avg fp32, exp_avg_sq fp32), this recipe says sgd (no state)"},
+      {kAdadelta, kMomentum,
+       "was trained with optim.kind adadelta (acc_delta fp32, square_avg fp32), this recipe says sgd"},
+      {kAnyPrecision, kAdamW,
+       "was trained with optim.kind anyprecision_adamw (compensation bf16, exp_avg bf16, "},
+      {kAnyPrecision,
+       {.kind = "anyprecision_adamw", .variance_dtype = "fp32", .kahan = false},
+       "exp_avg_sq fp32), this recipe says anyprecision_adamw (exp_avg bf16, exp_avg_sq fp32)"},
+  };
+  for (std::size_t i = 0; i < std::size(cases); ++i) {
+    const auto folder = dir.path() / str(i);
+    save(folder, cases[i].made, 1);
+    EXPECT_EQ(refusal(folder, cases[i].made), "");
+    const std::string error = refusal(folder, cases[i].asked);
+    EXPECT_NE(error.find(cases[i].expected), std::string::npos) << error;
+  }
+}
+
+TEST(StateTensors, AveragedWeightsAreNeitherLostNorMadeUp) {
+  const test::TempDir dir;
+  save(dir.path() / "with", averaged(kAdamW), 1);
+  save(dir.path() / "without", kAdamW, 1);
+  EXPECT_NE(refusal(dir.path() / "with", kAdamW).find("made with averaged weights"), std::string::npos);
+  EXPECT_NE(refusal(dir.path() / "without", averaged(kAdamW)).find("made without averaged weights"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace echelon

@@ -1,0 +1,83 @@
+#include "train/whole_model.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "checkpoint/writer.h"
+#include "support/temp_dir.h"
+#include "unit/train/small_model.h"
+
+namespace echelon {
+namespace {
+
+std::vector<Parameter*> parameters_of(const Model& model) {
+  std::vector<Parameter*> all;
+  for (const auto& parameter : model.shared()) all.push_back(parameter.get());
+  for (const auto& layer : model.layers()) {
+    for (const auto& parameter : layer->parameters()) all.push_back(parameter.get());
+  }
+  return all;
+}
+
+std::unique_ptr<Model> small_llama(bool tied) {
+  ModelOptions options = test::small_options();
+  options.tie_embeddings = tied;
+  return build_model(options, at::kFloat, at::kCPU);
+}
+
+/// A checkpoint of the initial weights of seed 4, kept as `type`.
+void save_initial(const std::filesystem::path& checkpoints, bool tied, at::ScalarType type) {
+  const auto model = small_llama(tied);
+  materialise(*model, 4, type, at::kCPU);
+  std::vector<checkpoint::Slice> slices;
+  std::vector<checkpoint::TensorInfo> tensors;
+  for (const Parameter* parameter : parameters_of(*model)) {
+    const auto* bytes = static_cast<const std::byte*>(parameter->value.const_data_ptr());
+    for (const Parameter::Part& part : parameter->parts()) {
+      tensors.push_back({"model/" + part.name, type == at::kFloat ? DType::kF32 : DType::kBF16, part.shape});
+      const auto count = static_cast<std::size_t>(part.numel());
+      const std::size_t size = count * size_of(tensors.back().dtype);
+      slices.push_back({tensors.back(), 0, count, {bytes, size}});
+      bytes += size;
+    }
+  }
+  const std::string id = checkpoint::new_save_id();
+  const auto folder = checkpoints / checkpoint::step_folder_name(1, id);
+  std::filesystem::create_directories(folder);
+  const checkpoint::ShardSummary shard = checkpoint::write_shard(folder, 0, 1, id, slices);
+  checkpoint::commit(folder, {.step = 1, .save_id = id, .tensors = tensors, .trainer_state = "{}"},
+                     std::span(&shard, 1));
+}
+
+TEST(WholeModel, HoldsTheCheckpointsWeightsInFp32) {
+  for (const bool tied : {false, true}) {
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const test::TempDir dir;
+      save_initial(dir.path() / "c", tied, type);
+      const auto loaded = small_llama(tied);
+      load_whole(checkpoint::Reader(dir.path() / "c"), *loaded);
+      const auto expected = small_llama(tied);
+      materialise(*expected, 4, type, at::kCPU);
+      const auto actual = parameters_of(*loaded);
+      for (std::size_t i = 0; i < actual.size(); ++i) {
+        EXPECT_EQ(actual[i]->value.scalar_type(), at::kFloat);
+        const at::Tensor want = parameters_of(*expected)[i]->value.detach().to(at::kFloat);
+        EXPECT_TRUE(at::equal(actual[i]->value, want)) << actual[i]->parts()[0].name;
+      }
+    }
+  }
+}
+
+TEST(WholeModel, RefusesACheckpointOfAnotherModel) {
+  const test::TempDir dir;
+  save_initial(dir.path() / "c", true, at::kFloat);
+  const checkpoint::Reader reader(dir.path() / "c");
+  EXPECT_THROW(load_whole(reader, *small_llama(false)), Error) << "it has no lm_head";
+  ModelOptions wide = test::small_options();
+  wide.tie_embeddings = true;
+  wide.vocab_size = 14;
+  EXPECT_THROW(load_whole(reader, *build_model(wide, at::kFloat, at::kCPU)), Error);
+}
+
+}  // namespace
+}  // namespace echelon
