@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "recipe/check.h"
+#include "recipe/json_value.h"
 #include "recipe/keys.h"
 #include "recipe/load.h"
 
@@ -29,12 +30,10 @@ struct ValidateArguments {
 Json to_json(const LoadedRecipe& loaded) {
   Json values;
   Json origins;
-  Recipe copy = loaded.recipe;
   for (const recipe::Key& key : recipe::keys()) {
-    const Json value = std::visit([](const auto* field) { return Json(*field); }, key.slot(copy));
     std::string pointer = "/" + key.path;
     for (char& c : pointer) c = c == '.' ? '/' : c;
-    values[Json::json_pointer(pointer)] = value;
+    values[Json::json_pointer(pointer)] = recipe::json_value(key, loaded.recipe);
     origins[key.path] = loaded.origins.at(key.path);
   }
   return {{"valid", true}, {"recipe", values}, {"origins", origins}};
@@ -85,7 +84,7 @@ void add_validate(CLI::App& app, int& status) {
       app.add_subcommand("validate", "Check a recipe; print it resolved, with the origin of each value");
   command->add_option("recipe", arguments->recipe, "Recipe file (YAML)");
   command->add_option("overrides", arguments->overrides, "key.path=value, such as optim.lr=1e-3");
-  command->add_option("--ranks", arguments->ranks, "Also check the batch for this number of ranks")
+  command->add_option("--ranks", arguments->ranks, "Also check batch and mesh for this number of ranks")
       ->check(CLI::Range(1, 1'000'000));
   auto* json =
       command->add_flag("--json", arguments->json, "Print JSON: recipe and origins, or the list of faults");

@@ -27,12 +27,14 @@ class Error : public std::runtime_error {
   Code code_;
 };
 
-/// Runs `body`; an Error that leaves it gains "<doing>: " in front. For module borders, not for every line.
+/// Runs `body`; an Error that leaves it gains "<doing>: " in front, unless its text is empty: that one was
+/// reported by another rank. For module borders, not for every line.
 template <class Body>
 decltype(auto) in_context(std::string_view doing, Body&& body) {
   try {
     return std::forward<Body>(body)();
   } catch (const Error& e) {
+    if (*e.what() == '\0') throw;
     throw Error(e.code(), std::string(doing) + ": " + e.what());
   }
 }

@@ -18,9 +18,10 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 
 std::string human_bytes(std::uint64_t bytes) {
   static constexpr std::array<const char*, 6> kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  static constexpr double kShownAs1024 = 1023.95;  // with the one decimal that is printed
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
-  while (value >= 1024.0 && unit + 1 < kUnits.size()) {
+  while (value >= (unit == 0 ? 1024.0 : kShownAs1024) && unit + 1 < kUnits.size()) {
     value /= 1024.0;
     ++unit;
   }

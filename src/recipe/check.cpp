@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "recipe/contradictions.h"
 #include "recipe/load.h"
 #include "recipe/writer.h"
 
@@ -139,6 +140,7 @@ std::vector<Conflict> conflicts(const Recipe& recipe) {
   check_model(recipe.model, found);
   check_data(recipe, found);
   check_training(recipe, found);
+  find_contradictions(recipe, found);
   return found;
 }
 
@@ -155,21 +157,66 @@ std::optional<std::int64_t> parameter_count(const ModelOptions& model) {
 }  // namespace echelon::recipe
 
 namespace echelon {
+namespace {
 
-void validate_for_size(const Recipe& recipe, int ranks) {
-  const std::int64_t global = recipe.train.global_batch_size;
-  const std::int64_t micro = recipe.train.micro_batch_size;
-  if (ranks < 1) throw Error(Code::kUsage, str("the number of ranks is ", ranks, "; expected at least 1"));
+/// What is wrong with a divisor of the ranks; such as "shard.mesh.shard is 4; with 6 ranks expected ...".
+std::string not_a_divisor(const char* key, std::int64_t value, int ranks) {
+  return str(key, " is ", value, "; with ", ranks, ranks == 1 ? " rank" : " ranks",
+             " expected a divisor of it: ", recipe::divisors_of(ranks), "; or start ",
+             recipe::nearest_multiples(ranks, value), " ranks");
+}
+
+void check_batch(const TrainOptions& train, int ranks, std::vector<std::string>& faults) {
+  const std::int64_t global = train.global_batch_size;
+  const std::int64_t micro = train.micro_batch_size;
   const auto unit = (recipe::Checked(micro) * ranks).value();
   if (!unit || *unit < 1) {
-    throw Error(Code::kUsage,
-                str("train.micro_batch_size x ranks (", micro, " x ", ranks, ") is not a batch size"));
+    faults.push_back(str("train.micro_batch_size x ranks (", micro, " x ", ranks, ") is not a batch size"));
+  } else if (global % *unit != 0) {
+    faults.push_back(
+        str("train.global_batch_size is ", global, "; with ", ranks, ranks == 1 ? " rank" : " ranks",
+            " expected a multiple of train.micro_batch_size x ranks (", micro, " x ", ranks, " = ", *unit,
+            "): set train.global_batch_size to ", recipe::nearest_multiples(global, *unit)));
   }
-  if (global % *unit == 0) return;
-  throw Error(Code::kUsage,
-              str("train.global_batch_size is ", global, "; with ", ranks, ranks == 1 ? " rank" : " ranks",
-                  " expected a multiple of train.micro_batch_size x ranks (", micro, " x ", ranks, " = ",
-                  *unit, "): set train.global_batch_size to ", recipe::nearest_multiples(global, *unit)));
+}
+
+/// Reports a mesh that does not fit. Returns the ranks that share one copy of the state; 0: those of a node,
+/// not known here.
+std::int64_t check_mesh(const ShardOptions& shard, int ranks, std::vector<std::string>& faults) {
+  if (!shard.strategy.starts_with("hybrid_")) return ranks;
+  const MeshOptions& mesh = shard.mesh;
+  const std::size_t before = faults.size();
+  if (mesh.shard > 0 && ranks % mesh.shard != 0) {
+    faults.push_back(not_a_divisor("shard.mesh.shard", mesh.shard, ranks));
+  } else if (mesh.replicate > 0 && ranks % mesh.replicate != 0) {
+    faults.push_back(not_a_divisor("shard.mesh.replicate", mesh.replicate, ranks));
+  } else if (mesh.shard > 0 && mesh.replicate > 0 && mesh.replicate != ranks / mesh.shard) {
+    faults.push_back(str("shard.mesh.shard x shard.mesh.replicate is ", mesh.shard, " x ", mesh.replicate,
+                         "; expected the number of ranks (", ranks, "): set shard.mesh.replicate to ",
+                         ranks / mesh.shard, ", shard.mesh.shard to ", ranks / mesh.replicate, ", or start ",
+                         mesh.shard * mesh.replicate, " ranks"));
+  }
+  if (faults.size() > before) return 0;
+  if (mesh.shard > 0) return mesh.shard;
+  return mesh.replicate > 0 ? ranks / mesh.replicate : 0;
+}
+
+void check_partial_gather(std::int64_t kept, std::int64_t group, std::vector<std::string>& faults) {
+  if (kept < 2 || group == 0 || group % kept == 0) return;
+  faults.push_back(str("shard.reshard_after_forward is ", kept,
+                       "; expected true, false, or a divisor of the ranks that share one copy of the state (",
+                       group, "): ", recipe::divisors_of(group)));
+}
+
+}  // namespace
+
+void validate_for_size(const Recipe& recipe, int ranks) {
+  if (ranks < 1) throw Error(Code::kUsage, str("the number of ranks is ", ranks, "; expected at least 1"));
+  std::vector<std::string> faults;
+  check_batch(recipe.train, ranks, faults);
+  const std::int64_t group = check_mesh(recipe.shard, ranks, faults);
+  check_partial_gather(recipe.shard.reshard_after_forward, group, faults);
+  if (!faults.empty()) throw Error(Code::kUsage, join(faults, "\n"));
 }
 
 }  // namespace echelon

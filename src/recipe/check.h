@@ -15,7 +15,7 @@ struct Conflict {
 };
 
 /// Everything that can be said before the number of ranks is known: model arithmetic, files that must be
-/// named, schedule, batch, sizes that overflow.
+/// named, schedule, batch, sizes that overflow, options that contradict each other.
 [[nodiscard]] std::vector<Conflict> conflicts(const Recipe& recipe);
 
 /// Number of parameters of the model; nothing when it does not fit in 64 bits.

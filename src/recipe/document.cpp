@@ -16,9 +16,12 @@ namespace echelon::recipe {
 namespace {
 
 constexpr std::size_t kMaxDepth = 32;
-constexpr std::size_t kMaxNodes = 10'000;
+constexpr std::size_t kMaxNodes = 20'000;
 constexpr std::size_t kMaxLineBytes =
     16'384;  // yaml-cpp reads ahead to the end of a line: 240 bytes for each of its bytes
+
+constexpr const char* kNoAliases =
+    "aliases (*name) are not allowed; write the value out, or put a pattern such as \"*norm*\" in quotes";
 
 /// Ends the parser early; what is wrong has been reported.
 struct Stop {};
@@ -70,7 +73,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { place({Node::Kind::kNull, at(mark)}); }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    faults_.add(at(mark), "aliases (*name) are not allowed; write the value out");
+    faults_.add(at(mark), kNoAliases);
     place({Node::Kind::kBroken, at(mark)});
   }
 
@@ -232,7 +235,7 @@ class TreeBuilder : public YAML::EventHandler {
 /// yaml-cpp's words for a syntax error, and ours.
 std::string syntax_hint(std::string_view message) {
   namespace M = YAML::ErrorMsg;
-  static const std::array<std::pair<std::string_view, std::string_view>, 12> kHints{{
+  static const std::array<std::pair<std::string_view, std::string_view>, 14> kHints{{
       {M::MAP_VALUE,
        "a ':' where no key can be; check the indentation, that the line above is 'key: value', and that a "
        "value with ': ' in it is in quotes"},
@@ -242,8 +245,11 @@ std::string syntax_hint(std::string_view message) {
       {M::END_OF_SEQ_FLOW, "expected ',' or ']'; is a comma or the closing bracket missing?"},
       {M::FLOW_END, "a closing ']' or '}' without its opening one"},
       {M::UNKNOWN_TOKEN, "no value starts with this character; put the value in quotes"},
-      {M::UNKNOWN_ANCHOR, "aliases (*name) are not allowed; write the value out"},
-      {M::BLOCK_ENTRY, "a list item '-' where none can be; lists are written as [a, b]"},
+      {M::UNKNOWN_ANCHOR, kNoAliases},
+      {M::ALIAS_NOT_FOUND, kNoAliases},
+      {M::CHAR_IN_ALIAS, kNoAliases},
+      {M::BLOCK_ENTRY,
+       "a list item '-' where none can be; write the list as [a, b], or '- a' lines below its key"},
       {M::CHAR_IN_SCALAR, "this character cannot stand in a value without quotes; put the value in quotes"},
       {M::EOF_IN_SCALAR, "a quote is never closed"},
       {M::MAP_KEY, "a '?' where no key can be; put the value in quotes"},
@@ -257,7 +263,7 @@ std::string syntax_hint(std::string_view message) {
 std::string describe(const YAML::ParserException& error, TreeBuilder& tree) {
   namespace M = YAML::ErrorMsg;
   std::string hint = syntax_hint(error.msg);
-  if (error.msg == M::UNKNOWN_ANCHOR) return hint;
+  if (hint == kNoAliases) return hint;
   const bool unclosed = error.msg == M::END_OF_MAP_FLOW || error.msg == M::END_OF_SEQ_FLOW;
   const Node* open = unclosed ? tree.open_bracket() : nullptr;
   if (open != nullptr && open->at.line < tree.at(error.mark).line) {

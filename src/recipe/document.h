@@ -35,7 +35,7 @@ struct Document {
 
 /// Parses the subset of YAML that recipes use and reports everything outside it: anchors, aliases, tags,
 /// directives, block text, values over several lines, several documents, nesting deeper than 32, more than
-/// 10,000 values.
+/// 20,000 values.
 [[nodiscard]] Document parse_document(std::string_view text, std::size_t source, Faults& faults);
 
 }  // namespace echelon::recipe

@@ -6,12 +6,17 @@
 #include <variant>
 #include <vector>
 
+#include "base/patterns.h"
 #include "recipe/recipe.h"
 
 namespace echelon::recipe {
 
 /// The field behind a key; the alternative held is the key's type.
-using Slot = std::variant<bool*, std::int64_t*, double*, std::array<double, 2>*, std::string*>;
+using Slot = std::variant<bool*, std::int64_t*, double*, std::array<double, 2>*, std::string*,
+                          std::vector<std::string>*, PatternMap*>;
+
+/// No number of steps is larger.
+inline constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
 
 /// Allowed integers, both ends included.
 struct IntegerRange {
@@ -19,7 +24,12 @@ struct IntegerRange {
   std::int64_t high;
 };
 
-/// Allowed numbers (each element of a list).
+/// true (1), false (0), or one of these integers.
+struct SwitchOrInteger {
+  IntegerRange range;
+};
+
+/// Allowed numbers (each element of a list, each value of a map).
 struct NumberRange {
   double low;
   double high;
@@ -27,7 +37,7 @@ struct NumberRange {
   bool high_excluded = false;
 };
 
-/// Allowed words, or true/false where not both are.
+/// Allowed words (each value of a map), or true/false where not both are.
 struct Choices {
   struct Choice {
     std::string value;
@@ -37,10 +47,15 @@ struct Choices {
   std::vector<std::string> planned;  ///< known values that this version does not have
 };
 
-/// Free text that must be a name (letters, digits, '.', '_', '-') or a path.
-enum class Text { kName, kPath };
+/// Free text.
+enum class Text {
+  kName,     ///< letters, digits, '.', '_', '-'
+  kPath,     ///< of a file or folder
+  kPattern,  ///< each entry of a list: a pattern of base/patterns.h; none twice
+  kPhase,    ///< each entry of a list: "linear_warmup 100", a kind of schedule and its steps
+};
 
-using Rule = std::variant<std::monostate, IntegerRange, NumberRange, Choices, Text>;
+using Rule = std::variant<std::monostate, IntegerRange, SwitchOrInteger, NumberRange, Choices, Text>;
 
 /// One key of a recipe. The table of them is all that loading, writing, the reference and the JSON Schema
 /// know.

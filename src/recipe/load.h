@@ -21,8 +21,8 @@ struct LoadedRecipe {
 [[nodiscard]] LoadedRecipe load_recipe(const std::filesystem::path& file,
                                        const std::vector<std::string>& overrides);
 
-/// Checks the recipe against the number of ranks (batch arithmetic). Throws Error(kUsage) that names the two
-/// nearest values that work.
+/// Checks the recipe against the number of ranks: batch, mesh of the hybrid strategies, partial gathering.
+/// Throws one Error(kUsage) with a line for every fault, which names the nearest values that work.
 void validate_for_size(const Recipe& recipe, int ranks);
 
 /// The resolved recipe as YAML; load_recipe() of it gives the same recipe. With `origins` each line ends in a

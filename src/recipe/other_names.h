@@ -12,4 +12,13 @@ struct OtherName {
 
 [[nodiscard]] std::span<const OtherName> other_names();
 
+/// What other trainers, or older recipes, call a value.
+struct OtherValue {
+  std::string_view path;   ///< our key; empty: every key that takes `value`
+  std::string_view name;   ///< in lower case
+  std::string_view value;  ///< ours
+};
+
+[[nodiscard]] std::span<const OtherValue> other_values();
+
 }  // namespace echelon::recipe

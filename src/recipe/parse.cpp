@@ -211,9 +211,7 @@ class Parser {
       broken_.insert(key.path);
       return;
     }
-    const std::string problem = assign(key, value, recipe_);
-    if (!problem.empty()) {
-      faults_.add(at, str(key.path, ": ", problem));
+    if (!assign(key, value, at, recipe_, faults_)) {
       broken_.insert(key.path);
       return;
     }

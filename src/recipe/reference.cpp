@@ -4,8 +4,10 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "recipe/json_value.h"
 #include "recipe/keys.h"
 #include "recipe/load.h"
+#include "recipe/scalar.h"
 #include "recipe/value.h"
 #include "recipe/writer.h"
 
@@ -18,9 +20,10 @@ constexpr std::string_view kBegin = "<!-- keys: made by recipe_docs, do not edit
 constexpr std::string_view kEnd = "<!-- end of keys -->\n";
 
 std::string type_name(const Key& key) {
-  static constexpr std::array<const char*, 5> kNames{"true/false", "integer", "number", "two numbers",
-                                                     "text"};
+  static constexpr std::array<const char*, 7> kNames{"true/false", "integer", "number", "two numbers",
+                                                     "text",       "list",    "map"};
   Recipe recipe;
+  if (std::holds_alternative<SwitchOrInteger>(key.rule)) return "true/false or integer";
   return kNames[key.slot(recipe).index()];
 }
 
@@ -30,13 +33,39 @@ std::string allowed(const Key& key) {
   if (choices == nullptr) return expected(key);
   std::vector<std::string> values;
   for (const auto& choice : choices->values) values.push_back(str('`', choice.value, "`: ", choice.meaning));
-  return join(values, "; ");
+  Recipe recipe;
+  const bool map = std::holds_alternative<PatternMap*>(key.slot(recipe));
+  return str(map ? "patterns, each with " : "", join(values, map ? " or " : "; "));
 }
 
 std::string row(const Key& key) {
   const std::string unit = key.unit.empty() ? "" : str(", ", key.unit);
   return str("| `", key.path, "` | ", type_name(key), unit, " | `", written(key, Recipe()), "` | ",
              allowed(key), " | ", key.meaning, " |\n");
+}
+
+Json pattern_schema() {
+  return {{"type", "string"}, {"minLength", 1}, {"maxLength", 200}, {"pattern", "^[A-Za-z0-9._*?![\\]-]+$"}};
+}
+
+Json phase_schema() {
+  return {{"type", "string"}, {"pattern", str("^(", join(phase_kinds(), "|"), ")( [1-9][0-9]*)?$")}};
+}
+
+Json range_schema(const IntegerRange& range) {
+  return {{"type", "integer"}, {"minimum", range.low}, {"maximum", range.high}};
+}
+
+Json words_schema(const Choices& choices) {
+  Json values = Json::array();
+  for (const std::string& word : words_of(choices)) values.push_back(word);
+  return values;
+}
+
+Json switch_schema(const Choices& choices) {
+  Json values = Json::array();
+  for (const std::string& word : words_of(choices)) values.push_back(word == "true");
+  return {{"type", "boolean"}, {"enum", values}};
 }
 
 Json number_schema(const NumberRange& range) {
@@ -51,13 +80,12 @@ struct SchemaOf {
   Json operator()(const bool*) const {
     const auto* choices = std::get_if<Choices>(&key.rule);
     if (choices == nullptr) return {{"type", "boolean"}};
-    Json values = Json::array();
-    for (const auto& choice : choices->values) values.push_back(choice.value == "true");
-    return {{"type", "boolean"}, {"enum", values}};
+    return switch_schema(*choices);
   }
   Json operator()(const std::int64_t*) const {
-    const auto& range = std::get<IntegerRange>(key.rule);
-    return {{"type", "integer"}, {"minimum", range.low}, {"maximum", range.high}};
+    if (const auto* either = std::get_if<SwitchOrInteger>(&key.rule))
+      return {{"anyOf", {{{"type", "boolean"}}, range_schema(either->range)}}};
+    return range_schema(std::get<IntegerRange>(key.rule));
   }
   Json operator()(const double*) const { return number_schema(std::get<NumberRange>(key.rule)); }
   Json operator()(const std::array<double, 2>*) const {
@@ -69,9 +97,7 @@ struct SchemaOf {
   Json operator()(const std::string*) const {
     Json schema{{"type", "string"}};
     if (const auto* choices = std::get_if<Choices>(&key.rule)) {
-      Json values = Json::array();
-      for (const auto& choice : choices->values) values.push_back(choice.value);
-      schema["enum"] = values;
+      schema["enum"] = words_schema(*choices);
     } else if (std::get<Text>(key.rule) == Text::kName) {
       schema["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$";
     } else {
@@ -79,13 +105,33 @@ struct SchemaOf {
     }
     return schema;
   }
+  Json operator()(const std::vector<std::string>*) const {
+    const bool phases = std::get<Text>(key.rule) == Text::kPhase;
+    Json schema{{"type", "array"}, {"items", phases ? phase_schema() : pattern_schema()}, {"maxItems", 1000}};
+    if (!phases) schema["uniqueItems"] = true;
+    return schema;
+  }
+  Json operator()(const PatternMap*) const {
+    const auto* choices = std::get_if<Choices>(&key.rule);
+    Json value;
+    if (choices == nullptr) {
+      value = number_schema(std::get<NumberRange>(key.rule));
+    } else if (is_switch(*choices)) {
+      value = switch_schema(*choices);
+    } else {
+      value = {{"type", "string"}, {"enum", words_schema(*choices)}};
+    }
+    return {{"type", "object"},
+            {"propertyNames", pattern_schema()},
+            {"maxProperties", 1000},
+            {"additionalProperties", value}};
+  }
 };
 
 Json key_schema(const Key& key) {
   Recipe defaults;
-  const Slot slot = key.slot(defaults);
-  Json schema = std::visit(SchemaOf{key}, slot);
-  schema["default"] = std::visit([](const auto* field) { return Json(*field); }, slot);
+  Json schema = std::visit(SchemaOf{key}, key.slot(defaults));
+  schema["default"] = json_value(key, defaults);
   schema["description"] = key.unit.empty() ? key.meaning : str(key.meaning, " Unit: ", key.unit, ".");
   return schema;
 }

@@ -1,171 +1,15 @@
 #include "recipe/value.h"
 
-#include <algorithm>
-#include <cctype>
-#include <charconv>
-#include <cmath>
-#include <optional>
+#include <map>
 
 #include "base/str.h"
-#include "recipe/characters.h"
+#include "recipe/scalar.h"
 #include "recipe/writer.h"
 
 namespace echelon::recipe {
 namespace {
 
-constexpr std::size_t kMaxNameBytes = 100;
-constexpr std::size_t kMaxPathBytes = 4096;
-constexpr std::string_view kDigits = "0123456789";
-
-bool all_digits(std::string_view text) {
-  return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
-}
-
-std::string_view without_sign(std::string_view text) {
-  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-  return text;
-}
-
-/// Why a text that looks like a number is none, for the notations that YAML readers disagree on; or "".
-std::string notation_problem(std::string_view text) {
-  const std::string_view digits = without_sign(text);
-  std::string lower(digits);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
-  if (lower == ".nan" || lower == "nan" || lower == ".inf" || lower == "inf" || lower == "infinity") {
-    return "is not a finite number";
-  }
-  if (lower.size() > 2 && lower[0] == '0' &&
-      std::string_view("xob").find(lower[1]) != std::string_view::npos) {
-    return "is not decimal; write it in decimal digits";
-  }
-  const std::size_t separator = digits.find_first_of("_,");
-  if (separator != std::string_view::npos && separator > 0 &&
-      kDigits.find(digits[0]) != std::string_view::npos) {
-    return str("has a '", digits[separator], "' in it; write the digits without separators");
-  }
-  const std::string_view whole = digits.substr(0, digits.find_first_not_of(kDigits));
-  if (whole.size() > 1 && whole[0] == '0')
-    return "starts with 0, which some YAML readers take for octal; write it without leading zeros";
-  return "";
-}
-
-/// Decimal integer or decimal fraction with exponent: [+-] digits [. digits] [e [+-] digits], one digit at
-/// least.
-bool is_decimal(std::string_view text) {
-  std::string_view rest = without_sign(text);
-  const auto skip_digits = [&rest] {
-    const std::size_t n = std::min(rest.find_first_not_of(kDigits), rest.size());
-    rest.remove_prefix(n);
-    return n;
-  };
-  std::size_t digits = skip_digits();
-  if (rest.starts_with('.')) {
-    rest.remove_prefix(1);
-    digits += skip_digits();
-  }
-  if (digits == 0) return false;
-  if (rest.starts_with('e') || rest.starts_with('E')) {
-    rest.remove_prefix(1);
-    rest = without_sign(rest);
-    if (skip_digits() == 0) return false;
-  }
-  return rest.empty();
-}
-
-std::string read_integer(const std::string& text, std::int64_t& value) {
-  if (const std::string problem = notation_problem(text); !problem.empty()) return problem;
-  const std::string_view plain =
-      text.starts_with('+') ? std::string_view(text).substr(1) : std::string_view(text);
-  if (all_digits(without_sign(text))) {
-    const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
-    return error == std::errc() ? "" : "does not fit in 64 bits";
-  }
-  if (!is_decimal(text)) return "is not an integer";
-  double number = 0;
-  std::from_chars(plain.data(), plain.data() + plain.size(), number);
-  const bool whole = std::abs(number) < 1e15 && number == std::floor(number);
-  return whole ? str("is not written as an integer; write ", static_cast<std::int64_t>(number))
-               : "is not an integer";
-}
-
-std::string read_number(const std::string& text, double& value) {
-  if (const std::string problem = notation_problem(text); !problem.empty()) return problem;
-  if (!is_decimal(text)) return "is not a number";
-  const std::string_view plain =
-      text.starts_with('+') ? std::string_view(text).substr(1) : std::string_view(text);
-  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
-  return error == std::errc() ? "" : "cannot be held in double precision";
-}
-
-std::string read_bool(const std::string& text, bool& value) {
-  if (text == "true" || text == "false") {
-    value = text == "true";
-    return "";
-  }
-  std::string lower = text;
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
-  for (const std::string_view yes : {"true", "yes", "on", "y", "1"}) {
-    if (lower == yes) return "must be written true";
-  }
-  for (const std::string_view no : {"false", "no", "off", "n", "0"}) {
-    if (lower == no) return "must be written false";
-  }
-  return "is not true or false";
-}
-
-std::string range_problem(const Rule& rule, double value) {
-  const auto* range = std::get_if<NumberRange>(&rule);
-  if (range == nullptr) return "";
-  const bool low = range->low_excluded ? value > range->low : value >= range->low;
-  const bool high = range->high_excluded ? value < range->high : value <= range->high;
-  return low && high ? "" : "is out of range";
-}
-
-std::string choice_problem(const Choices& choices, const std::string& text) {
-  std::vector<std::string> values;
-  for (const auto& choice : choices.values) values.push_back(choice.value);
-  if (std::find(values.begin(), values.end(), text) != values.end()) return "";
-  const auto& planned = choices.planned;
-  if (std::find(planned.begin(), planned.end(), text) != planned.end())
-    return "is not available in this version";
-  return "is not one of its values";
-}
-
-std::string name_problem(const std::string& text) {
-  static constexpr std::string_view kAllowed =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-  if (text.empty()) return "is empty";
-  if (text.size() > kMaxNameBytes) return str("is longer than ", kMaxNameBytes, " characters");
-  if (text.find_first_not_of(kAllowed) != std::string::npos)
-    return "has a character that is not allowed in a name";
-  if (text[0] == '.' || text[0] == '-') return "starts with '.' or '-'";
-  return "";
-}
-
-std::string path_problem(const std::string& text) {
-  if (text.size() > kMaxPathBytes) return str("is longer than ", kMaxPathBytes, " bytes");
-  if (const std::string problem = first_character_problem(text); !problem.empty())
-    return "has a character that " + problem;
-  if (text.starts_with('-')) return "starts with '-', which commands take for an option; write ./ before it";
-  if (text.starts_with('~') || text.find('$') != std::string::npos) {
-    return "has a '~' or '$' that is not expanded here; write the path out, or pass it as an override and "
-           "let the shell "
-           "expand it";
-  }
-  return "";
-}
-
-std::string read_text(const Key& key, const std::string& text, std::string& value) {
-  std::string problem;
-  if (const auto* choices = std::get_if<Choices>(&key.rule)) problem = choice_problem(*choices, text);
-  if (const auto* rule = std::get_if<Text>(&key.rule)) {
-    problem = *rule == Text::kName ? name_problem(text) : path_problem(text);
-  }
-  if (problem.empty()) value = text;
-  return problem;
-}
+constexpr std::size_t kMaxEntries = 1000;
 
 /// Reads one scalar into the field; returns what is wrong with it, to be put after the text itself.
 class ScalarReader {
@@ -174,10 +18,19 @@ class ScalarReader {
 
   std::string operator()(std::int64_t* field) const {
     if (node_.quoted) return quoted();
+    const auto* either = std::get_if<SwitchOrInteger>(&key_.rule);
+    if (either != nullptr) {
+      bool on = false;
+      const std::string problem = read_bool(node_.text, on);
+      if (problem.empty()) *field = on ? 1 : 0;
+      if (problem.empty() || problem.starts_with("must be written")) return problem;
+    }
     std::int64_t value = 0;
-    if (std::string problem = read_integer(node_.text, value); !problem.empty()) return problem;
-    const auto* range = std::get_if<IntegerRange>(&key_.rule);
-    if (range != nullptr && (value < range->low || value > range->high)) return "is out of range";
+    if (std::string problem = read_integer(node_.text, value); !problem.empty()) {
+      return either == nullptr ? problem : "is neither true nor false nor an integer";
+    }
+    const auto* range = either != nullptr ? &either->range : std::get_if<IntegerRange>(&key_.rule);
+    if (range != nullptr && !range_problem(*range, value).empty()) return range_problem(*range, value);
     *field = value;
     return "";
   }
@@ -185,7 +38,8 @@ class ScalarReader {
     if (node_.quoted) return quoted();
     double value = 0;
     if (std::string problem = read_number(node_.text, value); !problem.empty()) return problem;
-    if (std::string problem = range_problem(key_.rule, value); !problem.empty()) return problem;
+    const auto* range = std::get_if<NumberRange>(&key_.rule);
+    if (range != nullptr && !range_problem(*range, value).empty()) return range_problem(*range, value);
     *field = value;
     return "";
   }
@@ -194,13 +48,25 @@ class ScalarReader {
     bool value = false;
     if (std::string problem = read_bool(node_.text, value); !problem.empty()) return problem;
     if (const auto* choices = std::get_if<Choices>(&key_.rule)) {
-      if (std::string problem = choice_problem(*choices, node_.text); !problem.empty()) return problem;
+      if (std::string problem = choice_problem(key_.path, *choices, node_.text); !problem.empty())
+        return problem;
     }
     *field = value;
     return "";
   }
-  std::string operator()(std::string* field) const { return read_text(key_, node_.text, *field); }
+  std::string operator()(std::string* field) const {
+    std::string problem;
+    if (const auto* choices = std::get_if<Choices>(&key_.rule)) {
+      problem = choice_problem(key_.path, *choices, node_.text);
+    } else if (const auto* kind = std::get_if<Text>(&key_.rule)) {
+      problem = text_problem(*kind, node_.text);
+    }
+    if (problem.empty()) *field = node_.text;
+    return problem;
+  }
   std::string operator()(std::array<double, 2>*) const { return "is one value, not a list"; }
+  std::string operator()(std::vector<std::string>*) const { return "is one value, not a list"; }
+  std::string operator()(PatternMap*) const { return "is one value, not a map of patterns"; }
 
  private:
   static std::string quoted() { return "is in quotes, which makes it text; remove the quotes"; }
@@ -222,6 +88,113 @@ std::string assign_pair(const Key& key, const Node& list, std::array<double, 2>&
   return "";
 }
 
+/// Reads the entries of a list or map, each fault at its entry.
+class Entries {
+ public:
+  Entries(const Key& key, const Position& at, Faults& faults) : key_(key), at_(at), faults_(faults) {}
+
+  bool read(const Node& list, std::vector<std::string>& field) {
+    if (too_many(list.items.size())) return false;
+    std::vector<std::string> entries;
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
+      const Node& item = list.items[i];
+      // The parser's place of an entry without value is that of whatever comes next.
+      const Position& item_at = item.kind == Node::Kind::kNull ? at_ : item.at;
+      if (!is_text(item, item_at, str("entry ", i + 1))) continue;
+      check_text(std::get<Text>(key_.rule), item);
+      entries.push_back(item.text);
+    }
+    if (key_.path == "schedule.sequence") check_phases(list);
+    if (good_) field = std::move(entries);
+    return good_;
+  }
+
+  bool read(const Node& map, PatternMap& field) {
+    if (too_many(map.items.size() / 2)) return false;
+    PatternMap entries;
+    for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
+      const Node& pattern = map.items[i];
+      const Node& value = map.items[i + 1];
+      if (is_text(pattern, pattern.at, "a pattern")) check_text(Text::kPattern, pattern);
+      const Position& value_at = value.kind == Node::Kind::kNull ? pattern.at : value.at;
+      if (is_text(value, value_at, str("the value of ", shown(pattern.text))))
+        entries.emplace_back(pattern.text, read_value(pattern, value));
+    }
+    if (good_) field = std::move(entries);
+    return good_;
+  }
+
+ private:
+  void report(const Position& at, const std::string& problem) {
+    good_ = false;
+    faults_.add(at, str(key_.path, ": ", problem));
+  }
+
+  bool too_many(std::size_t entries) {
+    if (entries > kMaxEntries) report(at_, str(entries, " entries; at most ", kMaxEntries, " are accepted"));
+    return entries > kMaxEntries;
+  }
+
+  bool is_text(const Node& node, const Position& at, const std::string& what) {
+    if (node.kind == Node::Kind::kScalar) return true;
+    good_ = false;
+    if (node.kind == Node::Kind::kBroken) return false;  // reported already
+    const char* is = node.kind == Node::Kind::kNull ? " is missing" : " is a list or map";
+    report(at, str(what, is, "; expected ", expected(key_)));
+    return false;
+  }
+
+  void check_text(Text kind, const Node& node) {
+    const std::string problem = text_problem(kind, node.text);
+    if (!problem.empty()) report(node.at, str(shown(node.text), " ", problem, "; expected ", expected(key_)));
+    const auto [first, is_new] = seen_.emplace(node.text, node.at);
+    if (is_new || kind != Text::kPattern) return;
+    report(node.at,
+           str(shown(node.text), " given twice; first on line ", first->second.line, "; remove one"));
+  }
+
+  /// Every phase but the last must say how long it is.
+  void check_phases(const Node& list) {
+    for (std::size_t i = 0; i + 1 < list.items.size(); ++i) {
+      const Node& item = list.items[i];
+      if (item.kind != Node::Kind::kScalar || !text_problem(Text::kPhase, item.text).empty()) continue;
+      if (phase_steps(item.text) == 0) {
+        report(item.at, str(shown(item.text),
+                            " has no number of steps, which only the last phase may leave "
+                            "out; expected such as '",
+                            item.text, " 100'"));
+      }
+    }
+  }
+
+  /// The value the way a recipe writes it.
+  std::string read_value(const Node& pattern, const Node& value) {
+    std::string text = value.text;
+    std::string problem;
+    if (const auto* choices = std::get_if<Choices>(&key_.rule); choices == nullptr) {
+      double number = 0;
+      problem = ScalarReader(key_, value)(&number);
+      text = shortest(number);
+    } else if (is_switch(*choices)) {
+      bool ignored = false;
+      problem = ScalarReader(key_, value)(&ignored);
+    } else {
+      problem = choice_problem(key_.path, *choices, value.text);
+    }
+    if (!problem.empty()) {
+      report(value.at,
+             str(shown(pattern.text), ": ", shown(value.text), " ", problem, "; expected ", expected(key_)));
+    }
+    return text;
+  }
+
+  const Key& key_;
+  const Position& at_;
+  Faults& faults_;
+  std::map<std::string, Position> seen_;
+  bool good_ = true;
+};
+
 std::string words(const NumberRange& range) {
   if (range.low_excluded) {
     return str("greater than ", range.low, range.high_excluded ? " and less than " : " and at most ",
@@ -230,47 +203,79 @@ std::string words(const NumberRange& range) {
   return str("from ", range.low, range.high_excluded ? " to less than " : " to ", range.high);
 }
 
+std::string words(const IntegerRange& range) {
+  return str("an integer from ", range.low, " to ", range.high);
+}
+
+std::string words(const Choices& choices) {
+  return str(choices.values.size() > 1 ? "one of: " : "", join(words_of(choices), ", "));
+}
+
+std::string words(Text kind) {
+  switch (kind) {
+    case Text::kName:
+      return "a name of letters, digits, '.', '_' and '-'";
+    case Text::kPath:
+      return "a path";
+    case Text::kPattern:
+      return "a list of patterns, such as [\"model.layers.*\", lm_head]";
+    case Text::kPhase:
+      return "a list of phases, such as [linear_warmup 100, constant 500, cosine]";
+  }
+  return "";
+}
+
 }  // namespace
 
-std::string assign(const Key& key, const Node& value, Recipe& recipe) {
+bool assign(const Key& key, const Node& value, const Position& at, Recipe& recipe, Faults& faults) {
   const Slot slot = key.slot(recipe);
   std::string problem;
-  if (value.kind == Node::Kind::kList) {
-    if (auto* const* pair = std::get_if<std::array<double, 2>*>(&slot)) {
-      problem = assign_pair(key, value, **pair);
-    } else {
-      problem = "a list where one value belongs";
-    }
-  } else if (value.kind == Node::Kind::kMap) {
-    problem = "a section where a value belongs";
+  if (value.kind == Node::Kind::kBroken) {
+    return false;
   } else if (value.kind == Node::Kind::kNull) {
-    return str("no value given; expected ", expected(key), "; remove the key for its default, ",
-               written(key, Recipe()));
+    faults.add(at, str(key.path, ": no value given; expected ", expected(key),
+                       "; remove the key for its default, ", written(key, Recipe())));
+    return false;
   } else if (value.kind == Node::Kind::kScalar) {
     problem = std::visit(ScalarReader(key, value), slot);
     if (!problem.empty()) problem = str(shown(value.text), " ", problem);
+  } else if (auto* const* map = std::get_if<PatternMap*>(&slot)) {
+    if (value.kind == Node::Kind::kMap) return Entries(key, at, faults).read(value, **map);
+    problem = "a list where a map of patterns belongs";
+  } else if (value.kind == Node::Kind::kMap) {
+    problem = "a section where a value belongs";
+  } else if (auto* const* list = std::get_if<std::vector<std::string>*>(&slot)) {
+    return Entries(key, at, faults).read(value, **list);
+  } else if (auto* const* pair = std::get_if<std::array<double, 2>*>(&slot)) {
+    problem = assign_pair(key, value, **pair);
+  } else {
+    problem = "a list where one value belongs";
   }
-  return problem.empty() ? "" : str(problem, "; expected ", expected(key));
+  if (!problem.empty()) faults.add(at, str(key.path, ": ", problem, "; expected ", expected(key)));
+  return problem.empty();
 }
 
 std::string expected(const Key& key) {
   Recipe recipe;
-  const bool pair = std::holds_alternative<std::array<double, 2>*>(key.slot(recipe));
-  if (const auto* range = std::get_if<IntegerRange>(&key.rule)) {
-    return str("an integer from ", range->low, " to ", range->high);
+  const Slot slot = key.slot(recipe);
+  const auto* choices = std::get_if<Choices>(&key.rule);
+  const auto* numbers = std::get_if<NumberRange>(&key.rule);
+  if (std::holds_alternative<PatternMap*>(slot)) {
+    const std::string each = choices != nullptr ? words(*choices) : str("a number ", words(*numbers));
+    const std::string example = choices != nullptr ? choices->values.front().value : "0.5";
+    return str("a map of patterns, such as {\"*norm*\": ", example, "}, each value ", each);
   }
-  if (const auto* range = std::get_if<NumberRange>(&key.rule)) {
-    return pair ? str("a list of two numbers, each ", words(*range), ", such as [0.9, 0.95]")
-                : str("a number ", words(*range));
+  if (numbers != nullptr) {
+    return std::holds_alternative<std::array<double, 2>*>(slot)
+               ? str("a list of two numbers, each ", words(*numbers), ", such as [0.9, 0.95]")
+               : str("a number ", words(*numbers));
   }
-  if (const auto* choices = std::get_if<Choices>(&key.rule)) {
-    std::vector<std::string> values;
-    for (const auto& choice : choices->values) values.push_back(choice.value);
-    return (values.size() > 1 ? "one of: " : "") + join(values, ", ");
+  if (choices != nullptr) return words(*choices);
+  if (const auto* range = std::get_if<IntegerRange>(&key.rule)) return words(*range);
+  if (const auto* either = std::get_if<SwitchOrInteger>(&key.rule)) {
+    return str("true, false or ", words(either->range));
   }
-  if (const auto* text = std::get_if<Text>(&key.rule)) {
-    return *text == Text::kName ? "a name of letters, digits, '.', '_' and '-'" : "a path";
-  }
+  if (const auto* text = std::get_if<Text>(&key.rule)) return words(*text);
   return "true or false";
 }
 

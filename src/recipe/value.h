@@ -2,14 +2,17 @@
 #include <string>
 
 #include "recipe/document.h"
+#include "recipe/faults.h"
 #include "recipe/keys.h"
 
 namespace echelon::recipe {
 
-/// Stores `value` in `recipe`. Returns "" or what is wrong: "'abc' is not a number; expected a number from 0
-/// to 1". Nothing is converted silently: integers are decimal digits, numbers are finite, true/false are
-/// spelled so.
-[[nodiscard]] std::string assign(const Key& key, const Node& value, Recipe& recipe);
+/// Stores `value`, written at `at`, in `recipe`. Or reports everything wrong with it, entries of lists and
+/// maps at their own places, and returns false: "optim.lr: 'abc' is not a number; expected a number from 0 to
+/// 1". Nothing is converted silently: integers are decimal digits, numbers are finite, true/false are spelled
+/// so.
+[[nodiscard]] bool assign(const Key& key, const Node& value, const Position& at, Recipe& recipe,
+                          Faults& faults);
 
 /// What a key takes, in words: "an integer from 1 to 64".
 [[nodiscard]] std::string expected(const Key& key);

@@ -43,15 +43,36 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
+std::string text_of(const std::string& text) {
+  return is_plain(text) ? text : quoted(text);
+}
+
 struct Writer {
+  const Key& key;
   std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
-  std::string operator()(const std::int64_t* value) const { return std::to_string(*value); }
+  std::string operator()(const std::int64_t* value) const {
+    const bool is_switch = std::holds_alternative<SwitchOrInteger>(key.rule) && *value < 2;
+    return is_switch ? (*value == 1 ? "true" : "false") : std::to_string(*value);
+  }
   std::string operator()(const double* value) const { return shortest(*value); }
   std::string operator()(const std::array<double, 2>* value) const {
     return str("[", shortest((*value)[0]), ", ", shortest((*value)[1]), "]");
   }
-  std::string operator()(const std::string* value) const {
-    return is_plain(*value) ? *value : quoted(*value);
+  std::string operator()(const std::string* value) const { return text_of(*value); }
+  std::string operator()(const std::vector<std::string>* list) const {
+    return str("[", join(entries_of(*list), ", "), "]");
+  }
+  std::string operator()(const PatternMap* map) const { return str("{", join(entries_of(*map), ", "), "}"); }
+
+  static std::vector<std::string> entries_of(const std::vector<std::string>& list) {
+    std::vector<std::string> entries;
+    for (const std::string& text : list) entries.push_back(text_of(text));
+    return entries;
+  }
+  static std::vector<std::string> entries_of(const PatternMap& map) {
+    std::vector<std::string> entries;
+    for (const auto& [pattern, value] : map) entries.push_back(str(text_of(pattern), ": ", value));
+    return entries;
   }
 };
 
@@ -72,6 +93,27 @@ void open_sections(const std::string& path, std::string& open, std::vector<Line>
   open = parent;
 }
 
+/// The lines of a key: one, or for a long list or map one for each entry too. A line that a reader takes has
+/// a limit, a list has none that would keep within it.
+std::vector<Line> lines_of(const Key& key, const Recipe& recipe) {
+  static constexpr std::size_t kLongest = 60;
+  const std::string indent(2 * static_cast<std::size_t>(std::count(key.path.begin(), key.path.end(), '.')),
+                           ' ');
+  const std::string value = written(key, recipe);
+  Recipe copy = recipe;
+  const Slot slot = key.slot(copy);
+  auto* const* list = std::get_if<std::vector<std::string>*>(&slot);
+  auto* const* map = std::get_if<PatternMap*>(&slot);
+  if (value.size() <= kLongest || (list == nullptr && map == nullptr)) {
+    return {{str(indent, leaf_of(key.path), ": ", value), ""}};
+  }
+  std::vector<Line> lines{{str(indent, leaf_of(key.path), ":"), ""}};
+  for (const std::string& entry : list != nullptr ? Writer::entries_of(**list) : Writer::entries_of(**map)) {
+    lines.push_back({str(indent, list != nullptr ? "  - " : "  ", entry), ""});
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string shortest(double value) {
@@ -85,7 +127,7 @@ std::string shortest(double value) {
 
 std::string written(const Key& key, const Recipe& recipe) {
   Recipe copy = recipe;  // the accessor is for writing
-  return std::visit(Writer(), key.slot(copy));
+  return std::visit(Writer{key}, key.slot(copy));
 }
 
 }  // namespace echelon::recipe
@@ -98,12 +140,10 @@ std::string to_yaml(const Recipe& recipe, const std::map<std::string, std::strin
   std::size_t width = 0;
   for (const recipe::Key& key : recipe::keys()) {
     recipe::open_sections(key.path, open, lines);
-    const auto depth = static_cast<std::size_t>(std::count(key.path.begin(), key.path.end(), '.'));
-    lines.push_back(
-        {str(std::string(2 * depth, ' '), recipe::leaf_of(key.path), ": ", recipe::written(key, recipe)),
-         ""});
-    if (origins != nullptr && origins->contains(key.path)) lines.back().comment = origins->at(key.path);
-    width = std::max(width, lines.back().text.size());
+    std::vector<recipe::Line> own = recipe::lines_of(key, recipe);
+    if (origins != nullptr && origins->contains(key.path)) own.front().comment = origins->at(key.path);
+    width = std::max(width, own.front().text.size());
+    lines.insert(lines.end(), own.begin(), own.end());
   }
   std::string out;
   for (const recipe::Line& line : lines) {

@@ -32,7 +32,7 @@ struct ShardOptions {
   WrapOptions wrap;
   /// 1 (true): gathered weights are given back after forward; 0 (false): kept until their backward; K >= 2: a
   /// K-th of them is kept and backward gathers among K neighbouring ranks (ZeRO++ hpZ)
-  bool reshard_after_forward = true;
+  std::int64_t reshard_after_forward = 1;
   PatternMap reshard_overrides;           ///< module pattern -> true | false
   std::int64_t forward_prefetch = 1;      ///< units gathered ahead of the one computing
   std::string backward_prefetch = "pre";  ///< pre: ask for the next unit before this one's backward | post:
@@ -44,11 +44,11 @@ struct ShardOptions {
 /// Recipe section `precision`. A type left "unset" takes the preset's; without a preset it means: not cast.
 struct PrecisionOptions {
   std::string preset = "none";   ///< none | fp32 | bf16 | bf16_fp32_reduce | fp16 | grad_bf16 | bf16_pure
-  std::string param = "bf16";    ///< weights and activations while computing: fp32 | bf16 | fp16
-  std::string reduce = "fp32";   ///< gradients on their way between ranks: fp32 | bf16 | fp16
-  std::string buffer = "bf16";   ///< constant tables (rotary cos/sin)
+  std::string param = "unset";   ///< weights and activations while computing: unset | fp32 | bf16 | fp16
+  std::string reduce = "unset";  ///< gradients on their way between ranks
+  std::string buffer = "unset";  ///< constant tables (rotary cos/sin)
   std::string output = "unset";  ///< logits as the loss gets them
-  std::string master = "unset";  ///< the weights that persist: fp32 | bf16
+  std::string master = "unset";  ///< the weights that persist: unset | fp32 | bf16
   PatternMap overrides;          ///< module pattern -> type of its weights and computation
   double loss_scale = 65536.0;   ///< fp16: factor on the loss at the start, a power of two
   std::int64_t loss_scale_growth_steps = 2000;  ///< fp16: doubled after so many finite steps in a row

@@ -178,20 +178,20 @@ std::filesystem::path Checkpointer::save(const TrainState& state) {
   std::string id = comm_->rank() == 0 ? checkpoint::new_save_id() : "";
   id = to_text(comm_->gather_blobs(to_blob(id), "save id").at(0));
   const std::filesystem::path folder = folder_->checkpoints() / checkpoint::step_folder_name(state.step, id);
-  try {
-    agree(*comm_, "create checkpoint", [&] {
-      if (comm_->rank() == 0) fs::make_directories(folder, Code::kCheckpoint);
-    });
-    write_and_commit(state, folder, id);
-  } catch (const Error& e) {
-    if (comm_->rank() == 0) {
-      std::error_code ignored;  // the attempt is worthless either way; its error is the one to report
-      std::filesystem::remove_all(folder, ignored);
+  in_context(str("save step ", state.step, " (earlier checkpoints are untouched)"), [&] {
+    try {
+      agree(*comm_, "create checkpoint", [&] {
+        if (comm_->rank() == 0) fs::make_directories(folder, Code::kCheckpoint);
+      });
+      write_and_commit(state, folder, id);
+    } catch (const Error&) {
+      if (comm_->rank() == 0) {
+        std::error_code ignored;  // the attempt is worthless either way; its error is the one to report
+        std::filesystem::remove_all(folder, ignored);
+      }
+      throw;
     }
-    if (*e.what() == '\0') throw;  // another rank reports it
-    throw Error(e.code(),
-                str("save step ", state.step, ": ", e.what(), "; earlier checkpoints are untouched"));
-  }
+  });
   if (comm_->rank() == 0) {
     try {
       checkpoint::prune(folder_->checkpoints(), options_.keep_last);

@@ -1,55 +1,151 @@
-"""Twenty optimizer steps of `echelon train` against torch.optim.AdamW, SequentialLR and clip_grad_norm_."""
+"""Twenty steps of `echelon train` with each optimizer and schedule against torch.optim, torch.optim.lr_scheduler and
+clip_grad_norm_: losses, learning rates, gradient norms, weights, the optimizer's states, averaged weights."""
+import fnmatch
+
 import safetensors.torch
 import torch
-from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, SequentialLR
+from torch.optim.lr_scheduler import (ConstantLR, CosineAnnealingLR, LinearLR, SequentialLR, StepLR)
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import dump
 import trained
+from anyprecision_adamw import AnyPrecisionAdamW
 
 SEQ_LEN = 40
 BATCH = 12
 STEPS = 20
-WARMUP = 5
-LR = 3e-3
-MIN_LR = 3e-4
 LIMIT = 1e-5
+BETAS = (0.9, 0.95)
+EPS = 1e-8
+DECAY = 0.1
+MIN_LR = 3e-4
 
-# name: (overrides, schedule, largest gradient norm, ranks)
-COSINE = ["schedule.kind=warmup_cosine", f"schedule.warmup_steps={WARMUP}", f"schedule.min_lr={MIN_LR}",
-          "schedule.warmup_start_factor=0.2"]
+# Parameters of three learning rates, some without weight decay.
+NO_DECAY = ["*norm*", "model.embed_tokens.*"]
+LR_FACTORS = {"model.layers.0.*": 0.5, "*.self_attn.?_proj.weight": 2.0}
+GROUPS = ['optim.no_decay=["' + '", "'.join(NO_DECAY) + '"]',
+          "optim.lr_factors={" + ", ".join(f'"{pattern}": {factor}' for pattern, factor in LR_FACTORS.items()) + "}"]
+
+
+def low_precision(first, second, compensation):
+    names = {"fp32": torch.float32, "bf16": torch.bfloat16}
+    kahan = compensation is not None
+    overrides = ["optim.kind=anyprecision_adamw", f"optim.momentum_dtype={first}", f"optim.variance_dtype={second}",
+                 f"optim.kahan={str(kahan).lower()}"]
+    if kahan:
+        overrides.append(f"optim.compensation_dtype={compensation}")
+    dtypes = [names[name] for name in (first, second, compensation or "fp32")]
+    return overrides, lambda groups, lr: AnyPrecisionAdamW(groups, lr, BETAS, EPS, DECAY, dtypes, kahan)
+
+
+# name: (overrides, optimizer of (groups, lr))
+OPTIMIZERS = {
+    "adamw": ([], lambda groups, lr: torch.optim.AdamW(groups, lr=lr, betas=BETAS, eps=EPS, weight_decay=DECAY)),
+    "anyprecision_fp32": low_precision("fp32", "fp32", "fp32"),
+    "anyprecision_bf16": low_precision("bf16", "bf16", "bf16"),
+    "anyprecision_mixed": low_precision("bf16", "fp32", None),
+    "sgd": (["optim.kind=sgd"], lambda groups, lr: torch.optim.SGD(groups, lr=lr, weight_decay=DECAY)),
+    "sgd_momentum": (["optim.kind=sgd", "optim.momentum=0.9"],
+                     lambda groups, lr: torch.optim.SGD(groups, lr=lr, weight_decay=DECAY, momentum=0.9)),
+    "sgd_nesterov": (["optim.kind=sgd", "optim.momentum=0.8", "optim.nesterov=true"],
+                     lambda groups, lr: torch.optim.SGD(groups, lr=lr, weight_decay=DECAY, momentum=0.8,
+                                                        nesterov=True)),
+    "adadelta": (["optim.kind=adadelta", "optim.rho=0.8", "optim.eps=1e-6"],
+                 lambda groups, lr: torch.optim.Adadelta(groups, lr=lr, rho=0.8, eps=1e-6, weight_decay=DECAY)),
+}
+
+# name: (overrides, scheduler of (optimizer, peak lr))
+WARMUP = ["schedule.warmup_steps=5", "schedule.warmup_start_factor=0.2"]
+FLOOR = [f"schedule.min_lr={MIN_LR}"]
+SCHEDULES = {
+    "constant": ([], lambda o, lr: ConstantLR(o, factor=1.0)),
+    "linear_warmup": (WARMUP, lambda o, lr: LinearLR(o, 0.2, 1.0, total_iters=5)),
+    "step": (["schedule.step_size=6", "schedule.gamma=0.5"], lambda o, lr: StepLR(o, step_size=6, gamma=0.5)),
+    "cosine": (FLOOR, lambda o, lr: CosineAnnealingLR(o, T_max=STEPS, eta_min=MIN_LR)),
+    "warmup_cosine": (WARMUP + FLOOR, lambda o, lr: SequentialLR(
+        o, [LinearLR(o, 0.2, 1.0, total_iters=5), CosineAnnealingLR(o, T_max=STEPS - 5, eta_min=MIN_LR)], [5])),
+    "warmup_stable_decay": (WARMUP + FLOOR + ["schedule.decay_steps=8"], lambda o, lr: SequentialLR(
+        o, [LinearLR(o, 0.2, 1.0, total_iters=5), ConstantLR(o, factor=1.0),
+            LinearLR(o, 1.0, MIN_LR / lr, total_iters=8)], [5, 12])),
+    "sequence": (["schedule.warmup_start_factor=0.2"] + FLOOR +
+                 ['schedule.sequence=["linear_warmup 4", "constant 6", "cosine"]'], lambda o, lr: SequentialLR(
+                     o, [LinearLR(o, 0.2, 1.0, total_iters=4), ConstantLR(o, factor=1.0),
+                         CosineAnnealingLR(o, T_max=10, eta_min=MIN_LR)], [4, 10])),
+}
+
+# name: (optimizer, schedule, peak lr, groups, largest gradient norm, decay of averaged weights, ranks, overrides)
 CASES = {
-    "cosine_clipped": (COSINE + ["train.clip_grad_norm=0.5"], "cosine", 0.5, 2),
-    "constant_unclipped": (["model.tie_embeddings=true"], "constant", None, 1),
+    "cosine_clipped": ("adamw", "warmup_cosine", 3e-3, False, 0.5, None, 2, []),
+    "constant_unclipped": ("adamw", "constant", 3e-3, False, None, None, 1, ["model.tie_embeddings=true"]),
+    "adamw_groups": ("adamw", "step", 3e-3, True, 0.5, 0.9, 3, []),
+    "anyprecision_fp32": ("anyprecision_fp32", "sequence", 3e-3, True, 0.5, None, 2, []),
+    "anyprecision_bf16": ("anyprecision_bf16", "warmup_cosine", 3e-3, False, None, 0.8, 2, []),
+    "anyprecision_mixed": ("anyprecision_mixed", "constant", 3e-3, True, None, None, 1, []),
+    "sgd": ("sgd", "cosine", 0.05, False, 0.5, None, 1, []),
+    "sgd_momentum": ("sgd_momentum", "linear_warmup", 0.02, False, None, 0.9, 2, []),
+    "sgd_nesterov": ("sgd_nesterov", "warmup_stable_decay", 0.02, True, 0.5, None, 3, []),
+    "adadelta": ("adadelta", "linear_warmup", 1.0, True, 0.5, None, 2, ["model.tie_embeddings=true"]),
 }
 
 
-def schedule_of(kind, optimizer):
-    if kind == "constant":
-        return torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
-    warmup = LinearLR(optimizer, start_factor=0.2, end_factor=1.0, total_iters=WARMUP)
-    cosine = CosineAnnealingLR(optimizer, T_max=STEPS - WARMUP, eta_min=MIN_LR)
-    return SequentialLR(optimizer, [warmup, cosine], milestones=[WARMUP])
+def numbers_of(name, grouped):
+    """(factor on the learning rate, factor on weight decay) of a parameter."""
+    if not grouped:
+        return 1.0, 1.0
+    factor = 1.0
+    for pattern, value in LR_FACTORS.items():
+        if fnmatch.fnmatchcase(name, pattern):
+            factor = value  # the last one counts
+    return factor, 0.0 if any(fnmatch.fnmatchcase(name, pattern) for pattern in NO_DECAY) else 1.0
 
 
-def reference(start, ids, kind, clip):
-    """(model after all steps, [(loss, lr, gradient norm before clipping) of each step])."""
-    model = LlamaForCausalLM(LlamaConfig.from_dict(start.config)).float()
-    model.load_state_dict(start.tensors["weights"], strict=False)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LR, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1)
-    schedule = schedule_of(kind, optimizer)
-    history = []
-    for step in range(STEPS):
-        batch = ids[step * BATCH:(step + 1) * BATCH]
-        logits = model(input_ids=batch[:, :-1]).logits
+def groups_of(model, grouped):
+    """torch.optim's parameter groups, each with its factor on the learning rate."""
+    found = {}
+    for name, parameter in model.named_parameters():
+        found.setdefault(numbers_of(name, grouped), []).append(parameter)
+    assert len(found) == (6 if grouped else 1), found.keys()
+    return [{"params": parameters, "weight_decay": DECAY * decays, "factor": factor}
+            for (factor, decays), parameters in found.items()]
+
+
+class Reference:
+    """The model after all steps, its optimizer, averaged weights and [(loss, lr, gradient norm)] of each step."""
+
+    def __init__(self, start, ids, case):
+        optimizer, schedule, peak, grouped, clip, average, _, _ = case
+        self.model = LlamaForCausalLM(LlamaConfig.from_dict(start.config)).float()
+        self.model.load_state_dict(start.tensors["weights"], strict=False)
+        self.optimizer = OPTIMIZERS[optimizer][1](groups_of(self.model, grouped), peak)
+        self.average = {name: value.detach().clone() for name, value in self.model.named_parameters()}
+        # Factors apply to the scheduled rate, so the scheduler drives an optimizer of its own.
+        rate = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=peak)
+        scheduler = SCHEDULES[schedule][1](rate, peak)
+        self.history = []
+        for step in range(STEPS):
+            lr = rate.param_groups[0]["lr"]
+            for group in self.optimizer.param_groups:
+                group["lr"] = lr * group["factor"]
+            self.history.append(self._step(ids[step * BATCH:(step + 1) * BATCH], lr, clip))
+            for name, value in self.model.named_parameters():
+                self.average[name].mul_(average or 0).add_(value.detach(), alpha=1 - (average or 0))
+            rate.step()
+            scheduler.step()
+
+    def _step(self, batch, lr, clip):
+        logits = self.model(input_ids=batch[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
-        optimizer.zero_grad()
+        self.optimizer.zero_grad()
         loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), clip or float("inf"))
-        history.append((loss.item(), optimizer.param_groups[0]["lr"], norm.item()))
-        optimizer.step()
-        schedule.step()
-    return model, history
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip or float("inf"))
+        self.optimizer.step()
+        return loss.item(), lr, norm.item()
+
+    def kept(self, average):
+        """What a checkpoint holds beside the model, under its names there."""
+        tensors = {f"optim/{name}/{key}": value for name, parameter in self.model.named_parameters()
+                   for key, value in self.optimizer.state[parameter].items() if key != "step" and value is not None}
+        return {**tensors, **({f"ema/{name}": value for name, value in self.average.items()} if average else {})}
 
 
 def within(what, actual, expected, limit=LIMIT):
@@ -58,36 +154,60 @@ def within(what, actual, expected, limit=LIMIT):
     return error
 
 
+def compare_tensors(what, actual, expected):
+    """The name of the tensor that differs most and how much; its types and names are the same."""
+    assert actual.keys() == expected.keys(), f"{what}: {actual.keys() ^ expected.keys()}"
+    for name, value in expected.items():
+        assert actual[name].dtype == value.dtype, f"{what}: {name} is {actual[name].dtype}, expected {value.dtype}"
+    errors = {name: dump.relative_error(actual[name], expected[name].detach()) for name in expected}
+    worst = max(errors, key=errors.get)
+    return worst, errors[worst]
+
+
+def overrides_of(case):
+    optimizer, schedule, peak, grouped, clip, average, _, overrides = case
+    return [*overrides, *OPTIMIZERS[optimizer][0], f"optim.lr={peak}", f"schedule.kind={schedule}",
+            *SCHEDULES[schedule][0], *(GROUPS if grouped else []), f"train.clip_grad_norm={clip or 0.0}",
+            *([f"optim.ema_decay={average}"] if average else [])]
+
+
 def compare(args, folder, name):
-    overrides, kind, clip, ranks = CASES[name]
+    case = CASES[name]
+    clip, average, ranks = case[4:7]
+    overrides = overrides_of(case)
     data = {"overrides": overrides, "first": 0, "rows": STEPS * BATCH}
     outputs = dump.dump(args, folder, 1, [{"name": f"start-{name}", "mode": "weights", "overrides": overrides},
                                           {"name": f"ids-{name}", "mode": "ids", **data}])
     start = dump.Dump(outputs[f"start-{name}"], 1, ("weights",))
-    ids = dump.read_ids(outputs[f"ids-{name}"], SEQ_LEN + 1)
-    model, history = reference(start, ids, kind, clip)
+    reference = Reference(start, dump.read_ids(outputs[f"ids-{name}"], SEQ_LEN + 1), case)
     if clip:
-        assert sum(norm > clip for _, _, norm in history) >= STEPS / 2, "clipping hardly happens: lower its limit"
+        clipped = sum(norm > clip for _, _, norm in reference.history)
+        assert clipped >= STEPS / 2, "clipping hardly happens: lower its limit"
     metrics = trained.train(args, folder / name, [*overrides, f"train.steps={STEPS}"], ranks)
     assert len(metrics) == STEPS
-    for line, (loss, lr, norm) in zip(metrics, history):
+    for line, (loss, lr, norm) in zip(metrics, reference.history):
         within(f"{name} step {line['step']} loss", line["loss"], loss)
         within(f"{name} step {line['step']} lr", line["lr"], lr, 1e-12)
         within(f"{name} step {line['step']} gradient norm", line["grad_norm"], norm)
-    output = trained.consolidate(args, folder / name, "safetensors", folder / f"{name}-out")
-    weights = safetensors.torch.load_file(output / "model.safetensors")
-    expected = dict(model.named_parameters())
-    assert weights.keys() == expected.keys(), weights.keys() ^ expected.keys()
-    errors = {key: dump.relative_error(weights[key], expected[key].detach()) for key in weights}
-    worst = max(errors, key=errors.get)
-    assert errors[worst] <= LIMIT, f"{name}: after {STEPS} steps {worst} differs by {errors[worst]:.1e}"
+    output = trained.consolidate(args, folder / name, "safetensors", folder / f"{name}-out", "--optimizer")
+    expected = dict(reference.model.named_parameters())
+    worst, error = compare_tensors(name, safetensors.torch.load_file(output / "model.safetensors"), expected)
+    assert error <= LIMIT, f"{name}: after {STEPS} steps {worst} differs by {error:.1e}"
     moved = dump.relative_error(start.tensors["weights"][worst], expected[worst].detach())
-    assert moved > 100 * LIMIT, "the weights hardly moved: nothing was compared"
-    print(f"ok {name}: {STEPS} steps, weights within {errors[worst]:.1e}", flush=True)
+    assert moved > 100 * LIMIT, f"the weights hardly moved ({moved:.1e}): nothing was compared"
+    kept = reference.kept(average)
+    summary = f"weights within {error:.1e}"
+    if kept:
+        worst, error = compare_tensors(name, safetensors.torch.load_file(output / "optimizer.safetensors"), kept)
+        limit = 5 * LIMIT if kept[worst].dtype == torch.float32 else 2e-3
+        assert error <= limit, f"{name}: after {STEPS} steps {worst} differs by {error:.1e}"
+        summary += f", states within {error:.1e} ({worst})"
+    print(f"ok {name}: {STEPS} steps, {summary}", flush=True)
 
 
 if __name__ == "__main__":
     arguments = dump.arguments()
+    torch.set_num_threads(1)  # small tensors: more threads only wait for each other
     with dump.Folder() as temporary:
-        for case in CASES:
-            compare(arguments, temporary, case)
+        for case_name in CASES:
+            compare(arguments, temporary, case_name)

@@ -20,7 +20,7 @@ def step_folder(run, step):
     return found
 
 
-def consolidate(args, checkpoint, kind, output):
-    subprocess.run([args.ckpt, "consolidate", str(checkpoint), "--to", kind, "--output", str(output)],
+def consolidate(args, checkpoint, kind, output, *options):
+    subprocess.run([args.ckpt, "consolidate", str(checkpoint), "--to", kind, "--output", str(output), *options],
                    check=True, stdout=subprocess.DEVNULL, timeout=120)
     return output

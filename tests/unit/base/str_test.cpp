@@ -22,6 +22,8 @@ TEST(Str, HumanBytesPicksTheUnit) {
   EXPECT_EQ(human_bytes(1023), "1023 B");
   EXPECT_EQ(human_bytes(1024), "1.0 KiB");
   EXPECT_EQ(human_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(human_bytes((1 << 20) - 103), "1023.9 KiB");
+  EXPECT_EQ(human_bytes((1 << 20) - 1), "1.0 MiB");
   EXPECT_EQ(human_bytes(std::uint64_t{5} << 30), "5.0 GiB");
   EXPECT_EQ(human_bytes(std::numeric_limits<std::uint64_t>::max()), "16384.0 PiB");
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <tuple>
 
 #include "base/error.h"
 #include "recipe/load.h"
@@ -48,6 +49,78 @@ TEST(ValidateForSize, RefusesNoRanksAndOverflow) {
   EXPECT_NE(refusal(8, 1, 0).find("expected at least 1"), std::string::npos);
   EXPECT_NE(refusal(8, kMax, 2).find("is not a batch size"), std::string::npos);
   EXPECT_NE(refusal(8, 0, 2).find("is not a batch size"), std::string::npos);
+}
+
+/// The refusal of a mesh, with a batch that fits.
+std::string mesh_refusal(const std::string& strategy, std::int64_t shard, std::int64_t replicate,
+                         std::int64_t reshard, int ranks) {
+  Recipe recipe;
+  recipe.train.global_batch_size = ranks;
+  recipe.shard.strategy = strategy;
+  recipe.shard.mesh = {.shard = shard, .replicate = replicate};
+  recipe.shard.reshard_after_forward = reshard;
+  try {
+    validate_for_size(recipe, ranks);
+  } catch (const Error& error) {
+    return error.code() == Code::kUsage ? error.what() : "wrong code";
+  }
+  return "accepted";
+}
+
+TEST(ValidateForSize, TakesEveryMeshWhoseProductIsTheRanks) {
+  for (int ranks = 1; ranks <= 12; ++ranks) {
+    for (std::int64_t shard = 0; shard <= 13; ++shard) {
+      for (std::int64_t replicate = 0; replicate <= 13; ++replicate) {
+        const bool fits = shard == 0       ? replicate == 0 || ranks % replicate == 0
+                          : replicate == 0 ? ranks % shard == 0
+                                           : shard * replicate == ranks;
+        EXPECT_EQ(mesh_refusal("hybrid_shard", shard, replicate, 1, ranks) == "accepted", fits)
+            << shard << " " << replicate << " " << ranks;
+      }
+    }
+  }
+}
+
+TEST(ValidateForSize, NamesTheMeshesThatWork) {
+  EXPECT_EQ(
+      mesh_refusal("hybrid_shard", 4, 0, 1, 6),
+      "shard.mesh.shard is 4; with 6 ranks expected a divisor of it: 1, 2, 3, 6; or start 4 or 8 ranks");
+  EXPECT_EQ(mesh_refusal("hybrid_grad_op", 0, 4, 1, 1),
+            "shard.mesh.replicate is 4; with 1 rank expected a divisor of it: 1; or start 4 or 8 ranks");
+  EXPECT_EQ(mesh_refusal("hybrid_shard", 2, 2, 1, 8),
+            "shard.mesh.shard x shard.mesh.replicate is 2 x 2; expected the number of ranks (8): set "
+            "shard.mesh.replicate to 4, shard.mesh.shard to 4, or start 4 ranks");
+}
+
+TEST(ValidateForSize, LetsBackwardGatherAmongADivisorOfTheGroup) {
+  for (const auto& [strategy, shard, replicate, group] :
+       std::vector<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>>{
+           {"full_shard", 0, 0, 12}, {"hybrid_shard", 4, 0, 4}, {"hybrid_shard", 0, 2, 6}}) {
+    for (std::int64_t kept = 2; kept <= 13; ++kept) {
+      EXPECT_EQ(mesh_refusal(strategy, shard, replicate, kept, 12) == "accepted", group % kept == 0)
+          << strategy << " " << kept;
+    }
+  }
+  EXPECT_EQ(
+      mesh_refusal("full_shard", 0, 0, 4, 6),
+      "shard.reshard_after_forward is 4; expected true, false, or a divisor of the ranks that share one copy "
+      "of the state (6): 1, 2, 3, 6");
+  EXPECT_EQ(mesh_refusal("hybrid_shard", 0, 0, 5, 6), "accepted") << "the ranks of a node are not known";
+}
+
+TEST(ValidateForSize, ReportsBatchAndMeshTogether) {
+  Recipe recipe;
+  recipe.train.global_batch_size = 7;
+  recipe.shard.strategy = "hybrid_shard";
+  recipe.shard.mesh.shard = 4;
+  try {
+    validate_for_size(recipe, 6);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("train.global_batch_size is 7"), std::string::npos);
+    EXPECT_NE(message.find("\nshard.mesh.shard is 4"), std::string::npos);
+  }
 }
 
 TEST(ParameterCount, IsThatOfTheWeightsAddedUp) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -11,10 +12,14 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "recipe/document.h"
+#include "recipe/json_value.h"
 #include "recipe/keys.h"
 #include "recipe/load.h"
 #include "recipe/other_names.h"
+#include "recipe/scalar.h"
 #include "recipe/value.h"
+#include "recipe/writer.h"
 
 namespace echelon {
 namespace {
@@ -56,16 +61,14 @@ TEST(RecipeSchema, KnowsEveryKeyWithItsDefaultAndNoOther) {
     EXPECT_FALSE(node.at("additionalProperties").template get<bool>()) << path;
     for (const auto& [name, child] : node.at("properties").items()) {
       const std::string inner = path.empty() ? name : path + "." + name;
-      if (child.at("type") == "object") {
+      if (child.contains("properties")) {
         EXPECT_TRUE(recipe::is_section(inner)) << inner;
         walk(child, inner);
       } else if (inner != "include") {
         ++leaves;
         const Key* key = recipe::find_key(inner);
         ASSERT_NE(key, nullptr) << inner;
-        std::visit(
-            [&](const auto* field) { EXPECT_EQ(child.at("default"), nlohmann::json(*field)) << inner; },
-            key->slot(defaults));
+        EXPECT_EQ(child.at("default"), nlohmann::json(recipe::json_value(*key, defaults))) << inner;
       }
     }
   };
@@ -76,7 +79,8 @@ TEST(RecipeSchema, KnowsEveryKeyWithItsDefaultAndNoOther) {
 /// "model/options.h" -> names of the fields of all its structs.
 std::multiset<std::string> fields_of(const std::string& header) {
   static const std::regex kField(
-      R"(^  (?:bool|double|std::string|std::int64_t|std::array<double, 2>) (\w+)[ ;{])");
+      R"(^  (?:bool|double|std::string|std::int64_t|std::array<double, 2>|std::vector<std::string>|PatternMap))"
+      R"( (\w+)[ ;{])");
   std::multiset<std::string> names;
   std::istringstream lines(project_file("src/" + header));
   std::smatch match;
@@ -113,15 +117,11 @@ TEST(KeyTable, HasDefaultsThatItsOwnRulesTake) {
   Recipe defaults;
   for (const Key& key : keys()) {
     Recipe copy;
-    recipe::Node node{recipe::Node::Kind::kScalar};
-    const recipe::Slot slot = key.slot(defaults);
-    if (const auto* const* text = std::get_if<std::string*>(&slot)) {
-      node.text = **text;
-      EXPECT_EQ(recipe::assign(key, node, copy), "") << key.path;
-    } else if (const auto* const* integer = std::get_if<std::int64_t*>(&slot)) {
-      node.text = std::to_string(**integer);
-      EXPECT_EQ(recipe::assign(key, node, copy), "") << key.path;
-    }
+    recipe::Faults faults;
+    const recipe::Document document = recipe::parse_document(recipe::written(key, defaults), 0, faults);
+    EXPECT_TRUE(recipe::assign(key, document.root, {}, copy, faults)) << key.path;
+    EXPECT_EQ(recipe::written(key, copy), recipe::written(key, defaults));
+    EXPECT_EQ(faults.size(), 0u) << key.path;
   }
 }
 
@@ -131,6 +131,22 @@ TEST(OtherNames, AreOfKeysThatExistAndAreNotKeysOfTheirSection) {
     const std::string own = recipe::parent_of(other.path) + "." + std::string(other.name);
     EXPECT_EQ(recipe::find_key(own), nullptr) << own;
     EXPECT_EQ(recipe::meant_by(own), other.path) << own;
+  }
+}
+
+TEST(OtherValues, AreOfValuesThatExistAndAreNotValuesThemselves) {
+  for (const recipe::OtherValue& other : recipe::other_values()) {
+    int keys_with_it = 0;
+    for (const Key& key : keys()) {
+      const auto* choices = std::get_if<recipe::Choices>(&key.rule);
+      if (choices == nullptr || (!other.path.empty() && other.path != key.path)) continue;
+      const std::vector<std::string> words = recipe::words_of(*choices);
+      if (std::find(words.begin(), words.end(), other.value) == words.end()) continue;
+      ++keys_with_it;
+      EXPECT_EQ(recipe::choice_problem(key.path, *choices, std::string(other.name)),
+                "is called " + std::string(other.value) + " here");
+    }
+    EXPECT_GT(keys_with_it, 0) << other.path << " " << other.name;
   }
 }
 

@@ -1,0 +1,224 @@
+#include "recipe/value.h"
+
+#include <gtest/gtest.h>
+
+#include "recipe/json_value.h"
+#include "recipe/writer.h"
+#include "recipe_support.h"
+
+namespace echelon {
+namespace {
+
+using test::parse;
+using test::refusal;
+
+const std::string kBase = test::kSynthetic;
+const std::string kModules = "a list of patterns, such as [\"model.layers.*\", lm_head]";
+
+/// Everything reported about `text` below the first line of a recipe, without "r.yaml:".
+std::string faults_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  std::string message = refusal(kBase + text, overrides);
+  for (std::size_t at = 0; (at = message.find("r.yaml:", at)) != std::string::npos;) message.erase(at, 7);
+  return message;
+}
+
+std::string written(const std::string& path, const LoadedRecipe& loaded) {
+  return recipe::written(*recipe::find_key(path), loaded.recipe);
+}
+
+TEST(Lists, AreReadInBlockAndFlowStyleInTheOrderWritten) {
+  const std::vector<std::string> expected{"model.layers.*", "*norm?", "[ab].c", "3"};
+  const std::string flow = "optim: {no_decay: [model.layers.*, \"*norm?\", '[ab].c', 3]}\n";
+  const std::string block =
+      "optim:\n  no_decay:\n  - model.layers.*\n  - \"*norm?\"\n  - \"[ab].c\"\n  - 3\n";
+  const std::string lines = "optim:\n  no_decay: [model.layers.*,\n    \"*norm?\",\n    \"[ab].c\", 3]\n";
+  for (const std::string& text : {flow, block, lines}) {
+    EXPECT_EQ(parse(kBase + text).recipe.optim.no_decay, expected) << text;
+  }
+}
+
+TEST(Lists, OfALaterLayerReplaceThoseBefore) {
+  const auto base = [](const auto&) { return kBase + "optim: {no_decay: [a, b]}\n"; };
+  const auto load = [&](const std::string& text, const std::vector<std::string>& overrides) {
+    return recipe::parse_recipe_text("r.yaml", "include: b.yaml\n" + text, overrides, base);
+  };
+  EXPECT_EQ(written("optim.no_decay", load("", {})), "[a, b]");
+  EXPECT_EQ(written("optim.no_decay", load("optim: {no_decay: [c]}\n", {})), "[c]");
+  EXPECT_EQ(written("optim.no_decay", load("optim: {no_decay: [c]}\n", {"optim.no_decay=[]"})), "[]");
+}
+
+TEST(Lists, AreSetOnTheCommandLineInFlowStyle) {
+  const LoadedRecipe loaded =
+      parse(kBase, {"shard.wrap.policy=modules", "shard.wrap.modules=[\"model.layers.*\", lm_head]"});
+  EXPECT_EQ(loaded.recipe.shard.wrap.modules, (std::vector<std::string>{"model.layers.*", "lm_head"}));
+  EXPECT_EQ(loaded.origins.at("shard.wrap.modules"), "command line");
+  EXPECT_EQ(
+      refusal(kBase, {"optim.no_decay=bias"}),
+      "command line: 'optim.no_decay=bias': optim.no_decay: 'bias' is one value, not a list; expected " +
+          kModules);
+}
+
+TEST(Lists, ReportEachBadEntryAtItsPlace) {
+  EXPECT_EQ(
+      faults_of("optim:\n  no_decay:\n  - a\n  - \"\"\n  - \"a b\"\n  - [c]\n  -\n  - \"[c\"\n  - a\n"),
+      "4:3: optim.no_decay: entry 5 is missing; expected " + kModules + "\n" +  //
+          "5:5: optim.no_decay: '' is empty; expected " + kModules + "\n" +     //
+          "6:5: optim.no_decay: 'a b' has a blank that no pattern holds; write each pattern as an entry "
+          "of its own; expected " +
+          kModules + "\n" +                                                                     //
+          "7:5: optim.no_decay: entry 4 is a list or map; expected " + kModules + "\n" +        //
+          "9:5: optim.no_decay: '[c' has a '[' without its ']'; expected " + kModules + "\n" +  //
+          "10:5: optim.no_decay: 'a' given twice; first on line 4; remove one");
+}
+
+TEST(Lists, AreRefusedWhereAMapStandsOrNothing) {
+  EXPECT_EQ(faults_of("optim: {no_decay: {a: b}}\n"),
+            "2:19: optim.no_decay: a section where a value belongs; expected " + kModules);
+  EXPECT_EQ(faults_of("optim: {no_decay: }\n"), "2:9: optim.no_decay: no value given; expected " + kModules +
+                                                    "; remove the key for its default, []");
+}
+
+TEST(Lists, TakeThousandPatternsOfTwoHundredBytesAndNotOneMore) {
+  std::string text = "optim:\n  no_decay:\n";
+  for (int i = 0; i < 1000; ++i) text += "  - a" + std::to_string(i) + "\n";
+  EXPECT_EQ(faults_of(text), "accepted");
+  EXPECT_EQ(faults_of(text + "  - b\n"), "4:3: optim.no_decay: 1001 entries; at most 1000 are accepted");
+  EXPECT_EQ(faults_of("optim: {no_decay: [" + std::string(200, 'a') + "]}\n"), "accepted");
+  EXPECT_NE(
+      faults_of("optim: {no_decay: [" + std::string(201, 'a') + "]}\n").find("is longer than 200 bytes"),
+      std::string::npos);
+}
+
+TEST(Maps, AreReadInBlockAndFlowStyleInTheOrderWritten) {
+  const PatternMap expected{{"*norm*", "fp32"}, {"lm_head", "bf16"}};
+  for (const std::string text : {"precision: {overrides: {\"*norm*\": fp32, lm_head: bf16}}\n",
+                                 "precision:\n  overrides:\n    '*norm*': fp32\n    lm_head: \"bf16\"\n"}) {
+    EXPECT_EQ(parse(kBase + text).recipe.precision.overrides, expected) << text;
+  }
+}
+
+TEST(Maps, HoldNumbersAndSwitchesTheWayRecipesWriteThem) {
+  const LoadedRecipe loaded = parse(
+      kBase +
+      "optim: {lr_factors: {\"*.bias\": 2, lm_head: 1e-1}}\nshard: {reshard_overrides: {a.b: false}}\n");
+  EXPECT_EQ(loaded.recipe.optim.lr_factors, (PatternMap{{"*.bias", "2.0"}, {"lm_head", "0.1"}}));
+  EXPECT_EQ(loaded.recipe.shard.reshard_overrides, (PatternMap{{"a.b", "false"}}));
+  EXPECT_EQ(written("optim.lr_factors", loaded), "{\"*.bias\": 2.0, lm_head: 0.1}");
+}
+
+TEST(Maps, OfALaterLayerReplaceThoseBefore) {
+  const auto base = [](const auto&) { return kBase + "optim: {lr_factors: {a: 1, b: 2}}\n"; };
+  const LoadedRecipe loaded =
+      recipe::parse_recipe_text("r.yaml", "include: b.yaml\noptim: {lr_factors: {c: 3}}\n", {}, base);
+  EXPECT_EQ(written("optim.lr_factors", loaded), "{c: 3.0}");
+}
+
+TEST(Maps, AreSetOnTheCommandLineInFlowStyle) {
+  const LoadedRecipe loaded = parse(kBase, {"precision.overrides={\"*norm*\": fp32}"});
+  EXPECT_EQ(loaded.recipe.precision.overrides, (PatternMap{{"*norm*", "fp32"}}));
+  EXPECT_NE(refusal(kBase, {"precision.overrides=fp32"}).find("'fp32' is one value, not a map of patterns"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal(kBase, {"precision.overrides={*norm*: fp32}"}).find("put a pattern such as \"*norm*\" in "),
+      std::string::npos);
+}
+
+TEST(Maps, ReportEachBadEntryAtItsPlace) {
+  const std::string expected =
+      "a map of patterns, such as {\"*norm*\": fp32}, each value one of: fp32, bf16, fp16";
+  EXPECT_EQ(
+      faults_of("precision:\n  overrides:\n    a: fp8\n    \"\": fp32\n    b: [fp32]\n    c:\n    a: bf16\n"
+                "    d: float32\n    ? [e]\n    : fp32\n"),
+      "4:8: precision.overrides: 'a': 'fp8' is not one of its values; expected " + expected + "\n" +
+          "5:5: precision.overrides: '' is empty; expected " + expected + "\n" +
+          "6:8: precision.overrides: the value of 'b' is a list or map; expected " + expected + "\n" +
+          "7:5: precision.overrides: the value of 'c' is missing; expected " + expected + "\n" +
+          "8:5: precision.overrides: 'a' given twice; first on line 4; remove one\n" +
+          "9:8: precision.overrides: 'd': 'float32' is called fp32 here; expected " + expected + "\n" +
+          "10:7: precision.overrides: a pattern is a list or map; expected " + expected);
+}
+
+TEST(Maps, KeepNumbersInTheirRangeAndSwitchesSpelledOut) {
+  EXPECT_NE(faults_of("optim: {lr_factors: {a: 1001}}\n")
+                .find("2:25: optim.lr_factors: 'a': '1001' is out of range"),
+            std::string::npos);
+  EXPECT_NE(faults_of("optim: {lr_factors: {a: 0x1}}\n").find("is not decimal"), std::string::npos);
+  EXPECT_NE(faults_of("shard: {reshard_overrides: {a: yes}}\n").find("'yes' must be written true"),
+            std::string::npos);
+  EXPECT_NE(faults_of("shard: {reshard_overrides: {a: \"true\"}}\n").find("is in quotes"), std::string::npos);
+  EXPECT_NE(faults_of("shard: {reshard_overrides: [a]}\n").find("a list where a map of patterns belongs"),
+            std::string::npos);
+}
+
+TEST(SwitchOrInteger, TakesAndWritesTrueFalseAndIntegersFromTwo) {
+  for (const auto& [text, value] :
+       std::vector<std::pair<std::string, std::int64_t>>{{"true", 1}, {"false", 0}, {"2", 2}, {"8", 8}}) {
+    const LoadedRecipe loaded = parse(kBase + "shard: {reshard_after_forward: " + text + "}\n");
+    EXPECT_EQ(loaded.recipe.shard.reshard_after_forward, value);
+    EXPECT_EQ(written("shard.reshard_after_forward", loaded), text);
+  }
+  for (const auto& [text, problem] : std::vector<std::pair<std::string, std::string>>{
+           {"1", "must be written true"},
+           {"0", "must be written false"},
+           {"-1", "is out of range"},
+           {"yes", "must be written true"},
+           {"2.5", "is neither true nor false nor an integer"},
+           {"\"true\"", "is in quotes, which makes it text; remove the quotes"}}) {
+    const std::string message = faults_of("shard: {reshard_after_forward: " + text + "}\n");
+    EXPECT_NE(message.find(problem + "; expected true, false or an integer from 2 to 1000000"),
+              std::string::npos)
+        << message;
+  }
+}
+
+TEST(Phases, NameAKindAndExceptTheLastTheirSteps) {
+  const auto sequence = [](const std::string& phases) {
+    return faults_of("train: {steps: 30}\nschedule: {kind: sequence, sequence: [" + phases + "]}\n");
+  };
+  EXPECT_EQ(sequence("linear_warmup 10, constant 10, constant 5, cosine"), "accepted");
+  EXPECT_EQ(sequence("linear_warmup 10, linear_decay 10, step 10"), "accepted");
+  EXPECT_EQ(sequence("cosine"), "accepted");
+  for (const auto& [phases, problem] : std::vector<std::pair<std::string, std::string>>{
+           {"linear_warmup, cosine", "3:39: schedule.sequence: 'linear_warmup' has no number of steps"},
+           {"warmup 10, cosine",
+            "'warmup 10' does not start with one of: constant, linear_warmup, linear_decay"},
+           {"constant 0, cosine", "'constant 0' has a number of steps that is not from 1 to 1000000000000"},
+           {"constant 1e1, cosine", "'constant 1e1' does not end in a number of steps, written in digits"},
+           {"constant +5, cosine", "'constant +5' does not end in a number of steps, written in digits"},
+           {"constant 05, cosine", "'constant 05' does not end in a number of steps, written in digits"},
+           {"\"constant 5 \", cosine", "'constant 5 ' does not end in a number of steps"},
+           {"\"\"", "'' does not start with one of"}}) {
+    EXPECT_NE(sequence(phases).find(problem), std::string::npos) << sequence(phases);
+  }
+}
+
+TEST(Choices, NameTheValueThatAnotherTrainersWordMeans) {
+  for (const auto& [text, problem] : std::vector<std::pair<std::string, std::string>>{
+           {"shard: {strategy: FULL_SHARD}\n", "'FULL_SHARD' must be written full_shard"},
+           {"shard: {strategy: SHARD_GRAD_OP}\n", "'SHARD_GRAD_OP' must be written shard_grad_op"},
+           {"shard: {strategy: zero3}\n", "'zero3' is called full_shard here"},
+           {"shard: {strategy: ddp}\n", "'ddp' is called no_shard here"},
+           {"shard: {wrap: {policy: whole}}\n", "'whole' is called none here"},
+           {"precision: {param: bfloat16}\n", "'bfloat16' is called bf16 here"},
+           {"optim: {kind: lion}\n", "'lion' is not available in this version"}}) {
+    EXPECT_NE(faults_of(text).find(problem), std::string::npos) << faults_of(text);
+  }
+}
+
+TEST(JsonValue, HasTheTypesOfJson) {
+  const LoadedRecipe loaded =
+      parse(kBase, {"optim.lr_factors={b: 2, a: 0.5}", "shard.reshard_overrides={a: true}",
+                    "precision.overrides={a: bf16}", "optim.no_decay=[x]", "shard.reshard_after_forward=4"});
+  const auto json = [&](const char* path) {
+    return recipe::json_value(*recipe::find_key(path), loaded.recipe).dump();
+  };
+  EXPECT_EQ(json("optim.lr_factors"), R"({"b":2.0,"a":0.5})");
+  EXPECT_EQ(json("shard.reshard_overrides"), R"({"a":true})");
+  EXPECT_EQ(json("precision.overrides"), R"({"a":"bf16"})");
+  EXPECT_EQ(json("optim.no_decay"), R"(["x"])");
+  EXPECT_EQ(json("shard.reshard_after_forward"), "4");
+  EXPECT_EQ(json("optim.nesterov"), "false");
+}
+
+}  // namespace
+}  // namespace echelon
