@@ -31,10 +31,10 @@ class Tests(product.Case):
         self.losses_over_world_sizes("model.tie_embeddings=true")
 
     def test_losses_agree_with_the_model_as_one_unit(self):
-        self.losses_over_world_sizes("shard.wrap.policy=whole")
+        self.losses_over_world_sizes("shard.wrap.policy=none")
 
     def test_one_unit_computes_what_a_unit_per_layer_does(self):
-        self.assert_close(self.run_of("layers", ranks=3), self.run_of("whole", "shard.wrap.policy=whole", ranks=3))
+        self.assert_close(self.run_of("layers", ranks=3), self.run_of("whole", "shard.wrap.policy=none", ranks=3))
 
     def test_initial_weights_are_the_same_bytes_on_1_to_4_ranks(self):
         # An update too small to change any fp32 weight leaves the initial ones in the first checkpoint.

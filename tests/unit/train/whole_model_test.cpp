@@ -10,15 +10,6 @@
 namespace echelon {
 namespace {
 
-std::vector<Parameter*> parameters_of(const Model& model) {
-  std::vector<Parameter*> all;
-  for (const auto& parameter : model.shared()) all.push_back(parameter.get());
-  for (const auto& layer : model.layers()) {
-    for (const auto& parameter : layer->parameters()) all.push_back(parameter.get());
-  }
-  return all;
-}
-
 std::unique_ptr<Model> small_llama(bool tied) {
   ModelOptions options = test::small_options();
   options.tie_embeddings = tied;
@@ -31,7 +22,7 @@ void save_initial(const std::filesystem::path& checkpoints, bool tied, at::Scala
   materialise(*model, 4, type, at::kCPU);
   std::vector<checkpoint::Slice> slices;
   std::vector<checkpoint::TensorInfo> tensors;
-  for (const Parameter* parameter : parameters_of(*model)) {
+  for (const Parameter* parameter : model->parameters()) {
     const auto* bytes = static_cast<const std::byte*>(parameter->value.const_data_ptr());
     for (const Parameter::Part& part : parameter->parts()) {
       tensors.push_back({"model/" + part.name, type == at::kFloat ? DType::kF32 : DType::kBF16, part.shape});
@@ -58,10 +49,10 @@ TEST(WholeModel, HoldsTheCheckpointsWeightsInFp32) {
       load_whole(checkpoint::Reader(dir.path() / "c"), *loaded);
       const auto expected = small_llama(tied);
       materialise(*expected, 4, type, at::kCPU);
-      const auto actual = parameters_of(*loaded);
+      const auto actual = loaded->parameters();
       for (std::size_t i = 0; i < actual.size(); ++i) {
         EXPECT_EQ(actual[i]->value.scalar_type(), at::kFloat);
-        const at::Tensor want = parameters_of(*expected)[i]->value.detach().to(at::kFloat);
+        const at::Tensor want = expected->parameters()[i]->value.detach().to(at::kFloat);
         EXPECT_TRUE(at::equal(actual[i]->value, want)) << actual[i]->parts()[0].name;
       }
     }
