@@ -43,6 +43,10 @@ void Faults::add(const Position& at, std::string text) {
   if (faults_.size() < kMaxKept) faults_.push_back({at, std::move(text)});
 }
 
+bool Faults::full() const {
+  return faults_.size() == kMaxKept;
+}
+
 void Faults::add_at(const Position& at, const Faults& others) {
   for (const Fault& fault : others.faults_) add(at, fault.text);
 }

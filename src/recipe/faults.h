@@ -44,6 +44,8 @@ class Faults {
   /// Takes over every fault of `others`, all reported at `at`.
   void add_at(const Position& at, const Faults& others);
   [[nodiscard]] std::size_t size() const { return count_; }
+  /// Whether further ones are only counted: no need to find words for them.
+  [[nodiscard]] bool full() const;
   /// Throws Error(kUsage) with one line for each fault, sorted by position, or returns when there is none.
   void raise_if_any(const Sources& sources) const;
 

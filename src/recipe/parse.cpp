@@ -172,6 +172,8 @@ class Parser {
       faults_.add(
           key.at,
           "merge keys (<<) are not allowed; write the keys out, or use include: for a whole base recipe");
+    } else if (faults_.full()) {
+      faults_.add(key.at, "");  // looking for the key that was meant takes time
     } else {
       faults_.add(key.at, str(safe(path), ": ", unknown_key(path, key.text)));
       broken_.insert(meant_by(path));
