@@ -1,6 +1,8 @@
 """Twenty steps of `echelon train` with each optimizer and schedule against torch.optim, torch.optim.lr_scheduler and
-clip_grad_norm_: losses, learning rates, gradient norms, weights, the optimizer's states, averaged weights."""
+clip_grad_norm_: losses, learning rates, gradient norms, weights, the optimizer's states, averaged weights. In the
+middle the run changes its number of ranks."""
 import fnmatch
+import shutil
 
 import safetensors.torch
 import torch
@@ -15,6 +17,10 @@ SEQ_LEN = 40
 BATCH = 12
 STEPS = 20
 LIMIT = 1e-5
+# Where a state is bf16, a difference in a gradient's last bit now and then rounds it to another neighbour.
+LIMIT_BF16 = 1e-4
+# Gradients of attention magnify what the weights differ by, and the first moment is made of them.
+STATE_LIMITS = {LIMIT: 5e-5, LIMIT_BF16: 1e-2}
 BETAS = (0.9, 0.95)
 EPS = 1e-8
 DECAY = 0.1
@@ -79,8 +85,8 @@ CASES = {
     "constant_unclipped": ("adamw", "constant", 3e-3, False, None, None, 1, ["model.tie_embeddings=true"]),
     "adamw_groups": ("adamw", "step", 3e-3, True, 0.5, 0.9, 3, []),
     "anyprecision_fp32": ("anyprecision_fp32", "sequence", 3e-3, True, 0.5, None, 2, []),
-    "anyprecision_bf16": ("anyprecision_bf16", "warmup_cosine", 3e-3, False, None, 0.8, 2, []),
-    "anyprecision_mixed": ("anyprecision_mixed", "constant", 3e-3, True, None, None, 1, []),
+    "anyprecision_bf16": ("anyprecision_bf16", "warmup_cosine", 1e-3, False, None, 0.8, 2, []),
+    "anyprecision_mixed": ("anyprecision_mixed", "constant", 1e-3, True, None, None, 1, []),
     "sgd": ("sgd", "cosine", 0.05, False, 0.5, None, 1, []),
     "sgd_momentum": ("sgd_momentum", "linear_warmup", 0.02, False, None, 0.9, 2, []),
     "sgd_nesterov": ("sgd_nesterov", "warmup_stable_decay", 0.02, True, 0.5, None, 3, []),
@@ -104,7 +110,7 @@ def groups_of(model, grouped):
     found = {}
     for name, parameter in model.named_parameters():
         found.setdefault(numbers_of(name, grouped), []).append(parameter)
-    assert len(found) == (6 if grouped else 1), found.keys()
+    assert len(found) == (5 if grouped else 1), found.keys()
     return [{"params": parameters, "weight_decay": DECAY * decays, "factor": factor}
             for (factor, decays), parameters in found.items()]
 
@@ -148,18 +154,20 @@ class Reference:
         return {**tensors, **({f"ema/{name}": value for name, value in self.average.items()} if average else {})}
 
 
-def within(what, actual, expected, limit=LIMIT):
+def within(what, actual, expected, limit):
     error = abs(actual - expected) / abs(expected)
     assert error <= limit, f"{what}: {actual}, expected {expected} (relative error {error:.1e})"
     return error
 
 
 def compare_tensors(what, actual, expected):
-    """The name of the tensor that differs most and how much; its types and names are the same."""
+    """The name of the tensor that differs most and how much. Names and types must be the same."""
     assert actual.keys() == expected.keys(), f"{what}: {actual.keys() ^ expected.keys()}"
     for name, value in expected.items():
         assert actual[name].dtype == value.dtype, f"{what}: {name} is {actual[name].dtype}, expected {value.dtype}"
-    errors = {name: dump.relative_error(actual[name], expected[name].detach()) for name in expected}
+    # A compensation is what rounding the weights lost: two implementations of the same accuracy agree in none of it.
+    errors = {name: dump.relative_error(actual[name], expected[name].detach()) for name in expected
+              if not name.endswith("/compensation")}
     worst = max(errors, key=errors.get)
     return worst, errors[worst]
 
@@ -171,9 +179,17 @@ def overrides_of(case):
             *([f"optim.ema_decay={average}"] if average else [])]
 
 
+def train_in_halves(args, run, overrides, ranks):
+    """All steps, of which the second half starts from the first half's checkpoint on another number of ranks."""
+    trained.train(args, run, overrides, ranks)
+    shutil.rmtree(trained.step_folder(run, STEPS))
+    return trained.train(args, run, overrides, 1 if ranks > 1 else 2)
+
+
 def compare(args, folder, name):
     case = CASES[name]
     clip, average, ranks = case[4:7]
+    limit = LIMIT_BF16 if case[0] in ("anyprecision_bf16", "anyprecision_mixed") else LIMIT
     overrides = overrides_of(case)
     data = {"overrides": overrides, "first": 0, "rows": STEPS * BATCH}
     outputs = dump.dump(args, folder, 1, [{"name": f"start-{name}", "mode": "weights", "overrides": overrides},
@@ -183,24 +199,23 @@ def compare(args, folder, name):
     if clip:
         clipped = sum(norm > clip for _, _, norm in reference.history)
         assert clipped >= STEPS / 2, "clipping hardly happens: lower its limit"
-    metrics = trained.train(args, folder / name, [*overrides, f"train.steps={STEPS}"], ranks)
+    metrics = train_in_halves(args, folder / name, [*overrides, f"train.steps={STEPS}"], ranks)
     assert len(metrics) == STEPS
     for line, (loss, lr, norm) in zip(metrics, reference.history):
-        within(f"{name} step {line['step']} loss", line["loss"], loss)
+        within(f"{name} step {line['step']} loss", line["loss"], loss, limit)
         within(f"{name} step {line['step']} lr", line["lr"], lr, 1e-12)
-        within(f"{name} step {line['step']} gradient norm", line["grad_norm"], norm)
+        within(f"{name} step {line['step']} gradient norm", line["grad_norm"], norm, limit)
     output = trained.consolidate(args, folder / name, "safetensors", folder / f"{name}-out", "--optimizer")
     expected = dict(reference.model.named_parameters())
     worst, error = compare_tensors(name, safetensors.torch.load_file(output / "model.safetensors"), expected)
-    assert error <= LIMIT, f"{name}: after {STEPS} steps {worst} differs by {error:.1e}"
+    assert error <= limit, f"{name}: after {STEPS} steps {worst} differs by {error:.1e}"
     moved = dump.relative_error(start.tensors["weights"][worst], expected[worst].detach())
-    assert moved > 100 * LIMIT, f"the weights hardly moved ({moved:.1e}): nothing was compared"
+    assert moved > 100 * limit, f"the weights hardly moved ({moved:.1e}): nothing was compared"
     kept = reference.kept(average)
     summary = f"weights within {error:.1e}"
     if kept:
         worst, error = compare_tensors(name, safetensors.torch.load_file(output / "optimizer.safetensors"), kept)
-        limit = 5 * LIMIT if kept[worst].dtype == torch.float32 else 2e-3
-        assert error <= limit, f"{name}: after {STEPS} steps {worst} differs by {error:.1e}"
+        assert error <= STATE_LIMITS[limit], f"{name}: after {STEPS} steps {worst} differs by {error:.1e}"
         summary += f", states within {error:.1e} ({worst})"
     print(f"ok {name}: {STEPS} steps, {summary}", flush=True)
 
