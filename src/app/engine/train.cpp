@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/agree.h"
+#include "shard/host_memory.h"
 #include "train/loop.h"
 
 namespace echelon::app {
@@ -20,6 +21,7 @@ namespace {
 /// Freed blocks stay with the process: given back to the kernel and cleared page by page at the next use,
 /// they cost a third of a step.
 void keep_freed_memory() {
+  HostMemory::install();
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   mallopt(M_TOP_PAD, 64 << 20);

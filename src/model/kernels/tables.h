@@ -1,5 +1,6 @@
 #pragma once
 #include "model/kernels/kernels.h"
+#include "model/kernels/product.h"
 
 /// What each instruction set's build of kernels_impl.cpp provides.
 namespace echelon::kernels {
@@ -23,5 +24,7 @@ extern const Tables tables;
 namespace generic {
 extern const Tables tables;
 }
+
+extern const ProductKernel avx512_bf16_product;
 
 }  // namespace echelon::kernels

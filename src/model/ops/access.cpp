@@ -2,16 +2,14 @@
 
 #include <ATen/ATen.h>
 
+#include "model/ops/product.h"
+
 namespace echelon::ops {
 
 at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::Tensor& b) {
-  if (parameter.sink == nullptr) return at::mm(a, b);
+  if (parameter.sink == nullptr) return product(a, b);
   parameter.sink->open(parameter);
-  if (parameter.deposited) {
-    parameter.gradient.addmm_(a, b);
-  } else {
-    at::mm_out(parameter.gradient, a, b);
-  }
+  product_into(parameter.gradient, a, b, parameter.deposited);
   parameter.deposited = true;
   return {};
 }

@@ -3,6 +3,7 @@
 
 #include "model/ops/access.h"
 #include "model/ops/ops.h"
+#include "model/ops/product.h"
 
 namespace echelon::ops {
 namespace {
@@ -27,7 +28,7 @@ struct Linear : torch::autograd::Function<Linear> {
       ctx->save_for_backward({x});
     }
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
-    return at::mm(x, value.t());
+    return product(x, value.t());
   }
   static at::Tensor input(AutogradContext* ctx) {
     const auto kept = ctx->saved_data.find("x");
@@ -39,7 +40,7 @@ struct Linear : torch::autograd::Function<Linear> {
     auto& weight = *reinterpret_cast<Parameter*>(ctx->saved_data["weight"].toInt());
     const at::Tensor dy = grads[0].contiguous();
     at::Tensor dx;
-    if (ctx->needs_input_grad(0)) dx = at::mm(dy, weight.value.detach());
+    if (ctx->needs_input_grad(0)) dx = product(dy, weight.value.detach());
     return {dx, deposit_product(weight, dy.t(), input(ctx)), {}, {}};
   }
 };

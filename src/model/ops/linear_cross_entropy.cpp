@@ -7,6 +7,7 @@
 
 #include "model/ops/access.h"
 #include "model/ops/ops.h"
+#include "model/ops/product.h"
 
 namespace echelon::ops {
 namespace {
@@ -69,7 +70,7 @@ at::Tensor loss_only(const at::Tensor& x, const at::Tensor& value, const Paramet
   const std::int64_t step = chunk_rows(x, weight);
   for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
     const std::int64_t rows = std::min(step, x.size(0) - begin);
-    at::Tensor logits = at::mm(x.narrow(0, begin, rows), value.t());
+    at::Tensor logits = product(x.narrow(0, begin, rows), value.t());
     loss += loss_rows(logits, targets.narrow(0, begin, rows), nullptr);
   }
   return loss;
@@ -88,15 +89,15 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
       const std::int64_t rows = std::min(step, x.size(0) - begin);
       const at::Tensor xs = x.narrow(0, begin, rows);
-      at::Tensor logits = at::mm(xs, value.t());
+      at::Tensor logits = product(xs, value.t());
       loss += loss_rows(logits, targets.narrow(0, begin, rows), &scale);
       at::Tensor dx_rows = dx.narrow(0, begin, rows);
-      at::mm_out(dx_rows, logits, value);
+      product_into(dx_rows, logits, value, false);
       if (rows == x.size(0)) {
         dw = deposit_product(*weight, logits.t(), xs);
       } else {
-        const at::Tensor product = at::mm(logits.t(), xs).to(at::kFloat);
-        sum = sum.defined() ? sum.add_(product) : product;
+        const at::Tensor part = product(logits.t(), xs).to(at::kFloat);
+        sum = sum.defined() ? sum.add_(part) : part;
       }
     }
     if (sum.defined()) dw = deposit(*weight, sum);

@@ -1,0 +1,46 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "model/kernels/kernels.h"
+
+namespace echelon::kernels {
+
+/// A matrix as it lies in memory: element (row, column) is data[row * row_stride + column * column_stride];
+/// one of the strides is 1. Nothing needs to be aligned.
+template <class Pointer>
+struct MatrixView {
+  Pointer data;
+  std::int64_t row_stride;
+  std::int64_t column_stride;
+
+  [[nodiscard]] MatrixView transposed() const { return {data, column_stride, row_stride}; }
+};
+
+/// c [m, n] = a [m, k] * b [k, n], or with `accumulate` added to what c holds. bf16 in and out; every element
+/// is a sum in fp32, in an order that depends on k alone, rounded once. c overlaps neither a nor b.
+struct Product {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  MatrixView<const Bf16*> a;
+  MatrixView<const Bf16*> b;
+  MatrixView<Bf16*> c;
+  bool accumulate;
+};
+
+/// Matrix products with the processor's bf16 dot products (AVX512-BF16): blocked as by Goto and van de Geijn
+/// (Anatomy of High-Performance Matrix Multiplication), operands packed on the way into the cache in whatever
+/// orientation they come, so that a transposed operand or result costs no pass of its own. Single-threaded;
+/// callers split columns or rows of c.
+struct ProductKernel {
+  /// Bytes of scratch memory that run() needs.
+  std::size_t (*workspace)(const Product& product);
+  /// `workspace`: 64-byte aligned.
+  void (*run)(const Product& product, std::byte* workspace);
+};
+
+/// Null where the processor has no such instructions or something better (AMX, which oneDNN uses).
+[[nodiscard]] const ProductKernel* product_kernel();
+
+}  // namespace echelon::kernels

@@ -1,0 +1,316 @@
+// Compiled for processors with AVX512-BF16; only product_kernel() of dispatch.cpp leads here.
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "model/kernels/product_pack.h"
+#include "model/kernels/tables.h"
+
+namespace echelon::kernels {
+namespace {
+
+using packing::kColumns;
+using packing::kRows;
+using packing::kVectors;
+
+/// Elements of b that are packed at a time: they stay in the second-level cache while all rows of a pass by.
+constexpr std::int64_t kBlockElements = 200 * 1024;
+/// A longer k goes in pieces, whose sums wait in fp32 in between.
+constexpr std::int64_t kLongestSum = 3072;
+constexpr std::int64_t kTileElements = kRows * kColumns;
+
+/// How a product is cut.
+struct Plan {
+  std::int64_t pieces;         ///< of k
+  std::int64_t piece;          ///< k of a piece, even; the last one may be shorter
+  std::int64_t block_columns;  ///< of b packed together, a multiple of kColumns
+  bool pack_a;                 ///< rows of a lie along memory
+};
+
+std::int64_t round_up(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+Plan plan_of(const Product& p) {
+  Plan plan{};
+  plan.pieces = (p.k + kLongestSum - 1) / kLongestSum;
+  plan.piece = round_up((p.k + plan.pieces - 1) / plan.pieces, 2);
+  const std::int64_t fits = std::max<std::int64_t>(1, kBlockElements / (plan.piece * kColumns));
+  plan.block_columns = std::min(fits * kColumns, round_up(p.n, kColumns));
+  plan.pack_a = p.a.column_stride != 1 || p.k % 2 != 0;
+  return plan;
+}
+
+struct Workspace {
+  Bf16* b;     ///< [panel][k pair][column][2]
+  Bf16* a;     ///< [strip][k pair][row][2]: the whole of a piece, or the last strip only
+  float* sum;  ///< [tile][row][column], with more than one piece
+  std::size_t bytes;
+};
+
+Workspace lay_out(const Product& p, const Plan& plan, std::byte* memory) {
+  const std::int64_t strips = (p.m + kRows - 1) / kRows;
+  const auto b_elements = static_cast<std::size_t>(plan.block_columns * plan.piece);
+  const auto a_elements = static_cast<std::size_t>((plan.pack_a ? strips : 1) * kRows * plan.piece);
+  const auto tiles = static_cast<std::size_t>(strips * (round_up(p.n, kColumns) / kColumns));
+  const std::size_t b_bytes = b_elements * sizeof(Bf16);
+  const std::size_t a_bytes = (a_elements * sizeof(Bf16) + 63) / 64 * 64;
+  const std::size_t sum_bytes = plan.pieces > 1 ? tiles * kTileElements * sizeof(float) : 0;
+  return {reinterpret_cast<Bf16*>(memory), reinterpret_cast<Bf16*>(memory + b_bytes),
+          reinterpret_cast<float*>(memory + b_bytes + a_bytes), b_bytes + a_bytes + sum_bytes};
+}
+
+/// Rows of a as the inner loop reads them: pair kp of row r is at data + r * row + kp * pair.
+struct Strip {
+  const Bf16* data;
+  std::int64_t row;
+  std::int64_t pair;
+};
+
+using Accumulators = __m512[kRows][kVectors];
+
+inline __m512bh broadcast_pair(const Bf16* from) {
+  std::int32_t pair;
+  std::memcpy(&pair, from, sizeof pair);
+  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
+}
+
+/// Fetches the cache lines of the next strip that belong to 16 pairs; both orientations have eight.
+inline void prefetch_rows(const Strip& next, std::int64_t pair) {
+  const Bf16* at = next.data + pair * next.pair;
+  const std::int64_t step = next.pair == 2 ? next.row : 32;
+  for (std::int64_t r = 0; r < kRows; ++r)
+    _mm_prefetch(reinterpret_cast<const char*>(at + r * step), _MM_HINT_T0);
+}
+
+/// acc += strip * panel: the whole work is here. 24 sums stay in registers; a step of k costs 3 loads of b
+/// and 8 broadcasts of a for 24 dot products. b comes in the order of memory, which the processor sees coming
+/// by itself; to ask for it here as well costs 4 %.
+inline void multiply(const Strip& a, const Strip& next, const Bf16* b, std::int64_t pairs,
+                     Accumulators& acc) {
+  const std::int64_t row = a.row;
+  const Bf16* a0 = a.data;
+  const Bf16* a3 = a0 + 3 * row;
+  const Bf16* a6 = a0 + 6 * row;
+  for (std::int64_t block = 0; block < pairs; block += 16) {
+    prefetch_rows(next, block);
+    const std::int64_t end = std::min<std::int64_t>(16, pairs - block);
+    for (std::int64_t i = 0; i < end; ++i) {
+      __m512bh column[kVectors];
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v)
+        column[v] = reinterpret_cast<__m512bh>(_mm512_load_si512(b + 32 * v));
+      const Bf16* rows[kRows] = {a0, a0 + row, a0 + 2 * row, a3, a3 + row, a3 + 2 * row, a6, a6 + row};
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const __m512bh value = broadcast_pair(rows[r]);
+#pragma GCC unroll 3
+        for (int v = 0; v < kVectors; ++v) acc[r][v] = _mm512_dpbf16_ps(acc[r][v], value, column[v]);
+      }
+      b += 2 * kColumns;
+      a0 += a.pair;
+      a3 += a.pair;
+      a6 += a.pair;
+    }
+  }
+}
+
+/// Where a tile goes: c's element (r, n) at data + r * row + n * column.
+struct Tile {
+  Bf16* data;
+  std::int64_t row;
+  std::int64_t column;
+  std::int64_t rows;
+  std::int64_t columns;
+  bool accumulate;
+};
+
+inline __m512 widen(__m256i bf16) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bf16), 16));
+}
+inline __m256i narrow(__m512 values) {
+  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values));
+}
+
+inline __mmask16 first_lanes(std::int64_t count) {
+  return count >= 16 ? __mmask16{0xFFFF}
+                     : static_cast<__mmask16>((1U << std::max<std::int64_t>(count, 0)) - 1U);
+}
+
+void store_rows(const Accumulators& acc, const Tile& tile) {
+  for (std::int64_t r = 0; r < tile.rows; ++r) {
+    for (int v = 0; v < kVectors; ++v) {
+      Bf16* to = tile.data + r * tile.row + 16 * v;
+      const __mmask16 mask = first_lanes(tile.columns - 16 * v);
+      __m512 values = acc[r][v];
+      if (tile.accumulate) values = _mm512_add_ps(values, widen(_mm256_maskz_loadu_epi16(mask, to)));
+      _mm256_mask_storeu_epi16(to, mask, narrow(values));
+    }
+  }
+}
+
+/// Element by element: edges, and sums on top of a transposed result.
+void store_any(const Accumulators& acc, const Tile& tile) {
+  alignas(64) float values[kTileElements];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) _mm512_store_ps(values + r * kColumns + 16 * v, acc[r][v]);
+  }
+  for (std::int64_t n = 0; n < tile.columns; ++n) {
+    for (std::int64_t r = 0; r < tile.rows; ++r) {
+      Bf16& to = tile.data[r * tile.row + n * tile.column];
+      float value = values[r * kColumns + n];
+      if (tile.accumulate) value += _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128(to.bits << 16)));
+      to.bits = static_cast<std::uint16_t>(
+          _mm_extract_epi16(reinterpret_cast<__m128i>(_mm_cvtneps_pbh(_mm_set_ss(value))), 0));
+    }
+  }
+}
+
+inline __m512i pair_rows(__m512 even, __m512 odd) {
+  const __m512i low = _mm512_cvtepu16_epi32(narrow(even));
+  return _mm512_or_si512(low, _mm512_slli_epi32(_mm512_cvtepu16_epi32(narrow(odd)), 16));
+}
+
+/// Four columns, 4 apart, of eight bf16 each.
+inline void store_quarters(__m512i columns, Bf16* to, std::int64_t stride) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_castsi512_si128(columns));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 4 * stride), _mm512_extracti32x4_epi32(columns, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 8 * stride), _mm512_extracti32x4_epi32(columns, 2));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 12 * stride), _mm512_extracti32x4_epi32(columns, 3));
+}
+
+/// A full tile whose columns lie along memory.
+void store_columns(const Accumulators& acc, const Tile& tile) {
+  for (int v = 0; v < kVectors; ++v) {
+    const __m512i r01 = pair_rows(acc[0][v], acc[1][v]);
+    const __m512i r23 = pair_rows(acc[2][v], acc[3][v]);
+    const __m512i r45 = pair_rows(acc[4][v], acc[5][v]);
+    const __m512i r67 = pair_rows(acc[6][v], acc[7][v]);
+    const __m512i low03 = _mm512_unpacklo_epi32(r01, r23);
+    const __m512i high03 = _mm512_unpackhi_epi32(r01, r23);
+    const __m512i low47 = _mm512_unpacklo_epi32(r45, r67);
+    const __m512i high47 = _mm512_unpackhi_epi32(r45, r67);
+    Bf16* to = tile.data + 16 * v * tile.column;
+    store_quarters(_mm512_unpacklo_epi64(low03, low47), to, tile.column);
+    store_quarters(_mm512_unpackhi_epi64(low03, low47), to + tile.column, tile.column);
+    store_quarters(_mm512_unpacklo_epi64(high03, high47), to + 2 * tile.column, tile.column);
+    store_quarters(_mm512_unpackhi_epi64(high03, high47), to + 3 * tile.column, tile.column);
+  }
+}
+
+void store(const Accumulators& acc, const Tile& tile) {
+  if (tile.column == 1) {
+    store_rows(acc, tile);
+  } else if (tile.row == 1 && tile.rows == kRows && tile.columns == kColumns && !tile.accumulate) {
+    store_columns(acc, tile);
+  } else {
+    store_any(acc, tile);
+  }
+}
+
+/// One piece of k of the whole product.
+class Piece {
+ public:
+  Piece(const Product& product, const Plan& plan, const Workspace& space, std::int64_t number)
+      : p_(product),
+        plan_(plan),
+        space_(space),
+        begin_(number * plan.piece),
+        length_(std::min(plan.piece, product.k - begin_)),
+        pairs_((length_ + 1) / 2),
+        strips_((product.m + kRows - 1) / kRows),
+        first_(number == 0),
+        last_(number == plan.pieces - 1) {}
+
+  void run() const {
+    if (plan_.pack_a) {
+      packing::pack_rows(rows_from(0), p_.m, length_, space_.a);
+    } else if (p_.m % kRows != 0) {
+      packing::pack_rows(rows_from((strips_ - 1) * kRows), p_.m % kRows, length_, space_.a);
+    }
+    for (std::int64_t n = 0; n < p_.n; n += plan_.block_columns) {
+      const std::int64_t columns = std::min(plan_.block_columns, p_.n - n);
+      MatrixView<const Bf16*> b = p_.b;
+      b.data += begin_ * b.row_stride + n * b.column_stride;
+      packing::pack_columns(b, columns, length_, space_.b);
+      for (std::int64_t s = 0; s < strips_; ++s) {
+        for (std::int64_t at = 0; at < columns; at += kColumns) compute_tile(s, n + at, at);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] MatrixView<const Bf16*> rows_from(std::int64_t row) const {
+    MatrixView<const Bf16*> a = p_.a;
+    a.data += row * a.row_stride + begin_ * a.column_stride;
+    return a;
+  }
+
+  [[nodiscard]] Strip strip(std::int64_t s) const {
+    if (plan_.pack_a) return {space_.a + s * kRows * 2 * pairs_, 2, 2 * kRows};
+    if ((s + 1) * kRows > p_.m) return {space_.a, 2, 2 * kRows};
+    return {rows_from(s * kRows).data, p_.a.row_stride, 2};
+  }
+
+  /// `n`: first column; `at`: the same within the packed block.
+  void compute_tile(std::int64_t s, std::int64_t n, std::int64_t at) const {
+    const std::int64_t panels = (p_.n + kColumns - 1) / kColumns;
+    float* sum = space_.sum + (s * panels + n / kColumns) * kTileElements;
+    Accumulators acc;
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) {
+        acc[r][v] = first_ ? _mm512_setzero_ps() : _mm512_load_ps(sum + r * kColumns + 16 * v);
+      }
+    }
+    multiply(strip(s), strip(std::min(s + 1, strips_ - 1)), space_.b + at * 2 * pairs_, pairs_, acc);
+    if (!last_) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+        for (int v = 0; v < kVectors; ++v) _mm512_store_ps(sum + r * kColumns + 16 * v, acc[r][v]);
+      }
+      return;
+    }
+    store(acc, {p_.c.data + s * kRows * p_.c.row_stride + n * p_.c.column_stride, p_.c.row_stride,
+                p_.c.column_stride, std::min<std::int64_t>(kRows, p_.m - s * kRows),
+                std::min<std::int64_t>(kColumns, p_.n - n), p_.accumulate});
+  }
+
+  const Product& p_;
+  const Plan& plan_;
+  const Workspace& space_;
+  std::int64_t begin_;
+  std::int64_t length_;
+  std::int64_t pairs_;
+  std::int64_t strips_;
+  bool first_;
+  bool last_;
+};
+
+/// All rows of a pass by each block of b, and where they lie along memory they are packed as a whole: the
+/// larger operand is better cast as b. c^T = b^T a^T.
+Product with_small_a(const Product& p) {
+  if (p.a.column_stride == 1 || p.m <= p.n) return p;
+  return {p.n, p.m, p.k, p.b.transposed(), p.a.transposed(), p.c.transposed(), p.accumulate};
+}
+
+std::size_t workspace(const Product& product) {
+  const Product p = with_small_a(product);
+  return lay_out(p, plan_of(p), nullptr).bytes;
+}
+
+void run(const Product& product, std::byte* memory) {
+  const Product p = with_small_a(product);
+  const Plan plan = plan_of(p);
+  const Workspace space = lay_out(p, plan, memory);
+  for (std::int64_t number = 0; number < plan.pieces; ++number) Piece(p, plan, space, number).run();
+}
+
+}  // namespace
+
+const ProductKernel avx512_bf16_product{workspace, run};
+
+}  // namespace echelon::kernels
