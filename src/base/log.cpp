@@ -26,7 +26,7 @@ void init(std::string_view prefix, bool console, const std::filesystem::path& fi
   std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::stderr_sink_mt>()};
   sinks.back()->set_pattern("%v");
   // What ends a run may be known to one rank alone: nobody should have to look for it in N files.
-  if (!console) sinks.back()->set_level(spdlog::level::err);
+  sinks.back()->set_level(console ? spdlog::level::info : spdlog::level::err);
   if (!file.empty()) {
     try {
       sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
@@ -36,12 +36,16 @@ void init(std::string_view prefix, bool console, const std::filesystem::path& fi
     sinks.back()->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L [" + std::string(prefix) + "] %v");
   }
   auto made = std::make_shared<spdlog::logger>("echelon", sinks.begin(), sinks.end());
-  made->flush_on(spdlog::level::info);
+  made->set_level(spdlog::level::debug);
+  made->flush_on(spdlog::level::debug);
   current() = made;
 }
 
 void info(std::string_view text) {
   current()->info("{}", text);
+}
+void note(std::string_view text) {
+  current()->debug("{}", text);
 }
 void warn(std::string_view text) {
   current()->warn("warning: {}", text);

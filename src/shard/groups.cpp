@@ -8,16 +8,6 @@
 namespace echelon {
 namespace {
 
-/// Ranks that share one copy of the state.
-std::int64_t shard_size(const ShardOptions& options, const Strategy& strategy, int world,
-                        int ranks_per_node) {
-  if (options.strategy == "no_shard") return 1;
-  if (!strategy.replicated) return world;
-  const MeshOptions& mesh = options.mesh;
-  if (mesh.shard > 0) return mesh.shard;
-  return mesh.replicate > 0 ? world / mesh.replicate : ranks_per_node;
-}
-
 void check_mesh(const ShardOptions& options, std::int64_t shard, int world) {
   const std::int64_t replicate = options.mesh.replicate;
   if (shard >= 1 && world % shard == 0 && (replicate == 0 || shard * replicate == world)) return;
@@ -52,15 +42,28 @@ Strategy strategy_of(const ShardOptions& options) {
   return strategy;
 }
 
+int shard_group_size(const ShardOptions& options, int world, int ranks_per_node) {
+  if (options.strategy == "no_shard") return 1;
+  if (!strategy_of(options).replicated) return world;
+  const MeshOptions& mesh = options.mesh;
+  std::int64_t size = ranks_per_node;
+  if (mesh.shard > 0) {
+    size = mesh.shard;
+  } else if (mesh.replicate > 0) {
+    size = world / mesh.replicate;
+  }
+  check_mesh(options, size, world);
+  return static_cast<int>(size);
+}
+
 Groups::Groups(const ShardOptions& options, Communicator& comm, int ranks_per_node)
     : world_(&comm), shard_(&comm) {
   const Strategy strategy = strategy_of(options);
-  const std::int64_t size = shard_size(options, strategy, comm.size(), ranks_per_node);
-  check_mesh(options, size, comm.size());
+  const int size = shard_group_size(options, comm.size(), ranks_per_node);
   if (size < comm.size()) {
-    own_shard_ = comm.split(static_cast<int>(comm.rank() / size), comm.rank());
+    own_shard_ = comm.split(comm.rank() / size, comm.rank());
     shard_ = own_shard_.get();
-    own_replicate_ = comm.split(static_cast<int>(comm.rank() % size), comm.rank());
+    own_replicate_ = comm.split(comm.rank() % size, comm.rank());
     replicate_ = own_replicate_.get();
   }
   if (strategy.keep_ranks <= 1) return;

@@ -23,6 +23,9 @@ struct Strategy {
 /// Throws Error(kUsage) for an unknown strategy.
 [[nodiscard]] Strategy strategy_of(const ShardOptions& options);
 
+/// Ranks that share one copy of the state. Throws Error(kUsage) when the sizes do not fit `world` ranks.
+[[nodiscard]] int shard_group_size(const ShardOptions& options, int world, int ranks_per_node);
+
 /// The groups a strategy talks in. Ranks of a shard group are neighbours (mostly a node), copies lie across.
 class Groups {
  public:

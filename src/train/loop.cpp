@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "train/gradients.h"
+#include "train/memory_report.h"
 #include "train/schedule.h"
 
 namespace echelon {
@@ -178,6 +179,15 @@ void TrainLoop::save(bool last) {
   }
 }
 
+void TrainLoop::report() const {
+  log::info(describe(memory_report(state_), true));
+  const ShardedModel::Times& times = state_.model.times();
+  const double passes = static_cast<double>(std::max<std::int64_t>(1, times.passes));
+  log::info(str("around ", times.passes, " passes of units: ", std::round(times.host_s / passes * 1e7) / 10,
+                " us each for casts, book-keeping and issuing, ",
+                std::round(times.waiting_s / passes * 1e7) / 10, " us each waiting for collectives"));
+}
+
 StepMetrics TrainLoop::measure(const StepResult& result, double lr) {
   const double step_time = (now_s() - interval_began_s_) / static_cast<double>(interval_steps_);
   const std::uint64_t device_bytes = options_.peak_device_bytes ? options_.peak_device_bytes() : 0;
@@ -218,6 +228,7 @@ RunEnd TrainLoop::run() {
   };
   const std::int64_t steps = options_.train.steps;
   std::int64_t saved = state_.step;
+  std::int64_t steps_of_this_process = 0;
   interval_began_s_ = now_s();
   while (state_.step < steps) {
     const double lr = learning_rate(options_.optim, options_.schedule, state_.step + 1, steps);
@@ -238,6 +249,7 @@ RunEnd TrainLoop::run() {
       interval_began_s_ += now_s() - before_validation;  // step time is training's
     }
     if (logging) log_step(result, lr, validation_loss);
+    if (++steps_of_this_process == 1 || last || report_request_.take()) report();
     progress_.step(state_.step, result.loss, step_time);
     if (last || result.stop || checkpointer_.due(state_.step)) {
       save(last || result.stop);

@@ -6,6 +6,7 @@
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/progress.h"
+#include "train/report_request.h"
 #include "train/stop_signal.h"
 #include "train/train_state.h"
 
@@ -57,6 +58,8 @@ class TrainLoop {
   [[nodiscard]] double validate();
   void note_validation(double loss);
   void save(bool last);
+  /// Memory by category and what surrounds the layers costs, to this rank's log.
+  void report() const;
   [[nodiscard]] StepMetrics measure(const StepResult& result, double lr);
   void log_step(const StepResult& result, double lr, std::optional<double> validation_loss);
   at::Tensor to_device(TokenBatch batch) const;
@@ -70,6 +73,7 @@ class TrainLoop {
   MetricsFile* metrics_;
   Progress& progress_;
   StopSignal signal_;
+  ReportRequest report_request_;
   double interval_began_s_ = 0;
   std::int64_t interval_steps_ = 0;
   double interval_waited_s_ = 0;  ///< for collectives, until the interval began

@@ -11,6 +11,19 @@
 
 namespace echelon {
 
+namespace {
+
+std::unique_ptr<UpdateRule> make_rule(const OptimOptions& options) {
+  if (options.kind == "adamw") return std::make_unique<AdamW>(options);
+  if (options.kind == "anyprecision_adamw") return std::make_unique<AnyPrecisionAdamW>(options);
+  if (options.kind == "sgd") return std::make_unique<Sgd>(options);
+  if (options.kind == "adadelta") return std::make_unique<Adadelta>(options);
+  throw Error(Code::kUsage, str("optim.kind '", options.kind,
+                                "' is unknown; known: adamw, anyprecision_adamw, sgd, adadelta"));
+}
+
+}  // namespace
+
 Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& options, const ShardedModel& model)
     : kind_(options.kind),
       weight_decay_(options.weight_decay),
@@ -51,21 +64,16 @@ void Optimizer::step(std::int64_t number, double lr, double gradient_factor) {
   }
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimOptions& options, const ShardedModel& model) {
-  std::unique_ptr<UpdateRule> rule;
-  if (options.kind == "adamw") {
-    rule = std::make_unique<AdamW>(options);
-  } else if (options.kind == "anyprecision_adamw") {
-    rule = std::make_unique<AnyPrecisionAdamW>(options);
-  } else if (options.kind == "sgd") {
-    rule = std::make_unique<Sgd>(options);
-  } else if (options.kind == "adadelta") {
-    rule = std::make_unique<Adadelta>(options);
-  } else {
-    throw Error(Code::kUsage, str("optim.kind '", options.kind,
-                                  "' is unknown; known: adamw, anyprecision_adamw, sgd, adadelta"));
+std::int64_t state_bytes_per_parameter(const OptimOptions& options) {
+  std::int64_t bytes = options.ema_decay > 0 ? 4 : 0;
+  for (const UpdateRule::StateSpec& state : make_rule(options)->states()) {
+    bytes += static_cast<std::int64_t>(c10::elementSize(state.dtype));
   }
-  return std::make_unique<Optimizer>(std::move(rule), options, model);
+  return bytes;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimOptions& options, const ShardedModel& model) {
+  return std::make_unique<Optimizer>(make_rule(options), options, model);
 }
 
 }  // namespace echelon

@@ -42,6 +42,9 @@ class Optimizer {
   std::vector<OptimizerState> states_;
 };
 
+/// Bytes of state that an optimizer keeps for a parameter, the average of the weights included.
+[[nodiscard]] std::int64_t state_bytes_per_parameter(const OptimOptions& options);
+
 /// The optimizer of recipe section `optim`. Throws Error(kUsage) for an unknown kind.
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimOptions& options,
                                                         const ShardedModel& model);

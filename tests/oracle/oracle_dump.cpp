@@ -121,6 +121,8 @@ at::Tensor slices(const ShardedModel& model, const at::Tensor& (Unit::*which)() 
 void write_index(const Case& c, const ShardedModel& model, const Communicator& comm, double loss) {
   const Json index{{"rank", comm.rank()},
                    {"ranks", comm.size()},
+                   {"replicas", model.groups().replicas()},
+                   {"slice_bytes", model.slice_bytes()},
                    {"loss", loss},
                    {"config", Json::parse(model.model().hugging_face_config())},
                    {"pieces", pieces_of(model)}};

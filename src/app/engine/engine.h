@@ -24,8 +24,16 @@ struct SampleRequest {
   std::uint64_t seed = 1;
 };
 
+struct PlanRequest {
+  LoadedRecipe loaded;
+  int ranks = 1;
+  int ranks_per_node = 1;
+  bool units = false;  ///< print the tree of units
+};
+
 using TrainFunction = int(const TrainRequest&);
 using SampleFunction = int(const SampleRequest&);
+using PlanFunction = int(const PlanRequest&);
 using VersionFunction = const char*();
 
 }  // namespace echelon::app
@@ -33,5 +41,6 @@ using VersionFunction = const char*();
 extern "C" {
 echelon::app::TrainFunction echelon_engine_train;
 echelon::app::SampleFunction echelon_engine_sample;
+echelon::app::PlanFunction echelon_engine_plan;
 echelon::app::VersionFunction echelon_engine_versions;  ///< one line: libtorch and the instruction set used
 }

@@ -3,9 +3,12 @@
 #include <malloc.h>
 #include <sched.h>
 
+#include <exception>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "app/engine/accelerator.h"
+#include "app/engine/describe_run.h"
 #include "app/engine/engine.h"
 #include "app/report_error.h"
 #include "base/crc32c.h"
@@ -14,6 +17,7 @@
 #include "comm/agree.h"
 #include "shard/host_memory.h"
 #include "train/loop.h"
+#include "train/memory_report.h"
 
 namespace echelon::app {
 namespace {
@@ -75,42 +79,31 @@ LoopOptions loop_options(const Recipe& r, const Compute& compute) {
   return options;
 }
 
-std::string describe(const Compute& compute) {
-  if (compute.accelerator) return "a " + compute.accelerator->device_name(compute.device.index()) + " a rank";
-  return str("cpu, ", at::get_num_threads(), " compute thread(s) a rank");
-}
+/// When an error ends this rank: what it held in memory and the last operations between the ranks, to its
+/// log.
+class LastWords {
+ public:
+  LastWords(const TrainState& state, const Communicator& comm)
+      : state_(state), comm_(comm), exceptions_(std::uncaught_exceptions()) {}
+  ~LastWords() {
+    if (std::uncaught_exceptions() == exceptions_) return;
+    log::note(describe(memory_report(state_), true));
+    note_operations(comm_);
+    const Groups& groups = state_.model.groups();
+    if (&groups.shard() != &comm_) note_operations(groups.shard());
+    if (groups.replicate() != nullptr && groups.replicate() != &comm_) note_operations(*groups.replicate());
+  }
+  LastWords(const LastWords&) = delete;
+  LastWords& operator=(const LastWords&) = delete;
 
-void describe_start(const Job& job, const Compute& compute, const ShardedModel& model, const Loader& data,
-                    const Recipe& recipe) {
-  const JobInfo& info = job.info();
-  log::info(str("echelon ", ECHELON_VERSION, ": run ", recipe.run.name, ", ", info.size,
-                info.size == 1 ? " rank" : " ranks", " on ", info.num_nodes,
-                info.num_nodes == 1 ? " node" : " nodes", " (", info.launcher, "), ", describe(compute)));
-  log::info(str("model ", recipe.model.kind, ": ",
-                human_count(static_cast<std::uint64_t>(model.model().numel())), " parameters in ",
-                model.units().size(), " units; ", precision_name(model.precision().param), " compute, ",
-                precision_name(model.precision().master), " masters; ",
-                human_bytes(static_cast<std::uint64_t>(model.slice_bytes()) * 2),
-                " of weights, gradients and optimizer state a rank"));
-  log::info(str("data: ", human_count(static_cast<std::uint64_t>(data.samples_per_epoch())), " samples of ",
-                recipe.data.seq_len, " tokens an epoch; ", recipe.train.global_batch_size, " a step"));
-}
-
-EngineOptions engine_options(const Recipe& recipe, const JobInfo& job) {
-  return {.shard = recipe.shard,
-          .precision = recipe.precision,
-          .activations = recipe.activation_checkpointing,
-          .reduce_at_end = recipe.train.reduce_gradients == "last_micro_batch",
-          .ranks_per_node = job.local_size};
-}
-
-/// A pattern that names no parameter is refused by all ranks in the same place; one of them tells.
-std::unique_ptr<Optimizer> agreed_optimizer(const OptimOptions& options, const ShardedModel& model,
-                                            Communicator& comm) {
-  std::unique_ptr<Optimizer> optim;
-  agree(comm, "optimizer", [&] { optim = make_optimizer(options, model); });
-  return optim;
-}
+ private:
+  static void note_operations(const Communicator& group) {
+    for (const std::string& operation : group.recent()) log::note(operation);
+  }
+  const TrainState& state_;
+  const Communicator& comm_;
+  int exceptions_;
+};
 
 /// One rank, straight down; each line uses only what is above it.
 int run_rank(const Recipe& recipe, Job& job) {
@@ -144,14 +137,20 @@ int run_rank(const Recipe& recipe, Job& job) {
     between_devices = compute.accelerator->communicator(job, compute.device.index(),
                                                         static_cast<double>(recipe.cluster.timeout_s));
   }
-  ShardedModel sharded(std::move(model), between_devices ? *between_devices : *comm,
-                       engine_options(recipe, job.info()), static_cast<std::uint64_t>(recipe.run.seed),
-                       compute.device);
-  const auto optim = agreed_optimizer(recipe.optim, sharded, *comm);
-  const auto ema = make_ema(recipe.optim, sharded);
-  TrainState state{.model = sharded, .optim = *optim, .data = *data, .ema = ema.get()};
+  std::unique_ptr<ShardedModel> sharded;
+  std::unique_ptr<Optimizer> optim;
+  agree(*comm, "model and optimizer", [&] {  // a pattern that names nothing is refused by all; one tells
+    sharded = std::make_unique<ShardedModel>(std::move(model), between_devices ? *between_devices : *comm,
+                                             engine_options(recipe, job.info().local_size),
+                                             static_cast<std::uint64_t>(recipe.run.seed), compute.device);
+    optim = make_optimizer(recipe.optim, *sharded);
+  });
+  const auto ema = make_ema(recipe.optim, *sharded);
+  TrainState state{.model = *sharded, .optim = *optim, .data = *data, .ema = ema.get()};
+  state.loss_scale = LossScale(recipe.precision, sharded->precision().needs_loss_scale());
+  const LastWords last_words(state, *comm);
   Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(files));
-  if (lead) describe_start(job, compute, sharded, *data, recipe);
+  if (lead) describe_run(job, compute, *sharded, *data, recipe);
   if (checkpointer.restore_latest(state) && lead) log::info(str("resumed from step ", state.step));
   if (state.step >= recipe.train.steps) {
     if (lead)
@@ -178,6 +177,26 @@ std::string where(const Job& job) {
   return str("rank ", job.info().rank, "/", job.info().size, " ", job.info().host);
 }
 
+/// What is being thrown, as one line and a code.
+Error current_error() {
+  constexpr const char* kOutOfMemory =
+      "out of memory; logs/ of the run tells what took it. Lower train.micro_batch_size, or see "
+      "docs/tuning.md";
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const c10::OutOfMemoryError&) {
+    return {Code::kTraining, kOutOfMemory};
+  } catch (const std::bad_alloc&) {
+    return {Code::kTraining, kOutOfMemory};
+  } catch (const c10::Error& error) {  // without its page of stack frames
+    return {Code::kTraining, error.what_without_backtrace()};
+  } catch (const std::exception& error) {
+    return {Code::kTraining, error.what()};
+  }
+}
+
 int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
   keep_freed_memory();
@@ -188,16 +207,10 @@ int train(const TrainRequest& request) {
     job->finish();
     log::flush();
     return status;
-  } catch (const Error& error) {
+  } catch (...) {
+    const Error error = current_error();
     const int status = report_error(error, where(*job));
-    job->abort(status, error.what());
-    return status;
-  } catch (const c10::Error& error) {  // without its page of stack frames
-    const int status = report_error(Error(Code::kTraining, error.what_without_backtrace()), where(*job));
-    job->abort(status, error.what_without_backtrace());
-    return status;
-  } catch (const std::exception& error) {
-    const int status = report_error(Error(Code::kTraining, error.what()), where(*job));
+    log::flush();
     job->abort(status, error.what());
     return status;
   }

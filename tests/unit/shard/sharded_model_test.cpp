@@ -15,10 +15,12 @@
 #include "base/error.h"
 #include "comm/local_communicator.h"
 #include "unit/model/tensors.h"
+#include "unit/shard/alone.h"
 
 namespace echelon {
 namespace {
 
+using test::AloneOf;
 using test::relative_error;
 
 ModelOptions small(std::int64_t layers, bool tied) {
@@ -41,26 +43,6 @@ at::Tensor ids_of(int seed) {
   at::manual_seed(static_cast<std::uint64_t>(seed));
   return at::randint(0, 61, {2, 21}, at::kLong);
 }
-
-/// One rank of several that says what it is but never needs the others: for what happens before the first
-/// collective.
-class AloneOf final : public Communicator {
- public:
-  AloneOf(int rank, int size) : Communicator(rank, size) {}
-  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return unexpected(); }
-  Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view) override {
-    return unexpected();
-  }
-  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return unexpected(); }
-  Pending broadcast(void*, std::size_t, int, std::string_view) override { return unexpected(); }
-  std::vector<Blob> gather_blobs(const Blob&, std::string_view) override { throw std::logic_error("used"); }
-  void barrier(std::string_view) override { throw std::logic_error("used"); }
-  std::unique_ptr<Communicator> split(int, int) override { throw std::logic_error("used"); }
-  std::vector<std::string> recent() const override { return {}; }
-
- private:
-  static Pending unexpected() { throw std::logic_error("a collective before anything was computed"); }
-};
 
 EngineOptions bf16() {
   EngineOptions options;

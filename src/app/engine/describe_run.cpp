@@ -1,0 +1,61 @@
+#include "app/engine/describe_run.h"
+
+#include <ATen/Parallel.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "train/optimizer.h"
+
+namespace echelon::app {
+namespace {
+
+std::string describe(const Compute& compute) {
+  if (compute.accelerator) return "a " + compute.accelerator->device_name(compute.device.index()) + " a rank";
+  return str("cpu, ", at::get_num_threads(), " compute thread(s) a rank");
+}
+
+std::string precisions(const Precision& p) {
+  return str(precision_name(p.param), " compute, ", precision_name(p.reduce), " reduction, ",
+             precision_name(p.master), " masters");
+}
+
+}  // namespace
+
+EngineOptions engine_options(const Recipe& recipe, int ranks_per_node) {
+  return {.shard = recipe.shard,
+          .precision = recipe.precision,
+          .activations = recipe.activation_checkpointing,
+          .reduce_at_end = recipe.train.reduce_gradients == "last_micro_batch",
+          .ranks_per_node = ranks_per_node};
+}
+
+void describe_run(const Job& job, const Compute& compute, const ShardedModel& model, const Loader& data,
+                  const Recipe& recipe) {
+  const JobInfo& info = job.info();
+  log::info(str("echelon ", ECHELON_VERSION, ": run ", recipe.run.name, ", ", info.size,
+                info.size == 1 ? " rank" : " ranks", " on ", info.num_nodes,
+                info.num_nodes == 1 ? " node" : " nodes", " (", info.launcher, "), ", describe(compute)));
+  const std::int64_t state_bytes = state_bytes_per_parameter(recipe.optim);
+  std::int64_t elements = 0;
+  for (const auto& unit : model.units()) elements += unit->layout().slice_numel();
+  log::info(
+      str("model ", recipe.model.kind, ": ", human_count(static_cast<std::uint64_t>(model.model().numel())),
+          " parameters in ", model.units().size(), model.units().size() == 1 ? " unit; " : " units; ",
+          recipe.shard.strategy, " over ", model.groups().describe(), "; ", precisions(model.precision()),
+          "; ", human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + elements * state_bytes)),
+          " of weights, gradients and optimizer state a rank"));
+  for (const std::string& line :
+       describe_units(model.plan(), model.groups().shard().size(), model.precision().master, state_bytes)) {
+    log::info("  " + line);
+  }
+  const std::int64_t passes = recipe.train.global_batch_size / (recipe.train.micro_batch_size * info.size);
+  if (passes > 1 && recipe.train.reduce_gradients == "last_micro_batch") {
+    log::info(str("gradients are reduced once in ", passes, " micro-batches: at the price of ",
+                  human_bytes(static_cast<std::uint64_t>(model.model().numel()) * 4),
+                  " a rank for their sums"));
+  }
+  log::info(str("data: ", human_count(static_cast<std::uint64_t>(data.samples_per_epoch())), " samples of ",
+                recipe.data.seq_len, " tokens an epoch; ", recipe.train.global_batch_size, " a step"));
+}
+
+}  // namespace echelon::app

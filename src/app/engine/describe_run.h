@@ -1,0 +1,15 @@
+#pragma once
+#include "app/engine/accelerator.h"
+#include "data/loader.h"
+#include "recipe/recipe.h"
+#include "shard/sharded_model.h"
+
+namespace echelon::app {
+
+[[nodiscard]] EngineOptions engine_options(const Recipe& recipe, int ranks_per_node);
+
+/// The first lines of a run: who computes what, the tree of units, memory, data.
+void describe_run(const Job& job, const Compute& compute, const ShardedModel& model, const Loader& data,
+                  const Recipe& recipe);
+
+}  // namespace echelon::app

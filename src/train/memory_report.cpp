@@ -1,0 +1,70 @@
+#include "train/memory_report.h"
+
+#include <ATen/ATen.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/str.h"
+#include "shard/host_memory.h"
+
+namespace echelon {
+namespace {
+
+std::string text(std::int64_t bytes) {
+  return human_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(0, bytes)));
+}
+
+}  // namespace
+
+std::int64_t resident_bytes() {
+  std::int64_t pages = 0;
+  std::int64_t resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+MemoryReport memory_report(const TrainState& state) {
+  MemoryReport report;
+  for (const auto& unit : state.model.units()) {
+    report.weights += static_cast<std::int64_t>(unit->master().nbytes());
+    report.gradients += static_cast<std::int64_t>(unit->gradient().nbytes());
+  }
+  for (const OptimizerState& kind : state.optim.states()) {
+    for (const at::Tensor& slice : kind.slices) report.optimizer += static_cast<std::int64_t>(slice.nbytes());
+  }
+  if (state.ema != nullptr) {
+    for (const at::Tensor& slice : state.ema->slices()) {
+      report.averaged += static_cast<std::int64_t>(slice.nbytes());
+    }
+  }
+  const BufferPool& pool = state.model.pool();
+  report.gathered = pool.bytes(Use::kGathered);
+  report.outgoing = pool.bytes(Use::kGradients);
+  report.staging = pool.bytes(Use::kStaging);
+  report.pool = pool.bytes_allocated();
+  report.tensors_live = HostMemory::live_bytes();
+  report.tensors_peak = HostMemory::peak_bytes();
+  report.tensors_reserved = HostMemory::reserved_bytes();
+  report.resident = resident_bytes();
+  struct rusage usage {};
+  getrusage(RUSAGE_SELF, &usage);
+  report.resident_peak = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+  return report;
+}
+
+std::string describe(const MemoryReport& r, bool peaks) {
+  std::string line = str("memory of this rank: weights ", text(r.weights), ", gradients ", text(r.gradients),
+                         ", optimizer ", text(r.optimizer));
+  if (r.averaged > 0) line += str(", averaged weights ", text(r.averaged));
+  if (!peaks) return str(line, "; together ", text(r.persistent()));
+  return str(line, "; at most: gathered weights ", text(r.gathered.peak), ", whole gradients ",
+             text(r.outgoing.peak), ", staging ", text(r.staging.peak), " (pool ", text(r.pool),
+             "), activations and temporaries ", text(r.activations_peak()), "; all tensors ",
+             text(r.tensors_peak), ", reserved ", text(r.tensors_reserved), ", process ",
+             text(r.resident_peak));
+}
+
+}  // namespace echelon

@@ -1,0 +1,16 @@
+#pragma once
+
+namespace echelon {
+
+/// SIGUSR1 asks a running job to say how it stands (memory, time per unit); training goes on.
+class ReportRequest {
+ public:
+  ReportRequest();   ///< installs the handler
+  ~ReportRequest();  ///< restores the previous one
+  ReportRequest(const ReportRequest&) = delete;
+  ReportRequest& operator=(const ReportRequest&) = delete;
+  /// True once for each request that came.
+  [[nodiscard]] bool take();
+};
+
+}  // namespace echelon

@@ -1,0 +1,145 @@
+"""Every strategy, wrap policy, precision, offload, recomputation and accumulation, in pairwise covering
+combinations on 1, 2, 3, 4 and 8 real ranks: loss and every gradient against transformers' LlamaForCausalLM."""
+import itertools
+import sys
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import dump
+
+EXACT = 1e-5
+# Layers and sizes so that slices are uneven and cut parameters, on every number of ranks.
+SIZES = ["model.vocab_size=83", "model.hidden_size=36", "model.heads=3", "model.kv_heads=1",
+         "model.intermediate_size=52", "model.layers=3", "model.init_std=0.05", "data.seq_len=24",
+         "train.micro_batch_size=1"]
+STRATEGIES = ("full_shard", "shard_grad_op", "shard_optimizer", "no_shard", "hybrid_shard", "hybrid_grad_op")
+AXES = {
+    "strategy": STRATEGIES,
+    "reshard": ("true", "false", "2"),
+    "wrap": ("transformer", "size_based", "size_based_small", "modules", "none"),
+    "recompute": ("none", "full", "every_n", "selective"),
+    "offload": ("none", "cpu"),
+    "batches": (1, 3),
+    "reduce": ("each_micro_batch", "last_micro_batch"),
+    "prefetch": (("1", "pre"), ("0", "none"), ("3", "post")),
+    "cap": ("0", "20000"),
+    "tied": ("false", "true"),
+}
+WRAP = {
+    "transformer": [],
+    "size_based": ["shard.wrap.policy=size_based", "shard.wrap.min_params=4000"],
+    "size_based_small": ["shard.wrap.policy=size_based", "shard.wrap.min_params=30",
+                         'shard.wrap.exclude=["*.self_attn"]'],
+    "modules": ["shard.wrap.policy=modules", 'shard.wrap.modules=["*.mlp", "model.layers.1", "*norm"]'],
+    "none": ["shard.wrap.policy=none"],
+}
+
+
+def allowed(case, ranks):
+    hybrid = case["strategy"].startswith("hybrid")
+    if hybrid and ranks % 2:
+        return False
+    if case["strategy"] == "no_shard" and case["offload"] == "cpu":
+        return False
+    if case["reshard"] == "2":  # neighbours that keep a part each: as many must fit a shard group
+        return case["strategy"] in ("full_shard", "hybrid_shard") and ranks % (4 if hybrid else 2) == 0
+    return case["reshard"] == "true" or case["strategy"] in ("full_shard", "hybrid_shard")
+
+
+def covering(ranks):
+    """Cases in which every pair of values that may meet does (greedy, deterministic)."""
+    everything = [dict(zip(AXES, values)) for values in itertools.product(*AXES.values())]
+    everything = [case for case in everything if allowed(case, ranks)]
+
+    def pairs(case):
+        return set(itertools.combinations(case.items(), 2))
+
+    missing = set().union(*map(pairs, everything))
+    everything = everything[:: max(1, len(everything) // 4000)]  # enough to choose from
+    rest = [(case, pairs(case)) for case in everything]
+    chosen = []
+    while missing and rest:
+        case, covered = max(rest, key=lambda item: len(item[1] & missing))
+        if not covered & missing:
+            break
+        chosen.append(case)
+        missing -= covered
+    return chosen
+
+
+def overrides(case, ranks):
+    strategy = case["strategy"]
+    found = SIZES + WRAP[case["wrap"]] + [
+        f"shard.strategy={strategy}", f"shard.offload={case['offload']}",
+        f"shard.reshard_after_forward={case['reshard']}",
+        f"shard.forward_prefetch={case['prefetch'][0]}", f"shard.backward_prefetch={case['prefetch'][1]}",
+        f"shard.max_gathered_bytes={case['cap']}", f"activation_checkpointing.policy={case['recompute']}",
+        f"train.reduce_gradients={case['reduce']}", f"train.global_batch_size={ranks * case['batches']}",
+        f"model.tie_embeddings={case['tied']}"]
+    if strategy.startswith("hybrid"):
+        found.append(f"shard.mesh.shard={ranks // 2}")
+    return found
+
+
+class Reference:
+    """transformers' loss and gradients; computed once for what differs in neither weights nor ids."""
+
+    def __init__(self):
+        self.known = {}
+
+    def of(self, result, output):
+        ids = dump.read_ids(output, 25)
+        key = (tuple(ids.flatten().tolist()), result.config["tie_word_embeddings"])
+        if key not in self.known:
+            self.known[key] = self.compute(result, ids)
+        loss, gradients, weights = self.known[key]
+        for name, weight in result.tensors["weights"].items():  # the same initial weights whatever the sharding
+            assert torch.equal(weights[name], weight), name
+        return loss, gradients
+
+    @staticmethod
+    def compute(result, ids):
+        model = LlamaForCausalLM(LlamaConfig.from_dict(result.config)).float()
+        missing, unexpected = model.load_state_dict(result.tensors["weights"], strict=False)
+        tied = ["lm_head.weight"] if result.config["tie_word_embeddings"] else []
+        assert missing == tied and not unexpected, (missing, unexpected)
+        logits = model(input_ids=ids[:, :-1]).logits.float()
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+        loss.backward()
+        return loss.item(), {n: p.grad for n, p in model.named_parameters()}, result.tensors["weights"]
+
+
+def check(ranks, case, output, reference):
+    result = dump.Dump(output, ranks, ("weights", "gradients"))
+    loss, gradients = reference.of(result, output)
+    assert gradients.keys() == result.tensors["gradients"].keys()
+    errors = {name: dump.relative_error(result.tensors["gradients"][name], g) for name, g in gradients.items()}
+    worst = max(errors, key=errors.get)
+    off = abs(result.loss - loss) / loss
+    if errors[worst] <= EXACT and off <= 1e-6:  # false for NaN too
+        return True
+    print(f"FAIL on {ranks} ranks, {case}: {worst} off by {errors[worst]:.1e}, loss by {off:.1e}", flush=True)
+    return False
+
+
+def main():
+    args = dump.arguments()
+    torch.manual_seed(0)
+    reference = Reference()
+    ok = True
+    with dump.Folder() as folder:
+        for ranks in (1, 2, 3, 4, 8):
+            cases = {f"case{i}": case for i, case in enumerate(covering(ranks))}
+            requests = [{"name": name, "mode": "gradients", "overrides": overrides(case, ranks), "perturb": 0.05}
+                        for name, case in cases.items()]
+            outputs = dump.dump(args, folder, ranks, requests)
+            good = [check(ranks, case, outputs[name], reference) for name, case in cases.items()]
+            print(f"{ranks} ranks: {sum(good)} of {len(good)} combinations agree", flush=True)
+            ok = ok and all(good)
+        if not ok:
+            raise SystemExit("the engine and transformers disagree")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+#include "shard/precision.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace echelon {
+namespace {
+
+Precision of(const PrecisionOptions& options) {
+  return resolve(options);
+}
+
+TEST(Precision, WhatIsUnsetIsNotCast) {
+  const Precision none = of({});
+  for (const at::ScalarType type : {none.param, none.reduce, none.buffer, none.output, none.master})
+    EXPECT_EQ(type, at::kFloat);
+  const Precision param = of({.param = "bf16"});
+  EXPECT_EQ(param.param, at::kBFloat16);
+  EXPECT_EQ(param.reduce, at::kBFloat16) << "gradients have the type of what they belong to";
+  EXPECT_EQ(param.output, at::kBFloat16);
+  EXPECT_EQ(param.buffer, at::kFloat);
+  EXPECT_EQ(param.master, at::kFloat);
+}
+
+TEST(Precision, PresetsAreThoseOfTheTutorials) {
+  const Precision mixed = of({.preset = "bf16_fp32_reduce"});
+  EXPECT_EQ(mixed.param, at::kBFloat16);
+  EXPECT_EQ(mixed.reduce, at::kFloat);
+  EXPECT_EQ(mixed.buffer, at::kBFloat16);
+  const Precision gradients = of({.preset = "grad_bf16"});
+  EXPECT_EQ(gradients.param, at::kFloat);
+  EXPECT_EQ(gradients.reduce, at::kBFloat16);
+  const Precision half = of({.preset = "fp16"});
+  EXPECT_TRUE(half.needs_loss_scale());
+  EXPECT_EQ(half.reduce, at::kHalf);
+  const Precision pure = of({.preset = "bf16_pure"});
+  EXPECT_EQ(pure.master, at::kBFloat16);
+  EXPECT_FALSE(of({.preset = "bf16"}).needs_loss_scale());
+}
+
+TEST(Precision, AKeyCountsBeforeThePreset) {
+  const Precision precision = of({.preset = "bf16", .reduce = "fp32", .output = "fp32"});
+  EXPECT_EQ(precision.param, at::kBFloat16);
+  EXPECT_EQ(precision.reduce, at::kFloat);
+  EXPECT_EQ(precision.output, at::kFloat);
+}
+
+TEST(Precision, UnknownNamesAreRefused) {
+  EXPECT_THROW((void)of({.preset = "fp8"}), Error);
+  EXPECT_THROW((void)of({.param = "float"}), Error);
+}
+
+}  // namespace
+}  // namespace echelon

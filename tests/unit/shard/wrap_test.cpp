@@ -1,0 +1,128 @@
+#include "shard/wrap.h"
+
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+/// hidden 8, inner 12: norms 8, attention 8*8*2 + 2*4*8 = 192, mlp 3*8*12 = 288, a block 496; embedding and
+/// head 104 each.
+ModelOptions small(bool tied) {
+  return {.vocab_size = 13,
+          .hidden_size = 8,
+          .intermediate_size = 12,
+          .layers = 2,
+          .heads = 2,
+          .kv_heads = 1,
+          .max_positions = 8,
+          .tie_embeddings = tied};
+}
+
+/// "name:parameters" of every unit that has some.
+std::string units(const ShardOptions& options, bool tied = false, const PrecisionOptions& precision = {}) {
+  const auto model = build_model(small(tied), at::kFloat, at::kCPU);
+  std::vector<std::string> found;
+  std::int64_t total = 0;
+  for (const UnitPlan& unit : plan_units(*model, options, precision)) {
+    total += unit.numel();
+    if (unit.numel() > 0) found.push_back(str(unit.name, ":", unit.numel()));
+  }
+  EXPECT_EQ(total, model->numel()) << "every parameter is in exactly one unit";
+  return join(found, " ");
+}
+
+ShardOptions policy(const std::string& name) {
+  ShardOptions options;
+  options.wrap.policy = name;
+  return options;
+}
+
+TEST(Wrap, TransformerMakesAUnitOfEachLayer) {
+  EXPECT_EQ(units(policy("transformer")),
+            "model.embed_tokens:104 model.layers.0:496 model.layers.1:496 lm_head:112");
+}
+
+TEST(Wrap, ATiedWeightLiesInTheInnermostUnitThatContainsItsUsers) {
+  EXPECT_EQ(units(policy("transformer"), true), "root:104 model.layers.0:496 model.layers.1:496 lm_head:8");
+  EXPECT_EQ(units(policy("none"), true), "root:1104");
+}
+
+TEST(Wrap, NoneIsOneUnit) {
+  EXPECT_EQ(units(policy("none")), "root:1208");
+}
+
+TEST(Wrap, SizeBasedGoesBottomUpAsFsdp1) {
+  ShardOptions options = policy("size_based");
+  options.wrap.min_params = 250;  // of a block only the mlp is large; what is left of it (208) is not
+  EXPECT_EQ(units(options), "root:632 model.layers.0.mlp:288 model.layers.1.mlp:288");
+  options.wrap.min_params = 200;  // now the rest of the block is
+  EXPECT_EQ(units(options),
+            "root:216 model.layers.0:208 model.layers.0.mlp:288 model.layers.1:208 model.layers.1.mlp:288");
+  options.wrap.min_params = 1'000'000;
+  EXPECT_EQ(units(options), "root:1208");
+}
+
+TEST(Wrap, SizeBasedNeverWrapsWhatIsExcluded) {
+  ShardOptions options = policy("size_based");
+  options.wrap.min_params = 250;
+  options.wrap.exclude = {"*.mlp"};
+  EXPECT_EQ(units(options), "root:216 model.layers.0:496 model.layers.1:496");
+}
+
+TEST(Wrap, ModulesAreThosePatternsName) {
+  ShardOptions options = policy("modules");
+  options.wrap.modules = {"model.layers.1", "*.self_attn"};
+  EXPECT_EQ(units(options),
+            "root:520 model.layers.0.self_attn:192 model.layers.1:304 model.layers.1.self_attn:192");
+}
+
+TEST(Wrap, AModuleOfAnotherPrecisionIsAUnitOfItsOwn) {
+  PrecisionOptions precision{.preset = "bf16"};
+  precision.overrides = {{"*norm", "fp32"}, {"model.layers.1.*", "bf16"}};
+  EXPECT_EQ(units(policy("transformer"), false, precision),
+            "model.embed_tokens:104 model.layers.0:480 model.layers.0.input_layernorm:8 "
+            "model.layers.0.post_attention_layernorm:8 model.layers.1:496 lm_head:104 model.norm:8");
+}
+
+TEST(Wrap, APatternThatMatchesNothingIsRefusedByName) {
+  ShardOptions options = policy("modules");
+  options.wrap.modules = {"model.layer.*"};
+  try {
+    (void)units(options);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kUsage);
+    EXPECT_NE(std::string(error.what()).find("shard.wrap.modules: pattern 'model.layer.*'"),
+              std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("model.layers.0"), std::string::npos);
+  }
+  options = policy("transformer");
+  options.reshard_overrides = {{"nothing", "true"}};
+  EXPECT_THROW((void)units(options), Error);
+  EXPECT_THROW((void)units(policy("transformer"), false, {.overrides = {{"nothing", "fp32"}}}), Error);
+}
+
+TEST(Wrap, ReshardingIsDecidedByTheLastPatternThatMatches) {
+  ShardOptions options = policy("transformer");
+  options.reshard_overrides = {{"model.layers.*", "false"}, {"model.layers.1", "true"}};
+  const auto model = build_model(small(false), at::kFloat, at::kCPU);
+  for (const UnitPlan& unit : plan_units(*model, options, {})) {
+    const bool kept = unit.name == "model.layers.0" || unit.name == "root";
+    EXPECT_EQ(unit.weights, kept ? Strategy::Weights::kPass : Strategy::Weights::kLayer) << unit.name;
+  }
+}
+
+TEST(Wrap, TheTreePrintsUnitsOfOneKindOnce) {
+  const auto model = build_model(small(false), at::kFloat, at::kCPU);
+  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, at::kFloat, 8);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_NE(lines[1].find("model.layers.0 to model.layers.1 (2 units)"), std::string::npos) << lines[1];
+  EXPECT_NE(lines[1].find("496 parameters each"), std::string::npos) << lines[1];
+}
+
+}  // namespace
+}  // namespace echelon
