@@ -217,9 +217,10 @@ void Unit::start_reduce() {
     send(sum_, false);
   }
   Communicator* copies = setup_.groups->replicate();
-  // On the host each arrival is added by this rank, so it must be the sum over the copies already.
-  if (copies == nullptr || !(batch_.last || setup_.offload)) return;
-  float* mine = setup_.offload ? static_cast<float*>(arrived_.data()) : gradient_.mutable_data_ptr<float>();
+  // What arrives on the device and is added on the host must be the sum over the copies already.
+  const bool arrives = arrived_.inflated();
+  if (copies == nullptr || !(batch_.last || arrives)) return;
+  float* mine = arrives ? static_cast<float*>(arrived_.data()) : gradient_.mutable_data_ptr<float>();
   replicating_ = copies->all_reduce(mine, static_cast<std::size_t>(layout_.slice_numel()), DType::kF32,
                                     ReduceOp::kSum, name());
 }
