@@ -94,7 +94,7 @@ class Tests(product.Case):
 
     def test_the_start_and_plan_print_the_same_units(self):
         overrides = ["shard.wrap.policy=modules", 'shard.wrap.modules=["*.mlp", "lm_head"]']
-        run = self.train(self.recipe(), *overrides, "train.steps=1", ranks=2).err
+        run = self.train(self.recipe(), *overrides, "train.steps=3", ranks=2).err
         plan = self.command(product.ECHELON, "plan", "recipe.yaml", *overrides, "--tasks-per-node", 2, "--units").out
         units = re.findall(r"(?m)^ *(?:root|model\.|lm_head).*$", plan)
         self.assertEqual(3, len(units), plan)
@@ -134,7 +134,7 @@ class Tests(product.Case):
                 plan = self.command(product.ECHELON, "plan", self.recipe(**sizes), *overrides,
                                     "--tasks-per-node", ranks).out
                 count = int(re.search(r"llama: ([\d,]+) parameters", plan)[1].replace(",", ""))
-                err = self.train(self.recipe(**sizes), f"run.dir={name}", *overrides, "train.steps=1", ranks=ranks).err
+                err = self.train(self.recipe(**sizes), f"run.dir={name}", *overrides, "train.steps=3", ranks=ranks).err
                 kept = re.search(r"memory of this rank: weights ([\d.]+) (\w+), gradients ([\d.]+) (\w+), optimizer "
                                  r"([\d.]+) (\w+)", err).groups()
                 unit = {"KiB": 1 << 10, "MiB": 1 << 20}
