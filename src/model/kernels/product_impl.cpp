@@ -17,7 +17,7 @@ using packing::kVectors;
 /// Elements of b that are packed at a time: they stay in the second-level cache while all rows of a pass by.
 constexpr std::int64_t kBlockElements = 200 * 1024;
 /// A longer k goes in pieces, whose sums wait in fp32 in between.
-constexpr std::int64_t kLongestSum = 3072;
+constexpr std::int64_t kLongestSum = 6144;
 constexpr std::int64_t kTileElements = kRows * kColumns;
 
 /// How a product is cut.
@@ -139,13 +139,23 @@ inline __mmask16 first_lanes(std::int64_t count) {
 }
 
 void store_rows(const Accumulators& acc, const Tile& tile) {
-  for (std::int64_t r = 0; r < tile.rows; ++r) {
+  // Unrolled, so that the sums go from registers to c without a stop in memory.
+#pragma GCC unroll 8
+  for (std::int64_t r = 0; r < kRows; ++r) {
+    if (r >= tile.rows) break;
+    Bf16* to = tile.data + r * tile.row;
+    if (tile.columns >= kColumns && !tile.accumulate) {  // masked stores are slow
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v)
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 16 * v), narrow(acc[r][v]));
+      continue;
+    }
+#pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) {
-      Bf16* to = tile.data + r * tile.row + 16 * v;
       const __mmask16 mask = first_lanes(tile.columns - 16 * v);
       __m512 values = acc[r][v];
-      if (tile.accumulate) values = _mm512_add_ps(values, widen(_mm256_maskz_loadu_epi16(mask, to)));
-      _mm256_mask_storeu_epi16(to, mask, narrow(values));
+      if (tile.accumulate) values = _mm512_add_ps(values, widen(_mm256_maskz_loadu_epi16(mask, to + 16 * v)));
+      _mm256_mask_storeu_epi16(to + 16 * v, mask, narrow(values));
     }
   }
 }

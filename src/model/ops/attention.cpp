@@ -6,6 +6,7 @@
 
 #include "model/ops/access.h"
 #include "model/ops/ops.h"
+#include "model/ops/product.h"
 
 namespace echelon::ops {
 namespace {
@@ -104,11 +105,11 @@ void forward_group(const Group& g) {
     const std::int64_t rows = std::min(kQueryBlock, seq_len - first);
     const std::int64_t columns = first + rows;
     const at::Tensor q = g.q.narrow(1, first, rows).reshape({g.count * rows, d});
-    at::Tensor scores = at::mm(q, g.k.narrow(0, 0, columns).t());
+    at::Tensor scores = product(q, g.k.narrow(0, 0, columns).t());
     for_each_head<T>(scores, g, first, rows, [&](T* s, std::int64_t h, kernels::CausalRows shape) {
       kernels::kernels<T>().causal_softmax(s, g.lse + h * seq_len + first, shape, g.scale);
     });
-    g.out.narrow(1, first, rows).copy_(at::mm(scores, g.v.narrow(0, 0, columns)).view({g.count, rows, d}));
+    g.out.narrow(1, first, rows).copy_(product(scores, g.v.narrow(0, 0, columns)).view({g.count, rows, d}));
   }
 }
 
@@ -126,18 +127,18 @@ void backward_group(const Group& g, const float* delta, const at::Tensor& dq, co
     const at::Tensor q = g.q.narrow(1, first, rows).reshape({g.count * rows, d});
     const at::Tensor dout = g.out.narrow(1, first, rows).reshape({g.count * rows, d});
     const at::Tensor k = g.k.narrow(0, 0, columns);
-    at::Tensor probs = at::mm(q, k.t());
+    at::Tensor probs = product(q, k.t());
     for_each_head<T>(probs, g, first, rows, [&](T* s, std::int64_t h, kernels::CausalRows shape) {
       kernels::kernels<T>().causal_probabilities(s, g.lse + h * seq_len + first, shape, g.scale);
     });
-    dv_sum.narrow(0, 0, columns).add_(at::mm(probs.t(), dout));
-    at::Tensor dscores = at::mm(dout, g.v.narrow(0, 0, columns).t());
+    dv_sum.narrow(0, 0, columns).add_(product(probs.t(), dout));
+    at::Tensor dscores = product(dout, g.v.narrow(0, 0, columns).t());
     for_each_head<T>(dscores, g, first, rows, [&](T* s, std::int64_t h, kernels::CausalRows shape) {
       kernels::kernels<T>().causal_softmax_backward(in<T>(probs) + h * rows * columns, s,
                                                     delta + h * seq_len + first, shape, g.scale);
     });
-    dq.narrow(1, first, rows).copy_(at::mm(dscores, k).view({g.count, rows, d}));
-    dk_sum.narrow(0, 0, columns).add_(at::mm(dscores.t(), q));
+    dq.narrow(1, first, rows).copy_(product(dscores, k).view({g.count, rows, d}));
+    dk_sum.narrow(0, 0, columns).add_(product(dscores.t(), q));
   }
   dk.copy_(dk_sum);
   dv.copy_(dv_sum);
