@@ -21,8 +21,8 @@ at::Tensor rotary_table(const ModelOptions& o, at::ScalarType dtype, at::Device 
 
 }  // namespace
 
-Llama::Llama(const ModelOptions& options, at::ScalarType buffer_dtype, at::Device device)
-    : options_(options), cos_sin_(rotary_table(options, buffer_dtype, device)) {
+Llama::Llama(const ModelOptions& options, const ModelTypes& types, at::Device device)
+    : options_(options), output_(types.output), cos_sin_(rotary_table(options, types.buffer, device)) {
   add_embedding();
   for (std::int64_t i = 0; i < options.layers; ++i) add_block(i);
   add_head();
@@ -145,7 +145,7 @@ at::Tensor Llama::loss(const at::Tensor& ids, double gradient_scale) {
   const at::Tensor targets = ids.narrow(1, 1, seq_len).reshape({-1});
   return head_layer_->run(body(ids.narrow(1, 0, seq_len)), [=, this](const at::Tensor& x) {
     return ops::linear_cross_entropy(normed(*final_norm_layer_, *final_norm_, x), *head_, targets,
-                                     gradient_scale);
+                                     gradient_scale, output_);
   });
 }
 

@@ -8,7 +8,7 @@ namespace echelon {
 /// head. Parameter names and layouts are those of transformers' LlamaForCausalLM.
 class Llama : public Model {
  public:
-  Llama(const ModelOptions& options, at::ScalarType buffer_dtype, at::Device device);
+  Llama(const ModelOptions& options, const ModelTypes& types, at::Device device);
 
   at::Tensor loss(const at::Tensor& ids, double gradient_scale) override;
   at::Tensor next_token_logits(const at::Tensor& ids) override;
@@ -41,6 +41,7 @@ class Llama : public Model {
                               const at::Tensor& x) const;
 
   ModelOptions options_;
+  at::ScalarType output_;
   at::Tensor cos_sin_;  ///< fp32 [max_positions, head_dim]
   Layer* embedding_layer_ = nullptr;
   Layer* final_norm_layer_ = nullptr;

@@ -29,9 +29,8 @@ std::int64_t Model::numel() const {
   return total;
 }
 
-std::unique_ptr<Model> build_model(const ModelOptions& options, at::ScalarType buffer_dtype,
-                                   at::Device device) {
-  if (options.kind == "llama") return std::make_unique<Llama>(options, buffer_dtype, device);
+std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device) {
+  if (options.kind == "llama") return std::make_unique<Llama>(options, types, device);
   throw Error(Code::kUsage, str("model.kind '", options.kind, "' is unknown; known: llama"));
 }
 

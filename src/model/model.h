@@ -11,6 +11,14 @@
 
 namespace echelon {
 
+/// Number types of a model beside those of its weights.
+struct ModelTypes {
+  ModelTypes(at::ScalarType b, at::ScalarType o = at::kFloat)
+      : buffer(b), output(o) {}  // NOLINT: meant to be
+  at::ScalarType buffer;         ///< constant tables are rounded to it
+  at::ScalarType output;  ///< logits are rounded to it where it is narrower than what they are computed in
+};
+
 /// A network: layers in forward order and what they compute. Built without storage: shapes only, until an
 /// owner (the sharding engine, or materialise()) sets every Parameter::value.
 class Model {
@@ -48,8 +56,8 @@ class Model {
   std::vector<Shared> shared_;
 };
 
-/// `buffer_dtype`: type constant tables are rounded to. Throws Error(kUsage) for an unknown kind.
-[[nodiscard]] std::unique_ptr<Model> build_model(const ModelOptions& options, at::ScalarType buffer_dtype,
+/// Throws Error(kUsage) for an unknown kind.
+[[nodiscard]] std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types,
                                                  at::Device device);
 
 /// Whole, unsharded storage for every parameter with its initial values: single-process tools and oracles.

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/dtype.h"
+#include "model/model.h"
 #include "shard/options.h"
 
 namespace echelon {
@@ -15,6 +16,7 @@ struct Precision {
   at::ScalarType buffer = at::kFloat;  ///< constant tables are rounded to it
   at::ScalarType output = at::kFloat;  ///< logits are rounded to it
   at::ScalarType master = at::kFloat;  ///< weights that persist
+  [[nodiscard]] ModelTypes types() const { return {buffer, output}; }
   [[nodiscard]] bool needs_loss_scale() const { return param == at::kHalf || reduce == at::kHalf; }
 };
 

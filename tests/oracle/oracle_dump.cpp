@@ -75,7 +75,7 @@ ShardedModel build(const Recipe& recipe, Communicator& comm) {
                               .precision = recipe.precision,
                               .activations = recipe.activation_checkpointing,
                               .reduce_at_end = recipe.train.reduce_gradients == "last_micro_batch"};
-  return {build_model(recipe.model, resolve(recipe.precision).buffer, at::kCPU), comm, options,
+  return {build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU), comm, options,
           static_cast<std::uint64_t>(recipe.run.seed), at::kCPU};
 }
 
@@ -169,7 +169,7 @@ TokenBatch requested_samples(const Case& c) {
 void dump_logits(const Case& c) {
   const at::NoGradGuard no_grad;
   const checkpoint::Reader reader(Path(c.request.at("checkpoint").get<std::string>()));
-  const auto model = build_model(c.recipe.model, resolve(c.recipe.precision).buffer, at::kCPU);
+  const auto model = build_model(c.recipe.model, resolve(c.recipe.precision).types(), at::kCPU);
   load_whole(reader, *model);
   const at::Tensor ids = ids_of(requested_samples(c));
   const at::Tensor prompt = ids.narrow(1, 0, ids.size(1) - 1).contiguous();

@@ -21,7 +21,7 @@ std::string bytes(std::int64_t count) {
 void plan(const PlanRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
   const Precision precision = resolve(recipe.precision);
-  const auto model = build_model(recipe.model, precision.buffer, at::kMeta);
+  const auto model = build_model(recipe.model, precision.types(), at::kMeta);
   const int group = shard_group_size(recipe.shard, request.ranks, request.ranks_per_node);
   const std::vector<UnitPlan> units = plan_units(*model, recipe.shard, recipe.precision);
   const std::int64_t state_bytes = state_bytes_per_parameter(recipe.optim);

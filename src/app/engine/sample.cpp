@@ -46,7 +46,7 @@ int sample(const SampleRequest& request) {
                                  "turned into tokens; train from data with a tokenizer (data.tokenizer)"));
   }
   const Tokenizer tokenizer(reader.attachment("tokenizer.model"), tokenizer_file.string());
-  const auto model = build_model(recipe.model, resolve(recipe.precision).buffer, at::kCPU);
+  const auto model = build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU);
   load_whole(reader, *model);
   std::vector<std::int32_t> encoded = tokenizer.encode(request.prompt);
   std::vector<std::int64_t> ids(encoded.begin(), encoded.end());

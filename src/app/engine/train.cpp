@@ -124,7 +124,7 @@ int run_rank(const Recipe& recipe, Job& job) {
   std::unique_ptr<Loader> data;
   std::unique_ptr<Loader> validation;
   std::map<std::string, std::string> files;
-  auto model = build_model(recipe.model, resolve(recipe.precision).buffer, compute.device);
+  auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
   agree(*comm, "data", [&] {
     data = make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed));
     validation = make_validation_loader(recipe.data, recipe.model.vocab_size);

@@ -64,13 +64,19 @@ std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight) {
   return std::max<std::int64_t>(1, kChunkBytes / row_bytes);
 }
 
+at::Tensor logits_of(const at::Tensor& x, const at::Tensor& value, at::ScalarType output) {
+  at::Tensor logits = product(x, value.t());
+  if (static_cast<std::int64_t>(c10::elementSize(output)) < logits.element_size()) logits.copy_(logits.to(output));
+  return logits;
+}
+
 at::Tensor loss_only(const at::Tensor& x, const at::Tensor& value, const Parameter& weight,
-                     const at::Tensor& targets) {
+                     const at::Tensor& targets, at::ScalarType output) {
   at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
   const std::int64_t step = chunk_rows(x, weight);
   for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
     const std::int64_t rows = std::min(step, x.size(0) - begin);
-    at::Tensor logits = product(x.narrow(0, begin, rows), value.t());
+    at::Tensor logits = logits_of(x.narrow(0, begin, rows), value, output);
     loss += loss_rows(logits, targets.narrow(0, begin, rows), nullptr);
   }
   return loss;
@@ -78,7 +84,8 @@ at::Tensor loss_only(const at::Tensor& x, const at::Tensor& value, const Paramet
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
-                            Parameter* weight, const at::Tensor& targets, double scale) {
+                            Parameter* weight, const at::Tensor& targets, double scale,
+                            at::ScalarType output) {
     const std::int64_t step = chunk_rows(x, *weight);
     at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
     at::Tensor dx = at::empty_like(x);
@@ -89,7 +96,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
       const std::int64_t rows = std::min(step, x.size(0) - begin);
       const at::Tensor xs = x.narrow(0, begin, rows);
-      at::Tensor logits = product(xs, value.t());
+      at::Tensor logits = logits_of(xs, value, output);
       loss += loss_rows(logits, targets.narrow(0, begin, rows), &scale);
       at::Tensor dx_rows = dx.narrow(0, begin, rows);
       product_into(dx_rows, logits, value, false);
@@ -112,16 +119,16 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
           "linear_cross_entropy: call backward() on its result itself; pass factors as gradient_scale");
     }
     const auto& dw = ctx->saved_data["dw"];
-    return {ctx->get_saved_variables()[0], dw.isTensor() ? dw.toTensor() : at::Tensor(), {}, {}, {}};
+    return {ctx->get_saved_variables()[0], dw.isTensor() ? dw.toTensor() : at::Tensor(), {}, {}, {}, {}};
   }
 };
 
 }  // namespace
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, Parameter& weight, const at::Tensor& targets,
-                                double gradient_scale) {
-  if (!at::GradMode::is_enabled()) return loss_only(x, weight.value, weight, targets);
-  return LinearCrossEntropy::apply(x, weight.value, &weight, targets, gradient_scale);
+                                double gradient_scale, at::ScalarType output) {
+  if (!at::GradMode::is_enabled()) return loss_only(x, weight.value, weight, targets, output);
+  return LinearCrossEntropy::apply(x, weight.value, &weight, targets, gradient_scale, output);
 }
 
 }  // namespace echelon::ops

@@ -38,8 +38,10 @@ using Recompute = std::function<at::Tensor()>;
 /// Sum over tokens of the cross entropy of x * weight^T against `targets` (int64 [tokens]; negative:
 /// ignored), fp32 scalar, without ever holding the logits of all tokens: a chunk's logits become its gradient
 /// in place, and both input and weight gradients, multiplied by `gradient_scale`, are made during the forward
-/// pass (as Liger's fused linear cross entropy). Its own incoming gradient must be one.
+/// pass (as Liger's fused linear cross entropy). Logits are rounded to `output` where that is narrower. Its
+/// own incoming gradient must be one.
 [[nodiscard]] at::Tensor linear_cross_entropy(const at::Tensor& x, Parameter& weight,
-                                              const at::Tensor& targets, double gradient_scale);
+                                              const at::Tensor& targets, double gradient_scale,
+                                              at::ScalarType output = at::kFloat);
 
 }  // namespace echelon::ops
