@@ -138,7 +138,7 @@ inline __mmask16 first_lanes(std::int64_t count) {
                      : static_cast<__mmask16>((1U << std::max<std::int64_t>(count, 0)) - 1U);
 }
 
-void store_rows(const Accumulators& acc, const Tile& tile) {
+inline void store_rows(const Accumulators& acc, const Tile& tile) {
   // Unrolled, so that the sums go from registers to c without a stop in memory.
 #pragma GCC unroll 8
   for (std::int64_t r = 0; r < kRows; ++r) {
@@ -160,12 +160,8 @@ void store_rows(const Accumulators& acc, const Tile& tile) {
   }
 }
 
-/// Element by element: edges, and sums on top of a transposed result.
-void store_any(const Accumulators& acc, const Tile& tile) {
-  alignas(64) float values[kTileElements];
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) _mm512_store_ps(values + r * kColumns + 16 * v, acc[r][v]);
-  }
+/// Element by element: edges of a result whose columns lie along memory.
+void store_any(const float* values, const Tile& tile) {
   for (std::int64_t n = 0; n < tile.columns; ++n) {
     for (std::int64_t r = 0; r < tile.rows; ++r) {
       Bf16& to = tile.data[r * tile.row + n * tile.column];
@@ -191,7 +187,7 @@ inline void store_quarters(__m512i columns, Bf16* to, std::int64_t stride) {
 }
 
 /// A full tile whose columns lie along memory.
-void store_columns(const Accumulators& acc, const Tile& tile) {
+inline void store_columns(const Accumulators& acc, const Tile& tile) {
   for (int v = 0; v < kVectors; ++v) {
     const __m512i r01 = pair_rows(acc[0][v], acc[1][v]);
     const __m512i r23 = pair_rows(acc[2][v], acc[3][v]);
@@ -209,13 +205,67 @@ void store_columns(const Accumulators& acc, const Tile& tile) {
   }
 }
 
-void store(const Accumulators& acc, const Tile& tile) {
+/// 16 columns of four rows -> to[q][4 l ..]: the four values of column 4 l + q.
+inline void quarter(const float* from, float (&to)[4][16]) {
+  const __m512 r0 = _mm512_load_ps(from);
+  const __m512 r1 = _mm512_load_ps(from + kColumns);
+  const __m512 r2 = _mm512_load_ps(from + 2 * kColumns);
+  const __m512 r3 = _mm512_load_ps(from + 3 * kColumns);
+  const __m512d low01 = _mm512_castps_pd(_mm512_unpacklo_ps(r0, r1));
+  const __m512d high01 = _mm512_castps_pd(_mm512_unpackhi_ps(r0, r1));
+  const __m512d low23 = _mm512_castps_pd(_mm512_unpacklo_ps(r2, r3));
+  const __m512d high23 = _mm512_castps_pd(_mm512_unpackhi_ps(r2, r3));
+  _mm512_store_pd(to[0], _mm512_unpacklo_pd(low01, low23));
+  _mm512_store_pd(to[1], _mm512_unpackhi_pd(low01, low23));
+  _mm512_store_pd(to[2], _mm512_unpacklo_pd(high01, high23));
+  _mm512_store_pd(to[3], _mm512_unpackhi_pd(high01, high23));
+}
+
+/// A full tile on top of what is there, columns along memory.
+void add_columns(const float* values, const Tile& tile) {
+  alignas(64) float first[4][16];
+  alignas(64) float last[4][16];
+  Bf16* to = tile.data;
+  for (int v = 0; v < kVectors; ++v) {
+    quarter(values + 16 * v, first);
+    quarter(values + 4 * kColumns + 16 * v, last);
+    for (int n = 0; n < 16; ++n, to += tile.column) {
+      const __m256 sum =
+          _mm256_set_m128(_mm_load_ps(last[n % 4] + n / 4 * 4), _mm_load_ps(first[n % 4] + n / 4 * 4));
+      auto* const eight = reinterpret_cast<__m128i*>(to);
+      const __m256i old = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(eight)), 16);
+      const __m128bh rounded = _mm256_cvtneps_pbh(_mm256_add_ps(sum, _mm256_castsi256_ps(old)));
+      _mm_storeu_si128(eight, reinterpret_cast<__m128i>(rounded));
+    }
+  }
+}
+
+/// Apart from the common cases, whose sums would otherwise not stay in registers.
+[[gnu::noinline]] void store_rarer(const float* values, const Tile& tile) {
+  if (tile.row == 1 && tile.rows == kRows && tile.columns == kColumns) {
+    add_columns(values, tile);
+  } else {
+    store_any(values, tile);
+  }
+}
+
+inline void spill(const Accumulators& acc, float* to) {
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) _mm512_store_ps(to + r * kColumns + 16 * v, acc[r][v]);
+  }
+}
+
+inline void store(const Accumulators& acc, const Tile& tile) {
   if (tile.column == 1) {
     store_rows(acc, tile);
   } else if (tile.row == 1 && tile.rows == kRows && tile.columns == kColumns && !tile.accumulate) {
     store_columns(acc, tile);
   } else {
-    store_any(acc, tile);
+    alignas(64) float values[kTileElements];
+    spill(acc, values);
+    store_rarer(values, tile);
   }
 }
 
@@ -277,11 +327,7 @@ class Piece {
     }
     multiply(strip(s), strip(std::min(s + 1, strips_ - 1)), space_.b + at * 2 * pairs_, pairs_, acc);
     if (!last_) {
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 3
-        for (int v = 0; v < kVectors; ++v) _mm512_store_ps(sum + r * kColumns + 16 * v, acc[r][v]);
-      }
+      spill(acc, sum);
       return;
     }
     store(acc, {p_.c.data + s * kRows * p_.c.row_stride + n * p_.c.column_stride, p_.c.row_stride,
