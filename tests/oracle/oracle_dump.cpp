@@ -85,12 +85,13 @@ void perturb(const ShardedModel& model, double deviation) {
   for (const auto& unit : model.units()) {
     for (const SlicePiece& piece : unit->pieces()) {
       const std::uint64_t key = stream_key(7, "perturb/" + piece.part->name);
-      at::Tensor master = unit->master();
-      float* values = master.mutable_data_ptr<float>() + piece.at;
+      at::Tensor noise = at::empty({piece.end - piece.begin});
+      float* values = noise.mutable_data_ptr<float>();
       for (std::int64_t i = piece.begin; i < piece.end; ++i) {
-        values[i - piece.begin] +=
+        values[i - piece.begin] =
             static_cast<float>(deviation) * normal_at(key, static_cast<std::uint64_t>(i));
       }
+      unit->master().narrow(0, piece.at, noise.numel()).add_(noise);
     }
   }
 }
@@ -114,7 +115,7 @@ Json pieces_of(const ShardedModel& model) {
 
 at::Tensor slices(const ShardedModel& model, const at::Tensor& (Unit::*which)() const) {
   std::vector<at::Tensor> all;
-  for (const auto& unit : model.units()) all.push_back((unit.get()->*which)());
+  for (const auto& unit : model.units()) all.push_back((unit.get()->*which)().to(at::kFloat));
   return at::cat(all);
 }
 

@@ -10,6 +10,7 @@
 #include "app/engine/accelerator.h"
 #include "app/engine/describe_run.h"
 #include "app/engine/engine.h"
+#include "app/engine/last_words.h"
 #include "app/report_error.h"
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -79,31 +80,21 @@ LoopOptions loop_options(const Recipe& r, const Compute& compute) {
   return options;
 }
 
-/// When an error ends this rank: what it held in memory and the last operations between the ranks, to its
-/// log.
-class LastWords {
- public:
-  LastWords(const TrainState& state, const Communicator& comm)
-      : state_(state), comm_(comm), exceptions_(std::uncaught_exceptions()) {}
-  ~LastWords() {
-    if (std::uncaught_exceptions() == exceptions_) return;
-    log::note(describe(memory_report(state_), true));
-    note_operations(comm_);
-    const Groups& groups = state_.model.groups();
-    if (&groups.shard() != &comm_) note_operations(groups.shard());
-    if (groups.replicate() != nullptr && groups.replicate() != &comm_) note_operations(*groups.replicate());
+/// The run's folder and this rank's log in it.
+std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& comm,
+                                           const std::string& host) {
+  const bool lead = comm.rank() == 0;
+  std::unique_ptr<RunFolder> folder;
+  agree(comm, "run folder", [&] {
+    if (lead) folder = std::make_unique<RunFolder>(recipe.run.dir, true);
+  });
+  if (!lead) folder = std::make_unique<RunFolder>(recipe.run.dir, false);
+  log::init(str("rank ", comm.rank(), "/", comm.size(), " ", host), lead, folder->log(comm.rank()));
+  if (lead) {
+    log::info(str("process before the model: ", human_bytes(static_cast<std::uint64_t>(resident_bytes()))));
   }
-  LastWords(const LastWords&) = delete;
-  LastWords& operator=(const LastWords&) = delete;
-
- private:
-  static void note_operations(const Communicator& group) {
-    for (const std::string& operation : group.recent()) log::note(operation);
-  }
-  const TrainState& state_;
-  const Communicator& comm_;
-  int exceptions_;
-};
+  return folder;
+}
 
 /// One rank, straight down; each line uses only what is above it.
 int run_rank(const Recipe& recipe, Job& job) {
@@ -113,13 +104,7 @@ int run_rank(const Recipe& recipe, Job& job) {
   const Compute compute = choose_compute(recipe.train, job.info());
   const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s));
   const bool lead = comm->rank() == 0;
-  std::unique_ptr<RunFolder> folder;
-  agree(*comm, "run folder", [&] {
-    if (lead) folder = std::make_unique<RunFolder>(recipe.run.dir, true);
-  });
-  if (!lead) folder = std::make_unique<RunFolder>(recipe.run.dir, false);
-  log::init(str("rank ", comm->rank(), "/", comm->size(), " ", job.info().host), lead,
-            folder->log(comm->rank()));
+  const auto folder = open_run_folder(recipe, *comm, job.info().host);
 
   std::unique_ptr<Loader> data;
   std::unique_ptr<Loader> validation;

@@ -66,7 +66,8 @@ std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight) {
 
 at::Tensor logits_of(const at::Tensor& x, const at::Tensor& value, at::ScalarType output) {
   at::Tensor logits = product(x, value.t());
-  if (static_cast<std::int64_t>(c10::elementSize(output)) < logits.element_size()) logits.copy_(logits.to(output));
+  if (static_cast<std::int64_t>(c10::elementSize(output)) < logits.element_size())
+    logits.copy_(logits.to(output));
   return logits;
 }
 

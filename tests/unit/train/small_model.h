@@ -42,8 +42,7 @@ inline ModelOptions small_options() {
 /// What rank `rank` of `size` holds of a small Llama.
 struct SmallModel {
   explicit SmallModel(int rank = 0, int size = 1)
-      : comm(rank, size),
-        model(build_model(small_options(), at::kFloat, at::kCPU), comm, {}, 3, at::kCPU) {}
+      : comm(rank, size), model(build_model(small_options(), at::kFloat, at::kCPU), comm, {}, 3, at::kCPU) {}
 
   /// f(unit, piece, its elements of `slices[unit]`).
   void for_each_piece(const std::vector<at::Tensor>& slices,
