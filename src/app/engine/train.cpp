@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/agree.h"
+#include "model/ops/device_kernels.h"
 #include "shard/host_memory.h"
 #include "train/loop.h"
 
@@ -76,8 +77,23 @@ LoopOptions loop_options(const Recipe& r, const Compute& compute) {
 }
 
 std::string describe(const Compute& compute) {
-  if (compute.accelerator) return "a " + compute.accelerator->device_name(compute.device.index()) + " a rank";
+  if (compute.accelerator) {
+    const DeviceMemory memory = compute.accelerator->memory(compute.device.index());
+    return str(compute.shared ? "ranks share GPUs, collectives go through the host: " : "a GPU a rank: ",
+               compute.accelerator->device_name(compute.device.index()), ", ", human_bytes(memory.free_bytes),
+               " of ", human_bytes(memory.total_bytes), " free");
+  }
   return str("cpu, ", at::get_num_threads(), " compute thread(s) a rank");
+}
+
+/// Which fused attention a GPU run uses; empty on the CPU. Refuses before training what would need plain
+/// products.
+std::string attention_of(const Compute& compute, const Recipe& recipe) {
+  if (!compute.accelerator) return {};
+  const ModelOptions& model = recipe.model;
+  return ops::attention_backend(
+      compute.device, resolve(recipe.precision).param,
+      {recipe.data.seq_len, model.heads, model.kv_heads, model.hidden_size / model.heads});
 }
 
 void describe_start(const Job& job, const Compute& compute, const ShardedModel& model, const Loader& data,
@@ -117,7 +133,9 @@ int run_rank(const Recipe& recipe, Job& job) {
   validate_for_size(recipe, job.info().size);
   require_same_recipe(job, recipe);
   set_threads(recipe.train, job.info());
-  const Compute compute = choose_compute(recipe.train, job.info());
+  const Compute compute = choose_compute(recipe.train, job);
+  require_precision(compute, recipe.precision);
+  const std::string attention = attention_of(compute, recipe);
   const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s));
   const bool lead = comm->rank() == 0;
   std::unique_ptr<RunFolder> folder;
@@ -139,11 +157,8 @@ int run_rank(const Recipe& recipe, Job& job) {
   });
   const std::string resolved = files.at("recipe.yaml");
   // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
-  std::unique_ptr<Communicator> between_devices;
-  if (compute.accelerator) {
-    between_devices = compute.accelerator->communicator(job, compute.device.index(),
-                                                        static_cast<double>(recipe.cluster.timeout_s));
-  }
+  const auto between_devices =
+      device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s));
   ShardedModel sharded(std::move(model), between_devices ? *between_devices : *comm,
                        engine_options(recipe, job.info()), static_cast<std::uint64_t>(recipe.run.seed),
                        compute.device);
@@ -152,6 +167,7 @@ int run_rank(const Recipe& recipe, Job& job) {
   TrainState state{.model = sharded, .optim = *optim, .data = *data, .ema = ema.get()};
   Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(files));
   if (lead) describe_start(job, compute, sharded, *data, recipe);
+  if (lead && !attention.empty()) log::info("attention: " + attention);
   if (checkpointer.restore_latest(state) && lead) log::info(str("resumed from step ", state.step));
   if (state.step >= recipe.train.steps) {
     if (lead)
