@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "model/kernels/kernels.h"
+#include "model/ops/device_kernels.h"
 
 namespace echelon {
 namespace {
@@ -21,6 +22,8 @@ void cast_into(const at::Tensor& slice, const at::Tensor& slot) {
     round_to<kernels::Bf16>(slice, slot);
   } else if (ours && slot.scalar_type() == at::kHalf) {
     round_to<kernels::Fp16>(slice, slot);
+  } else if (slice.is_cuda() && slot.is_cuda() && slice.scalar_type() == at::kFloat) {
+    ops::device_kernels().cast(slice, slot);
   } else if (slice.device() != slot.device()) {
     slot.copy_(slice.to(slot.scalar_type()), true);  // cast first: fewer bytes cross the bus
   } else {

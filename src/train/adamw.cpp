@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "model/ops/device_kernels.h"
+
 namespace echelon {
 
 std::vector<UpdateRule::StateSpec> AdamW::states() const {
@@ -10,6 +12,13 @@ std::vector<UpdateRule::StateSpec> AdamW::states() const {
 
 void AdamW::update(const UpdateValues& values, std::span<const UpdateRange> ranges) const {
   if (ranges.empty()) return;
+  if (ranges[0].weights.is_cuda()) {
+    const ops::AdamWValues numbers{
+        values.number, values.lr, betas_[0], betas_[1], eps_, values.weight_decay, values.gradient_factor};
+    for (const UpdateRange& range : ranges)
+      ops::device_kernels().adamw(numbers, range.weights, range.gradient, range.states[0], range.states[1]);
+    return;
+  }
   std::vector<at::Tensor> weights;
   std::vector<at::Tensor> gradients;
   std::vector<at::Tensor> exp_avgs;

@@ -3,17 +3,35 @@
 #include <ATen/ATen.h>
 
 #include "model/kernels/kernels.h"
+#include "model/ops/device_kernels.h"
 
 namespace echelon {
+namespace {
 
-double sum_of_squares(const ShardedModel& model) {
+double on_host(const ShardedModel& model) {
   double squares = 0;
   for (const auto& unit : model.units()) {
     const at::Tensor& gradient = unit->gradient();
-    squares += gradient.is_cpu() ? kernels::sum_of_squares(gradient.const_data_ptr<float>(), gradient.numel())
-                                 : gradient.to(at::kDouble).square().sum().item<double>();
+    squares += kernels::sum_of_squares(gradient.const_data_ptr<float>(), gradient.numel());
   }
-  return squares / model.groups().replicas();
+  return squares;
+}
+
+/// One number a unit stays on the device until all are made: the host waits once.
+double on_device(const ShardedModel& model) {
+  const auto count = static_cast<std::int64_t>(model.units().size());
+  const at::Tensor squares =
+      at::empty({count}, at::TensorOptions().dtype(at::kDouble).device(model.device()));
+  for (std::int64_t i = 0; i < count; ++i)
+    ops::device_kernels().sum_of_squares(model.units()[i]->gradient(), squares[i]);
+  return squares.sum().item<double>();
+}
+
+}  // namespace
+
+double sum_of_squares(const ShardedModel& model) {
+  const bool device = !model.units().empty() && model.units()[0]->gradient().is_cuda();
+  return (device ? on_device(model) : on_host(model)) / model.groups().replicas();
 }
 
 void clip_values(const ShardedModel& model, double factor, double limit) {

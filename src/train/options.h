@@ -51,7 +51,7 @@ struct ScheduleOptions {
 
 /// Recipe section `train`.
 struct TrainOptions {
-  std::string device = "auto";  ///< auto | cpu | cuda
+  std::string device = "auto";  ///< auto | cpu | cuda | cuda_shared: several ranks may use one GPU
   std::int64_t steps = 1000;
   std::int64_t micro_batch_size = 1;                  ///< sequences per rank and forward pass
   std::int64_t global_batch_size = 8;                 ///< sequences per optimizer step over all ranks

@@ -1,11 +1,15 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime.h>
 
 #include <array>
 #include <string_view>
 
+#include "app/cuda/nvidia_kernels.h"
 #include "app/engine/accelerator.h"
+#include "base/str.h"
+#include "comm/nccl/cuda_resources.h"
 #include "comm/nccl/nccl_communicator.h"
 
 namespace echelon::app {
@@ -23,6 +27,10 @@ constexpr std::array<Peak, 6> kPeaks{{{"B300", 2250e12},
                                       {"A100", 312e12},
                                       {"L40S", 362e12}}};
 
+cudaStream_t current_stream(int device) {
+  return at::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream();
+}
+
 class NvidiaAccelerator final : public Accelerator {
  public:
   NvidiaAccelerator() {
@@ -37,13 +45,59 @@ class NvidiaAccelerator final : public Accelerator {
     return cudaGetDeviceProperties(&properties, device) == cudaSuccess ? properties.name : "GPU";
   }
 
+  std::string device_id(int device) const override {
+    cudaDeviceProp properties{};
+    check_cuda(cudaGetDeviceProperties(&properties, device), "asking for a GPU's identity");
+    std::string id;
+    for (const char byte : properties.uuid.bytes) {
+      for (const int shift : {4, 0}) id += "0123456789abcdef"[static_cast<unsigned char>(byte) >> shift & 15];
+    }
+    return id;
+  }
+
+  void select(int device) override { c10::cuda::set_device(static_cast<c10::DeviceIndex>(device)); }
+
   std::unique_ptr<Communicator> communicator(Job& job, int device, double timeout_s) override {
-    c10::cuda::set_device(static_cast<c10::DeviceIndex>(device));
-    return make_nccl_communicator(
-        job, {.device = device, .timeout_s = timeout_s, .current_stream = [device] {
-                return static_cast<void*>(
-                    at::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream());
-              }});
+    select(device);
+    return make_nccl_communicator(job, {.device = device, .timeout_s = timeout_s, .current_stream = [device] {
+                                          return static_cast<void*>(current_stream(device));
+                                        }});
+  }
+
+  DeviceCopies host_copies(int device) override {
+    const auto copy = [device](void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+      check_cuda(cudaMemcpyAsync(to, from, bytes, kind, current_stream(device)), "copying through the host");
+      check_cuda(cudaStreamSynchronize(current_stream(device)), "copying through the host");
+    };
+    return {.allocate_host =
+                [](std::size_t bytes) {
+                  void* memory = nullptr;
+                  check_cuda(cudaMallocHost(&memory, bytes),
+                             str("taking ", human_bytes(bytes), " of page-locked host memory").c_str());
+                  return static_cast<std::byte*>(memory);
+                },
+            .free_host = [](std::byte* memory) { cudaFreeHost(memory); },
+            .to_host = [copy](std::byte* host, const void* from,
+                              std::size_t bytes) { copy(host, from, bytes, cudaMemcpyDeviceToHost); },
+            .to_device = [copy](void* to, const std::byte* host,
+                                std::size_t bytes) { copy(to, host, bytes, cudaMemcpyHostToDevice); }};
+  }
+
+  std::shared_ptr<const ops::DeviceKernels> kernels() const override { return make_nvidia_kernels(); }
+
+  bool has_bf16(int device) const override {
+    int major = 0;
+    check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+               "asking for a GPU's compute capability");
+    return major >= 8;
+  }
+
+  DeviceMemory memory(int device) const override {
+    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
+    std::size_t free_bytes = 0;
+    std::size_t total_bytes = 0;
+    check_cuda(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for a GPU's memory");
+    return {free_bytes, total_bytes};
   }
 
   std::uint64_t peak_bytes(int device) const override {

@@ -2,10 +2,16 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <span>
+#include <sstream>
 
+#include "app/engine/device_choice.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "shard/precision.h"
 
 namespace echelon::app {
 namespace {
@@ -41,22 +47,77 @@ std::shared_ptr<Accelerator> load_accelerator(std::string& why) {
   return std::shared_ptr<Accelerator>(make());
 }
 
+/// What a rank tells the others: why it sees none, then what it sees, a line each.
+Blob told(const VisibleDevices& mine) {
+  std::string text = mine.why_none;
+  for (const std::string& id : mine.ids) text += "\n" + id;
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+VisibleDevices heard(const std::string& host, const Blob& blob) {
+  std::istringstream text(std::string(reinterpret_cast<const char*>(blob.data()), blob.size()));
+  VisibleDevices devices{.host = host, .ids = {}, .why_none = {}};
+  std::getline(text, devices.why_none);
+  for (std::string id; std::getline(text, id);) devices.ids.push_back(id);
+  return devices;
+}
+
+/// Collective: all ranks must come to the same answer, or they would wait for each other in different places.
+DeviceChoice agree_on_devices(const Accelerator* accelerator, const std::string& why, Job& job, bool share) {
+  VisibleDevices mine{.host = job.info().host, .ids = {}, .why_none = why};
+  for (int device = 0; accelerator != nullptr && device < accelerator->device_count(); ++device)
+    mine.ids.push_back(accelerator->device_id(device));
+  if (mine.ids.empty() && mine.why_none.empty()) mine.why_none = "the driver shows no GPU";
+  const std::vector<Blob> all = job.exchange("devices", told(mine));
+  std::vector<VisibleDevices> ranks;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    ranks.push_back(heard(job.info().hosts[rank], all[rank]));
+  return assign_devices(ranks, share);
+}
+
 }  // namespace
 
-Compute choose_compute(const TrainOptions& options, const JobInfo& job) {
+Compute choose_compute(const TrainOptions& options, Job& job) {
   if (options.device == "cpu") return {};
   std::string why;
   const auto accelerator = load_accelerator(why);
-  const int devices = accelerator == nullptr ? 0 : accelerator->device_count();
-  if (accelerator != nullptr && devices < job.local_size) {
-    why = str("node ", job.host, " shows ", devices, " GPU(s) to its ", job.local_size, " ranks");
-  }
-  if (devices >= job.local_size) {
-    return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(job.local_rank)), accelerator};
+  const DeviceChoice choice = agree_on_devices(accelerator.get(), why, job, options.device == "cuda_shared");
+  const bool all = std::find(choice.devices.begin(), choice.devices.end(), -1) == choice.devices.end();
+  if (all) {
+    const int device = choice.devices[static_cast<std::size_t>(job.info().rank)];
+    accelerator->select(device);
+    ops::install_device_kernels(accelerator->kernels());
+    return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device)), accelerator, choice.shared};
   }
   if (options.device == "auto") return {};
-  throw Error(Code::kEnvironment,
-              str("train.device is 'cuda', but ", why, "; use 'auto' or 'cpu' to train on the CPU"));
+  throw Error(
+      Code::kEnvironment,
+      str("train.device is '", options.device, "', but ", choice.lacking,
+          "; start fewer ranks a node, use 'cuda_shared' where ranks may share a GPU, or 'auto' or 'cpu' "
+          "to train on the CPU"));
+}
+
+void require_precision(const Compute& compute, const PrecisionOptions& options) {
+  if (!compute.accelerator || compute.accelerator->has_bf16(compute.device.index())) return;
+  const Precision precision = resolve(options);
+  const std::array types{precision.param, precision.reduce, precision.buffer, precision.output,
+                         precision.master};
+  bool wanted = std::find(types.begin(), types.end(), at::kBFloat16) != types.end();
+  for (const auto& [pattern, type] : options.overrides) wanted = wanted || type == "bf16";
+  if (!wanted) return;
+  throw Error(
+      Code::kEnvironment,
+      str("precision: bf16 is asked for, but ", compute.accelerator->device_name(compute.device.index()),
+          " has no bf16 arithmetic (compute capability 8.0 or newer is expected); use fp16 or fp32"));
+}
+
+std::unique_ptr<Communicator> device_communicator(const Compute& compute, Job& job, double timeout_s) {
+  if (!compute.accelerator) return nullptr;
+  const int device = compute.device.index();
+  if (!compute.shared) return compute.accelerator->communicator(job, device, timeout_s);
+  return make_host_staged_communicator(make_mpi_communicator(job, timeout_s),
+                                       compute.accelerator->host_copies(device));
 }
 
 }  // namespace echelon::app

@@ -4,13 +4,19 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "model/ops/device_kernels.h"
 #include "train/optimizer.h"
 
 namespace echelon::app {
 namespace {
 
 std::string describe(const Compute& compute) {
-  if (compute.accelerator) return "a " + compute.accelerator->device_name(compute.device.index()) + " a rank";
+  if (compute.accelerator) {
+    const DeviceMemory memory = compute.accelerator->memory(compute.device.index());
+    return str(compute.shared ? "ranks share GPUs, collectives go through the host: " : "a GPU a rank: ",
+               compute.accelerator->device_name(compute.device.index()), ", ", human_bytes(memory.free_bytes),
+               " of ", human_bytes(memory.total_bytes), " free");
+  }
   return str("cpu, ", at::get_num_threads(), " compute thread(s) a rank");
 }
 
@@ -20,6 +26,14 @@ std::string precisions(const Precision& p) {
 }
 
 }  // namespace
+
+std::string attention_of(const Compute& compute, const Recipe& recipe) {
+  if (!compute.accelerator) return {};
+  const ModelOptions& model = recipe.model;
+  return ops::attention_backend(
+      compute.device, resolve(recipe.precision).param,
+      {recipe.data.seq_len, model.heads, model.kv_heads, model.hidden_size / model.heads});
+}
 
 EngineOptions engine_options(const Recipe& recipe, int ranks_per_node) {
   return {.shard = recipe.shard,

@@ -6,6 +6,9 @@
 
 namespace echelon::app {
 
+/// Which fused attention a GPU run uses; empty on the CPU. Throws Error for what would need plain products.
+[[nodiscard]] std::string attention_of(const Compute& compute, const Recipe& recipe);
+
 [[nodiscard]] EngineOptions engine_options(const Recipe& recipe, int ranks_per_node);
 
 /// The first lines of a run: who computes what, the tree of units, memory, data.

@@ -101,7 +101,9 @@ int run_rank(const Recipe& recipe, Job& job) {
   validate_for_size(recipe, job.info().size);
   require_same_recipe(job, recipe);
   set_threads(recipe.train, job.info());
-  const Compute compute = choose_compute(recipe.train, job.info());
+  const Compute compute = choose_compute(recipe.train, job);
+  require_precision(compute, recipe.precision);
+  const std::string attention = attention_of(compute, recipe);
   const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s));
   const bool lead = comm->rank() == 0;
   const auto folder = open_run_folder(recipe, *comm, job.info().host);
@@ -117,11 +119,8 @@ int run_rank(const Recipe& recipe, Job& job) {
   });
   const std::string resolved = files.at("recipe.yaml");
   // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
-  std::unique_ptr<Communicator> between_devices;
-  if (compute.accelerator) {
-    between_devices = compute.accelerator->communicator(job, compute.device.index(),
-                                                        static_cast<double>(recipe.cluster.timeout_s));
-  }
+  const auto between_devices =
+      device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s));
   std::unique_ptr<ShardedModel> sharded;
   std::unique_ptr<Optimizer> optim;
   agree(*comm, "model and optimizer", [&] {  // a pattern that names nothing is refused by all; one tells
@@ -136,6 +135,7 @@ int run_rank(const Recipe& recipe, Job& job) {
   const LastWords last_words(state, *comm);
   Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(files));
   if (lead) describe_run(job, compute, *sharded, *data, recipe);
+  if (lead && !attention.empty()) log::info("attention: " + attention);
   if (checkpointer.restore_latest(state) && lead) log::info(str("resumed from step ", state.step));
   if (state.step >= recipe.train.steps) {
     if (lead)

@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "comm/nccl/nccl_group.h"
-#include "comm/nccl/scale.h"
+#include "comm/nccl/reduce_kernels.h"
 
 namespace echelon {
 namespace {
@@ -40,35 +40,57 @@ struct Roll {
   std::uint64_t blob_bytes;
 };
 
+/// A communicator of the ranks that give the same `color`.
+std::shared_ptr<NcclGroup> split_off(NcclGroup& parent, const std::string& name, int color, int key,
+                                     const NcclShared& shared) {
+  return std::make_shared<NcclGroup>(name, shared, [&](ncclComm_t* comm, ncclConfig_t* config) {
+    return parent.begin([&](ncclComm_t whole) { return ncclCommSplit(whole, color, key, comm, config); });
+  });
+}
+
+/// Two NCCL communicators over the same ranks, each with a stream: gathering weights must not wait behind a
+/// reduction of gradients that was issued before. What meets on the host goes with the reductions.
+struct Lanes {
+  std::shared_ptr<NcclGroup> gather;
+  std::shared_ptr<NcclGroup> reduce;
+};
+
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(int rank, int size, std::shared_ptr<NcclGroup> group,
-                   std::function<void*()> current_stream)
+  NcclCommunicator(int rank, int size, Lanes lanes, std::function<void*()> current_stream)
       : Communicator(rank, size),
-        group_(std::move(group)),
+        lanes_(std::move(lanes)),
         current_stream_(std::move(current_stream)),
-        scratch_(group_->stream()) {}
+        scratch_(lanes_.reduce->stream()) {}
 
   [[nodiscard]] Pending all_gather(void* buffer, std::size_t count, DType type,
                                    std::string_view label) override {
     const std::size_t offset = static_cast<std::size_t>(rank()) * count * size_of(type);
-    return pending(issue(make_operation(OperationKind::kAllGather, count, type, label), [&](ncclComm_t comm) {
-      group_->check(ncclAllGather(static_cast<std::byte*>(buffer) + offset, buffer, count,
-                                  nccl_type(type, label), comm, group_->stream()),
-                    "ncclAllGather");
-    }));
+    NcclGroup& lane = *lanes_.gather;
+    return pending(
+        issue(lane, make_operation(OperationKind::kAllGather, count, type, label), [&](ncclComm_t comm) {
+          lane.check(ncclAllGather(static_cast<std::byte*>(buffer) + offset, buffer, count,
+                                   nccl_type(type, label), comm, lane.stream()),
+                     "ncclAllGather");
+        }));
   }
 
   [[nodiscard]] Pending reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
                                        float scale, bool accumulate, std::string_view label) override {
-    if (in_type != DType::kF32 && in_type != DType::kBF16) {
+    if (in_type != DType::kF32 && in_type != DType::kBF16 && in_type != DType::kF16) {
       throw Error(Code::kUsage,
-                  str("reduce-scatter '", label, "' of ", name_of(in_type), ", expected fp32 or bf16"));
+                  str("reduce-scatter '", label, "' of ", name_of(in_type), ", expected fp32, bf16 or fp16"));
     }
-    return pending(
-        issue(make_operation(OperationKind::kReduceScatter, count, in_type, label), [&](ncclComm_t comm) {
-          queue_reduce_scatter(comm, input, in_type, output, count, scale, accumulate);
-        }));
+    const Operation operation = make_operation(OperationKind::kReduceScatter, count, in_type, label);
+    return pending(issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
+      if (in_type == DType::kF32) {
+        queue_wide_sum(comm, static_cast<const float*>(input), output, count, scale, accumulate);
+      } else {
+        const Pieces pieces = queue_exchange(comm, static_cast<const std::byte*>(input), in_type, count);
+        check_cuda(sum_pieces(pieces, in_type, output, scale, accumulate, lanes_.reduce->stream()),
+                   "summing the ranks' pieces");
+      }
+    }));
   }
 
   [[nodiscard]] Pending all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
@@ -79,10 +101,10 @@ class NcclCommunicator final : public Communicator {
     }
     Operation operation = make_operation(OperationKind::kAllReduce, count, type, label);
     operation.op = op;
-    return pending(issue(operation, [&](ncclComm_t comm) {
-      group_->check(
-          ncclAllReduce(data, data, count, nccl_type(type, label), nccl_op(op), comm, group_->stream()),
-          "ncclAllReduce");
+    return pending(issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
+      lanes_.reduce->check(ncclAllReduce(data, data, count, nccl_type(type, label), nccl_op(op), comm,
+                                         lanes_.reduce->stream()),
+                           "ncclAllReduce");
     }));
   }
 
@@ -92,9 +114,9 @@ class NcclCommunicator final : public Communicator {
     }
     Operation operation = make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label);
     operation.root = root;
-    return pending(issue(operation, [&](ncclComm_t comm) {
-      group_->check(ncclBroadcast(data, data, bytes, ncclUint8, root, comm, group_->stream()),
-                    "ncclBroadcast");
+    return pending(issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
+      lanes_.reduce->check(ncclBroadcast(data, data, bytes, ncclUint8, root, comm, lanes_.reduce->stream()),
+                           "ncclBroadcast");
     }));
   }
 
@@ -120,20 +142,28 @@ class NcclCommunicator final : public Communicator {
     const std::vector<int> members = members_of(color, key);
     const auto own = std::find(members.begin(), members.end(), rank());
     const int new_rank = static_cast<int>(own - members.begin());
-    auto group = std::make_shared<NcclGroup>(
-        str(group_->name(), "/", splits_++, ".", color), group_->device(), group_->timeout_s(),
-        [&](ncclComm_t* comm, ncclConfig_t* config) {
-          // NCCL wants non-negative colours; members_of() has put the ranks in order.
-          return group_->begin([&](ncclComm_t parent) {
-            return ncclCommSplit(parent, *std::min_element(members.begin(), members.end()), new_rank, comm,
-                                 config);
-          });
-        });
-    return std::make_unique<NcclCommunicator>(new_rank, static_cast<int>(members.size()), std::move(group),
+    // NCCL wants non-negative colours; members_of() has put the ranks in order.
+    const int nccl_color = *std::min_element(members.begin(), members.end());
+    const std::string name = str(lanes_.reduce->name(), "/", splits_++, ".", color);
+    // A stream for each lane of the whole family: what one group fills and another sends on is in order.
+    NcclShared shared = lanes_.reduce->shared();
+    shared.history = std::make_shared<History>();
+    Lanes lanes;
+    lanes.reduce = split_off(*lanes_.reduce, name, nccl_color, new_rank, shared);
+    shared.stream = lanes_.gather->shared().stream;
+    lanes.gather = split_off(*lanes_.gather, name + " (gather)", nccl_color, new_rank, shared);
+    return std::make_unique<NcclCommunicator>(new_rank, static_cast<int>(members.size()), std::move(lanes),
                                               current_stream_);
   }
 
-  [[nodiscard]] std::vector<std::string> recent() const override { return group_->recent(); }
+  void register_buffer(void* memory, std::size_t bytes) override {
+    lanes_.gather->register_buffer(memory, bytes);
+    lanes_.reduce->register_buffer(memory, bytes);
+  }
+
+  [[nodiscard]] std::vector<std::string> recent() const override {
+    return lanes_.reduce->shared().history->recent();
+  }
 
  private:
   class State final : public Pending::State {
@@ -154,14 +184,14 @@ class NcclCommunicator final : public Communicator {
   };
 
   [[nodiscard]] Pending pending(std::shared_ptr<CudaEvent> end) const {
-    return Pending(std::make_shared<State>(group_, std::move(end), current_stream_));
+    return Pending(std::make_shared<State>(lanes_.reduce, std::move(end), current_stream_));
   }
 
-  [[nodiscard]] std::shared_ptr<CudaEvent> issue(Operation operation,
+  [[nodiscard]] std::shared_ptr<CudaEvent> issue(NcclGroup& lane, Operation operation,
                                                  const std::function<void(ncclComm_t)>& queue) {
     operation.sequence = next_sequence_++;
     roll_hash_ = mix(roll_hash_, operation);
-    return group_->issue(operation, static_cast<cudaStream_t>(current_stream_()), queue);
+    return lane.issue(operation, static_cast<cudaStream_t>(current_stream_()), queue);
   }
 
   static std::uint64_t mix(std::uint64_t hash, const Operation& operation) {
@@ -176,40 +206,51 @@ class NcclCommunicator final : public Communicator {
     return hash;
   }
 
-  void queue_reduce_scatter(ncclComm_t comm, void* input, DType in_type, float* output, std::size_t count,
-                            float scale, bool accumulate) {
-    const cudaStream_t stream = group_->stream();
-    const std::size_t total = count * static_cast<std::size_t>(size());
-    const bool widen = in_type == DType::kBF16;
-    // Scratch: the widened input, if any, then the sum where it may not land in `output`.
-    auto* scratch =
-        static_cast<float*>(scratch_.get(((widen ? total : 0) + (accumulate ? count : 0)) * sizeof(float)));
-    const float* wide = static_cast<const float*>(input);
-    float* sum = scratch + (widen ? total : 0);
-    if (widen) {
-      check_cuda(widen_bf16(static_cast<const std::uint16_t*>(input), scratch, total, stream),
-                 "widening bf16");
-      wide = scratch;
-    }
-    if (!accumulate) sum = output;
-    group_->check(ncclReduceScatter(wide, sum, count, ncclFloat32, ncclSum, comm, stream),
-                  "ncclReduceScatter");
+  /// fp32: NCCL sums, in an order of its own.
+  void queue_wide_sum(ncclComm_t comm, const float* input, float* output, std::size_t count, float scale,
+                      bool accumulate) {
+    const cudaStream_t stream = lanes_.reduce->stream();
+    float* sum = accumulate ? static_cast<float*>(scratch_.get(count * sizeof(float))) : output;
+    lanes_.reduce->check(ncclReduceScatter(input, sum, count, ncclFloat32, ncclSum, comm, stream),
+                         "ncclReduceScatter");
     if (accumulate || scale != 1.0F)
       check_cuda(scale_into(sum, output, count, scale, accumulate, stream), "scaling the sum");
+  }
+
+  /// Two-byte elements travel as they are and are summed in fp32 where they arrive, in rank order: a sum on
+  /// the way would be rounded at every rank it passes.
+  [[nodiscard]] Pieces queue_exchange(ncclComm_t comm, const std::byte* input, DType type,
+                                      std::size_t count) {
+    const std::size_t piece = count * size_of(type);
+    const ncclDataType_t nccl = nccl_type(type, "pieces");
+    auto* arrived = static_cast<std::byte*>(scratch_.get(piece * static_cast<std::size_t>(size())));
+    const cudaStream_t stream = lanes_.reduce->stream();
+    const auto failed = [](ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; };
+    ncclResult_t queued = size() == 1 ? ncclSuccess : ncclGroupStart();
+    for (int step = 1; step < size() && !failed(queued); ++step) {
+      const int to = (rank() + step) % size();
+      const int from = (rank() - step + size()) % size();
+      queued = ncclSend(input + static_cast<std::size_t>(to) * piece, count, nccl, to, comm, stream);
+      if (!failed(queued))
+        queued = ncclRecv(arrived + static_cast<std::size_t>(from) * piece, count, nccl, from, comm, stream);
+    }
+    const ncclResult_t ended = size() == 1 ? ncclSuccess : ncclGroupEnd();
+    lanes_.reduce->check(failed(queued) ? queued : ended, "exchanging the ranks' pieces");
+    return {input + static_cast<std::size_t>(rank()) * piece, arrived, count, rank(), size()};
   }
 
   /// All ranks' `mine`, padded to `slot` bytes each, on the host.
   [[nodiscard]] Blob gather_host(const Operation& operation, const Blob& mine, std::size_t slot) {
     Blob all(slot * static_cast<std::size_t>(size()));
-    const cudaStream_t stream = group_->stream();
-    const auto end = issue(operation, [&](ncclComm_t comm) {
+    const cudaStream_t stream = lanes_.reduce->stream();
+    const auto end = issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
       auto* device = static_cast<std::byte*>(scratch_.get(std::max<std::size_t>(all.size(), 1)));
       std::byte* own = device + static_cast<std::size_t>(rank()) * slot;
       check_cuda(cudaMemcpyAsync(own, mine.data(), mine.size(), cudaMemcpyHostToDevice, stream),
                  "copying to the device");
-      group_->check(ncclAllGather(own, device, slot, ncclUint8, comm, stream), "ncclAllGather");
+      lanes_.reduce->check(ncclAllGather(own, device, slot, ncclUint8, comm, stream), "ncclAllGather");
     });
-    group_->wait_on_host(*end);
+    lanes_.reduce->wait_on_host(*end);
     // After the event, not in the stream before it: a copy to ordinary memory would block until the peers
     // come.
     check_cuda(
@@ -231,7 +272,7 @@ class NcclCommunicator final : public Communicator {
       if (rolls[static_cast<std::size_t>(other)].operations_hash == own.operations_hash) continue;
       const auto last = recent();
       throw Error(Code::kPeer,
-                  str("rank ", other, " of group '", group_->name(),
+                  str("rank ", other, " of group '", lanes_.reduce->name(),
                       "' has issued other operations than rank ", rank(), " before ", describe(operation),
                       "; this rank's last: ", last.size() < 2 ? "none" : last[last.size() - 2]));
     }
@@ -255,9 +296,9 @@ class NcclCommunicator final : public Communicator {
     return ranks;
   }
 
-  std::shared_ptr<NcclGroup> group_;
+  Lanes lanes_;
   std::function<void*()> current_stream_;
-  CudaScratch scratch_;
+  CudaScratch scratch_;  ///< of the stream of reductions
   std::uint64_t next_sequence_ = 0;
   std::uint64_t roll_hash_ = 0;
   int splits_ = 0;
@@ -289,11 +330,18 @@ std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions optio
   check_cuda(cudaSetDevice(options.device),
              str("using CUDA device ", options.device, " on ", info.host).c_str());
   const ncclUniqueId id = agree_on_id(job);
-  auto group = std::make_shared<NcclGroup>(
-      "world", options.device, options.timeout_s, [&](ncclComm_t* comm, ncclConfig_t* config) {
-        return ncclCommInitRankConfig(comm, info.size, id, info.rank, config);
-      });
-  return std::make_unique<NcclCommunicator>(info.rank, info.size, std::move(group),
+  NcclShared shared{.device = options.device,
+                    .timeout_s = options.timeout_s,
+                    .stream = std::make_shared<CudaStream>(),
+                    .history = std::make_shared<History>(),
+                    .failure = std::make_shared<NcclFailure>()};
+  Lanes lanes;
+  lanes.reduce = std::make_shared<NcclGroup>("world", shared, [&](ncclComm_t* comm, ncclConfig_t* config) {
+    return ncclCommInitRankConfig(comm, info.size, id, info.rank, config);
+  });
+  shared.stream = std::make_shared<CudaStream>();
+  lanes.gather = split_off(*lanes.reduce, "world (gather)", 0, info.rank, shared);
+  return std::make_unique<NcclCommunicator>(info.rank, info.size, std::move(lanes),
                                             std::move(options.current_stream));
 }
 

@@ -17,15 +17,20 @@ struct NcclOptions {
 
 /// GPU ranks over NCCL; buffers lie on the device. All ranks of `job` take part; the id travels through
 /// Job::exchange. What differs from the CPU ranks:
-///  - reduce_scatter widens bf16 to fp32 before it travels, and NCCL chooses the order of the sum: same bits
-///  on every
-///    run with the same ranks and NCCL version, but not the order 0, 1, ... that CPU ranks keep;
+///  - all-gathers and reductions have an NCCL communicator and a stream each, so they run side by side;
+///  within a
+///    lane, operations of this communicator and of all split from it run in the order of their issue. Buffers
+///    are ordered by events: an operation starts after what the issuing stream has queued, Pending::wait()
+///    makes the waiting stream wait for it, and the host waits for nothing;
+///  - reduce_scatter of bf16 and fp16 sums in rank order as CPU ranks do: the pieces travel as they are, from
+///    every rank to every rank. That of fp32, and all_reduce, leave the order to NCCL: same bits on every run
+///    with the same ranks and NCCL version;
 ///  - the order check happens in barrier() and gather_blobs(), by a running hash of all operations since the
-///  last one,
-///    so ranks that disagree get an error there, or at the deadline when NCCL itself hangs on the difference;
-///  - after the deadline, or an error of NCCL, a watchdog aborts the communicator: every later operation and
-///  wait
-///    throws Error(kPeer) with the operation that was stuck.
+///  last
+///    one, so ranks that disagree get an error there, or at the deadline when NCCL itself hangs on the
+///    difference;
+///  - after the deadline, or an error of NCCL, watchdogs abort this communicator and all split from it: every
+///    later operation and wait throws Error(kPeer) with the operation that was stuck.
 /// Throws Error(kEnvironment): no such device, NCCL cannot connect the ranks within `timeout_s`.
 [[nodiscard]] std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions options);
 

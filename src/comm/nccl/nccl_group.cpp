@@ -11,8 +11,8 @@ constexpr auto kSettle = 50us;  // how often a starting NCCL call is asked wheth
 
 }  // namespace
 
-NcclGroup::NcclGroup(std::string name, int device, double timeout_s, const Start& start)
-    : name_(std::move(name)), device_(device), timeout_s_(timeout_s) {
+NcclGroup::NcclGroup(std::string name, NcclShared shared, const Start& start)
+    : name_(std::move(name)), shared_(std::move(shared)) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;  // so that a missing rank meets our deadline and not an endless call
   config.commName = name_.c_str();
@@ -22,7 +22,7 @@ NcclGroup::NcclGroup(std::string name, int device, double timeout_s, const Start
                                         "; ", ncclGetLastError(nullptr)));
   }
   try {
-    settle("connecting the ranks", timeout_s);
+    settle("connecting the ranks", shared_.timeout_s);
   } catch (const Error& error) {
     if (comm_ != nullptr) ncclCommAbort(comm_);
     throw Error(Code::kEnvironment, error.what());
@@ -36,9 +36,14 @@ NcclGroup::~NcclGroup() {
     ending_ = true;
     wake_.notify_all();
   }
-  watchdog_.join();      // returns when nothing is under way, or after a failure
-  if (failure_) return;  // aborted, which freed it
+  watchdog_.join();  // returns when nothing is under way, or after a failure
+  if (aborted_) return;
+  if (shared_.failure->text()) {
+    ncclCommAbort(comm_);
+    return;
+  }
   try {
+    for (void* handle : registered_) check(ncclCommDeregister(comm_, handle), "releasing a buffer");
     check(ncclCommFinalize(comm_), "leaving the group");
     ncclCommDestroy(comm_);
   } catch (const Error&) {
@@ -69,7 +74,7 @@ void NcclGroup::settle(const char* doing, double timeout_s) {
 
 void NcclGroup::check(ncclResult_t result, const char* doing) {
   if (result == ncclSuccess) return;
-  if (result == ncclInProgress) return settle(doing, timeout_s_);
+  if (result == ncclInProgress) return settle(doing, shared_.timeout_s);
   throw Error(Code::kPeer, str("NCCL group '", name_, "': ", doing, ": ", ncclGetErrorString(result), "; ",
                                ncclGetLastError(comm_)));
 }
@@ -80,24 +85,32 @@ ncclResult_t NcclGroup::begin(const std::function<ncclResult_t(ncclComm_t)>& cal
   return call(comm_);
 }
 
+void NcclGroup::register_buffer(void* memory, std::size_t bytes) {
+  const std::lock_guard lock(calls_);
+  check_alive();
+  void* handle = nullptr;
+  if (ncclCommRegister(comm_, memory, bytes, &handle) == ncclSuccess && handle != nullptr)
+    registered_.push_back(handle);
+}
+
 std::shared_ptr<CudaEvent> NcclGroup::issue(const Operation& operation, cudaStream_t after,
                                             const std::function<void(ncclComm_t)>& queue) {
   const std::lock_guard calls(calls_);
   check_alive();
-  history_.issued(operation);
+  shared_.history->issued(operation);
   const CudaEvent ready(after);
-  check_cuda(cudaStreamWaitEvent(stream_.get(), ready.get(), 0), "ordering communication after computation");
+  check_cuda(cudaStreamWaitEvent(stream(), ready.get(), 0), "ordering communication after computation");
   try {
     queue(comm_);
   } catch (const Error& error) {
     const std::string text =
         str(describe(operation), " (operation #", operation.sequence, "): ", error.what());
+    shared_.failure->set(text);  // the watchdogs abort
     const std::lock_guard lock(mutex_);
-    failure_ = text;  // the watchdog aborts
     wake_.notify_all();
     throw Error(error.code(), text);
   }
-  auto end = std::make_shared<CudaEvent>(stream_.get());
+  auto end = std::make_shared<CudaEvent>(stream());
   const std::lock_guard lock(mutex_);
   under_way_.push_back({operation, end});
   wake_.notify_all();
@@ -105,8 +118,7 @@ std::shared_ptr<CudaEvent> NcclGroup::issue(const Operation& operation, cudaStre
 }
 
 void NcclGroup::check_alive() {
-  const std::lock_guard lock(mutex_);
-  if (failure_) throw Error(Code::kPeer, *failure_);
+  if (const auto failure = shared_.failure->text()) throw Error(Code::kPeer, *failure);
 }
 
 void NcclGroup::wait_on_host(const CudaEvent& event) {
@@ -119,33 +131,38 @@ void NcclGroup::wait_on_host(const CudaEvent& event) {
   check_alive();  // an abort lets the stream pass, too
 }
 
-void NcclGroup::fail(std::string text) {
+void NcclGroup::fail(const std::string& text) {
+  shared_.failure->set(text);
+  abort();
+}
+
+void NcclGroup::abort() {
   const std::lock_guard calls(calls_);
   {
     const std::lock_guard lock(mutex_);
-    failure_ = std::move(text);
     under_way_.clear();
+    aborted_ = true;
   }
   ncclCommAbort(comm_);  // ends the kernels that wait for other ranks
 }
 
 void NcclGroup::watch() {
-  cudaSetDevice(device_);
+  cudaSetDevice(shared_.device);
   auto last_end = Clock::now();
   std::unique_lock lock(mutex_);
   while (true) {
-    if (failure_) {
+    if (shared_.failure->text()) {
       lock.unlock();
-      return fail(*failure_);
+      return abort();
     }
     if (under_way_.empty()) {
       if (ending_) return;
-      wake_.wait(lock, [this] { return ending_ || failure_ || !under_way_.empty(); });
+      wake_.wait(lock, [this] { return ending_ || !under_way_.empty() || shared_.failure->text(); });
       last_end = Clock::now();
       continue;
     }
     while (!under_way_.empty() && under_way_.front().end->passed()) {
-      history_.done(under_way_.front().operation.sequence);
+      shared_.history->done(under_way_.front().operation.sequence);
       under_way_.pop_front();
       last_end = Clock::now();
     }
@@ -159,9 +176,9 @@ void NcclGroup::watch() {
       return fail(str("NCCL failed in ", describe(stuck), " (operation #", stuck.sequence, " of group '",
                       name_, "'): ", ncclGetErrorString(state), "; ", ncclGetLastError(comm_)));
     }
-    if (waited > timeout_s_) {
+    if (waited > shared_.timeout_s) {
       return fail(str(describe(stuck), " (operation #", stuck.sequence, " of group '", name_,
-                      "') did not end within ", timeout_s_,
+                      "') did not end within ", shared_.timeout_s,
                       " s: a rank did not come to it, issued another operation, or died; see the other "
                       "ranks' logs"));
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/ops/access.h"
+#include "model/ops/gpu_attention.h"
 #include "model/ops/ops.h"
 #include "model/ops/product.h"
 
@@ -201,26 +202,6 @@ struct CausalAttention : torch::autograd::Function<CausalAttention> {
     return {merge(dheads, saved[5], s), {}, {}};
   }
 };
-
-/// Rotate-half on [batch, heads, T, d].
-at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
-  const auto halves = x.chunk(2, -1);
-  return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
-}
-
-at::Tensor gpu_attention(const at::Tensor& qkv, const at::Tensor& cos_sin, const QkvShape& s) {
-  const std::int64_t batch = qkv.size(0) / s.seq_len;
-  const auto parts = qkv.view({batch, s.seq_len, s.heads + 2 * s.kv_heads, s.head_dim})
-                         .transpose(1, 2)
-                         .split_with_sizes({s.heads, s.kv_heads, s.kv_heads}, 1);
-  const at::Tensor table = cos_sin.narrow(0, 0, s.seq_len).to(qkv.scalar_type());
-  const at::Tensor cos = table.narrow(1, 0, s.head_dim / 2);
-  const at::Tensor sin = table.narrow(1, s.head_dim / 2, s.head_dim / 2);
-  const at::Tensor result =
-      at::scaled_dot_product_attention(rotate(parts[0], cos, sin), rotate(parts[1], cos, sin), parts[2], {},
-                                       0.0, true, {}, s.heads != s.kv_heads);
-  return result.transpose(1, 2).reshape({qkv.size(0), s.heads * s.head_dim});
-}
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/ops/access.h"
+#include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
 #include "model/ops/product.h"
 
@@ -41,17 +42,9 @@ double cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* sca
 }
 
 at::Tensor gpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
-  const at::Tensor counted = targets.ge(0);
-  const at::Tensor target = targets.clamp_min(0).unsqueeze(1);
-  at::Tensor values = logits.to(at::kFloat);
-  const at::Tensor lse = values.logsumexp(1, true);
-  const at::Tensor loss = ((lse - values.gather(1, target)).squeeze(1) * counted).sum();
-  if (scale != nullptr) {
-    values.sub_(lse).exp_();
-    values.scatter_add_(1, target, at::full_like(target, -1, values.options()));
-    logits.copy_(values.mul_(counted.unsqueeze(1).to(at::kFloat) * *scale));
-  }
-  return loss;
+  const at::Tensor losses = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+  device_kernels().cross_entropy(logits, targets, losses, scale);
+  return losses.sum(at::kDouble).to(at::kFloat);
 }
 
 at::Tensor loss_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "model/ops/access.h"
+#include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
 
 namespace echelon::ops {
@@ -21,6 +22,12 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     const std::int64_t n = x.size(1);
     at::Tensor y = at::empty_like(x);
     at::Tensor inv_rms = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
+    ctx->save_for_backward({x, inv_rms});
+    ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
+    if (x.is_cuda()) {
+      device_kernels().rms_norm(x, value, y, inv_rms, eps);
+      return y;
+    }
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       at::parallel_for(0, x.size(0), 64, [&](std::int64_t from, std::int64_t to) {
@@ -28,8 +35,6 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
                                        out<float>(inv_rms) + from, to - from, n, static_cast<float>(eps));
       });
     });
-    ctx->save_for_backward({x, inv_rms});
-    ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
     return y;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
@@ -38,8 +43,13 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     const at::Tensor& x = saved[0];
     const at::Tensor dy = grads[0].contiguous();
     const std::int64_t n = x.size(1);
-    const std::int64_t rows_per_partial = (x.size(0) + kPartials - 1) / kPartials;
     at::Tensor dx = at::empty_like(x);
+    if (x.is_cuda()) {
+      const at::Tensor dw = at::empty({n}, saved[1].options());
+      device_kernels().rms_norm_backward(dy, x, weight.value, saved[1], dx, dw);
+      return {dx, deposit(weight, dw), {}, {}};
+    }
+    const std::int64_t rows_per_partial = (x.size(0) + kPartials - 1) / kPartials;
     at::Tensor partial = at::zeros({kPartials, n}, x.options().dtype(at::kFloat));
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
@@ -60,7 +70,6 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
 }  // namespace
 
 at::Tensor rms_norm(const at::Tensor& x, Parameter& weight, double eps) {
-  if (x.is_cuda()) return at::rms_norm(x, weight.shape(), weight.value, eps);
   return RmsNorm::apply(x, weight.value, &weight, eps);
 }
 

@@ -1,0 +1,179 @@
+#include "app/cuda/nvidia_kernels.h"
+
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "comm/nccl/cuda_resources.h"
+#include "model/cuda/gpu_kernels.h"
+
+namespace echelon::app {
+namespace {
+
+DType type_of(const at::Tensor& tensor, const char* what) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return DType::kF32;
+    case at::kBFloat16:
+      return DType::kBF16;
+    case at::kHalf:
+      return DType::kF16;
+    default:
+      throw Error(Code::kUsage, str(what, " in ", c10::toString(tensor.scalar_type()),
+                                    " is not supported on a GPU; use bf16, fp16 or fp32"));
+  }
+}
+
+void require(bool holds, const char* what, const char* expected) {
+  if (!holds) throw Error(Code::kUsage, str("GPU kernel ", what, ": expected ", expected));
+}
+
+/// A dense tensor's memory.
+void* memory(const at::Tensor& tensor, const char* what) {
+  require(tensor.is_cuda() && tensor.is_contiguous(), what, "dense tensors on the GPU");
+  return tensor.mutable_data_ptr();
+}
+
+float* floats(const at::Tensor& tensor, const char* what) {
+  require(tensor.scalar_type() == at::kFloat, what, "fp32");
+  return static_cast<float*>(memory(tensor, what));
+}
+
+/// [batch, T, heads, d].
+gpu::Heads heads_of(const at::Tensor& x, const char* what) {
+  require(x.is_cuda() && x.dim() == 4 && x.stride(3) == 1, what, "heads whose elements lie side by side");
+  return {x.mutable_data_ptr(), x.stride(0), x.stride(2), x.stride(1)};
+}
+
+kernels::QkvShape shape_of(const at::Tensor& q, const at::Tensor& k) {
+  return {q.size(1), q.size(2), k.size(2), q.size(3)};
+}
+
+/// Makes the tensor's device the thread's, for as long as this lives.
+class OnDevice {
+ public:
+  explicit OnDevice(const at::Tensor& tensor) : guard_(tensor.device()) {}
+  [[nodiscard]] cudaStream_t stream() const {
+    return at::cuda::getCurrentCUDAStream(guard_.current_device().index()).stream();
+  }
+
+ private:
+  c10::cuda::CUDAGuard guard_;
+};
+
+class NvidiaKernels final : public ops::DeviceKernels {
+ public:
+  void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y, const at::Tensor& inv_rms,
+                double eps) const override {
+    constexpr const char* kWhat = "rms_norm";
+    const OnDevice device(x);
+    check_cuda(
+        gpu::rms_norm(type_of(x, kWhat), memory(x, kWhat), memory(weight, kWhat), memory(y, kWhat),
+                      floats(inv_rms, kWhat), x.size(0), x.size(1), static_cast<float>(eps), device.stream()),
+        kWhat);
+  }
+
+  void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                         const at::Tensor& inv_rms, const at::Tensor& dx,
+                         const at::Tensor& dw) const override {
+    constexpr const char* kWhat = "rms_norm_backward";
+    const OnDevice device(x);
+    const std::int64_t rows = x.size(0);
+    const at::Tensor partial = at::empty({gpu::rms_norm_partials(rows), x.size(1)}, dw.options());
+    check_cuda(
+        gpu::rms_norm_backward(type_of(x, kWhat), memory(dy, kWhat), memory(x, kWhat), memory(weight, kWhat),
+                               floats(inv_rms, kWhat), memory(dx, kWhat), floats(dw, kWhat),
+                               floats(partial, kWhat), rows, x.size(1), device.stream()),
+        kWhat);
+  }
+
+  void swiglu(const at::Tensor& gate_up, const at::Tensor& result) const override {
+    constexpr const char* kWhat = "swiglu";
+    const OnDevice device(gate_up);
+    check_cuda(gpu::swiglu(type_of(gate_up, kWhat), memory(gate_up, kWhat), memory(result, kWhat),
+                           result.size(0), result.size(1), device.stream()),
+               kWhat);
+  }
+
+  void swiglu_backward(const at::Tensor& gate_up, const at::Tensor& dout,
+                       const at::Tensor& dgate_up) const override {
+    constexpr const char* kWhat = "swiglu_backward";
+    const OnDevice device(gate_up);
+    check_cuda(gpu::swiglu_backward(type_of(gate_up, kWhat), memory(gate_up, kWhat), memory(dout, kWhat),
+                                    memory(dgate_up, kWhat), dout.size(0), dout.size(1), device.stream()),
+               kWhat);
+  }
+
+  void rope_split(const at::Tensor& qkv, const at::Tensor& cos_sin, const at::Tensor& q, const at::Tensor& k,
+                  const at::Tensor& v) const override {
+    constexpr const char* kWhat = "rope_split";
+    const OnDevice device(qkv);
+    check_cuda(gpu::rope_split(type_of(qkv, kWhat), memory(qkv, kWhat), heads_of(q, kWhat),
+                               heads_of(k, kWhat), heads_of(v, kWhat), floats(cos_sin, kWhat), qkv.size(0),
+                               shape_of(q, k), device.stream()),
+               kWhat);
+  }
+
+  void rope_merge(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& cos_sin,
+                  const at::Tensor& dqkv) const override {
+    constexpr const char* kWhat = "rope_merge";
+    const OnDevice device(dqkv);
+    check_cuda(gpu::rope_merge(type_of(dqkv, kWhat), memory(dqkv, kWhat), heads_of(dq, kWhat),
+                               heads_of(dk, kWhat), heads_of(dv, kWhat), floats(cos_sin, kWhat), dqkv.size(0),
+                               shape_of(dq, dk), device.stream()),
+               kWhat);
+  }
+
+  void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& losses,
+                     const double* scale) const override {
+    constexpr const char* kWhat = "cross_entropy";
+    const OnDevice device(logits);
+    require(targets.scalar_type() == at::kLong, kWhat, "int64 targets");
+    const float factor = scale == nullptr ? 0.0F : static_cast<float>(*scale);
+    check_cuda(gpu::cross_entropy(type_of(logits, kWhat), memory(logits, kWhat),
+                                  static_cast<const std::int64_t*>(memory(targets, kWhat)),
+                                  floats(losses, kWhat), logits.size(0), logits.size(1),
+                                  scale == nullptr ? nullptr : &factor, device.stream()),
+               kWhat);
+  }
+
+  void sum_of_squares(const at::Tensor& values, const at::Tensor& result) const override {
+    constexpr const char* kWhat = "sum_of_squares";
+    const OnDevice device(values);
+    require(result.scalar_type() == at::kDouble, kWhat, "an fp64 result");
+    const at::Tensor partial = at::empty({gpu::kSquaresPartials}, result.options());
+    check_cuda(gpu::sum_of_squares(floats(values, kWhat), values.numel(),
+                                   static_cast<double*>(memory(partial, kWhat)),
+                                   static_cast<double*>(memory(result, kWhat)), device.stream()),
+               kWhat);
+  }
+
+  void adamw(const ops::AdamWValues& values, const at::Tensor& weights, const at::Tensor& gradient,
+             const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) const override {
+    constexpr const char* kWhat = "adamw";
+    const OnDevice device(weights);
+    const gpu::AdamWStep step{values.number, values.lr,           values.beta1,          values.beta2,
+                              values.eps,    values.weight_decay, values.gradient_factor};
+    check_cuda(gpu::adamw(step, floats(weights, kWhat), floats(gradient, kWhat), floats(exp_avg, kWhat),
+                          floats(exp_avg_sq, kWhat), weights.numel(), device.stream()),
+               kWhat);
+  }
+
+  void cast(const at::Tensor& from, const at::Tensor& to) const override {
+    constexpr const char* kWhat = "cast";
+    const OnDevice device(from);
+    check_cuda(
+        gpu::cast(floats(from, kWhat), type_of(to, kWhat), memory(to, kWhat), from.numel(), device.stream()),
+        kWhat);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const ops::DeviceKernels> make_nvidia_kernels() {
+  return std::make_shared<const NvidiaKernels>();
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,25 @@
+#pragma once
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace echelon {
+
+/// The first failure among groups of ranks that belong together: it ends all of them. Thread-safe.
+class NcclFailure {
+ public:
+  void set(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    if (!text_) text_ = text;
+  }
+  [[nodiscard]] std::optional<std::string> text() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<std::string> text_;
+};
+
+}  // namespace echelon

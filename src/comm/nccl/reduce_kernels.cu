@@ -1,0 +1,114 @@
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "comm/nccl/reduce_kernels.h"
+
+namespace echelon {
+namespace {
+
+constexpr int kThreads = 256;
+// Enough blocks to fill any device; each thread then strides over the rest.
+constexpr std::size_t kMostBlocks = 4096;
+constexpr int kWide = 8;  // two-byte elements in a 16-byte access
+
+unsigned blocks_for(std::size_t count) {
+  return static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
+}
+
+__device__ std::size_t own_index() {
+  return blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x;
+}
+__device__ std::size_t all_threads() {
+  return static_cast<std::size_t>(gridDim.x) * blockDim.x;
+}
+
+template <bool kBf16>
+__device__ float widen(std::uint16_t bits) {
+  if (kBf16) return __uint_as_float(static_cast<unsigned>(bits) << 16);
+  return __half2float(__ushort_as_half(bits));
+}
+
+/// V elements of a piece, from i.
+template <bool kBf16, int V>
+__device__ void load(const std::uint16_t* piece, std::size_t i, float (&to)[V]) {
+  if constexpr (V == 1) {
+    to[0] = widen<kBf16>(piece[i]);
+  } else {
+    const uint4 packed = *reinterpret_cast<const uint4*>(piece + i);
+    const unsigned words[] = {packed.x, packed.y, packed.z, packed.w};
+#pragma unroll
+    for (int j = 0; j < kWide; ++j)
+      to[j] = widen<kBf16>(static_cast<std::uint16_t>(words[j / 2] >> (j % 2 * 16)));
+  }
+}
+
+/// No fused multiply-add: the CPU ranks have none either.
+__device__ float scaled(float sum, float scale, bool accumulate, float before) {
+  const float product = __fmul_rn(scale, sum);
+  return accumulate ? __fadd_rn(before, product) : product;
+}
+
+template <bool kBf16, int V>
+__global__ void sum_kernel(Pieces pieces, float* output, float scale, bool accumulate) {
+  const auto* own = static_cast<const std::uint16_t*>(pieces.own);
+  const auto* arrived = static_cast<const std::uint16_t*>(pieces.arrived);
+  for (std::size_t i = own_index() * V; i < pieces.count; i += all_threads() * V) {
+    float sum[V];
+    for (int rank = 0; rank < pieces.size; ++rank) {
+      const std::uint16_t* piece =
+          rank == pieces.rank ? own : arrived + static_cast<std::size_t>(rank) * pieces.count;
+      float values[V];
+      load<kBf16>(piece, i, values);
+#pragma unroll
+      for (int j = 0; j < V; ++j) sum[j] = rank == 0 ? values[j] : __fadd_rn(sum[j], values[j]);
+    }
+#pragma unroll
+    for (int j = 0; j < V; ++j)
+      output[i + j] = scaled(sum[j], scale, accumulate, accumulate ? output[i + j] : 0.0F);
+  }
+}
+
+__global__ void scale_kernel(const float* from, float* to, std::size_t count, float scale, bool accumulate) {
+  for (std::size_t i = own_index(); i < count; i += all_threads())
+    to[i] = scaled(from[i], scale, accumulate, accumulate ? to[i] : 0.0F);
+}
+
+bool on_border(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+}
+
+template <bool kBf16>
+void launch_sum(const Pieces& pieces, float* output, float scale, bool accumulate, cudaStream_t stream) {
+  if (pieces.count % kWide == 0 && on_border(pieces.own) && on_border(pieces.arrived)) {
+    sum_kernel<kBf16, kWide>
+        <<<blocks_for(pieces.count / kWide), kThreads, 0, stream>>>(pieces, output, scale, accumulate);
+  } else {
+    sum_kernel<kBf16, 1>
+        <<<blocks_for(pieces.count), kThreads, 0, stream>>>(pieces, output, scale, accumulate);
+  }
+}
+
+}  // namespace
+
+cudaError_t sum_pieces(const Pieces& pieces, DType type, float* output, float scale, bool accumulate,
+                       cudaStream_t stream) {
+  if (type != DType::kBF16 && type != DType::kF16) return cudaErrorInvalidValue;
+  if (pieces.count == 0) return cudaSuccess;
+  if (type == DType::kBF16) {
+    launch_sum<true>(pieces, output, scale, accumulate, stream);
+  } else {
+    launch_sum<false>(pieces, output, scale, accumulate, stream);
+  }
+  return cudaGetLastError();
+}
+
+cudaError_t scale_into(const float* from, float* to, std::size_t count, float scale, bool accumulate,
+                       cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  scale_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, to, count, scale, accumulate);
+  return cudaGetLastError();
+}
+
+}  // namespace echelon

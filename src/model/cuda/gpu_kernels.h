@@ -1,0 +1,87 @@
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "model/kernels/kernels.h"
+
+/// The kernels behind the model's operations on a GPU; the arithmetic is that of the CPU table
+/// (model/kernels/kernels.h): fp32 whatever the element type, each result rounded once. Every function queues
+/// its work on `stream` and returns the launch's error; nothing waits for the host. Pointers are device
+/// memory, row-major and dense unless said otherwise; `type` is fp32, bf16 or fp16, anything else gives
+/// cudaErrorInvalidValue. Any number of rows and columns, any alignment: 16-byte accesses are used where
+/// pointers and lengths allow. All sums have a fixed order that depends on sizes and alignments alone: same
+/// input, same bits, on any device of one compute capability. Plain C++17: no libtorch.
+namespace echelon::gpu {
+
+/// y = x / rms(x) * w; inv_rms[r] = 1 / sqrt(mean(x^2) + eps). x, y: [rows, n].
+[[nodiscard]] cudaError_t rms_norm(DType type, const void* x, const void* w, void* y, float* inv_rms,
+                                   std::int64_t rows, std::int64_t n, float eps, cudaStream_t stream);
+
+/// Rows of `partial` that rms_norm_backward needs.
+[[nodiscard]] std::int64_t rms_norm_partials(std::int64_t rows);
+/// dx, and dw[n] = the weight's gradient over all rows, fp32. partial: fp32 [rms_norm_partials(rows), n],
+/// overwritten.
+[[nodiscard]] cudaError_t rms_norm_backward(DType type, const void* dy, const void* x, const void* w,
+                                            const float* inv_rms, void* dx, float* dw, float* partial,
+                                            std::int64_t rows, std::int64_t n, cudaStream_t stream);
+
+/// gate_up: [rows, 2n] (gate | up); result[rows, n] = silu(gate) * up.
+[[nodiscard]] cudaError_t swiglu(DType type, const void* gate_up, void* result, std::int64_t rows,
+                                 std::int64_t n, cudaStream_t stream);
+[[nodiscard]] cudaError_t swiglu_backward(DType type, const void* gate_up, const void* dout, void* dgate_up,
+                                          std::int64_t rows, std::int64_t n, cudaStream_t stream);
+
+/// Query, key or value heads in any layout: element (b, h, t, i) is data[b * batch + h * head + t * token +
+/// i].
+struct Heads {
+  void* data = nullptr;
+  std::int64_t batch = 0;
+  std::int64_t head = 0;
+  std::int64_t token = 0;
+};
+
+/// Projection rows [rows, (heads + 2 kv_heads) * head_dim], rows = batch * seq_len, -> q, k and v with rotary
+/// embedding on q and k. cos_sin: [>= seq_len][head_dim] = cos (half) | sin (half). head_dim is even.
+[[nodiscard]] cudaError_t rope_split(DType type, const void* qkv, const Heads& q, const Heads& k,
+                                     const Heads& v, const float* cos_sin, std::int64_t rows,
+                                     const kernels::QkvShape& shape, cudaStream_t stream);
+/// The transpose: gradients of q, k and v -> gradient of the projection rows.
+[[nodiscard]] cudaError_t rope_merge(DType type, void* dqkv, const Heads& dq, const Heads& dk,
+                                     const Heads& dv, const float* cos_sin, std::int64_t rows,
+                                     const kernels::QkvShape& shape, cudaStream_t stream);
+
+/// losses[r] = the row's cross entropy. With `scale` the logits [rows, n] become d(loss)/d(logits) * scale in
+/// place, without it (null, a host pointer) they stay. target < 0: ignored row, gradient and loss are zero;
+/// target >= n: the loss is NaN.
+[[nodiscard]] cudaError_t cross_entropy(DType type, void* logits, const std::int64_t* targets, float* losses,
+                                        std::int64_t rows, std::int64_t n, const float* scale,
+                                        cudaStream_t stream);
+
+/// fp64 elements of `partial` that sum_of_squares needs.
+inline constexpr std::int64_t kSquaresPartials = 1024;
+/// *result = sum of values[i]^2, accumulated in fp64 over fp32 sums of at most four. Not finite when an
+/// element is not. partial: fp64 [kSquaresPartials], overwritten.
+[[nodiscard]] cudaError_t sum_of_squares(const float* values, std::int64_t n, double* partial, double* result,
+                                         cudaStream_t stream);
+
+/// One AdamW update (Loshchilov & Hutter).
+struct AdamWStep {
+  std::int64_t number = 1;  ///< 1-based
+  double lr = 0;
+  double beta1 = 0;
+  double beta2 = 0;
+  double eps = 0;
+  double weight_decay = 0;
+  double gradient_factor = 1;  ///< gradients count as multiplied by this; they are read only
+};
+/// The element arithmetic of PyTorch's fused kernel in fp32; the bias corrections come from fp64, as in its
+/// CPU kernel. All slices: fp32 [n].
+[[nodiscard]] cudaError_t adamw(const AdamWStep& step, float* weights, const float* gradient, float* exp_avg,
+                                float* exp_avg_sq, std::int64_t n, cudaStream_t stream);
+
+/// to[i] = from[i] rounded to `type` (to nearest even).
+[[nodiscard]] cudaError_t cast(const float* from, DType type, void* to, std::int64_t n, cudaStream_t stream);
+
+}  // namespace echelon::gpu

@@ -1,0 +1,172 @@
+#include <algorithm>
+
+#include "model/cuda/block.cuh"
+#include "model/cuda/gpu_kernels.h"
+#include "model/cuda/pack.cuh"
+
+namespace echelon::gpu {
+namespace {
+
+/// Blocks of the backward pass, each with a partial sum of the weight's gradient: a number of its own, not
+/// the device's, so that the order of the sum is the same everywhere.
+constexpr std::int64_t kParts = 512;
+/// Partial sums of rows up to this length lie in shared memory (48 KB without asking for more).
+constexpr std::int64_t kSharedColumns = 12000;
+
+/// One block a row.
+template <int V, class T>
+__global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std::int64_t n, float eps) {
+  const std::int64_t row = blockIdx.x;
+  const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * V;
+  const std::int64_t step = static_cast<std::int64_t>(blockDim.x) * V;
+  x += row * n;
+  y += row * n;
+  float xs[V];
+  float ws[V];
+  float sum = 0;
+  for (std::int64_t i = first; i < n; i += step) {
+    load(x + i, xs);
+#pragma unroll
+    for (int j = 0; j < V; ++j) sum += xs[j] * xs[j];
+  }
+  const float inv = 1.0F / sqrtf(block_sum(sum) / static_cast<float>(n) + eps);
+  if (threadIdx.x == 0) inv_rms[row] = inv;
+  for (std::int64_t i = first; i < n; i += step) {
+    load(x + i, xs);
+    load(w + i, ws);
+#pragma unroll
+    for (int j = 0; j < V; ++j) xs[j] = xs[j] * inv * ws[j];
+    store(y + i, xs);
+  }
+}
+
+/// Block b takes rows b, b + blocks, ...; each thread owns the same columns in every row, so that the partial
+/// sums need no exchange.
+template <int V, class T>
+__global__ void backward_kernel(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx,
+                                float* partial, std::int64_t rows, std::int64_t n) {
+  extern __shared__ float shared_sums[];
+  partial += static_cast<std::int64_t>(blockIdx.x) * n;
+  float* sums = n <= kSharedColumns ? shared_sums : partial;
+  const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * V;
+  const std::int64_t step = static_cast<std::int64_t>(blockDim.x) * V;
+  float dys[V];
+  float xs[V];
+  float ws[V];
+  for (std::int64_t i = first; i < n; i += step) {
+    for (int j = 0; j < V; ++j) sums[i + j] = 0;
+  }
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const std::int64_t at = row * n;
+    const float inv = inv_rms[row];
+    float dot = 0;
+    for (std::int64_t i = first; i < n; i += step) {
+      load(dy + at + i, dys);
+      load(x + at + i, xs);
+      load(w + i, ws);
+#pragma unroll
+      for (int j = 0; j < V; ++j) {
+        const float g = dys[j] * xs[j];
+        dot += g * ws[j];
+        sums[i + j] += g * inv;
+      }
+    }
+    const float correction = block_sum(dot) * inv * inv * inv / static_cast<float>(n);
+    for (std::int64_t i = first; i < n; i += step) {
+      load(dy + at + i, dys);
+      load(x + at + i, xs);
+      load(w + i, ws);
+#pragma unroll
+      for (int j = 0; j < V; ++j) dys[j] = dys[j] * ws[j] * inv - xs[j] * correction;
+      store(dx + at + i, dys);
+    }
+  }
+  if (sums == partial) return;
+  for (std::int64_t i = first; i < n; i += step) {
+    for (int j = 0; j < V; ++j) partial[i + j] = sums[i + j];
+  }
+}
+
+constexpr int kSumGroups = 8;
+
+/// dw[i] = sum over p of partial[p][i]: eight sums over every eighth p, then their sum.
+__global__ void sum_parts_kernel(const float* partial, float* dw, std::int64_t parts, std::int64_t n) {
+  __shared__ float sums[kSumGroups][kWarp];
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kWarp + threadIdx.x;
+  float sum = 0;
+  if (column < n) {
+#pragma unroll 8
+    for (std::int64_t p = threadIdx.y; p < parts; p += kSumGroups) sum += partial[p * n + column];
+  }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= n) return;
+  for (int group = 1; group < kSumGroups; ++group) sum += sums[group][threadIdx.x];
+  dw[column] = sum;
+}
+
+/// Whole warps, no more than a row keeps busy.
+unsigned threads_for(std::int64_t n, int vector) {
+  const std::int64_t lanes = (n + vector - 1) / vector;
+  return static_cast<unsigned>(
+      std::clamp<std::int64_t>((lanes + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
+}
+
+}  // namespace
+
+std::int64_t rms_norm_partials(std::int64_t rows) {
+  return std::min(rows, kParts);
+}
+
+cudaError_t rms_norm(DType type, const void* x, const void* w, void* y, float* inv_rms, std::int64_t rows,
+                     std::int64_t n, float eps, cudaStream_t stream) {
+  if (rows == 0) return cudaSuccess;
+  if (rows > kMostBlocks) return cudaErrorInvalidConfiguration;
+  return with_type(type, [&](auto tag) {
+    using T = decltype(tag);
+    constexpr int V = kVector<T>;
+    const auto* xs = static_cast<const T*>(x);
+    const auto* ws = static_cast<const T*>(w);
+    const auto blocks = static_cast<unsigned>(rows);
+    if (n % V == 0 && on_borders({x, w, y})) {
+      forward_kernel<V>
+          <<<blocks, threads_for(n, V), 0, stream>>>(xs, ws, static_cast<T*>(y), inv_rms, n, eps);
+    } else {
+      forward_kernel<1>
+          <<<blocks, threads_for(n, 1), 0, stream>>>(xs, ws, static_cast<T*>(y), inv_rms, n, eps);
+    }
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t rms_norm_backward(DType type, const void* dy, const void* x, const void* w, const float* inv_rms,
+                              void* dx, float* dw, float* partial, std::int64_t rows, std::int64_t n,
+                              cudaStream_t stream) {
+  const std::int64_t parts = rms_norm_partials(rows);
+  if (n == 0) return cudaSuccess;
+  const std::size_t shared = n <= kSharedColumns ? static_cast<std::size_t>(n) * sizeof(float) : 0;
+  const cudaError_t launched = with_type(type, [&](auto tag) {
+    using T = decltype(tag);
+    constexpr int V = kVector<T>;
+    const auto* dys = static_cast<const T*>(dy);
+    const auto* xs = static_cast<const T*>(x);
+    const auto* ws = static_cast<const T*>(w);
+    auto* dxs = static_cast<T*>(dx);
+    if (parts == 0) return cudaSuccess;
+    const auto blocks = static_cast<unsigned>(parts);
+    if (n % V == 0 && on_borders({dy, x, w, dx})) {
+      backward_kernel<V>
+          <<<blocks, threads_for(n, V), shared, stream>>>(dys, xs, ws, inv_rms, dxs, partial, rows, n);
+    } else {
+      backward_kernel<1>
+          <<<blocks, threads_for(n, 1), shared, stream>>>(dys, xs, ws, inv_rms, dxs, partial, rows, n);
+    }
+    return cudaGetLastError();
+  });
+  if (launched != cudaSuccess) return launched;
+  const auto tiles = static_cast<unsigned>((n + kWarp - 1) / kWarp);
+  sum_parts_kernel<<<tiles, dim3(kWarp, kSumGroups), 0, stream>>>(partial, dw, parts, n);
+  return cudaGetLastError();
+}
+
+}  // namespace echelon::gpu

@@ -1,0 +1,81 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "model/kernels/kernels.h"
+
+namespace echelon::ops {
+
+/// The numbers of one AdamW update.
+struct AdamWValues {
+  std::int64_t number = 1;  ///< 1-based
+  double lr = 0;
+  double beta1 = 0;
+  double beta2 = 0;
+  double eps = 0;
+  double weight_decay = 0;
+  double gradient_factor = 1;  ///< gradients count as multiplied by this
+};
+
+/// The fused kernels of a GPU, for tensors that lie on it: what model/kernels is on the CPU, with the same
+/// arithmetic (model/cuda/gpu_kernels.h). Implemented by the plugin that is loaded where a GPU is, so that
+/// nothing else links CUDA. Outputs are given by the caller; all tensors are dense and row-major unless said
+/// otherwise. Work is queued on the device's current stream of the calling thread, and no function waits for
+/// it. Throws Error(kUsage) for tensors it cannot take, Error(kEnvironment) when the device refuses.
+/// Thread-safe.
+class DeviceKernels {
+ public:
+  virtual ~DeviceKernels() = default;
+
+  /// x, y: [rows, n]; inv_rms: fp32 [rows].
+  virtual void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y,
+                        const at::Tensor& inv_rms, double eps) const = 0;
+  /// dw: fp32 [n].
+  virtual void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                                 const at::Tensor& inv_rms, const at::Tensor& dx,
+                                 const at::Tensor& dw) const = 0;
+
+  /// gate_up: [rows, 2n] -> result [rows, n].
+  virtual void swiglu(const at::Tensor& gate_up, const at::Tensor& result) const = 0;
+  virtual void swiglu_backward(const at::Tensor& gate_up, const at::Tensor& dout,
+                               const at::Tensor& dgate_up) const = 0;
+
+  /// qkv: [batch * T, (heads + 2 kv_heads) * head_dim] -> q [batch, T, heads, head_dim], k and v [batch, T,
+  /// kv_heads, head_dim] of any strides whose last is 1. cos_sin: fp32 [>= T, head_dim].
+  virtual void rope_split(const at::Tensor& qkv, const at::Tensor& cos_sin, const at::Tensor& q,
+                          const at::Tensor& k, const at::Tensor& v) const = 0;
+  /// The transpose: gradients of q, k and v -> dqkv.
+  virtual void rope_merge(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv,
+                          const at::Tensor& cos_sin, const at::Tensor& dqkv) const = 0;
+
+  /// losses, fp32 [rows], from logits [rows, vocabulary] and int64 targets (negative: ignored). With `scale`
+  /// the logits become their gradient times it.
+  virtual void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& losses,
+                             const double* scale) const = 0;
+
+  /// result, one fp64 element on the device, becomes the sum of squares of fp32 `values`.
+  virtual void sum_of_squares(const at::Tensor& values, const at::Tensor& result) const = 0;
+
+  /// Everything fp32 and 1-D; `gradient` is only read.
+  virtual void adamw(const AdamWValues& values, const at::Tensor& weights, const at::Tensor& gradient,
+                     const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) const = 0;
+
+  /// fp32 -> the type of `to`.
+  virtual void cast(const at::Tensor& from, const at::Tensor& to) const = 0;
+};
+
+/// From now on these serve tensors that lie on a GPU. Once, before the first of them is computed with.
+void install_device_kernels(std::shared_ptr<const DeviceKernels> kernels);
+
+/// Throws Error(kEnvironment) where none are installed.
+[[nodiscard]] const DeviceKernels& device_kernels();
+
+/// Which of PyTorch's fused attentions takes these shapes on `device`, a GPU: "flash", "cudnn" or
+/// "memory-efficient". Throws Error(kEnvironment) where none does: plain products would need memory for every
+/// pair of positions.
+[[nodiscard]] const char* attention_backend(at::Device device, at::ScalarType type,
+                                            const kernels::QkvShape& shape);
+
+}  // namespace echelon::ops
