@@ -43,6 +43,21 @@ class Tests(product.Case):
             self.train(self.recipe(), f"train.steps={2 * start}", *constant, *overrides, ranks=ranks)
         self.assert_close(expected, self.losses("run", 10))
 
+    def test_every_optimizer_follows_one_rank_under_every_strategy(self):
+        kinds = {"adamw": ['optim.no_decay=["*norm*"]'], "sgd": ["optim.momentum=0.9", "optim.nesterov=true"],
+                 "adadelta": ["optim.lr=1", "optim.eps=1e-6"],
+                 "anyprecision_adamw": ["optim.momentum_dtype=fp32", "optim.variance_dtype=fp32",
+                                        "optim.compensation_dtype=fp32"]}
+        places = [STRATEGIES[name] for name in ("shard_grad_op", "shard_optimizer", "no_shard", "hybrid_shard",
+                                                "hybrid_grad_op", "offload", "kept_part", "last")]
+        for row, (kind, overrides) in enumerate(kinds.items()):
+            expected = self.run_of(kind, f"optim.kind={kind}", *overrides, steps=6)
+            for column in range(2):  # each optimizer meets two places, each place an optimizer
+                place, ranks = places[2 * row + column]
+                with self.subTest(f"{kind} {place}"):
+                    self.assert_close(expected, self.run_of(f"{kind}-{column}", f"optim.kind={kind}", *overrides,
+                                                            *place, ranks=ranks, steps=6))
+
     def test_bf16_learns_what_fp32_learns(self):
         expected = self.run_of("fp32", ranks=2)
         for name, overrides in {

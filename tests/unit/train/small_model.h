@@ -3,31 +3,12 @@
 
 #include <functional>
 #include <memory>
-#include <stdexcept>
 
 #include "base/philox.h"
 #include "shard/sharded_model.h"
+#include "unit/shard/alone.h"
 
 namespace echelon::test {
-
-/// One rank of several that says which one it is but never needs the others: for what is no collective.
-class OneOf final : public Communicator {
- public:
-  OneOf(int rank, int size) : Communicator(rank, size) {}
-  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return unexpected(); }
-  Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view) override {
-    return unexpected();
-  }
-  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return unexpected(); }
-  Pending broadcast(void*, std::size_t, int, std::string_view) override { return unexpected(); }
-  std::vector<Blob> gather_blobs(const Blob&, std::string_view) override { throw std::logic_error("used"); }
-  void barrier(std::string_view) override { throw std::logic_error("used"); }
-  std::unique_ptr<Communicator> split(int, int) override { throw std::logic_error("used"); }
-  std::vector<std::string> recent() const override { return {}; }
-
- private:
-  static Pending unexpected() { throw std::logic_error("a collective in a test of one rank"); }
-};
 
 inline ModelOptions small_options() {
   return {.vocab_size = 13,
@@ -75,7 +56,7 @@ struct SmallModel {
     return slices;
   }
 
-  OneOf comm;
+  AloneOf comm;
   ShardedModel model;
 };
 

@@ -1,0 +1,154 @@
+#include "train/loop.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "comm/local_communicator.h"
+#include "support/temp_dir.h"
+#include "unit/train/small_model.h"
+
+namespace echelon {
+namespace {
+
+constexpr std::int64_t kColumns = 7;
+
+/// Four samples over and over; the last target of some of them is padding.
+class PaddedSamples final : public Loader {
+ public:
+  explicit PaddedSamples(bool padded) : padded_(padded) {}
+  std::int64_t samples_per_epoch() const override { return 4; }
+  std::uint32_t fingerprint() const override { return 1; }
+  TokenBatch read(std::int64_t first, std::int64_t rows) const override {
+    TokenBatch batch{.rows = rows, .columns = kColumns};
+    for (std::int64_t row = first; row < first + rows; ++row) {
+      for (std::int64_t i = 0; i < kColumns; ++i) batch.ids.push_back((3 * row + i * i) % 13);
+      if (padded_ && row % 4 != 1) batch.ids.back() = -100;
+    }
+    return batch;
+  }
+
+ private:
+  bool padded_;
+};
+
+/// A run of one rank.
+struct Run {
+  explicit Run(bool padded = true) : data(padded) {
+    at::set_num_threads(1);
+    options.train.global_batch_size = 4;
+    options.train.clip_grad_norm = 0;
+    options.train.steps = 1;
+    options.optim.kind = "sgd";
+    options.optim.lr = 0.5;
+    options.optim.weight_decay = 0;
+    options.schedule.kind = "constant";
+    options.seq_len = kColumns - 1;
+  }
+  /// Trains to the end; returns the weights as one vector.
+  at::Tensor train() {
+    model = std::make_unique<ShardedModel>(build_model(test::small_options(), at::kFloat, at::kCPU), comm,
+                                           engine, 3, at::kCPU);
+    optim = make_optimizer(options.optim, *model);
+    state = std::make_unique<TrainState>(TrainState{.model = *model, .optim = *optim, .data = data});
+    state->loss_scale = LossScale(engine.precision, model->precision().needs_loss_scale());
+    const RunFolder folder(temporary.path(), false);
+    Checkpointer checkpointer({}, folder, comm, {});
+    MetricsFile metrics(folder.metrics(), 0);
+    Progress progress(Progress::Style::kNone, 1, options.train.steps);
+    EXPECT_EQ(TrainLoop(options, *state, checkpointer, comm, nullptr, folder, &metrics, progress).run(),
+              RunEnd::kFinished);
+    std::vector<at::Tensor> weights;
+    for (const auto& unit : model->units()) weights.push_back(unit->master());
+    return at::cat(weights);
+  }
+
+  test::TempDir temporary;
+  LocalCommunicator comm;
+  PaddedSamples data;
+  LoopOptions options;
+  EngineOptions engine;
+  std::unique_ptr<ShardedModel> model;
+  std::unique_ptr<Optimizer> optim;
+  std::unique_ptr<TrainState> state;
+};
+
+TEST(TrainLoop, AccumulationIsExactWhereMicroBatchesHavePadding) {
+  Run whole;
+  whole.options.train.micro_batch_size = 4;
+  const at::Tensor expected = whole.train();
+  for (const bool at_end : {false, true}) {
+    Run cut;
+    cut.options.train.micro_batch_size = 1;
+    cut.engine.reduce_at_end = at_end;
+    const at::Tensor weights = cut.train();
+    EXPECT_LT((weights - expected).abs().max().item<double>(), 1e-6);
+  }
+  Run full(false);
+  EXPECT_GT((full.train() - expected).abs().max().item<double>(), 1e-4) << "padding must count for nothing";
+}
+
+TEST(TrainLoop, TheStepIsThatOfTheMeanOverRealTokens) {
+  Run run;
+  run.options.train.micro_batch_size = 2;
+  const at::Tensor weights = run.train();
+  // The same by hand: SGD on the mean over the 4 * 6 - 3 targets that count.
+  const auto model = build_model(test::small_options(), at::kFloat, at::kCPU);
+  materialise(*model, 3, at::kFloat, at::kCPU);
+  TokenBatch batch = run.data.read(0, 4);
+  const at::Tensor ids = at::from_blob(batch.ids.data(), {4, kColumns}, at::kLong);
+  model->loss(ids, 1.0 / 21).backward();
+  std::map<std::string, at::Tensor> expected;
+  for (const Parameter* parameter : model->parameters()) {
+    at::Tensor rest = (parameter->value - 0.5 * parameter->value.grad()).detach().flatten();
+    for (const Parameter::Part& part : parameter->parts()) {
+      expected[part.name] = rest.narrow(0, 0, part.numel());
+      rest = rest.narrow(0, part.numel(), rest.numel() - part.numel());
+    }
+  }
+  for (const auto& unit : run.model->units()) {
+    for (const SlicePiece& piece : unit->pieces()) {
+      const at::Tensor mine = unit->master().narrow(0, piece.at, piece.end - piece.begin);
+      EXPECT_LT((mine - expected.at(piece.part->name)).abs().max().item<double>(), 1e-6) << piece.part->name;
+    }
+  }
+}
+
+TEST(TrainLoop, ClippingByValueBoundsEveryElementOfTheMeanGradient) {
+  Run run;
+  run.options.train.clip_grad_value = 1e-4;
+  Run still;
+  still.options.optim.lr = 1e-30;
+  const at::Tensor moved = (run.train() - still.train()).abs();
+  EXPECT_LE(moved.max().item<double>(), 0.5 * 1e-4 * 1.01);
+  EXPECT_GT(moved.max().item<double>(), 0.5 * 1e-4 * 0.99);
+}
+
+TEST(TrainLoop, AStepThatIsNotFiniteIsLeftOutAndCounted) {
+  Run run;
+  run.engine.precision.preset = "fp16";
+  run.engine.precision.loss_scale = 1e12;  // overflows until it has halved often enough
+  run.options.train.steps = 40;
+  const at::Tensor weights = run.train();
+  EXPECT_GT(run.state->skipped, 5);
+  EXPECT_LT(run.state->skipped, 40);
+  EXPECT_EQ(run.state->loss_scale.factor(), 1e12 / std::pow(2.0, static_cast<double>(run.state->skipped)));
+  EXPECT_TRUE(at::isfinite(weights).all().item<bool>());
+}
+
+TEST(TrainLoop, TooManyInARowEndTheRunWithTheWeightsUntouched) {
+  Run run;
+  run.options.train.steps = 10;
+  run.options.train.non_finite = "skip";
+  run.options.train.max_skipped_steps = 2;
+  run.options.optim.lr = std::numeric_limits<double>::max();  // the first update ruins the weights
+  EXPECT_THROW(run.train(), Error);
+  EXPECT_EQ(run.state->skipped, 3);
+  EXPECT_TRUE(run.state->model.units()[0]->master().defined());
+}
+
+}  // namespace
+}  // namespace echelon
