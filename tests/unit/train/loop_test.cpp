@@ -36,8 +36,8 @@ class PaddedSamples final : public Loader {
 };
 
 /// A run of one rank.
-struct Run {
-  explicit Run(bool padded = true) : data(padded) {
+struct OneRun {
+  explicit OneRun(bool padded = true) : data(padded) {
     at::set_num_threads(1);
     options.train.global_batch_size = 4;
     options.train.clip_grad_norm = 0;
@@ -77,22 +77,22 @@ struct Run {
 };
 
 TEST(TrainLoop, AccumulationIsExactWhereMicroBatchesHavePadding) {
-  Run whole;
+  OneRun whole;
   whole.options.train.micro_batch_size = 4;
   const at::Tensor expected = whole.train();
   for (const bool at_end : {false, true}) {
-    Run cut;
+    OneRun cut;
     cut.options.train.micro_batch_size = 1;
     cut.engine.reduce_at_end = at_end;
     const at::Tensor weights = cut.train();
     EXPECT_LT((weights - expected).abs().max().item<double>(), 1e-6);
   }
-  Run full(false);
+  OneRun full(false);
   EXPECT_GT((full.train() - expected).abs().max().item<double>(), 1e-4) << "padding must count for nothing";
 }
 
 TEST(TrainLoop, TheStepIsThatOfTheMeanOverRealTokens) {
-  Run run;
+  OneRun run;
   run.options.train.micro_batch_size = 2;
   const at::Tensor weights = run.train();
   // The same by hand: SGD on the mean over the 4 * 6 - 3 targets that count.
@@ -118,9 +118,9 @@ TEST(TrainLoop, TheStepIsThatOfTheMeanOverRealTokens) {
 }
 
 TEST(TrainLoop, ClippingByValueBoundsEveryElementOfTheMeanGradient) {
-  Run run;
+  OneRun run;
   run.options.train.clip_grad_value = 1e-4;
-  Run still;
+  OneRun still;
   still.options.optim.lr = 1e-30;
   const at::Tensor moved = (run.train() - still.train()).abs();
   EXPECT_LE(moved.max().item<double>(), 0.5 * 1e-4 * 1.01);
@@ -128,7 +128,7 @@ TEST(TrainLoop, ClippingByValueBoundsEveryElementOfTheMeanGradient) {
 }
 
 TEST(TrainLoop, AStepThatIsNotFiniteIsLeftOutAndCounted) {
-  Run run;
+  OneRun run;
   run.engine.precision.preset = "fp16";
   run.engine.precision.loss_scale = 1e12;  // overflows until it has halved often enough
   run.options.train.steps = 40;
@@ -140,7 +140,7 @@ TEST(TrainLoop, AStepThatIsNotFiniteIsLeftOutAndCounted) {
 }
 
 TEST(TrainLoop, TooManyInARowEndTheRunWithTheWeightsUntouched) {
-  Run run;
+  OneRun run;
   run.options.train.steps = 10;
   run.options.train.non_finite = "skip";
   run.options.train.max_skipped_steps = 2;
