@@ -120,7 +120,7 @@ def main():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=["default"])
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     args = parser.parse_args()
     for variant in args.variants:
         measure(args, variant)
