@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "base/str.h"
 #include "comm/nccl/nccl_communicator.h"
 #include "dist/ranks.h"
@@ -87,16 +88,16 @@ TEST_F(CommNccl, AllGatherFillsEverySlot) {
     ASSERT_EQ(all[i], value_at(static_cast<int>(i / count), i % count)) << i;
 }
 
-TEST_F(CommNccl, ReduceScatterSumsScalesAndAccumulatesBothTypes) {
+TEST_F(CommNccl, ReduceScatterSumsScalesAndAccumulatesEveryType) {
   const std::size_t count = 65537;
   const auto size = static_cast<std::size_t>(world().size());
   for (const bool accumulate : {false, true}) {
-    for (const DType type : {DType::kF32, DType::kBF16}) {
+    for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
       std::vector<float> wide(count * size);
       std::vector<std::uint16_t> narrow(count * size);
       for (std::size_t i = 0; i < wide.size(); ++i) {
         wide[i] = value_at(world().rank(), i);
-        narrow[i] = bf16_of(wide[i]);
+        narrow[i] = type == DType::kF16 ? float_to_half(wide[i]) : bf16_of(wide[i]);
       }
       const OnDevice<float> wide_input(wide);
       const OnDevice<std::uint16_t> narrow_input(narrow);
@@ -112,6 +113,67 @@ TEST_F(CommNccl, ReduceScatterSumsScalesAndAccumulatesBothTypes) {
       }
     }
   }
+}
+
+// Large values absorb small ones, so any other order gives other bits.
+TEST_F(CommNccl, ReduceScatterOfTwoByteTypesSumsInRankOrder) {
+  const std::size_t count = 40'009;
+  const auto part = [](int rank, std::size_t i) {
+    return static_cast<std::size_t>(rank) == i % 3 ? 16384.0F
+                                                   : 0.0001220703125F * static_cast<float>(i % 7 + 1);
+  };
+  std::vector<std::uint16_t> input(count * static_cast<std::size_t>(world().size()));
+  for (std::size_t i = 0; i < input.size(); ++i) input[i] = bf16_of(part(world().rank(), i));
+  const OnDevice<std::uint16_t> sent(input);
+  const OnDevice<float> output(std::vector<float>(count, 0.0F));
+  world().reduce_scatter(sent.data(), DType::kBF16, output.data(), count, 1.0F, false, "order").wait();
+  const auto result = output.values();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = static_cast<std::size_t>(world().rank()) * count + i;
+    float sum = part(0, at);
+    for (int rank = 1; rank < world().size(); ++rank) sum += part(rank, at);
+    ASSERT_EQ(result[i], sum) << i;
+  }
+}
+
+// As a hybrid strategy does: neither is waited for before the other is issued.
+TEST_F(CommNccl, AnAllReduceOfAnotherGroupRunsAfterTheReduceScatterThatFillsItsBuffer) {
+  const auto within = world().split(0, world().rank());
+  const auto across = world().split(0, world().rank());
+  const std::size_t count = 1'000'003;
+  const OnDevice<float> input(
+      std::vector<float>(count * static_cast<std::size_t>(world().size()), world().rank() + 1.0F));
+  const OnDevice<float> output(std::vector<float>(count, -7.0F));
+  const float once = static_cast<float>(world().size() * (world().size() + 1)) / 2.0F;
+  for (int round = 0; round < 20; ++round) {
+    Pending first =
+        within->reduce_scatter(input.data(), DType::kF32, output.data(), count, 1.0F, false, "within");
+    Pending second = across->all_reduce(output.data(), count, DType::kF32, ReduceOp::kSum, "across");
+    first.wait();
+    second.wait();
+    const auto result = output.values();
+    ASSERT_EQ(result.front(), once * static_cast<float>(world().size()));
+    ASSERT_EQ(result.back(), once * static_cast<float>(world().size()));
+  }
+}
+
+TEST_F(CommNccl, GathersAndReductionsOfRegisteredBuffersRunSideBySide) {
+  const std::size_t count = 500'000;
+  const auto size = static_cast<std::size_t>(world().size());
+  const OnDevice<float> weights(std::vector<float>(count * size, world().rank() + 1.0F));
+  const OnDevice<float> gradients(std::vector<float>(count * size, 2.0F));
+  const OnDevice<float> sum(std::vector<float>(count, 0.0F));
+  world().register_buffer(weights.data(), count * size * sizeof(float));
+  world().register_buffer(gradients.data(), count * size * sizeof(float));
+  for (int round = 0; round < 10; ++round) {
+    Pending reduced =
+        world().reduce_scatter(gradients.data(), DType::kF32, sum.data(), count, 1.0F, false, "g");
+    Pending gathered = world().all_gather(weights.data(), count, DType::kF32, "w");
+    gathered.wait();
+    reduced.wait();
+  }
+  EXPECT_EQ(weights.values().back(), static_cast<float>(world().size()));
+  EXPECT_EQ(sum.values(), std::vector<float>(count, 2.0F * static_cast<float>(world().size())));
 }
 
 TEST_F(CommNccl, AllReduceAndBroadcastReachEveryRank) {

@@ -91,11 +91,12 @@ Compute choose_compute(const TrainOptions& options, Job& job) {
     return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device)), accelerator, choice.shared};
   }
   if (options.device == "auto") return {};
-  throw Error(
-      Code::kEnvironment,
-      str("train.device is '", options.device, "', but ", choice.lacking,
-          "; start fewer ranks a node, use 'cuda_shared' where ranks may share a GPU, or 'auto' or 'cpu' "
-          "to train on the CPU"));
+  const bool scarce = accelerator != nullptr && accelerator->device_count() > 0;
+  throw Error(Code::kEnvironment,
+              str("train.device is '", options.device, "', but ", choice.lacking, "; ",
+                  scarce ? "start fewer ranks a node, or use 'cuda_shared', where ranks may share a GPU, or "
+                         : "use ",
+                  "'auto' or 'cpu' to train on the CPU"));
 }
 
 void require_precision(const Compute& compute, const PrecisionOptions& options) {

@@ -1,0 +1,191 @@
+#include "model/ops/ops.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <dlfcn.h>
+
+#include "app/engine/accelerator.h"
+#include "base/error.h"
+#include "gpu/device.h"
+#include "unit/model/tensors.h"
+
+// The model's operations on tensors of a GPU beside the same operations on the CPU, through the plugin
+// itself.
+namespace echelon::ops {
+namespace {
+
+using test::relative_error;
+
+app::Accelerator& accelerator() {
+  static const std::unique_ptr<app::Accelerator> loaded = [] {
+    void* library = dlopen(ECHELON_CUDA_PLUGIN, RTLD_NOW | RTLD_GLOBAL);
+    if (library == nullptr) throw Error(Code::kEnvironment, dlerror());
+    auto* make = reinterpret_cast<app::MakeAcceleratorFunction*>(dlsym(library, "echelon_make_accelerator"));
+    return std::unique_ptr<app::Accelerator>(make());
+  }();
+  return *loaded;
+}
+
+class GpuOps : public ::testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    ECHELON_NEEDS_GPU();
+    accelerator().select(0);
+    install_device_kernels(accelerator().kernels());
+    at::manual_seed(1);
+  }
+  [[nodiscard]] static double tolerance() { return GetParam() == at::kFloat ? 1e-5 : 2e-2; }
+  [[nodiscard]] static at::Tensor random(at::IntArrayRef shape) { return at::randn(shape).to(GetParam()); }
+  [[nodiscard]] static at::Tensor leaf(const at::Tensor& value, at::Device device) {
+    return value.detach().clone().to(device).requires_grad_(true);
+  }
+  /// The same weight on both devices, its gradient in a sink of each.
+  struct Twin {
+    explicit Twin(const std::vector<std::int64_t>& shape)
+        : host("w", shape, InitSpec{}), gpu("w", shape, InitSpec{}) {
+      const at::Tensor value = random(shape);
+      host.value = leaf(value, at::kCPU);
+      gpu.value = leaf(value, at::kCUDA);
+      host.sink = &host_sink;
+      gpu.sink = &gpu_sink;
+    }
+    test::MemorySink host_sink;
+    test::MemorySink gpu_sink;
+    Parameter host;
+    Parameter gpu;
+  };
+  static void expect_near(const at::Tensor& gpu, const at::Tensor& host, const char* what) {
+    ASSERT_TRUE(gpu.is_cuda()) << what;
+    EXPECT_EQ(gpu.scalar_type(), host.scalar_type()) << what;
+    EXPECT_LT(relative_error(gpu.cpu(), host), tolerance()) << what;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuOps, ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
+                         [](const auto& type) { return std::string(c10::toString(type.param)); });
+
+TEST_P(GpuOps, RmsNormMatchesTheCpuAndAddsUpOverTwoPasses) {
+  Twin w({1000});
+  for (int pass = 0; pass < 2; ++pass) {
+    const at::Tensor value = random({33, 1000});
+    const at::Tensor dy = random({33, 1000});
+    const at::Tensor host = leaf(value, at::kCPU);
+    const at::Tensor gpu = leaf(value, at::kCUDA);
+    const at::Tensor y = rms_norm(host, w.host, 1e-5);
+    const at::Tensor y_gpu = rms_norm(gpu, w.gpu, 1e-5);
+    expect_near(y_gpu, y, "output");
+    y.backward(dy);
+    y_gpu.backward(dy.cuda());
+    expect_near(gpu.grad(), host.grad(), "input gradient");
+    expect_near(w.gpu.gradient, w.host.gradient, "weight gradient");
+  }
+  EXPECT_FALSE(w.gpu.value.grad().defined());
+}
+
+TEST_P(GpuOps, SwiGluMatchesTheCpu) {
+  const at::Tensor value = random({33, 600});
+  const at::Tensor dy = random({33, 300});
+  const at::Tensor host = leaf(value, at::kCPU);
+  const at::Tensor gpu = leaf(value, at::kCUDA);
+  const at::Tensor y = swiglu(host);
+  const at::Tensor y_gpu = swiglu(gpu);
+  expect_near(y_gpu, y, "output");
+  y.backward(dy);
+  y_gpu.backward(dy.cuda());
+  expect_near(gpu.grad(), host.grad(), "input gradient");
+}
+
+TEST_P(GpuOps, AttentionMatchesTheCpuWithAndWithoutSharedHeads) {
+  for (const kernels::QkvShape& s : {kernels::QkvShape{64, 4, 4, 64}, kernels::QkvShape{100, 6, 2, 32},
+                                     kernels::QkvShape{257, 8, 2, 128}}) {
+    SCOPED_TRACE(s.seq_len);
+    const at::Tensor angle = at::rand({s.seq_len, s.head_dim / 2}) * 6.28;
+    const at::Tensor cos_sin = at::cat({angle.cos(), angle.sin()}, 1).contiguous();
+    const at::Tensor value = random({2 * s.seq_len, (s.heads + 2 * s.kv_heads) * s.head_dim});
+    const at::Tensor dy = random({2 * s.seq_len, s.heads * s.head_dim});
+    const at::Tensor host = leaf(value, at::kCPU);
+    const at::Tensor gpu = leaf(value, at::kCUDA);
+    const at::Tensor y = causal_attention(host, cos_sin, s);
+    const at::Tensor y_gpu = causal_attention(gpu, cos_sin.cuda(), s);
+    expect_near(y_gpu, y, "output");
+    y.backward(dy);
+    y_gpu.backward(dy.cuda());
+    expect_near(gpu.grad(), host.grad(), "input gradient");
+    EXPECT_TRUE(y_gpu.is_contiguous());
+  }
+}
+
+TEST_P(GpuOps, AttentionNamesItsKernelAndRefusesToDoWithoutOne) {
+  const std::string name = attention_backend(at::kCUDA, GetParam(), {128, 4, 2, 64});
+  EXPECT_TRUE(name == "flash" || name == "cudnn" || name == "memory-efficient") << name;
+  if (GetParam() == at::kFloat) {
+    EXPECT_EQ(name, "memory-efficient");
+    EXPECT_THROW((void)attention_backend(at::kCUDA, at::kFloat, {128, 4, 2, 6}), Error);
+    return;
+  }
+  EXPECT_NE(name, "memory-efficient");
+}
+
+TEST_P(GpuOps, LinearCrossEntropyMatchesTheCpu) {
+  Twin w({311, 64});
+  for (int pass = 0; pass < 2; ++pass) {
+    const at::Tensor value = random({45, 64});
+    at::Tensor targets = at::randint(0, 311, {45}, at::kLong);
+    targets[4] = -100;
+    const at::Tensor host = leaf(value, at::kCPU);
+    const at::Tensor gpu = leaf(value, at::kCUDA);
+    const at::Tensor loss = linear_cross_entropy(host, w.host, targets, 0.125);
+    const at::Tensor loss_gpu = linear_cross_entropy(gpu, w.gpu, targets.cuda(), 0.125);
+    loss.backward();
+    loss_gpu.backward();
+    expect_near(loss_gpu, loss, "loss");
+    expect_near(gpu.grad(), host.grad(), "input gradient");
+    expect_near(w.gpu.gradient, w.host.gradient, "weight gradient");
+    const at::NoGradGuard no_grad;
+    expect_near(linear_cross_entropy(gpu, w.gpu, targets.cuda(), 0.0), loss, "loss without gradients");
+  }
+}
+
+TEST_P(GpuOps, EmbeddingAndLinearMatchTheCpu) {
+  Twin table({50, 64});
+  Twin w({96, 64});
+  const at::Tensor ids = at::randint(0, 49, {40}, at::kLong);
+  const at::Tensor dy = random({40, 96});
+  const at::Tensor y = linear(embedding(ids, table.host), w.host);
+  const at::Tensor y_gpu = linear(embedding(ids.cuda(), table.gpu), w.gpu);
+  expect_near(y_gpu, y, "output");
+  y.backward(dy);
+  y_gpu.backward(dy.cuda());
+  expect_near(w.gpu.gradient, w.host.gradient, "weight gradient");
+  expect_near(table.gpu.gradient, table.host.gradient, "table gradient");
+}
+
+class GpuAccelerator : public ::testing::Test {
+ protected:
+  void SetUp() override { ECHELON_NEEDS_GPU(); }
+};
+
+TEST_F(GpuAccelerator, TellsTheDevicesApartAndTheirMemory) {
+  EXPECT_EQ(accelerator().device_count(), test::visible_devices());
+  EXPECT_EQ(accelerator().device_id(0).size(), 32U);
+  const app::DeviceMemory memory = accelerator().memory(0);
+  EXPECT_GT(memory.free_bytes, 0U);
+  EXPECT_LE(memory.free_bytes, memory.total_bytes);
+}
+
+TEST_F(GpuAccelerator, CopiesThroughTheHostAfterWhatIsQueued) {
+  accelerator().select(0);
+  const DeviceCopies copies = accelerator().host_copies(0);
+  at::Tensor x = at::zeros({1'000'000}, at::TensorOptions().device(at::kCUDA));
+  for (int i = 0; i < 100; ++i) x.add_(1.0);
+  std::byte* host = copies.allocate_host(x.nbytes());
+  copies.to_host(host, x.const_data_ptr(), x.nbytes());
+  EXPECT_EQ(reinterpret_cast<const float*>(host)[999'999], 100.0F);
+  at::Tensor y = at::zeros_like(x);
+  copies.to_device(y.mutable_data_ptr(), host, x.nbytes());
+  EXPECT_TRUE(at::equal(x, y));
+  copies.free_host(host);
+}
+
+}  // namespace
+}  // namespace echelon::ops
