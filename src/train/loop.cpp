@@ -125,12 +125,12 @@ void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
   const bool allowed =
       options_.train.non_finite == "skip" && skipped_in_a_row_ <= options_.train.max_skipped_steps;
   if (!allowed && !overflow) {
-    throw Error(
-        Code::kTraining,
-        str("step ", number, ": ", what, " is not finite",
-            skipped_in_a_row_ > 1 ? str(", for the ", skipped_in_a_row_, "th step in a row") : "",
-            "; the weights were not touched by it. Lower optim.lr, lengthen schedule.warmup_steps or use "
-            "precision.param: fp32; the newest checkpoint is intact"));
+    throw Error(Code::kTraining,
+                str("step ", number, ": ", what, " is not finite",
+                    skipped_in_a_row_ > 1 ? str(", for the ", skipped_in_a_row_, "th step in a row") : "",
+                    "; the weights were not touched by this step. Lower optim.lr, lengthen "
+                    "schedule.warmup_steps or use "
+                    "precision.param: fp32; the newest checkpoint is intact"));
   }
   if (comm_.rank() != 0) return;
   log::warn(str("step ", number, " left out: ", what, " is not finite",

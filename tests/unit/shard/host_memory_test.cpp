@@ -48,12 +48,15 @@ TEST_F(HostMemoryCounts, ThePeakUntilItIsReset) {
 }
 
 TEST_F(HostMemoryCounts, WhatIsKeptFromTheSystem) {
-  { const at::Tensor large = bytes_tensor(64 << 20); }
+  {
+    const at::Tensor large = bytes_tensor(64 << 20);
+    const at::Tensor small = bytes_tensor(1);
+  }
   const std::int64_t reserved = HostMemory::reserved_bytes();
   EXPECT_GE(reserved, HostMemory::peak_bytes());
   for (int i = 0; i < 20; ++i) {
     const at::Tensor again = bytes_tensor(64 << 20);
-    const at::Tensor half = bytes_tensor(1);
+    const at::Tensor small = bytes_tensor(1);
   }
   EXPECT_EQ(HostMemory::reserved_bytes(), reserved);
 }
