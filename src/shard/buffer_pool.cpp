@@ -42,6 +42,7 @@ at::DataPtr BufferPool::take(std::int64_t bytes, Use use) {
   at::DataPtr buffer = c10::GetAllocator(device_.type())->allocate(static_cast<std::size_t>(bytes));
   capacity_[buffer.get()] = bytes;
   allocated_ += bytes;
+  if (on_new_) on_new_(buffer.get(), static_cast<std::size_t>(bytes));
   return buffer;
 }
 

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 namespace echelon {
@@ -25,7 +27,10 @@ class BufferPool {
     std::int64_t peak = 0;
   };
 
-  explicit BufferPool(at::Device device) : device_(device) {}
+  /// `on_new` is told of every buffer that comes from the allocator: where collectives want to know their
+  /// memory beforehand.
+  using OnNew = std::function<void(void* buffer, std::size_t bytes)>;
+  explicit BufferPool(at::Device device, OnNew on_new = {}) : device_(device), on_new_(std::move(on_new)) {}
 
   /// At least `bytes`, rounded up by at most a sixteenth: the smallest free one that fits and wastes at most
   /// half, else a new one.
@@ -40,6 +45,7 @@ class BufferPool {
 
  private:
   at::Device device_;
+  OnNew on_new_;
   std::multimap<std::int64_t, at::DataPtr> free_;
   std::map<void*, std::int64_t> capacity_;
   std::array<Bytes, 3> bytes_{};

@@ -39,9 +39,13 @@ ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, con
     : model_(std::move(model)),
       options_(options.shard),
       precision_(resolve(options.precision)),
-      groups_(options.shard, comm, options.ranks_per_node),
       device_(device),
-      pool_(device),
+      pool_(device,
+            [this](void* buffer, std::size_t bytes) {
+              groups_.shard().register_buffer(buffer, bytes);
+              if (groups_.keep() != nullptr) groups_.keep()->register_buffer(buffer, bytes);
+            }),
+      groups_(options.shard, comm, options.ranks_per_node),
       plan_(plan_units(*model_, options.shard, options.precision)) {
   make_units(options);
   attach_hooks(options.activations);

@@ -96,9 +96,9 @@ class ShardedModel final : public RecomputeGuard {
   std::unique_ptr<Model> model_;
   ShardOptions options_;
   Precision precision_;
-  Groups groups_;
   at::Device device_;
-  BufferPool pool_;
+  BufferPool pool_;  ///< outlives the groups that know its buffers
+  Groups groups_;
   std::vector<UnitPlan> plan_;                ///< empty ones too
   std::vector<std::unique_ptr<Unit>> units_;  ///< outer before inner, in forward order
   Unit* root_ = nullptr;                      ///< gathered for the whole pass; null: it has no parameters
