@@ -58,7 +58,9 @@ inline void pass(const AnyPrecisionNumbers& numbers, const AnyPrecisionArrays& a
   const C compensation(arrays.compensation);
   const AnyPrecisionNumbers n = numbers;
   const float* gradient = arrays.gradient;
+#if !defined(__clang__)
 #pragma GCC ivdep
+#endif
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = gradient[i] * n.gradient_factor;
     const float w = W::rounded(weights.load(i) * n.keep);
@@ -93,7 +95,7 @@ inline void with_constant(bool value, const F& f) {
 }  // namespace
 
 // One copy for processors with 256-bit registers; AVX2 without FMA keeps the bits the same.
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__clang__)
 __attribute__((target_clones("avx2", "default"), flatten))
 #endif
 void anyprecision_pass(const AnyPrecisionNumbers& numbers, const AnyPrecisionArrays& arrays,

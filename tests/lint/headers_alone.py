@@ -19,14 +19,18 @@ def module_flags(build):
     flags = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         words = shlex.split(entry["command"])
-        compiler = next(word for word in words if re.search(r"(\+\+|clang)[^/]*$", word))
         source = pathlib.Path(entry["file"])
+        # Headers of GPU code are plain C++ for their callers.
+        compiler = "c++" if source.suffix == ".cu" else next(
+            word for word in words if re.search(r"(\+\+|clang)[^/]*$", word))
         folders = []
         for index, word in enumerate(words):
             if word.startswith("-I"):
                 folders.append(word)
             elif word == "-isystem":
                 folders += [word, words[index + 1]]
+            elif word.startswith("-isystem="):  # nvcc's spelling
+                folders += ["-isystem", word.removeprefix("-isystem=")]
         for parent in source.parents:
             flags.setdefault(str(parent), (compiler, folders))
     return flags
