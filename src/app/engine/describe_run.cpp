@@ -45,7 +45,7 @@ EngineOptions engine_options(const Recipe& recipe, int ranks_per_node) {
 }
 
 void describe_run(const Job& job, const Compute& compute, const ShardedModel& model, const Loader& data,
-                  const Recipe& recipe) {
+                  const Recipe& recipe, std::int64_t resident_before) {
   const JobInfo& info = job.info();
   log::info(str("echelon ", ECHELON_VERSION, ": run ", recipe.run.name, ", ", info.size,
                 info.size == 1 ? " rank" : " ranks", " on ", info.num_nodes,
@@ -73,6 +73,9 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
                   human_bytes(static_cast<std::uint64_t>(model.model().numel()) * 4),
                   " a rank for their sums"));
   }
+  if (const std::string attention = attention_of(compute, recipe); !attention.empty())
+    log::info("attention: " + attention);
+  log::info(str("process before the model: ", human_bytes(static_cast<std::uint64_t>(resident_before))));
   log::info(str("data: ", human_count(static_cast<std::uint64_t>(data.samples_per_epoch())), " samples of ",
                 recipe.data.seq_len, " tokens an epoch; ", recipe.train.global_batch_size, " a step"));
 }

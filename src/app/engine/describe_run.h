@@ -11,8 +11,9 @@ namespace echelon::app {
 
 [[nodiscard]] EngineOptions engine_options(const Recipe& recipe, int ranks_per_node);
 
-/// The first lines of a run: who computes what, the tree of units, memory, data.
+/// The first lines of a run: who computes what, the tree of units, memory, data. `resident_before`: bytes of
+/// the process before it held a model.
 void describe_run(const Job& job, const Compute& compute, const ShardedModel& model, const Loader& data,
-                  const Recipe& recipe);
+                  const Recipe& recipe, std::int64_t resident_before);
 
 }  // namespace echelon::app

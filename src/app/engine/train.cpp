@@ -90,9 +90,6 @@ std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& c
   });
   if (!lead) folder = std::make_unique<RunFolder>(recipe.run.dir, false);
   log::init(str("rank ", comm.rank(), "/", comm.size(), " ", host), lead, folder->log(comm.rank()));
-  if (lead) {
-    log::info(str("process before the model: ", human_bytes(static_cast<std::uint64_t>(resident_bytes()))));
-  }
   return folder;
 }
 
@@ -103,10 +100,11 @@ int run_rank(const Recipe& recipe, Job& job) {
   set_threads(recipe.train, job.info());
   const Compute compute = choose_compute(recipe.train, job);
   require_precision(compute, recipe.precision);
-  const std::string attention = attention_of(compute, recipe);
+  (void)attention_of(compute, recipe);  // refused now rather than in the first step
   const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s));
   const bool lead = comm->rank() == 0;
   const auto folder = open_run_folder(recipe, *comm, job.info().host);
+  const std::int64_t resident_before = resident_bytes();
 
   std::unique_ptr<Loader> data;
   std::unique_ptr<Loader> validation;
@@ -134,8 +132,7 @@ int run_rank(const Recipe& recipe, Job& job) {
   state.loss_scale = LossScale(recipe.precision, sharded->precision().needs_loss_scale());
   const LastWords last_words(state, *comm);
   Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(files));
-  if (lead) describe_run(job, compute, *sharded, *data, recipe);
-  if (lead && !attention.empty()) log::info("attention: " + attention);
+  if (lead) describe_run(job, compute, *sharded, *data, recipe, resident_before);
   if (checkpointer.restore_latest(state) && lead) log::info(str("resumed from step ", state.step));
   if (state.step >= recipe.train.steps) {
     if (lead)
