@@ -1,7 +1,8 @@
 """Host time that sharding adds to a unit and pass (forward or backward): many tiny units, so that nothing else counts.
 
 Echelon counts it while it runs (casts, book-keeping, issuing; waiting apart). The peer is PyTorch FSDP2: the step of a
-chain of tiny linear layers with fully_shard on each, less the step without, over units and passes."""
+chain of tiny linear layers with fully_shard on each, less the step without, over units and passes. Then the step time of
+Echelon's model over numbers of units and ranks, with as many units of the same layers and with all in one unit."""
 import json
 import os
 import pathlib
@@ -15,16 +16,22 @@ import time
 LAYERS, STEPS, WIDTH = 100, 30, 16
 
 
-def echelon(binary, ranks):
+def run(binary, ranks, layers, *overrides):
+    """(log of rank 0, seconds a step)."""
     with tempfile.TemporaryDirectory() as folder:
         command = [binary, "train", "recipes/smoke.yaml", "--ranks", str(ranks), f"run.dir={folder}/run",
-                   f"model.layers={LAYERS}", f"model.hidden_size={WIDTH}", "model.heads=2", "model.kv_heads=1",
+                   f"model.layers={layers}", f"model.hidden_size={WIDTH}", "model.heads=2", "model.kv_heads=1",
                    f"model.intermediate_size={WIDTH}", "model.vocab_size=32", "model.max_positions=64",
                    "data.seq_len=8", "train.micro_batch_size=1", f"train.global_batch_size={ranks}",
                    f"train.steps={STEPS}", "train.threads_per_rank=1", "precision.param=bf16",
-                   "checkpoint.every_steps=0", f"metrics.every_steps={STEPS}", "schedule.warmup_steps=0"]
+                   "checkpoint.every_steps=0", f"metrics.every_steps={STEPS}", "schedule.warmup_steps=0", *overrides]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300)
-        log = (pathlib.Path(folder) / "run/logs/rank-0.log").read_text()
+        metrics = (pathlib.Path(folder) / "run/metrics.jsonl").read_text().splitlines()
+        return (pathlib.Path(folder) / "run/logs/rank-0.log").read_text(), json.loads(metrics[-1])["step_time_s"]
+
+
+def echelon(binary, ranks):
+    log, _ = run(binary, ranks, LAYERS)
     found = re.findall(r"around \d+ passes of units: ([\d.]+) us each .*?, ([\d.]+) us each waiting", log)
     return tuple(map(float, found[-1]))
 
@@ -79,6 +86,13 @@ def main():
     print(f"Echelon, 1 rank     {alone[0]:8.1f} us a unit and pass")
     print(f"Echelon, 2 ranks    {both[0]:8.1f} us a unit and pass, {both[1]:.1f} us waiting")
     print(f"FSDP2, 1 rank       {theirs:8.1f} us a unit and pass ({theirs / alone[0]:.0f} times Echelon's)")
+    print("| units | ranks | ms a step | in one unit | us a unit |\n|---|---|---|---|---|")
+    for ranks in (1, 2, 4):
+        for layers in (25, 50, 100, 200):
+            units = run(binary, ranks, layers)[1] * 1e3
+            one = run(binary, ranks, layers, "shard.wrap.policy=none")[1] * 1e3
+            print(f"| {layers + 2} | {ranks} | {units:.1f} | {one:.1f} | {(units - one) / (layers + 2) * 1e3:.0f} |",
+                  flush=True)
 
 
 if __name__ == "__main__":
