@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <chrono>
-
 #include "base/error.h"
 #include "base/str.h"
 
@@ -26,10 +24,6 @@ struct OnBackward : torch::autograd::Function<OnBackward> {
     return {grads[0], {}};
   }
 };
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -74,8 +68,13 @@ at::Tensor ShardedModel::Hook::before(const at::Tensor& input) {
   at::Tensor x = input;
   if (plan_ != nullptr && x.is_floating_point()) x = x.to(plan_->compute);
   if (!unit_) return x;
-  const double began = now_s();
-  const double waited = owner_->times_.waiting_s;
+  begin_forward(x);
+  return at::GradMode::is_enabled() && x.requires_grad() ? OnBackward::apply(x, &end_backward_) : x;
+}
+
+void ShardedModel::Hook::begin_forward(const at::Tensor& x) {
+  const HostTime host(owner_->times_);
+  ++owner_->times_.passes;
   // A recomputation follows the order of backward, not that of forward.
   const bool forward = owner_->recomputing_ == 0;
   unit().start_unshard();
@@ -84,22 +83,19 @@ at::Tensor ShardedModel::Hook::before(const at::Tensor& input) {
     owner_->prefetch_forward();
   }
   owner_->unshard(unit());
-  const bool gradients = at::GradMode::is_enabled();
   // Inside a recomputed layer this forward keeps no graph, but its backward comes all the same.
-  if (owner_->training_ && forward && (!gradients || x.requires_grad())) ++owner_->uses_[*unit_];
-  owner_->times_.host_s += now_s() - began - (owner_->times_.waiting_s - waited);
-  ++owner_->times_.passes;
-  return gradients && x.requires_grad() ? OnBackward::apply(x, &end_backward_) : x;
+  if (owner_->training_ && forward && (!at::GradMode::is_enabled() || x.requires_grad())) {
+    ++owner_->uses_[*unit_];
+  }
 }
 
 at::Tensor ShardedModel::Hook::after(at::Tensor output) {
   if (unit_ && owner_->recomputing_ == 0) {
-    const double began = now_s();
+    const HostTime host(owner_->times_);
     owner_->post_forward_.push_back(*unit_);
     const bool needed = owner_->training_ && plan_->weights_in_backward;
     // The last unit's backward comes at once: freeing its weights would only gather them again.
     if (!needed || !last_) unit().release_after_forward(needed);
-    owner_->times_.host_s += now_s() - began;
   }
   // A loss stays as it is.
   if (plan_ != nullptr && !last_ && output.is_floating_point()) output = output.to(plan_->outer);
@@ -108,20 +104,13 @@ at::Tensor ShardedModel::Hook::after(at::Tensor output) {
 }
 
 void ShardedModel::Hook::begin_backward() {
-  const double began = now_s();
-  const double waited = owner_->times_.waiting_s;
-  // Inside a recomputed layer the recorded order is not followed: what comes next is gathered when it is
-  // asked for.
-  if (plan_->weights_in_backward) {
-    unit().start_unshard();
-    owner_->backward_order_.use(*unit_);
-    if (owner_->options_.backward_prefetch == "pre") owner_->prefetch_backward();
-    owner_->unshard(unit());
-  } else {
-    owner_->backward_order_.use(*unit_);
-  }
-  owner_->times_.host_s += now_s() - began - (owner_->times_.waiting_s - waited);
+  const HostTime host(owner_->times_);
   ++owner_->times_.passes;
+  owner_->backward_order_.use(*unit_);
+  if (!plan_->weights_in_backward) return;
+  unit().start_unshard();
+  if (owner_->options_.backward_prefetch == "pre") owner_->prefetch_backward();
+  owner_->unshard(unit());
 }
 
 void ShardedModel::Hook::end_backward() {

@@ -34,6 +34,7 @@ class ShardedModel::Hook final : public LayerHook {
 
  private:
   at::Tensor before(const at::Tensor& input);
+  void begin_forward(const at::Tensor& x);
   at::Tensor after(at::Tensor output);
   void begin_backward();
   void end_backward();

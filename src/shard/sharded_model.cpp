@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "shard/layer_hook.h"
 
@@ -18,19 +17,6 @@ std::vector<std::size_t> counting(std::size_t n, std::size_t first) {
   for (std::size_t i = first; i < n; ++i) numbers.push_back(i);
   return numbers;
 }
-
-class Stopwatch {
- public:
-  explicit Stopwatch(double& total) : total_(total) {}
-  ~Stopwatch() { total_ += std::chrono::duration<double>(Clock::now() - began_).count(); }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  using Clock = std::chrono::steady_clock;
-  double& total_;
-  Clock::time_point began_ = Clock::now();
-};
 
 }  // namespace
 
@@ -92,21 +78,16 @@ void ShardedModel::attach_hooks(const ActivationCheckpointingOptions& options) {
   }
 }
 
-at::Device ShardedModel::state_device() const {
-  return options_.offload == "cpu" ? at::Device(at::kCPU) : device_;
-}
-
 void ShardedModel::begin_pass(bool training) {
   training_ = training;
   recomputing_ = 0;
-  forward_order_.restart();
   post_forward_.clear();
   prefetch();
   if (root_ != nullptr) unshard(*root_);
 }
 
 void ShardedModel::prefetch() {
-  const Stopwatch host(times_.host_s);
+  const HostTime host(times_);
   forward_order_.restart();
   if (root_ != nullptr) root_->start_unshard();
   if (const auto first = forward_order_.ahead(1)) prefetch_unit(*first);
@@ -134,19 +115,19 @@ void ShardedModel::prefetch_backward() {
 
 void ShardedModel::unshard(Unit& unit) {
   unit.start_unshard();
-  const Stopwatch waiting(times_.waiting_s);
+  const WaitingTime waiting(times_);
   unit.finish_unshard();
 }
 
 void ShardedModel::reduce(std::size_t index) {
   {
-    const Stopwatch waiting(times_.waiting_s);
+    const WaitingTime waiting(times_);
     while (reducing_.size() >= kReducesInFlight) {
       reducing_.front()->finish_reduce();
       reducing_.pop_front();
     }
   }
-  const Stopwatch host(times_.host_s);
+  const HostTime host(times_);
   units_[index]->start_reduce();
   reduced_[index] = true;
   reducing_.push_back(units_[index].get());
@@ -171,7 +152,7 @@ at::Tensor ShardedModel::accumulate(const at::Tensor& ids, double gradient_scale
 }
 
 void ShardedModel::finish_gradients() {
-  const Stopwatch waiting(times_.waiting_s);
+  const WaitingTime waiting(times_);
   for (Unit* unit : reducing_) unit->finish_reduce();
   reducing_.clear();
 }

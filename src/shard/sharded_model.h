@@ -10,6 +10,7 @@
 #include "shard/prefetch_order.h"
 #include "shard/recompute.h"
 #include "shard/unit.h"
+#include "shard/unit_times.h"
 
 namespace echelon {
 
@@ -60,19 +61,12 @@ class ShardedModel final : public RecomputeGuard {
   [[nodiscard]] const Groups& groups() const { return groups_; }
   [[nodiscard]] const Precision& precision() const { return precision_; }
   [[nodiscard]] at::Device device() const { return device_; }
-  /// Where slices and gradients live: the device, or the host under offload.
-  [[nodiscard]] at::Device state_device() const;
 
   /// Bytes this rank keeps: master slices + gradients.
   [[nodiscard]] std::int64_t slice_bytes() const;
   [[nodiscard]] const BufferPool& pool() const { return pool_; }
 
-  /// Time of the calling thread in what surrounds the layers, since construction.
-  struct Times {
-    double host_s = 0;        ///< casts, book-keeping, issuing
-    double waiting_s = 0;     ///< for collectives: communication that nothing hides
-    std::int64_t passes = 0;  ///< forward or backward passes of a unit
-  };
+  using Times = UnitTimes;
   [[nodiscard]] const Times& times() const { return times_; }
 
   void begin_recompute() override { ++recomputing_; }

@@ -1,7 +1,6 @@
 #include "train/loop.h"
 
 #include <ATen/ATen.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,12 +19,6 @@ namespace {
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-std::uint64_t peak_rss_bytes() {
-  struct rusage usage {};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
 }
 
 /// Targets that count; negative ones are padding.
@@ -193,8 +186,8 @@ StepMetrics TrainLoop::measure(const StepResult& result, double lr) {
   const std::uint64_t device_bytes = options_.peak_device_bytes ? options_.peak_device_bytes() : 0;
   const double waited =
       (state_.model.times().waiting_s - interval_waited_s_) / static_cast<double>(interval_steps_);
-  double largest[4] = {static_cast<double>(peak_rss_bytes()), step_time, static_cast<double>(device_bytes),
-                       waited};
+  double largest[4] = {static_cast<double>(peak_resident_bytes()), step_time,
+                       static_cast<double>(device_bytes), waited};
   comm_.all_reduce(largest, 4, DType::kF64, ReduceOp::kMax, "metrics").wait();
   const double tokens = static_cast<double>(options_.train.global_batch_size * options_.seq_len);
   StepMetrics metrics{.step = state_.step,

@@ -26,6 +26,12 @@ std::int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
+std::int64_t peak_resident_bytes() {
+  struct rusage usage {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+}
+
 MemoryReport memory_report(const TrainState& state) {
   MemoryReport report;
   for (const auto& unit : state.model.units()) {
@@ -45,13 +51,9 @@ MemoryReport memory_report(const TrainState& state) {
   report.outgoing = pool.bytes(Use::kGradients);
   report.staging = pool.bytes(Use::kStaging);
   report.pool = pool.bytes_allocated();
-  report.tensors_live = HostMemory::live_bytes();
   report.tensors_peak = HostMemory::peak_bytes();
   report.tensors_reserved = HostMemory::reserved_bytes();
-  report.resident = resident_bytes();
-  struct rusage usage {};
-  getrusage(RUSAGE_SELF, &usage);
-  report.resident_peak = static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+  report.resident_peak = peak_resident_bytes();
   return report;
 }
 

@@ -8,19 +8,17 @@ namespace echelon {
 
 /// Bytes of this rank by what they are for. Exact: every buffer is counted where it is taken and given back.
 struct MemoryReport {
-  std::int64_t weights = 0;       ///< master slices
-  std::int64_t gradients = 0;     ///< slices
-  std::int64_t optimizer = 0;     ///< states
-  std::int64_t averaged = 0;      ///< average of the weights
-  BufferPool::Bytes gathered;     ///< whole weights of units
-  BufferPool::Bytes outgoing;     ///< whole gradients of units
-  BufferPool::Bytes staging;      ///< casts, copies between devices, parts kept for backward
-  std::int64_t pool = 0;          ///< held for these three
-  std::int64_t tensors_live = 0;  ///< all host tensors, those above included
-  std::int64_t tensors_peak = 0;
+  std::int64_t weights = 0;           ///< master slices
+  std::int64_t gradients = 0;         ///< slices
+  std::int64_t optimizer = 0;         ///< states
+  std::int64_t averaged = 0;          ///< average of the weights
+  BufferPool::Bytes gathered;         ///< whole weights of units
+  BufferPool::Bytes outgoing;         ///< whole gradients of units
+  BufferPool::Bytes staging;          ///< casts, copies between devices, parts kept for backward
+  std::int64_t pool = 0;              ///< held for these three
+  std::int64_t tensors_peak = 0;      ///< all host tensors, those above included
   std::int64_t tensors_reserved = 0;  ///< from the system, for them
-  std::int64_t resident = 0;          ///< of the process
-  std::int64_t resident_peak = 0;
+  std::int64_t resident_peak = 0;     ///< of the process
 
   [[nodiscard]] std::int64_t persistent() const { return weights + gradients + optimizer + averaged; }
   /// Activations and temporaries at the peak of all tensors; meaningful where tensors are in host memory.
@@ -34,5 +32,7 @@ struct MemoryReport {
 
 /// What the process holds in memory now; read from /proc/self/statm.
 [[nodiscard]] std::int64_t resident_bytes();
+/// The most it has held.
+[[nodiscard]] std::int64_t peak_resident_bytes();
 
 }  // namespace echelon

@@ -297,7 +297,7 @@ TEST_F(GpuVectors, AdamWMatchesDoublePrecisionOverSteps) {
     for (int number = 1; number <= 3; ++number) {
       const auto g = random_values<float>(n, 10U + static_cast<unsigned>(number));
       const OnDevice<float> gs(g, shifts[1]);
-      const gpu::AdamWStep step{number, 1e-3, 0.9, 0.95, 1e-8, 0.1, 0.5};
+      const kernels::AdamWValues step{number, 1e-3, 0.9, 0.95, 1e-8, 0.1, 0.5};
       ASSERT_EQ(gpu::adamw(step, ws.data(), gs.data(), ms.data(), vs.data(), n, nullptr), cudaSuccess);
       EXPECT_TRUE(same_bits(gs.values(), g)) << "the gradient is only read";
       for (std::size_t i = 0; i < weight.size(); ++i) {

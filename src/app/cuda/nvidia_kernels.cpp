@@ -150,13 +150,11 @@ class NvidiaKernels final : public ops::DeviceKernels {
                kWhat);
   }
 
-  void adamw(const ops::AdamWValues& values, const at::Tensor& weights, const at::Tensor& gradient,
+  void adamw(const kernels::AdamWValues& values, const at::Tensor& weights, const at::Tensor& gradient,
              const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) const override {
     constexpr const char* kWhat = "adamw";
     const OnDevice device(weights);
-    const gpu::AdamWStep step{values.number, values.lr,           values.beta1,          values.beta2,
-                              values.eps,    values.weight_decay, values.gradient_factor};
-    check_cuda(gpu::adamw(step, floats(weights, kWhat), floats(gradient, kWhat), floats(exp_avg, kWhat),
+    check_cuda(gpu::adamw(values, floats(weights, kWhat), floats(gradient, kWhat), floats(exp_avg, kWhat),
                           floats(exp_avg_sq, kWhat), weights.numel(), device.stream()),
                kWhat);
   }

@@ -66,20 +66,10 @@ inline constexpr std::int64_t kSquaresPartials = 1024;
 [[nodiscard]] cudaError_t sum_of_squares(const float* values, std::int64_t n, double* partial, double* result,
                                          cudaStream_t stream);
 
-/// One AdamW update (Loshchilov & Hutter).
-struct AdamWStep {
-  std::int64_t number = 1;  ///< 1-based
-  double lr = 0;
-  double beta1 = 0;
-  double beta2 = 0;
-  double eps = 0;
-  double weight_decay = 0;
-  double gradient_factor = 1;  ///< gradients count as multiplied by this; they are read only
-};
-/// The element arithmetic of PyTorch's fused kernel in fp32; the bias corrections come from fp64, as in its
-/// CPU kernel. All slices: fp32 [n].
-[[nodiscard]] cudaError_t adamw(const AdamWStep& step, float* weights, const float* gradient, float* exp_avg,
-                                float* exp_avg_sq, std::int64_t n, cudaStream_t stream);
+/// One AdamW update, with the element arithmetic of PyTorch's fused kernel in fp32; the bias corrections come
+/// from fp64, as in its CPU kernel. All slices: fp32 [n].
+[[nodiscard]] cudaError_t adamw(const kernels::AdamWValues& step, float* weights, const float* gradient,
+                                float* exp_avg, float* exp_avg_sq, std::int64_t n, cudaStream_t stream);
 
 /// to[i] = from[i] rounded to `type` (to nearest even).
 [[nodiscard]] cudaError_t cast(const float* from, DType type, void* to, std::int64_t n, cudaStream_t stream);

@@ -40,7 +40,7 @@ __global__ void sum_kernel(const double* partial, unsigned count, double* result
   if (threadIdx.x == 0) *result = sum;
 }
 
-/// An AdamWStep as the elements need it.
+/// An AdamWValues as the elements need it.
 struct AdamWFactors {
   float beta1;
   float beta2;
@@ -99,7 +99,7 @@ cudaError_t sum_of_squares(const float* values, std::int64_t n, double* partial,
   return cudaGetLastError();
 }
 
-cudaError_t adamw(const AdamWStep& step, float* weights, const float* gradient, float* exp_avg,
+cudaError_t adamw(const kernels::AdamWValues& step, float* weights, const float* gradient, float* exp_avg,
                   float* exp_avg_sq, std::int64_t n, cudaStream_t stream) {
   if (n == 0) return cudaSuccess;
   const auto number = static_cast<double>(step.number);

@@ -35,6 +35,17 @@ struct QkvShape {
   std::int64_t head_dim;
 };
 
+/// The numbers of one AdamW update (Loshchilov & Hutter).
+struct AdamWValues {
+  std::int64_t number = 1;  ///< 1-based
+  double lr = 0;
+  double beta1 = 0;
+  double beta2 = 0;
+  double eps = 0;
+  double weight_decay = 0;
+  double gradient_factor = 1;  ///< gradients count as multiplied by this
+};
+
 template <class T>
 struct Table {
   /// y = x / rms(x) * w; inv_rms[r] = 1 / sqrt(mean(x^2) + eps) is kept for the backward. x, y: [rows, n].

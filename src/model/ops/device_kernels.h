@@ -8,17 +8,6 @@
 
 namespace echelon::ops {
 
-/// The numbers of one AdamW update.
-struct AdamWValues {
-  std::int64_t number = 1;  ///< 1-based
-  double lr = 0;
-  double beta1 = 0;
-  double beta2 = 0;
-  double eps = 0;
-  double weight_decay = 0;
-  double gradient_factor = 1;  ///< gradients count as multiplied by this
-};
-
 /// The fused kernels of a GPU, for tensors that lie on it: what model/kernels is on the CPU, with the same
 /// arithmetic (model/cuda/gpu_kernels.h). Implemented by the plugin that is loaded where a GPU is, so that
 /// nothing else links CUDA. Outputs are given by the caller; all tensors are dense and row-major unless said
@@ -59,8 +48,9 @@ class DeviceKernels {
   virtual void sum_of_squares(const at::Tensor& values, const at::Tensor& result) const = 0;
 
   /// Everything fp32 and 1-D; `gradient` is only read.
-  virtual void adamw(const AdamWValues& values, const at::Tensor& weights, const at::Tensor& gradient,
-                     const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) const = 0;
+  virtual void adamw(const kernels::AdamWValues& values, const at::Tensor& weights,
+                     const at::Tensor& gradient, const at::Tensor& exp_avg,
+                     const at::Tensor& exp_avg_sq) const = 0;
 
   /// fp32 -> the type of `to`.
   virtual void cast(const at::Tensor& from, const at::Tensor& to) const = 0;
