@@ -54,6 +54,9 @@ struct CommitInfo {
 /// point. Throws Error(kCheckpoint).
 void commit(const std::filesystem::path& folder, const CommitInfo& info);
 
+/// Removes what there is of an attempt that failed; what stays goes with a later prune().
+void discard_attempt(const std::filesystem::path& folder) noexcept;
+
 /// Removes committed steps beyond the newest `keep` (0: none) and leftovers of failed attempts older than the
 /// newest commit, by rename to .trash-* first, so that an interruption never leaves a half-removed commit
 /// behind.
