@@ -2,11 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
+#include "base/disk.h"
 #include "base/str.h"
 
 namespace echelon::fs {
@@ -28,18 +29,18 @@ Fd& Fd::operator=(Fd&& other) noexcept {
 }
 
 Fd::~Fd() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) disk().close(fd_);
 }
 
 void Fd::close(Code code, const Path& path) {
   const int fd = std::exchange(fd_, -1);
-  if (fd >= 0 && ::close(fd) != 0) fail(code, "close", path, errno);
+  if (fd >= 0 && disk().close(fd) != 0) fail(code, "close", path, errno);
 }
 
 Fd open(const Path& path, int flags, Code code, unsigned mode) {
   int fd = -1;
   do {
-    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+    fd = disk().open(path.c_str(), flags, mode);
   } while (fd < 0 && errno == EINTR);
   if (fd < 0) fail(code, (flags & (O_WRONLY | O_RDWR)) != 0 ? "open for writing" : "open", path, errno);
   return Fd(fd);
@@ -48,7 +49,7 @@ Fd open(const Path& path, int flags, Code code, unsigned mode) {
 void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> bytes, Code code,
               const Path& path) {
   while (!bytes.empty()) {
-    const ssize_t n = ::pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t n = disk().pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(code, "write", path, errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
@@ -58,7 +59,7 @@ void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> byt
 
 void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> bytes, Code code, const Path& path) {
   while (!bytes.empty()) {
-    const ssize_t n = ::pread(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t n = disk().pread(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(code, "read", path, errno);
     if (n == 0) {
@@ -73,18 +74,18 @@ void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> bytes, Cod
 void fsync(const Fd& fd, Code code, const Path& path) {
   // Never retried: after a failed fsync the kernel may have dropped the dirty pages, so a second success
   // means nothing.
-  if (::fsync(fd.get()) != 0) fail(code, "flush to disk", path, errno);
+  if (disk().fsync(fd.get()) != 0) fail(code, "flush to disk", path, errno);
 }
 
 void fsync_directory(const Path& directory, Code code) {
   const Fd fd = open(directory, O_RDONLY | O_DIRECTORY, code);
-  if (::fsync(fd.get()) != 0 && errno != EINVAL) fail(code, "flush folder", directory, errno);
+  if (disk().fsync(fd.get()) != 0 && errno != EINVAL) fail(code, "flush folder", directory, errno);
 }
 
 std::string read_file(const Path& path, std::uint64_t max_bytes, Code code) {
   const Fd fd = open(path, O_RDONLY | O_NONBLOCK, code);
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) fail(code, "stat", path, errno);
+  if (disk().fstat(fd.get(), &info) != 0) fail(code, "stat", path, errno);
   if (!S_ISREG(info.st_mode)) throw Error(code, str("'", path.string(), "' is not a regular file"));
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (size > max_bytes) {
@@ -104,29 +105,62 @@ void publish_file(const Path& path, std::string_view text, Code code) {
     fsync(fd, code, temporary);
     fd.close(code, temporary);
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+  if (disk().rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;
-    ::unlink(temporary.c_str());
+    disk().unlink(temporary.c_str());
     fail(code, "rename into place", path, error);
   }
   fsync_directory(path.has_parent_path() ? path.parent_path() : Path("."), code);
 }
 
+namespace {
+
+bool is(const Path& path, mode_t kind) {
+  struct stat info {};
+  return disk().lstat(path.c_str(), &info) == 0 && (info.st_mode & S_IFMT) == kind;
+}
+
+/// Follows links: run.dir may be one.
+bool is_folder(const Path& path) {
+  return is(path / ".", S_IFDIR);
+}
+
+}  // namespace
+
 void make_directories(const Path& path, Code code) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) {
-    std::error_code ignored;
-    for (Path above = path; above.has_relative_path(); above = above.parent_path()) {
-      if (std::filesystem::is_regular_file(above, ignored)) {
-        throw Error(code,
-                    str("cannot create folder '", path.string(), "': '", above.string(), "' is a file"));
-      }
-    }
-    throw Error(code, str("cannot create folder '", path.string(), "': ", error.message()));
+  if (is_folder(path)) return;
+  const Path clean = path.has_filename() ? path : path.parent_path();
+  if (is(clean, S_IFREG)) {
+    throw Error(code, str("cannot create folder '", path.string(), "': '", clean.string(), "' is a file"));
   }
-  if (!std::filesystem::is_directory(path, error)) {
+  if (clean.has_parent_path() && clean.parent_path() != clean) make_directories(clean.parent_path(), code);
+  // Another rank may have been quicker.
+  if (disk().mkdir(clean.c_str(), 0777) != 0 && errno != EEXIST) fail(code, "create folder", path, errno);
+  if (!is_folder(clean)) {
     throw Error(code, str("cannot create folder '", path.string(), "': a file of that name is in the way"));
+  }
+}
+
+std::vector<Path> list_folder(const Path& folder, Code code) {
+  std::vector<std::string> names;
+  if (disk().list(folder.c_str(), names) != 0) fail(code, "list folder", folder, errno);
+  std::sort(names.begin(), names.end());
+  std::vector<Path> entries;
+  for (const std::string& name : names) entries.push_back(folder / name);
+  return entries;
+}
+
+void rename(const Path& from, const Path& to, Code code) {
+  if (disk().rename(from.c_str(), to.c_str()) != 0)
+    fail(code, str("rename to '", to.string(), "'"), from, errno);
+}
+
+void remove_tree(const Path& path, Code code) {
+  if (is(path, S_IFDIR)) {
+    for (const Path& entry : list_folder(path, code)) remove_tree(entry, code);
+    if (disk().rmdir(path.c_str()) != 0 && errno != ENOENT) fail(code, "remove folder", path, errno);
+  } else if (disk().unlink(path.c_str()) != 0 && errno != ENOENT) {
+    fail(code, "remove", path, errno);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 
@@ -53,6 +54,16 @@ void publish_file(const Path& path, std::string_view text, Code code);
 
 /// mkdir -p with a clear error (not a directory, no permission, read-only file system ...).
 void make_directories(const Path& path, Code code);
+
+/// Entries of a folder, sorted by name. Throws Error(code) when it cannot be read.
+[[nodiscard]] std::vector<Path> list_folder(const Path& folder, Code code);
+
+/// Throws Error(code) naming both.
+void rename(const Path& from, const Path& to, Code code);
+
+/// Removes a file, or a folder with everything in it, without following links. What is gone already is no
+/// error. Throws Error(code) naming the first entry that stays.
+void remove_tree(const Path& path, Code code);
 
 /// "No such file or directory" etc. of an errno value.
 [[nodiscard]] std::string reason(int errno_value);

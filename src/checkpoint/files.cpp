@@ -5,19 +5,20 @@
 
 #include <cerrno>
 
+#include "base/disk.h"
 #include "base/str.h"
 
 namespace echelon::checkpoint {
 
 InputFile open_input(const fs::Path& path) {
   struct stat info {};
-  if (::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+  if (fs::disk().lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
     throw Error(Code::kCheckpoint,
                 str("'", path.string(), "' is a symbolic link; a checkpoint holds regular files only"));
   }
   // O_NONBLOCK: opening a pipe must not wait for its writer.
   InputFile file{fs::open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, Code::kCheckpoint), 0};
-  if (::fstat(file.fd.get(), &info) != 0) {
+  if (fs::disk().fstat(file.fd.get(), &info) != 0) {
     throw Error(Code::kCheckpoint, str("cannot stat '", path.string(), "': ", fs::reason(errno)));
   }
   if (!S_ISREG(info.st_mode))
@@ -39,12 +40,12 @@ std::string read_input(const fs::Path& path, std::uint64_t max_bytes) {
 
 bool entry_exists(const fs::Path& path) {
   struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0;
+  return fs::disk().lstat(path.c_str(), &info) == 0;
 }
 
 bool is_real_folder(const fs::Path& path) {
   struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  return fs::disk().lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 }  // namespace echelon::checkpoint

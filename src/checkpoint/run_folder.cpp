@@ -18,16 +18,9 @@ using Path = std::filesystem::path;
 
 constexpr std::string_view kTrashPrefix = ".trash-";
 
+/// A folder that does not exist yet has no entries.
 std::vector<Path> entries_of(const Path& folder) {
-  std::error_code error;
-  std::vector<Path> entries;
-  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    entries.push_back(at->path());
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    throw Error(Code::kCheckpoint, str("cannot list folder '", folder.string(), "': ", error.message()));
-  }
-  return entries;
+  return entry_exists(folder) ? fs::list_folder(folder, Code::kCheckpoint) : std::vector<Path>{};
 }
 
 /// Are all files that the manifest lists there, with their sizes? A commit that lost one must not displace an
@@ -47,26 +40,25 @@ bool files_are_there(const Path& folder) {
   }
 }
 
-void remove_tree(const Path& folder) {
-  std::error_code error;
-  std::filesystem::remove_all(folder, error);
-  if (error) {
-    log::warn(
-        str("cannot remove '", folder.string(), "': ", error.message(), "; the next clean-up tries again"));
+void remove_or_warn(const Path& folder) {
+  try {
+    fs::remove_tree(folder, Code::kCheckpoint);
+  } catch (const Error& e) {
+    log::warn(str(e.what(), "; the next clean-up tries again"));
   }
 }
 
 /// Rename first: from then on nobody takes the half-removed folder for a checkpoint.
 void discard(const Path& checkpoints, const Path& folder) {
   const Path trash = checkpoints / (std::string(kTrashPrefix) + folder.filename().string());
-  std::error_code error;
-  std::filesystem::rename(folder, trash, error);
-  if (error) {
-    log::warn(str("cannot remove old checkpoint '", folder.string(), "': ", error.message()));
+  try {
+    fs::rename(folder, trash, Code::kCheckpoint);
+    fs::fsync_directory(checkpoints, Code::kCheckpoint);
+  } catch (const Error& e) {
+    log::warn(str("old checkpoint stays: ", e.what()));
     return;
   }
-  fs::fsync_directory(checkpoints, Code::kCheckpoint);
-  remove_tree(trash);
+  remove_or_warn(trash);
 }
 
 }  // namespace
@@ -95,7 +87,7 @@ std::vector<Found> list(const Path& checkpoints) {
 
 void prune(const Path& checkpoints, std::int64_t keep) {
   for (const Path& path : entries_of(checkpoints)) {
-    if (path.filename().string().starts_with(kTrashPrefix) && is_real_folder(path)) remove_tree(path);
+    if (path.filename().string().starts_with(kTrashPrefix) && is_real_folder(path)) remove_or_warn(path);
   }
   const std::vector<Found> all = list(checkpoints);
   std::int64_t newest = -1;  // newest whole commit

@@ -1,0 +1,52 @@
+#pragma once
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+/// Every system call that touches a file goes through a Disk, so that a test can record, fail, cut short,
+/// reorder or lose any of them (the idea of SQLite's VFS and of RocksDB's FaultInjectionTestFS).
+namespace echelon::fs {
+
+/// The calls, named and behaving like those of POSIX: -1 and errno on failure, short transfers allowed. This
+/// class makes the real ones; a test derives from it. Called from several threads.
+class Disk {
+ public:
+  virtual ~Disk() = default;
+  virtual int open(const char* path, int flags, unsigned mode);  ///< O_CLOEXEC is added
+  virtual int close(int fd);
+  virtual ssize_t pread(int fd, void* to, std::size_t size, off_t offset);
+  virtual ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset);
+  virtual int fsync(int fd);      ///< of a file or a folder
+  virtual int fdatasync(int fd);  ///< content and size, not times
+  virtual int fallocate(int fd, off_t size);
+  virtual int ftruncate(int fd, off_t size);
+  virtual int rename(const char* from, const char* to);
+  virtual int unlink(const char* path);
+  virtual int mkdir(const char* path, unsigned mode);
+  virtual int rmdir(const char* path);
+  virtual int fstat(int fd, struct stat* info);
+  virtual int lstat(const char* path, struct stat* info);
+  /// Names of a folder's entries without "." and "..", in no order.
+  virtual int list(const char* path, std::vector<std::string>& names);
+};
+
+/// The one in use: the real one unless a DiskInUse lives.
+[[nodiscard]] Disk& disk();
+
+/// For tests: puts another Disk behind everything in this process while it lives. Not to be made or destroyed
+/// while another thread uses files.
+class DiskInUse {
+ public:
+  explicit DiskInUse(Disk& disk);
+  DiskInUse(const DiskInUse&) = delete;
+  DiskInUse& operator=(const DiskInUse&) = delete;
+  ~DiskInUse();
+
+ private:
+  Disk* before_;
+};
+
+}  // namespace echelon::fs
