@@ -68,9 +68,4 @@ struct CommitInfo {
 void commit(const std::filesystem::path& folder, const CommitInfo& info,
             std::span<const ShardSummary> shards);
 
-/// Removes committed steps beyond the newest `keep` (0: none) and leftovers of failed attempts older than the
-/// newest commit, by rename to .trash-* first, so that an interruption never leaves a half-removed commit
-/// behind.
-void prune(const std::filesystem::path& checkpoints, std::int64_t keep);
-
 }  // namespace echelon::checkpoint

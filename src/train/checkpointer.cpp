@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/writer.h"
 #include "comm/agree.h"
 #include "train/state_tensors.h"
@@ -194,7 +195,7 @@ std::filesystem::path Checkpointer::save(const TrainState& state) {
   });
   if (comm_->rank() == 0) {
     try {
-      checkpoint::prune(folder_->checkpoints(), options_.keep_last);
+      checkpoint::prune(folder_->checkpoints(), {.keep_last = options_.keep_last});
     } catch (const Error& e) {
       log::warn(str("old checkpoints were not removed: ", e.what()));  // the save itself is committed
     }
