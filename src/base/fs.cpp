@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/disk.h"
+#include "base/kill_point.h"
 #include "base/str.h"
 
 namespace echelon::fs {
@@ -105,6 +106,7 @@ void publish_file(const Path& path, std::string_view text, Code code) {
     fsync(fd, code, temporary);
     fd.close(code, temporary);
   }
+  kill_point("publish");
   if (disk().rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;
     disk().unlink(temporary.c_str());
@@ -152,7 +154,7 @@ std::vector<Path> list_folder(const Path& folder, Code code) {
 
 void rename(const Path& from, const Path& to, Code code) {
   if (disk().rename(from.c_str(), to.c_str()) != 0)
-    fail(code, str("rename to '", to.string(), "'"), from, errno);
+    throw Error(code, str("cannot rename '", from.string(), "' to '", to.string(), "': ", reason(errno)));
 }
 
 void remove_tree(const Path& path, Code code) {
