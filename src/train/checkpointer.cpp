@@ -7,6 +7,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+<<<<<<< HEAD
+=======
+#include "checkpoint/reader.h"
+>>>>>>> 203bad872afbb17b6da2f596e674479e04929afe
 #include "checkpoint/retention.h"
 #include "checkpoint/writer.h"
 #include "comm/agree.h"
@@ -87,7 +91,25 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
   if (options_.keep_best && state.best) keep.keep_steps = {state.best->step};
   plan.on_commit = [checkpoints = folder_->checkpoints(), keep] {
     try {
+<<<<<<< HEAD
       checkpoint::prune(checkpoints, keep);
+=======
+      agree(*comm_, "create checkpoint", [&] {
+        if (comm_->rank() == 0) fs::make_directories(folder, Code::kCheckpoint);
+      });
+      write_and_commit(state, folder, id);
+    } catch (const Error&) {
+      if (comm_->rank() == 0) {
+        std::error_code ignored;  // the attempt is worthless either way; its error is the one to report
+        std::filesystem::remove_all(folder, ignored);
+      }
+      throw;
+    }
+  });
+  if (comm_->rank() == 0) {
+    try {
+      checkpoint::prune(folder_->checkpoints(), {.keep_last = options_.keep_last});
+>>>>>>> 203bad872afbb17b6da2f596e674479e04929afe
     } catch (const Error& e) {
       log::warn(str("old checkpoints were not removed: ", e.what()));  // the save itself is committed
     }
