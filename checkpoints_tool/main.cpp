@@ -44,6 +44,19 @@ void add_verify(CLI::App& app) {
   command->callback([options] { verify_checkpoint(*options); });
 }
 
+void add_shard_size(CLI::App& command, std::string& size) {
+  command.add_option("--max-shard-size", size, "Size of a safetensors file, above which it is split")
+      ->capture_default_str();
+}
+
+void add_limits(CLI::App& command, ConversionLimits& limits) {
+  command.add_option("--mem", limits.memory, "Memory the program may use, whatever the size of the model")
+      ->capture_default_str();
+  command.add_option("--jobs", limits.jobs, "Threads that move data; 0 means one for each core, at most 4")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+}
+
 void add_consolidate(CLI::App& app) {
   auto options = std::make_shared<ConsolidateOptions>();
   CLI::App* command = app.add_subcommand("consolidate", "Join the shards into whole tensors");
@@ -56,6 +69,8 @@ void add_consolidate(CLI::App& app) {
       ->check(CLI::IsMember({"same", "fp32", "bf16"}))
       ->capture_default_str();
   command->add_flag("--optimizer", options->optimizer, "Also the optimizer's and all other tensors");
+  add_shard_size(*command, options->max_shard_size);
+  add_limits(*command, options->limits);
   command->callback([options] { consolidate(*options); });
 }
 
@@ -101,7 +116,7 @@ int run(int argc, char** argv) {
     std::cout.flush();
     return fail(static_cast<int>(e.code()), e.what());
   } catch (const Interrupted& e) {
-    fail(0, "interrupted; nothing was left behind");
+    fail(0, e.hint.empty() ? "interrupted" : "interrupted; " + e.hint);
     end_by_signal(e.signal);
   } catch (const std::bad_alloc&) {
     return fail(static_cast<int>(Code::kEnvironment), "out of memory");
