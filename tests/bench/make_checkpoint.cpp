@@ -62,7 +62,6 @@ void make(const std::filesystem::path& root, std::uint64_t bytes, int ranks) {
   const auto folder = root / "checkpoints" / step_folder_name(1, kSaveId);
   std::filesystem::create_directories(folder);
   const std::vector<TensorInfo> tensors = tensors_of(bytes);
-  std::vector<ShardSummary> shards;
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<std::vector<float>> contents;
     std::vector<Slice> slices;
@@ -74,15 +73,14 @@ void make(const std::filesystem::path& root, std::uint64_t bytes, int ranks) {
       contents.push_back(content_of(border(rank), border(rank + 1)));
       slices.push_back({tensor, border(rank), border(rank + 1), std::as_bytes(std::span(contents.back()))});
     }
-    shards.push_back(write_shard(folder, rank, ranks, kSaveId, slices));
+    write_shard(folder, rank, ranks, kSaveId, slices);
   }
-  commit(folder,
-         {.step = 1,
-          .save_id = kSaveId,
-          .tensors = tensors,
-          .trainer_state = "{}",
-          .attachments = {{"config.json", kConfig}}},
-         shards);
+  commit(folder, {.step = 1,
+                  .save_id = kSaveId,
+                  .ranks = ranks,
+                  .tensors = tensors,
+                  .trainer_state = "{}",
+                  .attachments = {{"config.json", kConfig}}});
 }
 
 }  // namespace
