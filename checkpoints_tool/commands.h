@@ -42,4 +42,13 @@ struct ConsolidateOptions {
 };
 void consolidate(const ConsolidateOptions& options);
 
+struct DiffOptions {
+  Path a;
+  Path b;
+  bool data = false;  ///< also by how much the elements differ
+  bool json = false;
+};
+/// Are the tensors of both the same?
+[[nodiscard]] bool diff_checkpoints(const DiffOptions& options);
+
 }  // namespace echelon::tool

@@ -14,6 +14,7 @@
 namespace echelon::tool {
 namespace {
 
+constexpr int kDiffer = 1;  // as of diff(1)
 constexpr const char* kCheckpointHelp = "Step folder, or a run folder for its newest commit";
 
 void add_ls(CLI::App& app) {
@@ -74,6 +75,17 @@ void add_consolidate(CLI::App& app) {
   command->callback([options] { consolidate(*options); });
 }
 
+void add_diff(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<DiffOptions>();
+  CLI::App* command = app.add_subcommand(
+      "diff", "Compare the tensors of two checkpoints, without reading them; exits 1 when they differ");
+  command->add_option("A", options->a, kCheckpointHelp)->required();
+  command->add_option("B", options->b, kCheckpointHelp)->required();
+  command->add_flag("--data", options->data, "Read what differs and tell by how much");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options, &exit_code] { exit_code = diff_checkpoints(*options) ? 0 : kDiffer; });
+}
+
 int fail(int code, const std::string& text) {
   std::cerr << "echelon-ckpt: " << text << '\n';
   return code;
@@ -99,16 +111,20 @@ int run(int argc, char** argv) {
                        checkpoint::kFormatMinor, ", HDF5 ", checkpoint::h5_version(), ')'));
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 done, 2 usage, 5 the checkpoint is damaged, uncommitted or cannot be read or written.");
+      "Exit codes: 0 done, 1 (diff) they differ, 2 usage, 5 the checkpoint is damaged, uncommitted or cannot "
+      "be read or written.");
   add_ls(app);
   add_inspect(app);
   add_verify(app);
   add_consolidate(app);
+  int exit_code = 0;
+  add_diff(app, exit_code);
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);
     std::cout.flush();
-    return std::cout.good() ? 0 : fail(static_cast<int>(Code::kUsage), "cannot write to standard output");
+    return std::cout.good() ? exit_code
+                            : fail(static_cast<int>(Code::kUsage), "cannot write to standard output");
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     return fail(static_cast<int>(Code::kUsage), str(e.what(), "; try 'echelon-ckpt --help'"));
