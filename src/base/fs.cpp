@@ -139,6 +139,8 @@ void make_directories(const Path& path, Code code) {
   if (!is_folder(clean)) {
     throw Error(code, str("cannot create folder '", path.string(), "': a file of that name is in the way"));
   }
+  // Whatever is made durable inside is worth nothing if a loss of power takes the folder's name away.
+  fsync_directory(clean.has_parent_path() ? clean.parent_path() : Path("."), code);
 }
 
 std::vector<Path> list_folder(const Path& folder, Code code) {
