@@ -43,6 +43,10 @@ bool entry_exists(const fs::Path& path) {
   return fs::disk().lstat(path.c_str(), &info) == 0;
 }
 
+bool is_folder(const fs::Path& path) {
+  return is_real_folder(path / ".");
+}
+
 bool is_real_folder(const fs::Path& path) {
   struct stat info {};
   return fs::disk().lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);

@@ -21,6 +21,8 @@ struct InputFile {
 
 /// Is there an entry of that name, of whatever kind? A dangling link counts.
 [[nodiscard]] bool entry_exists(const fs::Path& path);
+/// A folder, or a link to one.
+[[nodiscard]] bool is_folder(const fs::Path& path);
 /// A folder itself, not a link to one.
 [[nodiscard]] bool is_real_folder(const fs::Path& path);
 

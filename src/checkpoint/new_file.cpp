@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "base/disk.h"
 #include "base/str.h"
 
 namespace echelon::checkpoint {
@@ -23,7 +24,7 @@ NewFile::NewFile(fs::Path path, std::uint64_t bytes) : path_(std::move(path)) {
   try {
     reserve(bytes);
   } catch (...) {
-    ::unlink(path_.c_str());  // the destructor does not run for an object that was never complete
+    fs::disk().unlink(path_.c_str());  // the destructor does not run for an object that was never complete
     throw;
   }
 }
@@ -32,11 +33,11 @@ void NewFile::reserve(std::uint64_t bytes) {
   if (bytes == 0) return;
   int error = 0;
   do {
-    error = ::fallocate(fd_.get(), 0, 0, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+    error = fs::disk().fallocate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   } while (error == EINTR);
   // Not every file system can reserve (NFS 3); there the size is set and a full disk shows at a later write.
   if (error == EOPNOTSUPP || error == ENOSYS)
-    error = ::ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+    error = fs::disk().ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   if (error != 0) {
     throw Error(Code::kCheckpoint, str("cannot reserve ", human_bytes(bytes), " for '", path_.string(),
                                        "': ", fs::reason(error)));
@@ -44,7 +45,7 @@ void NewFile::reserve(std::uint64_t bytes) {
 }
 
 NewFile::~NewFile() {
-  if (!finished_) ::unlink(path_.c_str());
+  if (!finished_) fs::disk().unlink(path_.c_str());
 }
 
 void NewFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
