@@ -7,12 +7,13 @@
 #include <nmmintrin.h>
 #endif
 
+#include "base/crc_field.h"
+#include "base/crc_fold.h"
+
 namespace echelon {
 namespace {
 
-// Reflected Castagnoli polynomial. All registers below are "raw": without the inversion at both ends.
-constexpr std::uint32_t kPolynomial = 0x82F63B78U;
-
+// All registers below are "raw": without the inversion at both ends.
 using Table = std::array<std::array<std::uint32_t, 256>, 8>;
 
 // kTables[k][b]: the register after byte b and k zero bytes; eight look-ups advance it by eight bytes.
@@ -20,7 +21,7 @@ constexpr Table make_tables() {
   Table tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     std::uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1U) != 0 ? kPolynomial : 0U);
+    for (int bit = 0; bit < 8; ++bit) crc = Crc32cField::times_x(crc);
     tables[0][byte] = crc;
   }
   for (std::size_t k = 1; k < 8; ++k) {
@@ -32,27 +33,6 @@ constexpr Table make_tables() {
   return tables;
 }
 constexpr Table kTables = make_tables();
-
-// Product of two polynomials modulo kPolynomial (bit 31 is x^0).
-constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t product = 0;
-  for (std::uint32_t bit = 0x80000000U; bit != 0; bit >>= 1) {
-    if ((a & bit) != 0) product ^= b;
-    b = (b >> 1) ^ ((b & 1U) != 0 ? kPolynomial : 0U);
-  }
-  return product;
-}
-
-// x^(8 * bytes): multiplying a register by it appends that many zero bytes.
-constexpr std::uint32_t zeros_operator(std::uint64_t bytes) {
-  std::uint32_t power = 0x00800000U;  // x^8
-  std::uint32_t result = 0x80000000U;
-  for (; bytes != 0; bytes >>= 1) {
-    if ((bytes & 1U) != 0) result = multiply(result, power);
-    power = multiply(power, power);
-  }
-  return result;
-}
 
 std::uint64_t load(const std::byte* from) {
   std::uint64_t word = 0;
@@ -79,7 +59,7 @@ std::uint32_t advance_portable(std::uint32_t crc, const std::byte* at, std::size
 // The instruction takes three cycles but one can start every cycle: three independent lanes of kLane bytes
 // keep it busy, and appending zeros joins them.
 constexpr std::size_t kLane = 1024;
-constexpr std::array<std::uint32_t, 2> kLaneShift{zeros_operator(kLane), zeros_operator(2 * kLane)};
+constexpr std::array<std::uint32_t, 2> kLaneShift{Crc32cField::zeros(kLane), Crc32cField::zeros(2 * kLane)};
 
 using ShiftTable = std::array<std::array<std::uint32_t, 256>, 4>;
 constexpr ShiftTable make_shift(std::uint32_t shift) {
@@ -87,7 +67,7 @@ constexpr ShiftTable make_shift(std::uint32_t shift) {
   for (std::uint32_t part = 0; part < 4; ++part) {
     // Linear in the register: every entry is the sum of its bits' entries.
     for (std::uint32_t bit = 0; bit < 8; ++bit) {
-      const std::uint32_t image = multiply(shift, 1U << (8 * part + bit));
+      const std::uint32_t image = Crc32cField::multiply(shift, 1U << (8 * part + bit));
       for (std::uint32_t low = 0; low < (1U << bit); ++low)
         table[part][(1U << bit) + low] = table[part][low] ^ image;
     }
@@ -140,6 +120,22 @@ bool has_sse42() {
   return found;
 }
 
+constexpr FoldConstants kFold = make_fold_constants<Crc32cField>();
+
+/// The raw register after `from`, copied to `to` on the way unless that is null.
+template <bool kCopy>
+std::uint32_t advance_fast(std::uint32_t crc, const std::byte* from, std::byte* to, std::size_t size) {
+  const std::size_t folded = size / 64 * 64;
+  if (folded >= kFoldMinBytes && can_fold()) {
+    const auto rest = fold(kFold, crc, from, to, folded);
+    crc = advance_sse42<false>(0, rest.data(), nullptr, rest.size());
+    from += folded;
+    if constexpr (kCopy) to += folded;
+    size -= folded;
+  }
+  return advance_sse42<kCopy>(crc, from, to, size);
+}
+
 #endif
 
 }  // namespace
@@ -150,21 +146,21 @@ std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t cr
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
 #if defined(__x86_64__)
-  if (has_sse42()) return ~advance_sse42<false>(~crc, bytes.data(), nullptr, bytes.size());
+  if (has_sse42()) return ~advance_fast<false>(~crc, bytes.data(), nullptr, bytes.size());
 #endif
   return crc32c_portable(bytes, crc);
 }
 
 std::uint32_t crc32c_copy(std::span<std::byte> to, std::span<const std::byte> from, std::uint32_t crc) {
 #if defined(__x86_64__)
-  if (has_sse42()) return ~advance_sse42<true>(~crc, from.data(), to.data(), from.size());
+  if (has_sse42()) return ~advance_fast<true>(~crc, from.data(), to.data(), from.size());
 #endif
   if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
   return crc32c_portable(from, crc);
 }
 
 std::uint32_t crc32c_combine(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t length_b) {
-  return multiply(zeros_operator(length_b), crc_a) ^ crc_b;
+  return Crc32cField::multiply(Crc32cField::zeros(length_b), crc_a) ^ crc_b;
 }
 
 }  // namespace echelon

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/disk.h"
+#include "base/kill_point.h"
 #include "base/str.h"
 
 namespace echelon::fs {
@@ -105,6 +106,7 @@ void publish_file(const Path& path, std::string_view text, Code code) {
     fsync(fd, code, temporary);
     fd.close(code, temporary);
   }
+  kill_point("publish");
   if (disk().rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;
     disk().unlink(temporary.c_str());

@@ -18,59 +18,21 @@ std::uint32_t crc_of(const std::string& text) {
   return crc32c(std::as_bytes(std::span(text)));
 }
 
-/// One shard a rank, by rank.
-std::vector<ManifestShard> order_shards(std::span<const ShardSummary> summaries) {
-  const int ranks = static_cast<int>(summaries.size());
-  std::vector<ManifestShard> shards(summaries.size());
-  for (const ShardSummary& summary : summaries) {
-    if (summary.rank < 0 || summary.rank >= ranks) {
-      throw Error(Code::kCheckpoint,
-                  str("a shard of rank ", summary.rank, " among the shards of ", ranks, " ranks"));
-    }
-    ManifestShard& shard = shards[static_cast<std::size_t>(summary.rank)];
-    if (!shard.file.empty()) throw Error(Code::kCheckpoint, str("two shards of rank ", summary.rank));
-    shard = {summary.file, summary.file_bytes, summary.index_crc};
-    if (summary.file != shard_file_name(summary.rank, ranks)) {
-      throw Error(Code::kCheckpoint, str("rank ", summary.rank, " wrote '", summary.file, "', expected '",
-                                         shard_file_name(summary.rank, ranks), "'"));
-    }
-  }
-  return shards;
-}
-
-/// What the ranks reported, against what must be there: needs no file, so a hole shows before anything is
-/// read.
-void check_reports_cover(const std::vector<TensorInfo>& tensors, std::span<const ShardSummary> summaries) {
-  std::map<std::string_view, std::vector<Range>> pieces;
-  for (const TensorInfo& tensor : tensors) pieces[tensor.name];
-  for (const ShardSummary& summary : summaries) {
-    for (const ShardSummary::Piece& piece : summary.pieces) {
-      const auto found = pieces.find(piece.tensor);
-      if (found == pieces.end()) {
-        throw Error(Code::kCheckpoint, str("rank ", summary.rank, " stores tensor '", piece.tensor,
-                                           "', which the checkpoint does not have"));
-      }
-      found->second.push_back({piece.begin, piece.end, summary.rank});
-    }
-  }
-  for (const TensorInfo& tensor : tensors)
-    prove_coverage(tensor.name, element_count(tensor), pieces[tensor.name]);
-}
-
-/// Reads back every shard's index: sees what each rank believes to have written from here, too.
-void check_shards(const std::filesystem::path& folder, const Manifest& manifest) {
+/// Reads back every shard's index, so that what counts is what is in the files.
+std::vector<ShardIndex> read_back(const std::filesystem::path& folder, const CommitInfo& info,
+                                  Manifest& manifest) {
   std::vector<ShardIndex> indexes;
-  const int ranks = static_cast<int>(manifest.shards.size());
-  for (int rank = 0; rank < ranks; ++rank) {
-    const ManifestShard& shard = manifest.shards[static_cast<std::size_t>(rank)];
-    if (!entry_exists(folder / shard.file)) {
-      throw Error(Code::kCheckpoint,
-                  str("rank ", rank, " wrote '", shard.file, "', but it cannot be seen from the committing ",
-                      "rank: is the run folder on a file system that all nodes share?"));
+  for (int rank = 0; rank < info.ranks; ++rank) {
+    const std::string name = shard_file_name(rank, info.ranks);
+    if (!entry_exists(folder / name)) {
+      throw Error(Code::kCheckpoint, str("rank ", rank, "'s '", name,
+                                         "' cannot be seen from the committing rank: was it written, ",
+                                         "and is the run folder on a file system that all nodes share?"));
     }
-    indexes.push_back(load_shard_index(folder, shard, rank, ranks, manifest.save_id));
+    manifest.shards.push_back(describe_shard(folder, name));
+    indexes.push_back(load_shard_index(folder, manifest.shards.back(), rank, info.ranks, info.save_id));
   }
-  check_shards_cover(manifest.tensors, indexes);
+  return indexes;
 }
 
 void publish(const std::filesystem::path& folder, const CommitInfo& info, Manifest& manifest) {
@@ -95,36 +57,39 @@ void publish(const std::filesystem::path& folder, const CommitInfo& info, Manife
   fs::publish_file(folder / kCommitFile, commit_text(commit), Code::kCheckpoint);
 }
 
+void check_attachments(const std::map<std::string, std::string>& attachments) {
+  for (const auto& [name, content] : attachments) {
+    if (const std::string problem = attachment_name_problem(name); !problem.empty()) {
+      throw Error(Code::kCheckpoint, str("attachment name '", name, "' ", problem));
+    }
+    if (content.size() > kMaxAttachmentBytes) {
+      throw Error(Code::kCheckpoint,
+                  str("attachment '", name, "' is larger than ", human_bytes(kMaxAttachmentBytes)));
+    }
+  }
+}
+
 }  // namespace
 
-void commit(const std::filesystem::path& folder, const CommitInfo& info,
-            std::span<const ShardSummary> shards) {
+void commit(const std::filesystem::path& folder, const CommitInfo& info) {
   in_context(str("cannot commit checkpoint '", folder.string(), "'"), [&] {
     const std::string expected = step_folder_name(info.step, info.save_id);
     if (folder.filename() != expected) {
       throw Error(Code::kCheckpoint, str("step ", info.step, ", save ", info.save_id,
                                          " belongs into a folder '", expected, "'"));
     }
-    for (const auto& [name, content] : info.attachments) {
-      if (const std::string problem = attachment_name_problem(name); !problem.empty()) {
-        throw Error(Code::kCheckpoint, str("attachment name '", name, "' ", problem));
-      }
-      if (content.size() > kMaxAttachmentBytes) {
-        throw Error(Code::kCheckpoint,
-                    str("attachment '", name, "' is larger than ", human_bytes(kMaxAttachmentBytes)));
-      }
-    }
+    check_attachments(info.attachments);
     check_tensors(info.tensors);
     Manifest manifest{.step = info.step,
                       .save_id = info.save_id,
-                      .shards = order_shards(shards),
                       .tensors = info.tensors,
                       .trainer_state = info.trainer_state,
                       .versions = {{"hdf5", h5_version()}}};
     std::sort(manifest.tensors.begin(), manifest.tensors.end(),
               [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
-    check_reports_cover(manifest.tensors, shards);
-    check_shards(folder, manifest);
+    const std::vector<ShardIndex> indexes = read_back(folder, info, manifest);
+    check_shards_cover(manifest.tensors, indexes);
+    manifest.digests = digests_of(manifest.tensors, indexes);
     publish(folder, info, manifest);
   });
 }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/crc32c.h"
+#include "base/crc64.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -68,17 +69,14 @@ Manifest load_manifest(const Path& folder) {
   return manifest;
 }
 
-ShardIndex load_shard_index(const Path& folder, const ManifestShard& shard, int rank, int ranks,
-                            const std::string& save_id) {
-  const Path path = folder / shard.file;
-  if (!entry_exists(path)) {
-    throw Error(Code::kCheckpoint, str("shard ", quoted(path), " (rank ", rank, ") is missing"));
-  }
+namespace {
+
+/// The user block of a shard that must have `bytes` bytes (0: any number).
+std::vector<std::byte> read_index(const Path& path, const std::string& what, std::uint64_t bytes) {
   const InputFile file = open_input(path);
-  const std::string what = str("shard ", quoted(path));
-  if (file.bytes != shard.bytes) {
-    throw Error(Code::kCheckpoint, str(what, " has ", file.bytes, " bytes, expected ", shard.bytes,
-                                       ": it was ", file.bytes < shard.bytes ? "cut short" : "extended"));
+  if (bytes != 0 && file.bytes != bytes) {
+    throw Error(Code::kCheckpoint, str(what, " has ", file.bytes, " bytes, expected ", bytes, ": it was ",
+                                       file.bytes < bytes ? "cut short" : "extended"));
   }
   std::vector<std::byte> block(std::min<std::uint64_t>(file.bytes, kIndexHeaderBytes));
   fs::read_at(file.fd, 0, block, Code::kCheckpoint, path);
@@ -89,6 +87,26 @@ ShardIndex load_shard_index(const Path& folder, const ManifestShard& shard, int 
   }
   block.resize(head.index_bytes);
   fs::read_at(file.fd, 0, block, Code::kCheckpoint, path);
+  return block;
+}
+
+}  // namespace
+
+ManifestShard describe_shard(const Path& folder, const std::string& name) {
+  const std::vector<std::byte> block = read_index(folder / name, str("shard ", quoted(folder / name)), 0);
+  return {.file = name,
+          .bytes = decode_index_head(std::span(block).first(kIndexHeaderBytes), name).file_bytes,
+          .index_crc = index_crc(block)};
+}
+
+ShardIndex load_shard_index(const Path& folder, const ManifestShard& shard, int rank, int ranks,
+                            const std::string& save_id) {
+  const Path path = folder / shard.file;
+  if (!entry_exists(path)) {
+    throw Error(Code::kCheckpoint, str("shard ", quoted(path), " (rank ", rank, ") is missing"));
+  }
+  const std::string what = str("shard ", quoted(path));
+  const std::vector<std::byte> block = read_index(path, what, shard.bytes);
   ShardIndex index = decode_index(block, what);
   if (index.save_id != save_id) {
     throw Error(Code::kCheckpoint,
@@ -99,8 +117,8 @@ ShardIndex load_shard_index(const Path& folder, const ManifestShard& shard, int 
                                        ", expected rank ", rank, " of ", ranks, ": files were swapped"));
   }
   if (index_crc(block) != shard.index_crc) {
-    throw Error(Code::kCheckpoint, str(what, ": its index (bytes 0 to ", head.index_bytes,
-                                       ") is not the one that was committed"));
+    throw Error(Code::kCheckpoint,
+                str(what, ": its index (bytes 0 to ", block.size(), ") is not the one that was committed"));
   }
   return index;
 }
@@ -129,6 +147,37 @@ void check_shards_cover(const std::vector<TensorInfo>& tensors, const std::vecto
     prove_coverage(std::string(name), element_count(*tensor.first), tensor.second);
 }
 
+std::vector<TensorDigest> digests_of(const std::vector<TensorInfo>& tensors,
+                                     const std::vector<ShardIndex>& shards) {
+  std::map<std::string_view, std::vector<const ShardEntry*>> pieces;
+  for (const ShardIndex& shard : shards) {
+    for (const ShardEntry& entry : shard.entries) pieces[entry.tensor.name].push_back(&entry);
+  }
+  std::vector<TensorDigest> digests;
+  for (const TensorInfo& tensor : tensors) {
+    std::vector<const ShardEntry*>& parts = pieces[tensor.name];
+    std::sort(parts.begin(), parts.end(),
+              [](const ShardEntry* a, const ShardEntry* b) { return a->begin < b->begin; });
+    TensorDigest digest;
+    for (const ShardEntry* part : parts) {
+      digest.crc = crc32c_combine(digest.crc, part->crc, part->bytes);
+      digest.fingerprint = crc64_combine(digest.fingerprint, part->fingerprint, part->bytes);
+    }
+    digests.push_back(digest);
+  }
+  return digests;
+}
+
+void check_digests(const Manifest& manifest, const std::vector<ShardIndex>& shards) {
+  if (manifest.digests.empty()) return;
+  const std::vector<TensorDigest> found = digests_of(manifest.tensors, shards);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i] == manifest.digests[i]) continue;
+    throw Error(Code::kCheckpoint, str("tensor '", manifest.tensors[i].name,
+                                       "': the checksums of its pieces do not make up that of the manifest"));
+  }
+}
+
 Contents load_contents(const Path& folder) {
   Contents contents{.folder = folder, .manifest = load_manifest(folder)};
   const Manifest& manifest = contents.manifest;
@@ -137,8 +186,10 @@ Contents load_contents(const Path& folder) {
     contents.shards.push_back(load_shard_index(folder, manifest.shards[static_cast<std::size_t>(rank)], rank,
                                                ranks, manifest.save_id));
   }
-  in_context(str("checkpoint ", quoted(folder)),
-             [&] { check_shards_cover(manifest.tensors, contents.shards); });
+  in_context(str("checkpoint ", quoted(folder)), [&] {
+    check_shards_cover(manifest.tensors, contents.shards);
+    check_digests(manifest, contents.shards);
+  });
   return contents;
 }
 

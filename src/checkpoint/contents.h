@@ -21,6 +21,16 @@ namespace echelon::checkpoint {
 /// Error(kCheckpoint).
 void check_shards_cover(const std::vector<TensorInfo>& tensors, const std::vector<ShardIndex>& shards);
 
+/// What each of `tensors`, covered by `shards`, sums up to: from the indexes alone.
+[[nodiscard]] std::vector<TensorDigest> digests_of(const std::vector<TensorInfo>& tensors,
+                                                   const std::vector<ShardIndex>& shards);
+
+/// Throws Error(kCheckpoint), naming the tensor, unless they add up to what the manifest says.
+void check_digests(const Manifest& manifest, const std::vector<ShardIndex>& shards);
+
+/// What a manifest says of the shard `name`, taken from the file itself. Throws Error(kCheckpoint).
+[[nodiscard]] ManifestShard describe_shard(const std::filesystem::path& folder, const std::string& name);
+
 struct Contents {
   std::filesystem::path folder;
   Manifest manifest;

@@ -116,20 +116,43 @@ std::string text(const Json& object, const char* key, const std::string& what) {
   return value.get<std::string>();
 }
 
-std::uint32_t checksum(const Json& object, const char* key, const std::string& what) {
-  const std::string digits = text(object, key, what);
-  std::uint32_t crc = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), crc, 16);
-  if (error != std::errc{} || end != digits.data() + digits.size() || checksum_text(crc) != digits) {
-    throw Error(Code::kCheckpoint, str(what, ": '", key, "' must be eight lower-case hex digits"));
-  }
-  return crc;
+namespace {
+
+template <class Number>
+std::string hex(Number value) {
+  std::array<char, 2 * sizeof(Number) + 1> digits{};
+  std::snprintf(digits.data(), digits.size(), "%0*llx", static_cast<int>(2 * sizeof(Number)),
+                static_cast<unsigned long long>(value));
+  return digits.data();
 }
 
+/// All the digits of a Number, spelled as hex() does.
+template <class Number>
+Number parse_hex(const Json& object, const char* key, const std::string& what) {
+  const std::string digits = text(object, key, what);
+  Number value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  if (error != std::errc{} || end != digits.data() + digits.size() || hex(value) != digits) {
+    throw Error(Code::kCheckpoint, str(what, ": '", key, "' must be ",
+                                       sizeof(Number) == 4 ? "eight" : "sixteen", " lower-case hex digits"));
+  }
+  return value;
+}
+
+}  // namespace
+
+std::uint32_t checksum(const Json& object, const char* key, const std::string& what) {
+  return parse_hex<std::uint32_t>(object, key, what);
+}
 std::string checksum_text(std::uint32_t crc) {
-  std::array<char, 16> digits{};
-  std::snprintf(digits.data(), digits.size(), "%08x", crc);
-  return digits.data();
+  return hex(crc);
+}
+
+std::uint64_t fingerprint(const Json& object, const char* key, const std::string& what) {
+  return parse_hex<std::uint64_t>(object, key, what);
+}
+std::string fingerprint_text(std::uint64_t crc) {
+  return hex(crc);
 }
 
 }  // namespace echelon::checkpoint

@@ -28,5 +28,8 @@ inline constexpr int kMaxJsonDepth = 32;
 /// A checksum: eight lower-case hex digits.
 [[nodiscard]] std::uint32_t checksum(const Json& object, const char* key, const std::string& what);
 [[nodiscard]] std::string checksum_text(std::uint32_t crc);
+/// A fingerprint: sixteen lower-case hex digits.
+[[nodiscard]] std::uint64_t fingerprint(const Json& object, const char* key, const std::string& what);
+[[nodiscard]] std::string fingerprint_text(std::uint64_t crc);
 
 }  // namespace echelon::checkpoint

@@ -122,9 +122,14 @@ std::string manifest_text(const Manifest& manifest) {
     root["shards"].push_back(
         {{"file", shard.file}, {"bytes", shard.bytes}, {"index_crc32c", checksum_text(shard.index_crc)}});
   }
-  for (const TensorInfo& tensor : manifest.tensors) {
-    root["tensors"].push_back(
-        {{"name", tensor.name}, {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}});
+  for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+    const TensorInfo& tensor = manifest.tensors[i];
+    Json json = {{"name", tensor.name}, {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}};
+    if (!manifest.digests.empty()) {
+      json["crc32c"] = checksum_text(manifest.digests[i].crc);
+      json["crc64nvme"] = fingerprint_text(manifest.digests[i].fingerprint);
+    }
+    root["tensors"].push_back(std::move(json));
   }
   return canonical_text(root);
 }
@@ -140,6 +145,8 @@ Manifest parse_manifest(std::string_view source, const std::string& what) {
                     .attachments = parse_attachments(root, what)};
   for (const Json& json : list_of(root, "tensors", kMaxTensors, what)) {
     manifest.tensors.push_back(parse_tensor(json, what));
+    if (minor == 0) continue;
+    manifest.digests.push_back({checksum(json, "crc32c", what), fingerprint(json, "crc64nvme", what)});
   }
   in_context(what, [&] { check_tensors(manifest.tensors); });
   const Json& state = member(root, "trainer_state", what);

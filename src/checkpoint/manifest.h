@@ -25,12 +25,20 @@ struct ManifestAttachment {
   std::uint32_t crc = 0;
 };
 
+/// What a whole tensor's bytes sum up to, however it is cut.
+struct TensorDigest {
+  std::uint32_t crc = 0;          ///< CRC-32C
+  std::uint64_t fingerprint = 0;  ///< CRC-64/NVME
+  bool operator==(const TensorDigest&) const = default;
+};
+
 struct Manifest {
   int format_minor = kFormatMinor;
   std::int64_t step = 0;
   std::string save_id;
   std::vector<ManifestShard> shards;  ///< by rank; their number is the world size
   std::vector<TensorInfo> tensors;    ///< by name
+  std::vector<TensorDigest> digests;  ///< of each tensor; none at all in format 1.0
   std::map<std::string, ManifestAttachment> attachments;
   std::string trainer_state;                    ///< JSON object, compact
   std::map<std::string, std::string> versions;  ///< program -> version, for people

@@ -12,6 +12,8 @@ namespace echelon::checkpoint {
 
 inline constexpr std::string_view kManifestFile = "MANIFEST.json";
 inline constexpr std::string_view kCommitFile = "COMMIT";
+inline constexpr std::string_view kUnfinished =
+    ".part";  ///< behind the name of a shard that is being written
 inline constexpr int kMaxRanks = 99999;
 inline constexpr std::int64_t kMaxStep = 999999999999;
 

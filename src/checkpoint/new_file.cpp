@@ -3,11 +3,11 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 
 #include "base/disk.h"
+#include "base/kill_point.h"
 #include "base/str.h"
 
 namespace echelon::checkpoint {
@@ -24,9 +24,11 @@ NewFile::NewFile(fs::Path path, std::uint64_t bytes) : path_(std::move(path)) {
   try {
     reserve(bytes);
   } catch (...) {
-    fs::disk().unlink(path_.c_str());  // the destructor does not run for an object that was never complete
+    discard();  // the destructor does not run for an object that was never complete
     throw;
   }
+  const int direct = fs::disk().open(path_.c_str(), O_WRONLY | O_DIRECT | O_NOFOLLOW, 0);
+  if (direct >= 0) direct_ = fs::Fd(direct);
 }
 
 void NewFile::reserve(std::uint64_t bytes) {
@@ -45,17 +47,47 @@ void NewFile::reserve(std::uint64_t bytes) {
 }
 
 NewFile::~NewFile() {
-  if (!finished_) fs::disk().unlink(path_.c_str());
+  if (!finished_) discard();
+}
+
+void NewFile::discard() noexcept {
+  fs::disk().unlink(path_.c_str());
 }
 
 void NewFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   fs::write_at(fd_, offset, bytes, Code::kCheckpoint, path_);
 }
 
+void NewFile::write_bulk(std::uint64_t offset, std::span<const std::byte> bytes) {
+  constexpr std::size_t kBorder = 4096;
+  std::size_t done = 0;
+  while (direct_.valid() && bytes.size() - done >= kBorder) {
+    const std::size_t size = (bytes.size() - done) / kBorder * kBorder;
+    const ssize_t n =
+        fs::disk().pwrite(direct_.get(), bytes.data() + done, size, static_cast<off_t>(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno != EINVAL) {
+      throw Error(Code::kCheckpoint, str("cannot write '", path_.string(), "': ", fs::reason(errno)));
+    }
+    done += n < 0 ? 0 : static_cast<std::size_t>(n);
+    // A file system may accept the flag and refuse the write, or stop at an odd place.
+    if (n <= 0 || done % kBorder != 0) direct_ = fs::Fd();
+  }
+  write(offset + done, bytes.subspan(done));
+}
+
 void NewFile::finish() {
+  direct_.close(Code::kCheckpoint, path_);
   fs::fsync(fd_, Code::kCheckpoint, path_);
   fd_.close(Code::kCheckpoint, path_);
   finished_ = true;
+}
+
+void NewFile::publish(const fs::Path& name) {
+  fs::rename(path_, name, Code::kCheckpoint);
+  path_ = name;
+  kill_point("named");
+  fs::fsync_directory(path_.parent_path(), Code::kCheckpoint);
 }
 
 }  // namespace echelon::checkpoint

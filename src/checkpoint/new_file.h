@@ -18,14 +18,22 @@ class NewFile {
   ~NewFile();
 
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// The same for megabytes that nobody reads soon: past the page cache where the file system can, which is
+  /// faster and leaves the trainer's memory alone. Needs `offset` and the address on 4 KiB borders.
+  void write_bulk(std::uint64_t offset, std::span<const std::byte> bytes);
   /// Flushes to disk and closes. The folder still needs a flush for the name to be durable.
   void finish();
+  /// After finish(): gives the file another name in its folder and flushes the folder.
+  void publish(const fs::Path& name);
+  /// Removes the file, finished or not.
+  void discard() noexcept;
 
  private:
   void reserve(std::uint64_t bytes);
 
   fs::Path path_;
   fs::Fd fd_;
+  fs::Fd direct_;  ///< the same file opened to bypass the page cache; none where that is refused
   bool finished_ = false;
 };
 

@@ -98,6 +98,13 @@ std::uint32_t Reader::checksum(const std::string& name) const {
   return crc;
 }
 
+std::optional<std::uint64_t> Reader::fingerprint(const std::string& name) const {
+  const Manifest& manifest = impl_->contents.manifest;
+  if (manifest.digests.empty()) return std::nullopt;
+  return manifest.digests[static_cast<std::size_t>(impl_->at(name).info - manifest.tensors.data())]
+      .fingerprint;
+}
+
 std::vector<std::string> Reader::attachments() const {
   std::vector<std::string> names;
   for (const auto& [name, file] : impl_->contents.manifest.attachments) names.push_back(name);

@@ -37,11 +37,13 @@ class Reader {
   [[nodiscard]] const std::string& trainer_state() const;
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const;
   [[nodiscard]] const TensorInfo* find(const std::string& name) const;  ///< null when absent
-  /// By rising begin. Reading in steps of 1 MiB from a range's begin touches no checksum block twice.
+  /// By rising begin. Reading in steps of 64 KiB from a range's begin touches no checksum block twice.
   [[nodiscard]] std::vector<StoredRange> stored_ranges(const std::string& name) const;
   /// CRC32C of the whole tensor's bytes as they were in memory at the save, whatever the sharding; reads
   /// nothing.
   [[nodiscard]] std::uint32_t checksum(const std::string& name) const;
+  /// CRC-64/NVME of the same; nothing for a checkpoint of format 1.0, which has none.
+  [[nodiscard]] std::optional<std::uint64_t> fingerprint(const std::string& name) const;
   [[nodiscard]] std::vector<std::string> attachments() const;
   [[nodiscard]] std::string attachment(const std::string& name) const;  ///< verified content
 

@@ -27,7 +27,7 @@ constexpr std::size_t kMajor = 8, kMinor = 10, kFlags = 12, kIndexBytes = 16, kF
 
 namespace entry {
 constexpr std::size_t kNameOffset = 0, kNameLength = 4, kType = 6, kDims = 7, kShape = 8, kBegin = 72,
-                      kEnd = 80, kOffset = 88, kBytes = 96, kFirstBlock = 104, kCrc = 112;
+                      kEnd = 80, kOffset = 88, kBytes = 96, kFirstBlock = 104, kCrc = 112, kFingerprint = 120;
 }  // namespace entry
 
 [[noreturn]] void refuse(const std::string& what, const std::string& problem) {
@@ -83,6 +83,7 @@ ShardEntry decode_entry(std::span<const std::byte> block, const Sections& s, std
   e.bytes = get<std::uint64_t>(raw, entry::kBytes);
   e.first_block = get<std::uint64_t>(raw, entry::kFirstBlock);
   e.crc = get<std::uint32_t>(raw, entry::kCrc);
+  e.fingerprint = get<std::uint64_t>(raw, entry::kFingerprint);
   if (e.begin >= e.end || e.end > *elements) {
     refuse(what, str("tensor '", e.tensor.name, "': elements ", e.begin, " to ", e.end, " of ", *elements));
   }
@@ -135,7 +136,7 @@ std::vector<std::byte> encode_index(const ShardIndex& index) {
   const std::span<std::byte> out(block);
   std::memcpy(out.data(), kMagic.data(), kMagic.size());
   put<std::uint16_t>(out, header::kMajor, kFormatMajor);
-  put<std::uint16_t>(out, header::kMinor, kFormatMinor);
+  put<std::uint16_t>(out, header::kMinor, static_cast<std::uint16_t>(index.minor));
   put<std::uint64_t>(out, header::kIndexBytes, index.index_bytes);
   put<std::uint64_t>(out, header::kFileBytes, index.file_bytes);
   put<std::uint32_t>(out, header::kRank, static_cast<std::uint32_t>(index.rank));
@@ -164,6 +165,7 @@ std::vector<std::byte> encode_index(const ShardIndex& index) {
     put(raw, entry::kBytes, e.bytes);
     put(raw, entry::kFirstBlock, e.first_block);
     put(raw, entry::kCrc, e.crc);
+    put(raw, entry::kFingerprint, e.fingerprint);
     put_text(out, names + name, e.tensor.name);
     name += e.tensor.name.size();
     at += kEntryBytes;
@@ -211,7 +213,9 @@ ShardIndex decode_index(std::span<const std::byte> block, const std::string& wha
   if (get<std::uint32_t>(block, kCrcField) != index_crc(block)) {
     refuse(what, str("index (bytes 0 to ", block.size(), ") is damaged: its checksum differs"));
   }
-  ShardIndex index{.index_bytes = head.index_bytes, .file_bytes = head.file_bytes};
+  ShardIndex index{.minor = get<std::uint16_t>(block, header::kMinor),
+                   .index_bytes = head.index_bytes,
+                   .file_bytes = head.file_bytes};
   const auto rank = get<std::uint32_t>(block, header::kRank);
   const auto ranks = get<std::uint32_t>(block, header::kRanks);
   if (ranks == 0 || ranks > static_cast<std::uint32_t>(kMaxRanks) || rank >= ranks) {

@@ -12,8 +12,9 @@
 namespace echelon::checkpoint {
 
 inline constexpr int kFormatMajor = 1;
-inline constexpr int kFormatMinor = 0;
-inline constexpr std::uint32_t kBlockBytes = 1U << 20;  ///< what this version writes
+inline constexpr int kFormatMinor = 1;  ///< what this version writes; it reads every minor version
+/// What this version writes. Small, because a reader that wants a part of a tensor must read whole blocks.
+inline constexpr std::uint32_t kBlockBytes = 64U << 10;
 inline constexpr std::uint64_t kMinIndexBytes = 4096;
 inline constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{64} << 20;
 inline constexpr std::size_t kIndexHeaderBytes = 96;
@@ -27,9 +28,11 @@ struct ShardEntry {
   std::uint64_t bytes = 0;
   std::uint64_t first_block = 0;  ///< into ShardIndex::block_crcs
   std::uint32_t crc = 0;          ///< of the whole piece
+  std::uint64_t fingerprint = 0;  ///< CRC-64/NVME of the whole piece; 0 in format 1.0, which has none
 };
 
 struct ShardIndex {
+  int minor = kFormatMinor;
   int rank = 0;
   int ranks = 0;
   std::string save_id;

@@ -19,11 +19,6 @@ void check_slice(const Slice& slice) {
     throw Error(Code::kCheckpoint, str("tensor '", slice.tensor.name, "' of ", elements,
                                        " elements has no elements ", slice.begin, " to ", slice.end));
   }
-  const std::uint64_t bytes = (slice.end - slice.begin) * size_of(slice.tensor.dtype);
-  if (slice.bytes.size() != bytes) {
-    throw Error(Code::kCheckpoint, str("tensor '", slice.tensor.name, "': elements ", slice.begin, " to ",
-                                       slice.end, " need ", bytes, " bytes, got ", slice.bytes.size()));
-  }
 }
 
 std::vector<std::size_t> file_order(std::span<const Slice> slices) {
@@ -87,9 +82,9 @@ ShardPlan plan_shard(int rank, int ranks, const std::string& save_id, std::span<
     plan.index.entries.push_back({.tensor = slice.tensor,
                                   .begin = slice.begin,
                                   .end = slice.end,
-                                  .bytes = slice.bytes.size(),
+                                  .bytes = (slice.end - slice.begin) * size_of(slice.tensor.dtype),
                                   .first_block = blocks});
-    blocks += block_count(slice.bytes.size(), kBlockBytes);
+    blocks += block_count(plan.index.entries.back().bytes, kBlockBytes);
     datasets.push_back(dataset_of(plan.index.entries.back()));
   }
   ShardIndex& index = plan.index;
@@ -107,6 +102,28 @@ ShardPlan plan_shard(int rank, int ranks, const std::string& save_id, std::span<
   plan.metadata = std::move(layout.metadata);
   index.layout_crc = crc_between(plan);
   return plan;
+}
+
+std::vector<Run> runs_between(const ShardIndex& index, std::uint64_t begin, std::uint64_t end) {
+  std::vector<Run> runs;
+  auto entry = std::partition_point(index.entries.begin(), index.entries.end(),
+                                    [&](const ShardEntry& e) { return e.file_offset + e.bytes <= begin; });
+  for (std::uint64_t at = begin; at < end;) {
+    Run run{.file_offset = at};
+    if (entry == index.entries.end() || at < entry->file_offset) {
+      run.bytes = std::min(end, entry == index.entries.end() ? end : entry->file_offset) - at;
+    } else {
+      run.entry = static_cast<std::size_t>(entry - index.entries.begin());
+      run.at = at - entry->file_offset;
+      run.block = entry->first_block + run.at / index.block_bytes;
+      const std::uint64_t block_end = (run.at / index.block_bytes + 1) * index.block_bytes;
+      run.bytes = std::min({end - at, entry->bytes - run.at, block_end - run.at});
+      if (run.at + run.bytes == entry->bytes) ++entry;
+    }
+    at += run.bytes;
+    runs.push_back(run);
+  }
+  return runs;
 }
 
 }  // namespace echelon::checkpoint

@@ -17,8 +17,22 @@ struct ShardPlan {
 };
 
 /// Largest element type first, then by name, so that equal state gives equal files. Empty slices are left
-/// out. Throws Error(kCheckpoint) for a slice that is not what it says, and for two slices of one tensor.
+/// out; the bytes of the others are not looked at. Throws Error(kCheckpoint) for a slice that is not what it
+/// says, and for two slices of one tensor.
 [[nodiscard]] ShardPlan plan_shard(int rank, int ranks, const std::string& save_id,
                                    std::span<const Slice> slices);
+
+/// A stretch of the file behind the index that is of one kind, and within one checksum block when it belongs
+/// to a tensor.
+struct Run {
+  static constexpr std::size_t kNoEntry = ~std::size_t{0};
+  std::uint64_t file_offset = 0;
+  std::uint64_t bytes = 0;
+  std::size_t entry = kNoEntry;  ///< tensor bytes: of which index entry; kNoEntry: HDF5 metadata or zeros
+  std::uint64_t at = 0;          ///< tensor bytes: where in the piece
+  std::uint64_t block = 0;       ///< tensor bytes: number of its checksum
+};
+/// The runs that make up file bytes [begin, end), end <= file_bytes.
+[[nodiscard]] std::vector<Run> runs_between(const ShardIndex& index, std::uint64_t begin, std::uint64_t end);
 
 }  // namespace echelon::checkpoint

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "base/crc32c.h"
+#include "base/crc64.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/files.h"
+#include "checkpoint/shard_plan.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -21,54 +23,50 @@ class ShardCheck {
       : path_(path), index_(index), report_(report), done_(done), file_(open_input(path)) {}
 
   void run() {
-    std::uint64_t at = index_.index_bytes;
-    std::uint32_t between = 0;
-    for (const ShardEntry& entry : index_.entries) {
-      between = gap(at, entry.file_offset, between);
-      piece(entry);
-      at = entry.file_offset + entry.bytes;
+    std::vector<std::byte> window;
+    for (std::uint64_t at = index_.index_bytes; at < index_.file_bytes; at += window.size()) {
+      window.resize(std::min(kWindowBytes, index_.file_bytes - at));
+      fs::read_at(file_.fd, at, window, Code::kCheckpoint, path_);
+      for (const Run& run : runs_between(index_, at, at + window.size()))
+        take(run, std::span(window).subspan(run.file_offset - at, run.bytes));
+      report_.bytes_checked += window.size();
+      done_(window.size());
     }
-    between = gap(at, index_.file_bytes, between);
-    if (between != index_.layout_crc) {
-      report_.damages.push_back(
-          {.file = path_.filename().string(),
-           .rank = index_.rank,
-           .byte_begin = index_.index_bytes,
-           .byte_end = index_.file_bytes,
-           .problem =
-               str("shard '", path_.string(), "' (rank ", index_.rank, "): its HDF5 metadata (between ",
-                   "bytes ", index_.index_bytes, " and ", index_.file_bytes,
-                   ", outside all tensors) is damaged; tensors can still be read")});
-    }
+    if (between_ == index_.layout_crc) return;
+    report_.damages.push_back(
+        {.file = path_.filename().string(),
+         .rank = index_.rank,
+         .byte_begin = index_.index_bytes,
+         .byte_end = index_.file_bytes,
+         .problem = str("shard '", path_.string(), "' (rank ", index_.rank, "): its HDF5 metadata (between ",
+                        "bytes ", index_.index_bytes, " and ", index_.file_bytes,
+                        ", outside all tensors) is damaged; tensors can still be read")});
   }
 
  private:
-  std::span<const std::byte> load(std::uint64_t at, std::uint64_t size) {
-    buffer_.resize(size);
-    fs::read_at(file_.fd, at, buffer_, Code::kCheckpoint, path_);
-    report_.bytes_checked += size;
-    done_(size);
-    return buffer_;
-  }
+  static constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
 
-  std::uint32_t gap(std::uint64_t begin, std::uint64_t end, std::uint32_t crc) {
-    for (; begin < end; begin += kBlockBytes)
-      crc = crc32c(load(begin, std::min<std::uint64_t>(kBlockBytes, end - begin)), crc);
-    return crc;
-  }
-
-  void piece(const ShardEntry& entry) {
-    std::uint32_t whole = 0;
-    bool blocks_good = true;
-    for (std::uint64_t at = 0; at < entry.bytes; at += index_.block_bytes) {
-      const std::uint64_t size = std::min<std::uint64_t>(index_.block_bytes, entry.bytes - at);
-      const std::uint32_t crc = crc32c(load(entry.file_offset + at, size));
-      whole = crc32c_combine(whole, crc, size);
-      if (crc == index_.block_crcs[entry.first_block + at / index_.block_bytes]) continue;
-      blocks_good = false;
-      damaged(entry, at, size);
+  void take(const Run& run, std::span<const std::byte> bytes) {
+    if (run.entry == Run::kNoEntry) {
+      between_ = crc32c(bytes, between_);
+      return;
     }
-    if (blocks_good && whole != entry.crc) damaged(entry, 0, entry.bytes);
+    const ShardEntry& entry = index_.entries[run.entry];
+    if (run.at == 0) piece_ = {};
+    const std::uint64_t in_block = run.at % index_.block_bytes;
+    block_crc_ = crc32c(bytes, in_block == 0 ? 0 : block_crc_);
+    piece_.fingerprint = crc64(bytes, piece_.fingerprint);
+    const bool piece_ends = run.at + run.bytes == entry.bytes;
+    const std::uint64_t size = in_block + run.bytes;
+    if (!piece_ends && size != index_.block_bytes) return;  // the block goes on in the next window
+    piece_.crc = crc32c_combine(piece_.crc, block_crc_, size);
+    if (block_crc_ != index_.block_crcs[run.block]) {
+      piece_.good = false;
+      damaged(entry, run.at - in_block, size);
+    }
+    const bool whole =
+        piece_.crc == entry.crc && (index_.minor == 0 || piece_.fingerprint == entry.fingerprint);
+    if (piece_ends && piece_.good && !whole) damaged(entry, 0, entry.bytes);
   }
 
   void damaged(const ShardEntry& entry, std::uint64_t at, std::uint64_t size) {
@@ -92,7 +90,13 @@ class ShardCheck {
   VerifyReport& report_;
   const std::function<void(std::uint64_t)>& done_;
   InputFile file_;
-  std::vector<std::byte> buffer_;
+  std::uint32_t between_ = 0;    ///< of everything outside tensors so far
+  std::uint32_t block_crc_ = 0;  ///< of the block so far
+  struct {
+    std::uint32_t crc = 0;
+    std::uint64_t fingerprint = 0;
+    bool good = true;
+  } piece_;  ///< so far
 };
 
 /// Runs `body`; what it throws becomes a damage of `file`.
@@ -119,7 +123,10 @@ std::vector<ShardIndex> check_indexes(const Path& folder, const Manifest& manife
   }
   // With a shard gone, holes follow from that; they would only bury the cause.
   if (report.damages.empty()) {
-    collect(report, std::string(), -1, [&] { check_shards_cover(manifest.tensors, indexes); });
+    collect(report, std::string(), -1, [&] {
+      check_shards_cover(manifest.tensors, indexes);
+      check_digests(manifest, indexes);
+    });
   }
   return indexes;
 }

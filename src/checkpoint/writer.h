@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -17,30 +18,15 @@ struct TensorInfo {
   std::vector<std::int64_t> shape;  ///< empty: a scalar
 };
 
-/// Elements [begin, end) of the flattened tensor, held by this rank. `bytes`: (end - begin) * size_of(dtype).
+/// Elements [begin, end) of the flattened tensor, held by this rank.
 struct Slice {
   TensorInfo tensor;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::span<const std::byte> bytes;
+  std::span<const std::byte> bytes;  ///< (end - begin) * size_of(dtype); or else:
+  /// Fills `to` with the slice's bytes from byte `at` on; called with rising `at`, from one thread.
+  std::function<void(std::uint64_t at, std::span<std::byte> to)> read = {};
 };
-
-/// What the committing rank must know of one written shard; small, travels through
-/// Communicator::gather_blobs.
-struct ShardSummary {
-  int rank = 0;
-  std::string file;  ///< name inside the step folder
-  std::uint64_t file_bytes = 0;
-  std::uint32_t index_crc = 0;
-  struct Piece {
-    std::string tensor;
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-  };
-  std::vector<Piece> pieces;
-};
-[[nodiscard]] std::vector<std::byte> encode(const ShardSummary& summary);
-[[nodiscard]] ShardSummary decode_summary(std::span<const std::byte> blob);
 
 /// "step-000001200.a1b2c3d4": the folder of one save attempt.
 [[nodiscard]] std::string step_folder_name(std::int64_t step, std::string_view save_id);
@@ -48,25 +34,25 @@ struct ShardSummary {
 [[nodiscard]] std::string new_save_id();
 
 /// Writes shard-RRRRR-of-NNNNN.h5 into `folder` (which exists) and makes it durable. All or an
-/// Error(kCheckpoint); the bytes' CRC32C is computed while they are staged. One call per rank and save.
-[[nodiscard]] ShardSummary write_shard(const std::filesystem::path& folder, int rank, int ranks,
-                                       const std::string& save_id, std::span<const Slice> slices);
+/// Error(kCheckpoint). Needs 32 MiB of memory beside the slices. One call per rank and save.
+void write_shard(const std::filesystem::path& folder, int rank, int ranks, const std::string& save_id,
+                 std::vector<Slice> slices);
 
 /// Everything about a save that is not tensor bytes.
 struct CommitInfo {
   std::int64_t step = 0;
   std::string save_id;
+  int ranks = 1;                    ///< how many shards belong to it
   std::vector<TensorInfo> tensors;  ///< every global tensor that must be covered
   std::string trainer_state;        ///< JSON object, opaque to this library (schedule, data position, ...)
   std::map<std::string, std::string>
       attachments;  ///< file name -> content: recipe.yaml, config.json, tokenizer.model
 };
 
-/// Called by one rank after every shard is durable: proves that each tensor is covered exactly once, writes
-/// the attachments and MANIFEST.json, then COMMIT by rename: the only commit point. Throws
-/// Error(kCheckpoint).
-void commit(const std::filesystem::path& folder, const CommitInfo& info,
-            std::span<const ShardSummary> shards);
+/// Called by one rank after every shard is durable: reads back the index of each, proves that each tensor is
+/// covered exactly once, writes the attachments and MANIFEST.json, then COMMIT by rename: the only commit
+/// point. Throws Error(kCheckpoint).
+void commit(const std::filesystem::path& folder, const CommitInfo& info);
 
 /// Removes committed steps beyond the newest `keep` (0: none) and leftovers of failed attempts older than the
 /// newest commit, by rename to .trash-* first, so that an interruption never leaves a half-removed commit

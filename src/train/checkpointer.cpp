@@ -154,23 +154,18 @@ bool Checkpointer::restore_latest(TrainState& state) {
 
 void Checkpointer::write_and_commit(const TrainState& state, const std::filesystem::path& folder,
                                     const std::string& id) {
-  std::vector<std::byte> mine;
   agree(*comm_, "write shard", [&] {
     const StagedSlices staged = stage_slices(state);
-    mine = encode(checkpoint::write_shard(folder, comm_->rank(), comm_->size(), id, staged.slices));
+    checkpoint::write_shard(folder, comm_->rank(), comm_->size(), id, staged.slices);
   });
-  const std::vector<Blob> all = comm_->gather_blobs(mine, "shard summaries");
   agree(*comm_, "commit", [&] {
     if (comm_->rank() != 0) return;
-    std::vector<checkpoint::ShardSummary> shards;
-    for (const Blob& blob : all) shards.push_back(checkpoint::decode_summary(blob));
-    checkpoint::commit(folder,
-                       {.step = state.step,
-                        .save_id = id,
-                        .tensors = global_tensors(state),
-                        .trainer_state = trainer_state_json(state, comm_->size()),
-                        .attachments = attachments_},
-                       shards);
+    checkpoint::commit(folder, {.step = state.step,
+                                .save_id = id,
+                                .ranks = comm_->size(),
+                                .tensors = global_tensors(state),
+                                .trainer_state = trainer_state_json(state, comm_->size()),
+                                .attachments = attachments_});
   });
 }
 

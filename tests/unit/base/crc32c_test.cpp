@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <string>
 #include <vector>
@@ -44,7 +45,8 @@ TEST(Crc32c, KnowsThePublishedVectors) {
 
 TEST(Crc32c, BothPathsAgreeWithTheDefinitionAtEveryLengthAndAlignment) {
   const std::string text = random_text(10000, 1);
-  for (const std::size_t size : {0, 1, 7, 8, 9, 63, 64, 3071, 3072, 3073, 3080, 6144, 9215, 9217}) {
+  for (const std::size_t size :
+       {0, 1, 7, 8, 9, 63, 64, 255, 256, 257, 320, 1023, 3071, 3072, 3073, 3080, 6144, 9215, 9217}) {
     for (const std::size_t start : {0, 1, 3, 7}) {
       const std::string part = text.substr(start, size);
       const std::uint32_t expected = by_definition(part);
@@ -67,6 +69,18 @@ TEST(Crc32c, CopyDeliversTheBytesAndTheirSum) {
   const std::string text = random_text(20011, 3);
   for (const std::size_t size : {0, 1, 8, 100, 3072, 4096, 20010}) {
     std::vector<std::byte> to(size + 1, std::byte{0x5A});
+    const auto from = view(text).subspan(1, size);
+    EXPECT_EQ(crc32c_copy(std::span(to).first(size), from), crc32c(from));
+    EXPECT_TRUE(std::equal(from.begin(), from.end(), to.begin()));
+    EXPECT_EQ(to[size], std::byte{0x5A}) << "wrote past the end";
+  }
+}
+
+TEST(Crc32c, CopyToAnAlignedPlaceDeliversTheSame) {
+  const std::string text = random_text(20011, 3);
+  alignas(64) static std::array<std::byte, 20032> to;
+  for (const std::size_t size : {4096, 8192, 8200, 20010}) {
+    to.fill(std::byte{0x5A});
     const auto from = view(text).subspan(1, size);
     EXPECT_EQ(crc32c_copy(std::span(to).first(size), from), crc32c(from));
     EXPECT_TRUE(std::equal(from.begin(), from.end(), to.begin()));

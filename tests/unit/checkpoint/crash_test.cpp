@@ -59,11 +59,11 @@ History record(unsigned seed = 1) {
   for (std::int64_t step = 1; step <= kLastStep; ++step) {
     run.begin(step);
     append(take());
-    const ShardSummary shard_0 = run.write(step, 0);
+    run.write(step, 0);
     const History rank_0 = take();
-    const ShardSummary shard_1 = run.write(step, 1);
+    run.write(step, 1);
     append(interleave(rank_0, take(), random));
-    run.finish(step, {shard_0, shard_1});
+    run.finish(step);
     recording.note(str("committed ", step));
     recording.note(str("keep ", step - kKeep + 1));
     prune(run.checkpoints(), kKeep);

@@ -232,12 +232,12 @@ TEST(Damage, ANewerFormatIsRefusedWithItsVersion) {
     const TempDir copy;
     std::filesystem::copy(folder, copy.path() / "c");
     spill(copy.path() / "c" / "COMMIT", text);
-    EXPECT_TRUE(mentions(read_error(copy.path() / "c"), "format 7.0")) << read_error(copy.path() / "c");
+    EXPECT_TRUE(mentions(read_error(copy.path() / "c"), "format 7.1")) << read_error(copy.path() / "c");
   }
   std::string shard = slurp(folder / kShard0);
   shard[8] = 9;
   spill(folder / kShard0, shard);
-  EXPECT_TRUE(mentions(read_error(folder), "format 9.0"));
+  EXPECT_TRUE(mentions(read_error(folder), "format 9.1"));
 }
 
 TEST(Hostile, LinksPipesAndFoldersAreNotOpened) {

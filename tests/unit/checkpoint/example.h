@@ -97,22 +97,19 @@ inline std::vector<Slice> slices_of(const Example& example, int rank,
 }
 
 /// Writes every shard, no COMMIT. Returns the step folder.
-inline Path write_shards(const Path& checkpoints, const Example& example,
-                         std::vector<ShardSummary>& summaries) {
+inline Path write_shards(const Path& checkpoints, const Example& example) {
   const Path folder = checkpoints / step_folder_name(example.step, example.save_id);
   std::filesystem::create_directories(folder);
   const auto contents = contents_of(example.tensors);
-  for (int rank = 0; rank < example.ranks; ++rank) {
-    // Through encode/decode, as between real ranks.
-    summaries.push_back(decode_summary(encode(
-        write_shard(folder, rank, example.ranks, example.save_id, slices_of(example, rank, contents)))));
-  }
+  for (int rank = 0; rank < example.ranks; ++rank)
+    write_shard(folder, rank, example.ranks, example.save_id, slices_of(example, rank, contents));
   return folder;
 }
 
 inline CommitInfo commit_info(const Example& example) {
   return {.step = example.step,
           .save_id = example.save_id,
+          .ranks = example.ranks,
           .tensors = example.tensors,
           .trainer_state = example.trainer_state,
           .attachments = example.attachments};
@@ -120,9 +117,8 @@ inline CommitInfo commit_info(const Example& example) {
 
 /// The whole thing, committed.
 inline Path save(const Path& checkpoints, const Example& example = {}) {
-  std::vector<ShardSummary> summaries;
-  const Path folder = write_shards(checkpoints, example, summaries);
-  commit(folder, commit_info(example), summaries);
+  const Path folder = write_shards(checkpoints, example);
+  commit(folder, commit_info(example));
   return folder;
 }
 

@@ -96,8 +96,7 @@ TEST(Reader, FindsTheNewestCommitOfARunFolder) {
   const Path checkpoints = dir.path() / "checkpoints";
   save(checkpoints, {.step = 5, .save_id = "00000005"});
   save(checkpoints, {.step = 10, .save_id = "00000010"});
-  std::vector<ShardSummary> summaries;
-  write_shards(checkpoints, {.step = 20, .save_id = "00000020"}, summaries);  // never committed
+  write_shards(checkpoints, {.step = 20, .save_id = "00000020"});  // never committed
   EXPECT_EQ(Reader(dir.path()).step(), 10);
   EXPECT_EQ(Reader(checkpoints).step(), 10);
   EXPECT_EQ(Reader(checkpoints / "step-000000005.00000005/").step(), 5);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "checkpoint/names.h"
 #include "checkpoint/verify.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
@@ -34,16 +35,18 @@ std::string commit_error(const std::vector<std::pair<std::uint64_t, std::uint64_
   const auto content = content_of(tensor);
   const Path folder = dir.path() / step_folder_name(1, "a1b2c3d4");
   std::filesystem::create_directories(folder);
-  std::vector<ShardSummary> summaries;
   for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     const auto [begin, end] = parts[rank];
     const std::vector<Slice> slices{
         {tensor, begin, end, std::span(content).subspan(begin * 4, (end - begin) * 4)}};
-    summaries.push_back(
-        write_shard(folder, static_cast<int>(rank), static_cast<int>(parts.size()), "a1b2c3d4", slices));
+    write_shard(folder, static_cast<int>(rank), static_cast<int>(parts.size()), "a1b2c3d4", slices);
   }
   const std::string error = error_of([&] {
-    commit(folder, {.step = 1, .save_id = "a1b2c3d4", .tensors = {tensor}, .trainer_state = "{}"}, summaries);
+    commit(folder, {.step = 1,
+                    .save_id = "a1b2c3d4",
+                    .ranks = static_cast<int>(parts.size()),
+                    .tensors = {tensor},
+                    .trainer_state = "{}"});
   });
   EXPECT_EQ(std::filesystem::exists(folder / "COMMIT"), error.empty());
   EXPECT_EQ(std::filesystem::exists(folder / "MANIFEST.json"), error.empty());
@@ -68,46 +71,48 @@ TEST(Commit, ProvesThatEveryElementIsStoredExactlyOnce) {
 TEST(Commit, RefusesWhatDoesNotBelongTogether) {
   const TempDir dir;
   const Example example;
-  std::vector<ShardSummary> shards;
-  const Path folder = write_shards(dir.path(), example, shards);
+  const Path folder = write_shards(dir.path(), example);
   const auto error = [&](auto&& change) {
     CommitInfo info = commit_info(example);
-    std::vector<ShardSummary> reported = shards;
-    change(info, reported);
-    const std::string text = error_of([&] { commit(folder, info, reported); });
+    change(info);
+    const std::string text = error_of([&] { commit(folder, info); });
     EXPECT_FALSE(std::filesystem::exists(folder / "COMMIT"));
     return text;
   };
   using Info = CommitInfo;
-  using Shards = std::vector<ShardSummary>;
-  EXPECT_TRUE(mentions(error([](Info& i, Shards&) {
+  EXPECT_TRUE(mentions(error([](Info& i) {
                          i.tensors.push_back({"model/extra", DType::kF32, {2}});
                        }),
                        "model/extra"));
-  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.tensors.erase(i.tensors.begin()); }),
+  EXPECT_TRUE(mentions(error([](Info& i) { i.tensors.erase(i.tensors.begin()); }),
                        "which the checkpoint does not have"));
-  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.tensors[2].dtype = DType::kI32; }),
+  EXPECT_TRUE(mentions(error([](Info& i) { i.tensors[2].dtype = DType::kI32; }),
                        "as fp32 [33], expected int32 [33]"));
-  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.tensors.push_back(i.tensors[0]); }), "listed twice"));
-  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.trainer_state = "[]"; }), "JSON object"));
-  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.trainer_state = "{\"a\":1,\"a\":2}"; }), "twice"));
-  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.attachments["../x"] = ""; }), "attachment name"));
-  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.attachments["COMMIT"] = ""; }), "reserved"));
-  EXPECT_TRUE(mentions(error([](Info& i, Shards&) { i.step = 3; }), "belongs into a folder"));
-  EXPECT_NE(error([](Info&, Shards& s) { s.pop_back(); }), "");
-  EXPECT_NE(error([](Info&, Shards& s) { s[1] = s[0]; }), "");
-  EXPECT_TRUE(
-      mentions(error([](Info&, Shards& s) { s[1].index_crc ^= 1; }), "not the one that was committed"));
-  EXPECT_TRUE(mentions(error([](Info&, Shards& s) { s[1].file_bytes += 1; }), "bytes"));
-  std::filesystem::remove(folder / shards[1].file);
-  EXPECT_TRUE(mentions(error([](Info&, Shards&) {}), "file system that all nodes share"));
+  EXPECT_TRUE(mentions(error([](Info& i) { i.tensors.push_back(i.tensors[0]); }), "listed twice"));
+  EXPECT_TRUE(mentions(error([](Info& i) { i.trainer_state = "[]"; }), "JSON object"));
+  EXPECT_TRUE(mentions(error([](Info& i) { i.trainer_state = "{\"a\":1,\"a\":2}"; }), "twice"));
+  EXPECT_TRUE(mentions(error([](Info& i) { i.attachments["../x"] = ""; }), "attachment name"));
+  EXPECT_TRUE(mentions(error([](Info& i) { i.attachments["COMMIT"] = ""; }), "reserved"));
+  EXPECT_TRUE(mentions(error([](Info& i) { i.step = 3; }), "belongs into a folder"));
+  EXPECT_NE(error([](Info& i) { i.ranks = 1; }), "");
+  EXPECT_NE(error([](Info& i) { i.ranks = 3; }), "");
+  const Path second = folder / shard_file_name(1, 2);
+  const Path other = write_shards(dir.path(), {.step = 1200, .save_id = "deadbeef"});
+  std::filesystem::rename(second, dir.path() / "kept");
+  std::filesystem::copy_file(other / shard_file_name(1, 2), second);
+  EXPECT_TRUE(mentions(error([](Info&) {}), "a stale file"));
+  std::filesystem::remove(second);
+  std::filesystem::copy_file(folder / shard_file_name(0, 2), second);
+  EXPECT_TRUE(mentions(error([](Info&) {}), "files were swapped"));
+  std::filesystem::remove(second);
+  EXPECT_TRUE(mentions(error([](Info&) {}), "file system that all nodes share"));
 }
 
 TEST(Shard, RefusesSlicesThatAreNotWhatTheySay) {
   const TempDir dir;
   const std::vector<std::byte> bytes(40);
   const auto error = [&](std::vector<Slice> slices) {
-    const std::string text = error_of([&] { (void)write_shard(dir.path(), 0, 1, "a1b2c3d4", slices); });
+    const std::string text = error_of([&] { write_shard(dir.path(), 0, 1, "a1b2c3d4", slices); });
     EXPECT_TRUE(names_in(dir.path()).empty());
     return text;
   };
@@ -122,21 +127,20 @@ TEST(Shard, RefusesSlicesThatAreNotWhatTheySay) {
   EXPECT_NE(error({{{"", DType::kF32, {10}}, 0, 10, bytes}}), "");
   EXPECT_NE(error({{{std::string(300, 'x'), DType::kF32, {10}}, 0, 10, bytes}}), "");
   EXPECT_NE(error({{{"w", DType::kF32, {1LL << 39, 1LL << 39}}, 0, 10, bytes}}), "");
-  EXPECT_NE(error_of([&] { (void)write_shard(dir.path(), 1, 1, "a1b2c3d4", {}); }), "");
-  EXPECT_NE(error_of([&] { (void)write_shard(dir.path(), 0, 1, "nonsense", {}); }), "");
+  EXPECT_NE(error_of([&] { write_shard(dir.path(), 1, 1, "a1b2c3d4", {}); }), "");
+  EXPECT_NE(error_of([&] { write_shard(dir.path(), 0, 1, "nonsense", {}); }), "");
 }
 
 TEST(Shard, NeverOverwritesAFile) {
   const TempDir dir;
   spill(dir.path() / "shard-00000-of-00001.h5", "precious");
-  EXPECT_TRUE(
-      mentions(error_of([&] { (void)write_shard(dir.path(), 0, 1, "a1b2c3d4", {}); }), "File exists"));
+  EXPECT_TRUE(mentions(error_of([&] { write_shard(dir.path(), 0, 1, "a1b2c3d4", {}); }), "File exists"));
   EXPECT_EQ(slurp(dir.path() / "shard-00000-of-00001.h5"), "precious");
 }
 
 TEST(Shard, AMissingFolderIsNamed) {
   const TempDir dir;
-  const std::string error = error_of([&] { (void)write_shard(dir.path() / "absent", 0, 1, "a1b2c3d4", {}); });
+  const std::string error = error_of([&] { write_shard(dir.path() / "absent", 0, 1, "a1b2c3d4", {}); });
   EXPECT_TRUE(mentions(error, "rank 0") && mentions(error, "absent") &&
               mentions(error, "No such file or directory"))
       << error;
@@ -144,14 +148,14 @@ TEST(Shard, AMissingFolderIsNamed) {
 
 TEST(Shard, AFolderThatCannotBeWrittenIsNamed) {
   if (::geteuid() == 0) {
-    const std::string error = error_of([&] { (void)write_shard("/proc/self", 0, 1, "a1b2c3d4", {}); });
+    const std::string error = error_of([&] { write_shard("/proc/self", 0, 1, "a1b2c3d4", {}); });
     EXPECT_TRUE(mentions(error, "/proc/self")) << error;
     return;
   }
   const TempDir dir;
   std::filesystem::permissions(dir.path(),
                                std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
-  const std::string error = error_of([&] { (void)write_shard(dir.path(), 0, 1, "a1b2c3d4", {}); });
+  const std::string error = error_of([&] { write_shard(dir.path(), 0, 1, "a1b2c3d4", {}); });
   std::filesystem::permissions(dir.path(), std::filesystem::perms::owner_all);
   EXPECT_TRUE(mentions(error, "Permission denied")) << error;
 }
@@ -162,8 +166,7 @@ TEST(Shard, AFileSizeLimitIsAnErrorNotASignal) {
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
   const rlimit tight{.rlim_cur = 100000, .rlim_max = old.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
-  std::vector<ShardSummary> summaries;
-  const std::string error = error_of([&] { write_shards(dir.path(), {}, summaries); });
+  const std::string error = error_of([&] { write_shards(dir.path(), {}); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
   EXPECT_TRUE(mentions(error, "ulimit -f")) << error;
   EXPECT_TRUE(names_in(dir.path() / "step-000001200.a1b2c3d4").empty());
@@ -173,8 +176,7 @@ TEST(Shard, AFullDiskIsReportedAndLeavesNothing) {
   const TempDir dir;
   if (::mount("none", dir.path().c_str(), "tmpfs", 0, "size=1m") != 0)
     GTEST_SKIP() << "needs the right to mount";
-  std::vector<ShardSummary> summaries;
-  const std::string error = error_of([&] { write_shards(dir.path(), {}, summaries); });
+  const std::string error = error_of([&] { write_shards(dir.path(), {}); });
   const bool empty = names_in(dir.path() / "step-000001200.a1b2c3d4").empty();
   ASSERT_EQ(::umount(dir.path().c_str()), 0);
   EXPECT_TRUE(mentions(error, "No space left on device") && mentions(error, "cannot reserve")) << error;
@@ -186,10 +188,9 @@ TEST(Commit, AFullDiskAtTheEndLeavesNoCommit) {
   if (::mount("none", dir.path().c_str(), "tmpfs", 0, "size=4m") != 0)
     GTEST_SKIP() << "needs the right to mount";
   Example example;
-  std::vector<ShardSummary> summaries;
-  const Path folder = write_shards(dir.path(), example, summaries);
+  const Path folder = write_shards(dir.path(), example);
   example.attachments["tokenizer.model"] = std::string(2 << 20, 'x');
-  const std::string error = error_of([&] { commit(folder, commit_info(example), summaries); });
+  const std::string error = error_of([&] { commit(folder, commit_info(example)); });
   const bool committed = std::filesystem::exists(folder / "COMMIT");
   const auto found = list(dir.path());
   ASSERT_EQ(::umount(dir.path().c_str()), 0);
@@ -202,9 +203,8 @@ TEST(Commit, AFullDiskAtTheEndLeavesNoCommit) {
 TEST(Prune, KeepsTheNewestAndRemovesLeftoversBeforeThem) {
   const TempDir dir;
   for (int step = 1; step <= 5; ++step) save(dir.path(), {.step = step, .save_id = str("0000000", step)});
-  std::vector<ShardSummary> ignored;
-  write_shards(dir.path(), {.step = 3, .save_id = "deadbeef"}, ignored);
-  write_shards(dir.path(), {.step = 9, .save_id = "deadbeef"}, ignored);  // may still be being written
+  write_shards(dir.path(), {.step = 3, .save_id = "deadbeef"});
+  write_shards(dir.path(), {.step = 9, .save_id = "deadbeef"});  // may still be being written
   std::filesystem::create_directory(dir.path() / ".trash-step-000000001.00000000");
   spill(dir.path() / "notes.txt", "mine");
   std::filesystem::create_directory(dir.path() / "step-mine");
@@ -230,8 +230,7 @@ TEST(Prune, DoesNotCountADamagedCommitAsOneToKeep) {
 
 TEST(Prune, RemovesNothingWithoutACommitToFallBackOn) {
   const TempDir dir;
-  std::vector<ShardSummary> ignored;
-  write_shards(dir.path(), {.step = 3, .save_id = "deadbeef"}, ignored);
+  write_shards(dir.path(), {.step = 3, .save_id = "deadbeef"});
   prune(dir.path(), 1);
   EXPECT_EQ(names_in(dir.path()).size(), 1U);
   prune(dir.path() / "absent", 1);

@@ -74,7 +74,7 @@ std::vector<std::string> names_in(const Path& folder) {
 }
 
 TEST(Tool, TellsItsVersionAndHelp) {
-  EXPECT_TRUE(mentions(tool({"--version"}).out, "checkpoint format 1.0"));
+  EXPECT_TRUE(mentions(tool({"--version"}).out, "checkpoint format 1.1"));
   const Outcome help = tool({"--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* part : {"ls", "inspect", "verify", "consolidate", "Exit codes"})
@@ -96,8 +96,7 @@ TEST(Tool, ListsEveryAttemptWithItsState) {
   const Path checkpoints = dir.path() / "checkpoints";
   save(checkpoints, {.step = 1, .save_id = "00000001"});
   flip_bit(save(checkpoints, {.step = 2, .save_id = "00000002"}) / "MANIFEST.json", 9);
-  std::vector<ShardSummary> ignored;
-  write_shards(checkpoints, {.step = 3, .save_id = "00000003"}, ignored);
+  write_shards(checkpoints, {.step = 3, .save_id = "00000003"});
   const json rows = json::parse(tool({"ls", "--json", dir.path()}).out);
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[0]["state"], "committed");
@@ -166,8 +165,7 @@ TEST(Tool, VerifyOfARunLooksAtItsNewestCommitEvenIfDamaged) {
 
 TEST(Tool, RefusesUncommittedAndAbsentCheckpoints) {
   const TempDir dir;
-  std::vector<ShardSummary> ignored;
-  const Path folder = write_shards(dir.path(), {}, ignored);
+  const Path folder = write_shards(dir.path(), {});
   expect_one_line(tool({"verify", folder}), 5, "damaged");
   expect_one_line(tool({"inspect", folder}), 5, "never committed");
   expect_one_line(tool({"inspect", dir.path()}), 5, "no committed checkpoint");

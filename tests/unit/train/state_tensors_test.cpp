@@ -40,15 +40,15 @@ void save(const std::filesystem::path& checkpoints, const OptimOptions& options,
   const std::string id = checkpoint::new_save_id();
   const auto folder = checkpoints / checkpoint::step_folder_name(4, id);
   std::filesystem::create_directories(folder);
-  std::vector<checkpoint::ShardSummary> shards;
   std::vector<checkpoint::TensorInfo> tensors;
   for (int rank = 0; rank < size; ++rank) {
     const RankState mine(options, rank, size);
     mine.for_each([&](const std::string& purpose, const auto& slices) { mine.small.fill(slices, purpose); });
-    shards.push_back(checkpoint::write_shard(folder, rank, size, id, stage_slices(mine.state).slices));
+    checkpoint::write_shard(folder, rank, size, id, stage_slices(mine.state).slices);
     tensors = global_tensors(mine.state);
   }
-  checkpoint::commit(folder, {.step = 4, .save_id = id, .tensors = tensors, .trainer_state = "{}"}, shards);
+  checkpoint::commit(folder,
+                     {.step = 4, .save_id = id, .ranks = size, .tensors = tensors, .trainer_state = "{}"});
 }
 
 std::string refusal(const std::filesystem::path& folder, const OptimOptions& options) {

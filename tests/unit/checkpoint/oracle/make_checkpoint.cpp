@@ -123,7 +123,6 @@ void make(const std::filesystem::path& root) {
   const std::string id = "0a1b2c3d";
   const std::filesystem::path folder = root / "checkpoints" / step_folder_name(42, id);
   std::filesystem::create_directories(folder);
-  std::vector<ShardSummary> shards;
   for (int rank = 0; rank < kRanks; ++rank) {
     std::vector<std::vector<std::byte>> contents;
     std::vector<Slice> slices;
@@ -134,15 +133,15 @@ void make(const std::filesystem::path& root) {
       slices.push_back(
           {tensor, begin, end, std::span(contents.back()).subspan(begin * size, (end - begin) * size)});
     }
-    shards.push_back(write_shard(folder, rank, kRanks, id, slices));
+    write_shard(folder, rank, kRanks, id, slices);
   }
   commit(folder,
          {.step = 42,
           .save_id = id,
+          .ranks = kRanks,
           .tensors = tensors(),
           .trainer_state = R"({"tokens": 1000})",
-          .attachments = {{"config.json", kConfig}, {"tokenizer.model", std::string("not\0text", 8)}}},
-         shards);
+          .attachments = {{"config.json", kConfig}, {"tokenizer.model", std::string("not\0text", 8)}}});
 }
 
 }  // namespace

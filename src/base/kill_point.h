@@ -1,0 +1,11 @@
+#pragma once
+#include <string_view>
+
+namespace echelon {
+
+/// A named place in a save where a crash is worth testing. Does nothing, unless the environment variable
+/// ECHELON_KILL_POINT is "<name>[:<rank>[:<n>]]": then the process (of that PMIX_RANK) ends by SIGKILL, as if
+/// the node were lost, when it comes to that place for the first or n-th time. Thread-safe.
+void kill_point(std::string_view name);
+
+}  // namespace echelon

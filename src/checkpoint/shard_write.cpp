@@ -1,0 +1,187 @@
+#include "checkpoint/shard_write.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/crc32c.h"
+#include "base/crc64.h"
+#include "base/error.h"
+#include "base/fs.h"
+#include "base/kill_point.h"
+#include "base/str.h"
+#include "checkpoint/files.h"
+#include "checkpoint/names.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void check_bytes(const Slice& slice) {
+  const std::uint64_t bytes = (slice.end - slice.begin) * size_of(slice.tensor.dtype);
+  if (!slice.read && slice.bytes.size() != bytes) {
+    throw Error(Code::kCheckpoint, str("tensor '", slice.tensor.name, "': elements ", slice.begin, " to ",
+                                       slice.end, " need ", bytes, " bytes, got ", slice.bytes.size()));
+  }
+}
+
+/// A folder belongs to one attempt: a file that is there already is somebody else's.
+std::filesystem::path unused(std::filesystem::path path) {
+  if (entry_exists(path)) {
+    throw Error(Code::kCheckpoint, str("cannot create '", path.string(), "': ", fs::reason(EEXIST)));
+  }
+  return path;
+}
+
+ShardPlan plan_checked(int rank, int ranks, const std::string& save_id, const std::vector<Slice>& slices) {
+  ShardPlan plan = plan_shard(rank, ranks, save_id, slices);
+  for (const Slice& slice : slices) check_bytes(slice);
+  return plan;
+}
+
+}  // namespace
+
+ShardWrite::ShardWrite(const std::filesystem::path& folder, int rank, int ranks, const std::string& save_id,
+                       std::vector<Slice> slices, Staging& staging, std::uint64_t bytes_per_s)
+    : path_(unused(folder / shard_file_name(rank, ranks))),
+      plan_(plan_checked(rank, ranks, save_id, slices)),
+      slices_(std::move(slices)),
+      staging_(&staging),
+      bytes_per_s_(bytes_per_s),
+      file_(path_.string() + std::string(kUnfinished), plan_.index.file_bytes) {
+  kill_point("reserved");
+}
+
+void ShardWrite::stage() {
+  try {
+    const ShardIndex& index = plan_.index;
+    for (std::uint64_t at = index.index_bytes; at < index.file_bytes; at += Staging::kWindowBytes) {
+      const std::span<std::byte> window = staging_->take_free();
+      if (window.empty()) return;  // write() failed and reports it
+      const auto used = window.first(std::min<std::uint64_t>(Staging::kWindowBytes, index.file_bytes - at));
+      fill(used, at);
+      staging_->put_full(used);
+    }
+    kill_point("staged");
+  } catch (const std::exception& e) {
+    stage_error_ = e.what();
+    staging_->stop();
+    throw;
+  }
+}
+
+void ShardWrite::fill(std::span<std::byte> window, std::uint64_t file_offset) {
+  ShardIndex& index = plan_.index;
+  for (const Run& run : runs_between(index, file_offset, file_offset + window.size())) {
+    const auto to = window.subspan(run.file_offset - file_offset, run.bytes);
+    if (run.entry == Run::kNoEntry) {
+      const std::uint64_t at = run.file_offset - index.index_bytes;
+      const std::size_t metadata =
+          std::min<std::uint64_t>(run.bytes, plan_.metadata.size() - std::min(at, plan_.metadata.size()));
+      if (metadata != 0) std::memcpy(to.data(), plan_.metadata.data() + at, metadata);
+      std::memset(to.data() + metadata, 0, to.size() - metadata);
+      continue;
+    }
+    const Slice& slice = slices_[plan_.sources[run.entry]];
+    std::uint32_t& crc = index.block_crcs[run.block];
+    if (slice.read) {
+      slice.read(run.at, to);
+      crc = crc32c(to, crc);
+    } else {
+      crc = crc32c_copy(to, slice.bytes.subspan(run.at, run.bytes), crc);
+    }
+  }
+}
+
+void ShardWrite::check(std::span<const std::byte> window, std::uint64_t file_offset) {
+  ShardIndex& index = plan_.index;
+  for (const Run& run : runs_between(index, file_offset, file_offset + window.size())) {
+    if (run.entry == Run::kNoEntry) continue;
+    const auto bytes = window.subspan(run.file_offset - file_offset, run.bytes);
+    ShardEntry& entry = index.entries[run.entry];
+    entry.fingerprint = crc64(bytes, entry.fingerprint);
+    const std::uint64_t in_block = run.at % kBlockBytes;
+    partial_crc_ = crc32c(bytes, in_block == 0 ? 0 : partial_crc_);
+    const bool ends = in_block + run.bytes == kBlockBytes || run.at + run.bytes == entry.bytes;
+    if (!ends) continue;
+    if (partial_crc_ != index.block_crcs[run.block]) {
+      throw Error(Code::kCheckpoint,
+                  str("tensor '", entry.tensor.name, "' changed in memory between its copy and its write (",
+                      "around element ", entry.begin + run.at / size_of(entry.tensor.dtype),
+                      "): failing memory, or a defect; nothing of this save is kept"));
+    }
+    entry.crc = crc32c_combine(entry.crc, partial_crc_, in_block + run.bytes);
+  }
+}
+
+void ShardWrite::slow_down(std::uint64_t written, double began_s) const {
+  if (bytes_per_s_ == 0) return;
+  const double due = began_s + static_cast<double>(written) / static_cast<double>(bytes_per_s_);
+  std::this_thread::sleep_for(std::chrono::duration<double>(std::max(0.0, due - now_s())));
+}
+
+void ShardWrite::write_windows() {
+  const double began = now_s();
+  const std::uint64_t first = plan_.index.index_bytes;
+  for (std::uint64_t at = first; at < plan_.index.file_bytes;) {
+    const std::span<std::byte> window = staging_->take_full();
+    if (window.empty()) throw Error(Code::kCheckpoint, stage_error_);
+    check(window, at);
+    file_.write_bulk(at, window);
+    kill_point("window");
+    at += window.size();
+    staging_->put_free({window.data(), Staging::kWindowBytes});
+    slow_down(at - first, began);
+  }
+}
+
+void ShardWrite::write_index() {
+  // Last, so that a shard cut off in the middle has no index and cannot pass for a whole one.
+  const std::vector<std::byte> block = encode_index(plan_.index);
+  file_.write(0, block);
+  kill_point("index");
+}
+
+void ShardWrite::write() {
+  try {
+    write_windows();
+    write_index();
+    file_.finish();
+    kill_point("flushed");
+    file_.publish(path_);
+    kill_point("durable");
+  } catch (...) {
+    staging_->stop();
+    file_.discard();
+    throw;
+  }
+}
+
+void write_shard(const std::filesystem::path& folder, int rank, int ranks, const std::string& save_id,
+                 std::vector<Slice> slices) {
+  in_context(str("cannot save rank ", rank, "'s shard"), [&] {
+    Staging pipe(4 * Staging::kWindowBytes);
+    ShardWrite shard(folder, rank, ranks, save_id, std::move(slices), pipe, 0);
+    std::thread stager([&] {
+      try {
+        shard.stage();
+      } catch (const std::exception&) {
+        // write() throws the same
+      }
+    });
+    try {
+      shard.write();
+    } catch (...) {
+      stager.join();
+      throw;
+    }
+    stager.join();
+  });
+}
+
+}  // namespace echelon::checkpoint
