@@ -52,7 +52,7 @@ void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> byt
   while (!bytes.empty()) {
     const ssize_t n = disk().pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(code, "write", path, errno);
+    if (n <= 0) fail(code, "write", path, n < 0 ? errno : EIO);  // 0 for ever would be a hang
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }

@@ -44,7 +44,8 @@ const Fault* FaultyDisk::meet(DiskCall call, const std::string& path) {
     const Fault& fault = planned.fault;
     if (fault.call != call || path.find(fault.path) == std::string::npos) continue;
     ++planned.met;
-    if (found != nullptr || planned.met < fault.nth || planned.met - fault.nth >= fault.times) continue;
+    const int since = planned.met - fault.nth;
+    if (found != nullptr || since < 0 || since >= fault.times || since % fault.every != 0) continue;
     ++planned.struck;
     found = &fault;
   }

@@ -28,6 +28,7 @@ struct Fault {
   std::string path;  ///< only on paths that contain this
   int nth = 1;       ///< from the nth such call on
   int times = 1;     ///< so many of them
+  int every = 1;     ///< only every so manieth of these
   Does does = Does::kFail;
   int error = 0;  ///< errno
   std::size_t bytes = 1;
