@@ -252,12 +252,14 @@ class Rank {
     meet();
     const double began = now_s();
     const Reader reader(folder_);
+    std::vector<Reader::Request> requests;
     for (std::size_t i = 0; i < state.slices.size(); ++i) {
       const Slice& slice = state.slices[i];
-      const auto to =
-          std::as_writable_bytes(std::span(state.memory).subspan(state.at[i], slice.end - slice.begin));
-      reader.read(slice.tensor.name, slice.begin, slice.end, to);
+      requests.push_back(
+          {slice.tensor.name, slice.begin, slice.end,
+           std::as_writable_bytes(std::span(state.memory).subspan(state.at[i], slice.end - slice.begin))});
     }
+    reader.read_many(requests);
     const double seconds = now_s() - began;
     tell(what, seconds, disk.read);
     state.check();
