@@ -156,7 +156,7 @@ std::vector<Path> list_folder(const Path& folder, Code code) {
 
 void rename(const Path& from, const Path& to, Code code) {
   if (disk().rename(from.c_str(), to.c_str()) != 0)
-    fail(code, str("rename to '", to.string(), "'"), from, errno);
+    throw Error(code, str("cannot rename '", from.string(), "' to '", to.string(), "': ", reason(errno)));
 }
 
 void remove_tree(const Path& path, Code code) {
