@@ -7,10 +7,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
-<<<<<<< HEAD
-=======
-#include "checkpoint/reader.h"
->>>>>>> 203bad872afbb17b6da2f596e674479e04929afe
 #include "checkpoint/retention.h"
 #include "checkpoint/writer.h"
 #include "comm/agree.h"
@@ -24,6 +20,9 @@ namespace {
 using checkpoint::RankSave;
 
 constexpr double kMegabyte = 1e6;
+constexpr double kForEver_s = 1e9;
+constexpr double kPatience_s = 1;  // a save that is nearly over is worth waiting for, rather than losing one
+constexpr double kGrace_s = 10;    // rank 0 gives up by itself first, and says why
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -91,25 +90,7 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
   if (options_.keep_best && state.best) keep.keep_steps = {state.best->step};
   plan.on_commit = [checkpoints = folder_->checkpoints(), keep] {
     try {
-<<<<<<< HEAD
       checkpoint::prune(checkpoints, keep);
-=======
-      agree(*comm_, "create checkpoint", [&] {
-        if (comm_->rank() == 0) fs::make_directories(folder, Code::kCheckpoint);
-      });
-      write_and_commit(state, folder, id);
-    } catch (const Error&) {
-      if (comm_->rank() == 0) {
-        std::error_code ignored;  // the attempt is worthless either way; its error is the one to report
-        std::filesystem::remove_all(folder, ignored);
-      }
-      throw;
-    }
-  });
-  if (comm_->rank() == 0) {
-    try {
-      checkpoint::prune(folder_->checkpoints(), {.keep_last = options_.keep_last});
->>>>>>> 203bad872afbb17b6da2f596e674479e04929afe
     } catch (const Error& e) {
       log::warn(str("old checkpoints were not removed: ", e.what()));  // the save itself is committed
     }
@@ -125,7 +106,7 @@ Checkpointer::Past Checkpointer::settle() {
     const double age = now_s() - in_flight_->began_s;
     if (status.state == RankSave::State::kFailed) mine = "F" + status.error;
     if (status.state == RankSave::State::kRunning) {
-      mine = age < static_cast<double>(options_.timeout_s) + 10
+      mine = age < static_cast<double>(options_.timeout_s) + kGrace_s
                  ? "B"
                  : str("Hrank ", comm_->rank(), " has been writing for ", std::lround(age),
                        " s (checkpoint.timeout_s: ", options_.timeout_s, "): its disk hangs");
@@ -187,12 +168,13 @@ std::string Checkpointer::start(const TrainState& state, const std::string& id) 
   return "";
 }
 
-void Checkpointer::wait_for_end() const {
-  if (in_flight_) (void)in_flight_->save->wait(static_cast<double>(options_.timeout_s) + 11);
+void Checkpointer::wait_for_end(double at_most_s) const {
+  const double limit = static_cast<double>(options_.timeout_s) + kGrace_s;
+  if (in_flight_) (void)in_flight_->save->wait(std::min(at_most_s, limit));
 }
 
 void Checkpointer::save(const TrainState& state, bool wait) {
-  if (wait) wait_for_end();
+  wait_for_end(wait ? kForEver_s : kPatience_s);
   poll();
   Past past = settle();
   if (!past.failure.empty()) {
@@ -211,7 +193,7 @@ void Checkpointer::save(const TrainState& state, bool wait) {
   }
   if (const std::string failure = start(state, past.id); !failure.empty()) return fail(failure, wait);
   if (!wait && options_.async) return;
-  wait_for_end();
+  wait_for_end(kForEver_s);
   in_flight_->stall_s = now_s() - in_flight_->began_s;
   poll();
   past = settle();
