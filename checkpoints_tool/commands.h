@@ -42,6 +42,12 @@ struct ConsolidateOptions {
 };
 void consolidate(const ConsolidateOptions& options);
 
+struct ViewOptions {
+  Path checkpoint;
+  Path output;  ///< file to make; must not exist
+};
+void make_view(const ViewOptions& options);
+
 struct DiffOptions {
   Path a;
   Path b;

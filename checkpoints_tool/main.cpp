@@ -75,6 +75,15 @@ void add_consolidate(CLI::App& app) {
   command->callback([options] { consolidate(*options); });
 }
 
+void add_view(CLI::App& app) {
+  auto options = std::make_shared<ViewOptions>();
+  CLI::App* command =
+      app.add_subcommand("view", "Make a small HDF5 file that shows every tensor whole; copies nothing");
+  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
+  command->add_option("--output", options->output, "File to make; must not exist")->required();
+  command->callback([options] { make_view(*options); });
+}
+
 void add_diff(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<DiffOptions>();
   CLI::App* command = app.add_subcommand(
@@ -117,6 +126,7 @@ int run(int argc, char** argv) {
   add_inspect(app);
   add_verify(app);
   add_consolidate(app);
+  add_view(app);
   int exit_code = 0;
   add_diff(app, exit_code);
   try {
