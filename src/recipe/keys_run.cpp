@@ -64,7 +64,7 @@ std::vector<Key> checkpoint_keys() {
       {ECHELON_KEY(checkpoint.every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
        "Checkpoint interval. 0: only at the end and on a stop signal."},
       {ECHELON_KEY(checkpoint.keep_last), IntegerRange{0, 1'000'000}, "checkpoints",
-       "Older committed ones are removed. 0: keep all."},
+       "Older committed ones are removed, but never the newest two. 0: keep all."},
       {ECHELON_KEY(checkpoint.async), Choices{{{"false", "a save ends before training goes on"}}, {"true"}},
        "", "Write checkpoints while training goes on."},
       {ECHELON_KEY(checkpoint.resume),
