@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <string>
 
+#include "conversion.h"
+
 namespace echelon::tool {
 
 using Path = std::filesystem::path;
@@ -31,12 +33,23 @@ void verify_checkpoint(const VerifyOptions& options);
 
 struct ConsolidateOptions {
   Path checkpoint;
-  std::string to;              ///< "hdf5" | "safetensors"
-  Path output;                 ///< file for hdf5, folder for safetensors; must not exist
-  std::string dtype = "same";  ///< of the model's floating-point tensors: same | fp32 | bf16
-  bool optimizer = false;      ///< also everything outside model/
+  std::string to;                      ///< "hdf5" | "safetensors"
+  Path output;                         ///< file for hdf5, folder for safetensors; must not exist
+  std::string dtype = "same";          ///< of the model's floating-point tensors: same | fp32 | bf16
+  bool optimizer = false;              ///< also everything outside model/
+  std::string max_shard_size = "5GB";  ///< of each safetensors file
+  ConversionLimits limits;
 };
 void consolidate(const ConsolidateOptions& options);
+
+struct DiffOptions {
+  Path a;
+  Path b;
+  bool data = false;  ///< also by how much the elements differ
+  bool json = false;
+};
+/// Are the tensors of both the same?
+[[nodiscard]] bool diff_checkpoints(const DiffOptions& options);
 
 struct ImportOptions {
   Path input;                  ///< Hugging Face folder, or one .safetensors file beside its config.json

@@ -19,7 +19,7 @@ void watch_interrupts() {
 }
 
 void check_interrupt() {
-  if (g_signal != 0) throw Interrupted{g_signal};
+  if (g_signal != 0) throw Interrupted{g_signal, {}};
 }
 
 void end_by_signal(int signal) {

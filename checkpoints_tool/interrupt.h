@@ -1,10 +1,12 @@
 #pragma once
+#include <string>
 
 namespace echelon::tool {
 
-/// Thrown out of long work after SIGINT or SIGTERM, so that unfinished output is removed on the way.
+/// Thrown out of long work after SIGINT or SIGTERM, so that unfinished output is removed or kept in order.
 struct Interrupted {
   int signal = 0;
+  std::string hint;  ///< how to go on, for the one line that is printed
 };
 
 /// From now on SIGINT and SIGTERM are noted instead of ending the process.

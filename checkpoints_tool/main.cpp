@@ -15,6 +15,7 @@
 namespace echelon::tool {
 namespace {
 
+constexpr int kDiffer = 1;  // as of diff(1)
 constexpr const char* kCheckpointHelp = "Step folder, or a run folder for its newest commit";
 
 void add_ls(CLI::App& app) {
@@ -45,6 +46,19 @@ void add_verify(CLI::App& app) {
   command->callback([options] { verify_checkpoint(*options); });
 }
 
+void add_shard_size(CLI::App& command, std::string& size) {
+  command.add_option("--max-shard-size", size, "Size of a safetensors file, above which it is split")
+      ->capture_default_str();
+}
+
+void add_limits(CLI::App& command, ConversionLimits& limits) {
+  command.add_option("--mem", limits.memory, "Memory the program may use, whatever the size of the model")
+      ->capture_default_str();
+  command.add_option("--jobs", limits.jobs, "Threads that move data; 0 means one for each core, at most 4")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+}
+
 void add_consolidate(CLI::App& app) {
   auto options = std::make_shared<ConsolidateOptions>();
   CLI::App* command = app.add_subcommand("consolidate", "Join the shards into whole tensors");
@@ -57,7 +71,20 @@ void add_consolidate(CLI::App& app) {
       ->check(CLI::IsMember({"same", "fp32", "bf16"}))
       ->capture_default_str();
   command->add_flag("--optimizer", options->optimizer, "Also the optimizer's and all other tensors");
+  add_shard_size(*command, options->max_shard_size);
+  add_limits(*command, options->limits);
   command->callback([options] { consolidate(*options); });
+}
+
+void add_diff(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<DiffOptions>();
+  CLI::App* command = app.add_subcommand(
+      "diff", "Compare the tensors of two checkpoints, without reading them; exits 1 when they differ");
+  command->add_option("A", options->a, kCheckpointHelp)->required();
+  command->add_option("B", options->b, kCheckpointHelp)->required();
+  command->add_flag("--data", options->data, "Read what differs and tell by how much");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options, &exit_code] { exit_code = diff_checkpoints(*options) ? 0 : kDiffer; });
 }
 
 void add_world(CLI::App& command, int& world) {
@@ -106,17 +133,21 @@ int run(int argc, char** argv) {
                        checkpoint::kFormatMinor, ", HDF5 ", checkpoint::h5_version(), ')'));
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 done, 2 usage, 5 the checkpoint is damaged, uncommitted or cannot be read or written.");
+      "Exit codes: 0 done, 1 (diff) they differ, 2 usage, 5 the checkpoint is damaged, uncommitted or cannot "
+      "be read or written.");
   add_ls(app);
   add_inspect(app);
   add_verify(app);
   add_consolidate(app);
+  int exit_code = 0;
+  add_diff(app, exit_code);
   add_import(app);
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);
     std::cout.flush();
-    return std::cout.good() ? 0 : fail(static_cast<int>(Code::kUsage), "cannot write to standard output");
+    return std::cout.good() ? exit_code
+                            : fail(static_cast<int>(Code::kUsage), "cannot write to standard output");
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     return fail(static_cast<int>(Code::kUsage), str(e.what(), "; try 'echelon-ckpt --help'"));
@@ -124,7 +155,7 @@ int run(int argc, char** argv) {
     std::cout.flush();
     return fail(static_cast<int>(e.code()), e.what());
   } catch (const Interrupted& e) {
-    fail(0, "interrupted; nothing was left behind");
+    fail(0, e.hint.empty() ? "interrupted" : "interrupted; " + e.hint);
     end_by_signal(e.signal);
   } catch (const std::bad_alloc&) {
     return fail(static_cast<int>(Code::kEnvironment), "out of memory");

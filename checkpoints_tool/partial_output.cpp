@@ -23,23 +23,45 @@ bool is_inside(const Path& path, const Path& folder) {
 
 }  // namespace
 
-PartialOutput::PartialOutput(Path path, const Path& checkpoint) : final_(std::move(path)) {
-  if (final_.filename().empty()) final_ = final_.parent_path();  // "out/"
-  const Path parent = final_.has_parent_path() ? final_.parent_path() : Path(".");
+Path folder_of(const Path& path) {
+  return path.has_parent_path() ? path.parent_path() : Path(".");
+}
+
+Path checked_output(Path path, const Path& checkpoint) {
+  if (path.filename().empty()) path = path.parent_path();  // "out/"
+  const Path parent = folder_of(path);
   std::error_code error;
-  if (checkpoint::entry_exists(final_)) {
+  if (checkpoint::entry_exists(path)) {
     throw Error(Code::kUsage,
-                str("output '", final_.string(), "' exists already; remove it or choose another name"));
+                str("output '", path.string(), "' exists already; remove it or choose another name"));
   }
   if (!std::filesystem::is_directory(parent, error)) {
     throw Error(Code::kUsage, str("output folder '", parent.string(), "' does not exist; create it first"));
   }
   if (is_inside(std::filesystem::canonical(parent), std::filesystem::canonical(checkpoint))) {
     throw Error(Code::kUsage,
-                str("output '", final_.string(), "' would lie inside the checkpoint; choose another place"));
+                str("output '", path.string(), "' would lie inside the checkpoint; choose another place"));
   }
-  partial_ = final_.string() + ".partial-" + checkpoint::new_save_id();
+  return path;
 }
+
+void publish_output(const Path& made, const Path& output) {
+  int error =
+      ::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, output.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
+  // Some network file systems cannot promise not to replace; a look and a plain rename must do there.
+  if ((error == EINVAL || error == ENOSYS) && !checkpoint::entry_exists(output)) {
+    error = ::rename(made.c_str(), output.c_str()) == 0 ? 0 : errno;
+  }
+  if (error != 0) {
+    throw Error(Code::kUsage,
+                str("cannot rename '", made.string(), "' to '", output.string(), "': ", fs::reason(error)));
+  }
+  fs::fsync_directory(folder_of(output), Code::kCheckpoint);
+}
+
+PartialOutput::PartialOutput(Path path, const Path& checkpoint)
+    : final_(checked_output(std::move(path), checkpoint)),
+      partial_(final_.string() + ".partial-" + checkpoint::new_save_id()) {}
 
 PartialOutput::~PartialOutput() {
   std::error_code ignored;
@@ -47,18 +69,8 @@ PartialOutput::~PartialOutput() {
 }
 
 void PartialOutput::publish() {
-  int error =
-      ::renameat2(AT_FDCWD, partial_.c_str(), AT_FDCWD, final_.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
-  // Some network file systems cannot promise not to replace; a look and a plain rename must do there.
-  if ((error == EINVAL || error == ENOSYS) && !checkpoint::entry_exists(final_)) {
-    error = ::rename(partial_.c_str(), final_.c_str()) == 0 ? 0 : errno;
-  }
-  if (error != 0) {
-    throw Error(Code::kUsage, str("cannot rename '", partial_.string(), "' to '", final_.string(),
-                                  "': ", fs::reason(error)));
-  }
+  publish_output(partial_, final_);
   published_ = true;
-  fs::fsync_directory(final_.has_parent_path() ? final_.parent_path() : Path("."), Code::kCheckpoint);
 }
 
 }  // namespace echelon::tool

@@ -3,11 +3,22 @@
 
 namespace echelon::tool {
 
+/// `path` without a slash at the end. Throws Error(kUsage) when it exists, lies inside `checkpoint`, or its
+/// parent folder does not exist.
+[[nodiscard]] std::filesystem::path checked_output(std::filesystem::path path,
+                                                   const std::filesystem::path& checkpoint);
+/// The folder that holds `path`.
+[[nodiscard]] std::filesystem::path folder_of(const std::filesystem::path& path);
+
+/// Gives `made`, whose content is durable already, the name `output`, durably. Throws Error(kUsage) when
+/// somebody took that name meanwhile.
+void publish_output(const std::filesystem::path& made, const std::filesystem::path& output);
+
 /// An output that appears whole or not at all: made as "<path>.partial-<id>" and renamed at the end. What is
 /// unfinished is removed by the destructor.
 class PartialOutput {
  public:
-  /// Throws Error(kUsage) when `path` exists, lies inside `checkpoint`, or its parent folder does not exist.
+  /// Throws what checked_output throws.
   PartialOutput(std::filesystem::path path, const std::filesystem::path& checkpoint);
   PartialOutput(const PartialOutput&) = delete;
   PartialOutput& operator=(const PartialOutput&) = delete;
@@ -15,8 +26,6 @@ class PartialOutput {
 
   /// Where to write: a file or folder that does not exist yet.
   [[nodiscard]] const std::filesystem::path& path() const { return partial_; }
-  /// The content is durable already; gives it its name. Throws Error(kUsage) when somebody took the name
-  /// meanwhile.
   void publish();
 
  private:

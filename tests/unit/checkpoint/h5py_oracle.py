@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 import h5py
+import huggingface_hub
 import numpy as np
 import safetensors
 import safetensors.torch
@@ -90,6 +91,18 @@ def check_safetensors(path, tensors, types, strip):
                   f"{tensor['name']}: other content")
 
 
+def check_split(folder, tensors, limit):
+    """Files and index are those that huggingface_hub makes of the same tensors in the same order."""
+    values = {t["name"].removeprefix("model/"): torch.empty(t["shape"], dtype=TORCH_TYPES[t["dtype"]]) for t in tensors}
+    split = huggingface_hub.split_torch_state_dict_into_shards(values, max_shard_size=limit)
+    check(split.is_sharded, "nothing was split")
+    index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
+    check((folder / "model.safetensors.index.json").read_text() == json.dumps(index, indent=2), "another index")
+    by_name = {t["name"].removeprefix("model/"): t for t in tensors}
+    for file, names in split.filename_to_tensors.items():
+        check_safetensors(folder / file, [by_name[name] for name in names], lambda t: t["dtype"], "model/")
+
+
 def check_tools(path):
     """The command-line tools of HDF5 read the whole file without a complaint."""
     for tool in (["h5ls", "-r"], ["h5dump"]):
@@ -128,6 +141,9 @@ def main():
         check((root / "hf/config.json").read_bytes() == (folder / "config.json").read_bytes(), "config.json")
         consolidate("--to", "safetensors", "--output", root / "hf16", "--dtype", "bf16")
         check_safetensors(root / "hf16/model.safetensors", model, bf16, "model/")
+        for limit in ("2KB", "3KB"):  # with and without a tensor above the limit
+            consolidate("--to", "safetensors", "--output", root / limit, "--max-shard-size", limit)
+            check_split(root / limit, model, limit)
         check(json.loads((root / "hf16/config.json").read_text())["torch_dtype"] == "bfloat16", "config.json's type")
     print(f"{len(tensors)} tensors equal in shards, HDF5 and safetensors")
 

@@ -1,17 +1,13 @@
 // echelon-ckpt, run as a user runs it.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "base/str.h"
 #include "checkpoint/shard_index.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
+#include "unit/checkpoint/run_tool.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -19,59 +15,6 @@ namespace {
 using namespace test;  // NOLINT
 using echelon::test::TempDir;
 using nlohmann::json;
-
-struct Outcome {
-  int code = -1;  ///< exit code, or 128 + signal
-  std::string out;
-  std::string err;
-};
-
-pid_t start(const TempDir& scratch, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), ECHELON_CKPT);
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  const std::string out = (scratch.path() / "out").string();
-  const std::string err = (scratch.path() / "err").string();
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  pid_t child = -1;
-  EXPECT_EQ(::posix_spawn(&child, ECHELON_CKPT, &actions, nullptr, argv.data(), environ), 0);
-  posix_spawn_file_actions_destroy(&actions);
-  return child;
-}
-
-Outcome finish(const TempDir& scratch, pid_t child) {
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {code, slurp(scratch.path() / "out"), slurp(scratch.path() / "err")};
-}
-
-Outcome tool(std::vector<std::string> arguments) {
-  const TempDir scratch;
-  return finish(scratch, start(scratch, std::move(arguments)));
-}
-
-bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-void expect_one_line(const Outcome& outcome, int code, const std::string& part) {
-  EXPECT_EQ(outcome.code, code) << outcome.err;
-  EXPECT_TRUE(mentions(outcome.err, part)) << outcome.err;
-  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-}
-
-std::vector<std::string> names_in(const Path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 TEST(Tool, TellsItsVersionAndHelp) {
   EXPECT_TRUE(mentions(tool({"--version"}).out, "checkpoint format 1.1"));
@@ -204,20 +147,6 @@ TEST(Tool, LeavesNothingOfAConsolidationThatFails) {
   EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"c"});
 }
 
-TEST(Tool, LeavesNothingOfAConsolidationThatIsInterrupted) {
-  const TempDir dir;
-  const Path folder =
-      save(dir.path() / "c", {.ranks = 1, .tensors = {{"model/w", DType::kU8, {96, 1 << 20}}}});
-  const TempDir scratch;
-  const pid_t child = start(scratch, {"consolidate", folder, "--to", "hdf5", "--output", dir.path() / "out"});
-  for (int i = 0; i < 5000 && names_in(dir.path()).size() == 1; ++i)
-    ::usleep(1000);  // until the output has begun
-  ASSERT_EQ(::kill(child, SIGINT), 0);
-  const Outcome outcome = finish(scratch, child);
-  expect_one_line(outcome, 128 + SIGINT, "interrupted");
-  EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"c"});
-}
-
 TEST(Tool, ConsolidatesIntoAFolderThatNamesTheOutputType) {
   const TempDir dir;
   Example example;
@@ -242,23 +171,6 @@ TEST(Tool, NeedsAConfigForSafetensorsOnly) {
   expect_one_line(tool({"consolidate", folder, "--to", "safetensors", "--output", dir.path() / "o"}), 5,
                   "config.json");
   EXPECT_EQ(tool({"consolidate", folder, "--to", "hdf5", "--output", dir.path() / "o"}).code, 0);
-}
-
-/// 160 MiB of tensor through 128 MiB of address space, libraries included: memory is bounded however large a
-/// tensor is.
-TEST(Tool, ConsolidatesWithinABoundedAddressSpace) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the address sanitizer reserves terabytes of address space";
-#endif
-  const TempDir dir;
-  const Path folder =
-      save(dir.path() / "c", {.ranks = 2, .tensors = {{"model/w", DType::kF32, {40, 1 << 20}}}});
-  const TempDir scratch;
-  const std::string command =
-      str("ulimit -v 131072; exec '", ECHELON_CKPT, "' consolidate '", folder.string(),
-          "' --to hdf5 --dtype bf16 --output '", (dir.path() / "o").string(), "'");
-  EXPECT_EQ(std::system(command.c_str()), 0);
-  EXPECT_GT(std::filesystem::file_size(dir.path() / "o"), 80U << 20);
 }
 
 }  // namespace

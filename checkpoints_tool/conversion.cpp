@@ -1,0 +1,73 @@
+#include "conversion.h"
+
+#include <iostream>
+
+#include "assembly.h"
+#include "base/crc32c.h"
+#include "base/str.h"
+#include "byte_size.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/json.h"
+#include "interrupt.h"
+#include "resumable_output.h"
+
+namespace echelon::tool {
+namespace {
+
+using checkpoint::Reader;
+
+// Equal texts mean equal bytes: the heads of the files hold all names, types, shapes and offsets.
+std::string identity_of(const Reader& reader, const Conversion& conversion) {
+  checkpoint::Json json = {{"program", ECHELON_VERSION},
+                           {"step", reader.step()},
+                           {"save_id", checkpoint::load_manifest(reader.folder()).save_id},
+                           {"options", conversion.options},
+                           {"window_bytes", kWindowBytes},
+                           {"files", checkpoint::Json::array()}};
+  for (const OutputFile& file : conversion.plan.files) {
+    json["files"].push_back({{"name", file.name},
+                             {"bytes", file.bytes},
+                             {"head_crc32c", checkpoint::checksum_text(crc32c(file.head))}});
+  }
+  return checkpoint::canonical_text(json);
+}
+
+void write_small_files(const Reader& reader, const Conversion& conversion, const fs::Path& folder) {
+  for (const auto& [name, text] : conversion.texts) fs::publish_file(folder / name, text, Code::kCheckpoint);
+  for (const std::string& name : conversion.attachments)
+    fs::publish_file(folder / name, reader.attachment(name), Code::kCheckpoint);
+}
+
+void name_strangers(const ResumableOutput& output) {
+  for (const fs::Path& folder : output.strangers()) {
+    std::cerr << "note: '" << folder.string()
+              << "' is the unfinished output of another checkpoint, version or set of options; remove it "
+                 "unless that run is to go on\n";
+  }
+}
+
+}  // namespace
+
+void convert_checkpoint(const Reader& reader, const Conversion& conversion, const ConversionLimits& limits) {
+  const int workers = workers_within(parse_byte_size(limits.memory, "--mem"), limits.jobs, conversion.plan);
+  ResumableOutput output(conversion.output, reader.folder(), identity_of(reader, conversion));
+  name_strangers(output);
+  const bool one_file = conversion.plan.files.front().name.empty();
+  try {
+    if (!one_file) fs::make_directories(output.output(), Code::kCheckpoint);
+    Journal journal(output.journal(), identity_of(reader, conversion));
+    Progress progress(conversion.doing);
+    assemble(reader, conversion.plan, output.output(), journal, workers, progress);
+    if (!one_file) {
+      write_small_files(reader, conversion, output.output());
+      fs::fsync_directory(output.output(), Code::kCheckpoint);
+    }
+  } catch (const Interrupted& interrupted) {
+    output.keep();
+    throw Interrupted{interrupted.signal, str("the same command goes on from here; to give up, remove '",
+                                              output.folder().string(), "'")};
+  }
+  output.publish();
+}
+
+}  // namespace echelon::tool

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/str.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/geometry.h"
+#include "checkpoint/json.h"
+#include "checkpoint/reader.h"
+#include "commands.h"
+#include "element_difference.h"
+#include "progress.h"
+
+namespace echelon::tool {
+namespace {
+
+using checkpoint::Reader;
+using checkpoint::TensorInfo;
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kStepBytes = std::uint64_t{4} << 20;
+
+/// How one tensor differs.
+struct TensorDifference {
+  std::string name;
+  std::string_view kind;  ///< only_a | only_b | dtype | shape | content
+  const TensorInfo* a = nullptr;
+  const TensorInfo* b = nullptr;
+  std::optional<ElementDifference> elements;  ///< with --data, for kind content
+};
+
+/// Same type and shape: is the content the same, going by what the manifests say?
+bool same_content(const Reader& a, const Reader& b, const std::string& name) {
+  if (a.checksum(name) != b.checksum(name)) return false;
+  const auto of_a = a.fingerprint(name);
+  const auto of_b = b.fingerprint(name);
+  return !of_a || !of_b || *of_a == *of_b;
+}
+
+std::vector<TensorDifference> differences(const Reader& a, const Reader& b) {
+  std::map<std::string, TensorDifference> all;
+  for (const TensorInfo& tensor : a.tensors()) all[tensor.name].a = &tensor;
+  for (const TensorInfo& tensor : b.tensors()) all[tensor.name].b = &tensor;
+  std::vector<TensorDifference> found;
+  for (auto& [name, tensor] : all) {
+    tensor.name = name;
+    if (tensor.b == nullptr) {
+      tensor.kind = "only_a";
+    } else if (tensor.a == nullptr) {
+      tensor.kind = "only_b";
+    } else if (tensor.a->dtype != tensor.b->dtype) {
+      tensor.kind = "dtype";
+    } else if (tensor.a->shape != tensor.b->shape) {
+      tensor.kind = "shape";
+    } else if (!same_content(a, b, name)) {
+      tensor.kind = "content";
+    } else {
+      continue;
+    }
+    found.push_back(tensor);
+  }
+  return found;
+}
+
+/// Reads both tensors of each difference of content.
+void compare_data(const Reader& a, const Reader& b, std::vector<TensorDifference>& found) {
+  std::uint64_t total = 0;
+  for (const TensorDifference& tensor : found) {
+    if (tensor.kind == "content") total += checkpoint::element_count(*tensor.a) * size_of(tensor.a->dtype);
+  }
+  Progress progress("comparing");
+  std::vector<std::byte> of_a;
+  std::vector<std::byte> of_b;
+  std::uint64_t done = 0;
+  for (TensorDifference& tensor : found) {
+    if (tensor.kind != "content") continue;
+    const std::uint64_t count = checkpoint::element_count(*tensor.a);
+    const std::uint64_t size = size_of(tensor.a->dtype);
+    tensor.elements.emplace();
+    for (std::uint64_t at = 0; at < count; at += kStepBytes / size) {
+      const std::uint64_t stop = std::min(count, at + kStepBytes / size);
+      of_a.resize((stop - at) * size);
+      of_b.resize(of_a.size());
+      a.read(tensor.name, at, stop, of_a);
+      b.read(tensor.name, at, stop, of_b);
+      compare_elements(of_a, of_b, tensor.a->dtype, *tensor.elements);
+      done += of_a.size();
+      progress.show(done, total);
+    }
+  }
+}
+
+Json tensor_json(const Reader& a, const Reader& b, const TensorDifference& tensor) {
+  Json json = {{"name", tensor.name}, {"difference", tensor.kind}};
+  const auto side = [&](const char* key, const Reader& reader, const TensorInfo* info) {
+    if (info == nullptr) return;
+    json[key] = {{"dtype", name_of(info->dtype)},
+                 {"shape", info->shape},
+                 {"crc32c", checkpoint::checksum_text(reader.checksum(tensor.name))}};
+  };
+  side("a", a, tensor.a);
+  side("b", b, tensor.b);
+  if (tensor.elements) {
+    json["elements"] = checkpoint::element_count(*tensor.a);
+    json["elements_differing"] = tensor.elements->elements;
+    json["elements_incomparable"] = tensor.elements->incomparable;
+    json["max_abs"] = tensor.elements->max_abs;
+    json["max_ulp"] = tensor.elements->max_ulp;
+  }
+  return json;
+}
+
+void print_json(const Reader& a, const Reader& b, const std::vector<TensorDifference>& found) {
+  Json json = {{"equal", found.empty()},
+               {"a", {{"folder", a.folder().string()}, {"step", a.step()}}},
+               {"b", {{"folder", b.folder().string()}, {"step", b.step()}}},
+               {"tensors", Json::array()}};
+  for (const TensorDifference& tensor : found) json["tensors"].push_back(tensor_json(a, b, tensor));
+  std::cout << json.dump(2) << '\n';
+}
+
+std::string description(const TensorDifference& tensor) {
+  if (tensor.kind == "only_a") return "only in A";
+  if (tensor.kind == "only_b") return "only in B";
+  if (tensor.kind == "dtype")
+    return str("type ", name_of(tensor.a->dtype), " in A, ", name_of(tensor.b->dtype), " in B");
+  if (tensor.kind == "shape") {
+    return str("shape ", checkpoint::shape_text(tensor.a->shape), " in A, ",
+               checkpoint::shape_text(tensor.b->shape), " in B");
+  }
+  if (!tensor.elements) return "content differs";
+  const ElementDifference& by = *tensor.elements;
+  std::string text = str(by.elements, " of ", checkpoint::element_count(*tensor.a),
+                         " elements differ, max abs ", by.max_abs, ", max ulp ", by.max_ulp);
+  if (by.incomparable != 0) text += str(", beside ", by.incomparable, " with NaN or infinity");
+  return text;
+}
+
+void print_text(const Reader& a, const Reader& b, const std::vector<TensorDifference>& found) {
+  for (const TensorDifference& tensor : found)
+    std::cout << tensor.name << ": " << description(tensor) << '\n';
+  if (found.empty()) {
+    std::cout << "equal: " << a.tensors().size() << " tensors\n";
+  } else {
+    std::cout << found.size() << " differ; A has " << a.tensors().size() << " tensors, B "
+              << b.tensors().size() << '\n';
+  }
+}
+
+}  // namespace
+
+bool diff_checkpoints(const DiffOptions& options) {
+  const Reader a(checkpoint::newest_commit(options.a));
+  const Reader b(checkpoint::newest_commit(options.b));
+  std::vector<TensorDifference> found = differences(a, b);
+  if (options.data) compare_data(a, b, found);
+  options.json ? print_json(a, b, found) : print_text(a, b, found);
+  return found.empty();
+}
+
+}  // namespace echelon::tool

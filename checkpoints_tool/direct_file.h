@@ -1,0 +1,60 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "base/fs.h"
+
+namespace echelon::tool {
+
+/// What direct transfers want offsets, sizes and addresses to be multiples of.
+inline constexpr std::uint64_t kDirectAlignment = 4096;
+
+/// Memory for direct transfers. Throws std::bad_alloc.
+class DirectBuffer {
+ public:
+  explicit DirectBuffer(std::size_t bytes);  ///< a multiple of kDirectAlignment
+  [[nodiscard]] std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t size_;
+};
+
+/// A file of known size that is written in large aligned pieces, past the page cache where the file system
+/// lets us: copying into the cache and waiting for it to drain is several times slower on fast disks. Where
+/// it does not (tmpfs, some network file systems), writing goes through the cache and the system is told to
+/// begin at once. Keeps what is there, so that a conversion can be taken up again. Any failure is final.
+/// read() and write() may be called from several threads. Throws Error(kCheckpoint).
+class DirectFile {
+ public:
+  /// Opens or creates `path` and reserves `bytes` on the disk, so that a full disk shows now.
+  DirectFile(fs::Path path, std::uint64_t bytes);
+
+  /// `offset`, the size and the address are multiples of kDirectAlignment; only the end of the file may be
+  /// padded beyond its size.
+  void write(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// The same rules.
+  void read(std::uint64_t offset, std::span<std::byte> bytes);
+  /// Cuts off the padding, flushes to disk and closes.
+  void finish();
+
+ private:
+  void reserve();
+  /// After EINVAL: all threads go through the page cache from now on.
+  void give_up_direct();
+
+  fs::Path path_;
+  std::uint64_t bytes_;
+  fs::Fd fd_;
+  std::atomic<bool> direct_ = true;
+  std::mutex giving_up_;
+};
+
+}  // namespace echelon::tool

@@ -1,0 +1,98 @@
+#include "owner_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+#include "base/disk.h"
+#include "base/str.h"
+
+namespace echelon::tool {
+namespace {
+
+struct Owner {
+  std::string host;
+  std::int64_t pid = 0;
+  std::uint64_t start = 0;  ///< clock ticks from the start of the machine to that of the process
+};
+
+/// 0 when there is no such process.
+std::uint64_t start_of(std::int64_t pid) {
+  std::ifstream file(str("/proc/", pid, "/stat"));
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  // The second field, the program's name, may hold anything; the start time is the 20th behind it.
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string field;
+  for (int i = 0; i < 20; ++i) fields >> field;
+  std::uint64_t start = 0;
+  std::from_chars(field.data(), field.data() + field.size(), start);
+  return start;
+}
+
+Owner this_process() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return {host.data(), ::getpid(), start_of(::getpid())};
+}
+
+std::string text_of(const Owner& owner) {
+  return str(owner.host, ' ', owner.pid, ' ', owner.start, '\n');
+}
+
+Owner read_owner(const fs::Path& path) {
+  std::istringstream text(fs::read_file(path, 4096, Code::kCheckpoint));
+  Owner owner;
+  text >> owner.host >> owner.pid >> owner.start;
+  return owner;
+}
+
+[[noreturn]] void refuse(const fs::Path& path, const Owner& owner, bool other_host) {
+  throw Error(Code::kUsage,
+              str("process ", owner.pid, " on ", owner.host, " works in '", path.parent_path().string(),
+                  "' already; wait for it or stop it",
+                  other_host ? str(" (if it is gone, remove '", path.string(), "')") : std::string()));
+}
+
+/// Puts `draft` in the place of an owner that is gone. `error`: why link(2) failed.
+void take_over(const fs::Path& path, const fs::Path& draft, const Owner& mine, int error) {
+  if (error != EEXIST) {
+    throw Error(Code::kCheckpoint, str("cannot create '", path.string(), "': ", fs::reason(error)));
+  }
+  const Owner other = read_owner(path);
+  const bool other_host = other.host != mine.host;
+  if (other_host || (other.start != 0 && start_of(other.pid) == other.start)) refuse(path, other, other_host);
+  fs::rename(draft, path, Code::kCheckpoint);
+}
+
+}  // namespace
+
+OwnerFile::OwnerFile(const fs::Path& folder) : path_(folder / "owner") {
+  // Only processes of this host take each other's files over; among them the lock keeps the look at the old
+  // file and its removal together. Where it is not supported that small gap stays.
+  const fs::Fd guard = fs::open(folder, O_RDONLY | O_DIRECTORY, Code::kCheckpoint);
+  (void)::flock(guard.get(), LOCK_EX);
+  const Owner mine = this_process();
+  const fs::Path draft = str(path_.string(), '.', mine.host, '.', mine.pid);
+  fs::publish_file(draft, text_of(mine), Code::kCheckpoint);
+  try {
+    if (::link(draft.c_str(), path_.c_str()) != 0) take_over(path_, draft, mine, errno);
+  } catch (...) {
+    (void)fs::disk().unlink(draft.c_str());
+    throw;
+  }
+  (void)fs::disk().unlink(draft.c_str());
+}
+
+OwnerFile::~OwnerFile() {
+  (void)fs::disk().unlink(path_.c_str());
+}
+
+}  // namespace echelon::tool

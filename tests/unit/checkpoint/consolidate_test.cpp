@@ -1,0 +1,333 @@
+// Long conversions: any number of threads, bounded memory, taken up after a kill, never two at a time.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "base/disk.h"
+#include "base/str.h"
+#include "checkpoints_tool/assembly.h"
+#include "checkpoints_tool/byte_size.h"
+#include "checkpoints_tool/direct_file.h"
+#include "checkpoints_tool/journal.h"
+#include "support/temp_dir.h"
+#include "unit/checkpoint/example.h"
+#include "unit/checkpoint/run_tool.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using namespace test;  // NOLINT
+using echelon::test::TempDir;
+
+/// 20 windows: long enough to be interrupted.
+Example large_example() {
+  return {.ranks = 2, .tensors = {{"model/w", DType::kF32, {40, 1 << 20}}}};
+}
+
+std::vector<std::string> hdf5_arguments(const Path& checkpoint, const Path& output) {
+  return {"consolidate", checkpoint, "--to", "hdf5", "--output", output, "--jobs", "1"};
+}
+
+std::vector<Path> partial_folders(const Path& folder) {
+  std::vector<Path> found;
+  for (const std::string& name : names_in(folder)) {
+    if (mentions(name, ".partial-")) found.push_back(folder / name);
+  }
+  return found;
+}
+
+/// A run that got some windows done and then received `signal`.
+struct Stopped {
+  pid_t child = -1;
+  Path partial;
+};
+Stopped stop_half_way(const TempDir& scratch, const Path& checkpoint, const Path& output, int signal) {
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    const pid_t child = start(scratch, hdf5_arguments(checkpoint, output));
+    for (int i = 0; i < 20'000; ++i) {
+      const auto partial = partial_folders(output.parent_path());
+      std::error_code none_yet;
+      if (!partial.empty() && std::filesystem::file_size(partial.front() / "journal", none_yet) > 500 &&
+          !none_yet) {
+        ::kill(child, signal);
+        break;
+      }
+      if (std::filesystem::exists(output)) break;
+      ::usleep(200);
+    }
+    const auto partial = partial_folders(output.parent_path());
+    if (!partial.empty() && !std::filesystem::exists(output)) return {child, partial.front()};
+    (void)finish(scratch, child);  // it was faster
+    std::filesystem::remove_all(output);
+  }
+  ADD_FAILURE() << "no run could be stopped half-way";
+  return {};
+}
+
+TEST(Consolidate, TakesUpWhatAKilledRunLeft) {
+  const TempDir dir;
+  const TempDir scratch;
+  const Path folder = save(dir.path() / "c", large_example());
+  EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "whole")).code, 0);
+  const Stopped run = stop_half_way(scratch, folder, dir.path() / "out", SIGKILL);
+  EXPECT_EQ(finish(scratch, run.child).code, 128 + SIGKILL);
+  // A run from the beginning would fail at the damage; what is done already is not read again.
+  const Path shard = folder / "shard-00000-of-00002.h5";
+  flip_bit(shard, (1U << 20) + 9);
+  expect_one_line(tool(hdf5_arguments(folder, dir.path() / "other")), 5, "is damaged");
+  const Outcome second = tool(hdf5_arguments(folder, dir.path() / "out"));
+  EXPECT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(slurp(dir.path() / "out"), slurp(dir.path() / "whole"));
+  EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"c", "out", "whole"}));
+}
+
+TEST(Consolidate, MakesAnewWhatDiffersFromTheJournal) {
+  const TempDir dir;
+  const TempDir scratch;
+  const Path folder = save(dir.path() / "c", large_example());
+  EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "whole")).code, 0);
+  const Stopped run = stop_half_way(scratch, folder, dir.path() / "out", SIGKILL);
+  (void)finish(scratch, run.child);
+  flip_bit(run.partial / "output", 1U << 20);
+  const std::string journal = slurp(run.partial / "journal");
+  spill(run.partial / "journal", journal.substr(0, journal.size() - 5));  // torn
+  EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "out")).code, 0);
+  EXPECT_EQ(slurp(dir.path() / "out"), slurp(dir.path() / "whole"));
+}
+
+TEST(Consolidate, KeepsItsWorkWhenInterrupted) {
+  const TempDir dir;
+  const TempDir scratch;
+  const Path folder = save(dir.path() / "c", large_example());
+  const Stopped run = stop_half_way(scratch, folder, dir.path() / "out", SIGTERM);
+  expect_one_line(finish(scratch, run.child), 128 + SIGTERM, "the same command goes on from here");
+  EXPECT_FALSE(std::filesystem::exists(run.partial / "owner"));
+  EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "out")).code, 0);
+  EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"c", "out"}));
+}
+
+TEST(Consolidate, LeavesTheUnfinishedOutputOfOtherOptionsAlone) {
+  const TempDir dir;
+  const TempDir scratch;
+  const Path folder = save(dir.path() / "c", large_example());
+  const Stopped run = stop_half_way(scratch, folder, dir.path() / "out", SIGKILL);
+  (void)finish(scratch, run.child);
+  std::vector<std::string> others = hdf5_arguments(folder, dir.path() / "out");
+  others.insert(others.end(), {"--dtype", "bf16"});
+  const Outcome outcome = tool(others);
+  expect_one_line(outcome, 0, run.partial.filename());
+  EXPECT_TRUE(std::filesystem::exists(run.partial / "journal"));
+  EXPECT_EQ(std::filesystem::file_size(dir.path() / "out"), (80U << 20) + 4096);
+}
+
+TEST(Consolidate, RefusesToWorkBesideAnotherProcess) {
+  const TempDir dir;
+  const TempDir scratch;
+  const Path folder = save(dir.path() / "c", large_example());
+  const Stopped run = stop_half_way(scratch, folder, dir.path() / "out", SIGSTOP);
+  expect_one_line(tool(hdf5_arguments(folder, dir.path() / "out")), 2, str("process ", run.child));
+  ::kill(run.child, SIGKILL);
+  (void)finish(scratch, run.child);
+  spill(run.partial / "owner", "another-host 17 4711\n");
+  expect_one_line(tool(hdf5_arguments(folder, dir.path() / "out")), 2, "process 17 on another-host");
+  std::filesystem::remove(run.partial / "owner");
+  EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "out")).code, 0);
+}
+
+TEST(Consolidate, GivesTheSameBytesWithAnyNumberOfThreads) {
+  const TempDir dir;
+  Example example{.ranks = 3, .cut = random_cut(5)};
+  example.tensors.push_back({"model/long", DType::kBF16, {9'000'001}});
+  const Path folder = save(dir.path() / "c", example);
+  for (const char* jobs : {"1", "2", "5"}) {
+    EXPECT_EQ(tool({"consolidate", folder, "--to", "safetensors", "--output", dir.path() / jobs,
+                    "--optimizer", "--dtype", "fp32", "--jobs", jobs})
+                  .code,
+              0);
+    for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+      EXPECT_EQ(slurp(dir.path() / jobs / file), slurp(dir.path() / "1" / file)) << jobs;
+  }
+}
+
+TEST(Consolidate, KeepsWithinItsMemory) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the address sanitizer needs memory of its own";
+#endif
+  const TempDir dir;
+  const Path folder = save(dir.path() / "c", large_example());
+  const auto run = [&](const char* memory, const char* output) {
+    return tool({"consolidate", folder, "--to", "hdf5", "--dtype", "bf16", "--output", dir.path() / output,
+                 "--mem", memory, "--jobs", "64"});
+  };
+  const Outcome small = run("64M", "a");
+  EXPECT_EQ(small.code, 0) << small.err;
+  EXPECT_LT(small.max_rss_bytes, 64U << 20);
+  EXPECT_LT(run("256M", "b").max_rss_bytes, 256U << 20);
+  EXPECT_EQ(slurp(dir.path() / "a"), slurp(dir.path() / "b"));
+  expect_one_line(run("8M", "c1"), 2, "at least 48.0 MiB");
+  expect_one_line(run("lots", "c1"), 2, "'lots' is no size");
+}
+
+TEST(Consolidate, SplitsSafetensorsAndWritesTheirIndex) {
+  const TempDir dir;
+  const Path folder = save(dir.path() / "c");
+  EXPECT_EQ(tool({"consolidate", folder, "--to", "safetensors", "--max-shard-size", "20KB", "--output",
+                  dir.path() / "o"})
+                .code,
+            0);
+  EXPECT_EQ(names_in(dir.path() / "o"),
+            (std::vector<std::string>{"config.json", "model-00001-of-00002.safetensors",
+                                      "model-00002-of-00002.safetensors", "model.safetensors.index.json"}));
+}
+
+TEST(Consolidate, SaysWhenTheOutputDoesNotFitOnTheDisk) {
+  const TempDir dir;
+  const Path folder = save(dir.path() / "c", large_example());
+  const TempDir scratch;
+  const std::string command = str("ulimit -f 1000; exec '", ECHELON_CKPT, "' consolidate '", folder.string(),
+                                  "' --to hdf5 --output '", (dir.path() / "o").string(), "' 2>'",
+                                  (scratch.path() / "err").string(), "'");
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 5);
+  EXPECT_TRUE(mentions(slurp(scratch.path() / "err"), "ulimit -f"));
+  EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"c"});
+}
+
+/// The transposed values of a matrix, element by element.
+std::vector<std::byte> transposed(const std::vector<std::byte>& matrix, std::size_t rows, std::size_t columns,
+                                  std::size_t size) {
+  std::vector<std::byte> out(matrix.size());
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t c = 0; c < columns; ++c)
+      std::copy_n(matrix.begin() + static_cast<std::ptrdiff_t>((r * columns + c) * size), size,
+                  out.begin() + static_cast<std::ptrdiff_t>((c * rows + r) * size));
+  }
+  return out;
+}
+
+TEST(Assembly, TransposesMatricesOfAnySizeInWindows) {
+  const TempDir dir;
+  const Example example{.ranks = 3,
+                        .cut = random_cut(3),
+                        .tensors = {{"model/a", DType::kF32, {2500, 1733}},  // three windows
+                                    {"model/b", DType::kBF16, {1, 5}},
+                                    {"model/c", DType::kF64, {7, 1'300'000}},  // rows longer than the scratch
+                                    {"model/d", DType::kU8, {61, 3}}}};
+  const Reader reader(save(dir.path() / "c", example));
+  std::vector<tool::OutputTensor> tensors;
+  for (const TensorInfo& tensor : reader.tensors()) {
+    tensors.push_back(tool::whole_tensor(tensor));
+    tensors.back().transposed = true;
+  }
+  const tool::OutputPlan plan{{tool::plan_hdf5(std::move(tensors), 1)}};
+  const Path output = dir.path() / "out";
+  tool::Journal journal(dir.path() / "journal", "test");
+  tool::Progress progress("testing");
+  tool::assemble(reader, plan, output, journal, 3, progress);
+  const std::string bytes = slurp(output);
+  EXPECT_EQ(bytes.size(), plan.files[0].bytes);
+  for (const tool::OutputTensor& tensor : plan.files[0].tensors) {
+    const auto& shape = tensor.source.shape;
+    const auto expected = transposed(content_of(tensor.source), static_cast<std::size_t>(shape[0]),
+                                     static_cast<std::size_t>(shape[1]), size_of(tensor.dtype));
+    EXPECT_EQ(std::memcmp(bytes.data() + tensor.offset, expected.data(), expected.size()), 0) << tensor.name;
+    EXPECT_EQ(tensor.shape(), (std::vector<std::int64_t>{shape[1], shape[0]}));
+  }
+}
+
+TEST(ByteSize, KnowsDecimalAndBinaryUnits) {
+  EXPECT_EQ(tool::parse_byte_size("5GB", "--x"), 5'000'000'000U);
+  EXPECT_EQ(tool::parse_byte_size("256M", "--x"), 256U << 20);
+  EXPECT_EQ(tool::parse_byte_size("3kib", "--x"), 3072U);
+  EXPECT_EQ(tool::parse_byte_size("17", "--x"), 17U);
+  EXPECT_EQ(tool::parse_byte_size("2TB", "--x"), 2'000'000'000'000U);
+  for (const char* wrong : {"", "GB", "0", "-1", "1.5GB", "5 GB", "5XB", "5GiBs", "99999999999999TB"})
+    EXPECT_TRUE(mentions(error_of([&] { (void)tool::parse_byte_size(wrong, "--x"); }), "--x")) << wrong;
+}
+
+/// A file system without direct transfers: refuses them when a file is opened, or only when it is written.
+class NoDirect : public fs::Disk {
+ public:
+  explicit NoDirect(bool at_open) : at_open_(at_open) {}
+  int open(const char* path, int flags, unsigned mode) override {
+    if (at_open_ && (flags & O_DIRECT) != 0) return refused();
+    return Disk::open(path, flags, mode);
+  }
+  ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset) override {
+    if ((::fcntl(fd, F_GETFL) & O_DIRECT) != 0) return refused();
+    return Disk::pwrite(fd, from, size, offset);
+  }
+
+ private:
+  static int refused() {
+    errno = EINVAL;
+    return -1;
+  }
+  bool at_open_;
+};
+
+TEST(DirectFile, WritesThroughTheCacheWhereItMust) {
+  for (const bool at_open : {true, false}) {
+    const TempDir dir;
+    NoDirect disk(at_open);
+    const fs::DiskInUse in_use(disk);
+    tool::DirectFile file(dir.path() / "f", 5000);
+    const tool::DirectBuffer buffer(8192);
+    std::fill(buffer.bytes().begin(), buffer.bytes().end(), std::byte{'x'});
+    file.write(0, buffer.bytes());
+    file.finish();
+    EXPECT_EQ(slurp(dir.path() / "f"), std::string(5000, 'x'));
+  }
+}
+
+TEST(DirectFile, ShowsAFullDiskBeforeTheFirstByte) {
+  struct Full : fs::Disk {
+    int fallocate(int, off_t) override {
+      errno = ENOSPC;
+      return -1;
+    }
+  } disk;
+  const TempDir dir;
+  const fs::DiskInUse in_use(disk);
+  EXPECT_TRUE(mentions(error_of([&] { tool::DirectFile(dir.path() / "f", 5000); }), "No space left"));
+}
+
+TEST(Journal, ForgetsWhatBelongsToAnotherConversion) {
+  const TempDir dir;
+  const Path path = dir.path() / "journal";
+  const auto known = [&](const std::string& identity) {
+    return tool::Journal(path, identity).earlier().size();
+  };
+  {
+    tool::Journal journal(path, "a");
+    journal.append({.window = 3, .crc = 7, .parts = {1, 2}});
+    journal.append({.window = 1, .crc = 8, .parts = {}});
+  }
+  EXPECT_EQ(known("a"), 2U);
+  EXPECT_EQ(tool::Journal(path, "a").earlier().at(3).parts, (std::vector<std::uint32_t>{1, 2}));
+  EXPECT_EQ(known("b"), 0U);
+  EXPECT_EQ(known("a"), 0U);
+}
+
+TEST(Journal, EndsBeforeTheFirstRecordThatIsNotWhole) {
+  const TempDir dir;
+  const Path path = dir.path() / "journal";
+  {
+    tool::Journal journal(path, "a");
+    for (std::uint64_t i = 0; i < 4; ++i) journal.append({.window = i, .crc = 7, .parts = {1, 2, 3}});
+  }
+  const std::string whole = slurp(path);
+  const std::size_t record = 20 + 3 * 4 + 4;
+  for (std::size_t byte = whole.size() - 2 * record; byte < whole.size() - record; ++byte) {
+    spill(path, whole);
+    flip_bit(path, byte, 3);
+    EXPECT_EQ(tool::Journal(path, "a").earlier().size(), 2U) << byte;
+  }
+  for (std::size_t size = whole.size() - record; size < whole.size(); ++size) {
+    spill(path, whole.substr(0, size));
+    EXPECT_EQ(tool::Journal(path, "a").earlier().size(), 3U) << size;
+  }
+}
+
+}  // namespace
+}  // namespace echelon::checkpoint

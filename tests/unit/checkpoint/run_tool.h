@@ -1,0 +1,80 @@
+#pragma once
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "support/temp_dir.h"
+#include "unit/checkpoint/example.h"
+
+/// echelon-ckpt, run as a user runs it.
+namespace echelon::checkpoint::test {
+
+using echelon::test::TempDir;
+
+struct Outcome {
+  int code = -1;  ///< exit code, or 128 + signal
+  std::string out;
+  std::string err;
+  std::uint64_t max_rss_bytes = 0;  ///< most memory it held at a time
+};
+
+inline pid_t start(const TempDir& scratch, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), ECHELON_CKPT);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const std::string out = (scratch.path() / "out").string();
+  const std::string err = (scratch.path() / "err").string();
+  // What the parent holds when it forks counts as the child's; with posix_spawn, the most it ever held.
+  ::malloc_trim(0);
+  const pid_t child = ::fork();
+  EXPECT_GE(child, 0);
+  if (child == 0) {
+    ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+    ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+    ::execv(ECHELON_CKPT, argv.data());
+    ::_exit(127);
+  }
+  return child;
+}
+
+inline Outcome finish(const TempDir& scratch, pid_t child) {
+  int status = 0;
+  rusage usage{};
+  EXPECT_EQ(::wait4(child, &status, 0, &usage), child);
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return {code, slurp(scratch.path() / "out"), slurp(scratch.path() / "err"),
+          static_cast<std::uint64_t>(usage.ru_maxrss) << 10};
+}
+
+inline Outcome tool(std::vector<std::string> arguments) {
+  const TempDir scratch;
+  return finish(scratch, start(scratch, std::move(arguments)));
+}
+
+inline bool mentions(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+inline void expect_one_line(const Outcome& outcome, int code, const std::string& part) {
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  EXPECT_TRUE(mentions(outcome.err, part)) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+inline std::vector<std::string> names_in(const Path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace echelon::checkpoint::test
