@@ -57,4 +57,12 @@ struct DiffOptions {
 /// Are the tensors of both the same?
 [[nodiscard]] bool diff_checkpoints(const DiffOptions& options);
 
+struct ImportOptions {
+  Path input;                  ///< Hugging Face folder, or one .safetensors file beside its config.json
+  Path output;                 ///< folder to make; must not exist
+  std::string dtype = "fp32";  ///< of the weights: same | fp32 | bf16
+  int world = 1;               ///< shards to write
+};
+void import_weights(const ImportOptions& options);
+
 }  // namespace echelon::tool

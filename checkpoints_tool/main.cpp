@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/h5_layout.h"
+#include "checkpoint/names.h"
 #include "checkpoint/shard_index.h"
 #include "commands.h"
 #include "interrupt.h"
@@ -95,6 +96,27 @@ void add_diff(CLI::App& app, int& exit_code) {
   command->callback([options, &exit_code] { exit_code = diff_checkpoints(*options) ? 0 : kDiffer; });
 }
 
+void add_world(CLI::App& command, int& world) {
+  command.add_option("--world", world, "Shards to write; any number of ranks can load them")
+      ->check(CLI::Range(1, checkpoint::kMaxRanks))
+      ->capture_default_str();
+}
+
+void add_import(CLI::App& app) {
+  auto options = std::make_shared<ImportOptions>();
+  CLI::App* command =
+      app.add_subcommand("import", "Make a checkpoint of weights in Hugging Face's safetensors format");
+  command
+      ->add_option("DIR", options->input, "Hugging Face folder, or a .safetensors file beside a config.json")
+      ->required();
+  command->add_option("--output", options->output, "Folder to make; must not exist")->required();
+  command->add_option("--dtype", options->dtype, "Type of the weights; the trainer's own is fp32")
+      ->check(CLI::IsMember({"same", "fp32", "bf16"}))
+      ->capture_default_str();
+  add_world(*command, options->world);
+  command->callback([options] { import_weights(*options); });
+}
+
 int fail(int code, const std::string& text) {
   std::cerr << "echelon-ckpt: " << text << '\n';
   return code;
@@ -129,6 +151,7 @@ int run(int argc, char** argv) {
   add_view(app);
   int exit_code = 0;
   add_diff(app, exit_code);
+  add_import(app);
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);

@@ -52,7 +52,7 @@ void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> byt
   while (!bytes.empty()) {
     const ssize_t n = disk().pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail(code, "write", path, errno);
+    if (n <= 0) fail(code, "write", path, n < 0 ? errno : EIO);  // 0 for ever would be a hang
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }
@@ -141,6 +141,8 @@ void make_directories(const Path& path, Code code) {
   if (!is_folder(clean)) {
     throw Error(code, str("cannot create folder '", path.string(), "': a file of that name is in the way"));
   }
+  // Whatever is made durable inside is worth nothing if a loss of power takes the folder's name away.
+  fsync_directory(clean.has_parent_path() ? clean.parent_path() : Path("."), code);
 }
 
 std::vector<Path> list_folder(const Path& folder, Code code) {
@@ -154,7 +156,7 @@ std::vector<Path> list_folder(const Path& folder, Code code) {
 
 void rename(const Path& from, const Path& to, Code code) {
   if (disk().rename(from.c_str(), to.c_str()) != 0)
-    fail(code, str("rename to '", to.string(), "'"), from, errno);
+    throw Error(code, str("cannot rename '", from.string(), "' to '", to.string(), "': ", reason(errno)));
 }
 
 void remove_tree(const Path& path, Code code) {

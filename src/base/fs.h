@@ -52,7 +52,7 @@ void fsync_directory(const Path& directory, Code code);
 /// whole.
 void publish_file(const Path& path, std::string_view text, Code code);
 
-/// mkdir -p with a clear error (not a directory, no permission, read-only file system ...).
+/// mkdir -p, durable when it returns, with a clear error (not a directory, no permission, read-only ...).
 void make_directories(const Path& path, Code code);
 
 /// Entries of a folder, sorted by name. Throws Error(code) when it cannot be read.

@@ -24,6 +24,10 @@ template <class... Parts>
 /// 12345678 -> "12,345,678".
 [[nodiscard]] std::string human_count(std::uint64_t count);
 
+/// `text` out of a file, fit for a one-line message: bytes that are not printable ASCII as \xNN, cut after
+/// `max` bytes with "...".
+[[nodiscard]] std::string printable(std::string_view text, std::size_t max = 80);
+
 /// Levenshtein distance, for did-you-mean.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 

@@ -94,4 +94,11 @@ void commit(const std::filesystem::path& folder, const CommitInfo& info) {
   });
 }
 
+void discard_attempt(const std::filesystem::path& folder) noexcept {
+  try {
+    fs::remove_tree(folder, Code::kCheckpoint);
+  } catch (...) {
+  }
+}
+
 }  // namespace echelon::checkpoint

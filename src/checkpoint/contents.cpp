@@ -199,17 +199,15 @@ bool is_step_folder(const Path& folder) {
 }
 
 Path checkpoints_folder(const Path& folder) {
-  std::error_code ignored;
   const Path inside = folder / "checkpoints";
-  return std::filesystem::is_directory(inside, ignored) ? inside : folder;
+  return is_folder(inside) ? inside : folder;
 }
 
 namespace {
 
 /// Commits of a run or checkpoints folder, newest first, damaged ones included.
 std::vector<Found> commits_of(const Path& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(folder, ignored)) {
+  if (!is_folder(folder)) {
     throw Error(Code::kCheckpoint, str("no checkpoint ", quoted(folder),
                                        ": there is no such folder; name a run folder or a step folder"));
   }

@@ -38,14 +38,30 @@ std::string read_input(const fs::Path& path, std::uint64_t max_bytes) {
   return text;
 }
 
+namespace {
+
+/// What lies at `path`, false when nothing does. A path that cannot be looked at is no path without an entry:
+/// who takes it for one may pass over a commit, or remove it.
+bool look(const fs::Path& path, struct stat& info) {
+  if (fs::disk().lstat(path.c_str(), &info) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  throw Error(Code::kCheckpoint, str("cannot stat '", path.string(), "': ", fs::reason(errno)));
+}
+
+}  // namespace
+
 bool entry_exists(const fs::Path& path) {
   struct stat info {};
-  return fs::disk().lstat(path.c_str(), &info) == 0;
+  return look(path, info);
+}
+
+bool is_folder(const fs::Path& path) {
+  return is_real_folder(path / ".");
 }
 
 bool is_real_folder(const fs::Path& path) {
   struct stat info {};
-  return fs::disk().lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+  return look(path, info) && S_ISDIR(info.st_mode);
 }
 
 }  // namespace echelon::checkpoint

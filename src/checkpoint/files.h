@@ -19,8 +19,11 @@ struct InputFile {
 /// Content of a small file, opened as above; more than `max_bytes` is an error.
 [[nodiscard]] std::string read_input(const fs::Path& path, std::uint64_t max_bytes);
 
-/// Is there an entry of that name, of whatever kind? A dangling link counts.
+/// Is there an entry of that name, of whatever kind? A dangling link counts. These three throw
+/// Error(kCheckpoint) when the system cannot tell.
 [[nodiscard]] bool entry_exists(const fs::Path& path);
+/// A folder, or a link to one.
+[[nodiscard]] bool is_folder(const fs::Path& path);
 /// A folder itself, not a link to one.
 [[nodiscard]] bool is_real_folder(const fs::Path& path);
 

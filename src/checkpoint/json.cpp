@@ -34,7 +34,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     if (open_.back()->contains(name))
-      return fail(str("key '", name.substr(0, 80), "' appears twice in one object"));
+      return fail(str("key '", printable(name), "' appears twice in one object"));
     key_ = std::move(name);
     return true;
   }
@@ -83,6 +83,9 @@ class Builder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Json parse_json(std::string_view source, const std::string& what) {
+  // The parser takes a zero byte for the end of the text and would not look at what follows it.
+  if (source.find('\0') != std::string_view::npos)
+    throw Error(Code::kCheckpoint, str(what, ": not valid JSON: it holds a zero byte"));
   Builder builder;
   if (!Json::sax_parse(source.begin(), source.end(), &builder)) {
     throw Error(Code::kCheckpoint,

@@ -71,7 +71,7 @@ void NewFile::write_bulk(std::uint64_t offset, std::span<const std::byte> bytes)
     }
     done += n < 0 ? 0 : static_cast<std::size_t>(n);
     // A file system may accept the flag and refuse the write, or stop at an odd place.
-    if (n < 0 || done % kBorder != 0) direct_ = fs::Fd();
+    if (n <= 0 || done % kBorder != 0) direct_ = fs::Fd();
   }
   write(offset + done, bytes.subspan(done));
 }

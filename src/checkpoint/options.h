@@ -6,11 +6,21 @@ namespace echelon {
 
 /// Recipe section `checkpoint`.
 struct CheckpointOptions {
-  std::int64_t every_steps = 1000;  ///< 0: only at the end and on a stop signal
-  std::int64_t keep_last = 3;       ///< older committed ones are removed; 0 keeps all
-  bool async = false;               ///< must be false in this version: a save ends before training goes on
+  std::int64_t every_steps = 1000;  ///< 0: not by steps
+  double every_minutes = 0;         ///< 0: not by time
+  bool auto_interval = false;       ///< by Young's and Daly's rule from what a save costs
+  double mean_time_to_failure_hours = 24;
+  std::int64_t keep_last = 3;         ///< older committed ones are removed; 0 keeps all
+  std::int64_t keep_every_steps = 0;  ///< of the older ones those of every so many steps stay; 0: none
+  bool keep_best = false;             ///< save and keep the step of the lowest validation loss
+  bool async = true;                  ///< training goes on while a save is written
+  std::int64_t max_failures = 3;      ///< so many failed saves in a row end the run
+  double max_write_mb_per_s = 0;      ///< a rank; 0: as fast as the disk
+  std::int64_t timeout_s = 1800;      ///< for one save; then it has failed
   std::string resume =
       "auto";  ///< auto: newest committed one if any | never: refuse a run folder that has one | must
+  std::string init_from;             ///< checkpoint whose weights a new run starts from; empty: none
+  std::string consolidate = "none";  ///< none | hdf5 | safetensors: what is made of the last step
 };
 
 }  // namespace echelon

@@ -155,7 +155,8 @@ class BlockReader {
 
   /// Whole blocks, from byte `at` of the piece on, straight to where they are wanted.
   void blocks(std::uint64_t at, std::span<std::byte> to) const {
-    fs::read_at(file_.fd, piece_.entry->file_offset + at, to, Code::kCheckpoint, path_);
+    in_context(str("tensor '", piece_.entry->tensor.name, "' of rank ", piece_.shard->rank),
+               [&] { fs::read_at(file_.fd, piece_.entry->file_offset + at, to, Code::kCheckpoint, path_); });
     for (std::uint64_t done = 0; done < to.size(); done += block_bytes()) {
       const auto block = to.subspan(done, std::min<std::uint64_t>(block_bytes(), to.size() - done));
       const std::uint64_t number = piece_.entry->first_block + (at + done) / block_bytes();

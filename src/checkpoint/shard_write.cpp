@@ -130,7 +130,7 @@ void ShardWrite::write_windows() {
   const std::uint64_t first = plan_.index.index_bytes;
   for (std::uint64_t at = first; at < plan_.index.file_bytes;) {
     const std::span<std::byte> window = staging_->take_full();
-    if (window.empty()) throw Error(Code::kCheckpoint, stage_error_);
+    if (window.empty()) throw Error(Code::kCheckpoint, stage_error_.empty() ? "given up" : stage_error_);
     check(window, at);
     file_.write_bulk(at, window);
     kill_point("window");

@@ -59,21 +59,71 @@ std::vector<Key> data_keys() {
   };
 }
 
-std::vector<Key> checkpoint_keys() {
+namespace {
+
+std::vector<Key> save_keys() {
   return {
       {ECHELON_KEY(checkpoint.every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
-       "Checkpoint interval. 0: only at the end and on a stop signal."},
-      {ECHELON_KEY(checkpoint.keep_last), IntegerRange{0, 1'000'000}, "checkpoints",
-       "Older committed ones are removed. 0: keep all."},
-      {ECHELON_KEY(checkpoint.async), Choices{{{"false", "a save ends before training goes on"}}, {"true"}},
+       "Checkpoint interval. 0: not by steps. A run always saves at its end and on a stop signal."},
+      {ECHELON_KEY(checkpoint.every_minutes), NumberRange{0.0, 1e6}, "minutes",
+       "Checkpoint interval by time. 0: not by time."},
+      {ECHELON_KEY(checkpoint.auto_interval),
+       {},
+       "",
+       "Checkpoint interval that loses least time: the root of 2 x cost of a save x "
+       "`mean_time_to_failure_hours` (Young, Daly), never less than the time a save takes."},
+      {ECHELON_KEY(checkpoint.mean_time_to_failure_hours), NumberRange{0.0, 1e6, true, false}, "hours",
+       "`auto_interval`: of the whole job; half the nodes, twice the hours."},
+      {ECHELON_KEY(checkpoint.async),
+       Choices{{{"true", "training goes on when the state has been copied in memory"},
+                {"false", "a save ends before training goes on; needs no memory"}},
+               {}},
        "", "Write checkpoints while training goes on."},
+      {ECHELON_KEY(checkpoint.max_write_mb_per_s), NumberRange{0.0, 1e6}, "MB/s",
+       "Limit of a rank's rate of writing, for a disk that others use. 0: none."},
+      {ECHELON_KEY(checkpoint.timeout_s), IntegerRange{1, 1'000'000}, "seconds",
+       "A save that takes longer has failed."},
+      {ECHELON_KEY(checkpoint.max_failures), IntegerRange{1, 1'000'000}, "saves",
+       "So many failed saves in a row end the run with exit code 5: training that cannot be kept is lost."},
+  };
+}
+
+std::vector<Key> keep_keys() {
+  return {
+      {ECHELON_KEY(checkpoint.keep_last), IntegerRange{0, 1'000'000}, "checkpoints",
+       "Older committed ones are removed, but never the last two. 0: keep all."},
+      {ECHELON_KEY(checkpoint.keep_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
+       "Checkpoints at multiples of this stay as well. 0: none."},
+      {ECHELON_KEY(checkpoint.keep_best),
+       {},
+       "",
+       "Save at every new lowest validation loss, and keep the best one."},
       {ECHELON_KEY(checkpoint.resume),
        Choices{{{"auto", "the newest committed checkpoint of the run folder, if any"},
                 {"never", "refuse a run folder that has one"},
                 {"must", "refuse a run folder that has none"}},
                {}},
        "", "What a starting run continues from."},
+      {ECHELON_KEY(checkpoint.init_from), Text::kPath, "",
+       "Checkpoint (step folder, run folder, or the output of `echelon-ckpt import`) whose weights a new run "
+       "starts from; optimizer and data start anew. Not looked at when the run folder has a checkpoint. "
+       "Empty: "
+       "initial weights by `run.seed`."},
+      {ECHELON_KEY(checkpoint.consolidate),
+       Choices{{{"none", "nothing"},
+                {"hdf5", "`consolidated-step-N.h5` in the run folder"},
+                {"safetensors", "`consolidated-step-N/` in the run folder, which transformers opens"}},
+               {}},
+       "", "What a finished run makes of its last checkpoint, or with `keep_best` of its best."},
   };
+}
+
+}  // namespace
+
+std::vector<Key> checkpoint_keys() {
+  std::vector<Key> all = save_keys();
+  for (const Key& key : keep_keys()) all.push_back(key);
+  return all;
 }
 
 std::vector<Key> metrics_keys() {

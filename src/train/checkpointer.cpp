@@ -1,180 +1,99 @@
 #include "train/checkpointer.h"
 
 #include <algorithm>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include <chrono>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+<<<<<<< HEAD
+=======
 #include "checkpoint/reader.h"
+>>>>>>> 203bad872afbb17b6da2f596e674479e04929afe
+#include "checkpoint/retention.h"
 #include "checkpoint/writer.h"
 #include "comm/agree.h"
+#include "comm/blob_text.h"
 #include "train/state_tensors.h"
+#include "train/trainer_state.h"
 
 namespace echelon {
 namespace {
 
-Blob to_blob(const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-std::string to_text(const Blob& blob) {
-  return {reinterpret_cast<const char*>(blob.data()), blob.size()};
+using checkpoint::RankSave;
+
+constexpr double kMegabyte = 1e6;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-std::string trainer_state_json(const TrainState& state, int ranks) {
-  nlohmann::json json{{"step", state.step},
-                      {"next_sample", state.position.next_sample},
-                      {"data_fingerprint", state.data.fingerprint()},
-                      {"ranks", ranks},
-                      {"skipped_steps", state.skipped}};
-  if (state.loss_scale.used()) {
-    json["loss_scale"] = {{"factor", state.loss_scale.factor()},
-                          {"finite_in_a_row", state.loss_scale.finite_in_a_row()}};
-  }
-  if (state.best)
-    json["best"] = {{"step", state.best->step}, {"validation_loss", state.best->validation_loss}};
-  return json.dump();
+double hundredths(double value) {
+  return std::round(value * 100) / 100;
 }
 
-void apply_trainer_state(const std::string& text, const std::filesystem::path& folder, TrainState& state) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  const auto number = [&](const char* key) {
-    if (!json.is_object() || !json.contains(key) || !json[key].is_number_integer()) {
-      throw Error(Code::kCheckpoint,
-                  str("checkpoint '", folder.string(), "': trainer state has no number '", key, "'"));
-    }
-    return json[key].get<std::int64_t>();
-  };
-  if (number("data_fingerprint") != static_cast<std::int64_t>(state.data.fingerprint())) {
-    throw Error(Code::kData,
-                str("checkpoint '", folder.string(),
-                    "' was trained on other data (data.path, seq_len, shuffle or run.seed differ), so its "
-                    "position means nothing here; restore them, or start another run.dir"));
+/// The first text that is not empty, by rank.
+std::string first_of(const std::vector<Blob>& texts) {
+  for (const Blob& text : texts) {
+    if (!text.empty()) return to_text(text);
   }
-  state.step = number("step");
-  state.position.next_sample = number("next_sample");
-  state.skipped = json.value("skipped_steps", std::int64_t{0});
-  if (json.contains("loss_scale")) {
-    state.loss_scale.restore(json["loss_scale"]["factor"].get<double>(),
-                             json["loss_scale"]["finite_in_a_row"].get<std::int64_t>());
-  }
-  state.best.reset();
-  if (json.contains("best")) {
-    state.best = TrainState::Best{json["best"]["step"].get<std::int64_t>(),
-                                  json["best"]["validation_loss"].get<double>()};
-  }
+  return "";
 }
 
 }  // namespace
 
 Checkpointer::Checkpointer(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
                            std::map<std::string, std::string> attachments)
-    : options_(options), folder_(&folder), comm_(&comm), attachments_(std::move(attachments)) {}
+    : options_(options),
+      folder_(&folder),
+      comm_(&comm),
+      attachments_(std::move(attachments)),
+      interval_(options) {}
 
-bool Checkpointer::due(std::int64_t step) const {
-  return options_.every_steps > 0 && step % options_.every_steps == 0;
+bool Checkpointer::must_copy() const {
+  return options_.async && (options_.every_steps > 0 || interval_.seconds() || options_.keep_best);
 }
 
-std::vector<std::string> Checkpointer::candidates() const {
-  std::vector<std::string> newest_first;
-  for (const auto& found : checkpoint::list(folder_->checkpoints())) {
-    if (found.committed || !found.problem.empty()) newest_first.push_back(found.folder.string());
-    if (!found.committed && found.problem.empty()) {
-      log::warn(str("checkpoint '", found.folder.string(),
-                    "' was never committed (its save did not end); passed over"));
-    }
-  }
-  std::reverse(newest_first.begin(), newest_first.end());
-  if (options_.resume == "must" && newest_first.empty()) {
-    throw Error(Code::kUsage, str("checkpoint.resume is 'must', but '", folder_->checkpoints().string(),
-                                  "' holds no committed checkpoint; set it to 'auto' for a first start"));
-  }
-  if (options_.resume == "never" && !newest_first.empty()) {
-    throw Error(Code::kUsage,
-                str("checkpoint.resume is 'never', but '", folder_->checkpoints().string(),
-                    "' holds checkpoints; set it to 'auto' to continue them, or use another run.dir"));
-  }
-  return newest_first;
-}
-
-std::string Checkpointer::restore(const std::filesystem::path& folder, TrainState& state) {
-  std::unique_ptr<checkpoint::Reader> reader;
-  std::string damage = failure_of([&] { reader = std::make_unique<checkpoint::Reader>(folder); });
-  if (!damage.empty()) return damage;
-  agree(*comm_, "check checkpoint", [&] {
-    in_context("resume", [&] {
-      require_same_model(*reader, state);
-      apply_trainer_state(reader->trainer_state(), reader->folder(), state);
-    });
+void Checkpointer::prepare(const TrainState& state) {
+  interval_.begin(now_s());
+  agree(*comm_, "memory for checkpoints", [&] {
+    const std::uint64_t pipe = 4 * checkpoint::Staging::kWindowBytes;
+    staging_ = std::make_shared<checkpoint::Staging>(must_copy() ? bytes_to_save(state) + pipe : pipe);
   });
-  return failure_of([&] { load_slices(*reader, state); });
+  if (comm_->rank() == 0 && must_copy())
+    log::info(
+        str("checkpoints are copied to ", human_bytes(staging_->bytes()), " a rank before they are written"));
 }
 
-std::string Checkpointer::failure_of(const std::function<void()>& body) {
-  std::string mine;
-  try {
-    body();
-  } catch (const Error& e) {
-    if (e.code() != Code::kCheckpoint) throw;
-    mine = e.what();
-  }
-  for (const Blob& text : comm_->gather_blobs(to_blob(mine), "read checkpoint")) {
-    if (!text.empty()) return to_text(text);
-  }
-  return "";
+bool Checkpointer::due(const TrainState& state) const {
+  if (options_.keep_best && state.best && state.best->step == state.step) return true;
+  return options_.every_steps > 0 && state.step % options_.every_steps == 0;
 }
 
-bool Checkpointer::restore_latest(TrainState& state) {
-  // Rank 0 looks, all read the same folders: two ranks must not disagree about which one is the newest.
-  std::string found;
-  agree(*comm_, "find checkpoint", [&] {
-    if (comm_->rank() == 0) found = join(candidates(), "\n");
-  });
-  std::istringstream folders(to_text(comm_->gather_blobs(to_blob(found), "checkpoints").at(0)));
-  std::string newest_damage;
-  for (std::string folder; std::getline(folders, folder);) {
-    const std::string damage = restore(folder, state);
-    if (damage.empty()) return true;
-    if (comm_->rank() == 0) {
-      log::warn(
-          str("checkpoint '", folder, "' is DAMAGED and passed over, trying the one before it: ", damage));
-    }
-    if (newest_damage.empty()) newest_damage = damage;
-  }
-  if (newest_damage.empty()) return false;
-  throw Error(Code::kCheckpoint,
-              comm_->rank() != 0 ? ""
-                                 : str("resume: no whole checkpoint in '", folder_->checkpoints().string(),
-                                       "', and none was touched; newest: ", newest_damage,
-                                       "; bring one back from a copy, or start another run.dir"));
+bool Checkpointer::due_by_time() const {
+  return interval_.due(now_s());
 }
 
-void Checkpointer::write_and_commit(const TrainState& state, const std::filesystem::path& folder,
-                                    const std::string& id) {
-  agree(*comm_, "write shard", [&] {
-    const StagedSlices staged = stage_slices(state);
-    checkpoint::write_shard(folder, comm_->rank(), comm_->size(), id, staged.slices);
-  });
-  agree(*comm_, "commit", [&] {
-    if (comm_->rank() != 0) return;
-    checkpoint::commit(folder, {.step = state.step,
-                                .save_id = id,
-                                .ranks = comm_->size(),
-                                .tensors = global_tensors(state),
-                                .trainer_state = trainer_state_json(state, comm_->size()),
-                                .attachments = attachments_});
-  });
-}
-
-std::filesystem::path Checkpointer::save(const TrainState& state) {
-  std::string id = comm_->rank() == 0 ? checkpoint::new_save_id() : "";
-  id = to_text(comm_->gather_blobs(to_blob(id), "save id").at(0));
-  const std::filesystem::path folder = folder_->checkpoints() / checkpoint::step_folder_name(state.step, id);
-  in_context(str("save step ", state.step, " (earlier checkpoints are untouched)"), [&] {
+checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::filesystem::path& folder,
+                                        const std::string& id) const {
+  checkpoint::SavePlan plan{
+      .folder = folder,
+      .rank = comm_->rank(),
+      .commit = {.step = state.step, .save_id = id, .ranks = comm_->size()},
+      .bytes_per_s = static_cast<std::uint64_t>(options_.max_write_mb_per_s * kMegabyte),
+      .timeout_s = static_cast<double>(options_.timeout_s)};
+  if (comm_->rank() != 0) return plan;
+  plan.commit.tensors = global_tensors(state);
+  plan.commit.trainer_state = trainer_state_json(state, comm_->size());
+  plan.commit.attachments = attachments_;
+  checkpoint::RetentionPolicy keep{.keep_last = options_.keep_last, .keep_every = options_.keep_every_steps};
+  if (options_.keep_best && state.best) keep.keep_steps = {state.best->step};
+  plan.on_commit = [checkpoints = folder_->checkpoints(), keep] {
     try {
+<<<<<<< HEAD
+      checkpoint::prune(checkpoints, keep);
+=======
       agree(*comm_, "create checkpoint", [&] {
         if (comm_->rank() == 0) fs::make_directories(folder, Code::kCheckpoint);
       });
@@ -189,12 +108,129 @@ std::filesystem::path Checkpointer::save(const TrainState& state) {
   });
   if (comm_->rank() == 0) {
     try {
-      checkpoint::prune(folder_->checkpoints(), options_.keep_last);
+      checkpoint::prune(folder_->checkpoints(), {.keep_last = options_.keep_last});
+>>>>>>> 203bad872afbb17b6da2f596e674479e04929afe
     } catch (const Error& e) {
       log::warn(str("old checkpoints were not removed: ", e.what()));  // the save itself is committed
     }
+  };
+  return plan;
+}
+
+Checkpointer::Past Checkpointer::settle() {
+  // One letter of state, then the id that rank 0 proposes, or why the last save failed.
+  std::string mine = "-";
+  if (in_flight_) {
+    const RankSave::Status status = in_flight_->save->status();
+    const double age = now_s() - in_flight_->began_s;
+    if (status.state == RankSave::State::kFailed) mine = "F" + status.error;
+    if (status.state == RankSave::State::kRunning) {
+      mine = age < static_cast<double>(options_.timeout_s) + 10
+                 ? "B"
+                 : str("Hrank ", comm_->rank(), " has been writing for ", std::lround(age),
+                       " s (checkpoint.timeout_s: ", options_.timeout_s, "): its disk hangs");
+    }
   }
-  return folder;
+  if (mine == "-" && comm_->rank() == 0) mine += checkpoint::new_save_id();
+  Past past;
+  bool hung = false;
+  for (const Blob& blob : comm_->gather_blobs(to_blob(mine), "state of the last save")) {
+    const std::string theirs = to_text(blob);
+    hung = hung || theirs[0] == 'H';
+    past.busy = past.busy || theirs[0] == 'B';
+    if ((theirs[0] == 'F' || theirs[0] == 'H') && past.failure.empty()) past.failure = theirs.substr(1);
+    if (theirs[0] == '-' && theirs.size() > 1) past.id = theirs.substr(1);
+  }
+  // Rank 0 learns of a failure last; as long as it waits, the save is not over.
+  if (past.busy && !hung) past.failure.clear();
+  if (!past.busy && !hung) in_flight_.reset();
+  past.busy = past.busy || hung;
+  return past;
+}
+
+void Checkpointer::fail(const std::string& why, bool final) {
+  ++failures_;
+  const std::string text =
+      str("checkpoint failed (", failures_, " in a row), older ones are untouched: ", why);
+  if (final || failures_ >= options_.max_failures) {
+    if (comm_->rank() != 0) throw Error(Code::kCheckpoint, "");
+    throw Error(Code::kCheckpoint,
+                final ? text
+                      : str(text, "; checkpoint.max_failures is ", options_.max_failures,
+                            ": the run stops, because what it would learn from here on could not be kept"));
+  }
+  if (comm_->rank() == 0)
+    log::error(str(text, "; training goes on, the next save is tried at the next interval"));
+}
+
+std::string Checkpointer::start(const TrainState& state, const std::string& id) {
+  const double began = now_s();
+  const std::filesystem::path folder = folder_->checkpoints() / checkpoint::step_folder_name(state.step, id);
+  const StagedSlices staged = stage_slices(state);
+  InFlight next{.step = state.step, .folder = folder, .began_s = began};
+  std::string mine;
+  try {
+    next.save = std::make_unique<RankSave>(plan(state, folder, id), staged.slices, staging_);
+  } catch (const Error& e) {
+    mine = e.what();
+  }
+  const std::string failure = first_of(comm_->gather_blobs(to_blob(mine), "room for a checkpoint"));
+  if (!failure.empty()) {
+    next.save.reset();  // takes its file with it
+    comm_->barrier("give the checkpoint up");
+    if (comm_->rank() == 0) checkpoint::discard_attempt(folder);
+    return failure;
+  }
+  next.save->stage();
+  next.stall_s = now_s() - began;
+  in_flight_ = std::move(next);
+  return "";
+}
+
+void Checkpointer::wait_for_end() const {
+  if (in_flight_) (void)in_flight_->save->wait(static_cast<double>(options_.timeout_s) + 11);
+}
+
+void Checkpointer::save(const TrainState& state, bool wait) {
+  if (wait) wait_for_end();
+  poll();
+  Past past = settle();
+  if (!past.failure.empty()) {
+    fail(past.failure, false);
+    if (!past.busy) past = settle();  // for an id
+  } else if (!past.busy) {
+    failures_ = 0;
+  }
+  if (past.busy) {
+    if (wait) fail("the save before it is still being written", true);
+    if (comm_->rank() == 0 && past.failure.empty())
+      log::warn(str("step ", state.step,
+                    " is not saved: the checkpoint before it is still being written; "
+                    "save less often, or give checkpoints a faster disk"));
+    return;
+  }
+  if (const std::string failure = start(state, past.id); !failure.empty()) return fail(failure, wait);
+  if (!wait && options_.async) return;
+  wait_for_end();
+  in_flight_->stall_s = now_s() - in_flight_->began_s;
+  poll();
+  past = settle();
+  if (past.busy || !past.failure.empty()) fail(past.failure, wait);
+}
+
+void Checkpointer::poll() {
+  if (!in_flight_ || in_flight_->told) return;
+  const RankSave::Status status = in_flight_->save->status();
+  if (status.state == RankSave::State::kRunning) return;
+  in_flight_->told = true;
+  if (status.state == RankSave::State::kFailed) {
+    log::note(str("saving step ", in_flight_->step, " failed here: ", status.error));
+    return;
+  }
+  interval_.saved(in_flight_->began_s, in_flight_->stall_s, status.seconds);
+  if (comm_->rank() != 0) return;
+  log::info(str("saved step ", in_flight_->step, " in ", hundredths(status.seconds), " s, training waited ",
+                hundredths(in_flight_->stall_s), " s: ", in_flight_->folder.string()));
 }
 
 }  // namespace echelon

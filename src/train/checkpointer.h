@@ -1,51 +1,81 @@
 #pragma once
 #include <filesystem>
-#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/options.h"
+#include "checkpoint/rank_save.h"
 #include "comm/communicator.h"
 #include "train/run_folder.h"
+#include "train/save_interval.h"
 #include "train/train_state.h"
 
 namespace echelon {
 
-/// Saves and restores a TrainState through rank-sharded checkpoints. All calls are collective; the geometry
-/// of the slices is known to every rank, so nothing is planned between them.
+/// Saves a TrainState as a rank-sharded checkpoint while training goes on. The geometry of the slices is
+/// known to every rank, so nothing is planned between them; two small exchanges at the start of a save tell
+/// them how the one before ended and that every disk has room. At most one save is in flight.
 class Checkpointer {
  public:
   /// `attachments`: recipe.yaml, config.json and, when there is one, tokenizer.model; kept with every save.
   Checkpointer(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
                std::map<std::string, std::string> attachments);
 
-  /// Brings `state` to the newest committed checkpoint, whatever world size wrote it; passes over damaged
-  /// ones with a warning. False when there is none. Throws Error(kCheckpoint) for a checkpoint of another
-  /// model or when all are damaged, Error(kData) for one of other data, Error(kUsage) when `resume` forbids
-  /// or demands what is found.
-  bool restore_latest(TrainState& state);
+  /// Takes the memory that the state is copied to, so that no save has to wait for it. Collective. Throws
+  /// Error(kCheckpoint) when there is not enough.
+  void prepare(const TrainState& state);
 
-  /// Writes and commits `state`; returns the step folder. Throws Error(kCheckpoint) on every rank when any
-  /// failed; the attempt is removed and older checkpoints are untouched.
-  std::filesystem::path save(const TrainState& state);
+  /// Is `step` one of those that every rank knows to be saved?
+  [[nodiscard]] bool due(const TrainState& state) const;
+  /// Is a save due by this rank's clock? Only rank 0's answer counts.
+  [[nodiscard]] bool due_by_time() const;
 
-  /// Is `step` one of the steps that are saved?
-  [[nodiscard]] bool due(std::int64_t step) const;
+  /// Saves `state`. Collective. Returns when training may go on: after a copy in memory, or with
+  /// checkpoint.async: false or `wait` when the save is committed. Left out, with a warning, while the one
+  /// before is still being written; with `wait` that is waited for first. A failed save is reported and older
+  /// checkpoints are untouched; Error(kCheckpoint) on every rank when `wait`ing for it, and after
+  /// checkpoint.max_failures in a row.
+  void save(const TrainState& state, bool wait);
+
+  /// Tells the log of rank 0 about a save that has ended since the last call. Local and quick.
+  void poll();
 
  private:
-  /// Folders of all commits, newest first; only on the rank that looks.
-  [[nodiscard]] std::vector<std::string> candidates() const;
-  /// Restores from one folder. Returns how it is damaged; empty: restored.
-  [[nodiscard]] std::string restore(const std::filesystem::path& folder, TrainState& state);
-  /// Runs `body` on every rank; returns the first rank's Error(kCheckpoint), on every rank, or an empty text.
-  [[nodiscard]] std::string failure_of(const std::function<void()>& body);
-  void write_and_commit(const TrainState& state, const std::filesystem::path& folder, const std::string& id);
+  /// Of one save of this rank.
+  struct InFlight {
+    std::unique_ptr<checkpoint::RankSave> save;
+    std::int64_t step = 0;
+    std::filesystem::path folder;
+    double began_s = 0;
+    double stall_s = 0;
+    bool told = false;
+  };
+  /// How the save before this one ended, on all ranks.
+  struct Past {
+    bool busy = false;    ///< some rank is still writing
+    std::string failure;  ///< of the first rank that failed; empty: none did
+    std::string id;       ///< for the next one
+  };
+  [[nodiscard]] Past settle();
+  void fail(const std::string& why, bool final);
+  /// Starts the save on every rank, or on none: then returns why.
+  [[nodiscard]] std::string start(const TrainState& state, const std::string& id);
+  [[nodiscard]] checkpoint::SavePlan plan(const TrainState& state, const std::filesystem::path& folder,
+                                          const std::string& id) const;
+  void wait_for_end() const;
+  [[nodiscard]] bool must_copy() const;  ///< does training go on during a save?
 
   CheckpointOptions options_;
   const RunFolder* folder_;
   Communicator* comm_;
   std::map<std::string, std::string> attachments_;
+  std::shared_ptr<checkpoint::Staging> staging_;
+  std::optional<InFlight> in_flight_;
+  SaveInterval interval_;
+  std::int64_t failures_ = 0;  ///< in a row
 };
 
 }  // namespace echelon

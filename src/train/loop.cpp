@@ -75,14 +75,17 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
   const double all_tokens = static_cast<double>(options_.train.global_batch_size * options_.seq_len);
   const Sums sums = accumulate_gradients(state_.loss_scale.factor() / all_tokens);
   // One small reduction carries everything the ranks must agree on.
-  double shared[4] = {sum_of_squares(state_.model), sums.loss, sums.tokens,
-                      signal_.requested() != nullptr ? 1.0 : 0.0};
-  comm_.all_reduce(shared, 4, DType::kF64, ReduceOp::kSum, "step").wait();
+  double shared[5] = {sum_of_squares(state_.model), sums.loss, sums.tokens,
+                      signal_.requested() != nullptr ? 1.0 : 0.0,
+                      comm_.rank() == 0 && checkpointer_.due_by_time() ? 1.0 : 0.0};
+  comm_.all_reduce(shared, 5, DType::kF64, ReduceOp::kSum, "step").wait();
   // How many tokens count is known only now: the gradients were made for a batch without padding.
   const double tokens = std::max(1.0, shared[2]);
   const double factor = all_tokens / tokens / state_.loss_scale.factor();
-  const StepResult result{
-      .loss = shared[1] / tokens, .grad_norm = std::sqrt(shared[0]) * factor, .stop = shared[3] > 0};
+  const StepResult result{.loss = shared[1] / tokens,
+                          .grad_norm = std::sqrt(shared[0]) * factor,
+                          .stop = shared[3] > 0,
+                          .save = shared[4] > 0};
   const bool finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   if (finite) {
     update_weights(number, lr, result.grad_norm, factor);
@@ -158,18 +161,7 @@ void TrainLoop::note_validation(double loss) {
 
 void TrainLoop::save(bool last) {
   progress_.state(str("saving step ", state_.step));
-  const double began = now_s();
-  try {
-    const auto folder = checkpointer_.save(state_);
-    if (comm_.rank() == 0) {
-      log::info(str("saved step ", state_.step, " in ", std::round((now_s() - began) * 100) / 100,
-                    " s: ", folder.string()));
-    }
-  } catch (const Error& e) {
-    if (last || e.code() != Code::kCheckpoint) throw;
-    if (*e.what() != '\0')
-      log::error(str("checkpoint failed, training goes on, next try at the next interval: ", e.what()));
-  }
+  checkpointer_.save(state_, last);
 }
 
 void TrainLoop::report() const {
@@ -222,6 +214,7 @@ RunEnd TrainLoop::run() {
   const std::int64_t steps = options_.train.steps;
   std::int64_t saved = state_.step;
   std::int64_t steps_of_this_process = 0;
+  checkpointer_.prepare(state_);
   interval_began_s_ = now_s();
   while (state_.step < steps) {
     const double lr = learning_rate(options_.optim, options_.schedule, state_.step + 1, steps);
@@ -244,7 +237,8 @@ RunEnd TrainLoop::run() {
     if (logging) log_step(result, lr, validation_loss);
     if (++steps_of_this_process == 1 || last || report_request_.take()) report();
     progress_.step(state_.step, result.loss, step_time);
-    if (last || result.stop || checkpointer_.due(state_.step)) {
+    checkpointer_.poll();
+    if (last || result.stop || result.save || checkpointer_.due(state_)) {
       save(last || result.stop);
       saved = state_.step;
     }

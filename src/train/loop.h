@@ -44,6 +44,7 @@ class TrainLoop {
     double loss = 0;
     double grad_norm = 0;  ///< of the mean loss, before clipping
     bool stop = false;
+    bool save = false;  ///< the clock says so
   };
   /// Sums over this rank's micro-batches.
   struct Sums {

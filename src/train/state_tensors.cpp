@@ -1,6 +1,7 @@
 #include "train/state_tensors.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <functional>
 #include <map>
@@ -131,6 +132,15 @@ StagedSlices stage_slices(const TrainState& state) {
   return staged;
 }
 
+std::uint64_t bytes_to_save(const TrainState& state) {
+  std::uint64_t bytes = 0;
+  if (!state.model.groups().writes_state()) return bytes;
+  for (const Kept& kept : everything_kept(state)) {
+    for (const at::Tensor& slice : kept.slices) bytes += slice.nbytes();
+  }
+  return bytes;
+}
+
 std::vector<TensorInfo> global_tensors(const TrainState& state) {
   std::vector<TensorInfo> tensors;
   for (const Kept& kept : everything_kept(state)) {
@@ -177,6 +187,51 @@ void load_slices(const checkpoint::Reader& reader, TrainState& state) {
       }
       if (!target.is_cpu()) target.copy_(host);
     }
+  }
+}
+
+namespace {
+
+at::ScalarType scalar_type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return at::kFloat;
+    case DType::kBF16:
+      return at::kBFloat16;
+    case DType::kF16:
+      return at::kHalf;
+    case DType::kF64:
+      return at::kDouble;
+    default:
+      throw Error(Code::kCheckpoint,
+                  str("weights of type ", name_of(dtype), "; expected a floating-point type"));
+  }
+}
+
+void load_weight(const checkpoint::Reader& reader, const SlicePiece& piece, const at::Tensor& slice) {
+  const std::string name = kModel + piece.part->name;
+  const TensorInfo* found = reader.find(name);
+  if (found == nullptr) {
+    throw Error(Code::kCheckpoint, str("it has no tensor '", name, "', which this recipe's model needs"));
+  }
+  if (found->shape != piece.part->shape) {
+    throw Error(Code::kCheckpoint, str("its tensor '", name, "' is ", shape_text(found->shape),
+                                       ", this recipe's model needs ", shape_text(piece.part->shape)));
+  }
+  const at::Tensor values = at::empty({piece.end - piece.begin}, scalar_type_of(found->dtype));
+  reader.read(name, static_cast<std::uint64_t>(piece.begin), static_cast<std::uint64_t>(piece.end),
+              {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()});
+  slice.narrow(0, piece.at, values.numel()).copy_(values);
+}
+
+}  // namespace
+
+void load_weights(const checkpoint::Reader& reader, TrainState& state) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < state.model.units().size(); ++i) {
+    const auto& unit = state.model.units()[i];
+    for (const SlicePiece& piece : unit->pieces()) load_weight(reader, piece, unit->master());
+    if (state.ema != nullptr) state.ema->slices()[i].copy_(unit->master());
   }
 }
 

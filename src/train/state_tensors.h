@@ -20,6 +20,9 @@ struct StagedSlices {
 /// What this rank writes.
 [[nodiscard]] StagedSlices stage_slices(const TrainState& state);
 
+/// How many bytes that is, without copying any.
+[[nodiscard]] std::uint64_t bytes_to_save(const TrainState& state);
+
 /// Every global tensor, the same on all ranks.
 [[nodiscard]] std::vector<checkpoint::TensorInfo> global_tensors(const TrainState& state);
 
@@ -29,5 +32,10 @@ void require_same_model(const checkpoint::Reader& reader, const TrainState& stat
 
 /// Reads this rank's ranges.
 void load_slices(const checkpoint::Reader& reader, TrainState& state);
+
+/// The same for the weights alone, from a checkpoint of any floating-point type and whatever else it holds;
+/// an average of the weights starts as them. Throws Error(kCheckpoint) naming the first tensor that is
+/// missing or of another shape.
+void load_weights(const checkpoint::Reader& reader, TrainState& state);
 
 }  // namespace echelon

@@ -19,6 +19,7 @@
 #include "shard/host_memory.h"
 #include "train/loop.h"
 #include "train/memory_report.h"
+#include "train/restore.h"
 
 namespace echelon::app {
 namespace {
@@ -93,6 +94,17 @@ std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& c
   return folder;
 }
 
+/// The newest checkpoint of the run, or else the weights that a new run starts from.
+void bring_in(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
+              TrainState& state) {
+  if (restore_latest(options, folder, comm, state)) {
+    if (comm.rank() == 0) log::info(str("resumed from step ", state.step));
+  } else if (!options.init_from.empty()) {
+    load_initial_weights(options.init_from, comm, state);
+    if (comm.rank() == 0) log::info(str("weights of '", options.init_from, "'; step 0"));
+  }
+}
+
 /// One rank, straight down; each line uses only what is above it.
 int run_rank(const Recipe& recipe, Job& job) {
   validate_for_size(recipe, job.info().size);
@@ -133,7 +145,7 @@ int run_rank(const Recipe& recipe, Job& job) {
   const LastWords last_words(state, *comm);
   Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(files));
   if (lead) describe_run(job, compute, *sharded, *data, recipe, resident_before);
-  if (checkpointer.restore_latest(state) && lead) log::info(str("resumed from step ", state.step));
+  bring_in(recipe.checkpoint, *folder, *comm, state);
   if (state.step >= recipe.train.steps) {
     if (lead)
       log::info(str("complete: step ", state.step, " of ", recipe.train.steps,

@@ -36,6 +36,13 @@ TEST(Str, HumanCountGroupsDigits) {
   EXPECT_EQ(human_count(std::numeric_limits<std::uint64_t>::max()), "18,446,744,073,709,551,615");
 }
 
+TEST(Str, PrintableLeavesNothingThatBreaksALine) {
+  EXPECT_EQ(printable("model/w.0 ~"), "model/w.0 ~");
+  EXPECT_EQ(printable(std::string_view("a\n\0\x7f\xff", 5)), "a\\x0a\\x00\\x7f\\xff");
+  EXPECT_EQ(printable("abcdef", 6), "abcdef");
+  EXPECT_EQ(printable("abcdefg", 6), "abcdef...");
+}
+
 TEST(Str, EditDistanceCountsInsertionsDeletionsAndSubstitutions) {
   EXPECT_EQ(edit_distance("", ""), 0U);
   EXPECT_EQ(edit_distance("abc", ""), 3U);

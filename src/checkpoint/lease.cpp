@@ -1,0 +1,161 @@
+#include "checkpoint/lease.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "checkpoint/files.h"
+#include "checkpoint/names.h"
+#include "checkpoint/writer.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using Path = std::filesystem::path;
+
+constexpr std::string_view kPrefix = ".lease-";
+constexpr std::chrono::minutes kTouchEvery{5};
+constexpr std::int64_t kStaleAfter_s = 3600;
+constexpr std::uint64_t kMaxLeaseBytes = 256;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "unknown";
+  std::string plain;
+  for (const char c : std::string_view(name.data())) {
+    const bool fits =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-';
+    plain += fits ? c : '_';
+  }
+  return plain;
+}
+
+/// What tells process `pid` from a later one of the same number, and from one of the same number in another
+/// container; empty when there is none.
+std::string process_mark(pid_t pid) {
+  struct stat space {};
+  std::ifstream file(str("/proc/", pid, "/stat"));
+  const std::string line{std::istreambuf_iterator<char>(file), {}};
+  const auto name_end = line.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos || ::stat("/proc/self/ns/pid", &space) != 0) return "";
+  std::istringstream rest(line.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) rest >> field;  // the 22nd is the start time
+  return str("process space ", space.st_ino, " start ", field, '\n');
+}
+
+/// The parts of a lease's name.
+struct LeaseName {
+  std::string step_folder;
+  std::string host;
+  pid_t pid = 0;
+};
+std::optional<LeaseName> parse_name(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  const auto id = name.rfind('-');
+  if (id == std::string_view::npos || !is_save_id(name.substr(id + 1))) return std::nullopt;
+  const auto pid = name.rfind('-', id - 1);
+  if (pid == std::string_view::npos) return std::nullopt;
+  LeaseName found;
+  const auto [end, error] = std::from_chars(name.data() + pid + 1, name.data() + id, found.pid);
+  if (error != std::errc{} || end != name.data() + id || found.pid <= 0) return std::nullopt;
+  // "step-000001200.a1b2c3d4-host": the first '-' behind the dot ends the folder's name.
+  const auto dot = name.find('.');
+  const auto host = dot == std::string_view::npos ? dot : name.find('-', dot);
+  if (host == std::string_view::npos || host >= pid) return std::nullopt;
+  found.step_folder = name.substr(0, host);
+  found.host = name.substr(host + 1, pid - host - 1);
+  if (!parse_step_folder(found.step_folder)) return std::nullopt;
+  return found;
+}
+
+bool is_stale(const Path& file, const LeaseName& name) {
+  struct stat info {};
+  if (fs::disk().lstat(file.c_str(), &info) != 0) return errno == ENOENT;
+  if (!S_ISREG(info.st_mode) || std::time(nullptr) - info.st_mtime > kStaleAfter_s) return true;
+  if (name.host != host_name()) return false;
+  std::string mark;
+  try {
+    mark = read_input(file, kMaxLeaseBytes);
+  } catch (const Error&) {
+    return false;
+  }
+  const std::string mine = process_mark(::getpid());
+  const auto space = mine.substr(0, mine.find(" start"));
+  // Of a process that cannot be seen from here only the time can tell.
+  if (mine.empty() || !mark.starts_with(space + " start")) return false;
+  return process_mark(name.pid) != mark;
+}
+
+}  // namespace
+
+ReadLease::ReadLease(const Path& step_folder) {
+  const Path folder = std::filesystem::absolute(step_folder / "").lexically_normal().parent_path();
+  const std::string name = folder.filename().string();
+  if (!parse_step_folder(name)) {
+    note_ = str("'", folder.string(), "' is not called like a step folder, so it is read without a lease");
+    return;
+  }
+  const std::string mark = process_mark(::getpid());
+  file_ = folder.parent_path() / str(kPrefix, name, '-', host_name(), '-', ::getpid(), '-', new_save_id());
+  const int fd = fs::disk().open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+  int error = fd < 0 ? errno : 0;
+  if (fd >= 0) {
+    if (fs::disk().pwrite(fd, mark.data(), mark.size(), 0) != static_cast<ssize_t>(mark.size())) error = EIO;
+    if (fs::disk().close(fd) != 0) error = errno;
+    if (error != 0) fs::disk().unlink(file_.c_str());
+  }
+  if (error != 0) {
+    note_ = str("no lease can be left in '", folder.parent_path().string(), "' (", fs::reason(error),
+                "): a prune at the same time would not know that this checkpoint is read");
+    return;
+  }
+  thread_ = std::thread([this] { keep_fresh(); });
+}
+
+ReadLease::~ReadLease() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  stop_.notify_all();
+  thread_.join();
+  fs::disk().unlink(file_.c_str());
+}
+
+void ReadLease::keep_fresh() {
+  std::unique_lock lock(mutex_);
+  while (!stop_.wait_for(lock, kTouchEvery, [this] { return stopped_; })) {
+    ::utimensat(AT_FDCWD, file_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+  }
+}
+
+std::vector<Lease> leases_in(const Path& checkpoints) {
+  std::vector<Lease> leases;
+  if (!entry_exists(checkpoints)) return leases;
+  for (const Path& path : fs::list_folder(checkpoints, Code::kCheckpoint)) {
+    const auto name = parse_name(path.filename().string());
+    if (!name) continue;
+    leases.push_back(
+        {path, name->step_folder, str("process ", name->pid, " on ", name->host), is_stale(path, *name)});
+  }
+  return leases;
+}
+
+}  // namespace echelon::checkpoint

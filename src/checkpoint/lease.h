@@ -1,0 +1,49 @@
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace echelon::checkpoint {
+
+/// Says that this process reads a checkpoint, so that no prune() removes it meanwhile: a file
+/// ".lease-<step folder>-<host>-<pid>-<id>" beside the step folder, touched by a thread every few minutes and
+/// removed at the end. Take it first and open the checkpoint then: prune() looks again after it has put a
+/// folder aside, so one of the two notices the other.
+///
+/// A folder that cannot be written, or that is not called like a step folder, is read without; note() tells.
+class ReadLease {
+ public:
+  explicit ReadLease(const std::filesystem::path& step_folder);
+  ReadLease(const ReadLease&) = delete;
+  ReadLease& operator=(const ReadLease&) = delete;
+  ~ReadLease();
+
+  /// Why there is no lease, for people; empty when there is one.
+  [[nodiscard]] const std::string& note() const { return note_; }
+
+ private:
+  void keep_fresh();
+
+  std::filesystem::path file_;
+  std::string note_;
+  std::mutex mutex_;
+  std::condition_variable stop_;
+  bool stopped_ = false;
+  std::thread thread_;
+};
+
+/// A lease found in a checkpoints folder.
+struct Lease {
+  std::filesystem::path file;
+  std::string step_folder;  ///< name of the folder that is read
+  std::string holder;       ///< "process 12 on node-3", for people
+  bool stale = false;       ///< its process is gone from this host, or it was not touched for an hour
+};
+/// Sorted by file. A folder that does not exist gives an empty list.
+[[nodiscard]] std::vector<Lease> leases_in(const std::filesystem::path& checkpoints);
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,164 @@
+#include "checkpoint/rank_save.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/fs.h"
+#include "base/kill_point.h"
+#include "base/str.h"
+#include "checkpoint/files.h"
+#include "checkpoint/names.h"
+#include "checkpoint/shard_write.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point began) {
+  return std::chrono::duration<double>(Clock::now() - began).count();
+}
+
+/// Best effort: the disk that failed the shard may fail the note; then rank 0 waits until its time is over.
+void leave_note(const std::filesystem::path& folder, int rank, const std::string& why) {
+  try {
+    fs::publish_file(folder / failure_file_name(rank), why, Code::kCheckpoint);
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace
+
+std::string failure_file_name(int rank) {
+  std::string digits = std::to_string(rank);
+  return "FAILED-" + std::string(5 - std::min<std::size_t>(5, digits.size()), '0') + digits;
+}
+
+/// Shared by the object and its thread, because a thread in a hung system call outlives the object.
+struct RankSave::Work {
+  Work(SavePlan wanted, std::vector<Slice> slices, std::shared_ptr<Staging> memory)
+      : plan(std::move(wanted)),
+        staging(std::move(memory)),
+        shard(plan.folder, plan.rank, plan.commit.ranks, plan.commit.save_id, std::move(slices), *staging,
+              plan.bytes_per_s) {}
+
+  void run();
+  void wait_for_shards() const;
+  void end(State state, std::string error);
+
+  SavePlan plan;
+  std::shared_ptr<Staging> staging;
+  ShardWrite shard;
+  const Clock::time_point began = Clock::now();
+  std::atomic<bool> cancelled{false};
+  mutable std::mutex mutex;
+  mutable std::condition_variable ended;
+  Status status;
+};
+
+void RankSave::Work::end(State state, std::string error) {
+  {
+    const std::lock_guard lock(mutex);
+    status = {state, std::move(error), seconds_since(began)};
+  }
+  ended.notify_all();
+}
+
+void RankSave::Work::wait_for_shards() const {
+  auto pause = std::chrono::milliseconds(1);
+  for (int rank = 0; rank < plan.commit.ranks;) {
+    const std::string name = shard_file_name(rank, plan.commit.ranks);
+    if (entry_exists(plan.folder / name)) {
+      ++rank;
+      continue;
+    }
+    for (int other = 0; other < plan.commit.ranks; ++other) {
+      const auto note = plan.folder / failure_file_name(other);
+      if (entry_exists(note)) throw Error(Code::kCheckpoint, read_input(note, 1 << 16));
+    }
+    if (cancelled) throw Error(Code::kCheckpoint, "the run ended before the save did");
+    if (seconds_since(began) > plan.timeout_s) {
+      throw Error(
+          Code::kCheckpoint,
+          str("rank ", rank, "'s '", name, "' was not there after ", std::lround(plan.timeout_s),
+              " s (checkpoint.timeout_s): its disk hangs or is too slow, or the run folder is not on a "
+              "file system that all nodes share"));
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::milliseconds(200));
+  }
+}
+
+void RankSave::Work::run() {
+  try {
+    in_context(str("cannot save rank ", plan.rank, "'s shard"), [&] { shard.write(); });
+    if (plan.rank == 0) {
+      wait_for_shards();
+      commit(plan.folder, plan.commit);
+      kill_point("committed");
+      if (plan.on_commit) plan.on_commit();
+    }
+    end(State::kDone, "");
+  } catch (const std::exception& e) {
+    leave_note(plan.folder, plan.rank, e.what());
+    if (plan.rank == 0) discard_attempt(plan.folder);
+    end(State::kFailed, e.what());
+  }
+}
+
+RankSave::RankSave(SavePlan plan, std::vector<Slice> slices, std::shared_ptr<Staging> staging) {
+  const std::filesystem::path folder = plan.folder;
+  const int rank = plan.rank;
+  try {
+    fs::make_directories(folder, Code::kCheckpoint);
+    kill_point("folder");
+    staging->reset();
+    in_context(str("cannot save rank ", rank, "'s shard"), [&] {
+      work_ = std::make_shared<Work>(std::move(plan), std::move(slices), std::move(staging));
+    });
+  } catch (const Error& e) {
+    leave_note(folder, rank, e.what());
+    throw;
+  }
+  std::thread([work = work_] { work->run(); }).detach();
+}
+
+RankSave::~RankSave() {
+  constexpr double kGrace_s = 10;
+  work_->cancelled = true;
+  if (!staged_) work_->staging->stop();  // nothing will come
+  if (wait(kGrace_s).state == State::kRunning) work_->staging->stop();
+}
+
+void RankSave::stage() {
+  staged_ = true;
+  try {
+    work_->shard.stage();
+  } catch (const std::exception&) {
+    // The writing thread fails with the same words.
+  }
+}
+
+RankSave::Status RankSave::status() const {
+  const std::lock_guard lock(work_->mutex);
+  return work_->status;
+}
+
+RankSave::Status RankSave::wait(double seconds) const {
+  std::unique_lock lock(work_->mutex);
+  work_->ended.wait_for(lock, std::chrono::duration<double>(seconds),
+                        [&] { return work_->status.state != State::kRunning; });
+  return work_->status;
+}
+
+std::uint64_t RankSave::bytes() const {
+  return work_->shard.file_bytes();
+}
+
+}  // namespace echelon::checkpoint

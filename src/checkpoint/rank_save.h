@@ -1,0 +1,61 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/staging.h"
+#include "checkpoint/writer.h"
+
+namespace echelon::checkpoint {
+
+/// What all ranks of one save agree on beforehand, the same on each but for `rank`.
+struct SavePlan {
+  std::filesystem::path folder;  ///< the step folder; every rank may create it
+  int rank = 0;
+  CommitInfo commit;                ///< used by rank 0
+  std::uint64_t bytes_per_s = 0;    ///< limit on the rate of writing; 0: none
+  double timeout_s = 1800;          ///< after which rank 0 gives up on shards that do not come
+  std::function<void()> on_commit;  ///< rank 0, on the writing thread, after the commit; may be empty
+};
+
+/// One rank's part of one save, written by a thread of its own. Rank 0's thread also waits for the other
+/// ranks' shards, which have their names only when they are durable, and commits. The ranks need no
+/// communication for that, only the folder: a rank that fails leaves a file there which says why.
+class RankSave {
+ public:
+  enum class State { kRunning, kDone, kFailed };
+  struct Status {
+    State state = State::kRunning;
+    std::string error;   ///< why it failed
+    double seconds = 0;  ///< from the creation of the object to the end
+  };
+
+  /// Creates folder and file and reserves the space, so that a full disk shows here; then starts the thread.
+  /// Throws Error(kCheckpoint) and leaves a note for rank 0.
+  RankSave(SavePlan plan, std::vector<Slice> slices, std::shared_ptr<Staging> staging);
+  RankSave(const RankSave&) = delete;
+  RankSave& operator=(const RankSave&) = delete;
+  /// Gives up what is not done within a moment. A thread that hangs in a system call is left to itself.
+  ~RankSave();
+
+  /// Copies the state; when it returns, the slices' bytes may change. Never throws: see status().
+  void stage();
+
+  [[nodiscard]] Status status() const;
+  /// Waits at most `seconds` for the end.
+  [[nodiscard]] Status wait(double seconds) const;
+  [[nodiscard]] std::uint64_t bytes() const;  ///< of this rank's file
+
+ private:
+  struct Work;
+  std::shared_ptr<Work> work_;
+  bool staged_ = false;
+};
+
+/// The file in which rank `rank` says why its part of a save failed: "FAILED-00003".
+[[nodiscard]] std::string failure_file_name(int rank);
+
+}  // namespace echelon::checkpoint

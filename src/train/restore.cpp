@@ -1,0 +1,110 @@
+#include "train/restore.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "checkpoint/reader.h"
+#include "comm/agree.h"
+#include "comm/blob_text.h"
+#include "train/state_tensors.h"
+#include "train/trainer_state.h"
+
+namespace echelon {
+namespace {
+
+/// Folders of all commits, newest first.
+std::vector<std::string> candidates(const CheckpointOptions& options, const RunFolder& folder) {
+  std::vector<std::string> newest_first;
+  for (const auto& found : checkpoint::list(folder.checkpoints())) {
+    if (found.committed || !found.problem.empty()) newest_first.push_back(found.folder.string());
+    if (!found.committed && found.problem.empty()) {
+      log::warn(str("checkpoint '", found.folder.string(),
+                    "' was never committed (its save did not end); passed over"));
+    }
+  }
+  std::reverse(newest_first.begin(), newest_first.end());
+  if (options.resume == "must" && newest_first.empty()) {
+    throw Error(Code::kUsage, str("checkpoint.resume is 'must', but '", folder.checkpoints().string(),
+                                  "' holds no committed checkpoint; set it to 'auto' for a first start"));
+  }
+  if (options.resume == "never" && !newest_first.empty()) {
+    throw Error(Code::kUsage,
+                str("checkpoint.resume is 'never', but '", folder.checkpoints().string(),
+                    "' holds checkpoints; set it to 'auto' to continue them, or use another run.dir"));
+  }
+  return newest_first;
+}
+
+/// Runs `body` on every rank; returns the first rank's Error(kCheckpoint), on every rank, or an empty text.
+std::string failure_of(Communicator& comm, const std::function<void()>& body) {
+  std::string mine;
+  try {
+    body();
+  } catch (const Error& e) {
+    if (e.code() != Code::kCheckpoint) throw;
+    mine = e.what();
+  }
+  for (const Blob& text : comm.gather_blobs(to_blob(mine), "read checkpoint")) {
+    if (!text.empty()) return to_text(text);
+  }
+  return "";
+}
+
+/// Restores from one folder. Returns how it is damaged; empty: restored.
+std::string restore(const std::filesystem::path& folder, Communicator& comm, TrainState& state) {
+  std::unique_ptr<checkpoint::Reader> reader;
+  std::string damage = failure_of(comm, [&] { reader = std::make_unique<checkpoint::Reader>(folder); });
+  if (!damage.empty()) return damage;
+  agree(comm, "check checkpoint", [&] {
+    in_context("resume", [&] {
+      require_same_model(*reader, state);
+      apply_trainer_state(reader->trainer_state(), reader->folder(), state);
+    });
+  });
+  return failure_of(comm, [&] { load_slices(*reader, state); });
+}
+
+}  // namespace
+
+bool restore_latest(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
+                    TrainState& state) {
+  // Rank 0 looks, all read the same folders: two ranks must not disagree about which one is the newest.
+  std::string found;
+  agree(comm, "find checkpoint", [&] {
+    if (comm.rank() == 0) found = join(candidates(options, folder), "\n");
+  });
+  std::istringstream folders(to_text(comm.gather_blobs(to_blob(found), "checkpoints").at(0)));
+  std::string newest_damage;
+  for (std::string step; std::getline(folders, step);) {
+    const std::string damage = restore(step, comm, state);
+    if (damage.empty()) return true;
+    if (comm.rank() == 0) {
+      log::warn(
+          str("checkpoint '", step, "' is DAMAGED and passed over, trying the one before it: ", damage));
+    }
+    if (newest_damage.empty()) newest_damage = damage;
+  }
+  if (newest_damage.empty()) return false;
+  throw Error(Code::kCheckpoint, comm.rank() != 0
+                                     ? ""
+                                     : str("resume: no whole checkpoint in '", folder.checkpoints().string(),
+                                           "', and none was touched; newest: ", newest_damage,
+                                           "; bring one back from a copy, or start another run.dir"));
+}
+
+void load_initial_weights(const std::filesystem::path& from, Communicator& comm, TrainState& state) {
+  agree(comm, "load initial weights", [&] {
+    in_context(str("checkpoint.init_from '", from.string(), "'"), [&] {
+      const checkpoint::Reader reader(from);
+      load_weights(reader, state);
+    });
+  });
+  state.model.weights_changed();
+}
+
+}  // namespace echelon

@@ -1,0 +1,40 @@
+// Any bytes as COMMIT: refused with an Error, or accepted and then spelled exactly as this version spells it.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "checkpoint/manifest.h"
+
+namespace {
+
+using namespace echelon::checkpoint;  // NOLINT
+
+}  // namespace
+
+std::vector<std::string> fuzz_seeds() {
+  return {commit_text({.step = 1200, .save_id = "a1b2c3d4", .manifest_bytes = 9, .manifest_crc = 3}),
+          commit_text(
+              {.step = 0, .save_id = "00000000", .manifest_bytes = kMaxManifestBytes, .manifest_crc = ~0U})};
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  try {
+    const Commit commit = parse_commit(text, "commit");
+    const Commit again = parse_commit(commit_text(commit), "again");
+    if (again.step != commit.step || again.save_id != commit.save_id ||
+        again.manifest_bytes != commit.manifest_bytes || again.manifest_crc != commit.manifest_crc ||
+        again.format_minor != commit.format_minor)
+      std::abort();
+    // A later minor version may have keys that this one drops; ours may not.
+    if (commit.format_minor == echelon::checkpoint::kFormatMinor && commit_text(commit).size() > size)
+      std::abort();
+  } catch (const echelon::Error& e) {
+    const std::string problem = e.what();
+    if (e.code() != echelon::Code::kCheckpoint || problem.empty() || problem.find('\n') != std::string::npos)
+      std::abort();
+  }
+  return 0;
+}
