@@ -42,6 +42,16 @@ struct ConsolidateOptions {
 };
 void consolidate(const ConsolidateOptions& options);
 
+struct ExportOptions {
+  Path checkpoint;
+  Path output;                         ///< folder to make; must not exist
+  std::string dtype = "same";          ///< same | fp32 | bf16
+  bool ema = false;                    ///< the averaged weights instead of the last ones
+  std::string max_shard_size = "5GB";  ///< of each safetensors file
+  ConversionLimits limits;
+};
+void export_weights(const ExportOptions& options);
+
 struct ViewOptions {
   Path checkpoint;
   Path output;  ///< file to make; must not exist

@@ -76,6 +76,20 @@ void add_consolidate(CLI::App& app) {
   command->callback([options] { consolidate(*options); });
 }
 
+void add_export(CLI::App& app) {
+  auto options = std::make_shared<ExportOptions>();
+  CLI::App* command = app.add_subcommand("export", "Write the model as a Hugging Face folder");
+  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
+  command->add_option("--output", options->output, "Folder to make; must not exist")->required();
+  command->add_option("--dtype", options->dtype, "Type of the weights")
+      ->check(CLI::IsMember({"same", "fp32", "bf16"}))
+      ->capture_default_str();
+  command->add_flag("--ema", options->ema, "The averaged weights instead of the last ones");
+  add_shard_size(*command, options->max_shard_size);
+  add_limits(*command, options->limits);
+  command->callback([options] { export_weights(*options); });
+}
+
 void add_view(CLI::App& app) {
   auto options = std::make_shared<ViewOptions>();
   CLI::App* command =
@@ -148,6 +162,7 @@ int run(int argc, char** argv) {
   add_inspect(app);
   add_verify(app);
   add_consolidate(app);
+  add_export(app);
   add_view(app);
   int exit_code = 0;
   add_diff(app, exit_code);
