@@ -58,6 +58,15 @@ struct ViewOptions {
 };
 void make_view(const ViewOptions& options);
 
+struct SalvageOptions {
+  Path folder;  ///< one step folder
+  Path output;  ///< HDF5 file to make, with a report beside it; empty: only tell
+  bool json = false;
+  ConversionLimits limits;
+};
+/// Throws Error(kCheckpoint) after its work when something is lost.
+void salvage_tensors(const SalvageOptions& options);
+
 struct DiffOptions {
   Path a;
   Path b;

@@ -99,6 +99,18 @@ void add_view(CLI::App& app) {
   command->callback([options] { make_view(*options); });
 }
 
+void add_salvage(CLI::App& app) {
+  auto options = std::make_shared<SalvageOptions>();
+  CLI::App* command = app.add_subcommand(
+      "salvage", "Find what is whole and intact in a step folder that is damaged or was never committed");
+  command->add_option("DIR", options->folder, "Step folder")->required()->check(CLI::ExistingDirectory);
+  command->add_option("--output", options->output,
+                      "HDF5 file for the intact tensors, with a report beside it; must not exist");
+  command->add_flag("--json", options->json, "Print JSON");
+  add_limits(*command, options->limits);
+  command->callback([options] { salvage_tensors(*options); });
+}
+
 void add_diff(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<DiffOptions>();
   CLI::App* command = app.add_subcommand(
@@ -164,6 +176,7 @@ int run(int argc, char** argv) {
   add_consolidate(app);
   add_export(app);
   add_view(app);
+  add_salvage(app);
   int exit_code = 0;
   add_diff(app, exit_code);
   add_import(app);
