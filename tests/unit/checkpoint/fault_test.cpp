@@ -51,7 +51,7 @@ std::string harm(bool saved) {
   if (steps.size() < 2 || steps[0] != 1 || steps[1] != 2) return "an older commit is gone";
   if (saved && steps.size() != 3) return "the save did not fail, and its commit is not there";
   run.save(4);
-  prune(run.checkpoints(), 1);
+  prune(run.checkpoints(), {.keep_last = 1});
   const auto left = fs::list_folder(run.checkpoints(), Code::kCheckpoint);
   if (left != std::vector<Path>{run.folder(4)}) return str("left over: ", left.front().string());
   return run.wrong_in(run.folder(4));
@@ -158,7 +158,7 @@ TEST(Fault, AtEveryCallOfARemovalHarmsNothingThatIsToStay) {
       {
         const fs::DiskInUse in_use(faulty);
         testing::internal::CaptureStderr();
-        (void)error_of([&] { prune(run.checkpoints(), keep); });
+        (void)error_of([&] { prune(run.checkpoints(), {.keep_last = keep}); });
         (void)testing::internal::GetCapturedStderr();
       }
       const fs::DiskInUse in_use(disk);
@@ -169,7 +169,7 @@ TEST(Fault, AtEveryCallOfARemovalHarmsNothingThatIsToStay) {
         EXPECT_EQ(found.problem, "") << what;
         EXPECT_EQ(run.wrong_in(found.folder), "") << what;
       }
-      prune(run.checkpoints(), 1);
+      prune(run.checkpoints(), {.keep_last = 1});
       EXPECT_EQ(fs::list_folder(run.checkpoints(), Code::kCheckpoint), std::vector<Path>{run.folder(2)})
           << what;
       return faulty.struck() > 0;
@@ -277,7 +277,7 @@ void expect_invisible(const std::vector<Fault>& faults) {
   const fs::DiskInUse in_use(faulty);
   const TinyRun run;
   run.save(3);
-  prune(run.checkpoints(), 1);
+  prune(run.checkpoints(), {.keep_last = 1});
   const Reader reader(run.root);
   EXPECT_EQ(reader.step(), 3);
   EXPECT_EQ(TinyRun::wrong_content(reader), "");
@@ -406,7 +406,7 @@ void expect_full_disk_is_survived(const Mounted& disk, const std::function<void(
   EXPECT_EQ(Reader(run.root).step(), step - 2);
   make_room();
   run.save(step);
-  prune(run.checkpoints(), 1);
+  prune(run.checkpoints(), {.keep_last = 1});
   EXPECT_EQ(fs::list_folder(run.checkpoints(), Code::kCheckpoint), std::vector<Path>{run.folder(step)});
   EXPECT_EQ(run.wrong_in(run.folder(step)), "");
 }
@@ -437,7 +437,7 @@ TEST(Fault, ARealReadOnlyDiskCanBeReadAndRefusesSaves) {
   const std::string error = error_of([&] { run.save(3); });
   EXPECT_TRUE(mentions(error, "cannot create folder") && mentions(error, "Read-only file system")) << error;
   testing::internal::CaptureStderr();
-  EXPECT_EQ(error_of([&] { prune(run.checkpoints(), 1); }), "");
+  EXPECT_EQ(error_of([&] { prune(run.checkpoints(), {.keep_last = 1}); }), "");
   EXPECT_TRUE(mentions(testing::internal::GetCapturedStderr(), "Read-only file system"));
   const Reader reader(run.root);
   EXPECT_EQ(reader.step(), 2);

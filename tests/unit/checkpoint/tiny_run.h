@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/retention.h"
 #include "checkpoint/shard_write.h"
 #include "checkpoint/staging.h"
 #include "checkpoint/verify.h"
