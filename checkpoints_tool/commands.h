@@ -1,6 +1,8 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "conversion.h"
 
@@ -58,5 +60,22 @@ struct ImportOptions {
   int world = 1;               ///< shards to write
 };
 void import_weights(const ImportOptions& options);
+
+struct PruneOptions {
+  Path run;  ///< run folder or checkpoints folder
+  std::int64_t keep_last = 3;
+  std::int64_t keep_every = 0;
+  std::vector<std::int64_t> keep_steps;
+  bool yes = false;  ///< carry it out
+  bool json = false;
+};
+void prune_run(const PruneOptions& options);
+
+struct GcOptions {
+  Path run;
+  bool yes = false;
+  bool json = false;
+};
+void collect_garbage(const GcOptions& options);
 
 }  // namespace echelon::tool

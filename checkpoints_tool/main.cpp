@@ -108,6 +108,39 @@ void add_import(CLI::App& app) {
   command->callback([options] { import_weights(*options); });
 }
 
+void add_removal(CLI::App& command, Path& run, bool& yes, bool& json) {
+  command.add_option("RUN", run, "Run folder or its checkpoints folder")->required();
+  CLI::Option* carry_out = command.add_flag("--yes", yes, "Remove; without it only tell what would go");
+  command
+      .add_flag_function(
+          "--dry-run", [](std::int64_t) {}, "Only tell what would go (default)")
+      ->excludes(carry_out);
+  command.add_flag("--json", json, "Print JSON");
+}
+
+void add_prune(CLI::App& app) {
+  auto options = std::make_shared<PruneOptions>();
+  CLI::App* command = app.add_subcommand("prune", "Remove old checkpoints of a run");
+  add_removal(*command, options->run, options->yes, options->json);
+  command->add_option("--keep-last", options->keep_last, "Newest ones that stay, at least 2; 0 means all")
+      ->check(CLI::Range(std::int64_t{0}, checkpoint::kMaxStep))
+      ->capture_default_str();
+  command
+      ->add_option("--keep-every", options->keep_every, "Multiples of this step stay as well; 0 means none")
+      ->check(CLI::Range(std::int64_t{0}, checkpoint::kMaxStep))
+      ->capture_default_str();
+  command->add_option("--keep-step", options->keep_steps,
+                      "This step stays as well; may be given several times");
+  command->callback([options] { prune_run(*options); });
+}
+
+void add_gc(CLI::App& app) {
+  auto options = std::make_shared<GcOptions>();
+  CLI::App* command = app.add_subcommand("gc", "Remove what interrupted saves and commands left behind");
+  add_removal(*command, options->run, options->yes, options->json);
+  command->callback([options] { collect_garbage(*options); });
+}
+
 int fail(int code, const std::string& text) {
   std::cerr << "echelon-ckpt: " << text << '\n';
   return code;
@@ -142,6 +175,8 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   add_diff(app, exit_code);
   add_import(app);
+  add_prune(app);
+  add_gc(app);
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);
