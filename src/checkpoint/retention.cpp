@@ -101,6 +101,9 @@ class Judge {
       newest_ = std::max(newest_, step->step);
       if (whole++ < last_) border_ = step->folder.filename().string();
     }
+    // "Damaged" may mean that a file could not be read just now: while there are not enough whole ones, no
+    // commit goes.
+    if (whole < last_ && !oldest_first.empty()) border_ = oldest_first.front().folder.filename().string();
   }
 
   [[nodiscard]] PruneDecision decide(const StepFolder& step, bool among_last) const {
@@ -124,7 +127,7 @@ class Judge {
       return step.state == StepState::kDamaged ? "damaged, but newer than what is kept; see verify"
              : last_ == 0                      ? "all are kept"
                                                : str("one of the last ", last_);
-    if (step.state == StepState::kWhole) {
+    if (step.state != StepState::kUncommitted) {
       if (policy_.keep_every > 0 && step.step % policy_.keep_every == 0)
         return str("kept every ", policy_.keep_every, " steps");
       if (std::find(policy_.keep_steps.begin(), policy_.keep_steps.end(), step.step) !=

@@ -54,15 +54,7 @@ struct CommitInfo {
 /// point. Throws Error(kCheckpoint).
 void commit(const std::filesystem::path& folder, const CommitInfo& info);
 
-<<<<<<< HEAD
 /// Removes what there is of an attempt that failed; what stays goes with a later prune().
 void discard_attempt(const std::filesystem::path& folder) noexcept;
 
-/// Removes committed steps beyond the newest `keep` (0: none) and leftovers of failed attempts older than the
-/// newest commit, by rename to .trash-* first, so that an interruption never leaves a half-removed commit
-/// behind.
-void prune(const std::filesystem::path& checkpoints, std::int64_t keep);
-
-=======
->>>>>>> 203bad872afbb17b6da2f596e674479e04929afe
 }  // namespace echelon::checkpoint
