@@ -61,6 +61,13 @@ struct ImportOptions {
 };
 void import_weights(const ImportOptions& options);
 
+struct ReshardOptions {
+  Path checkpoint;
+  int world = 1;  ///< shards to write
+  Path output;    ///< folder to make; must not exist
+};
+void reshard(const ReshardOptions& options);
+
 struct PruneOptions {
   Path run;  ///< run folder or checkpoints folder
   std::int64_t keep_last = 3;

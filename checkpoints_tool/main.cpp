@@ -87,8 +87,8 @@ void add_diff(CLI::App& app, int& exit_code) {
   command->callback([options, &exit_code] { exit_code = diff_checkpoints(*options) ? 0 : kDiffer; });
 }
 
-void add_world(CLI::App& command, int& world) {
-  command.add_option("--world", world, "Shards to write; any number of ranks can load them")
+CLI::Option* add_world(CLI::App& command, int& world) {
+  return command.add_option("--world", world, "Shards to write; any number of ranks can load them")
       ->check(CLI::Range(1, checkpoint::kMaxRanks))
       ->capture_default_str();
 }
@@ -106,6 +106,15 @@ void add_import(CLI::App& app) {
       ->capture_default_str();
   add_world(*command, options->world);
   command->callback([options] { import_weights(*options); });
+}
+
+void add_reshard(CLI::App& app) {
+  auto options = std::make_shared<ReshardOptions>();
+  CLI::App* command = app.add_subcommand("reshard", "Write a checkpoint anew, with another number of shards");
+  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
+  add_world(*command, options->world)->required();
+  command->add_option("--output", options->output, "Folder to make; must not exist")->required();
+  command->callback([options] { reshard(*options); });
 }
 
 void add_removal(CLI::App& command, Path& run, bool& yes, bool& json) {
@@ -175,6 +184,7 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   add_diff(app, exit_code);
   add_import(app);
+  add_reshard(app);
   add_prune(app);
   add_gc(app);
   try {

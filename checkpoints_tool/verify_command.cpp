@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/lease.h"
 #include "checkpoint/verify.h"
 #include "commands.h"
 #include "progress.h"
@@ -43,6 +44,7 @@ void print_json(const Path& folder, const VerifyOptions& options, const VerifyRe
 
 void verify_checkpoint(const VerifyOptions& options) {
   const Path folder = checkpoint::newest_commit(options.checkpoint);
+  const checkpoint::ReadLease lease(folder);
   VerifyReport report;
   {
     Progress progress("verifying");

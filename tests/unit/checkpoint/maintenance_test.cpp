@@ -98,5 +98,84 @@ TEST(GcCommand, RemovesLeftoversAndNothingElse) {
   EXPECT_TRUE(mentions(tool({"gc", run, "--yes"}).out, "nothing to remove"));
 }
 
+std::map<std::string, std::string> sums(const Reader& reader) {
+  std::map<std::string, std::string> all;
+  for (const TensorInfo& tensor : reader.tensors())
+    all[tensor.name] = str(reader.checksum(tensor.name), ' ', reader.fingerprint(tensor.name).value(), ' ',
+                           name_of(tensor.dtype));
+  return all;
+}
+
+TEST(ReshardCommand, KeepsEverythingButTheNumberOfShards) {
+  const TempDir dir;
+  const Example example{.ranks = 3, .cut = random_cut(5)};
+  const Path folder = save(dir.path() / "run" / "checkpoints", example);
+  const Reader before(folder);
+  for (const int world : {1, 2, 5, 64}) {
+    const Path output = dir.path() / str("out", world);
+    const Outcome outcome =
+        tool({"reshard", dir.path() / "run", "--world", std::to_string(world), "--output", output});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Reader after(output);
+    EXPECT_EQ(after.ranks(), world);
+    EXPECT_EQ(after.step(), before.step());
+    EXPECT_EQ(after.trainer_state(), before.trainer_state());
+    EXPECT_EQ(sums(after), sums(before));
+    EXPECT_EQ(after.attachments(), before.attachments());
+    for (const std::string& name : before.attachments())
+      EXPECT_EQ(after.attachment(name), before.attachment(name));
+    for (const TensorInfo& tensor : example.tensors)
+      EXPECT_EQ(read_all(after, tensor), content_of(tensor)) << tensor.name;
+    EXPECT_NE(after.folder().filename(), before.folder().filename());
+    EXPECT_EQ(tool({"verify", output}).code, 0);
+    EXPECT_EQ(names_in(output).size(), 1U);
+  }
+  EXPECT_EQ(names_in(dir.path() / "run" / "checkpoints").size(), 1U) << "a lease stayed";
+}
+
+TEST(ReshardCommand, DividesTheBytesEvenly) {
+  const TempDir dir;
+  const Path folder = save(dir.path() / "c", {.ranks = 1});
+  EXPECT_EQ(tool({"reshard", folder, "--world", "4", "--output", dir.path() / "o"}).code, 0);
+  const Reader reader(dir.path() / "o");
+  std::map<int, std::uint64_t> bytes;
+  std::uint64_t pieces = 0;
+  for (const TensorInfo& tensor : reader.tensors()) {
+    for (const StoredRange& range : reader.stored_ranges(tensor.name)) {
+      bytes[range.rank] += (range.end - range.begin) * size_of(tensor.dtype);
+      ++pieces;
+    }
+  }
+  const auto [least, most] = std::minmax_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  EXPECT_EQ(bytes.size(), 4U);
+  EXPECT_LE(most->second - least->second, 32U);
+  EXPECT_LE(pieces, reader.tensors().size() + 3);
+}
+
+TEST(ReshardCommand, RefusesDamageAndBadOutputs) {
+  const TempDir dir;
+  const Path folder = save(dir.path() / "c");
+  expect_one_line(tool({"reshard", folder, "--output", dir.path() / "o"}), 2, "--world");
+  expect_one_line(tool({"reshard", folder, "--world", "0", "--output", dir.path() / "o"}), 2, "--world");
+  expect_one_line(tool({"reshard", folder, "--world", "2", "--output", folder / "o"}), 2, "inside");
+  expect_one_line(tool({"reshard", folder, "--world", "2", "--output", dir.path() / "c"}), 2,
+                  "exists already");
+  flip_bit(folder / "shard-00001-of-00002.h5",
+           std::filesystem::file_size(folder / "shard-00001-of-00002.h5") - 1);
+  expect_one_line(tool({"reshard", folder, "--world", "2", "--output", dir.path() / "o"}), 5,
+                  "checksum differs");
+  EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"c"});
+}
+
+TEST(ReshardCommand, NeedsLittleMemory) {
+  const TempDir dir;
+  const Path folder =
+      save(dir.path() / "c", {.ranks = 2, .tensors = {{"model/w", DType::kF32, {40, 1 << 20}}}});
+  const Outcome outcome = tool({"reshard", folder, "--world", "3", "--output", dir.path() / "o"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_LT(outcome.max_rss_bytes, 96U << 20);
+}
+
 }  // namespace
 }  // namespace echelon::checkpoint
