@@ -28,6 +28,7 @@ struct VerifyOptions {
   Path checkpoint;
   bool quick = false;
   bool deep = false;  ///< the default; for people who want to say it
+  bool hdf5 = false;  ///< also let libhdf5 parse the shards, in a limited child process, and compare
   bool json = false;
 };
 /// Throws Error(kCheckpoint) after printing the report when something is wrong.

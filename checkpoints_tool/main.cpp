@@ -42,6 +42,8 @@ void add_verify(CLI::App& app) {
       command->add_flag("--quick", options->quick, "Sizes, indexes and coverage only, no tensor bytes");
   command->add_flag("--deep", options->deep, "Also every byte against its checksum (default)")
       ->excludes(quick);
+  command->add_flag("--hdf5", options->hdf5,
+                    "Also let libhdf5 parse the shards, in a limited process, and compare");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { verify_checkpoint(*options); });
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/h5_memory.h"
+#include "checkpoint/h5_type.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -41,39 +42,6 @@ class Handle {
 void check(herr_t status, const char* what) {
   if (status < 0)
     throw Error(Code::kCheckpoint, str("cannot lay out an HDF5 file: libhdf5 could not ", what));
-}
-
-// An IEEE-like little-endian float of 16 bits. bf16 needs the bias 127 of its eight exponent bits.
-hid_t make_half(std::size_t exponent_bits, std::size_t bias) {
-  const hid_t type = H5Tcopy(H5T_IEEE_F32LE);
-  if (type < 0) return type;
-  const std::size_t mantissa = 15 - exponent_bits;
-  if (H5Tset_fields(type, 15, mantissa, exponent_bits, 0, mantissa) < 0 || H5Tset_size(type, 2) < 0 ||
-      H5Tset_ebias(type, bias) < 0) {
-    H5Tclose(type);
-    return -1;
-  }
-  return type;
-}
-
-hid_t make_type(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return H5Tcopy(H5T_IEEE_F32LE);
-    case DType::kBF16:
-      return make_half(8, 127);
-    case DType::kF16:
-      return make_half(5, 15);
-    case DType::kF64:
-      return H5Tcopy(H5T_IEEE_F64LE);
-    case DType::kI32:
-      return H5Tcopy(H5T_STD_I32LE);
-    case DType::kI64:
-      return H5Tcopy(H5T_STD_I64LE);
-    case DType::kU8:
-      return H5Tcopy(H5T_STD_U8LE);
-  }
-  return -1;
 }
 
 // Creation times would make two layouts of the same tensors differ.
@@ -118,7 +86,7 @@ class Builder {
                            ? H5Screate(H5S_SCALAR)
                            : H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
                        H5Sclose, "make a space");
-    const Handle type(make_type(dataset.dtype), H5Tclose, "make a type");
+    const Handle type(make_h5_type(dataset.dtype), H5Tclose, "make a type");
     const Handle made(
         H5Dcreate2(file_, dataset.path.c_str(), type, space, H5P_DEFAULT, data_creation_, H5P_DEFAULT),
         H5Dclose, "make a data set");
