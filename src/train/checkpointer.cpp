@@ -7,10 +7,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
-<<<<<<< HEAD
-=======
-#include "checkpoint/reader.h"
->>>>>>> 203bad872afbb17b6da2f596e674479e04929afe
 #include "checkpoint/retention.h"
 #include "checkpoint/writer.h"
 #include "comm/agree.h"
@@ -24,6 +20,9 @@ namespace {
 using checkpoint::RankSave;
 
 constexpr double kMegabyte = 1e6;
+constexpr double kForEver_s = 1e9;
+constexpr double kPatience_s = 1;  // a save that is nearly over is worth waiting for, rather than losing one
+constexpr double kGrace_s = 10;    // rank 0 gives up by itself first, and says why
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -91,25 +90,7 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
   if (options_.keep_best && state.best) keep.keep_steps = {state.best->step};
   plan.on_commit = [checkpoints = folder_->checkpoints(), keep] {
     try {
-<<<<<<< HEAD
       checkpoint::prune(checkpoints, keep);
-=======
-      agree(*comm_, "create checkpoint", [&] {
-        if (comm_->rank() == 0) fs::make_directories(folder, Code::kCheckpoint);
-      });
-      write_and_commit(state, folder, id);
-    } catch (const Error&) {
-      if (comm_->rank() == 0) {
-        std::error_code ignored;  // the attempt is worthless either way; its error is the one to report
-        std::filesystem::remove_all(folder, ignored);
-      }
-      throw;
-    }
-  });
-  if (comm_->rank() == 0) {
-    try {
-      checkpoint::prune(folder_->checkpoints(), {.keep_last = options_.keep_last});
->>>>>>> 203bad872afbb17b6da2f596e674479e04929afe
     } catch (const Error& e) {
       log::warn(str("old checkpoints were not removed: ", e.what()));  // the save itself is committed
     }
@@ -125,14 +106,14 @@ Checkpointer::Past Checkpointer::settle() {
     const double age = now_s() - in_flight_->began_s;
     if (status.state == RankSave::State::kFailed) mine = "F" + status.error;
     if (status.state == RankSave::State::kRunning) {
-      mine = age < static_cast<double>(options_.timeout_s) + 10
+      mine = age < static_cast<double>(options_.timeout_s) + kGrace_s
                  ? "B"
                  : str("Hrank ", comm_->rank(), " has been writing for ", std::lround(age),
                        " s (checkpoint.timeout_s: ", options_.timeout_s, "): its disk hangs");
     }
   }
   if (mine == "-" && comm_->rank() == 0) mine += checkpoint::new_save_id();
-  Past past;
+  Past past{.step = in_flight_ ? in_flight_->step : 0};
   bool hung = false;
   for (const Blob& blob : comm_->gather_blobs(to_blob(mine), "state of the last save")) {
     const std::string theirs = to_text(blob);
@@ -148,19 +129,18 @@ Checkpointer::Past Checkpointer::settle() {
   return past;
 }
 
-void Checkpointer::fail(const std::string& why, bool final) {
+void Checkpointer::fail(std::int64_t step, const std::string& why, bool final) {
   ++failures_;
-  const std::string text =
-      str("checkpoint failed (", failures_, " in a row), older ones are untouched: ", why);
-  if (final || failures_ >= options_.max_failures) {
-    if (comm_->rank() != 0) throw Error(Code::kCheckpoint, "");
-    throw Error(Code::kCheckpoint,
-                final ? text
-                      : str(text, "; checkpoint.max_failures is ", options_.max_failures,
-                            ": the run stops, because what it would learn from here on could not be kept"));
+  const std::string text = str("step ", step, " was not saved (older checkpoints are untouched): ", why);
+  if (!final && failures_ < options_.max_failures) {
+    if (comm_->rank() == 0) log::error(str(text, "; training goes on, the next save is tried in its time"));
+    return;
   }
-  if (comm_->rank() == 0)
-    log::error(str(text, "; training goes on, the next save is tried at the next interval"));
+  if (comm_->rank() != 0) throw Error(Code::kCheckpoint, "");
+  throw Error(Code::kCheckpoint, final ? text
+                                       : str(text, "; that is ", failures_,
+                                             " saves in a row (checkpoint.max_failures), and what ",
+                                             "training goes on to learn could not be kept"));
 }
 
 std::string Checkpointer::start(const TrainState& state, const std::string& id) {
@@ -187,35 +167,37 @@ std::string Checkpointer::start(const TrainState& state, const std::string& id) 
   return "";
 }
 
-void Checkpointer::wait_for_end() const {
-  if (in_flight_) (void)in_flight_->save->wait(static_cast<double>(options_.timeout_s) + 11);
+void Checkpointer::wait_for_end(double at_most_s) const {
+  const double limit = static_cast<double>(options_.timeout_s) + kGrace_s;
+  if (in_flight_) (void)in_flight_->save->wait(std::min(at_most_s, limit));
 }
 
 void Checkpointer::save(const TrainState& state, bool wait) {
-  if (wait) wait_for_end();
+  wait_for_end(wait ? kForEver_s : kPatience_s);
   poll();
   Past past = settle();
   if (!past.failure.empty()) {
-    fail(past.failure, false);
+    fail(past.step, past.failure, false);
     if (!past.busy) past = settle();  // for an id
   } else if (!past.busy) {
     failures_ = 0;
   }
   if (past.busy) {
-    if (wait) fail("the save before it is still being written", true);
+    if (wait) fail(state.step, "the save before it is still being written", true);
     if (comm_->rank() == 0 && past.failure.empty())
       log::warn(str("step ", state.step,
                     " is not saved: the checkpoint before it is still being written; "
                     "save less often, or give checkpoints a faster disk"));
     return;
   }
-  if (const std::string failure = start(state, past.id); !failure.empty()) return fail(failure, wait);
+  if (const std::string failure = start(state, past.id); !failure.empty())
+    return fail(state.step, failure, wait);
   if (!wait && options_.async) return;
-  wait_for_end();
+  wait_for_end(kForEver_s);
   in_flight_->stall_s = now_s() - in_flight_->began_s;
   poll();
   past = settle();
-  if (past.busy || !past.failure.empty()) fail(past.failure, wait);
+  if (past.busy || !past.failure.empty()) fail(past.step, past.failure, wait);
 }
 
 void Checkpointer::poll() {

@@ -35,9 +35,9 @@ class Checkpointer {
 
   /// Saves `state`. Collective. Returns when training may go on: after a copy in memory, or with
   /// checkpoint.async: false or `wait` when the save is committed. Left out, with a warning, while the one
-  /// before is still being written; with `wait` that is waited for first. A failed save is reported and older
-  /// checkpoints are untouched; Error(kCheckpoint) on every rank when `wait`ing for it, and after
-  /// checkpoint.max_failures in a row.
+  /// before is still being written a second later; with `wait` that is waited for first. A failed save is
+  /// reported and older checkpoints are untouched; Error(kCheckpoint) on every rank when `wait`ing for it,
+  /// and after checkpoint.max_failures in a row.
   void save(const TrainState& state, bool wait);
 
   /// Tells the log of rank 0 about a save that has ended since the last call. Local and quick.
@@ -55,17 +55,19 @@ class Checkpointer {
   };
   /// How the save before this one ended, on all ranks.
   struct Past {
+    std::int64_t step = 0;
     bool busy = false;    ///< some rank is still writing
     std::string failure;  ///< of the first rank that failed; empty: none did
     std::string id;       ///< for the next one
   };
   [[nodiscard]] Past settle();
-  void fail(const std::string& why, bool final);
+  /// A save of `step` failed on some rank: told, or thrown when it is `final` or one too many.
+  void fail(std::int64_t step, const std::string& why, bool final);
   /// Starts the save on every rank, or on none: then returns why.
   [[nodiscard]] std::string start(const TrainState& state, const std::string& id);
   [[nodiscard]] checkpoint::SavePlan plan(const TrainState& state, const std::filesystem::path& folder,
                                           const std::string& id) const;
-  void wait_for_end() const;
+  void wait_for_end(double at_most_s) const;
   [[nodiscard]] bool must_copy() const;  ///< does training go on during a save?
 
   CheckpointOptions options_;
