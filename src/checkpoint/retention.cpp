@@ -9,6 +9,7 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/kill_point.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
@@ -74,6 +75,7 @@ bool discard(const Path& folder) {
       return false;
     }
     fs::fsync_directory(checkpoints, Code::kCheckpoint);
+    kill_point("aside");
   } catch (const Error& e) {
     log::warn(str("old checkpoint stays: ", e.what()));
     return false;
@@ -101,6 +103,9 @@ class Judge {
       newest_ = std::max(newest_, step->step);
       if (whole++ < last_) border_ = step->folder.filename().string();
     }
+    // "Damaged" may mean that a file could not be read just now: while there are not enough whole ones, no
+    // commit goes.
+    if (whole < last_ && !oldest_first.empty()) border_ = oldest_first.front().folder.filename().string();
   }
 
   [[nodiscard]] PruneDecision decide(const StepFolder& step, bool among_last) const {
@@ -124,7 +129,7 @@ class Judge {
       return step.state == StepState::kDamaged ? "damaged, but newer than what is kept; see verify"
              : last_ == 0                      ? "all are kept"
                                                : str("one of the last ", last_);
-    if (step.state == StepState::kWhole) {
+    if (step.state != StepState::kUncommitted) {
       if (policy_.keep_every > 0 && step.step % policy_.keep_every == 0)
         return str("kept every ", policy_.keep_every, " steps");
       if (std::find(policy_.keep_steps.begin(), policy_.keep_steps.end(), step.step) !=

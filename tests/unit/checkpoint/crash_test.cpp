@@ -66,7 +66,7 @@ History record(unsigned seed = 1) {
     run.finish(step);
     recording.note(str("committed ", step));
     recording.note(str("keep ", step - kKeep + 1));
-    prune(run.checkpoints(), {.keep_last = kKeep});
+    run.prune(kKeep);
     if (step == 2) {  // an attempt of the next step that its rank 1 does not live to end
       const Path folder = run.checkpoints() / step_folder_name(3, "deadbeef");
       fs::make_directories(folder, Code::kCheckpoint);
@@ -120,7 +120,7 @@ std::string stuck(const TinyRun& run) {
   const std::int64_t next = kLastStep + 1;
   const std::string error = error_of([&] {
     run.save(next);
-    prune(run.checkpoints(), {.keep_last = kKeep});
+    run.prune(kKeep);
   });
   if (!error.empty()) return error;
   std::set<std::string> names;

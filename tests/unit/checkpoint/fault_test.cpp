@@ -27,13 +27,12 @@ bool mentions(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// A run whose steps 1 and 2 are committed, on a disk in memory.
-DiskTree two_commits() {
+/// A run whose first steps are committed, on a disk in memory.
+DiskTree commits(std::int64_t count) {
   MemoryDisk disk(DiskTree("/"));
   const fs::DiskInUse in_use(disk);
   const TinyRun run;
-  run.save(1);
-  run.save(2);
+  for (std::int64_t step = 1; step <= count; ++step) run.save(step);
   return disk.tree();
 }
 
@@ -51,15 +50,13 @@ std::string harm(bool saved) {
   if (steps.size() < 2 || steps[0] != 1 || steps[1] != 2) return "an older commit is gone";
   if (saved && steps.size() != 3) return "the save did not fail, and its commit is not there";
   run.save(4);
-  prune(run.checkpoints(), {.keep_last = 1});
-  const auto left = fs::list_folder(run.checkpoints(), Code::kCheckpoint);
-  if (left != std::vector<Path>{run.folder(4)}) return str("left over: ", left.front().string());
-  return run.wrong_in(run.folder(4));
+  run.prune(2);
+  return run.leaves({steps.back(), 4});
 }
 
 /// Step 3 saved on a disk with this fault.
 struct Attempt {
-  explicit Attempt(const Fault& fault, const TinyRun& run = {}) : disk(two_commits()), faulty(disk, {fault}) {
+  explicit Attempt(const Fault& fault, const TinyRun& run = {}) : disk(commits(2)), faulty(disk, {fault}) {
     const fs::DiskInUse in_use(faulty);
     try {
       run.save(3);
@@ -150,28 +147,30 @@ TEST(Fault, AtEveryCallOfASaveHarmsNothingThatWasCommittedAndIsTold) {
 
 TEST(Fault, AtEveryCallOfARemovalHarmsNothingThatIsToStay) {
   int places = 0;
-  for (const std::int64_t keep : {1, 2}) {
-    places += at_every_place([&](const Fault& fault, const std::string& what) {
-      MemoryDisk disk(two_commits());
+  struct Case {
+    RetentionPolicy policy;
+    std::int64_t oldest;  ///< what it keeps of steps 1 to 3
+  };
+  for (const auto& [policy, oldest] :
+       {Case{{.keep_last = 2}, 2}, Case{{.keep_last = 3}, 1}, Case{{.keep_last = 2, .keep_every = 1}, 1}}) {
+    places += at_every_place([&, keep = policy, from = oldest](const Fault& fault, const std::string& what) {
+      MemoryDisk disk(commits(3));
       FaultyDisk faulty(disk, {fault});
       const TinyRun run;
       {
         const fs::DiskInUse in_use(faulty);
         testing::internal::CaptureStderr();
-        (void)error_of([&] { prune(run.checkpoints(), {.keep_last = keep}); });
+        (void)error_of([&] { prune(run.checkpoints(), keep); });
         (void)testing::internal::GetCapturedStderr();
       }
       const fs::DiskInUse in_use(disk);
-      for (std::int64_t step = 3 - keep; step <= 2; ++step) {
-        EXPECT_EQ(run.wrong_in(run.folder(step)), "") << what;
-      }
+      for (std::int64_t step = from; step <= 3; ++step) EXPECT_EQ(run.wrong_in(run.folder(step)), "") << what;
       for (const Found& found : list(run.checkpoints())) {
         EXPECT_EQ(found.problem, "") << what;
         EXPECT_EQ(run.wrong_in(found.folder), "") << what;
       }
-      prune(run.checkpoints(), {.keep_last = 1});
-      EXPECT_EQ(fs::list_folder(run.checkpoints(), Code::kCheckpoint), std::vector<Path>{run.folder(2)})
-          << what;
+      run.prune(2);
+      EXPECT_EQ(run.leaves({2, 3}), "") << what;
       return faulty.struck() > 0;
     });
   }
@@ -179,7 +178,7 @@ TEST(Fault, AtEveryCallOfARemovalHarmsNothingThatIsToStay) {
 }
 
 TEST(Fault, AtEveryCallOfALoadGivesRightBytesOrAnError) {
-  const DiskTree tree = two_commits();
+  const DiskTree tree = commits(2);
   const int places = at_every_place([&](const Fault& fault, const std::string& what) {
     MemoryDisk disk(tree);
     FaultyDisk faulty(disk, {fault});
@@ -272,12 +271,12 @@ TEST(Fault, AFailedShardLeavesNoFile) {
 
 /// Saves and loads with these faults as if there were none.
 void expect_invisible(const std::vector<Fault>& faults) {
-  MemoryDisk disk(two_commits());
+  MemoryDisk disk(commits(2));
   FaultyDisk faulty(disk, faults);
   const fs::DiskInUse in_use(faulty);
   const TinyRun run;
   run.save(3);
-  prune(run.checkpoints(), {.keep_last = 1});
+  run.prune(2);
   const Reader reader(run.root);
   EXPECT_EQ(reader.step(), 3);
   EXPECT_EQ(TinyRun::wrong_content(reader), "");
@@ -315,7 +314,7 @@ TEST(Fault, AFileSystemThatCannotReserveIsNoFault) {
 }
 
 TEST(Fault, ADiskThatHangsAndComesBackEndsInACommit) {
-  MemoryDisk disk(two_commits());
+  MemoryDisk disk(commits(2));
   FaultyDisk faulty(
       disk, {{.call = DiskCall::kFlush, .path = "shard-", .does = Fault::Does::kHang},
              {.call = DiskCall::kWrite, .path = "shard-", .does = Fault::Does::kDelay, .milliseconds = 5}});
@@ -331,7 +330,7 @@ TEST(Fault, ADiskThatHangsAndComesBackEndsInACommit) {
 }
 
 TEST(Fault, AnIndexThatCannotBeReadMakesARunFallBack) {
-  MemoryDisk disk(two_commits());
+  MemoryDisk disk(commits(2));
   const TinyRun run;
   FaultyDisk faulty(disk,
                     {{.call = DiskCall::kRead, .path = "step-000000002.00000002/shard-00001", .error = EIO}});
@@ -349,7 +348,7 @@ TEST(Fault, AnIndexThatCannotBeReadMakesARunFallBack) {
 TEST(Fault, TensorBytesThatCannotBeReadAreNamed) {
   const TinyRun run;
   for (const TensorInfo& tensor : TinyRun::tensors()) {
-    MemoryDisk disk(two_commits());
+    MemoryDisk disk(commits(2));
     FaultyDisk faulty(disk,
                       {{.call = DiskCall::kRead, .path = "shard-", .times = Fault::kForever, .error = EIO}});
     std::unique_ptr<Reader> reader;
@@ -406,9 +405,8 @@ void expect_full_disk_is_survived(const Mounted& disk, const std::function<void(
   EXPECT_EQ(Reader(run.root).step(), step - 2);
   make_room();
   run.save(step);
-  prune(run.checkpoints(), {.keep_last = 1});
-  EXPECT_EQ(fs::list_folder(run.checkpoints(), Code::kCheckpoint), std::vector<Path>{run.folder(step)});
-  EXPECT_EQ(run.wrong_in(run.folder(step)), "");
+  run.prune(2);
+  EXPECT_EQ(run.leaves({step - 2, step}), "");
 }
 
 TEST(Fault, ARealFullDiskIsSurvived) {
@@ -431,16 +429,15 @@ TEST(Fault, ARealReadOnlyDiskCanBeReadAndRefusesSaves) {
   const Mounted disk("size=4m");
   if (!disk.works()) GTEST_SKIP() << "needs the right to mount";
   const TinyRun run{.root = disk.path()};
-  run.save(1);
-  run.save(2);
+  for (std::int64_t step = 1; step <= 3; ++step) run.save(step);
   ASSERT_EQ(::mount("none", disk.path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, ""), 0);
-  const std::string error = error_of([&] { run.save(3); });
+  const std::string error = error_of([&] { run.save(4); });
   EXPECT_TRUE(mentions(error, "cannot create folder") && mentions(error, "Read-only file system")) << error;
   testing::internal::CaptureStderr();
-  EXPECT_EQ(error_of([&] { prune(run.checkpoints(), {.keep_last = 1}); }), "");
+  EXPECT_EQ(error_of([&] { run.prune(2); }), "");
   EXPECT_TRUE(mentions(testing::internal::GetCapturedStderr(), "Read-only file system"));
   const Reader reader(run.root);
-  EXPECT_EQ(reader.step(), 2);
+  EXPECT_EQ(reader.step(), 3);
   EXPECT_EQ(TinyRun::wrong_content(reader), "");
 }
 

@@ -77,6 +77,8 @@ struct TinyRun {
 
   void finish(std::int64_t step) const { commit(folder(step), commit_info(example(step))); }
 
+  void prune(std::int64_t keep) const { checkpoint::prune(checkpoints(), {.keep_last = keep}); }
+
   /// All of a save, one rank after the other.
   void save(std::int64_t step) const {
     begin(step);
@@ -94,6 +96,22 @@ struct TinyRun {
     if (reader.trainer_state() != str("{\"step\":", reader.step(), "}")) return "trainer state differs";
     if (reader.attachment("recipe.yaml") != str("run: {name: tiny, step: ", reader.step(), "}\n"))
       return "recipe.yaml differs";
+    return "";
+  }
+
+  /// How what lies in the checkpoints folder differs from the whole checkpoints of these steps, or "".
+  [[nodiscard]] std::string leaves(const std::vector<std::int64_t>& steps) const {
+    std::vector<Path> folders;
+    for (const std::int64_t step : steps) folders.push_back(folder(step));
+    const std::vector<Path> found = fs::list_folder(checkpoints(), Code::kCheckpoint);
+    if (found != folders) {
+      std::string names;
+      for (const Path& path : found) names += str(path.filename().string(), ' ');
+      return "there is " + names;
+    }
+    for (const Path& path : folders) {
+      if (std::string wrong = wrong_in(path); !wrong.empty()) return wrong;
+    }
     return "";
   }
 
