@@ -55,7 +55,7 @@ class Checkpointer {
   };
   /// How the save before this one ended, on all ranks.
   struct Past {
-    std::int64_t step = 0;
+    std::int64_t step = 0;  ///< that it saved; 0: there was none
     bool busy = false;    ///< some rank is still writing
     std::string failure;  ///< of the first rank that failed; empty: none did
     std::string id;       ///< for the next one
