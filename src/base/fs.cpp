@@ -127,22 +127,28 @@ bool is_folder(const Path& path) {
   return is(path / ".", S_IFDIR);
 }
 
+/// `path` with what lies above it, for `wanted`, which errors name.
+void make_folder(const Path& path, const Path& wanted, Code code) {
+  if (is_folder(path)) return;
+  const auto refuse = [&](const std::string& why) {
+    throw Error(code, str("cannot create folder '", wanted.string(), "': ", why));
+  };
+  if (is(path, S_IFREG)) {
+    refuse(path == wanted ? "a file of that name is in the way" : str("'", path.string(), "' is a file"));
+  }
+  const Path above = path.has_parent_path() ? path.parent_path() : Path(".");
+  make_folder(above, wanted, code);
+  // Another rank may have been quicker.
+  if (disk().mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) refuse(reason(errno));
+  if (!is_folder(path)) refuse("a file of that name is in the way");
+  // Whatever is made durable inside is worth nothing if a loss of power takes the folder's name away.
+  fsync_directory(above, code);
+}
+
 }  // namespace
 
 void make_directories(const Path& path, Code code) {
-  if (is_folder(path)) return;
-  const Path clean = path.has_filename() ? path : path.parent_path();
-  if (is(clean, S_IFREG)) {
-    throw Error(code, str("cannot create folder '", path.string(), "': '", clean.string(), "' is a file"));
-  }
-  if (clean.has_parent_path() && clean.parent_path() != clean) make_directories(clean.parent_path(), code);
-  // Another rank may have been quicker.
-  if (disk().mkdir(clean.c_str(), 0777) != 0 && errno != EEXIST) fail(code, "create folder", path, errno);
-  if (!is_folder(clean)) {
-    throw Error(code, str("cannot create folder '", path.string(), "': a file of that name is in the way"));
-  }
-  // Whatever is made durable inside is worth nothing if a loss of power takes the folder's name away.
-  fsync_directory(clean.has_parent_path() ? clean.parent_path() : Path("."), code);
+  make_folder(path.has_filename() ? path : path.parent_path(), path, code);
 }
 
 std::vector<Path> list_folder(const Path& folder, Code code) {

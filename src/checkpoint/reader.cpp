@@ -7,6 +7,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "checkpoint/bulk_read.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/files.h"
 #include "checkpoint/geometry.h"
@@ -35,6 +36,9 @@ struct Reader::Impl {
     return contents.manifest.shards[static_cast<std::size_t>(shard.rank)];
   }
   [[nodiscard]] const Tensor& at(const std::string& name) const;
+  /// Throws unless elements [begin, end) exist and fill `out` exactly.
+  const Tensor& checked(const std::string& name, std::uint64_t begin, std::uint64_t end,
+                        std::size_t out) const;
   void read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out) const;
 };
 
@@ -115,17 +119,42 @@ std::string Reader::attachment(const std::string& name) const {
   return load_attachment(impl_->contents, name);
 }
 
+const Tensor& Reader::Impl::checked(const std::string& name, std::uint64_t begin, std::uint64_t end,
+                                    std::size_t out) const {
+  const Tensor& tensor = at(name);
+  const std::uint64_t elements = element_count(*tensor.info);
+  if (begin > end || end > elements || out != (end - begin) * size_of(tensor.info->dtype)) {
+    throw Error(Code::kCheckpoint, str("tensor '", name, "' of ", elements, " elements cannot give elements ",
+                                       begin, " to ", end, " into a buffer of ", out, " bytes"));
+  }
+  return tensor;
+}
+
+void Reader::read_many(std::span<const Request> requests) const {
+  constexpr int kThreads = 4;
+  std::vector<WantedPart> parts;
+  for (const Request& request : requests) {
+    const Tensor& stored = impl_->checked(request.tensor, request.begin, request.end, request.out.size());
+    const std::uint64_t size = size_of(stored.info->dtype);
+    for (const Piece& piece : stored.pieces) {
+      const ShardEntry& entry = *piece.entry;
+      const std::uint64_t begin = std::max(request.begin, entry.begin);
+      const std::uint64_t end = std::min(request.end, entry.end);
+      if (begin >= end) continue;
+      parts.push_back({.shard = static_cast<std::size_t>(piece.shard->rank),
+                       .entry = static_cast<std::size_t>(piece.entry - piece.shard->entries.data()),
+                       .begin = (begin - entry.begin) * size,
+                       .end = (end - entry.begin) * size,
+                       .to = request.out.data() + (begin - request.begin) * size});
+    }
+  }
+  read_parts(impl_->contents, parts, kThreads);
+}
+
 void Reader::read(const std::string& tensor, std::uint64_t begin, std::uint64_t end,
                   std::span<std::byte> out) const {
-  const Tensor& stored = impl_->at(tensor);
-  const TensorInfo& info = *stored.info;
-  const std::uint64_t elements = element_count(info);
-  const std::uint64_t size = size_of(info.dtype);
-  if (begin > end || end > elements || out.size() != (end - begin) * size) {
-    throw Error(Code::kCheckpoint,
-                str("tensor '", tensor, "' of ", elements, " elements cannot give elements ", begin, " to ",
-                    end, " into a buffer of ", out.size(), " bytes"));
-  }
+  const Tensor& stored = impl_->checked(tensor, begin, end, out.size());
+  const std::uint64_t size = size_of(stored.info->dtype);
   const std::vector<Piece>& pieces = stored.pieces;
   auto piece = std::partition_point(pieces.begin(), pieces.end(),
                                     [&](const Piece& p) { return p.entry->end <= begin; });
@@ -166,13 +195,7 @@ class BlockReader {
 
  private:
   [[noreturn]] void fail(std::uint64_t at, std::uint64_t size) const {
-    const ShardEntry& entry = *piece_.entry;
-    const std::uint64_t element = size_of(entry.tensor.dtype);
-    throw Error(Code::kCheckpoint,
-                str("shard '", path_.string(), "' (rank ", piece_.shard->rank, ") is damaged: tensor '",
-                    entry.tensor.name, "', elements ", entry.begin + at / element, " to ",
-                    entry.begin + (at + size) / element - 1, ", file bytes ", entry.file_offset + at, " to ",
-                    entry.file_offset + at + size - 1, ": checksum differs"));
+    refuse_block(path_, piece_.shard->rank, *piece_.entry, at, size);
   }
 
   std::filesystem::path path_;

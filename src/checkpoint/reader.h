@@ -52,6 +52,18 @@ class Reader {
   void read(const std::string& tensor, std::uint64_t begin, std::uint64_t end,
             std::span<std::byte> out) const;
 
+  /// One of many reads: elements [begin, end) of `tensor` into `out`, as for read().
+  struct Request {
+    std::string tensor;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::span<std::byte> out;
+  };
+  /// All of them at the speed of the disk, with a few threads of its own and 8 MiB of memory for each. Reads
+  /// only the checksum blocks that hold wanted bytes. Throws as read() does; what is in the buffers then is
+  /// undefined.
+  void read_many(std::span<const Request> requests) const;
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -113,7 +113,7 @@ Checkpointer::Past Checkpointer::settle() {
     }
   }
   if (mine == "-" && comm_->rank() == 0) mine += checkpoint::new_save_id();
-  Past past;
+  Past past{.step = in_flight_ ? in_flight_->step : 0};
   bool hung = false;
   for (const Blob& blob : comm_->gather_blobs(to_blob(mine), "state of the last save")) {
     const std::string theirs = to_text(blob);
@@ -129,19 +129,18 @@ Checkpointer::Past Checkpointer::settle() {
   return past;
 }
 
-void Checkpointer::fail(const std::string& why, bool final) {
+void Checkpointer::fail(std::int64_t step, const std::string& why, bool final) {
   ++failures_;
-  const std::string text =
-      str("checkpoint failed (", failures_, " in a row), older ones are untouched: ", why);
-  if (final || failures_ >= options_.max_failures) {
-    if (comm_->rank() != 0) throw Error(Code::kCheckpoint, "");
-    throw Error(Code::kCheckpoint,
-                final ? text
-                      : str(text, "; checkpoint.max_failures is ", options_.max_failures,
-                            ": the run stops, because what it would learn from here on could not be kept"));
+  const std::string text = str("step ", step, " was not saved (older checkpoints are untouched): ", why);
+  if (!final && failures_ < options_.max_failures) {
+    if (comm_->rank() == 0) log::error(str(text, "; training goes on, the next save is tried in its time"));
+    return;
   }
-  if (comm_->rank() == 0)
-    log::error(str(text, "; training goes on, the next save is tried at the next interval"));
+  if (comm_->rank() != 0) throw Error(Code::kCheckpoint, "");
+  throw Error(Code::kCheckpoint, final ? text
+                                       : str(text, "; that is ", failures_,
+                                             " saves in a row (checkpoint.max_failures), and what ",
+                                             "training goes on to learn could not be kept"));
 }
 
 std::string Checkpointer::start(const TrainState& state, const std::string& id) {
@@ -151,7 +150,9 @@ std::string Checkpointer::start(const TrainState& state, const std::string& id) 
   InFlight next{.step = state.step, .folder = folder, .began_s = began};
   std::string mine;
   try {
-    next.save = std::make_unique<RankSave>(plan(state, folder, id), staged.slices, staging_);
+    if (!layout_) layout_ = checkpoint::plan_shard(comm_->rank(), comm_->size(), id, staged.slices);
+    next.save = std::make_unique<RankSave>(plan(state, folder, id), checkpoint::replan_shard(*layout_, id),
+                                           staged.slices, staging_);
   } catch (const Error& e) {
     mine = e.what();
   }
@@ -178,26 +179,27 @@ void Checkpointer::save(const TrainState& state, bool wait) {
   poll();
   Past past = settle();
   if (!past.failure.empty()) {
-    fail(past.failure, false);
+    fail(past.step, past.failure, false);
     if (!past.busy) past = settle();  // for an id
   } else if (!past.busy) {
     failures_ = 0;
   }
   if (past.busy) {
-    if (wait) fail("the save before it is still being written", true);
+    if (wait) fail(state.step, "the save before it is still being written", true);
     if (comm_->rank() == 0 && past.failure.empty())
       log::warn(str("step ", state.step,
                     " is not saved: the checkpoint before it is still being written; "
                     "save less often, or give checkpoints a faster disk"));
     return;
   }
-  if (const std::string failure = start(state, past.id); !failure.empty()) return fail(failure, wait);
+  if (const std::string failure = start(state, past.id); !failure.empty())
+    return fail(state.step, failure, wait);
   if (!wait && options_.async) return;
   wait_for_end(kForEver_s);
   in_flight_->stall_s = now_s() - in_flight_->began_s;
   poll();
   past = settle();
-  if (past.busy || !past.failure.empty()) fail(past.failure, wait);
+  if (past.busy || !past.failure.empty()) fail(past.step, past.failure, wait);
 }
 
 void Checkpointer::poll() {

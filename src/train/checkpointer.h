@@ -55,12 +55,14 @@ class Checkpointer {
   };
   /// How the save before this one ended, on all ranks.
   struct Past {
+    std::int64_t step = 0;
     bool busy = false;    ///< some rank is still writing
     std::string failure;  ///< of the first rank that failed; empty: none did
     std::string id;       ///< for the next one
   };
   [[nodiscard]] Past settle();
-  void fail(const std::string& why, bool final);
+  /// A save of `step` failed on some rank: told, or thrown when it is `final` or one too many.
+  void fail(std::int64_t step, const std::string& why, bool final);
   /// Starts the save on every rank, or on none: then returns why.
   [[nodiscard]] std::string start(const TrainState& state, const std::string& id);
   [[nodiscard]] checkpoint::SavePlan plan(const TrainState& state, const std::filesystem::path& folder,
@@ -73,6 +75,7 @@ class Checkpointer {
   Communicator* comm_;
   std::map<std::string, std::string> attachments_;
   std::shared_ptr<checkpoint::Staging> staging_;
+  std::optional<checkpoint::ShardPlan> layout_;  ///< of every save: the slices are always the same
   std::optional<InFlight> in_flight_;
   SaveInterval interval_;
   std::int64_t failures_ = 0;  ///< in a row

@@ -177,17 +177,21 @@ void require_same_model(const checkpoint::Reader& reader, const TrainState& stat
 }
 
 void load_slices(const checkpoint::Reader& reader, TrainState& state) {
+  std::vector<checkpoint::Reader::Request> requests;
+  std::vector<std::pair<at::Tensor, at::Tensor>> uploads;  // device slice, its host copy
   for (const Kept& kept : everything_kept(state)) {
     for (std::size_t i = 0; i < kept.slices.size(); ++i) {
       const at::Tensor& target = kept.slices[i];
       const at::Tensor host = target.is_cpu() ? target : at::zeros_like(target, at::kCPU);
+      if (!target.is_cpu()) uploads.emplace_back(target, host);
       for (const SlicePiece& piece : state.model.units()[i]->pieces()) {
-        reader.read(kept.info(i, *piece.part).name, static_cast<std::uint64_t>(piece.begin),
-                    static_cast<std::uint64_t>(piece.end), bytes_of(host, piece));
+        requests.push_back({kept.info(i, *piece.part).name, static_cast<std::uint64_t>(piece.begin),
+                            static_cast<std::uint64_t>(piece.end), bytes_of(host, piece)});
       }
-      if (!target.is_cpu()) target.copy_(host);
     }
   }
+  reader.read_many(requests);
+  for (const auto& [target, host] : uploads) target.copy_(host);
 }
 
 namespace {

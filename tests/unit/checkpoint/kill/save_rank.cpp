@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "checkpoint/rank_save.h"
+#include "checkpoint/shard_plan.h"
 
 namespace {
 
@@ -29,12 +30,12 @@ int save_all(const TinyRun& run, int rank, int attempt, std::int64_t first, std:
     what.save_id = save_id_of(attempt, step);
     std::map<std::string, std::vector<std::byte>> contents;
     for (const TensorInfo& tensor : what.tensors) contents[tensor.name] = TinyRun::content(tensor, step);
+    const std::vector<Slice> slices = slices_of(what, rank, contents);
     RankSave save({.folder = run.checkpoints() / step_folder_name(step, what.save_id),
-                   .rank = rank,
                    .commit = commit_info(what),
                    .timeout_s = 60,
                    .on_commit = [&] { committed(run, step); }},
-                  slices_of(what, rank, contents), staging);
+                  plan_shard(rank, run.ranks, what.save_id, slices), slices, staging);
     save.stage();
     const RankSave::Status status = save.wait(60);
     if (status.state != RankSave::State::kDone) {

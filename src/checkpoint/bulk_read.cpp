@@ -1,0 +1,211 @@
+#include "checkpoint/bulk_read.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <tuple>
+
+#include "base/crc32c.h"
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "checkpoint/files.h"
+#include "checkpoint/shard_plan.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+constexpr std::uint64_t kUnitBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kBorder = 4096;
+
+/// Whole blocks that lie one behind the other in a shard: one request.
+struct Unit {
+  std::size_t shard = 0;
+  std::uint64_t begin = 0;  ///< file offsets; begin is on a 4 KiB border because pieces and blocks are
+  std::uint64_t end = 0;
+};
+
+/// A shard opened twice: past the page cache for large requests, and as usual where that is refused.
+class ShardFile {
+ public:
+  ShardFile(std::filesystem::path path, std::uint64_t expected)
+      : path_(std::move(path)), file_(open_input(path_)) {
+    if (file_.bytes != expected) {
+      throw Error(Code::kCheckpoint, str("shard '", path_.string(), "' changed from ", expected, " to ",
+                                         file_.bytes, " bytes while it was read"));
+    }
+    direct_ = fs::Fd(fs::disk().open(path_.c_str(), O_RDONLY | O_DIRECT | O_NOFOLLOW, 0));
+  }
+
+  /// `to` has room for the request rounded up to 4 KiB.
+  void read(std::uint64_t begin, std::span<std::byte> to) const {
+    std::size_t done = 0;
+    while (direct_.valid() && begin % kBorder == 0 && done < to.size() && done % kBorder == 0) {
+      const std::size_t size = (to.size() - done + kBorder - 1) / kBorder * kBorder;
+      const ssize_t n =
+          fs::disk().pread(direct_.get(), to.data() + done, size, static_cast<off_t>(begin + done));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;  // refused, or the end: the plain way finds out and tells
+      done += static_cast<std::size_t>(n);
+    }
+    if (done < to.size()) fs::read_at(file_.fd, begin + done, to.subspan(done), Code::kCheckpoint, path_);
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  InputFile file_;
+  fs::Fd direct_;
+};
+
+struct Free {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+
+/// The blocks that [begin, end) of a piece touches, as file offsets.
+Unit blocks_of(const Contents& contents, const WantedPart& part) {
+  const ShardIndex& index = contents.shards[part.shard];
+  const ShardEntry& entry = index.entries[part.entry];
+  const std::uint64_t block = index.block_bytes;
+  return {part.shard, entry.file_offset + part.begin / block * block,
+          entry.file_offset + std::min(entry.bytes, (part.end + block - 1) / block * block)};
+}
+
+class BulkRead {
+ public:
+  BulkRead(const Contents& contents, std::span<const WantedPart> parts)
+      : contents_(contents), parts_(parts.begin(), parts.end()) {
+    std::sort(parts_.begin(), parts_.end(), [](const WantedPart& a, const WantedPart& b) {
+      return std::tuple(a.shard, a.entry, a.begin) < std::tuple(b.shard, b.entry, b.begin);
+    });
+    files_.resize(contents.shards.size());
+    for (const WantedPart& part : parts_) {
+      const ManifestShard& shard = contents.manifest.shards[part.shard];
+      if (!files_[part.shard])
+        files_[part.shard] = std::make_unique<ShardFile>(contents.folder / shard.file, shard.bytes);
+      add(blocks_of(contents, part));
+    }
+  }
+
+  void run(int threads) {
+    std::vector<std::thread> helpers;
+    const int wanted = std::min(threads, static_cast<int>(units_.size()));
+    for (int i = 1; i < wanted; ++i) helpers.emplace_back([this] { work(); });
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  /// Appends blocks, joined with what is right in front of them as long as a unit has room; the padding
+  /// between two pieces is read with them.
+  void add(Unit blocks) {
+    if (!units_.empty() && units_.back().shard == blocks.shard) {
+      Unit& last = units_.back();
+      if (blocks.begin < last.end) blocks.begin = last.end;  // wanted twice
+      if (blocks.begin >= blocks.end) return;
+      const bool near = blocks.begin - last.end < kBorder;
+      if (near && blocks.end - last.begin <= kUnitBytes) {
+        last.end = blocks.end;
+        return;
+      }
+    }
+    const std::uint64_t block = contents_.shards[blocks.shard].block_bytes;
+    const std::uint64_t step = std::max(block, kUnitBytes / block * block);
+    for (std::uint64_t at = blocks.begin; at < blocks.end; at += step)
+      units_.push_back({blocks.shard, at, std::min(blocks.end, at + step)});
+  }
+
+  void work() {
+    try {
+      std::unique_ptr<std::byte, Free> buffer;
+      std::uint64_t room = 0;
+      for (std::size_t i = next_++; i < units_.size() && !failed_; i = next_++) {
+        const Unit& unit = units_[i];
+        const std::uint64_t size = unit.end - unit.begin;
+        if (size > room) {
+          room = std::max(kUnitBytes, (size + kBorder - 1) / kBorder * kBorder);
+          buffer.reset(static_cast<std::byte*>(std::aligned_alloc(kBorder, room)));
+          if (!buffer) throw std::bad_alloc();
+        }
+        const std::span<std::byte> bytes(buffer.get(), size);
+        files_[unit.shard]->read(unit.begin, bytes);
+        deliver(unit, bytes);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      failed_ = true;
+    }
+  }
+
+  void deliver(const Unit& unit, std::span<const std::byte> bytes) const {
+    const ShardIndex& index = contents_.shards[unit.shard];
+    for (const Run& run : runs_between(index, unit.begin, unit.end)) {
+      if (run.entry == Run::kNoEntry) continue;
+      const auto block = bytes.subspan(run.file_offset - unit.begin, run.bytes);
+      if (give(unit.shard, run, block) != index.block_crcs[run.block]) {
+        refuse_block(files_[unit.shard]->path(), index.rank, index.entries[run.entry], run.at, run.bytes);
+      }
+    }
+  }
+
+  /// Copies what is wanted of a block; returns the block's checksum.
+  [[nodiscard]] std::uint32_t give(std::size_t shard, const Run& run,
+                                   std::span<const std::byte> block) const {
+    const std::uint64_t block_end = run.at + run.bytes;
+    auto part = std::partition_point(parts_.begin(), parts_.end(), [&](const WantedPart& p) {
+      return std::tuple(p.shard, p.entry) < std::tuple(shard, run.entry) ||
+             (std::tuple(p.shard, p.entry) == std::tuple(shard, run.entry) && p.end <= run.at);
+    });
+    const auto wants = [&](auto at) {
+      return at != parts_.end() && at->shard == shard && at->entry == run.entry && at->begin < block_end;
+    };
+    const bool alone = wants(part) && !wants(part + 1);
+    if (alone && part->begin <= run.at && part->end >= block_end)
+      return crc32c_copy({part->to + (run.at - part->begin), run.bytes}, block);
+    for (; wants(part); ++part) {
+      const std::uint64_t from = std::max(part->begin, run.at);
+      const std::uint64_t to = std::min(part->end, block_end);
+      if (from < to) std::memcpy(part->to + (from - part->begin), block.data() + (from - run.at), to - from);
+    }
+    return crc32c(block);
+  }
+
+  const Contents& contents_;
+  std::vector<WantedPart> parts_;  ///< in file order
+  std::vector<std::unique_ptr<ShardFile>> files_;
+  std::vector<Unit> units_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+void read_parts(const Contents& contents, std::span<const WantedPart> parts, int threads) {
+  BulkRead(contents, parts).run(threads);
+}
+
+void refuse_block(const std::filesystem::path& file, int rank, const ShardEntry& entry, std::uint64_t at,
+                  std::uint64_t size) {
+  const std::uint64_t element = size_of(entry.tensor.dtype);
+  throw Error(Code::kCheckpoint,
+              str("shard '", file.string(), "' (rank ", rank, ") is damaged: tensor '", entry.tensor.name,
+                  "', elements ", entry.begin + at / element, " to ", entry.begin + (at + size) / element - 1,
+                  ", file bytes ", entry.file_offset + at, " to ", entry.file_offset + at + size - 1,
+                  ": checksum differs"));
+}
+
+}  // namespace echelon::checkpoint
