@@ -7,32 +7,12 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "checkpoint/safetensors_header.h"
 
 namespace echelon::tool {
 namespace {
 
-constexpr std::uint64_t kMaxHeader = 100'000'000;
 constexpr std::uint64_t kPage = 4096;
-
-const char* safetensors_name(DType type) {
-  switch (type) {
-    case DType::kF32:
-      return "F32";
-    case DType::kBF16:
-      return "BF16";
-    case DType::kF16:
-      return "F16";
-    case DType::kF64:
-      return "F64";
-    case DType::kI32:
-      return "I32";
-    case DType::kI64:
-      return "I64";
-    case DType::kU8:
-      return "U8";
-  }
-  return "?";
-}
 
 }  // namespace
 
@@ -51,7 +31,7 @@ SafetensorsLayout lay_out_safetensors(const std::vector<SafetensorsEntry>& entri
   std::uint64_t at = 0;
   for (const std::size_t i : layout.order) {
     const SafetensorsEntry& entry = entries[i];
-    header[entry.name] = {{"dtype", safetensors_name(entry.dtype)},
+    header[entry.name] = {{"dtype", checkpoint::safetensors_name(entry.dtype)},
                           {"shape", entry.shape},
                           {"data_offsets", {at, at + entry.bytes}}};
     layout.offsets[i] = at;
@@ -60,8 +40,8 @@ SafetensorsLayout lay_out_safetensors(const std::vector<SafetensorsEntry>& entri
   std::string json = header.dump();
   const std::uint64_t padded = (sizeof(std::uint64_t) + json.size() + kPage - 1) / kPage * kPage;
   json.resize(padded - sizeof(std::uint64_t), ' ');
-  if (json.size() > kMaxHeader) {
-    throw Error(Code::kCheckpoint, str("safetensors allows a header of ", kMaxHeader,
+  if (json.size() > checkpoint::kMaxSafetensorsHeader) {
+    throw Error(Code::kCheckpoint, str("safetensors allows a header of ", checkpoint::kMaxSafetensorsHeader,
                                        " bytes, these tensors need ", json.size(), ": use --to hdf5"));
   }
   const std::uint64_t length = json.size();

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/shard_index.h"
+
 namespace echelon::checkpoint {
 
 enum class VerifyDepth {
@@ -38,5 +40,9 @@ using VerifyProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 /// Looks at one step folder and goes on after the first damage. Throws only what `progress` throws.
 [[nodiscard]] VerifyReport verify(const std::filesystem::path& folder, VerifyDepth depth,
                                   const VerifyProgress& progress);
+
+/// Checks the bytes of a shard that belong to no tensor, its HDF5 metadata above all, against the index:
+/// libhdf5 may parse the file then as what we wrote. Throws Error(kCheckpoint).
+void check_layout(const std::filesystem::path& shard, const ShardIndex& index);
 
 }  // namespace echelon::checkpoint

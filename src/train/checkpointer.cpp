@@ -78,7 +78,7 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
                                         const std::string& id) const {
   checkpoint::SavePlan plan{
       .folder = folder,
-      .rank = comm_->rank(),
+
       .commit = {.step = state.step, .save_id = id, .ranks = comm_->size()},
       .bytes_per_s = static_cast<std::uint64_t>(options_.max_write_mb_per_s * kMegabyte),
       .timeout_s = static_cast<double>(options_.timeout_s)};

@@ -1,0 +1,178 @@
+#include <algorithm>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "checkpoint/geometry.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/names.h"
+#include "commands.h"
+#include "convert.h"
+#include "hugging_face_files.h"
+#include "model_family.h"
+#include "new_checkpoint.h"
+#include "progress.h"
+#include "weight_source.h"
+
+namespace echelon::tool {
+namespace {
+
+using checkpoint::TensorInfo;
+
+constexpr std::uint64_t kStepBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{4} << 20;
+
+/// A parameter on its way in.
+struct Job {
+  const SourceTensor* source = nullptr;
+  TensorInfo target;
+};
+
+[[noreturn]] void refuse(const Path& folder, const std::string& problem) {
+  throw Error(Code::kCheckpoint, str("cannot import '", folder.string(), "': ", problem));
+}
+
+DType target_type(DType source, const std::string& wanted) {
+  return wanted == "same" ? source : *checkpoint::dtype_named(wanted);
+}
+
+bool is_ignored(const std::string& name, const ModelDescription& model) {
+  return std::any_of(model.ignored_endings.begin(), model.ignored_endings.end(),
+                     [&](const std::string& ending) { return name.ends_with(ending); });
+}
+
+/// Every parameter of the model, with its shape, and nothing else.
+std::vector<Job> match(const WeightSource& source, const ModelDescription& model, const std::string& dtype) {
+  std::vector<Job> jobs;
+  std::size_t used = 0;
+  for (const TensorInfo& wanted : model.tensors) {
+    const auto found = source.tensors().find(wanted.name);
+    if (found == source.tensors().end())
+      refuse(source.folder(), str("tensor '", wanted.name, "' ", checkpoint::shape_text(wanted.shape),
+                                  " of config.json's model is missing"));
+    const TensorInfo& stored = found->second.info;
+    if (stored.shape != wanted.shape)
+      refuse(source.folder(),
+             str("tensor '", wanted.name, "' has the shape ", checkpoint::shape_text(stored.shape),
+                 ", config.json asks for ", checkpoint::shape_text(wanted.shape)));
+    if (!is_floating(stored.dtype))
+      refuse(source.folder(), str("tensor '", wanted.name, "' is ", name_of(stored.dtype),
+                                  ", a weight is a floating-point number"));
+    jobs.push_back(
+        {&found->second, {"model/" + wanted.name, target_type(stored.dtype, dtype), wanted.shape}});
+    ++used;
+  }
+  for (const auto& tied : model.tied) used += source.tensors().count(tied.name);
+  if (used == source.tensors().size()) return jobs;
+  for (const auto& [name, tensor] : source.tensors()) {
+    const auto is = [&, &key = name](const auto& other) { return other.name == key; };
+    if (std::none_of(model.tensors.begin(), model.tensors.end(), is) &&
+        std::none_of(model.tied.begin(), model.tied.end(), is) && !is_ignored(name, model))
+      refuse(source.folder(), str("tensor '", name, "' ", checkpoint::shape_text(tensor.info.shape),
+                                  " is no part of config.json's model"));
+  }
+  return jobs;
+}
+
+/// A second copy of a tied weight must be a copy.
+void check_tied(const WeightSource& source, const ModelDescription& model) {
+  for (const auto& [name, same_as] : model.tied) {
+    const auto copy = source.tensors().find(name);
+    if (copy == source.tensors().end()) continue;
+    const SourceTensor& original = source.tensors().at(same_as);
+    const SourceTensor& other = copy->second;
+    bool equal = other.info.dtype == original.info.dtype && other.info.shape == original.info.shape;
+    std::vector<std::byte> a(kStepBytes);
+    std::vector<std::byte> b(kStepBytes);
+    for (std::uint64_t at = 0; equal && at < other.bytes; at += kStepBytes) {
+      const std::uint64_t size = std::min(kStepBytes, other.bytes - at);
+      source.read(original, at, std::span(a).first(size));
+      source.read(other, at, std::span(b).first(size));
+      equal = std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(size), b.begin());
+    }
+    if (!equal)
+      refuse(source.folder(), str("config.json ties '", name, "' to '", same_as,
+                                  "' (tie_word_embeddings), but the two differ"));
+  }
+}
+
+/// Reads a stretch of a tensor, in the type it will have.
+class Filler {
+ public:
+  Filler(const WeightSource& source, const std::vector<Job>& jobs)
+      : source_(source), jobs_(jobs), in_(kStepBytes) {
+    for (const Job& job : jobs) total_ += checkpoint::element_count(job.target) * size_of(job.target.dtype);
+  }
+
+  void operator()(std::size_t tensor, std::uint64_t begin, std::uint64_t at, std::span<std::byte> to) {
+    const Job& job = jobs_[tensor];
+    const std::uint64_t in_size = size_of(job.source->info.dtype);
+    const std::uint64_t out_size = size_of(job.target.dtype);
+    std::uint64_t element = begin + at / out_size;
+    for (std::size_t done = 0; done < to.size();) {
+      const std::uint64_t count =
+          std::min<std::uint64_t>(kStepBytes / in_size, (to.size() - done) / out_size);
+      const auto in = std::span(in_).first(count * in_size);
+      source_.read(*job.source, element * in_size, in);
+      convert(in, job.source->info.dtype, to.subspan(done, count * out_size), job.target.dtype);
+      element += count;
+      done += count * out_size;
+    }
+    done_ += to.size();
+    progress_.show(done_, total_);
+  }
+
+  [[nodiscard]] std::uint64_t total() const { return total_; }
+
+ private:
+  const WeightSource& source_;
+  const std::vector<Job>& jobs_;
+  std::vector<std::byte> in_;
+  Progress progress_{"importing"};
+  std::uint64_t done_ = 0;
+  std::uint64_t total_ = 0;
+};
+
+/// config.json and the tokenizer, byte for byte but for the element type.
+std::map<std::string, std::string> attachments_of(const Path& folder, const std::string& config,
+                                                  const std::string& dtype) {
+  std::map<std::string, std::string> files{{"config.json", config_with_dtype(config, dtype)}};
+  for (const Path& path : fs::list_folder(folder, Code::kCheckpoint)) {
+    const std::string name = path.filename().string();
+    if (!is_companion_file(name) || !checkpoint::attachment_name_problem(name).empty()) continue;
+    files[name] = checkpoint::read_input(path, checkpoint::kMaxAttachmentBytes);
+  }
+  return files;
+}
+
+}  // namespace
+
+void import_weights(const ImportOptions& options) {
+  const WeightSource source(options.input);
+  const Path config_path = source.folder() / "config.json";
+  if (!checkpoint::entry_exists(config_path))
+    refuse(source.folder(), "there is no config.json beside the weights, which says what model they are of");
+  const std::string config = checkpoint::read_input(config_path, kMaxConfigBytes);
+  const ModelDescription model = describe_model(config, str('\'', config_path.string(), '\''));
+  const std::vector<Job> jobs = match(source, model, options.dtype);
+  check_tied(source, model);
+
+  checkpoint::CommitInfo info{.step = 0,
+                              .ranks = options.world,
+                              .trainer_state = R"({"imported":{"from":"safetensors","optimizer":false}})",
+                              .attachments = attachments_of(source.folder(), config, options.dtype)};
+  for (const Job& job : jobs) info.tensors.push_back(job.target);
+  Path folder;
+  std::uint64_t bytes = 0;
+  {
+    Filler filler(source, jobs);
+    bytes = filler.total();
+    folder = write_new_checkpoint(options.output, source.folder(), std::move(info), std::ref(filler),
+                                  [&] { source.check_unchanged(); });
+  }
+  std::cout << "imported " << jobs.size() << " tensors, " << human_bytes(bytes) << ", into '"
+            << folder.string() << "'; the recipe's section for this model:\n"
+            << model.recipe;
+}
+
+}  // namespace echelon::tool
