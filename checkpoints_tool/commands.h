@@ -1,6 +1,8 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "conversion.h"
 
@@ -26,6 +28,7 @@ struct VerifyOptions {
   Path checkpoint;
   bool quick = false;
   bool deep = false;  ///< the default; for people who want to say it
+  bool hdf5 = false;  ///< also let libhdf5 parse the shards, in a limited child process, and compare
   bool json = false;
 };
 /// Throws Error(kCheckpoint) after printing the report when something is wrong.
@@ -83,5 +86,29 @@ struct ImportOptions {
   int world = 1;               ///< shards to write
 };
 void import_weights(const ImportOptions& options);
+
+struct ReshardOptions {
+  Path checkpoint;
+  int world = 1;  ///< shards to write
+  Path output;    ///< folder to make; must not exist
+};
+void reshard(const ReshardOptions& options);
+
+struct PruneOptions {
+  Path run;  ///< run folder or checkpoints folder
+  std::int64_t keep_last = 3;
+  std::int64_t keep_every = 0;
+  std::vector<std::int64_t> keep_steps;
+  bool yes = false;  ///< carry it out
+  bool json = false;
+};
+void prune_run(const PruneOptions& options);
+
+struct GcOptions {
+  Path run;
+  bool yes = false;
+  bool json = false;
+};
+void collect_garbage(const GcOptions& options);
 
 }  // namespace echelon::tool

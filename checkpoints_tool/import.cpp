@@ -168,7 +168,7 @@ void import_weights(const ImportOptions& options) {
     Filler filler(source, jobs);
     bytes = filler.total();
     folder = write_new_checkpoint(options.output, source.folder(), std::move(info), std::ref(filler),
-                                  [&] { source.check_unchanged(); });
+                                  [&](const Path&) { source.check_unchanged(); });
   }
   std::cout << "imported " << jobs.size() << " tensors, " << human_bytes(bytes) << ", into '"
             << folder.string() << "'; the recipe's section for this model:\n"

@@ -10,6 +10,7 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/reader.h"
 #include "commands.h"
+#include "folder_size.h"
 
 namespace echelon::tool {
 namespace {
@@ -22,18 +23,8 @@ struct Row {
   std::int64_t age_s = 0;  ///< since COMMIT, or since the last change of the folder
 };
 
-std::uint64_t bytes_in(const Path& folder) {
-  std::uint64_t sum = 0;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    std::error_code ignored;
-    if (at->is_regular_file(ignored) && !at->is_symlink(ignored)) sum += at->file_size(ignored);
-  }
-  return sum;
-}
-
 Row row_of(const checkpoint::Found& found) {
-  Row row{.found = found, .state = "committed", .bytes = bytes_in(found.folder)};
+  Row row{.found = found, .state = "committed", .bytes = folder_size(found.folder)};
   if (!found.committed) row.state = found.problem.empty() ? "uncommitted" : "DAMAGED";
   if (found.committed) row.ranks = checkpoint::load_manifest(found.folder).shards.size();
   struct stat info {};

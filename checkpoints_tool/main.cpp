@@ -42,6 +42,8 @@ void add_verify(CLI::App& app) {
       command->add_flag("--quick", options->quick, "Sizes, indexes and coverage only, no tensor bytes");
   command->add_flag("--deep", options->deep, "Also every byte against its checksum (default)")
       ->excludes(quick);
+  command->add_flag("--hdf5", options->hdf5,
+                    "Also let libhdf5 parse the shards, in a limited process, and compare");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { verify_checkpoint(*options); });
 }
@@ -122,8 +124,8 @@ void add_diff(CLI::App& app, int& exit_code) {
   command->callback([options, &exit_code] { exit_code = diff_checkpoints(*options) ? 0 : kDiffer; });
 }
 
-void add_world(CLI::App& command, int& world) {
-  command.add_option("--world", world, "Shards to write; any number of ranks can load them")
+CLI::Option* add_world(CLI::App& command, int& world) {
+  return command.add_option("--world", world, "Shards to write; any number of ranks can load them")
       ->check(CLI::Range(1, checkpoint::kMaxRanks))
       ->capture_default_str();
 }
@@ -141,6 +143,48 @@ void add_import(CLI::App& app) {
       ->capture_default_str();
   add_world(*command, options->world);
   command->callback([options] { import_weights(*options); });
+}
+
+void add_reshard(CLI::App& app) {
+  auto options = std::make_shared<ReshardOptions>();
+  CLI::App* command = app.add_subcommand("reshard", "Write a checkpoint anew, with another number of shards");
+  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
+  add_world(*command, options->world)->required();
+  command->add_option("--output", options->output, "Folder to make; must not exist")->required();
+  command->callback([options] { reshard(*options); });
+}
+
+void add_removal(CLI::App& command, Path& run, bool& yes, bool& json) {
+  command.add_option("RUN", run, "Run folder or its checkpoints folder")->required();
+  CLI::Option* carry_out = command.add_flag("--yes", yes, "Remove; without it only tell what would go");
+  command
+      .add_flag_function(
+          "--dry-run", [](std::int64_t) {}, "Only tell what would go (default)")
+      ->excludes(carry_out);
+  command.add_flag("--json", json, "Print JSON");
+}
+
+void add_prune(CLI::App& app) {
+  auto options = std::make_shared<PruneOptions>();
+  CLI::App* command = app.add_subcommand("prune", "Remove old checkpoints of a run");
+  add_removal(*command, options->run, options->yes, options->json);
+  command->add_option("--keep-last", options->keep_last, "Newest ones that stay, at least 2; 0 means all")
+      ->check(CLI::Range(std::int64_t{0}, checkpoint::kMaxStep))
+      ->capture_default_str();
+  command
+      ->add_option("--keep-every", options->keep_every, "Multiples of this step stay as well; 0 means none")
+      ->check(CLI::Range(std::int64_t{0}, checkpoint::kMaxStep))
+      ->capture_default_str();
+  command->add_option("--keep-step", options->keep_steps,
+                      "This step stays as well; may be given several times");
+  command->callback([options] { prune_run(*options); });
+}
+
+void add_gc(CLI::App& app) {
+  auto options = std::make_shared<GcOptions>();
+  CLI::App* command = app.add_subcommand("gc", "Remove what interrupted saves and commands left behind");
+  add_removal(*command, options->run, options->yes, options->json);
+  command->callback([options] { collect_garbage(*options); });
 }
 
 int fail(int code, const std::string& text) {
@@ -180,6 +224,9 @@ int run(int argc, char** argv) {
   int exit_code = 0;
   add_diff(app, exit_code);
   add_import(app);
+  add_reshard(app);
+  add_prune(app);
+  add_gc(app);
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);

@@ -10,7 +10,8 @@ namespace echelon::tool {
 
 std::filesystem::path write_new_checkpoint(const std::filesystem::path& output,
                                            const std::filesystem::path& source, checkpoint::CommitInfo info,
-                                           const FillSlice& fill, const std::function<void()>& check) {
+                                           const FillSlice& fill,
+                                           const std::function<void(const std::filesystem::path&)>& check) {
   info.save_id = checkpoint::new_save_id();
   const std::string name = checkpoint::step_folder_name(info.step, info.save_id);
   PartialOutput partial(output, source);
@@ -29,8 +30,8 @@ std::filesystem::path write_new_checkpoint(const std::filesystem::path& output,
     }
     checkpoint::write_shard(folder, rank++, info.ranks, info.save_id, std::move(slices));
   }
-  check();
   checkpoint::commit(folder, info);
+  check(folder);
   partial.publish();
   return output / name;
 }

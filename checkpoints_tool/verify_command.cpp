@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/lease.h"
 #include "checkpoint/verify.h"
 #include "commands.h"
 #include "progress.h"
@@ -17,6 +18,7 @@ void print_json(const Path& folder, const VerifyOptions& options, const VerifyRe
   nlohmann::ordered_json json = {{"folder", folder.string()},
                                  {"ok", report.damages.empty()},
                                  {"mode", options.quick ? "quick" : "deep"},
+                                 {"hdf5", options.hdf5},
                                  {"step", report.step},
                                  {"save_id", report.save_id},
                                  {"bytes_checked", report.bytes_checked},
@@ -43,12 +45,13 @@ void print_json(const Path& folder, const VerifyOptions& options, const VerifyRe
 
 void verify_checkpoint(const VerifyOptions& options) {
   const Path folder = checkpoint::newest_commit(options.checkpoint);
+  const checkpoint::ReadLease lease(folder);
   VerifyReport report;
   {
     Progress progress("verifying");
     report = checkpoint::verify(
         folder, options.quick ? checkpoint::VerifyDepth::kQuick : checkpoint::VerifyDepth::kDeep,
-        [&](std::uint64_t done, std::uint64_t total) { progress.show(done, total); });
+        [&](std::uint64_t done, std::uint64_t total) { progress.show(done, total); }, options.hdf5);
   }
   if (options.json) {
     print_json(folder, options, report);

@@ -166,7 +166,7 @@ void write_shard(const std::filesystem::path& folder, int rank, int ranks, const
                  std::vector<Slice> slices) {
   in_context(str("cannot save rank ", rank, "'s shard"), [&] {
     Staging pipe(4 * Staging::kWindowBytes);
-    ShardPlan plan = plan_shard(rank, ranks, save_id, slices);  // before the slices are moved away
+    ShardPlan plan = plan_shard(rank, ranks, save_id, slices);
     ShardWrite shard(folder, std::move(plan), std::move(slices), pipe, 0);
     std::thread stager([&] {
       try {

@@ -1,0 +1,118 @@
+#include <iomanip>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/retention.h"
+#include "commands.h"
+#include "folder_size.h"
+
+namespace echelon::tool {
+namespace {
+
+using checkpoint::Leftover;
+using checkpoint::PruneDecision;
+using checkpoint::StepFolder;
+using checkpoint::StepState;
+
+/// The checkpoints folder of a run that exists.
+Path existing_checkpoints(const Path& run) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(run, ignored))
+    throw Error(Code::kUsage, str("no folder '", run.string(), "'"));
+  if (checkpoint::is_step_folder(run))
+    throw Error(Code::kUsage,
+                str("'", run.string(), "' is one checkpoint; name the run folder that holds it"));
+  return checkpoint::checkpoints_folder(run);
+}
+
+/// The trainer notes in each checkpoint which step had the best validation loss so far; the newest one knows.
+std::int64_t best_step(const std::vector<StepFolder>& oldest_first) {
+  for (auto step = oldest_first.rbegin(); step != oldest_first.rend(); ++step) {
+    if (step->state != StepState::kWhole) continue;
+    const std::string state = checkpoint::load_manifest(step->folder).trainer_state;
+    const auto json = nlohmann::json::parse(state, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || !json.contains("best") || !json["best"].is_object()) return -1;
+    const auto& best = json["best"];
+    return best.contains("step") && best["step"].is_number_integer() ? best["step"].get<std::int64_t>() : -1;
+  }
+  return -1;
+}
+
+struct Row {
+  Path path;
+  std::uint64_t bytes = 0;
+  bool goes = false;
+  std::string why;
+};
+
+void print_rows(const std::vector<Row>& rows) {
+  for (const Row& row : rows) {
+    std::cout << std::left << std::setw(8) << (row.goes ? "goes" : "stays") << std::right << std::setw(12)
+              << human_bytes(row.bytes) << "  " << row.path.filename().string() << ": " << row.why << '\n';
+  }
+}
+
+void print_json(const std::vector<Row>& rows, bool done) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Row& row : rows)
+    list.push_back({{"path", row.path.string()}, {"bytes", row.bytes}, {"goes", row.goes}, {"why", row.why}});
+  std::cout << nlohmann::ordered_json{{"done", done}, {"entries", std::move(list)}}.dump(2) << '\n';
+}
+
+/// What went or would go. Throws when something was to go and is still there.
+void report(const std::vector<Row>& rows, bool done, bool json) {
+  std::uint64_t bytes = 0;
+  std::size_t count = 0;
+  std::size_t left = 0;
+  for (const Row& row : rows) {
+    if (!row.goes) continue;
+    bytes += row.bytes;
+    ++count;
+    if (done && std::filesystem::exists(std::filesystem::symlink_status(row.path))) ++left;
+  }
+  if (json) {
+    print_json(rows, done);
+  } else {
+    print_rows(rows);
+    if (count == 0) {
+      std::cout << "nothing to remove\n";
+    } else if (done) {
+      std::cout << "removed " << count - left << " of " << count << '\n';
+    } else {
+      std::cout << "would remove " << count << ", " << human_bytes(bytes) << "; add --yes to do it\n";
+    }
+  }
+  if (left != 0)
+    throw Error(Code::kCheckpoint,
+                str(left, " of ", count, " could not be removed, or a reader came meanwhile"));
+}
+
+}  // namespace
+
+void prune_run(const PruneOptions& options) {
+  const Path checkpoints = existing_checkpoints(options.run);
+  const std::vector<StepFolder> steps = checkpoint::step_folders(checkpoints);
+  checkpoint::RetentionPolicy policy{
+      .keep_last = options.keep_last, .keep_every = options.keep_every, .keep_steps = options.keep_steps};
+  if (const std::int64_t best = best_step(steps); best >= 0) policy.keep_steps.push_back(best);
+  const std::vector<PruneDecision> plan = checkpoint::plan_prune(steps, policy);
+  std::vector<Row> rows;
+  for (const PruneDecision& decision : plan)
+    rows.push_back({decision.step.folder, folder_size(decision.step.folder), decision.goes, decision.why});
+  if (options.yes) (void)checkpoint::carry_out(plan);
+  report(rows, options.yes, options.json);
+}
+
+void collect_garbage(const GcOptions& options) {
+  const std::vector<Leftover> leftovers = checkpoint::find_leftovers(existing_checkpoints(options.run));
+  std::vector<Row> rows;
+  for (const Leftover& leftover : leftovers)
+    rows.push_back({leftover.path, folder_size(leftover.path), true, leftover.why});
+  if (options.yes) (void)checkpoint::remove_leftovers(leftovers);
+  report(rows, options.yes, options.json);
+}
+
+}  // namespace echelon::tool

@@ -1,0 +1,71 @@
+#include <iostream>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/geometry.h"
+#include "checkpoint/lease.h"
+#include "checkpoint/reader.h"
+#include "commands.h"
+#include "new_checkpoint.h"
+#include "progress.h"
+
+namespace echelon::tool {
+namespace {
+
+using checkpoint::Reader;
+using checkpoint::TensorInfo;
+
+std::uint64_t bytes_of(const std::vector<TensorInfo>& tensors) {
+  std::uint64_t sum = 0;
+  for (const TensorInfo& tensor : tensors) sum += checkpoint::element_count(tensor) * size_of(tensor.dtype);
+  return sum;
+}
+
+/// The new shards vouch for the same content as the old ones: their sums of whole tensors were made from the
+/// bytes that were written.
+void check_same_content(const Reader& from, const Path& folder) {
+  const Reader to(folder);
+  for (const TensorInfo& tensor : from.tensors()) {
+    const auto expected = from.fingerprint(tensor.name);
+    if (to.checksum(tensor.name) != from.checksum(tensor.name) ||
+        (expected && to.fingerprint(tensor.name) != expected))
+      throw Error(Code::kCheckpoint,
+                  str("tensor '", tensor.name, "' came out different from '", from.folder().string(),
+                      "': its memory was changed on the way; try again on another machine"));
+  }
+}
+
+}  // namespace
+
+void reshard(const ReshardOptions& options) {
+  const Path folder = checkpoint::newest_commit(options.checkpoint);
+  const checkpoint::ReadLease lease(folder);
+  const Reader reader(folder);
+  checkpoint::CommitInfo info{.step = reader.step(),
+                              .ranks = options.world,
+                              .tensors = reader.tensors(),
+                              .trainer_state = reader.trainer_state()};
+  for (const std::string& name : reader.attachments()) info.attachments[name] = reader.attachment(name);
+  const std::uint64_t total = bytes_of(info.tensors);
+  Path made;
+  {
+    Progress progress("resharding");
+    std::uint64_t done = 0;
+    const auto fill = [&](std::size_t tensor, std::uint64_t begin, std::uint64_t at,
+                          std::span<std::byte> to) {
+      const TensorInfo& wanted = reader.tensors()[tensor];
+      const std::uint64_t size = size_of(wanted.dtype);
+      reader.read(wanted.name, begin + at / size, begin + (at + to.size()) / size, to);
+      done += to.size();
+      progress.show(done, total);
+    };
+    made = write_new_checkpoint(options.output, folder, std::move(info), fill,
+                                [&](const Path& unpublished) { check_same_content(reader, unpublished); });
+  }
+  std::cout << "wrote '" << made.string() << "', step " << reader.step() << ", " << options.world
+            << (options.world == 1 ? " shard" : " shards") << " from " << reader.ranks() << '\n';
+  if (!lease.note().empty()) std::cout << "note: " << lease.note() << '\n';
+}
+
+}  // namespace echelon::tool

@@ -1,0 +1,24 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "checkpoint/files.h"
+#include "checkpoint/limited_child.h"
+#include "checkpoint/shard_index.h"
+
+namespace echelon::checkpoint {
+
+/// What HDF5 tools would see of a shard and its index does not say, or says otherwise.
+struct H5Problem {
+  std::string tensor;  ///< empty: of the file as a whole
+  std::string problem;
+};
+
+/// Lets libhdf5 parse a shard, in a limited child process, and compares: the same data sets and no others,
+/// each contiguous at the indexed offset, with type, size and attributes as indexed; hard links only, no
+/// external or virtual storage, no filters. A child that crashes or does not end is a problem of the file.
+/// Throws Error(kEnvironment) where a child cannot be limited.
+[[nodiscard]] std::vector<H5Problem> verify_h5(const InputFile& file, const ShardIndex& index,
+                                               const ChildLimits& limits = {});
+
+}  // namespace echelon::checkpoint

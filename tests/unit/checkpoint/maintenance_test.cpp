@@ -1,0 +1,181 @@
+// echelon-ckpt prune, gc and reshard, run as a user runs them.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/str.h"
+#include "checkpoint/lease.h"
+#include "unit/checkpoint/run_tool.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using namespace test;  // NOLINT
+using nlohmann::json;
+
+std::vector<TensorInfo> one_tensor() {
+  return {{"model/w", DType::kF32, {9}}};
+}
+
+/// Steps 1 to `count`, and the leftovers of a save that did not finish.
+Path make_run(const TempDir& dir, int count, const std::string& state = "{}") {
+  const Path run = dir.path() / "run";
+  for (int step = 1; step <= count; ++step)
+    save(run / "checkpoints",
+         {.step = step, .save_id = "0000000a", .ranks = 1, .tensors = one_tensor(), .trainer_state = state});
+  std::filesystem::create_directory(run / "checkpoints" / "step-000000001.0000000b");
+  return run;
+}
+
+std::vector<std::int64_t> steps_of(const Path& run) {
+  std::vector<std::int64_t> steps;
+  for (const Found& found : list(run / "checkpoints")) steps.push_back(found.step);
+  return steps;
+}
+using Steps = std::vector<std::int64_t>;
+
+TEST(PruneCommand, TellsWhatItWouldDoAndDoesItWithYes) {
+  const TempDir dir;
+  const Path run = make_run(dir, 5);
+  const Outcome dry = tool({"prune", run, "--keep-last", "2", "--keep-every", "2"});
+  EXPECT_EQ(dry.code, 0);
+  EXPECT_TRUE(mentions(dry.out, "step-000000003.0000000a: older than the last 2")) << dry.out;
+  EXPECT_TRUE(mentions(dry.out, "step-000000002.0000000a: kept every 2 steps")) << dry.out;
+  EXPECT_TRUE(mentions(dry.out, "step-000000001.0000000b: its save did not finish")) << dry.out;
+  EXPECT_TRUE(mentions(dry.out, "would remove 3")) << dry.out;
+  EXPECT_EQ(tool({"prune", run, "--dry-run", "--keep-last", "2", "--keep-every", "2"}).out, dry.out);
+  EXPECT_EQ(steps_of(run).size(), 6U);
+  const Outcome done = tool({"prune", run / "checkpoints", "--keep-last", "2", "--keep-every", "2", "--yes"});
+  EXPECT_EQ(done.code, 0);
+  EXPECT_TRUE(mentions(done.out, "removed 3 of 3")) << done.out;
+  EXPECT_EQ(steps_of(run), (Steps{2, 4, 5}));
+  EXPECT_TRUE(mentions(tool({"prune", run}).out, "nothing to remove"));
+}
+
+TEST(PruneCommand, KeepsTheBestStepAndNamedOnes) {
+  const TempDir dir;
+  const Path run = make_run(dir, 6, R"({"best":{"step":2,"validation_loss":1.5}})");
+  EXPECT_EQ(tool({"prune", run, "--keep-last", "1", "--keep-step", "3", "--keep-step", "1", "--yes"}).code,
+            0);
+  EXPECT_EQ(steps_of(run), (Steps{1, 2, 3, 5, 6}));
+}
+
+TEST(PruneCommand, LeavesWhatIsReadAndSaysWho) {
+  const TempDir dir;
+  const Path run = make_run(dir, 4);
+  const ReadLease lease(run / "checkpoints" / "step-000000001.0000000a");
+  const json plan = json::parse(tool({"prune", run, "--keep-last", "2", "--yes", "--json"}).out);
+  EXPECT_TRUE(plan["done"]);
+  ASSERT_EQ(plan["entries"].size(), 5U);
+  EXPECT_FALSE(plan["entries"][0]["goes"]);
+  EXPECT_TRUE(mentions(plan["entries"][0]["why"], str("read by process ", ::getpid())));
+  EXPECT_EQ(steps_of(run), (Steps{1, 3, 4}));
+}
+
+TEST(PruneCommand, RefusesWhatIsNoRun) {
+  const TempDir dir;
+  const Path run = make_run(dir, 2);
+  expect_one_line(tool({"prune", run / "absent"}), 2, "no folder");
+  expect_one_line(tool({"prune", run / "checkpoints" / "step-000000001.0000000a"}), 2, "is one checkpoint");
+  expect_one_line(tool({"gc", run / "checkpoints" / "step-000000001.0000000a"}), 2, "is one checkpoint");
+  expect_one_line(tool({"prune", run, "--keep-last", "-1"}), 2, "--keep-last");
+  expect_one_line(tool({"prune", run, "--yes", "--dry-run"}), 2, "--dry-run");
+}
+
+TEST(GcCommand, RemovesLeftoversAndNothingElse) {
+  const TempDir dir;
+  const Path run = make_run(dir, 2);
+  const Path trash = run / "checkpoints" / ".trash-step-000000001.00000000";
+  std::filesystem::create_directory(trash);
+  spill(trash / "shard-00000-of-00001.h5", std::string(5000, 'x'));
+  const Outcome dry = tool({"gc", run});
+  EXPECT_EQ(dry.code, 0);
+  EXPECT_TRUE(mentions(dry.out, "would remove 2, 4.9 KiB")) << dry.out;
+  EXPECT_TRUE(std::filesystem::exists(trash));
+  const json done = json::parse(tool({"gc", run, "--yes", "--json"}).out);
+  EXPECT_EQ(done["entries"].size(), 2U);
+  EXPECT_EQ(names_in(run / "checkpoints").size(), 2U);
+  EXPECT_TRUE(mentions(tool({"gc", run, "--yes"}).out, "nothing to remove"));
+}
+
+std::map<std::string, std::string> sums(const Reader& reader) {
+  std::map<std::string, std::string> all;
+  for (const TensorInfo& tensor : reader.tensors())
+    all[tensor.name] = str(reader.checksum(tensor.name), ' ', reader.fingerprint(tensor.name).value(), ' ',
+                           name_of(tensor.dtype));
+  return all;
+}
+
+TEST(ReshardCommand, KeepsEverythingButTheNumberOfShards) {
+  const TempDir dir;
+  const Example example{.ranks = 3, .cut = random_cut(5)};
+  const Path folder = save(dir.path() / "run" / "checkpoints", example);
+  const Reader before(folder);
+  for (const int world : {1, 2, 5, 64}) {
+    const Path output = dir.path() / str("out", world);
+    const Outcome outcome =
+        tool({"reshard", dir.path() / "run", "--world", std::to_string(world), "--output", output});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Reader after(output);
+    EXPECT_EQ(after.ranks(), world);
+    EXPECT_EQ(after.step(), before.step());
+    EXPECT_EQ(after.trainer_state(), before.trainer_state());
+    EXPECT_EQ(sums(after), sums(before));
+    EXPECT_EQ(after.attachments(), before.attachments());
+    for (const std::string& name : before.attachments())
+      EXPECT_EQ(after.attachment(name), before.attachment(name));
+    for (const TensorInfo& tensor : example.tensors)
+      EXPECT_EQ(read_all(after, tensor), content_of(tensor)) << tensor.name;
+    EXPECT_NE(after.folder().filename(), before.folder().filename());
+    EXPECT_EQ(tool({"verify", output}).code, 0);
+    EXPECT_EQ(names_in(output).size(), 1U);
+  }
+  EXPECT_EQ(names_in(dir.path() / "run" / "checkpoints").size(), 1U) << "a lease stayed";
+}
+
+TEST(ReshardCommand, DividesTheBytesEvenly) {
+  const TempDir dir;
+  const Path folder = save(dir.path() / "c", {.ranks = 1});
+  EXPECT_EQ(tool({"reshard", folder, "--world", "4", "--output", dir.path() / "o"}).code, 0);
+  const Reader reader(dir.path() / "o");
+  std::map<int, std::uint64_t> bytes;
+  std::uint64_t pieces = 0;
+  for (const TensorInfo& tensor : reader.tensors()) {
+    for (const StoredRange& range : reader.stored_ranges(tensor.name)) {
+      bytes[range.rank] += (range.end - range.begin) * size_of(tensor.dtype);
+      ++pieces;
+    }
+  }
+  const auto [least, most] = std::minmax_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  EXPECT_EQ(bytes.size(), 4U);
+  EXPECT_LE(most->second - least->second, 32U);
+  EXPECT_LE(pieces, reader.tensors().size() + 3);
+}
+
+TEST(ReshardCommand, RefusesDamageAndBadOutputs) {
+  const TempDir dir;
+  const Path folder = save(dir.path() / "c");
+  expect_one_line(tool({"reshard", folder, "--output", dir.path() / "o"}), 2, "--world");
+  expect_one_line(tool({"reshard", folder, "--world", "0", "--output", dir.path() / "o"}), 2, "--world");
+  expect_one_line(tool({"reshard", folder, "--world", "2", "--output", folder / "o"}), 2, "inside");
+  expect_one_line(tool({"reshard", folder, "--world", "2", "--output", dir.path() / "c"}), 2,
+                  "exists already");
+  flip_bit(folder / "shard-00001-of-00002.h5",
+           std::filesystem::file_size(folder / "shard-00001-of-00002.h5") - 1);
+  expect_one_line(tool({"reshard", folder, "--world", "2", "--output", dir.path() / "o"}), 5,
+                  "checksum differs");
+  EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"c"});
+}
+
+TEST(ReshardCommand, NeedsLittleMemory) {
+  const TempDir dir;
+  const Path folder =
+      save(dir.path() / "c", {.ranks = 2, .tensors = {{"model/w", DType::kF32, {40, 1 << 20}}}});
+  const Outcome outcome = tool({"reshard", folder, "--world", "3", "--output", dir.path() / "o"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_LT(outcome.max_rss_bytes, 96U << 20);
+}
+
+}  // namespace
+}  // namespace echelon::checkpoint
