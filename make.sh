@@ -17,6 +17,8 @@ readonly TEST_PACKAGES=(slurm-wlm munge iproute2 procps hdf5-tools clang-format-
 readonly TORCH_WHEELS=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 readonly TORCH_DISK_MB=4000 ORACLES_DISK_MB=1000
 readonly ORACLE_PINS=tests/support/requirements.txt
+# A second transformers, for exports: in a folder of its own that a test puts before the first one.
+readonly TRANSFORMERS5_PINS=tests/support/requirements_transformers5.txt TRANSFORMERS5=.venv-test/transformers5
 
 readonly QUICKSTART_RECIPE=recipes/quickstart.yaml QUICKSTART_DATA=data/quickstart QUICKSTART_RUN=runs/quickstart
 readonly QUICKSTART_WEIGHTS=$QUICKSTART_RUN/safetensors
@@ -150,12 +152,18 @@ setup_torch() {
 # Independent implementations the tests compare with (h5py, safetensors, transformers, ...). Its torch is .venv's.
 setup_oracles() {
   local stamp
-  stamp="$PWD/.venv $(cat "$ORACLE_PINS" tests/support/torch_on_cpu.*)"
+  stamp="$PWD/.venv $(cat "$ORACLE_PINS" "$TRANSFORMERS5_PINS" tests/support/torch_on_cpu.*)"
   make_venv .venv-test "$stamp" $ORACLES_DISK_MB -r "$ORACLE_PINS"
   [[ $(cat .venv-test/.echelon-stamp 2>/dev/null) == "$stamp" ]] && return
+  rm -rf "$TRANSFORMERS5"
+  .venv-test/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --target "$TRANSFORMERS5" \
+    -r "$TRANSFORMERS5_PINS" ||
+    die $EXIT_ENVIRONMENT "pip could not install $TRANSFORMERS5_PINS (its messages are above). $(environment_hint .)"
   tests/support/torch_on_cpu.sh "$(site_packages .venv-test)" "$(site_packages .venv)"
   .venv-test/bin/python -c 'import h5py, numpy, safetensors, torch, transformers' ||
     die $EXIT_ENVIRONMENT "the packages in .venv-test do not load (message above): remove .venv-test and run this again"
+  PYTHONPATH=$TRANSFORMERS5 .venv-test/bin/python -c 'import transformers' ||
+    die $EXIT_ENVIRONMENT "the packages in $TRANSFORMERS5 do not load (message above): remove .venv-test and run this again"
   stamp_venv .venv-test "$stamp"
 }
 

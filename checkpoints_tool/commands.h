@@ -45,6 +45,31 @@ struct ConsolidateOptions {
 };
 void consolidate(const ConsolidateOptions& options);
 
+struct ExportOptions {
+  Path checkpoint;
+  Path output;                         ///< folder to make; must not exist
+  std::string dtype = "same";          ///< same | fp32 | bf16
+  bool ema = false;                    ///< the averaged weights instead of the last ones
+  std::string max_shard_size = "5GB";  ///< of each safetensors file
+  ConversionLimits limits;
+};
+void export_weights(const ExportOptions& options);
+
+struct ViewOptions {
+  Path checkpoint;
+  Path output;  ///< file to make; must not exist
+};
+void make_view(const ViewOptions& options);
+
+struct SalvageOptions {
+  Path folder;  ///< one step folder
+  Path output;  ///< HDF5 file to make, with a report beside it; empty: only tell
+  bool json = false;
+  ConversionLimits limits;
+};
+/// Throws Error(kCheckpoint) after its work when something is lost.
+void salvage_tensors(const SalvageOptions& options);
+
 struct DiffOptions {
   Path a;
   Path b;

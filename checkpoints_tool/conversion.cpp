@@ -6,7 +6,6 @@
 #include "base/crc32c.h"
 #include "base/str.h"
 #include "byte_size.h"
-#include "checkpoint/contents.h"
 #include "checkpoint/json.h"
 #include "interrupt.h"
 #include "resumable_output.h"
@@ -18,12 +17,9 @@ using checkpoint::Reader;
 
 // Equal texts mean equal bytes: the heads of the files hold all names, types, shapes and offsets.
 std::string identity_of(const Reader& reader, const Conversion& conversion) {
-  checkpoint::Json json = {{"program", ECHELON_VERSION},
-                           {"step", reader.step()},
-                           {"save_id", checkpoint::load_manifest(reader.folder()).save_id},
-                           {"options", conversion.options},
-                           {"window_bytes", kWindowBytes},
-                           {"files", checkpoint::Json::array()}};
+  checkpoint::Json json = {{"program", ECHELON_VERSION},   {"step", reader.step()},
+                           {"save_id", reader.save_id()},  {"options", conversion.options},
+                           {"window_bytes", kWindowBytes}, {"files", checkpoint::Json::array()}};
   for (const OutputFile& file : conversion.plan.files) {
     json["files"].push_back({{"name", file.name},
                              {"bytes", file.bytes},

@@ -78,6 +78,41 @@ void add_consolidate(CLI::App& app) {
   command->callback([options] { consolidate(*options); });
 }
 
+void add_export(CLI::App& app) {
+  auto options = std::make_shared<ExportOptions>();
+  CLI::App* command = app.add_subcommand("export", "Write the model as a Hugging Face folder");
+  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
+  command->add_option("--output", options->output, "Folder to make; must not exist")->required();
+  command->add_option("--dtype", options->dtype, "Type of the weights")
+      ->check(CLI::IsMember({"same", "fp32", "bf16"}))
+      ->capture_default_str();
+  command->add_flag("--ema", options->ema, "The averaged weights instead of the last ones");
+  add_shard_size(*command, options->max_shard_size);
+  add_limits(*command, options->limits);
+  command->callback([options] { export_weights(*options); });
+}
+
+void add_view(CLI::App& app) {
+  auto options = std::make_shared<ViewOptions>();
+  CLI::App* command =
+      app.add_subcommand("view", "Make a small HDF5 file that shows every tensor whole; copies nothing");
+  command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
+  command->add_option("--output", options->output, "File to make; must not exist")->required();
+  command->callback([options] { make_view(*options); });
+}
+
+void add_salvage(CLI::App& app) {
+  auto options = std::make_shared<SalvageOptions>();
+  CLI::App* command = app.add_subcommand(
+      "salvage", "Find what is whole and intact in a step folder that is damaged or was never committed");
+  command->add_option("DIR", options->folder, "Step folder")->required()->check(CLI::ExistingDirectory);
+  command->add_option("--output", options->output,
+                      "HDF5 file for the intact tensors, with a report beside it; must not exist");
+  command->add_flag("--json", options->json, "Print JSON");
+  add_limits(*command, options->limits);
+  command->callback([options] { salvage_tensors(*options); });
+}
+
 void add_diff(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<DiffOptions>();
   CLI::App* command = app.add_subcommand(
@@ -183,6 +218,9 @@ int run(int argc, char** argv) {
   add_inspect(app);
   add_verify(app);
   add_consolidate(app);
+  add_export(app);
+  add_view(app);
+  add_salvage(app);
   int exit_code = 0;
   add_diff(app, exit_code);
   add_import(app);

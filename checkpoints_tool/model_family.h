@@ -18,6 +18,8 @@ struct ModelDescription {
     std::string same_as;
   };
   std::vector<Tied> tied;
+  /// Matrices that Hugging Face stores with rows and columns exchanged (the Conv1D layers of GPT-2).
+  std::vector<std::string> transposed;
   std::vector<std::string> ignored_endings;  ///< of buffers that old exports carry and nobody needs
   std::string recipe;                        ///< the section `model` of a recipe for it
 };

@@ -137,7 +137,7 @@ void make_folder(const Path& path, const Path& wanted, Code code) {
     refuse(path == wanted ? "a file of that name is in the way" : str("'", path.string(), "' is a file"));
   }
   const Path above = path.has_parent_path() ? path.parent_path() : Path(".");
-  make_folder(above, wanted, code);
+  if (above != path) make_folder(above, wanted, code);  // nothing lies above "/", even where it fails
   // Another rank may have been quicker.
   if (disk().mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) refuse(reason(errno));
   if (!is_folder(path)) refuse("a file of that name is in the way");

@@ -50,7 +50,7 @@ herr_t query(const H5FD_t*, unsigned long* flags) {
 
 haddr_t allocate(H5FD_t* file, H5FD_mem_t type, hid_t, hsize_t size) {
   H5Memory& memory = *self(file)->memory;
-  const bool raw = type == H5FD_MEM_DRAW;
+  const bool raw = type == H5FD_MEM_DRAW && !memory.keeps_all;
   std::uint64_t& next = raw ? memory.data_end : memory.metadata_end;
   const std::uint64_t step = raw ? kAlignment : 8;
   const std::uint64_t begin = (std::max(next, raw ? memory.data_begin : 0) + step - 1) / step * step;

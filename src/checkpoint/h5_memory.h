@@ -11,7 +11,10 @@ namespace echelon::checkpoint {
 /// Addresses count from the start of the file, user block included. Metadata grows from its front, raw data
 /// from `data_begin` on, every piece on a 4 KiB border.
 struct H5Memory {
-  std::uint64_t data_begin = 0;     ///< first address for raw data; metadata must stay below
+  std::uint64_t data_begin = 0;  ///< first address for raw data; metadata must stay below
+  /// No tensors: raw data is kept like metadata. libhdf5 asks for the heap of virtual data sets under that
+  /// name.
+  bool keeps_all = false;
   std::uint64_t metadata_end = 0;   ///< grows
   std::uint64_t data_end = 0;       ///< grows
   std::vector<std::byte> metadata;  ///< bytes [0, metadata_end) as written so far

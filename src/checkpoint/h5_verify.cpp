@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/str.h"
+#include "checkpoint/h5_handle.h"
 #include "checkpoint/h5_input.h"
-#include "checkpoint/h5_type.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMaxProblems = 100;
 constexpr hsize_t kMaxLinks = 1'000'000;  ///< in one group
 
-/// Owns one libhdf5 handle; an invalid one is for the caller to see.
+/// Owns one libhdf5 handle. Other than with H5Handle, an invalid one is a finding and not a failure.
 class Handle {
  public:
   using Close = herr_t (*)(hid_t);
@@ -122,7 +122,7 @@ class Comparison {
     if (H5Pget_external_count(creation) != 0) return add(name, "its storage is external: in other files");
     if (H5Pget_nfilters(creation) != 0) return add(name, "its storage is filtered");
     const Handle type(H5Dget_type(data), H5Tclose);
-    const Handle wanted(make_h5_type(entry.tensor.dtype), H5Tclose);
+    const Handle wanted(h5_type(entry.tensor.dtype), H5Tclose);
     if (H5Tequal(type, wanted) <= 0) add(name, str("its type is not ", name_of(entry.tensor.dtype)));
     const Handle space(H5Dget_space(data), H5Sclose);
     hsize_t size = 0;
@@ -176,7 +176,7 @@ class Comparison {
 
 void prepare_library() {
   H5open();
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  h5_quiet();
   H5PLset_loading_state(0);  // a file may name a filter, and with it code to load
 }
 

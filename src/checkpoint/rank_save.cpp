@@ -42,17 +42,18 @@ std::string failure_file_name(int rank) {
 
 /// Shared by the object and its thread, because a thread in a hung system call outlives the object.
 struct RankSave::Work {
-  Work(SavePlan wanted, std::vector<Slice> slices, std::shared_ptr<Staging> memory)
+  Work(SavePlan wanted, ShardPlan layout, std::vector<Slice> slices, std::shared_ptr<Staging> memory)
       : plan(std::move(wanted)),
+        rank(layout.index.rank),
         staging(std::move(memory)),
-        shard(plan.folder, plan.rank, plan.commit.ranks, plan.commit.save_id, std::move(slices), *staging,
-              plan.bytes_per_s) {}
+        shard(plan.folder, std::move(layout), std::move(slices), *staging, plan.bytes_per_s) {}
 
   void run();
   void wait_for_shards() const;
   void end(State state, std::string error);
 
   SavePlan plan;
+  int rank;
   std::shared_ptr<Staging> staging;
   ShardWrite shard;
   const Clock::time_point began = Clock::now();
@@ -72,10 +73,10 @@ void RankSave::Work::end(State state, std::string error) {
 
 void RankSave::Work::wait_for_shards() const {
   auto pause = std::chrono::milliseconds(1);
-  for (int rank = 0; rank < plan.commit.ranks;) {
-    const std::string name = shard_file_name(rank, plan.commit.ranks);
+  for (int next = 0; next < plan.commit.ranks;) {
+    const std::string name = shard_file_name(next, plan.commit.ranks);
     if (entry_exists(plan.folder / name)) {
-      ++rank;
+      ++next;
       continue;
     }
     for (int other = 0; other < plan.commit.ranks; ++other) {
@@ -86,7 +87,7 @@ void RankSave::Work::wait_for_shards() const {
     if (seconds_since(began) > plan.timeout_s) {
       throw Error(
           Code::kCheckpoint,
-          str("rank ", rank, "'s '", name, "' was not there after ", std::lround(plan.timeout_s),
+          str("rank ", next, "'s '", name, "' was not there after ", std::lround(plan.timeout_s),
               " s (checkpoint.timeout_s): its disk hangs or is too slow, or the run folder is not on a "
               "file system that all nodes share"));
     }
@@ -97,8 +98,8 @@ void RankSave::Work::wait_for_shards() const {
 
 void RankSave::Work::run() {
   try {
-    in_context(str("cannot save rank ", plan.rank, "'s shard"), [&] { shard.write(); });
-    if (plan.rank == 0) {
+    in_context(str("cannot save rank ", rank, "'s shard"), [&] { shard.write(); });
+    if (rank == 0) {
       wait_for_shards();
       commit(plan.folder, plan.commit);
       kill_point("committed");
@@ -106,21 +107,23 @@ void RankSave::Work::run() {
     }
     end(State::kDone, "");
   } catch (const std::exception& e) {
-    leave_note(plan.folder, plan.rank, e.what());
-    if (plan.rank == 0) discard_attempt(plan.folder);
+    leave_note(plan.folder, rank, e.what());
+    if (rank == 0) discard_attempt(plan.folder);
     end(State::kFailed, e.what());
   }
 }
 
-RankSave::RankSave(SavePlan plan, std::vector<Slice> slices, std::shared_ptr<Staging> staging) {
+RankSave::RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices,
+                   std::shared_ptr<Staging> staging) {
   const std::filesystem::path folder = plan.folder;
-  const int rank = plan.rank;
+  const int rank = layout.index.rank;
   try {
     fs::make_directories(folder, Code::kCheckpoint);
     kill_point("folder");
     staging->reset();
     in_context(str("cannot save rank ", rank, "'s shard"), [&] {
-      work_ = std::make_shared<Work>(std::move(plan), std::move(slices), std::move(staging));
+      work_ =
+          std::make_shared<Work>(std::move(plan), std::move(layout), std::move(slices), std::move(staging));
     });
   } catch (const Error& e) {
     leave_note(folder, rank, e.what());

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/shard_plan.h"
 #include "checkpoint/staging.h"
 #include "checkpoint/writer.h"
 
 namespace echelon::checkpoint {
 
-/// What all ranks of one save agree on beforehand, the same on each but for `rank`.
+/// What all ranks of one save agree on beforehand.
 struct SavePlan {
-  std::filesystem::path folder;  ///< the step folder; every rank may create it
-  int rank = 0;
+  std::filesystem::path folder;     ///< the step folder; every rank may create it
   CommitInfo commit;                ///< used by rank 0
   std::uint64_t bytes_per_s = 0;    ///< limit on the rate of writing; 0: none
   double timeout_s = 1800;          ///< after which rank 0 gives up on shards that do not come
@@ -35,7 +35,8 @@ class RankSave {
 
   /// Creates folder and file and reserves the space, so that a full disk shows here; then starts the thread.
   /// Throws Error(kCheckpoint) and leaves a note for rank 0.
-  RankSave(SavePlan plan, std::vector<Slice> slices, std::shared_ptr<Staging> staging);
+  /// `layout`: this rank's plan of these slices for this save.
+  RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices, std::shared_ptr<Staging> staging);
   RankSave(const RankSave&) = delete;
   RankSave& operator=(const RankSave&) = delete;
   /// Gives up what is not done within a moment. A thread that hangs in a system call is left to itself.

@@ -42,8 +42,10 @@ struct Reader::Impl {
   void read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out) const;
 };
 
-Reader::Reader(const std::filesystem::path& folder) : impl_(std::make_unique<Impl>()) {
-  impl_->contents = open_newest(folder);
+Reader::Reader(const std::filesystem::path& folder) : Reader(open_newest(folder)) {}
+
+Reader::Reader(Contents contents) : impl_(std::make_unique<Impl>()) {
+  impl_->contents = std::move(contents);
   for (const TensorInfo& info : impl_->contents.manifest.tensors) impl_->tensors[info.name].info = &info;
   for (const ShardIndex& shard : impl_->contents.shards) {
     for (const ShardEntry& entry : shard.entries)
@@ -62,6 +64,9 @@ const std::filesystem::path& Reader::folder() const {
 }
 std::int64_t Reader::step() const {
   return impl_->contents.manifest.step;
+}
+const std::string& Reader::save_id() const {
+  return impl_->contents.manifest.save_id;
 }
 int Reader::ranks() const {
   return static_cast<int>(impl_->contents.shards.size());

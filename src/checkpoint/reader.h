@@ -19,6 +19,8 @@ struct StoredRange {
   int rank = 0;
 };
 
+struct Contents;
+
 /// A committed checkpoint opened for reading. Opening checks COMMIT -> MANIFEST -> every shard's size and
 /// index, and reads no tensor bytes. Never lets libhdf5 parse anything. read() may be called from several
 /// threads.
@@ -27,12 +29,15 @@ class Reader {
   /// `folder`: a step folder, or a run folder / checkpoints folder for its newest commit. Throws
   /// Error(kCheckpoint).
   explicit Reader(const std::filesystem::path& folder);
+  /// Of what was opened and checked before.
+  explicit Reader(Contents contents);
   ~Reader();
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
   [[nodiscard]] const std::filesystem::path& folder() const;
   [[nodiscard]] std::int64_t step() const;
+  [[nodiscard]] const std::string& save_id() const;
   [[nodiscard]] int ranks() const;  ///< world size that wrote it
   [[nodiscard]] const std::string& trainer_state() const;
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const;

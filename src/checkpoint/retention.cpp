@@ -9,6 +9,7 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/kill_point.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
@@ -74,6 +75,7 @@ bool discard(const Path& folder) {
       return false;
     }
     fs::fsync_directory(checkpoints, Code::kCheckpoint);
+    kill_point("aside");
   } catch (const Error& e) {
     log::warn(str("old checkpoint stays: ", e.what()));
     return false;

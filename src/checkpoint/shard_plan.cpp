@@ -104,6 +104,13 @@ ShardPlan plan_shard(int rank, int ranks, const std::string& save_id, std::span<
   return plan;
 }
 
+ShardPlan replan_shard(ShardPlan earlier, const std::string& save_id) {
+  earlier.index.save_id = save_id;
+  std::fill(earlier.index.block_crcs.begin(), earlier.index.block_crcs.end(), 0);
+  for (ShardEntry& entry : earlier.index.entries) entry.crc = entry.fingerprint = 0;
+  return earlier;
+}
+
 std::vector<Run> runs_between(const ShardIndex& index, std::uint64_t begin, std::uint64_t end) {
   std::vector<Run> runs;
   auto entry = std::partition_point(index.entries.begin(), index.entries.end(),

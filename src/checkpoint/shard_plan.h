@@ -22,6 +22,10 @@ struct ShardPlan {
 [[nodiscard]] ShardPlan plan_shard(int rank, int ranks, const std::string& save_id,
                                    std::span<const Slice> slices);
 
+/// The plan of another save of the same slices: laying a file out anew takes milliseconds that training
+/// waits.
+[[nodiscard]] ShardPlan replan_shard(ShardPlan earlier, const std::string& save_id);
+
 /// A stretch of the file behind the index that is of one kind, and within one checksum block when it belongs
 /// to a tensor.
 struct Run {

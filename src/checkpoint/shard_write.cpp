@@ -22,14 +22,6 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void check_bytes(const Slice& slice) {
-  const std::uint64_t bytes = (slice.end - slice.begin) * size_of(slice.tensor.dtype);
-  if (!slice.read && slice.bytes.size() != bytes) {
-    throw Error(Code::kCheckpoint, str("tensor '", slice.tensor.name, "': elements ", slice.begin, " to ",
-                                       slice.end, " need ", bytes, " bytes, got ", slice.bytes.size()));
-  }
-}
-
 /// A folder belongs to one attempt: a file that is there already is somebody else's.
 std::filesystem::path unused(std::filesystem::path path) {
   if (entry_exists(path)) {
@@ -38,18 +30,26 @@ std::filesystem::path unused(std::filesystem::path path) {
   return path;
 }
 
-ShardPlan plan_checked(int rank, int ranks, const std::string& save_id, const std::vector<Slice>& slices) {
-  ShardPlan plan = plan_shard(rank, ranks, save_id, slices);
-  for (const Slice& slice : slices) check_bytes(slice);
+/// The plan knows where everything goes; what comes must be of these sizes.
+ShardPlan checked(ShardPlan plan, const std::vector<Slice>& slices) {
+  for (std::size_t i = 0; i < plan.index.entries.size(); ++i) {
+    const ShardEntry& entry = plan.index.entries[i];
+    const Slice& slice = slices.at(plan.sources[i]);
+    const bool same =
+        slice.tensor.name == entry.tensor.name && slice.begin == entry.begin && slice.end == entry.end;
+    if (same && (slice.read || slice.bytes.size() == entry.bytes)) continue;
+    throw Error(Code::kCheckpoint, str("tensor '", slice.tensor.name, "': elements ", slice.begin, " to ",
+                                       slice.end, " need ", entry.bytes, " bytes, got ", slice.bytes.size()));
+  }
   return plan;
 }
 
 }  // namespace
 
-ShardWrite::ShardWrite(const std::filesystem::path& folder, int rank, int ranks, const std::string& save_id,
-                       std::vector<Slice> slices, Staging& staging, std::uint64_t bytes_per_s)
-    : path_(unused(folder / shard_file_name(rank, ranks))),
-      plan_(plan_checked(rank, ranks, save_id, slices)),
+ShardWrite::ShardWrite(const std::filesystem::path& folder, ShardPlan plan, std::vector<Slice> slices,
+                       Staging& staging, std::uint64_t bytes_per_s)
+    : path_(unused(folder / shard_file_name(plan.index.rank, plan.index.ranks))),
+      plan_(checked(std::move(plan), slices)),
       slices_(std::move(slices)),
       staging_(&staging),
       bytes_per_s_(bytes_per_s),
@@ -166,7 +166,7 @@ void write_shard(const std::filesystem::path& folder, int rank, int ranks, const
                  std::vector<Slice> slices) {
   in_context(str("cannot save rank ", rank, "'s shard"), [&] {
     Staging pipe(4 * Staging::kWindowBytes);
-    ShardWrite shard(folder, rank, ranks, save_id, std::move(slices), pipe, 0);
+    ShardWrite shard(folder, plan_shard(rank, ranks, save_id, slices), std::move(slices), pipe, 0);
     std::thread stager([&] {
       try {
         shard.stage();

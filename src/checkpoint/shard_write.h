@@ -18,11 +18,11 @@ namespace echelon::checkpoint {
 /// The file is called shard-R-of-N.h5.part until all of it is on the disk; under its own name it is durable.
 class ShardWrite {
  public:
-  /// Creates the file in `folder`, which exists, and reserves its space: a full disk shows now. `staging`,
-  /// used by no other save, must outlive it. `bytes_per_s` limits the rate of writing; 0: no limit.
-  /// Throws Error(kCheckpoint).
-  ShardWrite(const std::filesystem::path& folder, int rank, int ranks, const std::string& save_id,
-             std::vector<Slice> slices, Staging& staging, std::uint64_t bytes_per_s);
+  /// Creates the file in `folder`, which exists, and reserves its space: a full disk shows now. `plan` is
+  /// that of these slices. `staging`, used by no other save, must outlive it. `bytes_per_s` limits the rate
+  /// of writing; 0: no limit. Throws Error(kCheckpoint).
+  ShardWrite(const std::filesystem::path& folder, ShardPlan plan, std::vector<Slice> slices, Staging& staging,
+             std::uint64_t bytes_per_s);
 
   /// Copies everything; afterwards the slices' bytes may change. Returns as well when write() has failed.
   /// Throws what a Slice::read throws, after which write() throws the same.

@@ -180,4 +180,25 @@ VerifyReport verify(const Path& folder, VerifyDepth depth, const VerifyProgress&
   return report;
 }
 
+void check_layout(const Path& shard, const ShardIndex& index) {
+  const InputFile file = open_input(shard);
+  std::vector<std::byte> gap;
+  std::uint32_t crc = 0;
+  std::uint64_t at = index.index_bytes;
+  const auto take = [&](std::uint64_t end) {
+    for (; at < end; at += gap.size()) {
+      gap.resize(std::min<std::uint64_t>(end - at, kBlockBytes));
+      fs::read_at(file.fd, at, gap, Code::kCheckpoint, shard);
+      crc = crc32c(gap, crc);
+    }
+  };
+  for (const ShardEntry& entry : index.entries) {
+    take(entry.file_offset);
+    at = entry.file_offset + entry.bytes;
+  }
+  take(index.file_bytes);
+  if (crc != index.layout_crc)
+    throw Error(Code::kCheckpoint, str("shard '", shard.string(), "': its HDF5 metadata is damaged"));
+}
+
 }  // namespace echelon::checkpoint

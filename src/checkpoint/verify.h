@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/shard_index.h"
+
 namespace echelon::checkpoint {
 
 enum class VerifyDepth {
@@ -39,5 +41,9 @@ using VerifyProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 /// what their indexes say (verify_h5). Throws what `progress` throws, and what verify_h5 throws.
 [[nodiscard]] VerifyReport verify(const std::filesystem::path& folder, VerifyDepth depth,
                                   const VerifyProgress& progress, bool hdf5 = false);
+
+/// Checks the bytes of a shard that belong to no tensor, its HDF5 metadata above all, against the index:
+/// libhdf5 may parse the file then as what we wrote. Throws Error(kCheckpoint).
+void check_layout(const std::filesystem::path& shard, const ShardIndex& index);
 
 }  // namespace echelon::checkpoint

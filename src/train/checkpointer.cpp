@@ -78,7 +78,7 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
                                         const std::string& id) const {
   checkpoint::SavePlan plan{
       .folder = folder,
-      .rank = comm_->rank(),
+
       .commit = {.step = state.step, .save_id = id, .ranks = comm_->size()},
       .bytes_per_s = static_cast<std::uint64_t>(options_.max_write_mb_per_s * kMegabyte),
       .timeout_s = static_cast<double>(options_.timeout_s)};
@@ -150,7 +150,9 @@ std::string Checkpointer::start(const TrainState& state, const std::string& id) 
   InFlight next{.step = state.step, .folder = folder, .began_s = began};
   std::string mine;
   try {
-    next.save = std::make_unique<RankSave>(plan(state, folder, id), staged.slices, staging_);
+    if (!layout_) layout_ = checkpoint::plan_shard(comm_->rank(), comm_->size(), id, staged.slices);
+    next.save = std::make_unique<RankSave>(plan(state, folder, id), checkpoint::replan_shard(*layout_, id),
+                                           staged.slices, staging_);
   } catch (const Error& e) {
     mine = e.what();
   }

@@ -75,6 +75,7 @@ class Checkpointer {
   Communicator* comm_;
   std::map<std::string, std::string> attachments_;
   std::shared_ptr<checkpoint::Staging> staging_;
+  std::optional<checkpoint::ShardPlan> layout_;  ///< of every save: the slices are always the same
   std::optional<InFlight> in_flight_;
   SaveInterval interval_;
   std::int64_t failures_ = 0;  ///< in a row

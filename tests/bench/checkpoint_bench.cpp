@@ -233,7 +233,8 @@ class Rank {
     }
     meet();
     const double began = now_s();
-    RankSave saving({.folder = step, .rank = rank_, .commit = info}, state.slices, staging);
+    if (!layout_) layout_ = plan_shard(rank_, ranks_, kSaveId, state.slices);
+    RankSave saving({.folder = step, .commit = info}, replan_shard(*layout_, kSaveId), state.slices, staging);
     const double created = now_s();
     saving.stage();
     const double staged = now_s();
@@ -282,6 +283,7 @@ class Rank {
   int rank_;
   int ranks_;
   std::filesystem::path folder_;
+  std::optional<ShardPlan> layout_;  // as the trainer keeps it
   std::byte* buffer_ = static_cast<std::byte*>(::aligned_alloc(4096, kUnit));
 };
 

@@ -3,6 +3,7 @@ usage: h5py_oracle.py MAKE_TEST_CHECKPOINT ECHELON_CKPT"""
 import json
 import math
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -103,6 +104,42 @@ def check_split(folder, tensors, limit):
         check_safetensors(folder / file, [by_name[name] for name in names], lambda t: t["dtype"], "model/")
 
 
+def advice():
+    """The function missing_sources as docs/echelon_ckpt.md prints it."""
+    text = (pathlib.Path(__file__).parents[3] / "docs/echelon_ckpt.md").read_text()
+    block = next(part for part in text.split("```python\n")[1:] if "missing_sources" in part).split("```")[0]
+    names = {}
+    exec(block, names)
+    return names["missing_sources"]
+
+
+def check_view(tool, root, tensors):
+    """Every tensor whole, also after a move; with a shard gone NaN and no zeros, and the documented check tells."""
+    home = root / "100%b view"
+    home.mkdir()
+    shutil.copytree(root / "checkpoints", home / "run/checkpoints")
+    (home / "views").mkdir()
+    subprocess.run([tool, "view", home / "run", "--output", home / "views/view.h5"], check=True, stdout=subprocess.DEVNULL)
+    missing_sources = advice()
+    home = home.rename(root / "moved %25")
+    view = home / "views/view.h5"
+    check(missing_sources(view) == set(), "the advice finds shards missing that are there")
+    check_hdf5(view, tensors, lambda t: t["dtype"])
+    shard = next(home.glob("run/checkpoints/*/shard-00001*"))
+    with h5py.File(shard) as file:
+        ranges = {name: (int(file[name].attrs["flat_begin"]), int(file[name].attrs["flat_end"]))
+                  for name in (t["name"] for t in tensors) if name in file}
+    shard.unlink()
+    check({pathlib.Path(name).name for name in missing_sources(view)} == {shard.name}, "the advice misses a shard")
+    with h5py.File(view) as file:
+        for tensor in (t for t in tensors if t["dtype"] in FLOATS and t["name"] in ranges):
+            begin, end = ranges[tensor["name"]]
+            data = file[tensor["name"]][...].reshape(-1)
+            check(np.isnan(data[begin:end]).all(), f"{tensor['name']}: not NaN where a shard is missing")
+            rest = np.delete(data, np.s_[begin:end])
+            check(np.array_equal(rest, np.delete(expected(tensor), np.s_[begin:end])), f"{tensor['name']}: other content")
+
+
 def check_tools(path):
     """The command-line tools of HDF5 read the whole file without a complaint."""
     for tool in (["h5ls", "-r"], ["h5dump"]):
@@ -141,6 +178,7 @@ def main():
         check((root / "hf/config.json").read_bytes() == (folder / "config.json").read_bytes(), "config.json")
         consolidate("--to", "safetensors", "--output", root / "hf16", "--dtype", "bf16")
         check_safetensors(root / "hf16/model.safetensors", model, bf16, "model/")
+        check_view(tool, root, tensors)
         for limit in ("2KB", "3KB"):  # with and without a tensor above the limit
             consolidate("--to", "safetensors", "--output", root / limit, "--max-shard-size", limit)
             check_split(root / limit, model, limit)

@@ -69,7 +69,8 @@ struct TinyRun {
     }
     static Staging staging(0);
     staging.reset();
-    ShardWrite shard(folder(step), rank, ranks, what.save_id, slices_of(what, rank, contents), staging, 0);
+    const std::vector<Slice> slices = slices_of(what, rank, contents);
+    ShardWrite shard(folder(step), plan_shard(rank, ranks, what.save_id, slices), slices, staging, 0);
     shard.stage();
     shard.write();
   }

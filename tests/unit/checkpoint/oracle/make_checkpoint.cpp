@@ -42,6 +42,9 @@ std::vector<TensorInfo> tensors() {
     add("input_layernorm", {16});
     add("post_attention_layernorm", {16});
   }
+  const std::size_t parameters = all.size();
+  for (std::size_t i = 0; i < parameters; ++i)
+    all.push_back({"ema/" + all[i].name.substr(6), all[i].dtype, all[i].shape});
   all.push_back({"optim/half/exp_avg", DType::kBF16, {5, 7}});
   all.push_back({"optim/half/exp_avg_sq", DType::kF16, {35}});
   all.push_back({"optim/double", DType::kF64, {3, 4, 5}});

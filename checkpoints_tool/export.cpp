@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <iostream>
+#include <set>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/geometry.h"
+#include "commands.h"
+#include "convert.h"
+#include "hugging_face_folder.h"
+#include "model_family.h"
+
+namespace echelon::tool {
+namespace {
+
+using checkpoint::Reader;
+using checkpoint::TensorInfo;
+
+[[noreturn]] void refuse(const Reader& reader, const std::string& problem) {
+  throw Error(Code::kCheckpoint, str("cannot export '", reader.folder().string(), "': ", problem));
+}
+
+/// One parameter of the model as it lies in the checkpoint, on its way out.
+OutputTensor parameter(const Reader& reader, const TensorInfo& wanted, const ModelDescription& model,
+                       std::string_view prefix, const std::string& dtype) {
+  const TensorInfo* stored = reader.find(std::string(prefix) + wanted.name);
+  if (stored == nullptr)
+    refuse(reader,
+           str("it lacks tensor '", prefix, wanted.name, "', a parameter of its config.json's model"));
+  OutputTensor tensor = whole_tensor(*stored);
+  tensor.name = wanted.name;
+  tensor.transposed =
+      std::find(model.transposed.begin(), model.transposed.end(), wanted.name) != model.transposed.end();
+  if (tensor.transposed && stored->shape.size() != 2)
+    refuse(reader, str("tensor '", stored->name, "' is no matrix"));
+  if (tensor.shape() != wanted.shape) {
+    refuse(reader, str("tensor '", stored->name, "' becomes ", checkpoint::shape_text(tensor.shape()),
+                       ", the model of its config.json has ", checkpoint::shape_text(wanted.shape)));
+  }
+  if (dtype != "same" && is_floating(stored->dtype)) tensor.dtype = *checkpoint::dtype_named(dtype);
+  return tensor;
+}
+
+/// Every parameter of the model in the model's own order; there must be no other under `prefix`.
+std::vector<OutputTensor> parameters(const Reader& reader, const ModelDescription& model,
+                                     std::string_view prefix, const std::string& dtype) {
+  std::vector<OutputTensor> tensors;
+  std::set<std::string> expected;
+  for (const TensorInfo& wanted : model.tensors) {
+    tensors.push_back(parameter(reader, wanted, model, prefix, dtype));
+    expected.insert(tensors.back().source.name);
+  }
+  for (const TensorInfo& tensor : reader.tensors()) {
+    if (tensor.name.starts_with(prefix) && expected.count(tensor.name) == 0)
+      refuse(reader, str("tensor '", tensor.name, "' is no parameter of its config.json's model"));
+  }
+  return tensors;
+}
+
+void check_has_averages(const Reader& reader) {
+  const auto& tensors = reader.tensors();
+  if (std::any_of(tensors.begin(), tensors.end(),
+                  [](const TensorInfo& tensor) { return tensor.name.starts_with(kAveragedPrefix); })) {
+    return;
+  }
+  refuse(reader, "it holds no averaged weights; leave --ema out");
+}
+
+}  // namespace
+
+void export_weights(const ExportOptions& options) {
+  const Reader reader(checkpoint::newest_commit(options.checkpoint));
+  check_has_config(reader);
+  if (options.ema) check_has_averages(reader);
+  const ModelDescription model = describe_model(reader.attachment("config.json"), "config.json");
+  Conversion conversion{.doing = "exporting",
+                        .options = str("export ", options.dtype, options.ema ? " ema" : ""),
+                        .output = options.output};
+  add_companions(reader, options.dtype, conversion);
+  add_safetensors(parameters(reader, model, options.ema ? kAveragedPrefix : kModelPrefix, options.dtype),
+                  "model", options.max_shard_size, conversion);
+  convert_checkpoint(reader, conversion, options.limits);
+  std::cout << "wrote '" << options.output.string() << "', a " << model.kind << " of step " << reader.step()
+            << '\n';
+  if (!has_tokenizer(conversion))
+    std::cout << "note: the checkpoint holds no tokenizer, so the folder has none\n";
+}
+
+}  // namespace echelon::tool

@@ -1,0 +1,101 @@
+// echelon-ckpt export; that transformers reads the result is transformers_oracle.py's subject.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/str.h"
+#include "unit/checkpoint/example.h"
+#include "unit/checkpoint/run_tool.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using namespace test;  // NOLINT
+using nlohmann::json;
+
+/// A Llama of one layer.
+Example llama(bool tied) {
+  Example example{.ranks = 3, .cut = random_cut(4)};
+  example.attachments["config.json"] =
+      str(R"({"model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "vocab_size": 10,)",
+          R"("num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,)",
+          R"("tie_word_embeddings": )", tied ? "true" : "false", "}");
+  example.attachments["generation_config.json"] = "{}";
+  example.tensors = {{"model/model.embed_tokens.weight", DType::kF32, {10, 8}},
+                     {"model/model.norm.weight", DType::kF32, {8}},
+                     {"optim/model.norm.weight/exp_avg", DType::kF32, {8}}};
+  if (!tied) example.tensors.push_back({"model/lm_head.weight", DType::kF32, {10, 8}});
+  const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
+    example.tensors.push_back({str("model/model.layers.0.", name, ".weight"), DType::kF32, std::move(shape)});
+  };
+  add("input_layernorm", {8});
+  add("post_attention_layernorm", {8});
+  add("self_attn.q_proj", {8, 8});
+  add("self_attn.k_proj", {4, 8});
+  add("self_attn.v_proj", {4, 8});
+  add("self_attn.o_proj", {8, 8});
+  add("mlp.gate_proj", {12, 8});
+  add("mlp.up_proj", {12, 8});
+  add("mlp.down_proj", {8, 12});
+  return example;
+}
+
+Outcome export_to(const Path& checkpoint, const Path& output) {
+  return tool({"export", checkpoint, "--output", output});
+}
+
+json header_of(const Path& file) {
+  const std::string bytes = slurp(file);
+  std::uint64_t size = 0;
+  std::memcpy(&size, bytes.data(), sizeof(size));
+  return json::parse(bytes.substr(8, size));
+}
+
+TEST(Export, HoldsTheModelAndItsCompanionsOnly) {
+  const TempDir dir;
+  const Outcome outcome = export_to(save(dir.path() / "c", llama(false)), dir.path() / "o");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(mentions(outcome.out, "no tokenizer"));
+  EXPECT_EQ(names_in(dir.path() / "o"),
+            (std::vector<std::string>{"config.json", "generation_config.json", "model.safetensors"}));
+  const json header = header_of(dir.path() / "o" / "model.safetensors");
+  EXPECT_EQ(header.size(), 13U);  // twelve parameters and __metadata__
+  EXPECT_EQ(header["__metadata__"]["format"], "pt");
+}
+
+TEST(Export, StoresATiedWeightOnce) {
+  const TempDir dir;
+  EXPECT_EQ(export_to(save(dir.path() / "c", llama(true)), dir.path() / "o").code, 0);
+  const json header = header_of(dir.path() / "o" / "model.safetensors");
+  EXPECT_TRUE(header.contains("model.embed_tokens.weight"));
+  EXPECT_FALSE(header.contains("lm_head.weight"));
+}
+
+TEST(Export, RefusesWeightsThatAreNotThoseOfTheConfig) {
+  const TempDir dir;
+  const auto refused = [&](const char* name, const Example& example, const std::string& why) {
+    expect_one_line(export_to(save(dir.path() / name, example), dir.path() / "o"), 5, why);
+  };
+  Example example = llama(false);
+  example.tensors.pop_back();
+  refused("lacking", example, "lacks tensor 'model/model.layers.0.mlp.down_proj.weight'");
+  example = llama(false);
+  example.tensors.push_back({"model/model.layers.1.mlp.up_proj.weight", DType::kF32, {12, 8}});
+  refused("more", example, "'model/model.layers.1.mlp.up_proj.weight' is no parameter");
+  example = llama(false);
+  example.tensors[0].shape = {8, 10};
+  refused("turned", example, "becomes [8, 10]");
+  example = llama(false);
+  example.attachments["config.json"] = R"({"model_type": "mamba"})";
+  refused("foreign", example, "mamba");
+  example.attachments.erase("config.json");
+  refused("bare", example, "config.json");
+  expect_one_line(
+      tool({"export", save(dir.path() / "plain", llama(false)), "--ema", "--output", dir.path() / "o"}), 5,
+      "no averaged weights");
+  EXPECT_FALSE(std::filesystem::exists(dir.path() / "o"));
+}
+
+}  // namespace
+}  // namespace echelon::checkpoint
