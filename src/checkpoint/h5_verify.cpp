@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/str.h"
-#include "checkpoint/h5_handle.h"
 #include "checkpoint/h5_input.h"
+#include "checkpoint/h5_handle.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMaxProblems = 100;
 constexpr hsize_t kMaxLinks = 1'000'000;  ///< in one group
 
-/// Owns one libhdf5 handle. Other than with H5Handle, an invalid one is a finding and not a failure.
+/// Owns one libhdf5 handle; an invalid one is for the caller to see.
 class Handle {
  public:
   using Close = herr_t (*)(hid_t);
@@ -176,7 +176,7 @@ class Comparison {
 
 void prepare_library() {
   H5open();
-  h5_quiet();
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);  // a file may name a filter, and with it code to load
 }
 

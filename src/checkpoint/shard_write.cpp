@@ -166,7 +166,8 @@ void write_shard(const std::filesystem::path& folder, int rank, int ranks, const
                  std::vector<Slice> slices) {
   in_context(str("cannot save rank ", rank, "'s shard"), [&] {
     Staging pipe(4 * Staging::kWindowBytes);
-    ShardWrite shard(folder, plan_shard(rank, ranks, save_id, slices), std::move(slices), pipe, 0);
+    ShardPlan plan = plan_shard(rank, ranks, save_id, slices);
+    ShardWrite shard(folder, std::move(plan), std::move(slices), pipe, 0);
     std::thread stager([&] {
       try {
         shard.stage();
