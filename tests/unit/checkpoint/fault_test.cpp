@@ -160,7 +160,7 @@ TEST(Fault, AtEveryCallOfARemovalHarmsNothingThatIsToStay) {
       {
         const fs::DiskInUse in_use(faulty);
         testing::internal::CaptureStderr();
-        (void)error_of([&] { prune(run.checkpoints(), {.keep_last = keep}); });
+        (void)error_of([&] { prune(run.checkpoints(), keep); });
         (void)testing::internal::GetCapturedStderr();
       }
       const fs::DiskInUse in_use(disk);
