@@ -129,7 +129,9 @@ bool is_folder(const Path& path) {
 
 /// `path` with what lies above it, for `wanted`, which errors name.
 void make_folder(const Path& path, const Path& wanted, Code code) {
-  if (is_folder(path)) return;
+  struct stat info {};
+  const int error = disk().lstat((path / ".").c_str(), &info) == 0 ? 0 : errno;
+  if (error == 0 && S_ISDIR(info.st_mode)) return;
   const auto refuse = [&](const std::string& why) {
     throw Error(code, str("cannot create folder '", wanted.string(), "': ", why));
   };
@@ -137,7 +139,9 @@ void make_folder(const Path& path, const Path& wanted, Code code) {
     refuse(path == wanted ? "a file of that name is in the way" : str("'", path.string(), "' is a file"));
   }
   const Path above = path.has_parent_path() ? path.parent_path() : Path(".");
-  if (above != path) make_folder(above, wanted, code);  // nothing lies above "/", even where it fails
+  const bool goes_on = error == 0 || error == ENOENT || error == ENOTDIR;
+  if (above == path || !goes_on) refuse(reason(error));
+  make_folder(above, wanted, code);
   // Another rank may have been quicker.
   if (disk().mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) refuse(reason(errno));
   if (!is_folder(path)) refuse("a file of that name is in the way");

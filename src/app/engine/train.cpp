@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/engine/accelerator.h"
+#include "app/engine/consolidate_run.h"
 #include "app/engine/describe_run.h"
 #include "app/engine/engine.h"
 #include "app/engine/last_words.h"
@@ -191,6 +192,15 @@ Error current_error() {
   }
 }
 
+int consolidate_or_tell(const Recipe& recipe, const std::string& who) {
+  try {
+    consolidate_run(recipe, recipe.run.dir);
+    return 0;
+  } catch (...) {
+    return report_error(current_error(), who);
+  }
+}
+
 int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
   keep_freed_memory();
@@ -199,8 +209,10 @@ int train(const TrainRequest& request) {
     const int status = run_rank(recipe, *job);
     finish_mpi();
     job->finish();
+    const bool last_work = status == 0 && job->info().rank == 0;  // the other ranks need not wait for it
+    const int end = last_work ? consolidate_or_tell(recipe, where(*job)) : status;
     log::flush();
-    return status;
+    return end;
   } catch (...) {
     const Error error = current_error();
     const int status = report_error(error, where(*job));

@@ -1,0 +1,79 @@
+#include "app/engine/consolidate_run.h"
+
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "checkpoint/reader.h"
+
+extern char** environ;
+
+namespace echelon::app {
+namespace {
+
+using Path = std::filesystem::path;
+
+/// The step of the lowest validation loss that the trainer's state knows, or -1.
+std::int64_t best_step(const checkpoint::Reader& reader) {
+  const auto json = nlohmann::json::parse(reader.trainer_state(), nullptr, false);
+  if (!json.is_object() || !json.contains("best")) return -1;
+  return json["best"].value("step", std::int64_t{-1});
+}
+
+/// The checkpoint to take: the newest, or the best that is still there.
+Path choose(const Recipe& recipe, const Path& checkpoints) {
+  const checkpoint::Reader newest(checkpoints);
+  if (!recipe.checkpoint.keep_best) return newest.folder();
+  const std::int64_t best = best_step(newest);
+  for (const checkpoint::Found& found : checkpoint::list(checkpoints)) {
+    if (found.committed && found.step == best) return found.folder;
+  }
+  return newest.folder();
+}
+
+/// Runs the program to its end. Returns its exit code, 128 + n when signal n ended it.
+int run(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  const int error = ::posix_spawn(&child, arguments[0], nullptr, nullptr, arguments.data(), environ);
+  if (error != 0) {
+    throw Error(Code::kEnvironment, str("cannot start '", command[0],
+                                        "', which checkpoint.consolidate needs: ", fs::reason(error)));
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+void consolidate_run(const Recipe& recipe, const Path& root) {
+  if (recipe.checkpoint.consolidate == "none") return;
+  const Path from = choose(recipe, root / "checkpoints");
+  const std::string step = from.filename().string().substr(0, from.filename().string().find('.'));
+  const bool hdf5 = recipe.checkpoint.consolidate == "hdf5";
+  const Path output = root / str("consolidated-", step, hdf5 ? ".h5" : "");
+  if (std::filesystem::exists(output)) return;
+  const Path tool = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "echelon-ckpt";
+  log::info(str("consolidating ", from.string()));
+  const int code = run({tool.string(), "consolidate", from.string(), "--to", recipe.checkpoint.consolidate,
+                        "--output", output.string()});
+  if (code != 0) {
+    throw Error(Code::kCheckpoint,
+                str("the run is complete and its checkpoint whole, but '", output.string(),
+                    "' could not be made (echelon-ckpt: exit code ", code,
+                    "); make it by hand: echelon-ckpt "
+                    "consolidate ",
+                    from.string(), " --to ", recipe.checkpoint.consolidate, " --output ", output.string()));
+  }
+}
+
+}  // namespace echelon::app
