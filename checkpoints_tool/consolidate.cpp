@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/geometry.h"
+#include "checkpoint/leased_reader.h"
 #include "commands.h"
 #include "conversion.h"
 #include "convert.h"
@@ -58,7 +59,8 @@ void plan_safetensors_output(const Reader& reader, const ConsolidateOptions& opt
 }  // namespace
 
 void consolidate(const ConsolidateOptions& options) {
-  const Reader reader(checkpoint::newest_commit(options.checkpoint));
+  const checkpoint::LeasedReader leased(options.checkpoint);
+  const Reader& reader = leased.reader;
   if (tensors_for(reader, options.dtype, true).empty())
     throw Error(Code::kCheckpoint, "the checkpoint holds no tensor under 'model/'");
   Conversion conversion{

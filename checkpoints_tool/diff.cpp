@@ -8,6 +8,7 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/geometry.h"
 #include "checkpoint/json.h"
+#include "checkpoint/leased_reader.h"
 #include "checkpoint/reader.h"
 #include "commands.h"
 #include "element_difference.h"
@@ -152,8 +153,10 @@ void print_text(const Reader& a, const Reader& b, const std::vector<TensorDiffer
 }  // namespace
 
 bool diff_checkpoints(const DiffOptions& options) {
-  const Reader a(checkpoint::newest_commit(options.a));
-  const Reader b(checkpoint::newest_commit(options.b));
+  const checkpoint::LeasedReader leased_a(options.a);
+  const checkpoint::LeasedReader leased_b(options.b);
+  const Reader& a = leased_a.reader;
+  const Reader& b = leased_b.reader;
   std::vector<TensorDifference> found = differences(a, b);
   if (options.data) compare_data(a, b, found);
   options.json ? print_json(a, b, found) : print_text(a, b, found);

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/geometry.h"
+#include "checkpoint/leased_reader.h"
 #include "commands.h"
 #include "convert.h"
 #include "hugging_face_folder.h"
@@ -70,7 +71,8 @@ void check_has_averages(const Reader& reader) {
 }  // namespace
 
 void export_weights(const ExportOptions& options) {
-  const Reader reader(checkpoint::newest_commit(options.checkpoint));
+  const checkpoint::LeasedReader leased(options.checkpoint);
+  const Reader& reader = leased.reader;
   check_has_config(reader);
   if (options.ema) check_has_averages(reader);
   const ModelDescription model = describe_model(reader.attachment("config.json"), "config.json");

@@ -43,6 +43,8 @@ Json tensor_json(const Reader& reader, const TensorInfo& tensor) {
                {"bytes", checkpoint::element_count(tensor) * size_of(tensor.dtype)},
                {"crc32c", checkpoint::checksum_text(reader.checksum(tensor.name))},
                {"pieces", Json::array()}};
+  if (const auto fingerprint = reader.fingerprint(tensor.name))
+    json["crc64nvme"] = checkpoint::fingerprint_text(*fingerprint);
   for (const auto& range : reader.stored_ranges(tensor.name)) {
     json["pieces"].push_back({{"rank", range.rank}, {"begin", range.begin}, {"end", range.end}});
   }

@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/geometry.h"
-#include "checkpoint/lease.h"
+#include "checkpoint/leased_reader.h"
 #include "checkpoint/reader.h"
 #include "commands.h"
 #include "new_checkpoint.h"
@@ -39,9 +39,9 @@ void check_same_content(const Reader& from, const Path& folder) {
 }  // namespace
 
 void reshard(const ReshardOptions& options) {
-  const Path folder = checkpoint::newest_commit(options.checkpoint);
-  const checkpoint::ReadLease lease(folder);
-  const Reader reader(folder);
+  const checkpoint::LeasedReader leased(options.checkpoint);
+  const Path& folder = leased.folder;
+  const Reader& reader = leased.reader;
   checkpoint::CommitInfo info{.step = reader.step(),
                               .ranks = options.world,
                               .tensors = reader.tensors(),
@@ -65,7 +65,7 @@ void reshard(const ReshardOptions& options) {
   }
   std::cout << "wrote '" << made.string() << "', step " << reader.step() << ", " << options.world
             << (options.world == 1 ? " shard" : " shards") << " from " << reader.ranks() << '\n';
-  if (!lease.note().empty()) std::cout << "note: " << lease.note() << '\n';
+  if (!leased.lease.note().empty()) std::cout << "note: " << leased.lease.note() << '\n';
 }
 
 }  // namespace echelon::tool

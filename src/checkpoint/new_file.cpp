@@ -51,7 +51,7 @@ NewFile::~NewFile() {
 }
 
 void NewFile::discard() noexcept {
-  fs::disk().unlink(path_.c_str());
+  if (!path_.empty()) fs::disk().unlink(path_.c_str());
 }
 
 void NewFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -85,9 +85,9 @@ void NewFile::finish() {
 
 void NewFile::publish(const fs::Path& name) {
   fs::rename(path_, name, Code::kCheckpoint);
-  path_ = name;
+  path_.clear();
   kill_point("named");
-  fs::fsync_directory(path_.parent_path(), Code::kCheckpoint);
+  fs::fsync_directory(name.parent_path(), Code::kCheckpoint);
 }
 
 }  // namespace echelon::checkpoint

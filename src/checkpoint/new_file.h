@@ -23,7 +23,8 @@ class NewFile {
   void write_bulk(std::uint64_t offset, std::span<const std::byte> bytes);
   /// Flushes to disk and closes. The folder still needs a flush for the name to be durable.
   void finish();
-  /// After finish(): gives the file another name in its folder and flushes the folder.
+  /// After finish(): gives the file another name in its folder and flushes the folder. When that last flush
+  /// fails the file stays: others may have seen the name.
   void publish(const fs::Path& name);
   /// Removes the file, finished or not.
   void discard() noexcept;

@@ -175,6 +175,7 @@ void Checkpointer::wait_for_end(double at_most_s) const {
 }
 
 void Checkpointer::save(const TrainState& state, bool wait) {
+  interval_.begin(now_s());  // whatever comes of it: the next one is tried in its time
   wait_for_end(wait ? kForEver_s : kPatience_s);
   poll();
   Past past = settle();

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/leased_reader.h"
 #include "comm/agree.h"
 #include "comm/blob_text.h"
 #include "train/state_tensors.h"
@@ -100,8 +100,8 @@ bool restore_latest(const CheckpointOptions& options, const RunFolder& folder, C
 void load_initial_weights(const std::filesystem::path& from, Communicator& comm, TrainState& state) {
   agree(comm, "load initial weights", [&] {
     in_context(str("checkpoint.init_from '", from.string(), "'"), [&] {
-      const checkpoint::Reader reader(from);
-      load_weights(reader, state);
+      const checkpoint::LeasedReader leased(from);
+      load_weights(leased.reader, state);
     });
   });
   state.model.weights_changed();
