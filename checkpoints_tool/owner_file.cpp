@@ -7,10 +7,10 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
 #include <sstream>
 
 #include "base/disk.h"
+#include "base/fs.h"
 #include "base/str.h"
 
 namespace echelon::tool {
@@ -24,8 +24,7 @@ struct Owner {
 
 /// 0 when there is no such process.
 std::uint64_t start_of(std::int64_t pid) {
-  std::ifstream file(str("/proc/", pid, "/stat"));
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = fs::process_file(pid, "stat");
   // The second field, the program's name, may hold anything; the start time is the 20th behind it.
   const auto name_end = text.rfind(')');
   if (name_end == std::string::npos) return 0;

@@ -7,22 +7,15 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 
 namespace echelon::app {
 namespace {
 
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 /// Parent of a process, or 0. The program's name, in parentheses, may itself hold spaces and parentheses.
 pid_t parent_of(pid_t pid) {
-  const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat = fs::process_file(pid, "stat");
   const auto name_end = stat.rfind(')');
   if (name_end == stat.npos) return 0;
   std::istringstream fields(stat.substr(name_end + 1));
@@ -34,7 +27,7 @@ pid_t parent_of(pid_t pid) {
 
 /// PMIX_RANK in the environment a process was started with; -1 for a child that has not become a rank yet.
 int rank_of(pid_t pid) {
-  const std::string environment = text_of("/proc/" + std::to_string(pid) + "/environ");
+  const std::string environment = fs::process_file(pid, "environ");
   const std::string key("\0PMIX_RANK=", 11);
   const auto at = ('\0' + environment).find(key);
   if (at == std::string::npos) return -1;

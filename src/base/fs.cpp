@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <sstream>
 #include <system_error>
 
 #include "base/disk.h"
@@ -176,6 +178,14 @@ void remove_tree(const Path& path, Code code) {
   } else if (disk().unlink(path.c_str()) != 0 && errno != ENOENT) {
     fail(code, "remove", path, errno);
   }
+}
+
+std::string process_file(long pid, const char* name) {
+  const std::ifstream file(str("/proc/", pid, "/", name), std::ios::binary);
+  std::ostringstream text;
+  // Not by istreambuf_iterator: that lets an exception out when the process ends between open and read.
+  if (file) text << file.rdbuf();
+  return text.str();
 }
 
 }  // namespace echelon::fs

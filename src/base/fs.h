@@ -65,6 +65,9 @@ void rename(const Path& from, const Path& to, Code code);
 /// error. Throws Error(code) naming the first entry that stays.
 void remove_tree(const Path& path, Code code);
 
+/// Content of /proc/<pid>/<name>; empty when there is no such process, or it ends at this very moment.
+[[nodiscard]] std::string process_file(long pid, const char* name);
+
 /// "No such file or directory" etc. of an errno value.
 [[nodiscard]] std::string reason(int errno_value);
 

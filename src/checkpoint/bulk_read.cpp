@@ -81,13 +81,24 @@ Unit blocks_of(const Contents& contents, const WantedPart& part) {
           entry.file_offset + std::min(entry.bytes, (part.end + block - 1) / block * block)};
 }
 
+/// A part in file order. Parts may lie inside one another, so their ends need not rise.
+struct OrderedPart : WantedPart {
+  std::uint64_t reach = 0;  ///< largest end of this part and those of the same piece in front of it
+};
+
 class BulkRead {
  public:
-  BulkRead(const Contents& contents, std::span<const WantedPart> parts)
-      : contents_(contents), parts_(parts.begin(), parts.end()) {
+  BulkRead(const Contents& contents, std::span<const WantedPart> parts) : contents_(contents) {
+    for (const WantedPart& part : parts) parts_.push_back({part, part.end});
     std::sort(parts_.begin(), parts_.end(), [](const WantedPart& a, const WantedPart& b) {
       return std::tuple(a.shard, a.entry, a.begin) < std::tuple(b.shard, b.entry, b.begin);
     });
+    const OrderedPart* before = nullptr;
+    for (OrderedPart& part : parts_) {
+      if (before != nullptr && before->shard == part.shard && before->entry == part.entry)
+        part.reach = std::max(part.end, before->reach);
+      before = &part;
+    }
     files_.resize(contents.shards.size());
     for (const WantedPart& part : parts_) {
       const ManifestShard& shard = contents.manifest.shards[part.shard];
@@ -139,7 +150,7 @@ class BulkRead {
           if (!buffer) throw std::bad_alloc();
         }
         const std::span<std::byte> bytes(buffer.get(), size);
-        files_[unit.shard]->read(unit.begin, bytes);
+        in_context(first_of(unit), [&] { files_[unit.shard]->read(unit.begin, bytes); });
         deliver(unit, bytes);
       }
     } catch (...) {
@@ -147,6 +158,13 @@ class BulkRead {
       if (!failure_) failure_ = std::current_exception();
       failed_ = true;
     }
+  }
+
+  /// For errors; a unit begins with a block.
+  [[nodiscard]] std::string first_of(const Unit& unit) const {
+    const ShardIndex& index = contents_.shards[unit.shard];
+    const Run run = runs_between(index, unit.begin, unit.begin + 1).front();
+    return str("tensor '", index.entries[run.entry].tensor.name, "' of rank ", index.rank);
   }
 
   void deliver(const Unit& unit, std::span<const std::byte> bytes) const {
@@ -164,9 +182,9 @@ class BulkRead {
   [[nodiscard]] std::uint32_t give(std::size_t shard, const Run& run,
                                    std::span<const std::byte> block) const {
     const std::uint64_t block_end = run.at + run.bytes;
-    auto part = std::partition_point(parts_.begin(), parts_.end(), [&](const WantedPart& p) {
+    auto part = std::partition_point(parts_.begin(), parts_.end(), [&](const OrderedPart& p) {
       return std::tuple(p.shard, p.entry) < std::tuple(shard, run.entry) ||
-             (std::tuple(p.shard, p.entry) == std::tuple(shard, run.entry) && p.end <= run.at);
+             (std::tuple(p.shard, p.entry) == std::tuple(shard, run.entry) && p.reach <= run.at);
     });
     const auto wants = [&](auto at) {
       return at != parts_.end() && at->shard == shard && at->entry == run.entry && at->begin < block_end;
@@ -183,7 +201,7 @@ class BulkRead {
   }
 
   const Contents& contents_;
-  std::vector<WantedPart> parts_;  ///< in file order
+  std::vector<OrderedPart> parts_;  ///< in file order
   std::vector<std::unique_ptr<ShardFile>> files_;
   std::vector<Unit> units_;
   std::atomic<std::size_t> next_{0};

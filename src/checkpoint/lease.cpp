@@ -10,7 +10,6 @@
 #include <chrono>
 #include <csignal>
 #include <ctime>
-#include <fstream>
 #include <optional>
 #include <sstream>
 
@@ -48,8 +47,7 @@ std::string host_name() {
 /// container; empty when there is none.
 std::string process_mark(pid_t pid) {
   struct stat space {};
-  std::ifstream file(str("/proc/", pid, "/stat"));
-  const std::string line{std::istreambuf_iterator<char>(file), {}};
+  const std::string line = fs::process_file(pid, "stat");
   const auto name_end = line.rfind(')');  // the name may hold anything
   if (name_end == std::string::npos || ::stat("/proc/self/ns/pid", &space) != 0) return "";
   std::istringstream rest(line.substr(name_end + 1));

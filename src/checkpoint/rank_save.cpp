@@ -46,7 +46,8 @@ struct RankSave::Work {
       : plan(std::move(wanted)),
         rank(layout.index.rank),
         staging(std::move(memory)),
-        shard(plan.folder, std::move(layout), std::move(slices), *staging, plan.bytes_per_s) {}
+        shard(plan.folder, std::move(layout), std::move(slices), *staging,
+              {.bytes_per_s = plan.bytes_per_s, .timeout_s = plan.timeout_s}) {}
 
   void run();
   void wait_for_shards() const;

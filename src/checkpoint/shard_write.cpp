@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <thread>
 
 #include "base/crc32c.h"
@@ -47,12 +49,13 @@ ShardPlan checked(ShardPlan plan, const std::vector<Slice>& slices) {
 }  // namespace
 
 ShardWrite::ShardWrite(const std::filesystem::path& folder, ShardPlan plan, std::vector<Slice> slices,
-                       Staging& staging, std::uint64_t bytes_per_s)
+                       Staging& staging, const WriteLimits& limits)
     : path_(unused(folder / shard_file_name(plan.index.rank, plan.index.ranks))),
       plan_(checked(std::move(plan), slices)),
       slices_(std::move(slices)),
       staging_(&staging),
-      bytes_per_s_(bytes_per_s),
+      limits_(limits),
+      began_s_(now_s()),
       file_(path_.string() + std::string(kUnfinished), plan_.index.file_bytes) {
   kill_point("reserved");
 }
@@ -119,10 +122,19 @@ void ShardWrite::check(std::span<const std::byte> window, std::uint64_t file_off
   }
 }
 
-void ShardWrite::slow_down(std::uint64_t written, double began_s) const {
-  if (bytes_per_s_ == 0) return;
-  const double due = began_s + static_cast<double>(written) / static_cast<double>(bytes_per_s_);
-  std::this_thread::sleep_for(std::chrono::duration<double>(std::max(0.0, due - now_s())));
+void ShardWrite::slow_down(std::uint64_t written, double writing_since_s) const {
+  const double never = std::numeric_limits<double>::infinity();
+  const double deadline = limits_.timeout_s > 0 ? began_s_ + limits_.timeout_s : never;
+  if (limits_.bytes_per_s > 0) {
+    const double due =
+        writing_since_s + static_cast<double>(written) / static_cast<double>(limits_.bytes_per_s);
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(std::max(0.0, std::min(due, deadline) - now_s())));
+  }
+  if (now_s() < deadline) return;
+  throw Error(Code::kCheckpoint, str("not written after ", std::lround(limits_.timeout_s),
+                                     " s (checkpoint.timeout_s): ", human_bytes(written), " of ",
+                                     human_bytes(plan_.index.file_bytes), " were; the disk is too slow"));
 }
 
 void ShardWrite::write_windows() {
@@ -167,7 +179,7 @@ void write_shard(const std::filesystem::path& folder, int rank, int ranks, const
   in_context(str("cannot save rank ", rank, "'s shard"), [&] {
     Staging pipe(4 * Staging::kWindowBytes);
     ShardPlan plan = plan_shard(rank, ranks, save_id, slices);
-    ShardWrite shard(folder, std::move(plan), std::move(slices), pipe, 0);
+    ShardWrite shard(folder, std::move(plan), std::move(slices), pipe, {});
     std::thread stager([&] {
       try {
         shard.stage();

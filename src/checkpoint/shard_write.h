@@ -11,6 +11,12 @@
 
 namespace echelon::checkpoint {
 
+/// Bounds on writing one shard.
+struct WriteLimits {
+  std::uint64_t bytes_per_s = 0;  ///< 0: as fast as the disk
+  double timeout_s = 0;           ///< from the creation of the file; 0: none
+};
+
 /// One shard on its way to the disk, by two threads: stage() copies the state, write() brings the copy to the
 /// disk. The CRC-32C of every block is made while it is copied and compared again before it is written, so
 /// nothing that happens to the copy in between goes unnoticed.
@@ -22,7 +28,7 @@ class ShardWrite {
   /// that of these slices. `staging`, used by no other save, must outlive it. `bytes_per_s` limits the rate
   /// of writing; 0: no limit. Throws Error(kCheckpoint).
   ShardWrite(const std::filesystem::path& folder, ShardPlan plan, std::vector<Slice> slices, Staging& staging,
-             std::uint64_t bytes_per_s);
+             const WriteLimits& limits);
 
   /// Copies everything; afterwards the slices' bytes may change. Returns as well when write() has failed.
   /// Throws what a Slice::read throws, after which write() throws the same.
@@ -39,13 +45,14 @@ class ShardWrite {
   void check(std::span<const std::byte> window, std::uint64_t file_offset);
   void write_windows();
   void write_index();
-  void slow_down(std::uint64_t written, double began_s) const;
+  void slow_down(std::uint64_t written, double writing_since_s) const;
 
   std::filesystem::path path_;
   ShardPlan plan_;
   std::vector<Slice> slices_;
   Staging* staging_;
-  std::uint64_t bytes_per_s_;
+  WriteLimits limits_;
+  double began_s_;
   NewFile file_;
   std::string stage_error_;
   std::uint32_t partial_crc_ = 0;  ///< of a block that began in an earlier window

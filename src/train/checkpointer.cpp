@@ -181,7 +181,7 @@ void Checkpointer::save(const TrainState& state, bool wait) {
   if (!past.failure.empty()) {
     fail(past.step, past.failure, false);
     if (!past.busy) past = settle();  // for an id
-  } else if (!past.busy) {
+  } else if (!past.busy && past.step > 0) {
     failures_ = 0;
   }
   if (past.busy) {
@@ -199,7 +199,8 @@ void Checkpointer::save(const TrainState& state, bool wait) {
   in_flight_->stall_s = now_s() - in_flight_->began_s;
   poll();
   past = settle();
-  if (past.busy || !past.failure.empty()) fail(past.step, past.failure, wait);
+  if (past.busy || !past.failure.empty()) return fail(past.step, past.failure, wait);
+  failures_ = 0;
 }
 
 void Checkpointer::poll() {

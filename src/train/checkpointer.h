@@ -55,10 +55,10 @@ class Checkpointer {
   };
   /// How the save before this one ended, on all ranks.
   struct Past {
-    std::int64_t step = 0;
-    bool busy = false;    ///< some rank is still writing
-    std::string failure;  ///< of the first rank that failed; empty: none did
-    std::string id;       ///< for the next one
+    std::int64_t step = 0;  ///< that it saved; 0: there was none
+    bool busy = false;      ///< some rank is still writing
+    std::string failure;    ///< of the first rank that failed; empty: none did
+    std::string id;         ///< for the next one
   };
   [[nodiscard]] Past settle();
   /// A save of `step` failed on some rank: told, or thrown when it is `final` or one too many.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -142,6 +143,19 @@ TEST_F(FileSystem, DescriptorsAreClosedWithTheirOwner) {
   }
   EXPECT_EQ(fcntl(raw, F_GETFD), -1);
   EXPECT_EQ(errno, EBADF);
+}
+
+TEST(ProcessFile, IsEmptyWithoutAProcessAndNeverThrowsWhenOneEnds) {
+  EXPECT_NE(process_file(::getpid(), "stat").find("unit_base"), std::string::npos);
+  for (int i = 0; i < 100; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    std::thread reaper([&] { ::waitpid(child, nullptr, 0); });
+    for (int reads = 0; !process_file(child, "stat").empty() && reads < 100000; ++reads) {
+    }
+    reaper.join();
+    EXPECT_EQ(process_file(child, "stat"), "");
+  }
 }
 
 }  // namespace

@@ -177,26 +177,46 @@ TEST(Fault, AtEveryCallOfARemovalHarmsNothingThatIsToStay) {
   EXPECT_GT(places, 100);
 }
 
+/// Every tensor in one read_many(), as the trainer loads.
+std::string wrong_in_bulk(const Reader& reader) {
+  std::map<std::string, std::vector<std::byte>> bytes;
+  std::vector<Reader::Request> requests;
+  for (const TensorInfo& tensor : TinyRun::tensors()) {
+    const std::uint64_t elements = element_count(tensor);
+    auto& to = bytes[tensor.name];
+    to.resize(elements * size_of(tensor.dtype));
+    requests.push_back({tensor.name, 0, elements, to});
+  }
+  reader.read_many(requests);
+  for (const TensorInfo& tensor : TinyRun::tensors()) {
+    if (bytes[tensor.name] != TinyRun::content(tensor, reader.step())) return tensor.name + " differs";
+  }
+  return "";
+}
+
 TEST(Fault, AtEveryCallOfALoadGivesRightBytesOrAnError) {
   const DiskTree tree = commits(2);
-  const int places = at_every_place([&](const Fault& fault, const std::string& what) {
-    MemoryDisk disk(tree);
-    FaultyDisk faulty(disk, {fault});
-    const fs::DiskInUse in_use(faulty);
-    testing::internal::CaptureStderr();
-    std::int64_t step = 0;
-    const std::string error = error_of([&] {
-      const Reader reader(TinyRun().root);
-      step = reader.step();
-      EXPECT_EQ(TinyRun::wrong_content(reader), "") << what;
+  int places = 0;
+  for (const auto load : {&TinyRun::wrong_content, &wrong_in_bulk}) {
+    places += at_every_place([&](const Fault& fault, const std::string& what) {
+      MemoryDisk disk(tree);
+      FaultyDisk faulty(disk, {fault});
+      const fs::DiskInUse in_use(faulty);
+      testing::internal::CaptureStderr();
+      std::int64_t step = 0;
+      const std::string error = error_of([&] {
+        const Reader reader(TinyRun().root);
+        step = reader.step();
+        EXPECT_EQ(load(reader), "") << what;
+      });
+      const std::string warning = testing::internal::GetCapturedStderr();
+      EXPECT_TRUE(step != 1 || mentions(warning, "passed over")) << "falls back in silence: " << what;
+      EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+      EXPECT_TRUE(faulty.open_files().empty()) << what;
+      return faulty.struck() > 0;
     });
-    const std::string warning = testing::internal::GetCapturedStderr();
-    EXPECT_TRUE(step != 1 || mentions(warning, "passed over")) << "falls back in silence: " << what;
-    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
-    EXPECT_TRUE(faulty.open_files().empty()) << what;
-    return faulty.struck() > 0;
-  });
-  EXPECT_GT(places, 100);
+  }
+  EXPECT_GT(places, 200);
 }
 
 /// Parts that the error of a save with this fault must have.
@@ -280,6 +300,7 @@ void expect_invisible(const std::vector<Fault>& faults) {
   const Reader reader(run.root);
   EXPECT_EQ(reader.step(), 3);
   EXPECT_EQ(TinyRun::wrong_content(reader), "");
+  EXPECT_EQ(wrong_in_bulk(reader), "");
   EXPECT_EQ(run.wrong_in(run.folder(3)), "");
   for (std::size_t i = 0; i < faults.size(); ++i) EXPECT_GE(faulty.struck(i), 5) << i;
 }
@@ -357,10 +378,15 @@ TEST(Fault, TensorBytesThatCannotBeReadAreNamed) {
       reader = std::make_unique<Reader>(run.root);
     }
     const fs::DiskInUse in_use(faulty);
-    const std::string error = error_of([&] { (void)read_all(*reader, tensor); });
-    EXPECT_TRUE(mentions(error, "Input/output error") && mentions(error, "'" + tensor.name + "'") &&
-                mentions(error, "rank "))
-        << error;
+    const std::uint64_t elements = element_count(tensor);
+    std::vector<std::byte> bytes(elements * size_of(tensor.dtype));
+    const std::vector<Reader::Request> request{{tensor.name, 0, elements, bytes}};
+    for (const std::string& error : {error_of([&] { (void)read_all(*reader, tensor); }),
+                                     error_of([&] { reader->read_many(request); })}) {
+      EXPECT_TRUE(mentions(error, "Input/output error") && mentions(error, "'" + tensor.name + "'") &&
+                  mentions(error, "rank "))
+          << error;
+    }
   }
 }
 

@@ -70,7 +70,7 @@ struct TinyRun {
     static Staging staging(0);
     staging.reset();
     const std::vector<Slice> slices = slices_of(what, rank, contents);
-    ShardWrite shard(folder(step), plan_shard(rank, ranks, what.save_id, slices), slices, staging, 0);
+    ShardWrite shard(folder(step), plan_shard(rank, ranks, what.save_id, slices), slices, staging, {});
     shard.stage();
     shard.write();
   }

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "checkpoint/rank_save.h"
+#include "checkpoint/shard_plan.h"
 
 namespace {
 
@@ -34,7 +35,7 @@ int save_all(const TinyRun& run, int rank, int attempt, std::int64_t first, std:
                    .commit = commit_info(what),
                    .timeout_s = 60,
                    .on_commit = [&] { committed(run, step); }},
-                  plan_shard(rank, what.ranks, what.save_id, slices), slices, staging);
+                  plan_shard(rank, run.ranks, what.save_id, slices), slices, staging);
     save.stage();
     const RankSave::Status status = save.wait(60);
     if (status.state != RankSave::State::kDone) {

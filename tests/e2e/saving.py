@@ -1,0 +1,92 @@
+"""Saving while training goes on: what is kept, what is left out, what a failing save does, and what a run starts from."""
+import json
+
+import product
+
+# A rank of two writes 0.4 MB of TINY's state: slowly enough here for several steps to pass meanwhile.
+SLOWLY = "checkpoint.max_write_mb_per_s=0.15"
+
+ONE_STEP = ["train.steps=1", "schedule.kind=constant", "schedule.warmup_steps=0", "schedule.min_lr=0"]
+
+
+class Tests(product.Case):
+    def steps_kept(self, run="run"):
+        return [int(folder.name[5:14]) for folder in self.checkpoints(run)]
+
+    def test_saves_beside_training_hold_the_same_as_saves_that_stop_it(self):
+        for run, mode in ("beside", "true"), ("stopping", "false"):
+            self.train(self.recipe(), "checkpoint.every_steps=5", f"checkpoint.async={mode}", f"run.dir={run}", ranks=2)
+        self.assertEqual([5, 10, 15, 20], self.steps_kept("beside"))
+        self.assertEqual([5, 10, 15, 20], self.steps_kept("stopping"))
+        for one, other in zip(self.checkpoints("beside"), self.checkpoints("stopping")):
+            self.command(product.CKPT, "diff", one, other)
+        self.assertEqual(self.losses("beside"), self.losses("stopping"))
+
+    def test_a_slow_disk_loses_saves_but_no_steps(self):
+        result = self.train(self.recipe(), "checkpoint.every_steps=1", SLOWLY, "train.steps=6", ranks=2)
+        self.assertIn("is not saved: the checkpoint before it is still being written", result.err)
+        self.assertEqual(6, len(self.metrics()))
+        self.assertEqual(6, self.steps_kept()[-1], "the last step is waited for")
+        for folder in self.checkpoints():
+            self.command(product.CKPT, "verify", folder)
+
+    def test_a_save_that_takes_too_long_fails_and_too_many_end_the_run(self):
+        result = self.train(self.recipe(), "checkpoint.every_steps=2", "checkpoint.async=false", "train.steps=6",
+                            "checkpoint.max_write_mb_per_s=0.02", "checkpoint.timeout_s=1", "checkpoint.max_failures=2",
+                            ranks=2, code=5)
+        self.assertIn("checkpoint.timeout_s", result.err)
+        self.assertIn("saves in a row (checkpoint.max_failures)", result.err)
+        self.assertEqual([], self.steps_kept())
+
+    def test_by_the_clock(self):
+        self.train(self.recipe(), "checkpoint.every_minutes=0.005", "train.steps=60", ranks=2)
+        kept = self.steps_kept()
+        self.assertGreater(len(kept), 1)
+        self.assertEqual(60, kept[-1])
+        self.train("recipe.yaml", "checkpoint.auto_interval=true", "run.dir=auto", ranks=2)
+        self.assertEqual([20], self.steps_kept("auto"), "the first one by measure is due after a minute")
+
+    def test_the_best_and_every_so_many_are_kept(self):
+        self.prepare()
+        self.recipe(**{**product.ON_TOKENS, "data.validation.path": "data/valid.tok", "data.validation.batches": 1})
+        self.train("recipe.yaml", "train.steps=24", "train.validate_every_steps=2", "checkpoint.every_steps=3",
+                   "checkpoint.keep_last=2", "checkpoint.keep_every_steps=12", "checkpoint.keep_best=true",
+                   "optim.lr=0.3", "train.clip_grad_norm=0", ranks=2)
+        best = json.loads((self.folder / "run/best_validation.json").read_text())["step"]
+        kept = self.steps_kept()
+        self.assertIn(best, kept)
+        self.assertIn(12, kept)
+        self.assertEqual(24, kept[-1])
+        self.assertLessEqual(len(kept), 5)
+
+    def test_a_new_run_starts_from_the_weights_of_another(self):
+        self.train(self.recipe(), ranks=2)
+        result = self.train("recipe.yaml", "checkpoint.init_from=run", "run.dir=tuned", "optim.kind=sgd", "precision.param=bf16",
+                            "optim.lr=1e-9", *ONE_STEP, ranks=3)
+        self.assertIn("weights of 'run'; step 0", result.err)
+        trained = float(self.losses("run")[-1])
+        fresh = float(self.losses("run")[0])
+        self.assertLess(abs(float(self.losses("tuned", 1)[0]) - trained), abs(trained - fresh))
+        self.command(product.CKPT, "export", "run", "--output", "exported")
+        self.command(product.CKPT, "import", "exported", "--output", "imported")
+        again = self.train("recipe.yaml", "checkpoint.init_from=imported", "run.dir=back", "optim.lr=1e-12",
+                           "optim.weight_decay=0", *ONE_STEP)
+        self.assertIn("weights of 'imported'", again.err)
+        self.command(product.CKPT, "export", "back", "--output", "exported-again")
+
+    def test_weights_of_another_model_are_refused(self):
+        self.train(self.recipe(), *ONE_STEP)
+        result = self.train("recipe.yaml", "checkpoint.init_from=run", "run.dir=other", "model.hidden_size=80",
+                            "model.heads=10", code=5)
+        self.assertRegex(result.err, r"checkpoint.init_from 'run': its tensor 'model/[^']+' is \[.*\], this recipe's model needs")
+
+    def test_a_finished_run_makes_whole_tensors(self):
+        self.train(self.recipe(), "checkpoint.consolidate=safetensors", ranks=2)
+        made = self.folder / "run/consolidated-step-000000020/model.safetensors"
+        self.assertEqual(self.weights("run"), made.read_bytes())
+        self.train("recipe.yaml", "checkpoint.consolidate=hdf5", ranks=2)  # finished already: only this is missing
+        self.assertTrue((self.folder / "run/consolidated-step-000000020.h5").exists())
+
+
+if __name__ == "__main__":
+    product.main()

@@ -1,0 +1,49 @@
+#include "train/save_interval.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace echelon {
+namespace {
+
+TEST(SaveInterval, IsNoneWhenSavesGoBySteps) {
+  SaveInterval interval({});
+  interval.begin(0);
+  EXPECT_EQ(interval.seconds(), std::nullopt);
+  EXPECT_FALSE(interval.due(1e9));
+}
+
+TEST(SaveInterval, CountsFromTheStartAndThenFromTheBeginOfTheLastSave) {
+  SaveInterval interval({.every_minutes = 2});
+  interval.begin(1000);
+  EXPECT_FALSE(interval.due(1119));
+  EXPECT_TRUE(interval.due(1120));
+  interval.saved(1125, 0.1, 3);
+  EXPECT_FALSE(interval.due(1244));
+  EXPECT_TRUE(interval.due(1245));
+}
+
+TEST(SaveInterval, FollowsYoungFromWhatTheLastSaveCost) {
+  SaveInterval interval({.auto_interval = true, .mean_time_to_failure_hours = 3});
+  interval.begin(0);
+  EXPECT_EQ(interval.seconds(), 60) << "soon, to measure";
+  interval.saved(60, 0.1, 2);
+  EXPECT_NEAR(*interval.seconds(), std::sqrt(2 * 0.1 * 3 * 3600), 1e-9);  // 46 s
+  interval.saved(120, 0.4, 2);
+  EXPECT_NEAR(*interval.seconds(), 2 * std::sqrt(2 * 0.1 * 3 * 3600), 1e-9);
+}
+
+TEST(SaveInterval, IsNeverShorterThanASaveTakes) {
+  SaveInterval interval({.auto_interval = true, .mean_time_to_failure_hours = 1});
+  interval.saved(0, 0.01, 300);
+  EXPECT_EQ(interval.seconds(), 300);
+}
+
+TEST(SaveInterval, IsTheShorterOfTwoThatAreAskedFor) {
+  SaveInterval interval({.every_minutes = 0.5, .auto_interval = true});
+  EXPECT_EQ(interval.seconds(), 30);
+}
+
+}  // namespace
+}  // namespace echelon
