@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/str.h"
-#include "checkpoint/h5_input.h"
 #include "checkpoint/h5_handle.h"
+#include "checkpoint/h5_input.h"
 
 namespace echelon::checkpoint {
 namespace {
