@@ -9,6 +9,7 @@
 
 #include "base/crc32c.h"
 #include "base/str.h"
+#include "checkpoint/bulk_memory.h"
 #include "direct_file.h"
 
 namespace echelon::tool {
@@ -65,7 +66,7 @@ class Assembly {
 
   void work() {
     try {
-      const DirectBuffer buffer(kWindowBytes);
+      const checkpoint::BulkMemory buffer(kWindowBytes);
       WindowFiller filler(reader_);
       for (std::size_t i = next_++; i < windows_.size() && !stop_; i = next_++) {
         make(i, filler, buffer.bytes());

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <cerrno>
-#include <new>
 
 #include "base/disk.h"
 #include "base/str.h"
@@ -21,11 +20,6 @@ std::uint64_t padded(std::uint64_t bytes) {
 }
 
 }  // namespace
-
-DirectBuffer::DirectBuffer(std::size_t bytes)
-    : memory_(static_cast<std::byte*>(std::aligned_alloc(kDirectAlignment, bytes))), size_(bytes) {
-  if (memory_ == nullptr) throw std::bad_alloc();
-}
 
 DirectFile::DirectFile(fs::Path path, std::uint64_t bytes) : path_(std::move(path)), bytes_(bytes) {
   rlimit limit{};

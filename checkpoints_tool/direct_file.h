@@ -1,8 +1,6 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <mutex>
 #include <span>
 
@@ -12,20 +10,6 @@ namespace echelon::tool {
 
 /// What direct transfers want offsets, sizes and addresses to be multiples of.
 inline constexpr std::uint64_t kDirectAlignment = 4096;
-
-/// Memory for direct transfers. Throws std::bad_alloc.
-class DirectBuffer {
- public:
-  explicit DirectBuffer(std::size_t bytes);  ///< a multiple of kDirectAlignment
-  [[nodiscard]] std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
-
- private:
-  struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<std::byte, Free> memory_;
-  std::size_t size_;
-};
 
 /// A file of known size that is written in large aligned pieces, past the page cache where the file system
 /// lets us: copying into the cache and waiting for it to drain is several times slower on fast disks. Where

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <tuple>
 
@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "checkpoint/bulk_memory.h"
 #include "checkpoint/files.h"
 #include "checkpoint/shard_plan.h"
 
@@ -66,10 +67,6 @@ class ShardFile {
   std::filesystem::path path_;
   InputFile file_;
   fs::Fd direct_;
-};
-
-struct Free {
-  void operator()(std::byte* memory) const { std::free(memory); }
 };
 
 /// The blocks that [begin, end) of a piece touches, as file offsets.
@@ -139,17 +136,13 @@ class BulkRead {
 
   void work() {
     try {
-      std::unique_ptr<std::byte, Free> buffer;
-      std::uint64_t room = 0;
+      std::optional<BulkMemory> buffer;
       for (std::size_t i = next_++; i < units_.size() && !failed_; i = next_++) {
         const Unit& unit = units_[i];
         const std::uint64_t size = unit.end - unit.begin;
-        if (size > room) {
-          room = std::max(kUnitBytes, (size + kBorder - 1) / kBorder * kBorder);
-          buffer.reset(static_cast<std::byte*>(std::aligned_alloc(kBorder, room)));
-          if (!buffer) throw std::bad_alloc();
-        }
-        const std::span<std::byte> bytes(buffer.get(), size);
+        if (!buffer || size > buffer->bytes().size())
+          buffer.emplace(std::max(kUnitBytes, (size + kBorder - 1) / kBorder * kBorder));
+        const std::span<std::byte> bytes = buffer->bytes().first(size);
         in_context(first_of(unit), [&] { files_[unit.shard]->read(unit.begin, bytes); });
         deliver(unit, bytes);
       }

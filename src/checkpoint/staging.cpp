@@ -1,40 +1,40 @@
 #include "checkpoint/staging.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <new>
 
 #include "base/error.h"
-#include "base/fs.h"
 #include "base/str.h"
 
 namespace echelon::checkpoint {
 
-Staging::Staging(std::uint64_t bytes)
-    : bytes_(std::max<std::uint64_t>(2, (bytes + kWindowBytes - 1) / kWindowBytes) * kWindowBytes) {
-  // Populated at once: the first save must not pay for touching the memory.
-  void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
-    throw Error(Code::kCheckpoint,
-                str("cannot get ", human_bytes(bytes_),
-                    " of memory to copy the state to before it is written: ", fs::reason(errno),
-                    "; set checkpoint.async to false, which needs none"));
+namespace {
+
+BulkMemory take_memory(std::uint64_t bytes) {
+  try {
+    return BulkMemory(bytes);
+  } catch (const std::bad_alloc&) {
+    throw Error(Code::kCheckpoint, str("cannot get ", human_bytes(bytes),
+                                       " of memory to copy the state to before it is written; set ",
+                                       "checkpoint.async to false, which needs none"));
   }
-  memory_ = static_cast<std::byte*>(memory);
-  reset();
 }
 
-Staging::~Staging() {
-  ::munmap(memory_, bytes_);
+}  // namespace
+
+Staging::Staging(std::uint64_t bytes)
+    : memory_(
+          take_memory(std::max<std::uint64_t>(2, (bytes + kWindowBytes - 1) / kWindowBytes) * kWindowBytes)) {
+  reset();
 }
 
 void Staging::reset() {
   full_.clear();
   free_.clear();
   stopped_ = false;
-  for (std::uint64_t at = 0; at < bytes_; at += kWindowBytes) free_.emplace_back(memory_ + at, kWindowBytes);
+  const std::span<std::byte> all = memory_.bytes();
+  for (std::size_t at = 0; at < all.size(); at += kWindowBytes)
+    free_.push_back(all.subspan(at, kWindowBytes));
 }
 
 std::span<std::byte> Staging::take(std::deque<std::span<std::byte>>& from) {

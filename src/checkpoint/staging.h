@@ -6,6 +6,8 @@
 #include <mutex>
 #include <span>
 
+#include "checkpoint/bulk_memory.h"
+
 namespace echelon::checkpoint {
 
 /// Memory between the trainer's state and the disk: windows of kWindowBytes that one thread fills and another
@@ -19,9 +21,8 @@ class Staging {
   explicit Staging(std::uint64_t bytes);
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
-  ~Staging();
 
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::uint64_t bytes() const { return memory_.bytes().size(); }
 
   /// Filling thread: the next window, page-aligned; waits for one to become free. Empty when stopped.
   [[nodiscard]] std::span<std::byte> take_free();
@@ -40,8 +41,7 @@ class Staging {
  private:
   std::span<std::byte> take(std::deque<std::span<std::byte>>& from);
 
-  std::byte* memory_ = nullptr;
-  std::uint64_t bytes_ = 0;
+  BulkMemory memory_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::span<std::byte>> free_;

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -137,6 +137,26 @@ class CountingDisk : public fs::Disk {
   std::atomic<std::uint64_t> read{0};
 };
 
+std::uint64_t status_bytes(const char* key) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key)) return std::stoull(line.substr(line.find(':') + 1)) * 1024;
+  }
+  return 0;
+}
+
+/// What a phase takes of memory beyond what was there before it.
+class Extra {
+ public:
+  Extra() { std::ofstream("/proc/self/clear_refs") << "5"; }  // the peak counts from here
+  [[nodiscard]] std::uint64_t bytes() const {
+    return status_bytes("VmHWM") - std::min(status_bytes("VmHWM"), before_);
+  }
+
+ private:
+  std::uint64_t before_ = status_bytes("VmRSS");
+};
+
 /// Memory that all ranks see.
 struct Shared {
   pthread_barrier_t barrier;
@@ -152,7 +172,7 @@ class Rank {
   void meet() { pthread_barrier_wait(&shared_.barrier); }
 
   /// `seconds` of the slowest rank, told by rank 0 with the sum of `count`.
-  void tell(const char* what, double seconds, std::uint64_t count = 0) {
+  void tell(const char* what, double seconds, std::uint64_t count = 0, std::uint64_t extra = 0) {
     shared_.seconds[static_cast<std::size_t>(rank_)] = seconds;
     shared_.counts[static_cast<std::size_t>(rank_)] = count;
     meet();
@@ -163,11 +183,8 @@ class Rank {
         slowest = std::max(slowest, shared_.seconds[r]);
         sum += shared_.counts[r];
       }
-      rusage usage{};
-      ::getrusage(RUSAGE_SELF, &usage);
       std::cout << R"({"what": ")" << what << R"(", "ranks": )" << ranks_ << R"(, "seconds": )" << slowest
-                << R"(, "count": )" << sum << R"(, "peak_rss_bytes": )" << usage.ru_maxrss * 1024 << "}"
-                << std::endl;
+                << R"(, "count": )" << sum << R"(, "extra_bytes": )" << extra << "}" << std::endl;
     }
     meet();
   }
@@ -221,7 +238,7 @@ class Rank {
     });
   }
 
-  void save(const RankState& state, const std::shared_ptr<Staging>& staging, int layers) {
+  void save(const char* what, const RankState& state, const std::shared_ptr<Staging>& staging, int layers) {
     const auto step = folder_ / "checkpoints" / step_folder_name(1, kSaveId);
     meet();
     if (rank_ == 0) std::filesystem::remove_all(step);
@@ -234,6 +251,7 @@ class Rank {
     meet();
     const double began = now_s();
     if (!layout_) layout_ = plan_shard(rank_, ranks_, kSaveId, state.slices);
+    const Extra extra;
     RankSave saving({.folder = step, .commit = info}, replan_shard(*layout_, kSaveId), state.slices, staging);
     const double created = now_s();
     saving.stage();
@@ -241,9 +259,9 @@ class Rank {
     const RankSave::Status status = saving.wait(1e6);
     if (status.state != RankSave::State::kDone) throw Error(Code::kCheckpoint, status.error);
     const double ended = now_s();
-    tell("create", created - began);
-    tell("stall", staged - began);
-    tell("save", ended - began, saving.bytes());
+    tell((std::string(what) + "_create").c_str(), created - began);
+    tell((std::string(what) + "_stall").c_str(), staged - began);
+    tell(what, ended - began, saving.bytes(), extra.bytes());
   }
 
   void load(const char* what, RankState& state) {
@@ -251,6 +269,7 @@ class Rank {
     CountingDisk disk;
     const fs::DiskInUse in_use(disk);
     meet();
+    const Extra extra;
     const double began = now_s();
     const Reader reader(folder_);
     std::vector<Reader::Request> requests;
@@ -262,7 +281,7 @@ class Rank {
     }
     reader.read_many(requests);
     const double seconds = now_s() - began;
-    tell(what, seconds, disk.read);
+    tell(what, seconds, disk.read, extra.bytes());
     state.check();
   }
 
@@ -340,8 +359,9 @@ int main(int argc, char** argv) {
     const auto staging = std::make_shared<Staging>(state.bytes() + 4 * Staging::kWindowBytes);
     for (int round = 0; round < rounds; ++round) {
       rank.copy(state, *staging);
+      rank.save("async_save", state, staging, layers);
       rank.raw_write(state);
-      rank.save(state, staging, layers);
+      rank.save("save", state, std::make_shared<Staging>(4 * Staging::kWindowBytes), layers);
       rank.forget();
       rank.raw_read(state);
       rank.load("load", state);

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "checkpoint/bulk_memory.h"
 #include "base/disk.h"
 #include "base/str.h"
 #include "checkpoints_tool/assembly.h"
@@ -272,7 +273,7 @@ TEST(DirectFile, WritesThroughTheCacheWhereItMust) {
     NoDirect disk(at_open);
     const fs::DiskInUse in_use(disk);
     tool::DirectFile file(dir.path() / "f", 5000);
-    const tool::DirectBuffer buffer(8192);
+    const checkpoint::BulkMemory buffer(8192);
     std::fill(buffer.bytes().begin(), buffer.bytes().end(), std::byte{'x'});
     file.write(0, buffer.bytes());
     file.finish();
