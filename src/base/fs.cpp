@@ -137,9 +137,7 @@ void make_folder(const Path& path, const Path& wanted, Code code) {
   const auto refuse = [&](const std::string& why) {
     throw Error(code, str("cannot create folder '", wanted.string(), "': ", why));
   };
-  if (is(path, S_IFREG)) {
-    refuse(path == wanted ? "a file of that name is in the way" : str("'", path.string(), "' is a file"));
-  }
+  if (is(path, S_IFREG)) refuse(str("'", path.string(), "' is a file"));
   const Path above = path.has_parent_path() ? path.parent_path() : Path(".");
   const bool goes_on = error == 0 || error == ENOENT || error == ENOTDIR;
   if (above == path || !goes_on) refuse(reason(error));

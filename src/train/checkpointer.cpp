@@ -32,6 +32,11 @@ double hundredths(double value) {
   return std::round(value * 100) / 100;
 }
 
+std::string not_saved(std::int64_t step, const std::string& why) {
+  return str("step ", step, " was not saved (older checkpoints are untouched): ", why);
+}
+constexpr const char* kGoesOn = "; training goes on, the next save is tried in its time";
+
 /// The first text that is not empty, by rank.
 std::string first_of(const std::vector<Blob>& texts) {
   for (const Blob& text : texts) {
@@ -78,7 +83,6 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
                                         const std::string& id) const {
   checkpoint::SavePlan plan{
       .folder = folder,
-
       .commit = {.step = state.step, .save_id = id, .ranks = comm_->size()},
       .bytes_per_s = static_cast<std::uint64_t>(options_.max_write_mb_per_s * kMegabyte),
       .timeout_s = static_cast<double>(options_.timeout_s)};
@@ -131,9 +135,9 @@ Checkpointer::Past Checkpointer::settle() {
 
 void Checkpointer::fail(std::int64_t step, const std::string& why, bool final) {
   ++failures_;
-  const std::string text = str("step ", step, " was not saved (older checkpoints are untouched): ", why);
+  const std::string text = not_saved(step, why);
   if (!final && failures_ < options_.max_failures) {
-    if (comm_->rank() == 0) log::error(str(text, "; training goes on, the next save is tried in its time"));
+    if (comm_->rank() == 0 && told_failure_of_ != step) log::error(text + kGoesOn);
     return;
   }
   if (comm_->rank() != 0) throw Error(Code::kCheckpoint, "");
@@ -180,7 +184,8 @@ void Checkpointer::save(const TrainState& state, bool wait) {
   poll();
   Past past = settle();
   if (!past.failure.empty()) {
-    fail(past.step, past.failure, false);
+    // The last save of a run is tried whatever became of those before.
+    if (!wait) fail(past.step, past.failure, false);
     if (!past.busy) past = settle();  // for an id
   } else if (!past.busy && past.step > 0) {
     failures_ = 0;
@@ -198,7 +203,7 @@ void Checkpointer::save(const TrainState& state, bool wait) {
   if (!wait && options_.async) return;
   wait_for_end(kForEver_s);
   in_flight_->stall_s = now_s() - in_flight_->began_s;
-  poll();
+  if (in_flight_->save->status().state == RankSave::State::kDone) poll();
   past = settle();
   if (past.busy || !past.failure.empty()) return fail(past.step, past.failure, wait);
   failures_ = 0;
@@ -210,7 +215,9 @@ void Checkpointer::poll() {
   if (status.state == RankSave::State::kRunning) return;
   in_flight_->told = true;
   if (status.state == RankSave::State::kFailed) {
-    log::note(str("saving step ", in_flight_->step, " failed here: ", status.error));
+    const std::string text = not_saved(in_flight_->step, status.error) + kGoesOn;
+    comm_->rank() == 0 ? log::error(text) : log::note(text);
+    told_failure_of_ = in_flight_->step;
     return;
   }
   interval_.saved(in_flight_->began_s, in_flight_->stall_s, status.seconds);

@@ -78,7 +78,8 @@ class Checkpointer {
   std::optional<checkpoint::ShardPlan> layout_;  ///< of every save: the slices are always the same
   std::optional<InFlight> in_flight_;
   SaveInterval interval_;
-  std::int64_t failures_ = 0;  ///< in a row
+  std::int64_t failures_ = 0;          ///< in a row
+  std::int64_t told_failure_of_ = -1;  ///< step
 };
 
 }  // namespace echelon

@@ -4,9 +4,9 @@
 #include <csignal>
 #include <cstring>
 
-#include "checkpoint/bulk_memory.h"
 #include "base/disk.h"
 #include "base/str.h"
+#include "checkpoint/bulk_memory.h"
 #include "checkpoints_tool/assembly.h"
 #include "checkpoints_tool/byte_size.h"
 #include "checkpoints_tool/direct_file.h"
