@@ -1,12 +1,12 @@
 #include "direct_file.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include <cerrno>
 
 #include "base/disk.h"
 #include "base/str.h"
+#include "checkpoint/files.h"
 
 namespace echelon::tool {
 namespace {
@@ -22,36 +22,14 @@ std::uint64_t padded(std::uint64_t bytes) {
 }  // namespace
 
 DirectFile::DirectFile(fs::Path path, std::uint64_t bytes) : path_(std::move(path)), bytes_(bytes) {
-  rlimit limit{};
-  // Looked at first because running into the limit raises a signal that ends the process.
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      padded(bytes) > limit.rlim_cur) {
-    throw Error(Code::kCheckpoint,
-                str("cannot write '", path_.string(), "': it needs ", human_bytes(bytes),
-                    ", this process may write files of ", human_bytes(limit.rlim_cur), " (ulimit -f)"));
-  }
+  checkpoint::require_file_size_allowed(path_, padded(bytes));
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW;
   fd_ = fs::Fd(fs::disk().open(path_.c_str(), kFlags | O_DIRECT, 0644));
   if (!fd_.valid()) {
     direct_ = false;
     fd_ = fs::open(path_, kFlags, Code::kCheckpoint);
   }
-  reserve();
-}
-
-void DirectFile::reserve() {
-  const auto size = static_cast<off_t>(padded(bytes_));
-  if (size == 0) return;
-  int error = 0;
-  do {
-    error = fs::disk().fallocate(fd_.get(), size) == 0 ? 0 : errno;
-  } while (error == EINTR);
-  // Not every file system can reserve (NFS 3); there the size is set and a full disk shows at a later write.
-  if (error == EOPNOTSUPP || error == ENOSYS) error = fs::disk().ftruncate(fd_.get(), size) == 0 ? 0 : errno;
-  if (error != 0) {
-    throw Error(Code::kCheckpoint, str("cannot reserve ", human_bytes(bytes_), " for '", path_.string(),
-                                       "': ", fs::reason(error)));
-  }
+  checkpoint::reserve_space(fd_, path_, padded(bytes_));
 }
 
 void DirectFile::give_up_direct() {

@@ -30,7 +30,6 @@ class DirectFile {
   void finish();
 
  private:
-  void reserve();
   /// After EINVAL: all threads go through the page cache from now on.
   void give_up_direct();
 

@@ -1,49 +1,27 @@
 #include "checkpoint/new_file.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 
 #include "base/disk.h"
 #include "base/kill_point.h"
 #include "base/str.h"
+#include "checkpoint/files.h"
 
 namespace echelon::checkpoint {
 
 NewFile::NewFile(fs::Path path, std::uint64_t bytes) : path_(std::move(path)) {
-  rlimit limit{};
-  // Looked at first because running into the limit raises a signal that ends the process.
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
-    throw Error(Code::kCheckpoint,
-                str("cannot write '", path_.string(), "': it needs ", human_bytes(bytes),
-                    ", this process may write files of ", human_bytes(limit.rlim_cur), " (ulimit -f)"));
-  }
+  require_file_size_allowed(path_, bytes);
   fd_ = fs::open(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, Code::kCheckpoint);
   try {
-    reserve(bytes);
+    reserve_space(fd_, path_, bytes);
   } catch (...) {
     discard();  // the destructor does not run for an object that was never complete
     throw;
   }
   const int direct = fs::disk().open(path_.c_str(), O_WRONLY | O_DIRECT | O_NOFOLLOW, 0);
   if (direct >= 0) direct_ = fs::Fd(direct);
-}
-
-void NewFile::reserve(std::uint64_t bytes) {
-  if (bytes == 0) return;
-  int error = 0;
-  do {
-    error = fs::disk().fallocate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
-  } while (error == EINTR);
-  // Not every file system can reserve (NFS 3); there the size is set and a full disk shows at a later write.
-  if (error == EOPNOTSUPP || error == ENOSYS)
-    error = fs::disk().ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? 0 : errno;
-  if (error != 0) {
-    throw Error(Code::kCheckpoint, str("cannot reserve ", human_bytes(bytes), " for '", path_.string(),
-                                       "': ", fs::reason(error)));
-  }
 }
 
 NewFile::~NewFile() {

@@ -30,8 +30,6 @@ class NewFile {
   void discard() noexcept;
 
  private:
-  void reserve(std::uint64_t bytes);
-
   fs::Path path_;
   fs::Fd fd_;
   fs::Fd direct_;  ///< the same file opened to bypass the page cache; none where that is refused
