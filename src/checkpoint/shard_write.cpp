@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "base/crc32c.h"
-#include "base/crc64.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/kill_point.h"
@@ -106,19 +105,18 @@ void ShardWrite::check(std::span<const std::byte> window, std::uint64_t file_off
   for (const Run& run : runs_between(index, file_offset, file_offset + window.size())) {
     if (run.entry == Run::kNoEntry) continue;
     const auto bytes = window.subspan(run.file_offset - file_offset, run.bytes);
+    const auto block = sums_.add(index, run, bytes);
+    if (!block) continue;
     ShardEntry& entry = index.entries[run.entry];
-    entry.fingerprint = crc64(bytes, entry.fingerprint);
-    const std::uint64_t in_block = run.at % kBlockBytes;
-    partial_crc_ = crc32c(bytes, in_block == 0 ? 0 : partial_crc_);
-    const bool ends = in_block + run.bytes == kBlockBytes || run.at + run.bytes == entry.bytes;
-    if (!ends) continue;
-    if (partial_crc_ != index.block_crcs[run.block]) {
+    if (block->crc != index.block_crcs[run.block]) {
       throw Error(Code::kCheckpoint,
                   str("tensor '", entry.tensor.name, "' changed in memory between its copy and its write (",
                       "around element ", entry.begin + run.at / size_of(entry.tensor.dtype),
                       "): failing memory, or a defect; nothing of this save is kept"));
     }
-    entry.crc = crc32c_combine(entry.crc, partial_crc_, in_block + run.bytes);
+    if (!block->ends_piece) continue;
+    entry.crc = sums_.crc();
+    entry.fingerprint = sums_.fingerprint();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checkpoint/new_file.h"
+#include "checkpoint/piece_sums.h"
 #include "checkpoint/shard_plan.h"
 #include "checkpoint/staging.h"
 #include "checkpoint/writer.h"
@@ -55,7 +56,7 @@ class ShardWrite {
   double began_s_;
   NewFile file_;
   std::string stage_error_;
-  std::uint32_t partial_crc_ = 0;  ///< of a block that began in an earlier window
+  PieceSums sums_;  ///< of what was written
 };
 
 }  // namespace echelon::checkpoint

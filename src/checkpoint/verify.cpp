@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/crc32c.h"
-#include "base/crc64.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/files.h"
 #include "checkpoint/h5_verify.h"
+#include "checkpoint/piece_sums.h"
 #include "checkpoint/shard_plan.h"
 
 namespace echelon::checkpoint {
@@ -53,21 +53,16 @@ class ShardCheck {
       return;
     }
     const ShardEntry& entry = index_.entries[run.entry];
-    if (run.at == 0) piece_ = {};
-    const std::uint64_t in_block = run.at % index_.block_bytes;
-    block_crc_ = crc32c(bytes, in_block == 0 ? 0 : block_crc_);
-    piece_.fingerprint = crc64(bytes, piece_.fingerprint);
-    const bool piece_ends = run.at + run.bytes == entry.bytes;
-    const std::uint64_t size = in_block + run.bytes;
-    if (!piece_ends && size != index_.block_bytes) return;  // the block goes on in the next window
-    piece_.crc = crc32c_combine(piece_.crc, block_crc_, size);
-    if (block_crc_ != index_.block_crcs[run.block]) {
-      piece_.good = false;
-      damaged(entry, run.at - in_block, size);
+    if (run.at == 0) blocks_good_ = true;
+    const auto block = sums_.add(index_, run, bytes);
+    if (!block) return;
+    if (block->crc != index_.block_crcs[run.block]) {
+      blocks_good_ = false;
+      damaged(entry, block->at, block->size);
     }
     const bool whole =
-        piece_.crc == entry.crc && (index_.minor == 0 || piece_.fingerprint == entry.fingerprint);
-    if (piece_ends && piece_.good && !whole) damaged(entry, 0, entry.bytes);
+        sums_.crc() == entry.crc && (index_.minor == 0 || sums_.fingerprint() == entry.fingerprint);
+    if (block->ends_piece && blocks_good_ && !whole) damaged(entry, 0, entry.bytes);
   }
 
   void damaged(const ShardEntry& entry, std::uint64_t at, std::uint64_t size) {
@@ -91,13 +86,9 @@ class ShardCheck {
   VerifyReport& report_;
   const std::function<void(std::uint64_t)>& done_;
   InputFile file_;
-  std::uint32_t between_ = 0;    ///< of everything outside tensors so far
-  std::uint32_t block_crc_ = 0;  ///< of the block so far
-  struct {
-    std::uint32_t crc = 0;
-    std::uint64_t fingerprint = 0;
-    bool good = true;
-  } piece_;  ///< so far
+  std::uint32_t between_ = 0;  ///< of everything outside tensors so far
+  PieceSums sums_;
+  bool blocks_good_ = true;  ///< all of this piece so far
 };
 
 /// Runs `body`; what it throws becomes a damage of `file`.
