@@ -17,10 +17,25 @@ constexpr std::size_t kLongestShown = 60;
 struct Use {
   const char* key;
   const char* chooser;
-  std::array<const char*, 3> values;  ///< of `chooser`; empty places are null
+  std::array<const char*, 5> values;  ///< of `chooser`; empty places are null
 };
 
 constexpr std::array kUses{
+    Use{"model.kv_heads", "model.kind", {"llama"}},
+    Use{"model.max_positions", "model.kind", {"llama", "gpt2"}},
+    Use{"model.rope_theta", "model.kind", {"llama"}},
+    Use{"model.tie_embeddings", "model.kind", {"llama", "gpt2", "t5"}},
+    Use{"model.init_std", "model.kind", {"llama", "gpt2", "vit", "deepvit"}},
+    Use{"model.dropout", "model.kind", {"gpt2", "t5", "vit", "deepvit", "cnn"}},
+    Use{"model.decoder_layers", "model.kind", {"t5"}},
+    Use{"model.head_size", "model.kind", {"t5"}},
+    Use{"model.feed_forward", "model.kind", {"t5"}},
+    Use{"model.relative_buckets", "model.kind", {"t5"}},
+    Use{"model.relative_max_distance", "model.kind", {"t5"}},
+    Use{"model.image_size", "model.kind", {"vit", "deepvit", "cnn"}},
+    Use{"model.patch_size", "model.kind", {"vit", "deepvit"}},
+    Use{"model.channels", "model.kind", {"vit", "deepvit", "cnn"}},
+    Use{"model.classes", "model.kind", {"vit", "deepvit", "cnn"}},
     Use{"shard.mesh.shard", "shard.strategy", {"hybrid_shard", "hybrid_grad_op"}},
     Use{"shard.mesh.replicate", "shard.strategy", {"hybrid_shard", "hybrid_grad_op"}},
     Use{"shard.wrap.min_params", "shard.wrap.policy", {"size_based"}},

@@ -14,31 +14,6 @@ std::vector<Key> run_keys() {
   };
 }
 
-std::vector<Key> model_keys() {
-  return {
-      {ECHELON_KEY(model.kind),
-       Choices{{{"llama", "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU"}}, {}},
-       "", "Architecture."},
-      {ECHELON_KEY(model.vocab_size), IntegerRange{2, 10'000'000}, "tokens",
-       "Size of the vocabulary; every token id in the data is below it."},
-      {ECHELON_KEY(model.hidden_size), IntegerRange{1, 1'048'576}, "",
-       "Width of the residual stream; a multiple of `heads`."},
-      {ECHELON_KEY(model.intermediate_size), IntegerRange{1, 16'777'216}, "",
-       "Inner width of the SwiGLU block."},
-      {ECHELON_KEY(model.layers), IntegerRange{1, 10'000}, "", "Number of decoder layers."},
-      {ECHELON_KEY(model.heads), IntegerRange{1, 65'536}, "", "Attention (query) heads per layer."},
-      {ECHELON_KEY(model.kv_heads), IntegerRange{1, 65'536}, "",
-       "Key and value heads; `heads` is a multiple of it."},
-      {ECHELON_KEY(model.max_positions), IntegerRange{1, 16'777'216}, "tokens",
-       "Longest sequence the model takes."},
-      {ECHELON_KEY(model.norm_eps), kAboveZeroToOne, "", "Added to the mean square inside RMSNorm."},
-      {ECHELON_KEY(model.rope_theta), NumberRange{1.0, 1e12}, "", "Base of the rotary position frequencies."},
-      {ECHELON_KEY(model.tie_embeddings), {}, "", "The output head shares the embedding's weight."},
-      {ECHELON_KEY(model.init_std), NumberRange{0.0, 10.0, true, false}, "",
-       "Standard deviation of the initial weights."},
-  };
-}
-
 std::vector<Key> data_keys() {
   return {
       {ECHELON_KEY(data.kind),

@@ -1,0 +1,68 @@
+#include "recipe/keys_table.h"
+
+namespace echelon::recipe {
+namespace {
+
+std::vector<Key> common_model_keys() {
+  return {
+      {ECHELON_KEY(model.kind),
+       Choices{{{"llama", "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU"}},
+               {"gpt2", "t5", "vit", "deepvit", "cnn"}},
+       "", "Architecture."},
+      {ECHELON_KEY(model.vocab_size), IntegerRange{2, 10'000'000}, "tokens",
+       "Size of the vocabulary; every token id in the data is below it."},
+      {ECHELON_KEY(model.hidden_size), IntegerRange{1, 1'048'576}, "",
+       "Width of the residual stream; a multiple of `heads`."},
+      {ECHELON_KEY(model.intermediate_size), IntegerRange{1, 16'777'216}, "",
+       "Inner width of the feed-forward block."},
+      {ECHELON_KEY(model.layers), IntegerRange{1, 10'000}, "", "Number of blocks; of `t5`, of the encoder."},
+      {ECHELON_KEY(model.heads), IntegerRange{1, 65'536}, "", "Attention (query) heads per layer."},
+      {ECHELON_KEY(model.kv_heads), IntegerRange{1, 65'536}, "",
+       "`llama`: key and value heads; `heads` is a multiple of it."},
+      {ECHELON_KEY(model.max_positions), IntegerRange{1, 16'777'216}, "tokens",
+       "`llama`, `gpt2`: longest sequence the model takes."},
+      {ECHELON_KEY(model.norm_eps), kAboveZeroToOne, "", "Added to the mean square or variance inside norms."},
+      {ECHELON_KEY(model.rope_theta), NumberRange{1.0, 1e12}, "",
+       "`llama`: base of the rotary position frequencies."},
+      {ECHELON_KEY(model.tie_embeddings), {}, "", "The output head shares the embedding's weight."},
+      {ECHELON_KEY(model.init_std), NumberRange{0.0, 10.0, true, false}, "",
+       "Standard deviation of the initial weights."},
+      {ECHELON_KEY(model.dropout), kBelowOne, "",
+       "Share of activations that a training pass zeroes. Which ones depends on `run.seed` and the sample's "
+       "number alone, not on the number of ranks."},
+  };
+}
+
+std::vector<Key> own_model_keys() {
+  return {
+      {ECHELON_KEY(model.decoder_layers), IntegerRange{0, 10'000}, "",
+       "`t5`: blocks of the decoder. 0: as many as `layers`."},
+      {ECHELON_KEY(model.head_size), IntegerRange{0, 65'536}, "",
+       "`t5`: elements of an attention head. 0: `hidden_size` / `heads`."},
+      {ECHELON_KEY(model.feed_forward),
+       Choices{{{"relu", "two matrices, as T5 v1.0"}, {"gated_gelu", "three matrices, as T5 v1.1"}}, {}},
+       "", "`t5`: kind of the feed-forward block."},
+      {ECHELON_KEY(model.relative_buckets), IntegerRange{2, 65'536}, "",
+       "`t5`: buckets of the relative position bias."},
+      {ECHELON_KEY(model.relative_max_distance), IntegerRange{2, 16'777'216}, "tokens",
+       "`t5`: from this distance on all positions share a bucket."},
+      {ECHELON_KEY(model.image_size), IntegerRange{1, 65'536}, "pixels",
+       "`vit`, `deepvit`, `cnn`: width and height of the images."},
+      {ECHELON_KEY(model.patch_size), IntegerRange{1, 65'536}, "pixels",
+       "`vit`, `deepvit`: width and height of a patch; divides `image_size`."},
+      {ECHELON_KEY(model.channels), IntegerRange{1, 1'024}, "",
+       "`vit`, `deepvit`, `cnn`: colour channels of the images."},
+      {ECHELON_KEY(model.classes), IntegerRange{2, 10'000'000}, "",
+       "`vit`, `deepvit`, `cnn`: number of classes; every label is below it."},
+  };
+}
+
+}  // namespace
+
+std::vector<Key> model_keys() {
+  std::vector<Key> all = common_model_keys();
+  for (const Key& key : own_model_keys()) all.push_back(key);
+  return all;
+}
+
+}  // namespace echelon::recipe
