@@ -11,76 +11,35 @@
 namespace echelon::recipe {
 namespace {
 
+struct LlamaSize {
+  std::int64_t vocabulary, hidden, intermediate, layers, heads, kv_heads, positions;
+};
+
+ModelPreset llama(const char* name, const char* what, const LlamaSize& size, double theta, bool tied) {
+  return {name,
+          what,
+          {.vocab_size = size.vocabulary,
+           .hidden_size = size.hidden,
+           .intermediate_size = size.intermediate,
+           .layers = size.layers,
+           .heads = size.heads,
+           .kv_heads = size.kv_heads,
+           .max_positions = size.positions,
+           .rope_theta = theta,
+           .tie_embeddings = tied}};
+}
+
 std::vector<ModelPreset> llamas() {
+  constexpr const char* k1b = "Llama 3.2 1B, rotary frequencies not scaled";
+  constexpr const char* k3b = "Llama 3.2 3B, rotary frequencies not scaled";
   return {
-      {"llama_179m",
-       "The Llama of the FSDP2 article",
-       {.vocab_size = 50000,
-        .hidden_size = 768,
-        .intermediate_size = 3072,
-        .layers = 12,
-        .heads = 12,
-        .kv_heads = 3}},
-      {"llama_1b",
-       "Llama 3.2 1B, rotary frequencies not scaled",
-       {.vocab_size = 128256,
-        .hidden_size = 2048,
-        .intermediate_size = 8192,
-        .layers = 16,
-        .heads = 32,
-        .kv_heads = 8,
-        .max_positions = 8192,
-        .rope_theta = 500000.0,
-        .tie_embeddings = true}},
-      {"llama_3b",
-       "Llama 3.2 3B, rotary frequencies not scaled",
-       {.vocab_size = 128256,
-        .hidden_size = 3072,
-        .intermediate_size = 8192,
-        .layers = 28,
-        .heads = 24,
-        .kv_heads = 8,
-        .max_positions = 8192,
-        .rope_theta = 500000.0,
-        .tie_embeddings = true}},
-      {"llama_7b",
-       "Llama 2 7B",
-       {.vocab_size = 32000,
-        .hidden_size = 4096,
-        .intermediate_size = 11008,
-        .layers = 32,
-        .heads = 32,
-        .kv_heads = 32,
-        .max_positions = 4096}},
-      {"llama_8b",
-       "Llama 3 8B",
-       {.vocab_size = 128256,
-        .hidden_size = 4096,
-        .intermediate_size = 14336,
-        .layers = 32,
-        .heads = 32,
-        .kv_heads = 8,
-        .max_positions = 8192,
-        .rope_theta = 500000.0}},
-      {"llama_13b",
-       "Llama 2 13B",
-       {.vocab_size = 32000,
-        .hidden_size = 5120,
-        .intermediate_size = 13824,
-        .layers = 40,
-        .heads = 40,
-        .kv_heads = 40,
-        .max_positions = 4096}},
-      {"llama_70b",
-       "Llama 3 70B",
-       {.vocab_size = 128256,
-        .hidden_size = 8192,
-        .intermediate_size = 28672,
-        .layers = 80,
-        .heads = 64,
-        .kv_heads = 8,
-        .max_positions = 8192,
-        .rope_theta = 500000.0}},
+      llama("llama_179m", "The Llama of the FSDP2 article", {50000, 768, 3072, 12, 12, 3, 2048}, 1e4, false),
+      llama("llama_1b", k1b, {128256, 2048, 8192, 16, 32, 8, 8192}, 5e5, true),
+      llama("llama_3b", k3b, {128256, 3072, 8192, 28, 24, 8, 8192}, 5e5, true),
+      llama("llama_7b", "Llama 2 7B", {32000, 4096, 11008, 32, 32, 32, 4096}, 1e4, false),
+      llama("llama_8b", "Llama 3 8B", {128256, 4096, 14336, 32, 32, 8, 8192}, 5e5, false),
+      llama("llama_13b", "Llama 2 13B", {32000, 5120, 13824, 40, 40, 40, 4096}, 1e4, false),
+      llama("llama_70b", "Llama 3 70B", {128256, 8192, 28672, 80, 64, 8, 8192}, 5e5, false),
   };
 }
 
@@ -249,7 +208,8 @@ std::string preset_problem(const ModelPreset& preset, const std::string& kind) {
 }
 
 std::string model_presets_markdown() {
-  std::string out = "| preset | `kind` | parameters | keys beside the defaults | model |\n|---|---|---|---|---|\n";
+  std::string out =
+      "| preset | `kind` | parameters | keys beside the defaults | model |\n|---|---|---|---|---|\n";
   for (const ModelPreset& preset : model_presets()) {
     const auto parameters = static_cast<std::uint64_t>(parameter_count(preset.model).value_or(0));
     out += str("| `", preset.name, "` | `", preset.model.kind, "` | ", human_count(parameters), " | ",
