@@ -13,6 +13,7 @@
 
 #include "app/commands.h"
 #include "base/str.h"
+#include "data/tokenizer_digest.h"
 
 namespace echelon::app {
 namespace {
@@ -91,7 +92,7 @@ void print(const PrepareReport& report, const std::string& folder) {
     std::cout << "nothing to do: '" << folder << "' was made from these sources and options\n";
   print_file(folder + "/train.tok", report.train);
   if (report.valid.tokens > 0) print_file(folder + "/valid.tok", report.valid);
-  std::cout << folder << "/tokenizer.model: " << report.vocab_size << " pieces\n";
+  std::cout << find_tokenizer(folder).string() << ": " << report.vocab_size << " pieces\n";
   if (report.empty_records > 0) std::cout << "empty records left out: " << report.empty_records << "\n";
   if (report.bad_records > 0) {
     std::cout << "bad records left out: " << report.bad_records << ", first " << report.first_bad_record
@@ -153,7 +154,7 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   command->add_option("sources", options.sources, "Files and folders to read")
       ->required()
       ->type_name("SOURCE");
-  command->add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and tokenizer.model")
+  command->add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and the tokenizer")
       ->required();
   command->add_option("--format", arguments->format, "text, code: a file is a document; jsonl: a line is one")
       ->check(CLI::IsMember({"text", "code", "jsonl"}))
@@ -165,8 +166,9 @@ void add_prepare(CLI::App& app, int& /*status*/) {
                    "Take only such files of a folder, e.g. '*.py'; may be repeated")
       ->allow_extra_args(false)
       ->type_name("PATTERN");
-  auto* tokenizer = command->add_option("--tokenizer", options.tokenizer, "Use this sentencepiece model")
-                        ->type_name("FILE");
+  auto* tokenizer =
+      command->add_option("--tokenizer", options.tokenizer, "Use this sentencepiece model or tokenizer.json")
+          ->type_name("FILE");
   command
       ->add_option("--train-tokenizer", options.train_vocab_size,
                    "Train a sentencepiece model of this many pieces")

@@ -117,7 +117,7 @@ class CorpusWriter {
 
 /// One batch's work, on a thread with an encoder of its own.
 Tokenised tokenise(RecordBatch batch, const PrepareOptions& options, const Tokenizer& tokenizer,
-                   CachingEncoder& encoder) {
+                   TextEncoder& encoder) {
   Tokenised out{.bytes = batch.bytes};
   for (Record& record : batch.records) {
     const Document document = open_document(record, options.format, options.field);
@@ -146,7 +146,7 @@ CorpusResult run_pass(const std::vector<SourceFile>& files, const PrepareOptions
   for (const auto& file : files) now.bytes_total += file.bytes;
   using Pipeline = OrderedPipeline<RecordBatch, Tokenised>;
   Pipeline pipeline(options.threads, [&]() -> Pipeline::Work {
-    const auto encoder = std::make_shared<CachingEncoder>(tokenizer);
+    const std::shared_ptr<TextEncoder> encoder = tokenizer.make_encoder();
     return
         [&, encoder](RecordBatch batch) { return tokenise(std::move(batch), options, tokenizer, *encoder); };
   });

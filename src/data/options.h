@@ -15,7 +15,7 @@ struct DataOptions {
   std::string kind =
       "tokens";      ///< tokens: a file made by `echelon prepare` | synthetic_tokens: random ids, no file
   std::string path;  ///< token file (kind: tokens)
-  std::string tokenizer;       ///< sentencepiece model; empty: tokenizer.model beside `path` when it is there
+  std::string tokenizer;       ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
   std::int64_t seq_len = 512;  ///< tokens a sample is trained on; a sample reads seq_len + 1
   bool shuffle = true;         ///< false: samples in file order
   ValidationDataOptions validation;

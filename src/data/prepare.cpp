@@ -70,12 +70,18 @@ PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& pro
   manifest.check_replaceable();
 
   const std::string model = tokenizer_model(files, options, progress);
-  const Tokenizer tokenizer(model, options.tokenizer.empty() ? "tokenizer.model" : options.tokenizer);
+  const auto tokenizer =
+      Tokenizer::from_bytes(model, options.tokenizer.empty() ? "tokenizer.model" : options.tokenizer);
   const auto publish_tokenizer = [&] {
     manifest.announce();
-    fs::publish_file(options.output + "/tokenizer.model", model, Code::kData);
+    const std::filesystem::path folder(options.output);
+    const std::string name = tokenizer_file_name(model);
+    fs::publish_file(folder / name, model, Code::kData);
+    std::error_code ignored;  // the other kind's, of an earlier run: replaced on request
+    std::filesystem::remove(folder / (name == "tokenizer.json" ? "tokenizer.model" : "tokenizer.json"),
+                            ignored);
   };
-  CorpusResult corpus = tokenise_corpus(files, options, tokenizer, progress, publish_tokenizer);
+  CorpusResult corpus = tokenise_corpus(files, options, *tokenizer, progress, publish_tokenizer);
   if (corpus.valid.tokens == 0) {
     std::error_code ignored;  // one of an earlier run, replaced on request
     std::filesystem::remove(std::filesystem::path(options.output) / "valid.tok", ignored);
@@ -89,8 +95,8 @@ PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& pro
   report.empty_records = corpus.empty_records;
   report.bad_records = corpus.bad_records;
   report.first_bad_record = std::move(corpus.first_bad_record);
-  report.vocab_size = tokenizer.vocab_size();
-  report.tokenizer_digest = tokenizer.digest();
+  report.vocab_size = tokenizer->vocab_size();
+  report.tokenizer_digest = tokenizer->digest();
   report.train = corpus.train;
   report.valid = corpus.valid;
   manifest.publish(report);

@@ -57,10 +57,10 @@ struct PrepareReport {
   PreparedFile valid;
 };
 
-/// Makes output/train.tok, valid.tok, tokenizer.model and, last, prepare.json. The bytes of the three data
-/// files depend on the inputs and options alone, not on `threads`. `progress` is called on the calling
-/// thread. Throws Error(kData), Error(kUsage) for options that contradict each other; leaves no half-made
-/// file.
+/// Makes output/train.tok, valid.tok, the tokenizer (tokenizer_file_name) and, last, prepare.json. The bytes
+/// of the three data files depend on the inputs and options alone, not on `threads`. `progress` is called on
+/// the calling thread. Throws Error(kData), Error(kUsage) for options that contradict each other; leaves no
+/// half-made file.
 PrepareReport prepare(const PrepareOptions& options,
                       const std::function<void(const PrepareProgress&)>& progress);
 

@@ -104,7 +104,7 @@ std::optional<PrepareReport> PrepareManifest::find_finished() const {
     report.valid = prepared_file(json.at("valid"));
     const bool whole = report.train.tokens > 0 && is_current(folder / "train.tok", report.train) &&
                        is_current(folder / "valid.tok", report.valid) &&
-                       tokenizer_digest(folder / "tokenizer.model") == report.tokenizer_digest;
+                       tokenizer_digest(find_tokenizer(folder)) == report.tokenizer_digest;
     return whole ? std::optional(report) : std::nullopt;
   } catch (const Error&) {
     return {};  // a file is missing or damaged: made again
@@ -124,7 +124,7 @@ void PrepareManifest::check_replaceable() const {
     // No manifest: what else lies there decides.
   }
   std::error_code ignored;
-  for (const char* name : {"prepare.json", "train.tok", "valid.tok", "tokenizer.model"}) {
+  for (const char* name : {"prepare.json", "train.tok", "valid.tok", "tokenizer.model", "tokenizer.json"}) {
     const stdfs::path path = folder / name;
     if (!stdfs::exists(path, ignored)) continue;
     if (!options_.tokenizer.empty() && stdfs::equivalent(path, options_.tokenizer, ignored)) continue;
