@@ -26,4 +26,16 @@ std::string config_with_dtype(const std::string& text, const std::string& dtype)
   return config.dump(2) + "\n";
 }
 
+std::string config_with_flags(const std::string& text, const std::map<std::string, bool>& flags) {
+  auto config = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  bool changed = false;
+  for (const auto& [name, value] : flags) {
+    const bool stated = config.contains(name) && config[name].is_boolean();
+    if (stated ? config[name] == value : value) continue;
+    config[name] = value;
+    changed = true;
+  }
+  return changed ? config.dump(2) + "\n" : text;
+}
+
 }  // namespace echelon::tool

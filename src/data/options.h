@@ -7,7 +7,7 @@ namespace echelon {
 /// Recipe key `data.validation`.
 struct ValidationDataOptions {
   std::string path;          ///< token file; empty: no validation
-  std::int64_t batches = 8;  ///< global batches per validation pass
+  std::int64_t batches = 8;  ///< global batches per validation pass; 0: all samples
 };
 
 /// Recipe section `data`.
@@ -18,6 +18,8 @@ struct DataOptions {
   std::string tokenizer;       ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
   std::int64_t seq_len = 512;  ///< tokens a sample is trained on; a sample reads seq_len + 1
   bool shuffle = true;         ///< false: samples in file order
+  std::int64_t workers = 1;    ///< threads of a rank that read ahead; 0: batches are read when needed
+  std::int64_t prefetch_batches = 2;  ///< micro-batches of a rank read ahead
   ValidationDataOptions validation;
 };
 
