@@ -30,6 +30,11 @@ void check(const PrepareOptions& options) {
   demand(options.tokenizer.empty() != (options.train_vocab_size == 0),
          "name either a tokenizer (--tokenizer FILE) or the size of one to train (--train-tokenizer "
          "VOCAB_SIZE)");
+  const bool rows = options.format == TextFormat::kJsonl || options.format == TextFormat::kCsv;
+  demand(options.input.empty() == options.target.empty(),
+         "--input and --target make pairs: name both fields, or neither for documents");
+  demand(!options.pairs() || rows, "--input and --target need --format csv or jsonl");
+  demand(options.pairs() || options.prefix.empty(), "--prefix needs --input and --target");
   demand(options.train_vocab_size == 0 || (options.train_vocab_size >= kSmallestVocabulary &&
                                            options.train_vocab_size <= kLargestVocabulary),
          str("--train-tokenizer is ", options.train_vocab_size, ", expected ", kSmallestVocabulary, " to ",
@@ -62,7 +67,8 @@ std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareO
 
 PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& progress) {
   check(options);
-  const auto files = list_sources(options);
+  const Sources sources = list_sources(options);
+  const auto& files = sources.files;
   in_context("output (--output)", [&] { fs::make_directories(options.output, Code::kData); });
   const fs::Fd lock = lock_folder(options.output);
   const PrepareManifest manifest(options, files);
@@ -94,7 +100,8 @@ PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& pro
                       [](std::uint64_t sum, const SourceFile& file) { return sum + file.bytes; });
   report.empty_records = corpus.empty_records;
   report.bad_records = corpus.bad_records;
-  report.first_bad_record = std::move(corpus.first_bad_record);
+  report.bad_examples = std::move(corpus.bad_examples);
+  report.duplicate_sources = sources.duplicates;
   report.vocab_size = tokenizer->vocab_size();
   report.tokenizer_digest = tokenizer->digest();
   report.train = corpus.train;

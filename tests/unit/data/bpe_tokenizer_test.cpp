@@ -132,11 +132,13 @@ TEST(BpeTokenizer, RefusesWhatIsNoTokenizer) {
 
 TEST(BpeTokenizer, BoundsTheWorkOfARegularExpression) {
   Json document = byte_level_document();
-  document["pre_tokenizer"] = {
-      {"type", "Sequence"},
-      {"pretokenizers",
-       {{{"type", "Split"}, {"pattern", {{"Regex", "(a+)+[bc]"}}}, {"behavior", "Isolated"}, {"invert", false}},
-        document["pre_tokenizer"]}}};
+  document["pre_tokenizer"] = {{"type", "Sequence"},
+                               {"pretokenizers",
+                                {{{"type", "Split"},
+                                  {"pattern", {{"Regex", "(a+)+[bc]"}}},
+                                  {"behavior", "Isolated"},
+                                  {"invert", false}},
+                                 document["pre_tokenizer"]}}};
   const BpeTokenizer tokenizer(document.dump(), "t");
   EXPECT_EQ(tokenizer.encode("aab").size(), 3U);
   EXPECT_EQ(message_of([&] { (void)tokenizer.encode(std::string(1000, 'a')); }),

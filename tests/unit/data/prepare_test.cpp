@@ -239,7 +239,8 @@ TEST_F(Prepare, CountsAndSkipsBadRecordsOnRequest) {
   options_.validation_fraction = 0;
   const PrepareReport report = run();
   EXPECT_EQ(report.bad_records, 2U);
-  EXPECT_EQ(report.first_bad_record, str("'", in("b.py"), "': not UTF-8 at byte 7"));
+  EXPECT_EQ(report.bad_examples, (std::vector{str("'", in("b.py"), "': not UTF-8 at byte 7"),
+                                              str("'", in("c.py"), "': a binary file (NUL at byte 3)")}));
   EXPECT_EQ(report.empty_records, 1U);
   EXPECT_EQ(documents("train.tok"), (std::vector<std::string>{"good = 1\n", "marked = 2\n"}));
 }
@@ -386,8 +387,8 @@ TEST_F(Prepare, ReplacesOtherDataOnlyByForce) {
 TEST_F(Prepare, RefusesSourcesItCannotRead) {
   EXPECT_EQ(refusal(), str("cannot read source '", (dir_ / "in").string(), "': No such file or directory"));
   write_bytes(in("a.pdf"), "x");
-  EXPECT_EQ(refusal(), str("no source files match *.txt *.md *.rst in ", (dir_ / "in").string(),
-                           ": name other sources or patterns (--include)"));
+  EXPECT_EQ(refusal(), str("no source files match *.txt *.md *.rst *.txt.gz *.txt.zst in ",
+                           (dir_ / "in").string(), ": name other sources or patterns (--include)"));
   options_.sources = {"/dev/null"};
   EXPECT_EQ(refusal(), "source '/dev/null' is neither a file nor a folder");
   options_.sources = {(dir_ / "in").string()};
