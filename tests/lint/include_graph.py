@@ -34,6 +34,9 @@ OWNERS = {
     "MPI": (r"mpi\.h", {"comm"}),
     "yaml-cpp": (r"yaml-cpp/.*", {"recipe"}),
     "sentencepiece": (r"sentencepiece\w*\.h", {"data"}),
+    "zlib": (r"zlib\.h", {"data"}),
+    "libjpeg": (r"j(peglib|error)\.h", {"data"}),
+    "libpng": (r"png\.h", {"data"}),
     "spdlog": (r"spdlog/.*", {"base"}),
     "libtorch": (r"(torch|ATen|c10)/.*", {"model", "shard", "train", "app/engine", "app/cuda"}),
 }
