@@ -61,13 +61,20 @@ int print_json(const ValidateArguments& arguments) {
   }
 }
 
+/// What an optimizer step takes: tokens of a language model, else samples.
+std::string step_size(const Recipe& recipe) {
+  const std::int64_t samples = recipe.train.global_batch_size;
+  const bool sequences = recipe.model.kind == "llama" || recipe.model.kind == "gpt2";
+  return sequences ? human_count(static_cast<std::uint64_t>(samples * recipe.data.seq_len)) + " tokens"
+                   : human_count(static_cast<std::uint64_t>(samples)) + " samples";
+}
+
 void print_text(const ValidateArguments& arguments) {
   const LoadedRecipe loaded = load_for(arguments);
   const Recipe& recipe = loaded.recipe;
   const auto parameters = static_cast<std::uint64_t>(recipe::parameter_count(recipe.model).value_or(0));
-  const auto tokens = static_cast<std::uint64_t>(recipe.train.global_batch_size * recipe.data.seq_len);
-  std::cout << "# valid: " << human_count(parameters) << " parameters, " << human_count(tokens)
-            << " tokens per optimizer step";
+  std::cout << "# valid: " << human_count(parameters) << " parameters, " << step_size(recipe)
+            << " per optimizer step";
   if (arguments.ranks > 0) {
     const std::int64_t passes =
         recipe.train.global_batch_size / (recipe.train.micro_batch_size * arguments.ranks);

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -8,12 +9,31 @@
 
 namespace echelon {
 
-/// Token ids of one micro-batch on one rank: `rows` sequences of seq_len + 1 ids, row-major. Inputs are
-/// columns [0, seq_len), targets columns [1, seq_len].
-struct TokenBatch {
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  std::vector<std::int64_t> ids;
+/// Consecutive samples as they lie in host memory, whole of one kind. Token sequences stand one after
+/// another without padding.
+struct SampleBatch {
+  std::int64_t samples = 0;
+  std::int64_t first_sample = 0;  ///< global number
+
+  std::vector<std::int64_t> ids;      ///< what goes into a token model
+  std::vector<std::int64_t> lengths;  ///< of the sequences in `ids`: tokens see those of their own only
+  /// Tokens of each sample, where a sample may hold several sequences; empty: one each.
+  std::vector<std::int64_t> sample_lengths;
+
+  std::array<std::int64_t, 3> image_shape{};  ///< channels, height, width
+  std::vector<float> images;                  ///< [samples, channels, height, width]
+
+  /// Negative: not counted. Language model: the token after each of `ids`. Pairs: the target sequences one
+  /// after another. Images: one class for each sample.
+  std::vector<std::int64_t> targets;
+  std::vector<std::int64_t> target_lengths;  ///< pairs only: of the sequences in `targets`
+};
+
+/// What a sample holds at most.
+struct SampleSize {
+  std::int64_t tokens = 0;         ///< in `ids`
+  std::int64_t target_tokens = 0;  ///< in the target sequence of a pair
+  std::int64_t targets = 1;        ///< predictions that count
 };
 
 /// Where the stream stands; the whole of it goes into a checkpoint. Independent of world size.
@@ -22,15 +42,16 @@ struct DataPosition {
 };
 
 /// Samples by global number: sample g of epoch e is a seeded permutation of the file's windows, so no number
-/// of ranks or micro-batch size changes which samples a step trains on. Not thread-safe.
+/// of ranks or micro-batch size changes which samples a step trains on. read() may run on several threads.
 class Loader {
  public:
   virtual ~Loader() = default;
   [[nodiscard]] virtual std::int64_t samples_per_epoch() const = 0;
+  [[nodiscard]] virtual SampleSize sample_size() const = 0;
 
-  /// Sequences [first, first + rows) by global sample number; may run over the end of an epoch. Throws
-  /// Error(kData) when the bytes it needs do not match their checksum: every read verifies what it uses.
-  [[nodiscard]] virtual TokenBatch read(std::int64_t first, std::int64_t rows) const = 0;
+  /// Samples [first, first + count) by global number; may run over the end of an epoch. Throws Error(kData)
+  /// when the bytes it needs do not match their checksum: every read verifies what it uses.
+  [[nodiscard]] virtual SampleBatch read(std::int64_t first, std::int64_t count) const = 0;
 
   /// CRC of data identity (token file checksum, seq_len, seed, shuffle): kept in the checkpoint so that a
   /// resumed run on other data is refused.

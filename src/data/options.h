@@ -10,7 +10,7 @@ namespace echelon {
 struct ValidationDataOptions {
   std::string path;          ///< as data.path; empty: no validation
   std::string labels;        ///< as data.labels
-  std::int64_t batches = 8;  ///< global batches per validation pass
+  std::int64_t batches = 8;  ///< global batches per validation pass; 0: all samples
 };
 
 /// Recipe section `data.image`.
@@ -30,9 +30,11 @@ struct DataOptions {
   std::string tokenizer;       ///< sentencepiece model; empty: tokenizer.model beside `path` when it is there
   std::int64_t seq_len = 512;  ///< tokens a sample is trained on; a sample reads seq_len + 1
   bool shuffle = true;         ///< false: samples in file order
-  std::string labels;          ///< labels file (kind: idx); empty: the one beside `path`
-  std::vector<double> mean;    ///< taken from each channel's values of 0 to 1; one, one a channel, or none
-  std::vector<double> std;     ///< what they are divided by then
+  std::int64_t workers = 1;    ///< threads of a rank that read ahead; 0: batches are read when needed
+  std::int64_t prefetch_batches = 2;  ///< micro-batches of a rank read ahead
+  std::string labels;                 ///< labels file (kind: idx); empty: the one beside `path`
+  std::vector<double> mean;  ///< taken from each channel's values of 0 to 1; one, one a channel, or none
+  std::vector<double> std;   ///< what they are divided by then
   ImageOptions image;
   std::string on_bad_record = "stop";  ///< stop | skip: an image file that cannot be used
   std::int64_t max_bad_records = 100;  ///< skip: a rank that met more of them stops all the same

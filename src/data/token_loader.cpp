@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -17,13 +18,22 @@ std::uint32_t identity(const std::array<std::uint64_t, N>& parts) {
   return crc32c(std::as_bytes(std::span(parts)));
 }
 
-TokenBatch empty_batch(std::int64_t first, std::int64_t rows, std::int64_t seq_len) {
-  if (first < 0 || rows < 0)
-    throw Error(Code::kUsage, str("cannot read ", rows, " samples from sample ", first));
-  TokenBatch batch;
-  batch.rows = rows;
-  batch.columns = seq_len + 1;
-  batch.ids.resize(static_cast<std::size_t>(rows * batch.columns));
+/// A batch of windows of seq_len + 1 ids each, which `fill(sample, window)` writes.
+template <class F>
+SampleBatch windows_as_batch(std::int64_t first, std::int64_t count, std::int64_t seq_len, const F& fill) {
+  if (first < 0 || count < 0)
+    throw Error(Code::kUsage, str("cannot read ", count, " samples from sample ", first));
+  const auto length = static_cast<std::size_t>(seq_len);
+  SampleBatch batch{.samples = count, .first_sample = first};
+  batch.ids.reserve(static_cast<std::size_t>(count) * length);
+  batch.targets.reserve(static_cast<std::size_t>(count) * length);
+  batch.lengths.assign(static_cast<std::size_t>(count), seq_len);
+  std::vector<std::int64_t> window(length + 1);
+  for (std::int64_t sample = first; sample < first + count; ++sample) {
+    fill(sample, std::span(window));
+    batch.ids.insert(batch.ids.end(), window.begin(), window.end() - 1);
+    batch.targets.insert(batch.targets.end(), window.begin() + 1, window.end());
+  }
   return batch;
 }
 
@@ -51,17 +61,13 @@ std::int64_t TokenLoader::samples_per_epoch() const {
   return static_cast<std::int64_t>(windows_);
 }
 
-TokenBatch TokenLoader::read(std::int64_t first, std::int64_t rows) const {
-  TokenBatch batch = empty_batch(first, rows, seq_len_);
-  const auto columns = static_cast<std::size_t>(batch.columns);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const auto sample = static_cast<std::uint64_t>(first + row);
+SampleBatch TokenLoader::read(std::int64_t first, std::int64_t count) const {
+  return windows_as_batch(first, count, seq_len_, [this](std::int64_t number, std::span<std::int64_t> ids) {
+    const auto sample = static_cast<std::uint64_t>(number);
     const std::uint64_t index = sample % windows_;
     const std::uint64_t window = order_ ? order_->at(sample / windows_, index) : index;
-    file_.read(window * static_cast<std::uint64_t>(seq_len_),
-               std::span(batch.ids).subspan(static_cast<std::size_t>(row) * columns, columns));
-  }
-  return batch;
+    file_.read(window * static_cast<std::uint64_t>(seq_len_), ids);
+  });
 }
 
 SyntheticLoader::SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, std::uint64_t seed)
@@ -72,22 +78,18 @@ SyntheticLoader::SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, 
           identity(std::array<std::uint64_t, 4>{2, vocab_size_, static_cast<std::uint64_t>(seq_len), seed})) {
 }
 
-TokenBatch SyntheticLoader::read(std::int64_t first, std::int64_t rows) const {
-  TokenBatch batch = empty_batch(first, rows, seq_len_);
-  std::size_t at = 0;
-  for (std::int64_t row = 0; row < rows; ++row) {
+SampleBatch SyntheticLoader::read(std::int64_t first, std::int64_t count) const {
+  return windows_as_batch(first, count, seq_len_, [this](std::int64_t sample, std::span<std::int64_t> ids) {
     std::uint64_t previous = 0;
-    for (std::int64_t column = 0; column < batch.columns; ++column) {
-      const auto words =
-          philox4x32(key_, static_cast<std::uint64_t>(column), static_cast<std::uint64_t>(first + row));
+    for (std::size_t column = 0; column < ids.size(); ++column) {
+      const auto words = philox4x32(key_, column, static_cast<std::uint64_t>(sample));
       // The product of two uniform numbers leans towards zero, as the ranks of words in a text do.
       const std::uint64_t skewed = (std::uint64_t{words[0]} * words[1]) >> 32;
       const bool continues = column > 0 && (words[2] & 1) != 0;
       previous = continues ? (previous + 1) % vocab_size_ : (skewed * vocab_size_) >> 32;
-      batch.ids[at++] = static_cast<std::int64_t>(previous);
+      ids[column] = static_cast<std::int64_t>(previous);
     }
-  }
-  return batch;
+  });
 }
 
 }  // namespace echelon

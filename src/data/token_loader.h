@@ -17,7 +17,8 @@ class TokenLoader final : public Loader {
   TokenLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed);
 
   [[nodiscard]] std::int64_t samples_per_epoch() const override;
-  [[nodiscard]] TokenBatch read(std::int64_t first, std::int64_t rows) const override;
+  [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
+  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
   [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
 
  private:
@@ -37,7 +38,8 @@ class SyntheticLoader final : public Loader {
   SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, std::uint64_t seed);
 
   [[nodiscard]] std::int64_t samples_per_epoch() const override { return std::int64_t{1} << 40; }
-  [[nodiscard]] TokenBatch read(std::int64_t first, std::int64_t rows) const override;
+  [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
+  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
   [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
 
  private:

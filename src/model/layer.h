@@ -11,16 +11,21 @@
 
 namespace echelon {
 
-/// What a layer computes: one tensor in, one out. Whoever keeps it for later (recomputation in backward)
-/// keeps a copy, so it captures by value what does not live as long as the model.
-using LayerBody = std::function<at::Tensor(const at::Tensor&)>;
+/// What goes into a layer: first what flows through the model, then what comes along (an encoder's output, a
+/// position bias). Whatever needs a gradient goes in here: a body that captured it would hide it from
+/// recomputation.
+using LayerInputs = std::vector<at::Tensor>;
+
+/// What a layer computes. Whoever keeps it for later (recomputation in backward) keeps a copy, so it captures
+/// by value what does not live as long as the model.
+using LayerBody = std::function<at::Tensor(const LayerInputs&)>;
 
 /// What an engine does around a layer's computation: gather the weights, prefetch the next, free them,
 /// compute again in backward.
 class LayerHook {
  public:
   virtual ~LayerHook() = default;
-  [[nodiscard]] virtual at::Tensor run(const at::Tensor& input, const LayerBody& body) = 0;
+  [[nodiscard]] virtual at::Tensor run(const LayerInputs& inputs, const LayerBody& body) = 0;
   /// Layers inside recompute cheap intermediate values (norms, activations) in backward instead of keeping
   /// them.
   [[nodiscard]] virtual bool recomputes_cheap() const { return false; }
@@ -49,8 +54,15 @@ class Layer {
     return *layers_.emplace_back(std::make_unique<Layer>(std::move(name), Role::kPart));
   }
 
-  at::Tensor run(const at::Tensor& input, const LayerBody& body) const {
-    return hook_ == nullptr ? body(input) : hook_->run(input, body);
+  /// body(inputs), with the hook around it.
+  [[nodiscard]] at::Tensor run(const LayerInputs& inputs, const LayerBody& body) const {
+    return hook_ == nullptr ? body(inputs) : hook_->run(inputs, body);
+  }
+  /// The same for a body of one input.
+  template <class Body>
+  [[nodiscard]] at::Tensor run(const at::Tensor& input, Body body) const {
+    return run(LayerInputs{input},
+               LayerBody([body = std::move(body)](const LayerInputs& in) { return body(in.front()); }));
   }
 
   void attach(LayerHook* hook) { hook_ = hook; }

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "model/llama.h"
+#include "model/llama/llama.h"
 
 namespace echelon {
 namespace {

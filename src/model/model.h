@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "model/batch.h"
 #include "model/layer.h"
 #include "model/options.h"
 
@@ -36,10 +37,12 @@ class Model {
   [[nodiscard]] std::vector<Parameter*> parameters() const;
   [[nodiscard]] std::int64_t numel() const;
 
-  /// `ids`: int64 [rows, T + 1] on the model's device. Returns the cross entropy SUMMED over the rows * T
-  /// predicted tokens (fp32 scalar). Under autograd, backward() of it yields gradients multiplied by
-  /// `gradient_scale`.
-  [[nodiscard]] virtual at::Tensor loss(const at::Tensor& ids, double gradient_scale) = 0;
+  /// The cross entropy SUMMED over the targets that count (fp32 scalar). Under autograd, backward() of it
+  /// yields gradients multiplied by `gradient_scale`.
+  [[nodiscard]] virtual at::Tensor loss(const Batch& batch, double gradient_scale) = 0;
+
+  /// The loss, and where there are classes how many samples are right. Called without autograd.
+  [[nodiscard]] virtual Score evaluate(const Batch& batch) { return {loss(batch, 0.0), {}}; }
 
   /// `ids`: int64 [rows, T]. Returns the logits of the last position, fp32 [rows, vocabulary].
   [[nodiscard]] virtual at::Tensor next_token_logits(const at::Tensor& ids) = 0;
@@ -47,9 +50,9 @@ class Model {
   /// Hugging Face config.json of this architecture, so that exported weights open in transformers.
   [[nodiscard]] virtual std::string hugging_face_config() const = 0;
 
-  /// Multiply-adds times two of forward and backward for one token at sequence length `seq_len` (for MFU): 6
-  /// per weight of a matrix product plus attention (PaLM, appendix B).
-  [[nodiscard]] virtual double flops_per_token(std::int64_t seq_len) const = 0;
+  /// Multiply-adds times two of forward and backward for one sample (for MFU): 6 per weight of a matrix
+  /// product and token plus attention (PaLM, appendix B).
+  [[nodiscard]] virtual double flops_per_sample(const SampleShape& shape) const = 0;
 
  protected:
   std::vector<std::unique_ptr<Layer>> layers_;

@@ -85,6 +85,14 @@ void check_model(const ModelOptions& model, std::vector<Conflict>& found) {
   }
 }
 
+void require_validation_data(const Recipe& recipe, const std::string& key, std::int64_t interval,
+                             std::vector<Conflict>& found) {
+  if (interval == 0 || !recipe.data.validation.path.empty()) return;
+  found.push_back({{"data.validation.path", key},
+                   str("data.validation.path is missing; ", key, " is ", interval,
+                       ": name a token file, or set ", key, ": 0")});
+}
+
 void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
   if (recipe.data.kind == "tokens" && recipe.data.path.empty()) {
     found.push_back({{"data.path", "data.kind"},
@@ -92,12 +100,8 @@ void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
                      "prepare` and name it "
                      "here, or set data.kind: synthetic_tokens"});
   }
-  if (recipe.train.validate_every_steps > 0 && recipe.data.validation.path.empty()) {
-    found.push_back({{"data.validation.path", "train.validate_every_steps"},
-                     str("data.validation.path is missing; train.validate_every_steps is ",
-                         recipe.train.validate_every_steps,
-                         ": name a token file, or set train.validate_every_steps: 0")});
-  }
+  require_validation_data(recipe, "train.validate_every_steps", recipe.train.validate_every_steps, found);
+  require_validation_data(recipe, "train.validate_every_epochs", recipe.train.validate_every_epochs, found);
   if (recipe.data.seq_len > recipe.model.max_positions) {
     found.push_back({{"data.seq_len", "model.max_positions"},
                      str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",
@@ -107,7 +111,7 @@ void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
 
 void check_training(const Recipe& recipe, std::vector<Conflict>& found) {
   const TrainOptions& train = recipe.train;
-  if (recipe.schedule.warmup_steps > train.steps) {
+  if (train.epochs == 0 && recipe.schedule.warmup_steps > train.steps) {
     found.push_back({{"schedule.warmup_steps", "train.steps"},
                      str("schedule.warmup_steps is ", recipe.schedule.warmup_steps,
                          "; expected at most train.steps (", train.steps, ")")});

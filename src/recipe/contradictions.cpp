@@ -55,6 +55,7 @@ constexpr std::array kUses{
     Use{"optim.compensation_dtype", "optim.kahan", {"true"}},
     Use{"optim.kahan", "optim.kind", {"anyprecision_adamw"}},
     Use{"schedule.step_size", "schedule.kind", {"step", "sequence"}},
+    Use{"schedule.step_epochs", "schedule.kind", {"step"}},
     Use{"schedule.gamma", "schedule.kind", {"step", "sequence"}},
     Use{"schedule.decay_steps", "schedule.kind", {"warmup_stable_decay"}},
     Use{"schedule.sequence", "schedule.kind", {"sequence"}},
@@ -169,6 +170,17 @@ void check_steps(const Recipe& recipe, const Said& said, std::vector<Conflict>& 
                      "optim.nesterov is true, but optim.momentum is 0; set optim.momentum, such as 0.9, or "
                      "optim.nesterov: false"});
   }
+  if (recipe.train.epochs > 0 && said.is_set("train.steps")) {
+    found.push_back({{"train.steps", "train.epochs"},
+                     str(said.words("train.epochs"), " and ", said.words("train.steps"),
+                         "; both say how long the run is: remove train.steps, or set train.epochs: 0")});
+  }
+  if (recipe.schedule.step_epochs > 0 && said.is_set("schedule.step_size")) {
+    found.push_back({{"schedule.step_size", "schedule.step_epochs"},
+                     str(said.words("schedule.step_epochs"), " and ", said.words("schedule.step_size"),
+                         "; the rate falls by one of them: remove schedule.step_size, or set "
+                         "schedule.step_epochs: 0")});
+  }
   if (recipe.train.clip_grad_value > 0 && recipe.train.clip_grad_norm > 0) {
     found.push_back({{"train.clip_grad_value", "train.clip_grad_norm"},
                      str(said.words("train.clip_grad_value"), " and ", said.words("train.clip_grad_norm"),
@@ -180,6 +192,7 @@ void check_steps(const Recipe& recipe, const Said& said, std::vector<Conflict>& 
 void check_warmup_and_decay(const Recipe& recipe, std::vector<Conflict>& found) {
   const ScheduleOptions& schedule = recipe.schedule;
   const std::int64_t steps = recipe.train.steps;
+  if (recipe.train.epochs > 0) return;  // their number of steps is known with the data
   if (schedule.kind != "warmup_stable_decay" || schedule.warmup_steps > steps ||
       schedule.warmup_steps + schedule.decay_steps <= steps)
     return;
@@ -200,6 +213,7 @@ void check_sequence(const Recipe& recipe, std::vector<Conflict>& found) {
   }
   std::int64_t sum = 0;  // 1000 phases of 10^12 steps at most
   for (const std::string& phase : phases) sum += phase_steps(phase);
+  if (recipe.train.epochs > 0) return;
   const bool open_end = phase_steps(phases.back()) == 0;
   const std::int64_t steps = recipe.train.steps;
   if (open_end ? sum < steps : sum == steps) return;

@@ -27,10 +27,15 @@ std::vector<Key> data_keys() {
       {ECHELON_KEY(data.seq_len), IntegerRange{1, 16'777'216}, "tokens",
        "Length of the sequences trained on."},
       {ECHELON_KEY(data.shuffle), {}, "", "`false`: samples in file order."},
+      {ECHELON_KEY(data.workers), IntegerRange{0, 1024}, "threads",
+       "Threads of a rank that read and decode ahead of training. Their number changes no sample. 0: batches "
+       "are read when they are needed."},
+      {ECHELON_KEY(data.prefetch_batches), IntegerRange{1, 1024}, "micro-batches",
+       "How many a rank reads ahead."},
       {ECHELON_KEY(data.validation.path), Text::kPath, "",
        "Token file for validation. Empty: no validation."},
-      {ECHELON_KEY(data.validation.batches), IntegerRange{1, 1'000'000}, "global batches",
-       "Size of one validation pass."},
+      {ECHELON_KEY(data.validation.batches), IntegerRange{0, 1'000'000}, "global batches",
+       "Size of one validation pass. 0, and more than there are: all samples. None counts twice."},
   };
 }
 

@@ -87,6 +87,8 @@ std::vector<Key> schedule_keys() {
        "Learning rate at the last step; at most `optim.lr`."},
       {ECHELON_KEY(schedule.step_size), IntegerRange{1, kMaxSteps}, "steps",
        "`step`: steps from one fall to the next."},
+      {ECHELON_KEY(schedule.step_epochs), IntegerRange{0, 1'000'000}, "epochs",
+       "`step`: epochs from one fall to the next, in place of `step_size`. 0: `step_size` counts."},
       {ECHELON_KEY(schedule.gamma), kAboveZeroToOne, "", "`step`: factor at each fall."},
       {ECHELON_KEY(schedule.decay_steps), IntegerRange{0, kMaxSteps}, "steps",
        "`warmup_stable_decay`: length of the final fall."},
@@ -108,6 +110,9 @@ std::vector<Key> train_keys() {
                {}},
        "", "Where the run computes."},
       {ECHELON_KEY(train.steps), IntegerRange{1, kMaxSteps}, "optimizer steps", "Length of the run."},
+      {ECHELON_KEY(train.epochs), IntegerRange{0, 1'000'000}, "epochs",
+       "Length of the run in passes over the data, in place of `steps`. No sample is left out at an epoch's "
+       "end: a step may hold the end of one and the beginning of the next. 0: `steps` counts."},
       {ECHELON_KEY(train.micro_batch_size), IntegerRange{1, 1'000'000}, "sequences",
        "Per rank and forward pass."},
       {ECHELON_KEY(train.global_batch_size), IntegerRange{1, 1'000'000'000}, "sequences",
@@ -129,6 +134,9 @@ std::vector<Key> train_keys() {
        "`skip`: so many in a row stop the run."},
       {ECHELON_KEY(train.validate_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
        "Validation interval. 0: never."},
+      {ECHELON_KEY(train.validate_every_epochs), IntegerRange{0, 1'000'000}, "epochs",
+       "Validation at the end of every so many passes over the data, and at the run's end. 0: not by "
+       "epochs."},
       {ECHELON_KEY(train.threads_per_rank), IntegerRange{0, 4096}, "threads",
        "Compute threads. 0: this node's cores / ranks on it."},
   };

@@ -14,14 +14,18 @@ using torch::autograd::variable_list;
 
 /// The identity whose backward calls a function first: how the engine learns where the backward pass stands.
 struct OnBackward : torch::autograd::Function<OnBackward> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x,
-                            const std::function<void()>* callback) {
+  static variable_list forward(AutogradContext* ctx, at::TensorList tensors,
+                               const std::function<void()>* callback) {
     ctx->saved_data["callback"] = reinterpret_cast<std::int64_t>(callback);
-    return x.view_as(x);
+    ctx->set_materialize_grads(false);
+    variable_list same;
+    for (const at::Tensor& tensor : tensors) same.push_back(tensor.view_as(tensor));
+    return same;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     (*reinterpret_cast<const std::function<void()>*>(ctx->saved_data["callback"].toInt()))();
-    return {grads[0], {}};
+    grads.emplace_back();  // of `callback`
+    return grads;
   }
 };
 
@@ -58,18 +62,25 @@ ShardedModel::Hook::Hook(ShardedModel& owner, const UnitPlan* plan, std::optiona
       begin_backward_([this] { begin_backward(); }),
       end_backward_([this] { end_backward(); }) {}
 
-at::Tensor ShardedModel::Hook::run(const at::Tensor& input, const LayerBody& body) {
-  const at::Tensor x = before(input);
-  const bool again = mode_ == RecomputePlan::Mode::kFull && at::GradMode::is_enabled() && x.requires_grad();
+at::Tensor ShardedModel::Hook::run(const LayerInputs& inputs, const LayerBody& body) {
+  const LayerInputs x = before(inputs);
+  const bool again =
+      mode_ == RecomputePlan::Mode::kFull && at::GradMode::is_enabled() && x.front().requires_grad();
   return after(again ? recompute_in_backward(x, body, offload_, *owner_) : body(x));
 }
 
-at::Tensor ShardedModel::Hook::before(const at::Tensor& input) {
-  at::Tensor x = input;
-  if (plan_ != nullptr && x.is_floating_point()) x = x.to(plan_->compute);
+LayerInputs ShardedModel::Hook::before(const LayerInputs& inputs) {
+  LayerInputs x = inputs;
+  if (plan_ != nullptr) {
+    for (at::Tensor& input : x) {
+      if (input.is_floating_point()) input = input.to(plan_->compute);
+    }
+  }
   if (!unit_) return x;
-  begin_forward(x);
-  return at::GradMode::is_enabled() && x.requires_grad() ? OnBackward::apply(x, &end_backward_) : x;
+  begin_forward(x.front());
+  return at::GradMode::is_enabled() && x.front().requires_grad()
+             ? OnBackward::apply(at::TensorList(x), &end_backward_)
+             : x;
 }
 
 void ShardedModel::Hook::begin_forward(const at::Tensor& x) {
@@ -100,7 +111,7 @@ at::Tensor ShardedModel::Hook::after(at::Tensor output) {
   // A loss stays as it is.
   if (plan_ != nullptr && !last_ && output.is_floating_point()) output = output.to(plan_->outer);
   if (!unit_ || !at::GradMode::is_enabled() || !output.requires_grad()) return output;
-  return OnBackward::apply(output, &begin_backward_);
+  return OnBackward::apply(at::TensorList(output), &begin_backward_).front();
 }
 
 void ShardedModel::Hook::begin_backward() {

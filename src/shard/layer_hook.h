@@ -29,11 +29,11 @@ class ShardedModel::Hook final : public LayerHook {
   Hook(ShardedModel& owner, const UnitPlan* plan, std::optional<std::size_t> unit, bool last,
        RecomputePlan::Mode mode, bool offload);
 
-  at::Tensor run(const at::Tensor& input, const LayerBody& body) override;
+  at::Tensor run(const LayerInputs& inputs, const LayerBody& body) override;
   bool recomputes_cheap() const override { return mode_ == RecomputePlan::Mode::kSelective; }
 
  private:
-  at::Tensor before(const at::Tensor& input);
+  LayerInputs before(const LayerInputs& inputs);
   void begin_forward(const at::Tensor& x);
   at::Tensor after(at::Tensor output);
   void begin_backward();

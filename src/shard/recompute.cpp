@@ -56,32 +56,40 @@ struct InBackward {
 };
 
 struct Recomputed : torch::autograd::Function<Recomputed> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x,
+  static at::Tensor forward(AutogradContext* ctx, at::TensorList inputs,
                             const c10::intrusive_ptr<Region>& region) {
-    region->random = random_state(x.device());
-    ctx->save_for_backward({region->offload ? to_host(x) : x});
+    region->random = random_state(inputs.front().device());
+    variable_list kept = inputs.vec();
+    if (region->offload) kept.front() = to_host(kept.front());
+    ctx->save_for_backward(std::move(kept));
     ctx->saved_data["region"] = c10::IValue::make_capsule(region);
-    ctx->saved_data["device"] = x.device();
-    return region->body(x);
+    ctx->saved_data["device"] = inputs.front().device();
+    return region->body(inputs.vec());
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto capsule = ctx->saved_data["region"].toCapsule();
     const auto& region = static_cast<const Region&>(*capsule);
     const at::Device device = ctx->saved_data["device"].toDevice();
-    at::Tensor x = ctx->get_saved_variables()[0].to(device, true).detach().requires_grad_(true);
+    LayerInputs inputs = ctx->get_saved_variables();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i] = inputs[i].to(device, true).detach().requires_grad_(ctx->needs_input_grad(i));
+    }
     const at::AutoGradMode with_gradients(true);
     const InBackward inside(*region.guard, device, region.random);
-    region.body(x).backward(grads[0]);
-    return {x.grad(), {}};
+    region.body(inputs).backward(grads[0]);
+    variable_list gradients;
+    for (const at::Tensor& input : inputs) gradients.push_back(input.grad());
+    gradients.emplace_back();  // of `region`
+    return gradients;
   }
 };
 
 }  // namespace
 
-at::Tensor recompute_in_backward(const at::Tensor& input, const LayerBody& body, bool offload,
+at::Tensor recompute_in_backward(const LayerInputs& inputs, const LayerBody& body, bool offload,
                                  RecomputeGuard& guard) {
-  return Recomputed::apply(input, c10::make_intrusive<Region>(body, offload, guard));
+  return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Region>(body, offload, guard));
 }
 
 }  // namespace echelon

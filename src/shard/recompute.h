@@ -13,11 +13,11 @@ class RecomputeGuard {
   virtual void end_recompute() = 0;
 };
 
-/// body(input), of which only the input is kept: backward computes body again (Chen et al., Training Deep
+/// body(inputs), of which only the inputs are kept: backward computes body again (Chen et al., Training Deep
 /// Nets with Sublinear Memory Cost). Random numbers are drawn from the same state both times. `offload`: the
-/// input waits in host memory. `guard` is told when body runs for backward; it outlives the graph. `input`
-/// requires grad.
-[[nodiscard]] at::Tensor recompute_in_backward(const at::Tensor& input, const LayerBody& body, bool offload,
+/// first input waits in host memory. `guard` is told when body runs for backward; it outlives the graph. The
+/// first input requires grad.
+[[nodiscard]] at::Tensor recompute_in_backward(const LayerInputs& inputs, const LayerBody& body, bool offload,
                                                RecomputeGuard& guard);
 
 }  // namespace echelon

@@ -134,12 +134,12 @@ void ShardedModel::reduce(std::size_t index) {
   if (options_.backward_prefetch == "post") prefetch_backward();
 }
 
-at::Tensor ShardedModel::accumulate(const at::Tensor& ids, double gradient_scale, MicroBatch batch) {
-  for (const auto& unit : units_) unit->begin(batch);
+at::Tensor ShardedModel::accumulate(const Batch& batch, double gradient_scale, MicroBatch place) {
+  for (const auto& unit : units_) unit->begin(place);
   std::fill(uses_.begin(), uses_.end(), 0);
   std::fill(reduced_.begin(), reduced_.end(), false);
   begin_pass(true);
-  const at::Tensor loss = model_->loss(ids, gradient_scale);
+  const at::Tensor loss = model_->loss(batch, gradient_scale);
   std::reverse(post_forward_.begin(), post_forward_.end());
   backward_order_ = PrefetchOrder(post_forward_);
   loss.backward();
@@ -162,16 +162,16 @@ void ShardedModel::weights_changed() {
 }
 
 template <class F>
-at::Tensor ShardedModel::without_gradients(const F& compute) {
+auto ShardedModel::without_gradients(const F& compute) {
   const at::NoGradGuard no_grad;
   begin_pass(false);
-  at::Tensor result = compute();
+  auto result = compute();
   if (root_ != nullptr) root_->release_after_forward(false);
   return result;
 }
 
-at::Tensor ShardedModel::evaluate(const at::Tensor& ids) {
-  return without_gradients([&] { return model_->loss(ids, 0.0); });
+Score ShardedModel::evaluate(const Batch& batch) {
+  return without_gradients([&] { return model_->evaluate(batch); });
 }
 
 at::Tensor ShardedModel::next_token_logits(const at::Tensor& ids) {

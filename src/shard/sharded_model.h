@@ -39,10 +39,9 @@ class ShardedModel final : public RecomputeGuard {
   /// Asks for the first units' weights; called before the batch is at hand.
   void prefetch();
 
-  /// Forward and backward of one micro-batch, ids int64 [rows, T + 1] on the device. Returns the summed token
-  /// loss of this rank (fp32 scalar tensor). Gradients are multiplied by `gradient_scale` and summed over
-  /// ranks and the micro-batches of a step.
-  at::Tensor accumulate(const at::Tensor& ids, double gradient_scale, MicroBatch batch);
+  /// Forward and backward of one micro-batch. Returns the summed loss of this rank (fp32 scalar tensor).
+  /// Gradients are multiplied by `gradient_scale` and summed over ranks and the micro-batches of a step.
+  at::Tensor accumulate(const Batch& batch, double gradient_scale, MicroBatch place);
 
   /// Waits until every unit's gradient() is complete. Before reading gradients.
   void finish_gradients();
@@ -50,8 +49,8 @@ class ShardedModel final : public RecomputeGuard {
   /// After master weights were written: gathered copies of them are dropped.
   void weights_changed();
 
-  /// Summed token loss of this rank, no gradients.
-  at::Tensor evaluate(const at::Tensor& ids);
+  /// Of this rank's batch, no gradients.
+  Score evaluate(const Batch& batch);
   /// Logits after the last position, fp32 [rows, vocabulary], no gradients.
   at::Tensor next_token_logits(const at::Tensor& ids);
 
@@ -85,7 +84,7 @@ class ShardedModel final : public RecomputeGuard {
   void unshard(Unit& unit);
   void reduce(std::size_t unit);
   template <class F>
-  at::Tensor without_gradients(const F& compute);
+  auto without_gradients(const F& compute);
 
   std::unique_ptr<Model> model_;
   ShardOptions options_;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "train/batch_tensors.h"
 #include "train/gradients.h"
 #include "train/memory_report.h"
 #include "train/schedule.h"
@@ -21,14 +22,10 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Targets that count; negative ones are padding.
-double predicted_tokens(const TokenBatch& batch) {
-  std::int64_t ignored = 0;
-  for (std::int64_t row = 0; row < batch.rows; ++row) {
-    const std::int64_t* ids = batch.ids.data() + row * batch.columns;
-    ignored += std::count_if(ids + 1, ids + batch.columns, [](std::int64_t id) { return id < 0; });
-  }
-  return static_cast<double>(batch.rows * (batch.columns - 1) - ignored);
+/// This rank's samples from the state's position on.
+BatchPlan plan_of(const TrainOptions& train, const DataPosition& position, const Communicator& comm) {
+  const std::int64_t rows = train.micro_batch_size;
+  return {position.next_sample + comm.rank() * rows, rows, rows * comm.size()};
 }
 
 }  // namespace
@@ -42,28 +39,28 @@ TrainLoop::TrainLoop(const LoopOptions& options, TrainState& state, Checkpointer
       comm_(comm),
       validation_(validation),
       folder_(folder),
+      epochs_(state.data.samples_per_epoch(), options.train.global_batch_size),
+      stream_(state.data, plan_of(options.train, state.position, comm), options.data.workers,
+              options.data.prefetch_batches),
       metrics_(metrics),
       progress_(progress) {}
 
-at::Tensor TrainLoop::to_device(TokenBatch batch) const {
-  const at::Tensor ids = at::from_blob(batch.ids.data(), {batch.rows, batch.columns}, at::kLong);
-  return ids.to(state_.model.device(), at::kLong, false, true);
-}
-
 TrainLoop::Sums TrainLoop::accumulate_gradients(double scale) {
-  const std::int64_t rows = options_.train.micro_batch_size;
-  const std::int64_t per_pass = rows * comm_.size();
-  const std::int64_t passes = options_.train.global_batch_size / per_pass;
+  const std::int64_t passes =
+      options_.train.global_batch_size / (options_.train.micro_batch_size * comm_.size());
   Sums sums;
   at::Tensor loss;
   for (std::int64_t pass = 0; pass < passes; ++pass) {
     state_.model.prefetch();  // weights travel while the batch is read
-    TokenBatch batch =
-        state_.data.read(state_.position.next_sample + pass * per_pass + comm_.rank() * rows, rows);
-    sums.tokens += predicted_tokens(batch);
-    const at::Tensor ids = to_device(std::move(batch));
+    const SampleBatch samples = stream_.next();
+    sums.targets += static_cast<double>(counted_targets(samples));
+    sums.tokens += static_cast<double>(samples.ids.size());
+    if (!samples.target_lengths.empty()) sums.tokens += static_cast<double>(samples.targets.size());
+    Batch batch = to_tensors(samples, state_.model.device());
+    batch.training = true;
+    batch.dropout_key = options_.seed;
     const at::Tensor part =
-        state_.model.accumulate(ids, scale, {pass == 0, pass + 1 == passes}).to(at::kDouble);
+        state_.model.accumulate(batch, scale, {pass == 0, pass + 1 == passes}).to(at::kDouble);
     loss = loss.defined() ? loss + part : part;
   }
   sums.loss = loss.item<double>();  // once a step: on a GPU it waits for the device
@@ -72,17 +69,22 @@ TrainLoop::Sums TrainLoop::accumulate_gradients(double scale) {
 }
 
 TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
-  const double all_tokens = static_cast<double>(options_.train.global_batch_size * options_.seq_len);
-  const Sums sums = accumulate_gradients(state_.loss_scale.factor() / all_tokens);
+  const double all_targets =
+      static_cast<double>(options_.train.global_batch_size * state_.data.sample_size().targets);
+  const Sums sums = accumulate_gradients(state_.loss_scale.factor() / all_targets);
   // One small reduction carries everything the ranks must agree on.
-  double shared[5] = {sum_of_squares(state_.model), sums.loss, sums.tokens,
+  double shared[6] = {sum_of_squares(state_.model),
+                      sums.loss,
+                      sums.targets,
                       signal_.requested() != nullptr ? 1.0 : 0.0,
-                      comm_.rank() == 0 && checkpointer_.due_by_time() ? 1.0 : 0.0};
-  comm_.all_reduce(shared, 5, DType::kF64, ReduceOp::kSum, "step").wait();
-  // How many tokens count is known only now: the gradients were made for a batch without padding.
-  const double tokens = std::max(1.0, shared[2]);
-  const double factor = all_tokens / tokens / state_.loss_scale.factor();
-  const StepResult result{.loss = shared[1] / tokens,
+                      comm_.rank() == 0 && checkpointer_.due_by_time() ? 1.0 : 0.0,
+                      sums.tokens};
+  comm_.all_reduce(shared, 6, DType::kF64, ReduceOp::kSum, "step").wait();
+  interval_tokens_ += shared[5];
+  // How many predictions count is known only now: the gradients were made for samples of full length.
+  const double targets = std::max(1.0, shared[2]);
+  const double factor = all_targets / targets / state_.loss_scale.factor();
+  const StepResult result{.loss = shared[1] / targets,
                           .grad_norm = std::sqrt(shared[0]) * factor,
                           .stop = shared[3] > 0,
                           .save = shared[4] > 0};
@@ -133,22 +135,23 @@ void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
                 overflow ? str("; loss scale halved from ", state_.loss_scale.factor()) : ""));
 }
 
-double TrainLoop::validate() {
+bool TrainLoop::validation_due() const {
+  const TrainOptions& train = options_.train;
+  if (validation_ == nullptr || (train.validate_every_steps == 0 && train.validate_every_epochs == 0))
+    return false;
+  return state_.step == train.steps ||
+         (train.validate_every_steps > 0 && state_.step % train.validate_every_steps == 0) ||
+         epochs_.ends(state_.step, train.validate_every_epochs);
+}
+
+ValidationResult TrainLoop::validate() {
   progress_.state("validating");
-  const std::int64_t rows = options_.train.micro_batch_size;
-  double sum[2] = {0, 0};
-  for (std::int64_t batch = 0; batch < options_.validation_batches; ++batch) {
-    // Sample numbers wrap around at the end of a short file, so every rank always has work and units stay in
-    // step.
-    for (std::int64_t at = comm_.rank() * rows; at < options_.train.global_batch_size;
-         at += rows * comm_.size()) {
-      const TokenBatch ids = validation_->read(batch * options_.train.global_batch_size + at, rows);
-      sum[0] += state_.model.evaluate(to_device(ids)).item<double>();
-      sum[1] += predicted_tokens(ids);
-    }
-  }
-  comm_.all_reduce(sum, 2, DType::kF64, ReduceOp::kSum, "validation").wait();
-  return sum[0] / sum[1];
+  const double began = now_s();
+  const ValidationResult result =
+      echelon::validate(state_.model, *validation_, options_.data, options_.train, comm_);
+  note_validation(result.loss);
+  interval_began_s_ += now_s() - began;  // step time is training's
+  return result;
 }
 
 void TrainLoop::note_validation(double loss) {
@@ -178,63 +181,72 @@ StepMetrics TrainLoop::measure(const StepResult& result, double lr) {
   const std::uint64_t device_bytes = options_.peak_device_bytes ? options_.peak_device_bytes() : 0;
   const double waited =
       (state_.model.times().waiting_s - interval_waited_s_) / static_cast<double>(interval_steps_);
-  double largest[4] = {static_cast<double>(peak_resident_bytes()), step_time,
-                       static_cast<double>(device_bytes), waited};
-  comm_.all_reduce(largest, 4, DType::kF64, ReduceOp::kMax, "metrics").wait();
-  const double tokens = static_cast<double>(options_.train.global_batch_size * options_.seq_len);
+  const double data_waited =
+      (stream_.waited_s() - interval_data_waited_s_) / static_cast<double>(interval_steps_);
+  double largest[5] = {static_cast<double>(peak_resident_bytes()), step_time,
+                       static_cast<double>(device_bytes), waited, data_waited};
+  comm_.all_reduce(largest, 5, DType::kF64, ReduceOp::kMax, "metrics").wait();
+  const auto samples = static_cast<double>(options_.train.global_batch_size);
   StepMetrics metrics{.step = state_.step,
                       .loss = result.loss,
                       .lr = lr,
                       .grad_norm = result.grad_norm,
-                      .tokens_per_s = tokens / largest[1],
+                      .epoch = static_cast<double>(state_.step) / epochs_.length(),
+                      .tokens_per_s = interval_tokens_ / static_cast<double>(interval_steps_) / largest[1],
+                      .samples_per_s = samples / largest[1],
                       .step_time_s = largest[1],
                       .comm_wait_s = largest[3],
+                      .data_wait_s = largest[4],
                       .skipped_steps = state_.skipped,
                       .peak_rss_bytes = static_cast<std::uint64_t>(largest[0]),
                       .peak_device_bytes = static_cast<std::uint64_t>(largest[2])};
   if (state_.loss_scale.used()) metrics.loss_scale = state_.loss_scale.factor();
   if (options_.peak_flops > 0) {
-    const double flops = metrics.tokens_per_s * state_.model.model().flops_per_token(options_.seq_len);
+    const SampleSize size = state_.data.sample_size();
+    const double flops =
+        metrics.samples_per_s * state_.model.model().flops_per_sample({size.tokens, size.target_tokens});
     metrics.mfu = flops / (options_.peak_flops * comm_.size());
   }
   return metrics;
 }
 
-void TrainLoop::log_step(const StepResult& result, double lr, std::optional<double> validation_loss) {
+void TrainLoop::log_step(const StepResult& result, double lr,
+                         const std::optional<ValidationResult>& validation) {
   StepMetrics metrics = measure(result, lr);
-  metrics.validation_loss = validation_loss;
+  if (validation) {
+    metrics.validation_loss = validation->loss;
+    metrics.validation_accuracy = validation->accuracy;
+  }
   if (metrics_ != nullptr) metrics_->append(metrics);
   progress_.line(metrics);
 }
 
+void TrainLoop::begin_interval() {
+  interval_began_s_ = now_s();
+  interval_waited_s_ = state_.model.times().waiting_s;
+  interval_data_waited_s_ = stream_.waited_s();
+  interval_steps_ = 0;
+  interval_tokens_ = 0;
+}
+
 RunEnd TrainLoop::run() {
-  const auto every = [](std::int64_t interval, std::int64_t step) {
-    return interval > 0 && step % interval == 0;
-  };
   const std::int64_t steps = options_.train.steps;
   std::int64_t saved = state_.step;
   std::int64_t steps_of_this_process = 0;
   checkpointer_.prepare(state_);
-  interval_began_s_ = now_s();
+  begin_interval();
   while (state_.step < steps) {
-    const double lr = learning_rate(options_.optim, options_.schedule, state_.step + 1, steps);
+    const double lr =
+        learning_rate(options_.optim, options_.schedule, state_.step + 1, steps, epochs_.length());
     const StepResult result = step(state_.step + 1, lr);
     ++interval_steps_;
     const bool last = state_.step == steps;
-    std::optional<double> validation_loss;
     const double step_time = (now_s() - interval_began_s_) / static_cast<double>(interval_steps_);
-    const bool validating = validation_ != nullptr && !result.stop &&
-                            options_.train.validate_every_steps > 0 &&
-                            (last || every(options_.train.validate_every_steps, state_.step));
-    const bool logging = last || state_.step == 1 || validating || result.stop ||
-                         every(options_.metrics.every_steps, state_.step);
-    const double before_validation = now_s();
-    if (validating) {
-      validation_loss = validate();
-      note_validation(*validation_loss);
-      interval_began_s_ += now_s() - before_validation;  // step time is training's
-    }
-    if (logging) log_step(result, lr, validation_loss);
+    std::optional<ValidationResult> validation;
+    if (!result.stop && validation_due()) validation = validate();
+    const bool logging = last || state_.step == 1 || validation || result.stop ||
+                         state_.step % options_.metrics.every_steps == 0;
+    if (logging) log_step(result, lr, validation);
     if (++steps_of_this_process == 1 || last || report_request_.take()) report();
     progress_.step(state_.step, result.loss, step_time);
     checkpointer_.poll();
@@ -242,11 +254,7 @@ RunEnd TrainLoop::run() {
       save(last || result.stop);
       saved = state_.step;
     }
-    if (logging || saved == state_.step) {
-      interval_began_s_ = now_s();
-      interval_waited_s_ = state_.model.times().waiting_s;
-      interval_steps_ = 0;
-    }
+    if (logging || saved == state_.step) begin_interval();
     if (result.stop && !last) return RunEnd::kStopped;
   }
   return RunEnd::kFinished;

@@ -2,13 +2,16 @@
 #include <functional>
 
 #include "comm/communicator.h"
+#include "data/batch_stream.h"
 #include "train/checkpointer.h"
+#include "train/epochs.h"
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/progress.h"
 #include "train/report_request.h"
 #include "train/stop_signal.h"
 #include "train/train_state.h"
+#include "train/validation.h"
 
 namespace echelon {
 
@@ -18,19 +21,19 @@ struct LoopOptions {
   OptimOptions optim;
   ScheduleOptions schedule;
   MetricsOptions metrics;
-  std::int64_t seq_len = 0;
-  std::int64_t validation_batches = 0;
+  DataOptions data;
+  std::uint64_t seed = 1;
   double peak_flops = 0;                             ///< of one rank's device, for MFU; 0: unknown
   std::function<std::uint64_t()> peak_device_bytes;  ///< empty on the CPU
 };
 
 enum class RunEnd { kFinished, kStopped };
 
-/// The training loop of one rank: from state.step to train.steps, or to the step after a stop signal on any
-/// rank. Collective. Saves at intervals, at the end and on a stop. A step whose loss or gradients are not
-/// finite never touches the weights: it is left out, or ends the run with Error(kTraining), as
-/// train.non_finite says. Error(kCheckpoint) when the last save fails; an earlier failing save is logged and
-/// tried again at the next interval.
+/// The training loop of one rank: from state.step to train.steps (train.epochs has become steps already), or
+/// to the step after a stop signal on any rank. Collective. Saves at intervals, at the end and on a stop. A
+/// step whose loss or gradients are not finite never touches the weights: it is left out, or ends the run
+/// with Error(kTraining), as train.non_finite says. Error(kCheckpoint) when the last save fails; an earlier
+/// failing save is logged and tried again at the next interval.
 class TrainLoop {
  public:
   /// `validation` may be null. `metrics` is null on every rank but 0.
@@ -49,21 +52,24 @@ class TrainLoop {
   /// Sums over this rank's micro-batches.
   struct Sums {
     double loss = 0;
-    double tokens = 0;  ///< predicted ones; padding does not count
+    double targets = 0;  ///< predictions that count
+    double tokens = 0;   ///< of sequences, those of targets included
   };
   [[nodiscard]] StepResult step(std::int64_t number, double lr);
   [[nodiscard]] Sums accumulate_gradients(double scale);
   /// Gradients as they stand, times `gradient_factor`, move the weights.
   void update_weights(std::int64_t number, double lr, double grad_norm, double gradient_factor);
   void skip_step(std::int64_t number, const StepResult& result);
-  [[nodiscard]] double validate();
+  [[nodiscard]] bool validation_due() const;
+  [[nodiscard]] ValidationResult validate();
   void note_validation(double loss);
   void save(bool last);
   /// Memory by category and what surrounds the layers costs, to this rank's log.
   void report() const;
   [[nodiscard]] StepMetrics measure(const StepResult& result, double lr);
-  void log_step(const StepResult& result, double lr, std::optional<double> validation_loss);
-  at::Tensor to_device(TokenBatch batch) const;
+  void log_step(const StepResult& result, double lr, const std::optional<ValidationResult>& validation);
+  /// Intervals between logged steps begin anew.
+  void begin_interval();
 
   LoopOptions options_;
   TrainState& state_;
@@ -71,13 +77,17 @@ class TrainLoop {
   Communicator& comm_;
   const Loader* validation_;
   const RunFolder& folder_;
+  Epochs epochs_;
+  BatchStream stream_;
   MetricsFile* metrics_;
   Progress& progress_;
   StopSignal signal_;
   ReportRequest report_request_;
   double interval_began_s_ = 0;
   std::int64_t interval_steps_ = 0;
-  double interval_waited_s_ = 0;  ///< for collectives, until the interval began
+  double interval_waited_s_ = 0;       ///< for collectives, until the interval began
+  double interval_data_waited_s_ = 0;  ///< for data, until the interval began
+  double interval_tokens_ = 0;         ///< of all ranks
   std::int64_t skipped_in_a_row_ = 0;
 };
 

@@ -37,9 +37,12 @@ void MetricsFile::append(const StepMetrics& m) {
                               {"loss", m.loss},
                               {"lr", m.lr},
                               {"grad_norm", m.grad_norm},
+                              {"epoch", m.epoch},
                               {"tokens_per_s", m.tokens_per_s},
+                              {"samples_per_s", m.samples_per_s},
                               {"step_time_s", m.step_time_s},
                               {"comm_wait_s", m.comm_wait_s},
+                              {"data_wait_s", m.data_wait_s},
                               {"skipped_steps", m.skipped_steps},
                               {"mfu", nullptr},
                               {"peak_rss_bytes", m.peak_rss_bytes},
@@ -47,6 +50,7 @@ void MetricsFile::append(const StepMetrics& m) {
   if (m.mfu) line["mfu"] = *m.mfu;
   if (m.loss_scale) line["loss_scale"] = *m.loss_scale;
   if (m.validation_loss) line["validation_loss"] = *m.validation_loss;
+  if (m.validation_accuracy) line["validation_accuracy"] = *m.validation_accuracy;
   const std::string text = line.dump() + "\n";
   if (::write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     // A full disk must not end a run whose weights are fine; a torn line is dropped at the next resume.

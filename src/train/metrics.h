@@ -10,18 +10,22 @@ namespace echelon {
 /// One logged step; a line of metrics.jsonl.
 struct StepMetrics {
   std::int64_t step = 0;
-  double loss = 0;  ///< mean over the step's predicted tokens, all ranks
+  double loss = 0;  ///< mean over the step's predictions that count, all ranks
   double lr = 0;
-  double grad_norm = 0;  ///< before clipping
-  double tokens_per_s = 0;
+  double grad_norm = 0;     ///< before clipping
+  double epoch = 0;         ///< passes over the data so far
+  double tokens_per_s = 0;  ///< of sequences; 0: there are none
+  double samples_per_s = 0;
   double step_time_s = 0;          ///< mean over the steps since the line before
   double comm_wait_s = 0;          ///< of it, waiting for collectives that nothing hides; largest over ranks
+  double data_wait_s = 0;          ///< of it, waiting for data; largest over ranks
   std::int64_t skipped_steps = 0;  ///< so far: steps left out because they were not finite
   std::optional<double> loss_scale;  ///< fp16 only
   std::optional<double> mfu;         ///< model FLOP/s over the devices' peak; absent where no peak is known
   std::uint64_t peak_rss_bytes = 0;  ///< largest over ranks
   std::uint64_t peak_device_bytes = 0;  ///< largest over ranks; 0 on the CPU
   std::optional<double> validation_loss;
+  std::optional<double> validation_accuracy;  ///< share of samples; where there are classes
 };
 
 /// Appends to metrics.jsonl, one JSON object a line, each line written with one call.

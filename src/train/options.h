@@ -44,6 +44,7 @@ struct ScheduleOptions {
   double warmup_start_factor = 0.1;
   double min_lr = 0.0;                ///< absolute learning rate at the last step
   std::int64_t step_size = 1;         ///< step: steps between two falls
+  std::int64_t step_epochs = 0;       ///< step: epochs between two falls; 0: step_size counts
   double gamma = 0.7;                 ///< step: factor at each fall
   std::int64_t decay_steps = 0;       ///< warmup_stable_decay: length of the final decay
   std::vector<std::string> sequence;  ///< sequence: "linear_warmup 100", "constant 500", "cosine"
@@ -53,15 +54,17 @@ struct ScheduleOptions {
 struct TrainOptions {
   std::string device = "auto";  ///< auto | cpu | cuda | cuda_shared: several ranks may use one GPU
   std::int64_t steps = 1000;
-  std::int64_t micro_batch_size = 1;                  ///< sequences per rank and forward pass
-  std::int64_t global_batch_size = 8;                 ///< sequences per optimizer step over all ranks
+  std::int64_t epochs = 0;                            ///< passes over the data; 0: `steps` counts
+  std::int64_t micro_batch_size = 1;                  ///< samples per rank and forward pass
+  std::int64_t global_batch_size = 8;                 ///< samples per optimizer step over all ranks
   std::string reduce_gradients = "each_micro_batch";  ///< each_micro_batch | last_micro_batch
   double clip_grad_norm = 1.0;                        ///< 0: no clipping
   double clip_grad_value = 0.0;                       ///< largest gradient element; 0: no clipping
   std::string non_finite = "stop";        ///< stop | skip: a step of non-finite loss or gradients is left out
   std::int64_t max_skipped_steps = 10;    ///< skip: so many in a row stop the run
   std::int64_t validate_every_steps = 0;  ///< 0: never
-  std::int64_t threads_per_rank = 0;      ///< compute threads; 0: this node's cores / ranks on it
+  std::int64_t validate_every_epochs = 0;  ///< 0: never
+  std::int64_t threads_per_rank = 0;       ///< compute threads; 0: this node's cores / ranks on it
 };
 
 /// Recipe section `metrics`.

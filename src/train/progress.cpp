@@ -27,6 +27,14 @@ std::string duration(double seconds) {
   return str(total / 3600, " h ", total % 3600 / 60, " min");
 }
 
+/// A share of the step's time above which waiting for data is told.
+constexpr double kNoticedWait = 0.05;
+
+std::string rate(const StepMetrics& m) {
+  if (m.tokens_per_s > 0) return human_count(static_cast<std::uint64_t>(m.tokens_per_s)) + " tok/s";
+  return human_count(static_cast<std::uint64_t>(m.samples_per_s)) + " samples/s";
+}
+
 }  // namespace
 
 Progress::Style Progress::detect() {
@@ -78,13 +86,15 @@ void Progress::state(const std::string& text) {
 std::string describe(const StepMetrics& m, std::int64_t steps) {
   std::ostringstream lr;
   lr << std::scientific << std::setprecision(2) << m.lr;
-  std::string text =
-      str("step ", m.step, "/", steps, "  loss ", fixed(m.loss, 4), "  lr ", lr.str(), "  grad ",
-          fixed(m.grad_norm, 3), "  ", human_count(static_cast<std::uint64_t>(m.tokens_per_s)), " tok/s  ",
-          fixed(m.step_time_s, 2), " s/step  rss ", human_bytes(m.peak_rss_bytes));
+  std::string text = str("step ", m.step, "/", steps, "  loss ", fixed(m.loss, 4), "  lr ", lr.str(),
+                         "  grad ", fixed(m.grad_norm, 3), "  ", rate(m), "  ", fixed(m.step_time_s, 2),
+                         " s/step  rss ", human_bytes(m.peak_rss_bytes));
   if (m.mfu) text += str("  mfu ", fixed(*m.mfu * 100, 1), " %");
   if (m.peak_device_bytes > 0) text += str("  device ", human_bytes(m.peak_device_bytes));
+  if (m.data_wait_s > kNoticedWait * m.step_time_s)
+    text += str("  waiting for data ", fixed(m.data_wait_s / m.step_time_s * 100, 0), " %");
   if (m.validation_loss) text += str("  validation loss ", fixed(*m.validation_loss, 4));
+  if (m.validation_accuracy) text += str("  accuracy ", fixed(*m.validation_accuracy * 100, 2), " %");
   return text;
 }
 

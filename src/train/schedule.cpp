@@ -27,8 +27,13 @@ double cosine(double from, double to, const Phase& phase) {
   return to + (from - to) * 0.5 * (1.0 + std::cos(std::numbers::pi * phase.fraction()));
 }
 
-double falls(double from, const ScheduleOptions& schedule, double done) {
-  return from * std::pow(schedule.gamma, std::floor(done / static_cast<double>(schedule.step_size)));
+double step_size(const ScheduleOptions& schedule) {
+  return static_cast<double>(schedule.step_size);
+}
+
+/// After `stretches` of constant rate; a little more than measured, as the division rounds.
+double falls(double from, const ScheduleOptions& schedule, double stretches) {
+  return from * std::pow(schedule.gamma, std::floor(stretches + 1e-9));
 }
 
 double warmup(const OptimOptions& optim, const ScheduleOptions& schedule, const Phase& phase) {
@@ -71,7 +76,7 @@ double rate_in(const Entry& entry, const OptimOptions& optim, const ScheduleOpti
   if (entry.kind == "linear_warmup") return warmup(optim, schedule, phase);
   if (entry.kind == "cosine") return cosine(reached, schedule.min_lr, phase);
   if (entry.kind == "linear_decay") return line(reached, schedule.min_lr, phase);
-  if (entry.kind == "step") return falls(reached, schedule, phase.done);
+  if (entry.kind == "step") return falls(reached, schedule, phase.done / step_size(schedule));
   throw Error(Code::kUsage, str("schedule.sequence: kind '", entry.kind,
                                 "' is unknown; known: constant, linear_warmup, cosine, linear_decay, step"));
 }
@@ -96,7 +101,7 @@ double in_sequence(const OptimOptions& optim, const ScheduleOptions& schedule, s
 }  // namespace
 
 double learning_rate(const OptimOptions& optim, const ScheduleOptions& schedule, std::int64_t step,
-                     std::int64_t steps) {
+                     std::int64_t steps, double epoch_steps) {
   const auto done = static_cast<double>(step - 1);
   const auto whole = static_cast<double>(steps);
   const auto rise = static_cast<double>(schedule.warmup_steps);
@@ -104,7 +109,10 @@ double learning_rate(const OptimOptions& optim, const ScheduleOptions& schedule,
   const bool rising = done < rise;
   if (schedule.kind == "constant") return optim.lr;
   if (schedule.kind == "linear_warmup") return rising ? warmup(optim, schedule, {done, rise}) : optim.lr;
-  if (schedule.kind == "step") return falls(optim.lr, schedule, done);
+  if (schedule.kind == "step" && schedule.step_epochs > 0) {
+    return falls(optim.lr, schedule, done / (static_cast<double>(schedule.step_epochs) * epoch_steps));
+  }
+  if (schedule.kind == "step") return falls(optim.lr, schedule, done / step_size(schedule));
   if (schedule.kind == "cosine") return cosine(optim.lr, schedule.min_lr, {done, whole});
   if (schedule.kind == "warmup_cosine") {
     return rising ? warmup(optim, schedule, {done, rise})

@@ -30,9 +30,9 @@ class Sequence final : public Model {
       blocks_.push_back(&layer);
     }
   }
-  at::Tensor loss(const at::Tensor& ids, double gradient_scale) override {
+  at::Tensor loss(const Batch& batch, double gradient_scale) override {
     at::Tensor x = embedding_layer_->run(
-        ids.reshape({-1}), [this](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
+        batch.ids, [this](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
     for (const int i : order_) {
       Parameter* weight = weights_[static_cast<std::size_t>(i)];
       x = blocks_[static_cast<std::size_t>(i)]->run(
@@ -42,7 +42,7 @@ class Sequence final : public Model {
   }
   at::Tensor next_token_logits(const at::Tensor& ids) override { return ids; }
   std::string hugging_face_config() const override { return "{}"; }
-  double flops_per_token(std::int64_t) const override { return 0; }
+  double flops_per_sample(const SampleShape&) const override { return 0; }
 
  private:
   std::vector<int> order_;
@@ -52,8 +52,10 @@ class Sequence final : public Model {
   std::vector<Parameter*> weights_;
 };
 
-inline at::Tensor ids_of(int rank) {
-  return at::arange(6, at::kLong).add(rank).remainder(7);
+inline Batch batch_of(int rank) {
+  Batch batch;
+  batch.ids = at::arange(6, at::kLong).add(rank).remainder(7);
+  return batch;
 }
 
 }  // namespace echelon::test

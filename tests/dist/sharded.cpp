@@ -11,7 +11,7 @@
 namespace echelon {
 namespace {
 
-using test::ids_of;
+using test::batch_of;
 using test::Sequence;
 using testing::ranks;
 
@@ -19,7 +19,7 @@ using testing::ranks;
 std::map<std::string, at::Tensor> expected(int layers, const std::vector<int>& order) {
   Sequence model(layers, order);
   materialise(model, 5, at::kFloat, at::kCPU);
-  for (int rank = 0; rank < ranks().info().size; ++rank) model.loss(ids_of(rank), 1.0).backward();
+  for (int rank = 0; rank < ranks().info().size; ++rank) model.loss(batch_of(rank), 1.0).backward();
   std::map<std::string, at::Tensor> gradients;
   for (const Parameter* parameter : model.parameters()) {
     const at::Tensor& grad = parameter->value.grad();
@@ -33,7 +33,7 @@ void expect_gradients(int layers, const std::vector<int>& order, const EngineOpt
   const auto comm = make_mpi_communicator(*ranks().job, 30.0);
   ShardedModel model(std::make_unique<Sequence>(layers, order), *comm, options, 5, at::kCPU);
   for (int pass = 0; pass < 3; ++pass) {  // the first records the order, the others follow it
-    (void)model.accumulate(ids_of(comm->rank()), 1.0, {});
+    (void)model.accumulate(batch_of(comm->rank()), 1.0, {});
     model.finish_gradients();
   }
   const auto right = expected(layers, order);

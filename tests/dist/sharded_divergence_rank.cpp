@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     ShardedModel model(std::make_unique<test::Sequence>(3, last ? std::vector{0, 2} : std::vector{0, 1, 2}),
                        *comm, {}, 5, at::kCPU);
     for (int pass = 0; pass < 2; ++pass) {
-      (void)model.accumulate(test::ids_of(info.rank), 1.0, {});
+      (void)model.accumulate(test::batch_of(info.rank), 1.0, {});
       model.finish_gradients();
     }
   } catch (const Error& error) {

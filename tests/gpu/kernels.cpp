@@ -140,9 +140,11 @@ void check_rope(const kernels::QkvShape& s, bool token_major) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t b = r / s.seq_len;
     kernels::kernels<T>().rope_split(qkv.data() + r * width, q.data() + b * per_q, k.data() + b * per_kv,
-                                     v.data() + b * per_kv, cos_sin.data(), r % s.seq_len, s);
+                                     v.data() + b * per_kv, cos_sin.data() + (r % s.seq_len) * s.head_dim,
+                                     r % s.seq_len, s);
     kernels::kernels<T>().rope_merge(merged.data() + r * width, q.data() + b * per_q, k.data() + b * per_kv,
-                                     v.data() + b * per_kv, cos_sin.data(), r % s.seq_len, s);
+                                     v.data() + b * per_kv, cos_sin.data() + (r % s.seq_len) * s.head_dim,
+                                     r % s.seq_len, s);
   }
   const auto heads_of = [&](T* data, std::int64_t heads) {
     const std::int64_t d = s.head_dim;

@@ -105,14 +105,48 @@ TEST_P(GpuOps, AttentionMatchesTheCpuWithAndWithoutSharedHeads) {
     const at::Tensor dy = random({2 * s.seq_len, s.heads * s.head_dim});
     const at::Tensor host = leaf(value, at::kCPU);
     const at::Tensor gpu = leaf(value, at::kCUDA);
-    const at::Tensor y = causal_attention(host, cos_sin, s);
-    const at::Tensor y_gpu = causal_attention(gpu, cos_sin.cuda(), s);
+    const AttentionOptions options{s.heads, s.kv_heads, s.head_dim, true,
+                                   1.0F / std::sqrt(static_cast<float>(s.head_dim))};
+    const Sequences two = make_sequences(2, s.seq_len);
+    const at::Tensor y = self_attention(host, two, options, {.rotary = cos_sin, .bias = {}});
+    const at::Tensor y_gpu = self_attention(gpu, two, options, {.rotary = cos_sin.cuda(), .bias = {}});
     expect_near(y_gpu, y, "output");
     y.backward(dy);
     y_gpu.backward(dy.cuda());
     expect_near(gpu.grad(), host.grad(), "input gradient");
     EXPECT_TRUE(y_gpu.is_contiguous());
   }
+}
+
+TEST_P(GpuOps, AttentionOfSequencesOfDifferentLengthsMatchesTheCpu) {
+  const Sequences queries = make_sequences({5, 130, 64});
+  const Sequences keys = make_sequences({17, 3, 90});
+  const AttentionOptions options{4, 4, 32, false, 0.2F};
+  const at::Tensor bias = random({4, 2 * 130 - 1});
+  const at::Tensor qkv = random({queries->tokens(), 3 * 4 * 32});
+  const at::Tensor kv = random({keys->tokens(), 2 * 4 * 32});
+  const at::Tensor q = random({queries->tokens(), 4 * 32});
+  const at::Tensor dy = random({queries->tokens(), 4 * 32});
+  std::vector<std::vector<at::Tensor>> found;
+  for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA)}) {
+    const std::vector<at::Tensor> in{leaf(qkv, device), leaf(bias, device), leaf(q, device),
+                                     leaf(kv, device)};
+    const at::Tensor self = self_attention(in[0], queries, options, {.rotary = {}, .bias = in[1]});
+    const at::Tensor cross = cross_attention(in[2], in[3], queries, keys, options);
+    (self + cross).backward(dy.to(device));
+    found.push_back({self, cross, in[0].grad(), in[1].grad(), in[2].grad(), in[3].grad()});
+  }
+  for (std::size_t i = 0; i < found[0].size(); ++i) expect_near(found[1][i], found[0][i], "tensor");
+}
+
+TEST_P(GpuOps, DropoutZeroesTheElementsThatItZeroesOnTheCpu) {
+  Batch batch;
+  batch.training = true;
+  batch.dropout_key = 7;
+  batch.first_sample = 1000;
+  batch.by_sample = make_sequences({3, 40});
+  const at::Tensor x = random({43, 77});
+  EXPECT_TRUE(at::equal(dropout(x.cuda(), 0.3, batch, "a").cpu(), dropout(x, 0.3, batch, "a")));
 }
 
 TEST_P(GpuOps, AttentionNamesItsKernelAndRefusesToDoWithoutOne) {

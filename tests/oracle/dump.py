@@ -50,8 +50,15 @@ def dump(args, folder, ranks, cases):
     return outputs
 
 
+def read_i64(output, name):
+    """ids, lengths, targets or target_lengths of the samples of a case."""
+    return torch.from_numpy(numpy.fromfile(output / f"{name}.i64", dtype=numpy.int64))
+
+
 def read_ids(output, columns):
-    return torch.from_numpy(numpy.fromfile(output / "ids.i64", dtype=numpy.int64)).view(-1, columns)
+    """Windows of `columns` ids, all but the last of which go in and all but the first of which are targets."""
+    inputs = read_i64(output, "ids").view(-1, columns - 1)
+    return torch.cat([inputs, read_i64(output, "targets").view(-1, columns - 1)[:, -1:]], dim=1)
 
 
 class Dump:

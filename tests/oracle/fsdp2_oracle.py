@@ -30,7 +30,7 @@ def start(args, folder, name):
     ids = dump.dump(args, folder, 1, [{"name": f"{name}-ids", "mode": "ids", "overrides": overrides, "first": 0,
                                        "rows": STEPS * BATCH}])
     return {"config": result.config, "weights": str(folder / f"{name}.npz"),
-            "ids": str(ids[f"{name}-ids"] / "ids.i64"), "seq_len": SEQ_LEN, "global_batch_size": BATCH,
+            "ids": str(ids[f"{name}-ids"]), "seq_len": SEQ_LEN, "global_batch_size": BATCH,
             "steps": STEPS, "lr": 3e-3, "betas": [0.9, 0.95], "weight_decay": 0.1, "clip": 1.0, "param": name}
 
 

@@ -24,7 +24,7 @@ def load(job):
 
 def batch(job, step):
     """This rank's rows of the step."""
-    ids = torch.from_numpy(numpy.fromfile(job["ids"], dtype=numpy.int64)).view(-1, job["seq_len"] + 1)
+    ids = dump.read_ids(pathlib.Path(job["ids"]), job["seq_len"] + 1)
     rows = job["global_batch_size"] // dist.get_world_size()
     first = step * job["global_batch_size"] + dist.get_rank() * rows
     return ids[first:first + rows]

@@ -26,6 +26,7 @@
 #include "data/loader.h"
 #include "recipe/load.h"
 #include "shard/sharded_model.h"
+#include "train/batch_tensors.h"
 #include "train/whole_model.h"
 
 namespace echelon {
@@ -63,11 +64,6 @@ Case open_case(const Json& request) {
 
 std::unique_ptr<Loader> loader_of(const Recipe& recipe) {
   return make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed));
-}
-
-at::Tensor ids_of(const TokenBatch& batch) {
-  std::vector<std::int64_t> ids = batch.ids;
-  return at::from_blob(ids.data(), {batch.rows, batch.columns}, at::kLong).clone();
 }
 
 ShardedModel build(const Recipe& recipe, Communicator& comm) {
@@ -130,6 +126,16 @@ void write_index(const Case& c, const ShardedModel& model, const Communicator& c
   std::ofstream(c.output / str("rank-", comm.rank(), ".json")) << index.dump();
 }
 
+void write_samples(const Case& c, const SampleBatch& batch) {
+  const auto write = [&](const char* name, const std::vector<std::int64_t>& values) {
+    write_raw(c.output / name, values.data(), static_cast<std::int64_t>(values.size()));
+  };
+  write("ids.i64", batch.ids);
+  write("lengths.i64", batch.lengths);
+  write("targets.i64", batch.targets);
+  write("target_lengths.i64", batch.target_lengths);
+}
+
 void dump_gradients(const Case& c, Communicator& comm) {
   validate_for_size(c.recipe, comm.size());
   ShardedModel model = build(c.recipe, comm);
@@ -140,9 +146,10 @@ void dump_gradients(const Case& c, Communicator& comm) {
   const double scale = 1.0 / static_cast<double>(batch * c.recipe.data.seq_len);
   double loss = 0;
   for (std::int64_t first = 0; first < batch; first += rows * comm.size()) {
-    const at::Tensor ids = ids_of(data->read(first + comm.rank() * rows, rows));
-    loss += model.accumulate(ids, scale, {first == 0, first + rows * comm.size() >= batch}).item<double>() *
-            scale;
+    const Batch samples = to_tensors(data->read(first + comm.rank() * rows, rows), at::kCPU);
+    loss +=
+        model.accumulate(samples, scale, {first == 0, first + rows * comm.size() >= batch}).item<double>() *
+        scale;
   }
   model.finish_gradients();
   comm.all_reduce(&loss, 1, DType::kF64, ReduceOp::kSum, "loss").wait();
@@ -150,8 +157,7 @@ void dump_gradients(const Case& c, Communicator& comm) {
   write_tensor(c.output / str("rank-", comm.rank(), ".gradients.f32"), slices(model, &Unit::gradient));
   write_index(c, model, comm, loss);
   if (comm.rank() != 0) return;
-  const TokenBatch all = data->read(0, batch);
-  write_raw(c.output / "ids.i64", all.ids.data(), static_cast<std::int64_t>(all.ids.size()));
+  write_samples(c, data->read(0, batch));
 }
 
 void dump_weights(const Case& c, Communicator& comm) {
@@ -160,10 +166,10 @@ void dump_weights(const Case& c, Communicator& comm) {
   write_index(c, model, comm, 0);
 }
 
-TokenBatch requested_samples(const Case& c) {
-  const TokenBatch batch = loader_of(c.recipe)->read(c.request.at("first").get<std::int64_t>(),
-                                                     c.request.at("rows").get<std::int64_t>());
-  write_raw(c.output / "ids.i64", batch.ids.data(), static_cast<std::int64_t>(batch.ids.size()));
+SampleBatch requested_samples(const Case& c) {
+  const SampleBatch batch = loader_of(c.recipe)->read(c.request.at("first").get<std::int64_t>(),
+                                                      c.request.at("rows").get<std::int64_t>());
+  write_samples(c, batch);
   return batch;
 }
 
@@ -172,9 +178,8 @@ void dump_logits(const Case& c) {
   const checkpoint::Reader reader(Path(c.request.at("checkpoint").get<std::string>()));
   const auto model = build_model(c.recipe.model, resolve(c.recipe.precision).types(), at::kCPU);
   load_whole(reader, *model);
-  const at::Tensor ids = ids_of(requested_samples(c));
-  const at::Tensor prompt = ids.narrow(1, 0, ids.size(1) - 1).contiguous();
-  write_tensor(c.output / "logits.f32", model->next_token_logits(prompt));
+  const Batch samples = to_tensors(requested_samples(c), at::kCPU);
+  write_tensor(c.output / "logits.f32", model->next_token_logits(samples.ids.view({samples.samples, -1})));
 }
 
 void run_case(const Json& request, Communicator& comm) {

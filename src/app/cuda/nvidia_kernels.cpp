@@ -139,6 +139,17 @@ class NvidiaKernels final : public ops::DeviceKernels {
                kWhat);
   }
 
+  void dropout(const at::Tensor& x, const at::Tensor& y, const ops::DropoutRows& rows) const override {
+    constexpr const char* kWhat = "dropout";
+    const OnDevice device(x);
+    const gpu::DropoutValues values{rows.key, rows.threshold, rows.factor,
+                                    static_cast<const std::int64_t*>(memory(rows.samples, kWhat)),
+                                    static_cast<const std::int64_t*>(memory(rows.places, kWhat))};
+    check_cuda(gpu::dropout(type_of(x, kWhat), memory(x, kWhat), memory(y, kWhat), x.size(0),
+                            x.numel() / x.size(0), values, device.stream()),
+               kWhat);
+  }
+
   void sum_of_squares(const at::Tensor& values, const at::Tensor& result) const override {
     constexpr const char* kWhat = "sum_of_squares";
     const OnDevice device(values);

@@ -29,7 +29,7 @@ std::string precisions(const Precision& p) {
 }  // namespace
 
 std::string attention_of(const Compute& compute, const Recipe& recipe) {
-  if (!compute.accelerator) return {};
+  if (!compute.accelerator || recipe.model.kind != "llama") return {};
   const ModelOptions& model = recipe.model;
   return ops::attention_backend(
       compute.device, resolve(recipe.precision).param,
@@ -76,8 +76,10 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
   if (const std::string attention = attention_of(compute, recipe); !attention.empty())
     log::info("attention: " + attention);
   log::info(str("process before the model: ", human_bytes(static_cast<std::uint64_t>(resident_before))));
-  log::info(str("data: ", human_count(static_cast<std::uint64_t>(data.samples_per_epoch())), " samples of ",
-                recipe.data.seq_len, " tokens an epoch; ", recipe.train.global_batch_size, " a step"));
+  const SampleSize size = data.sample_size();
+  log::info(str("data: ", human_count(static_cast<std::uint64_t>(data.samples_per_epoch())), " samples",
+                size.tokens > 0 ? str(" of ", size.tokens, " tokens") : "", " an epoch; ",
+                recipe.train.global_batch_size, " a step"));
 }
 
 }  // namespace echelon::app

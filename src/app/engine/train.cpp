@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/agree.h"
+#include "recipe/check.h"
 #include "shard/host_memory.h"
 #include "train/loop.h"
 #include "train/memory_report.h"
@@ -68,13 +69,23 @@ std::map<std::string, std::string> attachments(const Recipe& recipe, const Model
   return files;
 }
 
-LoopOptions loop_options(const Recipe& r, const Compute& compute) {
-  LoopOptions options{.train = r.train,
+/// The run's length in steps, now that the data tells how many an epoch has.
+TrainOptions in_steps(const Recipe& recipe, const Loader& data) {
+  Recipe resolved = recipe;
+  resolved.train = with_steps(recipe.train, {data.samples_per_epoch(), recipe.train.global_batch_size});
+  if (recipe.train.epochs == 0) return resolved.train;
+  for (const recipe::Conflict& conflict : recipe::conflicts(resolved))
+    throw Error(Code::kUsage, conflict.text);
+  return resolved.train;
+}
+
+LoopOptions loop_options(const Recipe& r, const Compute& compute, const Loader& data) {
+  LoopOptions options{.train = in_steps(r, data),
                       .optim = r.optim,
                       .schedule = r.schedule,
                       .metrics = r.metrics,
-                      .seq_len = r.data.seq_len,
-                      .validation_batches = r.data.validation.batches};
+                      .data = r.data,
+                      .seed = static_cast<std::uint64_t>(r.run.seed)};
   if (compute.accelerator) {
     options.peak_flops = compute.accelerator->peak_flops(compute.device.index());
     options.peak_device_bytes = [compute] { return compute.accelerator->peak_bytes(compute.device.index()); };
@@ -147,10 +158,12 @@ int run_rank(const Recipe& recipe, Job& job) {
   Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(files));
   if (lead) describe_run(job, compute, *sharded, *data, recipe, resident_before);
   bring_in(recipe.checkpoint, *folder, *comm, state);
-  if (state.step >= recipe.train.steps) {
+  const LoopOptions options = loop_options(recipe, compute, *data);
+  const std::int64_t steps = options.train.steps;
+  if (state.step >= steps) {
     if (lead)
-      log::info(str("complete: step ", state.step, " of ", recipe.train.steps,
-                    "; nothing to do (raise train.steps to go on)"));
+      log::info(
+          str("complete: step ", state.step, " of ", steps, "; nothing to do (raise train.steps to go on)"));
     return 0;
   }
   std::unique_ptr<MetricsFile> metrics;
@@ -159,9 +172,8 @@ int run_rank(const Recipe& recipe, Job& job) {
     fs::publish_file(folder->root() / "recipe.yaml", resolved, Code::kUsage);
     metrics = std::make_unique<MetricsFile>(folder->metrics(), state.step);
   });
-  Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, recipe.train.steps);
-  TrainLoop loop(loop_options(recipe, compute), state, checkpointer, *comm, validation.get(), *folder,
-                 metrics.get(), progress);
+  Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
+  TrainLoop loop(options, state, checkpointer, *comm, validation.get(), *folder, metrics.get(), progress);
   if (loop.run() == RunEnd::kFinished) return 0;
   if (lead)
     log::info(str("stopped after step ", state.step, " as asked; start the same command again to go on"));

@@ -59,6 +59,19 @@ struct Heads {
                                         std::int64_t rows, std::int64_t n, const float* scale,
                                         cudaStream_t stream);
 
+/// Which elements dropout zeroes: kernels::Table::dropout with counter_low = place * ceil(n / 8) and
+/// counter_high = sample.
+struct DropoutValues {
+  std::uint64_t key = 0;
+  std::uint32_t threshold = 0;
+  float factor = 1;
+  const std::int64_t* samples = nullptr;  ///< [rows]
+  const std::int64_t* places = nullptr;   ///< [rows]
+};
+/// x, y: [rows, n].
+[[nodiscard]] cudaError_t dropout(DType type, const void* x, void* y, std::int64_t rows, std::int64_t n,
+                                  const DropoutValues& values, cudaStream_t stream);
+
 /// fp64 elements of `partial` that sum_of_squares needs.
 inline constexpr std::int64_t kSquaresPartials = 1024;
 /// *result = sum of values[i]^2, accumulated in fp64 over fp32 sums of at most four. Not finite when an

@@ -18,18 +18,25 @@ struct Fp16 {
   std::uint16_t bits;
 };
 
-/// Causal attention's score matrix of one head: row r of `scores` holds columns [0, columns); columns > first
-/// + r are masked out.
-struct CausalRows {
+/// Attention's score matrix of one head and a block of queries: row r of `scores` holds columns [0, columns),
+/// of which `visible(r)` count.
+struct ScoreRows {
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t first;  ///< query position of row 0
+  bool causal;         ///< columns > first + r are masked out
+  float scale;         ///< factor on the scores
+  const float* bias;   ///< added to the scaled score of row r, column c is bias[c - r]; null: nothing
+  [[nodiscard]] std::int64_t visible(std::int64_t row) const {
+    return !causal || first + row + 1 > columns ? columns : first + row + 1;
+  }
 };
 
 /// Geometry of a fused query/key/value projection: a row of the projection holds `heads` query heads, then
-/// `kv_heads` key heads, then `kv_heads` value heads, each of `head_dim` elements.
+/// `kv_heads` key heads, then `kv_heads` value heads, each of `head_dim` elements. Zero heads: it has none of
+/// them.
 struct QkvShape {
-  std::int64_t seq_len;
+  std::int64_t seq_len;  ///< rows of one head in q, k and v
   std::int64_t heads;
   std::int64_t kv_heads;
   std::int64_t head_dim;
@@ -62,28 +69,33 @@ struct Table {
   float (*softmax_cross_entropy)(T* logits, std::int64_t n, std::int64_t target, float scale);
   /// The row's cross entropy only.
   float (*cross_entropy)(const T* logits, std::int64_t n, std::int64_t target);
-  /// scores *= scale, masked softmax in place, log_sum_exp[rows] kept for the backward; masked columns become
-  /// 0.
-  void (*causal_softmax)(T* scores, float* log_sum_exp, CausalRows shape, float scale);
+  /// scores = softmax(scores * scale + bias) in place, log_sum_exp[rows] kept for the backward; masked
+  /// columns become 0.
+  void (*attention_softmax)(T* scores, float* log_sum_exp, const ScoreRows& shape);
   /// Recomputed scores -> probabilities (in place), given the kept log_sum_exp.
-  void (*causal_probabilities)(T* scores, const float* log_sum_exp, CausalRows shape, float scale);
-  /// dscores (in place over dprobs) = probs * (dprobs - delta[row]) * scale; masked columns become 0.
-  void (*causal_softmax_backward)(const T* probs, T* dprobs, const float* delta, CausalRows shape,
-                                  float scale);
+  void (*attention_probabilities)(T* scores, const float* log_sum_exp, const ScoreRows& shape);
+  /// dscores (in place over dprobs) = probs * (dprobs - delta[row]) * scale; masked columns become 0. Where
+  /// `dbias` is given, laid out as shape.bias, the bias' gradient is added to it.
+  void (*attention_softmax_backward)(const T* probs, T* dprobs, const float* delta, const ScoreRows& shape,
+                                     float* dbias);
   /// out[row] = sum_i a[row,i] * b[row,i].
   void (*row_dots)(const T* a, const T* b, float* out, std::int64_t rows, std::int64_t n);
-  /// One projection row at `position` -> its heads in q [heads, T, d], k and v [kv_heads, T, d] of this
-  /// sample, with rotary embedding (Su et al., RoFormer; the rotate-half pairing of Hugging Face) on q and k.
-  /// cos_sin: [position][head_dim] = cos (half) | sin (half).
-  void (*rope_split)(const T* row, T* q, T* k, T* v, const float* cos_sin, std::int64_t position,
+  /// Projection row number `row_number` -> its heads in q [heads, seq_len, d], k and v [kv_heads, seq_len,
+  /// d], with rotary embedding (Su et al., RoFormer; the rotate-half pairing of Hugging Face) on q and k.
+  /// angle: of the row's position, cos (half) | sin (half); null: no rotation.
+  void (*rope_split)(const T* row, T* q, T* k, T* v, const float* angle, std::int64_t row_number,
                      QkvShape shape);
   /// The transpose of rope_split: gradients of q, k, v -> gradient of the projection row.
-  void (*rope_merge)(T* row, const T* dq, const T* dk, const T* dv, const float* cos_sin,
-                     std::int64_t position, QkvShape shape);
+  void (*rope_merge)(T* row, const T* dq, const T* dk, const T* dv, const float* angle,
+                     std::int64_t row_number, QkvShape shape);
   /// out[n] = sum over `count` rows of `source` picked by `rows` (fp32 sum, one rounding); with `add` on top
   /// of out.
   void (*sum_rows)(const T* source, const std::int64_t* rows, std::int64_t count, T* out, std::int64_t n,
                    bool add);
+  /// y = x with elements zeroed by chance and the others times `factor`: element i stays where the i-th
+  /// 16-bit half of the Philox words of (key, counter_high, counter_low + i / 8) is at least `threshold`.
+  void (*dropout)(const T* x, T* y, std::int64_t n, std::uint64_t key, std::uint64_t counter_low,
+                  std::uint64_t counter_high, std::uint32_t threshold, float factor);
   /// to[i] = from[i] rounded to T.
   void (*from_float)(const float* from, T* to, std::int64_t n);
 };

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/half.h"
+#include "base/philox.h"
 #include "model/kernels/tables.h"
 
 namespace echelon::kernels::ECHELON_ISA {
@@ -183,14 +184,21 @@ float softmax_cross_entropy(T* logits, std::int64_t n, std::int64_t target, floa
   return row.max + std::log(row.sum) - at_target;
 }
 
-inline std::int64_t visible(const CausalRows& shape, std::int64_t row) {
-  return std::min(shape.columns, shape.first + row + 1);
+/// Row r of the scores becomes scores * scale + bias where there is a bias; returns the scale that is left to
+/// be applied.
+template <class T>
+float apply_bias(T* scores, const ScoreRows& shape, std::int64_t r, std::int64_t n) {
+  if (shape.bias == nullptr) return shape.scale;
+  const float* bias = shape.bias - r;
+  for (std::int64_t i = 0; i < n; ++i) store(scores[i], load(scores[i]) * shape.scale + bias[i]);
+  return 1.0F;
 }
 
 template <class T>
-void causal_softmax(T* scores, float* log_sum_exp, CausalRows shape, float scale) {
+void attention_softmax(T* scores, float* log_sum_exp, const ScoreRows& shape) {
   for (std::int64_t r = 0; r < shape.rows; ++r, scores += shape.columns) {
-    const std::int64_t n = visible(shape, r);
+    const std::int64_t n = shape.visible(r);
+    const float scale = apply_bias(scores, shape, r, n);
     const RowSoftmax row = row_softmax(scores, n, scale);
     const float inv = 1.0F / row.sum;
     log_sum_exp[r] = row.max + std::log(row.sum);
@@ -201,9 +209,10 @@ void causal_softmax(T* scores, float* log_sum_exp, CausalRows shape, float scale
 }
 
 template <class T>
-void causal_probabilities(T* scores, const float* log_sum_exp, CausalRows shape, float scale) {
+void attention_probabilities(T* scores, const float* log_sum_exp, const ScoreRows& shape) {
   for (std::int64_t r = 0; r < shape.rows; ++r, scores += shape.columns) {
-    const std::int64_t n = visible(shape, r);
+    const std::int64_t n = shape.visible(r);
+    const float scale = apply_bias(scores, shape, r, n);
     const float lse = log_sum_exp[r];
     for (std::int64_t i = 0; i < n; ++i) store(scores[i], exponential(load(scores[i]) * scale - lse));
     std::fill(scores + n, scores + shape.columns, T{});
@@ -211,11 +220,17 @@ void causal_probabilities(T* scores, const float* log_sum_exp, CausalRows shape,
 }
 
 template <class T>
-void causal_softmax_backward(const T* probs, T* dprobs, const float* delta, CausalRows shape, float scale) {
+void attention_softmax_backward(const T* probs, T* dprobs, const float* delta, const ScoreRows& shape,
+                                float* dbias) {
   for (std::int64_t r = 0; r < shape.rows; ++r, probs += shape.columns, dprobs += shape.columns) {
-    const std::int64_t n = visible(shape, r);
+    const std::int64_t n = shape.visible(r);
     const float d = delta[r];
-    for (std::int64_t i = 0; i < n; ++i) store(dprobs[i], load(probs[i]) * (load(dprobs[i]) - d) * scale);
+    if (dbias != nullptr) {
+      float* to = dbias - r;
+      for (std::int64_t i = 0; i < n; ++i) to[i] += load(probs[i]) * (load(dprobs[i]) - d);
+    }
+    for (std::int64_t i = 0; i < n; ++i)
+      store(dprobs[i], load(probs[i]) * (load(dprobs[i]) - d) * shape.scale);
     std::fill(dprobs + n, dprobs + shape.columns, T{});
   }
 }
@@ -231,45 +246,60 @@ void row_dots(const T* a, const T* b, float* out, std::int64_t rows, std::int64_
 
 /// Rotates one head by the angle of its position; `sign` -1 is the inverse rotation.
 template <class T>
-void rotate(const T* from, T* to, const float* cos_sin, std::int64_t half, float sign) {
+void rotate(const T* from, T* to, const float* angle, std::int64_t d, float sign) {
+  if (angle == nullptr) {
+    std::copy(from, from + d, to);
+    return;
+  }
+  const std::int64_t half = d / 2;
   for (std::int64_t i = 0; i < half; ++i) {
     const float a = load(from[i]);
     const float b = load(from[i + half]);
-    const float c = cos_sin[i];
-    const float s = sign * cos_sin[i + half];
+    const float c = angle[i];
+    const float s = sign * angle[i + half];
     store(to[i], a * c - b * s);
     store(to[i + half], b * c + a * s);
   }
 }
 
 template <class T>
-void rope_split(const T* row, T* q, T* k, T* v, const float* cos_sin, std::int64_t position, QkvShape shape) {
+void rope_split(const T* row, T* q, T* k, T* v, const float* angle, std::int64_t row_number, QkvShape shape) {
   const std::int64_t d = shape.head_dim;
   const std::int64_t head_stride = shape.seq_len * d;
-  const std::int64_t at = position * d;
-  const float* angle = cos_sin + position * d;
+  const std::int64_t at = row_number * d;
   for (std::int64_t h = 0; h < shape.heads; ++h, row += d)
-    rotate(row, q + h * head_stride + at, angle, d / 2, 1.0F);
+    rotate(row, q + h * head_stride + at, angle, d, 1.0F);
   for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
-    rotate(row, k + h * head_stride + at, angle, d / 2, 1.0F);
+    rotate(row, k + h * head_stride + at, angle, d, 1.0F);
   for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
     std::copy(row, row + d, v + h * head_stride + at);
 }
 
 template <class T>
-void rope_merge(T* row, const T* dq, const T* dk, const T* dv, const float* cos_sin, std::int64_t position,
+void rope_merge(T* row, const T* dq, const T* dk, const T* dv, const float* angle, std::int64_t row_number,
                 QkvShape shape) {
   const std::int64_t d = shape.head_dim;
   const std::int64_t head_stride = shape.seq_len * d;
-  const std::int64_t at = position * d;
-  const float* angle = cos_sin + position * d;
+  const std::int64_t at = row_number * d;
   for (std::int64_t h = 0; h < shape.heads; ++h, row += d)
-    rotate(dq + h * head_stride + at, row, angle, d / 2, -1.0F);
-  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d) {
-    rotate(dk + h * head_stride + at, row, angle, d / 2, -1.0F);
-  }
-  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d) {
+    rotate(dq + h * head_stride + at, row, angle, d, -1.0F);
+  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
+    rotate(dk + h * head_stride + at, row, angle, d, -1.0F);
+  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
     std::copy(dv + h * head_stride + at, dv + h * head_stride + at + d, row);
+}
+
+template <class T>
+void dropout(const T* x, T* y, std::int64_t n, std::uint64_t key, std::uint64_t counter_low,
+             std::uint64_t counter_high, std::uint32_t threshold, float factor) {
+  constexpr std::int64_t kHalves = 8;  // of four words
+  for (std::int64_t begin = 0; begin < n; begin += kHalves, ++counter_low) {
+    const auto words = philox4x32(key, counter_low, counter_high);
+    const std::int64_t width = std::min(kHalves, n - begin);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const std::uint32_t half = (words[i / 2] >> (16 * (i % 2))) & 0xFFFFU;
+      store(y[begin + i], half < threshold ? 0.0F : load(x[begin + i]) * factor);
+    }
   }
 }
 
@@ -302,13 +332,14 @@ constexpr Table<T> make_table() {
           .swiglu_backward = swiglu_backward<T>,
           .softmax_cross_entropy = softmax_cross_entropy<T>,
           .cross_entropy = cross_entropy<T>,
-          .causal_softmax = causal_softmax<T>,
-          .causal_probabilities = causal_probabilities<T>,
-          .causal_softmax_backward = causal_softmax_backward<T>,
+          .attention_softmax = attention_softmax<T>,
+          .attention_probabilities = attention_probabilities<T>,
+          .attention_softmax_backward = attention_softmax_backward<T>,
           .row_dots = row_dots<T>,
           .rope_split = rope_split<T>,
           .rope_merge = rope_merge<T>,
           .sum_rows = sum_rows<T>,
+          .dropout = dropout<T>,
           .from_float = from_float<T>};
 }
 

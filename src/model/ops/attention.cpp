@@ -4,15 +4,17 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/str.h"
 #include "model/ops/access.h"
 #include "model/ops/gpu_attention.h"
-#include "model/ops/ops.h"
+#include "model/ops/heads.h"
 #include "model/ops/product.h"
 
 namespace echelon::ops {
 namespace {
 
-using kernels::QkvShape;
+using kernels::ScoreRows;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -20,194 +22,283 @@ using torch::autograd::variable_list;
 /// and the masked half is skipped, large enough for the matrix products to run at full speed.
 constexpr std::int64_t kQueryBlock = 128;
 
-/// q, k, v of one batch: [batch, kv_heads, group, T, d] and [batch, kv_heads, T, d].
-struct Heads {
-  at::Tensor q;
-  at::Tensor k;
-  at::Tensor v;
+/// What one attention is besides the tensors that get gradients; travels through autograd's saved data.
+struct Setting final : torch::CustomClassHolder {
+  AttentionOptions options;
+  Sequences queries;
+  Sequences keys;
+  at::Tensor rotary;   ///< may be undefined
+  bool cross = false;  ///< queries come from elsewhere than keys and values
+  bool biased = false;
 };
 
-std::int64_t group_of(const QkvShape& shape) {
-  return shape.heads / shape.kv_heads;
-}
-
-Heads empty_heads(std::int64_t batch, const QkvShape& s, const at::TensorOptions& options) {
-  return {at::empty({batch, s.kv_heads, group_of(s), s.seq_len, s.head_dim}, options),
-          at::empty({batch, s.kv_heads, s.seq_len, s.head_dim}, options),
-          at::empty({batch, s.kv_heads, s.seq_len, s.head_dim}, options)};
-}
-
-/// Runs row_kernel(projection row index, sample's q, k, v pointers, position) for every token.
-template <class T, class RowKernel>
-void for_each_token(const Heads& heads, const QkvShape& s, const RowKernel& row_kernel) {
-  const std::int64_t q_stride = s.heads * s.seq_len * s.head_dim;
-  const std::int64_t kv_stride = s.kv_heads * s.seq_len * s.head_dim;
-  at::parallel_for(0, heads.q.size(0) * s.seq_len, 32, [&](std::int64_t from, std::int64_t to) {
-    for (std::int64_t r = from; r < to; ++r) {
-      const std::int64_t b = r / s.seq_len;
-      row_kernel(r, out<T>(heads.q) + b * q_stride, out<T>(heads.k) + b * kv_stride,
-                 out<T>(heads.v) + b * kv_stride, r % s.seq_len);
-    }
-  });
-}
-
-Heads split(const at::Tensor& qkv, const at::Tensor& cos_sin, const QkvShape& s) {
-  const Heads heads = empty_heads(qkv.size(0) / s.seq_len, s, qkv.options());
-  visit(qkv.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for_each_token<T>(heads, s, [&](std::int64_t r, T* q, T* k, T* v, std::int64_t position) {
-      kernels::kernels<T>().rope_split(in<T>(qkv) + r * qkv.size(1), q, k, v, in<float>(cos_sin), position,
-                                       s);
-    });
-  });
-  return heads;
-}
-
-at::Tensor merge(const Heads& grads, const at::Tensor& cos_sin, const QkvShape& s) {
-  at::Tensor dqkv =
-      at::empty({grads.q.size(0) * s.seq_len, (s.heads + 2 * s.kv_heads) * s.head_dim}, grads.q.options());
-  visit(dqkv.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for_each_token<T>(grads, s,
-                      [&](std::int64_t r, const T* q, const T* k, const T* v, std::int64_t position) {
-                        kernels::kernels<T>().rope_merge(out<T>(dqkv) + r * dqkv.size(1), q, k, v,
-                                                         in<float>(cos_sin), position, s);
-                      });
-  });
-  return dqkv;
-}
-
-/// One (sample, key/value head) and its group of query heads; all views.
+/// One (sequence, key/value head) and its group of query heads; all views.
 struct Group {
-  at::Tensor q;        ///< [group, T, d]
-  at::Tensor k;        ///< [T, d]
-  at::Tensor v;        ///< [T, d]
-  at::Tensor out;      ///< [group, T, d], strided: the attention output or its gradient in token-major order
-  float* lse;          ///< [group, T]
-  std::int64_t count;  ///< group
+  at::Tensor q;       ///< [group, T, d]
+  at::Tensor k;       ///< [keys, d]
+  at::Tensor v;       ///< [keys, d]
+  at::Tensor out;     ///< [group, T, d], strided: the attention's output or its gradient, token-major
+  float* lse;         ///< head h's begins at lse + h * head_stride
+  const float* bias;  ///< element of distance zero of the first head's; null: none
+  std::int64_t head_stride;
+  std::int64_t bias_stride;
+  bool causal;
   float scale;
 };
 
-/// Calls f(first element of head h's scores, head h, rows of the mask) for the stacked scores of a query
-/// block.
-template <class T, class F>
-void for_each_head(at::Tensor& scores, const Group& g, std::int64_t first, std::int64_t rows, const F& f) {
-  const std::int64_t columns = scores.size(1);
-  for (std::int64_t h = 0; h < g.count; ++h) {
-    f(out<T>(scores) + h * rows * columns, h, kernels::CausalRows{rows, columns, first});
+struct Block {
+  std::int64_t first;    ///< query
+  std::int64_t rows;     ///< queries
+  std::int64_t columns;  ///< keys that some of them see
+};
+
+/// Calls f(Block) for the query blocks of `g`, in order.
+template <class F>
+void for_each_block(const Group& g, const F& f) {
+  const std::int64_t queries = g.q.size(1);
+  const std::int64_t keys = g.k.size(0);
+  for (std::int64_t first = 0; first < queries; first += kQueryBlock) {
+    const std::int64_t rows = std::min(kQueryBlock, queries - first);
+    f(Block{first, rows, g.causal ? first + rows : keys});
   }
+}
+
+/// Calls f(first element of head h's scores, head h, their shape) for the stacked scores of a query block.
+template <class T, class F>
+void for_each_head(at::Tensor& scores, const Group& g, const Block& block, const F& f) {
+  for (std::int64_t h = 0; h < g.q.size(0); ++h) {
+    const float* bias = g.bias == nullptr ? nullptr : g.bias + h * g.bias_stride - block.first;
+    f(out<T>(scores) + h * block.rows * block.columns, h,
+      ScoreRows{block.rows, block.columns, block.first, g.causal, g.scale, bias});
+  }
+}
+
+at::Tensor rows_of(const at::Tensor& by_head, const Block& block) {
+  return by_head.narrow(1, block.first, block.rows).reshape({by_head.size(0) * block.rows, by_head.size(2)});
 }
 
 template <class T>
 void forward_group(const Group& g) {
-  const std::int64_t seq_len = g.k.size(0);
-  const std::int64_t d = g.k.size(1);
-  for (std::int64_t first = 0; first < seq_len; first += kQueryBlock) {
-    const std::int64_t rows = std::min(kQueryBlock, seq_len - first);
-    const std::int64_t columns = first + rows;
-    const at::Tensor q = g.q.narrow(1, first, rows).reshape({g.count * rows, d});
-    at::Tensor scores = product(q, g.k.narrow(0, 0, columns).t());
-    for_each_head<T>(scores, g, first, rows, [&](T* s, std::int64_t h, kernels::CausalRows shape) {
-      kernels::kernels<T>().causal_softmax(s, g.lse + h * seq_len + first, shape, g.scale);
+  for_each_block(g, [&](const Block& block) {
+    at::Tensor scores = product(rows_of(g.q, block), g.k.narrow(0, 0, block.columns).t());
+    for_each_head<T>(scores, g, block, [&](T* s, std::int64_t h, const ScoreRows& shape) {
+      kernels::kernels<T>().attention_softmax(s, g.lse + h * g.head_stride + block.first, shape);
     });
-    g.out.narrow(1, first, rows).copy_(product(scores, g.v.narrow(0, 0, columns)).view({g.count, rows, d}));
-  }
+    g.out.narrow(1, block.first, block.rows)
+        .copy_(product(scores, g.v.narrow(0, 0, block.columns)).view({g.q.size(0), block.rows, g.q.size(2)}));
+  });
 }
 
-/// `g.out`: the gradient of the output; `delta` [group, T] = row dots of output and its gradient.
+/// Where the gradients of a Group go.
+struct GroupGradients {
+  at::Tensor q;  ///< [group, T, d]
+  at::Tensor k;  ///< [keys, d]
+  at::Tensor v;
+  float* bias;  ///< element of distance zero of the first head's; null: none
+};
+
+/// `g.out`: the gradient of the output; `delta` = row dots of output and its gradient, laid out as g.lse.
 template <class T>
-void backward_group(const Group& g, const float* delta, const at::Tensor& dq, const at::Tensor& dk,
-                    const at::Tensor& dv) {
-  const std::int64_t seq_len = g.k.size(0);
-  const std::int64_t d = g.k.size(1);
-  at::Tensor dk_sum = at::zeros({seq_len, d}, dk.options().dtype(at::kFloat));
-  at::Tensor dv_sum = at::zeros_like(dk_sum);
-  for (std::int64_t first = 0; first < seq_len; first += kQueryBlock) {
-    const std::int64_t rows = std::min(kQueryBlock, seq_len - first);
-    const std::int64_t columns = first + rows;
-    const at::Tensor q = g.q.narrow(1, first, rows).reshape({g.count * rows, d});
-    const at::Tensor dout = g.out.narrow(1, first, rows).reshape({g.count * rows, d});
-    const at::Tensor k = g.k.narrow(0, 0, columns);
+void backward_group(const Group& g, const float* delta, const GroupGradients& to) {
+  const auto& kernel = kernels::kernels<T>();
+  at::Tensor dk = at::zeros(g.k.sizes(), g.k.options().dtype(at::kFloat));
+  at::Tensor dv = at::zeros_like(dk);
+  for_each_block(g, [&](const Block& block) {
+    const at::Tensor q = rows_of(g.q, block);
+    const at::Tensor dout = rows_of(g.out, block);
+    const at::Tensor k = g.k.narrow(0, 0, block.columns);
     at::Tensor probs = product(q, k.t());
-    for_each_head<T>(probs, g, first, rows, [&](T* s, std::int64_t h, kernels::CausalRows shape) {
-      kernels::kernels<T>().causal_probabilities(s, g.lse + h * seq_len + first, shape, g.scale);
+    for_each_head<T>(probs, g, block, [&](T* s, std::int64_t h, const ScoreRows& shape) {
+      kernel.attention_probabilities(s, g.lse + h * g.head_stride + block.first, shape);
     });
-    dv_sum.narrow(0, 0, columns).add_(product(probs.t(), dout));
-    at::Tensor dscores = product(dout, g.v.narrow(0, 0, columns).t());
-    for_each_head<T>(dscores, g, first, rows, [&](T* s, std::int64_t h, kernels::CausalRows shape) {
-      kernels::kernels<T>().causal_softmax_backward(in<T>(probs) + h * rows * columns, s,
-                                                    delta + h * seq_len + first, shape, g.scale);
+    dv.narrow(0, 0, block.columns).add_(product(probs.t(), dout));
+    at::Tensor dscores = product(dout, g.v.narrow(0, 0, block.columns).t());
+    for_each_head<T>(dscores, g, block, [&](T* s, std::int64_t h, const ScoreRows& shape) {
+      float* dbias = to.bias == nullptr ? nullptr : to.bias + h * g.bias_stride - block.first;
+      kernel.attention_softmax_backward(in<T>(probs) + h * block.rows * block.columns, s,
+                                        delta + h * g.head_stride + block.first, shape, dbias);
     });
-    dq.narrow(1, first, rows).copy_(product(dscores, k).view({g.count, rows, d}));
-    dk_sum.narrow(0, 0, columns).add_(product(dscores.t(), q));
-  }
-  dk.copy_(dk_sum);
-  dv.copy_(dv_sum);
+    to.q.narrow(1, block.first, block.rows)
+        .copy_(product(dscores, k).view({g.q.size(0), block.rows, g.q.size(2)}));
+    dk.narrow(0, 0, block.columns).add_(product(dscores.t(), q));
+  });
+  to.k.copy_(dk);
+  to.v.copy_(dv);
 }
 
-/// Calls f(sample, key/value head, its Group) for every pair, in parallel. `token_major`: [batch * T, heads *
-/// d].
+/// The tensors around one attention.
+struct Operands {
+  Heads heads;
+  at::Tensor token_major;  ///< [tokens, heads * d]: output, or its gradient
+  at::Tensor lse;          ///< fp32 [heads, tokens]
+  at::Tensor bias;         ///< fp32 [heads, 2 * span - 1], or undefined
+};
+
+/// Calls f(sequence, key/value head, its Group) for every pair, in parallel.
 template <class F>
-void for_each_group(const Heads& heads, const at::Tensor& token_major, const at::Tensor& lse,
-                    const QkvShape& s, const F& f) {
-  const std::int64_t batch = heads.q.size(0);
+void for_each_group(const Operands& o, const Setting& setting, const F& f) {
+  const AttentionOptions& s = setting.options;
+  const std::int64_t group = group_of(s);
+  const std::int64_t tokens = setting.queries->tokens();
   const at::Tensor by_head =
-      token_major.view({batch, s.seq_len, s.kv_heads, group_of(s), s.head_dim}).permute({0, 2, 3, 1, 4});
-  const float scale = 1.0F / std::sqrt(static_cast<float>(s.head_dim));
-  at::parallel_for(0, batch * s.kv_heads, 1, [&](std::int64_t from, std::int64_t to) {
+      o.token_major.view({tokens, s.kv_heads, group, s.head_dim}).permute({1, 2, 0, 3});
+  const std::int64_t bias_stride = o.bias.defined() ? o.bias.size(1) : 0;
+  at::parallel_for(0, setting.queries->count() * s.kv_heads, 1, [&](std::int64_t from, std::int64_t to) {
     const at::NoGradGuard no_grad;
     for (std::int64_t i = from; i < to; ++i) {
-      const std::int64_t b = i / s.kv_heads;
+      const std::int64_t sequence = i / s.kv_heads;
       const std::int64_t h = i % s.kv_heads;
-      f(b, h,
-        Group{heads.q[b][h], heads.k[b][h], heads.v[b][h], by_head[b][h],
-              out<float>(lse) + i * group_of(s) * s.seq_len, group_of(s), scale});
+      const std::int64_t first = setting.queries->begin(sequence);
+      const std::int64_t rows = setting.queries->length(sequence);
+      const std::int64_t keys_at = setting.keys->begin(sequence);
+      const std::int64_t keys = setting.keys->length(sequence);
+      const float* bias =
+          o.bias.defined() ? in<float>(o.bias) + h * group * bias_stride + bias_stride / 2 : nullptr;
+      f(sequence, h,
+        Group{o.heads.q[h].narrow(1, first, rows), o.heads.k[h].narrow(0, keys_at, keys),
+              o.heads.v[h].narrow(0, keys_at, keys), by_head[h].narrow(1, first, rows),
+              out<float>(o.lse) + h * group * tokens + first, bias, tokens, bias_stride, s.causal, s.scale});
     }
   });
 }
 
-struct CausalAttention : torch::autograd::Function<CausalAttention> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv, const at::Tensor& cos_sin,
-                            QkvShape s) {
-    const Heads heads = split(qkv, cos_sin, s);
-    at::Tensor result = at::empty({qkv.size(0), s.heads * s.head_dim}, qkv.options());
-    at::Tensor lse = at::empty({heads.q.size(0), s.heads, s.seq_len}, qkv.options().dtype(at::kFloat));
-    visit(qkv.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      for_each_group(heads, result, lse, s, [](auto, auto, const Group& g) { forward_group<T>(g); });
+void attend(const Operands& o, const Setting& setting) {
+  visit(o.token_major.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for_each_group(o, setting, [](auto, auto, const Group& g) { forward_group<T>(g); });
+  });
+}
+
+struct Gradients {
+  Heads heads;
+  at::Tensor bias;  ///< as Operands::bias
+};
+
+/// `o.token_major`: the gradient of `result`.
+Gradients attend_backward(const Operands& o, const at::Tensor& result, const Setting& setting) {
+  const AttentionOptions& s = setting.options;
+  const std::int64_t tokens = setting.queries->tokens();
+  const std::int64_t group = group_of(s);
+  Gradients gradients{empty_heads(tokens, setting.keys->tokens(), s, result.options()), {}};
+  // Sequences are handled at the same time: each has its own sums.
+  if (o.bias.defined()) {
+    gradients.bias = at::zeros({setting.queries->count(), s.heads, o.bias.size(1)}, o.bias.options());
+  }
+  at::Tensor delta = at::empty({tokens, s.heads}, o.lse.options());
+  visit(result.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    kernels::kernels<T>().row_dots(in<T>(o.token_major), in<T>(result), out<float>(delta), delta.numel(),
+                                   s.head_dim);
+    const at::Tensor delta_by_head = delta.t().contiguous();
+    for_each_group(o, setting, [&](std::int64_t sequence, std::int64_t h, const Group& g) {
+      const std::int64_t first = setting.queries->begin(sequence);
+      const std::int64_t keys_at = setting.keys->begin(sequence);
+      float* dbias = nullptr;
+      if (gradients.bias.defined()) {
+        dbias =
+            out<float>(gradients.bias) + (sequence * s.heads + h * group) * g.bias_stride + g.bias_stride / 2;
+      }
+      backward_group<T>(g, in<float>(delta_by_head) + h * group * tokens + first,
+                        {gradients.heads.q[h].narrow(1, first, g.q.size(1)),
+                         gradients.heads.k[h].narrow(0, keys_at, g.k.size(0)),
+                         gradients.heads.v[h].narrow(0, keys_at, g.k.size(0)), dbias});
     });
-    ctx->save_for_backward({heads.q, heads.k, heads.v, result, lse, cos_sin});
-    ctx->saved_data["shape"] = std::vector<std::int64_t>{s.seq_len, s.heads, s.kv_heads, s.head_dim};
-    return result;
+  });
+  if (gradients.bias.defined()) gradients.bias = gradients.bias.sum(0);
+  return gradients;
+}
+
+/// Inputs: the projection of queries, keys and values, or of a cross attention that of queries and that of
+/// keys and values; then the bias where there is one.
+struct Attention : torch::autograd::Function<Attention> {
+  static at::Tensor forward(AutogradContext* ctx, at::TensorList inputs,
+                            const c10::intrusive_ptr<Setting>& setting) {
+    const AttentionOptions& s = setting->options;
+    const std::int64_t tokens = setting->queries->tokens();
+    const at::TensorOptions type = inputs[0].options();
+    Operands o{empty_heads(tokens, setting->keys->tokens(), s, type),
+               at::empty({tokens, s.heads * s.head_dim}, type),
+               at::empty({s.heads, tokens}, type.dtype(at::kFloat)),
+               setting->biased ? inputs.back().to(at::kFloat).contiguous() : at::Tensor()};
+    if (setting->cross) {
+      split_cross(inputs[0], inputs[1], o.heads);
+    } else {
+      split_self(inputs[0], setting->rotary, *setting->queries, o.heads);
+    }
+    attend(o, *setting);
+    ctx->save_for_backward({o.heads.q, o.heads.k, o.heads.v, o.token_major, o.lse, o.bias});
+    ctx->saved_data["setting"] = c10::IValue::make_capsule(setting);
+    return o.token_major;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    const auto dims = ctx->saved_data["shape"].toIntVector();
-    const QkvShape s{dims[0], dims[1], dims[2], dims[3]};
-    const Heads heads{saved[0], saved[1], saved[2]};
-    const at::Tensor dout = grads[0].contiguous();
-    const std::int64_t batch = heads.q.size(0);
-    at::Tensor delta = at::empty({batch, s.seq_len, s.heads}, saved[4].options());
-    const Heads dheads = empty_heads(batch, s, dout.options());
-    visit(dout.scalar_type(), [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      kernels::kernels<T>().row_dots(in<T>(dout), in<T>(saved[3]), out<float>(delta), delta.numel(),
-                                     s.head_dim);
-      const at::Tensor delta_by_head = delta.transpose(1, 2).contiguous();  // [batch, heads, T]
-      for_each_group(heads, dout, saved[4], s, [&](std::int64_t b, std::int64_t h, const Group& g) {
-        backward_group<T>(g, in<float>(delta_by_head) + (b * s.heads + h * group_of(s)) * s.seq_len,
-                          dheads.q[b][h], dheads.k[b][h], dheads.v[b][h]);
-      });
-    });
-    return {merge(dheads, saved[5], s), {}, {}};
+    const auto capsule = ctx->saved_data["setting"].toCapsule();
+    const auto& setting = static_cast<const Setting&>(*capsule);
+    const Operands o{{saved[0], saved[1], saved[2]}, grads[0].contiguous(), saved[4], saved[5]};
+    const Gradients gradients = attend_backward(o, saved[3], setting);
+    variable_list result;
+    if (setting.cross) {
+      const CrossGradients d = merge_cross(gradients.heads);
+      result = {d.q, d.kv};
+    } else {
+      result = {merge_self(gradients.heads, setting.rotary, *setting.queries)};
+    }
+    if (setting.biased) result.push_back(gradients.bias);
+    result.emplace_back();  // of `setting`
+    return result;
   }
 };
 
+void require_rows(const char* what, const at::Tensor& x, const SequenceLayout& sequences,
+                  std::int64_t width) {
+  if (x.dim() == 2 && x.size(0) == sequences.tokens() && x.size(1) == width && x.is_contiguous()) return;
+  throw Error(Code::kUsage, str("attention: ", what, " is ", c10::str(x.sizes()), "; expected [",
+                                sequences.tokens(), ", ", width, "], contiguous"));
+}
+
+void require_bias(const AttentionPositions& positions, const SequenceLayout& sequences,
+                  const AttentionOptions& options) {
+  const at::Tensor& bias = positions.bias;
+  if (!bias.defined() || (bias.dim() == 2 && bias.size(0) == options.heads && bias.size(1) % 2 == 1 &&
+                          bias.size(1) >= 2 * sequences.longest() - 1))
+    return;
+  throw Error(Code::kUsage, str("attention: bias is ", c10::str(bias.sizes()), "; expected [", options.heads,
+                                ", 2 * span - 1] with span at least ", sequences.longest()));
+}
+
 }  // namespace
 
-at::Tensor causal_attention(const at::Tensor& qkv, const at::Tensor& cos_sin, QkvShape shape) {
-  if (qkv.is_cuda()) return gpu_attention(qkv, cos_sin, shape);
-  return CausalAttention::apply(qkv, cos_sin, shape);
+at::Tensor self_attention(const at::Tensor& qkv, const Sequences& sequences, const AttentionOptions& options,
+                          const AttentionPositions& positions) {
+  require_rows("qkv", qkv, *sequences, (options.heads + 2 * options.kv_heads) * options.head_dim);
+  require_bias(positions, *sequences, options);
+  if (qkv.is_cuda()) return gpu_self_attention(qkv, *sequences, options, positions);
+  auto setting = c10::make_intrusive<Setting>();
+  setting->options = options;
+  setting->queries = setting->keys = sequences;
+  setting->rotary = positions.rotary;
+  setting->biased = positions.bias.defined();
+  variable_list inputs{qkv};
+  if (setting->biased) inputs.push_back(positions.bias);
+  return Attention::apply(at::TensorList(inputs), setting);
+}
+
+at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, const Sequences& queries,
+                           const Sequences& keys, const AttentionOptions& options) {
+  require_rows("q", q, *queries, options.heads * options.head_dim);
+  require_rows("kv", kv, *keys, 2 * options.kv_heads * options.head_dim);
+  if (queries->count() != keys->count() || options.causal) {
+    throw Error(Code::kUsage, str("attention: ", queries->count(), " sequences of queries and ",
+                                  keys->count(), " of keys; expected as many, and options.causal false"));
+  }
+  if (q.is_cuda()) return gpu_cross_attention(q, kv, *queries, *keys, options);
+  auto setting = c10::make_intrusive<Setting>();
+  setting->options = options;
+  setting->queries = queries;
+  setting->keys = keys;
+  setting->cross = true;
+  const variable_list inputs{q, kv};
+  return Attention::apply(at::TensorList(inputs), setting);
 }
 
 }  // namespace echelon::ops

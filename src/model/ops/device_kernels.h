@@ -8,6 +8,16 @@
 
 namespace echelon::ops {
 
+/// Which elements of each row of a tensor dropout zeroes: kernels.h, Table::dropout, with counter_low = place
+/// * ceil(width / 8) and counter_high = sample.
+struct DropoutRows {
+  std::uint64_t key = 0;
+  std::uint32_t threshold = 0;
+  float factor = 1;
+  at::Tensor samples;  ///< int64 [rows]: global numbers
+  at::Tensor places;   ///< int64 [rows]: of the row in its sample
+};
+
 /// The fused kernels of a GPU, for tensors that lie on it: what model/kernels is on the CPU, with the same
 /// arithmetic (model/cuda/gpu_kernels.h). Implemented by the plugin that is loaded where a GPU is, so that
 /// nothing else links CUDA. Outputs are given by the caller; all tensors are dense and row-major unless said
@@ -43,6 +53,9 @@ class DeviceKernels {
   /// the logits become their gradient times it.
   virtual void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& losses,
                              const double* scale) const = 0;
+
+  /// x, y: [rows, ...].
+  virtual void dropout(const at::Tensor& x, const at::Tensor& y, const DropoutRows& rows) const = 0;
 
   /// result, one fp64 element on the device, becomes the sum of squares of fp32 `values`.
   virtual void sum_of_squares(const at::Tensor& values, const at::Tensor& result) const = 0;

@@ -4,6 +4,9 @@
 #include <ATen/SDPBackend.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "base/error.h"
 #include "base/str.h"
 #include "model/ops/device_kernels.h"
@@ -52,7 +55,7 @@ struct Operands {
   at::Tensor q;
   at::Tensor k;
   at::Tensor v;
-  bool grouped;  ///< fewer key/value heads than query heads
+  bool grouped = false;  ///< fewer key/value heads than query heads
 };
 
 const char* fused_name(const Operands& o) {
@@ -97,6 +100,70 @@ const char* fit(Operands& operands) {
           "fp32"));
 }
 
+/// [tokens, width] -> [sequences, longest, width]; behind its end a sequence repeats its last row.
+at::Tensor padded(const at::Tensor& rows, const SequenceLayout& sequences) {
+  if (sequences.uniform()) return rows.view({sequences.count(), sequences.longest(), rows.size(1)});
+  at::Tensor index = at::empty({sequences.count(), sequences.longest()}, at::kLong);
+  auto* to = index.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t s = 0; s < sequences.count(); ++s) {
+    for (std::int64_t i = 0; i < sequences.longest(); ++i) {
+      *to++ = sequences.begin(s) + std::min(i, sequences.length(s) - 1);
+    }
+  }
+  return rows.index_select(0, index.flatten().to(rows.device()))
+      .view({sequences.count(), sequences.longest(), rows.size(1)});
+}
+
+/// The inverse: [sequences, longest, ...] -> [tokens, width].
+at::Tensor unpadded(const at::Tensor& rectangle, const SequenceLayout& sequences) {
+  const at::Tensor rows = rectangle.reshape({sequences.count() * sequences.longest(), -1});
+  if (sequences.uniform()) return rows;
+  const at::Device device = rows.device();
+  const at::Tensor index =
+      sequences.sequence_numbers(device) * sequences.longest() + sequences.positions(device);
+  return rows.index_select(0, index);
+}
+
+/// Added to the scores, [sequences | 1, heads | 1, queries, keys]: the bias, and minus infinity where a query
+/// does not see a key. Undefined: nothing to add.
+at::Tensor mask_of(const SequenceLayout& queries, const SequenceLayout& keys, const AttentionOptions& options,
+                   const at::Tensor& bias, const at::TensorOptions& type) {
+  const at::Tensor from = at::arange(queries.longest(), type.dtype(at::kLong)).unsqueeze(1);
+  const at::Tensor to = at::arange(keys.longest(), type.dtype(at::kLong)).unsqueeze(0);
+  at::Tensor mask;
+  if (bias.defined()) {
+    const at::Tensor distance = to - from + bias.size(1) / 2;
+    mask = bias.to(type.dtype()).index_select(1, distance.flatten());
+    mask = mask.view({1, options.heads, queries.longest(), keys.longest()});
+  }
+  at::Tensor hidden;
+  if (options.causal && (bias.defined() || !keys.uniform()))
+    hidden = (to > from).view({1, 1, from.size(0), to.size(1)});
+  if (!keys.uniform()) {
+    const at::Tensor lengths = at::tensor(keys.lengths(), at::kLong).to(type.device());
+    const at::Tensor behind = (to >= lengths.unsqueeze(1)).view({keys.count(), 1, 1, to.size(1)});
+    hidden = hidden.defined() ? hidden.logical_or(behind) : behind;
+  }
+  if (!hidden.defined()) return mask;
+  if (!mask.defined()) mask = at::zeros({1, 1, 1, 1}, type);
+  return mask.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+}
+
+/// [batch, T, heads * d] -> [batch, heads, T, d].
+at::Tensor heads_of(const at::Tensor& rectangle, std::int64_t heads) {
+  return rectangle.unflatten(2, {heads, rectangle.size(2) / heads}).transpose(1, 2);
+}
+
+at::Tensor attend(Operands operands, const SequenceLayout& queries, const SequenceLayout& keys,
+                  const AttentionOptions& options, const at::Tensor& bias) {
+  const at::Tensor mask = mask_of(queries, keys, options, bias, operands.q.options());
+  if (!mask.defined() && options.causal) (void)fit(operands);
+  const at::Tensor result =
+      at::scaled_dot_product_attention(operands.q, operands.k, operands.v, mask, 0.0,
+                                       options.causal && !mask.defined(), options.scale, operands.grouped);
+  return unpadded(result.transpose(1, 2), queries);
+}
+
 }  // namespace
 
 const char* attention_backend(at::Device device, at::ScalarType type, const QkvShape& shape) {
@@ -109,14 +176,31 @@ const char* attention_backend(at::Device device, at::ScalarType type, const QkvS
   return fit(operands);
 }
 
-at::Tensor gpu_attention(const at::Tensor& qkv, const at::Tensor& cos_sin, const QkvShape& shape) {
-  const variable_list parts = RopeSplit::apply(qkv, cos_sin, shape);
-  Operands operands{parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2),
-                    shape.heads != shape.kv_heads};
-  (void)fit(operands);
-  const at::Tensor result = at::scaled_dot_product_attention(operands.q, operands.k, operands.v, {}, 0.0,
-                                                             true, std::nullopt, operands.grouped);
-  return result.transpose(1, 2).reshape({qkv.size(0), shape.heads * shape.head_dim});
+at::Tensor gpu_self_attention(const at::Tensor& qkv, const SequenceLayout& sequences,
+                              const AttentionOptions& options, const AttentionPositions& positions) {
+  const at::Tensor rectangle = padded(qkv, sequences);
+  const bool grouped = options.heads != options.kv_heads;
+  Operands operands;
+  if (positions.rotary.defined()) {
+    const QkvShape shape{sequences.longest(), options.heads, options.kv_heads, options.head_dim};
+    const variable_list parts = RopeSplit::apply(rectangle.view({-1, qkv.size(1)}), positions.rotary, shape);
+    operands = {parts[0].transpose(1, 2), parts[1].transpose(1, 2), parts[2].transpose(1, 2), grouped};
+  } else {
+    const std::int64_t width = options.kv_heads * options.head_dim;
+    const auto parts = rectangle.split_with_sizes({options.heads * options.head_dim, width, width}, 2);
+    operands = {heads_of(parts[0], options.heads), heads_of(parts[1], options.kv_heads),
+                heads_of(parts[2], options.kv_heads), grouped};
+  }
+  return attend(std::move(operands), sequences, sequences, options, positions.bias);
+}
+
+at::Tensor gpu_cross_attention(const at::Tensor& q, const at::Tensor& kv, const SequenceLayout& queries,
+                               const SequenceLayout& keys, const AttentionOptions& options) {
+  const std::int64_t width = options.kv_heads * options.head_dim;
+  const auto parts = padded(kv, keys).split_with_sizes({width, width}, 2);
+  Operands operands{heads_of(padded(q, queries), options.heads), heads_of(parts[0], options.kv_heads),
+                    heads_of(parts[1], options.kv_heads), options.heads != options.kv_heads};
+  return attend(std::move(operands), queries, keys, options, {});
 }
 
 }  // namespace echelon::ops

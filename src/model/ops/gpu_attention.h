@@ -1,13 +1,18 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "model/kernels/kernels.h"
+#include "model/ops/ops.h"
 
 namespace echelon::ops {
 
-/// causal_attention() (ops.h) for tensors on a GPU: the rotary kernels around one of PyTorch's fused
-/// attentions. Throws as attention_backend() does.
-[[nodiscard]] at::Tensor gpu_attention(const at::Tensor& qkv, const at::Tensor& cos_sin,
-                                       const kernels::QkvShape& shape);
+/// self_attention() and cross_attention() (ops.h) for tensors on a GPU: the rotary kernels around one of
+/// PyTorch's fused attentions. Those take rectangles, so sequences of different lengths are padded for them,
+/// and only for them, with the padding masked. Throws as attention_backend() does.
+[[nodiscard]] at::Tensor gpu_self_attention(const at::Tensor& qkv, const SequenceLayout& sequences,
+                                            const AttentionOptions& options,
+                                            const AttentionPositions& positions);
+[[nodiscard]] at::Tensor gpu_cross_attention(const at::Tensor& q, const at::Tensor& kv,
+                                             const SequenceLayout& queries, const SequenceLayout& keys,
+                                             const AttentionOptions& options);
 
 }  // namespace echelon::ops

@@ -2,7 +2,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <string_view>
 
+#include "model/batch.h"
 #include "model/kernels/kernels.h"
 #include "model/parameter.h"
 
@@ -28,12 +30,45 @@ using Recompute = std::function<at::Tensor()>;
 /// [tokens, 2n] (gate | up) -> silu(gate) * up [tokens, n]. Shazeer, GLU Variants Improve Transformer.
 [[nodiscard]] at::Tensor swiglu(const at::Tensor& gate_up);
 
-/// Rotary embedding and causal grouped-query attention. qkv: [batch * T, (heads + 2 kv_heads) * head_dim];
-/// cos_sin: fp32 [>= T, head_dim] (cos half | sin half). Returns [batch * T, heads * head_dim]. The backward
-/// recomputes the probabilities from their kept log-sum-exp (Dao et al., FlashAttention), so memory stays
-/// linear in T.
-[[nodiscard]] at::Tensor causal_attention(const at::Tensor& qkv, const at::Tensor& cos_sin,
-                                          kernels::QkvShape shape);
+/// Geometry of an attention: queries have `heads` heads, keys and values kv_heads, each of head_dim elements;
+/// heads / kv_heads query heads share one of the latter.
+struct AttentionOptions {
+  std::int64_t heads;
+  std::int64_t kv_heads;
+  std::int64_t head_dim;
+  bool causal;  ///< a token sees itself and those before it in its sequence; false: the whole sequence
+  float scale;  ///< factor on the products of queries and keys
+};
+
+/// What tells tokens apart by place; undefined: nothing.
+struct AttentionPositions {
+  at::Tensor rotary;  ///< fp32 [>= longest sequence, head_dim] (cos half | sin half), for queries and keys
+  /// [heads, 2 * span - 1], span >= longest sequence: added to the scaled score of query i and key j is
+  /// element (j - i) + span - 1. Gets a gradient.
+  at::Tensor bias;
+};
+
+/// Attention of each sequence to itself. qkv: [tokens, (heads + 2 kv_heads) * head_dim]. Returns [tokens,
+/// heads * head_dim]. The backward recomputes the probabilities from their kept log-sum-exp (Dao et al.,
+/// FlashAttention), so memory stays linear in the length of a sequence.
+[[nodiscard]] at::Tensor self_attention(const at::Tensor& qkv, const Sequences& sequences,
+                                        const AttentionOptions& options, const AttentionPositions& positions);
+
+/// Attention of the tokens of each sequence in `q` [tokens, heads * head_dim] to the sequence of the same
+/// number in `kv` [tokens of them, 2 * kv_heads * head_dim] (keys | values). Not causal.
+[[nodiscard]] at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, const Sequences& queries,
+                                         const Sequences& keys, const AttentionOptions& options);
+
+/// A parameter as an ordinary tensor for any operation of ATen: its gradient takes the way of all weight
+/// gradients. Slower than the operations above, which write gradients in place.
+[[nodiscard]] at::Tensor use(Parameter& weight);
+
+/// x with a share `probability` of its elements zeroed and the others scaled up (Srivastava et al.). x:
+/// [tokens, ...], as batch.by_sample counts tokens, or [samples, ...]. Which elements is a function of
+/// batch.dropout_key, `site` (a name of the place in the model), the sample's global number, and the place in
+/// the sample: neither the number of ranks nor a recomputation changes it. x itself outside of training.
+[[nodiscard]] at::Tensor dropout(const at::Tensor& x, double probability, const Batch& batch,
+                                 std::string_view site);
 
 /// Sum over tokens of the cross entropy of x * weight^T against `targets` (int64 [tokens]; negative:
 /// ignored), fp32 scalar, without ever holding the logits of all tokens: a chunk's logits become its gradient

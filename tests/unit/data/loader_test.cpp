@@ -25,10 +25,12 @@ DataOptions options_for(const std::filesystem::path& path, std::int64_t seq_len)
 }
 
 /// The first id of every row; a counting file makes it tell the window.
-std::vector<std::int64_t> first_ids(const TokenBatch& batch) {
+std::vector<std::int64_t> first_ids(const SampleBatch& batch) {
   std::vector<std::int64_t> firsts;
-  for (std::int64_t row = 0; row < batch.rows; ++row) {
-    firsts.push_back(batch.ids[static_cast<std::size_t>(row * batch.columns)]);
+  std::size_t at = 0;
+  for (const std::int64_t length : batch.lengths) {
+    firsts.push_back(batch.ids[at]);
+    at += static_cast<std::size_t>(length);
   }
   return firsts;
 }
@@ -40,12 +42,11 @@ TEST(Loader, CutsTheStreamIntoOverlappingWindows) {
   options.shuffle = false;
   const auto loader = make_loader(options, 300, 1);
   EXPECT_EQ(loader->samples_per_epoch(), 10);
-  const TokenBatch batch = loader->read(0, 10);
-  EXPECT_EQ(batch.columns, 5);
-  for (std::int64_t row = 0; row < 10; ++row) {
-    for (std::int64_t column = 0; column < 5; ++column) {
-      EXPECT_EQ(batch.ids[static_cast<std::size_t>(row * 5 + column)], row * 4 + column);
-    }
+  const SampleBatch batch = loader->read(0, 10);
+  EXPECT_EQ(batch.lengths, std::vector<std::int64_t>(10, 4));
+  for (std::size_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(batch.ids[i], static_cast<std::int64_t>(i));
+    EXPECT_EQ(batch.targets[i], static_cast<std::int64_t>(i) + 1);
   }
 }
 
@@ -77,11 +78,11 @@ TEST(Loader, ReadsTheSameSamplesInAnyPortions) {
   const TempDir dir;
   write_counting_file(dir / "a.tok", {2001}, kVocabulary);
   const auto loader = make_loader(options_for(dir / "a.tok", 20), kVocabulary, 9);
-  const TokenBatch whole = loader->read(0, 250);  // two and a half epochs of 100
+  const SampleBatch whole = loader->read(0, 250);  // two and a half epochs of 100
   for (const std::int64_t portion : {1, 3, 7, 120}) {
     std::vector<std::int64_t> ids;
     for (std::int64_t at = 0; at < 250; at += portion) {
-      const TokenBatch part = loader->read(at, std::min(portion, 250 - at));
+      const SampleBatch part = loader->read(at, std::min(portion, 250 - at));
       ids.insert(ids.end(), part.ids.begin(), part.ids.end());
     }
     EXPECT_EQ(ids, whole.ids) << portion;
@@ -239,13 +240,13 @@ TEST(SyntheticTokens, ArePureFunctionsOfSampleAndPosition) {
   options.kind = "synthetic_tokens";
   options.seq_len = 64;
   const auto loader = make_loader(options, 1000, 5);
-  const TokenBatch whole = loader->read(100, 50);
-  EXPECT_EQ(whole.ids.size(), 50U * 65);
-  const TokenBatch part = loader->read(110, 2);
-  EXPECT_TRUE(std::equal(part.ids.begin(), part.ids.end(), whole.ids.begin() + 10 * 65));
+  const SampleBatch whole = loader->read(100, 50);
+  EXPECT_EQ(whole.ids.size(), 50U * 64);
+  const SampleBatch part = loader->read(110, 2);
+  EXPECT_TRUE(std::equal(part.ids.begin(), part.ids.end(), whole.ids.begin() + 10 * 64));
   EXPECT_NE(make_loader(options, 1000, 6)->read(100, 50).ids, whole.ids);
   options.seq_len = 20;
-  const TokenBatch shorter = make_loader(options, 1000, 5)->read(110, 1);  // the same sample, cut
+  const SampleBatch shorter = make_loader(options, 1000, 5)->read(110, 1);  // the same sample, cut
   EXPECT_TRUE(std::equal(shorter.ids.begin(), shorter.ids.end(), part.ids.begin()));
   EXPECT_EQ(tokenizer_path(options), "");
 }
@@ -255,12 +256,12 @@ TEST(SyntheticTokens, StayBelowTheVocabularyAndHaveStructure) {
   options.kind = "synthetic_tokens";
   options.seq_len = 500;
   for (const std::int64_t vocab : {std::int64_t{2}, std::int64_t{1000}, std::int64_t{1} << 31}) {
-    const TokenBatch batch = make_loader(options, vocab, 5)->read((std::int64_t{1} << 40) - 50, 100);
+    const SampleBatch batch = make_loader(options, vocab, 5)->read((std::int64_t{1} << 40) - 50, 100);
     int continued = 0;
     for (std::size_t i = 0; i < batch.ids.size(); ++i) {
       ASSERT_GE(batch.ids[i], 0);
       ASSERT_LT(batch.ids[i], vocab);
-      if (i % 501 != 0) continued += batch.ids[i] == (batch.ids[i - 1] + 1) % vocab;
+      if (i % 500 != 0) continued += batch.ids[i] == (batch.ids[i - 1] + 1) % vocab;
     }
     if (vocab > 2) {
       EXPECT_NEAR(continued / 50000.0, 0.5, 0.02);

@@ -201,9 +201,11 @@ TYPED_TEST(Kernels, RopeRotatesPairsAndMergeIsItsTranspose) {
   std::vector<TypeParam> q(static_cast<std::size_t>(shape.heads * shape.seq_len * d));
   std::vector<TypeParam> k(static_cast<std::size_t>(shape.kv_heads * shape.seq_len * d));
   auto v = k;
-  kernels<TypeParam>().rope_split(row.data(), q.data(), k.data(), v.data(), table.data(), position, shape);
+  kernels<TypeParam>().rope_split(row.data(), q.data(), k.data(), v.data(), table.data() + position * d,
+                                  position, shape);
   std::vector<TypeParam> merged(row.size());
-  kernels<TypeParam>().rope_merge(merged.data(), q.data(), k.data(), v.data(), table.data(), position, shape);
+  kernels<TypeParam>().rope_merge(merged.data(), q.data(), k.data(), v.data(), table.data() + position * d,
+                                  position, shape);
   for (std::int64_t head = 0; head < shape.heads + 2 * shape.kv_heads; ++head) {
     const bool is_q = head < shape.heads;
     const bool is_v = head >= shape.heads + shape.kv_heads;

@@ -88,7 +88,8 @@ TEST(Model, LossOfOneMoreTokenIsTheCrossEntropyOfTheNextTokensLogits) {
     at::manual_seed(2);
     const at::Tensor ids = at::randint(0, 61, {2, 20}, at::kLong);
     const at::Tensor shorter = ids.narrow(1, 0, 19).contiguous();
-    const at::Tensor difference = model->loss(ids, 0) - model->loss(shorter, 0);
+    const at::Tensor difference =
+        model->loss(language_batch(ids), 0) - model->loss(language_batch(shorter), 0);
     const at::Tensor logits = model->next_token_logits(shorter);
     EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{2, 61}));
     const at::Tensor expected = at::cross_entropy_loss(logits, ids.select(1, 19), {}, at::Reduction::Sum);
@@ -102,15 +103,15 @@ TEST(Model, UntrainedModelIsAsGoodAsGuessing) {
   options.init_std = 0.001;
   const auto model = built(options);
   const at::Tensor ids = at::randint(0, 61, {4, 33}, at::kLong);
-  EXPECT_NEAR(model->loss(ids, 0).item<double>() / (4 * 32), std::log(61.0), 0.01);
+  EXPECT_NEAR(model->loss(language_batch(ids), 0).item<double>() / (4 * 32), std::log(61.0), 0.01);
 }
 
 TEST(Model, LossIsTheSameWithAndWithoutGradients) {
   const auto model = built(small(true));
   const at::Tensor ids = at::randint(0, 61, {2, 20}, at::kLong);
-  const double training = model->loss(ids, 1.0).item<double>();
+  const double training = model->loss(language_batch(ids), 1.0).item<double>();
   const at::NoGradGuard no_grad;
-  EXPECT_EQ(model->loss(ids, 0).item<double>(), training);
+  EXPECT_EQ(model->loss(language_batch(ids), 0).item<double>(), training);
 }
 
 TEST(Model, GradientScaleMultipliesEveryGradient) {
@@ -118,7 +119,7 @@ TEST(Model, GradientScaleMultipliesEveryGradient) {
   const at::Tensor ids = at::randint(0, 61, {2, 20}, at::kLong);
   std::vector<at::Tensor> gradients;
   for (const double scale : {1.0, 0.25}) {
-    model->loss(ids, scale).backward();
+    model->loss(language_batch(ids), scale).backward();
     std::size_t index = 0;
     for_each_part(*model, [&](const Parameter& parameter, const Parameter::Part& part) {
       if (&part != &parameter.parts().front()) return;
@@ -151,8 +152,8 @@ TEST(Model, FlopsCountMatricesSixTimesAndAttention) {
   const double block = 24 * 24 * 2 + 2 * 12 * 24 + 3 * 24 * 40;
   const double expected = 6 * (3 * block + 61 * 24) + 12.0 * 3 * 24 * 16;
   for (const bool tied : {false, true}) {
-    EXPECT_NEAR(build_model(small(tied), at::kFloat, at::kCPU)->flops_per_token(16), expected,
-                0.02 * expected);
+    EXPECT_NEAR(build_model(small(tied), at::kFloat, at::kCPU)->flops_per_sample({16, 0}), 16 * expected,
+                0.02 * 16 * expected);
   }
 }
 

@@ -104,59 +104,160 @@ TEST_P(Ops, SwigluMatchesAten) {
   expect_near(x.grad(), x64.grad(), "input gradient");
 }
 
-/// Attention from its definition, in double precision.
-at::Tensor plain_attention(const at::Tensor& qkv, const at::Tensor& cos_sin, const kernels::QkvShape& s) {
-  const std::int64_t batch = qkv.size(0) / s.seq_len;
-  const auto parts = qkv.view({batch, s.seq_len, s.heads + 2 * s.kv_heads, s.head_dim})
-                         .transpose(1, 2)
-                         .split_with_sizes({s.heads, s.kv_heads, s.kv_heads}, 1);
-  const auto table = cos_sin.narrow(0, 0, s.seq_len).to(at::kDouble).chunk(2, 1);
-  const auto rotate = [&](const at::Tensor& x) {
-    const auto halves = x.chunk(2, 3);
-    return at::cat({halves[0] * table[0] - halves[1] * table[1], halves[1] * table[0] + halves[0] * table[1]},
-                   3);
-  };
-  const std::int64_t group = s.heads / s.kv_heads;
-  const at::Tensor k = rotate(parts[1]).repeat_interleave(group, 1);
-  const at::Tensor v = parts[2].repeat_interleave(group, 1);
-  const at::Tensor future = at::ones({s.seq_len, s.seq_len}, at::kBool).triu(1);
-  const at::Tensor scores =
-      (at::matmul(rotate(parts[0]), k.transpose(2, 3)) / std::sqrt(static_cast<double>(s.head_dim)))
-          .masked_fill(future, -INFINITY);
-  return at::matmul(scores.softmax(3), v).transpose(1, 2).reshape({batch * s.seq_len, s.heads * s.head_dim});
+/// A case of attention: lengths of the sequences, and of the keys where they are others'.
+struct AttentionCase {
+  std::vector<std::int64_t> lengths;
+  AttentionOptions options;
+  bool rotary;
+  bool biased;
+  std::vector<std::int64_t> keys;
+};
+
+struct Projections {
+  at::Tensor q;  ///< [heads, T, d]
+  at::Tensor k;  ///< [heads, keys, d]
+  at::Tensor v;
+};
+
+/// Attention of one sequence from its definition, in double precision. bias: [heads, 2 * span - 1] or
+/// undefined.
+at::Tensor plain_attention(const Projections& p, const AttentionOptions& o, const at::Tensor& bias) {
+  at::Tensor scores = at::matmul(p.q, p.k.transpose(1, 2)) * static_cast<double>(o.scale);
+  const std::int64_t rows = scores.size(1);
+  const std::int64_t columns = scores.size(2);
+  if (bias.defined()) {
+    const at::Tensor distance = at::arange(columns) - at::arange(rows).unsqueeze(1) + bias.size(1) / 2;
+    scores = scores + bias.index_select(1, distance.flatten()).view_as(scores);
+  }
+  if (o.causal) scores = scores.masked_fill(at::ones({rows, columns}, at::kBool).triu(1), -INFINITY);
+  return at::matmul(scores.softmax(2), p.v).transpose(0, 1).reshape({rows, o.heads * o.head_dim});
 }
 
-TEST_P(Ops, CausalAttentionMatchesItsDefinition) {
+/// [T, count * d] -> [count * repeat, T, d].
+at::Tensor by_head(const at::Tensor& rows, std::int64_t count, std::int64_t repeat) {
+  return rows.reshape({rows.size(0), count, -1}).transpose(0, 1).repeat_interleave(repeat, 0);
+}
+
+at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos_sin) {
+  const auto table = cos_sin.narrow(0, 0, x.size(1)).to(at::kDouble).chunk(2, 1);
+  const auto halves = x.chunk(2, 2);
+  return at::cat({halves[0] * table[0] - halves[1] * table[1], halves[1] * table[0] + halves[0] * table[1]},
+                 2);
+}
+
+at::Tensor plain_self_attention(const at::Tensor& qkv, const AttentionCase& c, const at::Tensor& cos_sin,
+                                const at::Tensor& bias) {
+  const AttentionOptions& o = c.options;
+  const std::int64_t kv_width = o.kv_heads * o.head_dim;
+  std::vector<at::Tensor> results;
+  std::int64_t begin = 0;
+  for (const std::int64_t length : c.lengths) {
+    const auto parts =
+        qkv.narrow(0, begin, length).split_with_sizes({o.heads * o.head_dim, kv_width, kv_width}, 1);
+    begin += length;
+    Projections p{by_head(parts[0], o.heads, 1), by_head(parts[1], o.kv_heads, o.heads / o.kv_heads),
+                  by_head(parts[2], o.kv_heads, o.heads / o.kv_heads)};
+    if (c.rotary) p = {rotated(p.q, cos_sin), rotated(p.k, cos_sin), p.v};
+    results.push_back(plain_attention(p, o, bias));
+  }
+  return at::cat(results);
+}
+
+TEST_P(Ops, SelfAttentionMatchesItsDefinition) {
   if (!GetParam().sink) return;  // no weights: one way is all
-  const kernels::QkvShape shapes[] = {{1, 2, 1, 4},   {5, 4, 4, 6},   {37, 6, 3, 10}, {127, 4, 1, 8},
-                                      {128, 2, 2, 8}, {129, 2, 1, 8}, {300, 3, 1, 14}};
-  for (const kernels::QkvShape& s : shapes) {
-    const std::int64_t width = (s.heads + 2 * s.kv_heads) * s.head_dim;
-    const at::Tensor angle = at::rand({s.seq_len + 3, s.head_dim / 2}) * 6.28;
+  const AttentionCase cases[] = {
+      {{1, 1}, {2, 1, 4, true, 0.5F}, true, false, {}},
+      {{37, 37}, {6, 3, 10, true, 0.3F}, true, false, {}},
+      {{127, 5, 128, 1}, {4, 1, 8, true, 0.4F}, true, false, {}},
+      {{129, 300}, {3, 1, 14, true, 0.25F}, true, false, {}},
+      {{5, 64}, {2, 2, 6, true, 0.4F}, false, false, {}},
+      {{5, 150}, {4, 4, 6, false, 0.4F}, false, false, {}},
+      {{131, 1, 20}, {4, 4, 8, false, 1.0F}, false, true, {}},
+      {{131, 1, 20}, {4, 2, 8, true, 1.0F}, false, true, {}},
+  };
+  for (const AttentionCase& c : cases) {
+    const AttentionOptions& o = c.options;
+    const Sequences sequences = make_sequences(c.lengths);
+    const at::Tensor angle = at::rand({sequences->longest() + 3, o.head_dim / 2}) * 6.28;
     const at::Tensor cos_sin = at::cat({angle.cos(), angle.sin()}, 1).contiguous();
-    const at::Tensor qkv = leaf({2 * s.seq_len, width});
+    const at::Tensor qkv = leaf({sequences->tokens(), (o.heads + 2 * o.kv_heads) * o.head_dim});
+    const at::Tensor bias = c.biased ? leaf({o.heads, 2 * sequences->longest() + 3}) : at::Tensor();
     const at::Tensor qkv64 = exact(qkv);
-    const at::Tensor dy = random({2 * s.seq_len, s.heads * s.head_dim});
-    const at::Tensor y = causal_attention(qkv, cos_sin, s);
-    const at::Tensor y64 = plain_attention(qkv64, cos_sin, s);
+    const at::Tensor bias64 = c.biased ? exact(bias) : at::Tensor();
+    const at::Tensor dy = random({sequences->tokens(), o.heads * o.head_dim});
+    const at::Tensor y =
+        self_attention(qkv, sequences, o, {.rotary = c.rotary ? cos_sin : at::Tensor(), .bias = bias});
+    const at::Tensor y64 = plain_self_attention(qkv64, c, cos_sin, bias64);
     y.backward(dy);
     y64.backward(dy.to(at::kDouble));
-    SCOPED_TRACE(s.seq_len);
+    SCOPED_TRACE(c.lengths[0]);
     expect_near(y, y64, "output");
     expect_near(qkv.grad(), qkv64.grad(), "input gradient");
+    if (c.biased) expect_near(bias.grad(), bias64.grad(), "bias gradient");
   }
 }
 
+TEST_P(Ops, CrossAttentionMatchesItsDefinition) {
+  if (!GetParam().sink) return;
+  const AttentionCase c{{5, 1, 140}, {4, 2, 8, false, 0.4F}, false, false, {130, 7, 33}};
+  const AttentionOptions& o = c.options;
+  const Sequences queries = make_sequences(c.lengths);
+  const Sequences keys = make_sequences(c.keys);
+  const at::Tensor q = leaf({queries->tokens(), o.heads * o.head_dim});
+  const at::Tensor kv = leaf({keys->tokens(), 2 * o.kv_heads * o.head_dim});
+  const at::Tensor q64 = exact(q);
+  const at::Tensor kv64 = exact(kv);
+  std::vector<at::Tensor> results;
+  for (std::int64_t s = 0; s < queries->count(); ++s) {
+    const auto parts = kv64.narrow(0, keys->begin(s), keys->length(s)).chunk(2, 1);
+    const at::Tensor rows = q64.narrow(0, queries->begin(s), queries->length(s));
+    results.push_back(plain_attention(
+        {by_head(rows, o.heads, 1), by_head(parts[0], o.kv_heads, 2), by_head(parts[1], o.kv_heads, 2)}, o,
+        {}));
+  }
+  const at::Tensor dy = random({queries->tokens(), o.heads * o.head_dim});
+  const at::Tensor y = cross_attention(q, kv, queries, keys, o);
+  const at::Tensor y64 = at::cat(results);
+  y.backward(dy);
+  y64.backward(dy.to(at::kDouble));
+  expect_near(y, y64, "output");
+  expect_near(q.grad(), q64.grad(), "query gradient");
+  expect_near(kv.grad(), kv64.grad(), "key and value gradient");
+}
+
 TEST_P(Ops, AttentionNeverLooksAhead) {
-  const kernels::QkvShape s{200, 2, 1, 8};
-  const at::Tensor cos_sin = at::cat({at::ones({200, 4}), at::zeros({200, 4})}, 1).contiguous();
+  const AttentionOptions options{2, 1, 8, true, 0.35F};
+  const Sequences one = make_sequences(1, 200);
   const at::Tensor qkv = random({200, 4 * 8});
   at::Tensor changed = qkv.clone();
   changed.narrow(0, 150, 50).fill_(100.0);
-  const at::Tensor y = causal_attention(qkv, cos_sin, s);
-  const at::Tensor y_changed = causal_attention(changed, cos_sin, s);
+  const at::Tensor y = self_attention(qkv, one, options, {});
+  const at::Tensor y_changed = self_attention(changed, one, options, {});
   EXPECT_TRUE(at::equal(y.narrow(0, 0, 150), y_changed.narrow(0, 0, 150)));
   EXPECT_FALSE(at::equal(y.narrow(0, 150, 50), y_changed.narrow(0, 150, 50)));
+}
+
+TEST_P(Ops, AttentionRefusesShapesThatDoNotFit) {
+  const AttentionOptions options{2, 1, 8, true, 0.35F};
+  const Sequences two = make_sequences(2, 5);
+  EXPECT_THROW((void)self_attention(random({9, 32}), two, options, {}), Error);
+  EXPECT_THROW((void)self_attention(random({10, 32}), two, options, {.rotary = {}, .bias = random({2, 7})}),
+               Error);
+  EXPECT_THROW((void)cross_attention(random({10, 16}), random({10, 16}), two, make_sequences(1, 10), options),
+               Error);
+  EXPECT_THROW((void)make_sequences({3, 0}), Error);
+}
+
+TEST_P(Ops, UseHandsAWeightAndItsGradientToAnyOperation) {
+  Parameter& w = weight({6, 5});
+  const at::Tensor w64 = exact(w.value);
+  for (int pass = 0; pass < 2; ++pass) {
+    const at::Tensor x = random({4, 5});
+    const at::Tensor dy = random({4, 6});
+    at::linear(x, use(w)).tanh().backward(dy);
+    at::linear(x.to(at::kDouble), w64).tanh().backward(dy.to(at::kDouble));
+    expect_near(weight_gradient(), w64.grad(), "weight gradient");
+  }
 }
 
 TEST_P(Ops, EmbeddingMatchesAtenAndAddsUpOverTwoPasses) {

@@ -75,7 +75,7 @@ TYPED_TEST(SoftmaxKernels, CrossEntropyOfExtremeLogits) {
 std::vector<float> exponentials(std::vector<float> x) {
   const std::vector<float> zero(x.size());
   const auto n = static_cast<std::int64_t>(x.size());
-  kernels<float>().causal_probabilities(x.data(), zero.data(), {n, 1, 0}, 1.0F);
+  kernels<float>().attention_probabilities(x.data(), zero.data(), {n, 1, 0, true, 1.0F, nullptr});
   return x;
 }
 
@@ -98,7 +98,7 @@ TEST(Exponential, IsAccurateInRowsThatAreVectorised) {
     expected.push_back(std::exp(static_cast<double>(value)));
   }
   const float zero = 0.0F;
-  kernels<float>().causal_probabilities(row.data(), &zero, {1, 1000, 999}, 1.0F);
+  kernels<float>().attention_probabilities(row.data(), &zero, {1, 1000, 999, true, 1.0F, nullptr});
   for (std::size_t i = 0; i < row.size(); ++i)
     ASSERT_NEAR(static_cast<double>(row[i]) / expected[i], 1.0, 0x1p-22) << i;
 }
@@ -122,58 +122,82 @@ TEST(Exponential, KeepsEveryKindOfNotANumber) {
   for (const float y : exponentials(x)) ASSERT_TRUE(std::isnan(y));
 }
 
-struct CausalCase {
+struct ScoresCase {
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t first;
+  bool causal;
+  bool biased;
 };
-constexpr CausalCase kCausalCases[] = {{1, 1, 0}, {7, 7, 0}, {5, 70, 65}, {128, 128, 0}, {3, 600, 597}};
+constexpr ScoresCase kScoresCases[] = {{1, 1, 0, true, false},    {7, 7, 0, true, true},
+                                       {5, 70, 65, true, false},  {128, 128, 0, true, false},
+                                       {3, 600, 597, true, true}, {5, 70, 0, false, false},
+                                       {64, 33, 128, false, true}};
 
-TYPED_TEST(SoftmaxKernels, CausalSoftmaxMasksTheFuture) {
-  for (const auto& [rows, columns, first] : kCausalCases) {
-    const float scale = 0.3F;
-    const auto scores = random_values<TypeParam>(rows * columns, 5, 6.0);
+/// A bias for every difference of column and row, and a pointer to that of zero.
+struct Bias {
+  explicit Bias(const ScoresCase& c) : values(random_values<float>(c.rows + c.columns, 9)), rows(c.rows) {}
+  [[nodiscard]] const float* zero() const { return values.data() + rows; }
+  std::vector<float> values;
+  std::int64_t rows;
+};
+
+TYPED_TEST(SoftmaxKernels, AttentionSoftmaxMasksTheFutureAndAddsTheBias) {
+  for (const ScoresCase& c : kScoresCases) {
+    const Bias bias(c);
+    const ScoreRows shape{c.rows, c.columns, c.first, c.causal, 0.3F, c.biased ? bias.zero() : nullptr};
+    const auto scores = random_values<TypeParam>(c.rows * c.columns, 5, 6.0);
     auto probabilities = scores;
-    std::vector<float> log_sum_exp(static_cast<std::size_t>(rows));
-    kernels<TypeParam>().causal_softmax(probabilities.data(), log_sum_exp.data(), {rows, columns, first},
-                                        scale);
+    std::vector<float> log_sum_exp(static_cast<std::size_t>(c.rows));
+    kernels<TypeParam>().attention_softmax(probabilities.data(), log_sum_exp.data(), shape);
     auto again = scores;
-    kernels<TypeParam>().causal_probabilities(again.data(), log_sum_exp.data(), {rows, columns, first},
-                                              scale);
+    kernels<TypeParam>().attention_probabilities(again.data(), log_sum_exp.data(), shape);
     std::vector<double> expected(scores.size(), 0.0);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t n = std::min(columns, first + r + 1);
+    for (std::int64_t r = 0; r < c.rows; ++r) {
+      const std::int64_t n = c.causal ? std::min(c.columns, c.first + r + 1) : c.columns;
       std::vector<double> row;
       for (std::int64_t i = 0; i < n; ++i) {
-        row.push_back(static_cast<double>(to_float(scores[r * columns + i])) * static_cast<double>(scale));
+        const double added = c.biased ? static_cast<double>(bias.zero()[i - r]) : 0.0;
+        const float scaled = to_float(scores[r * c.columns + i]) * 0.3F;
+        TypeParam rounded{};  // a biased score is kept in the type of the scores
+        test::assign(rounded, static_cast<double>(scaled) + added);
+        row.push_back(c.biased ? static_cast<double>(to_float(rounded))
+                               : static_cast<double>(to_float(scores[r * c.columns + i])) *
+                                     static_cast<double>(0.3F));
       }
       const auto exact = softmax(row);
       EXPECT_NEAR(static_cast<double>(log_sum_exp[r]), exact.log_sum_exp, 1e-5);
-      std::copy(exact.probabilities.begin(), exact.probabilities.end(), expected.begin() + r * columns);
-      for (std::int64_t i = n; i < columns; ++i)
-        ASSERT_EQ(to_float(probabilities[r * columns + i]), 0.0F) << r << ',' << i;
+      std::copy(exact.probabilities.begin(), exact.probabilities.end(), expected.begin() + r * c.columns);
+      for (std::int64_t i = n; i < c.columns; ++i)
+        ASSERT_EQ(to_float(probabilities[r * c.columns + i]), 0.0F) << r << ',' << i;
     }
-    expect_close(probabilities, expected, 2 * kRounding<TypeParam> + 4e-6);
-    expect_close(again, expected, 2 * kRounding<TypeParam> + 4e-6);
+    expect_close(probabilities, expected, 3 * kRounding<TypeParam> + 4e-6);
+    expect_close(again, expected, 3 * kRounding<TypeParam> + 4e-6);
   }
 }
 
-TYPED_TEST(SoftmaxKernels, CausalSoftmaxBackwardIsTheDerivative) {
-  for (const auto& [rows, columns, first] : kCausalCases) {
-    auto probs = random_values<TypeParam>(rows * columns, 5);
-    auto dprobs = random_values<TypeParam>(rows * columns, 6);
-    const auto delta = random_values<float>(rows, 7);
+TYPED_TEST(SoftmaxKernels, AttentionSoftmaxBackwardIsTheDerivative) {
+  for (const ScoresCase& c : kScoresCases) {
+    auto probs = random_values<TypeParam>(c.rows * c.columns, 5);
+    auto dprobs = random_values<TypeParam>(c.rows * c.columns, 6);
+    const auto delta = random_values<float>(c.rows, 7);
     std::vector<double> expected(probs.size(), 0.0);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t i = 0; i < columns && i <= first + r; ++i) {
-        const std::int64_t at = r * columns + i;
-        expected[at] = static_cast<double>(to_float(probs[at])) *
-                       (static_cast<double>(to_float(dprobs[at])) - static_cast<double>(delta[r])) * 0.5;
+    std::vector<double> expected_bias(static_cast<std::size_t>(c.rows + c.columns), 0.0);
+    for (std::int64_t r = 0; r < c.rows; ++r) {
+      for (std::int64_t i = 0; i < c.columns && (!c.causal || i <= c.first + r); ++i) {
+        const std::int64_t at = r * c.columns + i;
+        const double score = static_cast<double>(to_float(probs[at])) *
+                             (static_cast<double>(to_float(dprobs[at])) - static_cast<double>(delta[r]));
+        expected[at] = score * 0.5;
+        expected_bias[c.rows + i - r] += score;
       }
     }
-    kernels<TypeParam>().causal_softmax_backward(probs.data(), dprobs.data(), delta.data(),
-                                                 {rows, columns, first}, 0.5F);
+    std::vector<float> dbias(expected_bias.size(), 0.0F);
+    kernels<TypeParam>().attention_softmax_backward(probs.data(), dprobs.data(), delta.data(),
+                                                    {c.rows, c.columns, c.first, c.causal, 0.5F, nullptr},
+                                                    c.biased ? dbias.data() + c.rows : nullptr);
     expect_close(dprobs, expected);
+    if (c.biased) expect_close(dbias, expected_bias, 1e-5);
   }
 }
 

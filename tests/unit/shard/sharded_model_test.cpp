@@ -177,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(All, Configurations, ::testing::ValuesIn(all_configurat
 /// The gradient of each unsharded parameter of the model, by part name.
 std::map<std::string, at::Tensor> plain_gradients(Model& model, const std::vector<at::Tensor>& batches,
                                                   double scale) {
-  for (const at::Tensor& ids : batches) model.loss(ids, scale).backward();
+  for (const at::Tensor& ids : batches) model.loss(language_batch(ids), scale).backward();
   std::map<std::string, at::Tensor> gradients;
   const auto note = [&](const Parameter& parameter) {
     at::Tensor rest = parameter.value.grad().flatten();
@@ -214,9 +214,10 @@ TEST_P(Configurations, GradientsAreThoseOfTheUnshardedModel) {
     materialise(*plain, 9, at::kFloat, at::kCPU);
     const auto expected = plain_gradients(*plain, batches, 0.5);
     for (std::size_t i = 0; i < batches.size(); ++i) {
-      const at::Tensor loss = model.accumulate(batches[i], 0.5, {i == 0, i + 1 == batches.size()});
+      const at::Tensor loss =
+          model.accumulate(language_batch(batches[i]), 0.5, {i == 0, i + 1 == batches.size()});
       EXPECT_FALSE(loss.requires_grad());
-      EXPECT_NEAR(loss.item<double>(), plain->loss(batches[i], 1.0).item<double>(), 1e-3);
+      EXPECT_NEAR(loss.item<double>(), plain->loss(language_batch(batches[i]), 1.0).item<double>(), 1e-3);
     }
     model.finish_gradients();
     expect_gradients(model, expected);
@@ -227,10 +228,10 @@ TEST_P(Configurations, MemoryStopsGrowingAfterTheFirstStep) {
   LocalCommunicator comm;
   ShardedModel model(model_of(small(6, GetParam().tied)), comm, GetParam().engine, 9, at::kCPU);
   const auto step = [&] {
-    (void)model.accumulate(ids_of(1), 1.0, {true, false});
-    (void)model.accumulate(ids_of(2), 1.0, {false, true});
+    (void)model.accumulate(language_batch(ids_of(1)), 1.0, {true, false});
+    (void)model.accumulate(language_batch(ids_of(2)), 1.0, {false, true});
     model.finish_gradients();
-    (void)model.evaluate(ids_of(3));
+    (void)model.evaluate(language_batch(ids_of(3)));
   };
   step();
   const std::int64_t bytes = model.pool().bytes_allocated();
@@ -242,7 +243,7 @@ TEST_P(Configurations, EvaluationLeavesGradientsAndWeightsAlone) {
   const ModelOptions options = small(3, GetParam().tied);
   LocalCommunicator comm;
   ShardedModel model(model_of(options), comm, GetParam().engine, 9, at::kCPU);
-  (void)model.accumulate(ids_of(1), 1.0, {});
+  (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
   model.finish_gradients();
   std::vector<at::Tensor> before;
   for (const auto& unit : model.units()) {
@@ -251,7 +252,8 @@ TEST_P(Configurations, EvaluationLeavesGradientsAndWeightsAlone) {
   }
   const auto plain = model_of(options);
   materialise(*plain, 9, at::kFloat, at::kCPU);
-  EXPECT_NEAR(model.evaluate(ids_of(5)).item<double>(), plain->loss(ids_of(5), 1.0).item<double>(), 1e-3);
+  EXPECT_NEAR(model.evaluate(language_batch(ids_of(5))).loss.item<double>(),
+              plain->loss(language_batch(ids_of(5)), 1.0).item<double>(), 1e-3);
   const at::Tensor logits = model.next_token_logits(ids_of(5));
   EXPECT_LT(relative_error(logits, plain->next_token_logits(ids_of(5))), 1e-5);
   for (std::size_t i = 0; i < model.units().size(); ++i) {
@@ -265,7 +267,7 @@ TEST(ShardedModel, ResultsRepeatBitForBit) {
   for (auto& mine : gradients) {
     LocalCommunicator comm;
     ShardedModel model(model_of(small(2, false)), comm, bf16(), 9, at::kCPU);
-    (void)model.accumulate(ids_of(1), 1.0, {});
+    (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
     model.finish_gradients();
     for (const auto& unit : model.units()) mine.push_back(unit->gradient().clone());
   }
@@ -323,7 +325,7 @@ TEST(ShardedModel, MemoryStaysAsLongAsACollectiveUsesIt) {
   Slow comm;
   {
     ShardedModel model(model_of(small(1, false)), comm, bf16(), 9, at::kCPU);
-    (void)model.accumulate(ids_of(1), 1.0, {});
+    (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
     EXPECT_FALSE(comm.last->done);
   }  // as when an error ends the step: sums are still under way
   EXPECT_TRUE(comm.last->done) << "freed under a running collective";

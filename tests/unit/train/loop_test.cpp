@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "comm/local_communicator.h"
 #include "support/temp_dir.h"
+#include "train/batch_tensors.h"
 #include "unit/train/small_model.h"
 
 namespace echelon {
@@ -22,11 +23,16 @@ class PaddedSamples final : public Loader {
   explicit PaddedSamples(bool padded) : padded_(padded) {}
   std::int64_t samples_per_epoch() const override { return 4; }
   std::uint32_t fingerprint() const override { return 1; }
-  TokenBatch read(std::int64_t first, std::int64_t rows) const override {
-    TokenBatch batch{.rows = rows, .columns = kColumns};
-    for (std::int64_t row = first; row < first + rows; ++row) {
-      for (std::int64_t i = 0; i < kColumns; ++i) batch.ids.push_back((3 * row + i * i) % 13);
-      if (padded_ && row % 4 != 1) batch.ids.back() = -100;
+  SampleSize sample_size() const override { return {kColumns - 1, 0, kColumns - 1}; }
+  SampleBatch read(std::int64_t first, std::int64_t count) const override {
+    SampleBatch batch{.samples = count, .first_sample = first};
+    batch.lengths.assign(static_cast<std::size_t>(count), kColumns - 1);
+    for (std::int64_t row = first; row < first + count; ++row) {
+      for (std::int64_t i = 0; i + 1 < kColumns; ++i) {
+        batch.ids.push_back((3 * row + i * i) % 13);
+        batch.targets.push_back((3 * row + (i + 1) * (i + 1)) % 13);
+      }
+      if (padded_ && row % 4 != 1) batch.targets.back() = -100;
     }
     return batch;
   }
@@ -46,7 +52,6 @@ struct OneRun {
     options.optim.lr = 0.5;
     options.optim.weight_decay = 0;
     options.schedule.kind = "constant";
-    options.seq_len = kColumns - 1;
   }
   /// Trains to the end; returns the weights as one vector.
   at::Tensor train() {
@@ -98,9 +103,7 @@ TEST(TrainLoop, TheStepIsThatOfTheMeanOverRealTokens) {
   // The same by hand: SGD on the mean over the 4 * 6 - 3 targets that count.
   const auto model = build_model(test::small_options(), at::kFloat, at::kCPU);
   materialise(*model, 3, at::kFloat, at::kCPU);
-  TokenBatch batch = run.data.read(0, 4);
-  const at::Tensor ids = at::from_blob(batch.ids.data(), {4, kColumns}, at::kLong);
-  model->loss(ids, 1.0 / 21).backward();
+  model->loss(to_tensors(run.data.read(0, 4), at::kCPU), 1.0 / 21).backward();
   std::map<std::string, at::Tensor> expected;
   for (const Parameter* parameter : model->parameters()) {
     at::Tensor rest = (parameter->value - 0.5 * parameter->value.grad()).detach().flatten();

@@ -42,6 +42,15 @@ TEST(Schedule, StepIsPyTorchs) {
                {0.002, 0.002, 0.002, 0.001, 0.001, 0.001, 0.0005, 0.0005});
 }
 
+TEST(Schedule, StepFallsByEpochsOfAnyLength) {
+  const ScheduleOptions schedule{.kind = "step", .step_epochs = 2, .gamma = 0.5};
+  const double epoch = 2.5;  // the first steps that see a third and a fifth epoch's samples are 6 and 11
+  for (std::int64_t step = 1; step <= 11; ++step) {
+    const double expected = kOptim.lr * (step < 6 ? 1.0 : step < 11 ? 0.5 : 0.25);
+    EXPECT_NEAR(learning_rate(kOptim, schedule, step, 20, epoch), expected, 1e-12) << step;
+  }
+}
+
 // torch: CosineAnnealingLR(optimizer, T_max=8, eta_min=2e-4)
 TEST(Schedule, CosineIsPyTorchs) {
   expect_rates({.kind = "cosine", .min_lr = 2e-4},

@@ -1,7 +1,8 @@
-#include "model/llama.h"
+#include "model/llama/llama.h"
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/str.h"
@@ -104,14 +105,19 @@ ops::Recompute Llama::normed_again(const Block& block, const Layer& layer, Param
   return [this, &weight, x = x.detach()] { return ops::rms_norm(x, weight, options_.norm_eps); };
 }
 
-at::Tensor Llama::block_forward(const Block& block, const at::Tensor& x, std::int64_t seq_len) const {
-  const kernels::QkvShape shape{seq_len, options_.heads, options_.kv_heads,
-                                options_.hidden_size / options_.heads};
+at::Tensor Llama::block_forward(const Block& block, const at::Tensor& x, const Sequences& sequences) const {
+  const std::int64_t head_dim = options_.hidden_size / options_.heads;
+  const ops::AttentionOptions attention{.heads = options_.heads,
+                                        .kv_heads = options_.kv_heads,
+                                        .head_dim = head_dim,
+                                        .causal = true,
+                                        .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
   const at::Tensor attended = block.attention_layer->run(
       normed(*block.input_norm_layer, *block.input_norm, x),
-      [this, &block, shape,
+      [this, &block, attention, sequences,
        again = normed_again(block, *block.input_norm_layer, *block.input_norm, x)](const at::Tensor& in) {
-        const at::Tensor heads = ops::causal_attention(ops::linear(in, *block.qkv, again), cos_sin_, shape);
+        const at::Tensor heads = ops::self_attention(ops::linear(in, *block.qkv, again), sequences, attention,
+                                                     {.rotary = cos_sin_, .bias = {}});
         return ops::linear(heads, *block.attention_out);
       });
   const at::Tensor middle = x + attended;
@@ -129,29 +135,29 @@ at::Tensor Llama::block_forward(const Block& block, const at::Tensor& x, std::in
   return middle + mlp;
 }
 
-at::Tensor Llama::body(const at::Tensor& ids) {
-  const std::int64_t seq_len = ids.size(1);
+at::Tensor Llama::body(const at::Tensor& ids, const Sequences& sequences) {
   at::Tensor x = embedding_layer_->run(
-      ids.reshape({-1}), [this](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
+      ids, [this](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
   for (const Block& block : blocks_) {
     x = block.layer->run(
-        x, [this, &block, seq_len](const at::Tensor& in) { return block_forward(block, in, seq_len); });
+        x, [this, &block, sequences](const at::Tensor& in) { return block_forward(block, in, sequences); });
   }
   return x;
 }
 
-at::Tensor Llama::loss(const at::Tensor& ids, double gradient_scale) {
-  const std::int64_t seq_len = ids.size(1) - 1;
-  const at::Tensor targets = ids.narrow(1, 1, seq_len).reshape({-1});
-  return head_layer_->run(body(ids.narrow(1, 0, seq_len)), [=, this](const at::Tensor& x) {
-    return ops::linear_cross_entropy(normed(*final_norm_layer_, *final_norm_, x), *head_, targets,
-                                     gradient_scale, output_);
-  });
+at::Tensor Llama::loss(const Batch& batch, double gradient_scale) {
+  return head_layer_->run(body(batch.ids, batch.sequences),
+                          [=, this, targets = batch.targets](const at::Tensor& x) {
+                            return ops::linear_cross_entropy(normed(*final_norm_layer_, *final_norm_, x),
+                                                             *head_, targets, gradient_scale, output_);
+                          });
 }
 
 at::Tensor Llama::next_token_logits(const at::Tensor& ids) {
-  const at::Tensor hidden = body(ids);
-  return head_layer_->run(hidden, [this, rows = ids.size(0), seq_len = ids.size(1)](const at::Tensor& x) {
+  const std::int64_t rows = ids.size(0);
+  const std::int64_t seq_len = ids.size(1);
+  const at::Tensor hidden = body(ids.reshape({-1}), make_sequences(rows, seq_len));
+  return head_layer_->run(hidden, [this, rows, seq_len](const at::Tensor& x) {
     const at::Tensor last = x.view({rows, seq_len, -1}).select(1, seq_len - 1).contiguous();
     return ops::linear(normed(*final_norm_layer_, *final_norm_, last), *head_).to(at::kFloat);
   });
@@ -184,12 +190,12 @@ std::string Llama::hugging_face_config() const {
   return config.dump(2) + "\n";
 }
 
-double Llama::flops_per_token(std::int64_t seq_len) const {
+double Llama::flops_per_sample(const SampleShape& shape) const {
   // The head multiplies also when tied; the embedding look-up does not.
   const double embedding = static_cast<double>(options_.vocab_size * options_.hidden_size);
   const double matrices = static_cast<double>(numel()) - (options_.tie_embeddings ? 0.0 : embedding);
-  const double attention = 12.0 * static_cast<double>(options_.layers * options_.hidden_size * seq_len);
-  return 6.0 * matrices + attention;
+  const double attention = 12.0 * static_cast<double>(options_.layers * options_.hidden_size * shape.tokens);
+  return static_cast<double>(shape.tokens) * (6.0 * matrices + attention);
 }
 
 }  // namespace echelon

@@ -10,10 +10,10 @@ class Llama : public Model {
  public:
   Llama(const ModelOptions& options, const ModelTypes& types, at::Device device);
 
-  at::Tensor loss(const at::Tensor& ids, double gradient_scale) override;
+  at::Tensor loss(const Batch& batch, double gradient_scale) override;
   at::Tensor next_token_logits(const at::Tensor& ids) override;
   std::string hugging_face_config() const override;
-  double flops_per_token(std::int64_t seq_len) const override;
+  double flops_per_sample(const SampleShape& shape) const override;
 
  private:
   struct Block {
@@ -32,9 +32,9 @@ class Llama : public Model {
   void add_embedding();
   void add_block(std::int64_t index);
   void add_head();
-  /// ids [rows, T] -> hidden states before the final norm, [rows * T, hidden].
-  at::Tensor body(const at::Tensor& ids);
-  at::Tensor block_forward(const Block& block, const at::Tensor& x, std::int64_t seq_len) const;
+  /// ids [tokens] -> hidden states before the final norm, [tokens, hidden].
+  at::Tensor body(const at::Tensor& ids, const Sequences& sequences);
+  at::Tensor block_forward(const Block& block, const at::Tensor& x, const Sequences& sequences) const;
   at::Tensor normed(const Layer& layer, Parameter& weight, const at::Tensor& x) const;
   /// How backward gets normed() again when the block recomputes cheap values; empty: it was kept.
   ops::Recompute normed_again(const Block& block, const Layer& layer, Parameter& weight,

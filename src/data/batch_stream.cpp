@@ -1,0 +1,66 @@
+#include "data/batch_stream.h"
+
+#include <chrono>
+#include <utility>
+
+namespace echelon {
+
+BatchStream::BatchStream(const Loader& loader, const BatchPlan& plan, std::int64_t workers,
+                         std::int64_t ahead)
+    : loader_(loader), plan_(plan), places_(static_cast<std::size_t>(ahead)) {
+  for (std::int64_t i = 0; i < workers; ++i) workers_.emplace_back([this] { serve(); });
+}
+
+BatchStream::~BatchStream() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_all();
+  for (auto& worker : workers_) worker.join();
+}
+
+SampleBatch BatchStream::read(std::int64_t number) const {
+  return loader_.read(plan_.first + number * plan_.stride, plan_.samples);
+}
+
+void BatchStream::serve() {
+  const auto capacity = static_cast<std::int64_t>(places_.size());
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return closed_ || begun_ < taken_ + capacity; });
+    if (closed_) return;
+    const std::int64_t number = begun_++;
+    lock.unlock();
+    Place filled;
+    try {
+      filled.batch = read(number);
+    } catch (...) {
+      filled.failure = std::current_exception();
+    }
+    lock.lock();
+    places_[static_cast<std::size_t>(number % capacity)] = std::move(filled);
+    changed_.notify_all();
+  }
+}
+
+SampleBatch BatchStream::take() {
+  if (workers_.empty()) return read(taken_++);
+  std::unique_lock lock(mutex_);
+  Place& place = places_[static_cast<std::size_t>(taken_) % places_.size()];
+  changed_.wait(lock, [&] { return place.filled(); });
+  Place full = std::exchange(place, {});
+  ++taken_;
+  changed_.notify_all();
+  if (full.failure) std::rethrow_exception(full.failure);
+  return std::move(*full.batch);
+}
+
+SampleBatch BatchStream::next() {
+  const auto began = std::chrono::steady_clock::now();
+  SampleBatch batch = take();
+  waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return batch;
+}
+
+}  // namespace echelon

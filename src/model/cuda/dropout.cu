@@ -1,0 +1,47 @@
+#include "base/philox.h"
+#include "model/cuda/gpu_kernels.h"
+#include "model/cuda/pack.cuh"
+
+namespace echelon::gpu {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr std::int64_t kManyBlocks = 4096;  // fills any device; each thread then strides over the rest
+constexpr std::int64_t kShared = 8;         ///< elements that share one call of Philox
+
+template <class T>
+__global__ void dropout_kernel(const T* x, T* y, std::int64_t rows, std::int64_t n, DropoutValues values) {
+  const std::int64_t calls = (n + kShared - 1) / kShared;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < rows * calls;
+       i += step) {
+    const std::int64_t row = i / calls;
+    const std::int64_t call = i % calls;
+    const auto words = philox4x32(values.key, static_cast<std::uint64_t>(values.places[row] * calls + call),
+                                  static_cast<std::uint64_t>(values.samples[row]));
+    const std::int64_t end = n - call * kShared < kShared ? n - call * kShared : kShared;
+    for (std::int64_t j = 0; j < end; ++j) {
+      const std::uint32_t half = (words[j / 2] >> (16 * (j % 2))) & 0xFFFFU;
+      const std::int64_t at = row * n + call * kShared + j;
+      round_to(y[at], half < values.threshold ? 0.0F : widen(x[at]) * values.factor);
+    }
+  }
+}
+
+}  // namespace
+
+cudaError_t dropout(DType type, const void* x, void* y, std::int64_t rows, std::int64_t n,
+                    const DropoutValues& values, cudaStream_t stream) {
+  if (rows == 0 || n == 0) return cudaSuccess;
+  const std::int64_t work = rows * ((n + kShared - 1) / kShared);
+  const std::int64_t wanted = (work + kThreads - 1) / kThreads;
+  const auto blocks = static_cast<unsigned>(wanted < kManyBlocks ? wanted : kManyBlocks);
+  return with_type(type, [&](auto tag) {
+    using T = decltype(tag);
+    dropout_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<const T*>(x), static_cast<T*>(y), rows, n,
+                                                    values);
+    return cudaGetLastError();
+  });
+}
+
+}  // namespace echelon::gpu

@@ -1,0 +1,39 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "model/ops/ops.h"
+
+namespace echelon::ops {
+
+/// Queries, keys and values of an attention, sorted by head: each (key/value head, query head of its group)
+/// has the rows of all tokens together.
+struct Heads {
+  at::Tensor q;  ///< [kv_heads, group, tokens, d]
+  at::Tensor k;  ///< [kv_heads, tokens of the keys, d]
+  at::Tensor v;  ///< as k
+};
+
+/// Query heads that share a key/value head.
+[[nodiscard]] inline std::int64_t group_of(const AttentionOptions& o) {
+  return o.heads / o.kv_heads;
+}
+
+[[nodiscard]] Heads empty_heads(std::int64_t tokens, std::int64_t key_tokens, const AttentionOptions& options,
+                                const at::TensorOptions& type);
+
+/// From projections as ops::self_attention takes them, on the CPU; `rotary` may be undefined.
+void split_self(const at::Tensor& qkv, const at::Tensor& rotary, const SequenceLayout& sequences,
+                const Heads& to);
+/// The transpose: gradients of the heads -> gradient of the projection.
+[[nodiscard]] at::Tensor merge_self(const Heads& gradients, const at::Tensor& rotary,
+                                    const SequenceLayout& sequences);
+
+/// From projections as ops::cross_attention takes them.
+void split_cross(const at::Tensor& q, const at::Tensor& kv, const Heads& to);
+struct CrossGradients {
+  at::Tensor q;
+  at::Tensor kv;
+};
+[[nodiscard]] CrossGradients merge_cross(const Heads& gradients);
+
+}  // namespace echelon::ops

@@ -1,0 +1,44 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace echelon {
+
+/// How the rows of a [tokens, ...] tensor fall into sequences, which lie one after another without padding:
+/// what would be padding is never computed. Constant; shared by all that is computed from a batch.
+class SequenceLayout {
+ public:
+  /// Throws Error(kUsage) for a length below one.
+  explicit SequenceLayout(std::vector<std::int64_t> lengths);
+
+  [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(lengths_.size()); }
+  [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  [[nodiscard]] std::int64_t length(std::int64_t sequence) const { return lengths_[sequence]; }
+  [[nodiscard]] std::int64_t begin(std::int64_t sequence) const { return begins_[sequence]; }
+  [[nodiscard]] std::int64_t longest() const { return longest_; }
+  /// All have the same length.
+  [[nodiscard]] bool uniform() const { return tokens_ == longest_ * count(); }
+  [[nodiscard]] const std::vector<std::int64_t>& lengths() const { return lengths_; }
+
+  /// int64 [tokens]: each token's place in its sequence.
+  [[nodiscard]] at::Tensor positions(at::Device device) const;
+  /// int64 [tokens]: each token's sequence.
+  [[nodiscard]] at::Tensor sequence_numbers(at::Device device) const;
+
+ private:
+  std::vector<std::int64_t> lengths_;
+  std::vector<std::int64_t> begins_;
+  std::int64_t tokens_ = 0;
+  std::int64_t longest_ = 0;
+};
+
+using Sequences = std::shared_ptr<const SequenceLayout>;
+
+[[nodiscard]] Sequences make_sequences(std::vector<std::int64_t> lengths);
+/// `count` sequences of one length.
+[[nodiscard]] Sequences make_sequences(std::int64_t count, std::int64_t length);
+
+}  // namespace echelon

@@ -1,0 +1,57 @@
+#include "train/batch_tensors.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace echelon {
+namespace {
+
+template <class T>
+at::Tensor tensor_of(const std::vector<T>& values, at::IntArrayRef shape, at::ScalarType type,
+                     at::Device device) {
+  // from_blob() takes no const; the copy leaves `values` alone.
+  return at::from_blob(const_cast<T*>(values.data()), shape, type).to(device, type, false, true);  // NOLINT
+}
+
+/// Targets of each sample, in order: those of its sequence, of its tokens, or its class.
+std::int64_t targets_of(const SampleBatch& s, std::size_t sample) {
+  if (!s.target_lengths.empty()) return s.target_lengths[sample];
+  if (!s.sample_lengths.empty()) return s.sample_lengths[sample];
+  return s.lengths.empty() ? 1 : s.lengths[sample];
+}
+
+}  // namespace
+
+Batch to_tensors(const SampleBatch& s, at::Device device) {
+  Batch batch;
+  batch.samples = s.samples;
+  batch.first_sample = s.first_sample;
+  if (!s.lengths.empty()) {
+    batch.ids = tensor_of(s.ids, {static_cast<std::int64_t>(s.ids.size())}, at::kLong, device);
+    batch.sequences = make_sequences(s.lengths);
+    batch.by_sample = s.sample_lengths.empty() ? batch.sequences : make_sequences(s.sample_lengths);
+  }
+  if (!s.images.empty()) {
+    const auto [channels, height, width] = s.image_shape;
+    batch.images = tensor_of(s.images, {s.samples, channels, height, width}, at::kFloat, device);
+  }
+  batch.targets = tensor_of(s.targets, {static_cast<std::int64_t>(s.targets.size())}, at::kLong, device);
+  if (!s.target_lengths.empty()) batch.target_sequences = make_sequences(s.target_lengths);
+  return batch;
+}
+
+std::int64_t counted_targets(const SampleBatch& samples) {
+  return std::count_if(samples.targets.begin(), samples.targets.end(), [](std::int64_t t) { return t >= 0; });
+}
+
+void ignore_from(SampleBatch& samples, std::int64_t end) {
+  std::int64_t at = 0;
+  for (std::int64_t i = 0; i < samples.samples; ++i) {
+    const std::int64_t count = targets_of(samples, static_cast<std::size_t>(i));
+    if (samples.first_sample + i >= end) std::fill_n(samples.targets.begin() + at, count, -1);
+    at += count;
+  }
+}
+
+}  // namespace echelon

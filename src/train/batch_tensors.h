@@ -1,0 +1,16 @@
+#pragma once
+#include "data/loader.h"
+#include "model/batch.h"
+
+namespace echelon {
+
+/// Samples as a model takes them, on `device`.
+[[nodiscard]] Batch to_tensors(const SampleBatch& samples, at::Device device);
+
+/// Predictions of `samples` that count.
+[[nodiscard]] std::int64_t counted_targets(const SampleBatch& samples);
+
+/// No prediction of samples from global number `end` on counts any more.
+void ignore_from(SampleBatch& samples, std::int64_t end);
+
+}  // namespace echelon

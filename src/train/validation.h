@@ -1,0 +1,25 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "comm/communicator.h"
+#include "data/loader.h"
+#include "data/options.h"
+#include "shard/sharded_model.h"
+#include "train/options.h"
+
+namespace echelon {
+
+/// What one validation pass found, over all ranks.
+struct ValidationResult {
+  double loss = 0;                 ///< mean over the predictions that count
+  std::optional<double> accuracy;  ///< share of samples whose class is right, where there are classes
+};
+
+/// One pass over the validation samples, or over options.validation.batches global batches of them; each
+/// sample counts once. Collective.
+[[nodiscard]] ValidationResult validate(ShardedModel& model, const Loader& samples,
+                                        const DataOptions& options, const TrainOptions& train,
+                                        Communicator& comm);
+
+}  // namespace echelon

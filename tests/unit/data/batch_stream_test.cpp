@@ -1,0 +1,67 @@
+#include "data/batch_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+
+#include "base/error.h"
+
+namespace echelon {
+namespace {
+
+/// Each sample's id is its number. Reading one of some numbers takes longer, reading `bad` fails.
+class Numbers final : public Loader {
+ public:
+  explicit Numbers(std::int64_t bad = -1) : bad_(bad) {}
+  std::int64_t samples_per_epoch() const override { return 1000; }
+  SampleSize sample_size() const override { return {1, 0, 1}; }
+  std::uint32_t fingerprint() const override { return 1; }
+  SampleBatch read(std::int64_t first, std::int64_t count) const override {
+    ++reads;
+    if (first % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    SampleBatch batch{.samples = count, .first_sample = first};
+    for (std::int64_t i = first; i < first + count; ++i) {
+      if (i == bad_) throw Error(Code::kData, "sample is bad");
+      batch.ids.push_back(i);
+      batch.lengths.push_back(1);
+    }
+    return batch;
+  }
+  mutable std::atomic<int> reads{0};
+
+ private:
+  std::int64_t bad_;
+};
+
+TEST(BatchStream, GivesTheSameBatchesForAnyNumberOfWorkers) {
+  for (const std::int64_t workers : {0, 1, 4}) {
+    for (const std::int64_t ahead : {1, 2, 5}) {
+      const Numbers numbers;
+      BatchStream stream(numbers, {.first = 6, .samples = 2, .stride = 8}, workers, ahead);
+      for (std::int64_t k = 0; k < 20; ++k) {
+        const SampleBatch batch = stream.next();
+        EXPECT_EQ(batch.ids, (std::vector<std::int64_t>{6 + 8 * k, 7 + 8 * k})) << workers << ' ' << ahead;
+      }
+    }
+  }
+}
+
+TEST(BatchStream, ReadsAheadNoFurtherThanAsked) {
+  const Numbers numbers;
+  BatchStream stream(numbers, {.first = 0, .samples = 1, .stride = 1}, 2, 3);
+  (void)stream.next();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(numbers.reads, 4);
+}
+
+TEST(BatchStream, AnErrorComesWithItsBatchAndNotBefore) {
+  const Numbers numbers(5);
+  BatchStream stream(numbers, {.first = 0, .samples = 1, .stride = 1}, 2, 4);
+  for (std::int64_t k = 0; k < 5; ++k) EXPECT_EQ(stream.next().ids.front(), k);
+  EXPECT_THROW((void)stream.next(), Error);
+  EXPECT_EQ(stream.next().ids.front(), 6);
+}
+
+}  // namespace
+}  // namespace echelon
