@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/agree.h"
+#include "data/tokenizer_digest.h"
 #include "recipe/check.h"
 #include "shard/host_memory.h"
 #include "train/loop.h"
@@ -65,8 +66,10 @@ std::map<std::string, std::string> attachments(const Recipe& recipe, const Model
   std::map<std::string, std::string> files{{"recipe.yaml", to_yaml(recipe)},
                                            {"config.json", model.hugging_face_config()}};
   const std::string tokenizer = tokenizer_path(recipe.data);
-  if (!tokenizer.empty())
-    files["tokenizer.model"] = fs::read_file(tokenizer, std::uint64_t{1} << 30, Code::kData);
+  if (!tokenizer.empty()) {
+    std::string content = read_tokenizer_model(tokenizer);
+    files[tokenizer_file_name(content)] = std::move(content);
+  }
   return files;
 }
 
