@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "model/gpt2/gpt2.h"
 #include "model/llama/llama.h"
 
 namespace echelon {
@@ -29,9 +30,14 @@ std::int64_t Model::numel() const {
   return total;
 }
 
+std::unique_ptr<Decoder> Model::decoder(const Batch& /*prompts*/) const {
+  throw Error(Code::kUsage, "this kind of model continues no text; model.kind llama, gpt2 and t5 do");
+}
+
 std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device) {
   if (options.kind == "llama") return std::make_unique<Llama>(options, types, device);
-  throw Error(Code::kUsage, str("model.kind '", options.kind, "' is unknown; known: llama"));
+  if (options.kind == "gpt2") return std::make_unique<Gpt2>(options, types, device);
+  throw Error(Code::kUsage, str("model.kind '", options.kind, "' is unknown; known: llama, gpt2"));
 }
 
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {

@@ -8,6 +8,8 @@
 //               "perturb": standard deviation of noise that is added to all initial weights first.
 //               -> rank-R.json (pieces, loss, config), rank-R.weights.f32, rank-R.gradients.f32, ids.i64
 //   weights     the initial weights only. -> rank-R.json, rank-R.weights.f32
+//   generate    continues "prompts", lists of ids that the ranks share out, as "beams", "max_new_tokens",
+//               "length_penalty" and "end_id" say. -> rank-R.json, rank-R.weights.f32, rank-R.tokens.json
 //   ids         samples ["first", "first" + "rows") of the recipe's data. -> ids.i64
 //   logits      those samples' ids without the last one, through the weights of the checkpoint "checkpoint".
 //               -> logits.f32, ids.i64
@@ -24,6 +26,7 @@
 #include "base/str.h"
 #include "checkpoint/reader.h"
 #include "data/loader.h"
+#include "model/generate/generate.h"
 #include "recipe/load.h"
 #include "shard/sharded_model.h"
 #include "train/batch_tensors.h"
@@ -166,6 +169,31 @@ void dump_weights(const Case& c, Communicator& comm) {
   write_index(c, model, comm, 0);
 }
 
+/// Every size()-th prompt is this rank's.
+void dump_continuations(const Case& c, Communicator& comm) {
+  ShardedModel model = build(c.recipe, comm);
+  perturb(model, c.request.value("perturb", 0.0));
+  const auto all = c.request.at("prompts").get<std::vector<std::vector<std::int64_t>>>();
+  std::vector<std::vector<std::int64_t>> mine;
+  for (std::size_t i = static_cast<std::size_t>(comm.rank()); i < all.size(); i += comm.size())
+    mine.push_back(all[i]);
+  GenerateOptions options;
+  options.max_new_tokens = c.request.at("max_new_tokens").get<std::int64_t>();
+  options.beams = c.request.value("beams", std::int64_t{1});
+  options.length_penalty = c.request.value("length_penalty", 1.0);
+  options.end_id = c.request.value("end_id", std::int64_t{-1});
+  const auto any = [&](bool unfinished) {
+    double count = unfinished ? 1.0 : 0.0;
+    comm.all_reduce(&count, 1, DType::kF64, ReduceOp::kSum, "unfinished").wait();
+    return count > 0;
+  };
+  const auto decoder = model.decoder(prompt_batch(mine, at::kCPU));
+  const Json tokens(generate(*decoder, static_cast<std::int64_t>(mine.size()), options, any));
+  std::ofstream(c.output / str("rank-", comm.rank(), ".tokens.json")) << tokens.dump();
+  write_tensor(c.output / str("rank-", comm.rank(), ".weights.f32"), slices(model, &Unit::master));
+  write_index(c, model, comm, 0);
+}
+
 SampleBatch requested_samples(const Case& c) {
   const SampleBatch batch = loader_of(c.recipe)->read(c.request.at("first").get<std::int64_t>(),
                                                       c.request.at("rows").get<std::int64_t>());
@@ -179,7 +207,7 @@ void dump_logits(const Case& c) {
   const auto model = build_model(c.recipe.model, resolve(c.recipe.precision).types(), at::kCPU);
   load_whole(reader, *model);
   const Batch samples = to_tensors(requested_samples(c), at::kCPU);
-  write_tensor(c.output / "logits.f32", model->next_token_logits(samples.ids.view({samples.samples, -1})));
+  write_tensor(c.output / "logits.f32", model->decoder(samples)->start());
 }
 
 void run_case(const Json& request, Communicator& comm) {
@@ -188,6 +216,8 @@ void run_case(const Json& request, Communicator& comm) {
   const bool lead = comm.rank() == 0;
   if (mode == "gradients") {
     dump_gradients(c, comm);
+  } else if (mode == "generate") {
+    dump_continuations(c, comm);
   } else if (mode == "weights") {
     dump_weights(c, comm);
   } else if (mode == "ids") {

@@ -96,6 +96,76 @@ void rms_norm_backward(const T* dy, const T* x, const T* w, const float* inv_rms
 }
 
 template <class T>
+void layer_norm(const T* x, const T* w, const T* b, T* y, float* statistics, std::int64_t rows,
+                std::int64_t n, float eps) {
+  for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    float sum = 0;
+    for (std::int64_t i = 0; i < n; ++i) sum += load(x[i]);
+    const float mean = sum / static_cast<float>(n);
+    float squares = 0;  // of what is left without the mean: their difference would cancel
+    for (std::int64_t i = 0; i < n; ++i) squares += (load(x[i]) - mean) * (load(x[i]) - mean);
+    const float inv = 1.0F / std::sqrt(squares / static_cast<float>(n) + eps);
+    statistics[2 * r] = mean;
+    statistics[2 * r + 1] = inv;
+    for (std::int64_t i = 0; i < n; ++i) store(y[i], (load(x[i]) - mean) * inv * load(w[i]) + load(b[i]));
+  }
+}
+
+template <class T>
+void layer_norm_backward(const T* dy, const T* x, const T* w, const float* statistics, T* dx, float* dw_sum,
+                         float* db_sum, std::int64_t rows, std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n, dx += n) {
+    const float mean = statistics[2 * r];
+    const float inv = statistics[2 * r + 1];
+    float sum = 0;
+    float dot = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float normal = (load(x[i]) - mean) * inv;
+      const float g = load(dy[i]);
+      sum += g * load(w[i]);
+      dot += g * load(w[i]) * normal;
+      dw_sum[i] += g * normal;
+      db_sum[i] += g;
+    }
+    const float mean_gradient = sum / static_cast<float>(n);
+    const float correction = dot / static_cast<float>(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float normal = (load(x[i]) - mean) * inv;
+      store(dx[i], (load(dy[i]) * load(w[i]) - mean_gradient - normal * correction) * inv);
+    }
+  }
+}
+
+/// gelu(u) = u * sigmoid(2 * sqrt(2 / pi) * (u + 0.044715 u^3)): its tanh written as a sigmoid.
+constexpr float kGeluSlope = 1.5957691216F;
+constexpr float kGeluCubic = 0.044715F;
+
+template <class T>
+void bias_gelu(const T* x, const T* b, T* y, std::int64_t rows, std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float u = load(x[i]) + load(b[i]);
+      store(y[i], u * sigmoid(kGeluSlope * u * (1.0F + kGeluCubic * u * u)));
+    }
+  }
+}
+
+template <class T>
+void bias_gelu_backward(const T* dy, const T* x, const T* b, T* dx, float* db_sum, std::int64_t rows,
+                        std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n, dx += n) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float u = load(x[i]) + load(b[i]);
+      const float s = sigmoid(kGeluSlope * u * (1.0F + kGeluCubic * u * u));
+      const float slope = kGeluSlope * (1.0F + 3.0F * kGeluCubic * u * u);
+      const float d = load(dy[i]) * s * (1.0F + u * (1.0F - s) * slope);
+      store(dx[i], d);
+      db_sum[i] += d;
+    }
+  }
+}
+
+template <class T>
 void swiglu(const T* gate_up, T* out, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * n, out += n) {
     const T* up = gate_up + n;
@@ -328,6 +398,10 @@ template <class T>
 constexpr Table<T> make_table() {
   return {.rms_norm = rms_norm<T>,
           .rms_norm_backward = rms_norm_backward<T>,
+          .layer_norm = layer_norm<T>,
+          .layer_norm_backward = layer_norm_backward<T>,
+          .bias_gelu = bias_gelu<T>,
+          .bias_gelu_backward = bias_gelu_backward<T>,
           .swiglu = swiglu<T>,
           .swiglu_backward = swiglu_backward<T>,
           .softmax_cross_entropy = softmax_cross_entropy<T>,
