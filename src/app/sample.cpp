@@ -30,6 +30,8 @@ std::vector<std::string> lines_of(const std::string& path) {
 int sample(SampleArguments arguments) {
   SampleRequest& request = arguments.request;
   if (!arguments.prompt_file.empty()) request.prompts = lines_of(arguments.prompt_file);
+  if (request.prompts.empty())
+    throw Error(Code::kUsage, "--prompt or --prompt-file is required; try 'echelon sample --help'");
   const GenerateOptions& search = request.search;
   if (search.beams > 1 && search.temperature > 0)
     throw Error(Code::kUsage,
@@ -66,15 +68,15 @@ void add_sample(CLI::App& app, int& status) {
   auto arguments = std::make_shared<SampleArguments>();
   SampleRequest& request = arguments->request;
   CLI::App* command = app.add_subcommand(
-      "sample", "Continue prompts, or translate sources, with the weights of a checkpoint");
+      "sample", "Continue prompts, or answer them with an encoder-decoder, with the weights of a checkpoint");
   command
       ->add_option("checkpoint", request.checkpoint, "Step folder, or run folder for its newest checkpoint")
       ->required();
-  CLI::Option_group* prompts = command->add_option_group("prompts");
-  prompts->add_option("--prompt", request.prompts, "Text to continue; may be given several times")
-      ->allow_extra_args(false);
-  prompts->add_option("--prompt-file", arguments->prompt_file, "File with a prompt on each line");
-  prompts->require_option(1);
+  CLI::Option* prompt =
+      command->add_option("--prompt", request.prompts, "Text to continue; may be given several times")
+          ->allow_extra_args(false);
+  command->add_option("--prompt-file", arguments->prompt_file, "File with a prompt on each line")
+      ->excludes(prompt);
   add_search_options(*command, request.search);
   command->callback([arguments, &status] { status = sample(*arguments); });
 }

@@ -8,9 +8,12 @@ namespace echelon {
 
 /// Recipe key `data.validation`.
 struct ValidationDataOptions {
-  std::string path;          ///< as data.path; empty: no validation
-  std::string labels;        ///< as data.labels
-  std::int64_t batches = 8;  ///< global batches per validation pass; 0: all samples
+  std::string path;                   ///< as data.path; empty: no validation
+  std::string labels;                 ///< as data.labels
+  std::int64_t batches = 8;           ///< global batches per validation pass; 0: all samples
+  std::int64_t generate = 0;          ///< pairs whose sources the model generates a text for; 0: none
+  std::int64_t beams = 1;             ///< of that search; 1: greedy
+  std::int64_t max_new_tokens = 128;  ///< of a generated text
 };
 
 /// Recipe section `data.image`.

@@ -29,6 +29,7 @@ void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
   }
   require_validation_data(recipe, "train.validate_every_steps", recipe.train.validate_every_steps, found);
   require_validation_data(recipe, "train.validate_every_epochs", recipe.train.validate_every_epochs, found);
+  require_validation_data(recipe, "data.validation.generate", recipe.data.validation.generate, found);
   if (recipe.data.seq_len > recipe.model.max_positions) {
     found.push_back({{"data.seq_len", "model.max_positions"},
                      str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",

@@ -23,7 +23,8 @@ std::vector<Key> data_keys() {
        "", "Where training tokens come from."},
       {ECHELON_KEY(data.path), Text::kPath, "", "Token file; needed for `kind: tokens`."},
       {ECHELON_KEY(data.tokenizer), Text::kPath, "",
-       "sentencepiece model or tokenizer.json. Empty: `tokenizer.model` or `tokenizer.json` beside `data.path` when it is there."},
+       "sentencepiece model or tokenizer.json. Empty: `tokenizer.model` or `tokenizer.json` beside "
+       "`data.path` when it is there."},
       {ECHELON_KEY(data.seq_len), IntegerRange{1, 16'777'216}, "tokens",
        "Length of the sequences trained on."},
       {ECHELON_KEY(data.shuffle), {}, "", "`false`: samples in file order."},
@@ -36,6 +37,14 @@ std::vector<Key> data_keys() {
        "Token file for validation. Empty: no validation."},
       {ECHELON_KEY(data.validation.batches), IntegerRange{0, 1'000'000}, "global batches",
        "Size of one validation pass. 0, and more than there are: all samples. None counts twice."},
+      {ECHELON_KEY(data.validation.generate), IntegerRange{0, 1'000'000'000}, "samples",
+       "`kind: pairs`: after each validation pass the model generates texts for so many sources, and "
+       "`rouge1`, "
+       "`rouge2` and `rougeL` compare them with the targets. 0: none."},
+      {ECHELON_KEY(data.validation.beams), IntegerRange{1, 1024}, "",
+       "`generate`: continuations that the search keeps. 1: the likeliest token each time."},
+      {ECHELON_KEY(data.validation.max_new_tokens), IntegerRange{1, 16'777'216}, "tokens",
+       "`generate`: longest generated text."},
   };
 }
 

@@ -1,4 +1,5 @@
-// rouge_scores < PAIRS.json: [[generated, reference], ...] -> [[rouge1, rouge2, rougeL], ...] on standard output.
+// rouge_scores < PAIRS.json: [[generated, reference], ...] -> [[rouge1, rouge2, rougeL], ...] on standard
+// output.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>

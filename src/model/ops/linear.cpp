@@ -21,7 +21,7 @@ struct Linear : torch::autograd::Function<Linear> {
   // `value` is an input of its own so that the output requires grad and, without a sink, the leaf gets its
   // gradient.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
-                            const at::Tensor& bias_value, Parameter* weight, Parameter* bias,
+                            const std::optional<at::Tensor>& bias_value, Parameter* weight, Parameter* bias,
                             const Recompute* x_again) {
     if (*x_again) {
       ctx->saved_data["x"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(*x_again));
@@ -31,8 +31,8 @@ struct Linear : torch::autograd::Function<Linear> {
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
     ctx->saved_data["bias"] = reinterpret_cast<std::int64_t>(bias);
     if (bias == nullptr) return product(x, value.t());
-    if (x.is_cuda()) return at::addmm(bias_value, x, value.t());
-    return product(x, value.t()).add_(bias_value);
+    if (x.is_cuda()) return at::addmm(*bias_value, x, value.t());
+    return product(x, value.t()).add_(*bias_value);
   }
   static at::Tensor input(AutogradContext* ctx) {
     const auto kept = ctx->saved_data.find("x");
@@ -55,7 +55,8 @@ struct Linear : torch::autograd::Function<Linear> {
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again, Parameter* bias) {
-  return Linear::apply(x, weight.value, bias == nullptr ? at::Tensor() : bias->value, &weight, bias,
+  return Linear::apply(x, weight.value,
+                       bias == nullptr ? std::nullopt : std::optional<at::Tensor>(bias->value), &weight, bias,
                        &x_again);
 }
 
