@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "model/llama/llama.h"
+#include "model/t5/t5.h"
 
 namespace echelon {
 namespace {
@@ -31,7 +32,8 @@ std::int64_t Model::numel() const {
 
 std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device) {
   if (options.kind == "llama") return std::make_unique<Llama>(options, types, device);
-  throw Error(Code::kUsage, str("model.kind '", options.kind, "' is unknown; known: llama"));
+  if (options.kind == "t5") return std::make_unique<T5>(options, types);
+  throw Error(Code::kUsage, str("model.kind '", options.kind, "' is unknown; known: llama, t5"));
 }
 
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {

@@ -36,6 +36,8 @@ constexpr std::array kUses{
     Use{"model.patch_size", "model.kind", {"vit", "deepvit"}},
     Use{"model.channels", "model.kind", {"vit", "deepvit", "cnn"}},
     Use{"model.classes", "model.kind", {"vit", "deepvit", "cnn"}},
+    Use{"data.target_len", "data.kind", {"synthetic_pairs"}},
+    Use{"data.full_length", "data.kind", {"synthetic_pairs"}},
     Use{"shard.mesh.shard", "shard.strategy", {"hybrid_shard", "hybrid_grad_op"}},
     Use{"shard.mesh.replicate", "shard.strategy", {"hybrid_shard", "hybrid_grad_op"}},
     Use{"shard.wrap.min_params", "shard.wrap.policy", {"size_based"}},
