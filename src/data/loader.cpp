@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "data/pair_loader.h"
 #include "data/token_loader.h"
 #include "data/tokenizer_digest.h"
 
@@ -43,7 +44,7 @@ TokenFile open_matching(const std::string& path, const DataOptions& options, std
 }  // namespace
 
 std::string tokenizer_path(const DataOptions& options) {
-  if (!options.tokenizer.empty() || options.kind == "synthetic_tokens") return options.tokenizer;
+  if (!options.tokenizer.empty() || options.kind.starts_with("synthetic_")) return options.tokenizer;
   return find_tokenizer(std::filesystem::path(options.path).parent_path()).string();
 }
 
@@ -52,8 +53,13 @@ std::unique_ptr<Loader> make_loader(const DataOptions& options, std::int64_t voc
   if (options.kind == "synthetic_tokens") {
     return std::make_unique<SyntheticLoader>(options.seq_len, vocab_size, seed);
   }
+  if (options.kind == "synthetic_pairs") {
+    return std::make_unique<SyntheticPairLoader>(
+        PairSizes{options.seq_len, options.target_len, vocab_size, options.full_length}, seed);
+  }
   if (options.kind != "tokens") {
-    throw Error(Code::kUsage, str("data.kind is '", options.kind, "', expected tokens or synthetic_tokens"));
+    throw Error(Code::kUsage, str("data.kind is '", options.kind,
+                                  "', expected tokens, synthetic_tokens or synthetic_pairs"));
   }
   if (options.path.empty()) {
     throw Error(Code::kData, "data.path is empty: name a token file made by `echelon prepare`");

@@ -28,10 +28,12 @@ struct ImageOptions {
 /// Recipe section `data`.
 struct DataOptions {
   std::string kind =
-      "tokens";      ///< tokens: a file made by `echelon prepare` | synthetic_tokens: random ids, no file
-  std::string path;  ///< token file (kind: tokens)
+      "tokens";  ///< tokens: a file made by `echelon prepare` | synthetic_tokens, synthetic_pairs: no file
+  std::string path;                   ///< token file (kind: tokens)
   std::string tokenizer;              ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
   std::int64_t seq_len = 512;         ///< tokens a sample is trained on; a sample reads seq_len + 1
+  std::int64_t target_len = 150;      ///< longest target of a pair
+  bool full_length = false;           ///< synthetic_pairs: no length varies
   bool shuffle = true;                ///< false: samples in file order
   std::int64_t workers = 1;           ///< threads of a rank that read ahead; 0: batches are read when needed
   std::int64_t prefetch_batches = 2;  ///< micro-batches of a rank read ahead

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "model/gpt2/gpt2.h"
 #include "model/llama/llama.h"
+#include "model/t5/t5.h"
 
 namespace echelon {
 namespace {
@@ -37,7 +38,8 @@ std::unique_ptr<Decoder> Model::decoder(const Batch& /*prompts*/) const {
 std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device) {
   if (options.kind == "llama") return std::make_unique<Llama>(options, types, device);
   if (options.kind == "gpt2") return std::make_unique<Gpt2>(options, types, device);
-  throw Error(Code::kUsage, str("model.kind '", options.kind, "' is unknown; known: llama, gpt2"));
+  if (options.kind == "t5") return std::make_unique<T5>(options, types);
+  throw Error(Code::kUsage, str("model.kind '", options.kind, "' is unknown; known: llama, gpt2, t5"));
 }
 
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {

@@ -18,7 +18,8 @@ std::vector<Key> data_keys() {
   return {
       {ECHELON_KEY(data.kind),
        Choices{{{"tokens", "a file made by `echelon prepare`"},
-                {"synthetic_tokens", "random ids, needs no file"}},
+                {"synthetic_tokens", "random ids, needs no file"},
+                {"synthetic_pairs", "pairs of random sources and targets made from them, needs no file"}},
                {}},
        "", "Where training tokens come from."},
       {ECHELON_KEY(data.path), Text::kPath, "", "Token file; needed for `kind: tokens`."},
@@ -26,7 +27,13 @@ std::vector<Key> data_keys() {
        "sentencepiece model or tokenizer.json. Empty: `tokenizer.model` or `tokenizer.json` beside "
        "`data.path` when it is there."},
       {ECHELON_KEY(data.seq_len), IntegerRange{1, 16'777'216}, "tokens",
-       "Length of the sequences trained on."},
+       "Length of the sequences trained on; of pairs, the longest source."},
+      {ECHELON_KEY(data.target_len), IntegerRange{1, 16'777'216}, "tokens", "Longest target of a pair."},
+      {ECHELON_KEY(data.full_length),
+       {},
+       "",
+       "`synthetic_pairs`: every source has `seq_len` and every target `target_len` tokens; else lengths "
+       "vary."},
       {ECHELON_KEY(data.shuffle), {}, "", "`false`: samples in file order."},
       {ECHELON_KEY(data.workers), IntegerRange{0, 1024}, "threads",
        "Threads of a rank that read and decode ahead of training. Their number changes no sample. 0: batches "

@@ -1,5 +1,6 @@
 // One source, compiled once per instruction set: ECHELON_ISA names the namespace, -march comes from CMake.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -136,16 +137,33 @@ void layer_norm_backward(const T* dy, const T* x, const T* w, const float* stati
   }
 }
 
-/// gelu(u) = u * sigmoid(2 * sqrt(2 / pi) * (u + 0.044715 u^3)): its tanh written as a sigmoid.
-constexpr float kGeluSlope = 1.5957691216F;
-constexpr float kGeluCubic = 0.044715F;
+/// An activation's value and its slope.
+struct Activated {
+  float value;
+  float slope;
+};
+
+struct Silu {
+  static Activated at(float x) {
+    const float s = sigmoid(x);
+    return {x * s, s * (1.0F + x * (1.0F - s))};
+  }
+};
+
+/// The approximation with tanh (Hendrycks & Gimpel), of which 0.5 * (1 + tanh(u)) is sigmoid(2 u).
+struct GeluTanh {
+  static Activated at(float x) {
+    constexpr float kTwice = 1.5957691216057308F;  // 2 * sqrt(2 / pi)
+    const float s = sigmoid(kTwice * (x + 0.044715F * x * x * x));
+    return {x * s, s + x * s * (1.0F - s) * kTwice * (1.0F + 0.134145F * x * x)};
+  }
+};
 
 template <class T>
 void bias_gelu(const T* x, const T* b, T* y, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     for (std::int64_t i = 0; i < n; ++i) {
-      const float u = load(x[i]) + load(b[i]);
-      store(y[i], u * sigmoid(kGeluSlope * u * (1.0F + kGeluCubic * u * u)));
+      store(y[i], GeluTanh::at(load(x[i]) + load(b[i])).value);
     }
   }
 }
@@ -155,44 +173,47 @@ void bias_gelu_backward(const T* dy, const T* x, const T* b, T* dx, float* db_su
                         std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n, dx += n) {
     for (std::int64_t i = 0; i < n; ++i) {
-      const float u = load(x[i]) + load(b[i]);
-      const float s = sigmoid(kGeluSlope * u * (1.0F + kGeluCubic * u * u));
-      const float slope = kGeluSlope * (1.0F + 3.0F * kGeluCubic * u * u);
-      const float d = load(dy[i]) * s * (1.0F + u * (1.0F - s) * slope);
+      const float d = load(dy[i]) * GeluTanh::at(load(x[i]) + load(b[i])).slope;
       store(dx[i], d);
       db_sum[i] += d;
     }
   }
 }
 
-template <class T>
-void swiglu(const T* gate_up, T* out, std::int64_t rows, std::int64_t n) {
+template <class Activation, class T>
+void gated(const T* gate_up, T* out, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * n, out += n) {
     const T* up = gate_up + n;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const float g = load(gate_up[i]);
-      store(out[i], g * sigmoid(g) * load(up[i]));
-    }
+    for (std::int64_t i = 0; i < n; ++i) store(out[i], Activation::at(load(gate_up[i])).value * load(up[i]));
   }
 }
 
-template <class T>
-void swiglu_backward_row(const T* __restrict gate, const T* __restrict up, const T* __restrict dout,
-                         T* __restrict dgate, T* __restrict dup, std::int64_t n) {
+template <class Activation, class T>
+void gated_backward_row(const T* __restrict gate, const T* __restrict up, const T* __restrict dout,
+                        T* __restrict dgate, T* __restrict dup, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const float g = load(gate[i]);
-    const float s = sigmoid(g);
+    const Activated activated = Activation::at(load(gate[i]));
     const float d = load(dout[i]);
-    store(dgate[i], d * load(up[i]) * s * (1.0F + g * (1.0F - s)));
-    store(dup[i], d * g * s);
+    store(dgate[i], d * load(up[i]) * activated.slope);
+    store(dup[i], d * activated.value);
+  }
+}
+
+template <class Activation, class T>
+void gated_backward(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * n, dgate_up += 2 * n, dout += n) {
+    gated_backward_row<Activation>(gate_up, gate_up + n, dout, dgate_up, dgate_up + n, n);
   }
 }
 
 template <class T>
-void swiglu_backward(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n) {
-  for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * n, dgate_up += 2 * n, dout += n) {
-    swiglu_backward_row(gate_up, gate_up + n, dout, dgate_up, dgate_up + n, n);
-  }
+void relu(T* x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) store(x[i], load(x[i]) < 0.0F ? 0.0F : load(x[i]));
+}
+
+template <class T>
+void relu_backward(const T* y, const T* dy, T* dx, std::int64_t n, float factor) {
+  for (std::int64_t i = 0; i < n; ++i) store(dx[i], load(y[i]) > 0.0F ? load(dy[i]) * factor : 0.0F);
 }
 
 struct RowSoftmax {
@@ -362,14 +383,19 @@ void rope_merge(T* row, const T* dq, const T* dk, const T* dv, const float* angl
 template <class T>
 void dropout(const T* x, T* y, std::int64_t n, std::uint64_t key, std::uint64_t counter_low,
              std::uint64_t counter_high, std::uint32_t threshold, float factor) {
-  constexpr std::int64_t kHalves = 8;  // of four words
-  for (std::int64_t begin = 0; begin < n; begin += kHalves, ++counter_low) {
-    const auto words = philox4x32(key, counter_low, counter_high);
-    const std::int64_t width = std::min(kHalves, n - begin);
-    for (std::int64_t i = 0; i < width; ++i) {
-      const std::uint32_t half = (words[i / 2] >> (16 * (i % 2))) & 0xFFFFU;
-      store(y[begin + i], half < threshold ? 0.0F : load(x[begin + i]) * factor);
+  constexpr std::int64_t kHalves = 8;  // of the four words of a call
+  constexpr std::int64_t kCalls = 16;  // made together, one in each lane of a vector
+  std::array<std::uint32_t, 4> words[kCalls];
+  std::uint16_t halves[kCalls * kHalves];
+  for (std::int64_t begin = 0; begin < n; begin += kCalls * kHalves, counter_low += kCalls) {
+    for (std::uint64_t c = 0; c < kCalls; ++c) words[c] = philox4x32(key, counter_low + c, counter_high);
+    for (std::int64_t c = 0; c < kCalls; ++c) {
+      for (std::int64_t i = 0; i < kHalves; ++i)
+        halves[c * kHalves + i] = static_cast<std::uint16_t>(words[c][i / 2] >> (16 * (i % 2)));
     }
+    const std::int64_t width = std::min(kCalls * kHalves, n - begin);
+    for (std::int64_t i = 0; i < width; ++i)
+      store(y[begin + i], halves[i] < threshold ? 0.0F : load(x[begin + i]) * factor);
   }
 }
 
@@ -402,8 +428,12 @@ constexpr Table<T> make_table() {
           .layer_norm_backward = layer_norm_backward<T>,
           .bias_gelu = bias_gelu<T>,
           .bias_gelu_backward = bias_gelu_backward<T>,
-          .swiglu = swiglu<T>,
-          .swiglu_backward = swiglu_backward<T>,
+          .swiglu = gated<Silu, T>,
+          .swiglu_backward = gated_backward<Silu, T>,
+          .geglu = gated<GeluTanh, T>,
+          .geglu_backward = gated_backward<GeluTanh, T>,
+          .relu = relu<T>,
+          .relu_backward = relu_backward<T>,
           .softmax_cross_entropy = softmax_cross_entropy<T>,
           .cross_entropy = cross_entropy<T>,
           .attention_softmax = attention_softmax<T>,
