@@ -14,6 +14,11 @@ SMALL = ["model.vocab_size=40", "model.init_std=0.4"]  # far from uniform: conti
 MODELS = {
     "llama": [],
     "gpt2_tied": GPT2 + ["model.tie_embeddings=true"],
+    "t5": ["model.kind=t5", "model.kv_heads=3", "model.max_positions=2048", "model.init_std=0.02",
+           "data.kind=synthetic_pairs", "model.relative_buckets=8", "model.relative_max_distance=20",
+           "model.feed_forward=gated_gelu"],
+    "t5_tied": ["model.kind=t5", "model.kv_heads=3", "model.max_positions=2048", "model.init_std=0.02",
+                "data.kind=synthetic_pairs", "model.tie_embeddings=true", "model.decoder_layers=3"],
 }
 SEARCHES = {
     "greedy": {"beams": 1},

@@ -150,6 +150,42 @@ TEST_P(T5Model, NextTokenIsTheFirstOfTheTarget) {
   EXPECT_NEAR(model->loss(batch, 0).item<double>(), expected.item<double>(), 1e-4);
 }
 
+TEST_P(T5Model, StepsOfItsDecoderGiveTheLossOfTheTargets) {
+  const auto model = built(small(GetParam()));
+  const at::NoGradGuard no_grad;
+  const Batch batch = pairs({20, 3, 11}, {9, 14, 1});
+  const auto decoder = model->decoder(batch);
+  at::Tensor logits = decoder->start();
+  double loss = 0;
+  for (std::int64_t place = 0; place < 14; ++place) {
+    std::vector<std::int64_t> next;
+    for (std::int64_t s = 0; s < 3; ++s) {
+      const bool inside = place < batch.target_sequences->length(s);
+      next.push_back(inside ? batch.targets[batch.target_sequences->begin(s) + place].item<std::int64_t>()
+                            : 0);
+      if (inside) loss -= at::log_softmax(logits[s], 0)[next.back()].item<double>();
+    }
+    logits = decoder->step(at::tensor(next, at::kLong));
+  }
+  EXPECT_NEAR(loss, model->loss(batch, 0).item<double>(), 1e-3);
+}
+
+TEST_P(T5Model, RowsOfItsDecoderCanBeReordered) {
+  const auto model = built(small(GetParam()));
+  const at::NoGradGuard no_grad;
+  const Batch batch = pairs({20, 3, 11}, {1, 1, 1});
+  const auto decoder = model->decoder(batch);
+  const auto straight = model->decoder(batch);
+  (void)decoder->start();
+  (void)straight->start();
+  decoder->reorder(at::tensor({2, 0, 0, 1}, at::kLong));
+  (void)decoder->step(at::tensor({5, 3, 9, 4}, at::kLong));
+  (void)straight->step(at::tensor({9, 4, 5}, at::kLong));
+  decoder->reorder(at::tensor({2, 3, 0}, at::kLong));
+  const at::Tensor next = at::tensor({1, 2, 3}, at::kLong);
+  EXPECT_LT(relative_error(decoder->step(next), straight->step(next)), 1e-5);
+}
+
 TEST(T5, InitialWeightsHaveTheDeviationsOfTransformers) {
   ModelOptions options = small(false);
   options.hidden_size = 64;
