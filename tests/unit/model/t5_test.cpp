@@ -183,7 +183,7 @@ TEST_P(T5Model, RowsOfItsDecoderCanBeReordered) {
   (void)straight->step(at::tensor({9, 4, 5}, at::kLong));
   decoder->reorder(at::tensor({2, 3, 0}, at::kLong));
   const at::Tensor next = at::tensor({1, 2, 3}, at::kLong);
-  EXPECT_LT(relative_error(decoder->step(next), straight->step(next)), 1e-5);
+  EXPECT_LT(test::relative_error(decoder->step(next), straight->step(next)), 1e-5);
 }
 
 TEST(T5, InitialWeightsHaveTheDeviationsOfTransformers) {
