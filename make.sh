@@ -8,8 +8,8 @@ readonly EXIT_ENVIRONMENT=3 EXIT_REQUEUE=85
 
 # Debian and Ubuntu package names. RUN is what a machine that only runs a finished build needs on top of BUILD's libraries.
 readonly BUILD_PACKAGES=(g++ cmake ninja-build ccache pkg-config python3 python3-venv libhdf5-dev libyaml-cpp-dev
-  libspdlog-dev libcli11-dev nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libicu-dev zlib1g-dev libzstd-dev libgtest-dev libgmock-dev libbenchmark-dev
-  libpmix-dev libopenmpi-dev)
+  libspdlog-dev libcli11-dev nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libicu-dev zlib1g-dev libzstd-dev libjpeg-dev
+  libpng-dev libgtest-dev libgmock-dev libbenchmark-dev libpmix-dev libopenmpi-dev)
 readonly RUN_PACKAGES=(openmpi-bin)
 readonly TEST_PACKAGES=(slurm-wlm munge iproute2 procps hdf5-tools clang-format-14 clang-tidy-14 shellcheck git)
 
@@ -19,6 +19,9 @@ readonly TORCH_DISK_MB=4000 ORACLES_DISK_MB=1000
 readonly ORACLE_PINS=tests/support/requirements.txt
 # A second transformers, for exports: in a folder of its own that a test puts before the first one.
 readonly TRANSFORMERS5_PINS=tests/support/requirements_transformers5.txt TRANSFORMERS5=.venv-test/transformers5
+
+# The images of `echelon prepare digits` are one file of scikit-learn's wheel, which is taken out of it.
+readonly DIGITS_WHEEL=scikit-learn==1.7.2 DIGITS_SOURCE=data/digits.csv.gz DIGITS_DATA=data/digits
 
 readonly QUICKSTART_RECIPE=recipes/quickstart.yaml QUICKSTART_DATA=data/quickstart QUICKSTART_RUN=runs/quickstart
 readonly QUICKSTART_WEIGHTS=$QUICKSTART_RUN/safetensors
@@ -38,6 +41,7 @@ help() {
 usage: ./make.sh COMMAND
 
   quickstart       prepare data, train on two local ranks, stop and resume, verify, export, sample
+  digits           prepare scikit-learn's handwritten digits as images to train on, in data/digits
   test             build everything and run every test and check
   setup [test]     install what building and running need (with `test`: what the tests need too)
   build [PRESET]   compile; PRESET is release (default), dev, asan or cuda; binaries land in build/PRESET/bin
@@ -167,6 +171,21 @@ setup_oracles() {
   stamp_venv .venv-test "$stamp"
 }
 
+fetch_digits() {
+  [[ -e $DIGITS_SOURCE ]] && return
+  say "fetching scikit-learn's digits: $DIGITS_SOURCE out of $DIGITS_WHEEL"
+  local folder
+  folder=$(mktemp -d)
+  .venv/bin/python -m pip download --disable-pip-version-check --quiet --no-deps --only-binary :all: \
+    --dest "$folder" "$DIGITS_WHEEL" ||
+    die $EXIT_ENVIRONMENT "pip could not download $DIGITS_WHEEL (its messages are above). $(environment_hint .)"
+  .venv/bin/python -m zipfile -e "$folder"/*.whl "$folder"
+  mkdir -p "$(dirname "$DIGITS_SOURCE")"
+  cp "$folder/sklearn/datasets/data/digits.csv.gz" "$DIGITS_SOURCE.tmp"
+  mv "$DIGITS_SOURCE.tmp" "$DIGITS_SOURCE"
+  rm -rf "$folder"
+}
+
 setup() {
   local packages=("${BUILD_PACKAGES[@]}" "${RUN_PACKAGES[@]}")
   case ${1:-run} in
@@ -176,7 +195,10 @@ setup() {
   esac
   install_packages "${packages[@]}"
   setup_torch
-  if [[ ${1:-run} == test ]]; then setup_oracles; fi
+  if [[ ${1:-run} == test ]]; then
+    setup_oracles
+    fetch_digits
+  fi
 }
 
 # ---- build ----------------------------------------------------------------------------------------------------------
@@ -260,6 +282,12 @@ quickstart() {
   say "done: data in $QUICKSTART_DATA, the run in $QUICKSTART_RUN (metrics.jsonl, checkpoints/, logs/), weights in $QUICKSTART_WEIGHTS"
 }
 
+digits() {
+  build release
+  fetch_digits
+  echelon prepare digits --source "$DIGITS_SOURCE" --output "$DIGITS_DATA"
+}
+
 # ---- test, bench, format --------------------------------------------------------------------------------------------
 
 sources() { find src checkpoints_tool tests -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) | sort; }
@@ -300,7 +328,7 @@ main() {
   local command=${1:-help}
   (($#)) && shift
   case $command in
-    setup | build | quickstart | bench | format) "$command" "$@" ;;
+    setup | build | quickstart | digits | bench | format) "$command" "$@" ;;
     test) test_all ;;
     help | -h | --help) help ;;
     *)

@@ -1,20 +1,10 @@
 #include "hugging_face_files.h"
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 
 namespace echelon::tool {
-
-bool is_companion_file(std::string_view name) {
-  // Besides everything that begins with "tokenizer".
-  static constexpr std::array<std::string_view, 7> kNames{
-      "generation_config.json",  "spiece.model",      "vocab.json",         "merges.txt",
-      "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"};
-  return name.starts_with("tokenizer") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
-}
 
 std::string config_with_dtype(const std::string& text, const std::string& dtype) {
   auto config = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -1,13 +1,8 @@
 #pragma once
 #include <map>
 #include <string>
-#include <string_view>
 
 namespace echelon::tool {
-
-/// Does a file of this name belong to the weights of a Hugging Face folder: a tokenizer's, or
-/// generation_config.json?
-[[nodiscard]] bool is_companion_file(std::string_view name);
 
 /// A config.json whose element type, where it states one, is that of weights in `dtype`: fp32 or bf16; "same"
 /// leaves every byte as it is. Throws Error(kCheckpoint) when it is not a JSON object.

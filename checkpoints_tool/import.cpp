@@ -168,7 +168,7 @@ std::map<std::string, std::string> attachments_of(const Path& folder, const std:
       {"recipe.yaml", model.whole_recipe()}};
   for (const Path& path : fs::list_folder(folder, Code::kCheckpoint)) {
     const std::string name = path.filename().string();
-    if (!is_companion_file(name) || !checkpoint::attachment_name_problem(name).empty()) continue;
+    if (!checkpoint::is_companion_file(name) || !checkpoint::attachment_name_problem(name).empty()) continue;
     files[name] = checkpoint::read_input(path, checkpoint::kMaxAttachmentBytes);
   }
   return files;

@@ -11,6 +11,7 @@ void add_validate(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
 void add_recipes(CLI::App& app, int& status);
 void add_prepare(CLI::App& app, int& status);
+void add_prepare_digits(CLI::App& prepare);
 void add_doctor(CLI::App& app, int& status);
 
 }  // namespace echelon::app

@@ -155,11 +155,8 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
   CLI::App* command =
       app.add_subcommand("prepare", "Tokenise text, source code, JSONL or CSV into files to train on");
-  command->add_option("sources", options.sources, "Files and folders to read")
-      ->required()
-      ->type_name("SOURCE");
-  command->add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and the tokenizer")
-      ->required();
+  command->add_option("sources", options.sources, "Files and folders to read")->type_name("SOURCE");
+  command->add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and the tokenizer");
   command
       ->add_option("--format", arguments->format,
                    "text, code: a file is a document; jsonl: a line is one; csv: a row is one")
@@ -207,7 +204,14 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   command->add_flag("--force", options.force,
                     "Replace what other sources or options made in the output folder");
   command->add_flag("--json", arguments->json, "Print the result as JSON");
-  command->callback([arguments] { run(*arguments); });
+  add_prepare_digits(*command);
+  command->callback([arguments, command] {
+    if (!command->get_subcommands().empty()) return;
+    // Not required() of CLI11, which would ask for them beside a subcommand too.
+    if (arguments->options.sources.empty()) throw CLI::RequiredError("sources");
+    if (arguments->options.output.empty()) throw CLI::RequiredError("--output");
+    run(*arguments);
+  });
 }
 
 }  // namespace echelon::app

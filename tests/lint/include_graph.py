@@ -36,6 +36,9 @@ OWNERS = {
     "sentencepiece": (r"sentencepiece\w*\.h", {"data"}),
     "PCRE2": (r"pcre2\.h", {"data"}),
     "ICU": (r"unicode/.*", {"data"}),
+    "zlib": (r"zlib\.h", {"data"}),
+    "libjpeg": (r"j(peglib|error)\.h", {"data"}),
+    "libpng": (r"png\.h", {"data"}),
     "spdlog": (r"spdlog/.*", {"base"}),
     "libtorch": (r"(torch|ATen|c10)/.*", {"model", "shard", "train", "app/engine", "app/cuda"}),
 }
