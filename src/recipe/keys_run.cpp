@@ -18,15 +18,32 @@ std::vector<Key> data_keys() {
   return {
       {ECHELON_KEY(data.kind),
        Choices{{{"tokens", "a file made by `echelon prepare`"},
-                {"synthetic_tokens", "random ids, needs no file"}},
+                {"pairs", "a file of sources and targets made by `echelon prepare`, for encoder-decoders"},
+                {"synthetic_tokens", "random ids, needs no file"},
+                {"synthetic_pairs", "random sources and targets, needs no file"}},
                {}},
-       "", "Where training tokens come from."},
-      {ECHELON_KEY(data.path), Text::kPath, "", "Token file; needed for `kind: tokens`."},
+       "", "Where training data come from."},
+      {ECHELON_KEY(data.path), Text::kPath, "",
+       "Token file; this or `mixture` is needed for `kind: tokens` and `pairs`."},
+      {ECHELON_KEY(data.mixture), NumberRange{1e-6, 1e6}, "",
+       "Several token files and their weights, instead of `path`. Each is shuffled and run through by "
+       "itself; "
+       "of the samples in a row each file gives its exact share.",
+       Text::kPath},
       {ECHELON_KEY(data.tokenizer), Text::kPath, "",
        "sentencepiece model or tokenizer.json. Empty: `tokenizer.model` or `tokenizer.json` beside "
        "`data.path` when it is there."},
       {ECHELON_KEY(data.seq_len), IntegerRange{1, 16'777'216}, "tokens",
        "Length of the sequences trained on."},
+      {ECHELON_KEY(data.target_len), IntegerRange{1, 16'777'216}, "tokens",
+       "Pairs: most tokens of a target; `seq_len` is that of a source. Longer ones are cut and keep their "
+       "EOS."},
+      {ECHELON_KEY(data.packing),
+       Choices{{{"stream", "windows of the documents one behind the other"},
+                {"documents", "the same windows; attention does not cross documents"},
+                {"pad", "every document by itself, cut at `seq_len`; nothing is padded"}},
+               {}},
+       "", "How documents become samples."},
       {ECHELON_KEY(data.shuffle), {}, "", "`false`: samples in file order."},
       {ECHELON_KEY(data.workers), IntegerRange{0, 1024}, "threads",
        "Threads of a rank that read and decode ahead of training. Their number changes no sample. 0: batches "
