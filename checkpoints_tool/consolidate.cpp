@@ -9,6 +9,7 @@
 #include "conversion.h"
 #include "convert.h"
 #include "hugging_face_folder.h"
+#include "model_family.h"
 
 namespace echelon::tool {
 namespace {
@@ -47,8 +48,12 @@ void plan_hdf5_output(const Reader& reader, const ConsolidateOptions& options, C
 void plan_safetensors_output(const Reader& reader, const ConsolidateOptions& options,
                              Conversion& conversion) {
   std::vector<OutputTensor> model = tensors_for(reader, options.dtype, true);
-  for (OutputTensor& tensor : model) tensor.name.erase(0, kModelPrefix.size());
   add_companions(reader, options.dtype, conversion);
+  const NameEndings transposed = transposed_endings(reader.attachment("config.json"));
+  for (OutputTensor& tensor : model) {
+    tensor.name.erase(0, kModelPrefix.size());
+    tensor.transposed = tensor.source.shape.size() == 2 && has_ending(tensor.name, transposed);
+  }
   add_safetensors(std::move(model), "model", options.max_shard_size, conversion);
   if (options.optimizer) {
     add_safetensors(tensors_for(reader, options.dtype, false), "optimizer", options.max_shard_size,

@@ -31,8 +31,7 @@ OutputTensor parameter(const Reader& reader, const TensorInfo& wanted, const Mod
            str("it lacks tensor '", prefix, wanted.name, "', a parameter of its config.json's model"));
   OutputTensor tensor = whole_tensor(*stored);
   tensor.name = wanted.name;
-  tensor.transposed =
-      std::find(model.transposed.begin(), model.transposed.end(), wanted.name) != model.transposed.end();
+  tensor.transposed = has_ending(wanted.name, model.transposed);
   if (tensor.transposed && stored->shape.size() != 2)
     refuse(reader, str("tensor '", stored->name, "' is no matrix"));
   if (tensor.shape() != wanted.shape) {

@@ -1,20 +1,10 @@
 #include "hugging_face_files.h"
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 
 namespace echelon::tool {
-
-bool is_companion_file(std::string_view name) {
-  // Besides everything that begins with "tokenizer".
-  static constexpr std::array<std::string_view, 7> kNames{
-      "generation_config.json",  "spiece.model",      "vocab.json",         "merges.txt",
-      "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"};
-  return name.starts_with("tokenizer") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
-}
 
 std::string config_with_dtype(const std::string& text, const std::string& dtype) {
   auto config = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -24,6 +14,18 @@ std::string config_with_dtype(const std::string& text, const std::string& dtype)
     if (config.contains(key)) config[key] = dtype == "bf16" ? "bfloat16" : "float32";
   }
   return config.dump(2) + "\n";
+}
+
+std::string config_with_flags(const std::string& text, const std::map<std::string, bool>& flags) {
+  auto config = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  bool changed = false;
+  for (const auto& [name, value] : flags) {
+    const bool stated = config.contains(name) && config[name].is_boolean();
+    if (stated ? config[name] == value : value) continue;
+    config[name] = value;
+    changed = true;
+  }
+  return changed ? config.dump(2) + "\n" : text;
 }
 
 }  // namespace echelon::tool

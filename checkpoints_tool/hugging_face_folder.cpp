@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "byte_size.h"
+#include "checkpoint/names.h"
 #include "hugging_face_files.h"
 
 namespace echelon::tool {
@@ -25,7 +26,7 @@ void add_companions(const checkpoint::Reader& reader, const std::string& dtype, 
   check_has_config(reader);
   conversion.texts[kConfigFile] = config_with_dtype(reader.attachment(kConfigFile), dtype);
   for (const std::string& name : reader.attachments()) {
-    if (is_companion_file(name)) conversion.attachments.push_back(name);
+    if (checkpoint::is_companion_file(name)) conversion.attachments.push_back(name);
   }
 }
 

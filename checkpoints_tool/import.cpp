@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <set>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -12,6 +13,7 @@
 #include "model_family.h"
 #include "new_checkpoint.h"
 #include "progress.h"
+#include "transposed_read.h"
 #include "weight_source.h"
 
 namespace echelon::tool {
@@ -26,6 +28,7 @@ constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{4} << 20;
 struct Job {
   const SourceTensor* source = nullptr;
   TensorInfo target;
+  bool transposed = false;
 };
 
 [[noreturn]] void refuse(const Path& folder, const std::string& problem) {
@@ -36,38 +39,54 @@ DType target_type(DType source, const std::string& wanted) {
   return wanted == "same" ? source : *checkpoint::dtype_named(wanted);
 }
 
-bool is_ignored(const std::string& name, const ModelDescription& model) {
-  return std::any_of(model.ignored_endings.begin(), model.ignored_endings.end(),
-                     [&](const std::string& ending) { return name.ends_with(ending); });
+/// What of a model's names stands in a folder's files.
+class StoredNames {
+ public:
+  StoredNames(const WeightSource& source, const ModelDescription& model) : prefix_(model.optional_prefix) {
+    const auto has_prefix = [this](const auto& tensor) { return tensor.first.starts_with(prefix_); };
+    if (std::any_of(source.tensors().begin(), source.tensors().end(), has_prefix)) prefix_.clear();
+  }
+  [[nodiscard]] std::string operator()(const std::string& name) const {
+    return !prefix_.empty() && name.starts_with(prefix_) ? name.substr(prefix_.size()) : name;
+  }
+
+ private:
+  std::string prefix_;  ///< that the files leave out
+};
+
+/// The parameter `wanted`, which the files call `name`.
+Job match_one(const WeightSource& source, const TensorInfo& wanted, const std::string& name,
+              const ModelDescription& model, const std::string& dtype) {
+  const auto found = source.tensors().find(name);
+  if (found == source.tensors().end())
+    refuse(source.folder(), str("tensor '", name, "' ", checkpoint::shape_text(wanted.shape),
+                                " of config.json's model is missing"));
+  const TensorInfo& stored = found->second.info;
+  if (stored.shape != wanted.shape)
+    refuse(source.folder(), str("tensor '", name, "' has the shape ", checkpoint::shape_text(stored.shape),
+                                ", config.json asks for ", checkpoint::shape_text(wanted.shape)));
+  if (!is_floating(stored.dtype))
+    refuse(source.folder(),
+           str("tensor '", name, "' is ", name_of(stored.dtype), ", a weight is a floating-point number"));
+  Job job{&found->second, {"model/" + wanted.name, target_type(stored.dtype, dtype), wanted.shape}};
+  job.transposed = has_ending(wanted.name, model.transposed);
+  if (job.transposed) std::swap(job.target.shape.at(0), job.target.shape.at(1));
+  return job;
 }
 
 /// Every parameter of the model, with its shape, and nothing else.
-std::vector<Job> match(const WeightSource& source, const ModelDescription& model, const std::string& dtype) {
+std::vector<Job> match(const WeightSource& source, const ModelDescription& model, const StoredNames& stored,
+                       const std::string& dtype) {
   std::vector<Job> jobs;
-  std::size_t used = 0;
+  std::set<std::string> known;
   for (const TensorInfo& wanted : model.tensors) {
-    const auto found = source.tensors().find(wanted.name);
-    if (found == source.tensors().end())
-      refuse(source.folder(), str("tensor '", wanted.name, "' ", checkpoint::shape_text(wanted.shape),
-                                  " of config.json's model is missing"));
-    const TensorInfo& stored = found->second.info;
-    if (stored.shape != wanted.shape)
-      refuse(source.folder(),
-             str("tensor '", wanted.name, "' has the shape ", checkpoint::shape_text(stored.shape),
-                 ", config.json asks for ", checkpoint::shape_text(wanted.shape)));
-    if (!is_floating(stored.dtype))
-      refuse(source.folder(), str("tensor '", wanted.name, "' is ", name_of(stored.dtype),
-                                  ", a weight is a floating-point number"));
-    jobs.push_back(
-        {&found->second, {"model/" + wanted.name, target_type(stored.dtype, dtype), wanted.shape}});
-    ++used;
+    const std::string name = stored(wanted.name);
+    jobs.push_back(match_one(source, wanted, name, model, dtype));
+    known.insert(name);
   }
-  for (const auto& tied : model.tied) used += source.tensors().count(tied.name);
-  if (used == source.tensors().size()) return jobs;
+  for (const auto& tied : model.tied) known.insert(stored(tied.name));
   for (const auto& [name, tensor] : source.tensors()) {
-    const auto is = [&, &key = name](const auto& other) { return other.name == key; };
-    if (std::none_of(model.tensors.begin(), model.tensors.end(), is) &&
-        std::none_of(model.tied.begin(), model.tied.end(), is) && !is_ignored(name, model))
+    if (!known.contains(name) && !has_ending(name, model.ignored))
       refuse(source.folder(), str("tensor '", name, "' ", checkpoint::shape_text(tensor.info.shape),
                                   " is no part of config.json's model"));
   }
@@ -75,8 +94,10 @@ std::vector<Job> match(const WeightSource& source, const ModelDescription& model
 }
 
 /// A second copy of a tied weight must be a copy.
-void check_tied(const WeightSource& source, const ModelDescription& model) {
-  for (const auto& [name, same_as] : model.tied) {
+void check_tied(const WeightSource& source, const ModelDescription& model, const StoredNames& stored) {
+  for (const auto& [tied_name, tied_to] : model.tied) {
+    const std::string name = stored(tied_name);
+    const std::string same_as = stored(tied_to);
     const auto copy = source.tensors().find(name);
     if (copy == source.tensors().end()) continue;
     const SourceTensor& original = source.tensors().at(same_as);
@@ -100,7 +121,7 @@ void check_tied(const WeightSource& source, const ModelDescription& model) {
 class Filler {
  public:
   Filler(const WeightSource& source, const std::vector<Job>& jobs)
-      : source_(source), jobs_(jobs), in_(kStepBytes) {
+      : source_(source), transposed_(source), jobs_(jobs), in_(kStepBytes) {
     for (const Job& job : jobs) total_ += checkpoint::element_count(job.target) * size_of(job.target.dtype);
   }
 
@@ -113,7 +134,11 @@ class Filler {
       const std::uint64_t count =
           std::min<std::uint64_t>(kStepBytes / in_size, (to.size() - done) / out_size);
       const auto in = std::span(in_).first(count * in_size);
-      source_.read(*job.source, element * in_size, in);
+      if (job.transposed) {
+        transposed_(*job.source, element, in);
+      } else {
+        source_.read(*job.source, element * in_size, in);
+      }
       convert(in, job.source->info.dtype, to.subspan(done, count * out_size), job.target.dtype);
       element += count;
       done += count * out_size;
@@ -126,6 +151,7 @@ class Filler {
 
  private:
   const WeightSource& source_;
+  TransposedRead transposed_;
   const std::vector<Job>& jobs_;
   std::vector<std::byte> in_;
   Progress progress_{"importing"};
@@ -133,13 +159,16 @@ class Filler {
   std::uint64_t total_ = 0;
 };
 
-/// config.json and the tokenizer, byte for byte but for the element type.
+/// config.json and the tokenizer, byte for byte but for the element type and what the model's description
+/// corrects; and a recipe.
 std::map<std::string, std::string> attachments_of(const Path& folder, const std::string& config,
-                                                  const std::string& dtype) {
-  std::map<std::string, std::string> files{{"config.json", config_with_dtype(config, dtype)}};
+                                                  const ModelDescription& model, const std::string& dtype) {
+  std::map<std::string, std::string> files{
+      {"config.json", config_with_flags(config_with_dtype(config, dtype), model.config_flags)},
+      {"recipe.yaml", model.whole_recipe()}};
   for (const Path& path : fs::list_folder(folder, Code::kCheckpoint)) {
     const std::string name = path.filename().string();
-    if (!is_companion_file(name) || !checkpoint::attachment_name_problem(name).empty()) continue;
+    if (!checkpoint::is_companion_file(name) || !checkpoint::attachment_name_problem(name).empty()) continue;
     files[name] = checkpoint::read_input(path, checkpoint::kMaxAttachmentBytes);
   }
   return files;
@@ -154,13 +183,14 @@ void import_weights(const ImportOptions& options) {
     refuse(source.folder(), "there is no config.json beside the weights, which says what model they are of");
   const std::string config = checkpoint::read_input(config_path, kMaxConfigBytes);
   const ModelDescription model = describe_model(config, str('\'', config_path.string(), '\''));
-  const std::vector<Job> jobs = match(source, model, options.dtype);
-  check_tied(source, model);
+  const StoredNames stored(source, model);
+  const std::vector<Job> jobs = match(source, model, stored, options.dtype);
+  check_tied(source, model, stored);
 
   checkpoint::CommitInfo info{.step = 0,
                               .ranks = options.world,
                               .trainer_state = R"({"imported":{"from":"safetensors","optimizer":false}})",
-                              .attachments = attachments_of(source.folder(), config, options.dtype)};
+                              .attachments = attachments_of(source.folder(), config, model, options.dtype)};
   for (const Job& job : jobs) info.tensors.push_back(job.target);
   Path folder;
   std::uint64_t bytes = 0;

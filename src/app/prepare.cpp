@@ -13,6 +13,7 @@
 
 #include "app/commands.h"
 #include "base/str.h"
+#include "data/tokenizer_digest.h"
 
 namespace echelon::app {
 namespace {
@@ -86,18 +87,20 @@ void print_file(const std::string& path, const data::PreparedFile& file) {
             << (file.documents == 1 ? " document, " : " documents, ") << human_bytes(file.bytes) << "\n";
 }
 
-void print(const PrepareReport& report, const std::string& folder) {
+void print(const PrepareReport& report, const std::string& folder, bool pairs) {
   if (report.up_to_date)
     std::cout << "nothing to do: '" << folder << "' was made from these sources and options\n";
   print_file(folder + "/train.tok", report.train);
   if (report.valid.tokens > 0) print_file(folder + "/valid.tok", report.valid);
-  std::cout << folder << "/tokenizer.model: " << report.vocab_size << " pieces\n";
+  std::cout << find_tokenizer(folder).string() << ": " << report.vocab_size << " pieces\n";
   if (report.empty_records > 0) std::cout << "empty records left out: " << report.empty_records << "\n";
-  if (report.bad_records > 0) {
-    std::cout << "bad records left out: " << report.bad_records << ", first " << report.first_bad_record
-              << "\n";
-  }
-  std::cout << "recipe: model.vocab_size: " << report.vocab_size << ", data.path: " << folder << "/train.tok"
+  if (report.duplicate_sources > 0)
+    std::cout << "files named more than once, read once: " << report.duplicate_sources << "\n";
+  if (report.bad_records > 0) std::cout << "bad records left out: " << report.bad_records << "\n";
+  for (const std::string& example : report.bad_examples) std::cout << "  " << example << "\n";
+  if (report.bad_records > report.bad_examples.size()) std::cout << "  ...\n";
+  std::cout << "recipe: model.vocab_size: " << report.vocab_size << (pairs ? ", data.kind: pairs" : "")
+            << ", data.path: " << folder << "/train.tok"
             << (report.valid.tokens > 0 ? str(", data.validation.path: ", folder, "/valid.tok") : "") << "\n";
 }
 
@@ -112,7 +115,8 @@ void print_json(const PrepareReport& report) {
   json["source_bytes"] = report.source_bytes;
   json["empty_records"] = report.empty_records;
   json["bad_records"] = report.bad_records;
-  json["first_bad_record"] = report.first_bad_record;
+  json["bad_examples"] = report.bad_examples;
+  json["duplicate_sources"] = report.duplicate_sources;
   json["vocab_size"] = report.vocab_size;
   json["train"] = to_json(report.train);
   json["valid"] = to_json(report.valid);
@@ -123,6 +127,7 @@ void run(Arguments arguments) {
   data::PrepareOptions& options = arguments.options;
   if (arguments.format == "code") options.format = data::TextFormat::kCode;
   if (arguments.format == "jsonl") options.format = data::TextFormat::kJsonl;
+  if (arguments.format == "csv") options.format = data::TextFormat::kCsv;
   const bool skip = arguments.on_bad_record.empty() ? options.format == data::TextFormat::kCode
                                                     : arguments.on_bad_record == "skip";
   options.on_bad_record = skip ? data::BadRecords::kSkip : data::BadRecords::kStop;
@@ -138,7 +143,7 @@ void run(Arguments arguments) {
   if (arguments.json) {
     print_json(report);
   } else {
-    print(report, options.output);
+    print(report, options.output, options.pairs());
   }
 }
 
@@ -149,21 +154,31 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   data::PrepareOptions& options = arguments->options;
   options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
   CLI::App* command =
-      app.add_subcommand("prepare", "Tokenise text, source code or JSONL into files to train on");
+      app.add_subcommand("prepare", "Tokenise text, source code, JSONL or CSV into files to train on");
   command->add_option("sources", options.sources, "Files and folders to read")->type_name("SOURCE");
-  command->add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and tokenizer.model");
-  command->add_option("--format", arguments->format, "text, code: a file is a document; jsonl: a line is one")
-      ->check(CLI::IsMember({"text", "code", "jsonl"}))
+  command->add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and the tokenizer");
+  command
+      ->add_option("--format", arguments->format,
+                   "text, code: a file is a document; jsonl: a line is one; csv: a row is one")
+      ->check(CLI::IsMember({"text", "code", "jsonl", "csv"}))
       ->capture_default_str();
-  command->add_option("--field", options.field, "JSONL: the field that holds the text")
-      ->capture_default_str();
+  auto* field = command->add_option("--field", options.field, "JSONL, CSV: the field that holds the text")
+                    ->capture_default_str();
+  command->add_option("--input", options.input, "JSONL, CSV: make pairs; the field that holds the source")
+      ->type_name("FIELD")
+      ->excludes(field);
+  command->add_option("--target", options.target, "JSONL, CSV: make pairs; the field that holds the target")
+      ->type_name("FIELD")
+      ->excludes(field);
+  command->add_option("--prefix", options.prefix, "Put this in front of a pair's source, e.g. 'summarize: '");
   command
       ->add_option("--include", options.include,
                    "Take only such files of a folder, e.g. '*.py'; may be repeated")
       ->allow_extra_args(false)
       ->type_name("PATTERN");
-  auto* tokenizer = command->add_option("--tokenizer", options.tokenizer, "Use this sentencepiece model")
-                        ->type_name("FILE");
+  auto* tokenizer =
+      command->add_option("--tokenizer", options.tokenizer, "Use this sentencepiece model or tokenizer.json")
+          ->type_name("FILE");
   command
       ->add_option("--train-tokenizer", options.train_vocab_size,
                    "Train a sentencepiece model of this many pieces")
@@ -183,6 +198,9 @@ void add_prepare(CLI::App& app, int& /*status*/) {
       ->add_option("--on-bad-record", arguments->on_bad_record,
                    "skip or stop (default: skip for code, else stop)")
       ->check(CLI::IsMember({"skip", "stop"}));
+  command
+      ->add_option("--max-bad-records", options.max_bad_records, "skip: stop at more than these; 0: no limit")
+      ->capture_default_str();
   command->add_flag("--force", options.force,
                     "Replace what other sources or options made in the output folder");
   command->add_flag("--json", arguments->json, "Print the result as JSON");

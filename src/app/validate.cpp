@@ -8,10 +8,10 @@
 #include "app/commands.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "recipe/check.h"
 #include "recipe/json_value.h"
 #include "recipe/keys.h"
 #include "recipe/load.h"
+#include "recipe/parameter_count.h"
 
 namespace echelon::app {
 namespace {

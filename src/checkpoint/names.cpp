@@ -1,6 +1,7 @@
 #include "checkpoint/names.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdio>
 #include <random>
@@ -102,6 +103,14 @@ std::string attachment_name_problem(std::string_view name) {
     return "is reserved for the checkpoint's own files";
   }
   return "";
+}
+
+bool is_companion_file(std::string_view name) {
+  // Besides everything that begins with "tokenizer".
+  static constexpr std::array<std::string_view, 7> kNames{
+      "generation_config.json",  "spiece.model",      "vocab.json",         "merges.txt",
+      "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"};
+  return name.starts_with("tokenizer") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
 }
 
 }  // namespace echelon::checkpoint

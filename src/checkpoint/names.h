@@ -36,4 +36,8 @@ struct StepName {
 /// Why `name` cannot name an attachment, or "". Allowed: [A-Za-z0-9._-], at most 100 bytes, no name of ours.
 [[nodiscard]] std::string attachment_name_problem(std::string_view name);
 
+/// Does an attachment of this name belong to the weights as Hugging Face keeps them: a tokenizer's file, or
+/// generation_config.json?
+[[nodiscard]] bool is_companion_file(std::string_view name);
+
 }  // namespace echelon::checkpoint

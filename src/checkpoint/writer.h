@@ -46,7 +46,7 @@ struct CommitInfo {
   std::vector<TensorInfo> tensors;  ///< every global tensor that must be covered
   std::string trainer_state;        ///< JSON object, opaque to this library (schedule, data position, ...)
   std::map<std::string, std::string>
-      attachments;  ///< file name -> content: recipe.yaml, config.json, tokenizer.model
+      attachments;  ///< file name -> content: recipe.yaml, config.json, the tokenizer
 };
 
 /// Called by one rank after every shard is durable: reads back the index of each, proves that each tensor is

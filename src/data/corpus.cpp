@@ -17,18 +17,21 @@
 namespace echelon::data {
 namespace {
 
+constexpr std::size_t kMostExamples = 10;  // of bad records
+
 /// Token ids of one batch's good documents, one behind the other.
 struct Tokenised {
   struct Part {
     std::uint64_t record = 0;
     std::size_t tokens = 0;
+    std::size_t target_tokens = 0;  // of a pair
   };
   std::vector<std::int32_t> ids;
   std::vector<Part> parts;
   std::uint64_t bytes = 0;
   std::uint64_t empty_records = 0;
   std::uint64_t bad_records = 0;
-  std::string first_bad_record;
+  std::vector<std::string> bad_examples;
 };
 
 /// Which side a record goes to.
@@ -54,21 +57,25 @@ class CorpusWriter {
     const TokenFileOptions file{
         .vocab_size = static_cast<std::uint64_t>(tokenizer.vocab_size()),
         .tokenizer_digest = tokenizer.digest(),
-        .flags = kDocumentsEndWithEos | (tokenizer.bos_id() >= 0 ? kDocumentsStartWithBos : 0),
+        .flags = kDocumentsEndWithEos | (tokenizer.bos_id() >= 0 ? kDocumentsStartWithBos : 0) |
+                 (options.pairs() ? kDocumentsArePairs : 0),
     };
     const fs::Path folder(options.output);
     train_ = std::make_unique<TokenFileWriter>(folder / "train.tok", file);
     if (split.fraction > 0) valid_ = std::make_unique<TokenFileWriter>(folder / "valid.tok", file);
   }
 
-  void add(std::uint64_t record, std::span<const std::int32_t> ids) {
+  /// `target`: of a pair; empty: `ids` is a document.
+  void add(std::uint64_t record, std::span<const std::int32_t> ids, std::span<const std::int32_t> target) {
     const double place = split_.place(record);
     if (documents_ == 0 || place < lowest_.first) lowest_ = {place, record};
     if (documents_ == 0 || place > highest_.first) highest_ = {place, record};
     ++documents_;
-    tokens_ += ids.size();
+    tokens_ += ids.size() + target.size();
     if (split_.cut) return add_cut(ids);
-    (valid_ && split_.is_validation(record) ? valid_ : train_)->add_document(ids);
+    TokenFileWriter& writer = valid_ && split_.is_validation(record) ? *valid_ : *train_;
+    writer.add_document(ids);
+    if (!target.empty()) writer.add_document(target);
   }
 
   /// How to split instead, when this way leaves one side empty.
@@ -117,26 +124,42 @@ class CorpusWriter {
 
 /// One batch's work, on a thread with an encoder of its own.
 Tokenised tokenise(RecordBatch batch, const PrepareOptions& options, const Tokenizer& tokenizer,
-                   CachingEncoder& encoder) {
+                   TextEncoder& encoder) {
   Tokenised out{.bytes = batch.bytes};
-  for (Record& record : batch.records) {
-    const Document document = open_document(record, options.format, options.field);
+  const auto append = [&](const std::string& text) {
+    const std::size_t before = out.ids.size();
+    if (tokenizer.bos_id() >= 0) out.ids.push_back(tokenizer.bos_id());
+    encoder.encode(text, out.ids);
+    out.ids.push_back(tokenizer.eos_id());
+    return out.ids.size() - before;
+  };
+  for (const Record& record : batch.records) {
+    const Document document = open_document(record, options);
     if (!document.fault.empty()) {
       if (options.on_bad_record == BadRecords::kStop) throw bad_record_error(document);
-      if (out.bad_records++ == 0) out.first_bad_record = document.fault;
+      if (out.bad_records++ < kMostExamples) out.bad_examples.push_back(document.fault);
       continue;
     }
     if (document.text.empty()) {
       ++out.empty_records;
       continue;
     }
-    const std::size_t before = out.ids.size();
-    if (tokenizer.bos_id() >= 0) out.ids.push_back(tokenizer.bos_id());
-    encoder.encode(document.text, out.ids);
-    out.ids.push_back(tokenizer.eos_id());
-    out.parts.push_back({record.index, out.ids.size() - before});
+    const std::size_t tokens = append(document.text);
+    out.parts.push_back({record.index, tokens, options.pairs() ? append(document.target) : 0});
   }
   return out;
+}
+
+/// Throws Error(kData) when there are more of them than options.max_bad_records.
+void count_bad_records(const Tokenised& batch, const PrepareOptions& options, CorpusResult& result) {
+  result.bad_records += batch.bad_records;
+  for (const std::string& example : batch.bad_examples) {
+    if (result.bad_examples.size() < kMostExamples) result.bad_examples.push_back(example);
+  }
+  if (options.max_bad_records == 0 || result.bad_records <= options.max_bad_records) return;
+  throw Error(Code::kData,
+              str("more than ", options.max_bad_records, " bad records (--max-bad-records), first ",
+                  result.bad_examples.front(), "; correct them or allow more"));
 }
 
 /// Sends the whole corpus through the tokenizer into `writer`.
@@ -146,20 +169,19 @@ CorpusResult run_pass(const std::vector<SourceFile>& files, const PrepareOptions
   for (const auto& file : files) now.bytes_total += file.bytes;
   using Pipeline = OrderedPipeline<RecordBatch, Tokenised>;
   Pipeline pipeline(options.threads, [&]() -> Pipeline::Work {
-    const auto encoder = std::make_shared<CachingEncoder>(tokenizer);
+    const std::shared_ptr<TextEncoder> encoder = tokenizer.make_encoder();
     return
         [&, encoder](RecordBatch batch) { return tokenise(std::move(batch), options, tokenizer, *encoder); };
   });
-  RecordReader reader(files, options.format);
+  RecordReader reader(files, options);
   CorpusResult result;
   const auto consume = [&](const Tokenised& batch) {
     std::span<const std::int32_t> ids(batch.ids);
     for (const auto& part : batch.parts) {
-      writer.add(part.record, ids.first(part.tokens));
-      ids = ids.subspan(part.tokens);
+      writer.add(part.record, ids.first(part.tokens), ids.subspan(part.tokens, part.target_tokens));
+      ids = ids.subspan(part.tokens + part.target_tokens);
     }
-    if (result.bad_records == 0) result.first_bad_record = batch.first_bad_record;
-    result.bad_records += batch.bad_records;
+    count_bad_records(batch, options, result);
     result.empty_records += batch.empty_records;
     now.bytes_done += batch.bytes;
     now.tokens = writer.tokens();
@@ -181,13 +203,19 @@ CorpusResult tokenise_corpus(const std::vector<SourceFile>& files, const Prepare
   auto writer = std::make_unique<CorpusWriter>(options, tokenizer, split);
   CorpusResult result = run_pass(files, options, tokenizer, progress, *writer);
   if (writer->documents() == 0) {
-    throw Error(Code::kData, str("the ", files.size(), " source files hold no text (", result.empty_records,
-                                 " empty and ", result.bad_records, " unusable records",
-                                 result.bad_records > 0 ? ", first " + result.first_bad_record : "", ")"));
+    throw Error(Code::kData,
+                str("the ", files.size(), " source files hold no text (", result.empty_records, " empty and ",
+                    result.bad_records, " unusable records",
+                    result.bad_records > 0 ? ", first " + result.bad_examples.front() : "", ")"));
   }
   // Only a handful of documents comes here, so a second pass is cheap and one rule serves corpora of any
   // size.
   if (const auto better = writer->better_split()) {
+    if (better->cut && options.pairs()) {
+      throw Error(Code::kData,
+                  "the sources hold one pair, which cannot both train and validate: use "
+                  "--validation-fraction 0");
+    }
     writer.reset();  // removes its temporary files before new ones of the same name are made
     writer = std::make_unique<CorpusWriter>(options, tokenizer, *better);
     result = run_pass(files, options, tokenizer, progress, *writer);

@@ -61,17 +61,21 @@ struct Sampled {
 std::vector<std::string> sample_lines(const std::vector<SourceFile>& files, const PrepareOptions& options,
                                       const ProgressCallback& progress) {
   PrepareProgress now{.stage = "reading a sample"};
-  for (const auto& file : files) now.bytes_total += file.bytes;
-  const double total = static_cast<double>(std::max<std::uint64_t>(now.bytes_total, 1));
+  double total = 1;
+  for (const auto& file : files) {
+    constexpr double kUsualCompression = 4;
+    now.bytes_total += file.bytes;
+    total += static_cast<double>(file.bytes) * (is_compressed(file.path) ? kUsualCompression : 1);
+  }
   const LineSampler sampler(options.seed, static_cast<double>(options.train_bytes) / total);
   using Pipeline = OrderedPipeline<RecordBatch, Sampled>;
   Pipeline pipeline(options.threads, [&]() -> Pipeline::Work {
     return [&](RecordBatch batch) {
       Sampled sampled{.lines = {}, .bytes = batch.bytes};
-      for (Record& record : batch.records) {
-        const Document document = open_document(record, options.format, options.field);
+      for (const Record& record : batch.records) {
+        const Document document = open_document(record, options);
         if (document.fault.empty()) {
-          sampler.pick(record.index, document.text, sampled.lines);
+          sampler.pick(record.index, document.text + '\n' + document.target, sampled.lines);
         } else if (options.on_bad_record == BadRecords::kStop) {
           throw bad_record_error(document);
         }
@@ -79,7 +83,7 @@ std::vector<std::string> sample_lines(const std::vector<SourceFile>& files, cons
       return sampled;
     };
   });
-  RecordReader reader(files, options.format);
+  RecordReader reader(files, options);
   std::vector<std::string> lines;
   pipeline.run([&] { return reader.next(); },
                [&](Sampled sampled) {

@@ -44,9 +44,7 @@ TokenFile open_matching(const std::string& path, const DataOptions& options, std
 
 std::string tokenizer_path(const DataOptions& options) {
   if (!options.tokenizer.empty() || options.kind == "synthetic_tokens") return options.tokenizer;
-  const auto beside = std::filesystem::path(options.path).parent_path() / "tokenizer.model";
-  std::error_code ignored;
-  return std::filesystem::exists(beside, ignored) ? beside.string() : "";
+  return find_tokenizer(std::filesystem::path(options.path).parent_path()).string();
 }
 
 std::unique_ptr<Loader> make_loader(const DataOptions& options, std::int64_t vocab_size, std::uint64_t seed) {

@@ -27,10 +27,10 @@ struct DataOptions {
   std::string kind =
       "tokens";      ///< tokens: a file made by `echelon prepare` | synthetic_tokens: random ids, no file
   std::string path;  ///< token file (kind: tokens)
-  std::string tokenizer;       ///< sentencepiece model; empty: tokenizer.model beside `path` when it is there
-  std::int64_t seq_len = 512;  ///< tokens a sample is trained on; a sample reads seq_len + 1
-  bool shuffle = true;         ///< false: samples in file order
-  std::int64_t workers = 1;    ///< threads of a rank that read ahead; 0: batches are read when needed
+  std::string tokenizer;              ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
+  std::int64_t seq_len = 512;         ///< tokens a sample is trained on; a sample reads seq_len + 1
+  bool shuffle = true;                ///< false: samples in file order
+  std::int64_t workers = 1;           ///< threads of a rank that read ahead; 0: batches are read when needed
   std::int64_t prefetch_batches = 2;  ///< micro-batches of a rank read ahead
   std::string labels;                 ///< labels file (kind: idx); empty: the one beside `path`
   std::vector<double> mean;  ///< taken from each channel's values of 0 to 1; one, one a channel, or none

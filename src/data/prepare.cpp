@@ -30,6 +30,11 @@ void check(const PrepareOptions& options) {
   demand(options.tokenizer.empty() != (options.train_vocab_size == 0),
          "name either a tokenizer (--tokenizer FILE) or the size of one to train (--train-tokenizer "
          "VOCAB_SIZE)");
+  const bool rows = options.format == TextFormat::kJsonl || options.format == TextFormat::kCsv;
+  demand(options.input.empty() == options.target.empty(),
+         "--input and --target make pairs: name both fields, or neither for documents");
+  demand(!options.pairs() || rows, "--input and --target need --format csv or jsonl");
+  demand(options.pairs() || options.prefix.empty(), "--prefix needs --input and --target");
   demand(options.train_vocab_size == 0 || (options.train_vocab_size >= kSmallestVocabulary &&
                                            options.train_vocab_size <= kLargestVocabulary),
          str("--train-tokenizer is ", options.train_vocab_size, ", expected ", kSmallestVocabulary, " to ",
@@ -62,7 +67,8 @@ std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareO
 
 PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& progress) {
   check(options);
-  const auto files = list_sources(options);
+  const Sources sources = list_sources(options);
+  const auto& files = sources.files;
   in_context("output (--output)", [&] { fs::make_directories(options.output, Code::kData); });
   const fs::Fd lock = lock_folder(options.output);
   const PrepareManifest manifest(options, files);
@@ -70,12 +76,18 @@ PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& pro
   manifest.check_replaceable();
 
   const std::string model = tokenizer_model(files, options, progress);
-  const Tokenizer tokenizer(model, options.tokenizer.empty() ? "tokenizer.model" : options.tokenizer);
+  const auto tokenizer =
+      Tokenizer::from_bytes(model, options.tokenizer.empty() ? "tokenizer.model" : options.tokenizer);
   const auto publish_tokenizer = [&] {
     manifest.announce();
-    fs::publish_file(options.output + "/tokenizer.model", model, Code::kData);
+    const std::filesystem::path folder(options.output);
+    const std::string name = tokenizer_file_name(model);
+    fs::publish_file(folder / name, model, Code::kData);
+    std::error_code ignored;  // the other kind's, of an earlier run: replaced on request
+    std::filesystem::remove(folder / (name == "tokenizer.json" ? "tokenizer.model" : "tokenizer.json"),
+                            ignored);
   };
-  CorpusResult corpus = tokenise_corpus(files, options, tokenizer, progress, publish_tokenizer);
+  CorpusResult corpus = tokenise_corpus(files, options, *tokenizer, progress, publish_tokenizer);
   if (corpus.valid.tokens == 0) {
     std::error_code ignored;  // one of an earlier run, replaced on request
     std::filesystem::remove(std::filesystem::path(options.output) / "valid.tok", ignored);
@@ -88,9 +100,10 @@ PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& pro
                       [](std::uint64_t sum, const SourceFile& file) { return sum + file.bytes; });
   report.empty_records = corpus.empty_records;
   report.bad_records = corpus.bad_records;
-  report.first_bad_record = std::move(corpus.first_bad_record);
-  report.vocab_size = tokenizer.vocab_size();
-  report.tokenizer_digest = tokenizer.digest();
+  report.bad_examples = std::move(corpus.bad_examples);
+  report.duplicate_sources = sources.duplicates;
+  report.vocab_size = tokenizer->vocab_size();
+  report.tokenizer_digest = tokenizer->digest();
   report.train = corpus.train;
   report.valid = corpus.valid;
   manifest.publish(report);

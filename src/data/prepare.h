@@ -7,9 +7,11 @@
 namespace echelon::data {
 
 /// text, code: one file is one document. jsonl: one line is one, a JSON object whose `field` holds the text.
-enum class TextFormat { kText, kCode, kJsonl };
+/// csv: one row is one, and `field` is a column's name in the header row.
+enum class TextFormat { kText, kCode, kJsonl, kCsv };
 
-/// What becomes of a record that cannot be used: not UTF-8, not a JSON object with the field, a binary file.
+/// What becomes of a record that cannot be used: not UTF-8, not a JSON object with the field, a row with too
+/// few columns, a binary file.
 enum class BadRecords { kStop, kSkip };
 
 /// The arguments of `echelon prepare`; docs/data.md tells what each means to the user.
@@ -19,6 +21,9 @@ struct PrepareOptions {
   std::vector<std::string> include;  ///< shell patterns; empty: default_include(format)
   TextFormat format = TextFormat::kText;
   std::string field = "text";
+  std::string input;                     ///< field of a pair's source; empty: documents, not pairs
+  std::string target;                    ///< field of a pair's target
+  std::string prefix;                    ///< put in front of a pair's source
   std::string tokenizer;                 ///< model file; empty: train one
   std::int64_t train_vocab_size = 0;     ///< pieces of the tokenizer to train
   std::uint64_t train_bytes = 10000000;  ///< text to train it on, about
@@ -26,7 +31,11 @@ struct PrepareOptions {
   int threads = 1;
   std::uint64_t seed = 1;
   BadRecords on_bad_record = BadRecords::kStop;
-  bool force = false;  ///< replace what other inputs or options made
+  std::uint64_t max_bad_records = 0;  ///< kSkip: more than these stop the work; 0: no limit
+  bool force = false;                 ///< replace what other inputs or options made
+
+  /// jsonl, csv: a record is a source and a target, stored as two documents.
+  [[nodiscard]] bool pairs() const { return !input.empty(); }
 };
 
 struct PrepareProgress {
@@ -49,18 +58,19 @@ struct PrepareReport {
   std::uint64_t source_files = 0;
   std::uint64_t source_bytes = 0;
   std::uint64_t empty_records = 0;
+  std::uint64_t duplicate_sources = 0;  ///< files named more than once, by links too: read once
   std::uint64_t bad_records = 0;
-  std::string first_bad_record;  ///< where and why
+  std::vector<std::string> bad_examples;  ///< where and why, of the first few
   std::int64_t vocab_size = 0;
   std::uint64_t tokenizer_digest = 0;
   PreparedFile train;
   PreparedFile valid;
 };
 
-/// Makes output/train.tok, valid.tok, tokenizer.model and, last, prepare.json. The bytes of the three data
-/// files depend on the inputs and options alone, not on `threads`. `progress` is called on the calling
-/// thread. Throws Error(kData), Error(kUsage) for options that contradict each other; leaves no half-made
-/// file.
+/// Makes output/train.tok, valid.tok, the tokenizer (tokenizer_file_name) and, last, prepare.json. The bytes
+/// of the three data files depend on the inputs and options alone, not on `threads`. `progress` is called on
+/// the calling thread. Throws Error(kData), Error(kUsage) for options that contradict each other; leaves no
+/// half-made file.
 PrepareReport prepare(const PrepareOptions& options,
                       const std::function<void(const PrepareProgress&)>& progress);
 

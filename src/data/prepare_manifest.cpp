@@ -28,6 +28,8 @@ const char* name_of(TextFormat format) {
       return "code";
     case TextFormat::kJsonl:
       return "jsonl";
+    case TextFormat::kCsv:
+      return "csv";
   }
   return "?";
 }
@@ -49,7 +51,11 @@ Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& f
   identity["format"] = kFormat;
   identity["sources"] = {{"files", files.size()}, {"bytes", bytes}, {"list_crc32c", crc}};
   identity["text_format"] = name_of(options.format);
-  if (options.format == TextFormat::kJsonl) identity["field"] = options.field;
+  if (options.pairs()) {
+    identity["pairs"] = {{"input", options.input}, {"target", options.target}, {"prefix", options.prefix}};
+  } else if (options.format == TextFormat::kJsonl || options.format == TextFormat::kCsv) {
+    identity["field"] = options.field;
+  }
   if (options.tokenizer.empty()) {
     identity["tokenizer"] = {{"trained_vocab_size", options.train_vocab_size},
                              {"trained_bytes", options.train_bytes}};
@@ -97,14 +103,15 @@ std::optional<PrepareReport> PrepareManifest::find_finished() const {
     report.source_bytes = json.at("made_from").at("sources").at("bytes");
     report.empty_records = json.at("empty_records");
     report.bad_records = json.at("bad_records");
-    report.first_bad_record = json.at("first_bad_record");
+    report.bad_examples = json.at("bad_examples").get<std::vector<std::string>>();
+    report.duplicate_sources = json.at("duplicate_sources");
     report.vocab_size = json.at("vocab_size");
     report.tokenizer_digest = json.at("tokenizer_digest");
     report.train = prepared_file(json.at("train"));
     report.valid = prepared_file(json.at("valid"));
     const bool whole = report.train.tokens > 0 && is_current(folder / "train.tok", report.train) &&
                        is_current(folder / "valid.tok", report.valid) &&
-                       tokenizer_digest(folder / "tokenizer.model") == report.tokenizer_digest;
+                       tokenizer_digest(find_tokenizer(folder)) == report.tokenizer_digest;
     return whole ? std::optional(report) : std::nullopt;
   } catch (const Error&) {
     return {};  // a file is missing or damaged: made again
@@ -124,7 +131,7 @@ void PrepareManifest::check_replaceable() const {
     // No manifest: what else lies there decides.
   }
   std::error_code ignored;
-  for (const char* name : {"prepare.json", "train.tok", "valid.tok", "tokenizer.model"}) {
+  for (const char* name : {"prepare.json", "train.tok", "valid.tok", "tokenizer.model", "tokenizer.json"}) {
     const stdfs::path path = folder / name;
     if (!stdfs::exists(path, ignored)) continue;
     if (!options_.tokenizer.empty() && stdfs::equivalent(path, options_.tokenizer, ignored)) continue;
@@ -147,7 +154,8 @@ void PrepareManifest::publish(const PrepareReport& report) const {
   json["tokenizer_digest"] = report.tokenizer_digest;
   json["empty_records"] = report.empty_records;
   json["bad_records"] = report.bad_records;
-  json["first_bad_record"] = report.first_bad_record;
+  json["bad_examples"] = report.bad_examples;
+  json["duplicate_sources"] = report.duplicate_sources;
   json["train"] = to_json(report.train);
   json["valid"] = to_json(report.valid);
   // A file name need not be UTF-8.

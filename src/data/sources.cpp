@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <system_error>
 
 #include "base/error.h"
@@ -24,8 +25,17 @@ SourceFile examine(const stdfs::path& path) {
   if (!S_ISREG(info.st_mode)) {
     throw Error(Code::kData, str("source '", path.string(), "' is neither a file nor a folder"));
   }
-  return {path, static_cast<std::uint64_t>(info.st_size),
-          static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1000000000 + info.st_mtim.tv_nsec};
+  if (path.extension() == ".parquet") {
+    throw Error(Code::kData,
+                str("source '", path.string(),
+                    "' is Parquet, which is not read: write it as JSONL first, e.g. "
+                    "python3 -c \"import pandas; pandas.read_parquet('in.parquet').to_json('out.jsonl', "
+                    "orient='records', lines=True)\""));
+  }
+  return {path,
+          static_cast<std::uint64_t>(info.st_size),
+          static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1000000000 + info.st_mtim.tv_nsec,
+          {info.st_dev, info.st_ino}};
 }
 
 bool matches(const stdfs::path& below, const std::vector<std::string>& include) {
@@ -65,18 +75,20 @@ void walk(const stdfs::path& root, const std::vector<std::string>& include, cons
 std::vector<std::string> default_include(TextFormat format) {
   switch (format) {
     case TextFormat::kText:
-      return {"*.txt", "*.md", "*.rst"};
+      return {"*.txt", "*.md", "*.rst", "*.txt.gz", "*.txt.zst"};
     case TextFormat::kCode:
       return {"*.py",  "*.pyi",  "*.c",  "*.h",  "*.cc", "*.cpp", "*.cxx", "*.hpp", "*.cu",
               "*.cuh", "*.rs",   "*.go", "*.js", "*.ts", "*.sh",  "*.jl",  "*.lua", "*.rb",
               "*.pl",  "*.java", "*.kt", "*.cs", "*.hs", "*.sql", "*.R",   "*.f90", "*.scala"};
     case TextFormat::kJsonl:
-      return {"*.jsonl", "*.ndjson"};
+      return {"*.jsonl", "*.ndjson", "*.jsonl.gz", "*.ndjson.gz", "*.jsonl.zst", "*.ndjson.zst"};
+    case TextFormat::kCsv:
+      return {"*.csv", "*.csv.gz", "*.csv.zst"};
   }
   return {};
 }
 
-std::vector<SourceFile> list_sources(const PrepareOptions& options) {
+Sources list_sources(const PrepareOptions& options) {
   const auto include = options.include.empty() ? default_include(options.format) : options.include;
   std::vector<SourceFile> files;
   for (const auto& source : options.sources) {
@@ -91,15 +103,16 @@ std::vector<SourceFile> list_sources(const PrepareOptions& options) {
   const auto by_path = [](const SourceFile& a, const SourceFile& b) {
     return a.path.native() < b.path.native();
   };
-  const auto same_path = [](const SourceFile& a, const SourceFile& b) { return a.path == b.path; };
   std::sort(files.begin(), files.end(), by_path);
-  files.erase(std::unique(files.begin(), files.end(), same_path), files.end());
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
+  const auto duplicates =
+      std::erase_if(files, [&](const SourceFile& file) { return !seen.insert(file.identity).second; });
   if (files.empty()) {
     throw Error(Code::kData,
                 str("no source files match ", join(include, " "), " in ", join(options.sources, ", "),
                     ": name other sources or patterns (--include)"));
   }
-  return files;
+  return {std::move(files), duplicates};
 }
 
 }  // namespace echelon::data

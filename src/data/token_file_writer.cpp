@@ -85,6 +85,8 @@ void TokenFileWriter::flush_blocks(bool last) {
 TokenFileHeader TokenFileWriter::finish() {
   if (ends_.empty())
     throw Error(Code::kData, str("token file '", path_.string(), "' would be empty: no documents"));
+  if (header_.holds_pairs() && ends_.size() % 2 != 0)
+    throw Error(Code::kData, str("token file '", path_.string(), "' would end with half a pair"));
   header_.document_count = ends_.size();
   const std::array<std::byte, 8> zeros{};
   append(std::span(zeros).first(header_.documents_offset() - kTokenHeaderBytes -

@@ -33,8 +33,8 @@ class TokenFileWriter {
   [[nodiscard]] std::uint64_t token_count() const { return header_.token_count; }
   [[nodiscard]] std::uint64_t document_count() const { return ends_.size(); }
 
-  /// Publishes the file and returns its header. Throws Error(kData) when no document was added or the disk
-  /// fails.
+  /// Publishes the file and returns its header. Throws Error(kData) when no document, or half a pair, was
+  /// added or the disk fails.
   TokenFileHeader finish();
 
  private:

@@ -44,9 +44,11 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> bytes,
   demand(get<std::uint32_t>(bytes, 12) == kTokenHeaderBytes, "header size");
   demand(h.vocab_size >= 1 && h.vocab_size <= kMaxVocabulary, "vocabulary size");
   demand(h.token_width == token_width_for(h.vocab_size), "token width");
-  demand((h.flags & ~(kDocumentsStartWithBos | kDocumentsEndWithEos)) == 0, "flags");
+  demand((h.flags & ~(kDocumentsStartWithBos | kDocumentsEndWithEos | kDocumentsArePairs)) == 0, "flags");
+  demand(get<std::uint32_t>(bytes, 8) == h.version(), "version and flags");
   demand(h.token_count >= 1 && h.token_count <= kMaxCount, "token count");
   demand(h.document_count >= 1 && h.document_count <= h.token_count, "document count");
+  demand(!h.holds_pairs() || h.document_count % 2 == 0, "document count of pairs");
   demand(h.max_token < h.vocab_size, "largest token id");
   demand(get<std::uint64_t>(bytes, 64) == kTokenHeaderBytes, "tokens offset");
   demand(get<std::uint64_t>(bytes, 72) == h.documents_offset(), "documents offset");
@@ -82,7 +84,7 @@ std::uint64_t TokenFileHeader::file_bytes() const {
 std::array<std::byte, kTokenHeaderBytes> encode_token_header(TokenFileHeader& header) {
   std::array<std::byte, kTokenHeaderBytes> bytes{};
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
-  put(bytes, 8, kTokenFileVersion);
+  put(bytes, 8, header.version());
   put(bytes, 12, static_cast<std::uint32_t>(kTokenHeaderBytes));
   put(bytes, 16, header.token_width);
   put(bytes, 20, header.flags);
@@ -114,9 +116,10 @@ TokenFileHeader decode_token_header(std::span<const std::byte> bytes, std::uint6
            str("is cut short: ", actual_bytes, " bytes do not hold its header; copy or prepare it again"));
   }
   const auto version = get<std::uint32_t>(bytes, 8);
-  if (version != kTokenFileVersion) {
-    refuse(path, str("has format version ", version, ", this build reads version ", kTokenFileVersion,
-                     ": use the echelon that made it or prepare the data again"));
+  if (version != kTokenFileVersion && version != kTokenPairsVersion) {
+    refuse(path,
+           str("has format version ", version, ", this build reads versions ", kTokenFileVersion, " and ",
+               kTokenPairsVersion, ": use the echelon that made it or prepare the data again"));
   }
   TokenFileHeader h;
   h.header_crc = get<std::uint32_t>(bytes, 124);

@@ -9,7 +9,9 @@
 /// header (128 bytes) | tokens | zeros up to a multiple of 8 | document ends (u64) | block checksums (u32).
 namespace echelon {
 
+/// Documents alone are version 1, pairs version 2, so that readers of documents refuse pairs.
 inline constexpr std::uint32_t kTokenFileVersion = 1;
+inline constexpr std::uint32_t kTokenPairsVersion = 2;
 inline constexpr std::uint64_t kTokenHeaderBytes = 128;
 /// Everything between header and checksums is checksummed in blocks of this size; a read verifies the blocks
 /// it touches, so it is also the least amount of disk traffic of one sample.
@@ -17,6 +19,8 @@ inline constexpr std::uint64_t kTokenBlockBytes = 16384;
 
 inline constexpr std::uint32_t kDocumentsStartWithBos = 1U << 0;
 inline constexpr std::uint32_t kDocumentsEndWithEos = 1U << 1;
+/// Document 2i is the source of pair i, document 2i + 1 its target.
+inline constexpr std::uint32_t kDocumentsArePairs = 1U << 2;
 
 /// Sizes and offsets are bytes, counts are elements.
 struct TokenFileHeader {
@@ -30,6 +34,10 @@ struct TokenFileHeader {
   std::uint32_t checksums_crc = 0;     ///< CRC32C of the block checksums
   std::uint32_t header_crc = 0;  ///< CRC32C of the header before it: identifies the file's whole content
 
+  [[nodiscard]] bool holds_pairs() const { return (flags & kDocumentsArePairs) != 0; }
+  [[nodiscard]] std::uint32_t version() const {
+    return holds_pairs() ? kTokenPairsVersion : kTokenFileVersion;
+  }
   [[nodiscard]] std::uint64_t documents_offset() const;
   [[nodiscard]] std::uint64_t checksums_offset() const;
   [[nodiscard]] std::uint64_t block_count() const;

@@ -1,165 +1,26 @@
 #include "data/tokenizer.h"
 
-#include <sentencepiece_processor.h>
-
-#include <algorithm>
-#include <array>
-#include <bitset>
-#include <utility>
-
-#include "base/error.h"
-#include "base/str.h"
-#include "data/sentencepiece_traits.h"
+#include "data/bpe_tokenizer.h"
+#include "data/sentencepiece_tokenizer.h"
 #include "data/tokenizer_digest.h"
 
 namespace echelon {
-namespace {
 
-// U+2581, sentencepiece's sign for a space. In a text it would come back as a space.
-constexpr std::string_view kSpaceSign = "\xE2\x96\x81";
-// Bounds of a CachingEncoder: longer words hardly repeat, and so many words are some 20 MB.
-constexpr std::size_t kLongestCachedWord = 48;
-constexpr std::size_t kMostCachedWords = std::size_t{1} << 17;
-
-unsigned char byte_at(std::string_view text, std::size_t i) {
-  return static_cast<unsigned char>(text[i]);
+std::unique_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& path) {
+  return from_bytes(read_tokenizer_model(path), path.string());
 }
 
-std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
-}  // namespace
-
-struct Tokenizer::Impl {
-  sentencepiece::SentencePieceProcessor processor;
-  std::uint64_t digest = 0;
-  bool verbatim = false;                           // text goes in as it is, piece by piece
-  std::array<std::int32_t, 3> space_sign_bytes{};  // ids of the bytes of kSpaceSign
-  // joined[a * 256 + b]: some piece holds byte a followed by byte b. Merging never joins what no piece holds,
-  // so between all other pairs of bytes a text can be cut without changing its ids.
-  std::bitset<65536> joined;
-
-  void note_joined(std::string_view piece) {
-    std::string text;
-    for (std::size_t at = 0; at < piece.size();) {
-      const bool space = piece.substr(at, kSpaceSign.size()) == kSpaceSign;
-      text += space ? ' ' : piece[at];
-      at += space ? kSpaceSign.size() : 1;
-    }
-    for (std::size_t i = 1; i < text.size(); ++i) joined.set(byte_at(text, i - 1) * 256U + byte_at(text, i));
+std::unique_ptr<const Tokenizer> Tokenizer::from_bytes(std::string_view model_bytes, std::string_view name) {
+  if (tokenizer_file_name(model_bytes) == "tokenizer.json") {
+    return std::make_unique<data::BpeTokenizer>(model_bytes, name);
   }
-
-  void append(std::string_view text, std::vector<std::int32_t>& ids) const {
-    std::vector<int> part;
-    const auto status = processor.Encode(text, &part);
-    if (!status.ok()) throw Error(Code::kData, str("cannot tokenise text: ", one_line(status.ToString())));
-    ids.insert(ids.end(), part.begin(), part.end());
-  }
-};
-
-Tokenizer::Tokenizer(std::string_view model_bytes, std::string_view name) : impl_(std::make_unique<Impl>()) {
-  // A well-formed protocol buffer first: the library writes to standard error when it meets anything else.
-  const auto traits = data::read_traits(model_bytes);
-  auto& processor = impl_->processor;
-  if (!traits || !processor.LoadFromSerializedProto(model_bytes).ok() || processor.GetPieceSize() < 2) {
-    throw Error(Code::kData, str("tokenizer '", name,
-                                 "' is not a sentencepiece model: name a .model file of "
-                                 "sentencepiece, or let `echelon prepare --train-tokenizer` make one"));
-  }
-  impl_->digest = tokenizer_digest_of(model_bytes);
-  const int first_byte = processor.PieceToId("<0x00>");
-  impl_->verbatim = traits->verbatim_bpe() && processor.IsByte(first_byte);
-  if (!impl_->verbatim) return;
-  for (std::size_t i = 0; i < kSpaceSign.size(); ++i) {
-    constexpr std::array<const char*, 3> kNames{"<0xE2>", "<0x96>", "<0x81>"};
-    impl_->space_sign_bytes[i] = processor.PieceToId(kNames[i]);
-  }
-  for (int id = 0; id < processor.GetPieceSize(); ++id) {
-    if (processor.IsByte(id) || processor.IsControl(id) || processor.IsUnknown(id)) continue;
-    impl_->note_joined(processor.IdToPiece(id));
-  }
-}
-
-Tokenizer::Tokenizer(Tokenizer&& other) noexcept = default;
-Tokenizer& Tokenizer::operator=(Tokenizer&& other) noexcept = default;
-Tokenizer::~Tokenizer() = default;
-
-Tokenizer Tokenizer::load(const std::filesystem::path& path) {
-  return {read_tokenizer_model(path), path.string()};
+  return std::make_unique<data::SentencepieceTokenizer>(model_bytes, name);
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<std::int32_t> ids;
-  while (impl_->verbatim) {
-    const std::size_t sign = text.find(kSpaceSign);
-    if (sign == std::string_view::npos) break;
-    impl_->append(text.substr(0, sign), ids);
-    ids.insert(ids.end(), impl_->space_sign_bytes.begin(), impl_->space_sign_bytes.end());
-    text.remove_prefix(sign + kSpaceSign.size());
-  }
-  impl_->append(text, ids);
+  make_encoder()->encode(text, ids);
   return ids;
-}
-
-std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
-  for (const std::int32_t id : ids) {
-    if (id < 0 || id >= impl_->processor.GetPieceSize()) {
-      throw Error(Code::kData, str("cannot decode token id ", id, ": the tokenizer has ids 0 to ",
-                                   impl_->processor.GetPieceSize() - 1));
-    }
-  }
-  std::string text;
-  const auto status = impl_->processor.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
-  if (!status.ok()) throw Error(Code::kData, str("cannot decode tokens: ", one_line(status.ToString())));
-  return text;
-}
-
-std::int64_t Tokenizer::vocab_size() const {
-  return impl_->processor.GetPieceSize();
-}
-std::int32_t Tokenizer::bos_id() const {
-  return impl_->processor.bos_id();
-}
-std::int32_t Tokenizer::eos_id() const {
-  return impl_->processor.eos_id();
-}
-std::uint64_t Tokenizer::digest() const {
-  return impl_->digest;
-}
-
-std::size_t Tokenizer::word_end(std::string_view text, std::size_t begin) const {
-  if (!impl_->verbatim) return text.size();
-  std::size_t end = begin + 1;
-  for (; end < text.size(); ++end) {
-    const unsigned left = byte_at(text, end - 1);
-    const unsigned right = byte_at(text, end);
-    const bool inside_character = (right & 0xC0U) == 0x80;
-    if (!inside_character && !impl_->joined[left * 256 + right]) break;
-  }
-  return end;
-}
-
-void CachingEncoder::encode(std::string_view text, std::vector<std::int32_t>& ids) {
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = tokenizer_.word_end(text, begin);
-    const std::string_view word = text.substr(begin, end - begin);
-    begin = end;
-    const auto known = words_.find(word);
-    if (known != words_.end()) {
-      const auto first = word_ids_.begin() + known->second.begin;
-      ids.insert(ids.end(), first, first + known->second.size);
-      continue;
-    }
-    const auto fresh = tokenizer_.encode(word);
-    ids.insert(ids.end(), fresh.begin(), fresh.end());
-    if (word.size() <= kLongestCachedWord && words_.size() < kMostCachedWords) {
-      words_.emplace(std::string(word), Span{static_cast<std::uint32_t>(word_ids_.size()),
-                                             static_cast<std::uint32_t>(fresh.size())});
-      word_ids_.insert(word_ids_.end(), fresh.begin(), fresh.end());
-    }
-  }
 }
 
 }  // namespace echelon

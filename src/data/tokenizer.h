@@ -5,67 +5,48 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 namespace echelon {
 
-/// A sentencepiece model. Text is UTF-8; ids lie in [0, vocab_size). Every method may run on several threads
-/// at once.
-class Tokenizer {
+/// Turns text into ids, with a memory of the words it met. One per thread; its Tokenizer must outlive it.
+class TextEncoder {
  public:
-  /// Throws Error(kData): missing, unreadable or empty file, or not a sentencepiece model.
-  [[nodiscard]] static Tokenizer load(const std::filesystem::path& path);
+  virtual ~TextEncoder() = default;
 
-  /// From the bytes of a model file; `name` is for messages.
-  Tokenizer(std::string_view model_bytes, std::string_view name);
-  Tokenizer(Tokenizer&& other) noexcept;
-  Tokenizer& operator=(Tokenizer&& other) noexcept;
-  ~Tokenizer();
-
-  /// Ids of `text`, without BOS or EOS. With a model made by `echelon prepare`, decode(encode(text)) == text
-  /// for every valid UTF-8 text; an invalid byte becomes U+FFFD.
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
-
-  /// Text of `ids`; BOS and EOS give nothing. Throws Error(kData) for an id outside of the vocabulary.
-  [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const;
-
-  [[nodiscard]] std::int64_t vocab_size() const;
-  [[nodiscard]] std::int32_t bos_id() const;  ///< -1: the model has none
-  [[nodiscard]] std::int32_t eos_id() const;  ///< -1: the model has none
-  [[nodiscard]] std::uint64_t digest() const;
-
-  /// End of the word that starts at `begin` < text.size(). Words are the smallest parts that can be encoded
-  /// apart: the ids of a text are those of its words, one after the other. For a model that gives no such
-  /// promise the only word is the text.
-  [[nodiscard]] std::size_t word_end(std::string_view text, std::size_t begin) const;
-
- private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  /// Appends the ids of `text`, without BOS or EOS, to `ids`. Bytes that are not UTF-8 count as U+FFFD.
+  /// Throws Error(kData) when a regular expression of the tokenizer needs too much work or memory for it.
+  virtual void encode(std::string_view text, std::vector<std::int32_t>& ids) = 0;
 };
 
-/// Encodes like its tokenizer, many times faster on text whose words repeat: remembers the ids of short
-/// words. Falls back to the tokenizer where words cannot be encoded apart. One per thread; `tokenizer` must
-/// outlive it.
-class CachingEncoder {
+/// A tokenizer: a sentencepiece model, or a tokenizer.json of Hugging Face (byte-level BPE). Text is UTF-8;
+/// ids lie in [0, vocab_size). Every method may run on several threads at once.
+class Tokenizer {
  public:
-  explicit CachingEncoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  virtual ~Tokenizer() = default;
 
-  /// Appends the ids of `text` to `ids`.
-  void encode(std::string_view text, std::vector<std::int32_t>& ids);
+  /// Throws Error(kData): missing, unreadable or empty file, neither of the two formats, or a tokenizer.json
+  /// that asks for something else than docs/data.md lists.
+  [[nodiscard]] static std::unique_ptr<const Tokenizer> load(const std::filesystem::path& path);
 
- private:
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
-  struct Span {
-    std::uint32_t begin = 0;
-    std::uint32_t size = 0;
-  };
-  const Tokenizer& tokenizer_;
-  std::unordered_map<std::string, Span, Hash, std::equal_to<>> words_;
-  std::vector<std::int32_t> word_ids_;  // of all words, where their Span says
+  /// From the bytes of a file; `name` is for messages. What begins with '{' is a tokenizer.json.
+  [[nodiscard]] static std::unique_ptr<const Tokenizer> from_bytes(std::string_view model_bytes,
+                                                                   std::string_view name);
+
+  [[nodiscard]] virtual std::unique_ptr<TextEncoder> make_encoder() const = 0;
+
+  /// What a fresh encoder gives.
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
+
+  /// Text of `ids`; BOS, EOS and other special symbols give nothing. With a model made by `echelon prepare`,
+  /// decode(encode(text)) == text for every valid UTF-8 text. Throws Error(kData) for an id outside of the
+  /// vocabulary.
+  [[nodiscard]] virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
+
+  [[nodiscard]] virtual std::int64_t vocab_size() const = 0;  ///< largest id plus 1
+  [[nodiscard]] virtual std::int32_t bos_id() const = 0;      ///< in front of a document; -1: none
+  [[nodiscard]] virtual std::int32_t eos_id() const = 0;      ///< behind a document; -1: none
+  [[nodiscard]] virtual std::uint64_t digest() const = 0;     ///< tokenizer_digest_of its file
 };
 
 }  // namespace echelon

@@ -1,18 +1,26 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace echelon {
 
-/// Identity of a tokenizer: CRC32C of the model file's bytes in the upper half, their number in the lower.
+/// Identity of a tokenizer: CRC32C of its file's bytes in the upper half, their number in the lower.
 /// Never 0. Needs no sentencepiece, so a loader checks it at the price of reading the file.
 [[nodiscard]] std::uint64_t tokenizer_digest_of(std::string_view model_bytes);
 
 /// The same of a file. Throws Error(kData): missing, unreadable, empty, larger than 256 MiB.
 [[nodiscard]] std::uint64_t tokenizer_digest(const std::filesystem::path& path);
 
-/// The bytes of a tokenizer model file, with the same errors.
+/// How a tokenizer's file is called beside token files and in checkpoints: "tokenizer.json" when its bytes
+/// begin with '{', else "tokenizer.model" (sentencepiece).
+[[nodiscard]] std::string tokenizer_file_name(std::string_view model_bytes);
+
+/// The tokenizer in `folder`: its tokenizer.model or else its tokenizer.json; empty when it holds neither.
+[[nodiscard]] std::filesystem::path find_tokenizer(const std::filesystem::path& folder);
+
+/// The bytes of a tokenizer's file, with the same errors.
 [[nodiscard]] std::string read_tokenizer_model(const std::filesystem::path& path);
 
 }  // namespace echelon

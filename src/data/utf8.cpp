@@ -1,5 +1,7 @@
 #include "data/utf8.h"
 
+#include <unicode/utf8.h>
+
 #include <cstdint>
 #include <cstring>
 
@@ -45,6 +47,21 @@ std::size_t find_invalid_utf8(std::string_view text) {
     at += length;
   }
   return std::string_view::npos;
+}
+
+std::string replace_invalid_utf8(std::string_view text) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
+  const auto size = static_cast<std::int64_t>(text.size());
+  std::string out;
+  for (std::int64_t at = 0; at < size;) {
+    const std::int64_t begin = at;
+    UChar32 c = 0;
+    U8_NEXT(bytes, at, size, c);
+    out += c < 0 ? kReplacement
+                 : text.substr(static_cast<std::size_t>(begin), static_cast<std::size_t>(at - begin));
+  }
+  return out;
 }
 
 }  // namespace echelon::data

@@ -7,7 +7,8 @@ namespace echelon {
 /// Recipe section `model`. Defaults describe the 179 M Llama of the FSDP2 article. Which kind obeys which
 /// key stands in recipe/contradictions.cpp.
 struct ModelOptions {
-  std::string kind = "llama";  ///< llama | gpt2 | t5 | vit | deepvit | cnn
+  std::string kind = "llama";   ///< llama | gpt2 | t5 | vit | deepvit | cnn
+  std::string preset = "none";  ///< published model of recipe/model_presets.h that the keys not given follow
   std::int64_t vocab_size = 50000;
   std::int64_t hidden_size = 768;
   std::int64_t intermediate_size = 3072;  ///< inner width of the feed-forward block

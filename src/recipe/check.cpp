@@ -1,89 +1,16 @@
 #include "recipe/check.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/str.h"
+#include "recipe/check_model.h"
+#include "recipe/checked.h"
 #include "recipe/contradictions.h"
 #include "recipe/load.h"
+#include "recipe/multiples.h"
 #include "recipe/writer.h"
 
 namespace echelon::recipe {
 namespace {
-
-constexpr std::int64_t kMaxParameters = 10'000'000'000'000;
-
-/// An integer that remembers that it once did not fit in 64 bits.
-class Checked {
- public:
-  Checked(std::int64_t value) : value_(value) {}  // NOLINT: meant to be implicit
-  Checked operator+(const Checked& other) const {
-    Checked sum = *this;
-    sum.overflow_ = __builtin_add_overflow(value_, other.value_, &sum.value_) || overflow_ || other.overflow_;
-    return sum;
-  }
-  Checked operator*(const Checked& other) const {
-    Checked product = *this;
-    product.overflow_ =
-        __builtin_mul_overflow(value_, other.value_, &product.value_) || overflow_ || other.overflow_;
-    return product;
-  }
-  [[nodiscard]] std::optional<std::int64_t> value() const {
-    return overflow_ ? std::nullopt : std::optional<std::int64_t>(value_);
-  }
-
- private:
-  std::int64_t value_;
-  bool overflow_ = false;
-};
-
-/// The multiples of `unit` around `value`, or the first two when there is none below: "768 or 780".
-std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
-  const std::int64_t below = value / unit * unit;
-  const Checked first = below == 0 ? unit : below;
-  const auto second = (first + unit).value();
-  return second ? str(*first.value(), " or ", *second) : str(*first.value());
-}
-
-std::string divisors_of(std::int64_t value) {
-  std::vector<std::string> divisors;
-  for (std::int64_t d = 1; d <= value && divisors.size() < 20; ++d) {
-    if (value % d == 0) divisors.push_back(std::to_string(d));
-  }
-  return join(divisors, ", ");
-}
-
-void check_model(const ModelOptions& model, std::vector<Conflict>& found) {
-  if (model.hidden_size % model.heads != 0) {
-    found.push_back({{"model.hidden_size", "model.heads"},
-                     str("model.hidden_size is ", model.hidden_size, "; expected a multiple of model.heads (",
-                         model.heads, "), such as ", nearest_multiples(model.hidden_size, model.heads))});
-  } else if (model.hidden_size / model.heads % 2 != 0) {
-    found.push_back({{"model.hidden_size", "model.heads"},
-                     str("model.hidden_size / model.heads is ", model.hidden_size, " / ", model.heads, " = ",
-                         model.hidden_size / model.heads,
-                         "; expected an even head size, because rotary positions turn pairs of values; set "
-                         "model.hidden_size to ",
-                         nearest_multiples(model.hidden_size, 2 * model.heads))});
-  }
-  if (model.heads % model.kv_heads != 0) {
-    found.push_back({{"model.kv_heads", "model.heads"},
-                     str("model.kv_heads is ", model.kv_heads, "; expected a divisor of model.heads (",
-                         model.heads, "): ", divisors_of(model.heads))});
-  }
-  const std::vector<std::string> sizes{"model.layers",     "model.hidden_size", "model.intermediate_size",
-                                       "model.vocab_size", "model.heads",       "model.kv_heads"};
-  const auto parameters = parameter_count(model);
-  if (!parameters || *parameters > kMaxParameters) {
-    found.push_back(
-        {sizes,
-         str("the model has ",
-             parameters ? human_count(static_cast<std::uint64_t>(*parameters)) : "more than 2^63",
-             " parameters; at most ", human_count(kMaxParameters), " are accepted; check model.layers (",
-             model.layers, "), hidden_size (", model.hidden_size, "), intermediate_size (",
-             model.intermediate_size, ") and vocab_size (", model.vocab_size, ")")});
-  }
-}
 
 void require_validation_data(const Recipe& recipe, const std::string& key, std::int64_t interval,
                              std::vector<Conflict>& found) {
@@ -141,21 +68,11 @@ void check_training(const Recipe& recipe, std::vector<Conflict>& found) {
 
 std::vector<Conflict> conflicts(const Recipe& recipe) {
   std::vector<Conflict> found;
-  check_model(recipe.model, found);
+  find_model_conflicts(recipe.model, found);
   check_data(recipe, found);
   check_training(recipe, found);
   find_contradictions(recipe, found);
   return found;
-}
-
-std::optional<std::int64_t> parameter_count(const ModelOptions& model) {
-  const Checked hidden = model.hidden_size;
-  const Checked kv_width = Checked(model.hidden_size / model.heads) * model.kv_heads;
-  const Checked attention = Checked(2) * hidden * hidden + Checked(2) * hidden * kv_width;
-  const Checked feed_forward = Checked(3) * hidden * model.intermediate_size;
-  const Checked norms = Checked(2) * hidden;
-  const Checked embeddings = hidden * model.vocab_size * (model.tie_embeddings ? 1 : 2);
-  return (Checked(model.layers) * (attention + feed_forward + norms) + hidden + embeddings).value();
 }
 
 }  // namespace echelon::recipe

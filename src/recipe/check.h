@@ -1,6 +1,4 @@
 #pragma once
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +15,5 @@ struct Conflict {
 /// Everything that can be said before the number of ranks is known: model arithmetic, files that must be
 /// named, schedule, batch, sizes that overflow, options that contradict each other.
 [[nodiscard]] std::vector<Conflict> conflicts(const Recipe& recipe);
-
-/// Number of parameters of the model; nothing when it does not fit in 64 bits.
-[[nodiscard]] std::optional<std::int64_t> parameter_count(const ModelOptions& model);
 
 }  // namespace echelon::recipe

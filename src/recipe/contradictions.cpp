@@ -82,19 +82,29 @@ class Said {
   Recipe defaults_;
 };
 
+std::vector<std::string> values_of(const Use& use) {
+  std::vector<std::string> values;
+  for (const char* value : use.values) {
+    if (value != nullptr) values.emplace_back(value);
+  }
+  return values;
+}
+
+/// Whether the chooser has a value beside which the key means something.
+bool is_chosen(const Use& use, const Said& said) {
+  const std::vector<std::string> values = values_of(use);
+  return std::find(values.begin(), values.end(), said.value(use.chooser)) != values.end();
+}
+
 void check_uses(const Said& said, std::vector<Conflict>& found) {
   for (const Use& use : kUses) {
     const bool reported = !found.empty() && found.back().keys.front() == use.key;
     if (reported || !said.is_set(use.key)) continue;
-    std::vector<std::string> values;
-    for (const char* value : use.values) {
-      if (value != nullptr) values.emplace_back(value);
-    }
-    const std::string chosen = said.value(use.chooser);
-    if (std::find(values.begin(), values.end(), chosen) != values.end()) continue;
-    found.push_back({{use.key, use.chooser},
-                     str(said.words(use.key), ", which ", use.chooser, ": ", chosen,
-                         " does not use; remove it, or set ", use.chooser, ": ", join(values, " or "))});
+    if (is_chosen(use, said)) continue;
+    found.push_back(
+        {{use.key, use.chooser},
+         str(said.words(use.key), ", which ", use.chooser, ": ", said.value(use.chooser),
+             " does not use; remove it, or set ", use.chooser, ": ", join(values_of(use), " or "))});
   }
 }
 
@@ -227,6 +237,12 @@ void check_sequence(const Recipe& recipe, std::vector<Conflict>& found) {
 }
 
 }  // namespace
+
+bool is_used(std::string_view key, const Recipe& recipe) {
+  const Said said(recipe);
+  return std::all_of(kUses.begin(), kUses.end(),
+                     [&](const Use& use) { return use.key != key || is_chosen(use, said); });
+}
 
 void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {
   const Said said(recipe);

@@ -1,7 +1,14 @@
 #include "recipe/keys_table.h"
+#include "recipe/model_presets.h"
 
 namespace echelon::recipe {
 namespace {
+
+Choices presets() {
+  Choices choices{{{"none", ""}}, {}};
+  for (const ModelPreset& preset : model_presets()) choices.values.push_back({preset.name, ""});
+  return choices;
+}
 
 std::vector<Key> common_model_keys() {
   return {
@@ -9,6 +16,8 @@ std::vector<Key> common_model_keys() {
        Choices{{{"llama", "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU"}},
                {"gpt2", "t5", "vit", "deepvit", "cnn"}},
        "", "Architecture."},
+      {ECHELON_KEY(model.preset), presets(), "",
+       "Published model, listed below, that sets `kind` and every size not given here."},
       {ECHELON_KEY(model.vocab_size), IntegerRange{2, 10'000'000}, "tokens",
        "Size of the vocabulary; every token id in the data is below it."},
       {ECHELON_KEY(model.hidden_size), IntegerRange{1, 1'048'576}, "",
@@ -21,7 +30,8 @@ std::vector<Key> common_model_keys() {
        "`llama`: key and value heads; `heads` is a multiple of it."},
       {ECHELON_KEY(model.max_positions), IntegerRange{1, 16'777'216}, "tokens",
        "`llama`, `gpt2`: longest sequence the model takes."},
-      {ECHELON_KEY(model.norm_eps), kAboveZeroToOne, "", "Added to the mean square or variance inside norms."},
+      {ECHELON_KEY(model.norm_eps), kAboveZeroToOne, "",
+       "Added to the mean square or variance inside norms."},
       {ECHELON_KEY(model.rope_theta), NumberRange{1.0, 1e12}, "",
        "`llama`: base of the rotary position frequencies."},
       {ECHELON_KEY(model.tie_embeddings), {}, "", "The output head shares the embedding's weight."},
@@ -40,8 +50,8 @@ std::vector<Key> own_model_keys() {
       {ECHELON_KEY(model.head_size), IntegerRange{0, 65'536}, "",
        "`t5`: elements of an attention head. 0: `hidden_size` / `heads`."},
       {ECHELON_KEY(model.feed_forward),
-       Choices{{{"relu", "two matrices, as T5 v1.0"}, {"gated_gelu", "three matrices, as T5 v1.1"}}, {}},
-       "", "`t5`: kind of the feed-forward block."},
+       Choices{{{"relu", "two matrices, as T5 v1.0"}, {"gated_gelu", "three matrices, as T5 v1.1"}}, {}}, "",
+       "`t5`: kind of the feed-forward block."},
       {ECHELON_KEY(model.relative_buckets), IntegerRange{2, 65'536}, "",
        "`t5`: buckets of the relative position bias."},
       {ECHELON_KEY(model.relative_max_distance), IntegerRange{2, 16'777'216}, "tokens",

@@ -23,7 +23,7 @@ std::vector<Key> data_keys() {
        "", "Where training tokens come from."},
       {ECHELON_KEY(data.path), Text::kPath, "", "Token file; needed for `kind: tokens`."},
       {ECHELON_KEY(data.tokenizer), Text::kPath, "",
-       "sentencepiece model. Empty: `tokenizer.model` beside `data.path` when it is there."},
+       "sentencepiece model or tokenizer.json. Empty: `tokenizer.model` or `tokenizer.json` beside `data.path` when it is there."},
       {ECHELON_KEY(data.seq_len), IntegerRange{1, 16'777'216}, "tokens",
        "Length of the sequences trained on."},
       {ECHELON_KEY(data.shuffle), {}, "", "`false`: samples in file order."},

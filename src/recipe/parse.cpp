@@ -10,9 +10,11 @@
 #include "base/str.h"
 #include "recipe/characters.h"
 #include "recipe/check.h"
+#include "recipe/contradictions.h"
 #include "recipe/document.h"
 #include "recipe/faults.h"
 #include "recipe/keys.h"
+#include "recipe/model_presets.h"
 #include "recipe/value.h"
 
 namespace echelon::recipe {
@@ -84,18 +86,46 @@ class Parser {
   }
 
   LoadedRecipe finish() {
+    apply_model_preset();
     check_conflicts();
     faults_.raise_if_any(sources_);
     if (recipe_.run.dir.empty()) recipe_.run.dir = "runs/" + recipe_.run.name;
     LoadedRecipe loaded{recipe_, {}};
     for (const Key& key : keys()) {
       const auto given = given_.find(key.path);
-      loaded.origins[key.path] = given == given_.end() ? "default" : sources_.origin(given->second);
+      loaded.origins[key.path] = given != given_.end() ? sources_.origin(given->second)
+                                 : is_from_preset(key) ? str("preset ", recipe_.model.preset)
+                                                       : "default";
     }
     return loaded;
   }
 
  private:
+  /// The preset's values for the keys of the model that no text gives.
+  void apply_model_preset() {
+    const ModelPreset* preset = find_model_preset(recipe_.model.preset);
+    if (preset == nullptr) return;
+    if (const std::string problem =
+            preset_problem(*preset, given_.contains("model.kind") ? recipe_.model.kind : "");
+        !problem.empty()) {
+      faults_.add(blame({"model.preset", "model.kind"}), problem);
+      broken_.insert("model");
+      return;
+    }
+    Recipe published;
+    published.model = preset->model;
+    for (const Key& key : keys()) {
+      if (parent_of(key.path) == "model" && key.path != "model.preset" && !given_.contains(key.path)) {
+        copy_value(key, published, recipe_);
+      }
+    }
+  }
+
+  [[nodiscard]] bool is_from_preset(const Key& key) const {
+    return parent_of(key.path) == "model" && find_model_preset(recipe_.model.preset) != nullptr &&
+           is_used(key.path, recipe_);
+  }
+
   void follow_include(const Node& root, const std::filesystem::path& path) {
     for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
       const Node& value = root.items[i + 1];

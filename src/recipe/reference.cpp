@@ -7,6 +7,7 @@
 #include "recipe/json_value.h"
 #include "recipe/keys.h"
 #include "recipe/load.h"
+#include "recipe/model_presets.h"
 #include "recipe/scalar.h"
 #include "recipe/value.h"
 #include "recipe/writer.h"
@@ -32,7 +33,9 @@ std::string allowed(const Key& key) {
   const auto* choices = std::get_if<Choices>(&key.rule);
   if (choices == nullptr) return expected(key);
   std::vector<std::string> values;
-  for (const auto& choice : choices->values) values.push_back(str('`', choice.value, "`: ", choice.meaning));
+  for (const auto& choice : choices->values) {
+    values.push_back(str('`', choice.value, '`', choice.meaning.empty() ? "" : ": ", choice.meaning));
+  }
   Recipe recipe;
   const bool map = std::holds_alternative<PatternMap*>(key.slot(recipe));
   return str(map ? "patterns, each with " : "", join(values, map ? " or " : "; "));
@@ -174,6 +177,7 @@ std::string recipe_reference_markdown() {
     for (const recipe::Key& key : recipe::keys()) {
       if (recipe::parent_of(key.path) == section.path) out += recipe::row(key);
     }
+    if (section.path == "model") out += str("\n#### Presets\n\n", recipe::model_presets_markdown());
   }
   return out + "\n";
 }

@@ -255,6 +255,14 @@ bool assign(const Key& key, const Node& value, const Position& at, Recipe& recip
   return problem.empty();
 }
 
+void copy_value(const Key& key, Recipe& from, Recipe& to) {
+  std::visit(
+      [](auto* target, auto* source) {
+        if constexpr (std::is_same_v<decltype(target), decltype(source)>) *target = *source;
+      },
+      key.slot(to), key.slot(from));
+}
+
 std::string expected(const Key& key) {
   Recipe recipe;
   const Slot slot = key.slot(recipe);

@@ -14,6 +14,9 @@ namespace echelon::recipe {
 [[nodiscard]] bool assign(const Key& key, const Node& value, const Position& at, Recipe& recipe,
                           Faults& faults);
 
+/// Gives the key in `to` the value it has in `from`.
+void copy_value(const Key& key, Recipe& from, Recipe& to);
+
 /// What a key takes, in words: "an integer from 1 to 64".
 [[nodiscard]] std::string expected(const Key& key);
 

@@ -20,7 +20,7 @@ namespace echelon {
 /// them how the one before ended and that every disk has room. At most one save is in flight.
 class Checkpointer {
  public:
-  /// `attachments`: recipe.yaml, config.json and, when there is one, tokenizer.model; kept with every save.
+  /// `attachments`: recipe.yaml, config.json and, when there is one, the tokenizer; kept with every save.
   Checkpointer(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
                std::map<std::string, std::string> attachments);
 

@@ -34,6 +34,8 @@ OWNERS = {
     "MPI": (r"mpi\.h", {"comm"}),
     "yaml-cpp": (r"yaml-cpp/.*", {"recipe"}),
     "sentencepiece": (r"sentencepiece\w*\.h", {"data"}),
+    "PCRE2": (r"pcre2\.h", {"data"}),
+    "ICU": (r"unicode/.*", {"data"}),
     "zlib": (r"zlib\.h", {"data"}),
     "libjpeg": (r"j(peglib|error)\.h", {"data"}),
     "libpng": (r"png\.h", {"data"}),

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "checkpoint/reader.h"
 #include "data/tokenizer.h"
+#include "data/tokenizer_digest.h"
 #include "model/model.h"
 #include "recipe/parse.h"
 #include "shard/sharded_model.h"
@@ -39,13 +40,15 @@ int sample(const SampleRequest& request) {
   const at::NoGradGuard no_grad;
   const checkpoint::Reader reader(request.checkpoint);
   const Recipe recipe = recipe_of(reader);
-  const std::filesystem::path tokenizer_file = reader.folder() / "tokenizer.model";
-  if (!std::filesystem::exists(tokenizer_file)) {
+  const std::filesystem::path tokenizer_file = find_tokenizer(reader.folder());
+  if (tokenizer_file.empty()) {
     throw Error(Code::kData, str("checkpoint '", reader.folder().string(),
-                                 "' holds no tokenizer.model, so text cannot be "
+                                 "' holds neither tokenizer.model nor tokenizer.json, so text cannot be "
                                  "turned into tokens; train from data with a tokenizer (data.tokenizer)"));
   }
-  const Tokenizer tokenizer(reader.attachment("tokenizer.model"), tokenizer_file.string());
+  const auto owned =
+      Tokenizer::from_bytes(reader.attachment(tokenizer_file.filename()), tokenizer_file.string());
+  const Tokenizer& tokenizer = *owned;
   const auto model = build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU);
   load_whole(reader, *model);
   std::vector<std::int32_t> encoded = tokenizer.encode(request.prompt);

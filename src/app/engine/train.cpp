@@ -11,12 +11,14 @@
 #include "app/engine/consolidate_run.h"
 #include "app/engine/describe_run.h"
 #include "app/engine/engine.h"
+#include "app/engine/inherited_files.h"
 #include "app/engine/last_words.h"
 #include "app/report_error.h"
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/agree.h"
+#include "data/tokenizer_digest.h"
 #include "recipe/check.h"
 #include "shard/host_memory.h"
 #include "train/loop.h"
@@ -64,8 +66,10 @@ std::map<std::string, std::string> attachments(const Recipe& recipe, const Model
   std::map<std::string, std::string> files{{"recipe.yaml", to_yaml(recipe)},
                                            {"config.json", model.hugging_face_config()}};
   const std::string tokenizer = tokenizer_path(recipe.data);
-  if (!tokenizer.empty())
-    files["tokenizer.model"] = fs::read_file(tokenizer, std::uint64_t{1} << 30, Code::kData);
+  if (!tokenizer.empty()) {
+    std::string content = read_tokenizer_model(tokenizer);
+    files[tokenizer_file_name(content)] = std::move(content);
+  }
   return files;
 }
 
@@ -138,8 +142,8 @@ int run_rank(const Recipe& recipe, Job& job) {
     data = make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed));
     validation = make_validation_loader(recipe.data, recipe.model.vocab_size);
     files = attachments(recipe, *model);
+    if (lead) files.merge(inherited_files(recipe.checkpoint, *folder));
   });
-  const std::string resolved = files.at("recipe.yaml");
   // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
   const auto between_devices =
       device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s));
@@ -169,7 +173,7 @@ int run_rank(const Recipe& recipe, Job& job) {
   std::unique_ptr<MetricsFile> metrics;
   agree(*comm, "run files", [&] {  // only now: a start that is refused changes nothing
     if (!lead) return;
-    fs::publish_file(folder->root() / "recipe.yaml", resolved, Code::kUsage);
+    fs::publish_file(folder->root() / "recipe.yaml", to_yaml(recipe), Code::kUsage);
     metrics = std::make_unique<MetricsFile>(folder->metrics(), state.step);
   });
   Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);

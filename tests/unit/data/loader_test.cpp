@@ -196,10 +196,10 @@ TEST(Loader, RefusesTheWrongTokenizer) {
   options.validation.path = options.path;
   EXPECT_EQ(message_of([&] { (void)make_validation_loader(options, 300); }), expected);
   options.tokenizer = (dir / "none.model").string();
-  EXPECT_EQ(
-      message_of([&] { (void)make_loader(options, 300, 1); }),
-      str("tokenizer '", options.tokenizer,
-          "' does not exist: name the tokenizer.model that `echelon prepare` wrote beside the token file"));
+  EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
+            str("tokenizer '", options.tokenizer,
+                "' does not exist: name the tokenizer.model or tokenizer.json that `echelon prepare` wrote "
+                "beside the token file"));
   write_bytes(dir / "none.model", "");
   EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
             str("tokenizer '", options.tokenizer, "' is empty"));

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "data/token_file.h"
 #include "data/tokenizer.h"
+#include "support/tokenizer_json.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon::data {
@@ -57,20 +58,20 @@ class Prepare : public ::testing::Test {
 
   /// The texts of a token file, with BOS and EOS demanded and removed.
   std::vector<std::string> documents(std::string_view name) const {
-    const Tokenizer tokenizer = Tokenizer::load(out("tokenizer.model"));
+    const auto tokenizer = Tokenizer::load(out("tokenizer.model"));
     const TokenFile file(out(name));
     file.verify();
     EXPECT_EQ(file.header().flags, kDocumentsStartWithBos | kDocumentsEndWithEos);
-    EXPECT_EQ(file.header().tokenizer_digest, tokenizer.digest());
+    EXPECT_EQ(file.header().tokenizer_digest, tokenizer->digest());
     std::vector<std::string> texts;
     for (std::uint64_t i = 0; i < file.document_count(); ++i) {
       const auto range = file.document(i);
       std::vector<std::int64_t> wide(range.end - range.begin);
       file.read(range.begin, wide);
       const std::vector<std::int32_t> ids(wide.begin(), wide.end());
-      EXPECT_EQ(ids.front(), tokenizer.bos_id());
-      EXPECT_EQ(ids.back(), tokenizer.eos_id());
-      texts.push_back(tokenizer.decode(ids));
+      EXPECT_EQ(ids.front(), tokenizer->bos_id());
+      EXPECT_EQ(ids.back(), tokenizer->eos_id());
+      texts.push_back(tokenizer->decode(ids));
     }
     return texts;
   }
@@ -84,7 +85,7 @@ TEST_F(Prepare, KeepsEveryDocumentOfAFolderInSortedOrder) {
   options_.validation_fraction = 0.1;
   const PrepareReport report = run();
   EXPECT_EQ(report.source_files, 100U);
-  EXPECT_EQ(report.vocab_size, Tokenizer::load(out("tokenizer.model")).vocab_size());
+  EXPECT_EQ(report.vocab_size, Tokenizer::load(out("tokenizer.model"))->vocab_size());
   const auto train = documents("train.tok");
   const auto valid = documents("valid.tok");
   EXPECT_EQ(train.size(), report.train.documents);
@@ -238,7 +239,8 @@ TEST_F(Prepare, CountsAndSkipsBadRecordsOnRequest) {
   options_.validation_fraction = 0;
   const PrepareReport report = run();
   EXPECT_EQ(report.bad_records, 2U);
-  EXPECT_EQ(report.first_bad_record, str("'", in("b.py"), "': not UTF-8 at byte 7"));
+  EXPECT_EQ(report.bad_examples, (std::vector{str("'", in("b.py"), "': not UTF-8 at byte 7"),
+                                              str("'", in("c.py"), "': a binary file (NUL at byte 3)")}));
   EXPECT_EQ(report.empty_records, 1U);
   EXPECT_EQ(documents("train.tok"), (std::vector<std::string>{"good = 1\n", "marked = 2\n"}));
 }
@@ -292,7 +294,34 @@ TEST_F(Prepare, TakesAnotherTokenizer) {
   write_bytes(dir_ / "bad.model", "no model");
   options_.tokenizer = (dir_ / "bad.model").string();
   options_.output = (dir_ / "third").string();
-  EXPECT_NE(message_of([&] { run(); }).find("is not a sentencepiece model"), std::string::npos);
+  EXPECT_NE(message_of([&] { run(); }).find("is neither a sentencepiece model nor"), std::string::npos);
+}
+
+TEST_F(Prepare, TakesATokenizerJson) {
+  write_texts(20);
+  write_bytes(dir_ / "made.bin", testing::byte_level_json());
+  options_.tokenizer = (dir_ / "made.bin").string();
+  options_.train_vocab_size = 0;
+  EXPECT_EQ(run().vocab_size, 261);
+  EXPECT_EQ(read_bytes(out("tokenizer.json")), testing::byte_level_json());
+  EXPECT_FALSE(std::filesystem::exists(out("tokenizer.model")));
+  EXPECT_TRUE(run().up_to_date);
+  const TokenFile file(out("train.tok"));
+  const auto tokenizer = Tokenizer::load(out("tokenizer.json"));
+  EXPECT_EQ(file.header().tokenizer_digest, tokenizer->digest());
+  std::vector<std::int64_t> ids(file.document(0).end);
+  file.read(0, ids);
+  EXPECT_EQ(ids.front(), tokenizer->bos_id());
+  EXPECT_EQ(ids.back(), tokenizer->eos_id());
+  const std::string text = tokenizer->decode(std::vector<std::int32_t>(ids.begin(), ids.end()));
+  EXPECT_EQ(text.rfind("file ", 0), 0U) << text;
+  // The other kind in the same folder takes its place.
+  options_.tokenizer.clear();
+  options_.train_vocab_size = 400;
+  options_.force = true;
+  run();
+  EXPECT_TRUE(std::filesystem::exists(out("tokenizer.model")));
+  EXPECT_FALSE(std::filesystem::exists(out("tokenizer.json")));
 }
 
 TEST_F(Prepare, DoesNothingTheSecondTime) {
@@ -358,8 +387,8 @@ TEST_F(Prepare, ReplacesOtherDataOnlyByForce) {
 TEST_F(Prepare, RefusesSourcesItCannotRead) {
   EXPECT_EQ(refusal(), str("cannot read source '", (dir_ / "in").string(), "': No such file or directory"));
   write_bytes(in("a.pdf"), "x");
-  EXPECT_EQ(refusal(), str("no source files match *.txt *.md *.rst in ", (dir_ / "in").string(),
-                           ": name other sources or patterns (--include)"));
+  EXPECT_EQ(refusal(), str("no source files match *.txt *.md *.rst *.txt.gz *.txt.zst in ",
+                           (dir_ / "in").string(), ": name other sources or patterns (--include)"));
   options_.sources = {"/dev/null"};
   EXPECT_EQ(refusal(), "source '/dev/null' is neither a file nor a folder");
   options_.sources = {(dir_ / "in").string()};

@@ -133,9 +133,9 @@ TEST_F(HostileTokenFile, RefusesForeignMagic) {
 }
 
 TEST_F(HostileTokenFile, RefusesNewerVersion) {
-  set(8, std::uint32_t{2});
+  set(8, std::uint32_t{3});
   EXPECT_EQ(refusal(),
-            named("has format version 2, this build reads version 1: use the echelon that made it or "
+            named("has format version 3, this build reads versions 1 and 2: use the echelon that made it or "
                   "prepare the data again"));
 }
 

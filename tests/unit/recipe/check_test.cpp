@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "recipe/check_model.h"
 #include "recipe/load.h"
 
 namespace echelon {
@@ -123,34 +124,55 @@ TEST(ValidateForSize, ReportsBatchAndMeshTogether) {
   }
 }
 
-TEST(ParameterCount, IsThatOfTheWeightsAddedUp) {
-  ModelOptions model;
-  model.vocab_size = 11;
-  model.hidden_size = 8;
-  model.intermediate_size = 20;
-  model.layers = 3;
-  model.heads = 4;
-  model.kv_heads = 2;
-  const std::int64_t query_and_output = 2 * 8 * 8;
-  const std::int64_t key_and_value = 2 * 8 * 4;
-  const std::int64_t gate_up_down = 3 * 8 * 20;
-  const std::int64_t layer = query_and_output + key_and_value + gate_up_down + 2 * 8;
-  EXPECT_EQ(recipe::parameter_count(model), 3 * layer + 8 + 2 * 11 * 8);
-  model.tie_embeddings = true;
-  EXPECT_EQ(recipe::parameter_count(model), 3 * layer + 8 + 11 * 8);
+/// What is wrong with the sizes of a model.
+std::vector<std::string> model_faults(const ModelOptions& model) {
+  std::vector<recipe::Conflict> found;
+  recipe::find_model_conflicts(model, found);
+  std::vector<std::string> texts;
+  for (const recipe::Conflict& conflict : found) texts.push_back(conflict.text);
+  return texts;
 }
 
-TEST(ParameterCount, OfTheDefaultsIsThePublishedModels) {
-  EXPECT_EQ(recipe::parameter_count(ModelOptions()), 179'448'576);
+TEST(ModelConflicts, AreJudgedByKind) {
+  using Texts = std::vector<std::string>;
+  const ModelOptions odd{.hidden_size = 21, .heads = 3, .kv_heads = 3};
+  EXPECT_EQ(model_faults(odd).size(), 1u) << "rotary positions turn pairs";
+  for (const char* kind : {"gpt2", "t5", "vit", "deepvit"}) {
+    ModelOptions model = odd;
+    model.kind = kind;
+    EXPECT_EQ(model_faults(model), Texts{}) << kind;
+    model.hidden_size = 20;
+    EXPECT_EQ(model_faults(model),
+              Texts{"model.hidden_size is 20; expected a multiple of model.heads (3), such as 18 or 21"})
+        << kind;
+  }
+  EXPECT_EQ(model_faults({.kind = "t5", .hidden_size = 20, .heads = 3, .head_size = 5}), Texts{});
+  EXPECT_EQ(model_faults({.kind = "cnn", .hidden_size = 20, .heads = 3}), Texts{}) << "it has no heads";
 }
 
-TEST(ParameterCount, IsNothingRatherThanWrapped) {
-  ModelOptions model;
-  model.layers = kMax / 2;
-  EXPECT_EQ(recipe::parameter_count(model), std::nullopt);
-  model.layers = 1;
-  model.intermediate_size = kMax / 3;
-  EXPECT_EQ(recipe::parameter_count(model), std::nullopt);
+TEST(ModelConflicts, NameBucketsPatchesAndImagesThatLeaveNothing) {
+  const auto one = [](const ModelOptions& model) {
+    const auto faults = model_faults(model);
+    return faults.size() == 1 ? faults[0] : std::to_string(faults.size()) + " faults";
+  };
+  EXPECT_NE(one({.kind = "t5", .relative_buckets = 33}).find("an even number from 4 on"), std::string::npos);
+  EXPECT_NE(one({.kind = "t5", .relative_buckets = 2}).find("an even number from 4 on"), std::string::npos);
+  EXPECT_NE(
+      one({.kind = "t5", .relative_max_distance = 16}).find("more than half of model.relative_buckets (32)"),
+      std::string::npos);
+  EXPECT_EQ(model_faults({.kind = "t5", .relative_max_distance = 17}).size(), 0u);
+  EXPECT_EQ(one({.kind = "vit", .image_size = 28, .patch_size = 16}),
+            "model.patch_size is 16; expected a divisor of model.image_size (28): 1, 2, 4, 7, 14, 28");
+  EXPECT_NE(one({.kind = "cnn", .image_size = 5}).find("expected at least 6"), std::string::npos);
+  EXPECT_EQ(model_faults({.kind = "cnn", .image_size = 6}).size(), 0u);
+}
+
+TEST(ModelConflicts, ReportTooManyParametersOfEveryKind) {
+  for (const char* kind : {"llama", "gpt2", "t5", "vit", "deepvit"}) {
+    const auto faults = model_faults({.kind = kind, .hidden_size = 768 * 1024, .layers = 10'000});
+    ASSERT_EQ(faults.size(), 1u) << kind;
+    EXPECT_NE(faults[0].find("at most 10,000,000,000,000 are accepted"), std::string::npos) << kind;
+  }
 }
 
 TEST(Conflicts, AreNoneInASoundRecipe) {

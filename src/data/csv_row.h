@@ -1,0 +1,33 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace echelon::data {
+
+/// Where a character of a CSV file stands (RFC 4180).
+enum class CsvPlace { kFieldStart, kPlain, kQuoted, kQuoteInQuoted };
+
+/// The place behind `c`, which stands at `place`. A quote begins a quoted field at its start only; inside of
+/// one, two quotes are one.
+[[nodiscard]] CsvPlace after(CsvPlace place, char c);
+
+/// Finds the end of a row that may come in several parts: a newline outside of quotes.
+class CsvRowEnd {
+ public:
+  /// The offset of the newline that ends the row, searched from the start of `part`, which continues the part
+  /// before; npos when it does not end here.
+  [[nodiscard]] std::size_t find(std::string_view part);
+
+  /// Does what was searched so far end inside of quotes?
+  [[nodiscard]] bool is_quoted() const { return place_ == CsvPlace::kQuoted; }
+
+ private:
+  CsvPlace place_ = CsvPlace::kFieldStart;
+};
+
+/// The fields of a row (without its newline) and why it is malformed: a quote that is never closed, text
+/// behind a closing quote. Empty: it is well-formed.
+[[nodiscard]] std::string split_csv_row(std::string_view row, std::vector<std::string>& fields);
+
+}  // namespace echelon::data

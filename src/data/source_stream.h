@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "data/sources.h"
+
+namespace echelon::data {
+
+/// The content of a source file from its start, in parts; .gz and .zst files are decompressed on the way, one
+/// behind the other when a file holds several. Not thread-safe.
+class SourceStream {
+ public:
+  /// Throws Error(kData): cannot be opened.
+  explicit SourceStream(const SourceFile& file);
+  ~SourceStream();
+
+  /// Fills `text` from its start and returns how much of it; less than its size only at the end. Throws
+  /// Error(kData) naming file and byte: unreadable, shorter than when it was listed, not of the format its
+  /// name says, damaged, cut short.
+  [[nodiscard]] std::size_t read(std::span<char> text);
+
+  /// Bytes of the file used so far.
+  [[nodiscard]] std::uint64_t position() const;
+
+  /// What the file is read through.
+  struct Input;
+  struct Decoder;
+
+ private:
+  std::unique_ptr<Input> input_;
+  std::unique_ptr<Decoder> decoder_;
+};
+
+/// Does its name say that the file is compressed (.gz, .zst)?
+[[nodiscard]] bool is_compressed(const std::filesystem::path& path);
+
+/// The whole content. Throws Error(kData) as SourceStream does, and for more than `most` bytes.
+[[nodiscard]] std::string read_source(const SourceFile& file, std::uint64_t most);
+
+}  // namespace echelon::data

@@ -1,0 +1,221 @@
+#include "recipe/model_presets.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+#include "recipe/keys.h"
+#include "recipe/parameter_count.h"
+#include "recipe/scalar.h"
+#include "recipe/writer.h"
+
+namespace echelon::recipe {
+namespace {
+
+struct LlamaSize {
+  std::int64_t vocabulary, hidden, intermediate, layers, heads, kv_heads, positions;
+};
+
+ModelPreset llama(const char* name, const char* what, const LlamaSize& size, double theta, bool tied) {
+  return {name,
+          what,
+          {.vocab_size = size.vocabulary,
+           .hidden_size = size.hidden,
+           .intermediate_size = size.intermediate,
+           .layers = size.layers,
+           .heads = size.heads,
+           .kv_heads = size.kv_heads,
+           .max_positions = size.positions,
+           .rope_theta = theta,
+           .tie_embeddings = tied}};
+}
+
+std::vector<ModelPreset> llamas() {
+  constexpr const char* k1b = "Llama 3.2 1B, rotary frequencies not scaled";
+  constexpr const char* k3b = "Llama 3.2 3B, rotary frequencies not scaled";
+  return {
+      llama("llama_179m", "The Llama of the FSDP2 article", {50000, 768, 3072, 12, 12, 3, 2048}, 1e4, false),
+      llama("llama_1b", k1b, {128256, 2048, 8192, 16, 32, 8, 8192}, 5e5, true),
+      llama("llama_3b", k3b, {128256, 3072, 8192, 28, 24, 8, 8192}, 5e5, true),
+      llama("llama_7b", "Llama 2 7B", {32000, 4096, 11008, 32, 32, 32, 4096}, 1e4, false),
+      llama("llama_8b", "Llama 3 8B", {128256, 4096, 14336, 32, 32, 8, 8192}, 5e5, false),
+      llama("llama_13b", "Llama 2 13B", {32000, 5120, 13824, 40, 40, 40, 4096}, 1e4, false),
+      llama("llama_70b", "Llama 3 70B", {128256, 8192, 28672, 80, 64, 8, 8192}, 5e5, false),
+  };
+}
+
+/// The feed-forward block is four times as wide as the residual stream, the head shares the embedding.
+ModelPreset gpt(const char* name, const char* what, std::int64_t layers, std::int64_t hidden,
+                std::int64_t heads) {
+  return {name,
+          what,
+          {.kind = "gpt2",
+           .vocab_size = 50257,
+           .hidden_size = hidden,
+           .intermediate_size = 4 * hidden,
+           .layers = layers,
+           .heads = heads,
+           .max_positions = 1024,
+           .tie_embeddings = true,
+           .dropout = 0.1}};
+}
+
+/// Random tokens of a vocabulary of 50,000, and no dropout: what is measured is speed.
+ModelPreset large_gpt(const char* name, const char* what, std::int64_t layers, std::int64_t hidden,
+                      std::int64_t heads) {
+  ModelPreset preset = gpt(name, what, layers, hidden, heads);
+  preset.model.vocab_size = 50000;
+  preset.model.max_positions = 2048;
+  preset.model.dropout = 0.0;
+  return preset;
+}
+
+std::vector<ModelPreset> gpts() {
+  return {
+      gpt("gpt2", "GPT-2", 12, 768, 12),
+      gpt("gpt2_medium", "GPT-2 medium", 24, 1024, 16),
+      gpt("gpt2_large", "GPT-2 large", 36, 1280, 20),
+      gpt("gpt2_xl", "GPT-2 XL (1.5B)", 48, 1600, 25),
+      large_gpt("gpt_175b", "GPT 175B of the blog that introduced FSDP", 96, 12288, 96),
+      large_gpt("gpt_1t", "GPT 1T of the same", 128, 25600, 160),
+  };
+}
+
+struct T5Size {
+  std::int64_t hidden, intermediate, layers, heads, head_size;
+};
+
+ModelPreset t5(const char* name, const char* what, const T5Size& size, bool gated) {
+  return {name,
+          what,
+          {.kind = "t5",
+           .vocab_size = 32128,
+           .hidden_size = size.hidden,
+           .intermediate_size = size.intermediate,
+           .layers = size.layers,
+           .heads = size.heads,
+           .norm_eps = 1e-6,
+           .tie_embeddings = !gated,
+           .dropout = 0.1,
+           .decoder_layers = size.layers,
+           .head_size = size.head_size,
+           .feed_forward = gated ? "gated_gelu" : "relu"}};
+}
+
+std::vector<ModelPreset> t5s() {
+  return {
+      t5("t5_small", "T5 small", {512, 2048, 6, 8, 64}, false),
+      t5("t5_base", "T5 base", {768, 3072, 12, 12, 64}, false),
+      t5("t5_large", "T5 large", {1024, 4096, 24, 16, 64}, false),
+      t5("t5_3b", "T5 3B", {1024, 16384, 24, 32, 128}, false),
+      t5("t5_11b", "T5 11B", {1024, 65536, 24, 128, 128}, false),
+      t5("t5_v1_1_small", "T5 v1.1 small", {512, 1024, 8, 6, 64}, true),
+      t5("t5_v1_1_base", "T5 v1.1 base", {768, 2048, 12, 12, 64}, true),
+      t5("t5_v1_1_large", "T5 v1.1 large", {1024, 2816, 24, 16, 64}, true),
+      t5("t5_v1_1_xl", "T5 v1.1 XL", {2048, 5120, 24, 32, 64}, true),
+      t5("t5_v1_1_xxl", "T5 v1.1 XXL", {4096, 10240, 24, 64, 64}, true),
+  };
+}
+
+/// Depth alone sets the size, as in github.com/lessw2020/transformer_framework, config/deepvit_config.py: the
+/// models behind the figures of the PyTorch and AWS blog.
+ModelPreset deepvit(const char* name, const char* what, std::int64_t layers) {
+  return {name,
+          what,
+          {.kind = "deepvit",
+           .hidden_size = 1024,
+           .intermediate_size = 2048,
+           .layers = layers,
+           .heads = 16,
+           .dropout = 0.1,
+           .image_size = 256,
+           .patch_size = 32}};
+}
+
+std::vector<ModelPreset> image_models() {
+  return {
+      {"vit_base", "ViT-B/16", {.kind = "vit", .norm_eps = 1e-12}},
+      {"vit_large",
+       "ViT-L/16",
+       {.kind = "vit",
+        .hidden_size = 1024,
+        .intermediate_size = 4096,
+        .layers = 24,
+        .heads = 16,
+        .norm_eps = 1e-12}},
+      deepvit("deepvit_500m", "DeepViT 500M of the PyTorch and AWS blog's framework", 59),
+      deepvit("deepvit_1b", "DeepViT 1B of the same", 118),
+      deepvit("deepvit_2b", "DeepViT 2B of the same", 236),
+      deepvit("deepvit_3b", "DeepViT 3B of the same", 357),
+      deepvit("deepvit_8b", "DeepViT 8B of the same, the one the blog reports on", 952),
+      {"mnist_cnn",
+       "The network of the MNIST tutorials",
+       {.kind = "cnn", .image_size = 28, .channels = 1, .classes = 10}},
+  };
+}
+
+/// "hidden_size 4096, layers 32": what is not the default.
+std::string sizes_of(const ModelPreset& preset) {
+  Recipe recipe;
+  recipe.model = preset.model;
+  const Recipe defaults;
+  std::vector<std::string> sizes;
+  for (const Key& key : keys()) {
+    if (parent_of(key.path) != "model" || key.path == "model.kind") continue;
+    const std::string value = written(key, recipe);
+    if (value != written(key, defaults)) sizes.push_back(str('`', leaf_of(key.path), "` ", value));
+  }
+  return sizes.empty() ? "the defaults" : join(sizes, ", ");
+}
+
+}  // namespace
+
+const std::vector<ModelPreset>& model_presets() {
+  static const std::vector<ModelPreset> table = [] {
+    std::vector<ModelPreset> all;
+    for (const std::vector<ModelPreset>& part : {llamas(), gpts(), t5s(), image_models()}) {
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  }();
+  return table;
+}
+
+const ModelPreset* find_model_preset(std::string_view name) {
+  const auto& table = model_presets();
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [&](const ModelPreset& preset) { return preset.name == name; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> presets_of(std::string_view kind) {
+  std::vector<std::string> names;
+  for (const ModelPreset& preset : model_presets()) {
+    if (preset.model.kind == kind) names.push_back(preset.name);
+  }
+  return names;
+}
+
+std::string preset_problem(const ModelPreset& preset, const std::string& kind) {
+  const std::string of = str("model.preset is ", preset.name, ", a ", preset.model.kind);
+  if (!kind.empty() && kind != preset.model.kind) {
+    return str(of, ", but model.kind is ", kind, "; remove model.kind, or name a preset of ", kind, ": ",
+               join(presets_of(kind), ", "));
+  }
+  const auto& kinds = std::get<Choices>(find_key("model.kind")->rule);
+  const std::string problem = choice_problem("model.kind", kinds, preset.model.kind);
+  return problem.empty() ? ""
+                         : str(of, ", which ", problem, "; available kinds: ", join(words_of(kinds), ", "));
+}
+
+std::string model_presets_markdown() {
+  std::string out =
+      "| preset | `kind` | parameters | keys beside the defaults | model |\n|---|---|---|---|---|\n";
+  for (const ModelPreset& preset : model_presets()) {
+    const auto parameters = static_cast<std::uint64_t>(parameter_count(preset.model).value_or(0));
+    out += str("| `", preset.name, "` | `", preset.model.kind, "` | ", human_count(parameters), " | ",
+               sizes_of(preset), " | ", preset.what, " |\n");
+  }
+  return out;
+}
+
+}  // namespace echelon::recipe

@@ -1,0 +1,85 @@
+"""From a Hugging Face folder to a run and back: a step that changes no weight returns the bytes that were imported, on two
+ranks, with every file that belongs to them."""
+import json
+import random
+import struct
+
+import product
+
+COMPANIONS = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "spiece.model", "vocab.json", "merges.txt",
+              "generation_config.json")
+# A step of which fp32 keeps nothing.
+STILL = ["optim.kind=sgd", "optim.lr=1e-30", "optim.weight_decay=0", "schedule.kind=constant", "train.steps=1",
+         "train.micro_batch_size=1", "train.global_batch_size=2", "train.device=cpu", "train.threads_per_rank=1",
+         "precision.param=fp32", "precision.buffer=fp32"]
+
+
+def llama():
+    hidden, inner, vocab, layers = 16, 24, 40, 2
+    shapes = {"model.embed_tokens.weight": [vocab, hidden], "model.norm.weight": [hidden], "lm_head.weight": [vocab, hidden]}
+    for i in range(layers):
+        for name, shape in {"input_layernorm": [hidden], "post_attention_layernorm": [hidden], "self_attn.q_proj": [hidden, hidden],
+                            "self_attn.k_proj": [8, hidden], "self_attn.v_proj": [8, hidden], "self_attn.o_proj": [hidden, hidden],
+                            "mlp.gate_proj": [inner, hidden], "mlp.up_proj": [inner, hidden], "mlp.down_proj": [hidden, inner]}.items():
+            shapes[f"model.layers.{i}.{name}.weight"] = shape
+    return shapes, {"model_type": "llama", "hidden_size": hidden, "intermediate_size": inner, "vocab_size": vocab,
+                    "num_hidden_layers": layers, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+                    "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
+
+
+def write_safetensors(path, shapes, seed):
+    """Random weights, none of them 0."""
+    numbers = random.Random(seed)
+    header, data = {}, b""
+    for name, shape in sorted(shapes.items()):
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        values = struct.pack(f"<{count}f", *(numbers.choice((-1, 1)) * numbers.uniform(0.01, 0.3) for _ in range(count)))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def read_safetensors(path):
+    content = path.read_bytes()
+    size = struct.unpack("<Q", content[:8])[0]
+    header = json.loads(content[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: (tensor["shape"], content[8 + size + tensor["data_offsets"][0]:8 + size + tensor["data_offsets"][1]])
+            for name, tensor in header.items()}
+
+
+class Tests(product.Case):
+    def make_folder(self, model):
+        shapes, config = model
+        folder = self.folder / "hf"
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(config))
+        write_safetensors(folder / "model.safetensors", shapes, 1)
+        for name in COMPANIONS:
+            (folder / name).write_bytes(name.encode() + b"\0\xff")
+        return folder
+
+    def comes_back(self, model):
+        source = self.make_folder(model)
+        self.command(product.CKPT, "import", source, "--output", "imported")
+        recipe = next((self.folder / "imported").glob("step-*/recipe.yaml"))
+        self.command(product.ECHELON, "validate", recipe)
+        self.train(recipe, "run.dir=run", "checkpoint.init_from=imported", *STILL, ranks=2)
+        self.command(product.CKPT, "export", "run", "--output", "exported")
+        self.assertEqual(read_safetensors(source / "model.safetensors"), read_safetensors(self.folder / "exported/model.safetensors"))
+        for name in COMPANIONS:
+            self.assertEqual((source / name).read_bytes(), (self.folder / "exported" / name).read_bytes(), name)
+        # The next run of the folder takes them from its own checkpoint: the imported one may be gone.
+        product.shutil.rmtree(self.folder / "imported")
+        recipe = next((self.folder / "run").glob("recipe.yaml"))
+        self.train(recipe, "train.steps=2", ranks=2)
+        self.command(product.CKPT, "export", "run", "--output", "again")
+        self.assertEqual((source / "spiece.model").read_bytes(), (self.folder / "again/spiece.model").read_bytes())
+
+    def test_a_llama_comes_back_as_it_was(self):
+        self.comes_back(llama())
+
+
+if __name__ == "__main__":
+    product.main()

@@ -1,0 +1,59 @@
+// Any bytes as the config.json of weights to import: it is described or refused in one line, and what is
+// described has sound shapes, names a checkpoint can hold, and no name twice.
+#include <cstdint>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "checkpoint/names.h"
+#include "checkpoints_tool/model_family.h"
+
+namespace {
+
+using echelon::tool::ModelDescription;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void check(const ModelDescription& model) {
+  std::set<std::string> names;
+  for (const auto& tensor : model.tensors) {
+    require(names.insert(tensor.name).second &&
+            echelon::checkpoint::tensor_name_problem(tensor.name).empty());
+    require(tensor.shape.size() == 1 || tensor.shape.size() == 2);
+    for (const std::int64_t size : tensor.shape) require(size > 0);
+    require(tensor.shape.size() == 2 || !echelon::tool::has_ending(tensor.name, model.transposed));
+  }
+  for (const auto& tied : model.tied) require(names.contains(tied.same_as) && !names.contains(tied.name));
+  const std::string recipe = model.whole_recipe();
+  require(recipe.find("\nmodel:\n  kind: " + model.kind + "\n") != std::string::npos);
+}
+
+}  // namespace
+
+std::vector<std::string> fuzz_seeds() {
+  return {
+      R"({"model_type":"llama","vocab_size":64,"hidden_size":32,"intermediate_size":48,"num_hidden_layers":2,)"
+      R"("num_attention_heads":4,"num_key_value_heads":2,"tie_word_embeddings":true,"rope_theta":5e5,)"
+      R"("rope_parameters":{"rope_type":"default","rope_theta":1e4},"rms_norm_eps":1e-6})",
+      R"({"model_type":"gpt2","vocab_size":64,"n_positions":32,"n_embd":24,"n_layer":2,"n_head":4,"n_inner":null,)"
+      R"("activation_function":"gelu_new","resid_pdrop":0.1,"layer_norm_epsilon":1e-05,"tie_word_embeddings":false})",
+      R"({"model_type":"t5","vocab_size":64,"d_model":24,"d_kv":5,"d_ff":36,"num_layers":2,"num_decoder_layers":3,)"
+      R"("num_heads":4,"feed_forward_proj":"gated-gelu","is_gated_act":true,"dense_act_fn":"gelu_new",)"
+      R"("tie_word_embeddings":true,"scale_decoder_outputs":false,"relative_attention_num_buckets":8})"};
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    const std::string text(reinterpret_cast<const char*>(data), size);
+    (void)echelon::tool::transposed_endings(text);
+    check(echelon::tool::describe_model(text, "config.json"));
+  } catch (const echelon::Error& e) {
+    const std::string text = e.what();
+    require(e.code() == echelon::Code::kCheckpoint && !text.empty() && text.find('\n') == std::string::npos);
+  }
+  return 0;
+}

@@ -1,0 +1,73 @@
+// Any bytes as a tokenizer.json: loading must end in success or in Error, and what is loaded must encode and
+// decode any text with ids of its vocabulary.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "data/bpe_tokenizer.h"
+#include "support/tokenizer_json.h"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json split(const char* kind, const char* pattern, const char* behavior) {
+  return {{"type", "Split"}, {"pattern", {{kind, pattern}}}, {"behavior", behavior}, {"invert", false}};
+}
+
+/// A vocabulary of some letters keeps the structure around it within reach of mutations.
+Json small() {
+  Json document = echelon::testing::byte_level_document();
+  document["model"]["vocab"] = {{"[PAD]", 0}, {"[BOT]", 1}, {"[EOT]", 2}, {"h", 3},  {"e", 4},
+                                {"Ġ", 5},     {"t", 6},     {"he", 7},    {"Ġt", 8}, {"<0xC4>", 9}};
+  return document;
+}
+
+}  // namespace
+
+std::vector<std::string> fuzz_seeds() {
+  Json llama = small();
+  llama["pre_tokenizer"] = {{"type", "Sequence"},
+                            {"pretokenizers",
+                             {split("Regex", "[^\\r\\n\\p{L}]?\\p{L}+|\\s+(?!\\S)|\\s+", "Isolated"),
+                              split("String", "he", "MergedWithNext"),
+                              {{"type", "Digits"}, {"individual_digits", false}},
+                              llama["pre_tokenizer"]}}};
+  llama["model"]["ignore_merges"] = true;
+  llama["model"]["byte_fallback"] = true;
+  llama["model"]["unk_token"] = "[PAD]";
+  Json normalised = small();
+  normalised["normalizer"] = {{"type", "Sequence"},
+                              {"normalizers", {{{"type", "NFKC"}}, {{"type", "Lowercase"}}}}};
+  normalised["added_tokens"][2]["normalized"] = true;
+  normalised["added_tokens"][2]["lstrip"] = true;
+  normalised["added_tokens"][1]["single_word"] = true;
+  const Json text = {{"Sequence", {{"id", "A"}}}};
+  const Json end = {{"SpecialToken", {{"id", "[EOT]"}}}};
+  normalised["post_processor"] = {{"type", "TemplateProcessing"},
+                                  {"single", {text, end}},
+                                  {"special_tokens", {{"[EOT]", {{"ids", {2}}}}}}};
+  return {small().dump(), llama.dump(), normalised.dump()};
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  try {
+    const echelon::data::BpeTokenizer tokenizer(bytes, "fuzzed");
+    for (const std::string_view text :
+         {std::string_view("the he [BOT] x[EOT] 12 \xC3\x85\xEF\xAC\x81\n\n\t \xE6\x97\xA5\xFF"),
+          bytes.substr(0, 200)}) {
+      const auto ids = tokenizer.encode(text);
+      for (const std::int32_t id : ids) {
+        if (id < 0 || id >= tokenizer.vocab_size()) __builtin_trap();
+      }
+      (void)tokenizer.decode(ids);
+    }
+  } catch (const echelon::Error& e) {
+    if (e.code() != echelon::Code::kData) __builtin_trap();
+  }
+  return 0;
+}

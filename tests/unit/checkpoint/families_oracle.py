@@ -1,0 +1,241 @@
+"""Imports and exports GPT-2 and T5 as transformers saves them: every weight comes back bit for bit under the name it had,
+the checkpoint holds GPT-2's matrices the other way round, and the export gives the logits of the original, also when
+another major version of transformers saved it.
+usage: families_oracle.py ECHELON_CKPT MAJOR_VERSION PYTHONPATH_OF_THE_OTHER_VERSION | families_oracle.py --make FOLDER"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import h5py
+import safetensors.torch
+import torch
+import transformers
+from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, T5Config, T5ForConditionalGeneration
+
+IDS = torch.tensor([[1, 5, 7, 2, 60], [3, 3, 0, 9, 11]])
+COMPANIONS = ("spiece.model", "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "special_tokens_map.json",
+              "added_tokens.json", "generation_config.json")
+GPT2 = dict(vocab_size=64, n_positions=32, n_embd=24, n_layer=2, n_head=4)
+T5 = dict(vocab_size=64, d_model=24, d_kv=5, d_ff=36, num_layers=2, num_decoder_layers=3, num_heads=4,
+          relative_attention_num_buckets=8, relative_attention_max_distance=20)
+MODELS = {
+    "gpt2": (GPT2LMHeadModel, GPT2Config, GPT2),
+    "gpt2_untied": (GPT2LMHeadModel, GPT2Config, dict(GPT2, tie_word_embeddings=False, n_inner=40, resid_pdrop=0.25)),
+    "t5": (T5ForConditionalGeneration, T5Config, T5),
+    "t5_1_1": (T5ForConditionalGeneration, T5Config, dict(T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+}
+RECIPES = {
+    "gpt2": {"kind": "gpt2", "intermediate_size": "96", "max_positions": "32", "tie_embeddings": "true", "dropout": "0.1",
+             "norm_eps": "1e-05"},
+    "gpt2_untied": {"intermediate_size": "40", "tie_embeddings": "false", "dropout": "0.25"},
+    "t5": {"kind": "t5", "layers": "2", "decoder_layers": "3", "head_size": "5", "feed_forward": "relu", "tie_embeddings": "true",
+           "relative_buckets": "8", "relative_max_distance": "20", "norm_eps": "1e-06"},
+    "t5_1_1": {"feed_forward": "gated_gelu", "tie_embeddings": "false"},
+}
+
+
+def fail(text):
+    sys.exit(f"families_oracle.py under transformers {transformers.__version__}: {text}")
+
+
+def build(name):
+    """A model of random weights, biases and norms too."""
+    kind, config, values = MODELS[name]
+    torch.manual_seed(len(name))
+    model = kind(config(**values)).eval()
+    if name == "t5_1_1":  # transformers 5 ties the head of what it builds
+        model.lm_head.weight = torch.nn.Parameter(torch.empty_like(model.shared.weight))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter) * 0.3)
+    return model
+
+
+def logits_of(model):
+    ids = {"decoder_input_ids": IDS[:, :4]} if isinstance(model, T5ForConditionalGeneration) else {}
+    with torch.no_grad():
+        return model.eval()(input_ids=IDS, **ids).logits.float()
+
+
+def make(folder):
+    """Every model as this version saves it, and its logits."""
+    for name in MODELS:
+        model = build(name)
+        model.save_pretrained(folder / name)
+        for companion in COMPANIONS:
+            (folder / name / companion).write_bytes(f"{name} {companion}".encode() + b"\0\xff")
+        torch.save(logits_of(model), folder / f"{name}.logits")
+
+
+def tool(*arguments):
+    result = subprocess.run([sys.argv[1], *map(str, arguments)], capture_output=True, text=True)
+    if result.returncode != 0:
+        fail(f"{arguments}: exit code {result.returncode}: {result.stderr}")
+    return result.stdout
+
+
+def weights_in(folder):
+    weights = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        weights.update(safetensors.torch.load_file(path))
+    return weights
+
+
+def check_same(what, weights, expected):
+    if sorted(weights) != sorted(expected):
+        fail(f"{what}: {sorted(set(weights) ^ set(expected))} are on one side only")
+    for name, tensor in expected.items():
+        if weights[name].dtype != tensor.dtype or not torch.equal(weights[name].view(torch.uint8), tensor.view(torch.uint8)):
+            fail(f"{what}: {name} differs")
+
+
+def check_opens(what, folder, logits):
+    kind = T5ForConditionalGeneration if "t5" in what else GPT2LMHeadModel
+    model, info = kind.from_pretrained(folder, output_loading_info=True, dtype="auto")
+    for problem in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
+        if info.get(problem):
+            fail(f"{what}: {problem}: {info[problem]}")
+    error = (logits_of(model) - logits).abs().max() / logits.abs().max()
+    if not error < 1e-6:  # also for NaN
+        fail(f"{what}: other logits, by {error:.1e}")
+
+
+def check_storage(what, source, checkpoint, root):
+    """The checkpoint's own layout: [out, in] for every product."""
+    tool("consolidate", checkpoint, "--to", "hdf5", "--output", root / f"{what}.h5")
+    turned = 0
+    with h5py.File(root / f"{what}.h5") as file:
+        for name, tensor in weights_in(source).items():
+            stored = torch.from_numpy(file[f"model/{name}"][...])
+            conv1d = ".c_" in name and name.endswith("weight")
+            turned += conv1d
+            if not torch.equal(stored, tensor.t() if conv1d else tensor):
+                fail(f"{what}: {name} is not stored as it should be")
+    if turned != (8 if "gpt2" in what else 0):
+        fail(f"{what}: {turned} matrices are turned")
+
+
+def check_recipe(what, said, checkpoint):
+    recipe = next(checkpoint.glob("step-*/recipe.yaml")).read_text()
+    for key, value in RECIPES[what].items():
+        for text in (said, recipe):
+            if f"\n  {key}: {value}\n" not in text:
+                fail(f"{what}: the recipe lacks '{key}: {value}': {text}")
+
+
+def check_model(what, source, root, options=(), logits=None):
+    checkpoint, export, merged = root / f"{what}-ckpt", root / f"{what}-out", root / f"{what}-merged"
+    said = tool("import", source, "--output", checkpoint, *options)
+    tool("export", checkpoint, "--output", export, "--max-shard-size", "5KB")
+    tool("consolidate", checkpoint, "--to", "safetensors", "--output", merged)
+    for folder in (export, merged):
+        check_same(f"{what} in {folder.name}", weights_in(folder), weights_in(source))
+        check_opens(what, folder, logits)
+        for companion in COMPANIONS:
+            if (folder / companion).read_bytes() != (source / companion).read_bytes():
+                fail(f"{what}: {companion} changed")
+    return said, checkpoint
+
+
+def check_variants(made, root):
+    """Files as the hub has them."""
+    bare = root / "bare"  # of GPT2Model: no prefix, no head, and the masks that old versions saved
+    shutil.copytree(made / "gpt2", bare)
+    weights = {name.removeprefix("transformer."): tensor for name, tensor in weights_in(made / "gpt2").items()}
+    weights.update({"h.0.attn.bias": torch.ones(1, 1, 32, 32), "h.1.attn.masked_bias": torch.tensor(-1e4)})
+    safetensors.torch.save_file(weights, bare / "model.safetensors", {"format": "pt"})
+    tool("import", bare, "--output", root / "bare-ckpt")
+    tool("export", root / "bare-ckpt", "--output", root / "bare-out")
+    check_same("bare", weights_in(root / "bare-out"), weights_in(made / "gpt2"))
+    copies = root / "copies"  # every copy of the embedding, and the table that T5 1.0 does not use
+    shutil.copytree(made / "t5", copies)
+    weights = weights_in(made / "t5")
+    for name in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"):
+        weights[name] = weights["shared.weight"].clone()
+    weights["decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"] = torch.ones(8, 4)
+    safetensors.torch.save_file(weights, copies / "model.safetensors", {"format": "pt"})
+    tool("import", copies, "--output", root / "copies-ckpt")
+    tool("export", root / "copies-ckpt", "--output", root / "copies-out")
+    check_same("copies", weights_in(root / "copies-out"), weights_in(made / "t5"))
+    half = root / "half"
+    model = build("gpt2").to(torch.bfloat16)
+    model.save_pretrained(half)
+    tool("import", half, "--output", root / "half-ckpt", "--dtype", "same", "--world", 5)
+    tool("export", root / "half-ckpt", "--output", root / "half-out")
+    check_same("half", weights_in(root / "half-out"), weights_in(half))
+
+
+def edit_config(folder, **values):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **values}))
+
+
+def check_refusals(made, root):
+    cases = {
+        "gpt2": {"'activation_function' is 'relu'": dict(activation_function="relu"),
+                 "'scale_attn_weights' is false": dict(scale_attn_weights=False),
+                 "'scale_attn_by_inverse_layer_idx' is true": dict(scale_attn_by_inverse_layer_idx=True),
+                 "'add_cross_attention' is true": dict(add_cross_attention=True),
+                 "does not divide": dict(n_head=5),
+                 "'n_layer'": dict(n_layer=10**9),
+                 "'n_embd'": dict(n_embd=-24),
+                 "'n_positions' is 0": dict(n_positions=0),
+                 "'transformer.h.2.ln_1.weight' [24] of config.json's model is missing": dict(n_layer=3),
+                 "[24, 96], config.json asks for [24, 95]": dict(n_inner=95),
+                 "is no part of config.json's model": dict(n_layer=1),
+                 "'lm_head.weight' [64, 24] of config.json's model is missing": dict(tie_word_embeddings=False)},
+        "t5": {"'feed_forward_proj' is 'gated-silu'": dict(feed_forward_proj="gated-silu"),
+               "'dense_act_fn' is 'gelu'": dict(dense_act_fn="gelu"),
+               "'is_gated_act' is true": dict(is_gated_act=True),
+               "'is_encoder_decoder' is false": dict(is_encoder_decoder=False),
+               "'umt5' cannot be imported": dict(model_type="umt5"),
+               "'num_decoder_layers'": dict(num_decoder_layers=10**9),
+               "'d_kv'": dict(d_kv="64"),
+               "[20, 24], config.json asks for [24, 24]": dict(d_kv=6)},
+        "t5_1_1": {"the two differ": dict(tie_word_embeddings=True, scale_decoder_outputs=True)},
+    }
+    count = 0
+    for name, changes in cases.items():
+        for part, values in changes.items():
+            folder = root / f"refused-{count}"
+            shutil.copytree(made / name, folder)
+            edit_config(folder, **values)
+            result = subprocess.run([sys.argv[1], "import", folder, "--output", root / "refused"], capture_output=True, text=True)
+            if result.returncode != 5 or part not in result.stderr or result.stderr.count("\n") != 1:
+                fail(f"{name} with {values}: exit code {result.returncode}: {result.stderr}")
+            if (root / "refused").exists():
+                fail(f"{name} with {values}: something was left behind")
+            count += 1
+    return count
+
+
+def main():
+    if sys.argv[1] == "--make":
+        return make(pathlib.Path(sys.argv[2]))
+    _, _, major, other = sys.argv
+    if transformers.__version__.split(".")[0] != major:
+        fail(f"this is not version {major}")
+    with tempfile.TemporaryDirectory() as temporary:
+        root = pathlib.Path(temporary)
+        here, there = root / "here", root / "there"
+        make(here)
+        subprocess.run([sys.executable, __file__, "--make", there], check=True, env={**os.environ, "PYTHONPATH": other})
+        for made in (here, there):
+            work = root / f"work-{made.name}"
+            work.mkdir()
+            for name in MODELS:
+                logits = torch.load(made / f"{name}.logits")
+                said, checkpoint = check_model(name, made / name, work, ("--world", len(name)), logits)
+                check_recipe(name, said, checkpoint)
+                check_storage(name, made / name, checkpoint, work)
+            check_variants(made, work)
+            refused = check_refusals(made, work)
+        print(f"{len(MODELS)} models saved by two versions of transformers come back, {refused} configurations refused")
+
+
+if __name__ == "__main__":
+    main()

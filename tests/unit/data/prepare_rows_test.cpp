@@ -1,0 +1,277 @@
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cstdlib>
+
+#include "base/str.h"
+#include "data/csv_row.h"
+#include "data/prepare.h"
+#include "data/row_stream.h"
+#include "data/token_file.h"
+#include "data/tokenizer.h"
+#include "unit/data/fixtures.h"
+
+namespace echelon::data {
+namespace {
+
+using testing::message_of;
+using testing::read_bytes;
+using testing::TempDir;
+using testing::write_bytes;
+
+std::string gzip(const std::string& text) {
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::string zstd(const std::string& text) {
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
+  return out;
+}
+
+class PrepareRows : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    options_.output = (dir_ / "out").string();
+    options_.train_vocab_size = 400;
+    options_.threads = 2;
+    options_.validation_fraction = 0;
+  }
+
+  /// One source file, made anew.
+  void source(std::string_view name, const std::string& bytes) {
+    write_bytes(dir_ / name, bytes);
+    options_.sources = {(dir_ / name).string()};
+  }
+  PrepareReport run() {
+    return prepare(options_, [](const PrepareProgress&) {});
+  }
+  std::string refusal(Code code = Code::kData) {
+    return message_of([&] { run(); }, code);
+  }
+  std::string in(std::string_view name) const { return (dir_ / name).string(); }
+  void pairs(const char* input, const char* target) {
+    options_.input = input;
+    options_.target = target;
+  }
+
+  std::vector<std::string> documents() const {
+    const auto tokenizer = Tokenizer::load(dir_ / "out/tokenizer.model");
+    const TokenFile file(dir_ / "out/train.tok");
+    file.verify();
+    std::vector<std::string> texts;
+    for (std::uint64_t i = 0; i < file.document_count(); ++i) {
+      const auto range = file.document(i);
+      std::vector<std::int64_t> ids(range.end - range.begin);
+      file.read(range.begin, ids);
+      EXPECT_EQ(ids.back(), tokenizer->eos_id());
+      texts.push_back(tokenizer->decode(std::vector<std::int32_t>(ids.begin(), ids.end())));
+    }
+    return texts;
+  }
+
+  TempDir dir_;
+  PrepareOptions options_;
+};
+
+using Texts = std::vector<std::string>;
+
+TEST_F(PrepareRows, MakesPairsOfTwoColumns) {
+  options_.format = TextFormat::kCsv;
+  options_.prefix = "summarize: ";
+  pairs("text", "headline");
+  source("w.csv",
+         "\xEF\xBB\xBFheadline,title,text\r\n\"first,\nsecond\",t,\"a \"\"quoted\"\" text\"\r\n\r\nh,,x\n");
+  EXPECT_EQ(run().bad_records, 0U);
+  EXPECT_EQ(documents(), (Texts{"summarize: a \"quoted\" text", "first,\nsecond", "summarize: x", "h"}));
+  EXPECT_TRUE(TokenFile(dir_ / "out/train.tok").header().holds_pairs());
+}
+
+TEST_F(PrepareRows, AgreesWithPythonsCsv) {
+  const std::string command = str(ECHELON_TEST_PYTHON " " ECHELON_SOURCE_DIR "/tests/support/write_pairs.py ",
+                                  in("p.csv"), " ", in("p.jsonl"));
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  pairs("text", "headline");
+  options_.validation_fraction = 0.1;
+  options_.format = TextFormat::kCsv;
+  options_.sources = {in("p.csv")};
+  EXPECT_EQ(run().train.documents % 2, 0U);
+  const std::string train = read_bytes(dir_ / "out/train.tok");
+  const std::string valid = read_bytes(dir_ / "out/valid.tok");
+  options_.tokenizer = in("out/tokenizer.model");
+  options_.train_vocab_size = 0;
+  options_.output = in("second");
+  options_.format = TextFormat::kJsonl;
+  options_.sources = {in("p.jsonl")};
+  const PrepareReport report = run();
+  EXPECT_EQ(report.bad_records, 0U);
+  EXPECT_EQ(report.train.documents + report.valid.documents, 4000U);
+  EXPECT_EQ(read_bytes(dir_ / "second/train.tok"), train);
+  EXPECT_EQ(read_bytes(dir_ / "second/valid.tok"), valid);
+}
+
+TEST_F(PrepareRows, CountsAndNamesBadRows) {
+  options_.format = TextFormat::kCsv;
+  pairs("text", "headline");
+  const std::string rows =
+      "headline,title,text\n"  // 1
+      "h1,t,x1\n"              // 2
+      "too,few\n"              // 3
+      "\"two\nlines\",t,\n"    // 4, 5: no text
+      "  ,t,x\n"               // 6: no headline
+      "bad \xFF,t,x\n"         // 7
+      "\"a\"b,t,x\n"           // 8
+      "h2,t,x2\n"              // 9
+      "h3,t,\"never closed\n"  // 10
+      "h4,t,x4\n";             // 11
+  source("w.csv", rows);
+  EXPECT_EQ(refusal(), str("bad record ", in("w.csv"),
+                           ":3: has 2 columns, the header row 3; correct it or use "
+                           "--on-bad-record skip"));
+  options_.on_bad_record = BadRecords::kSkip;
+  const PrepareReport report = run();
+  EXPECT_EQ(documents(), (Texts{"x1", "h1", "x2", "h2", "x4", "h4"}));
+  EXPECT_EQ(report.bad_records, 6U);
+  EXPECT_EQ(report.bad_examples,
+            (Texts{str(in("w.csv"), ":3: has 2 columns, the header row 3"),
+                   str(in("w.csv"), ":4: 'text' is empty"), str(in("w.csv"), ":6: 'headline' is empty"),
+                   str(in("w.csv"), ":7: not UTF-8 at byte 4 of the row"),
+                   str(in("w.csv"), ":8: text behind the closing quote of column 1"),
+                   str(in("w.csv"), ":10: its quote is not closed up to the end of the file")}));
+  options_.max_bad_records = 5;
+  options_.output = in("other");
+  EXPECT_EQ(refusal(), str("more than 5 bad records (--max-bad-records), first ", in("w.csv"),
+                           ":3: has 2 columns, the header row 3; correct them or allow more"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "other/train.tok"));
+}
+
+TEST_F(PrepareRows, TakesOneColumnAsDocuments) {
+  options_.format = TextFormat::kCsv;
+  options_.field = "body";
+  source("w.csv", "id,body\n1,one\n2,\n3,\"three\nlines\"");
+  EXPECT_EQ(run().empty_records, 1U);
+  EXPECT_EQ(documents(), (Texts{"one", "three\nlines"}));
+  EXPECT_FALSE(TokenFile(dir_ / "out/train.tok").header().holds_pairs());
+}
+
+TEST_F(PrepareRows, RefusesFilesWithoutTheColumns) {
+  options_.format = TextFormat::kCsv;
+  pairs("text", "headline");
+  source("w.csv", "a,text,text\n1,2,3\n");
+  EXPECT_EQ(refusal(),
+            str("'", in("w.csv"), "' has more than one column 'text'; its header row has: a, text, text"));
+  source("w.csv", "a,b\n1,2\n");
+  EXPECT_EQ(refusal(), str("'", in("w.csv"), "' has no column 'text'; its header row has: a, b"));
+  source("w.csv", "");
+  EXPECT_EQ(refusal(), str("'", in("w.csv"), "' has no header row: it is empty"));
+  options_.target = "";
+  EXPECT_EQ(refusal(Code::kUsage),
+            "--input and --target make pairs: name both fields, or neither for documents");
+  pairs("text", "headline");
+  options_.format = TextFormat::kText;
+  EXPECT_EQ(refusal(Code::kUsage), "--input and --target need --format csv or jsonl");
+}
+
+TEST_F(PrepareRows, ReadsCompressedFiles) {
+  std::string lines;
+  for (int i = 0; i < 20000; ++i) lines += str("{\"text\": \"line ", i, " größer\"}\n");
+  options_.format = TextFormat::kJsonl;
+  source("a.jsonl", lines);
+  run();
+  const std::string expected = read_bytes(dir_ / "out/train.tok");
+  options_.tokenizer = in("out/tokenizer.model");
+  options_.train_vocab_size = 0;
+  const std::size_t half = lines.find('\n', lines.size() / 2) + 7;  // members may end inside of a line
+  const std::vector<std::pair<std::string, std::string>> files{
+      {"a.jsonl.gz", gzip(lines)},
+      {"b.jsonl.gz", gzip(lines.substr(0, half)) + gzip(lines.substr(half))},
+      {"a.jsonl.zst", zstd(lines)},
+      {"b.jsonl.zst", zstd(lines.substr(0, half)) + zstd(lines.substr(half))}};
+  for (const auto& [name, bytes] : files) {
+    options_.output = in("out-" + name);
+    source(name, bytes);
+    run();
+    EXPECT_EQ(read_bytes(dir_ / options_.output / "train.tok"), expected) << name;
+  }
+  options_.output = in("text");
+  options_.format = TextFormat::kText;
+  source("a.txt.zst", zstd(lines));
+  EXPECT_EQ(run().train.documents, 1U);
+}
+
+TEST_F(PrepareRows, RefusesDamagedCompressedFiles) {
+  std::string lines;
+  for (int i = 0; i < 1000; ++i) lines += str("{\"text\": \"line ", i * i, "\"}\n");
+  options_.format = TextFormat::kJsonl;
+  options_.on_bad_record = BadRecords::kSkip;  // no policy covers up a hole
+  for (const auto& [name, whole] : {std::pair{std::string("a.gz"), gzip(lines)}, {"a.zst", zstd(lines)}}) {
+    const std::string kind = name == "a.gz" ? "gzip" : "zstd";
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{1}, std::size_t{9}, whole.size() / 2, whole.size() - 1}) {
+      source(name, whole.substr(0, size));
+      EXPECT_EQ(refusal(),
+                str("source '", in(name), "' is cut short: its compressed data end too early at byte ", size,
+                    " of ", size, ": copy it again"));
+    }
+    source(name, whole + "x");
+    EXPECT_NE(refusal(), "") << name;
+    source(name, "plain text, much longer than any magic number");
+    EXPECT_EQ(refusal().rfind(str("source '", in(name), "' holds what is not ", kind, " data ("), 0), 0U)
+        << refusal();
+    std::string damaged = whole;
+    damaged[whole.size() / 2] ^= 0x55;
+    source(name, damaged);
+    EXPECT_NE(refusal(), "") << name;
+  }
+}
+
+TEST_F(PrepareRows, ReadsAFileWithSeveralNamesOnce) {
+  source("a.txt", "some text\n");
+  std::filesystem::create_symlink(in("a.txt"), dir_ / "b.txt");
+  std::filesystem::create_hard_link(in("a.txt"), dir_ / "c.txt");
+  options_.sources = {in("a.txt"), in("./a.txt"), in("b.txt"), in("c.txt")};
+  const PrepareReport report = run();
+  EXPECT_EQ(report.source_files, 1U);
+  EXPECT_EQ(report.duplicate_sources, 3U);
+  EXPECT_EQ(documents(), Texts{"some text\n"});
+}
+
+TEST_F(PrepareRows, SaysHowToConvertParquet) {
+  source("a.parquet", "PAR1");
+  EXPECT_NE(refusal().find("' is Parquet, which is not read: write it as JSONL first"), std::string::npos);
+}
+
+TEST(RowStream, GoesOnBehindARowThatIsTooLong) {
+  const TempDir dir;
+  const std::string huge(RowStream::kLongestRow + 5, 'x');
+  write_bytes(dir / "a", "one\n" + huge + "\ntwo");
+  const SourceFile file{.path = dir / "a", .bytes = huge.size() + 8};
+  for (const auto kind : {RowStream::Kind::kLines, RowStream::Kind::kCsv}) {
+    RowStream rows(file, kind);
+    Row row;
+    ASSERT_TRUE(rows.next(row));
+    EXPECT_EQ(row.text, "one");
+    ASSERT_TRUE(rows.next(row));
+    EXPECT_EQ(row.fault, "longer than 67108864 bytes");
+    EXPECT_EQ(row.line, 2U);
+    ASSERT_TRUE(rows.next(row));
+    EXPECT_EQ(row.text, "two");
+    EXPECT_EQ(row.line, 3U);
+    EXPECT_FALSE(rows.next(row));
+    EXPECT_EQ(rows.position(), file.bytes);
+  }
+}
+
+}  // namespace
+}  // namespace echelon::data
