@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "data/image_loader.h"
 #include "data/token_loader.h"
 #include "data/tokenizer_digest.h"
 
@@ -40,14 +41,21 @@ TokenFile open_matching(const std::string& path, const DataOptions& options, std
   return file;
 }
 
+bool gives_images(const DataOptions& options) {
+  return options.kind == "image_folder" || options.kind == "idx" || options.kind == "synthetic_images";
+}
+
 }  // namespace
 
 std::string tokenizer_path(const DataOptions& options) {
-  if (!options.tokenizer.empty() || options.kind == "synthetic_tokens") return options.tokenizer;
+  if (!options.tokenizer.empty() || options.kind == "synthetic_tokens" || gives_images(options))
+    return options.tokenizer;
   return find_tokenizer(std::filesystem::path(options.path).parent_path()).string();
 }
 
-std::unique_ptr<Loader> make_loader(const DataOptions& options, std::int64_t vocab_size, std::uint64_t seed) {
+std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput& input, std::uint64_t seed) {
+  if (gives_images(options)) return make_image_loader(options, input.images, seed);
+  const std::int64_t vocab_size = input.vocab_size;
   check_sizes(options, vocab_size);
   if (options.kind == "synthetic_tokens") {
     return std::make_unique<SyntheticLoader>(options.seq_len, vocab_size, seed);
@@ -63,10 +71,11 @@ std::unique_ptr<Loader> make_loader(const DataOptions& options, std::int64_t voc
                                        shuffle);
 }
 
-std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, std::int64_t vocab_size) {
+std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, const ModelInput& input) {
   if (options.validation.path.empty()) return nullptr;
-  check_sizes(options, vocab_size);
-  return std::make_unique<TokenLoader>(open_matching(options.validation.path, options, vocab_size),
+  if (gives_images(options)) return make_image_validation_loader(options, input.images);
+  check_sizes(options, input.vocab_size);
+  return std::make_unique<TokenLoader>(open_matching(options.validation.path, options, input.vocab_size),
                                        options.seq_len, std::nullopt);
 }
 

@@ -4,7 +4,10 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "model/cnn/cnn.h"
+#include "model/deepvit/deepvit.h"
 #include "model/llama/llama.h"
+#include "model/vit/vit.h"
 
 namespace echelon {
 namespace {
@@ -31,7 +34,11 @@ std::int64_t Model::numel() const {
 
 std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device) {
   if (options.kind == "llama") return std::make_unique<Llama>(options, types, device);
-  throw Error(Code::kUsage, str("model.kind '", options.kind, "' is unknown; known: llama"));
+  if (options.kind == "vit") return std::make_unique<Vit>(options, types);
+  if (options.kind == "deepvit") return std::make_unique<DeepVit>(options, types);
+  if (options.kind == "cnn") return std::make_unique<Cnn>(options, types);
+  throw Error(Code::kUsage,
+              str("model.kind '", options.kind, "' is unknown; known: llama, vit, deepvit, cnn"));
 }
 
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {
