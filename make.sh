@@ -8,8 +8,8 @@ readonly EXIT_ENVIRONMENT=3 EXIT_REQUEUE=85
 
 # Debian and Ubuntu package names. RUN is what a machine that only runs a finished build needs on top of BUILD's libraries.
 readonly BUILD_PACKAGES=(g++ cmake ninja-build ccache pkg-config python3 python3-venv libhdf5-dev libyaml-cpp-dev
-  libspdlog-dev libcli11-dev nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libicu-dev zlib1g-dev libzstd-dev
-  libjpeg-dev libpng-dev libgtest-dev libgmock-dev libbenchmark-dev libpmix-dev libopenmpi-dev)
+  libspdlog-dev libcli11-dev nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libicu-dev zlib1g-dev libzstd-dev libjpeg-dev
+  libpng-dev libgtest-dev libgmock-dev libbenchmark-dev libpmix-dev libopenmpi-dev)
 readonly RUN_PACKAGES=(openmpi-bin)
 readonly TEST_PACKAGES=(slurm-wlm munge iproute2 procps hdf5-tools clang-format-14 clang-tidy-14 shellcheck git)
 

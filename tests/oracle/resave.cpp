@@ -63,7 +63,7 @@ class Trainer {
                         .optim = recipe_.optim,
                         .schedule = recipe_.schedule,
                         .metrics = recipe_.metrics,
-                        .data = recipe.data};
+                        .data = recipe_.data};
     options.train.steps = step;
     std::unique_ptr<MetricsFile> metrics;
     if (comm_.rank() == 0) metrics = std::make_unique<MetricsFile>(folder.metrics(), state_.step);
