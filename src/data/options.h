@@ -36,7 +36,7 @@ struct DataOptions {
   PatternMap mixture;                 ///< instead of `path`: token file -> weight, a number above 0
   std::string tokenizer;              ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
   std::int64_t seq_len = 512;         ///< tokens a sample is trained on; a sample reads seq_len + 1
-  std::int64_t target_len = 128;      ///< kind: pairs: most tokens of a target; seq_len is of a source
+  std::int64_t target_len = 150;      ///< kind: pairs: most tokens of a target; seq_len is of a source
   std::string packing = "stream";     ///< tokens: stream | documents | pad
   bool shuffle = true;                ///< false: samples in file order
   std::int64_t workers = 1;           ///< threads of a rank that read ahead; 0: batches are read when needed

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "recipe/check_images.h"
 #include "recipe/check_model.h"
 #include "recipe/checked.h"
 #include "recipe/contradictions.h"
@@ -86,6 +87,7 @@ std::vector<Conflict> conflicts(const Recipe& recipe) {
   std::vector<Conflict> found;
   find_model_conflicts(recipe.model, found);
   check_data(recipe, found);
+  find_image_conflicts(recipe, found);
   check_training(recipe, found);
   find_contradictions(recipe, found);
   return found;
