@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/patterns.h"
+
 namespace echelon {
 
 /// Recipe key `data.validation`.
@@ -27,13 +29,16 @@ struct ImageOptions {
 
 /// Recipe section `data`.
 struct DataOptions {
-  std::string kind =
-      "tokens";  ///< tokens: a file made by `echelon prepare` | synthetic_tokens, synthetic_pairs: no file
-  std::string path;                   ///< token file (kind: tokens)
+  /// tokens: a file made by `echelon prepare` | pairs: one with sources and targets | synthetic_tokens,
+  /// synthetic_pairs: random ids, no file
+  std::string kind = "tokens";
+  std::string path;                   ///< token file (kind: tokens, pairs)
+  PatternMap mixture;                 ///< instead of `path`: token file -> weight, a number above 0
   std::string tokenizer;              ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
   std::int64_t seq_len = 512;         ///< tokens a sample is trained on; a sample reads seq_len + 1
-  std::int64_t target_len = 150;      ///< longest target of a pair
+  std::int64_t target_len = 150;      ///< kind: pairs: most tokens of a target; seq_len is of a source
   bool full_length = false;           ///< synthetic_pairs: no length varies
+  std::string packing = "stream";     ///< tokens: stream | documents | pad
   bool shuffle = true;                ///< false: samples in file order
   std::int64_t workers = 1;           ///< threads of a rank that read ahead; 0: batches are read when needed
   std::int64_t prefetch_batches = 2;  ///< micro-batches of a rank read ahead

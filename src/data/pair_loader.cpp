@@ -17,7 +17,7 @@ constexpr std::int64_t kEnd = 1;
 constexpr std::int64_t kFirstWord = 2;
 
 std::uint32_t identity(const PairSizes& sizes, std::uint64_t seed) {
-  const std::array<std::uint64_t, 6> parts{3,
+  const std::array<std::uint64_t, 6> parts{5,
                                            static_cast<std::uint64_t>(sizes.source),
                                            static_cast<std::uint64_t>(sizes.target),
                                            static_cast<std::uint64_t>(sizes.vocabulary),

@@ -13,7 +13,7 @@ namespace echelon::recipe {
 
 /// The field behind a key; the alternative held is the key's type.
 using Slot = std::variant<bool*, std::int64_t*, double*, std::array<double, 2>*, std::string*,
-                          std::vector<std::string>*, PatternMap*>;
+                          std::vector<std::string>*, PatternMap*, std::vector<double>*>;
 
 /// No number of steps is larger.
 inline constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
@@ -60,11 +60,12 @@ using Rule = std::variant<std::monostate, IntegerRange, SwitchOrInteger, NumberR
 /// One key of a recipe. The table of them is all that loading, writing, the reference and the JSON Schema
 /// know.
 struct Key {
-  std::string path;       ///< "optim.lr", the same words as the field's
-  Slot (*slot)(Recipe&);  ///< the field in a given recipe
-  Rule rule;              ///< what it may be
-  std::string unit;       ///< "seconds", "tokens" ..., or empty
-  std::string meaning;    ///< one line for the reference
+  std::string path;             ///< "optim.lr", the same words as the field's
+  Slot (*slot)(Recipe&);        ///< the field in a given recipe
+  Rule rule;                    ///< what it may be
+  std::string unit;             ///< "seconds", "tokens" ..., or empty
+  std::string meaning;          ///< one line for the reference
+  Text names = Text::kPattern;  ///< of a map: what its names are
 };
 
 /// A section or subsection and what it is about.

@@ -21,8 +21,8 @@ constexpr std::string_view kBegin = "<!-- keys: made by recipe_docs, do not edit
 constexpr std::string_view kEnd = "<!-- end of keys -->\n";
 
 std::string type_name(const Key& key) {
-  static constexpr std::array<const char*, 7> kNames{"true/false", "integer", "number", "two numbers",
-                                                     "text",       "list",    "map"};
+  static constexpr std::array<const char*, 8> kNames{"true/false", "integer", "number", "two numbers",
+                                                     "text",       "list",    "map",    "numbers"};
   Recipe recipe;
   if (std::holds_alternative<SwitchOrInteger>(key.rule)) return "true/false or integer";
   return kNames[key.slot(recipe).index()];
@@ -49,6 +49,10 @@ std::string row(const Key& key) {
 
 Json pattern_schema() {
   return {{"type", "string"}, {"minLength", 1}, {"maxLength", 200}, {"pattern", "^[A-Za-z0-9._*?![\\]-]+$"}};
+}
+
+Json path_schema() {
+  return {{"type", "string"}, {"pattern", "^([^-~$][^$]*)?$"}};
 }
 
 Json phase_schema() {
@@ -97,6 +101,9 @@ struct SchemaOf {
             {"minItems", 2},
             {"maxItems", 2}};
   }
+  Json operator()(const std::vector<double>*) const {
+    return {{"type", "array"}, {"items", number_schema(std::get<NumberRange>(key.rule))}, {"maxItems", 1000}};
+  }
   Json operator()(const std::string*) const {
     Json schema{{"type", "string"}};
     if (const auto* choices = std::get_if<Choices>(&key.rule)) {
@@ -104,7 +111,7 @@ struct SchemaOf {
     } else if (std::get<Text>(key.rule) == Text::kName) {
       schema["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$";
     } else {
-      schema["pattern"] = "^([^-~$][^$]*)?$";
+      schema = path_schema();
     }
     return schema;
   }
@@ -125,7 +132,7 @@ struct SchemaOf {
       value = {{"type", "string"}, {"enum", words_schema(*choices)}};
     }
     return {{"type", "object"},
-            {"propertyNames", pattern_schema()},
+            {"propertyNames", key.names == Text::kPath ? path_schema() : pattern_schema()},
             {"maxProperties", 1000},
             {"additionalProperties", value}};
   }

@@ -55,6 +55,11 @@ def read_i64(output, name):
     return torch.from_numpy(numpy.fromfile(output / f"{name}.i64", dtype=numpy.int64))
 
 
+def read_f32(output, name):
+    """images of the samples of a case."""
+    return torch.from_numpy(numpy.fromfile(output / f"{name}.f32", dtype=numpy.float32))
+
+
 def read_ids(output, columns):
     """Windows of `columns` ids, all but the last of which go in and all but the first of which are targets."""
     inputs = read_i64(output, "ids").view(-1, columns - 1)

@@ -6,7 +6,9 @@
 // Modes:
 //   gradients   one optimizer step's worth of forward and backward passes, as the training loop makes them.
 //               "perturb": standard deviation of noise that is added to all initial weights first.
-//               -> rank-R.json (pieces, loss, config), rank-R.weights.f32, rank-R.gradients.f32, ids.i64
+//               "training": with dropout.
+//               -> rank-R.json (pieces, loss, config), rank-R.weights.f32, rank-R.gradients.f32, ids.i64 and the
+//               other parts of the samples
 //   weights     the initial weights only. -> rank-R.json, rank-R.weights.f32
 //   generate    continues "prompts", lists of ids that the ranks share out, as "beams", "max_new_tokens",
 //               "length_penalty" and "end_id" say. -> rank-R.json, rank-R.weights.f32, rank-R.tokens.json
@@ -68,7 +70,7 @@ Case open_case(const Json& request) {
 }
 
 std::unique_ptr<Loader> loader_of(const Recipe& recipe) {
-  return make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed));
+  return make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed));
 }
 
 ShardedModel build(const Recipe& recipe, Communicator& comm) {
@@ -142,6 +144,7 @@ void write_samples(const Case& c, const SampleBatch& batch) {
   write("lengths.i64", batch.lengths);
   write("targets.i64", batch.targets);
   write("target_lengths.i64", batch.target_lengths);
+  write_raw(c.output / "images.f32", batch.images.data(), static_cast<std::int64_t>(batch.images.size()));
 }
 
 void dump_gradients(const Case& c, Communicator& comm) {
@@ -154,7 +157,9 @@ void dump_gradients(const Case& c, Communicator& comm) {
   const double scale = 1.0 / static_cast<double>(batch * data->sample_size().targets);
   double loss = 0;
   for (std::int64_t first = 0; first < batch; first += rows * comm.size()) {
-    const Batch samples = to_tensors(data->read(first + comm.rank() * rows, rows), at::kCPU);
+    Batch samples = to_tensors(data->read(first + comm.rank() * rows, rows), at::kCPU);
+    samples.training = c.request.value("training", false);
+    samples.dropout_key = static_cast<std::uint64_t>(c.recipe.run.seed);
     loss +=
         model.accumulate(samples, scale, {first == 0, first + rows * comm.size() >= batch}).item<double>() *
         scale;

@@ -21,6 +21,7 @@
 #include "data/tokenizer_digest.h"
 #include "recipe/check.h"
 #include "shard/host_memory.h"
+#include "train/batch_tensors.h"
 #include "train/loop.h"
 #include "train/memory_report.h"
 #include "train/restore.h"
@@ -150,8 +151,8 @@ int run_rank(const Recipe& recipe, Job& job) {
   std::shared_ptr<const Tokenizer> tokenizer;
   auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
   agree(*comm, "data", [&] {
-    data = make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed));
-    validation = make_validation_loader(recipe.data, recipe.model.vocab_size);
+    data = make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed));
+    validation = make_validation_loader(recipe.data, input_of(recipe.model));
     files = attachments(recipe, *model);
     tokenizer = validation_tokenizer(recipe.data);
     if (lead) files.merge(inherited_files(recipe.checkpoint, *folder));

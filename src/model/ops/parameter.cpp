@@ -43,8 +43,11 @@ void fill_initial(const Parameter::Part& part, const InitSpec& of_parameter, std
     return;
   }
   const std::uint64_t key = stream_key(seed, part.name);
-  for (std::int64_t i = 0; i < count; ++i)
-    values[i] = init.value * normal_at(key, static_cast<std::uint64_t>(begin + i));
+  const bool normal = init.kind == InitSpec::Kind::kNormal;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto index = static_cast<std::uint64_t>(begin + i);
+    values[i] = init.value * (normal ? normal_at(key, index) : 2.0F * uniform_at(key, index) - 1.0F);
+  }
 }
 
 }  // namespace echelon
