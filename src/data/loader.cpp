@@ -1,13 +1,19 @@
 #include "data/loader.h"
 
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/str.h"
+#include "data/document_loader.h"
 #include "data/image_loader.h"
+#include "data/mixture_loader.h"
+#include "data/pair_loader.h"
 #include "data/token_loader.h"
 #include "data/tokenizer_digest.h"
 
@@ -17,6 +23,9 @@ namespace {
 void check_sizes(const DataOptions& options, std::int64_t vocab_size) {
   if (options.seq_len < 1 || options.seq_len > (std::int64_t{1} << 30)) {
     throw Error(Code::kUsage, str("data.seq_len is ", options.seq_len, ", expected 1 to 2^30"));
+  }
+  if (options.target_len < 1 || options.target_len > (std::int64_t{1} << 30)) {
+    throw Error(Code::kUsage, str("data.target_len is ", options.target_len, ", expected 1 to 2^30"));
   }
   if (vocab_size < 2 || vocab_size > (std::int64_t{1} << 31)) {
     throw Error(Code::kUsage, str("model.vocab_size is ", vocab_size, ", expected 2 to 2^31"));
@@ -41,6 +50,51 @@ TokenFile open_matching(const std::string& path, const DataOptions& options, std
   return file;
 }
 
+std::unique_ptr<Loader> open_file(const std::string& path, const DataOptions& options,
+                                  std::int64_t vocab_size, std::optional<std::uint64_t> shuffle) {
+  TokenFile file = open_matching(path, options, vocab_size);
+  const bool pairs = options.kind == "pairs";
+  if (file.header().holds_pairs() != pairs) {
+    throw Error(Code::kData, str("token file '", path, "' holds ", pairs ? "documents" : "pairs of texts",
+                                 ", but data.kind is ", options.kind,
+                                 ": set data.kind: ", pairs ? "tokens" : "pairs", ", or name another file"));
+  }
+  if (pairs)
+    return std::make_unique<PairLoader>(std::move(file), options.seq_len, options.target_len, shuffle);
+  if (options.packing == "pad")
+    return std::make_unique<DocumentLoader>(std::move(file), options.seq_len, shuffle);
+  return std::make_unique<TokenLoader>(std::move(file), options.seq_len, shuffle,
+                                       options.packing == "documents");
+}
+
+/// Weights in millionths, so that they are whole numbers.
+std::uint64_t share_of(const std::string& path, const std::string& weight) {
+  constexpr double kUnit = 1e6;
+  const double value = std::strtod(weight.c_str(), nullptr);
+  if (!(value >= 1 / kUnit && value <= kUnit)) {
+    throw Error(Code::kUsage, str("data.mixture: the weight of '", path, "' is ", weight,
+                                  ", expected 0.000001 to 1000000"));
+  }
+  return static_cast<std::uint64_t>(std::llround(value * kUnit));
+}
+
+std::unique_ptr<Loader> open_mixture(const DataOptions& options, std::int64_t vocab_size,
+                                     std::optional<std::uint64_t> shuffle, std::uint64_t seed) {
+  std::vector<MixtureLoader::Source> sources;
+  std::uint64_t digest = 0;
+  for (const auto& [path, weight] : options.mixture) {
+    const std::uint64_t share = share_of(path, weight);
+    sources.push_back({open_file(path, options, vocab_size, shuffle), share});
+    const std::uint64_t own = TokenFile(path).header().tokenizer_digest;
+    if (digest != 0 && own != 0 && own != digest) {
+      throw Error(Code::kData, str("data.mixture: '", path, "' was made with another tokenizer than '",
+                                   options.mixture.front().first, "': prepare all with one (--tokenizer)"));
+    }
+    digest = digest == 0 ? own : digest;
+  }
+  return std::make_unique<MixtureLoader>(std::move(sources), seed);
+}
+
 bool gives_images(const DataOptions& options) {
   return options.kind == "image_folder" || options.kind == "idx" || options.kind == "synthetic_images";
 }
@@ -48,35 +102,38 @@ bool gives_images(const DataOptions& options) {
 }  // namespace
 
 std::string tokenizer_path(const DataOptions& options) {
-  if (!options.tokenizer.empty() || options.kind == "synthetic_tokens" || gives_images(options))
+  if (!options.tokenizer.empty() || options.kind.starts_with("synthetic") || gives_images(options))
     return options.tokenizer;
-  return find_tokenizer(std::filesystem::path(options.path).parent_path()).string();
+  const std::string& file = options.mixture.empty() ? options.path : options.mixture.front().first;
+  return find_tokenizer(std::filesystem::path(file).parent_path()).string();
 }
 
 std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput& input, std::uint64_t seed) {
   if (gives_images(options)) return make_image_loader(options, input.images, seed);
   const std::int64_t vocab_size = input.vocab_size;
   check_sizes(options, vocab_size);
-  if (options.kind == "synthetic_tokens") {
+  if (options.kind == "synthetic_tokens")
     return std::make_unique<SyntheticLoader>(options.seq_len, vocab_size, seed);
+  if (options.kind == "synthetic_pairs")
+    return std::make_unique<SyntheticPairLoader>(
+        PairSizes{options.seq_len, options.target_len, vocab_size, options.full_length}, seed);
+  if (options.kind != "tokens" && options.kind != "pairs") {
+    throw Error(Code::kUsage, str("data.kind is '", options.kind,
+                                  "', expected tokens, pairs, synthetic_tokens or synthetic_pairs"));
   }
-  if (options.kind != "tokens") {
-    throw Error(Code::kUsage, str("data.kind is '", options.kind, "', expected tokens or synthetic_tokens"));
-  }
+  const auto shuffle = options.shuffle ? std::optional(seed) : std::nullopt;
+  if (!options.mixture.empty()) return open_mixture(options, vocab_size, shuffle, seed);
   if (options.path.empty()) {
     throw Error(Code::kData, "data.path is empty: name a token file made by `echelon prepare`");
   }
-  const auto shuffle = options.shuffle ? std::optional(seed) : std::nullopt;
-  return std::make_unique<TokenLoader>(open_matching(options.path, options, vocab_size), options.seq_len,
-                                       shuffle);
+  return open_file(options.path, options, vocab_size, shuffle);
 }
 
 std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, const ModelInput& input) {
   if (options.validation.path.empty()) return nullptr;
   if (gives_images(options)) return make_image_validation_loader(options, input.images);
   check_sizes(options, input.vocab_size);
-  return std::make_unique<TokenLoader>(open_matching(options.validation.path, options, input.vocab_size),
-                                       options.seq_len, std::nullopt);
+  return open_file(options.validation.path, options, input.vocab_size, std::nullopt);
 }
 
 }  // namespace echelon

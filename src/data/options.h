@@ -4,13 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "base/patterns.h"
+
 namespace echelon {
 
 /// Recipe key `data.validation`.
 struct ValidationDataOptions {
-  std::string path;          ///< as data.path; empty: no validation
-  std::string labels;        ///< as data.labels
-  std::int64_t batches = 8;  ///< global batches per validation pass; 0: all samples
+  std::string path;                   ///< as data.path; empty: no validation
+  std::string labels;                 ///< as data.labels
+  std::int64_t batches = 8;           ///< global batches per validation pass; 0: all samples
+  std::int64_t generate = 0;          ///< pairs whose sources the model generates a text for; 0: none
+  std::int64_t beams = 1;             ///< of that search; 1: greedy
+  std::int64_t max_new_tokens = 128;  ///< of a generated text
 };
 
 /// Recipe section `data.image`.
@@ -24,11 +29,16 @@ struct ImageOptions {
 
 /// Recipe section `data`.
 struct DataOptions {
-  std::string kind =
-      "tokens";      ///< tokens: a file made by `echelon prepare` | synthetic_tokens: random ids, no file
-  std::string path;  ///< token file (kind: tokens)
+  /// tokens: a file made by `echelon prepare` | pairs: one with sources and targets | synthetic_tokens,
+  /// synthetic_pairs: random ids, no file
+  std::string kind = "tokens";
+  std::string path;                   ///< token file (kind: tokens, pairs)
+  PatternMap mixture;                 ///< instead of `path`: token file -> weight, a number above 0
   std::string tokenizer;              ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
   std::int64_t seq_len = 512;         ///< tokens a sample is trained on; a sample reads seq_len + 1
+  std::int64_t target_len = 150;      ///< kind: pairs: most tokens of a target; seq_len is of a source
+  bool full_length = false;           ///< synthetic_pairs: no length varies
+  std::string packing = "stream";     ///< tokens: stream | documents | pad
   bool shuffle = true;                ///< false: samples in file order
   std::int64_t workers = 1;           ///< threads of a rank that read ahead; 0: batches are read when needed
   std::int64_t prefetch_batches = 2;  ///< micro-batches of a rank read ahead

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 
 namespace echelon {
 
@@ -26,6 +27,23 @@ class SampleOrder {
   std::uint64_t key_;
   std::uint64_t left_size_;
   std::uint64_t right_size_;
+};
+
+/// Which of `size` items a sample is that is counted over epochs: shuffled anew in every epoch, or without a
+/// seed in order.
+class EpochOrder {
+ public:
+  /// `size` >= 1.
+  EpochOrder(std::uint64_t size, std::optional<std::uint64_t> seed) : size_(size) {
+    if (seed) shuffled_.emplace(size, *seed);
+  }
+  [[nodiscard]] std::uint64_t at(std::uint64_t sample) const {
+    return shuffled_ ? shuffled_->at(sample / size_, sample % size_) : sample % size_;
+  }
+
+ private:
+  std::uint64_t size_;
+  std::optional<SampleOrder> shuffled_;
 };
 
 }  // namespace echelon

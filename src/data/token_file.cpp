@@ -7,6 +7,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -121,6 +122,18 @@ TokenFile::Range TokenFile::document(std::uint64_t index) const {
     refuse(path_, str("has impossible borders of document ", index, ": prepare the data again"));
   }
   return {ends[0], ends[1]};
+}
+
+void TokenFile::read_ends(std::uint64_t first, std::span<std::uint64_t> ends) const {
+  if (ends.empty()) return;
+  if (first > header_.document_count || ends.size() > header_.document_count - first)
+    refuse(path_,
+           str("has ", header_.document_count, " documents; ", ends.size(), " were asked for from ", first));
+  read_verified(header_.documents_offset() + 8 * first, std::as_writable_bytes(ends));
+  const bool rising = std::adjacent_find(ends.begin(), ends.end(), std::greater_equal<>()) == ends.end();
+  const bool whole = first + ends.size() < header_.document_count || ends.back() == header_.token_count;
+  if (!rising || !whole || ends.back() > header_.token_count)
+    refuse(path_, "has document borders out of order: prepare the data again");
 }
 
 void TokenFile::verify() const {

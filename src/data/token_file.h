@@ -34,6 +34,10 @@ class TokenFile {
   };
   [[nodiscard]] Range document(std::uint64_t index) const;
 
+  /// Ends of documents [first, first + ends.size()), which must be in the file, as numbers of tokens. Throws
+  /// Error(kData): damaged block, ends out of order.
+  void read_ends(std::uint64_t first, std::span<std::uint64_t> ends) const;
+
   /// Reads the whole file once: every block, every id, every document border. Throws Error(kData).
   void verify() const;
 

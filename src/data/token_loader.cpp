@@ -5,26 +5,19 @@
 #include <utility>
 #include <vector>
 
-#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/philox.h"
 #include "base/str.h"
+#include "data/data_identity.h"
 
 namespace echelon {
 namespace {
 
-template <std::size_t N>
-std::uint32_t identity(const std::array<std::uint64_t, N>& parts) {
-  return crc32c(std::as_bytes(std::span(parts)));
-}
-
 /// A batch of windows of seq_len + 1 ids each, which `fill(sample, window)` writes.
 template <class F>
 SampleBatch windows_as_batch(std::int64_t first, std::int64_t count, std::int64_t seq_len, const F& fill) {
-  if (first < 0 || count < 0)
-    throw Error(Code::kUsage, str("cannot read ", count, " samples from sample ", first));
   const auto length = static_cast<std::size_t>(seq_len);
-  SampleBatch batch{.samples = count, .first_sample = first};
+  SampleBatch batch = empty_batch(first, count);
   batch.ids.reserve(static_cast<std::size_t>(count) * length);
   batch.targets.reserve(static_cast<std::size_t>(count) * length);
   batch.lengths.assign(static_cast<std::size_t>(count), seq_len);
@@ -49,34 +42,58 @@ std::uint64_t whole_windows(const TokenFile& file, std::int64_t seq_len) {
 
 }  // namespace
 
-TokenLoader::TokenLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed)
-    : file_(std::move(file)), seq_len_(seq_len), windows_(whole_windows(file_, seq_len)) {
-  if (shuffle_seed) order_.emplace(windows_, *shuffle_seed);
-  fingerprint_ =
-      identity(std::array<std::uint64_t, 5>{1, file_.header().header_crc, static_cast<std::uint64_t>(seq_len),
-                                            shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)});
+TokenLoader::TokenLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
+                         bool separate)
+    : file_(std::move(file)),
+      seq_len_(seq_len),
+      windows_(whole_windows(file_, seq_len)),
+      order_(windows_, shuffle_seed),
+      fingerprint_(data_identity<5>({separate ? 7U : 1U, file_.header().header_crc,
+                                     static_cast<std::uint64_t>(seq_len), shuffle_seed ? 1U : 0U,
+                                     shuffle_seed.value_or(0)})) {
+  if (separate) documents_.emplace(file_);
 }
 
 std::int64_t TokenLoader::samples_per_epoch() const {
   return static_cast<std::int64_t>(windows_);
 }
 
+std::uint64_t TokenLoader::first_token(std::int64_t sample) const {
+  return order_.at(static_cast<std::uint64_t>(sample)) * static_cast<std::uint64_t>(seq_len_);
+}
+
 SampleBatch TokenLoader::read(std::int64_t first, std::int64_t count) const {
-  return windows_as_batch(first, count, seq_len_, [this](std::int64_t number, std::span<std::int64_t> ids) {
-    const auto sample = static_cast<std::uint64_t>(number);
-    const std::uint64_t index = sample % windows_;
-    const std::uint64_t window = order_ ? order_->at(sample / windows_, index) : index;
-    file_.read(window * static_cast<std::uint64_t>(seq_len_), ids);
-  });
+  SampleBatch batch = windows_as_batch(
+      first, count, seq_len_,
+      [this](std::int64_t sample, std::span<std::int64_t> ids) { file_.read(first_token(sample), ids); });
+  if (documents_) separate(batch);
+  return batch;
+}
+
+/// Makes the parts of documents in each window sequences of their own.
+void TokenLoader::separate(SampleBatch& batch) const {
+  batch.sample_lengths = std::move(batch.lengths);
+  batch.lengths.clear();
+  std::size_t at = 0;
+  for (std::int64_t sample = batch.first_sample; sample < batch.first_sample + batch.samples; ++sample) {
+    const std::uint64_t begin = first_token(sample);
+    // One token more than goes in, which tells whether the last one ends its document.
+    auto parts = documents_->parts(begin, begin + static_cast<std::uint64_t>(seq_len_) + 1);
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+      at += static_cast<std::size_t>(parts[i]);
+      batch.targets[at - 1] = -1;
+    }
+    at += static_cast<std::size_t>(parts.back()) - 1;
+    if (--parts.back() == 0) parts.pop_back();
+    batch.lengths.insert(batch.lengths.end(), parts.begin(), parts.end());
+  }
 }
 
 SyntheticLoader::SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, std::uint64_t seed)
     : seq_len_(seq_len),
       vocab_size_(static_cast<std::uint64_t>(vocab_size)),
       key_(stream_key(seed, "synthetic tokens")),
-      fingerprint_(
-          identity(std::array<std::uint64_t, 4>{2, vocab_size_, static_cast<std::uint64_t>(seq_len), seed})) {
-}
+      fingerprint_(data_identity<4>({2, vocab_size_, static_cast<std::uint64_t>(seq_len), seed})) {}
 
 SampleBatch SyntheticLoader::read(std::int64_t first, std::int64_t count) const {
   return windows_as_batch(first, count, seq_len_, [this](std::int64_t sample, std::span<std::int64_t> ids) {

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "data/document_index.h"
 #include "data/loader.h"
 #include "data/sample_order.h"
 #include "data/token_file.h"
@@ -11,10 +12,16 @@ namespace echelon {
 /// Windows of a token file: window w is tokens [w * seq_len, w * seq_len + seq_len + 1), so neighbours share
 /// one token and every token but the first is a target once an epoch. The stream is packed: windows cross
 /// document borders. Tokens after the last whole window are not used.
+///
+/// With `separate` (data.packing: documents) the parts of different documents in a window are sequences of
+/// their own, and the last token of a document predicts nothing.
 class TokenLoader final : public Loader {
  public:
   /// `shuffle_seed`: none for file order. Throws Error(kData) when the file holds less than one window.
-  TokenLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed);
+  TokenLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
+              bool separate = false);
+  TokenLoader(const TokenLoader&) = delete;
+  TokenLoader& operator=(const TokenLoader&) = delete;
 
   [[nodiscard]] std::int64_t samples_per_epoch() const override;
   [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
@@ -22,10 +29,14 @@ class TokenLoader final : public Loader {
   [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
 
  private:
+  void separate(SampleBatch& batch) const;
+  [[nodiscard]] std::uint64_t first_token(std::int64_t sample) const;
+
   TokenFile file_;
   std::int64_t seq_len_;
   std::uint64_t windows_;
-  std::optional<SampleOrder> order_;
+  EpochOrder order_;
+  std::optional<DocumentIndex> documents_;
   std::uint32_t fingerprint_;
 };
 

@@ -22,15 +22,38 @@ void require_validation_data(const Recipe& recipe, const std::string& key, std::
 }
 
 void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
-  if (recipe.data.kind == "tokens" && recipe.data.path.empty()) {
+  const std::string& kind = recipe.data.kind;
+  const bool has_file = kind == "tokens" || kind == "pairs";
+  if (has_file && recipe.data.path.empty() && recipe.data.mixture.empty()) {
     found.push_back({{"data.path", "data.kind"},
-                     "data.path is missing; data.kind: tokens reads a token file: make one with `echelon "
-                     "prepare` and name it "
-                     "here, or set data.kind: synthetic_tokens"});
+                     str("data.path is missing; data.kind: ", kind,
+                         " reads a token file: make one with `echelon prepare` and name it "
+                         "here, or set data.kind: synthetic_",
+                         kind)});
+  }
+  if (has_file && !recipe.data.path.empty() && !recipe.data.mixture.empty()) {
+    found.push_back({{"data.mixture", "data.path"},
+                     "data.mixture and data.path are both given; training reads one of them: add the file of "
+                     "data.path to data.mixture, or remove one"});
+  }
+  const bool pairs = kind == "pairs" || kind == "synthetic_pairs";
+  const bool takes_pairs = recipe.model.kind == "t5";
+  if (pairs != takes_pairs && (pairs || kind == "tokens" || kind == "synthetic_tokens")) {
+    found.push_back({{"data.kind", "model.kind"},
+                     str("data.kind is ", kind, "; model.kind: ", recipe.model.kind, " trains on ",
+                         takes_pairs ? "pairs or synthetic_pairs" : "tokens or synthetic_tokens")});
   }
   require_validation_data(recipe, "train.validate_every_steps", recipe.train.validate_every_steps, found);
   require_validation_data(recipe, "train.validate_every_epochs", recipe.train.validate_every_epochs, found);
-  if (recipe.data.seq_len > recipe.model.max_positions) {
+  require_validation_data(recipe, "data.validation.generate", recipe.data.validation.generate, found);
+  const bool pairs = recipe.data.kind == "synthetic_pairs";
+  if (pairs != (recipe.model.kind == "t5")) {
+    found.push_back({{"data.kind", "model.kind"},
+                     str("data.kind is ", recipe.data.kind, ", but model.kind: ", recipe.model.kind,
+                         pairs ? " learns from single sequences; set data.kind: tokens or synthetic_tokens"
+                               : " learns from pairs; set data.kind: synthetic_pairs")});
+  }
+  if (is_used("model.max_positions", recipe) && recipe.data.seq_len > recipe.model.max_positions) {
     found.push_back({{"data.seq_len", "model.max_positions"},
                      str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",
                          recipe.model.max_positions, "): shorten the one or raise the other")});

@@ -60,11 +60,12 @@ using Rule = std::variant<std::monostate, IntegerRange, SwitchOrInteger, NumberR
 /// One key of a recipe. The table of them is all that loading, writing, the reference and the JSON Schema
 /// know.
 struct Key {
-  std::string path;       ///< "optim.lr", the same words as the field's
-  Slot (*slot)(Recipe&);  ///< the field in a given recipe
-  Rule rule;              ///< what it may be
-  std::string unit;       ///< "seconds", "tokens" ..., or empty
-  std::string meaning;    ///< one line for the reference
+  std::string path;             ///< "optim.lr", the same words as the field's
+  Slot (*slot)(Recipe&);        ///< the field in a given recipe
+  Rule rule;                    ///< what it may be
+  std::string unit;             ///< "seconds", "tokens" ..., or empty
+  std::string meaning;          ///< one line for the reference
+  Text names = Text::kPattern;  ///< of a map: what its names are
 };
 
 /// A section or subsection and what it is about.

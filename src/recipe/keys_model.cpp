@@ -14,10 +14,12 @@ std::vector<Key> common_model_keys() {
   return {
       {ECHELON_KEY(model.kind),
        Choices{{{"llama", "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU"},
+                {"gpt2", "decoder with LayerNorm, learned positions, GELU, biases"},
+                {"t5", "encoder-decoder for pairs of texts, v1.0 and v1.1"},
                 {"vit", "Vision Transformer for images"},
                 {"deepvit", "ViT whose attention maps are mixed across heads"},
                 {"cnn", "the two convolutions and two linear layers of the MNIST tutorials"}},
-               {"gpt2", "t5"}},
+               {}},
        "", "Architecture."},
       {ECHELON_KEY(model.preset), presets(), "",
        "Published model, listed below, that sets `kind` and every size not given here."},

@@ -18,18 +18,42 @@ std::vector<Key> data_keys() {
   return {
       {ECHELON_KEY(data.kind),
        Choices{{{"tokens", "a file made by `echelon prepare`"},
+                {"pairs", "a file of sources and targets made by `echelon prepare`, for encoder-decoders"},
                 {"synthetic_tokens", "random ids, needs no file"},
+                {"synthetic_pairs", "random sources and targets made from them, needs no file"},
                 {"image_folder", "JPEG and PNG files, a subfolder for each class"},
                 {"idx", "images and labels in the format of MNIST, plain or gzip"},
                 {"synthetic_images", "computed images, needs no file"}},
                {}},
        "", "Where training samples come from."},
       {ECHELON_KEY(data.path), Text::kPath, "",
-       "Token file, images file of `idx`, or folder; kinds that are not `synthetic_...` need it."},
+       "Token file, images file of `idx`, or folder; kinds that are not `synthetic_...` need it, or "
+       "`mixture` "
+       "instead."},
+      {ECHELON_KEY(data.mixture), NumberRange{1e-6, 1e6}, "",
+       "Several token files and their weights, instead of `path`. Each is shuffled and run through by "
+       "itself; "
+       "of the samples in a row each gives its exact share.",
+       Text::kPath},
       {ECHELON_KEY(data.tokenizer), Text::kPath, "",
-       "sentencepiece model or tokenizer.json. Empty: `tokenizer.model` or `tokenizer.json` beside `data.path` when it is there."},
+       "sentencepiece model or tokenizer.json. Empty: `tokenizer.model` or `tokenizer.json` beside "
+       "`data.path` when it is there."},
       {ECHELON_KEY(data.seq_len), IntegerRange{1, 16'777'216}, "tokens",
        "Length of the sequences trained on."},
+      {ECHELON_KEY(data.target_len), IntegerRange{1, 16'777'216}, "tokens",
+       "Pairs: most tokens of a target; `seq_len` is that of a source. Longer ones are cut and keep their "
+       "EOS."},
+      {ECHELON_KEY(data.full_length),
+       {},
+       "",
+       "`synthetic_pairs`: every source has `seq_len` and every target `target_len` tokens; else lengths "
+       "vary."},
+      {ECHELON_KEY(data.packing),
+       Choices{{{"stream", "windows of the documents one behind the other"},
+                {"documents", "the same windows; attention does not cross documents"},
+                {"pad", "every document by itself, cut at `seq_len`; nothing is padded"}},
+               {}},
+       "", "How documents become samples."},
       {ECHELON_KEY(data.shuffle), {}, "", "`false`: samples in file order."},
       {ECHELON_KEY(data.workers), IntegerRange{0, 1024}, "threads",
        "Threads of a rank that read and decode ahead of training. Their number changes no sample. 0: batches "
@@ -42,6 +66,14 @@ std::vector<Key> data_keys() {
        "`idx`: labels file of `data.validation.path`. Empty: the one beside it."},
       {ECHELON_KEY(data.validation.batches), IntegerRange{0, 1'000'000}, "global batches",
        "Size of one validation pass. 0, and more than there are: all samples. None counts twice."},
+      {ECHELON_KEY(data.validation.generate), IntegerRange{0, 1'000'000'000}, "samples",
+       "`kind: pairs`: after each validation pass the model generates texts for so many sources, and "
+       "`rouge1`, "
+       "`rouge2` and `rougeL` compare them with the targets. 0: none."},
+      {ECHELON_KEY(data.validation.beams), IntegerRange{1, 1024}, "",
+       "`generate`: continuations that the search keeps. 1: the likeliest token each time."},
+      {ECHELON_KEY(data.validation.max_new_tokens), IntegerRange{1, 16'777'216}, "tokens",
+       "`generate`: longest generated text."},
   };
 }
 

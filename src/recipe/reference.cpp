@@ -51,6 +51,10 @@ Json pattern_schema() {
   return {{"type", "string"}, {"minLength", 1}, {"maxLength", 200}, {"pattern", "^[A-Za-z0-9._*?![\\]-]+$"}};
 }
 
+Json path_schema() {
+  return {{"type", "string"}, {"pattern", "^([^-~$][^$]*)?$"}};
+}
+
 Json phase_schema() {
   return {{"type", "string"}, {"pattern", str("^(", join(phase_kinds(), "|"), ")( [1-9][0-9]*)?$")}};
 }
@@ -107,7 +111,7 @@ struct SchemaOf {
     } else if (std::get<Text>(key.rule) == Text::kName) {
       schema["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$";
     } else {
-      schema["pattern"] = "^([^-~$][^$]*)?$";
+      schema = path_schema();
     }
     return schema;
   }
@@ -128,7 +132,7 @@ struct SchemaOf {
       value = {{"type", "string"}, {"enum", words_schema(*choices)}};
     }
     return {{"type", "object"},
-            {"propertyNames", pattern_schema()},
+            {"propertyNames", key.names == Text::kPath ? path_schema() : pattern_schema()},
             {"maxProperties", 1000},
             {"additionalProperties", value}};
   }

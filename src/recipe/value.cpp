@@ -138,7 +138,8 @@ class Entries {
     for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
       const Node& pattern = map.items[i];
       const Node& value = map.items[i + 1];
-      if (is_text(pattern, pattern.at, "a pattern")) check_text(Text::kPattern, pattern);
+      if (is_text(pattern, pattern.at, key_.names == Text::kPath ? "a file" : "a pattern"))
+        check_text(key_.names, pattern);
       const Position& value_at = value.kind == Node::Kind::kNull ? pattern.at : value.at;
       if (is_text(value, value_at, str("the value of ", shown(pattern.text))))
         entries.emplace_back(pattern.text, read_value(pattern, value));
@@ -171,7 +172,7 @@ class Entries {
     const std::string problem = text_problem(kind, node.text);
     if (!problem.empty()) report(node.at, str(shown(node.text), " ", problem, "; expected ", expected(key_)));
     const auto [first, is_new] = seen_.emplace(node.text, node.at);
-    if (is_new || kind != Text::kPattern) return;
+    if (is_new || kind == Text::kPhase) return;
     report(node.at,
            str(shown(node.text), " given twice; first on line ", first->second.line, "; remove one"));
   }
@@ -298,7 +299,9 @@ std::string expected(const Key& key) {
   if (std::holds_alternative<PatternMap*>(slot)) {
     const std::string each = choices != nullptr ? words(*choices) : str("a number ", words(*numbers));
     const std::string example = choices != nullptr ? choices->values.front().value : "0.5";
-    return str("a map of patterns, such as {\"*norm*\": ", example, "}, each value ", each);
+    return str(key.names == Text::kPath ? "a map of files, such as {data/train.tok: "
+                                        : "a map of patterns, such as {\"*norm*\": ",
+               example, "}, each value ", each);
   }
   if (numbers != nullptr && std::holds_alternative<std::vector<double>*>(slot))
     return str("a list of numbers, each ", words(*numbers), ", such as [0.5, 0.5, 0.5]");

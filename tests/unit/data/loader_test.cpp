@@ -172,7 +172,7 @@ TEST(Loader, RefusesDataThatDoesNotFit) {
   DataOptions foreign = options_for(path, 4);
   foreign.kind = "pictures";
   EXPECT_EQ(refusal(foreign, 300, Code::kUsage),
-            "data.kind is 'pictures', expected tokens or synthetic_tokens");
+            "data.kind is 'pictures', expected tokens, pairs, synthetic_tokens or synthetic_pairs");
   const auto loader = make_loader(options_for(path, 4), 300, 1);
   EXPECT_EQ(message_of([&] { (void)loader->read(-1, 2); }, Code::kUsage),
             "cannot read 2 samples from sample -1");

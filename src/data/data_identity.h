@@ -1,0 +1,26 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "data/loader.h"
+
+namespace echelon {
+
+/// A loader's fingerprint out of what its samples depend on; the first part tells kinds of loaders apart.
+template <std::size_t N>
+[[nodiscard]] std::uint32_t data_identity(const std::array<std::uint64_t, N>& parts) {
+  return crc32c(std::as_bytes(std::span(parts)));
+}
+
+/// A batch to be filled with samples [first, first + count). Throws Error(kUsage) for a negative number.
+[[nodiscard]] inline SampleBatch empty_batch(std::int64_t first, std::int64_t count) {
+  if (first < 0 || count < 0)
+    throw Error(Code::kUsage, str("cannot read ", count, " samples from sample ", first));
+  return {.samples = count, .first_sample = first};
+}
+
+}  // namespace echelon

@@ -1,0 +1,47 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "data/loader.h"
+#include "data/sample_order.h"
+
+namespace echelon {
+
+/// Samples of several loaders in fixed shares (data.mixture).
+///
+/// Weights become whole numbers n_i without a common factor. Of every n_1 + n_2 + ... samples in a row, n_i
+/// come from source i, in an order shuffled anew each time; the k-th sample drawn from a source is that
+/// source's sample k, so each source runs through epochs of its own and repeats none of its samples within
+/// one. All this is computed from the global sample number.
+class MixtureLoader final : public Loader {
+ public:
+  struct Source {
+    std::unique_ptr<Loader> loader;
+    std::uint64_t share = 1;  ///< in millionths or any other unit, above 0
+  };
+
+  /// `sources` is not empty; its loaders give samples of one kind.
+  MixtureLoader(std::vector<Source> sources, std::uint64_t seed);
+
+  /// As many samples as all sources hold together.
+  [[nodiscard]] std::int64_t samples_per_epoch() const override;
+  [[nodiscard]] SampleSize sample_size() const override { return sources_.front().loader->sample_size(); }
+  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
+
+ private:
+  struct Draw {
+    std::size_t source = 0;
+    std::int64_t sample = 0;
+  };
+  [[nodiscard]] Draw draw(std::uint64_t number) const;
+
+  std::vector<Source> sources_;
+  std::vector<std::uint64_t>
+      ends_;  // of the sources' places in a round, which is as long as the last one says
+  SampleOrder order_;
+  std::uint32_t fingerprint_;
+};
+
+}  // namespace echelon
