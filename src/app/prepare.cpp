@@ -125,6 +125,9 @@ void print_json(const PrepareReport& report) {
 
 void run(Arguments arguments) {
   data::PrepareOptions& options = arguments.options;
+  // Not required() of CLI11, which would ask for them beside a subcommand too.
+  if (options.sources.empty()) throw CLI::RequiredError("sources");
+  if (options.output.empty()) throw CLI::RequiredError("--output");
   if (arguments.format == "code") options.format = data::TextFormat::kCode;
   if (arguments.format == "jsonl") options.format = data::TextFormat::kJsonl;
   if (arguments.format == "csv") options.format = data::TextFormat::kCsv;
@@ -206,11 +209,7 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   command->add_flag("--json", arguments->json, "Print the result as JSON");
   add_prepare_digits(*command);
   command->callback([arguments, command] {
-    if (!command->get_subcommands().empty()) return;
-    // Not required() of CLI11, which would ask for them beside a subcommand too.
-    if (arguments->options.sources.empty()) throw CLI::RequiredError("sources");
-    if (arguments->options.output.empty()) throw CLI::RequiredError("--output");
-    run(*arguments);
+    if (command->get_subcommands().empty()) run(*arguments);
   });
 }
 

@@ -11,7 +11,9 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "data/document_loader.h"
+#include "data/image_loader.h"
 #include "data/mixture_loader.h"
+#include "data/pair_loader.h"
 #include "data/token_loader.h"
 #include "data/tokenizer_digest.h"
 
@@ -93,20 +95,28 @@ std::unique_ptr<Loader> open_mixture(const DataOptions& options, std::int64_t vo
   return std::make_unique<MixtureLoader>(std::move(sources), seed);
 }
 
+bool gives_images(const DataOptions& options) {
+  return options.kind == "image_folder" || options.kind == "idx" || options.kind == "synthetic_images";
+}
+
 }  // namespace
 
 std::string tokenizer_path(const DataOptions& options) {
-  if (!options.tokenizer.empty() || options.kind.starts_with("synthetic")) return options.tokenizer;
+  if (!options.tokenizer.empty() || options.kind.starts_with("synthetic") || gives_images(options))
+    return options.tokenizer;
   const std::string& file = options.mixture.empty() ? options.path : options.mixture.front().first;
   return find_tokenizer(std::filesystem::path(file).parent_path()).string();
 }
 
-std::unique_ptr<Loader> make_loader(const DataOptions& options, std::int64_t vocab_size, std::uint64_t seed) {
+std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput& input, std::uint64_t seed) {
+  if (gives_images(options)) return make_image_loader(options, input.images, seed);
+  const std::int64_t vocab_size = input.vocab_size;
   check_sizes(options, vocab_size);
   if (options.kind == "synthetic_tokens")
     return std::make_unique<SyntheticLoader>(options.seq_len, vocab_size, seed);
   if (options.kind == "synthetic_pairs")
-    return std::make_unique<SyntheticPairLoader>(options.seq_len, options.target_len, vocab_size, seed);
+    return std::make_unique<SyntheticPairLoader>(
+        PairSizes{options.seq_len, options.target_len, vocab_size, options.full_length}, seed);
   if (options.kind != "tokens" && options.kind != "pairs") {
     throw Error(Code::kUsage, str("data.kind is '", options.kind,
                                   "', expected tokens, pairs, synthetic_tokens or synthetic_pairs"));
@@ -119,10 +129,11 @@ std::unique_ptr<Loader> make_loader(const DataOptions& options, std::int64_t voc
   return open_file(options.path, options, vocab_size, shuffle);
 }
 
-std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, std::int64_t vocab_size) {
+std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, const ModelInput& input) {
   if (options.validation.path.empty()) return nullptr;
-  check_sizes(options, vocab_size);
-  return open_file(options.validation.path, options, vocab_size, std::nullopt);
+  if (gives_images(options)) return make_image_validation_loader(options, input.images);
+  check_sizes(options, input.vocab_size);
+  return open_file(options.validation.path, options, input.vocab_size, std::nullopt);
 }
 
 }  // namespace echelon

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/image_source.h"
 #include "data/options.h"
 
 namespace echelon {
@@ -58,15 +59,23 @@ class Loader {
   [[nodiscard]] virtual std::uint32_t fingerprint() const = 0;
 };
 
+/// What the model takes: data that does not fit is refused.
+struct ModelInput {
+  ModelInput(std::int64_t vocabulary, const data::ImageShape& shape = {})  // NOLINT: meant to be implicit
+      : vocab_size(vocabulary), images(shape) {}
+  std::int64_t vocab_size;
+  data::ImageShape images;
+};
+
 /// Opens the training stream. Throws Error(kData): missing, foreign, empty, cut short or extended file,
 /// damaged header, a vocabulary larger than vocab_size, another tokenizer than the one the file was made
-/// with, fewer than one sample.
-[[nodiscard]] std::unique_ptr<Loader> make_loader(const DataOptions& options, std::int64_t vocab_size,
+/// with, fewer than one sample; of images: see make_image_loader.
+[[nodiscard]] std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput& input,
                                                   std::uint64_t seed);
 
 /// The validation stream in file order, or null when `options.validation.path` is empty.
 [[nodiscard]] std::unique_ptr<Loader> make_validation_loader(const DataOptions& options,
-                                                             std::int64_t vocab_size);
+                                                             const ModelInput& input);
 
 /// The tokenizer that belongs to `options` ("" when there is none).
 [[nodiscard]] std::string tokenizer_path(const DataOptions& options);

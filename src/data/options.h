@@ -10,9 +10,12 @@ namespace echelon {
 
 /// Recipe key `data.validation`.
 struct ValidationDataOptions {
-  std::string path;          ///< as data.path; empty: no validation
-  std::string labels;        ///< as data.labels
-  std::int64_t batches = 8;  ///< global batches per validation pass; 0: all samples
+  std::string path;                   ///< as data.path; empty: no validation
+  std::string labels;                 ///< as data.labels
+  std::int64_t batches = 8;           ///< global batches per validation pass; 0: all samples
+  std::int64_t generate = 0;          ///< pairs whose sources the model generates a text for; 0: none
+  std::int64_t beams = 1;             ///< of that search; 1: greedy
+  std::int64_t max_new_tokens = 128;  ///< of a generated text
 };
 
 /// Recipe section `data.image`.
@@ -33,7 +36,8 @@ struct DataOptions {
   PatternMap mixture;                 ///< instead of `path`: token file -> weight, a number above 0
   std::string tokenizer;              ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
   std::int64_t seq_len = 512;         ///< tokens a sample is trained on; a sample reads seq_len + 1
-  std::int64_t target_len = 128;      ///< kind: pairs: most tokens of a target; seq_len is of a source
+  std::int64_t target_len = 150;      ///< kind: pairs: most tokens of a target; seq_len is of a source
+  bool full_length = false;           ///< synthetic_pairs: no length varies
   std::string packing = "stream";     ///< tokens: stream | documents | pad
   bool shuffle = true;                ///< false: samples in file order
   std::int64_t workers = 1;           ///< threads of a rank that read ahead; 0: batches are read when needed

@@ -22,7 +22,7 @@ std::string tokenizer_file_name(std::string_view model_bytes) {
 
 std::filesystem::path find_tokenizer(const std::filesystem::path& folder) {
   std::error_code ignored;
-  for (const char* name : {"tokenizer.model", "tokenizer.json"}) {
+  for (const char* name : {"tokenizer.model", "spiece.model", "tokenizer.json"}) {
     if (std::filesystem::exists(folder / name, ignored)) return folder / name;
   }
   return {};

@@ -17,7 +17,8 @@ namespace echelon {
 /// begin with '{', else "tokenizer.model" (sentencepiece).
 [[nodiscard]] std::string tokenizer_file_name(std::string_view model_bytes);
 
-/// The tokenizer in `folder`: its tokenizer.model or else its tokenizer.json; empty when it holds neither.
+/// The tokenizer in `folder`: its tokenizer.model, else spiece.model, else tokenizer.json; empty when it
+/// holds none.
 [[nodiscard]] std::filesystem::path find_tokenizer(const std::filesystem::path& folder);
 
 /// The bytes of a tokenizer's file, with the same errors.

@@ -4,7 +4,12 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "model/cnn/cnn.h"
+#include "model/deepvit/deepvit.h"
+#include "model/gpt2/gpt2.h"
 #include "model/llama/llama.h"
+#include "model/t5/t5.h"
+#include "model/vit/vit.h"
 
 namespace echelon {
 namespace {
@@ -29,9 +34,19 @@ std::int64_t Model::numel() const {
   return total;
 }
 
+std::unique_ptr<Decoder> Model::decoder(const Batch& /*prompts*/) const {
+  throw Error(Code::kUsage, "this kind of model continues no text; model.kind llama, gpt2 and t5 do");
+}
+
 std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device) {
   if (options.kind == "llama") return std::make_unique<Llama>(options, types, device);
-  throw Error(Code::kUsage, str("model.kind '", options.kind, "' is unknown; known: llama"));
+  if (options.kind == "gpt2") return std::make_unique<Gpt2>(options, types, device);
+  if (options.kind == "vit") return std::make_unique<Vit>(options, types);
+  if (options.kind == "deepvit") return std::make_unique<DeepVit>(options, types);
+  if (options.kind == "cnn") return std::make_unique<Cnn>(options, types);
+  if (options.kind == "t5") return std::make_unique<T5>(options, types);
+  throw Error(Code::kUsage,
+              str("model.kind '", options.kind, "' is unknown; known: llama, gpt2, t5, vit, deepvit, cnn"));
 }
 
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {

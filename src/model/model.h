@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/batch.h"
+#include "model/decoder.h"
 #include "model/layer.h"
 #include "model/options.h"
 
@@ -44,8 +45,9 @@ class Model {
   /// The loss, and where there are classes how many samples are right. Called without autograd.
   [[nodiscard]] virtual Score evaluate(const Batch& batch) { return {loss(batch, 0.0), {}}; }
 
-  /// `ids`: int64 [rows, T]. Returns the logits of the last position, fp32 [rows, vocabulary].
-  [[nodiscard]] virtual at::Tensor next_token_logits(const at::Tensor& ids) = 0;
+  /// Continues `prompts`: ids and sequences of a language model, or what goes into an encoder. Throws
+  /// Error(kUsage) for a model that continues nothing.
+  [[nodiscard]] virtual std::unique_ptr<Decoder> decoder(const Batch& prompts) const;
 
   /// Hugging Face config.json of this architecture, so that exported weights open in transformers.
   [[nodiscard]] virtual std::string hugging_face_config() const = 0;

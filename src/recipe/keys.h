@@ -13,7 +13,7 @@ namespace echelon::recipe {
 
 /// The field behind a key; the alternative held is the key's type.
 using Slot = std::variant<bool*, std::int64_t*, double*, std::array<double, 2>*, std::string*,
-                          std::vector<std::string>*, PatternMap*>;
+                          std::vector<std::string>*, PatternMap*, std::vector<double>*>;
 
 /// No number of steps is larger.
 inline constexpr std::int64_t kMaxSteps = 1'000'000'000'000;

@@ -13,8 +13,13 @@ Choices presets() {
 std::vector<Key> common_model_keys() {
   return {
       {ECHELON_KEY(model.kind),
-       Choices{{{"llama", "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU"}},
-               {"gpt2", "t5", "vit", "deepvit", "cnn"}},
+       Choices{{{"llama", "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU"},
+                {"gpt2", "decoder with LayerNorm, learned positions, GELU, biases"},
+                {"t5", "encoder-decoder for pairs of texts, v1.0 and v1.1"},
+                {"vit", "Vision Transformer for images"},
+                {"deepvit", "ViT whose attention maps are mixed across heads"},
+                {"cnn", "the two convolutions and two linear layers of the MNIST tutorials"}},
+               {}},
        "", "Architecture."},
       {ECHELON_KEY(model.preset), presets(), "",
        "Published model, listed below, that sets `kind` and every size not given here."},
@@ -38,7 +43,8 @@ std::vector<Key> common_model_keys() {
       {ECHELON_KEY(model.init_std), NumberRange{0.0, 10.0, true, false}, "",
        "Standard deviation of the initial weights."},
       {ECHELON_KEY(model.dropout), kBelowOne, "",
-       "Share of activations that a training pass zeroes. Which ones depends on `run.seed` and the sample's "
+       "Share of activations that a training pass zeroes; `cnn`: in front of the last layer, and half of it "
+       "behind the convolutions. Which ones depends on `run.seed` and the sample's "
        "number alone, not on the number of ranks."},
   };
 }

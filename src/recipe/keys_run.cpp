@@ -20,11 +20,16 @@ std::vector<Key> data_keys() {
        Choices{{{"tokens", "a file made by `echelon prepare`"},
                 {"pairs", "a file of sources and targets made by `echelon prepare`, for encoder-decoders"},
                 {"synthetic_tokens", "random ids, needs no file"},
-                {"synthetic_pairs", "random sources and targets, needs no file"}},
+                {"synthetic_pairs", "random sources and targets made from them, needs no file"},
+                {"image_folder", "JPEG and PNG files, a subfolder for each class"},
+                {"idx", "images and labels in the format of MNIST, plain or gzip"},
+                {"synthetic_images", "computed images, needs no file"}},
                {}},
-       "", "Where training data come from."},
+       "", "Where training samples come from."},
       {ECHELON_KEY(data.path), Text::kPath, "",
-       "Token file; this or `mixture` is needed for `kind: tokens` and `pairs`."},
+       "Token file, images file of `idx`, or folder; kinds that are not `synthetic_...` need it, or "
+       "`mixture` "
+       "instead."},
       {ECHELON_KEY(data.mixture), NumberRange{1e-6, 1e6}, "",
        "Several token files and their weights, instead of `path`. Each is shuffled and run through by "
        "itself; "
@@ -38,6 +43,11 @@ std::vector<Key> data_keys() {
       {ECHELON_KEY(data.target_len), IntegerRange{1, 16'777'216}, "tokens",
        "Pairs: most tokens of a target; `seq_len` is that of a source. Longer ones are cut and keep their "
        "EOS."},
+      {ECHELON_KEY(data.full_length),
+       {},
+       "",
+       "`synthetic_pairs`: every source has `seq_len` and every target `target_len` tokens; else lengths "
+       "vary."},
       {ECHELON_KEY(data.packing),
        Choices{{{"stream", "windows of the documents one behind the other"},
                 {"documents", "the same windows; attention does not cross documents"},
@@ -51,9 +61,19 @@ std::vector<Key> data_keys() {
       {ECHELON_KEY(data.prefetch_batches), IntegerRange{1, 1024}, "micro-batches",
        "How many a rank reads ahead."},
       {ECHELON_KEY(data.validation.path), Text::kPath, "",
-       "Token file for validation. Empty: no validation."},
+       "File or folder for validation, of the same kind. Empty: no validation."},
+      {ECHELON_KEY(data.validation.labels), Text::kPath, "",
+       "`idx`: labels file of `data.validation.path`. Empty: the one beside it."},
       {ECHELON_KEY(data.validation.batches), IntegerRange{0, 1'000'000}, "global batches",
        "Size of one validation pass. 0, and more than there are: all samples. None counts twice."},
+      {ECHELON_KEY(data.validation.generate), IntegerRange{0, 1'000'000'000}, "samples",
+       "`kind: pairs`: after each validation pass the model generates texts for so many sources, and "
+       "`rouge1`, "
+       "`rouge2` and `rougeL` compare them with the targets. 0: none."},
+      {ECHELON_KEY(data.validation.beams), IntegerRange{1, 1024}, "",
+       "`generate`: continuations that the search keeps. 1: the likeliest token each time."},
+      {ECHELON_KEY(data.validation.max_new_tokens), IntegerRange{1, 16'777'216}, "tokens",
+       "`generate`: longest generated text."},
   };
 }
 

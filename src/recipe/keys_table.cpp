@@ -7,9 +7,10 @@ namespace echelon::recipe {
 const std::vector<Key>& keys() {
   static const std::vector<Key> table = [] {
     std::vector<Key> all;
-    for (std::vector<Key> part : {run_keys(), model_keys(), shard_keys(), precision_keys(),
-                                  activation_checkpointing_keys(), data_keys(), optim_keys(), schedule_keys(),
-                                  train_keys(), checkpoint_keys(), metrics_keys(), cluster_keys()}) {
+    for (std::vector<Key> part :
+         {run_keys(), model_keys(), shard_keys(), precision_keys(), activation_checkpointing_keys(),
+          data_keys(), image_keys(), optim_keys(), schedule_keys(), train_keys(), checkpoint_keys(),
+          metrics_keys(), cluster_keys()}) {
       all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
     }
     return all;
@@ -31,6 +32,7 @@ const std::vector<Section>& sections() {
       {"activation_checkpointing", "Memory against recomputation."},
       {"data", "What it is trained on."},
       {"data.validation", "What it is measured on."},
+      {"data.image", "How image files become what the model sees."},
       {"optim", "The optimizer."},
       {"schedule", "The learning rate by step."},
       {"train", "Device, length and batch of the run."},

@@ -149,7 +149,7 @@ std::vector<ModelPreset> image_models() {
       deepvit("deepvit_8b", "DeepViT 8B of the same, the one the blog reports on", 952),
       {"mnist_cnn",
        "The network of the MNIST tutorials",
-       {.kind = "cnn", .image_size = 28, .channels = 1, .classes = 10}},
+       {.kind = "cnn", .dropout = 0.5, .image_size = 28, .channels = 1, .classes = 10}},
   };
 }
 

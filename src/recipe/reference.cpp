@@ -21,8 +21,8 @@ constexpr std::string_view kBegin = "<!-- keys: made by recipe_docs, do not edit
 constexpr std::string_view kEnd = "<!-- end of keys -->\n";
 
 std::string type_name(const Key& key) {
-  static constexpr std::array<const char*, 7> kNames{"true/false", "integer", "number", "two numbers",
-                                                     "text",       "list",    "map"};
+  static constexpr std::array<const char*, 8> kNames{"true/false", "integer", "number", "two numbers",
+                                                     "text",       "list",    "map",    "numbers"};
   Recipe recipe;
   if (std::holds_alternative<SwitchOrInteger>(key.rule)) return "true/false or integer";
   return kNames[key.slot(recipe).index()];
@@ -100,6 +100,9 @@ struct SchemaOf {
             {"items", number_schema(std::get<NumberRange>(key.rule))},
             {"minItems", 2},
             {"maxItems", 2}};
+  }
+  Json operator()(const std::vector<double>*) const {
+    return {{"type", "array"}, {"items", number_schema(std::get<NumberRange>(key.rule))}, {"maxItems", 1000}};
   }
   Json operator()(const std::string*) const {
     Json schema{{"type", "string"}};

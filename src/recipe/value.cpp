@@ -1,5 +1,6 @@
 #include "recipe/value.h"
 
+#include <algorithm>
 #include <map>
 
 #include "base/str.h"
@@ -66,6 +67,7 @@ class ScalarReader {
   }
   std::string operator()(std::array<double, 2>*) const { return "is one value, not a list"; }
   std::string operator()(std::vector<std::string>*) const { return "is one value, not a list"; }
+  std::string operator()(std::vector<double>*) const { return "is one value, not a list"; }
   std::string operator()(PatternMap*) const { return "is one value, not a map of patterns"; }
 
  private:
@@ -74,18 +76,39 @@ class ScalarReader {
   const Node& node_;
 };
 
+/// Reads a list of numbers; says what is wrong with it, or "".
+std::string read_numbers(const Key& key, const Node& list, std::vector<double>& values) {
+  for (const Node& item : list.items) {
+    const std::size_t number = values.size() + 1;
+    if (item.kind != Node::Kind::kScalar) return str("value ", number, " is not a number");
+    double value = 0;
+    const std::string problem = ScalarReader(key, item)(&value);
+    if (!problem.empty()) return str("value ", number, ", ", shown(item.text), ", ", problem);
+    values.push_back(value);
+  }
+  return "";
+}
+
+bool is_broken(const Node& list) {
+  return std::any_of(list.items.begin(), list.items.end(),
+                     [](const Node& item) { return item.kind == Node::Kind::kBroken; });
+}
+
 std::string assign_pair(const Key& key, const Node& list, std::array<double, 2>& field) {
   if (list.items.size() != 2) return str("a list of ", list.items.size());
-  std::array<double, 2> values{};
-  for (std::size_t i = 0; i < 2; ++i) {
-    const Node& item = list.items[i];
-    if (item.kind == Node::Kind::kBroken) return "";
-    if (item.kind != Node::Kind::kScalar) return str("value ", i + 1, " is not a number");
-    const std::string problem = ScalarReader(key, item)(&values[i]);
-    if (!problem.empty()) return str("value ", i + 1, ", ", shown(item.text), ", ", problem);
-  }
-  field = values;
-  return "";
+  std::vector<double> values;
+  std::string problem = read_numbers(key, list, values);
+  if (problem.empty()) std::copy_n(values.begin(), 2, field.begin());
+  return problem;
+}
+
+std::string assign_numbers(const Key& key, const Node& list, std::vector<double>& field) {
+  if (list.items.size() > kMaxEntries)
+    return str(list.items.size(), " entries; at most ", kMaxEntries, " are accepted");
+  std::vector<double> values;
+  std::string problem = read_numbers(key, list, values);
+  if (problem.empty()) field = std::move(values);
+  return problem;
 }
 
 /// Reads the entries of a list or map, each fault at its entry.
@@ -247,6 +270,10 @@ bool assign(const Key& key, const Node& value, const Position& at, Recipe& recip
     problem = "a section where a value belongs";
   } else if (auto* const* list = std::get_if<std::vector<std::string>*>(&slot)) {
     return Entries(key, at, faults).read(value, **list);
+  } else if (is_broken(value)) {
+    return false;  // reported already
+  } else if (auto* const* numbers = std::get_if<std::vector<double>*>(&slot)) {
+    problem = assign_numbers(key, value, **numbers);
   } else if (auto* const* pair = std::get_if<std::array<double, 2>*>(&slot)) {
     problem = assign_pair(key, value, **pair);
   } else {
@@ -276,6 +303,8 @@ std::string expected(const Key& key) {
                                         : "a map of patterns, such as {\"*norm*\": ",
                example, "}, each value ", each);
   }
+  if (numbers != nullptr && std::holds_alternative<std::vector<double>*>(slot))
+    return str("a list of numbers, each ", words(*numbers), ", such as [0.5, 0.5, 0.5]");
   if (numbers != nullptr) {
     return std::holds_alternative<std::array<double, 2>*>(slot)
                ? str("a list of two numbers, each ", words(*numbers), ", such as [0.9, 0.95]")

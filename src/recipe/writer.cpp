@@ -58,6 +58,11 @@ struct Writer {
   std::string operator()(const std::array<double, 2>* value) const {
     return str("[", shortest((*value)[0]), ", ", shortest((*value)[1]), "]");
   }
+  std::string operator()(const std::vector<double>* list) const {
+    std::vector<std::string> entries;
+    for (const double value : *list) entries.push_back(shortest(value));
+    return str("[", join(entries, ", "), "]");
+  }
   std::string operator()(const std::string* value) const { return text_of(*value); }
   std::string operator()(const std::vector<std::string>* list) const {
     return str("[", join(entries_of(*list), ", "), "]");

@@ -174,8 +174,26 @@ Score ShardedModel::evaluate(const Batch& batch) {
   return without_gradients([&] { return model_->evaluate(batch); });
 }
 
-at::Tensor ShardedModel::next_token_logits(const at::Tensor& ids) {
-  return without_gradients([&] { return model_->next_token_logits(ids); });
+/// A model's decoder with the weights around each of its passes.
+class ShardedModel::RankDecoder final : public Decoder {
+ public:
+  RankDecoder(ShardedModel& owner, std::unique_ptr<Decoder> decoder)
+      : owner_(owner), decoder_(std::move(decoder)) {}
+  at::Tensor start() override {
+    return owner_.without_gradients([&] { return decoder_->start(); });
+  }
+  at::Tensor step(const at::Tensor& ids) override {
+    return owner_.without_gradients([&] { return decoder_->step(ids); });
+  }
+  void reorder(const at::Tensor& rows) override { decoder_->reorder(rows); }
+
+ private:
+  ShardedModel& owner_;
+  std::unique_ptr<Decoder> decoder_;
+};
+
+std::unique_ptr<Decoder> ShardedModel::decoder(const Batch& prompts) {
+  return std::make_unique<RankDecoder>(*this, model_->decoder(prompts));
 }
 
 std::int64_t ShardedModel::slice_bytes() const {

@@ -51,8 +51,9 @@ class ShardedModel final : public RecomputeGuard {
 
   /// Of this rank's batch, no gradients.
   Score evaluate(const Batch& batch);
-  /// Logits after the last position, fp32 [rows, vocabulary], no gradients.
-  at::Tensor next_token_logits(const at::Tensor& ids);
+  /// Continues prompts of this rank, gathering weights for every step; what was computed of earlier tokens
+  /// belongs to the rank.
+  [[nodiscard]] std::unique_ptr<Decoder> decoder(const Batch& prompts);
 
   [[nodiscard]] const Model& model() const { return *model_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
@@ -74,6 +75,8 @@ class ShardedModel final : public RecomputeGuard {
  private:
   class Hook;
   friend class Hook;
+  class RankDecoder;
+  friend class RankDecoder;
   void make_units(const EngineOptions& options);
   void attach_hooks(const ActivationCheckpointingOptions& options);
   void begin_pass(bool training);

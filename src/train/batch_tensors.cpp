@@ -41,6 +41,10 @@ Batch to_tensors(const SampleBatch& s, at::Device device) {
   return batch;
 }
 
+ModelInput input_of(const ModelOptions& options) {
+  return {options.vocab_size, {options.channels, options.image_size, options.classes}};
+}
+
 std::int64_t counted_targets(const SampleBatch& samples) {
   return std::count_if(samples.targets.begin(), samples.targets.end(), [](std::int64_t t) { return t >= 0; });
 }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "train/batch_tensors.h"
+#include "train/generation_score.h"
 #include "train/gradients.h"
 #include "train/memory_report.h"
 #include "train/schedule.h"
@@ -147,8 +148,13 @@ bool TrainLoop::validation_due() const {
 ValidationResult TrainLoop::validate() {
   progress_.state("validating");
   const double began = now_s();
-  const ValidationResult result =
+  ValidationResult result =
       echelon::validate(state_.model, *validation_, options_.data, options_.train, comm_);
+  if (options_.tokenizer != nullptr) {
+    progress_.state("generating");
+    result.rouge = generation_score(state_.model, *validation_, *options_.tokenizer, options_.data,
+                                    options_.train, comm_);
+  }
   note_validation(result.loss);
   interval_began_s_ += now_s() - began;  // step time is training's
   return result;
@@ -216,6 +222,7 @@ void TrainLoop::log_step(const StepResult& result, double lr,
   if (validation) {
     metrics.validation_loss = validation->loss;
     metrics.validation_accuracy = validation->accuracy;
+    metrics.rouge = validation->rouge;
   }
   if (metrics_ != nullptr) metrics_->append(metrics);
   progress_.line(metrics);

@@ -1,8 +1,10 @@
 #pragma once
 #include <functional>
+#include <memory>
 
 #include "comm/communicator.h"
 #include "data/batch_stream.h"
+#include "data/tokenizer.h"
 #include "train/checkpointer.h"
 #include "train/epochs.h"
 #include "train/metrics.h"
@@ -23,6 +25,7 @@ struct LoopOptions {
   MetricsOptions metrics;
   DataOptions data;
   std::uint64_t seed = 1;
+  std::shared_ptr<const Tokenizer> tokenizer;        ///< of texts generated in validation; null: none are
   double peak_flops = 0;                             ///< of one rank's device, for MFU; 0: unknown
   std::function<std::uint64_t()> peak_device_bytes;  ///< empty on the CPU
 };

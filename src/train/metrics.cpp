@@ -51,6 +51,11 @@ void MetricsFile::append(const StepMetrics& m) {
   if (m.loss_scale) line["loss_scale"] = *m.loss_scale;
   if (m.validation_loss) line["validation_loss"] = *m.validation_loss;
   if (m.validation_accuracy) line["validation_accuracy"] = *m.validation_accuracy;
+  if (m.rouge) {
+    line["rouge1"] = m.rouge->rouge1;
+    line["rouge2"] = m.rouge->rouge2;
+    line["rougeL"] = m.rouge->rouge_l;
+  }
   const std::string text = line.dump() + "\n";
   if (::write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     // A full disk must not end a run whose weights are fine; a torn line is dropped at the next resume.

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/fs.h"
+#include "train/rouge.h"
 
 namespace echelon {
 
@@ -26,6 +27,7 @@ struct StepMetrics {
   std::uint64_t peak_device_bytes = 0;  ///< largest over ranks; 0 on the CPU
   std::optional<double> validation_loss;
   std::optional<double> validation_accuracy;  ///< share of samples; where there are classes
+  std::optional<RougeScores> rouge;           ///< of texts generated in validation
 };
 
 /// Appends to metrics.jsonl, one JSON object a line, each line written with one call.

@@ -95,6 +95,10 @@ std::string describe(const StepMetrics& m, std::int64_t steps) {
     text += str("  waiting for data ", fixed(m.data_wait_s / m.step_time_s * 100, 0), " %");
   if (m.validation_loss) text += str("  validation loss ", fixed(*m.validation_loss, 4));
   if (m.validation_accuracy) text += str("  accuracy ", fixed(*m.validation_accuracy * 100, 2), " %");
+  if (m.rouge) {
+    text += str("  rouge1 ", fixed(m.rouge->rouge1, 4), "  rouge2 ", fixed(m.rouge->rouge2, 4), "  rougeL ",
+                fixed(m.rouge->rouge_l, 4));
+  }
   return text;
 }
 

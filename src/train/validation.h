@@ -7,13 +7,15 @@
 #include "data/options.h"
 #include "shard/sharded_model.h"
 #include "train/options.h"
+#include "train/rouge.h"
 
 namespace echelon {
 
 /// What one validation pass found, over all ranks.
 struct ValidationResult {
-  double loss = 0;                 ///< mean over the predictions that count
-  std::optional<double> accuracy;  ///< share of samples whose class is right, where there are classes
+  double loss = 0;                   ///< mean over the predictions that count
+  std::optional<double> accuracy;    ///< share of samples whose class is right, where there are classes
+  std::optional<RougeScores> rouge;  ///< of generated texts, where any were asked for
 };
 
 /// One pass over the validation samples, or over options.validation.batches global batches of them; each

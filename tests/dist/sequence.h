@@ -40,7 +40,6 @@ class Sequence final : public Model {
     }
     return x.square().sum() * gradient_scale;
   }
-  at::Tensor next_token_logits(const at::Tensor& ids) override { return ids; }
   std::string hugging_face_config() const override { return "{}"; }
   double flops_per_sample(const SampleShape&) const override { return 0; }
 

@@ -83,6 +83,13 @@ class Tests(product.Case):
         self.trained(ranks=1)
         self.expect(4, product.ECHELON, "sample", "run", "--prompt", "one")
 
+    def test_sample_of_an_empty_prompt_file(self):
+        (self.folder / "prompts.txt").write_text("")
+        self.expect(4, product.ECHELON, "sample", "run", "--prompt-file", "prompts.txt")
+
+    def test_sample_of_a_missing_prompt_file(self):
+        self.expect(4, product.ECHELON, "sample", "run", "--prompt-file", "none.txt")
+
     def test_sample_of_a_folder_without_checkpoint(self):
         (self.folder / "run").mkdir()
         self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one")

@@ -49,6 +49,15 @@ class Tests(product.Case):
     def test_sample_of_no_tokens(self):
         self.usage("sample", "run", "--prompt", "one", "--tokens", 0)
 
+    def test_sample_of_prompts_given_twice(self):
+        self.usage("sample", "run", "--prompt", "one", "--prompt-file", "two.txt")
+
+    def test_sample_of_drawn_beams(self):
+        self.usage("sample", "run", "--prompt", "one", "--beams", 2, "--temperature", 1)
+
+    def test_sample_of_limits_on_what_is_not_drawn(self):
+        self.usage("sample", "run", "--prompt", "one", "--top-k", 5)
+
     def test_sample_at_a_negative_temperature(self):
         self.usage("sample", "run", "--prompt", "one", "--temperature", -1)
 

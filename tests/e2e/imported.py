@@ -27,6 +27,18 @@ def llama():
                     "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
 
 
+def gpt2():
+    hidden, vocab, positions, layers = 16, 40, 32, 2
+    shapes = {"transformer.wte.weight": [vocab, hidden], "transformer.wpe.weight": [positions, hidden],
+              "transformer.ln_f.weight": [hidden], "transformer.ln_f.bias": [hidden]}
+    for i in range(layers):
+        for name, shape in {"ln_1": [hidden], "attn.c_attn": [hidden, 3 * hidden], "attn.c_proj": [hidden, hidden], "ln_2": [hidden],
+                            "mlp.c_fc": [hidden, 4 * hidden], "mlp.c_proj": [4 * hidden, hidden]}.items():
+            shapes[f"transformer.h.{i}.{name}.weight"] = shape
+            shapes[f"transformer.h.{i}.{name}.bias"] = shape[-1:]
+    return shapes, {"model_type": "gpt2", "n_embd": hidden, "n_layer": layers, "n_head": 4, "n_positions": positions, "vocab_size": vocab}
+
+
 def write_safetensors(path, shapes, seed):
     """Random weights, none of them 0."""
     numbers = random.Random(seed)
@@ -79,6 +91,9 @@ class Tests(product.Case):
 
     def test_a_llama_comes_back_as_it_was(self):
         self.comes_back(llama())
+
+    def test_a_gpt2_comes_back_as_it_was(self):
+        self.comes_back(gpt2())
 
 
 if __name__ == "__main__":

@@ -46,8 +46,13 @@ TINY = {
 
 def recipe_text(**overrides):
     """TINY as YAML with some keys replaced: **{"train.steps": 5}."""
+    return yaml_text({**TINY, **overrides})
+
+
+def yaml_text(keys):
+    """{"train.steps": 5} as the text of a recipe."""
     sections = {}
-    for key, value in {**TINY, **overrides}.items():
+    for key, value in keys.items():
         *path, name = key.split(".")
         section = sections
         for part in path:

@@ -22,6 +22,35 @@ class Tests(product.Case):
         self.assertEqual(text, self.sample("--tokens", 12, checkpoint=self.checkpoints()[-1]))
         self.assertTrue(self.sample("--tokens", 20).startswith(text[:-1]), "more tokens only add to the text")
 
+    def test_beams_and_prompt_files(self):
+        self.trained()
+        text = self.sample("--tokens", 12, "--beams", 4)
+        self.assertTrue(text.startswith("alpha beta"), text)
+        self.assertEqual(text, self.sample("--tokens", 12, "--beams", 4, "--seed", 9))
+        prompts = ["alpha beta", "gamma", "delta epsilon zeta"]
+        (self.folder / "prompts.txt").write_text("\n".join(prompts) + "\n")
+        for options in ((), ("--beams", 4)):
+            together = self.command(product.ECHELON, "sample", "run", "--prompt-file", "prompts.txt", "--tokens", 12,
+                                    *options).out
+            alone = [self.command(product.ECHELON, "sample", "run", "--prompt", prompt, "--tokens", 12, *options).out
+                     for prompt in prompts]
+            self.assertEqual("".join(alone), together)
+
+    def test_gpt2_continues_text(self):
+        self.trained("model.kind=gpt2", "model.kv_heads=3", "model.tie_embeddings=true", ranks=2)
+        text = self.sample("--tokens", 12)
+        self.assertTrue(text.startswith("alpha beta"), text)
+        self.assertGreater(len(text), len("alpha beta\n"))
+        self.assertNotEqual(text, self.sample("--tokens", 12, "--temperature", 1))
+
+    def test_one_of_the_likeliest_tokens_is_the_likeliest(self):
+        self.trained()
+        text = self.sample("--tokens", 12)
+        drawn = ("--temperature", 1, "--tokens", 12)
+        self.assertEqual(text, self.sample(*drawn, "--top-k", 1))
+        self.assertEqual(text, self.sample(*drawn, "--top-p", 0))
+        self.assertNotEqual(text, self.sample(*drawn, "--top-k", 300, "--top-p", 1))
+
     def test_drawn_text_depends_on_the_seed_alone(self):
         self.trained()
         drawn = [self.sample("--temperature", 1, "--tokens", 12, "--seed", seed) for seed in (1, 2, 3)]

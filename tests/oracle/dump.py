@@ -14,7 +14,7 @@ RECIPE = pathlib.Path(__file__).parent / "tiny.yaml"
 
 def arguments():
     parser = argparse.ArgumentParser()
-    for name in ("dump", "mpirun", "echelon", "ckpt"):
+    for name in ("dump", "mpirun", "echelon", "ckpt", "transformers5"):
         parser.add_argument("--" + name)
     return parser.parse_args()
 
@@ -55,6 +55,11 @@ def read_i64(output, name):
     return torch.from_numpy(numpy.fromfile(output / f"{name}.i64", dtype=numpy.int64))
 
 
+def read_f32(output, name):
+    """images of the samples of a case."""
+    return torch.from_numpy(numpy.fromfile(output / f"{name}.f32", dtype=numpy.float32))
+
+
 def read_ids(output, columns):
     """Windows of `columns` ids, all but the last of which go in and all but the first of which are targets."""
     inputs = read_i64(output, "ids").view(-1, columns - 1)
@@ -68,6 +73,7 @@ class Dump:
         indices = [json.loads((output / f"rank-{rank}.json").read_text()) for rank in range(ranks)]
         assert all(index["ranks"] == ranks for index in indices)
         self.loss = indices[0]["loss"]
+        self.scale = indices[0]["scale"]
         self.config = indices[0]["config"]
         self.tensors = {kind: self._assemble(output, indices, kind) for kind in kinds}
 

@@ -6,11 +6,17 @@
 // Modes:
 //   gradients   one optimizer step's worth of forward and backward passes, as the training loop makes them.
 //               "perturb": standard deviation of noise that is added to all initial weights first.
-//               -> rank-R.json (pieces, loss, config), rank-R.weights.f32, rank-R.gradients.f32, ids.i64
+//               "training": with dropout.
+//               -> rank-R.json (pieces, loss, config), rank-R.weights.f32, rank-R.gradients.f32, ids.i64 and the
+//               other parts of the samples
 //   weights     the initial weights only. -> rank-R.json, rank-R.weights.f32
+//   generate    continues "prompts", lists of ids that the ranks share out, as "beams", "max_new_tokens",
+//               "length_penalty" and "end_id" say. -> rank-R.json, rank-R.weights.f32, rank-R.tokens.json
 //   ids         samples ["first", "first" + "rows") of the recipe's data. -> ids.i64
-//   logits      those samples' ids without the last one, through the weights of the checkpoint "checkpoint".
-//               -> logits.f32, ids.i64
+//   logits      of the token after each of those samples (of pairs: the first of the target), and the
+//   samples'
+//               summed loss, with the weights of the checkpoint "checkpoint". -> logits.f32, loss.f32,
+//               ids.i64
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -24,6 +30,7 @@
 #include "base/str.h"
 #include "checkpoint/reader.h"
 #include "data/loader.h"
+#include "model/generate/generate.h"
 #include "recipe/load.h"
 #include "shard/sharded_model.h"
 #include "train/batch_tensors.h"
@@ -63,7 +70,7 @@ Case open_case(const Json& request) {
 }
 
 std::unique_ptr<Loader> loader_of(const Recipe& recipe) {
-  return make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed));
+  return make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed));
 }
 
 ShardedModel build(const Recipe& recipe, Communicator& comm) {
@@ -115,12 +122,15 @@ at::Tensor slices(const ShardedModel& model, const at::Tensor& (Unit::*which)() 
   return at::cat(all);
 }
 
-void write_index(const Case& c, const ShardedModel& model, const Communicator& comm, double loss) {
+/// `loss`: that of the step, every prediction's counted `scale` times.
+void write_index(const Case& c, const ShardedModel& model, const Communicator& comm, double loss,
+                 double scale) {
   const Json index{{"rank", comm.rank()},
                    {"ranks", comm.size()},
                    {"replicas", model.groups().replicas()},
                    {"slice_bytes", model.slice_bytes()},
                    {"loss", loss},
+                   {"scale", scale},
                    {"config", Json::parse(model.model().hugging_face_config())},
                    {"pieces", pieces_of(model)}};
   std::ofstream(c.output / str("rank-", comm.rank(), ".json")) << index.dump();
@@ -134,6 +144,7 @@ void write_samples(const Case& c, const SampleBatch& batch) {
   write("lengths.i64", batch.lengths);
   write("targets.i64", batch.targets);
   write("target_lengths.i64", batch.target_lengths);
+  write_raw(c.output / "images.f32", batch.images.data(), static_cast<std::int64_t>(batch.images.size()));
 }
 
 void dump_gradients(const Case& c, Communicator& comm) {
@@ -143,10 +154,12 @@ void dump_gradients(const Case& c, Communicator& comm) {
   const auto data = loader_of(c.recipe);
   const std::int64_t rows = c.recipe.train.micro_batch_size;
   const std::int64_t batch = c.recipe.train.global_batch_size;
-  const double scale = 1.0 / static_cast<double>(batch * c.recipe.data.seq_len);
+  const double scale = 1.0 / static_cast<double>(batch * data->sample_size().targets);
   double loss = 0;
   for (std::int64_t first = 0; first < batch; first += rows * comm.size()) {
-    const Batch samples = to_tensors(data->read(first + comm.rank() * rows, rows), at::kCPU);
+    Batch samples = to_tensors(data->read(first + comm.rank() * rows, rows), at::kCPU);
+    samples.training = c.request.value("training", false);
+    samples.dropout_key = static_cast<std::uint64_t>(c.recipe.run.seed);
     loss +=
         model.accumulate(samples, scale, {first == 0, first + rows * comm.size() >= batch}).item<double>() *
         scale;
@@ -155,7 +168,7 @@ void dump_gradients(const Case& c, Communicator& comm) {
   comm.all_reduce(&loss, 1, DType::kF64, ReduceOp::kSum, "loss").wait();
   write_tensor(c.output / str("rank-", comm.rank(), ".weights.f32"), slices(model, &Unit::master));
   write_tensor(c.output / str("rank-", comm.rank(), ".gradients.f32"), slices(model, &Unit::gradient));
-  write_index(c, model, comm, loss);
+  write_index(c, model, comm, loss, scale);
   if (comm.rank() != 0) return;
   write_samples(c, data->read(0, batch));
 }
@@ -163,7 +176,32 @@ void dump_gradients(const Case& c, Communicator& comm) {
 void dump_weights(const Case& c, Communicator& comm) {
   const ShardedModel model = build(c.recipe, comm);
   write_tensor(c.output / str("rank-", comm.rank(), ".weights.f32"), slices(model, &Unit::master));
-  write_index(c, model, comm, 0);
+  write_index(c, model, comm, 0, 0);
+}
+
+/// Every size()-th prompt is this rank's.
+void dump_continuations(const Case& c, Communicator& comm) {
+  ShardedModel model = build(c.recipe, comm);
+  perturb(model, c.request.value("perturb", 0.0));
+  const auto all = c.request.at("prompts").get<std::vector<std::vector<std::int64_t>>>();
+  std::vector<std::vector<std::int64_t>> mine;
+  for (std::size_t i = static_cast<std::size_t>(comm.rank()); i < all.size(); i += comm.size())
+    mine.push_back(all[i]);
+  GenerateOptions options;
+  options.max_new_tokens = c.request.at("max_new_tokens").get<std::int64_t>();
+  options.beams = c.request.value("beams", std::int64_t{1});
+  options.length_penalty = c.request.value("length_penalty", 1.0);
+  options.end_id = c.request.value("end_id", std::int64_t{-1});
+  const auto any = [&](bool unfinished) {
+    double count = unfinished ? 1.0 : 0.0;
+    comm.all_reduce(&count, 1, DType::kF64, ReduceOp::kSum, "unfinished").wait();
+    return count > 0;
+  };
+  const auto decoder = model.decoder(prompt_batch(mine, at::kCPU));
+  const Json tokens(generate(*decoder, static_cast<std::int64_t>(mine.size()), options, any));
+  std::ofstream(c.output / str("rank-", comm.rank(), ".tokens.json")) << tokens.dump();
+  write_tensor(c.output / str("rank-", comm.rank(), ".weights.f32"), slices(model, &Unit::master));
+  write_index(c, model, comm, 0, 0);
 }
 
 SampleBatch requested_samples(const Case& c) {
@@ -179,7 +217,8 @@ void dump_logits(const Case& c) {
   const auto model = build_model(c.recipe.model, resolve(c.recipe.precision).types(), at::kCPU);
   load_whole(reader, *model);
   const Batch samples = to_tensors(requested_samples(c), at::kCPU);
-  write_tensor(c.output / "logits.f32", model->next_token_logits(samples.ids.view({samples.samples, -1})));
+  write_tensor(c.output / "loss.f32", model->evaluate(samples).loss);
+  write_tensor(c.output / "logits.f32", model->decoder(samples)->start());
 }
 
 void run_case(const Json& request, Communicator& comm) {
@@ -188,6 +227,8 @@ void run_case(const Json& request, Communicator& comm) {
   const bool lead = comm.rank() == 0;
   if (mode == "gradients") {
     dump_gradients(c, comm);
+  } else if (mode == "generate") {
+    dump_continuations(c, comm);
   } else if (mode == "weights") {
     dump_weights(c, comm);
   } else if (mode == "ids") {

@@ -1,13 +1,15 @@
-"""Loss and every gradient of the engine against transformers' LlamaForCausalLM on the same weights and ids."""
+"""Loss and every gradient of the engine against transformers' LlamaForCausalLM and GPT2LMHeadModel on the same
+weights and ids. The reference computes each sequence by itself."""
 import sys
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import dump
+import reference_models
 
 # name: (overrides, ranks, largest relative error)
 EXACT = 1e-5
+GPT2 = ["model.kind=gpt2", "model.kv_heads=3"]  # 3: the default, which says that the recipe does not name it
 CASES = {
     "untied": ([], (1, 2, 3), EXACT),
     "tied": (["model.tie_embeddings=true"], (1, 2, 3), EXACT),
@@ -23,6 +25,16 @@ CASES = {
     "one_unit": (["shard.wrap.policy=none"], (1, 3), EXACT),
     "one_unit_tied": (["shard.wrap.policy=none", "model.tie_embeddings=true"], (2,), EXACT),
     "theta_and_eps": (["model.rope_theta=500000", "model.norm_eps=0.1"], (1,), EXACT),
+    "gpt2_untied": (GPT2, (1, 2, 3), EXACT),
+    "gpt2_tied": (GPT2 + ["model.tie_embeddings=true"], (1, 2, 3), EXACT),
+    "gpt2_odd_sizes": (GPT2 + ["model.vocab_size=97", "model.hidden_size=45", "model.heads=3", "model.layers=3",
+                               "model.intermediate_size=77", "data.seq_len=129"], (1, 2, 3), EXACT),
+    "gpt2_one_unit": (GPT2 + ["shard.wrap.policy=none", "model.norm_eps=0.1"], (2,), EXACT),
+    "gpt2_small_units": (GPT2 + ["shard.wrap.policy=size_based", "shard.wrap.min_params=30",
+                                 "activation_checkpointing.policy=selective"], (2, 3), EXACT),
+    "gpt2_recomputed": (GPT2 + ["activation_checkpointing.policy=full", "model.tie_embeddings=true"], (2,), EXACT),
+    "gpt2_selective": (GPT2 + ["activation_checkpointing.policy=selective"], (1, 2), EXACT),
+    "gpt2_bf16": (GPT2 + ["precision.param=bf16", "model.init_std=0.05"], (2,), 3e-2),
     "bf16": (["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (1, 2), 3e-2),
     "bf16_tied": (["precision.param=bf16", "model.tie_embeddings=true", "model.init_std=0.05"], (3,), 3e-2),
 }
@@ -30,21 +42,15 @@ CASES = {
 
 def reference(result, output):
     """transformers' loss and gradients by parameter name."""
-    model = LlamaForCausalLM(LlamaConfig.from_dict(result.config)).float()
-    missing, unexpected = model.load_state_dict(result.tensors["weights"], strict=False)
-    tied = ["lm_head.weight"] if result.config["tie_word_embeddings"] else []
-    assert missing == tied and not unexpected, (missing, unexpected)
-    ids = dump.read_ids(output, seq_len_of(output) + 1)
-    logits = model(input_ids=ids[:, :-1]).logits.float()
-    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+    model = reference_models.model_of(result)
+    ids, targets = dump.read_i64(output, "ids"), dump.read_i64(output, "targets")
+    lengths = dump.read_i64(output, "lengths").tolist()
+    loss = 0
+    for inputs, wanted in zip(ids.split(lengths), targets.split(lengths)):
+        logits = model(input_ids=inputs[None]).logits[0].float()
+        loss = loss + torch.nn.functional.cross_entropy(logits, wanted, reduction="sum") / targets.numel()
     loss.backward()
-    return loss.item(), {name: parameter.grad for name, parameter in model.named_parameters()}
-
-
-def seq_len_of(output):
-    name = output.name.rsplit("-", 1)[0]
-    chosen = [item.split("=")[1] for item in CASES[name][0] if item.startswith("data.seq_len=")]
-    return int(chosen[0]) if chosen else 40
+    return loss.item(), reference_models.gradients_of(model, result)
 
 
 def compare(name, ranks, output):

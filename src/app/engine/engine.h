@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bootstrap/job.h"
+#include "model/generate/options.h"
 #include "recipe/load.h"
 
 /// What `echelon` calls in libechelon_engine.so. The functions report their own errors and return the exit
@@ -18,10 +19,8 @@ struct TrainRequest {
 
 struct SampleRequest {
   std::filesystem::path checkpoint;  ///< step folder or run folder
-  std::string prompt;
-  std::int64_t tokens = 64;
-  double temperature = 0.0;  ///< 0: the likeliest token each time
-  std::uint64_t seed = 1;
+  std::vector<std::string> prompts;
+  GenerateOptions search;  ///< all but end_id and first_prompt, which the checkpoint and the prompts give
 };
 
 struct PlanRequest {

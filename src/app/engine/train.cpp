@@ -21,6 +21,7 @@
 #include "data/tokenizer_digest.h"
 #include "recipe/check.h"
 #include "shard/host_memory.h"
+#include "train/batch_tensors.h"
 #include "train/loop.h"
 #include "train/memory_report.h"
 #include "train/restore.h"
@@ -71,6 +72,16 @@ std::map<std::string, std::string> attachments(const Recipe& recipe, const Model
     files[tokenizer_file_name(content)] = std::move(content);
   }
   return files;
+}
+
+/// What turns generated ids into text; null where validation generates nothing.
+std::shared_ptr<const Tokenizer> validation_tokenizer(const DataOptions& data) {
+  if (data.validation.generate == 0) return nullptr;
+  const std::string path = tokenizer_path(data);
+  if (!path.empty()) return Tokenizer::load(path);
+  throw Error(Code::kData, str("data.validation.generate is ", data.validation.generate,
+                               ", and no tokenizer turns what is generated into text: expected one beside '",
+                               data.path, "', or data.tokenizer"));
 }
 
 /// The run's length in steps, now that the data tells how many an epoch has.
@@ -137,11 +148,13 @@ int run_rank(const Recipe& recipe, Job& job) {
   std::unique_ptr<Loader> data;
   std::unique_ptr<Loader> validation;
   std::map<std::string, std::string> files;
+  std::shared_ptr<const Tokenizer> tokenizer;
   auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
   agree(*comm, "data", [&] {
-    data = make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed));
-    validation = make_validation_loader(recipe.data, recipe.model.vocab_size);
+    data = make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed));
+    validation = make_validation_loader(recipe.data, input_of(recipe.model));
     files = attachments(recipe, *model);
+    tokenizer = validation_tokenizer(recipe.data);
     if (lead) files.merge(inherited_files(recipe.checkpoint, *folder));
   });
   // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
@@ -162,7 +175,8 @@ int run_rank(const Recipe& recipe, Job& job) {
   Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(files));
   if (lead) describe_run(job, compute, *sharded, *data, recipe, resident_before);
   bring_in(recipe.checkpoint, *folder, *comm, state);
-  const LoopOptions options = loop_options(recipe, compute, *data);
+  LoopOptions options = loop_options(recipe, compute, *data);
+  options.tokenizer = std::move(tokenizer);
   const std::int64_t steps = options.train.steps;
   if (state.step >= steps) {
     if (lead)

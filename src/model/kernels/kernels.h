@@ -61,9 +61,28 @@ struct Table {
   /// dx, and dw_sum[n] += (fp32) the weight's gradient over these rows.
   void (*rms_norm_backward)(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* dw_sum,
                             std::int64_t rows, std::int64_t n);
+  /// y = (x - mean) / deviation * w + b; statistics[2r], [2r + 1] = mean and 1 / sqrt(variance + eps) of row
+  /// r are kept for the backward. x, y: [rows, n].
+  void (*layer_norm)(const T* x, const T* w, const T* b, T* y, float* statistics, std::int64_t rows,
+                     std::int64_t n, float eps);
+  /// dx, and dw_sum[n] and db_sum[n] += (fp32) the gradients of weight and bias over these rows.
+  void (*layer_norm_backward)(const T* dy, const T* x, const T* w, const float* statistics, T* dx,
+                              float* dw_sum, float* db_sum, std::int64_t rows, std::int64_t n);
+  /// y = gelu(x + b) in the tanh approximation (Hendrycks & Gimpel). x, y: [rows, n].
+  void (*bias_gelu)(const T* x, const T* b, T* y, std::int64_t rows, std::int64_t n);
+  /// dx, and db_sum[n] += (fp32) the bias' gradient over these rows.
+  void (*bias_gelu_backward)(const T* dy, const T* x, const T* b, T* dx, float* db_sum, std::int64_t rows,
+                             std::int64_t n);
   /// gate_up: [rows, 2n] (gate | up); out[rows, n] = silu(gate) * up.
   void (*swiglu)(const T* gate_up, T* out, std::int64_t rows, std::int64_t n);
   void (*swiglu_backward)(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n);
+  /// The same with gelu(gate), in its approximation with tanh.
+  void (*geglu)(const T* gate_up, T* out, std::int64_t rows, std::int64_t n);
+  void (*geglu_backward)(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n);
+  /// x = max(x, 0) in place; NaN stays NaN.
+  void (*relu)(T* x, std::int64_t n);
+  /// dx = dy * factor where the result y of relu and dropout is above zero, else zero.
+  void (*relu_backward)(const T* y, const T* dy, T* dx, std::int64_t n, float factor);
   /// One row of logits, in place: becomes d(loss)/d(logits) * scale. Returns the row's cross entropy
   /// (unscaled). target < 0: ignored row, gradient and result are zero.
   float (*softmax_cross_entropy)(T* logits, std::int64_t n, std::int64_t target, float scale);

@@ -105,20 +105,23 @@ ops::Recompute Llama::normed_again(const Block& block, const Layer& layer, Param
   return [this, &weight, x = x.detach()] { return ops::rms_norm(x, weight, options_.norm_eps); };
 }
 
-at::Tensor Llama::block_forward(const Block& block, const at::Tensor& x, const Sequences& sequences) const {
+ops::AttentionOptions Llama::attention_options() const {
   const std::int64_t head_dim = options_.hidden_size / options_.heads;
-  const ops::AttentionOptions attention{.heads = options_.heads,
-                                        .kv_heads = options_.kv_heads,
-                                        .head_dim = head_dim,
-                                        .causal = true,
-                                        .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
+  return {.heads = options_.heads,
+          .kv_heads = options_.kv_heads,
+          .head_dim = head_dim,
+          .causal = true,
+          .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
+}
+
+at::Tensor Llama::block_forward(std::int64_t index, const at::Tensor& x,
+                                const BlockAttention& attention) const {
+  const Block& block = blocks_[static_cast<std::size_t>(index)];
   const at::Tensor attended = block.attention_layer->run(
       normed(*block.input_norm_layer, *block.input_norm, x),
-      [this, &block, attention, sequences,
+      [&block, index, attention,
        again = normed_again(block, *block.input_norm_layer, *block.input_norm, x)](const at::Tensor& in) {
-        const at::Tensor heads = ops::self_attention(ops::linear(in, *block.qkv, again), sequences, attention,
-                                                     {.rotary = cos_sin_, .bias = {}});
-        return ops::linear(heads, *block.attention_out);
+        return ops::linear(attention(index, ops::linear(in, *block.qkv, again)), *block.attention_out);
       });
   const at::Tensor middle = x + attended;
   const at::Tensor mlp = block.mlp_layer->run(
@@ -135,32 +138,43 @@ at::Tensor Llama::block_forward(const Block& block, const at::Tensor& x, const S
   return middle + mlp;
 }
 
-at::Tensor Llama::body(const at::Tensor& ids, const Sequences& sequences) {
+at::Tensor Llama::body(const at::Tensor& ids, const BlockAttention& attention) const {
   at::Tensor x = embedding_layer_->run(
       ids, [this](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
-  for (const Block& block : blocks_) {
-    x = block.layer->run(
-        x, [this, &block, sequences](const at::Tensor& in) { return block_forward(block, in, sequences); });
+  for (std::int64_t i = 0; i < options_.layers; ++i) {
+    x = blocks_[static_cast<std::size_t>(i)].layer->run(
+        x, [this, i, attention](const at::Tensor& in) { return block_forward(i, in, attention); });
   }
   return x;
 }
 
 at::Tensor Llama::loss(const Batch& batch, double gradient_scale) {
-  return head_layer_->run(body(batch.ids, batch.sequences),
+  const BlockAttention attention = [sequences = batch.sequences, options = attention_options(),
+                                    rotary = cos_sin_](std::int64_t, const at::Tensor& qkv) {
+    return ops::self_attention(qkv, sequences, options, {.rotary = rotary, .bias = {}});
+  };
+  return head_layer_->run(body(batch.ids, attention),
                           [=, this, targets = batch.targets](const at::Tensor& x) {
                             return ops::linear_cross_entropy(normed(*final_norm_layer_, *final_norm_, x),
                                                              *head_, targets, gradient_scale, output_);
                           });
 }
 
-at::Tensor Llama::next_token_logits(const at::Tensor& ids) {
-  const std::int64_t rows = ids.size(0);
-  const std::int64_t seq_len = ids.size(1);
-  const at::Tensor hidden = body(ids.reshape({-1}), make_sequences(rows, seq_len));
-  return head_layer_->run(hidden, [this, rows, seq_len](const at::Tensor& x) {
-    const at::Tensor last = x.view({rows, seq_len, -1}).select(1, seq_len - 1).contiguous();
-    return ops::linear(normed(*final_norm_layer_, *final_norm_, last), *head_).to(at::kFloat);
-  });
+std::unique_ptr<Decoder> Llama::decoder(const Batch& prompts) const {
+  CausalParts parts{
+      .hidden = [this](const at::Tensor& ids, const at::Tensor& /*positions*/,
+                       const BlockAttention& attention) { return body(ids, attention); },
+      .logits =
+          [this](const at::Tensor& hidden) {
+            return head_layer_->run(hidden, [this](const at::Tensor& x) {
+              return ops::linear(normed(*final_norm_layer_, *final_norm_, x), *head_).to(at::kFloat);
+            });
+          },
+      .attention = attention_options(),
+      .blocks = options_.layers,
+      .rotary = cos_sin_,
+      .max_positions = options_.max_positions};
+  return std::make_unique<CausalDecoder>(std::move(parts), prompts);
 }
 
 std::string Llama::hugging_face_config() const {

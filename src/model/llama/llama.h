@@ -1,4 +1,5 @@
 #pragma once
+#include "model/generate/causal_decoder.h"
 #include "model/model.h"
 #include "model/ops/ops.h"
 
@@ -11,7 +12,7 @@ class Llama : public Model {
   Llama(const ModelOptions& options, const ModelTypes& types, at::Device device);
 
   at::Tensor loss(const Batch& batch, double gradient_scale) override;
-  at::Tensor next_token_logits(const at::Tensor& ids) override;
+  std::unique_ptr<Decoder> decoder(const Batch& prompts) const override;
   std::string hugging_face_config() const override;
   double flops_per_sample(const SampleShape& shape) const override;
 
@@ -33,8 +34,9 @@ class Llama : public Model {
   void add_block(std::int64_t index);
   void add_head();
   /// ids [tokens] -> hidden states before the final norm, [tokens, hidden].
-  at::Tensor body(const at::Tensor& ids, const Sequences& sequences);
-  at::Tensor block_forward(const Block& block, const at::Tensor& x, const Sequences& sequences) const;
+  at::Tensor body(const at::Tensor& ids, const BlockAttention& attention) const;
+  at::Tensor block_forward(std::int64_t index, const at::Tensor& x, const BlockAttention& attention) const;
+  ops::AttentionOptions attention_options() const;
   at::Tensor normed(const Layer& layer, Parameter& weight, const at::Tensor& x) const;
   /// How backward gets normed() again when the block recomputes cheap values; empty: it was kept.
   ops::Recompute normed_again(const Block& block, const Layer& layer, Parameter& weight,

@@ -1,6 +1,8 @@
 #pragma once
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -33,6 +35,22 @@ const T* in(const at::Tensor& tensor) {
 template <class T>
 T* out(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+/// A sum over rows is made of this fixed number of partial sums, added in order: the same bits for any number
+/// of threads.
+constexpr std::int64_t kPartials = 8;
+
+/// Calls f(partial, first row, rows) for each partial sum, in parallel.
+template <class F>
+void for_each_partial(std::int64_t rows, const F& f) {
+  const std::int64_t each = (rows + kPartials - 1) / kPartials;
+  at::parallel_for(0, kPartials, 1, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t p = from; p < to; ++p) {
+      const std::int64_t first = std::min(rows, p * each);
+      f(p, first, std::min(rows, first + each) - first);
+    }
+  });
 }
 
 /// gradient (+)= a * b in the parameter's sink; without a sink the product is returned for autograd to keep.

@@ -21,14 +21,18 @@ struct Linear : torch::autograd::Function<Linear> {
   // `value` is an input of its own so that the output requires grad and, without a sink, the leaf gets its
   // gradient.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
-                            Parameter* weight, const Recompute* x_again) {
+                            const std::optional<at::Tensor>& bias_value, Parameter* weight, Parameter* bias,
+                            const Recompute* x_again) {
     if (*x_again) {
       ctx->saved_data["x"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(*x_again));
     } else {
       ctx->save_for_backward({x});
     }
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
-    return product(x, value.t());
+    ctx->saved_data["bias"] = reinterpret_cast<std::int64_t>(bias);
+    if (bias == nullptr) return product(x, value.t());
+    if (x.is_cuda()) return at::addmm(*bias_value, x, value.t());
+    return product(x, value.t()).add_(*bias_value);
   }
   static at::Tensor input(AutogradContext* ctx) {
     const auto kept = ctx->saved_data.find("x");
@@ -41,14 +45,19 @@ struct Linear : torch::autograd::Function<Linear> {
     const at::Tensor dy = grads[0].contiguous();
     at::Tensor dx;
     if (ctx->needs_input_grad(0)) dx = product(dy, weight.value.detach());
-    return {dx, deposit_product(weight, dy.t(), input(ctx)), {}, {}};
+    auto* bias = reinterpret_cast<Parameter*>(ctx->saved_data["bias"].toInt());
+    at::Tensor db;
+    if (bias != nullptr) db = deposit(*bias, dy.sum(at::IntArrayRef{0}, false, at::kFloat));
+    return {dx, deposit_product(weight, dy.t(), input(ctx)), db, {}, {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again) {
-  return Linear::apply(x, weight.value, &weight, &x_again);
+at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again, Parameter* bias) {
+  return Linear::apply(x, weight.value,
+                       bias == nullptr ? std::nullopt : std::optional<at::Tensor>(bias->value), &weight, bias,
+                       &x_again);
 }
 
 }  // namespace echelon::ops

@@ -20,15 +20,25 @@ namespace echelon::ops {
 /// Makes a value again that backward needs and forward did not keep; called without autograd.
 using Recompute = std::function<at::Tensor()>;
 
-/// x [tokens, in] * weight[out, in]^T -> [tokens, out]. With `x_again` it is called in backward instead of
-/// keeping x.
-[[nodiscard]] at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again = {});
+/// x [tokens, in] * weight[out, in]^T, plus bias[out] where there is one -> [tokens, out]. With `x_again` it
+/// is called in backward instead of keeping x.
+[[nodiscard]] at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again = {},
+                                Parameter* bias = nullptr);
 
 /// Zhang & Sennrich, Root Mean Square Layer Normalization. weight: [features].
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, Parameter& weight, double eps);
 
+/// Ba, Kiros & Hinton, Layer Normalization. weight, bias: [features].
+[[nodiscard]] at::Tensor layer_norm(const at::Tensor& x, Parameter& weight, Parameter& bias, double eps);
+
+/// gelu(x + bias), in the tanh approximation that GPT-2 was trained with. x: [tokens, features].
+[[nodiscard]] at::Tensor bias_gelu(const at::Tensor& x, Parameter& bias);
+
 /// [tokens, 2n] (gate | up) -> silu(gate) * up [tokens, n]. Shazeer, GLU Variants Improve Transformer.
 [[nodiscard]] at::Tensor swiglu(const at::Tensor& gate_up);
+
+/// The same with gelu(gate) * up, in gelu's approximation with tanh.
+[[nodiscard]] at::Tensor geglu(const at::Tensor& gate_up);
 
 /// Geometry of an attention: queries have `heads` heads, keys and values kv_heads, each of head_dim elements;
 /// heads / kv_heads query heads share one of the latter.
@@ -69,6 +79,10 @@ struct AttentionPositions {
 /// the sample: neither the number of ranks nor a recomputation changes it. x itself outside of training.
 [[nodiscard]] at::Tensor dropout(const at::Tensor& x, double probability, const Batch& batch,
                                  std::string_view site);
+
+/// dropout(relu(x)), of which backward needs nothing but the result.
+[[nodiscard]] at::Tensor relu_dropout(const at::Tensor& x, double probability, const Batch& batch,
+                                      std::string_view site);
 
 /// Sum over tokens of the cross entropy of x * weight^T against `targets` (int64 [tokens]; negative:
 /// ignored), fp32 scalar, without ever holding the logits of all tokens: a chunk's logits become its gradient

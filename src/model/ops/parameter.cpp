@@ -35,15 +35,19 @@ std::int64_t Parameter::numel() const {
   return product(shape_);
 }
 
-void fill_initial(const Parameter::Part& part, const InitSpec& init, std::uint64_t seed, std::int64_t begin,
-                  std::int64_t count, float* values) {
+void fill_initial(const Parameter::Part& part, const InitSpec& of_parameter, std::uint64_t seed,
+                  std::int64_t begin, std::int64_t count, float* values) {
+  const InitSpec& init = part.init ? *part.init : of_parameter;
   if (init.kind == InitSpec::Kind::kConstant) {
     std::fill(values, values + count, init.value);
     return;
   }
   const std::uint64_t key = stream_key(seed, part.name);
-  for (std::int64_t i = 0; i < count; ++i)
-    values[i] = init.value * normal_at(key, static_cast<std::uint64_t>(begin + i));
+  const bool normal = init.kind == InitSpec::Kind::kNormal;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto index = static_cast<std::uint64_t>(begin + i);
+    values[i] = init.value * (normal ? normal_at(key, index) : 2.0F * uniform_at(key, index) - 1.0F);
+  }
 }
 
 }  // namespace echelon

@@ -12,10 +12,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The weight gradient is a sum over rows: a fixed number of partial sums, added in order, gives the same
-/// bits for any number of threads.
-constexpr std::int64_t kPartials = 8;
-
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
                             Parameter* weight, double eps) {
@@ -49,18 +45,13 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
       device_kernels().rms_norm_backward(dy, x, weight.value, saved[1], dx, dw);
       return {dx, deposit(weight, dw), {}, {}};
     }
-    const std::int64_t rows_per_partial = (x.size(0) + kPartials - 1) / kPartials;
     at::Tensor partial = at::zeros({kPartials, n}, x.options().dtype(at::kFloat));
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      at::parallel_for(0, kPartials, 1, [&](std::int64_t from, std::int64_t to) {
-        for (std::int64_t p = from; p < to; ++p) {
-          const std::int64_t first = std::min(x.size(0), p * rows_per_partial);
-          const std::int64_t last = std::min(x.size(0), first + rows_per_partial);
-          kernels::kernels<T>().rms_norm_backward(
-              in<T>(dy) + first * n, in<T>(x) + first * n, in<T>(weight.value), in<float>(saved[1]) + first,
-              out<T>(dx) + first * n, out<float>(partial) + p * n, last - first, n);
-        }
+      for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
+        kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n,
+                                                in<T>(weight.value), in<float>(saved[1]) + first,
+                                                out<T>(dx) + first * n, out<float>(partial) + p * n, rows, n);
       });
     });
     return {dx, deposit(weight, partial.sum(0)), {}, {}};

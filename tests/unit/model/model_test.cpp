@@ -31,6 +31,14 @@ std::unique_ptr<Model> built(const ModelOptions& options) {
   return model;
 }
 
+/// Rows of equal length.
+Batch prompts_of(const at::Tensor& ids) {
+  Batch batch;
+  batch.ids = ids.flatten();
+  batch.sequences = make_sequences(ids.size(0), ids.size(1));
+  return batch;
+}
+
 template <class F>
 void for_each_part(const Model& model, const F& f) {
   for (const Parameter* parameter : model.parameters()) {
@@ -90,7 +98,7 @@ TEST(Model, LossOfOneMoreTokenIsTheCrossEntropyOfTheNextTokensLogits) {
     const at::Tensor shorter = ids.narrow(1, 0, 19).contiguous();
     const at::Tensor difference =
         model->loss(language_batch(ids), 0) - model->loss(language_batch(shorter), 0);
-    const at::Tensor logits = model->next_token_logits(shorter);
+    const at::Tensor logits = model->decoder(prompts_of(shorter))->start();
     EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{2, 61}));
     const at::Tensor expected = at::cross_entropy_loss(logits, ids.select(1, 19), {}, at::Reduction::Sum);
     EXPECT_NEAR(difference.item<double>(), expected.item<double>(), 1e-3);

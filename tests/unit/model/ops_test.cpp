@@ -29,22 +29,26 @@ class Ops : public ::testing::TestWithParam<Way> {
   [[nodiscard]] static at::Tensor exact(const at::Tensor& leaf) {
     return leaf.detach().to(at::kDouble).requires_grad_(true);
   }
-  Parameter& weight(const std::vector<std::int64_t>& shape) {
-    weight_ = std::make_unique<Parameter>("w", shape, InitSpec{});
-    weight_->value = leaf(shape);
-    if (GetParam().sink) weight_->sink = &sink_;
-    return *weight_;
+  Parameter& weight(const std::vector<std::int64_t>& shape) { return made(weight_, shape); }
+  Parameter& bias(const std::vector<std::int64_t>& shape) { return made(bias_, shape); }
+  [[nodiscard]] at::Tensor gradient_of(const Parameter& parameter) const {
+    return GetParam().sink ? parameter.gradient : parameter.value.grad();
   }
-  [[nodiscard]] at::Tensor weight_gradient() const {
-    return GetParam().sink ? weight_->gradient : weight_->value.grad();
-  }
+  [[nodiscard]] at::Tensor weight_gradient() const { return gradient_of(*weight_); }
   void expect_near(const at::Tensor& actual, const at::Tensor& expected, const char* what) const {
     EXPECT_LT(relative_error(actual, expected), tolerance()) << what;
   }
 
  private:
+  Parameter& made(std::unique_ptr<Parameter>& parameter, const std::vector<std::int64_t>& shape) {
+    parameter = std::make_unique<Parameter>("w", shape, InitSpec{});
+    parameter->value = leaf(shape);
+    if (GetParam().sink) parameter->sink = &sink_;
+    return *parameter;
+  }
   test::MemorySink sink_;
   std::unique_ptr<Parameter> weight_;
+  std::unique_ptr<Parameter> bias_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Ways, Ops,
@@ -69,6 +73,67 @@ TEST_P(Ops, LinearMatchesAtenAndAddsUpOverTwoPasses) {
     expect_near(y, y64, "output");
     expect_near(x.grad(), x64.grad(), "input gradient");
     expect_near(weight_gradient(), w64.grad(), "weight gradient");
+  }
+}
+
+TEST_P(Ops, LinearWithABiasMatchesAtenAndAddsUpOverTwoPasses) {
+  Parameter& w = weight({13, 7});
+  Parameter& b = bias({13});
+  const at::Tensor w64 = exact(w.value);
+  const at::Tensor b64 = exact(b.value);
+  for (int pass = 0; pass < 2; ++pass) {
+    const at::Tensor x = leaf({29, 7});
+    const at::Tensor x64 = exact(x);
+    const at::Tensor dy = random({29, 13});
+    const at::Tensor y = linear(x, w, {}, &b);
+    const at::Tensor y64 = at::linear(x64, w64, b64);
+    y.backward(dy);
+    y64.backward(dy.to(at::kDouble));
+    expect_near(y, y64, "output");
+    expect_near(x.grad(), x64.grad(), "input gradient");
+    expect_near(weight_gradient(), w64.grad(), "weight gradient");
+    expect_near(gradient_of(b), b64.grad(), "bias gradient");
+  }
+}
+
+TEST_P(Ops, LayerNormMatchesAtenAndAddsUpOverTwoPasses) {
+  for (const std::int64_t rows : {1, 7, 100}) {
+    Parameter& w = weight({33});
+    Parameter& b = bias({33});
+    const at::Tensor w64 = exact(w.value);
+    const at::Tensor b64 = exact(b.value);
+    for (int pass = 0; pass < 2; ++pass) {
+      const at::Tensor x = (random({rows, 33}) + 5).requires_grad_(true);  // a mean that must be taken off
+      const at::Tensor x64 = exact(x);
+      const at::Tensor dy = random({rows, 33});
+      const at::Tensor y = layer_norm(x, w, b, 1e-5);
+      const at::Tensor y64 = at::layer_norm(x64, {33}, w64, b64, 1e-5);
+      y.backward(dy);
+      y64.backward(dy.to(at::kDouble));
+      expect_near(y, y64, "output");
+      expect_near(x.grad(), x64.grad(), "input gradient");
+      expect_near(weight_gradient(), w64.grad(), "weight gradient");
+      expect_near(gradient_of(b), b64.grad(), "bias gradient");
+    }
+  }
+}
+
+TEST_P(Ops, BiasGeluMatchesAtenAndAddsUpOverTwoPasses) {
+  for (const std::int64_t rows : {1, 7, 100}) {
+    Parameter& b = bias({33});
+    const at::Tensor b64 = exact(b.value);
+    for (int pass = 0; pass < 2; ++pass) {
+      const at::Tensor x = (random({rows, 33}) * 3).requires_grad_(true);
+      const at::Tensor x64 = exact(x);
+      const at::Tensor dy = random({rows, 33});
+      const at::Tensor y = bias_gelu(x, b);
+      const at::Tensor y64 = at::gelu(x64 + b64, "tanh");
+      y.backward(dy);
+      y64.backward(dy.to(at::kDouble));
+      expect_near(y, y64, "output");
+      expect_near(x.grad(), x64.grad(), "input gradient");
+      expect_near(gradient_of(b), b64.grad(), "bias gradient");
+    }
   }
 }
 
@@ -98,6 +163,19 @@ TEST_P(Ops, SwigluMatchesAten) {
   const at::Tensor y = swiglu(x);
   const auto halves = x64.chunk(2, 1);
   const at::Tensor y64 = at::silu(halves[0]) * halves[1];
+  y.backward(dy);
+  y64.backward(dy.to(at::kDouble));
+  expect_near(y, y64, "output");
+  expect_near(x.grad(), x64.grad(), "input gradient");
+}
+
+TEST_P(Ops, GegluMatchesAten) {
+  const at::Tensor x = leaf({11, 2 * 19});
+  const at::Tensor x64 = exact(x);
+  const at::Tensor dy = random({11, 19});
+  const at::Tensor y = geglu(x);
+  const auto halves = x64.chunk(2, 1);
+  const at::Tensor y64 = at::gelu(halves[0], "tanh") * halves[1];
   y.backward(dy);
   y64.backward(dy.to(at::kDouble));
   expect_near(y, y64, "output");

@@ -111,14 +111,16 @@ std::vector<stdfs::path> shipped() {
   return files;
 }
 
-TEST(ShippedRecipes, AllLoadForOneAndTwoRanksAndRoundTrip) {
+TEST(ShippedRecipes, AllLoadAndRoundTripAndThoseForCpusTakeOneAndTwoRanks) {
   ASSERT_GE(shipped().size(), 3u);
   const test::TempDir dir;
   for (const stdfs::path& file : shipped()) {
     SCOPED_TRACE(file);
     const LoadedRecipe loaded = load_recipe(file, {});
-    EXPECT_NO_THROW(validate_for_size(loaded.recipe, 1));
-    EXPECT_NO_THROW(validate_for_size(loaded.recipe, 2));
+    for (const int ranks : {1, 2}) {
+      if (loaded.recipe.train.device == "cuda") continue;  // written for a cluster; tests/e2e/recipes.py
+      EXPECT_NO_THROW(validate_for_size(loaded.recipe, ranks));
+    }
     const std::string resolved = to_yaml(loaded.recipe, &loaded.origins);
     const LoadedRecipe again = load_recipe(write(dir.path() / "again.yaml", resolved), {});
     EXPECT_EQ(to_yaml(again.recipe), to_yaml(loaded.recipe));

@@ -79,7 +79,7 @@ TEST(RecipeSchema, KnowsEveryKeyWithItsDefaultAndNoOther) {
 /// "model/options.h" -> names of the fields of all its structs.
 std::multiset<std::string> fields_of(const std::string& header) {
   static const std::regex kField(
-      R"(^  (?:bool|double|std::string|std::int64_t|std::array<double, 2>|std::vector<std::string>|PatternMap))"
+      R"(^  (?:bool|double|std::string|std::int64_t|std::array<double, 2>|std::vector<(?:std::string|double)>|PatternMap))"
       R"( (\w+)[ ;{])");
   std::multiset<std::string> names;
   std::istringstream lines(project_file("src/" + header));

@@ -111,6 +111,10 @@ struct Randomize {
       *field = patterns();
     }
   }
+  void operator()(std::vector<double>* field) const {
+    field->resize(random() % 4);
+    for (double& value : *field) (*this)(&value);
+  }
   void operator()(PatternMap* field) const {
     field->clear();
     for (const std::string& pattern : patterns()) {
@@ -166,7 +170,16 @@ TEST(ToYaml, RoundTripsAnyRecipeExactly) {
                                 .rope_theta = recipe.model.rope_theta,
                                 .tie_embeddings = recipe.model.tie_embeddings,
                                 .init_std = recipe.model.init_std};
-    recipe.data.kind = "synthetic_tokens";
+    recipe.data.path = "images";
+    if (i % 2 == 0) {
+      recipe.model.kind = "cnn";
+      recipe.data.kind = "image_folder";
+    } else {
+      const std::int64_t seq_len = recipe.data.seq_len;
+      recipe.data = {};
+      recipe.data.kind = "synthetic_tokens";
+      recipe.data.seq_len = seq_len;
+    }
     recipe.data.seq_len = recipe.data.seq_len % 2048 + 1;
     recipe.train.validate_every_steps = 0;
     recipe.train.global_batch_size = recipe.train.micro_batch_size * 4;

@@ -1,0 +1,72 @@
+#include "model/generate/generate.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "model/generate/beam_search.h"
+#include "model/generate/draw.h"
+
+namespace echelon {
+namespace {
+
+using Continuations = std::vector<std::vector<std::int64_t>>;
+
+/// Every prompt's next tokens: the likeliest, or drawn ones.
+std::vector<std::int64_t> next_tokens(const at::Tensor& logits, const GenerateOptions& options,
+                                      std::int64_t place) {
+  const at::Tensor host = options.temperature == 0.0 ? logits.argmax(1).cpu() : logits.cpu();
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(logits.size(0)));
+  for (std::size_t row = 0; row < ids.size(); ++row) {
+    const auto r = static_cast<std::int64_t>(row);
+    ids[row] = options.temperature == 0.0 ? host[r].item<std::int64_t>()
+                                          : draw(host[r], options, options.first_prompt + r, place);
+  }
+  return ids;
+}
+
+Continuations single_search(Decoder& decoder, std::int64_t prompts, const GenerateOptions& options,
+                            const AnyUnfinished& any_unfinished) {
+  Continuations found(static_cast<std::size_t>(prompts));
+  std::vector<bool> done(found.size(), false);
+  at::Tensor logits = decoder.start();
+  for (std::int64_t place = 0;; ++place) {
+    const std::vector<std::int64_t> ids = next_tokens(logits, options, place);
+    for (std::size_t row = 0; row < ids.size(); ++row) {
+      if (ids[row] == options.end_id) done[row] = true;
+      if (!done[row]) found[row].push_back(ids[row]);
+    }
+    if (place + 1 == options.max_new_tokens) return found;
+    const bool unfinished = !std::all_of(done.begin(), done.end(), [](bool d) { return d; });
+    if (!(any_unfinished ? any_unfinished(unfinished) : unfinished)) return found;
+    logits = decoder.step(at::tensor(ids, at::kLong).to(logits.device()));
+  }
+}
+
+}  // namespace
+
+Batch prompt_batch(const std::vector<std::vector<std::int64_t>>& prompts, at::Device device) {
+  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> lengths;
+  for (const auto& prompt : prompts) {
+    ids.insert(ids.end(), prompt.begin(), prompt.end());
+    lengths.push_back(static_cast<std::int64_t>(prompt.size()));
+  }
+  Batch batch;
+  batch.samples = static_cast<std::int64_t>(prompts.size());
+  batch.ids = at::tensor(ids, at::kLong).to(device);
+  batch.sequences = batch.by_sample = make_sequences(std::move(lengths));
+  return batch;
+}
+
+Continuations generate(Decoder& decoder, std::int64_t prompts, const GenerateOptions& options,
+                       const AnyUnfinished& any_unfinished) {
+  const at::NoGradGuard no_grad;
+  if (options.beams == 1) return single_search(decoder, prompts, options, any_unfinished);
+  if (options.temperature != 0.0)
+    throw Error(Code::kUsage, "a beam search draws nothing: use one beam, or temperature 0");
+  return beam_search(decoder, prompts, options, any_unfinished);
+}
+
+}  // namespace echelon

@@ -1,0 +1,25 @@
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "model/batch.h"
+#include "model/decoder.h"
+#include "model/generate/options.h"
+
+namespace echelon {
+
+/// Given whether this process still has something to continue, tells whether any that steps along with it
+/// has: a sharded model's ranks all step until the last one is done. Empty: this process is alone.
+using AnyUnfinished = std::function<bool(bool)>;
+
+/// Token ids as prompts of a decoder, on `device`. No prompt may be empty.
+[[nodiscard]] Batch prompt_batch(const std::vector<std::vector<std::int64_t>>& prompts, at::Device device);
+
+/// The continuation of each of `prompts` prompts, without the token that ends it. Greedy search, drawing, and
+/// beam search with the rules and the tie-breaking of transformers' generate(). Throws Error(kUsage) for
+/// beams that are to be drawn, and as Decoder::step does.
+[[nodiscard]] std::vector<std::vector<std::int64_t>> generate(Decoder& decoder, std::int64_t prompts,
+                                                              const GenerateOptions& options,
+                                                              const AnyUnfinished& any_unfinished = {});
+
+}  // namespace echelon

@@ -1,0 +1,43 @@
+#include "model/image_classifier.h"
+
+#include <ATen/ATen.h>
+
+
+namespace echelon {
+namespace {
+
+/// ATen's mark for targets that do not count.
+constexpr std::int64_t kIgnored = -100;
+
+at::Tensor summed_cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
+  const at::Tensor counted = at::where(targets < 0, kIgnored, targets);
+  return at::nll_loss(at::log_softmax(logits, 1), counted, {}, at::Reduction::Sum, kIgnored);
+}
+
+}  // namespace
+
+at::Tensor ImageClassifier::loss(const Batch& batch, double gradient_scale) {
+  const at::Tensor sum = summed_cross_entropy(logits(batch).to(output_).to(at::kFloat), batch.targets);
+  // The same value; its gradient is multiplied.
+  const at::Tensor value = sum.detach();
+  return value + (sum - value) * gradient_scale;
+}
+
+Score ImageClassifier::evaluate(const Batch& batch) {
+  const at::Tensor scores = logits(batch).to(output_).to(at::kFloat);
+  // No target that does not count is a class.
+  const at::Tensor right = scores.argmax(1) == batch.targets;
+  return {summed_cross_entropy(scores, batch.targets), right.sum().to(at::kFloat)};
+}
+
+Batch ImageClassifier::draws_of(const Batch& batch, std::int64_t tokens) {
+  Batch draws;
+  draws.samples = batch.samples;
+  draws.first_sample = batch.first_sample;
+  if (tokens > 0) draws.by_sample = make_sequences(batch.samples, tokens);
+  draws.training = batch.training;
+  draws.dropout_key = batch.dropout_key;
+  return draws;
+}
+
+}  // namespace echelon

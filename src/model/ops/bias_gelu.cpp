@@ -1,0 +1,53 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "model/ops/access.h"
+#include "model/ops/ops.h"
+
+namespace echelon::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct BiasGelu : torch::autograd::Function<BiasGelu> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& b, Parameter* bias) {
+    const std::int64_t n = x.size(1);
+    at::Tensor y = at::empty_like(x);
+    visit(x.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      at::parallel_for(0, x.size(0), 16, [&](std::int64_t from, std::int64_t to) {
+        kernels::kernels<T>().bias_gelu(in<T>(x) + from * n, in<T>(b), out<T>(y) + from * n, to - from, n);
+      });
+    });
+    ctx->save_for_backward({x});
+    ctx->saved_data["bias"] = reinterpret_cast<std::int64_t>(bias);
+    return y;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    auto& bias = *reinterpret_cast<Parameter*>(ctx->saved_data["bias"].toInt());
+    const at::Tensor x = ctx->get_saved_variables()[0];
+    const at::Tensor dy = grads[0].contiguous();
+    const std::int64_t n = x.size(1);
+    at::Tensor dx = at::empty_like(x);
+    at::Tensor db = at::zeros({kPartials, n}, x.options().dtype(at::kFloat));
+    visit(x.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
+        kernels::kernels<T>().bias_gelu_backward(in<T>(dy) + first * n, in<T>(x) + first * n,
+                                                 in<T>(bias.value), out<T>(dx) + first * n,
+                                                 out<float>(db) + p * n, rows, n);
+      });
+    });
+    return {dx, deposit(bias, db.sum(0)), {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor bias_gelu(const at::Tensor& x, Parameter& bias) {
+  if (x.is_cuda()) return at::gelu(x + use(bias), "tanh");
+  return BiasGelu::apply(x, bias.value, &bias);
+}
+
+}  // namespace echelon::ops

@@ -1,0 +1,61 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "model/ops/access.h"
+#include "model/ops/ops.h"
+
+namespace echelon::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct LayerNorm : torch::autograd::Function<LayerNorm> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& w,
+                            const at::Tensor& b, Parameter* weight, Parameter* bias, double eps) {
+    const std::int64_t n = x.size(1);
+    at::Tensor y = at::empty_like(x);
+    at::Tensor statistics = at::empty({x.size(0), 2}, x.options().dtype(at::kFloat));
+    visit(x.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      at::parallel_for(0, x.size(0), 64, [&](std::int64_t from, std::int64_t to) {
+        kernels::kernels<T>().layer_norm(in<T>(x) + from * n, in<T>(w), in<T>(b), out<T>(y) + from * n,
+                                         out<float>(statistics) + from * 2, to - from, n,
+                                         static_cast<float>(eps));
+      });
+    });
+    ctx->save_for_backward({x, statistics});
+    ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
+    ctx->saved_data["bias"] = reinterpret_cast<std::int64_t>(bias);
+    return y;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    auto& weight = *reinterpret_cast<Parameter*>(ctx->saved_data["weight"].toInt());
+    auto& bias = *reinterpret_cast<Parameter*>(ctx->saved_data["bias"].toInt());
+    const auto saved = ctx->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::Tensor dy = grads[0].contiguous();
+    const std::int64_t n = x.size(1);
+    at::Tensor dx = at::empty_like(x);
+    at::Tensor dw = at::zeros({kPartials, n}, x.options().dtype(at::kFloat));
+    at::Tensor db = at::zeros_like(dw);
+    visit(x.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
+        kernels::kernels<T>().layer_norm_backward(
+            in<T>(dy) + first * n, in<T>(x) + first * n, in<T>(weight.value), in<float>(saved[1]) + first * 2,
+            out<T>(dx) + first * n, out<float>(dw) + p * n, out<float>(db) + p * n, rows, n);
+      });
+    });
+    return {dx, deposit(weight, dw.sum(0)), deposit(bias, db.sum(0)), {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor layer_norm(const at::Tensor& x, Parameter& weight, Parameter& bias, double eps) {
+  if (x.is_cuda()) return at::layer_norm(x, {x.size(1)}, use(weight), use(bias), eps);
+  return LayerNorm::apply(x, weight.value, bias.value, &weight, &bias, eps);
+}
+
+}  // namespace echelon::ops

@@ -1,0 +1,22 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace echelon {
+
+/// In which order the values of a patch stand.
+enum class PatchLayout {
+  kChannelsFirst,  ///< channel, row, column: as a convolution's kernel
+  kChannelsLast,   ///< row, column, channel
+};
+
+/// images [samples, channels, size, size] -> [samples, patches, channels * side * side], patches row by row.
+[[nodiscard]] at::Tensor cut_patches(const at::Tensor& images, std::int64_t side, PatchLayout layout);
+
+/// patches [samples, n, hidden] -> [samples * (n + 1), hidden]: the class token [1, 1, hidden] in front of
+/// each sample's, and positions [1, n + 1, hidden] added.
+[[nodiscard]] at::Tensor with_class_token(const at::Tensor& patches, const at::Tensor& class_token,
+                                          const at::Tensor& positions);
+
+}  // namespace echelon

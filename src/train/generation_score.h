@@ -1,0 +1,19 @@
+#pragma once
+#include "comm/communicator.h"
+#include "data/loader.h"
+#include "data/options.h"
+#include "data/tokenizer.h"
+#include "shard/sharded_model.h"
+#include "train/options.h"
+#include "train/rouge.h"
+
+namespace echelon {
+
+/// Lets the model generate for the sources of the first options.validation.generate of `pairs` (all, where
+/// there are fewer) and compares the texts with their targets: mean scores over all ranks, which share the
+/// samples out. Collective.
+[[nodiscard]] RougeScores generation_score(ShardedModel& model, const Loader& pairs,
+                                           const Tokenizer& tokenizer, const DataOptions& options,
+                                           const TrainOptions& train, Communicator& comm);
+
+}  // namespace echelon

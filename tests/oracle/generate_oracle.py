@@ -1,0 +1,100 @@
+"""Greedy and beam search continuations of prompts of different lengths, token for token those of transformers'
+generate() with the same weights."""
+import json
+import random
+import sys
+
+import torch
+
+import dump
+import reference_models
+
+GPT2 = ["model.kind=gpt2", "model.kv_heads=3"]
+SMALL = ["model.vocab_size=40", "model.init_std=0.4"]  # far from uniform: continuations differ and end
+MODELS = {
+    "llama": [],
+    "gpt2_tied": GPT2 + ["model.tie_embeddings=true"],
+    "t5": ["model.kind=t5", "model.kv_heads=3", "model.max_positions=2048", "model.init_std=0.02",
+           "data.kind=synthetic_pairs", "model.relative_buckets=8", "model.relative_max_distance=20",
+           "model.feed_forward=gated_gelu"],
+    "t5_tied": ["model.kind=t5", "model.kv_heads=3", "model.max_positions=2048", "model.init_std=0.02",
+                "data.kind=synthetic_pairs", "model.tie_embeddings=true", "model.decoder_layers=3"],
+}
+SEARCHES = {
+    "greedy": {"beams": 1},
+    "greedy_endless": {"beams": 1, "end_id": -1},
+    "beams": {"beams": 4},
+    "beams_endless": {"beams": 4, "end_id": -1},
+    "long_beams": {"beams": 3, "length_penalty": 2.0},
+    "short_beams": {"beams": 5, "length_penalty": -1.0},
+}
+MAX_NEW_TOKENS = 24
+END_ID = 7
+LENGTHS = (1, 2, 9, 40, 17)
+RANKS = (1, 2, 3)
+
+
+def prompts(name):
+    draw = random.Random(name)
+    return [[draw.randrange(40) for _ in range(length)] for length in LENGTHS]
+
+
+def requests():
+    return [{"name": f"{model}-{search}", "mode": "generate", "overrides": SMALL + MODELS[model], "perturb": 0.05,
+             "prompts": prompts(model), "max_new_tokens": MAX_NEW_TOKENS, "end_id": END_ID, **SEARCHES[search]}
+            for model in MODELS for search in SEARCHES]
+
+
+class Reference:
+    """transformers' continuations; computed once for each case."""
+
+    def __init__(self):
+        self.known = {}
+
+    def of(self, request, result):
+        if request["name"] not in self.known:
+            model = reference_models.model_of(result)
+            self.known[request["name"]] = [self.continuation(model, request, ids) for ids in request["prompts"]]
+        return self.known[request["name"]]
+
+    @staticmethod
+    def continuation(model, request, ids):
+        end = request["end_id"] if request["end_id"] >= 0 else None
+        whole = model.generate(
+            torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.int64), do_sample=False,
+            num_beams=request["beams"], length_penalty=request.get("length_penalty", 1.0), early_stopping=False,
+            max_new_tokens=request["max_new_tokens"], eos_token_id=end, pad_token_id=0)[0].tolist()
+        added = whole[1:] if model.config.is_encoder_decoder else whole[len(ids):]
+        return added[:added.index(end)] if end in added else added
+
+
+def continuations(output, ranks, count):
+    """Prompt i was continued by rank i % ranks."""
+    parts = [json.loads((output / f"rank-{rank}.tokens.json").read_text()) for rank in range(ranks)]
+    return [parts[i % ranks][i // ranks] for i in range(count)]
+
+
+def main():
+    args = dump.arguments()
+    reference = Reference()
+    wrong, ended = [], 0
+    with dump.Folder() as folder:
+        for ranks in RANKS:
+            outputs = dump.dump(args, folder, ranks, requests())
+            for request in requests():
+                output = outputs[request["name"]]
+                expected = reference.of(request, dump.Dump(output, ranks, ("weights",)))
+                found = continuations(output, ranks, len(expected))
+                same = sum(a == b for a, b in zip(found, expected))
+                ended += sum(len(ids) < MAX_NEW_TOKENS for ids in expected)
+                print(f"{request['name']} on {ranks}: {same} of {len(expected)} continuations agree", flush=True)
+                if same < len(expected):
+                    wrong.append(request["name"])
+                    print([(a, b) for a, b in zip(found, expected) if a != b][:2])
+        assert ended > 20, "hardly any continuation ends before its last token: the comparison is weak"
+        if wrong:
+            raise SystemExit(f"the engine and transformers disagree: {', '.join(wrong)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+#include "data/image_loader.h"
+
+#include <set>
+
+#include "base/str.h"
+#include "data/idx_file.h"
+#include "unit/data/fixtures.h"
+
+namespace echelon {
+namespace {
+
+using data::ImageShape;
+using testing::message_of;
+using testing::TempDir;
+using testing::write_bytes;
+
+constexpr ImageShape kShape{1, 2, 40};
+constexpr std::int64_t kImages = 40;
+
+/// 40 images of 2 x 2; image i has label i and pixels i, i + 50, i + 100, i + 150.
+class NumberedImages : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    data::IdxFile images{{kImages, 2, 2}, {}};
+    data::IdxFile labels{{kImages}, {}};
+    for (int i = 0; i < kImages; ++i) {
+      for (const int offset : {0, 50, 100, 150})
+        images.values.push_back(static_cast<std::uint8_t>(i + offset));
+      labels.values.push_back(static_cast<std::uint8_t>(i));
+    }
+    data::publish_idx(dir_ / "images", images);
+    data::publish_idx(dir_ / "labels", labels);
+    options_.kind = "idx";
+    options_.path = (dir_ / "images").string();
+    options_.validation.path = options_.path;
+  }
+  [[nodiscard]] std::unique_ptr<Loader> loader(std::uint64_t seed = 3) const {
+    return make_loader(options_, {0, kShape}, seed);
+  }
+
+  TempDir dir_;
+  DataOptions options_;
+};
+
+TEST_F(NumberedImages, BecomeValuesFromZeroToOneOfTheirLabel) {
+  const SampleBatch batch = loader()->read(0, kImages);
+  EXPECT_EQ(batch.samples, kImages);
+  EXPECT_EQ(batch.image_shape, (std::array<std::int64_t, 3>{1, 2, 2}));
+  ASSERT_EQ(batch.images.size(), 4U * kImages);
+  for (std::size_t row = 0; row < kImages; ++row) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      const auto level = static_cast<float>(batch.targets[row] + static_cast<std::int64_t>(50 * i));
+      EXPECT_EQ(batch.images[4 * row + i], level / 255.0F);
+    }
+  }
+}
+
+TEST_F(NumberedImages, AreNormalised) {
+  const SampleBatch plain = loader()->read(0, kImages);
+  options_.mean = {0.1307};
+  options_.std = {0.3081};
+  const SampleBatch batch = loader()->read(0, kImages);
+  EXPECT_EQ(batch.targets, plain.targets);
+  for (std::size_t i = 0; i < batch.images.size(); ++i)
+    EXPECT_EQ(batch.images[i], (plain.images[i] - 0.1307F) / 0.3081F);
+}
+
+TEST_F(NumberedImages, ComeOnceAnEpochInAnotherOrderEach) {
+  const auto images = loader();
+  EXPECT_EQ(images->samples_per_epoch(), kImages);
+  std::set<std::vector<std::int64_t>> orders;
+  for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
+    const std::vector<std::int64_t> labels = images->read(epoch * kImages, kImages).targets;
+    EXPECT_EQ(std::set(labels.begin(), labels.end()).size(), static_cast<std::size_t>(kImages));
+    orders.insert(labels);
+  }
+  EXPECT_EQ(orders.size(), 4U);
+}
+
+TEST_F(NumberedImages, AreTheSameHoweverTheyAreRead) {
+  const SampleBatch whole = loader()->read(30, 30);  // over the end of the epoch
+  std::vector<std::int64_t> labels;
+  for (const auto& [first, count] : {std::pair(30, 7), std::pair(37, 1), std::pair(38, 22)}) {
+    const SampleBatch part = loader()->read(first, count);  // each rank opens its own
+    EXPECT_EQ(part.first_sample, first);
+    labels.insert(labels.end(), part.targets.begin(), part.targets.end());
+  }
+  EXPECT_EQ(labels, whole.targets);
+}
+
+TEST_F(NumberedImages, ValidateInTheOrderOfTheFile) {
+  const auto images = make_validation_loader(options_, {0, kShape});
+  std::vector<std::int64_t> expected;
+  for (std::int64_t i = 0; i < kImages; ++i) expected.push_back(i);
+  EXPECT_EQ(images->read(0, kImages).targets, expected);
+  options_.validation.path.clear();
+  EXPECT_EQ(make_validation_loader(options_, {0, kShape}), nullptr);
+}
+
+TEST_F(NumberedImages, AreToldApartByTheirFingerprint) {
+  std::set<std::uint32_t> all{loader(3)->fingerprint(), loader(4)->fingerprint()};
+  options_.mean = {0.5};
+  all.insert(loader(3)->fingerprint());
+  options_.shuffle = false;
+  all.insert(loader(3)->fingerprint());
+  EXPECT_EQ(loader(4)->fingerprint(), loader(3)->fingerprint());  // without shuffling the seed has no part
+  data::IdxFile images = data::read_idx(options_.path, 3);
+  images.values[17] ^= 1;
+  data::publish_idx(options_.path, images);
+  all.insert(loader(3)->fingerprint());
+  EXPECT_EQ(all.size(), 5U);
+}
+
+TEST_F(NumberedImages, HaveNoTokenizer) {
+  write_bytes(dir_ / "tokenizer.model", "not theirs");
+  EXPECT_EQ(tokenizer_path(options_), "");
+}
+
+TEST(SyntheticImageLoader, NeedsNoFile) {
+  DataOptions options;
+  options.kind = "synthetic_images";
+  options.mean = {0.1, 0.2, 0.3};
+  const auto images = make_loader(options, {0, {3, 8, 5}}, 3);
+  const SampleBatch batch = images->read(10, 6);
+  EXPECT_EQ(batch.images.size(), 6U * 3 * 8 * 8);
+  EXPECT_EQ(images->read(12, 1).images,
+            std::vector<float>(batch.images.begin() + 2 * 192, batch.images.begin() + 3 * 192));
+}
+
+/// A grey PNG of one pixel of level 200.
+void write_pixel(const std::filesystem::path& path) {
+  static constexpr unsigned char kPng[] = {
+      0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0x00, 0x00, 0x00, 0x0D, 0x49, 0x48, 0x44, 0x52, 0x00,
+      0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x01, 0x08, 0x00, 0x00, 0x00, 0x00, 0x3A, 0x7E, 0x9B, 0x55, 0x00,
+      0x00, 0x00, 0x0A, 0x49, 0x44, 0x41, 0x54, 0x78, 0xDA, 0x63, 0x38, 0x01, 0x00, 0x00, 0xCA, 0x00, 0xC9,
+      0x34, 0x42, 0x27, 0xF3, 0x00, 0x00, 0x00, 0x00, 0x49, 0x45, 0x4E, 0x44, 0xAE, 0x42, 0x60, 0x82};
+  write_bytes(path, {reinterpret_cast<const char*>(kPng), sizeof kPng});
+}
+
+TEST(ImageFolderLoader, TakesAnImageThatCannotBeUsedForARowOfZerosThatDoesNotCount) {
+  const TempDir dir;
+  for (const char* name : {"a/0.png", "a/1.png", "b/0.png"}) write_pixel(dir / name);
+  write_bytes(dir / "a/1.png", "broken");
+  DataOptions options;
+  options.kind = "image_folder";
+  options.path = dir.path().string();
+  options.shuffle = false;
+  options.mean = {0.5};
+  options.on_bad_record = "skip";
+  const SampleBatch batch = make_loader(options, {0, {1, 1, 2}}, 3)->read(0, 3);
+  EXPECT_EQ(batch.targets, (std::vector<std::int64_t>{0, -1, 1}));
+  EXPECT_EQ(batch.images, (std::vector<float>{200 / 255.0F - 0.5F, 0, 200 / 255.0F - 0.5F}));
+}
+
+TEST(ImageFolderLoader, RefusesAValidationFolderOfOtherClasses) {
+  const TempDir dir;
+  for (const char* name : {"train/a/0.png", "train/b/0.png", "valid/a/0.png", "valid/c/0.png"})
+    write_pixel(dir / name);
+  DataOptions options;
+  options.kind = "image_folder";
+  options.path = (dir / "train").string();
+  options.validation.path = (dir / "valid").string();
+  EXPECT_EQ(message_of([&] {
+              (void)make_validation_loader(options, {0, {1, 1, 2}});
+            }),
+            str("image folders '", options.path, "' and '", options.validation.path,
+                "' have other classes, so their labels would not mean the same: the first that differs is "
+                "'b' and 'c'"));
+  std::filesystem::rename(dir / "valid/c", dir / "valid/b");
+  EXPECT_EQ(make_validation_loader(options, {0, {1, 1, 2}})->samples_per_epoch(), 2);
+}
+
+}  // namespace
+}  // namespace echelon

@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include "unit/recipe/recipe_support.h"
+
+namespace echelon {
+namespace {
+
+using test::refusal;
+
+const std::string kMnist =
+    "model: {kind: cnn, image_size: 28, channels: 1, classes: 10}\n"
+    "data:\n  kind: idx\n  path: train-images-idx3-ubyte\n";
+
+TEST(ImageRecipe, ArrivesWhole) {
+  const Recipe recipe = test::parse(kMnist +
+                                    "  labels: l\n  mean: [0.1307]\n  std: [0.3081]\n"
+                                    "  validation: {path: v, labels: w, batches: 0}\n")
+                            .recipe;
+  EXPECT_EQ(recipe.data.labels, "l");
+  EXPECT_EQ(recipe.data.mean, std::vector<double>{0.1307});
+  EXPECT_EQ(recipe.data.std, std::vector<double>{0.3081});
+  EXPECT_EQ(recipe.data.validation.labels, "w");
+  const Recipe folder = test::parse(
+                            "model: {kind: vit}\n"
+                            "data:\n  kind: image_folder\n  path: p\n  mean: [0.4, 0.5, 0.6]\n"
+                            "  image: {crop: random, crop_area: [0.2, 0.9], flip: false, resize: 256,"
+                            " max_pixels: 1000}\n"
+                            "  on_bad_record: skip\n  max_bad_records: 7\n")
+                            .recipe;
+  EXPECT_EQ(folder.data.mean, (std::vector<double>{0.4, 0.5, 0.6}));
+  EXPECT_EQ(folder.data.image.crop_area, (std::array<double, 2>{0.2, 0.9}));
+  EXPECT_FALSE(folder.data.image.flip);
+  EXPECT_EQ(folder.data.image.resize, 256);
+  EXPECT_EQ(folder.data.image.max_pixels, 1000);
+  EXPECT_EQ(folder.data.max_bad_records, 7);
+}
+
+TEST(ImageRecipe, RefusesNumbersThatAreNone) {
+  EXPECT_NE(
+      refusal(kMnist + "  mean: 0.5\n").find("'0.5' is one value, not a list; expected a list of numbers"),
+      std::string::npos);
+  EXPECT_NE(refusal(kMnist + "  std: [0.5, x]\n").find("value 2, 'x', is not a number"), std::string::npos);
+  EXPECT_NE(refusal(kMnist + "  std: [0.0]\n").find("value 1, '0.0', is out of range"), std::string::npos);
+  EXPECT_NE(refusal(kMnist + "  mean: [[1]]\n").find("value 1 is not a number"), std::string::npos);
+}
+
+TEST(ImageRecipe, RefusesValuesForOtherChannels) {
+  EXPECT_NE(refusal(kMnist + "  mean: [0.1, 0.2]\n")
+                .find("data.mean has 2 numbers; expected one, or one for each of model.channels (1)"),
+            std::string::npos);
+}
+
+TEST(ImageRecipe, RefusesDataOfAnotherKindThanTheModels) {
+  EXPECT_NE(refusal("data: {kind: idx, path: x}\n")
+                .find("data.kind is idx, but model.kind: llama is a model of tokens"),
+            std::string::npos);
+  EXPECT_NE(refusal("model: {kind: cnn, image_size: 28, channels: 1}\ndata: {kind: synthetic_tokens}\n")
+                .find("data.kind is synthetic_tokens, but model.kind: cnn is a model of images"),
+            std::string::npos);
+}
+
+TEST(ImageRecipe, RefusesWhatItsKindOfDataDoesNotUse) {
+  EXPECT_NE(refusal(kMnist + "  image: {flip: false}\n").find("data.kind: idx does not use"),
+            std::string::npos);
+  EXPECT_NE(refusal(kMnist + "  max_bad_records: 5\n").find("data.on_bad_record: stop does not use"),
+            std::string::npos);
+  EXPECT_NE(refusal("model: {kind: vit}\ndata:\n  kind: image_folder\n  path: p\n"
+                    "  image: {crop: centre, crop_area: [0.5, 1.0]}\n")
+                .find("data.image.crop: centre does not use"),
+            std::string::npos);
+  EXPECT_NE(refusal("model: {kind: vit}\ndata: {kind: synthetic_images, validation: {path: x}}\n")
+                .find("data.kind: synthetic_images reads no files"),
+            std::string::npos);
+}
+
+TEST(ImageRecipe, RefusesCropsThatDoNotFit) {
+  const std::string folder = "model: {kind: vit}\ndata:\n  kind: image_folder\n  path: p\n";
+  EXPECT_NE(
+      refusal(folder + "  image: {resize: 200}\n").find("expected 0 or at least model.image_size (224)"),
+      std::string::npos);
+  EXPECT_NE(refusal(folder + "  image: {crop_area: [0.9, 0.5]}\n").find("expected the smaller limit first"),
+            std::string::npos);
+  EXPECT_EQ(refusal(folder + "  image: {resize: 224}\n"), "accepted");
+}
+
+TEST(ImageRecipe, NeedsAPath) {
+  EXPECT_NE(refusal("model: {kind: vit}\ndata: {kind: image_folder}\n").find("a folder with one subfolder"),
+            std::string::npos);
+  EXPECT_NE(refusal("model: {kind: vit}\ndata: {kind: idx}\n").find("./make.sh digits"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace echelon
