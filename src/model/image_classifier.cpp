@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include "base/error.h"
 
 namespace echelon {
 namespace {
@@ -29,10 +28,6 @@ Score ImageClassifier::evaluate(const Batch& batch) {
   // No target that does not count is a class.
   const at::Tensor right = scores.argmax(1) == batch.targets;
   return {summed_cross_entropy(scores, batch.targets), right.sum().to(at::kFloat)};
-}
-
-at::Tensor ImageClassifier::next_token_logits(const at::Tensor& /*ids*/) {
-  throw Error(Code::kUsage, "this model tells the classes of images; it has no next token to tell");
 }
 
 Batch ImageClassifier::draws_of(const Batch& batch, std::int64_t tokens) {

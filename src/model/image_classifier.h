@@ -8,8 +8,6 @@ class ImageClassifier : public Model {
  public:
   at::Tensor loss(const Batch& batch, double gradient_scale) override;
   Score evaluate(const Batch& batch) override;
-  /// Throws Error(kUsage): there are no tokens.
-  at::Tensor next_token_logits(const at::Tensor& ids) override;
 
  protected:
   /// `output`: what logits are rounded to.

@@ -33,7 +33,7 @@ std::vector<Key> data_keys() {
       {ECHELON_KEY(data.mixture), NumberRange{1e-6, 1e6}, "",
        "Several token files and their weights, instead of `path`. Each is shuffled and run through by "
        "itself; "
-       "of the samples in a row each file gives its exact share.",
+       "of the samples in a row each gives its exact share.",
        Text::kPath},
       {ECHELON_KEY(data.tokenizer), Text::kPath, "",
        "sentencepiece model or tokenizer.json. Empty: `tokenizer.model` or `tokenizer.json` beside "

@@ -12,8 +12,9 @@ from transformers import ViTConfig, ViTForImageClassification
 import dump
 
 EXACT = 1e-5
-VIT = ["model.kind=vit", "model.init_std=0.15"]
-DEEPVIT = ["model.kind=deepvit", "model.init_std=0.15"]
+BF16 = 1e-1  # of biases, whose gradients are sums that cancel
+VIT = ["model.kind=vit", "model.patch_size=4", "model.init_std=0.15"]
+DEEPVIT = ["model.kind=deepvit", "model.patch_size=4", "model.init_std=0.15"]
 BY_SIZE = ["shard.wrap.policy=size_based", "shard.wrap.min_params=2000"]
 # name: (overrides, ranks, largest relative error)
 CASES = {
@@ -26,21 +27,21 @@ CASES = {
     "cnn_ddp": (["shard.strategy=no_shard"], (2,), EXACT),
     "cnn_one_unit": (["shard.wrap.policy=none"], (3,), EXACT),
     "cnn_recomputed": (["activation_checkpointing.policy=full"], (2,), EXACT),
-    "cnn_bf16": (["precision.param=bf16"], (2,), 3e-2),
+    "cnn_bf16": (["precision.param=bf16"], (2,), BF16),
     "vit": (VIT, (1, 2, 3), EXACT),
     "vit_by_size": (VIT + BY_SIZE, (2, 3), EXACT),
     "vit_odd_sizes": (VIT + ["model.hidden_size=42", "model.heads=3", "model.intermediate_size=77",
                              "model.layers=3", "model.patch_size=8", "model.norm_eps=0.1"], (1, 3), EXACT),
     "vit_recomputed": (VIT + ["activation_checkpointing.policy=full"], (2,), EXACT),
     "vit_selective": (VIT + ["activation_checkpointing.policy=selective"], (1, 2), EXACT),
-    "vit_bf16": (["model.kind=vit", "model.init_std=0.05", "precision.param=bf16"], (2,), 3e-2),
+    "vit_bf16": (["model.kind=vit", "model.patch_size=4", "model.init_std=0.05", "precision.param=bf16"], (2,), BF16),
     "deepvit": (DEEPVIT, (1, 2, 3), EXACT),
     "deepvit_by_size": (DEEPVIT + BY_SIZE, (2, 3), EXACT),
     "deepvit_odd_sizes": (DEEPVIT + ["model.hidden_size=42", "model.heads=3", "model.intermediate_size=77",
                                      "model.layers=3", "model.patch_size=8", "model.norm_eps=0.1"], (1, 3), EXACT),
     "deepvit_recomputed": (DEEPVIT + ["activation_checkpointing.policy=full"], (2,), EXACT),
     "deepvit_selective": (DEEPVIT + ["activation_checkpointing.policy=selective"], (1, 2), EXACT),
-    "deepvit_bf16": (["model.kind=deepvit", "model.init_std=0.05", "precision.param=bf16"], (2,), 3e-2),
+    "deepvit_bf16": (["model.kind=deepvit", "model.patch_size=4", "model.init_std=0.05", "precision.param=bf16"], (2,), BF16),
 }
 # Trained with dropout; compared with one rank and one unit.
 DROPOUT = {
@@ -107,9 +108,17 @@ def reference(result, output):
     return loss.item(), {name: parameter.grad for name, parameter in parameters.items()}
 
 
+def error_of(name, actual, gradients):
+    """Softmax is blind to what is added to all keys: that gradient is zero but for rounding, so it is measured by that of
+    the queries."""
+    if name.endswith("attention.key.bias"):
+        return float((actual - gradients[name]).norm() / gradients[name.replace(".key.", ".query.")].norm())
+    return dump.relative_error(actual, gradients[name])
+
+
 def largest_error(result, loss, gradients):
     assert gradients.keys() == result.tensors["gradients"].keys()
-    errors = {key: dump.relative_error(result.tensors["gradients"][key], gradients[key]) for key in gradients}
+    errors = {name: error_of(name, actual, gradients) for name, actual in result.tensors["gradients"].items()}
     errors["loss"] = abs(result.loss - loss) / loss
     worst = max(errors, key=errors.get)
     return errors[worst], worst
@@ -153,7 +162,8 @@ def main():
                 alone = dropped
                 plain = dump.Dump(outputs["cnn"], 1, ("gradients",))
                 assert abs(plain.loss - dropped["cnn"].loss) > 1e-3, "dropout changed nothing"
-            ok = all([compare_dropout(name, ranks, dropped[name], alone) for name in DROPOUT]) and ok
+            others = [name for name in DROPOUT if ranks > 1 or name in SAME_DRAWS]
+            ok = all([compare_dropout(name, ranks, dropped[name], alone) for name in others]) and ok
         if not ok:
             raise SystemExit("the engine and the other implementations disagree")
 

@@ -264,7 +264,8 @@ def check_tokenizers(echelon, texts, sources, folder):
     for normalizer in (normalizers.NFC, normalizers.NFD, normalizers.NFKC, normalizers.NFKD, normalizers.Lowercase):
         tokenizer = all_pairs(byte_level_steps()["gpt2"])
         tokenizer.normalizer = normalizer()
-        check_tokenizer(echelon, normalizer.__name__, tokenizer, given[:1000] + sweep, folder)
+        swept = sweep if normalizer in (normalizers.NFKC, normalizers.Lowercase) else sweep[:200]
+        check_tokenizer(echelon, normalizer.__name__, tokenizer, given[:1000] + swept, folder)
 
 
 def check_sentencepiece(echelon, texts, sources, folder):

@@ -175,6 +175,41 @@ TEST(ModelConflicts, ReportTooManyParametersOfEveryKind) {
   }
 }
 
+/// The conflicts of a Llama, or another model, on some data.
+std::vector<std::string> data_conflicts(const DataOptions& data, const std::string& model = "llama") {
+  Recipe recipe;
+  recipe.data = data;
+  recipe.model.kind = model;
+  std::vector<std::string> messages;
+  for (const auto& conflict : recipe::conflicts(recipe)) {
+    if (conflict.keys.front().starts_with("data.")) messages.push_back(conflict.text);
+  }
+  return messages;
+}
+
+TEST(DataConflicts, DemandOneSourceOfTheKindThatTheModelTakes) {
+  using Messages = std::vector<std::string>;
+  EXPECT_EQ(data_conflicts({.kind = "pairs", .path = "p.tok"}, "t5"), Messages{});
+  EXPECT_EQ(data_conflicts({.mixture = {{"a.tok", "1"}}}), Messages{});
+  EXPECT_EQ(data_conflicts({.kind = "pairs", .path = "p.tok"}),
+            Messages{"data.kind is pairs; model.kind: llama trains on tokens or synthetic_tokens"});
+  EXPECT_EQ(data_conflicts({.kind = "synthetic_tokens"}, "t5"),
+            Messages{"data.kind is synthetic_tokens; model.kind: t5 trains on pairs or synthetic_pairs"});
+  EXPECT_EQ(data_conflicts({.path = "b.tok", .mixture = {{"a.tok", "1"}}}),
+            Messages{"data.mixture and data.path are both given; training reads one of them: add the file of "
+                     "data.path to data.mixture, or remove one"});
+  EXPECT_EQ(
+      data_conflicts({.kind = "pairs"}, "t5"),
+      Messages{
+          "data.path is missing; data.kind: pairs reads a token file: make one with `echelon prepare` and "
+          "name it here, or set data.kind: synthetic_pairs"});
+  EXPECT_EQ(
+      data_conflicts({.path = "a.tok", .target_len = 7}),
+      Messages{
+          "data.target_len is 7, which data.kind: tokens does not use; remove it, or set data.kind: pairs "
+          "or synthetic_pairs"});
+}
+
 TEST(Conflicts, AreNoneInASoundRecipe) {
   Recipe recipe;
   recipe.data.kind = "synthetic_tokens";

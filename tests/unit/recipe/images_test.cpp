@@ -37,10 +37,10 @@ TEST(ImageRecipe, ArrivesWhole) {
 
 TEST(ImageRecipe, RefusesNumbersThatAreNone) {
   EXPECT_NE(
-      refusal(kMnist + "  mean: 0.5\n").find("0.5 is one value, not a list; expected a list of numbers"),
+      refusal(kMnist + "  mean: 0.5\n").find("'0.5' is one value, not a list; expected a list of numbers"),
       std::string::npos);
-  EXPECT_NE(refusal(kMnist + "  std: [0.5, x]\n").find("value 2, x, is not a number"), std::string::npos);
-  EXPECT_NE(refusal(kMnist + "  std: [0.0]\n").find("value 1, 0.0, is out of range"), std::string::npos);
+  EXPECT_NE(refusal(kMnist + "  std: [0.5, x]\n").find("value 2, 'x', is not a number"), std::string::npos);
+  EXPECT_NE(refusal(kMnist + "  std: [0.0]\n").find("value 1, '0.0', is out of range"), std::string::npos);
   EXPECT_NE(refusal(kMnist + "  mean: [[1]]\n").find("value 1 is not a number"), std::string::npos);
 }
 

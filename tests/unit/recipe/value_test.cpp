@@ -106,6 +106,19 @@ TEST(Maps, HoldNumbersAndSwitchesTheWayRecipesWriteThem) {
   EXPECT_EQ(written("optim.lr_factors", loaded), "{\"*.bias\": 2.0, lm_head: 0.1}");
 }
 
+TEST(Maps, HoldFilesWhereTheirNamesArePaths) {
+  const LoadedRecipe loaded = parse("data: {mixture: {data/a b/train.tok: 2, ../web.tok: 0.5}}\n");
+  EXPECT_EQ(loaded.recipe.data.mixture, (PatternMap{{"data/a b/train.tok", "2.0"}, {"../web.tok", "0.5"}}));
+  const std::string message = refusal("data:\n  mixture:\n    $HOME/a.tok: 1\n    b.tok: 0\n");
+  EXPECT_NE(message.find("r.yaml:3:5: data.mixture: '$HOME/a.tok' has a '~' or '$'"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("r.yaml:4:12: data.mixture: 'b.tok': '0' is out of range"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("expected a map of files, such as {data/train.tok: 0.5}, each value a number"),
+            std::string::npos)
+      << message;
+}
+
 TEST(Maps, OfALaterLayerReplaceThoseBefore) {
   const auto base = [](const auto&) { return kBase + "optim: {lr_factors: {a: 1, b: 2}}\n"; };
   const LoadedRecipe loaded =
