@@ -75,29 +75,4 @@ SampleBatch PairLoader::read(std::int64_t first, std::int64_t count) const {
   return batch;
 }
 
-SyntheticPairLoader::SyntheticPairLoader(std::int64_t seq_len, std::int64_t target_len,
-                                         std::int64_t vocab_size, std::uint64_t seed)
-    : source_(std::make_unique<SyntheticLoader>(std::max(seq_len, target_len), vocab_size, seed)),
-      seq_len_(seq_len),
-      target_len_(target_len),
-      fingerprint_(data_identity<4>({5, source_->fingerprint(), static_cast<std::uint64_t>(seq_len),
-                                     static_cast<std::uint64_t>(target_len)})) {}
-
-SampleBatch SyntheticPairLoader::read(std::int64_t first, std::int64_t count) const {
-  const SampleBatch whole = source_->read(first, count);
-  SampleBatch batch = empty_batch(first, count);
-  const auto append = [](std::vector<std::int64_t>& to, std::span<const std::int64_t> from) {
-    to.insert(to.end(), from.begin(), from.end());
-  };
-  const auto longest = static_cast<std::size_t>(std::max(seq_len_, target_len_));
-  for (std::size_t sample = 0; sample < static_cast<std::size_t>(count); ++sample) {
-    const auto ids = std::span(whole.ids).subspan(sample * longest, longest);
-    append(batch.ids, ids.first(static_cast<std::size_t>(seq_len_)));
-    append(batch.targets, ids.first(static_cast<std::size_t>(target_len_)));
-  }
-  batch.lengths.assign(static_cast<std::size_t>(count), seq_len_);
-  batch.target_lengths.assign(static_cast<std::size_t>(count), target_len_);
-  return batch;
-}
-
 }  // namespace echelon

@@ -50,23 +50,4 @@ class PairLoader final : public Loader {
   std::uint32_t fingerprint_;
 };
 
-/// Pairs computed from (seed, sample, position), for benchmarks and tests without files. Sources are those of
-/// SyntheticLoader; target id j is source id j, so that a model can learn to copy.
-class SyntheticPairLoader final : public Loader {
- public:
-  SyntheticPairLoader(std::int64_t seq_len, std::int64_t target_len, std::int64_t vocab_size,
-                      std::uint64_t seed);
-
-  [[nodiscard]] std::int64_t samples_per_epoch() const override { return source_->samples_per_epoch(); }
-  [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, target_len_, target_len_}; }
-  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
-  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
-
- private:
-  std::unique_ptr<Loader> source_;
-  std::int64_t seq_len_;
-  std::int64_t target_len_;
-  std::uint32_t fingerprint_;
-};
-
 }  // namespace echelon

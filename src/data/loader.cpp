@@ -13,6 +13,7 @@
 #include "data/document_loader.h"
 #include "data/image_loader.h"
 #include "data/mixture_loader.h"
+#include "data/pair_loader.h"
 #include "data/token_loader.h"
 #include "data/tokenizer_digest.h"
 
@@ -114,7 +115,8 @@ std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput
   if (options.kind == "synthetic_tokens")
     return std::make_unique<SyntheticLoader>(options.seq_len, vocab_size, seed);
   if (options.kind == "synthetic_pairs")
-    return std::make_unique<SyntheticPairLoader>(options.seq_len, options.target_len, vocab_size, seed);
+    return std::make_unique<SyntheticPairLoader>(
+        PairSizes{options.seq_len, options.target_len, vocab_size, options.full_length}, seed);
   if (options.kind != "tokens" && options.kind != "pairs") {
     throw Error(Code::kUsage, str("data.kind is '", options.kind,
                                   "', expected tokens, pairs, synthetic_tokens or synthetic_pairs"));

@@ -37,6 +37,7 @@ struct DataOptions {
   std::string tokenizer;              ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
   std::int64_t seq_len = 512;         ///< tokens a sample is trained on; a sample reads seq_len + 1
   std::int64_t target_len = 150;      ///< kind: pairs: most tokens of a target; seq_len is of a source
+  bool full_length = false;           ///< synthetic_pairs: no length varies
   std::string packing = "stream";     ///< tokens: stream | documents | pad
   bool shuffle = true;                ///< false: samples in file order
   std::int64_t workers = 1;           ///< threads of a rank that read ahead; 0: batches are read when needed

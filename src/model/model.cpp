@@ -8,6 +8,7 @@
 #include "model/deepvit/deepvit.h"
 #include "model/gpt2/gpt2.h"
 #include "model/llama/llama.h"
+#include "model/t5/t5.h"
 #include "model/vit/vit.h"
 
 namespace echelon {
@@ -43,8 +44,9 @@ std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes
   if (options.kind == "vit") return std::make_unique<Vit>(options, types);
   if (options.kind == "deepvit") return std::make_unique<DeepVit>(options, types);
   if (options.kind == "cnn") return std::make_unique<Cnn>(options, types);
+  if (options.kind == "t5") return std::make_unique<T5>(options, types);
   throw Error(Code::kUsage,
-              str("model.kind '", options.kind, "' is unknown; known: llama, gpt2, vit, deepvit, cnn"));
+              str("model.kind '", options.kind, "' is unknown; known: llama, gpt2, t5, vit, deepvit, cnn"));
 }
 
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,9 @@ class GradientSink {
 class Parameter {
  public:
   struct Part {
-    std::string name;                 ///< Hugging Face name, e.g. "model.layers.0.self_attn.q_proj.weight"
-    std::vector<std::int64_t> shape;  ///< elements lie one after another, row-major
+    std::string name;                   ///< Hugging Face name, e.g. "model.layers.0.self_attn.q_proj.weight"
+    std::vector<std::int64_t> shape;    ///< elements lie one after another, row-major
+    std::optional<InitSpec> init = {};  ///< where it is not that of the parameter
     [[nodiscard]] std::int64_t numel() const;
   };
 
@@ -60,7 +62,7 @@ class Parameter {
   InitSpec init_;
 };
 
-/// values[i] = initial value of element begin + i of `part` (flattened).
+/// values[i] = initial value of element begin + i of `part` (flattened). `init`: of its parameter.
 void fill_initial(const Parameter::Part& part, const InitSpec& init, std::uint64_t seed, std::int64_t begin,
                   std::int64_t count, float* values);
 

@@ -20,7 +20,7 @@ std::vector<Key> data_keys() {
        Choices{{{"tokens", "a file made by `echelon prepare`"},
                 {"pairs", "a file of sources and targets made by `echelon prepare`, for encoder-decoders"},
                 {"synthetic_tokens", "random ids, needs no file"},
-                {"synthetic_pairs", "random sources and targets, needs no file"},
+                {"synthetic_pairs", "random sources and targets made from them, needs no file"},
                 {"image_folder", "JPEG and PNG files, a subfolder for each class"},
                 {"idx", "images and labels in the format of MNIST, plain or gzip"},
                 {"synthetic_images", "computed images, needs no file"}},
@@ -43,6 +43,11 @@ std::vector<Key> data_keys() {
       {ECHELON_KEY(data.target_len), IntegerRange{1, 16'777'216}, "tokens",
        "Pairs: most tokens of a target; `seq_len` is that of a source. Longer ones are cut and keep their "
        "EOS."},
+      {ECHELON_KEY(data.full_length),
+       {},
+       "",
+       "`synthetic_pairs`: every source has `seq_len` and every target `target_len` tokens; else lengths "
+       "vary."},
       {ECHELON_KEY(data.packing),
        Choices{{{"stream", "windows of the documents one behind the other"},
                 {"documents", "the same windows; attention does not cross documents"},

@@ -138,7 +138,8 @@ class Entries {
     for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
       const Node& pattern = map.items[i];
       const Node& value = map.items[i + 1];
-      if (is_text(pattern, pattern.at, key_.names == Text::kPath ? "a file" : "a pattern")) check_text(key_.names, pattern);
+      if (is_text(pattern, pattern.at, key_.names == Text::kPath ? "a file" : "a pattern"))
+        check_text(key_.names, pattern);
       const Position& value_at = value.kind == Node::Kind::kNull ? pattern.at : value.at;
       if (is_text(value, value_at, str("the value of ", shown(pattern.text))))
         entries.emplace_back(pattern.text, read_value(pattern, value));

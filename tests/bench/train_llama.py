@@ -28,12 +28,12 @@ VARIANTS = {
 }
 
 
-def echelon(args, overrides):
+def echelon(args, recipe, overrides):
+    """Median step without the first, and peak memory, of `args.steps` steps."""
     with tempfile.TemporaryDirectory() as folder:
         # killed after the last counted step: the final checkpoint is not what is measured
-        command = [args.echelon, "train", RECIPE, "--ranks", str(args.ranks), f"train.steps={args.steps + 1}",
-                   f"train.global_batch_size={2 * args.ranks}", "train.threads_per_rank=1", f"run.dir={folder}/run",
-                   *overrides]
+        command = [args.echelon, "train", recipe, "--ranks", str(args.ranks), f"train.steps={args.steps + 1}",
+                   "train.threads_per_rank=1", f"run.dir={folder}/run", *overrides]
         metrics = pathlib.Path(folder) / "run" / "metrics.jsonl"
         job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         lines = []
@@ -70,8 +70,9 @@ def on_all_ranks(args, command, extra_environment):
     return [json.loads(output.splitlines()[-1]) if output.strip() else None for output in outputs]
 
 
-def fsdp2(args, options, extra_environment):
-    script = pathlib.Path(__file__).with_name("fsdp2_llama.py")
+def peer(args, name, options, extra_environment):
+    """What rank 0 of the script `name` says."""
+    script = pathlib.Path(__file__).with_name(name)
     return on_all_ranks(args, [args.python, script, "--steps", str(args.steps), *options], extra_environment)[0]
 
 
@@ -92,7 +93,7 @@ def describe(args, name, results, rate):
 def compare(name, ours, peers):
     speed = [p["step_s"] / o["step_s"] for o, p in zip(ours, peers)]
     memory = [p["peak_rss_bytes"] / o["peak_rss_bytes"] for o, p in zip(ours, peers)]
-    print(f"Echelon / {name}: tokens/s, median {statistics.median(speed):.2f} (min {min(speed):.2f}, "
+    print(f"Echelon / {name}: speed, median {statistics.median(speed):.2f} (min {min(speed):.2f}, "
           f"max {max(speed):.2f}); peak memory of {name} / Echelon: {statistics.median(memory):.2f}")
 
 
@@ -101,9 +102,9 @@ def measure(args, variant):
     ours, plain, tuned, rates = [], [], [], []
     for _ in range(args.repeat):
         rates.append(matmul_rate(args))
-        ours.append(echelon(args, overrides))
-        plain.append(fsdp2(args, options, {}))
-        tuned.append(fsdp2(args, options, TUNED_MALLOC))
+        ours.append(echelon(args, RECIPE, [f"train.global_batch_size={2 * args.ranks}", *overrides]))
+        plain.append(peer(args, "fsdp2_llama.py", options, {}))
+        tuned.append(peer(args, "fsdp2_llama.py", options, TUNED_MALLOC))
     rate = max(rates)
     print(f"--- {variant}: bf16 matmul rate {rate / 1e9:.0f} GFLOP/s a core")
     describe(args, "Echelon", ours, rate)

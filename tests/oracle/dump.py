@@ -14,7 +14,7 @@ RECIPE = pathlib.Path(__file__).parent / "tiny.yaml"
 
 def arguments():
     parser = argparse.ArgumentParser()
-    for name in ("dump", "mpirun", "echelon", "ckpt"):
+    for name in ("dump", "mpirun", "echelon", "ckpt", "transformers5"):
         parser.add_argument("--" + name)
     return parser.parse_args()
 
@@ -73,6 +73,7 @@ class Dump:
         indices = [json.loads((output / f"rank-{rank}.json").read_text()) for rank in range(ranks)]
         assert all(index["ranks"] == ranks for index in indices)
         self.loss = indices[0]["loss"]
+        self.scale = indices[0]["scale"]
         self.config = indices[0]["config"]
         self.tensors = {kind: self._assemble(output, indices, kind) for kind in kinds}
 

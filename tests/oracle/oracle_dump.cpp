@@ -13,8 +13,10 @@
 //   generate    continues "prompts", lists of ids that the ranks share out, as "beams", "max_new_tokens",
 //               "length_penalty" and "end_id" say. -> rank-R.json, rank-R.weights.f32, rank-R.tokens.json
 //   ids         samples ["first", "first" + "rows") of the recipe's data. -> ids.i64
-//   logits      those samples' ids without the last one, through the weights of the checkpoint "checkpoint".
-//               -> logits.f32, ids.i64
+//   logits      of the token after each of those samples (of pairs: the first of the target), and the
+//   samples'
+//               summed loss, with the weights of the checkpoint "checkpoint". -> logits.f32, loss.f32,
+//               ids.i64
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -120,12 +122,15 @@ at::Tensor slices(const ShardedModel& model, const at::Tensor& (Unit::*which)() 
   return at::cat(all);
 }
 
-void write_index(const Case& c, const ShardedModel& model, const Communicator& comm, double loss) {
+/// `loss`: that of the step, every prediction's counted `scale` times.
+void write_index(const Case& c, const ShardedModel& model, const Communicator& comm, double loss,
+                 double scale) {
   const Json index{{"rank", comm.rank()},
                    {"ranks", comm.size()},
                    {"replicas", model.groups().replicas()},
                    {"slice_bytes", model.slice_bytes()},
                    {"loss", loss},
+                   {"scale", scale},
                    {"config", Json::parse(model.model().hugging_face_config())},
                    {"pieces", pieces_of(model)}};
   std::ofstream(c.output / str("rank-", comm.rank(), ".json")) << index.dump();
@@ -163,7 +168,7 @@ void dump_gradients(const Case& c, Communicator& comm) {
   comm.all_reduce(&loss, 1, DType::kF64, ReduceOp::kSum, "loss").wait();
   write_tensor(c.output / str("rank-", comm.rank(), ".weights.f32"), slices(model, &Unit::master));
   write_tensor(c.output / str("rank-", comm.rank(), ".gradients.f32"), slices(model, &Unit::gradient));
-  write_index(c, model, comm, loss);
+  write_index(c, model, comm, loss, scale);
   if (comm.rank() != 0) return;
   write_samples(c, data->read(0, batch));
 }
@@ -171,7 +176,7 @@ void dump_gradients(const Case& c, Communicator& comm) {
 void dump_weights(const Case& c, Communicator& comm) {
   const ShardedModel model = build(c.recipe, comm);
   write_tensor(c.output / str("rank-", comm.rank(), ".weights.f32"), slices(model, &Unit::master));
-  write_index(c, model, comm, 0);
+  write_index(c, model, comm, 0, 0);
 }
 
 /// Every size()-th prompt is this rank's.
@@ -196,7 +201,7 @@ void dump_continuations(const Case& c, Communicator& comm) {
   const Json tokens(generate(*decoder, static_cast<std::int64_t>(mine.size()), options, any));
   std::ofstream(c.output / str("rank-", comm.rank(), ".tokens.json")) << tokens.dump();
   write_tensor(c.output / str("rank-", comm.rank(), ".weights.f32"), slices(model, &Unit::master));
-  write_index(c, model, comm, 0);
+  write_index(c, model, comm, 0, 0);
 }
 
 SampleBatch requested_samples(const Case& c) {
@@ -212,6 +217,7 @@ void dump_logits(const Case& c) {
   const auto model = build_model(c.recipe.model, resolve(c.recipe.precision).types(), at::kCPU);
   load_whole(reader, *model);
   const Batch samples = to_tensors(requested_samples(c), at::kCPU);
+  write_tensor(c.output / "loss.f32", model->evaluate(samples).loss);
   write_tensor(c.output / "logits.f32", model->decoder(samples)->start());
 }
 

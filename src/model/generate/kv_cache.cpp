@@ -38,6 +38,10 @@ void KvCache::reserve(std::int64_t tokens) {
 }
 
 void KvCache::append(const at::Tensor& k, const at::Tensor& v) {
+  if (!k_.defined()) {
+    k_ = v_ = at::empty({k.size(0), k.size(1), 0, k.size(2)}, k.options());
+    lengths_ = at::zeros({k.size(0)}, k.options().dtype(at::kLong));
+  }
   reserve(++longest_);
   const at::Tensor place = lengths_.view({-1, 1, 1, 1}).expand({k.size(0), k.size(1), 1, k.size(2)});
   k_.scatter_(2, place, k.unsqueeze(2));

@@ -14,7 +14,8 @@ class KvCache {
   /// Row s becomes sequence s. k, v: [tokens, kv_heads, head_dim].
   void fill(const at::Tensor& k, const at::Tensor& v, const SequenceLayout& sequences);
 
-  /// Adds one token to every row. k, v: [rows, kv_heads, head_dim].
+  /// Adds one token to every row; to a cache that was not filled, the first one of new rows. k, v: [rows,
+  /// kv_heads, head_dim].
   void append(const at::Tensor& k, const at::Tensor& v);
 
   /// Attention of one query of each row, [rows, heads * head_dim], to all that the row holds. `bias`, [rows

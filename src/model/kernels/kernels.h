@@ -76,6 +76,13 @@ struct Table {
   /// gate_up: [rows, 2n] (gate | up); out[rows, n] = silu(gate) * up.
   void (*swiglu)(const T* gate_up, T* out, std::int64_t rows, std::int64_t n);
   void (*swiglu_backward)(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n);
+  /// The same with gelu(gate), in its approximation with tanh.
+  void (*geglu)(const T* gate_up, T* out, std::int64_t rows, std::int64_t n);
+  void (*geglu_backward)(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n);
+  /// x = max(x, 0) in place; NaN stays NaN.
+  void (*relu)(T* x, std::int64_t n);
+  /// dx = dy * factor where the result y of relu and dropout is above zero, else zero.
+  void (*relu_backward)(const T* y, const T* dy, T* dx, std::int64_t n, float factor);
   /// One row of logits, in place: becomes d(loss)/d(logits) * scale. Returns the row's cross entropy
   /// (unscaled). target < 0: ignored row, gradient and result are zero.
   float (*softmax_cross_entropy)(T* logits, std::int64_t n, std::int64_t target, float scale);

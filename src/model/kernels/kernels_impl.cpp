@@ -1,70 +1,16 @@
 // One source, compiled once per instruction set: ECHELON_ISA names the namespace, -march comes from CMake.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 
-#include "base/half.h"
 #include "base/philox.h"
+#include "model/kernels/elements.h"
 #include "model/kernels/tables.h"
 
 namespace echelon::kernels::ECHELON_ISA {
 namespace {
-
-inline float load(float v) {
-  return v;
-}
-inline float load(Bf16 v) {
-  return std::bit_cast<float>(std::uint32_t{v.bits} << 16);
-}
-inline float load(Fp16 v) {
-  return half_to_float(v.bits);
-}
-inline void store(Fp16& to, float v) {
-  to.bits = float_to_half(v);
-}
-inline void store(float& to, float v) {
-  to = v;
-}
-inline void store(Bf16& to, float v) {
-  const auto bits = std::bit_cast<std::uint32_t>(v);
-  // Round to nearest even; a NaN must not be rounded up into an infinity.
-  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-  to.bits = static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FC0U : rounded);
-}
-
-/// Computed as written: what fast-math cannot see through it cannot merge with its surroundings. GCC's own
-/// __builtin_assoc_barrier is dropped when a loop is vectorised.
-inline float as_written(float v) {
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) ^ kNoBits);
-}
-
-/// e^x within 2 units in the last place, written so that the compiler can vectorise it (a call to expf cannot
-/// be without finite-math): range reduction by powers of two, degree-6 polynomial (Cephes, S. Moshier). NaN
-/// stays NaN; above 88.3 the result is infinity, and where it would be subnormal it is zero.
-inline float exponential(float x) {
-  const float clamped = x < -88.0F ? -88.0F : (x > 89.0F ? 89.0F : x);
-  // Added to 1.5 * 2^23, a small number's nearest integer is in the sum's low bits.
-  constexpr float kShift = 12582912.0F;
-  const auto whole = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(clamped * 1.44269504F + kShift) -
-                                               std::bit_cast<std::uint32_t>(kShift));
-  const auto n = static_cast<float>(whole);
-  // ln 2 in two pieces: n times the first is exact, and only so is the difference.
-  const float r = as_written(clamped - n * 0.693359375F) + n * 2.12194440e-4F;
-  float p = 1.9875691500e-4F;
-  p = p * r + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
-  p = p * r * r + r + 1.0F;
-  // 2^n from its bits: the ends of the clamped range, -127 and 128, are zero and infinity.
-  return p * std::bit_cast<float>((whole + 127) << 23);
-}
-
-inline float sigmoid(float x) {
-  return 1.0F / (1.0F + exponential(-x));
-}
 
 template <class T>
 void rms_norm(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, std::int64_t n, float eps) {
@@ -136,16 +82,11 @@ void layer_norm_backward(const T* dy, const T* x, const T* w, const float* stati
   }
 }
 
-/// gelu(u) = u * sigmoid(2 * sqrt(2 / pi) * (u + 0.044715 u^3)): its tanh written as a sigmoid.
-constexpr float kGeluSlope = 1.5957691216F;
-constexpr float kGeluCubic = 0.044715F;
-
 template <class T>
 void bias_gelu(const T* x, const T* b, T* y, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     for (std::int64_t i = 0; i < n; ++i) {
-      const float u = load(x[i]) + load(b[i]);
-      store(y[i], u * sigmoid(kGeluSlope * u * (1.0F + kGeluCubic * u * u)));
+      store(y[i], GeluTanh::at(load(x[i]) + load(b[i])).value);
     }
   }
 }
@@ -155,44 +96,47 @@ void bias_gelu_backward(const T* dy, const T* x, const T* b, T* dx, float* db_su
                         std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n, dx += n) {
     for (std::int64_t i = 0; i < n; ++i) {
-      const float u = load(x[i]) + load(b[i]);
-      const float s = sigmoid(kGeluSlope * u * (1.0F + kGeluCubic * u * u));
-      const float slope = kGeluSlope * (1.0F + 3.0F * kGeluCubic * u * u);
-      const float d = load(dy[i]) * s * (1.0F + u * (1.0F - s) * slope);
+      const float d = load(dy[i]) * GeluTanh::at(load(x[i]) + load(b[i])).slope;
       store(dx[i], d);
       db_sum[i] += d;
     }
   }
 }
 
-template <class T>
-void swiglu(const T* gate_up, T* out, std::int64_t rows, std::int64_t n) {
+template <class Activation, class T>
+void gated(const T* gate_up, T* out, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * n, out += n) {
     const T* up = gate_up + n;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const float g = load(gate_up[i]);
-      store(out[i], g * sigmoid(g) * load(up[i]));
-    }
+    for (std::int64_t i = 0; i < n; ++i) store(out[i], Activation::at(load(gate_up[i])).value * load(up[i]));
   }
 }
 
-template <class T>
-void swiglu_backward_row(const T* __restrict gate, const T* __restrict up, const T* __restrict dout,
-                         T* __restrict dgate, T* __restrict dup, std::int64_t n) {
+template <class Activation, class T>
+void gated_backward_row(const T* __restrict gate, const T* __restrict up, const T* __restrict dout,
+                        T* __restrict dgate, T* __restrict dup, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const float g = load(gate[i]);
-    const float s = sigmoid(g);
+    const Activated activated = Activation::at(load(gate[i]));
     const float d = load(dout[i]);
-    store(dgate[i], d * load(up[i]) * s * (1.0F + g * (1.0F - s)));
-    store(dup[i], d * g * s);
+    store(dgate[i], d * load(up[i]) * activated.slope);
+    store(dup[i], d * activated.value);
+  }
+}
+
+template <class Activation, class T>
+void gated_backward(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * n, dgate_up += 2 * n, dout += n) {
+    gated_backward_row<Activation>(gate_up, gate_up + n, dout, dgate_up, dgate_up + n, n);
   }
 }
 
 template <class T>
-void swiglu_backward(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n) {
-  for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * n, dgate_up += 2 * n, dout += n) {
-    swiglu_backward_row(gate_up, gate_up + n, dout, dgate_up, dgate_up + n, n);
-  }
+void relu(T* x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) store(x[i], load(x[i]) < 0.0F ? 0.0F : load(x[i]));
+}
+
+template <class T>
+void relu_backward(const T* y, const T* dy, T* dx, std::int64_t n, float factor) {
+  for (std::int64_t i = 0; i < n; ++i) store(dx[i], load(y[i]) > 0.0F ? load(dy[i]) * factor : 0.0F);
 }
 
 struct RowSoftmax {
@@ -362,14 +306,19 @@ void rope_merge(T* row, const T* dq, const T* dk, const T* dv, const float* angl
 template <class T>
 void dropout(const T* x, T* y, std::int64_t n, std::uint64_t key, std::uint64_t counter_low,
              std::uint64_t counter_high, std::uint32_t threshold, float factor) {
-  constexpr std::int64_t kHalves = 8;  // of four words
-  for (std::int64_t begin = 0; begin < n; begin += kHalves, ++counter_low) {
-    const auto words = philox4x32(key, counter_low, counter_high);
-    const std::int64_t width = std::min(kHalves, n - begin);
-    for (std::int64_t i = 0; i < width; ++i) {
-      const std::uint32_t half = (words[i / 2] >> (16 * (i % 2))) & 0xFFFFU;
-      store(y[begin + i], half < threshold ? 0.0F : load(x[begin + i]) * factor);
+  constexpr std::int64_t kHalves = 8;  // of the four words of a call
+  constexpr std::int64_t kCalls = 16;  // made together, one in each lane of a vector
+  std::array<std::uint32_t, 4> words[kCalls];
+  std::uint16_t halves[kCalls * kHalves];
+  for (std::int64_t begin = 0; begin < n; begin += kCalls * kHalves, counter_low += kCalls) {
+    for (std::uint64_t c = 0; c < kCalls; ++c) words[c] = philox4x32(key, counter_low + c, counter_high);
+    for (std::int64_t c = 0; c < kCalls; ++c) {
+      for (std::int64_t i = 0; i < kHalves; ++i)
+        halves[c * kHalves + i] = static_cast<std::uint16_t>(words[c][i / 2] >> (16 * (i % 2)));
     }
+    const std::int64_t width = std::min(kCalls * kHalves, n - begin);
+    for (std::int64_t i = 0; i < width; ++i)
+      store(y[begin + i], halves[i] < threshold ? 0.0F : load(x[begin + i]) * factor);
   }
 }
 
@@ -402,8 +351,12 @@ constexpr Table<T> make_table() {
           .layer_norm_backward = layer_norm_backward<T>,
           .bias_gelu = bias_gelu<T>,
           .bias_gelu_backward = bias_gelu_backward<T>,
-          .swiglu = swiglu<T>,
-          .swiglu_backward = swiglu_backward<T>,
+          .swiglu = gated<Silu, T>,
+          .swiglu_backward = gated_backward<Silu, T>,
+          .geglu = gated<GeluTanh, T>,
+          .geglu_backward = gated_backward<GeluTanh, T>,
+          .relu = relu<T>,
+          .relu_backward = relu_backward<T>,
           .softmax_cross_entropy = softmax_cross_entropy<T>,
           .cross_entropy = cross_entropy<T>,
           .attention_softmax = attention_softmax<T>,

@@ -18,7 +18,20 @@ using torch::autograd::variable_list;
 /// Elements that share one call of Philox.
 constexpr std::int64_t kShared = 8;
 
-at::Tensor masked(const at::Tensor& x, const DropoutRows& rows) {
+/// Calls f(kernels, first element of a row, the row) for every row of a tensor of `elements`, in parallel.
+template <class F>
+void for_each_row(const at::Tensor& elements, const F& f) {
+  const std::int64_t width = elements.numel() / elements.size(0);
+  visit(elements.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    at::parallel_for(0, elements.size(0), 16, [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t r = from; r < to; ++r) f(tag, kernels::kernels<T>(), r * width, r);
+    });
+  });
+}
+
+/// y = x masked, and where `relu` asks for it without what is negative.
+at::Tensor masked(const at::Tensor& x, const DropoutRows& rows, bool relu) {
   at::Tensor y = at::empty_like(x);
   if (x.is_cuda()) {
     device_kernels().dropout(x, y, rows);
@@ -28,15 +41,12 @@ at::Tensor masked(const at::Tensor& x, const DropoutRows& rows) {
   const std::int64_t calls = (width + kShared - 1) / kShared;
   const std::int64_t* sample = in<std::int64_t>(rows.samples);
   const std::int64_t* place = in<std::int64_t>(rows.places);
-  visit(x.scalar_type(), [&](auto tag) {
+  for_each_row(x, [&](auto tag, const auto& kernel, std::int64_t at, std::int64_t r) {
     using T = typename decltype(tag)::type;
-    at::parallel_for(0, x.size(0), 16, [&](std::int64_t from, std::int64_t to) {
-      for (std::int64_t r = from; r < to; ++r) {
-        kernels::kernels<T>().dropout(in<T>(x) + r * width, out<T>(y) + r * width, width, rows.key,
-                                      static_cast<std::uint64_t>(place[r] * calls),
-                                      static_cast<std::uint64_t>(sample[r]), rows.threshold, rows.factor);
-      }
-    });
+    kernel.dropout(in<T>(x) + at, out<T>(y) + at, width, rows.key,
+                   static_cast<std::uint64_t>(place[r] * calls), static_cast<std::uint64_t>(sample[r]),
+                   rows.threshold, rows.factor);
+    if (relu) kernel.relu(out<T>(y) + at, width);
   });
   return y;
 }
@@ -50,18 +60,37 @@ struct Kept final : torch::CustomClassHolder {
 struct Dropout : torch::autograd::Function<Dropout> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const c10::intrusive_ptr<Kept>& kept) {
     ctx->saved_data["kept"] = c10::IValue::make_capsule(kept);
-    return masked(x, kept->rows);
+    return masked(x, kept->rows, false);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto capsule = ctx->saved_data["kept"].toCapsule();
-    return {masked(grads[0].contiguous(), static_cast<const Kept&>(*capsule).rows), {}};
+    return {masked(grads[0].contiguous(), static_cast<const Kept&>(*capsule).rows, false), {}};
   }
 };
 
-}  // namespace
+/// A zero of the result was negative or dropped: both stop the gradient.
+struct ReluDropout : torch::autograd::Function<ReluDropout> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const DropoutRows* rows) {
+    at::Tensor y = rows != nullptr ? masked(x, *rows, true) : at::relu(x);
+    ctx->save_for_backward({y});
+    ctx->saved_data["factor"] = rows != nullptr ? static_cast<double>(rows->factor) : 1.0;
+    return y;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const at::Tensor y = ctx->get_saved_variables()[0];
+    const at::Tensor dy = grads[0].contiguous();
+    const auto factor = static_cast<float>(ctx->saved_data["factor"].toDouble());
+    at::Tensor dx = at::empty_like(y);
+    const std::int64_t width = y.numel() / y.size(0);
+    for_each_row(y, [&](auto tag, const auto& kernel, std::int64_t at, std::int64_t) {
+      using T = typename decltype(tag)::type;
+      kernel.relu_backward(in<T>(y) + at, in<T>(dy) + at, out<T>(dx) + at, width, factor);
+    });
+    return {dx, {}};
+  }
+};
 
-at::Tensor dropout(const at::Tensor& x, double probability, const Batch& batch, std::string_view site) {
-  if (!batch.training || probability == 0) return x;
+DropoutRows rows_of(const at::Tensor& x, double probability, const Batch& batch, std::string_view site) {
   DropoutRows rows;
   rows.key = stream_key(batch.dropout_key, site);
   // The share that can be told apart with 16 bits, and the factor that fits it exactly.
@@ -71,7 +100,25 @@ at::Tensor dropout(const at::Tensor& x, double probability, const Batch& batch, 
   const Sequences samples = by_token ? batch.by_sample : make_sequences(x.size(0), 1);
   rows.samples = samples->sequence_numbers(x.device()) + batch.first_sample;
   rows.places = samples->positions(x.device());
-  return Dropout::apply(x.contiguous(), c10::make_intrusive<Kept>(std::move(rows)));
+  return rows;
+}
+
+bool drops(double probability, const Batch& batch) {
+  return batch.training && probability > 0;
+}
+
+}  // namespace
+
+at::Tensor dropout(const at::Tensor& x, double probability, const Batch& batch, std::string_view site) {
+  if (!drops(probability, batch)) return x;
+  return Dropout::apply(x.contiguous(), c10::make_intrusive<Kept>(rows_of(x, probability, batch, site)));
+}
+
+at::Tensor relu_dropout(const at::Tensor& x, double probability, const Batch& batch, std::string_view site) {
+  if (x.is_cuda()) return dropout(at::relu(x), probability, batch, site);
+  if (!drops(probability, batch)) return ReluDropout::apply(x.contiguous(), nullptr);
+  const DropoutRows rows = rows_of(x, probability, batch, site);
+  return ReluDropout::apply(x.contiguous(), &rows);
 }
 
 }  // namespace echelon::ops

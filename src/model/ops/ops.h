@@ -37,6 +37,9 @@ using Recompute = std::function<at::Tensor()>;
 /// [tokens, 2n] (gate | up) -> silu(gate) * up [tokens, n]. Shazeer, GLU Variants Improve Transformer.
 [[nodiscard]] at::Tensor swiglu(const at::Tensor& gate_up);
 
+/// The same with gelu(gate) * up, in gelu's approximation with tanh.
+[[nodiscard]] at::Tensor geglu(const at::Tensor& gate_up);
+
 /// Geometry of an attention: queries have `heads` heads, keys and values kv_heads, each of head_dim elements;
 /// heads / kv_heads query heads share one of the latter.
 struct AttentionOptions {
@@ -76,6 +79,10 @@ struct AttentionPositions {
 /// the sample: neither the number of ranks nor a recomputation changes it. x itself outside of training.
 [[nodiscard]] at::Tensor dropout(const at::Tensor& x, double probability, const Batch& batch,
                                  std::string_view site);
+
+/// dropout(relu(x)), of which backward needs nothing but the result.
+[[nodiscard]] at::Tensor relu_dropout(const at::Tensor& x, double probability, const Batch& batch,
+                                      std::string_view site);
 
 /// Sum over tokens of the cross entropy of x * weight^T against `targets` (int64 [tokens]; negative:
 /// ignored), fp32 scalar, without ever holding the logits of all tokens: a chunk's logits become its gradient

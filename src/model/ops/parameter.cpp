@@ -35,8 +35,9 @@ std::int64_t Parameter::numel() const {
   return product(shape_);
 }
 
-void fill_initial(const Parameter::Part& part, const InitSpec& init, std::uint64_t seed, std::int64_t begin,
-                  std::int64_t count, float* values) {
+void fill_initial(const Parameter::Part& part, const InitSpec& of_parameter, std::uint64_t seed,
+                  std::int64_t begin, std::int64_t count, float* values) {
+  const InitSpec& init = part.init ? *part.init : of_parameter;
   if (init.kind == InitSpec::Kind::kConstant) {
     std::fill(values, values + count, init.value);
     return;

@@ -133,11 +133,15 @@ TEST(Pairs, CanBeMadeUp) {
   options.kind = "synthetic_pairs";
   options.seq_len = 6;
   options.target_len = 4;
+  options.full_length = true;
   const auto loader = make_loader(options, 300, 1);
   const auto batch = loader->read(7, 2);
   EXPECT_EQ(batch.lengths, Numbers(2, 6));
   EXPECT_EQ(batch.target_lengths, Numbers(2, 4));
-  EXPECT_TRUE(std::equal(batch.targets.begin(), batch.targets.begin() + 4, batch.ids.begin()));
+  // Every third id of the source from its last one back, and the end.
+  EXPECT_EQ(batch.targets[0], batch.ids[5]);
+  EXPECT_EQ(batch.targets[1], batch.ids[2]);
+  EXPECT_EQ(batch.targets[3], 1);
   EXPECT_EQ(loader->read(8, 1).ids, Numbers(batch.ids.begin() + 6, batch.ids.end()));
 }
 

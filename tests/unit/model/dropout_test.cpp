@@ -61,5 +61,24 @@ TEST(Dropout, LetsGradientsThroughWhereItLeftElements) {
   EXPECT_LT((x.grad() * x - y).abs().max().item<double>(), 1e-6);
 }
 
+TEST(Dropout, AfterReluIsTheSameInOnePass) {
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const bool training : {true, false}) {
+      Batch batch = batch_of(3, {7, 5});
+      batch.training = training;
+      const at::Tensor x = at::randn({12, 300}).to(type).requires_grad_(true);
+      const at::Tensor again = x.detach().clone().requires_grad_(true);
+      const at::Tensor dy = at::randn({12, 300}).to(type);
+      const at::Tensor y = relu_dropout(x, 0.25, batch, "here");
+      const at::Tensor expected = dropout(at::relu(again), 0.25, batch, "here");
+      y.backward(dy);
+      expected.backward(dy);
+      EXPECT_TRUE(at::equal(y, expected));
+      EXPECT_TRUE(at::equal(x.grad(), again.grad()));
+      EXPECT_EQ(at::equal(y, at::relu(x)), !training);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace echelon::ops

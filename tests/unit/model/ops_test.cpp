@@ -169,6 +169,19 @@ TEST_P(Ops, SwigluMatchesAten) {
   expect_near(x.grad(), x64.grad(), "input gradient");
 }
 
+TEST_P(Ops, GegluMatchesAten) {
+  const at::Tensor x = leaf({11, 2 * 19});
+  const at::Tensor x64 = exact(x);
+  const at::Tensor dy = random({11, 19});
+  const at::Tensor y = geglu(x);
+  const auto halves = x64.chunk(2, 1);
+  const at::Tensor y64 = at::gelu(halves[0], "tanh") * halves[1];
+  y.backward(dy);
+  y64.backward(dy.to(at::kDouble));
+  expect_near(y, y64, "output");
+  expect_near(x.grad(), x64.grad(), "input gradient");
+}
+
 /// A case of attention: lengths of the sequences, and of the keys where they are others'.
 struct AttentionCase {
   std::vector<std::int64_t> lengths;

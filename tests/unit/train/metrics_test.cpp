@@ -32,7 +32,8 @@ TEST_F(Metrics, OneObjectALineWithEveryDigit) {
                             .step_time_s = 0.25,
                             .mfu = 0.5,
                             .peak_rss_bytes = 1ULL << 40,
-                            .validation_loss = 2.5};
+                            .validation_loss = 2.5,
+                            .rouge = RougeScores{0.5, 0.25, 0.375}};
   file.append(metrics);
   file.append({.step = 8});
   const std::string lines = text();
@@ -43,9 +44,13 @@ TEST_F(Metrics, OneObjectALineWithEveryDigit) {
   EXPECT_EQ(first["mfu"], 0.5);
   EXPECT_EQ(first["peak_rss_bytes"], 1ULL << 40);
   EXPECT_EQ(first["validation_loss"], 2.5);
+  EXPECT_EQ(first["rouge1"], 0.5);
+  EXPECT_EQ(first["rouge2"], 0.25);
+  EXPECT_EQ(first["rougeL"], 0.375);
   const auto second = nlohmann::json::parse(lines.substr(lines.find('\n') + 1));
   EXPECT_TRUE(second["mfu"].is_null());
   EXPECT_FALSE(second.contains("validation_loss"));
+  EXPECT_FALSE(second.contains("rouge1"));
   EXPECT_EQ(lines.back(), '\n');
 }
 

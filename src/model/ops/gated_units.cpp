@@ -1,0 +1,90 @@
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "model/ops/access.h"
+#include "model/ops/device_kernels.h"
+#include "model/ops/ops.h"
+
+namespace echelon::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Rows that a thread takes at a time.
+constexpr std::int64_t kGrain = 16;
+
+/// Which kernels compute a gated unit.
+struct Swish {
+  static constexpr auto forward = [](const auto& table) { return table.swiglu; };
+  static constexpr auto backward = [](const auto& table) { return table.swiglu_backward; };
+};
+struct Gelu {
+  static constexpr auto forward = [](const auto& table) { return table.geglu; };
+  static constexpr auto backward = [](const auto& table) { return table.geglu_backward; };
+};
+
+template <class Kind>
+void gate(const at::Tensor& gate_up, const at::Tensor& result) {
+  const std::int64_t n = result.size(1);
+  visit(gate_up.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    at::parallel_for(0, gate_up.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
+      Kind::forward(kernels::kernels<T>())(in<T>(gate_up) + from * 2 * n, out<T>(result) + from * n,
+                                           to - from, n);
+    });
+  });
+}
+
+template <class Kind>
+void gate_backward(const at::Tensor& gate_up, const at::Tensor& dout, const at::Tensor& dgate_up) {
+  const std::int64_t n = dout.size(1);
+  visit(gate_up.scalar_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    at::parallel_for(0, dout.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
+      Kind::backward(kernels::kernels<T>())(in<T>(gate_up) + from * 2 * n, in<T>(dout) + from * n,
+                                            out<T>(dgate_up) + from * 2 * n, to - from, n);
+    });
+  });
+}
+
+/// On a GPU there are kernels for Swish only.
+template <class Kind>
+struct Gated : torch::autograd::Function<Gated<Kind>> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate_up) {
+    at::Tensor result = at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
+    ctx->save_for_backward({gate_up});
+    if (gate_up.is_cuda()) {
+      device_kernels().swiglu(gate_up, result);
+    } else {
+      gate<Kind>(gate_up, result);
+    }
+    return result;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const at::Tensor gate_up = ctx->get_saved_variables()[0];
+    const at::Tensor dout = grads[0].contiguous();
+    at::Tensor dgate_up = at::empty_like(gate_up);
+    if (gate_up.is_cuda()) {
+      device_kernels().swiglu_backward(gate_up, dout, dgate_up);
+    } else {
+      gate_backward<Kind>(gate_up, dout, dgate_up);
+    }
+    return {dgate_up};
+  }
+};
+
+}  // namespace
+
+at::Tensor swiglu(const at::Tensor& gate_up) {
+  return Gated<Swish>::apply(gate_up);
+}
+
+at::Tensor geglu(const at::Tensor& gate_up) {
+  if (!gate_up.is_cuda()) return Gated<Gelu>::apply(gate_up);
+  const auto halves = gate_up.chunk(2, 1);
+  return at::gelu(halves[0], "tanh") * halves[1];
+}
+
+}  // namespace echelon::ops

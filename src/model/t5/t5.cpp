@@ -1,0 +1,213 @@
+#include "model/t5/t5.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "model/t5/t5_decoder.h"
+#include "model/t5/t5_positions.h"
+
+namespace echelon {
+namespace {
+
+/// The padding token, which also starts a target, as in all published T5s.
+constexpr std::int64_t kStart = 0;
+
+/// `of`: the tokens' samples.
+T5Pass pass_over(const Batch& batch, const Sequences& of, const Sequences& sources) {
+  T5Tokens tokens{.sequences = of, .sources = sources, .batch = {}};
+  tokens.batch.samples = batch.samples;
+  tokens.batch.first_sample = batch.first_sample;
+  tokens.batch.by_sample = of;
+  tokens.batch.training = batch.training;
+  tokens.batch.dropout_key = batch.dropout_key;
+  return std::make_shared<const T5Tokens>(std::move(tokens));
+}
+
+/// What the decoder sees when it has to predict `targets`.
+at::Tensor moved_right(const at::Tensor& targets, const SequenceLayout& sequences) {
+  const at::Tensor before = at::roll(targets, 1).clamp_min(kStart);  // a target that does not count: padding
+  return at::where(sequences.positions(targets.device()) == 0, kStart, before);
+}
+
+}  // namespace
+
+T5::T5(const ModelOptions& options, const ModelTypes& types) : options_(options), output_(types.output) {
+  shared_.push_back({std::make_unique<Parameter>(
+                         "shared.weight", std::vector<std::int64_t>{options.vocab_size, options.hidden_size},
+                         t5_normal(1.0)),
+                     {}});
+  embedding_ = shared_.back().parameter.get();
+  add_stack(encoder_, "encoder", options.layers, false);
+  encoder_.final_norm.emplace(
+      *layers_.emplace_back(std::make_unique<Layer>("encoder.final_layer_norm", Layer::Role::kPart)),
+      options);
+  add_stack(decoder_, "decoder", decoder_layers(), true);
+  add_head();
+}
+
+std::int64_t T5::decoder_layers() const {
+  return options_.decoder_layers > 0 ? options_.decoder_layers : options_.layers;
+}
+
+void T5::add_stack(Stack& stack, const std::string& name, std::int64_t count, bool decoder) {
+  const auto add = [&](const std::string& layer, Layer::Role role) {
+    return layers_.emplace_back(std::make_unique<Layer>(str(name, '.', layer), role)).get();
+  };
+  stack.embedding = add("embed_tokens", Layer::Role::kEmbedding);
+  shared_.front().users.push_back(stack.embedding);
+  // The first block's name, but used by all blocks: a layer of its own outside of them.
+  stack.bias_layer = add("block.0.layer.0.SelfAttention.relative_attention_bias", Layer::Role::kPart);
+  stack.bias = &stack.bias_layer->add(stack.bias_layer->name() + ".weight",
+                                      std::vector<std::int64_t>{options_.relative_buckets, options_.heads},
+                                      t5_normal(1.0 / static_cast<double>(options_.hidden_size)));
+  stack.blocks.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    stack.layers.push_back(add(str("block.", i), Layer::Role::kBlock));
+    stack.blocks.emplace_back(*stack.layers.back(), options_, decoder);
+  }
+}
+
+void T5::add_head() {
+  head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
+  decoder_.final_norm.emplace(head_layer_->add_layer("decoder.final_layer_norm"), options_);
+  if (options_.tie_embeddings) {
+    head_ = embedding_;
+    shared_.front().users.push_back(head_layer_);
+  } else {
+    head_ = &head_layer_->add("lm_head.weight",
+                              std::vector<std::int64_t>{options_.vocab_size, options_.hidden_size},
+                              t5_normal(1.0));
+  }
+}
+
+at::Tensor T5::bias_of(const Stack& stack, std::int64_t span, at::Device device) const {
+  const RelativeBuckets buckets{options_.relative_buckets, options_.relative_max_distance,
+                                &stack == &encoder_};
+  return stack.bias_layer->run(
+      bucket_of_distance(buckets, span, device), [weight = stack.bias](const at::Tensor& bucket) {
+        // In fp32: the gradients of many distances add up in one bucket.
+        return ops::use(*weight).to(at::kFloat).index_select(0, bucket).t().contiguous();
+      });
+}
+
+at::Tensor T5::finished(const Stack& stack, const at::Tensor& x, const T5Pass& pass) const {
+  return ops::dropout(stack.final_norm->forward(x), options_.dropout, pass->batch,
+                      &stack == &encoder_ ? "encoder.final" : "decoder.final");
+}
+
+at::Tensor T5::body(const Stack& stack, const at::Tensor& ids, const T5Pass& pass,
+                    const at::Tensor& encoded) const {
+  at::Tensor x =
+      stack.embedding->run(ids, [this](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
+  x = ops::dropout(x, options_.dropout, pass->batch, stack.embedding->name());
+  const std::int64_t span = pass->kept != nullptr ? pass->kept->tokens + 1 : pass->sequences->longest();
+  const at::Tensor bias = bias_of(stack, span, ids.device());
+  for (std::size_t i = 0; i < stack.blocks.size(); ++i) {
+    LayerInputs inputs{x, bias};
+    if (encoded.defined()) inputs.push_back(encoded);
+    x = stack.layers[i]->run(
+        inputs, [block = &stack.blocks[i], pass](const LayerInputs& in) { return block->forward(in, pass); });
+  }
+  return x;
+}
+
+at::Tensor T5::scaled(const at::Tensor& x) const {
+  return options_.tie_embeddings ? x * (1.0 / std::sqrt(static_cast<double>(options_.hidden_size))) : x;
+}
+
+at::Tensor T5::loss(const Batch& batch, double gradient_scale) {
+  if (batch.sequences == nullptr || batch.target_sequences == nullptr ||
+      batch.sequences->count() != batch.target_sequences->count()) {
+    throw Error(Code::kUsage,
+                "a T5 learns from pairs; expected a target for each source, as data.kind: "
+                "synthetic_pairs gives");
+  }
+  const T5Pass sources = pass_over(batch, batch.sequences, nullptr);
+  const at::Tensor encoded = finished(encoder_, body(encoder_, batch.ids, sources, {}), sources);
+  const T5Pass targets = pass_over(batch, batch.target_sequences, batch.sequences);
+  const at::Tensor hidden =
+      body(decoder_, moved_right(batch.targets, *batch.target_sequences), targets, encoded);
+  return head_layer_->run(hidden, [=, this, expected = batch.targets](const at::Tensor& x) {
+    return ops::linear_cross_entropy(scaled(finished(decoder_, x, targets)), *head_, expected, gradient_scale,
+                                     output_);
+  });
+}
+
+std::unique_ptr<Decoder> T5::decoder(const Batch& prompts) const {
+  T5DecoderParts parts;
+  parts.encode = [this, prompts] {
+    const T5Pass sources = pass_over(prompts, prompts.sequences, nullptr);
+    return finished(encoder_, body(encoder_, prompts.ids, sources, {}), sources);
+  };
+  parts.logits = [this, prompts](const at::Tensor& ids, const at::Tensor& encoded, T5Kept& kept) {
+    const auto tokens = std::make_shared<T5Tokens>();
+    tokens->sequences = make_sequences(ids.size(0), 1);
+    tokens->sources = prompts.sequences;
+    tokens->kept = &kept;
+    const T5Pass pass = tokens;
+    return head_layer_->run(body(decoder_, ids, pass, encoded), [this, pass](const at::Tensor& x) {
+      return ops::linear(scaled(finished(decoder_, x, pass)), *head_).to(at::kFloat);
+    });
+  };
+  T5Kept kept;
+  for (const T5Block& block : decoder_.blocks) {
+    kept.self.emplace(&block, KvCache(block.geometry(true)));
+    kept.source.emplace(&block, KvCache(block.geometry(false)));
+  }
+  return std::make_unique<T5Decoder>(
+      std::move(parts), std::move(kept),
+      at::full({prompts.sequences->count()}, kStart, prompts.ids.options().dtype(at::kLong)));
+}
+
+std::string T5::hugging_face_config() const {
+  const bool gated = options_.feed_forward == "gated_gelu";
+  const nlohmann::json config{{"architectures", {"T5ForConditionalGeneration"}},
+                              {"model_type", "t5"},
+                              {"is_encoder_decoder", true},
+                              {"vocab_size", options_.vocab_size},
+                              {"d_model", options_.hidden_size},
+                              {"d_kv", t5_head_size(options_)},
+                              {"d_ff", options_.intermediate_size},
+                              {"num_layers", options_.layers},
+                              {"num_decoder_layers", decoder_layers()},
+                              {"num_heads", options_.heads},
+                              {"relative_attention_num_buckets", options_.relative_buckets},
+                              {"relative_attention_max_distance", options_.relative_max_distance},
+                              {"dropout_rate", options_.dropout},
+                              {"layer_norm_epsilon", options_.norm_eps},
+                              {"initializer_factor", 1.0},
+                              {"feed_forward_proj", gated ? "gated-gelu" : "relu"},
+                              {"dense_act_fn", gated ? "gelu_new" : "relu"},
+                              {"is_gated_act", gated},
+                              {"tie_word_embeddings", options_.tie_embeddings},
+                              {"torch_dtype", "float32"},
+                              {"dtype", "float32"},
+                              {"decoder_start_token_id", kStart},
+                              {"pad_token_id", kStart},
+                              {"eos_token_id", 1}};
+  return config.dump(2) + "\n";
+}
+
+double T5::flops_per_sample(const SampleShape& shape) const {
+  const auto hidden = static_cast<double>(options_.hidden_size);
+  const double projection = hidden * static_cast<double>(options_.heads * t5_head_size(options_));
+  const double matrices = options_.feed_forward == "gated_gelu" ? 3.0 : 2.0;
+  const double feed_forward = matrices * hidden * static_cast<double>(options_.intermediate_size);
+  const auto sources = static_cast<double>(shape.tokens);
+  const auto targets = static_cast<double>(shape.target_tokens);
+  // Keys and values of the encoder's output are made for each of its tokens in each block of the decoder.
+  const double encoder_weights = static_cast<double>(options_.layers) * (4.0 * projection + feed_forward);
+  const auto decoder = static_cast<double>(decoder_layers());
+  const double weights = sources * (encoder_weights + decoder * 2.0 * projection) +
+                         targets * (decoder * (6.0 * projection + feed_forward) +
+                                    hidden * static_cast<double>(options_.vocab_size));
+  const double pairs = static_cast<double>(options_.layers) * sources * sources +
+                       decoder * (targets * targets + targets * sources);
+  return 6.0 * weights + 12.0 * projection / hidden * pairs;
+}
+
+}  // namespace echelon

@@ -1,0 +1,55 @@
+#pragma once
+#include "model/model.h"
+#include "model/t5/t5_block.h"
+
+namespace echelon {
+
+/// T5 (Raffel et al., Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer):
+/// encoder and decoder with RMSNorm and biases for relative positions, which the blocks of each share. With
+/// feed_forward relu and a tied head it is the paper's model, with gated_gelu (Shazeer, GLU Variants) and an
+/// untied one its version 1.1. Parameter names and layouts are those of transformers'
+/// T5ForConditionalGeneration.
+class T5 : public Model {
+ public:
+  T5(const ModelOptions& options, const ModelTypes& types);
+
+  /// Teacher forcing: the decoder's input is each target sequence, moved right by one behind a start token.
+  at::Tensor loss(const Batch& batch, double gradient_scale) override;
+  /// Prompts are sources: what goes into the encoder.
+  std::unique_ptr<Decoder> decoder(const Batch& prompts) const override;
+  std::string hugging_face_config() const override;
+  double flops_per_sample(const SampleShape& shape) const override;
+
+ private:
+  /// Encoder or decoder.
+  struct Stack {
+    Layer* embedding = nullptr;
+    Layer* bias_layer = nullptr;
+    Parameter* bias = nullptr;  ///< [buckets, heads]
+    std::vector<Layer*> layers;
+    std::vector<T5Block> blocks;
+    std::optional<T5Norm> final_norm;
+  };
+  [[nodiscard]] std::int64_t decoder_layers() const;
+  void add_stack(Stack& stack, const std::string& name, std::int64_t count, bool decoder);
+  void add_head();
+
+  /// ids [tokens] -> hidden states before the final norm. `encoded`: the encoder's output, of a decoder.
+  [[nodiscard]] at::Tensor body(const Stack& stack, const at::Tensor& ids, const T5Pass& pass,
+                                const at::Tensor& encoded) const;
+  [[nodiscard]] at::Tensor bias_of(const Stack& stack, std::int64_t span, at::Device device) const;
+  /// Final norm and dropout.
+  [[nodiscard]] at::Tensor finished(const Stack& stack, const at::Tensor& x, const T5Pass& pass) const;
+  /// What the head multiplies.
+  [[nodiscard]] at::Tensor scaled(const at::Tensor& x) const;
+
+  ModelOptions options_;
+  at::ScalarType output_;
+  Parameter* embedding_ = nullptr;
+  Stack encoder_;
+  Stack decoder_;
+  Layer* head_layer_ = nullptr;
+  Parameter* head_ = nullptr;  ///< == embedding_ when tied
+};
+
+}  // namespace echelon

@@ -1,0 +1,35 @@
+"""Pairs of texts: prepare, train a T5 whose generated texts are scored in validation, and let it answer."""
+import product
+
+SOURCE, TARGET = "alpha beta gamma delta epsilon zeta eta theta", "alpha gamma epsilon"
+T5 = {"model.kind": "t5", "model.kv_heads": 3, "model.max_positions": 2048, "model.vocab_size": 320,
+      "model.tie_embeddings": True, "data.kind": "pairs", "data.path": "data/train.tok", "data.seq_len": 40,
+      "data.target_len": 24, "optim.lr": 1e-2, "train.steps": 40, "train.validate_every_steps": 20,
+      "data.validation.path": "data/valid.tok", "data.validation.batches": 1, "data.validation.generate": 5,
+      "data.validation.max_new_tokens": 20}
+
+
+class Tests(product.Case):
+    def trained(self, *overrides, ranks=1):
+        rows = [f"{SOURCE},{TARGET}"] * 40
+        (self.folder / "pairs.csv").write_text("\n".join(["text,headline", *rows]) + "\n")
+        self.command(product.ECHELON, "prepare", "pairs.csv", "--format", "csv", "--input", "text", "--target",
+                     "headline", "-o", "data", "--train-tokenizer", 300, "--validation-fraction", 0.4)
+        self.train(self.recipe(**T5), *overrides, ranks=ranks)
+        return [line for line in self.metrics() if "validation_loss" in line]
+
+    def check(self, validated, beams):
+        self.assertEqual([20, 40], [line["step"] for line in validated])
+        text = self.command(product.ECHELON, "sample", "run", "--prompt", SOURCE, "--tokens", 20, "--beams", beams).out
+        self.assertEqual(TARGET, text.strip(), "forty steps on one pair")
+        self.assertEqual([1, 1, 1], [validated[-1][key] for key in ("rouge1", "rouge2", "rougeL")])
+
+    def test_texts_are_generated_and_scored_in_validation(self):
+        self.check(self.trained(), 1)
+
+    def test_several_ranks_share_out_what_beams_generate(self):
+        self.check(self.trained("data.validation.beams=3", ranks=3), 3)
+
+
+if __name__ == "__main__":
+    product.main()

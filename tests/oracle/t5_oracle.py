@@ -1,0 +1,125 @@
+"""Loss and every gradient of the engine's T5 against transformers' T5ForConditionalGeneration on the same weights and
+pairs of texts of different lengths, which transformers gets padded and masked."""
+import sys
+
+import torch
+from transformers import T5Config, T5ForConditionalGeneration
+
+import dump
+
+EXACT = 1e-5
+TINY = ["model.kind=t5", "model.vocab_size=97", "model.hidden_size=24", "model.heads=4", "model.layers=2",
+        "model.intermediate_size=40", "model.norm_eps=1e-6", "model.kv_heads=3", "model.max_positions=2048",
+        "model.init_std=0.02", "data.kind=synthetic_pairs", "data.seq_len=70", "data.target_len=33"]
+V1_0 = TINY + ["model.tie_embeddings=true"]
+V1_1 = TINY + ["model.feed_forward=gated_gelu"]
+BF16 = ["precision.param=bf16", "precision.buffer=bf16"]
+# name: (overrides, ranks, largest relative error: of each gradient, or in bf16 of all of them together)
+CASES = {
+    "v1_0": (V1_0, (1, 2, 3), EXACT),
+    "v1_1": (V1_1, (1, 2, 3), EXACT),
+    "head_size": (V1_0 + ["model.head_size=5", "model.heads=3", "model.decoder_layers=3"], (3,), EXACT),
+    "buckets": (V1_1 + ["model.relative_buckets=8", "model.relative_max_distance=20", "data.seq_len=150"], (1,), EXACT),
+    "far": (V1_0 + ["data.seq_len=300", "data.target_len=200", "data.full_length=true",
+                    "train.global_batch_size=4"], (1,), EXACT),
+    "longer_targets": (V1_1 + ["data.seq_len=9", "data.target_len=140"], (2,), EXACT),
+    "one_token": (V1_0 + ["data.seq_len=1", "data.target_len=1"], (2,), EXACT),
+    "recompute": (V1_0 + ["activation_checkpointing.policy=full", "model.layers=3"], (1, 3), EXACT),
+    "recompute_cheap": (V1_1 + ["activation_checkpointing.policy=selective"], (1, 2), EXACT),
+    "recompute_second": (V1_1 + ["activation_checkpointing.policy=every_n", "activation_checkpointing.every_n=2",
+                                 "model.layers=3", "shard.strategy=shard_grad_op"], (2,), EXACT),
+    "recompute_parts": (V1_0 + ["activation_checkpointing.policy=full",
+                                'activation_checkpointing.modules=["*.EncDecAttention", "*.DenseReluDense"]'], (2,), EXACT),
+    "prefetch": (V1_0 + ["model.layers=4", "shard.forward_prefetch=3", "shard.backward_prefetch=post",
+                         "shard.reshard_after_forward=false"], (3,), EXACT),
+    "no_prefetch": (V1_1 + ["shard.forward_prefetch=0", "shard.backward_prefetch=none"], (2,), EXACT),
+    "one_unit": (V1_0 + ["shard.wrap.policy=none"], (3,), EXACT),
+    "small_units": (V1_0 + ["shard.wrap.policy=size_based", "shard.wrap.min_params=30"], (2,), EXACT),
+    "biases_apart": (V1_1 + ["shard.wrap.policy=modules", "activation_checkpointing.policy=full",
+                             'shard.wrap.modules=["*relative_attention_bias", "*norm", "decoder.block.*"]'], (2,), EXACT),
+    "no_shard": (V1_0 + ["shard.strategy=no_shard"], (2,), EXACT),
+    "offload": (V1_1 + ["shard.offload=cpu"], (2,), EXACT),
+    "bf16": (V1_0 + BF16, (1, 2), 5e-2),
+    "bf16_v1_1": (V1_1 + BF16, (3,), 5e-2),
+}
+
+
+def padded(values, lengths, padding):
+    rows = torch.split(values, lengths.tolist())
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=padding)
+
+
+def pairs(output):
+    """What transformers takes for the samples of a case."""
+    lengths = dump.read_i64(output, "lengths")
+    ids = padded(dump.read_i64(output, "ids"), lengths, 0)
+    mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+    labels = padded(dump.read_i64(output, "targets"), dump.read_i64(output, "target_lengths"), -100)
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+
+
+def loaded(config, weights):
+    """transformers' model with our weights."""
+    model = T5ForConditionalGeneration(T5Config.from_dict(config)).float().eval()
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    tied = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}
+    tied |= {"lm_head.weight"} if config["tie_word_embeddings"] else set()
+    assert set(missing) <= tied and not unexpected, (missing, unexpected)
+    return model
+
+
+def reference(result, output):
+    """transformers' loss and gradients by parameter name, summed as the engine sums them."""
+    model = loaded(result.config, result.tensors["weights"])
+    batch = pairs(output)
+    loss = model(**batch).loss * (batch["labels"] >= 0).sum() * result.scale
+    loss.backward()
+    return loss.item(), {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def errors_of(ours, theirs, exact):
+    assert theirs.keys() == ours.keys()
+    if not exact:
+        joined = [torch.cat([tensors[key].flatten() for key in theirs]) for tensors in (ours, theirs)]
+        return {"all gradients": dump.relative_error(*joined)}
+    largest = max(float(gradient.norm()) for gradient in theirs.values())
+    errors = {}
+    for key, gradient in theirs.items():
+        # With one token attention has nothing to choose: its gradients are rounding, ours as theirs.
+        if float(gradient.norm()) > 1e-6 * largest:
+            errors[key] = dump.relative_error(ours[key], gradient)
+        elif not float(ours[key].norm()) <= 1e-5 * largest:
+            errors[key] = float("inf")
+    return errors
+
+
+def compare(name, ranks, output):
+    limit = CASES[name][2]
+    result = dump.Dump(output, ranks, ("weights", "gradients"))
+    loss, gradients = reference(result, output)
+    errors = errors_of(result.tensors["gradients"], gradients, limit == EXACT)
+    errors["loss"] = abs(result.loss - loss) / loss
+    worst = max(errors, key=errors.get)
+    ok = errors[worst] <= limit  # false for NaN too
+    print(f"{'ok  ' if ok else 'FAIL'} {name} on {ranks}: loss {loss:.5f}, largest relative error {errors[worst]:.1e} "
+          f"({worst}) of {len(errors)}, allowed {limit:.0e}", flush=True)
+    return ok
+
+
+def main():
+    args = dump.arguments()
+    torch.manual_seed(0)
+    ok = True
+    with dump.Folder() as folder:
+        for ranks in (1, 2, 3):
+            names = [name for name, case in CASES.items() if ranks in case[1]]
+            requests = [{"name": name, "mode": "gradients", "overrides": CASES[name][0], "perturb": 0.05}
+                        for name in names]
+            outputs = dump.dump(args, folder, ranks, requests)
+            ok = all([compare(name, ranks, outputs[name]) for name in names]) and ok
+        if not ok:
+            raise SystemExit("the engine and transformers disagree")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
