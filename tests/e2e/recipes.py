@@ -21,7 +21,7 @@ MINIATURE = {
     "cnn": ["data.kind=synthetic_images"],
     "t5": ["model.vocab_size=200", "model.hidden_size=32", "model.intermediate_size=48", "model.layers=2", "model.decoder_layers=2",
            "model.heads=4", "model.head_size=8", "data.kind=synthetic_pairs", "data.seq_len=32", "data.target_len=16",
-           "data.validation.generate=0", "data.validation.max_new_tokens=64"],
+           "data.validation.generate=0", "data.validation.max_new_tokens=128"],
 }
 TWO_STEPS = ["train.steps=2", "train.epochs=0", "train.validate_every_steps=0", "train.validate_every_epochs=0",
              "schedule.warmup_steps=0", "schedule.step_epochs=0", "train.device=cpu", "train.threads_per_rank=1",
