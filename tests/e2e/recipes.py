@@ -13,7 +13,7 @@ SIZES = {"llama_179m_article": (1, 4), "llama_8b": (4, 8), "llama_70b": (32, 8),
 # A model and data in place of a recipe's own, by kind of model; everything else stays as the recipe says.
 MINIATURE = {
     "llama": ["model.vocab_size=200", "model.hidden_size=32", "model.intermediate_size=48", "model.layers=2", "model.heads=4",
-              "model.kv_heads=2", "model.max_positions=64", "data.kind=synthetic_tokens", "data.seq_len=32"],
+              "model.kv_heads=2", "model.max_positions=64", "data.kind=synthetic_tokens", "data.packing=stream", "data.seq_len=32"],
     "gpt2": ["model.vocab_size=200", "model.hidden_size=32", "model.intermediate_size=128", "model.layers=2", "model.heads=4",
              "model.max_positions=64", "data.kind=synthetic_tokens", "data.seq_len=32"],
     "deepvit": ["model.hidden_size=32", "model.intermediate_size=64", "model.layers=2", "model.heads=4", "model.image_size=16",
