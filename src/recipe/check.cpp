@@ -46,13 +46,6 @@ void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
   require_validation_data(recipe, "train.validate_every_steps", recipe.train.validate_every_steps, found);
   require_validation_data(recipe, "train.validate_every_epochs", recipe.train.validate_every_epochs, found);
   require_validation_data(recipe, "data.validation.generate", recipe.data.validation.generate, found);
-  const bool pairs = recipe.data.kind == "synthetic_pairs";
-  if (pairs != (recipe.model.kind == "t5")) {
-    found.push_back({{"data.kind", "model.kind"},
-                     str("data.kind is ", recipe.data.kind, ", but model.kind: ", recipe.model.kind,
-                         pairs ? " learns from single sequences; set data.kind: tokens or synthetic_tokens"
-                               : " learns from pairs; set data.kind: synthetic_pairs")});
-  }
   if (is_used("model.max_positions", recipe) && recipe.data.seq_len > recipe.model.max_positions) {
     found.push_back({{"data.seq_len", "model.max_positions"},
                      str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",

@@ -10,7 +10,8 @@ import dump
 import reference_models
 
 GPT2 = ["model.kind=gpt2", "model.kv_heads=3"]
-SMALL = ["model.vocab_size=40", "model.init_std=0.4"]  # far from uniform: continuations differ and end
+VOCABULARY = 12  # small, so that many continuations end
+SMALL = [f"model.vocab_size={VOCABULARY}", "model.init_std=0.4"]  # far from uniform: continuations differ
 MODELS = {
     "llama": [],
     "gpt2_tied": GPT2 + ["model.tie_embeddings=true"],
@@ -36,7 +37,7 @@ RANKS = (1, 2, 3)
 
 def prompts(name):
     draw = random.Random(name)
-    return [[draw.randrange(40) for _ in range(length)] for length in LENGTHS]
+    return [[draw.randrange(VOCABULARY) for _ in range(length)] for length in LENGTHS]
 
 
 def requests():
