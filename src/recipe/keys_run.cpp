@@ -28,11 +28,9 @@ std::vector<Key> data_keys() {
        "", "Where training samples come from."},
       {ECHELON_KEY(data.path), Text::kPath, "",
        "Token file, images file of `idx`, or folder; kinds that are not `synthetic_...` need it, or "
-       "`mixture` "
-       "instead."},
+       "`mixture`."},
       {ECHELON_KEY(data.mixture), NumberRange{1e-6, 1e6}, "",
-       "Several token files and their weights, instead of `path`. Each is shuffled and run through by "
-       "itself; "
+       "Several token files and their weights, instead of `path`. Each is shuffled and run through apart; "
        "of the samples in a row each gives its exact share.",
        Text::kPath},
       {ECHELON_KEY(data.tokenizer), Text::kPath, "",
@@ -68,8 +66,7 @@ std::vector<Key> data_keys() {
        "Size of one validation pass. 0, and more than there are: all samples. None counts twice."},
       {ECHELON_KEY(data.validation.generate), IntegerRange{0, 1'000'000'000}, "samples",
        "`kind: pairs`: after each validation pass the model generates texts for so many sources, and "
-       "`rouge1`, "
-       "`rouge2` and `rougeL` compare them with the targets. 0: none."},
+       "`rouge1`, `rouge2` and `rougeL` compare them with the targets. 0: none."},
       {ECHELON_KEY(data.validation.beams), IntegerRange{1, 1024}, "",
        "`generate`: continuations that the search keeps. 1: the likeliest token each time."},
       {ECHELON_KEY(data.validation.max_new_tokens), IntegerRange{1, 16'777'216}, "tokens",

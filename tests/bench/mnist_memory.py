@@ -1,4 +1,4 @@
-"""The tutorials' MNIST network on 2 CPU ranks, batch 64 a rank, on scikit-learn's digits: what each way of splitting it
+"""The tutorials' MNIST network on CPU ranks (2, or --ranks), batch 64 a rank, on scikit-learn's digits: what each way of splitting it
 keeps and takes at most, its time, and the test accuracy it ends with. Prints a Markdown table.
 
 Bytes are those of tensors on rank 0, counted by the engine's own allocator: what CUDA's peak of allocated memory is on a
@@ -15,7 +15,7 @@ KEYS = {
     "model.dropout": 0.5, "data.kind": "idx", "data.mean": "[0.1307]", "data.std": "[0.3081]",
     "data.validation.batches": 0, "optim.kind": "adadelta", "optim.lr": 1.0, "optim.eps": 1e-6,
     "optim.weight_decay": 0.0, "schedule.kind": "step", "schedule.step_epochs": 1, "schedule.gamma": 0.7,
-    "train.device": "cpu", "train.micro_batch_size": 64, "train.global_batch_size": 128, "train.clip_grad_norm": 0.0,
+    "train.device": "cpu", "train.micro_batch_size": 64, "train.clip_grad_norm": 0.0,
     "train.threads_per_rank": 1, "checkpoint.every_steps": 0, "checkpoint.keep_last": 1, "metrics.every_steps": 1}
 BY_SIZE = ["shard.wrap.policy=size_based", "shard.wrap.min_params=20000"]
 ROWS = [
@@ -43,13 +43,14 @@ def recipe(folder, digits, epochs):
     return path, [f"{key}={value}" for key, value in lines.items()]
 
 
-def run(echelon, digits, overrides, epochs):
+def run(echelon, digits, overrides, epochs, ranks):
     """(bytes kept, bytes of all tensors at most, seconds a step, test accuracy, seconds of the whole command)."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         path, keys = recipe(folder, digits, epochs)
-        subprocess.run([echelon, "train", str(path), "--ranks", "2", f"run.dir={folder}/run", *keys, *overrides], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=900)
+        subprocess.run([echelon, "train", str(path), "--ranks", str(ranks), f"run.dir={folder}/run", *keys,
+                        f"train.global_batch_size={64 * ranks}", *overrides],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=900)
         lines = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
         log = (folder / "run/logs/rank-0.log").read_text()
     report = [line for line in log.splitlines() if "memory of this rank" in line][-1]
@@ -64,9 +65,10 @@ def main():
     parser.add_argument("--echelon", default="build/release/bin/echelon")
     parser.add_argument("--digits", default="data/digits", help="made by ./make.sh digits")
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--ranks", type=int, default=2)
     args = parser.parse_args()
-    rows = [(name, run(args.echelon, args.digits, overrides, args.epochs)) for name, overrides in ROWS]
-    again = run(args.echelon, args.digits, ROWS[0][1], args.epochs)
+    rows = [(name, run(args.echelon, args.digits, overrides, args.epochs, args.ranks)) for name, overrides in ROWS]
+    again = run(args.echelon, args.digits, ROWS[0][1], args.epochs, args.ranks)
     base = rows[0][1]
     base_time = (base[2] + again[2]) / 2
     print("| split | kept, MiB | at most, MiB | ratio | s a step | ratio | test accuracy | s in steps |\n|---|---|---|---|---|---|---|---|")

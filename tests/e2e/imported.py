@@ -39,6 +39,26 @@ def gpt2():
     return shapes, {"model_type": "gpt2", "n_embd": hidden, "n_layer": layers, "n_head": 4, "n_positions": positions, "vocab_size": vocab}
 
 
+def t5():
+    hidden, inner, vocab, heads, head, buckets, layers = 16, 24, 40, 3, 6, 8, 2
+    attention = {"q": [heads * head, hidden], "k": [heads * head, hidden], "v": [heads * head, hidden], "o": [hidden, heads * head]}
+    shapes = {"shared.weight": [vocab, hidden], "lm_head.weight": [vocab, hidden]}
+    for stack, kinds in {"encoder": ["SelfAttention"], "decoder": ["SelfAttention", "EncDecAttention"]}.items():
+        shapes[f"{stack}.final_layer_norm.weight"] = [hidden]
+        shapes[f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"] = [buckets, heads]
+        for i in range(layers):
+            for number, kind in enumerate(kinds):
+                for part, shape in attention.items():
+                    shapes[f"{stack}.block.{i}.layer.{number}.{kind}.{part}.weight"] = shape
+                shapes[f"{stack}.block.{i}.layer.{number}.layer_norm.weight"] = [hidden]
+            layer = f"{stack}.block.{i}.layer.{len(kinds)}."
+            shapes.update({layer + "DenseReluDense.wi_0.weight": [inner, hidden], layer + "DenseReluDense.wi_1.weight": [inner, hidden],
+                           layer + "DenseReluDense.wo.weight": [hidden, inner], layer + "layer_norm.weight": [hidden]})
+    return shapes, {"model_type": "t5", "d_model": hidden, "d_ff": inner, "d_kv": head, "num_heads": heads, "num_layers": layers,
+                    "vocab_size": vocab, "relative_attention_num_buckets": buckets, "feed_forward_proj": "gated-gelu",
+                    "tie_word_embeddings": False, "is_encoder_decoder": True}
+
+
 def write_safetensors(path, shapes, seed):
     """Random weights, none of them 0."""
     numbers = random.Random(seed)
@@ -94,6 +114,9 @@ class Tests(product.Case):
 
     def test_a_gpt2_comes_back_as_it_was(self):
         self.comes_back(gpt2())
+
+    def test_a_t5_comes_back_as_it_was(self):
+        self.comes_back(t5())
 
 
 if __name__ == "__main__":

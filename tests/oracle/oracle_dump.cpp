@@ -7,8 +7,8 @@
 //   gradients   one optimizer step's worth of forward and backward passes, as the training loop makes them.
 //               "perturb": standard deviation of noise that is added to all initial weights first.
 //               "training": with dropout.
-//               -> rank-R.json (pieces, loss, config), rank-R.weights.f32, rank-R.gradients.f32, ids.i64 and the
-//               other parts of the samples
+//               -> rank-R.json (pieces, loss, config), rank-R.weights.f32, rank-R.gradients.f32, ids.i64 and
+//               the other parts of the samples
 //   weights     the initial weights only. -> rank-R.json, rank-R.weights.f32
 //   generate    continues "prompts", lists of ids that the ranks share out, as "beams", "max_new_tokens",
 //               "length_penalty" and "end_id" say. -> rank-R.json, rank-R.weights.f32, rank-R.tokens.json

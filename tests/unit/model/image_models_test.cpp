@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "model/model.h"
-#include "model/ops/ops.h"
 #include "unit/model/tensors.h"
 
 namespace echelon {
@@ -212,20 +211,6 @@ TEST(Cnn, StartsFromUniformValuesWithinTheRootOfItsInputs) {
     EXPECT_GT(values.max().item<double>(), 0.95 * bound) << name;
     EXPECT_NEAR(values.mean().item<double>(), 0, 0.1 * bound) << name;
     EXPECT_NEAR(values.std().item<double>(), bound / std::sqrt(3.0), 0.05 * bound) << name;
-  }
-}
-
-TEST(Cnn, DropsHalfAsMuchBehindTheConvolutions) {
-  // With every weight of a layer zero but its bias one, what is left over shows the shares.
-  ModelOptions options = mnist();
-  options.dropout = 0.5;
-  Batch batch = random_batch(options, 64);
-  batch.training = true;
-  for (const auto& [site, share] : {std::pair("dropout1", 0.25), std::pair("dropout2", 0.5)}) {
-    const at::Tensor ones = at::ones({64, 9216});
-    const at::Tensor left = ops::dropout(ones, share, batch, site);
-    EXPECT_NEAR((left == 0).to(at::kDouble).mean().item<double>(), share, 0.005);
-    EXPECT_NEAR(left.mean().item<double>(), 1.0, 0.01);
   }
 }
 
