@@ -148,6 +148,7 @@ void make_sound(Recipe& recipe) {
       std::visit([&](auto* field) { *field = *std::get<decltype(field)>(key.slot(defaults)); },
                  key.slot(recipe));
     }
+    if (recipe.data.path.empty()) recipe.data.path = "images";  // its default is a conflict of its own
   }
 }
 
