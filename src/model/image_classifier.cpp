@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-
 namespace echelon {
 namespace {
 

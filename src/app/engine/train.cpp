@@ -132,6 +132,28 @@ void bring_in(const CheckpointOptions& options, const RunFolder& folder, Communi
   }
 }
 
+/// What a run reads, and the files that its checkpoints carry.
+struct Inputs {
+  std::unique_ptr<Loader> data;
+  std::unique_ptr<Loader> validation;  ///< null: none
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::map<std::string, std::string> files;
+};
+
+/// Collective: what one rank cannot open, all refuse.
+Inputs open_inputs(const Recipe& recipe, const Model& model, const RunFolder& folder, Communicator& comm) {
+  Inputs inputs;
+  agree(comm, "data", [&] {
+    const ModelInput input = input_of(recipe.model);
+    inputs.data = make_loader(recipe.data, input, static_cast<std::uint64_t>(recipe.run.seed));
+    inputs.validation = make_validation_loader(recipe.data, input);
+    inputs.tokenizer = validation_tokenizer(recipe.data);
+    inputs.files = attachments(recipe, model);
+    if (comm.rank() == 0) inputs.files.merge(inherited_files(recipe.checkpoint, folder));
+  });
+  return inputs;
+}
+
 /// One rank, straight down; each line uses only what is above it.
 int run_rank(const Recipe& recipe, Job& job) {
   validate_for_size(recipe, job.info().size);
@@ -145,18 +167,8 @@ int run_rank(const Recipe& recipe, Job& job) {
   const auto folder = open_run_folder(recipe, *comm, job.info().host);
   const std::int64_t resident_before = resident_bytes();
 
-  std::unique_ptr<Loader> data;
-  std::unique_ptr<Loader> validation;
-  std::map<std::string, std::string> files;
-  std::shared_ptr<const Tokenizer> tokenizer;
   auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
-  agree(*comm, "data", [&] {
-    data = make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed));
-    validation = make_validation_loader(recipe.data, input_of(recipe.model));
-    files = attachments(recipe, *model);
-    tokenizer = validation_tokenizer(recipe.data);
-    if (lead) files.merge(inherited_files(recipe.checkpoint, *folder));
-  });
+  Inputs inputs = open_inputs(recipe, *model, *folder, *comm);
   // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
   const auto between_devices =
       device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s));
@@ -169,14 +181,14 @@ int run_rank(const Recipe& recipe, Job& job) {
     optim = make_optimizer(recipe.optim, *sharded);
   });
   const auto ema = make_ema(recipe.optim, *sharded);
-  TrainState state{.model = *sharded, .optim = *optim, .data = *data, .ema = ema.get()};
+  TrainState state{.model = *sharded, .optim = *optim, .data = *inputs.data, .ema = ema.get()};
   state.loss_scale = LossScale(recipe.precision, sharded->precision().needs_loss_scale());
   const LastWords last_words(state, *comm);
-  Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(files));
-  if (lead) describe_run(job, compute, *sharded, *data, recipe, resident_before);
+  Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(inputs.files));
+  if (lead) describe_run(job, compute, *sharded, *inputs.data, recipe, resident_before);
   bring_in(recipe.checkpoint, *folder, *comm, state);
-  LoopOptions options = loop_options(recipe, compute, *data);
-  options.tokenizer = std::move(tokenizer);
+  LoopOptions options = loop_options(recipe, compute, *inputs.data);
+  options.tokenizer = inputs.tokenizer;
   const std::int64_t steps = options.train.steps;
   if (state.step >= steps) {
     if (lead)
@@ -191,7 +203,8 @@ int run_rank(const Recipe& recipe, Job& job) {
     metrics = std::make_unique<MetricsFile>(folder->metrics(), state.step);
   });
   Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
-  TrainLoop loop(options, state, checkpointer, *comm, validation.get(), *folder, metrics.get(), progress);
+  TrainLoop loop(options, state, checkpointer, *comm, inputs.validation.get(), *folder, metrics.get(),
+                 progress);
   if (loop.run() == RunEnd::kFinished) return 0;
   if (lead)
     log::info(str("stopped after step ", state.step, " as asked; start the same command again to go on"));

@@ -1,7 +1,6 @@
 // One source, compiled once per instruction set: ECHELON_ISA names the namespace, -march comes from CMake.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 

@@ -226,7 +226,9 @@ TEST(T5, DistancesFallIntoTheBucketsOfThePaper) {
   for (const auto& [distance, expected] : std::map<std::int64_t, std::int64_t>{
            {0, 0}, {7, 7}, {8, 8}, {11, 8}, {12, 9}, {90, 14}, {91, 15}, {200, 15}}) {
     EXPECT_EQ(bucket(both, -distance), expected) << distance;
-    if (distance > 0) EXPECT_EQ(bucket(both, distance), expected + 16) << distance;
+    if (distance > 0) {
+      EXPECT_EQ(bucket(both, distance), expected + 16) << distance;
+    }
   }
   const at::Tensor back = bucket_of_distance({32, 128, false}, 201, at::kCPU);
   for (const auto& [distance, expected] : std::map<std::int64_t, std::int64_t>{
