@@ -12,6 +12,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import LlamaConfig, LlamaForCausalLM
 
+import dump
+
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
