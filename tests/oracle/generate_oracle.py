@@ -19,7 +19,7 @@ MODELS = {
            "data.kind=synthetic_pairs", "model.relative_buckets=8", "model.relative_max_distance=20",
            "model.feed_forward=gated_gelu"],
     "t5_tied": ["model.kind=t5", "model.kv_heads=3", "model.max_positions=2048", "model.init_std=0.02",
-                "data.kind=synthetic_pairs", "model.tie_embeddings=true", "model.decoder_layers=3"],
+                "data.kind=synthetic_pairs", "model.tie_embeddings=true"],
 }
 SEARCHES = {
     "greedy": {"beams": 1},

@@ -56,7 +56,7 @@ def compare(what, actual, expected):
 
 def check_import(args, folder, name):
     torch.manual_seed(3)
-    model = T5ForConditionalGeneration(T5Config(**SIZES, **MADE[name]))
+    model = T5ForConditionalGeneration(T5Config(decoder_start_token_id=0, **SIZES, **MADE[name]))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
