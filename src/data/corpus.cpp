@@ -123,7 +123,7 @@ class CorpusWriter {
 };
 
 /// One batch's work, on a thread with an encoder of its own.
-Tokenised tokenise(RecordBatch batch, const PrepareOptions& options, const Tokenizer& tokenizer,
+Tokenised tokenise(const RecordBatch& batch, const PrepareOptions& options, const Tokenizer& tokenizer,
                    TextEncoder& encoder) {
   Tokenised out{.bytes = batch.bytes};
   const auto append = [&](const std::string& text) {

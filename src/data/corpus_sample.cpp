@@ -70,7 +70,7 @@ std::vector<std::string> sample_lines(const std::vector<SourceFile>& files, cons
   const LineSampler sampler(options.seed, static_cast<double>(options.train_bytes) / total);
   using Pipeline = OrderedPipeline<RecordBatch, Sampled>;
   Pipeline pipeline(options.threads, [&]() -> Pipeline::Work {
-    return [&](RecordBatch batch) {
+    return [&](const RecordBatch& batch) {
       Sampled sampled{.lines = {}, .bytes = batch.bytes};
       for (const Record& record : batch.records) {
         const Document document = open_document(record, options);

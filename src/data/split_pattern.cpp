@@ -37,7 +37,7 @@ struct SplitPattern::Compiled {
   std::string field;
 };
 
-SplitPattern::SplitPattern(std::string_view pattern, std::string field)
+SplitPattern::SplitPattern(std::string_view pattern, const std::string& field)
     : SplitPattern(pcre2_syntax(pattern.substr(0, kLongestPattern + 1), field), field,
                    // Ruby's ^ and $ stand at every line.
                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C) {

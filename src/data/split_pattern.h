@@ -13,7 +13,7 @@ class SplitPattern {
  public:
   /// In the syntax of a tokenizer.json (pattern_syntax.h). `field`: where it stands, for messages. Throws
   /// Error(kData): malformed or not supported.
-  SplitPattern(std::string_view pattern, std::string field);
+  SplitPattern(std::string_view pattern, const std::string& field);
 
   /// Finds `text` itself.
   [[nodiscard]] static SplitPattern literal(std::string_view text, std::string field);

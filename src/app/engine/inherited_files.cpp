@@ -1,6 +1,7 @@
 #include "app/engine/inherited_files.h"
 
 #include <filesystem>
+#include <vector>
 
 #include "base/error.h"
 #include "checkpoint/names.h"
@@ -22,8 +23,13 @@ std::map<std::string, std::string> companions_of(const std::filesystem::path& ch
 
 std::map<std::string, std::string> inherited_files(const CheckpointOptions& options,
                                                    const RunFolder& folder) {
-  for (const std::filesystem::path& from : {folder.checkpoints(), std::filesystem::path(options.init_from)}) {
-    if (from.empty() || !std::filesystem::exists(from)) continue;
+  // Step by step: a run folder's reader would tell of damage, and restoring does that.
+  std::vector<std::filesystem::path> sources;
+  for (const checkpoint::Found& found : checkpoint::list(folder.checkpoints())) {
+    if (found.committed) sources.insert(sources.begin(), found.folder);
+  }
+  if (!options.init_from.empty()) sources.emplace_back(options.init_from);
+  for (const std::filesystem::path& from : sources) {
     try {
       return companions_of(from);
     } catch (const Error&) {  // NOLINT(bugprone-empty-catch): no checkpoint yet, or a damaged one
