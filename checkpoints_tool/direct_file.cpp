@@ -29,6 +29,7 @@ DirectFile::DirectFile(fs::Path path, std::uint64_t bytes) : path_(std::move(pat
     direct_ = false;
     fd_ = fs::open(path_, kFlags, Code::kCheckpoint);
   }
+  cached_ = fs::open(path_, O_RDWR | O_NOFOLLOW, Code::kCheckpoint);
   checkpoint::reserve_space(fd_, path_, padded(bytes_));
 }
 
@@ -76,7 +77,16 @@ void DirectFile::read(std::uint64_t offset, std::span<std::byte> bytes) {
   }
 }
 
+void DirectFile::write_piece(std::uint64_t offset, std::span<const std::byte> bytes) {
+  fs::write_at(cached_, offset, bytes, Code::kCheckpoint, path_);
+}
+
+void DirectFile::read_piece(std::uint64_t offset, std::span<std::byte> bytes) {
+  fs::read_at(cached_, offset, bytes, Code::kCheckpoint, path_);
+}
+
 void DirectFile::finish() {
+  cached_.close(Code::kCheckpoint, path_);
   if (fs::disk().ftruncate(fd_.get(), static_cast<off_t>(bytes_)) != 0) fail("set the size of", path_, errno);
   fs::fsync(fd_, Code::kCheckpoint, path_);
   fd_.close(Code::kCheckpoint, path_);

@@ -9,44 +9,33 @@
 namespace echelon::tool {
 namespace {
 
-/// Copies columns of a row-major matrix into rows: elements [first, last) of row `row` are columns that go to
-/// element column * rows + row of the output, of which `out` holds [out_begin, out_begin + out.size / size).
-struct Scatter {
-  std::uint64_t rows = 0;
-  std::uint64_t columns = 0;
-  std::uint64_t out_begin = 0;
-  std::uint64_t out_end = 0;
-};
-
-// `from`: source elements [begin, end).
+/// Puts source elements [begin, end), which belong to the tile, where they stand in the tile's transpose.
 template <class Element>
-void scatter(const Scatter& matrix, std::uint64_t begin, std::uint64_t end, std::span<const std::byte> from,
+void scatter(const Tile& tile, std::uint64_t begin, std::uint64_t end, std::span<const std::byte> from,
              std::span<std::byte> out) {
-  const std::uint64_t first_column = matrix.out_begin / matrix.rows;
-  const std::uint64_t last_column = (matrix.out_end - 1) / matrix.rows;
-  for (std::uint64_t row = begin / matrix.columns; row * matrix.columns < end; ++row) {
-    const std::uint64_t row_begin = row * matrix.columns;
-    const std::uint64_t stop = std::min(end, row_begin + last_column + 1);
-    for (std::uint64_t at = std::max(begin, row_begin + first_column); at < stop; ++at) {
-      const std::uint64_t to = (at - row_begin) * matrix.rows + row;
-      if (to < matrix.out_begin || to >= matrix.out_end) continue;
-      std::memcpy(out.data() + (to - matrix.out_begin) * sizeof(Element),
-                  from.data() + (at - begin) * sizeof(Element), sizeof(Element));
+  const auto width = static_cast<std::uint64_t>(tile.tensor->source.shape.at(1));
+  const std::byte* element = from.data();
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t row = at / width;
+    const std::uint64_t stop = std::min(end, (row + 1) * width);
+    for (; at < stop; ++at, element += sizeof(Element)) {
+      const std::uint64_t to = (at - row * width - tile.column) * tile.rows + row - tile.row;
+      std::memcpy(out.data() + to * sizeof(Element), element, sizeof(Element));
     }
   }
 }
 
-void scatter(std::size_t size, const Scatter& matrix, std::uint64_t begin, std::uint64_t end,
-             std::span<const std::byte> from, std::span<std::byte> out) {
-  switch (size) {
+void scatter(const Tile& tile, std::uint64_t begin, std::uint64_t end, std::span<const std::byte> from,
+             std::span<std::byte> out) {
+  switch (size_of(tile.tensor->dtype)) {
     case 1:
-      return scatter<std::uint8_t>(matrix, begin, end, from, out);
+      return scatter<std::uint8_t>(tile, begin, end, from, out);
     case 2:
-      return scatter<std::uint16_t>(matrix, begin, end, from, out);
+      return scatter<std::uint16_t>(tile, begin, end, from, out);
     case 4:
-      return scatter<std::uint32_t>(matrix, begin, end, from, out);
+      return scatter<std::uint32_t>(tile, begin, end, from, out);
     default:
-      return scatter<std::uint64_t>(matrix, begin, end, from, out);
+      return scatter<std::uint64_t>(tile, begin, end, from, out);
   }
 }
 
@@ -74,8 +63,12 @@ WindowRecord WindowFiller::fill(const OutputFile& file, const Window& window, st
     const std::uint64_t size = size_of(part.tensor->dtype);
     cover(part.tensor->offset + part.begin * size, zeros);
     cover(part.tensor->offset + part.end * size, [&](std::span<std::byte> bytes) {
+      if (part.tensor->transposed) {
+        record.parts.push_back(0);
+        return zeros(bytes);
+      }
       record.parts.push_back(fill_part(part, bytes));
-      const bool as_it_is = !part.tensor->transposed && part.tensor->dtype == part.tensor->source.dtype;
+      const bool as_it_is = part.tensor->dtype == part.tensor->source.dtype;
       return as_it_is ? record.parts.back() : crc32c(bytes);
     });
   }
@@ -84,10 +77,6 @@ WindowRecord WindowFiller::fill(const OutputFile& file, const Window& window, st
 }
 
 std::uint32_t WindowFiller::fill_part(const Part& part, std::span<std::byte> out) {
-  if (part.tensor->transposed) {
-    fill_transposed(part, out);
-    return 0;
-  }
   if (part.tensor->dtype != part.tensor->source.dtype) return fill_converted(part, out);
   reader_.read(part.tensor->source.name, part.begin, part.end, out);
   return crc32c(out);
@@ -118,18 +107,21 @@ std::span<const std::byte> WindowFiller::converted(const OutputTensor& tensor, s
   return converted_;
 }
 
-void WindowFiller::fill_transposed(const Part& part, std::span<std::byte> out) {
-  const OutputTensor& tensor = *part.tensor;
-  const Scatter matrix{.rows = static_cast<std::uint64_t>(tensor.source.shape.at(0)),
-                       .columns = static_cast<std::uint64_t>(tensor.source.shape.at(1)),
-                       .out_begin = part.begin,
-                       .out_end = part.end};
-  const std::uint64_t elements = matrix.rows * matrix.columns;
+WindowRecord WindowFiller::fill(const Tile& tile, std::span<std::byte> out) {
+  const OutputTensor& tensor = *tile.tensor;
+  const auto width = static_cast<std::uint64_t>(tensor.source.shape.at(1));
+  const bool whole_rows = tile.columns == width;
+  const std::uint64_t stretch = whole_rows ? tile.rows * width : tile.columns;
   const std::uint64_t step = kScratchBytes / size_of(tensor.source.dtype);
-  for (std::uint64_t at = 0; at < elements; at += step) {
-    const std::uint64_t stop = std::min(elements, at + step);
-    scatter(size_of(tensor.dtype), matrix, at, stop, converted(tensor, at, stop), out);
+  for (std::uint64_t row = tile.row; row < tile.row + tile.rows; row += whole_rows ? tile.rows : 1) {
+    const std::uint64_t begin = row * width + tile.column;
+    const std::uint64_t end = begin + stretch;
+    for (std::uint64_t at = begin; at < end; at += step) {
+      const std::uint64_t stop = std::min(end, at + step);
+      scatter(tile, at, stop, converted(tensor, at, stop), out);
+    }
   }
+  return {.crc = crc32c(out)};
 }
 
 }  // namespace echelon::tool
