@@ -20,6 +20,7 @@ using checkpoint::Reader;
 // Program, libraries and the checkpoint's index.
 constexpr std::uint64_t kBaseBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kWorkerBytes = kWindowBytes + kWindowFillerBytes;
+constexpr std::uint64_t kMostTileBytes = std::uint64_t{256} << 20;
 constexpr int kDefaultWorkers = 4;
 constexpr auto kLook = std::chrono::milliseconds(100);
 
@@ -49,8 +50,13 @@ void for_each_run(const Tile& tile, std::span<std::byte> bytes, Each&& each) {
 
 class Assembly {
  public:
-  Assembly(const Reader& reader, const OutputPlan& plan, const fs::Path& output, Journal& journal)
-      : reader_(reader), plan_(plan), journal_(journal), windows_(windows_of(plan)), tiles_(tiles_of(plan)) {
+  Assembly(const Reader& reader, const OutputPlan& plan, const fs::Path& output, Journal& journal,
+           std::uint64_t tile_bytes)
+      : reader_(reader),
+        plan_(plan),
+        journal_(journal),
+        windows_(windows_of(plan)),
+        tiles_(tiles_of(plan, tile_bytes)) {
     for (const OutputFile& file : plan.files) {
       files_.emplace_back(file.name.empty() ? output : output / file.name, file.bytes);
     }
@@ -100,7 +106,7 @@ class Assembly {
 
   void work(std::size_t end) {
     try {
-      const checkpoint::BulkMemory buffer(kWindowBytes);
+      const checkpoint::BulkMemory buffer(end > windows_.size() ? largest_tile() : kWindowBytes);
       WindowFiller filler(reader_);
       for (std::size_t i = next_++; i < end && !stop_; i = next_++) {
         done_ += i < windows_.size() ? make_window(i, filler, buffer.bytes())
@@ -114,6 +120,12 @@ class Assembly {
     const std::lock_guard lock(ending_);
     ++ended_;
     ended_signal_.notify_all();
+  }
+
+  [[nodiscard]] std::uint64_t largest_tile() const {
+    std::uint64_t most = 0;
+    for (const Tile& tile : tiles_) most = std::max(most, tile.bytes());
+    return most;
   }
 
   /// Returns how many bytes of the plan that is.
@@ -201,7 +213,7 @@ void Assembly::prove_checksums() const {
 
 }  // namespace
 
-int workers_within(std::uint64_t memory_bytes, int jobs, const OutputPlan& plan) {
+Workers workers_within(std::uint64_t memory_bytes, int jobs, const OutputPlan& plan) {
   std::uint64_t held = kBaseBytes;
   for (const OutputFile& file : plan.files) held += 2 * file.head.size();
   if (memory_bytes < held + kWorkerBytes) {
@@ -209,14 +221,15 @@ int workers_within(std::uint64_t memory_bytes, int jobs, const OutputPlan& plan)
                                   human_bytes(held + kWorkerBytes)));
   }
   if (jobs == 0) jobs = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kDefaultWorkers);
-  return static_cast<int>(
-      std::min<std::uint64_t>(static_cast<std::uint64_t>(jobs), (memory_bytes - held) / kWorkerBytes));
+  const std::uint64_t room = memory_bytes - held;
+  const std::uint64_t count = std::min<std::uint64_t>(static_cast<std::uint64_t>(jobs), room / kWorkerBytes);
+  return {static_cast<int>(count), std::min(room / count - kWindowFillerBytes, kMostTileBytes)};
 }
 
 void assemble(const Reader& reader, const OutputPlan& plan, const fs::Path& output, Journal& journal,
-              int workers, Progress& progress) {
-  Assembly assembly(reader, plan, output, journal);
-  assembly.run(workers, progress);
+              const Workers& workers, Progress& progress) {
+  Assembly assembly(reader, plan, output, journal, workers.tile_bytes);
+  assembly.run(workers.count, progress);
   assembly.prove_checksums();
   assembly.finish();
 }

@@ -57,7 +57,7 @@ void DirectFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }
-  // Only a hint, so its result does not matter: whether the bytes arrived is for finish() to say.
+  // Only a hint, here and below: whether the bytes arrived is for finish() to say.
   if (!direct_) (void)::sync_file_range(fd_.get(), static_cast<off_t>(begin), size, SYNC_FILE_RANGE_WRITE);
 }
 
@@ -78,7 +78,11 @@ void DirectFile::read(std::uint64_t offset, std::span<std::byte> bytes) {
 }
 
 void DirectFile::write_piece(std::uint64_t offset, std::span<const std::byte> bytes) {
+  constexpr std::size_t kWorthAHint = std::size_t{1} << 20;
   fs::write_at(cached_, offset, bytes, Code::kCheckpoint, path_);
+  if (bytes.size() < kWorthAHint) return;
+  (void)::sync_file_range(cached_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes.size()),
+                          SYNC_FILE_RANGE_WRITE);
 }
 
 void DirectFile::read_piece(std::uint64_t offset, std::span<std::byte> bytes) {

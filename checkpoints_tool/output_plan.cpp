@@ -98,7 +98,7 @@ std::vector<Part> parts_of(const OutputFile& file, const Window& window) {
   return parts;
 }
 
-std::vector<Tile> tiles_of(const OutputPlan& plan) {
+std::vector<Tile> tiles_of(const OutputPlan& plan, std::uint64_t most) {
   constexpr std::uint64_t kLeastRows = 64;
   std::vector<Tile> tiles;
   for (std::size_t file = 0; file < plan.files.size(); ++file) {
@@ -106,7 +106,7 @@ std::vector<Tile> tiles_of(const OutputPlan& plan) {
       if (!tensor.transposed) continue;
       const auto all_rows = static_cast<std::uint64_t>(tensor.source.shape.at(0));
       const auto all_columns = static_cast<std::uint64_t>(tensor.source.shape.at(1));
-      const std::uint64_t room = kWindowBytes / size_of(tensor.dtype);
+      const std::uint64_t room = most / size_of(tensor.dtype);
       const std::uint64_t rows = std::min(all_rows, std::max(kLeastRows, room / all_columns));
       const std::uint64_t columns = std::min(all_columns, room / rows);
       for (std::uint64_t row = 0; row < all_rows; row += rows) {

@@ -66,10 +66,10 @@ struct Tile {
 
   [[nodiscard]] std::uint64_t bytes() const { return rows * columns * size_of(tensor->dtype); }
 };
-/// All tiles of all transposed tensors, each of at most kWindowBytes. They hold whole rows, or long stretches
-/// of many: reading a tile hardly reads a checksum block that another one needs too, and what is written of a
-/// column is not tiny.
-[[nodiscard]] std::vector<Tile> tiles_of(const OutputPlan& plan);
+/// All tiles of all transposed tensors, each of at most `most` bytes, which is at least kWindowBytes. Where a
+/// matrix does not fit they hold whole rows, or long stretches of many: reading a tile hardly reads a
+/// checksum block that another one needs too, and what is written of a column is not tiny.
+[[nodiscard]] std::vector<Tile> tiles_of(const OutputPlan& plan, std::uint64_t most);
 
 [[nodiscard]] std::uint64_t planned_bytes(const OutputPlan& plan);
 

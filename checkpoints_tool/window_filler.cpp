@@ -9,33 +9,42 @@
 namespace echelon::tool {
 namespace {
 
-/// Puts source elements [begin, end), which belong to the tile, where they stand in the tile's transpose.
+/// A rectangle of a matrix as it lies in memory, row behind row, and where it stands in a tile.
+struct Block {
+  std::span<const std::byte> bytes;
+  std::uint64_t row = 0;
+  std::uint64_t rows = 0;
+  std::uint64_t column = 0;
+  std::uint64_t columns = 0;
+};
+
+/// Puts the block's elements where they are in the transpose of a tile of `height` rows. Some columns at a
+/// time: few enough that the places that are written stay in the cache from one row to the next.
 template <class Element>
-void scatter(const Tile& tile, std::uint64_t begin, std::uint64_t end, std::span<const std::byte> from,
-             std::span<std::byte> out) {
-  const auto width = static_cast<std::uint64_t>(tile.tensor->source.shape.at(1));
-  const std::byte* element = from.data();
-  for (std::uint64_t at = begin; at < end;) {
-    const std::uint64_t row = at / width;
-    const std::uint64_t stop = std::min(end, (row + 1) * width);
-    for (; at < stop; ++at, element += sizeof(Element)) {
-      const std::uint64_t to = (at - row * width - tile.column) * tile.rows + row - tile.row;
-      std::memcpy(out.data() + to * sizeof(Element), element, sizeof(Element));
+void scatter(const Block& block, std::uint64_t height, std::span<std::byte> out) {
+  constexpr std::uint64_t kAtOnce = 64 / sizeof(Element);
+  for (std::uint64_t first = 0; first < block.columns; first += kAtOnce) {
+    const std::uint64_t last = std::min(block.columns, first + kAtOnce);
+    for (std::uint64_t row = 0; row < block.rows; ++row) {
+      const std::byte* from = block.bytes.data() + (row * block.columns + first) * sizeof(Element);
+      for (std::uint64_t column = first; column < last; ++column, from += sizeof(Element)) {
+        const std::uint64_t to = (block.column + column) * height + block.row + row;
+        std::memcpy(out.data() + to * sizeof(Element), from, sizeof(Element));
+      }
     }
   }
 }
 
-void scatter(const Tile& tile, std::uint64_t begin, std::uint64_t end, std::span<const std::byte> from,
-             std::span<std::byte> out) {
-  switch (size_of(tile.tensor->dtype)) {
+void scatter(std::size_t size, const Block& block, std::uint64_t height, std::span<std::byte> out) {
+  switch (size) {
     case 1:
-      return scatter<std::uint8_t>(tile, begin, end, from, out);
+      return scatter<std::uint8_t>(block, height, out);
     case 2:
-      return scatter<std::uint16_t>(tile, begin, end, from, out);
+      return scatter<std::uint16_t>(block, height, out);
     case 4:
-      return scatter<std::uint32_t>(tile, begin, end, from, out);
+      return scatter<std::uint32_t>(block, height, out);
     default:
-      return scatter<std::uint64_t>(tile, begin, end, from, out);
+      return scatter<std::uint64_t>(block, height, out);
   }
 }
 
@@ -110,15 +119,18 @@ std::span<const std::byte> WindowFiller::converted(const OutputTensor& tensor, s
 WindowRecord WindowFiller::fill(const Tile& tile, std::span<std::byte> out) {
   const OutputTensor& tensor = *tile.tensor;
   const auto width = static_cast<std::uint64_t>(tensor.source.shape.at(1));
-  const bool whole_rows = tile.columns == width;
-  const std::uint64_t stretch = whole_rows ? tile.rows * width : tile.columns;
-  const std::uint64_t step = kScratchBytes / size_of(tensor.source.dtype);
-  for (std::uint64_t row = tile.row; row < tile.row + tile.rows; row += whole_rows ? tile.rows : 1) {
-    const std::uint64_t begin = row * width + tile.column;
-    const std::uint64_t end = begin + stretch;
-    for (std::uint64_t at = begin; at < end; at += step) {
-      const std::uint64_t stop = std::min(end, at + step);
-      scatter(tile, at, stop, converted(tensor, at, stop), out);
+  // What is read at a time lies together: whole rows, or a part of one.
+  const std::uint64_t room = kScratchBytes / size_of(tensor.source.dtype);
+  const std::uint64_t columns = std::min(tile.columns, room);
+  const std::uint64_t rows = columns == width ? room / width : 1;
+  Block block;
+  for (block.row = 0; block.row < tile.rows; block.row += rows) {
+    block.rows = std::min(rows, tile.rows - block.row);
+    for (block.column = 0; block.column < tile.columns; block.column += columns) {
+      block.columns = std::min(columns, tile.columns - block.column);
+      const std::uint64_t begin = (tile.row + block.row) * width + tile.column + block.column;
+      block.bytes = converted(tensor, begin, begin + block.rows * block.columns);
+      scatter(size_of(tensor.dtype), block, tile.rows, out);
     }
   }
   return {.crc = crc32c(out)};
