@@ -1,23 +1,38 @@
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace echelon::data {
 
+/// An entry of a sentencepiece model's vocabulary; its id is its place.
+struct SentencepiecePiece {
+  enum class Type : std::uint8_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
+  std::string_view text;
+  float score = 0;
+  Type type = Type::kNormal;
+};
+
 /// What a sentencepiece model does to text before it looks up pieces. The library does not tell, so it is
-/// read from the model's own bytes (a protocol buffer, sentencepiece_model.proto).
+/// read from the model's own bytes (a protocol buffer, sentencepiece_model.proto). Views are into these
+/// bytes.
 struct SentencepieceTraits {
-  bool bpe = false;                      ///< trainer_spec.model_type (default: unigram)
+  enum class Type : std::uint8_t { kUnigram = 1, kBpe, kWord, kChar };
+  Type type = Type::kUnigram;            ///< trainer_spec.model_type
+  bool byte_fallback = false;            ///< unknown characters become bytes
+  std::string_view normalizer_table;     ///< see normalizer_table.h; empty: none
   bool rewrites_text = false;            ///< a normaliser or denormaliser table is present
   bool add_dummy_prefix = true;          ///< a space is put in front
   bool remove_extra_whitespaces = true;  ///< runs of spaces shrink
   bool escape_whitespaces = true;        ///< space becomes U+2581
   bool treat_whitespace_as_suffix = false;
+  std::vector<SentencepiecePiece> pieces;
 
   /// Text goes in as it is, and each part of it is encoded by its own characters only.
   [[nodiscard]] bool verbatim_bpe() const {
-    return bpe && !rewrites_text && !add_dummy_prefix && !remove_extra_whitespaces && escape_whitespaces &&
-           !treat_whitespace_as_suffix;
+    return type == Type::kBpe && !rewrites_text && !add_dummy_prefix && !remove_extra_whitespaces &&
+           escape_whitespaces && !treat_whitespace_as_suffix;
   }
 };
 

@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::size_t kFirstSlots = 256;
 constexpr std::size_t kMostWords = std::size_t{1} << 17;  // with their texts some 10 MB
+constexpr std::size_t kMostIds = std::size_t{1} << 22;    // 16 MB
 
 std::uint32_t hash_of(std::string_view word) {
   return static_cast<std::uint32_t>(std::hash<std::string_view>{}(word));
@@ -35,7 +36,8 @@ std::optional<std::span<const std::int32_t>> WordCache::find(std::string_view wo
 }
 
 void WordCache::add(std::string_view word, std::span<const std::int32_t> ids) {
-  if (word.empty() || word.size() > kLongestWord || ids.size() > UINT16_MAX || count_ >= kMostWords) return;
+  if (word.empty() || word.size() > kLongestWord || ids.size() > UINT16_MAX) return;
+  if (count_ >= kMostWords || ids_.size() + ids.size() > kMostIds) return;
   if (count_ * 2 >= slots_.size()) grow();
   const std::uint32_t hash = hash_of(word);
   slots_[place(word, hash)] = {

@@ -208,7 +208,7 @@ TEST(SentencepieceTraits, AreReadFromTheModel) {
   const std::string unigram("\x12\x02\x18\x01\x1A\x02\x18\x01", 8);
   const auto other = data::read_traits(unigram);
   ASSERT_TRUE(other.has_value());
-  EXPECT_FALSE(other->bpe);
+  EXPECT_EQ(other->type, data::SentencepieceTraits::Type::kUnigram);
   EXPECT_TRUE(other->add_dummy_prefix);
   EXPECT_FALSE(other->verbatim_bpe());
   for (const std::string bad : {"\x12\x05\x18", "\x12", "\x0F", "\x1A\x02\x18\xFF"}) {
