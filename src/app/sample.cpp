@@ -3,7 +3,9 @@
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
+#include "app/launch.h"
 #include "app/plugin.h"
+#include "app/step.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/str.h"
@@ -16,6 +18,7 @@ constexpr std::uint64_t kLargestPromptFile = std::uint64_t{64} << 20;
 struct SampleArguments {
   SampleRequest request;
   std::string prompt_file;
+  int ranks = 0;
 };
 
 std::vector<std::string> lines_of(const std::string& path) {
@@ -27,17 +30,46 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-int sample(SampleArguments arguments) {
-  SampleRequest& request = arguments.request;
-  if (!arguments.prompt_file.empty()) request.prompts = lines_of(arguments.prompt_file);
-  if (request.prompts.empty())
-    throw Error(Code::kUsage, "--prompt or --prompt-file is required; try 'echelon sample --help'");
-  const GenerateOptions& search = request.search;
+void check(const GenerateOptions& search) {
   if (search.beams > 1 && search.temperature > 0)
     throw Error(Code::kUsage,
                 "--beams searches for the likeliest text and --temperature draws: give one of them");
   if (search.temperature == 0 && (search.top_k > 0 || search.top_p < 1))
     throw Error(Code::kUsage, "--top-k and --top-p limit what is drawn: give --temperature too, such as 1");
+}
+
+/// What a rank is started with: this command without --ranks.
+std::vector<std::string> command_of_one_rank(const CLI::App& command) {
+  std::vector<std::string> line{std::filesystem::read_symlink("/proc/self/exe").string(), command.get_name()};
+  std::vector<std::string> places{"--"};
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->check_name("--ranks")) continue;
+    for (const std::string& value : option->results()) {
+      if (option->get_positional()) {
+        places.push_back(value);
+      } else if (value.empty()) {
+        line.insert(line.end(), {option->get_name(), value});
+      } else {
+        line.push_back(str(option->get_name(), '=', value));  // a value ':' alone would mean mpirun
+      }
+    }
+  }
+  line.insert(line.end(), places.begin(), places.end());
+  return line;
+}
+
+int sample(SampleArguments arguments, const CLI::App& command) {
+  SampleRequest& request = arguments.request;
+  int ranks = 0;
+  once_per_step([&] {
+    ranks = local_ranks(arguments.ranks);
+    if (!arguments.prompt_file.empty()) request.prompts = lines_of(arguments.prompt_file);
+    if (request.prompts.empty())
+      throw Error(Code::kUsage, "--prompt or --prompt-file is required; try 'echelon sample --help'");
+    check(request.search);
+  });
+  if (ranks > 1) return launch_local_ranks(ranks, command_of_one_rank(command));
+  request.launch = ranks == 0 ? Launch::kPmix : Launch::kSingle;
   return engine_function<SampleFunction>("echelon_engine_sample")(request);
 }
 
@@ -68,7 +100,9 @@ void add_sample(CLI::App& app, int& status) {
   auto arguments = std::make_shared<SampleArguments>();
   SampleRequest& request = arguments->request;
   CLI::App* command = app.add_subcommand(
-      "sample", "Continue prompts, or answer them with an encoder-decoder, with the weights of a checkpoint");
+      "sample",
+      "Continue prompts, or answer them with an encoder-decoder, with the weights of a checkpoint: in one "
+      "process, or sharded over local ranks or those of the srun --mpi=pmix or mpirun step it is in");
   command
       ->add_option("checkpoint", request.checkpoint, "Step folder, or run folder for its newest checkpoint")
       ->required();
@@ -78,7 +112,11 @@ void add_sample(CLI::App& app, int& status) {
   command->add_option("--prompt-file", arguments->prompt_file, "File with a prompt on each line")
       ->excludes(prompt);
   add_search_options(*command, request.search);
-  command->callback([arguments, &status] { status = sample(*arguments); });
+  command
+      ->add_option("--ranks", arguments->ranks,
+                   "Local ranks that share the weights and the prompts (default 1)")
+      ->check(CLI::Range(1, 4096));
+  command->callback([arguments, command, &status] { status = sample(*arguments, *command); });
 }
 
 }  // namespace echelon::app

@@ -9,8 +9,7 @@
 #include "app/engine/engine.h"
 #include "app/launch.h"
 #include "app/plugin.h"
-#include "base/error.h"
-#include "base/str.h"
+#include "app/step.h"
 
 namespace echelon::app {
 namespace {
@@ -21,33 +20,13 @@ struct TrainArguments {
   int ranks = 0;
 };
 
-/// Every rank of a step reads the same recipe: one of them reports what is wrong with it.
-bool first_of_step() {
-  for (const char* variable : {"PMIX_RANK", "SLURM_PROCID"}) {
-    const char* value = std::getenv(variable);
-    if (value != nullptr) return std::string(value) == "0";
-  }
-  return true;
-}
-
-LoadedRecipe load(const TrainArguments& arguments) {
-  try {
-    return load_recipe(arguments.recipe, arguments.overrides);
-  } catch (const Error& error) {
-    if (first_of_step()) throw;
-    throw Error(error.code(), "");
-  }
-}
-
 int train(const TrainArguments& arguments) {
-  LoadedRecipe loaded = load(arguments);
-  const bool in_step = inside_launched_step();
-  if (in_step && arguments.ranks != 0) {
-    throw Error(Code::kUsage,
-                "--ranks starts local ranks and has no place inside an srun or mpirun step: leave it out, "
-                "the step's tasks are the ranks");
-  }
-  const int ranks = in_step ? 0 : std::max(1, arguments.ranks);
+  LoadedRecipe loaded;
+  int ranks = 0;
+  once_per_step([&] {
+    loaded = load_recipe(arguments.recipe, arguments.overrides);
+    ranks = local_ranks(arguments.ranks);
+  });
   if (ranks > 0) validate_for_size(loaded.recipe, ranks);
   if (ranks > 1) {
     if (isatty(STDERR_FILENO) == 1) setenv("ECHELON_PROGRESS", "bar", 0);
@@ -57,7 +36,7 @@ int train(const TrainArguments& arguments) {
     return launch_local_ranks(ranks, command);
   }
   return engine_function<TrainFunction>("echelon_engine_train")(
-      {.loaded = std::move(loaded), .launch = in_step ? Launch::kPmix : Launch::kSingle});
+      {.loaded = std::move(loaded), .launch = ranks == 0 ? Launch::kPmix : Launch::kSingle});
 }
 
 }  // namespace

@@ -170,8 +170,7 @@ CorpusResult run_pass(const std::vector<SourceFile>& files, const PrepareOptions
   using Pipeline = OrderedPipeline<RecordBatch, Tokenised>;
   Pipeline pipeline(options.threads, [&]() -> Pipeline::Work {
     const std::shared_ptr<TextEncoder> encoder = tokenizer.make_encoder();
-    return
-        [&, encoder](RecordBatch batch) { return tokenise(std::move(batch), options, tokenizer, *encoder); };
+    return [&, encoder](const RecordBatch& batch) { return tokenise(batch, options, tokenizer, *encoder); };
   });
   RecordReader reader(files, options);
   CorpusResult result;

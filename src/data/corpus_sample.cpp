@@ -65,7 +65,8 @@ std::vector<std::string> sample_lines(const std::vector<SourceFile>& files, cons
   for (const auto& file : files) {
     constexpr double kUsualCompression = 4;
     now.bytes_total += file.bytes;
-    total += static_cast<double>(file.bytes) * (is_compressed(file.path) ? kUsualCompression : 1);
+    total +=
+        static_cast<double>(file.bytes) * (packing_of(file.path) == Packing::kNone ? 1 : kUsualCompression);
   }
   const LineSampler sampler(options.seed, static_cast<double>(options.train_bytes) / total);
   using Pipeline = OrderedPipeline<RecordBatch, Sampled>;

@@ -2,11 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <utility>
 
 #include "base/error.h"
 #include "base/fs.h"
@@ -16,52 +14,34 @@ namespace echelon::data {
 namespace {
 
 constexpr std::uint64_t kMostExpansion = 1032;
-constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // zlib counts in unsigned int
-
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& why) {
-  throw Error(Code::kData, str("cannot read '", path.string(), "': ", why));
-}
+constexpr std::array<std::byte, 2> kMagic{std::byte{0x1F}, std::byte{0x8B}};
 
 }  // namespace
 
-GzipInput::GzipInput(std::filesystem::path path) : path_(std::move(path)) {
-  const fs::Fd fd = fs::open(path_, O_RDONLY | O_NONBLOCK, Code::kData);  // a FIFO must not hold us
+GzipInput::File GzipInput::look_at(const std::filesystem::path& path) {
+  const fs::Fd fd = fs::open(path, O_RDONLY | O_NONBLOCK, Code::kData);  // a FIFO must not hold us
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) fail(path_, fs::reason(errno));
-  if (!S_ISREG(info.st_mode)) throw Error(Code::kData, str("'", path_.string(), "' is not a regular file"));
-  const int own = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0);
-  if (own < 0) fail(path_, fs::reason(errno));
-  file_.reset(::gzdopen(own, "rb"));
-  if (file_ == nullptr) {
-    ::close(own);
-    fail(path_, "no memory to decompress it");
-  }
-  ::gzbuffer(file_.get(), 1U << 17);
-  const auto size = static_cast<std::uint64_t>(info.st_size);
-  most_bytes_ = ::gzdirect(file_.get()) != 0 ? size : size * kMostExpansion;
+  if (::fstat(fd.get(), &info) != 0)
+    throw Error(Code::kData, str("cannot stat '", path.string(), "': ", fs::reason(errno)));
+  if (!S_ISREG(info.st_mode)) throw Error(Code::kData, str("'", path.string(), "' is not a regular file"));
+  File file;
+  file.source.path = path;
+  file.source.bytes = static_cast<std::uint64_t>(info.st_size);
+  if (file.source.bytes < kMagic.size()) return file;
+  std::array<std::byte, kMagic.size()> first{};
+  fs::read_at(fd, 0, first, Code::kData, path);
+  if (first == kMagic) file.packing = Packing::kGzip;
+  return file;
 }
 
+GzipInput::GzipInput(const std::filesystem::path& path) : GzipInput(look_at(path)) {}
+
+GzipInput::GzipInput(const File& file)
+    : stream_(file.source, file.packing),
+      most_bytes_(file.packing == Packing::kGzip ? file.source.bytes * kMostExpansion : file.source.bytes) {}
+
 std::size_t GzipInput::read(std::span<std::byte> bytes) {
-  std::size_t done = 0;
-  while (done < bytes.size()) {
-    const std::size_t ask = std::min(bytes.size() - done, kMostAtOnce);
-    const int got = ::gzread(file_.get(), bytes.data() + done, static_cast<unsigned>(ask));
-    int code = Z_OK;
-    const char* text = ::gzerror(file_.get(), &code);
-    if (code == Z_BUF_ERROR) fail(path_, "the compressed data ends early; the file was cut short");
-    if (code == Z_ERRNO) fail(path_, fs::reason(errno));
-    if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-      const std::string_view reason(text);
-      const std::size_t after_path = reason.rfind(": ");  // zlib puts its own name of the file in front
-      fail(
-          path_,
-          str("the compressed data is damaged (",
-              printable(after_path == std::string_view::npos ? reason : reason.substr(after_path + 2)), ")"));
-    }
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  return done;
+  return stream_.read({reinterpret_cast<char*>(bytes.data()), bytes.size()});
 }
 
 }  // namespace echelon::data

@@ -45,7 +45,7 @@ struct SourceStream::Input {
                                  file.bytes, ": copy it again"));
   }
 
-  const SourceFile& file;
+  const SourceFile file;
   fs::Fd fd;
   std::vector<std::byte> buffer;
   std::size_t used = 0;
@@ -158,16 +158,21 @@ class ZstdDecoder final : public SourceStream::Decoder {
   bool pending_ = false;
 };
 
-std::unique_ptr<SourceStream::Decoder> decoder_for(const std::filesystem::path& path) {
-  if (path.extension() == ".gz") return std::make_unique<GzipDecoder>();
-  if (path.extension() == ".zst") return std::make_unique<ZstdDecoder>();
+std::unique_ptr<SourceStream::Decoder> decoder_for(Packing packing) {
+  if (packing == Packing::kGzip) return std::make_unique<GzipDecoder>();
+  if (packing == Packing::kZstd) return std::make_unique<ZstdDecoder>();
   return std::make_unique<PlainDecoder>();
 }
 
 }  // namespace
 
-SourceStream::SourceStream(const SourceFile& file)
-    : input_(std::make_unique<Input>(file)), decoder_(decoder_for(file.path)) {}
+Packing packing_of(const std::filesystem::path& path) {
+  if (path.extension() == ".gz") return Packing::kGzip;
+  return path.extension() == ".zst" ? Packing::kZstd : Packing::kNone;
+}
+
+SourceStream::SourceStream(const SourceFile& file, Packing packing)
+    : input_(std::make_unique<Input>(file)), decoder_(decoder_for(packing)) {}
 
 SourceStream::~SourceStream() = default;
 
@@ -183,10 +188,6 @@ std::size_t SourceStream::read(std::span<char> text) {
 
 std::uint64_t SourceStream::position() const {
   return input_->at();
-}
-
-bool is_compressed(const std::filesystem::path& path) {
-  return path.extension() == ".gz" || path.extension() == ".zst";
 }
 
 std::string read_source(const SourceFile& file, std::uint64_t most) {

@@ -7,17 +7,24 @@
 
 namespace echelon::data {
 
-/// The content of a source file from its start, in parts; .gz and .zst files are decompressed on the way, one
-/// behind the other when a file holds several. Not thread-safe.
+/// How the bytes of a file are compressed.
+enum class Packing : std::uint8_t { kNone, kGzip, kZstd };
+
+/// What the name of a file says: .gz, .zst, or none.
+[[nodiscard]] Packing packing_of(const std::filesystem::path& path);
+
+/// The content of a source file from its start, in parts; what is compressed is decompressed on the way, one
+/// stream behind the other when a file holds several. Not thread-safe.
 class SourceStream {
  public:
   /// Throws Error(kData): cannot be opened.
-  explicit SourceStream(const SourceFile& file);
+  SourceStream(const SourceFile& file, Packing packing);
+  explicit SourceStream(const SourceFile& file) : SourceStream(file, packing_of(file.path)) {}
   ~SourceStream();
 
   /// Fills `text` from its start and returns how much of it; less than its size only at the end. Throws
-  /// Error(kData) naming file and byte: unreadable, shorter than when it was listed, not of the format its
-  /// name says, damaged, cut short.
+  /// Error(kData) naming file and byte: unreadable, shorter than when it was listed, not of the format it is
+  /// said to be, damaged, cut short.
   [[nodiscard]] std::size_t read(std::span<char> text);
 
   /// Bytes of the file used so far.
@@ -31,9 +38,6 @@ class SourceStream {
   std::unique_ptr<Input> input_;
   std::unique_ptr<Decoder> decoder_;
 };
-
-/// Does its name say that the file is compressed (.gz, .zst)?
-[[nodiscard]] bool is_compressed(const std::filesystem::path& path);
 
 /// The whole content. Throws Error(kData) as SourceStream does, and for more than `most` bytes.
 [[nodiscard]] std::string read_source(const SourceFile& file, std::uint64_t most);

@@ -44,8 +44,9 @@ std::vector<Key> common_model_keys() {
        "Standard deviation of the initial weights."},
       {ECHELON_KEY(model.dropout), kBelowOne, "",
        "Share of activations that a training pass zeroes; `cnn`: in front of the last layer, and half of it "
-       "behind the convolutions. Which ones depends on `run.seed` and the sample's "
-       "number alone, not on the number of ranks."},
+       "behind the convolutions. Attention's probabilities, which are never stored, are not dropped. Which "
+       "ones "
+       "depends on `run.seed` and the sample's number alone, not on the number of ranks."},
   };
 }
 

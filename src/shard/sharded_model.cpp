@@ -35,6 +35,7 @@ ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, con
       plan_(plan_units(*model_, options.shard, options.precision)) {
   make_units(options);
   attach_hooks(options.activations);
+  if (!options.trains) return;
   for (const auto& unit : units_) unit->initialise(seed);
 }
 
@@ -49,7 +50,8 @@ void ShardedModel::make_units(const EngineOptions& options) {
                         .strategy = strategy,
                         .precision = precision_,
                         .reduce_at_end = strategy.reduce_at_end || options.reduce_at_end,
-                        .offload = options.shard.offload == "cpu"};
+                        .offload = options.shard.offload == "cpu",
+                        .trains = options.trains};
   for (const UnitPlan& plan : plan_) {
     if (plan.parameters.empty()) continue;
     units_.push_back(std::make_unique<Unit>(plan, setup));

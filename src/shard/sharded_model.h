@@ -21,6 +21,7 @@ struct EngineOptions {
   ActivationCheckpointingOptions activations;
   bool reduce_at_end = false;  ///< train.reduce_gradients: last_micro_batch
   int ranks_per_node = 1;      ///< size of a shard group when a hybrid strategy names none
+  bool trains = true;          ///< false: no gradients, and zeros for weights that the owner brings
 };
 
 /// A model whose parameters live in slices over ranks (fully sharded data parallel: Zhao et al., PyTorch

@@ -52,12 +52,12 @@ Unit::Unit(const UnitPlan& plan, const UnitSetup& setup)
       shard_(&setup.groups->shard()),
       layout_(plan.parameters, shard_->size()),
       master_(at::zeros({layout_.slice_numel()}, state_options(setup, setup.precision.master))),
-      gradient_(at::zeros({layout_.slice_numel()}, state_options(setup, at::kFloat))),
+      gradient_(at::zeros({setup.trains ? layout_.slice_numel() : 0}, state_options(setup, at::kFloat))),
       pieces_(layout_.pieces(shard_->rank())),
       gathered_(whole_slice(setup.precision.master)
                     ? ElasticTensor(master_)
                     : ElasticTensor(*setup.pool, layout_.padded_numel(), plan.compute, Use::kGathered)),
-      outgoing_(whole_slice(at::kFloat)
+      outgoing_(setup.trains && whole_slice(at::kFloat)
                     ? ElasticTensor(gradient_)
                     : ElasticTensor(*setup.pool, layout_.padded_numel(), plan.compute, Use::kGradients)),
       sum_(*setup.pool, layout_.padded_numel(), at::kFloat, Use::kGradients),

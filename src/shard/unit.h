@@ -20,6 +20,7 @@ struct UnitSetup {
   Precision precision;
   bool reduce_at_end = false;  ///< whole gradients are kept until the last micro-batch of a step
   bool offload = false;        ///< slices live in host memory
+  bool trains = true;          ///< false: there are no gradients
 };
 
 /// Which of a step's micro-batches a gradient belongs to.
@@ -68,8 +69,9 @@ class Unit final : public GradientSink {
   [[nodiscard]] const std::string& name() const { return plan_.name; }
   [[nodiscard]] const FlatLayout& layout() const { return layout_; }
   [[nodiscard]] const std::vector<SlicePiece>& pieces() const { return pieces_; }
-  [[nodiscard]] const at::Tensor& master() const { return master_; }      ///< [slice_numel], fp32 or bf16
-  [[nodiscard]] const at::Tensor& gradient() const { return gradient_; }  ///< fp32 [slice_numel]
+  [[nodiscard]] const at::Tensor& master() const { return master_; }  ///< [slice_numel], fp32 or bf16
+  /// fp32 [slice_numel]; empty where nothing is trained
+  [[nodiscard]] const at::Tensor& gradient() const { return gradient_; }
   [[nodiscard]] std::int64_t gathered_bytes() const { return gathered_.bytes(); }
 
  private:

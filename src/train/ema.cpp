@@ -8,6 +8,10 @@ Ema::Ema(double decay, const ShardedModel& model) : decay_(decay), model_(&model
   for (const auto& unit : model.units()) slices_.push_back(unit->master().to(at::kFloat, false, true));
 }
 
+void Ema::restart() {
+  for (std::size_t i = 0; i < slices_.size(); ++i) slices_[i].copy_(model_->units()[i]->master());
+}
+
 void Ema::update() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < slices_.size(); ++i) {

@@ -16,6 +16,9 @@ class Ema {
   /// `model` outlives this object; `decay` in (0, 1).
   Ema(double decay, const ShardedModel& model);
 
+  /// The average starts anew, as the weights of this moment.
+  void restart();
+
   /// After each optimizer step.
   void update();
 

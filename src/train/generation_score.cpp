@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "data/batch_stream.h"
-#include "model/generate/generate.h"
 #include "train/batch_tensors.h"
+#include "train/inference_model.h"
 
 namespace echelon {
 namespace {
@@ -29,18 +29,12 @@ RougeScores generation_score(ShardedModel& model, const Loader& pairs, const Tok
   const GenerateOptions search{.max_new_tokens = options.validation.max_new_tokens,
                                .end_id = tokenizer.eos_id(),
                                .beams = options.validation.beams};
-  const auto any_unfinished = [&](bool unfinished) {
-    double count = unfinished ? 1 : 0;
-    comm.all_reduce(&count, 1, DType::kF64, ReduceOp::kSum, "generation").wait();
-    return count > 0;
-  };
   BatchStream stream(pairs, {comm.rank() * train.micro_batch_size, train.micro_batch_size, per_pass},
                      options.workers, options.prefetch_batches);
   double sum[4] = {0, 0, 0, 0};
   for (std::int64_t first = 0; first < end; first += per_pass) {
     const SampleBatch batch = stream.next();
-    const auto decoder = model.decoder(to_tensors(batch, model.device()));
-    const auto generated = generate(*decoder, batch.samples, search, any_unfinished);
+    const auto generated = generate_together(model, to_tensors(batch, model.device()), search, comm);
     auto target = batch.targets.begin();
     for (std::int64_t i = 0; i < batch.samples; ++i) {
       const auto behind = target + batch.target_lengths[static_cast<std::size_t>(i)];

@@ -101,10 +101,10 @@ void load_initial_weights(const std::filesystem::path& from, Communicator& comm,
   agree(comm, "load initial weights", [&] {
     in_context(str("checkpoint.init_from '", from.string(), "'"), [&] {
       const checkpoint::LeasedReader leased(from);
-      load_weights(leased.reader, state);
+      load_weights(leased.reader, state.model);
     });
   });
-  state.model.weights_changed();
+  if (state.ema != nullptr) state.ema->restart();
 }
 
 }  // namespace echelon

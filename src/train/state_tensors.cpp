@@ -212,7 +212,8 @@ at::ScalarType scalar_type_of(DType dtype) {
   }
 }
 
-void load_weight(const checkpoint::Reader& reader, const SlicePiece& piece, const at::Tensor& slice) {
+/// What the checkpoint says of a piece's tensor, which it has and in the right shape.
+const TensorInfo& weight_info(const checkpoint::Reader& reader, const SlicePiece& piece) {
   const std::string name = kModel + piece.part->name;
   const TensorInfo* found = reader.find(name);
   if (found == nullptr) {
@@ -222,21 +223,32 @@ void load_weight(const checkpoint::Reader& reader, const SlicePiece& piece, cons
     throw Error(Code::kCheckpoint, str("its tensor '", name, "' is ", shape_text(found->shape),
                                        ", this recipe's model needs ", shape_text(piece.part->shape)));
   }
-  const at::Tensor values = at::empty({piece.end - piece.begin}, scalar_type_of(found->dtype));
-  reader.read(name, static_cast<std::uint64_t>(piece.begin), static_cast<std::uint64_t>(piece.end),
-              {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()});
-  slice.narrow(0, piece.at, values.numel()).copy_(values);
+  return *found;
 }
 
 }  // namespace
 
-void load_weights(const checkpoint::Reader& reader, TrainState& state) {
+void load_weights(const checkpoint::Reader& reader, ShardedModel& model) {
   const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < state.model.units().size(); ++i) {
-    const auto& unit = state.model.units()[i];
-    for (const SlicePiece& piece : unit->pieces()) load_weight(reader, piece, unit->master());
-    if (state.ema != nullptr) state.ema->slices()[i].copy_(unit->master());
+  std::vector<checkpoint::Reader::Request> in_place;
+  for (const auto& unit : model.units()) {
+    const at::Tensor& slice = unit->master();
+    for (const SlicePiece& piece : unit->pieces()) {
+      const TensorInfo& info = weight_info(reader, piece);
+      const auto begin = static_cast<std::uint64_t>(piece.begin);
+      const auto end = static_cast<std::uint64_t>(piece.end);
+      if (slice.is_cpu() && dtype_of(slice) == info.dtype) {
+        in_place.push_back({info.name, begin, end, bytes_of(slice, piece)});
+        continue;
+      }
+      const at::Tensor values = at::empty({piece.end - piece.begin}, scalar_type_of(info.dtype));
+      reader.read(info.name, begin, end,
+                  {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()});
+      slice.narrow(0, piece.at, values.numel()).copy_(values);
+    }
   }
+  reader.read_many(in_place);
+  model.weights_changed();
 }
 
 }  // namespace echelon

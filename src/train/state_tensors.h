@@ -33,9 +33,8 @@ void require_same_model(const checkpoint::Reader& reader, const TrainState& stat
 /// Reads this rank's ranges.
 void load_slices(const checkpoint::Reader& reader, TrainState& state);
 
-/// The same for the weights alone, from a checkpoint of any floating-point type and whatever else it holds;
-/// an average of the weights starts as them. Throws Error(kCheckpoint) naming the first tensor that is
-/// missing or of another shape.
-void load_weights(const checkpoint::Reader& reader, TrainState& state);
+/// The same for the weights alone, from a checkpoint of any floating-point type and whatever else it holds.
+/// Throws Error(kCheckpoint) naming the first tensor that is missing or of another shape.
+void load_weights(const checkpoint::Reader& reader, ShardedModel& model);
 
 }  // namespace echelon

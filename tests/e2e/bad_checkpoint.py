@@ -97,6 +97,24 @@ class Tests(product.Case):
     def test_sample_of_no_folder(self):
         self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one")
 
+    def test_sample_of_no_folder_on_several_ranks(self):
+        self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one", "--ranks", 2)
+
+    def test_sample_of_an_image_model(self):
+        image_model = {"model.kind": "cnn", "model.image_size": 28, "model.channels": 1, "model.classes": 10}
+        data = {"data.kind": "synthetic_images", "run.dir": "run", "train.device": "cpu", "train.steps": 1,
+                "train.micro_batch_size": 1, "train.global_batch_size": 1, "optim.kind": "sgd"}
+        (self.folder / "recipe.yaml").write_text(product.yaml_text({**image_model, **data}))
+        self.train("recipe.yaml")
+        for ranks in (1, 2):
+            self.expect(2, product.ECHELON, "sample", "run", "--prompt", "one", "--ranks", ranks)
+
+    def test_sample_of_damaged_weights_on_several_ranks(self):
+        self.prepare()
+        self.train(self.recipe(**product.ON_TOKENS))
+        self.flip_weight(self.checkpoints()[-1])
+        self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one", "--tokens", 4, "--ranks", 2, hide=SIZES)
+
     # -- echelon-ckpt
 
     def test_tool_on_no_folder(self):

@@ -61,6 +61,16 @@ class Tests(product.Case):
     def test_sample_at_a_negative_temperature(self):
         self.usage("sample", "run", "--prompt", "one", "--temperature", -1)
 
+    def test_sample_on_no_ranks(self):
+        self.usage("sample", "run", "--prompt", "one", "--ranks", 0)
+
+    def test_sample_on_ranks_that_are_no_number(self):
+        self.usage("sample", "run", "--prompt", "one", "--ranks", "two")
+
+    def test_sample_on_ranks_inside_a_step(self):
+        self.expect(2, "mpirun", "-q", "-n", 2, "--oversubscribe", "--allow-run-as-root", product.ECHELON, "sample",
+                    "run", "--prompt", "one", "--ranks", 2)
+
     def test_prepare_without_an_output(self):
         self.usage("prepare", "source")
 

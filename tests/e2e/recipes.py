@@ -8,7 +8,7 @@ import product
 RECIPES = pathlib.Path(__file__).resolve().parents[2] / "recipes"
 # Nodes and ranks on each that a recipe's own comments name.
 SIZES = {"llama_179m_article": (1, 4), "llama_8b": (4, 8), "llama_70b": (32, 8), "gpt_175b": (16, 8), "gpt_1t": (16, 8),
-         "deepvit_8b": (2, 8), "mnist_ddp": (1, 2), "mnist_fsdp_size_based": (1, 2), "mnist_offload": (1, 2),
+         "deepvit_8b": (2, 8), "t5_docstrings": (1, 2), "mnist_ddp": (1, 2), "mnist_fsdp_size_based": (1, 2), "mnist_offload": (1, 2),
          "t5_small_wikihow": (1, 4), "t5_3b": (1, 8), "t5_11b": (3, 8)}
 # A model and data in place of a recipe's own, by kind of model; everything else stays as the recipe says.
 MINIATURE = {

@@ -56,6 +56,27 @@ class Tests(product.Case):
                      for prompt in prompts]
             self.assertEqual("".join(alone), together)
 
+    def test_several_ranks_print_what_one_process_does(self):
+        self.trained()
+        prompts = ["alpha beta", "gamma", "delta epsilon zeta", ":", "", "--tokens=3", "the 'quoted' \"words\""]
+        (self.folder / "prompts.txt").write_text("\n".join(prompts) + "\n")
+        together = [option for prompt in prompts for option in ("--prompt", prompt)]
+        for options in ((), ("--beams", 4), ("--temperature", 1, "--top-k", 20, "--seed", 5)):
+            options = ("--tokens", 12, *options)
+            self.assertEqual(self.sample(*options), self.sample(*options, "--ranks", 2))
+            alone = self.command(product.ECHELON, "sample", "run", "--prompt-file", "prompts.txt", *options).out
+            self.assertEqual(len(prompts), alone.count("\n"), alone)
+            self.assertEqual(alone, self.command(product.ECHELON, "sample", "run", *together, *options,
+                                                 "--ranks", 3).out)
+
+    def test_ranks_of_a_step_print_what_one_process_does(self):
+        self.trained(ranks=2)
+        alone = self.sample("--tokens", 12)
+        result = self.command("mpirun", "-q", "-n", 2, "--oversubscribe", "--allow-run-as-root", product.ECHELON,
+                              "sample", "run", "--prompt", "alpha beta", "--tokens", 12)
+        self.assertEqual(alone, result.out)
+        self.assertEqual("", result.err)
+
     def test_gpt2_continues_text(self):
         self.trained("model.kind=gpt2", "model.kv_heads=3", "model.tie_embeddings=true", ranks=2)
         text = self.sample("--tokens", 12)

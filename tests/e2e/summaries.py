@@ -22,6 +22,10 @@ class Tests(product.Case):
         self.assertEqual([20, 40], [line["step"] for line in validated])
         text = self.command(product.ECHELON, "sample", "run", "--prompt", SOURCE, "--tokens", 20, "--beams", beams).out
         self.assertEqual(TARGET, text.strip(), "forty steps on one pair")
+        for options in (("--beams", beams), ("--temperature", 1, "--top-k", 9, "--seed", 3)):
+            options = ("--prompt", SOURCE, "--prompt", "theta", "--prompt", "alpha eta", "--tokens", 20, *options)
+            alone = self.command(product.ECHELON, "sample", "run", *options).out
+            self.assertEqual(alone, self.command(product.ECHELON, "sample", "run", *options, "--ranks", 2).out)
         self.assertEqual([1, 1, 1], [validated[-1][key] for key in ("rouge1", "rouge2", "rougeL")])
 
     def test_texts_are_generated_and_scored_in_validation(self):

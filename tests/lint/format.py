@@ -11,13 +11,12 @@ def main():
     if not program:
         raise SystemExit("format.py: clang-format-14 is missing; ./make.sh setup test installs it")
     files = tree.code_files(options.root, "src", "checkpoints_tool", "tests")
-    findings = []
-    for path in files:
-        result = subprocess.run([program, "--dry-run", "-Werror", path.as_posix()], cwd=options.root,
-                                capture_output=True, text=True)
-        if result.returncode:
-            first = next(iter(result.stderr.splitlines()), "clang-format failed")
-            findings.append(f"{first} (run ./make.sh format)")
+    result = subprocess.run([program, "--dry-run", "-Werror", *(path.as_posix() for path in files)], cwd=options.root,
+                            capture_output=True, text=True)
+    first = {line.split(":")[0]: line for line in reversed(result.stderr.splitlines()) if ": error: " in line}
+    findings = [f"{line} (run ./make.sh format)" for line in sorted(first.values())]
+    if result.returncode and not findings:
+        findings = [f"clang-format failed: {result.stderr.strip()}"]
     tree.report(findings, len(files))
 
 

@@ -19,7 +19,6 @@
 //               ids.i64
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
 
 #include <fstream>
 #include <iostream>
@@ -30,11 +29,10 @@
 #include "base/str.h"
 #include "checkpoint/reader.h"
 #include "data/loader.h"
-#include "model/generate/generate.h"
 #include "recipe/load.h"
 #include "shard/sharded_model.h"
 #include "train/batch_tensors.h"
-#include "train/whole_model.h"
+#include "train/inference_model.h"
 
 namespace echelon {
 namespace {
@@ -192,13 +190,7 @@ void dump_continuations(const Case& c, Communicator& comm) {
   options.beams = c.request.value("beams", std::int64_t{1});
   options.length_penalty = c.request.value("length_penalty", 1.0);
   options.end_id = c.request.value("end_id", std::int64_t{-1});
-  const auto any = [&](bool unfinished) {
-    double count = unfinished ? 1.0 : 0.0;
-    comm.all_reduce(&count, 1, DType::kF64, ReduceOp::kSum, "unfinished").wait();
-    return count > 0;
-  };
-  const auto decoder = model.decoder(prompt_batch(mine, at::kCPU));
-  const Json tokens(generate(*decoder, static_cast<std::int64_t>(mine.size()), options, any));
+  const Json tokens(generate_together(model, prompt_batch(mine, at::kCPU), options, comm));
   std::ofstream(c.output / str("rank-", comm.rank(), ".tokens.json")) << tokens.dump();
   write_tensor(c.output / str("rank-", comm.rank(), ".weights.f32"), slices(model, &Unit::master));
   write_index(c, model, comm, 0, 0);
@@ -211,11 +203,11 @@ SampleBatch requested_samples(const Case& c) {
   return batch;
 }
 
-void dump_logits(const Case& c) {
-  const at::NoGradGuard no_grad;
+/// Every rank computes the same.
+void dump_logits(const Case& c, Communicator& comm) {
   const checkpoint::Reader reader(Path(c.request.at("checkpoint").get<std::string>()));
-  const auto model = build_model(c.recipe.model, resolve(c.recipe.precision).types(), at::kCPU);
-  load_whole(reader, *model);
+  const auto model = load_inference_model(
+      reader, build_model(c.recipe.model, resolve(c.recipe.precision).types(), at::kCPU), comm);
   const Batch samples = to_tensors(requested_samples(c), at::kCPU);
   write_tensor(c.output / "loss.f32", model->evaluate(samples).loss);
   write_tensor(c.output / "logits.f32", model->decoder(samples)->start());
@@ -234,7 +226,7 @@ void run_case(const Json& request, Communicator& comm) {
   } else if (mode == "ids") {
     if (lead) (void)requested_samples(c);
   } else if (mode == "logits") {
-    if (lead) dump_logits(c);
+    dump_logits(c, comm);
   } else {
     throw Error(Code::kUsage, str("mode '", mode, "' is unknown"));
   }

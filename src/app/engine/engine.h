@@ -21,6 +21,7 @@ struct SampleRequest {
   std::filesystem::path checkpoint;  ///< step folder or run folder
   std::vector<std::string> prompts;
   GenerateOptions search;  ///< all but end_id and first_prompt, which the checkpoint and the prompts give
+  Launch launch = Launch::kSingle;
 };
 
 struct PlanRequest {

@@ -1,18 +1,20 @@
-#include <ATen/core/grad_mode.h>
-
 #include <iostream>
+#include <optional>
 
 #include "app/engine/engine.h"
+#include "app/engine/rank_error.h"
+#include "app/engine/threads.h"
 #include "app/report_error.h"
 #include "base/str.h"
+#include "bootstrap/options.h"
 #include "checkpoint/reader.h"
+#include "comm/agree.h"
+#include "comm/blob_text.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_digest.h"
-#include "model/generate/generate.h"
 #include "model/model.h"
 #include "recipe/parse.h"
-#include "shard/sharded_model.h"
-#include "train/whole_model.h"
+#include "train/inference_model.h"
 
 namespace echelon::app {
 namespace {
@@ -36,8 +38,14 @@ std::unique_ptr<const Tokenizer> tokenizer_of(const checkpoint::Reader& reader) 
   return Tokenizer::from_bytes(reader.attachment(file.filename()), file.string());
 }
 
-/// Prompts that are continued at the same time.
+/// Prompts that a rank continues at the same time.
 constexpr std::size_t kPromptsAtOnce = 32;
+
+constexpr const char* kOutOfMemory =
+    "out of memory: the weights are kept in fp32; share them out over more ranks (--ranks), or give fewer "
+    "prompts or beams";
+
+using Texts = std::vector<std::string>;
 
 /// What a model is asked with, and how its answer is read.
 class Conversation {
@@ -74,13 +82,18 @@ class Conversation {
     return tokenizer_.decode(all);
   }
 
-  void answer(const Model& model, const std::vector<std::string>& prompts, std::size_t first) {
+  /// Of this rank's prompts, the first of which has number `first`. Collective.
+  [[nodiscard]] Texts answers(ShardedModel& model, Communicator& comm, const Texts& prompts,
+                              std::size_t first) {
     std::vector<std::vector<std::int64_t>> asked;
-    for (const std::string& prompt : prompts) asked.push_back(ids(prompt));
+    agree(comm, "prompts", [&] {
+      for (const std::string& prompt : prompts) asked.push_back(ids(prompt));
+    });
     search_.first_prompt = static_cast<std::int64_t>(first);
-    const auto decoder = model.decoder(prompt_batch(asked, at::kCPU));
-    const auto added = generate(*decoder, static_cast<std::int64_t>(asked.size()), search_);
-    for (std::size_t i = 0; i < prompts.size(); ++i) std::cout << text(prompts[i], added[i]) << '\n';
+    const auto added = generate_together(model, prompt_batch(asked, at::kCPU), search_, comm);
+    Texts answers;
+    for (std::size_t i = 0; i < prompts.size(); ++i) answers.push_back(text(prompts[i], added[i]));
+    return answers;
   }
 
  private:
@@ -90,22 +103,81 @@ class Conversation {
   std::int64_t longest_ = 0;  ///< prompt
 };
 
-int sample(const SampleRequest& request) {
-  const at::NoGradGuard no_grad;
-  const checkpoint::Reader reader(request.checkpoint);
-  const Recipe recipe = recipe_of(reader);
-  const auto tokenizer = tokenizer_of(reader);
-  Conversation conversation(*tokenizer, recipe.model, request.search);
-  const auto model = build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU);
-  load_whole(reader, *model);
-  for (std::size_t first = 0; first < request.prompts.size(); first += kPromptsAtOnce) {
-    const std::size_t end = std::min(request.prompts.size(), first + kPromptsAtOnce);
-    conversation.answer(*model,
-                        {request.prompts.begin() + static_cast<std::ptrdiff_t>(first),
-                         request.prompts.begin() + static_cast<std::ptrdiff_t>(end)},
-                        first);
+/// The folder that is read, the same on every rank: the run may be saving meanwhile.
+std::filesystem::path step_folder(const std::filesystem::path& checkpoint, Communicator& comm) {
+  std::string found;
+  agree(comm, "find checkpoint", [&] {
+    if (comm.rank() == 0) found = checkpoint::Reader(checkpoint).folder().string();
+  });
+  return to_text(comm.gather_blobs(to_blob(found), "checkpoint").at(0));
+}
+
+/// Every rank's texts, one rank's behind another's, `share` places for each.
+Texts gather(Communicator& comm, const Texts& mine, std::size_t share) {
+  Texts all(share * static_cast<std::size_t>(comm.size()));
+  for (std::size_t i = 0; i < share; ++i) {
+    const auto found = comm.gather_blobs(to_blob(i < mine.size() ? mine[i] : ""), "texts");
+    for (std::size_t rank = 0; rank < found.size(); ++rank) all[rank * share + i] = to_text(found[rank]);
   }
-  return 0;
+  return all;
+}
+
+/// Continues the prompts `first` and following, a share on every rank; returns the number of the next one.
+std::size_t answer(Conversation& conversation, ShardedModel& model, Communicator& comm, const Texts& prompts,
+                   std::size_t first) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const std::size_t end = std::min(prompts.size(), first + ranks * kPromptsAtOnce);
+  const std::size_t share = (end - first + ranks - 1) / ranks;
+  const std::size_t begin = std::min(end, first + static_cast<std::size_t>(comm.rank()) * share);
+  const std::size_t count = std::min(share, end - begin);
+  // Weights are gathered by all ranks together: one that is left without a prompt goes along with another's.
+  const std::size_t from = count > 0 ? begin : first;
+  const auto at = prompts.begin() + static_cast<std::ptrdiff_t>(from);
+  Texts mine = conversation.answers(
+      model, comm, {at, at + static_cast<std::ptrdiff_t>(std::max<std::size_t>(count, 1))}, from);
+  mine.resize(count);
+  Texts all = gather(comm, mine, share);
+  all.resize(end - first);  // the last rank's share may be smaller
+  for (const std::string& text : all) {
+    if (comm.rank() == 0) std::cout << text << '\n';
+  }
+  std::cout.flush();
+  return end;
+}
+
+void sample(const SampleRequest& request, Job& job) {
+  if (job.info().local_size > 1) set_threads(0, job.info());
+  const auto comm = make_mpi_communicator(job, static_cast<double>(ClusterOptions{}.timeout_s));
+  const checkpoint::Reader reader(step_folder(request.checkpoint, *comm));
+  std::unique_ptr<Model> model;
+  std::unique_ptr<const Tokenizer> tokenizer;
+  std::optional<Conversation> conversation;
+  agree(*comm, "recipe and tokenizer", [&] {
+    const Recipe recipe = recipe_of(reader);
+    model = build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU);
+    (void)model->decoder(prompt_batch({{0}}, at::kCPU));  // refused now by what continues nothing
+    tokenizer = tokenizer_of(reader);
+    conversation.emplace(*tokenizer, recipe.model, request.search);
+  });
+  const auto sharded = load_inference_model(reader, std::move(model), *comm);
+  for (std::size_t next = 0; next < request.prompts.size();)
+    next = answer(*conversation, *sharded, *comm, request.prompts, next);
+}
+
+/// One rank: what it fails with ends the others too.
+int sample_in_job(const SampleRequest& request) {
+  const auto job = bootstrap(request.launch, static_cast<double>(ClusterOptions{}.timeout_s));
+  try {
+    sample(request, *job);
+    finish_mpi();
+    job->finish();
+    return 0;
+  } catch (...) {
+    const Error error = current_error(kOutOfMemory);
+    const int status = report_error(error, job->info().size > 1 ? where(*job) : "");
+    job->abort(status, error.what());
+    return status;
+  }
 }
 
 }  // namespace
@@ -113,10 +185,8 @@ int sample(const SampleRequest& request) {
 
 int echelon_engine_sample(const echelon::app::SampleRequest& request) {
   try {
-    return echelon::app::sample(request);
+    return echelon::app::sample_in_job(request);
   } catch (const echelon::Error& error) {
     return echelon::app::report_error(error, "");
-  } catch (const std::exception& error) {
-    return echelon::app::report_error(echelon::Error(echelon::Code::kTraining, error.what()), "");
   }
 }

@@ -1,10 +1,6 @@
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <malloc.h>
-#include <sched.h>
 
-#include <exception>
-#include <new>
 #include <nlohmann/json.hpp>
 
 #include "app/engine/accelerator.h"
@@ -13,6 +9,8 @@
 #include "app/engine/engine.h"
 #include "app/engine/inherited_files.h"
 #include "app/engine/last_words.h"
+#include "app/engine/rank_error.h"
+#include "app/engine/threads.h"
 #include "app/report_error.h"
 #include "base/crc32c.h"
 #include "base/log.h"
@@ -36,17 +34,6 @@ void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   mallopt(M_TOP_PAD, 64 << 20);
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
-void set_threads(const TrainOptions& options, const JobInfo& job) {
-  const int share = std::max(1, usable_cores() / job.local_size);
-  at::set_num_threads(options.threads_per_rank > 0 ? static_cast<int>(options.threads_per_rank) : share);
 }
 
 /// One job, one recipe: ranks started from different files would wait for each other in different places.
@@ -158,7 +145,7 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, const RunFolder& fo
 int run_rank(const Recipe& recipe, Job& job) {
   validate_for_size(recipe, job.info().size);
   require_same_recipe(job, recipe);
-  set_threads(recipe.train, job.info());
+  set_threads(recipe.train.threads_per_rank, job.info());
   const Compute compute = choose_compute(recipe.train, job);
   require_precision(compute, recipe.precision);
   (void)attention_of(compute, recipe);  // refused now rather than in the first step
@@ -211,36 +198,15 @@ int run_rank(const Recipe& recipe, Job& job) {
   return static_cast<int>(Code::kRequeue);
 }
 
-std::string where(const Job& job) {
-  return str("rank ", job.info().rank, "/", job.info().size, " ", job.info().host);
-}
-
-/// What is being thrown, as one line and a code.
-Error current_error() {
-  constexpr const char* kOutOfMemory =
-      "out of memory; logs/ of the run tells what took it. Lower train.micro_batch_size, or see "
-      "docs/tuning.md";
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error;
-  } catch (const c10::OutOfMemoryError&) {
-    return {Code::kTraining, kOutOfMemory};
-  } catch (const std::bad_alloc&) {
-    return {Code::kTraining, kOutOfMemory};
-  } catch (const c10::Error& error) {  // without its page of stack frames
-    return {Code::kTraining, error.what_without_backtrace()};
-  } catch (const std::exception& error) {
-    return {Code::kTraining, error.what()};
-  }
-}
+constexpr const char* kOutOfMemory =
+    "out of memory; logs/ of the run tells what took it. Lower train.micro_batch_size, or see docs/tuning.md";
 
 int consolidate_or_tell(const Recipe& recipe, const std::string& who) {
   try {
     consolidate_run(recipe, recipe.run.dir);
     return 0;
   } catch (...) {
-    return report_error(current_error(), who);
+    return report_error(current_error(kOutOfMemory), who);
   }
 }
 
@@ -257,7 +223,7 @@ int train(const TrainRequest& request) {
     log::flush();
     return end;
   } catch (...) {
-    const Error error = current_error();
+    const Error error = current_error(kOutOfMemory);
     const int status = report_error(error, where(*job));
     log::flush();
     job->abort(status, error.what());

@@ -1,5 +1,6 @@
-#include "train/whole_model.h"
+#include "train/inference_model.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -39,16 +40,23 @@ void save_initial(const std::filesystem::path& checkpoints, bool tied, at::Scala
   checkpoint::commit(folder, {.step = 1, .save_id = id, .tensors = tensors, .trainer_state = "{}"});
 }
 
-TEST(WholeModel, HoldsTheCheckpointsWeightsInFp32) {
+/// A job of one process.
+struct Alone {
+  std::unique_ptr<Job> job = bootstrap(Launch::kSingle, 10.0);
+  std::unique_ptr<Communicator> comm = make_mpi_communicator(*job, 10.0);
+};
+
+TEST(InferenceModel, HoldsTheCheckpointsWeightsInFp32) {
+  const Alone alone;
   for (const bool tied : {false, true}) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const test::TempDir dir;
       save_initial(dir.path() / "c", tied, type);
-      const auto loaded = small_llama(tied);
-      load_whole(checkpoint::Reader(dir.path() / "c"), *loaded);
+      const auto loaded =
+          load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(tied), *alone.comm);
       const auto expected = small_llama(tied);
       materialise(*expected, 4, type, at::kCPU);
-      const auto actual = loaded->parameters();
+      const auto actual = loaded->model().parameters();
       for (std::size_t i = 0; i < actual.size(); ++i) {
         EXPECT_EQ(actual[i]->value.scalar_type(), at::kFloat);
         const at::Tensor want = expected->parameters()[i]->value.detach().to(at::kFloat);
@@ -58,15 +66,43 @@ TEST(WholeModel, HoldsTheCheckpointsWeightsInFp32) {
   }
 }
 
-TEST(WholeModel, RefusesACheckpointOfAnotherModel) {
+TEST(InferenceModel, KeepsNothingButWeights) {
+  const Alone alone;
+  const test::TempDir dir;
+  save_initial(dir.path() / "c", false, at::kFloat);
+  const auto loaded =
+      load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(false), *alone.comm);
+  std::int64_t weights = 0;
+  for (const auto& unit : loaded->units()) weights += unit->layout().slice_numel() * 4;
+  EXPECT_EQ(loaded->slice_bytes(), weights);
+}
+
+TEST(InferenceModel, ContinuesAsAWholeModelDoes) {
+  const Alone alone;
+  const test::TempDir dir;
+  save_initial(dir.path() / "c", true, at::kFloat);
+  const auto loaded =
+      load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(true), *alone.comm);
+  const auto whole = small_llama(true);
+  materialise(*whole, 4, at::kFloat, at::kCPU);
+  const Batch prompts = prompt_batch({{1, 2, 3}, {5}}, at::kCPU);
+  const auto decoder = whole->decoder(prompts);
+  const GenerateOptions options{.max_new_tokens = 4};
+  EXPECT_EQ(generate_together(*loaded, prompts, options, *alone.comm), generate(*decoder, 2, options));
+}
+
+TEST(InferenceModel, RefusesACheckpointOfAnotherModel) {
+  const Alone alone;
   const test::TempDir dir;
   save_initial(dir.path() / "c", true, at::kFloat);
   const checkpoint::Reader reader(dir.path() / "c");
-  EXPECT_THROW(load_whole(reader, *small_llama(false)), Error) << "it has no lm_head";
+  EXPECT_THROW((void)load_inference_model(reader, small_llama(false), *alone.comm), Error)
+      << "it has no lm_head";
   ModelOptions wide = test::small_options();
   wide.tie_embeddings = true;
   wide.vocab_size = 14;
-  EXPECT_THROW(load_whole(reader, *build_model(wide, at::kFloat, at::kCPU)), Error);
+  EXPECT_THROW((void)load_inference_model(reader, build_model(wide, at::kFloat, at::kCPU), *alone.comm),
+               Error);
 }
 
 }  // namespace

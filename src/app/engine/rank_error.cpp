@@ -1,0 +1,32 @@
+#include "app/engine/rank_error.h"
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <new>
+
+#include "base/str.h"
+
+namespace echelon::app {
+
+Error current_error(const char* out_of_memory) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const c10::OutOfMemoryError&) {
+    return {Code::kTraining, out_of_memory};
+  } catch (const std::bad_alloc&) {
+    return {Code::kTraining, out_of_memory};
+  } catch (const c10::Error& error) {  // without its page of stack frames
+    return {Code::kTraining, error.what_without_backtrace()};
+  } catch (const std::exception& error) {
+    return {Code::kTraining, error.what()};
+  }
+}
+
+std::string where(const Job& job) {
+  return str("rank ", job.info().rank, "/", job.info().size, " ", job.info().host);
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,31 @@
+#include "train/inference_model.h"
+
+#include "base/error.h"
+#include "base/str.h"
+#include "comm/agree.h"
+#include "train/state_tensors.h"
+
+namespace echelon {
+
+std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& reader,
+                                                   std::unique_ptr<Model> model, Communicator& comm) {
+  auto sharded =
+      std::make_unique<ShardedModel>(std::move(model), comm, EngineOptions{.trains = false}, 0, at::kCPU);
+  agree(comm, "load weights", [&] {
+    in_context(str("checkpoint '", reader.folder().string(), "'"), [&] { load_weights(reader, *sharded); });
+  });
+  return sharded;
+}
+
+std::vector<std::vector<std::int64_t>> generate_together(ShardedModel& model, const Batch& prompts,
+                                                         const GenerateOptions& options, Communicator& comm) {
+  const auto any_unfinished = [&comm](bool unfinished) {
+    double count = unfinished ? 1 : 0;
+    comm.all_reduce(&count, 1, DType::kF64, ReduceOp::kSum, "generation").wait();
+    return count > 0;
+  };
+  const auto decoder = model.decoder(prompts);
+  return generate(*decoder, prompts.samples, options, any_unfinished);
+}
+
+}  // namespace echelon
