@@ -70,10 +70,9 @@ class UnigramEncoder final : public TextEncoder {
         score = words_.extend(*known, score, places_, ids);
         continue;
       }
-      const auto edges =
-          words_.edges(words_.is_plain(word) ? str(kSpaceSign, word) : tokenizer_.normalized(word));
-      edges_.add(word, edges);
-      score = words_.extend(edges, score, places_, ids);
+      words_.find_edges(words_.is_plain(word) ? str(kSpaceSign, word) : tokenizer_.normalized(word), found_);
+      edges_.add(word, found_);
+      score = words_.extend(found_, score, places_, ids);
     }
   }
 
@@ -81,6 +80,7 @@ class UnigramEncoder final : public TextEncoder {
   const SentencepieceTokenizer& tokenizer_;
   const UnigramWords& words_;
   WordCache edges_;
+  std::vector<std::int32_t> found_;
   UnigramWords::Places places_;
 };
 

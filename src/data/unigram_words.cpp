@@ -12,7 +12,7 @@ namespace {
 using Type = SentencepiecePiece::Type;
 
 constexpr std::string_view kAsciiSpaces = " \t\n\v\f\r";
-constexpr int kIntsPerEdge = 3;
+constexpr std::size_t kIntsPerEdge = 3;
 
 bool is_ascii(char byte) {
   return static_cast<unsigned char>(byte) < 0x80;
@@ -74,6 +74,7 @@ bool UnigramWords::take_pieces(const SentencepieceTraits& traits) {
   float least = std::numeric_limits<float>::max();
   float most = std::numeric_limits<float>::min();  // as sentencepiece has it: not lowest()
   bool space_is_piece = false;
+  std::size_t bytes = 0;
   for (const SentencepiecePiece& piece : traits.pieces) {
     if (piece.type == Type::kNormal) {
       least = std::min(least, piece.score);
@@ -87,7 +88,8 @@ bool UnigramWords::take_pieces(const SentencepieceTraits& traits) {
       unknown_ = id;
       scores_.back() = least - 10.0F;  // unknown characters cost 10 more than the least likely piece
     }
-    if (piece.type == Type::kByte) return false;
+    bytes += piece.text.size();
+    if (piece.type == Type::kByte || bytes >= PieceTree::kMostBytes) return false;
     if (piece.type != Type::kNormal && piece.type != Type::kUserDefined) continue;
     if (piece.text.empty() || holds(piece.text.substr(1), kSpaceSign)) return false;
     if (piece.type == Type::kUserDefined) {
@@ -116,8 +118,8 @@ bool UnigramWords::can_split(std::string_view text) const {
   return text.size() <= kLongWords * (static_cast<std::size_t>(count) + 1);
 }
 
-std::vector<std::int32_t> UnigramWords::edges(std::string_view normalized) const {
-  std::vector<std::int32_t> made;
+void UnigramWords::find_edges(std::string_view normalized, std::vector<std::int32_t>& made) const {
+  made.clear();
   for (std::size_t begin = 0; begin < normalized.size();) {
     const std::size_t next = std::min(begin + character_bytes(normalized[begin]), normalized.size());
     const auto add = [&](std::int32_t id, std::size_t end) {
@@ -129,14 +131,13 @@ std::vector<std::int32_t> UnigramWords::edges(std::string_view normalized) const
       node = pieces_.child(node, normalized[end]);
       if (node.number == 0) break;
       ++end;
-      if (node.piece < 0) continue;
-      add(node.piece, end);
+      if (!node.ends_piece) continue;
+      add(pieces_.piece(node), end);
       alone = alone || end == next;
     }
     if (!alone) add(unknown_, next);
     begin = next;
   }
-  return made;
 }
 
 float UnigramWords::extend(std::span<const std::int32_t> edges, float score, Places& places,

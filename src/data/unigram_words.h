@@ -37,8 +37,9 @@ class UnigramWords {
   /// Does the normaliser leave this word as it is, but for the space sign in front?
   [[nodiscard]] bool is_plain(std::string_view word) const;
 
-  /// Edges of a word as the normaliser leaves it, for extend(): an id, then begin and end in bytes.
-  [[nodiscard]] std::vector<std::int32_t> edges(std::string_view normalized) const;
+  /// Edges of a word as the normaliser leaves it, for extend(): an id, begin and end in bytes of each, in the
+  /// order in which sentencepiece tries them.
+  void find_edges(std::string_view normalized, std::vector<std::int32_t>& edges) const;
 
   /// Memory of a search, kept from word to word. One for each thread.
   struct Place {

@@ -1,10 +1,30 @@
 """Prepare, train, sample: the same prompt, weights and seed give the same text, however many ranks trained."""
+import json
+
 import product
 
 
+BYTES = {**{b: chr(b) for b in [*range(33, 127), *range(161, 173), *range(174, 256)]}, ord(" "): "Ġ", ord("\n"): "Ċ"}
+LINE = "one two three four five six seven\n"
+
+
+def byte_level_tokenizer():
+    """A tokenizer.json in the style of GPT-2 whose pieces are bytes and some of LINE's words."""
+    merges = [("t", "h"), ("Ġ", "t"), ("Ġt", "w"), ("Ġtw", "o"), ("Ġ", "th"), ("Ġ", "f"), ("e", "e"), ("Ġ", "s"), ("i", "v"),
+              ("iv", "e")]
+    pieces = [*BYTES.values(), *(a + b for a, b in merges)]
+    end = {"id": len(pieces), "content": "<|endoftext|>", "special": True, "single_word": False, "lstrip": False,
+           "rstrip": False, "normalized": False}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    return json.dumps({"version": "1.0", "added_tokens": [end], "normalizer": None, "pre_tokenizer": byte_level,
+                       "decoder": byte_level, "post_processor": None,
+                       "model": {"type": "BPE", "vocab": {piece: i for i, piece in enumerate(pieces)},
+                                 "merges": [f"{a} {b}" for a, b in merges]}}, ensure_ascii=False)
+
+
 class Tests(product.Case):
-    def sample(self, *options, checkpoint="run"):
-        return self.command(product.ECHELON, "sample", checkpoint, "--prompt", "alpha beta", *options).out
+    def sample(self, *options, checkpoint="run", prompt="alpha beta"):
+        return self.command(product.ECHELON, "sample", checkpoint, "--prompt", prompt, *options).out
 
     def trained(self, *overrides, ranks=1):
         self.prepare()
@@ -63,6 +83,20 @@ class Tests(product.Case):
         self.assertTrue(text.startswith("alpha beta"), text)
         self.assertGreater(len(text), len("alpha beta\n"))
         self.assertNotEqual(text, self.sample("--tokens", 12, "--temperature", 1))
+
+    def test_a_tokenizer_json_prepares_trains_and_samples(self):
+        (self.folder / "tokenizer.json").write_text(byte_level_tokenizer())
+        (self.folder / "text.txt").write_text(LINE * 400)
+        self.command(product.ECHELON, "prepare", "text.txt", "-o", "data", "--tokenizer", "tokenizer.json",
+                     "--validation-fraction", 0)
+        self.train(self.recipe(**{**product.ON_TOKENS, "train.steps": 80, "optim.lr": 5e-3,
+                                  "train.micro_batch_size": 6, "data.seq_len": 32}), ranks=2)
+        text = self.sample("--tokens", 25, prompt="four five")
+        self.assertEqual("four five six seven\none two three four five six\n", text)
+        # The checkpoint brings its tokenizer.
+        product.shutil.rmtree(self.folder / "data")
+        (self.folder / "tokenizer.json").unlink()
+        self.assertEqual(text, self.sample("--tokens", 25, prompt="four five"))
 
     def test_one_of_the_likeliest_tokens_is_the_likeliest(self):
         self.trained()

@@ -37,6 +37,8 @@ CASES = {
     "small_units": (V1_0 + ["shard.wrap.policy=size_based", "shard.wrap.min_params=30"], (2,), EXACT),
     "biases_apart": (V1_1 + ["shard.wrap.policy=modules", "activation_checkpointing.policy=full",
                              'shard.wrap.modules=["*relative_attention_bias", "*norm", "decoder.block.*"]'], (2,), EXACT),
+    "zero2": (V1_0 + ["shard.strategy=shard_grad_op"], (2, 3), EXACT),
+    "summed": (V1_1 + ["shard.strategy=shard_optimizer"], (3,), EXACT),
     "no_shard": (V1_0 + ["shard.strategy=no_shard"], (2,), EXACT),
     "offload": (V1_1 + ["shard.offload=cpu"], (2,), EXACT),
     "bf16": (V1_0 + BF16, (1, 2), 5e-2),

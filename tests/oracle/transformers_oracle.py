@@ -1,5 +1,6 @@
 """Loss and every gradient of the engine against transformers' LlamaForCausalLM and GPT2LMHeadModel on the same
-weights and ids. The reference computes each sequence by itself."""
+weights and ids. The reference computes each sequence by itself; of documents, each document's part of a window."""
+import pathlib
 import sys
 
 import torch
@@ -7,9 +8,17 @@ import torch
 import dump
 import reference_models
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "support"))
+import token_file
+
 # name: (overrides, ranks, largest relative error)
 EXACT = 1e-5
 GPT2 = ["model.kind=gpt2", "model.kv_heads=3"]  # 3: the default, which says that the recipe does not name it
+# Documents of 1 token and of more than a window, borders at a window's first and last token.
+WINDOW, END = 40, 0
+LENGTHS = [7, 1, 32, 40, 41, 39, 1, 1, 120, 5, 2, 13, 80, 3, 19, 37] * 3
+DOCUMENTS = [[1 + (7 * i + i * i // 5 + length) % 198 for i in range(length - 1)] + [END] for length in LENGTHS]
+APART = ["data.kind=tokens", "data.path={folder}/documents.tok", "data.packing=documents", "data.shuffle=false"]
 CASES = {
     "untied": ([], (1, 2, 3), EXACT),
     "tied": (["model.tie_embeddings=true"], (1, 2, 3), EXACT),
@@ -34,21 +43,43 @@ CASES = {
                                  "activation_checkpointing.policy=selective"], (2, 3), EXACT),
     "gpt2_recomputed": (GPT2 + ["activation_checkpointing.policy=full", "model.tie_embeddings=true"], (2,), EXACT),
     "gpt2_selective": (GPT2 + ["activation_checkpointing.policy=selective"], (1, 2), EXACT),
+    "gpt2_zero2": (GPT2 + ["shard.strategy=shard_grad_op", "model.tie_embeddings=true"], (2, 3), EXACT),
+    "gpt2_summed": (GPT2 + ["shard.strategy=shard_optimizer"], (3,), EXACT),
+    "documents": (APART, (1, 2), EXACT),
+    "documents_recomputed": (APART + ["activation_checkpointing.policy=selective", "shard.strategy=shard_grad_op"], (3,), EXACT),
+    "gpt2_documents": (GPT2 + APART, (1, 2), EXACT),
     "gpt2_bf16": (GPT2 + ["precision.param=bf16", "model.init_std=0.05"], (2,), 3e-2),
     "bf16": (["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (1, 2), 3e-2),
     "bf16_tied": (["precision.param=bf16", "model.tie_embeddings=true", "model.init_std=0.05"], (3,), 3e-2),
 }
 
 
-def reference(result, output):
-    """transformers' loss and gradients by parameter name."""
-    model = reference_models.model_of(result)
+def sequences(output):
+    """(ids, the ids to be predicted after each of them) of the samples of a case, and how many predictions they count as."""
     ids, targets = dump.read_i64(output, "ids"), dump.read_i64(output, "targets")
     lengths = dump.read_i64(output, "lengths").tolist()
+    return list(zip(ids.split(lengths), targets.split(lengths))), targets.numel()
+
+
+def document_sequences(windows):
+    """The same out of DOCUMENTS: what predicts something in each document's part of each window."""
+    stream = [token for document in DOCUMENTS for token in document]
+    made = []
+    for begin in range(0, windows * WINDOW, WINDOW):
+        window = stream[begin:begin + WINDOW + 1]
+        cuts = [0] + [i + 1 for i, token in enumerate(window) if token == END]
+        parts = [window[a:b] for a, b in zip(cuts, cuts[1:] + [len(window)])]
+        made += [(torch.tensor(part[:-1]), torch.tensor(part[1:])) for part in parts if len(part) > 1]
+    return made, windows * WINDOW
+
+
+def reference(result, parts, counted):
+    """transformers' loss and gradients by parameter name."""
+    model = reference_models.model_of(result)
     loss = 0
-    for inputs, wanted in zip(ids.split(lengths), targets.split(lengths)):
+    for inputs, wanted in parts:
         logits = model(input_ids=inputs[None]).logits[0].float()
-        loss = loss + torch.nn.functional.cross_entropy(logits, wanted, reduction="sum") / targets.numel()
+        loss = loss + torch.nn.functional.cross_entropy(logits, wanted, reduction="sum") / counted
     loss.backward()
     return loss.item(), reference_models.gradients_of(model, result)
 
@@ -56,7 +87,8 @@ def reference(result, output):
 def compare(name, ranks, output):
     limit = CASES[name][2]
     result = dump.Dump(output, ranks, ("weights", "gradients"))
-    loss, gradients = reference(result, output)
+    samples = document_sequences(12) if "documents" in name else sequences(output)
+    loss, gradients = reference(result, *samples)
     assert gradients.keys() == result.tensors["gradients"].keys()
     errors = {key: dump.relative_error(result.tensors["gradients"][key], gradients[key]) for key in gradients}
     errors["loss"] = abs(result.loss - loss) / loss
@@ -72,10 +104,11 @@ def main():
     torch.manual_seed(0)
     ok = True
     with dump.Folder() as folder:
+        token_file.write(folder / "documents.tok", DOCUMENTS, 199)
         for ranks in (1, 2, 3):
             names = [name for name, case in CASES.items() if ranks in case[1]]
-            requests = [{"name": name, "mode": "gradients", "overrides": CASES[name][0], "perturb": 0.05}
-                        for name in names]
+            requests = [{"name": name, "mode": "gradients", "perturb": 0.05,
+                         "overrides": [override.format(folder=folder) for override in CASES[name][0]]} for name in names]
             outputs = dump.dump(args, folder, ranks, requests)
             ok = all([compare(name, ranks, outputs[name]) for name in names]) and ok
         if not ok:

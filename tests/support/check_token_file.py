@@ -3,39 +3,19 @@ format description of docs/data.md alone, and compares it with the source files.
 
     python3 check_token_file.py FOLDER SOURCE...    prints "N documents agree", or exits 1 with what does not"""
 import pathlib
-import struct
 import sys
 
 import numpy
 import sentencepiece
 
-HEADER = struct.Struct("<8s4I9Q2I20xI")
-BLOCK = 16384
-
-
-def crc32c_table():
-    for byte in range(256):
-        for _ in range(8):
-            byte = (byte >> 1) ^ (0x82F63B78 if byte & 1 else 0)
-        yield byte
-
-
-TABLE = list(crc32c_table())
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = (crc >> 8) ^ TABLE[(crc ^ byte) & 0xFF]
-    return crc ^ 0xFFFFFFFF
-
+from token_file import BLOCK, HEADER, MAGIC, crc32c
 
 def documents(path, model):
     """The documents' ids, after every rule of the format was checked."""
     data = path.read_bytes()
     (magic, version, header_bytes, width, flags, tokens, count, vocab, largest, digest, tokens_at, ends_at, crcs_at,
      size, block, crcs_crc, header_crc) = HEADER.unpack_from(data)
-    assert magic == b"\x93ECHTO\r\n" and (version, header_bytes, block) == (1, 128, BLOCK), "magic, version"
+    assert magic == MAGIC and (version, header_bytes, block) == (1, 128, BLOCK), "magic, version"
     assert header_crc == crc32c(data[:124]), "header checksum"
     assert size == len(data) and tokens_at == 128 and flags == 3, "size, offset, flags"
     assert digest == crc32c(model) << 32 | len(model), "tokenizer digest"
