@@ -45,7 +45,8 @@ void name_strangers(const ResumableOutput& output) {
 }  // namespace
 
 void convert_checkpoint(const Reader& reader, const Conversion& conversion, const ConversionLimits& limits) {
-  const int workers = workers_within(parse_byte_size(limits.memory, "--mem"), limits.jobs, conversion.plan);
+  const Workers workers =
+      workers_within(parse_byte_size(limits.memory, "--mem"), limits.jobs, conversion.plan);
   ResumableOutput output(conversion.output, reader.folder(), identity_of(reader, conversion));
   name_strangers(output);
   const bool one_file = conversion.plan.files.front().name.empty();

@@ -29,6 +29,7 @@ DirectFile::DirectFile(fs::Path path, std::uint64_t bytes) : path_(std::move(pat
     direct_ = false;
     fd_ = fs::open(path_, kFlags, Code::kCheckpoint);
   }
+  cached_ = fs::open(path_, O_RDWR | O_NOFOLLOW, Code::kCheckpoint);
   checkpoint::reserve_space(fd_, path_, padded(bytes_));
 }
 
@@ -56,7 +57,7 @@ void DirectFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }
-  // Only a hint, so its result does not matter: whether the bytes arrived is for finish() to say.
+  // Only a hint, here and below: whether the bytes arrived is for finish() to say.
   if (!direct_) (void)::sync_file_range(fd_.get(), static_cast<off_t>(begin), size, SYNC_FILE_RANGE_WRITE);
 }
 
@@ -76,7 +77,20 @@ void DirectFile::read(std::uint64_t offset, std::span<std::byte> bytes) {
   }
 }
 
+void DirectFile::write_piece(std::uint64_t offset, std::span<const std::byte> bytes) {
+  constexpr std::size_t kWorthAHint = std::size_t{1} << 20;
+  fs::write_at(cached_, offset, bytes, Code::kCheckpoint, path_);
+  if (bytes.size() < kWorthAHint) return;
+  (void)::sync_file_range(cached_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes.size()),
+                          SYNC_FILE_RANGE_WRITE);
+}
+
+void DirectFile::read_piece(std::uint64_t offset, std::span<std::byte> bytes) {
+  fs::read_at(cached_, offset, bytes, Code::kCheckpoint, path_);
+}
+
 void DirectFile::finish() {
+  cached_.close(Code::kCheckpoint, path_);
   if (fs::disk().ftruncate(fd_.get(), static_cast<off_t>(bytes_)) != 0) fail("set the size of", path_, errno);
   fs::fsync(fd_, Code::kCheckpoint, path_);
   fd_.close(Code::kCheckpoint, path_);

@@ -26,6 +26,9 @@ class DirectFile {
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
   /// The same rules.
   void read(std::uint64_t offset, std::span<std::byte> bytes);
+  /// Of any size and anywhere, through the page cache; once all of write() is done.
+  void write_piece(std::uint64_t offset, std::span<const std::byte> bytes);
+  void read_piece(std::uint64_t offset, std::span<std::byte> bytes);
   /// Cuts off the padding, flushes to disk and closes.
   void finish();
 
@@ -36,6 +39,7 @@ class DirectFile {
   fs::Path path_;
   std::uint64_t bytes_;
   fs::Fd fd_;
+  fs::Fd cached_;  ///< the same file, never direct
   std::atomic<bool> direct_ = true;
   std::mutex giving_up_;
 };

@@ -98,6 +98,28 @@ std::vector<Part> parts_of(const OutputFile& file, const Window& window) {
   return parts;
 }
 
+std::vector<Tile> tiles_of(const OutputPlan& plan, std::uint64_t most) {
+  constexpr std::uint64_t kLeastRows = 64;
+  std::vector<Tile> tiles;
+  for (std::size_t file = 0; file < plan.files.size(); ++file) {
+    for (const OutputTensor& tensor : plan.files[file].tensors) {
+      if (!tensor.transposed) continue;
+      const auto all_rows = static_cast<std::uint64_t>(tensor.source.shape.at(0));
+      const auto all_columns = static_cast<std::uint64_t>(tensor.source.shape.at(1));
+      const std::uint64_t room = most / size_of(tensor.dtype);
+      const std::uint64_t rows = std::min(all_rows, std::max(kLeastRows, room / all_columns));
+      const std::uint64_t columns = std::min(all_columns, room / rows);
+      for (std::uint64_t row = 0; row < all_rows; row += rows) {
+        for (std::uint64_t column = 0; column < all_columns; column += columns) {
+          tiles.push_back({file, &tensor, row, std::min(rows, all_rows - row), column,
+                           std::min(columns, all_columns - column)});
+        }
+      }
+    }
+  }
+  return tiles;
+}
+
 std::uint64_t planned_bytes(const OutputPlan& plan) {
   std::uint64_t sum = 0;
   for (const OutputFile& file : plan.files) sum += file.bytes;

@@ -37,7 +37,7 @@ struct OutputPlan {
   std::vector<OutputFile> files;
 };
 
-/// Bytes [begin, end) of file `file` of a plan.
+/// Bytes [begin, end) of file `file` of a plan, apart from what lies in it of transposed tensors.
 struct Window {
   std::size_t file = 0;
   std::uint64_t begin = 0;
@@ -54,6 +54,22 @@ struct Part {
 };
 /// In file order. Windows never cut an element: tensors are aligned to their element size.
 [[nodiscard]] std::vector<Part> parts_of(const OutputFile& file, const Window& window);
+
+/// A part of a transposed tensor: rows and columns of the matrix as it is stored.
+struct Tile {
+  std::size_t file = 0;
+  const OutputTensor* tensor = nullptr;
+  std::uint64_t row = 0;
+  std::uint64_t rows = 0;
+  std::uint64_t column = 0;
+  std::uint64_t columns = 0;
+
+  [[nodiscard]] std::uint64_t bytes() const { return rows * columns * size_of(tensor->dtype); }
+};
+/// All tiles of all transposed tensors, each of at most `most` bytes, which is at least kWindowBytes. Where a
+/// matrix does not fit they hold whole rows, or long stretches of many: reading a tile hardly reads a
+/// checksum block that another one needs too, and what is written of a column is not tiny.
+[[nodiscard]] std::vector<Tile> tiles_of(const OutputPlan& plan, std::uint64_t most);
 
 [[nodiscard]] std::uint64_t planned_bytes(const OutputPlan& plan);
 

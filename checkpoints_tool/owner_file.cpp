@@ -4,13 +4,12 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <sstream>
 
 #include "base/disk.h"
 #include "base/fs.h"
+#include "base/process.h"
 #include "base/str.h"
 
 namespace echelon::tool {
@@ -18,28 +17,19 @@ namespace {
 
 struct Owner {
   std::string host;
-  std::int64_t pid = 0;
-  std::uint64_t start = 0;  ///< clock ticks from the start of the machine to that of the process
+  pid_t pid = 0;
+  std::uint64_t start = 0;  ///< see ProcessInfo
 };
 
 /// 0 when there is no such process.
-std::uint64_t start_of(std::int64_t pid) {
-  const std::string text = fs::process_file(pid, "stat");
-  // The second field, the program's name, may hold anything; the start time is the 20th behind it.
-  const auto name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(text.substr(name_end + 1));
-  std::string field;
-  for (int i = 0; i < 20; ++i) fields >> field;
-  std::uint64_t start = 0;
-  std::from_chars(field.data(), field.data() + field.size(), start);
-  return start;
+std::uint64_t start_of(pid_t pid) {
+  const auto info = process_info(pid);
+  return info ? info->start : 0;
 }
 
 Owner this_process() {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  return {host.data(), ::getpid(), start_of(::getpid())};
+  const std::string host = host_name();
+  return {host.empty() ? "?" : host, ::getpid(), start_of(::getpid())};
 }
 
 std::string text_of(const Owner& owner) {

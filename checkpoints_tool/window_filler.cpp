@@ -9,44 +9,42 @@
 namespace echelon::tool {
 namespace {
 
-/// Copies columns of a row-major matrix into rows: elements [first, last) of row `row` are columns that go to
-/// element column * rows + row of the output, of which `out` holds [out_begin, out_begin + out.size / size).
-struct Scatter {
+/// A rectangle of a matrix as it lies in memory, row behind row, and where it stands in a tile.
+struct Block {
+  std::span<const std::byte> bytes;
+  std::uint64_t row = 0;
   std::uint64_t rows = 0;
+  std::uint64_t column = 0;
   std::uint64_t columns = 0;
-  std::uint64_t out_begin = 0;
-  std::uint64_t out_end = 0;
 };
 
-// `from`: source elements [begin, end).
+/// Puts the block's elements where they are in the transpose of a tile of `height` rows. Some columns at a
+/// time: few enough that the places that are written stay in the cache from one row to the next.
 template <class Element>
-void scatter(const Scatter& matrix, std::uint64_t begin, std::uint64_t end, std::span<const std::byte> from,
-             std::span<std::byte> out) {
-  const std::uint64_t first_column = matrix.out_begin / matrix.rows;
-  const std::uint64_t last_column = (matrix.out_end - 1) / matrix.rows;
-  for (std::uint64_t row = begin / matrix.columns; row * matrix.columns < end; ++row) {
-    const std::uint64_t row_begin = row * matrix.columns;
-    const std::uint64_t stop = std::min(end, row_begin + last_column + 1);
-    for (std::uint64_t at = std::max(begin, row_begin + first_column); at < stop; ++at) {
-      const std::uint64_t to = (at - row_begin) * matrix.rows + row;
-      if (to < matrix.out_begin || to >= matrix.out_end) continue;
-      std::memcpy(out.data() + (to - matrix.out_begin) * sizeof(Element),
-                  from.data() + (at - begin) * sizeof(Element), sizeof(Element));
+void scatter(const Block& block, std::uint64_t height, std::span<std::byte> out) {
+  constexpr std::uint64_t kAtOnce = 64 / sizeof(Element);
+  for (std::uint64_t first = 0; first < block.columns; first += kAtOnce) {
+    const std::uint64_t last = std::min(block.columns, first + kAtOnce);
+    for (std::uint64_t row = 0; row < block.rows; ++row) {
+      const std::byte* from = block.bytes.data() + (row * block.columns + first) * sizeof(Element);
+      for (std::uint64_t column = first; column < last; ++column, from += sizeof(Element)) {
+        const std::uint64_t to = (block.column + column) * height + block.row + row;
+        std::memcpy(out.data() + to * sizeof(Element), from, sizeof(Element));
+      }
     }
   }
 }
 
-void scatter(std::size_t size, const Scatter& matrix, std::uint64_t begin, std::uint64_t end,
-             std::span<const std::byte> from, std::span<std::byte> out) {
+void scatter(std::size_t size, const Block& block, std::uint64_t height, std::span<std::byte> out) {
   switch (size) {
     case 1:
-      return scatter<std::uint8_t>(matrix, begin, end, from, out);
+      return scatter<std::uint8_t>(block, height, out);
     case 2:
-      return scatter<std::uint16_t>(matrix, begin, end, from, out);
+      return scatter<std::uint16_t>(block, height, out);
     case 4:
-      return scatter<std::uint32_t>(matrix, begin, end, from, out);
+      return scatter<std::uint32_t>(block, height, out);
     default:
-      return scatter<std::uint64_t>(matrix, begin, end, from, out);
+      return scatter<std::uint64_t>(block, height, out);
   }
 }
 
@@ -74,8 +72,12 @@ WindowRecord WindowFiller::fill(const OutputFile& file, const Window& window, st
     const std::uint64_t size = size_of(part.tensor->dtype);
     cover(part.tensor->offset + part.begin * size, zeros);
     cover(part.tensor->offset + part.end * size, [&](std::span<std::byte> bytes) {
+      if (part.tensor->transposed) {
+        record.parts.push_back(0);
+        return zeros(bytes);
+      }
       record.parts.push_back(fill_part(part, bytes));
-      const bool as_it_is = !part.tensor->transposed && part.tensor->dtype == part.tensor->source.dtype;
+      const bool as_it_is = part.tensor->dtype == part.tensor->source.dtype;
       return as_it_is ? record.parts.back() : crc32c(bytes);
     });
   }
@@ -84,10 +86,6 @@ WindowRecord WindowFiller::fill(const OutputFile& file, const Window& window, st
 }
 
 std::uint32_t WindowFiller::fill_part(const Part& part, std::span<std::byte> out) {
-  if (part.tensor->transposed) {
-    fill_transposed(part, out);
-    return 0;
-  }
   if (part.tensor->dtype != part.tensor->source.dtype) return fill_converted(part, out);
   reader_.read(part.tensor->source.name, part.begin, part.end, out);
   return crc32c(out);
@@ -118,18 +116,24 @@ std::span<const std::byte> WindowFiller::converted(const OutputTensor& tensor, s
   return converted_;
 }
 
-void WindowFiller::fill_transposed(const Part& part, std::span<std::byte> out) {
-  const OutputTensor& tensor = *part.tensor;
-  const Scatter matrix{.rows = static_cast<std::uint64_t>(tensor.source.shape.at(0)),
-                       .columns = static_cast<std::uint64_t>(tensor.source.shape.at(1)),
-                       .out_begin = part.begin,
-                       .out_end = part.end};
-  const std::uint64_t elements = matrix.rows * matrix.columns;
-  const std::uint64_t step = kScratchBytes / size_of(tensor.source.dtype);
-  for (std::uint64_t at = 0; at < elements; at += step) {
-    const std::uint64_t stop = std::min(elements, at + step);
-    scatter(size_of(tensor.dtype), matrix, at, stop, converted(tensor, at, stop), out);
+WindowRecord WindowFiller::fill(const Tile& tile, std::span<std::byte> out) {
+  const OutputTensor& tensor = *tile.tensor;
+  const auto width = static_cast<std::uint64_t>(tensor.source.shape.at(1));
+  // What is read at a time lies together: whole rows, or a part of one.
+  const std::uint64_t room = kScratchBytes / size_of(tensor.source.dtype);
+  const std::uint64_t columns = std::min(tile.columns, room);
+  const std::uint64_t rows = columns == width ? room / width : 1;
+  Block block;
+  for (block.row = 0; block.row < tile.rows; block.row += rows) {
+    block.rows = std::min(rows, tile.rows - block.row);
+    for (block.column = 0; block.column < tile.columns; block.column += columns) {
+      block.columns = std::min(columns, tile.columns - block.column);
+      const std::uint64_t begin = (tile.row + block.row) * width + tile.column + block.column;
+      block.bytes = converted(tensor, begin, begin + block.rows * block.columns);
+      scatter(size_of(tensor.dtype), block, tile.rows, out);
+    }
   }
+  return {.crc = crc32c(out)};
 }
 
 }  // namespace echelon::tool

@@ -7,22 +7,16 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <string>
+
+#include "base/process.h"
 
 namespace echelon::app {
 namespace {
 
-/// Parent of a process, or 0. The program's name, in parentheses, may itself hold spaces and parentheses.
-pid_t parent_of(pid_t pid) {
-  const std::string stat = fs::process_file(pid, "stat");
-  const auto name_end = stat.rfind(')');
-  if (name_end == stat.npos) return 0;
-  std::istringstream fields(stat.substr(name_end + 1));
-  char state = 0;
-  pid_t parent = 0;
-  fields >> state >> parent;
-  return parent;
+bool is_child(pid_t pid, pid_t parent) {
+  const auto info = process_info(pid);
+  return info && info->parent == parent;
 }
 
 /// PMIX_RANK in the environment a process was started with; -1 for a child that has not become a rank yet.
@@ -41,12 +35,12 @@ void RankProcesses::search() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
     const pid_t pid = std::atoi(entry.path().filename().c_str());
     if (pid <= 0 || std::find(known_.begin(), known_.end(), pid) != known_.end()) continue;
-    if (parent_of(pid) != mpirun_) continue;
+    if (!is_child(pid, mpirun_)) continue;
     const int rank = rank_of(pid);
     if (rank < 0) continue;
     fs::Fd handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     // The number may have passed to another process since it was looked at; the handle cannot.
-    if (!handle.valid() || parent_of(pid) != mpirun_) continue;
+    if (!handle.valid() || !is_child(pid, mpirun_)) continue;
     known_.push_back(pid);
     found_.push_back({.rank = rank, .handle = std::move(handle)});
     for (const int number : signals_) deliver(found_.back(), number);

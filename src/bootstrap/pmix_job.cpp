@@ -1,11 +1,10 @@
 #include "bootstrap/pmix_job.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "bootstrap/node_layout.h"
 
@@ -67,10 +66,8 @@ std::vector<std::string> PmixJob::all_hosts() {
 }
 
 std::vector<std::string> PmixJob::exchange_host_names() {
-  char name[256] = {};
-  if (gethostname(name, sizeof(name) - 1) != 0) {
-    throw Error(Code::kEnvironment, str("cannot ask for this node's name: ", std::strerror(errno)));
-  }
+  const std::string name = host_name();
+  if (name.empty()) throw Error(Code::kEnvironment, "the system does not tell this node's name");
   std::vector<std::string> hosts;
   for (const Blob& blob : exchange("host names", blob_of(name))) {
     hosts.emplace_back(reinterpret_cast<const char*>(blob.data()), blob.size());

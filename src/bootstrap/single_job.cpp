@@ -1,21 +1,13 @@
 #include "bootstrap/single_job.h"
 
-#include <unistd.h>
-
+#include "base/process.h"
 #include "bootstrap/node_layout.h"
 
 namespace echelon {
-namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 && name[0] != '\0' ? name : "localhost";
-}
-
-}  // namespace
 
 SingleJob::SingleJob() {
-  info_ = place_rank(0, {host_name()});
+  const std::string host = host_name();
+  info_ = place_rank(0, {host.empty() ? "localhost" : host});
   info_.launcher = "single";
 }
 

@@ -4,18 +4,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
 #include <ctime>
 #include <optional>
-#include <sstream>
 
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "checkpoint/files.h"
 #include "checkpoint/names.h"
@@ -31,11 +30,12 @@ constexpr std::chrono::minutes kTouchEvery{5};
 constexpr std::int64_t kStaleAfter_s = 3600;
 constexpr std::uint64_t kMaxLeaseBytes = 256;
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "unknown";
+/// This machine as a part of a file's name.
+std::string this_host() {
+  const std::string name = host_name();
+  if (name.empty()) return "unknown";
   std::string plain;
-  for (const char c : std::string_view(name.data())) {
+  for (const char c : name) {
     const bool fits =
         (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-';
     plain += fits ? c : '_';
@@ -47,13 +47,9 @@ std::string host_name() {
 /// container; empty when there is none.
 std::string process_mark(pid_t pid) {
   struct stat space {};
-  const std::string line = fs::process_file(pid, "stat");
-  const auto name_end = line.rfind(')');  // the name may hold anything
-  if (name_end == std::string::npos || ::stat("/proc/self/ns/pid", &space) != 0) return "";
-  std::istringstream rest(line.substr(name_end + 1));
-  std::string field;
-  for (int i = 3; i <= 22; ++i) rest >> field;  // the 22nd is the start time
-  return str("process space ", space.st_ino, " start ", field, '\n');
+  const auto info = process_info(pid);
+  if (!info || ::stat("/proc/self/ns/pid", &space) != 0) return "";
+  return str("process space ", space.st_ino, " start ", info->start, '\n');
 }
 
 /// The parts of a lease's name.
@@ -86,7 +82,7 @@ bool is_stale(const Path& file, const LeaseName& name) {
   struct stat info {};
   if (fs::disk().lstat(file.c_str(), &info) != 0) return errno == ENOENT;
   if (!S_ISREG(info.st_mode) || std::time(nullptr) - info.st_mtime > kStaleAfter_s) return true;
-  if (name.host != host_name()) return false;
+  if (name.host != this_host()) return false;
   std::string mark;
   try {
     mark = read_input(file, kMaxLeaseBytes);
@@ -110,7 +106,7 @@ ReadLease::ReadLease(const Path& step_folder) {
     return;
   }
   const std::string mark = process_mark(::getpid());
-  file_ = folder.parent_path() / str(kPrefix, name, '-', host_name(), '-', ::getpid(), '-', new_save_id());
+  file_ = folder.parent_path() / str(kPrefix, name, '-', this_host(), '-', ::getpid(), '-', new_save_id());
   const int fd = fs::disk().open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
   int error = fd < 0 ? errno : 0;
   if (fd >= 0) {

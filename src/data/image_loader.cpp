@@ -106,10 +106,12 @@ std::unique_ptr<Loader> make_image_loader(const DataOptions& options, const data
 }
 
 std::unique_ptr<Loader> make_image_validation_loader(const DataOptions& options,
-                                                     const data::ImageShape& shape) {
+                                                     const data::ImageShape& shape, std::uint64_t seed) {
   std::unique_ptr<data::ImageSource> source;
   const ValidationDataOptions& validation = options.validation;
-  if (options.kind == "image_folder") {
+  if (options.kind == "synthetic_images") {
+    source = std::make_unique<data::SyntheticImages>(shape, seed, validation.samples);
+  } else if (options.kind == "image_folder") {
     auto folder = std::make_unique<data::FolderImages>(validation.path, options, shape, nullptr);
     check_same_classes(options, *folder);
     source = std::move(folder);

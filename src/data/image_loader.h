@@ -40,6 +40,7 @@ class ImageLoader final : public Loader {
 /// What data.validation names, in its own order. Throws Error(kData), also when a folder's classes are not
 /// those of data.path.
 [[nodiscard]] std::unique_ptr<Loader> make_image_validation_loader(const DataOptions& options,
-                                                                   const data::ImageShape& shape);
+                                                                   const data::ImageShape& shape,
+                                                                   std::uint64_t seed);
 
 }  // namespace echelon

@@ -129,9 +129,10 @@ std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput
   return open_file(options.path, options, vocab_size, shuffle);
 }
 
-std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, const ModelInput& input) {
-  if (options.validation.path.empty()) return nullptr;
-  if (gives_images(options)) return make_image_validation_loader(options, input.images);
+std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, const ModelInput& input,
+                                               std::uint64_t seed) {
+  if (options.validation.path.empty() && options.validation.samples == 0) return nullptr;
+  if (gives_images(options)) return make_image_validation_loader(options, input.images, seed);
   check_sizes(options, input.vocab_size);
   return open_file(options.validation.path, options, input.vocab_size, std::nullopt);
 }

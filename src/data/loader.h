@@ -73,9 +73,10 @@ struct ModelInput {
 [[nodiscard]] std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput& input,
                                                   std::uint64_t seed);
 
-/// The validation stream in file order, or null when `options.validation.path` is empty.
+/// The validation stream in file order, or null when options.validation names none. `seed`: that of the
+/// training stream.
 [[nodiscard]] std::unique_ptr<Loader> make_validation_loader(const DataOptions& options,
-                                                             const ModelInput& input);
+                                                             const ModelInput& input, std::uint64_t seed);
 
 /// The tokenizer that belongs to `options` ("" when there is none).
 [[nodiscard]] std::string tokenizer_path(const DataOptions& options);

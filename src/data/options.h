@@ -11,6 +11,7 @@ namespace echelon {
 /// Recipe key `data.validation`.
 struct ValidationDataOptions {
   std::string path;                   ///< as data.path; empty: no validation
+  std::int64_t samples = 0;           ///< synthetic_images: how many there are; 0: no validation
   std::string labels;                 ///< as data.labels
   std::int64_t batches = 8;           ///< global batches per validation pass; 0: all samples
   std::int64_t generate = 0;          ///< pairs whose sources the model generates a text for; 0: none

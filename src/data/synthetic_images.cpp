@@ -44,10 +44,11 @@ class Noise {
 
 }  // namespace
 
-SyntheticImages::SyntheticImages(const ImageShape& shape, std::uint64_t seed)
+SyntheticImages::SyntheticImages(const ImageShape& shape, std::uint64_t seed, std::int64_t held_out)
     : shape_(shape),
+      size_(held_out > 0 ? held_out : std::int64_t{1} << 40),
       pattern_key_(stream_key(seed, "synthetic images, patterns")),
-      noise_key_(stream_key(seed, "synthetic images, noise")) {
+      noise_key_(stream_key(seed, held_out > 0 ? "synthetic images, held out" : "synthetic images, noise")) {
   const std::array<std::uint64_t, 5> identity{3, static_cast<std::uint64_t>(shape.channels),
                                               static_cast<std::uint64_t>(shape.size),
                                               static_cast<std::uint64_t>(shape.classes), seed};

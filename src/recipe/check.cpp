@@ -15,7 +15,13 @@ namespace {
 
 void require_validation_data(const Recipe& recipe, const std::string& key, std::int64_t interval,
                              std::vector<Conflict>& found) {
-  if (interval == 0 || !recipe.data.validation.path.empty()) return;
+  if (interval == 0 || !recipe.data.validation.path.empty() || recipe.data.validation.samples > 0) return;
+  if (recipe.data.kind == "synthetic_images") {
+    found.push_back({{"data.validation.samples", key},
+                     str("data.validation.samples is 0; ", key, " is ", interval,
+                         ": say how many images are computed for validation, or set ", key, ": 0")});
+    return;
+  }
   found.push_back({{"data.validation.path", key},
                    str("data.validation.path is missing; ", key, " is ", interval,
                        ": name a token file, or set ", key, ": 0")});

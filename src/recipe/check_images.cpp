@@ -68,9 +68,10 @@ void find_image_conflicts(const Recipe& recipe, std::vector<Conflict>& found) {
                            "for each class: name it here"});
   }
   if (data.kind == "synthetic_images" && !data.validation.path.empty()) {
-    found.push_back(
-        {{"data.validation.path", "data.kind"},
-         "data.validation.path is set, but data.kind: synthetic_images reads no files; remove it"});
+    found.push_back({{"data.validation.path", "data.kind"},
+                     "data.validation.path is set, but data.kind: synthetic_images reads no files; set "
+                     "data.validation.samples "
+                     "instead"});
   }
   check_channels("data.mean", data.mean, recipe.model.channels, found);
   check_channels("data.std", data.std, recipe.model.channels, found);

@@ -37,6 +37,7 @@ constexpr std::array kUses{
     Use{"model.channels", "model.kind", {"vit", "deepvit", "cnn"}},
     Use{"model.classes", "model.kind", {"vit", "deepvit", "cnn"}},
     Use{"data.full_length", "data.kind", {"synthetic_pairs"}},
+    Use{"data.validation.samples", "data.kind", {"synthetic_images"}},
     Use{"data.validation.generate", "data.kind", {"pairs"}},
     Use{"data.validation.beams", "data.kind", {"pairs"}},
     Use{"data.validation.max_new_tokens", "data.kind", {"pairs"}},

@@ -58,8 +58,15 @@ std::vector<Key> data_keys() {
        "are read when they are needed."},
       {ECHELON_KEY(data.prefetch_batches), IntegerRange{1, 1024}, "micro-batches",
        "How many a rank reads ahead."},
+  };
+}
+
+std::vector<Key> validation_keys() {
+  return {
       {ECHELON_KEY(data.validation.path), Text::kPath, "",
        "File or folder for validation, of the same kind. Empty: no validation."},
+      {ECHELON_KEY(data.validation.samples), IntegerRange{0, 1'000'000'000}, "images",
+       "`synthetic_images`: so many computed images that training does not see. 0: no validation."},
       {ECHELON_KEY(data.validation.labels), Text::kPath, "",
        "`idx`: labels file of `data.validation.path`. Empty: the one beside it."},
       {ECHELON_KEY(data.validation.batches), IntegerRange{0, 1'000'000}, "global batches",

@@ -9,8 +9,8 @@ const std::vector<Key>& keys() {
     std::vector<Key> all;
     for (std::vector<Key> part :
          {run_keys(), model_keys(), shard_keys(), precision_keys(), activation_checkpointing_keys(),
-          data_keys(), image_keys(), optim_keys(), schedule_keys(), train_keys(), checkpoint_keys(),
-          metrics_keys(), cluster_keys()}) {
+          data_keys(), validation_keys(), image_keys(), optim_keys(), schedule_keys(), train_keys(),
+          checkpoint_keys(), metrics_keys(), cluster_keys()}) {
       all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
     }
     return all;

@@ -19,6 +19,7 @@ inline constexpr NumberRange kBelowOne{0.0, 1.0, false, true};
 [[nodiscard]] std::vector<Key> precision_keys();
 [[nodiscard]] std::vector<Key> activation_checkpointing_keys();
 [[nodiscard]] std::vector<Key> data_keys();
+[[nodiscard]] std::vector<Key> validation_keys();
 [[nodiscard]] std::vector<Key> image_keys();
 [[nodiscard]] std::vector<Key> optim_keys();
 [[nodiscard]] std::vector<Key> schedule_keys();

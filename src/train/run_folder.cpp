@@ -8,16 +8,17 @@
 #include <cstdlib>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
 
 namespace echelon {
 namespace {
 
 std::string describe_this_process() {
-  char host[256] = "?";
-  gethostname(host, sizeof host - 1);
+  const std::string host = host_name();
   const char* job = std::getenv("SLURM_JOB_ID");
-  return str("process ", getpid(), " on ", host, job != nullptr ? str(" (Slurm job ", job, ")") : "");
+  return str("process ", getpid(), " on ", host.empty() ? "?" : host,
+             job != nullptr ? str(" (Slurm job ", job, ")") : "");
 }
 
 }  // namespace

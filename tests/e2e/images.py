@@ -93,6 +93,23 @@ class Tests(product.Case):
         for one, two in zip(runs["run-1"], runs["run-2"]):
             self.assertAlmostEqual(one["loss"], two["loss"], delta=1e-4)
 
+    def test_computed_images_are_learned_and_validated_without_files(self):
+        keys = {key: value for key, value in CNN.items() if key.partition(".")[0] in ("run", "model", "checkpoint")}
+        keys.update({"run.dir": "run", "model.dropout": 0.0, "model.classes": 4, "data.kind": "synthetic_images",
+                     "data.mean": [0.5], "data.std": [0.25], "data.validation.samples": 50,
+                     "data.validation.batches": 0, "optim.kind": "adamw", "optim.lr": 1e-3, "train.device": "cpu",
+                     "train.steps": 20, "train.validate_every_steps": 10, "train.threads_per_rank": 1,
+                     "train.micro_batch_size": 4, "train.global_batch_size": 16, "metrics.every_steps": 1})
+        (self.folder / "recipe.yaml").write_text(product.yaml_text(keys))
+        runs = []
+        for ranks in (1, 2):
+            self.train("recipe.yaml", f"run.dir=run-{ranks}", ranks=ranks)
+            runs.append([line for line in self.metrics(f"run-{ranks}") if "validation_loss" in line])
+            self.assertEqual([10, 20], [line["step"] for line in runs[-1]])
+            self.assertGreater(runs[-1][-1]["validation_accuracy"], 0.9, runs)
+        for one, two in zip(*runs):
+            self.assertAlmostEqual(one["validation_loss"], two["validation_loss"], delta=1e-4)
+
     def test_labels_that_do_not_fit_are_refused(self):
         self.prepare_digits()
         labels = self.folder / "digits/train-labels-idx1-ubyte"

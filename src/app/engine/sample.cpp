@@ -7,7 +7,7 @@
 #include "app/report_error.h"
 #include "base/str.h"
 #include "bootstrap/options.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/leased_reader.h"
 #include "comm/agree.h"
 #include "comm/blob_text.h"
 #include "data/tokenizer.h"
@@ -148,18 +148,21 @@ std::size_t answer(Conversation& conversation, ShardedModel& model, Communicator
 void sample(const SampleRequest& request, Job& job) {
   if (job.info().local_size > 1) set_threads(0, job.info());
   const auto comm = make_mpi_communicator(job, static_cast<double>(ClusterOptions{}.timeout_s));
-  const checkpoint::Reader reader(step_folder(request.checkpoint, *comm));
+  std::optional<checkpoint::LeasedReader> leased;
+  agree(*comm, "open checkpoint",
+        [&, folder = step_folder(request.checkpoint, *comm)] { leased.emplace(folder); });
   std::unique_ptr<Model> model;
   std::unique_ptr<const Tokenizer> tokenizer;
   std::optional<Conversation> conversation;
   agree(*comm, "recipe and tokenizer", [&] {
-    const Recipe recipe = recipe_of(reader);
+    const Recipe recipe = recipe_of(leased->reader);
     model = build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU);
     (void)model->decoder(prompt_batch({{0}}, at::kCPU));  // refused now by what continues nothing
-    tokenizer = tokenizer_of(reader);
+    tokenizer = tokenizer_of(leased->reader);
     conversation.emplace(*tokenizer, recipe.model, request.search);
   });
-  const auto sharded = load_inference_model(reader, std::move(model), *comm);
+  const auto sharded = load_inference_model(leased->reader, std::move(model), *comm);
+  leased.reset();
   for (std::size_t next = 0; next < request.prompts.size();)
     next = answer(*conversation, *sharded, *comm, request.prompts, next);
 }

@@ -132,8 +132,9 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, const RunFolder& fo
   Inputs inputs;
   agree(comm, "data", [&] {
     const ModelInput input = input_of(recipe.model);
-    inputs.data = make_loader(recipe.data, input, static_cast<std::uint64_t>(recipe.run.seed));
-    inputs.validation = make_validation_loader(recipe.data, input);
+    const auto seed = static_cast<std::uint64_t>(recipe.run.seed);
+    inputs.data = make_loader(recipe.data, input, seed);
+    inputs.validation = make_validation_loader(recipe.data, input, seed);
     inputs.tokenizer = validation_tokenizer(recipe.data);
     inputs.files = attachments(recipe, model);
     if (comm.rank() == 0) inputs.files.merge(inherited_files(recipe.checkpoint, folder));

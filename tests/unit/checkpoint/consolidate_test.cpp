@@ -1,6 +1,7 @@
 // Long conversions: any number of threads, bounded memory, taken up after a kill, never two at a time.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 
@@ -206,25 +207,17 @@ std::vector<std::byte> transposed(const std::vector<std::byte>& matrix, std::siz
   return out;
 }
 
-TEST(Assembly, TransposesMatricesOfAnySizeInWindows) {
-  const TempDir dir;
-  const Example example{.ranks = 3,
-                        .cut = random_cut(3),
-                        .tensors = {{"model/a", DType::kF32, {2500, 1733}},  // three windows
-                                    {"model/b", DType::kBF16, {1, 5}},
-                                    {"model/c", DType::kF64, {7, 1'300'000}},  // rows longer than the scratch
-                                    {"model/d", DType::kU8, {61, 3}}}};
-  const Reader reader(save(dir.path() / "c", example));
+/// A file with nothing but the transposes of what `reader` holds.
+tool::OutputPlan transposes(const Reader& reader) {
   std::vector<tool::OutputTensor> tensors;
   for (const TensorInfo& tensor : reader.tensors()) {
     tensors.push_back(tool::whole_tensor(tensor));
     tensors.back().transposed = true;
   }
-  const tool::OutputPlan plan{{tool::plan_hdf5(std::move(tensors), 1)}};
-  const Path output = dir.path() / "out";
-  tool::Journal journal(dir.path() / "journal", "test");
-  tool::Progress progress("testing");
-  tool::assemble(reader, plan, output, journal, 3, progress);
+  return {{tool::plan_hdf5(std::move(tensors), 1)}};
+}
+
+void expect_transposes(const tool::OutputPlan& plan, const Path& output) {
   const std::string bytes = slurp(output);
   EXPECT_EQ(bytes.size(), plan.files[0].bytes);
   for (const tool::OutputTensor& tensor : plan.files[0].tensors) {
@@ -234,6 +227,89 @@ TEST(Assembly, TransposesMatricesOfAnySizeInWindows) {
     EXPECT_EQ(std::memcmp(bytes.data() + tensor.offset, expected.data(), expected.size()), 0) << tensor.name;
     EXPECT_EQ(tensor.shape(), (std::vector<std::int64_t>{shape[1], shape[0]}));
   }
+}
+
+TEST(Assembly, TransposesMatricesOfAnySize) {
+  const TempDir dir;
+  const Example example{.ranks = 3,
+                        .cut = random_cut(3),
+                        .tensors = {{"model/a", DType::kF32, {2500, 1733}},  // three windows
+                                    {"model/b", DType::kBF16, {1, 5}},
+                                    {"model/c", DType::kF64, {7, 1'300'000}},  // rows longer than the scratch
+                                    {"model/d", DType::kU8, {61, 3}}}};
+  const Reader reader(save(dir.path() / "c", example));
+  const tool::OutputPlan plan = transposes(reader);
+  tool::Journal journal(dir.path() / "journal", "test");
+  tool::Progress progress("testing");
+  tool::assemble(reader, plan, dir.path() / "out", journal, {3}, progress);
+  expect_transposes(plan, dir.path() / "out");
+}
+
+struct CountedReads : fs::Disk {
+  ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override {
+    const ssize_t n = Disk::pread(fd, to, size, offset);
+    if (n > 0) bytes += static_cast<std::uint64_t>(n);
+    return n;
+  }
+  std::atomic<std::uint64_t> bytes = 0;
+};
+
+TEST(Assembly, ReadsAMatrixThatIsTransposedOnce) {
+  const TempDir dir;
+  const std::vector<TensorInfo> tensors{
+      {"model/rows", DType::kF32, {2500, 2733}},       // four windows, whole rows at a time
+      {"model/stretches", DType::kF32, {130, 60'000}}  // rows too long for many of them at a time
+  };
+  for (const TensorInfo& tensor : tensors) {
+    const Example example{.ranks = 1, .cut = random_cut(1), .tensors = {tensor}};
+    const Path folder = dir.path() / tensor.name.substr(6);
+    const Reader reader(save(folder, example));
+    const tool::OutputPlan plan = transposes(reader);
+    const auto times_read = [&](std::uint64_t tile_bytes) {
+      const Path output = folder / str("out-", tile_bytes);
+      tool::Journal journal(output.string() + "-journal", "test");
+      tool::Progress progress("testing");
+      CountedReads disk;
+      {
+        const fs::DiskInUse in_use(disk);
+        tool::assemble(reader, plan, output, journal, {2, tile_bytes}, progress);
+      }
+      expect_transposes(plan, output);
+      return static_cast<double>(disk.bytes) / static_cast<double>(plan.files[0].tensors[0].bytes);
+    };
+    const double in_tiles = times_read(tool::kWindowBytes);
+    EXPECT_GE(in_tiles, 1) << tensor.name;
+    EXPECT_LE(in_tiles, tensor.shape[0] > 1000 ? 1.1 : 2.0) << tensor.name;
+    EXPECT_LE(times_read(std::uint64_t{40} << 20), 1.1) << tensor.name << " whole";
+  }
+}
+
+TEST(Assembly, TakesUpTransposedMatricesWhereTheyAreWhole) {
+  const TempDir dir;
+  const Example example{
+      .ranks = 2,
+      .cut = random_cut(2),
+      .tensors = {{"model/a", DType::kF32, {2500, 1733}}, {"model/b", DType::kF32, {90, 40'000}}}};
+  const Reader reader(save(dir.path() / "c", example));
+  const tool::OutputPlan plan = transposes(reader);
+  const Path output = dir.path() / "out";
+  tool::Progress progress("testing");
+  const auto assemble = [&] {
+    tool::Journal journal(dir.path() / "journal", "test");
+    tool::assemble(reader, plan, output, journal, {2}, progress);
+    return std::filesystem::file_size(dir.path() / "journal");
+  };
+  const auto records = assemble();
+  EXPECT_EQ(assemble(), records) << "nothing was made again";
+  const tool::OutputTensor& a = plan.files[0].tensors[0];
+  for (const std::uint64_t byte : {a.offset, a.offset + a.bytes / 2, a.offset + a.bytes - 1}) {
+    flip_bit(output, byte, 3);
+    EXPECT_GT(assemble(), records);
+    expect_transposes(plan, output);
+  }
+  flip_bit(output, 0, 0);  // makes the window anew that holds the beginning of the first matrix, too
+  (void)assemble();
+  expect_transposes(plan, output);
 }
 
 TEST(ByteSize, KnowsDecimalAndBinaryUnits) {

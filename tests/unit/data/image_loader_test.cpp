@@ -89,12 +89,12 @@ TEST_F(NumberedImages, AreTheSameHoweverTheyAreRead) {
 }
 
 TEST_F(NumberedImages, ValidateInTheOrderOfTheFile) {
-  const auto images = make_validation_loader(options_, {0, kShape});
+  const auto images = make_validation_loader(options_, {0, kShape}, 1);
   std::vector<std::int64_t> expected;
   for (std::int64_t i = 0; i < kImages; ++i) expected.push_back(i);
   EXPECT_EQ(images->read(0, kImages).targets, expected);
   options_.validation.path.clear();
-  EXPECT_EQ(make_validation_loader(options_, {0, kShape}), nullptr);
+  EXPECT_EQ(make_validation_loader(options_, {0, kShape}, 1), nullptr);
 }
 
 TEST_F(NumberedImages, AreToldApartByTheirFingerprint) {
@@ -125,6 +125,41 @@ TEST(SyntheticImageLoader, NeedsNoFile) {
   EXPECT_EQ(batch.images.size(), 6U * 3 * 8 * 8);
   EXPECT_EQ(images->read(12, 1).images,
             std::vector<float>(batch.images.begin() + 2 * 192, batch.images.begin() + 3 * 192));
+}
+
+TEST(SyntheticImageLoader, ValidatesOnImagesThatTrainingDoesNotSee) {
+  DataOptions options;
+  options.kind = "synthetic_images";
+  options.shuffle = false;
+  const ModelInput input{0, {1, 8, 3}};
+  EXPECT_EQ(make_validation_loader(options, input, 3), nullptr);
+  options.validation.samples = 60;
+  const auto held_out = make_validation_loader(options, input, 3);
+  ASSERT_EQ(held_out->samples_per_epoch(), 60);
+  const SampleBatch theirs = held_out->read(0, 60);
+  const SampleBatch ours = make_loader(options, input, 3)->read(0, 60);
+  EXPECT_EQ(held_out->read(60, 60).images, theirs.images) << "a second pass sees the same";
+  EXPECT_EQ(make_validation_loader(options, input, 3)->read(0, 60).images, theirs.images);
+  EXPECT_NE(make_validation_loader(options, input, 4)->read(0, 60).images, theirs.images);
+  EXPECT_EQ(std::set<std::int64_t>(theirs.targets.begin(), theirs.targets.end()).size(), 3U);
+  const auto image = [](const SampleBatch& batch, int i) {
+    return batch.images.begin() + i * std::ptrdiff_t{64};
+  };
+  int same_class = 0;
+  for (int i = 0; i < 60; ++i) {
+    // What training learned of the classes holds: the nearest of its images is of the same class.
+    double least = 1e9;
+    std::int64_t nearest = -1;
+    for (int k = 0; k < 60; ++k) {
+      double distance = 0;
+      for (int p = 0; p < 64; ++p) distance += std::abs(image(theirs, i)[p] - image(ours, k)[p]);
+      EXPECT_GT(distance, 0) << "held-out image " << i << " is image " << k << " of training";
+      if (distance < least) nearest = ours.targets[static_cast<std::size_t>(k)];
+      least = std::min(least, distance);
+    }
+    same_class += nearest == theirs.targets[static_cast<std::size_t>(i)] ? 1 : 0;
+  }
+  EXPECT_GE(same_class, 57);
 }
 
 /// A grey PNG of one pixel of level 200.
@@ -161,13 +196,13 @@ TEST(ImageFolderLoader, RefusesAValidationFolderOfOtherClasses) {
   options.path = (dir / "train").string();
   options.validation.path = (dir / "valid").string();
   EXPECT_EQ(message_of([&] {
-              (void)make_validation_loader(options, {0, {1, 1, 2}});
+              (void)make_validation_loader(options, {0, {1, 1, 2}}, 1);
             }),
             str("image folders '", options.path, "' and '", options.validation.path,
                 "' have other classes, so their labels would not mean the same: the first that differs is "
                 "'b' and 'c'"));
   std::filesystem::rename(dir / "valid/c", dir / "valid/b");
-  EXPECT_EQ(make_validation_loader(options, {0, {1, 1, 2}})->samples_per_epoch(), 2);
+  EXPECT_EQ(make_validation_loader(options, {0, {1, 1, 2}}, 1)->samples_per_epoch(), 2);
 }
 
 }  // namespace

@@ -194,7 +194,7 @@ TEST(Loader, RefusesTheWrongTokenizer) {
           "': name the right one in data.tokenizer or prepare the data again");
   EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }), expected);
   options.validation.path = options.path;
-  EXPECT_EQ(message_of([&] { (void)make_validation_loader(options, 300); }), expected);
+  EXPECT_EQ(message_of([&] { (void)make_validation_loader(options, 300, 1); }), expected);
   options.tokenizer = (dir / "none.model").string();
   EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
             str("tokenizer '", options.tokenizer,
@@ -227,9 +227,9 @@ TEST(ValidationLoader, ReadsInFileOrder) {
   const TempDir dir;
   write_counting_file(dir / "v.tok", {41}, 300);
   DataOptions options = options_for(dir / "none.tok", 4);
-  EXPECT_EQ(make_validation_loader(options, 300), nullptr);
+  EXPECT_EQ(make_validation_loader(options, 300, 1), nullptr);
   options.validation.path = (dir / "v.tok").string();
-  const auto loader = make_validation_loader(options, 300);
+  const auto loader = make_validation_loader(options, 300, 1);
   ASSERT_NE(loader, nullptr);
   EXPECT_EQ(first_ids(loader->read(0, 12)),
             (std::vector<std::int64_t>{0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 0, 4}));

@@ -69,7 +69,19 @@ TEST(ImageRecipe, RefusesWhatItsKindOfDataDoesNotUse) {
                 .find("data.image.crop: centre does not use"),
             std::string::npos);
   EXPECT_NE(refusal("model: {kind: vit}\ndata: {kind: synthetic_images, validation: {path: x}}\n")
-                .find("data.kind: synthetic_images reads no files"),
+                .find("data.kind: synthetic_images reads no files; set data.validation.samples instead"),
+            std::string::npos);
+  EXPECT_NE(refusal(kMnist + "  validation: {samples: 5}\n").find("data.kind: idx does not use"),
+            std::string::npos);
+}
+
+TEST(ImageRecipe, ValidatesOnComputedImagesWithoutAFile) {
+  const std::string every =
+      "model: {kind: vit}\ntrain: {validate_every_steps: 2}\ndata: {kind: synthetic_images";
+  EXPECT_EQ(refusal(every + ", validation: {samples: 100}}\n"), "accepted");
+  EXPECT_NE(refusal(every + "}\n")
+                .find("data.validation.samples is 0; train.validate_every_steps is 2: say how "
+                      "many images are computed for validation"),
             std::string::npos);
 }
 
