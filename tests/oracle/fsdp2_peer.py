@@ -2,6 +2,7 @@
 FSDP2 (fully_shard) and under plain data parallelism (whole gradients all-reduced, as DDP). Rank 0 writes the losses."""
 import copy
 import json
+import os
 import pathlib
 import sys
 
@@ -96,7 +97,8 @@ def main():
               for job in jobs]
     if dist.get_rank() == 0:
         pathlib.Path(sys.argv[2]).write_text(json.dumps(losses))
-    dist.destroy_process_group()
+    dist.barrier()
+    os._exit(0)  # all is written; gloo's threads now and then abort the process when the group is destroyed
 
 
 if __name__ == "__main__":
