@@ -8,27 +8,25 @@ import argparse
 import json
 import pathlib
 import re
-import struct
 import subprocess
+import sys
 
 import numpy
 import sentencepiece
 from rouge_score import rouge_scorer
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import docstrings
+from check_token_file import documents
 
-HEADER = struct.Struct("<8s4I9Q")  # of a token file, as docs/data.md tells
 SCORES = ("rouge1", "rouge2", "rougeL")
 
 
 def texts(folder, split):
     """Sources and targets of prepared pairs, in their order."""
-    data = (folder / f"{split}.tok").read_bytes()
-    _, _, _, width, _, tokens, count, _, _, _, tokens_at, ends_at, _, _ = HEADER.unpack_from(data)
-    ids = numpy.frombuffer(data, {2: "<u2", 4: "<u4"}[width], tokens, tokens_at)
-    ends = numpy.frombuffer(data, "<u8", count, ends_at)
-    tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
-    decoded = [tokenizer.decode(part.tolist()) for part in numpy.split(ids, ends[:-1].astype(int))]
+    model = (folder / "tokenizer.model").read_bytes()
+    tokenizer = sentencepiece.SentencePieceProcessor(model_proto=model)
+    decoded = [tokenizer.decode(ids) for ids in documents(folder / f"{split}.tok", model, pairs=True)]
     return list(zip(decoded[::2], decoded[1::2], strict=True))
 
 

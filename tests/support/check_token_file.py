@@ -10,14 +10,14 @@ import sentencepiece
 
 from token_file import BLOCK, HEADER, MAGIC, crc32c
 
-def documents(path, model):
-    """The documents' ids, after every rule of the format was checked."""
+def documents(path, model, pairs=False):
+    """The documents' ids, after every rule of the format was checked. `pairs`: they alternate source and target."""
     data = path.read_bytes()
     (magic, version, header_bytes, width, flags, tokens, count, vocab, largest, digest, tokens_at, ends_at, crcs_at,
      size, block, crcs_crc, header_crc) = HEADER.unpack_from(data)
-    assert magic == MAGIC and (version, header_bytes, block) == (1, 128, BLOCK), "magic, version"
+    assert magic == MAGIC and (version, header_bytes, block) == (2 if pairs else 1, 128, BLOCK), "magic, version"
     assert header_crc == crc32c(data[:124]), "header checksum"
-    assert size == len(data) and tokens_at == 128 and flags == 3, "size, offset, flags"
+    assert size == len(data) and tokens_at == 128 and flags == (7 if pairs else 3), "size, offset, flags"
     assert digest == crc32c(model) << 32 | len(model), "tokenizer digest"
     assert crcs_crc == crc32c(data[crcs_at:]), "checksum of the checksums"
     crcs = numpy.frombuffer(data, "<u4", offset=crcs_at)
