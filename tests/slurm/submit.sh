@@ -32,6 +32,15 @@ expect_match "progress" $'\nstep 10/10 ' "$(cat out.txt)"
 expect_equal "losses" "$(metrics_field local loss)" "$(metrics_field cluster loss)"
 expect_equal "steps" 10 "$(last_step cluster)"
 
+# An array: a run for each task, in its own folder.
+expect_code 0 "${smoke[@]}" run.dir=try-{task} run.seed={task} --array 1-2 --nodes 2 --tasks-per-node 2 --time 10
+array=$(head -n 1 out.txt)
+for task in 1 2; do
+  wait_for_job "${array}_$task" 60
+  expect_equal "steps of task $task" 10 "$(last_step try-$task)" "try-$task/logs/slurm-${array}_$task.out"
+  expect_match "seed of task $task" "seed: $task" "$(cat try-$task/recipe.yaml)"
+done
+
 # One that can never start is not waited for.
 expect_code 85 "${smoke[@]}" run.dir=too_large --nodes 8 --wait
 expect_match "its state" 'PENDING \(PartitionNodeLimit\)' "$(cat err.txt)"

@@ -88,10 +88,13 @@ std::int64_t stop_before(const Options& options, std::int64_t time_s) {
       options.stop_before_s >= 0 ? options.stop_before_s : std::min(kStopBefore, time_s / 4);
   if (wanted < 1 || wanted > 65'535)
     refuse(str("--stop-before is ", wanted, "; expected from 1 to 65535 seconds"));
-  if (options.stop_before_s >= 0 && wanted + kEarly >= time_s)
-    refuse(str("--stop-before is ", wanted, " s, and Slurm may send the signal ", kEarly,
-               " s earlier: nothing is left of --time ", slurm_time(time_s),
-               "; expected more time, or less than ", std::max<std::int64_t>(1, time_s - kEarly), " s"));
+  if (wanted + kEarly >= time_s) {
+    refuse(str("--time ", slurm_time(time_s), ": the ranks are to save and stop ", wanted,
+               " s before its end, and Slurm may tell them ", kEarly,
+               " s earlier: nothing is left to train; expected ",
+               time_s > kEarly + 1 ? str("--stop-before below ", time_s - kEarly, ", or ") : "",
+               "more time"));
+  }
   return wanted;
 }
 

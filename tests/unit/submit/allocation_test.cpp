@@ -100,7 +100,12 @@ TEST(Allocation, LeavesTimeForTheStop) {
   options.stop_before_s = 539;
   EXPECT_EQ(allocate(options, with_batch(16)).stop_before_s, 539);
   options.stop_before_s = 540;  // and 60 s that Slurm may be early: nothing left
-  EXPECT_TRUE(holds(refusal(options, with_batch(16)), "nothing is left of --time 0-00:10:00"));
+  EXPECT_TRUE(holds(refusal(options, with_batch(16)),
+                    "nothing is left to train; expected --stop-before below 540, or more time"));
+  options.stop_before_s = -1;
+  options.time = "1";
+  EXPECT_TRUE(holds(refusal(options, with_batch(16)), "nothing is left to train; expected more time"));
+  options.time = "10";
   for (const std::int64_t bad : {0, 65'536}) {
     options.stop_before_s = bad;
     EXPECT_TRUE(holds(refusal(options, with_batch(16)), "expected from 1 to 65535 seconds")) << bad;
