@@ -33,7 +33,7 @@ expect_equal "losses" "$(metrics_field local loss)" "$(metrics_field cluster los
 expect_equal "steps" 10 "$(last_step cluster)"
 
 # An array: a run for each task, in its own folder.
-expect_code 0 "${smoke[@]}" run.dir=try-{task} run.seed={task} --array 1-2 --nodes 2 --tasks-per-node 2 --time 10
+expect_code 0 "${smoke[@]}" 'run.dir=try-{task}' 'run.seed={task}' --array 1-2 --nodes 2 --tasks-per-node 2 --time 10
 array=$(head -n 1 out.txt)
 for task in 1 2; do
   wait_for_job "${array}_$task" 60
