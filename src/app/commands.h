@@ -9,6 +9,7 @@ void add_train(CLI::App& app, int& status);
 void add_sample(CLI::App& app, int& status);
 void add_validate(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
+void add_submit(CLI::App& app, int& status);
 void add_recipes(CLI::App& app, int& status);
 void add_prepare(CLI::App& app, int& status);
 void add_prepare_digits(CLI::App& prepare);

@@ -10,12 +10,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
 
 #include "app/rank_processes.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/str.h"
 
 namespace echelon::app {
@@ -24,17 +24,6 @@ namespace {
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR2};
 constexpr int kSearchMs = 5;        // between looks for ranks that mpirun has not started yet
 constexpr int kSearchLongMs = 100;  // the same, once it takes its time
-
-std::string find_program(const std::string& name) {
-  if (name.find('/') != name.npos) return access(name.c_str(), X_OK) == 0 ? name : "";
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
-    if (access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return "";
-}
 
 std::vector<std::string> mpirun_command(const std::string& mpirun, int ranks,
                                         const std::vector<std::string>& rank) {

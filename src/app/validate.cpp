@@ -25,6 +25,7 @@ struct ValidateArguments {
   bool json = false;
   bool schema = false;
   bool reference = false;
+  std::string value;
 };
 
 Json to_json(const LoadedRecipe& loaded) {
@@ -83,6 +84,17 @@ void print_text(const ValidateArguments& arguments) {
   std::cout << '\n' << to_yaml(recipe, &loaded.origins);
 }
 
+/// One value alone, for scripts: a text without quotes, anything else as JSON.
+void print_value(const ValidateArguments& arguments) {
+  const recipe::Key* key = recipe::find_key(arguments.value);
+  if (key == nullptr) {
+    throw Error(Code::kUsage, str("--value: no key '", printable(arguments.value), "'; ",
+                                  recipe::suggestion_for(arguments.value)));
+  }
+  const Json value = recipe::json_value(*key, load_for(arguments).recipe);
+  std::cout << (value.is_string() ? value.get<std::string>() : value.dump()) << '\n';
+}
+
 }  // namespace
 
 void add_validate(CLI::App& app, int& status) {
@@ -99,8 +111,11 @@ void add_validate(CLI::App& app, int& status) {
       command->add_flag("--schema", arguments->schema, "Print the JSON Schema of recipes, for editors");
   auto* reference =
       command->add_flag("--reference", arguments->reference, "Print the reference of all keys (Markdown)");
-  schema->excludes(json)->excludes(reference);
-  reference->excludes(json);
+  auto* value = command->add_option("--value", arguments->value,
+                                    "Print the resolved value of one key alone, such as run.dir");
+  schema->excludes(json)->excludes(reference)->excludes(value);
+  reference->excludes(json)->excludes(value);
+  json->excludes(value);
   command->callback([arguments, &status] {
     if (arguments->schema) {
       std::cout << recipe_json_schema();
@@ -111,6 +126,8 @@ void add_validate(CLI::App& app, int& status) {
                   "validate: no recipe named; expected `echelon validate RECIPE [key=value ...]`");
     } else if (arguments->json) {
       status = print_json(*arguments);
+    } else if (!arguments->value.empty()) {
+      print_value(*arguments);
     } else {
       print_text(*arguments);
     }

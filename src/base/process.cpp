@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <sstream>
 
 #include "base/fs.h"
@@ -21,6 +22,17 @@ std::optional<ProcessInfo> process_info(pid_t pid) {
   for (int i = 5; i < 22; ++i) fields >> skipped;
   if (!(fields >> info.start)) return std::nullopt;  // the 22nd
   return info;
+}
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') != name.npos) return access(name.c_str(), X_OK) == 0 ? name : "";
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return "";
 }
 
 std::string host_name() {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-/// Who runs where, on this machine.
+/// Who runs where, on this machine, and what can be run.
 namespace echelon {
 
 struct ProcessInfo {
@@ -16,6 +16,9 @@ struct ProcessInfo {
 
 /// From /proc; nothing when there is no such process.
 [[nodiscard]] std::optional<ProcessInfo> process_info(pid_t pid);
+
+/// Path of an executable file: `name` itself when it holds a slash, else found in PATH. Empty: there is none.
+[[nodiscard]] std::string find_program(const std::string& name);
 
 /// Empty when the system does not tell.
 [[nodiscard]] std::string host_name();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cluster/slurm/train.sbatch: accepted by Slurm, and clear when it is used wrongly.
+# cluster/slurm/*.sbatch: accepted by Slurm, and train.sbatch clear when it is used wrongly.
 source "$(dirname "$0")/lib.sh"
 use_cluster
 
@@ -7,6 +7,13 @@ bash -n "$train_sbatch" || fail "train.sbatch is not valid bash"
 sbatch --test-only --nodes=4 --ntasks-per-node=2 "$train_sbatch" recipe.yaml >test_only.txt 2>&1 ||
   fail "sbatch refuses train.sbatch" test_only.txt
 expect_match "sbatch --test-only" 'using 8 processors on nodes n\[0-3\]' "$(cat test_only.txt)"
+
+plain_sbatch=${train_sbatch%/*}/plain.sbatch
+bash -n "$plain_sbatch" || fail "plain.sbatch is not valid bash"
+sbatch --test-only --nodes=4 --ntasks-per-node=2 "$plain_sbatch" recipe.yaml >test_only.txt 2>&1 ||
+  fail "sbatch refuses plain.sbatch" test_only.txt
+srun_line() { grep -oE 'srun --mpi=pmix( --[a-z=0-9-]+)+' "$1"; }
+expect_equal "srun's options in plain.sbatch" "$(srun_line "$train_sbatch")" "$(srun_line "$plain_sbatch")"
 
 run_and_expect() {  # run_and_expect EXIT_CODE REGEX ARGUMENTS OF train.sbatch
   local code=$1 regex=$2 job

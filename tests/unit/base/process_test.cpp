@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -69,6 +70,18 @@ TEST(ProcessInfo, HostNameIsTheMachines) {
   std::string line;
   std::getline(std::ifstream("/proc/sys/kernel/hostname"), line);
   EXPECT_EQ(host_name(), line);
+}
+
+TEST(FindProgram, LooksInPathUnlessItIsAPath) {
+  EXPECT_EQ(find_program("/bin/sh"), "/bin/sh");
+  EXPECT_EQ(find_program("/proc/self/status"), "");  // not executable
+  EXPECT_EQ(find_program("no-such-program"), "");
+  const std::string before = std::getenv("PATH");
+  ::setenv("PATH", "/no/such/folder:/bin", 1);
+  EXPECT_EQ(find_program("sh"), "/bin/sh");
+  ::setenv("PATH", "/no/such/folder", 1);
+  EXPECT_EQ(find_program("sh"), "");
+  ::setenv("PATH", before.c_str(), 1);
 }
 
 }  // namespace

@@ -1,0 +1,127 @@
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "app/commands.h"
+#include "app/submit/follow.h"
+#include "app/submit/slurm.h"
+#include "app/submit/submission.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+
+namespace echelon::app {
+namespace {
+
+struct SubmitArguments {
+  submit::Options options;
+  bool print = false;
+  bool test_only = false;
+  bool wait = false;
+};
+
+void print(const std::string& text) {
+  std::cout << text << std::flush;
+  if (!std::cout)
+    throw Error(Code::kEnvironment, "submit: cannot write to standard output (closed pipe or full disk)");
+}
+
+/// The first line is for scripts: the number alone.
+void print_job(const submit::Submission& submission, const std::string& job) {
+  print(str(job, "\nscript   ", submission.script_path().string(), "\nlog      tail -F ",
+            submission.log_path(job).string(), "\nstate    squeue --jobs=", job, "\ncancel   scancel ", job,
+            "\n"));
+}
+
+int submit_job(const SubmitArguments& arguments) {
+  if (arguments.wait && !arguments.options.array.empty())
+    throw Error(Code::kUsage, "--wait follows one job: leave it out with --array");
+  const submit::Submission submission = submit::prepare(arguments.options);
+  if (!arguments.print) submit::require_slurm();
+  if (!submission.job.note.empty()) log::warn("echelon: " + submission.job.note);
+  submit::keep(submission);
+  if (arguments.print) {
+    print(submission.script);
+    log::info(str("echelon: kept, and not submitted: sbatch ", submission.script_path().string()));
+    return 0;
+  }
+  const std::vector<std::string> without = submit::overriding_variables(submission.script);
+  if (arguments.test_only) {
+    print(submit::test_script(submission.script_path(), without));
+    return 0;
+  }
+  const std::string job = submit::submit_script(submission.script_path(), without);
+  print_job(submission, job);
+  return arguments.wait ? submit::follow_job(job, submission.log_path(job)) : 0;
+}
+
+void add_job_options(CLI::App& command, submit::Options& options) {
+  command.add_option("--nodes,-N", options.nodes, "Nodes of the job")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command
+      .add_option("--tasks-per-node,--ntasks-per-node", options.tasks_per_node,
+                  "Ranks on each node (default: one for each GPU, else 1)")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--gpus-per-node", options.gpus_per_node, "GPUs of each node: 8 or TYPE:8");
+  command.add_option("--gres", options.gres, "Generic resources of each node, such as gpu:h100:8");
+  command.add_option("--partition,-p", options.partition, "Partition, or several with commas");
+  command.add_option("--account,-A", options.account, "Account that pays");
+  command.add_option("--qos,-q", options.qos, "Quality of service");
+  command.add_option("--time,-t", options.time, "Time limit, as for sbatch: minutes, H:M:S or D-H:M:S")
+      ->capture_default_str();
+  command.add_option("--constraint,-C", options.constraint, "Features that nodes must have");
+  command.add_option("--exclude,-x", options.exclude, "Nodes not to use");
+  command.add_option(
+      "--array,-a", options.array,
+      "Job array: 0-9%1 goes on with one run piece by piece; 0-3 trains one run for each, told apart "
+      "by {task} in overrides: run.dir=runs/try-{task} run.seed={task}");
+  command.add_option("--dependency,-d", options.dependency, "Start after other jobs, such as afterok:17");
+  command.add_option("--job-name,-J", options.job_name, "Name of the job (default: run.name)");
+  command.add_option(
+      "--stop-before", options.stop_before_s,
+      "Seconds before the end of --time at which the ranks save and stop (default 300, at most a "
+      "quarter of --time)");
+  command
+      .add_option("--max-requeues", options.max_requeues,
+                  "How often the job may queue itself again; 0: never")
+      ->capture_default_str();
+}
+
+void add_container_options(CLI::App& command, submit::Options& options) {
+  command.add_option("--container-image", options.container_image,
+                     "Run the ranks in this image: what enroot takes, or a .sif file");
+  command.add_option("--container-runtime", options.container_runtime,
+                     "pyxis or apptainer (default: apptainer for .sif files)");
+  command.add_option("--container-mounts", options.container_mounts,
+                     "FROM:TO[:ro],...: folders in the container beside this one and the run's");
+  command.add_option("--program", options.program,
+                     "What a rank runs (default: this program; in a container: echelon)");
+}
+
+}  // namespace
+
+void add_submit(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<SubmitArguments>();
+  CLI::App* command = app.add_subcommand(
+      "submit", "Check a recipe against an allocation, write the job's script, and hand it to Slurm");
+  command->add_option("recipe", arguments->options.recipe, "Recipe file (YAML)")->required();
+  command->add_option("overrides", arguments->options.overrides,
+                      "key.path=value, e.g. optim.lr=3e-4; later ones win");
+  add_job_options(*command, arguments->options);
+  add_container_options(*command, arguments->options);
+  auto* show = command->add_flag("--print", arguments->print, "Print the script and keep it; submit nothing");
+  auto* test = command->add_flag("--test-only", arguments->test_only,
+                                 "Let Slurm say when and where the job would start; submit nothing");
+  auto* wait = command->add_flag("--wait", arguments->wait,
+                                 "Follow the job's log to its end and leave with its exit code");
+  show->excludes(test)->excludes(wait);
+  test->excludes(wait);
+  command->footer(
+      "The first line of output is the job's number. The script and the recipe as it was resolved are kept "
+      "in the\n"
+      "run's folder, under submissions/. docs/submit.md tells more.");
+  command->callback([arguments, &status] { status = submit_job(*arguments); });
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,197 @@
+#include "app/submit/allocation.h"
+
+#include <algorithm>
+#include <optional>
+#include <regex>
+#include <set>
+
+#include "app/submit/words.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "recipe/load.h"
+
+namespace echelon::submit {
+namespace {
+
+constexpr std::int64_t kMinute = 60;
+constexpr std::int64_t kHour = 60 * kMinute;
+constexpr std::int64_t kDay = 24 * kHour;
+constexpr std::int64_t kLongestTime = 366 * kDay;
+constexpr std::int64_t kStopBefore = 300;
+constexpr std::int64_t kEarly = 60;  // Slurm may send the signal so much before its time
+constexpr std::size_t kMostTasks = 1000;
+constexpr std::size_t kLongestText = 200;  // std::regex goes one call deeper with each character
+constexpr std::size_t kLongestDependency = 1000;
+constexpr std::int64_t kMostRanks = 1'000'000;
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw Error(Code::kUsage, text);
+}
+
+/// GPUs of a node in "8", "h100:8" or, for --gres, those among "gpu:h100:8,lustre".
+std::int64_t gpus_in(const std::string& option, const std::string& text, bool gres) {
+  static const std::regex kGpus(R"(([A-Za-z][\w.-]*:)?([1-9]\d{0,2}))");
+  static const std::regex kGres(R"(gpu(:[A-Za-z][\w.-]*)?(:([1-9]\d{0,2}))?)");
+  std::smatch match;
+  if (!gres) {
+    if (text.size() > kLongestText || !std::regex_match(text, match, kGpus))
+      refuse(str(option, " is '", printable(text),
+                 "'; expected a number from 1 to 999 or TYPE:NUMBER, such as h100:8"));
+    return std::stoll(match[2]);
+  }
+  std::int64_t gpus = 0;
+  std::istringstream entries(checked(Word::kGres, option, text));
+  for (std::string entry; std::getline(entries, entry, ',');) {
+    if (entry != "gpu" && !entry.starts_with("gpu:")) continue;
+    if (entry.size() > kLongestText || !std::regex_match(entry, match, kGres))
+      refuse(str(option, " holds '", printable(entry),
+                 "'; expected gpu:NUMBER or gpu:TYPE:NUMBER, such as gpu:h100:8"));
+    gpus += match[3].matched ? std::stoll(match[3]) : 1;
+  }
+  return gpus;
+}
+
+std::int64_t gpus_of(const Options& options) {
+  if (!options.gpus_per_node.empty() && !options.gres.empty() && gpus_in("--gres", options.gres, true) > 0)
+    refuse("--gpus-per-node and --gres both ask for GPUs: leave one of them out");
+  if (!options.gpus_per_node.empty()) return gpus_in("--gpus-per-node", options.gpus_per_node, false);
+  return options.gres.empty() ? 0 : gpus_in("--gres", options.gres, true);
+}
+
+std::string counted(std::int64_t number, const std::string& what) {
+  return str(number, " ", what, number == 1 ? "" : "s");
+}
+
+void check_devices(const Allocation& job, const std::string& device) {
+  const std::int64_t tasks = job.tasks_per_node;
+  const std::int64_t gpus = job.gpus_per_node;
+  if (device == "cpu" && gpus > 0) {
+    refuse(str("train.device is cpu, and the job asks for ", counted(gpus, "GPU"),
+               " a node that nothing would use: ask for none, or set train.device=auto"));
+  }
+  if (device.starts_with("cuda") && gpus == 0) {
+    refuse(
+        str("train.device is ", device,
+            ", and the job asks for no GPUs: add --gpus-per-node N, or, where Slurm does not hand them out, "
+            "set train.device=auto"));
+  }
+  if (gpus > 0 && tasks > gpus && device != "cuda_shared") {
+    refuse(str("--tasks-per-node is ", tasks, ", and a node gets ", counted(gpus, "GPU"),
+               "; expected one GPU for each task: ask for ", counted(tasks, "GPU"), ", start at most ",
+               counted(gpus, "task"), ", or let tasks share with train.device=cuda_shared"));
+  }
+}
+
+std::int64_t stop_before(const Options& options, std::int64_t time_s) {
+  // A quarter of a short job is the more useful default than to refuse it.
+  const std::int64_t wanted =
+      options.stop_before_s >= 0 ? options.stop_before_s : std::min(kStopBefore, time_s / 4);
+  if (wanted < 1 || wanted > 65'535)
+    refuse(str("--stop-before is ", wanted, "; expected from 1 to 65535 seconds"));
+  if (wanted + kEarly >= time_s) {
+    refuse(str("--time ", slurm_time(time_s), ": the ranks are to save and stop ", wanted,
+               " s before its end, and Slurm may tell them ", kEarly,
+               " s earlier: nothing is left to train; expected ",
+               time_s > kEarly + 1 ? str("--stop-before below ", time_s - kEarly, ", or ") : "",
+               "more time"));
+  }
+  return wanted;
+}
+
+}  // namespace
+
+Allocation allocate(const Options& options, const Recipe& recipe) {
+  Allocation job{
+      .nodes = options.nodes, .gpus_per_node = gpus_of(options), .time_s = seconds_of(options.time)};
+  job.tasks_per_node = options.tasks_per_node;
+  if (job.tasks_per_node == 0) job.tasks_per_node = std::max<std::int64_t>(1, job.gpus_per_node);
+  if (job.nodes < 1 || job.tasks_per_node < 1 || job.nodes > kMostRanks / job.tasks_per_node)
+    refuse(str("--nodes ", job.nodes, " x --tasks-per-node ", job.tasks_per_node, "; expected from 1 to ",
+               human_count(kMostRanks), " ranks"));
+  job.stop_before_s = stop_before(options, job.time_s);
+  if (options.max_requeues < 0 || options.max_requeues > 100'000)
+    refuse(str("--max-requeues is ", options.max_requeues, "; expected from 0 to 100000"));
+  check_devices(job, recipe.train.device);
+  in_context(str("--nodes ", job.nodes, " x --tasks-per-node ", job.tasks_per_node),
+             [&] { validate_for_size(recipe, static_cast<int>(job.ranks())); });
+  if (job.gpus_per_node > job.tasks_per_node && recipe.train.device != "cuda_shared")
+    job.note =
+        str(job.gpus_per_node - job.tasks_per_node, " of ", job.gpus_per_node,
+            " GPUs of each node stay idle: ", "one task uses one GPU, and there are ", job.tasks_per_node);
+  return job;
+}
+
+std::int64_t seconds_of(const std::string& time) {
+  // Six digits: nothing overflows.
+  static const std::regex kWithDays(R"((\d{1,6})-(\d{1,6})(:(\d{1,6})(:(\d{1,6}))?)?)");
+  static const std::regex kWithout(R"((\d{1,6})(:(\d{1,6})(:(\d{1,6}))?)?)");
+  std::smatch match;
+  const auto number = [&match](std::size_t group) {
+    return match[group].matched ? std::stoll(match[group]) : 0LL;
+  };
+  std::optional<std::int64_t> seconds;
+  if (std::regex_match(time, match, kWithDays)) {
+    seconds = number(1) * kDay + number(2) * kHour + number(4) * kMinute + number(6);
+  } else if (std::regex_match(time, match, kWithout)) {
+    const bool hours = match[5].matched;
+    seconds = hours ? number(1) * kHour + number(3) * kMinute + number(5) : number(1) * kMinute + number(3);
+  }
+  if (!seconds || *seconds < 1 || *seconds > kLongestTime)
+    refuse(str("--time is '", printable(time),
+               "'; expected minutes, minutes:seconds, hours:minutes:seconds or days-hours:minutes:seconds, "
+               "at most a year"));
+  return (*seconds + kMinute - 1) / kMinute * kMinute;
+}
+
+std::string slurm_time(std::int64_t seconds) {
+  const auto two = [](std::int64_t number) { return str(number < 10 ? "0" : "", number); };
+  return str(seconds / kDay, "-", two(seconds % kDay / kHour), ":", two(seconds % kHour / kMinute), ":",
+             two(seconds % kMinute));
+}
+
+std::vector<std::int64_t> array_tasks(const std::string& array) {
+  static const std::regex kArray(
+      R"(\d{1,7}(-\d{1,7}(:[1-9]\d{0,6})?)?(,\d{1,7}(-\d{1,7}(:[1-9]\d{0,6})?)?)*(%[1-9]\d{0,6})?)");
+  const auto expected = [&array](const std::string& why) {
+    return str("--array is '", printable(array), "'", why,
+               "; expected numbers and ranges such as 0-3,7 or 0-9%1, at most ", kMostTasks, " tasks");
+  };
+  if (array.size() > kLongestText || !std::regex_match(array, kArray)) refuse(expected(""));
+  std::set<std::int64_t> tasks;
+  std::istringstream ranges(array.substr(0, array.find('%')));
+  for (std::string range; std::getline(ranges, range, ',');) {
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+    std::int64_t step = 1;
+    char sign = 0;
+    std::istringstream numbers(range);
+    numbers >> first;
+    last = first;
+    if (numbers >> sign >> last) numbers >> sign >> step;
+    if (last < first) refuse(expected(str(", whose range ", range, " runs backwards")));
+    for (std::int64_t task = first; task <= last; task += step) {
+      tasks.insert(task);
+      if (tasks.size() > kMostTasks) refuse(expected(", which is too many"));
+    }
+  }
+  return {tasks.begin(), tasks.end()};
+}
+
+void check_dependency(const std::string& dependency) {
+  static const std::regex kOne(R"(singleton|after(any|ok|notok|corr)?(:\d{1,10}(_\d{1,7})?(\+\d{1,7})?)+)");
+  const auto expected = [&dependency] {
+    return str("--dependency is '", printable(dependency),
+               "'; expected singleton, or after, afterany, afterok, afternotok or aftercorr with :JOB, such "
+               "as afterok:17:18");
+  };
+  const bool any = dependency.find('?') != dependency.npos;
+  if (dependency.size() > kLongestDependency || dependency.empty() || dependency.back() == ',' ||
+      dependency.back() == '?')
+    refuse(expected());
+  std::istringstream entries(dependency);
+  for (std::string entry; std::getline(entries, entry, any ? '?' : ',');) {
+    if (!std::regex_match(entry, kOne)) refuse(expected());
+  }
+}
+
+}  // namespace echelon::submit

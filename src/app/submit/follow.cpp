@@ -1,0 +1,146 @@
+#include "app/submit/follow.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <regex>
+#include <thread>
+
+#include "app/submit/program.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+
+namespace echelon::submit {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kBetweenLooks = std::chrono::seconds(1);
+constexpr auto kPatience = std::chrono::minutes(10);
+
+/// The value of "Name=" in scontrol's line, up to the next blank.
+std::string field(const std::string& text, const std::string& name) {
+  const std::string key = " " + name + "=";
+  const std::size_t at = text.find(key);
+  if (at == text.npos) return "";
+  const std::size_t start = at + key.size();
+  return text.substr(start, text.find_first_of(" \n", start) - start);
+}
+
+/// A file that grows, from its start.
+class Tail {
+ public:
+  explicit Tail(std::filesystem::path path) : path_(std::move(path)) {}
+
+  /// Prints what is new.
+  void print() {
+    if (!file_.is_open()) file_.open(path_, std::ios::binary);
+    if (!file_.is_open()) return;
+    std::array<char, 65536> buffer{};
+    for (;;) {
+      file_.clear();  // of the end that was reached the last time
+      file_.read(buffer.data(), buffer.size());
+      if (file_.gcount() == 0) break;
+      std::cout.write(buffer.data(), file_.gcount());
+    }
+    std::cout.flush();
+    if (!std::cout)
+      throw Error(Code::kEnvironment, "submit: cannot write to standard output; the job goes on");
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::ifstream file_;
+};
+
+/// Asks Slurm; patient with a controller that is busy or restarts.
+class Watch {
+ public:
+  explicit Watch(std::string job) : job_(std::move(job)) {}
+
+  /// The last known status.
+  const JobStatus& look() {
+    const CommandResult result = run_command({"scontrol", "--oneliner", "show", "job", job_});
+    if (result.code == 0) {
+      status_ = parse_job(result.out);
+      answered_ = Clock::now();
+    } else if (result.err.find("Invalid job id") != result.err.npos) {
+      throw Error(Code::kEnvironment,
+                  str("Slurm no longer knows job ", job_, ": its log tells how it ended"));
+    } else if (Clock::now() - answered_ > kPatience) {
+      throw Error(Code::kEnvironment, str("Slurm has not answered for ", kPatience.count(), " minutes (",
+                                          printable(result.err), "); the job goes on"));
+    }
+    return status_;
+  }
+
+ private:
+  std::string job_;
+  JobStatus status_;
+  Clock::time_point answered_ = Clock::now();
+};
+
+void tell(const std::string& job, const std::string& state) {
+  log::info(str("echelon: job ", job, " is ", state));
+  log::flush();
+}
+
+}  // namespace
+
+bool JobStatus::is_over() const {
+  static constexpr std::array kOver{"COMPLETED", "FAILED",        "CANCELLED", "TIMEOUT", "NODE_FAIL",
+                                    "PREEMPTED", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"};
+  return std::find(kOver.begin(), kOver.end(), state) != kOver.end();
+}
+
+bool JobStatus::is_stuck() const {
+  // "JobHeldUser", "JobHeldAdmin", "job_requeued_in_held_state" ...
+  static constexpr std::array kStuck{"Held", "held", "DependencyNeverSatisfied", "PartitionNodeLimit",
+                                     "PartitionTimeLimit"};
+  return state == "PENDING" && std::any_of(kStuck.begin(), kStuck.end(), [this](const char* part) {
+           return reason.find(part) != reason.npos;
+         });
+}
+
+int JobStatus::exit_status() const {
+  if (!is_over()) return static_cast<int>(Code::kRequeue);
+  if (exit_code != 0) return exit_code;
+  if (signal != 0) return 128 + signal;
+  return state == "COMPLETED" ? 0 : static_cast<int>(Code::kEnvironment);
+}
+
+JobStatus parse_job(const std::string& text) {
+  static const std::regex kExit(R"((\d{1,3}):(\d{1,3}))");
+  JobStatus status{.state = field(text, "JobState"), .reason = field(text, "Reason")};
+  const std::string code = field(text, "ExitCode");
+  std::smatch match;
+  if (status.state.empty() || !std::regex_match(code, match, kExit))
+    throw Error(Code::kEnvironment, str("scontrol shows no job: '", printable(text), "'"));
+  status.exit_code = std::stoi(match[1]);
+  status.signal = std::stoi(match[2]);
+  return status;
+}
+
+int follow_job(const std::string& job, const std::filesystem::path& log) {
+  Watch watch(job);
+  Tail tail(log);
+  std::string told;
+  int final_looks = 0;
+  for (;;) {
+    const JobStatus& status = watch.look();
+    tail.print();
+    const std::string state =
+        str(status.state, status.state == "PENDING" ? str(" (", status.reason, ")") : "");
+    if (state != told && !state.empty()) tell(job, state);
+    told = state;
+    // A job that is being queued again may look as if it had ended; and a log on a network arrives later.
+    final_looks = status.is_over() || status.is_stuck() ? final_looks + 1 : 0;
+    if (final_looks == 3) return status.exit_status();
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+}  // namespace echelon::submit

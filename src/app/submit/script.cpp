@@ -1,0 +1,135 @@
+#include "app/submit/script.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "app/submit/words.h"
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon::submit {
+namespace {
+
+constexpr std::string_view kDirective = "#SBATCH --";
+
+/// `#SBATCH` lines: what is given and allowed.
+class Directives {
+ public:
+  void add(const std::string& text) { text_ += str(kDirective, text, "\n"); }
+  /// Nothing when `text` is empty: not given.
+  void add(Word word, const std::string& option, const std::string& text) {
+    if (!text.empty()) add(str(option, "=", checked(word, "--" + option, text)));
+  }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+/// {task} is a number when the job runs, in an array only; elsewhere its braces are refused.
+void check_folders(const Options& options, const Place& place) {
+  (void)checked(Word::kPath, "the current folder", place.work_dir);
+  (void)checked(Word::kPath, "run.dir",
+                options.array.empty() ? place.run_dir : with_task(place.run_dir, "0"));
+  (void)checked(Word::kPath, "the submission's folder", "/" + place.submission);
+}
+
+std::string directives(const Options& options, const Allocation& job, const Place& place) {
+  Directives lines;
+  lines.add(Word::kJobName, "job-name", place.job_name);
+  lines.add(str("chdir=", place.work_dir));
+  lines.add(str("output=", with_task(place.run_dir, "%a"), "/", log_name(!options.array.empty())));
+  lines.add(str("nodes=", job.nodes));
+  lines.add(str("ntasks-per-node=", job.tasks_per_node));
+  lines.add(Word::kGres, "gpus-per-node", options.gpus_per_node);
+  lines.add(Word::kGres, "gres", options.gres);
+  lines.add(Word::kNames, "partition", options.partition);
+  lines.add(Word::kName, "account", options.account);
+  lines.add(Word::kName, "qos", options.qos);
+  lines.add(Word::kConstraint, "constraint", options.constraint);
+  lines.add(Word::kNodes, "exclude", options.exclude);
+  lines.add(str("time=", slurm_time(job.time_s)));
+  lines.add(str("signal=USR2@", job.stop_before_s));
+  if (!options.array.empty() && !array_tasks(options.array).empty()) lines.add(str("array=", options.array));
+  if (!options.dependency.empty()) {
+    check_dependency(options.dependency);
+    lines.add(str("dependency=", options.dependency));
+  }
+  lines.add(options.max_requeues > 0 ? "requeue" : "no-requeue");
+  for (const char* always : {"open-mode=append", "exclusive", "wait-all-nodes=1"}) lines.add(always);
+  return lines.text();
+}
+
+bool by_apptainer(const Options& options) {
+  const std::string& runtime = options.container_runtime;
+  if (runtime.empty()) return options.container_image.ends_with(".sif");
+  if (runtime == "apptainer" || runtime == "pyxis") return runtime == "apptainer";
+  throw Error(Code::kUsage,
+              str("--container-runtime is '", printable(runtime), "'; expected pyxis or apptainer"));
+}
+
+/// The folders of job and run, at the places they have outside, and what the user adds.
+std::string mounts(const Options& options, const Place& place) {
+  std::string all = str(place.work_dir, ":", place.work_dir);
+  if (!(place.run_dir + "/").starts_with(place.work_dir + "/"))
+    all += str(",", place.run_dir, ":", place.run_dir);
+  if (!options.container_mounts.empty())
+    all += "," + checked(Word::kMounts, "--container-mounts", options.container_mounts);
+  return all;
+}
+
+/// The words that start a rank: program=(...), and srun_options=(...) for a container that srun makes.
+std::string command(const Options& options, const Allocation& job, const Place& place) {
+  const std::string train = str(in_quotes(checked(Word::kProgram, "--program", place.program)), " train ",
+                                in_quotes(str(place.run_dir, "/", place.submission, "/recipe.yaml")));
+  if (options.container_image.empty()) {
+    if (!options.container_runtime.empty() || !options.container_mounts.empty())
+      throw Error(Code::kUsage, "--container-runtime and --container-mounts need --container-image IMAGE");
+    return str("srun_options=()\nprogram=(", train, ")\n");
+  }
+  const std::string image = in_quotes(checked(Word::kImage, "--container-image", options.container_image));
+  const std::string binds = in_quotes(mounts(options, place));
+  const std::string folder = in_quotes(place.work_dir);
+  // What Slurm's own PMIx library offers may be missing in the image: munge to prove who one is, and shared
+  // memory.
+  const std::string pmix = "export PMIX_MCA_psec=native PMIX_MCA_gds=hash\n";
+  if (by_apptainer(options)) {
+    return str(pmix, "srun_options=()\nprogram=(apptainer exec ", job.gpus_per_node > 0 ? "--nv " : "",
+               "--bind ", binds, " --pwd ", folder, " ", image, " ", train, ")\n");
+  }
+  return str(pmix, "srun_options=(--container-image=", image, " --container-mounts=", binds,
+             " --container-workdir=", folder, ")\nprogram=(", train, ")\n");
+}
+
+}  // namespace
+
+std::string render_script(const Options& options, const Allocation& job, const Place& place) {
+  check_folders(options, place);
+  return str("#!/usr/bin/env bash\n# Written by `echelon submit`: ", job.ranks(),
+             job.ranks() == 1 ? " rank" : " ranks", " on ", job.nodes, job.nodes == 1 ? " node" : " nodes",
+             ". `sbatch` takes it as it is; the recipe it trains lies beside it.\n",
+             directives(options, job, place), "set -euo pipefail\n\nrun_dir=", in_quotes(place.run_dir), "\n",
+             "max_requeues=", options.max_requeues, "\n", command(options, job, place), "\n", script_body());
+}
+
+std::vector<std::string> overriding_variables(std::string_view script) {
+  std::vector<std::string> names{"SBATCH_WAIT"};  // has sbatch wait for the job's end
+  std::istringstream lines{std::string(script)};
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(kDirective)) continue;
+    std::string name = line.substr(kDirective.size(), line.find('=') - kDirective.size());
+    if (name == "time") name = "timelimit";
+    if (name == "array") name = "array_inx";
+    if (name == "requeue") names.emplace_back("SBATCH_NO_REQUEUE");
+    if (name == "no-requeue") names.emplace_back("SBATCH_REQUEUE");
+    for (char& c : name) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    names.push_back("SBATCH_" + name);
+  }
+  return names;
+}
+
+std::string log_name(bool array) {
+  return array ? "logs/slurm-%A_%a.out" : "logs/slurm-%j.out";
+}
+
+}  // namespace echelon::submit

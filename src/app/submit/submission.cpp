@@ -1,0 +1,178 @@
+#include "app/submit/submission.h"
+
+#include <algorithm>
+
+#include "app/submit/words.h"
+#include "base/error.h"
+#include "base/fs.h"
+#include "base/process.h"
+#include "base/str.h"
+#include "recipe/load.h"
+
+namespace echelon::submit {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+constexpr int kMostSubmissions = 1'000'000;
+
+/// Absolute, without the "." and "x/.." that are safe to leave out: a ".." may follow a link.
+std::string absolute(const stdfs::path& path) {
+  const stdfs::path whole = stdfs::absolute(path);
+  const bool climbs = std::find(whole.begin(), whole.end(), "..") != whole.end();
+  std::string text = climbs ? whole.string() : whole.lexically_normal().string();
+  while (text.size() > 1 && text.back() == '/') text.pop_back();
+  return text;
+}
+
+/// run.dir before {task} became a number; empty where it has none.
+std::string run_dir_of_tasks(const Options& options) {
+  std::string from_name;
+  std::string from_dir;
+  for (const std::string& override : options.overrides) {
+    if (override.starts_with("run.name=")) from_name = "runs/" + override.substr(9);
+    if (override.starts_with("run.dir=")) from_dir = override.substr(8);
+  }
+  const std::string dir = from_dir.empty() ? from_name : from_dir;
+  return dir.find("{task}") == dir.npos ? "" : dir;
+}
+
+LoadedRecipe load(const Options& options, const std::string& task) {
+  std::vector<std::string> overrides;
+  for (const std::string& override : options.overrides) {
+    if (task.empty() && override.find("{task}") != override.npos)
+      throw Error(Code::kUsage, str("'", printable(override),
+                                    "' names the task of an array, and there is none: add "
+                                    "--array, or leave {task} out"));
+    overrides.push_back(with_task(override, task));
+  }
+  const auto read = [&] { return load_recipe(options.recipe, overrides); };
+  return task.empty() ? read() : in_context(str("task ", task), read);
+}
+
+using Runs = std::vector<Submission::Run>;
+
+/// One run that all tasks go on with, one after the other: they must train the same.
+void check_pieces(const Options& options, const std::vector<std::int64_t>& tasks, const Runs& runs) {
+  const bool one_run = std::all_of(runs.begin(), runs.end(),
+                                   [&](const Submission::Run& run) { return run.dir == runs[0].dir; });
+  if (!one_run || !options.array.ends_with("%1")) {
+    throw Error(
+        Code::kUsage,
+        str("--array ", options.array, ": its tasks would train in the run folder '", runs[0].dir.string(),
+            "' at the same time; give each its own with {task} in run.dir, or let them go on "
+            "after one another with --array ",
+            options.array.substr(0, options.array.find('%')), "%1"));
+  }
+  for (std::size_t n = 1; n < runs.size(); ++n) {
+    if (runs[n].recipe == runs[0].recipe) continue;
+    throw Error(Code::kUsage, str("--array ", options.array, ": the recipe of task ", tasks[n],
+                                  " is another than that of task ", tasks[0],
+                                  ", and both go on with one run: put {task} into run.dir too"));
+  }
+}
+
+/// A run for each task, in the folder that bash will find by the same pattern.
+void check_runs(const std::string& pattern, const std::vector<std::int64_t>& tasks, const Runs& runs) {
+  for (std::size_t n = 0; n < tasks.size(); ++n) {
+    const std::string expected = absolute(with_task(pattern, std::to_string(tasks[n])));
+    if (runs[n].dir == expected) continue;
+    throw Error(Code::kUsage, str("task ", tasks[n], " has the run folder '", runs[n].dir.string(),
+                                  "' and not '", expected, "': write {task} into run.dir, without quotes"));
+  }
+}
+
+std::string program_of(const Options& options) {
+  if (!options.program.empty()) {
+    const bool here = options.container_image.empty();
+    if (here && find_program(options.program).empty())
+      throw Error(Code::kEnvironment,
+                  str("--program '", printable(options.program),
+                      "' is not there or not executable; expected one that all nodes see"));
+    return here && options.program.find('/') != options.program.npos ? absolute(options.program)
+                                                                     : options.program;
+  }
+  return options.container_image.empty() ? stdfs::read_symlink("/proc/self/exe").string() : "echelon";
+}
+
+std::string next_submission(const std::vector<Submission::Run>& runs) {
+  for (int number = 1; number < kMostSubmissions; ++number) {
+    const std::string name = str("submissions/", number);
+    const bool taken = std::any_of(runs.begin(), runs.end(), [&](const Submission::Run& run) {
+      std::error_code ignored;
+      return stdfs::exists(stdfs::symlink_status(run.dir / name, ignored));
+    });
+    if (!taken) return name;
+  }
+  throw Error(Code::kUsage, str("'", runs[0].dir.string(), "/submissions' is full: remove old ones"));
+}
+
+/// The first place that every node has for itself, or empty.
+std::string not_shared(const Place& place) {
+  for (const std::string* path : {&place.run_dir, &place.work_dir, &place.program}) {
+    if (path->starts_with("/tmp/") || path->starts_with("/dev/shm/")) return *path;
+  }
+  return "";
+}
+
+}  // namespace
+
+Submission prepare(const Options& options) {
+  Submission submission;
+  std::vector<std::int64_t> tasks;
+  if (!options.array.empty()) tasks = array_tasks(options.array);
+  Runs& runs = submission.runs;
+  std::string name = options.job_name;
+  for (std::size_t n = 0; n < std::max<std::size_t>(1, tasks.size()); ++n) {
+    const Recipe recipe = load(options, tasks.empty() ? "" : std::to_string(tasks[n])).recipe;
+    submission.job = allocate(options, recipe);
+    runs.push_back({absolute(recipe.run.dir), to_yaml(recipe)});
+    if (name.empty()) name = recipe.run.name;
+  }
+  const std::string pattern = tasks.empty() ? "" : run_dir_of_tasks(options);
+  if (!pattern.empty()) {
+    check_runs(pattern, tasks, runs);
+  } else if (!tasks.empty()) {
+    check_pieces(options, tasks, runs);
+    runs.resize(1);
+  }
+  submission.place = {.work_dir = stdfs::current_path().string(),
+                      .run_dir = pattern.empty() ? runs[0].dir.string() : absolute(pattern),
+                      .submission = next_submission(runs),
+                      .program = program_of(options),
+                      .job_name = name};
+  submission.script = render_script(options, submission.job, submission.place);
+  const std::string local = not_shared(submission.place);
+  if (!local.empty() && submission.job.note.empty())
+    submission.job.note =
+        str("'", local, "' lies where every node has files of its own: the job may not find it there");
+  return submission;
+}
+
+void keep(const Submission& submission) {
+  for (const Submission::Run& run : submission.runs) {
+    in_context(str("run folder (run.dir) '", run.dir.string(), "'"), [&] {
+      fs::make_directories(run.dir / "logs", Code::kUsage);
+      fs::make_directories(run.dir / "submissions", Code::kUsage);
+      const stdfs::path folder = run.dir / submission.place.submission;
+      std::error_code error;
+      if (!stdfs::create_directory(folder, error))
+        throw Error(Code::kUsage,
+                    str("cannot make '", folder.string(),
+                        "': ", error ? error.message() : "another submit has just made it; try again"));
+      fs::publish_file(folder / "recipe.yaml", run.recipe, Code::kUsage);
+      fs::publish_file(folder / "job.sbatch", submission.script, Code::kUsage);
+    });
+  }
+}
+
+stdfs::path Submission::script_path() const {
+  return runs[0].dir / place.submission / "job.sbatch";
+}
+
+stdfs::path Submission::log_path(const std::string& number) const {
+  const bool array = script.find("\n#SBATCH --array=") != script.npos;
+  return runs[0].dir / (array ? str("logs/slurm-", number, "_*.out") : str("logs/slurm-", number, ".out"));
+}
+
+}  // namespace echelon::submit

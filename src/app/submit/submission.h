@@ -1,0 +1,37 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "app/submit/allocation.h"
+#include "app/submit/options.h"
+#include "app/submit/script.h"
+
+namespace echelon::submit {
+
+/// A job that is ready for Slurm: everything checked, nothing written.
+struct Submission {
+  struct Run {
+    std::filesystem::path dir;  ///< absolute
+    std::string recipe;  ///< resolved, as YAML: what the job trains, whatever becomes of the file meanwhile
+  };
+  Allocation job;
+  Place place;
+  std::vector<Run> runs;  ///< one; or one for each task of an array, where run.dir holds {task}
+  std::string script;
+
+  /// Of the (first) run: the script, and the log that job number `job` will write (of an array: a pattern).
+  [[nodiscard]] std::filesystem::path script_path() const;
+  [[nodiscard]] std::filesystem::path log_path(const std::string& job) const;
+};
+
+/// Loads the recipe (for each task of an array), checks it against the allocation, renders the script. Throws
+/// Error(kUsage) for whatever is wrong in recipe or options, Error(kEnvironment) for a program that is not
+/// there.
+[[nodiscard]] Submission prepare(const Options& options);
+
+/// Makes the folders of runs and logs, and writes recipe.yaml and job.sbatch into a new folder submissions/N
+/// of each run. Throws Error(kUsage) for folders that cannot be written.
+void keep(const Submission& submission);
+
+}  // namespace echelon::submit

@@ -1,0 +1,41 @@
+#pragma once
+#include <string>
+
+#include "app/submit/script.h"
+#include "base/error.h"
+
+/// What several tests of this folder start from.
+namespace echelon::submit {
+
+inline Options four_nodes() {
+  Options options;
+  options.recipe = "recipes/smoke.yaml";
+  options.nodes = 4;
+  options.tasks_per_node = 2;
+  return options;
+}
+
+inline Allocation eight_ranks() {
+  return {.nodes = 4, .tasks_per_node = 2, .time_s = 86400, .stop_before_s = 300};
+}
+
+inline Place on_fsx() {
+  return {.work_dir = "/fsx/work",
+          .run_dir = "/fsx/work/runs/smoke",
+          .submission = "submissions/1",
+          .program = "/fsx/echelon/bin/echelon",
+          .job_name = "smoke"};
+}
+
+/// "2: text" of the Error that `body` throws; "" when it throws none.
+template <class Body>
+std::string error_of(const Body& body) {
+  try {
+    (void)body();
+  } catch (const Error& e) {
+    return std::to_string(static_cast<int>(e.code())) + ": " + e.what();
+  }
+  return "";
+}
+
+}  // namespace echelon::submit

@@ -1,0 +1,246 @@
+#include "app/submit/script.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "app/submit/program.h"
+#include "app/submit/words.h"
+#include "base/fs.h"
+#include "base/str.h"
+#include "support/temp_dir.h"
+#include "unit/submit/requests.h"
+
+namespace echelon::submit {
+namespace {
+
+const fs::Path kSource = ECHELON_SOURCE_DIR;
+
+constexpr std::string_view kFirstLine = "#!/usr/bin/env bash\n";
+
+/// What a job's script says between its first line and the part that all have in common.
+std::string head_of(const std::string& script) {
+  EXPECT_TRUE(script.starts_with(kFirstLine));
+  EXPECT_TRUE(script.ends_with(script_body()));
+  return script.substr(kFirstLine.size(), script.size() - script_body().size() - kFirstLine.size());
+}
+
+/// Compares with tests/golden/submit/<name>.txt; ECHELON_UPDATE_GOLDEN=1 writes it anew.
+void expect_golden(const std::string& name, const std::string& text) {
+  const fs::Path path = kSource / "tests/golden/submit" / (name + ".txt");
+  const char* update = std::getenv("ECHELON_UPDATE_GOLDEN");
+  if (update != nullptr && std::string(update) == "1") std::ofstream(path) << text;
+  EXPECT_EQ(text, fs::read_file(path, 1 << 20, Code::kUsage)) << path;
+}
+
+Options everything() {
+  Options options = four_nodes();
+  options.gpus_per_node = "h100:8";
+  options.gres = "lustre";
+  options.partition = "p5,p5en";
+  options.account = "lab-7";
+  options.qos = "normal";
+  options.constraint = "[rack1|rack2]";
+  options.exclude = "n[3-5],n9";
+  options.dependency = "afterok:17:18";
+  options.max_requeues = 0;
+  options.container_image = "docker://nvcr.io#lab/echelon:1.0";
+  options.container_mounts = "/data:/data:ro";
+  return options;
+}
+
+Options by_apptainer() {
+  Options options = four_nodes();
+  options.gpus_per_node = "2";
+  options.container_image = "/fsx/images/echelon.sif";
+  return options;
+}
+
+Options sweep() {
+  Options options = four_nodes();
+  options.array = "0-3";
+  return options;
+}
+
+struct Case {
+  const char* name;
+  Options options;
+  std::int64_t gpus = 0;
+  const char* run_dir = "/fsx/work/runs/smoke";
+  const char* program = "/fsx/echelon/bin/echelon";
+
+  [[nodiscard]] std::string script() const {
+    Allocation job = eight_ranks();
+    job.gpus_per_node = gpus;
+    Place place = on_fsx();
+    place.run_dir = run_dir;
+    place.program = program;
+    return render_script(options, job, place);
+  }
+};
+
+std::vector<Case> cases() {
+  return {{"simple", four_nodes()},
+          {"everything", everything(), 8, "/elsewhere/runs/smoke", "echelon"},
+          {"apptainer", by_apptainer(), 2, "/fsx/work/runs/smoke", "echelon"},
+          {"sweep", sweep(), 0, "/fsx/work/runs/try-{task}"}};
+}
+
+TEST(JobScript, IsTheGoldenOne) {
+  for (const Case& c : cases()) expect_golden(c.name, head_of(c.script()));
+}
+
+TEST(JobScript, EndsAsTheHandWrittenOneDoes) {
+  const std::string by_hand = fs::read_file(kSource / "cluster/slurm/train.sbatch", 1 << 20, Code::kUsage);
+  EXPECT_TRUE(by_hand.ends_with(script_body()));
+  EXPECT_TRUE(script_body().starts_with("# ==== From here on"));
+  EXPECT_NE(script_body().find("\nsrun --mpi=pmix "), std::string_view::npos);
+}
+
+TEST(JobScript, HasNothingThatShellcheckWouldChange) {
+  const test::TempDir dir;
+  for (const Case& c : cases()) {
+    const fs::Path file = dir.path() / (std::string(c.name) + ".sbatch");
+    std::ofstream(file) << c.script();
+    for (const std::vector<std::string>& check :
+         {std::vector<std::string>{"shellcheck", "--shell=bash", "--severity=info"}, {"bash", "-n"}}) {
+      std::vector<std::string> command = check;
+      command.push_back(file.string());
+      const CommandResult result = run_command(command);
+      EXPECT_EQ(result.code, 0) << c.name << ": " << result.out << result.err;
+    }
+  }
+}
+
+TEST(JobScript, DirectivesAreWordsThatSlurmKnowsAndStandBeforeEverythingElse) {
+  const std::set<std::string> known{"job-name",      "chdir",   "output",     "nodes",     "ntasks-per-node",
+                                    "gpus-per-node", "gres",    "partition",  "account",   "qos",
+                                    "constraint",    "exclude", "time",       "signal",    "array",
+                                    "dependency",    "requeue", "no-requeue", "open-mode", "exclusive",
+                                    "wait-all-nodes"};
+  for (const Case& c : cases()) {
+    std::istringstream lines(c.script());
+    std::set<std::string> seen;
+    bool code = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("#SBATCH")) {
+        ASSERT_TRUE(line.starts_with("#SBATCH --")) << line;
+        const std::string name = line.substr(10, line.find('=') - 10);
+        EXPECT_TRUE(known.contains(name)) << line;
+        EXPECT_TRUE(seen.insert(name).second) << "twice: " << line;
+        EXPECT_FALSE(code) << "after the first command, where sbatch does not look: " << line;
+        EXPECT_EQ(line.find_first_of(" '\"\\$`", 10), line.npos) << line;
+      }
+      code = code || (!line.empty() && line[0] != '#');
+    }
+    for (const char* always :
+         {"job-name", "chdir", "output", "nodes", "ntasks-per-node", "time", "signal", "open-mode"})
+      EXPECT_TRUE(seen.contains(always)) << c.name << " " << always;
+  }
+}
+
+/// The words of the lists and settings as bash understands them, a line each.
+std::string as_bash_reads(const std::string& script) {
+  const test::TempDir dir;
+  const fs::Path file = dir.path() / "head.sh";
+  std::ofstream(file) << head_of(script)
+                      << "printf '%s\\n' \"$run_dir\" \"$max_requeues\" \"${srun_options[@]}\" "
+                      << "\"${program[@]}\"\n";
+  return run_command({"env", "SLURM_ARRAY_TASK_ID=3", "bash", file.string()}).out;
+}
+
+TEST(JobScript, MeansToBashExactlyTheTextsItWasMadeFrom) {
+  Options options = four_nodes();
+  options.container_image = "./A-z_0+9.@:/#=b";
+  options.container_mounts = "/A-z_0+9.@=b:/c:ro";
+  Place place = on_fsx();
+  place.run_dir = "/runs/A-z_0+9.@=b";
+  place.program = "./A-z_0+9.@=b";
+  EXPECT_EQ(
+      as_bash_reads(render_script(options, eight_ranks(), place)),
+      "/runs/A-z_0+9.@=b\n100\n--container-image=./A-z_0+9.@:/#=b\n"
+      "--container-mounts=/fsx/work:/fsx/work,/runs/A-z_0+9.@=b:/runs/A-z_0+9.@=b,/A-z_0+9.@=b:/c:ro\n"
+      "--container-workdir=/fsx/work\n./A-z_0+9.@=b\ntrain\n/runs/A-z_0+9.@=b/submissions/1/recipe.yaml\n");
+  place.run_dir = "/runs/try-{task}";
+  EXPECT_EQ(as_bash_reads(render_script(sweep(), eight_ranks(), place)),
+            "/runs/try-3\n100\n./A-z_0+9.@=b\ntrain\n/runs/try-3/submissions/1/recipe.yaml\n");
+}
+
+std::string refusal(const Options& options, const Place& place = on_fsx()) {
+  return error_of([&] { return render_script(options, eight_ranks(), place); });
+}
+
+TEST(JobScript, RefusesHostileTextsWhereverTheyComeFrom) {
+  const std::vector<std::pair<const char*, std::string Options::*>> texts{
+      {"--gpus-per-node", &Options::gpus_per_node},
+      {"--gres", &Options::gres},
+      {"--partition", &Options::partition},
+      {"--account", &Options::account},
+      {"--qos", &Options::qos},
+      {"--constraint", &Options::constraint},
+      {"--exclude", &Options::exclude},
+      {"--array", &Options::array},
+      {"--dependency", &Options::dependency},
+      {"--container-image", &Options::container_image}};
+  const std::vector<std::pair<const char*, std::string Place::*>> places{
+      {"the current folder", &Place::work_dir},
+      {"run.dir", &Place::run_dir},
+      {"--program", &Place::program},
+      {"--job-name", &Place::job_name},
+      {"the submission's folder", &Place::submission}};
+  for (const std::string text :
+       {"$(id)", "`id`", "a b", "a\n#SBATCH --wrap=id", "a;id", "a\"b", "a'b", "a\\b"}) {
+    for (const auto& [name, member] : texts) {
+      Options options = four_nodes();
+      options.*member = text;
+      EXPECT_TRUE(refusal(options).starts_with(str("2: ", name))) << name << " " << text;
+    }
+    for (const auto& [name, member] : places) {
+      Place place = on_fsx();
+      place.*member = name[0] == '-' ? text : "/fsx/" + text;
+      EXPECT_TRUE(refusal(four_nodes(), place).starts_with(str("2: ", name))) << name << " " << text;
+    }
+    Options options = by_apptainer();
+    options.container_mounts = "/a:/b," + text;
+    EXPECT_TRUE(refusal(options).starts_with("2: --container-mounts")) << text;
+    options = by_apptainer();
+    options.container_runtime = text;
+    EXPECT_TRUE(refusal(options).starts_with("2: --container-runtime")) << text;
+  }
+}
+
+TEST(JobScript, KnowsNoTaskOutsideOfAnArray) {
+  Place place = on_fsx();
+  place.run_dir = "/runs/try-{task}";
+  EXPECT_TRUE(error_of([&] {
+                return render_script(four_nodes(), eight_ranks(), place);
+              }).starts_with("2: run.dir is "));
+  place = on_fsx();
+  place.work_dir = "/fsx/{task}";
+  EXPECT_TRUE(error_of([&] {
+                return render_script(sweep(), eight_ranks(), place);
+              }).starts_with("2: the current folder"));
+}
+
+TEST(JobScript, WantsAnImageForWhatIsSaidOfContainers) {
+  Options options = four_nodes();
+  options.container_mounts = "/data:/data";
+  EXPECT_EQ(error_of([&] { return render_script(options, eight_ranks(), on_fsx()); }),
+            "2: --container-runtime and --container-mounts need --container-image IMAGE");
+}
+
+TEST(JobScript, NamesTheVariablesThatWouldWinOverIt) {
+  const std::vector<std::string> names = overriding_variables(
+      "#!/bin/bash\n#SBATCH --time=1\n#SBATCH --ntasks-per-node=2\n#SBATCH --array=1\n#SBATCH "
+      "--requeue\n#SBATCH "
+      "--exclusive\nsrun --qos=x\n");
+  EXPECT_EQ(names, (std::vector<std::string>{"SBATCH_WAIT", "SBATCH_TIMELIMIT", "SBATCH_NTASKS_PER_NODE",
+                                             "SBATCH_ARRAY_INX", "SBATCH_NO_REQUEUE", "SBATCH_REQUEUE",
+                                             "SBATCH_EXCLUSIVE"}));
+}
+
+}  // namespace
+}  // namespace echelon::submit

@@ -1,0 +1,102 @@
+#include "app/submit/slurm.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "app/submit/follow.h"
+#include "app/submit/program.h"
+#include "unit/submit/requests.h"
+
+namespace echelon::submit {
+namespace {
+
+TEST(Refusal, PassesOnWhatSlurmSaidWithAdvice) {
+  const Error partition = refusal(
+      "sbatch: error: invalid partition specified: nope\n"
+      "sbatch: error: Batch job submission failed: Invalid partition name specified\n");
+  EXPECT_EQ(partition.code(), Code::kUsage);
+  EXPECT_STREQ(
+      partition.what(),
+      "Slurm refuses the job: invalid partition specified: nope; Batch job submission failed: Invalid "
+      "partition name specified; `sinfo --summarize` lists the partitions and their limits: --partition, "
+      "--time, --nodes");
+  EXPECT_EQ(refusal("sbatch: error: Unable to contact slurm controller (connect failure)\n").code(),
+            Code::kEnvironment);
+  const Error unknown = refusal("sbatch: error: \x1b[31mno\n");
+  EXPECT_EQ(unknown.code(), Code::kEnvironment);
+  EXPECT_NE(std::string(unknown.what()).find("\\x1b[31mno; the script is kept"), std::string::npos);
+  EXPECT_NE(std::string(refusal("").what()).find("it does not say why"), std::string::npos);
+}
+
+TEST(Program, GivesItsOutputAndExitCode) {
+  const CommandResult result = run_command({"sh", "-c", "echo out; echo err >&2; exit 7"});
+  EXPECT_EQ(result.code, 7);
+  EXPECT_EQ(result.out, "out\n");
+  EXPECT_EQ(result.err, "err\n");
+  EXPECT_EQ(run_command({"sh", "-c", "kill -9 $$"}).code, 137);
+  EXPECT_EQ(run_command({"cat"}).out, "");  // its standard input is closed
+  EXPECT_EQ(run_command({"sh", "-c", "seq 100000"}).out.size(), 588'895U);
+}
+
+TEST(Program, SeesTheEnvironmentWithoutWhatBelongsToAnotherJob) {
+  ::setenv("SLURM_JOB_ID", "17", 1);
+  ::setenv("SLURM_CONF", "/etc/slurm.conf", 1);
+  ::setenv("SLURM_PMIX_FENCE", "tree", 1);
+  ::setenv("SBATCH_PARTITION", "a", 1);
+  ::setenv("SBATCH_QOS", "b", 1);
+  const CommandResult result = run_command(
+      {"sh", "-c",
+       "echo ${SLURM_JOB_ID-no} $SLURM_CONF $SLURM_PMIX_FENCE ${SBATCH_PARTITION-no} $SBATCH_QOS"},
+      {"SBATCH_PARTITION"});
+  for (const char* name :
+       {"SLURM_JOB_ID", "SLURM_CONF", "SLURM_PMIX_FENCE", "SBATCH_PARTITION", "SBATCH_QOS"})
+    ::unsetenv(name);
+  EXPECT_EQ(result.out, "no /etc/slurm.conf tree no b\n");
+}
+
+TEST(Program, IsMissingOrPrintsWithoutEnd) {
+  EXPECT_TRUE(error_of([] {
+                return run_command({"no-such-program"});
+              }).starts_with("3: cannot start no-such-program: "));
+  EXPECT_TRUE(error_of([] { return run_command({"yes"}); }).starts_with("3: yes was stopped: "));
+}
+
+JobStatus job(const std::string& state, const std::string& reason, const std::string& code) {
+  return parse_job("JobId=5 JobName=smoke UserId=root(0) JobState=" + state + " Reason=" + reason +
+                   " Dependency=(null) Restarts=0 ExitCode=" + code + " RunTime=00:00:05\n");
+}
+
+TEST(JobStatus, IsReadFromScontrol) {
+  const JobStatus status = job("PENDING", "Resources", "0:0");
+  EXPECT_EQ(status.state, "PENDING");
+  EXPECT_EQ(status.reason, "Resources");
+  EXPECT_FALSE(status.is_over());
+  EXPECT_FALSE(status.is_stuck());
+  for (const char* bad :
+       {"", "JobState=", "slurm_load_jobs error", "JobId=5 JobState=RUNNING", "x JobState=A ExitCode=1"})
+    EXPECT_TRUE(error_of([&] { return parse_job(bad); }).starts_with("3: scontrol shows no job")) << bad;
+}
+
+TEST(JobStatus, EndsAWaitWithTheJobsExitCode) {
+  EXPECT_EQ(job("COMPLETED", "None", "0:0").exit_status(), 0);
+  EXPECT_EQ(job("FAILED", "NonZeroExitCode", "4:0").exit_status(), 4);
+  EXPECT_EQ(job("CANCELLED", "None", "0:15").exit_status(), 143);
+  EXPECT_EQ(job("TIMEOUT", "TimeLimit", "0:0").exit_status(), 3);
+  EXPECT_TRUE(job("NODE_FAIL", "None", "0:0").is_over());
+  EXPECT_FALSE(job("COMPLETING", "None", "0:0").is_over());
+  EXPECT_FALSE(job("RUNNING", "None", "0:0").is_over());
+}
+
+TEST(JobStatus, IsStuckWhenItWouldWaitForEver) {
+  for (const char* reason : {"JobHeldUser", "JobHeldAdmin", "DependencyNeverSatisfied", "PartitionNodeLimit",
+                             "job_requeued_in_held_state", "launch_failed_requeued_held"}) {
+    EXPECT_TRUE(job("PENDING", reason, "85:0").is_stuck()) << reason;
+    EXPECT_EQ(job("PENDING", reason, "0:0").exit_status(), 85) << reason;
+  }
+  EXPECT_FALSE(job("PENDING", "BeginTime", "85:0").is_stuck());
+  EXPECT_FALSE(job("RUNNING", "JobHeldUser", "0:0").is_stuck());
+}
+
+}  // namespace
+}  // namespace echelon::submit

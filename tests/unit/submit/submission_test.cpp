@@ -1,0 +1,142 @@
+#include "app/submit/submission.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/fs.h"
+#include "recipe/load.h"
+#include "support/temp_dir.h"
+#include "unit/submit/requests.h"
+
+namespace echelon::submit {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+/// In a folder of its own, with a recipe whose batch fits eight ranks.
+class Submissions : public ::testing::Test {
+ protected:
+  Submissions() : before_(stdfs::current_path()) {
+    stdfs::current_path(dir_.path());
+    std::ofstream("recipe.yaml") << "run: {name: small}\ndata: {kind: synthetic_tokens}\n"
+                                    "train: {micro_batch_size: 1, global_batch_size: 8}\n";
+  }
+  ~Submissions() override { stdfs::current_path(before_); }
+
+  static Options options(const std::vector<std::string>& overrides = {}) {
+    Options all = four_nodes();
+    all.recipe = "recipe.yaml";
+    all.overrides = overrides;
+    return all;
+  }
+  [[nodiscard]] stdfs::path here() const { return stdfs::canonical(dir_.path()); }
+  static std::string refusal(const Options& all) {
+    return error_of([&] { return prepare(all); });
+  }
+
+ private:
+  test::TempDir dir_;
+  stdfs::path before_;
+};
+
+std::string text_of(const stdfs::path& file) {
+  return fs::read_file(file, 1 << 20, Code::kUsage);
+}
+
+TEST_F(Submissions, KeepScriptAndResolvedRecipeInTheRunsFolder) {
+  const Submission first = prepare(options({"optim.lr=0.5"}));
+  EXPECT_FALSE(stdfs::exists("runs"));
+  keep(first);
+  const stdfs::path folder = here() / "runs/small/submissions/1";
+  EXPECT_EQ(first.script_path(), folder / "job.sbatch");
+  EXPECT_EQ(text_of(folder / "job.sbatch"), first.script);
+  const Recipe kept = load_recipe(folder / "recipe.yaml", {}).recipe;
+  EXPECT_EQ(to_yaml(kept), to_yaml(load_recipe("recipe.yaml", {"optim.lr=0.5"}).recipe));
+  EXPECT_TRUE(stdfs::is_directory("runs/small/logs"));
+  EXPECT_EQ(first.log_path("17"), here() / "runs/small/logs/slurm-17.out");
+  // Another one does not touch what a job may still start from.
+  const Submission second = prepare(options());
+  keep(second);
+  EXPECT_EQ(second.script_path(), here() / "runs/small/submissions/2/job.sbatch");
+  EXPECT_EQ(text_of(folder / "job.sbatch"), first.script);
+  EXPECT_TRUE(error_of([&] {
+                keep(second);
+                return 0;
+              }).find("another submit has just made it") != std::string::npos);
+}
+
+TEST_F(Submissions, SpeakOfTheRecipeBeforeAnythingElse) {
+  EXPECT_TRUE(refusal(options({"optim.learning_rate=1"})).find("optim.lr") != std::string::npos);
+  EXPECT_TRUE(
+      refusal(options({"train.global_batch_size=12"})).starts_with("2: --nodes 4 x --tasks-per-node 2: "));
+}
+
+TEST_F(Submissions, RefuseFoldersAndNamesThatNoScriptMayHold) {
+  EXPECT_TRUE(refusal(options({"run.dir=runs/a b"})).starts_with("2: run.dir is "));
+  EXPECT_TRUE(refusal(options({"run.dir=runs/a;id"})).starts_with("2: run.dir is "));
+  Options all = options();
+  all.job_name = "$(id)";
+  EXPECT_TRUE(refusal(all).starts_with("2: --job-name is "));
+  all = options();
+  all.program = "./no such";
+  EXPECT_TRUE(refusal(all).starts_with("3: --program './no such' is not there"));
+  stdfs::create_directory("with blank");
+  stdfs::current_path("with blank");
+  std::ofstream("recipe.yaml") << "data: {kind: synthetic_tokens}\n";
+  EXPECT_TRUE(refusal(options()).starts_with("2: the current folder is "));
+}
+
+TEST_F(Submissions, OfAnArrayHaveARunForEachTask) {
+  Options all = options({"run.dir=runs/try-{task}", "run.seed={task}"});
+  all.array = "2,5";
+  const Submission submission = prepare(all);
+  keep(submission);
+  ASSERT_EQ(submission.runs.size(), 2U);
+  EXPECT_EQ(load_recipe("runs/try-2/submissions/1/recipe.yaml", {}).recipe.run.seed, 2);
+  EXPECT_EQ(load_recipe("runs/try-5/submissions/1/recipe.yaml", {}).recipe.run.seed, 5);
+  EXPECT_EQ(text_of("runs/try-5/submissions/1/job.sbatch"), submission.script);
+  EXPECT_EQ(submission.log_path("17"), here() / "runs/try-2/logs/slurm-17_*.out");
+  // The number of a submission is the same in all runs.
+  all.array = "5,6";
+  keep(prepare(all));
+  EXPECT_TRUE(stdfs::exists("runs/try-6/submissions/2/job.sbatch"));
+}
+
+TEST_F(Submissions, OfAnArrayNameItsRunsByRunName) {
+  Options all = options({"run.name=try-{task}"});
+  all.array = "1";
+  EXPECT_EQ(prepare(all).runs[0].dir, here() / "runs/try-1");
+}
+
+TEST_F(Submissions, OfAnArrayDoNotShareARunAtTheSameTime) {
+  Options all = options();
+  all.array = "0-3";
+  EXPECT_EQ(refusal(all),
+            "2: --array 0-3: its tasks would train in the run folder '" + (here() / "runs/small").string() +
+                "' at the same time; give each its own with {task} in run.dir, or let them go on after one "
+                "another with --array 0-3%1");
+  all.array = "0-3%2";
+  EXPECT_NE(refusal(all), "");
+  all.array = "0-3%1";
+  EXPECT_EQ(prepare(all).runs.size(), 1U);
+  all = options({"run.seed={task}"});
+  all.array = "0-3%1";
+  EXPECT_TRUE(refusal(all).find("the recipe of task 1 is another than that of task 0") != std::string::npos);
+  all = options({"run.dir=\"runs/try-{task}\""});
+  all.array = "0-3";
+  EXPECT_TRUE(refusal(all).find("write {task} into run.dir, without quotes") != std::string::npos)
+      << refusal(all);
+  EXPECT_TRUE(refusal(options({"run.seed={task}"})).find("and there is none: add --array") !=
+              std::string::npos);
+}
+
+TEST_F(Submissions, WarnOfFoldersThatNodesDoNotShare) {
+  const bool warned =
+      prepare(options()).job.note.find("where every node has files of its own") != std::string::npos;
+  EXPECT_EQ(warned, here().string().starts_with("/tmp/"));
+}
+
+}  // namespace
+}  // namespace echelon::submit
