@@ -114,7 +114,7 @@ class Tests(product.Case):
         texts = "\n".join(f"{c['verdict']} {name}: {c['text']}" for name, c in checks.items())
         self.assertEqual(expected, self.findings(checks), texts)
         for name in list(expected)[:1]:
-            self.assertRegex(checks[name]["text"], says)
+            self.assertRegex(checks[name]["text"], says or ".")
         return checks
 
     # -- doctor cluster
@@ -150,7 +150,7 @@ class Tests(product.Case):
 
     def test_a_kill_wait_shorter_than_a_save_is_named(self):
         slow = self.recipe("slow.yaml", **{"checkpoint.max_write_mb_per_s": 0.02, "run.dir": "run"})
-        self.cluster({"kill_wait": "warning"}, "--recipe", slow, says=r"KillWait is 30 s, a save .* \d+ s \(.* 0 MB/s\)")
+        self.cluster({"kill_wait": "warning"}, "--recipe", slow, says=r"KillWait is 30 s, a save .* 3\d\.\d s \(74\d\.\d KiB from each of 1 node at ")
         self.cluster({}, "--recipe", self.recipe("quick.yaml"))
 
     def test_what_a_partition_refuses_is_named(self):
@@ -182,9 +182,9 @@ class Tests(product.Case):
 
     def test_what_a_file_system_lacks_is_named(self):
         preload = os.environ["ECHELON_FAILING_CALLS"]
-        for calls, expected in {"flock": {"folder_locks": "warning"}, "rename": {"folder_rename": "fault"}}.items():
-            self.cluster(expected, environment={"LD_PRELOAD": preload, "ECHELON_FAIL": calls}, says="cannot be locked|rename")
-        self.cluster({"folder": "fault"}, environment={"LD_PRELOAD": preload, "ECHELON_FAIL": "fsync"}, says="fsync|sync")
+        for calls, expected in {"flock": {"folder_locks": "warning"}, "rename": {"folder_rename": "fault"},
+                                "fsync": {"folder_fsync": "fault"}}.items():
+            self.cluster(expected, environment={"LD_PRELOAD": preload, "ECHELON_FAIL": calls}, says=f"cannot be locked|{calls}")
 
     def test_a_folder_that_is_read_only_full_or_in_memory_is_named(self):
         self.cluster({"folder": "fault"}, "--folder", self.mount("locked", "-o", "ro"), says="Read-only file system")
@@ -212,7 +212,7 @@ class Tests(product.Case):
         self.prepare()
         data = {"data": "fault", "tokenizer": "fault"}
         self.names({"recipe": "fault"}, "recipe", self.on_tokens(), "--nodes", 5, says="global_batch_size")
-        self.names({"recipe": "fault"}, "recipe", self.on_tokens(), "optim.rl=1", says="optim.rl.*optim.lr")
+        self.names({"recipe": "fault"}, "recipe", self.on_tokens(), "optim.rl=1", says="optim.rl: no such key")
         self.names({"recipe": "fault"}, "recipe", "nothing.yaml", says="nothing.yaml")
         self.names({"data": "fault"}, "recipe", self.on_tokens(), "data.path=data/nothing.tok", says="nothing.tok")
         self.names({"validation_data": "fault"}, "recipe", self.on_tokens(), "data.validation.path=data/nothing.tok",
@@ -260,8 +260,9 @@ class Tests(product.Case):
 
     def job(self, expected, *arguments, says="", ranks=2, **environment):
         # Two local ranks share a busy machine: their speeds are no subject here.
-        return self.names(expected, "job", "--ranks", ranks, "--slow", 0.02, "--folder", self.folder, *arguments,
-                          says=says, **environment)
+        folder = [] if "--folder" in arguments else ["--folder", self.folder]
+        return self.names(expected, "job", "--ranks", ranks, "--slow", 0.02, *folder, *arguments, says=says,
+                          **environment)
 
     def test_a_job_in_order_gives_no_finding(self):
         checks = self.job({})
@@ -281,7 +282,7 @@ class Tests(product.Case):
         self.assertRegex(checks["shm"]["text"], "cannot write in /dev/shm: .*No such file")
         self.assertRegex(checks["efa"]["text"], r"\(p5.48xlarge\) has 31 EFA devices, expected 32")
         self.assertRegex(checks["efa_use"]["text"], "FI_PROVIDER is ''.*TCP")
-        self.assertRegex(checks["gpus"]["text"], "shows 1 GPUs to 2 ranks")
+        self.assertRegex(checks["gpus"]["text"], "shows 1 GPU to 2 ranks")
         self.assertRegex(checks["gpu_clocks"]["text"], "hardware thermal slowdown.* 3 uncorrected memory errors")
 
     def test_a_small_shm_and_a_folder_that_cannot_be_written_are_named(self):

@@ -112,7 +112,7 @@ trap - EXIT
 
 "$slurm_sh" exec n2 tc qdisc add dev eth0 root tbf rate 20mbit burst 32kbit latency 400ms
 trap '"$slurm_sh" exec n2 tc qdisc del dev eth0 root' EXIT
-job 3 slow.json 'if [[ $(uname -n) == n1 ]]; then export MKL_ENABLE_INSTRUCTIONS=SSE4_2 ATEN_CPU_CAPABILITY=default; fi'
+job 3 slow.json 'if [[ $(uname -n) == n1 ]]; then export ONEDNN_MAX_CPU_ISA=SSE41; fi'
 names slow.json '^fault matmul n1 '
 names slow.json '^fault bandwidth n2 '
 names_nothing_but slow.json matmul bandwidth

@@ -138,7 +138,8 @@ Finding check_ranks(const std::vector<NodeCard>& cards) {
                      str("the ", node->local_size, " ranks of ", node->host, " may use ", usable, " cores"));
   }
   if (complaints.none())
-    return ok("ranks", str(cards.size(), " ranks, ", size, " on each of ", nodes.size(), " nodes"));
+    return ok("ranks",
+              str(counted(cards.size(), "rank"), ", ", size, " on each of ", counted(nodes.size(), "node")));
   return warning("ranks", complaints.text(),
                  "start as many tasks on every node (--ntasks-per-node) and let them use its cores "
                  "(--exclusive, srun --cpu-bind=none)",
@@ -183,12 +184,14 @@ Finding check_gpu_count(const std::vector<NodeCard>& cards) {
     const int there = count(*node);
     // A step may have asked for fewer GPUs than the node has; what it shows less than the others is a fault.
     if (there < common)
-      complaints.add(node->host, str(node->host, " shows ", there, " GPUs, others ", common));
+      complaints.add(node->host,
+                     str(node->host, " shows ", there, " of the ", common, " GPUs that others show"));
     else if (there == 0 && type != nullptr)
       complaints.add(node->host, str(node->host, " (", type->name, ") has ", type->gpus,
                                      " GPUs and shows none: ", version_of(*node, "driver")));
     else if (there > 0 && there < node->local_size)
-      complaints.add(node->host, str(node->host, " shows ", there, " GPUs to ", node->local_size, " ranks"));
+      complaints.add(node->host, str(node->host, " shows ", counted(static_cast<std::size_t>(there), "GPU"),
+                                     " to ", node->local_size, " ranks"));
   }
   if (complaints.none())
     return ok("gpus", common == 0 ? "no GPUs: ranks compute on the CPU" : str(common, " GPUs on each node"));

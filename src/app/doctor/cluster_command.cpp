@@ -40,8 +40,8 @@ std::optional<SavePrediction> predict_save(const Recipe& recipe, const JobWish& 
   const std::uint64_t of_a_node = size->checkpoint_bytes / static_cast<std::uint64_t>(nodes);
   return SavePrediction{
       .seconds = static_cast<double>(of_a_node) / bytes_per_s,
-      .how = str(human_bytes(of_a_node), " from each of ", nodes, nodes == 1 ? " node" : " nodes", " at ",
-                 std::round(bytes_per_s / 1e6), " MB/s")};
+      .how = str(human_bytes(of_a_node), " from each of ", counted(static_cast<std::size_t>(nodes), "node"),
+                 " at ", std::round(bytes_per_s / 1e6), " MB/s")};
 }
 
 void examine_slurm(const ClusterArguments& arguments, const std::optional<SavePrediction>& save,

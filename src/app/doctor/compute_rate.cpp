@@ -1,5 +1,7 @@
 #include "app/doctor/compute_rate.h"
 
+#include <algorithm>
+
 #include "app/doctor/exchange.h"
 #include "app/doctor/rates.h"
 #include "app/engine/engine.h"
@@ -39,6 +41,17 @@ Computing find_engine(MatmulFunction*& matmul) {
   return mine;
 }
 
+std::vector<Rate> sum_by_node(const JobInfo& info, const std::vector<Computing>& all) {
+  std::vector<Rate> rates;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string& host = info.hosts[rank];
+    auto node = std::find_if(rates.begin(), rates.end(), [&](const Rate& rate) { return rate.host == host; });
+    if (node == rates.end()) node = rates.insert(rates.end(), {host, 0});
+    node->value += all[rank].flops / 1e9;
+  }
+  return rates;
+}
+
 }  // namespace
 
 Finding examine_compute_rate(Job& job, double seconds, double slow) {
@@ -53,19 +66,7 @@ Finding examine_compute_rate(Job& job, double seconds, double slow) {
   const std::vector<Computing> all = exchange_facts(job, "doctor matmul", mine);
   Finding failed = complain(info, all);
   if (failed.verdict != Verdict::kOk) return failed;
-  std::vector<Rate> rates;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (rates.empty() || rates.back().host != info.hosts[rank]) {
-      auto node = rates.begin();
-      while (node != rates.end() && node->host != info.hosts[rank]) ++node;
-      if (node != rates.end()) {
-        node->value += all[rank].flops / 1e9;
-        continue;
-      }
-      rates.push_back({info.hosts[rank], 0});
-    }
-    rates.back().value += all[rank].flops / 1e9;
-  }
+  const std::vector<Rate> rates = sum_by_node(info, all);
   return judge_rates(
       "matmul", str("multiplies matrices on ", all[0].device, " at"), "GFLOP/s", rates, slow,
       "look for other processes, heat or a lower clock on the node, or leave it out (--exclude)");

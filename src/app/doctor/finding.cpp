@@ -51,6 +51,10 @@ Finding fault(std::string name, std::string text, std::string advice, std::vecto
   return make(Verdict::kFault, std::move(name), std::move(text), std::move(advice), std::move(nodes));
 }
 
+std::string counted(std::size_t count, const char* what) {
+  return str(count, " ", what, count == 1 ? "" : "s");
+}
+
 std::string listed(const std::vector<std::string>& names, std::size_t most) {
   if (names.size() <= most) return join(names, ", ");
   const auto end = names.begin() + static_cast<std::ptrdiff_t>(most);

@@ -34,6 +34,9 @@ struct Finding {
 [[nodiscard]] Finding fault(std::string name, std::string text, std::string advice,
                             std::vector<std::string> nodes = {});
 
+/// "1 fault", "2 faults".
+[[nodiscard]] std::string counted(std::size_t count, const char* what);
+
 /// "n0, n1 and 3 more": a list of any length in a sentence.
 [[nodiscard]] std::string listed(const std::vector<std::string>& names, std::size_t most = 8);
 

@@ -24,7 +24,7 @@ namespace {
 using Path = std::filesystem::path;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kSmall = 4096;                         // to see whether there is room at all
+constexpr std::uint64_t kSmall = 4096;                         // what a small file may take
 constexpr std::uint64_t kMeasurable = std::uint64_t{1} << 20;  // a rate of less says nothing
 constexpr double kSlowSyncS = 5;
 
@@ -98,6 +98,13 @@ void try_rename(const Path& folder) {
                 str("after a rename over a file that is open, its reader sees '", printable(old),
                     "' and a new one '", printable(now), "', expected 'old' and 'new'"));
   }
+}
+
+/// Enough to see that there is room; what it costs to make it durable is another question.
+void write_small(const Path& file) {
+  const fs::Fd fd = fs::open(file, O_WRONLY | O_CREAT, Code::kEnvironment);
+  const std::vector<std::byte> bytes(kSmall);
+  fs::write_at(fd, 0, bytes, Code::kEnvironment, file);
 }
 
 double try_fsync(const Path& folder) {
@@ -209,15 +216,16 @@ FolderFacts probe_folder(const Path& folder, std::uint64_t bytes) {
   }
   facts.writing = trouble([&] {
     const ProbeFolder probe(where);
+    write_small(probe.path() / "small");
+    facts.syncing = trouble([&] { facts.fsync_s = try_fsync(probe.path()); });
     // Not more than a tenth of the room: a probe must not be what fills a disk.
-    facts.bytes = std::max(kSmall, std::min(bytes, facts.available_bytes / 10));
-    facts.write_s = timed_write(probe.path() / "data", facts.bytes);
+    facts.bytes = std::min(bytes, facts.available_bytes / 10);
+    if (facts.syncing.empty()) facts.write_s = timed_write(probe.path() / "data", facts.bytes);
     facts.locking = trouble([&] {
       const std::string why = try_locks(probe.path() / "lock");
       if (!why.empty()) throw Error(Code::kEnvironment, why);
     });
-    facts.syncing = trouble([&] { facts.fsync_s = try_fsync(probe.path()); });
-    facts.renaming = trouble([&] { try_rename(probe.path()); });
+    if (facts.syncing.empty()) facts.renaming = trouble([&] { try_rename(probe.path()); });
   });
   return facts;
 }
@@ -228,8 +236,10 @@ std::vector<Finding> judge_folder(const FolderFacts& facts, bool shared) {
     return {fault("folder", str("cannot write in ", where, ": ", facts.writing),
                   "name a folder that can be written, make room, or mount it for writing")};
   }
-  return {judge_writing(facts, where, shared), judge_locks(facts, where), judge_renames(facts, where),
-          judge_syncs(facts, where)};
+  std::vector<Finding> findings{judge_writing(facts, where, shared), judge_locks(facts, where),
+                                judge_syncs(facts, where)};
+  if (facts.syncing.empty()) findings.push_back(judge_renames(facts, where));  // a commit syncs, too
+  return findings;
 }
 
 }  // namespace echelon::app::doctor

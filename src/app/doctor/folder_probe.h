@@ -16,8 +16,8 @@ struct FolderFacts {
   std::uint64_t available_bytes = 0;
   std::string writing;   ///< making a folder, creating and writing a file
   std::string locking;   ///< flock and fcntl locks
-  std::string renaming;  ///< replacing a file by rename, as a commit does
   std::string syncing;   ///< fsync of a file and of a folder
+  std::string renaming;  ///< replacing a file by rename, as a commit does; not tried where syncing fails
   std::uint64_t bytes = 0;
   double write_s = 0;  ///< of `bytes`, fsync included
   double fsync_s = 0;  ///< of a small file and its folder
@@ -47,8 +47,8 @@ class ProbeFolder {
 /// Writes `bytes` bytes to a new file and syncs it; seconds. Throws Error(kEnvironment).
 double timed_write(const std::filesystem::path& file, std::uint64_t bytes);
 
-/// One finding each: folder, folder_locks, folder_rename, folder_fsync; in a folder that cannot be written
-/// only the first. `shared`: several nodes must see it.
+/// One finding each: folder, folder_locks, folder_fsync, folder_rename; in a folder that cannot be written
+/// only the first, in one that does not sync not the last. `shared`: several nodes must see it.
 [[nodiscard]] std::vector<Finding> judge_folder(const FolderFacts& facts, bool shared);
 
 }  // namespace echelon::app::doctor

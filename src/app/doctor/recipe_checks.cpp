@@ -133,7 +133,8 @@ Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShap
   if (!memory) return unknown("memory", "/proc/meminfo does not tell this machine's memory");
   const std::uint64_t needed =
       (size.rank_bytes + size.staging_bytes) * static_cast<std::uint64_t>(shape.ranks_per_node);
-  return judge_memory(str("the ", shape.ranks_per_node, " ranks of a node"), needed, "this machine", *memory);
+  return judge_memory(str("the ranks of a node (", shape.ranks_per_node, ")"), needed, "this machine",
+                      *memory);
 }
 
 Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& gpus) {

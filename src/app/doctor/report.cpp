@@ -21,11 +21,6 @@ double tenths(double value) {
   return std::round(value * 10) / 10;
 }
 
-/// "1 fault", "2 faults".
-std::string count_of(std::size_t count, const char* what) {
-  return str(count, " ", what, count == 1 ? "" : "s");
-}
-
 Json json_of(const Finding& finding) {
   return {{"name", finding.name},   {"verdict", name_of(finding.verdict)},
           {"text", finding.text},   {"advice", finding.advice},
@@ -64,8 +59,8 @@ std::string Report::text(double elapsed_s) const {
         << finding.name << finding.text << '\n';
     if (!finding.advice.empty()) out << std::string(width + 11, ' ') << "-> " << finding.advice << '\n';
   }
-  out << "doctor " << scope_ << ": " << count_of(names_of(Verdict::kFault).size(), "fault") << ", "
-      << count_of(names_of(Verdict::kWarning).size(), "warning") << ", " << names_of(Verdict::kUnknown).size()
+  out << "doctor " << scope_ << ": " << counted(names_of(Verdict::kFault).size(), "fault") << ", "
+      << counted(names_of(Verdict::kWarning).size(), "warning") << ", " << names_of(Verdict::kUnknown).size()
       << " unknown, " << names_of(Verdict::kOk).size() << " ok in " << tenths(elapsed_s) << " s\n";
   return out.str();
 }
@@ -92,7 +87,7 @@ void Report::finish(bool as_json, double elapsed_s) const {
     throw Error(Code::kEnvironment, "doctor: cannot write to standard output (closed pipe or full disk)");
   const std::vector<std::string> faults = names_of(Verdict::kFault);
   if (faults.empty()) return;
-  throw Error(Code::kEnvironment, str("doctor ", scope_, " found ", count_of(faults.size(), "fault"), " (",
+  throw Error(Code::kEnvironment, str("doctor ", scope_, " found ", counted(faults.size(), "fault"), " (",
                                       listed(faults), "): do what the report says and run it again"));
 }
 

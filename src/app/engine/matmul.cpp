@@ -42,8 +42,8 @@ MatmulResult measure(const MatmulRequest& request) {
   set_threads(0, request.job->info());
   const bool gpu = compute.device.is_cuda();
   const std::int64_t size = gpu ? kGpuSize : kCpuSize;
-  const at::Tensor a = at::ones(
-      {size, size}, at::TensorOptions().device(compute.device).dtype(gpu ? at::kBFloat16 : at::kFloat));
+  const at::Tensor a =
+      at::ones({size, size}, at::TensorOptions().device(compute.device).dtype(at::kBFloat16));
   at::Tensor out = at::mm(a, a);
   (void)window_rate(a, out, kWindowS / 4);  // libraries load their kernels
   request.job->fence("doctor matmul");      // ranks of a node get in each other's way, as in training

@@ -48,7 +48,7 @@ TEST(CardChecks, NameTheRankWhoseVersionDiffers) {
 TEST(CardChecks, NameTheNodeWithFewerGpus) {
   auto cards = cards_of(3);
   cards[2].gpus.pop_back();
-  expect(check_gpu_count(cards), Verdict::kFault, {"n1"}, "n1 shows 1 GPUs, others 2");
+  expect(check_gpu_count(cards), Verdict::kFault, {"n1"}, "n1 shows 1 of the 2 GPUs that others show");
   cards = cards_of(1);
   cards[0].gpus.clear();
   cards[0].instance = "p5.48xlarge";
