@@ -1,6 +1,5 @@
 #include <chrono>
 #include <cmath>
-#include <exception>
 #include <filesystem>
 #include <memory>
 
@@ -92,32 +91,44 @@ std::unique_ptr<Job> join(const JobArguments& arguments, Report& report, Clock::
   }
 }
 
+/// A rank did not arrive or answer: what rank 0 has found until then, and whom it waited for.
+[[noreturn]] void tell_of_loss(const JobInfo& info, const Error& error, const JobArguments& arguments,
+                               Report& report, Clock::time_point start) {
+  if (info.rank == 0) {
+    std::vector<std::string> nodes;
+    const std::string text = error.what();
+    for (const std::string& host : info.hosts)
+      if (text.find("(" + host + ")") != text.npos) nodes.push_back(host);
+    report.add(fault("exchange", text, "look at the node that is named, or leave it out (--exclude)", nodes));
+    report.finish(arguments.common.as_json, seconds_since(start));
+  }
+  throw Error(Code::kEnvironment, error.what());
+}
+
 void doctor_job(const JobArguments& arguments) {
   const auto start = Clock::now();
   Report report("job");
   const std::unique_ptr<Job> job = join(arguments, report, start);
-  const bool leads = job->info().rank == 0;
   bool in_order = false;
-  std::exception_ptr outcome;
   try {
     in_order = examine(*job, arguments, report);
-  } catch (const Error& error) {  // a rank that does not arrive; the job is over
-    if (!leads) throw;
-    report.add(fault("exchange", error.what(), "look at the log of the rank that is named"));
+  } catch (const Error& error) {
+    tell_of_loss(job->info(), error, arguments, report, start);
   }
   if (in_order) {
     finish_mpi();
     job->finish();
   }
+  const bool leads = job->info().rank == 0;
   try {
     if (leads) report.finish(arguments.common.as_json, seconds_since(start));
   } catch (const Error&) {
-    outcome = std::current_exception();
+    if (!in_order) job->fence("doctor report");
+    throw;
   }
   // A broken MPI may hang at its end, so it gets none. The others wait until the report is out: a rank that
   // leaves a job without finishing it has the launcher end all.
   if (!in_order) job->fence("doctor report");
-  if (outcome) std::rethrow_exception(outcome);
 }
 
 int run(const JobArguments& arguments) {
