@@ -179,10 +179,8 @@ std::filesystem::path nearest_folder(const Path& path) {
 
 ProbeFolder::ProbeFolder(const Path& folder) {
   std::string name = (folder / ".echelon-doctor-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) {
-    throw Error(Code::kEnvironment,
-                str("cannot make a folder in '", folder.string(), "': ", fs::reason(errno)));
-  }
+  if (::mkdtemp(name.data()) == nullptr)
+    throw Error(Code::kEnvironment, str("a new folder in it: ", fs::reason(errno)));
   path_ = name;
 }
 

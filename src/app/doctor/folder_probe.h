@@ -31,7 +31,7 @@ struct FolderFacts {
 [[nodiscard]] std::filesystem::path nearest_folder(const std::filesystem::path& path);
 
 /// A folder with a name of its own below `folder`, removed with all in it at the end. Throws
-/// Error(kEnvironment) when it cannot be made.
+/// Error(kEnvironment) with the reason when it cannot be made; the folder is named by the caller.
 class ProbeFolder {
  public:
   explicit ProbeFolder(const std::filesystem::path& folder);
