@@ -16,7 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kBytes = std::size_t{4} << 20;  // of each of the two
+constexpr std::size_t kTrialBytes = std::size_t{64} << 10;  // of each of the two
+constexpr std::size_t kMostBytes = std::size_t{4} << 20;
+constexpr double kExchangeS = 0.1;
 constexpr int kMostRounds = 15;
 constexpr int kRepeats = 3;
 
@@ -32,16 +34,25 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// Best of a few exchanges with the one other rank of `pair`, bytes received per second.
+/// One exchange of `bytes` each way, seconds.
+double exchange(Communicator& pair, std::vector<std::byte>& buffer, std::size_t bytes) {
+  const auto start = Clock::now();
+  pair.all_gather(buffer.data(), bytes, DType::kU8, "doctor pair").wait();
+  return milliseconds_since(start) / 1e3;
+}
+
+/// Best of a few exchanges with the one other rank of `pair`, bytes received per second. On a slow network
+/// the exchanges are smaller, so that the examination ends in time.
 double rate_of(Communicator& pair, std::vector<std::byte>& buffer) {
-  double best = 0;
-  for (int repeat = 0; repeat <= kRepeats; ++repeat) {
-    const auto start = Clock::now();
-    pair.all_gather(buffer.data(), kBytes, DType::kU8, "doctor pair").wait();
-    if (repeat > 0)  // the first touches memory and opens connections
-      best = std::max(best, static_cast<double>(kBytes) / milliseconds_since(start) * 1e3);
-  }
-  return best;
+  (void)exchange(pair, buffer, kTrialBytes);  // opens connections
+  double trial_s = exchange(pair, buffer, kTrialBytes);
+  pair.all_reduce(&trial_s, 1, DType::kF64, ReduceOp::kMax, "doctor trial").wait();  // both must send as much
+  const double wanted = static_cast<double>(kTrialBytes) / trial_s * kExchangeS;
+  const std::size_t bytes =
+      std::clamp(static_cast<std::size_t>(std::min(wanted, 1e12)), kTrialBytes, kMostBytes);
+  double best_s = exchange(pair, buffer, bytes);
+  for (int repeat = 0; repeat < kRepeats; ++repeat) best_s = std::min(best_s, exchange(pair, buffer, bytes));
+  return static_cast<double>(bytes) / best_s;
 }
 
 /// Where this rank stands among those that exchange: first ranks of nodes, or all ranks of a single node.
@@ -66,7 +77,7 @@ Talking talk(const Job& job, double timeout_s) {
   world->barrier("doctor barrier");
   talking.barrier_ms = milliseconds_since(barrier);
   const Places places = places_of(info);
-  std::vector<std::byte> buffer(2 * kBytes);
+  std::vector<std::byte> buffer(2 * kMostBytes);
   const int rounds = std::min(rounds_of(places.count), kMostRounds);
   for (int round = 0; round < rounds; ++round) {
     const int partner = places.mine < 0 ? -1 : partner_of(places.mine, places.count, round);
