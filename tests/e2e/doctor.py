@@ -270,6 +270,7 @@ class Tests(product.Case):
             self.assertIn(name, checks)
         self.assertEqual([], [path for path in self.folder.iterdir() if path.name.startswith(".echelon")])
         self.job({}, ranks=1)
+        self.job({"launch": "warning"}, ranks=1, SLURM_JOB_NUM_NODES="4", says="alone in a job of 4 nodes")
 
     def test_each_fault_of_a_node_is_named(self):
         root = self.root(instance="p5.48xlarge", efa=31)

@@ -38,7 +38,7 @@ cluster() { examine "$1" "$2" "$ECHELON_BIN" doctor cluster "${@:3}"; }
 # The nodes share a few busy cores: only a node that is slowed on purpose is slower than the share given.
 job() {  # job EXIT_CODE REPORT BODY: BODY runs on every node in front of the doctor and may replace $doctor
   examine "$1" "$2" srun --nodes=3 --ntasks-per-node=1 "${mpi:---mpi=pmix}" bash -c \
-    'doctor=$0; '"$3"'; exec "$doctor" doctor job --slow 0.2 "$@"' "$ECHELON_BIN" "${@:4}"
+    'doctor=$0; '"$3"'; exec "$doctor" doctor job --slow 0.15 "$@"' "$ECHELON_BIN" "${@:4}"
 }
 
 # --- doctor cluster

@@ -25,7 +25,7 @@ constexpr int kRepeats = 3;
 struct Talking {
   double start_ms = 0;
   double barrier_ms = 0;
-  double bytes_per_s = 0;  ///< received from the best partner; 0: had none
+  double bytes_per_s = 0;  ///< with the best partner, the slower way; 0: had none
   std::string fault;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Talking, start_ms, barrier_ms, bytes_per_s, fault)
@@ -41,7 +41,7 @@ double exchange(Communicator& pair, std::vector<std::byte>& buffer, std::size_t 
   return milliseconds_since(start) / 1e3;
 }
 
-/// Best of a few exchanges with the one other rank of `pair`, bytes received per second. On a slow network
+/// Best of a few exchanges with the one other rank of `pair`, bytes a second each way. On a slow network
 /// the exchanges are smaller, so that the examination ends in time.
 double rate_of(Communicator& pair, std::vector<std::byte>& buffer) {
   (void)exchange(pair, buffer, kTrialBytes);  // opens connections
@@ -52,6 +52,8 @@ double rate_of(Communicator& pair, std::vector<std::byte>& buffer) {
       std::clamp(static_cast<std::size_t>(std::min(wanted, 1e12)), kTrialBytes, kMostBytes);
   double best_s = exchange(pair, buffer, bytes);
   for (int repeat = 0; repeat < kRepeats; ++repeat) best_s = std::min(best_s, exchange(pair, buffer, bytes));
+  // A node that sends slowly receives as fast as ever: the slower way is the pair's.
+  pair.all_reduce(&best_s, 1, DType::kF64, ReduceOp::kMax, "doctor pair").wait();
   return static_cast<double>(bytes) / best_s;
 }
 
@@ -131,7 +133,7 @@ std::vector<Finding> examine_network(Job& job, double timeout_s, double slow) {
     if (all[rank].bytes_per_s > 0) rates.push_back({name, all[rank].bytes_per_s / 1e6});
   }
   Finding bandwidth =
-      judge_rates("bandwidth", "receives over MPI", "MB/s", rates, slow,
+      judge_rates("bandwidth", "exchanges over MPI", "MB/s", rates, slow,
                   "look at the node's network device, cable and routes, or leave it out (--exclude)");
   if (info.num_nodes == 1) bandwidth.nodes.clear();
   findings.push_back(std::move(bandwidth));
