@@ -192,7 +192,8 @@ int run_bootstrap(const DoctorArguments& arguments) {
 
 void add_doctor(CLI::App& app, int& status) {
   auto arguments = std::make_shared<DoctorArguments>();
-  CLI::App* doctor = app.add_subcommand("doctor", "Find out why a recipe, cluster or job would fail");
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "Find out why a recipe, cluster or job would fail. Exit code 0: no fault, 3: faults found");
   doctor->require_subcommand(1);
   doctor::add_recipe(*doctor);
   doctor::add_cluster(*doctor);

@@ -174,7 +174,7 @@ std::filesystem::path nearest_folder(const Path& path) {
   Path folder = std::filesystem::absolute(path, error).lexically_normal();
   while (!std::filesystem::is_directory(folder, error) && folder != folder.parent_path())
     folder = folder.parent_path();
-  return folder;
+  return folder.has_filename() ? folder : folder.parent_path();  // "." gives a '/' at the end
 }
 
 ProbeFolder::ProbeFolder(const Path& folder) {

@@ -19,7 +19,7 @@ ModelInput input_of(const ModelOptions& model) {
   return {model.vocab_size, {.channels = model.channels, .size = model.image_size, .classes = model.classes}};
 }
 
-/// An Error's text says what to do behind its last "; " or ": "; it is a whole sentence and stays one.
+/// An Error's text is one sentence and names what to change.
 Finding from_error(const std::string& name, const Error& error) {
   return fault(name, error.what(), "mend what the line names; docs/data.md has the formats");
 }
@@ -45,11 +45,11 @@ bool on_gpus(const Recipe& recipe, const Gpus& gpus) {
   return device == "cuda" || device == "cuda_shared" || (device == "auto" && !gpus.cards.empty());
 }
 
-/// Bytes needed against bytes there.
-Finding judge_memory(const std::string& needed_by, std::uint64_t needed, const std::string& where,
-                     std::uint64_t there) {
-  Finding finding = ok("memory", str(needed_by, " keep ", human_bytes(needed), " before activations, ", where,
-                                     " has ", human_bytes(there)));
+/// What `ranks` ranks keep against what there is.
+Finding judge_memory(int ranks, std::uint64_t needed, const std::string& where, std::uint64_t there) {
+  Finding finding =
+      ok("memory", str("the state of ", counted(static_cast<std::size_t>(ranks), "rank"), " takes ",
+                       human_bytes(needed), " before activations, ", where, " has ", human_bytes(there)));
   finding.values = {{"needed_bytes", needed}, {"available_bytes", there}};
   if (static_cast<double>(needed) <= kTight * static_cast<double>(there)) return finding;
   finding.verdict = needed > there ? Verdict::kFault : Verdict::kWarning;
@@ -124,17 +124,14 @@ Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShap
                          [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
     const auto cards = static_cast<int>(gpus.cards.size());
     const int sharing = (shape.ranks_per_node + cards - 1) / cards;
-    return judge_memory(str(sharing, sharing == 1 ? " rank's state on a GPU: weights, gradients and optimizer"
-                                                  : " ranks on a GPU"),
-                        size.rank_bytes * static_cast<std::uint64_t>(sharing), least->name,
+    return judge_memory(sharing, size.rank_bytes * static_cast<std::uint64_t>(sharing), least->name,
                         least->memory_bytes);
   }
   const std::optional<std::uint64_t> memory = machine.memory_bytes();
   if (!memory) return unknown("memory", "/proc/meminfo does not tell this machine's memory");
   const std::uint64_t needed =
       (size.rank_bytes + size.staging_bytes) * static_cast<std::uint64_t>(shape.ranks_per_node);
-  return judge_memory(str("the ranks of a node (", shape.ranks_per_node, ")"), needed, "this machine",
-                      *memory);
+  return judge_memory(shape.ranks_per_node, needed, "this machine", *memory);
 }
 
 Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& gpus) {
