@@ -11,6 +11,7 @@
 
 #include "app/commands.h"
 #include "app/devices.h"
+#include "app/doctor/commands.h"
 #include "app/launch.h"
 #include "base/error.h"
 #include "base/str.h"
@@ -191,8 +192,12 @@ int run_bootstrap(const DoctorArguments& arguments) {
 
 void add_doctor(CLI::App& app, int& status) {
   auto arguments = std::make_shared<DoctorArguments>();
-  CLI::App* doctor = app.add_subcommand("doctor", "Probe this machine, cluster or job");
+  CLI::App* doctor = app.add_subcommand(
+      "doctor", "Find out why a recipe, cluster or job would fail. Exit code 0: no fault, 3: faults found");
   doctor->require_subcommand(1);
+  doctor::add_recipe(*doctor);
+  doctor::add_cluster(*doctor);
+  doctor::add_job(*doctor, status);
   CLI::App* command = doctor->add_subcommand("bootstrap",
                                              "How ranks find each other and talk: alone, under mpirun, or as "
                                              "srun --mpi=pmix echelon doctor bootstrap");

@@ -8,7 +8,6 @@
 #include "bootstrap/job.h"
 
 namespace echelon::app {
-namespace {
 
 bool first_of_step() {
   for (const char* variable : {"PMIX_RANK", "SLURM_PROCID"}) {
@@ -17,8 +16,6 @@ bool first_of_step() {
   }
   return true;
 }
-
-}  // namespace
 
 void once_per_step(const std::function<void()>& body) {
   try {

@@ -8,8 +8,8 @@
 #include "model/generate/options.h"
 #include "recipe/load.h"
 
-/// What `echelon` calls in libechelon_engine.so. The functions report their own errors and return the exit
-/// code: no exception crosses the library's border.
+/// What `echelon` calls in libechelon_engine.so. The functions report their own errors (or give them in the
+/// result) and return the exit code: no exception crosses the library's border.
 namespace echelon::app {
 
 struct TrainRequest {
@@ -31,9 +31,21 @@ struct PlanRequest {
   bool units = false;  ///< print the tree of units
 };
 
+struct MatmulRequest {
+  Job* job = nullptr;
+  double seconds = 1;  ///< on every rank, all at the same time
+};
+
+struct MatmulResult {
+  double flops = 0;    ///< of this rank, a second
+  std::string device;  ///< "the CPU", or the GPU's name
+  std::string fault;   ///< why there is no rate; then the exit code is not 0
+};
+
 using TrainFunction = int(const TrainRequest&);
 using SampleFunction = int(const SampleRequest&);
 using PlanFunction = int(const PlanRequest&);
+using MatmulFunction = int(const MatmulRequest&, MatmulResult&);
 using VersionFunction = const char*();
 
 }  // namespace echelon::app
@@ -42,5 +54,6 @@ extern "C" {
 echelon::app::TrainFunction echelon_engine_train;
 echelon::app::SampleFunction echelon_engine_sample;
 echelon::app::PlanFunction echelon_engine_plan;
+echelon::app::MatmulFunction echelon_engine_matmul;
 echelon::app::VersionFunction echelon_engine_versions;  ///< one line: libtorch and the instruction set used
 }

@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+
+#include "app/doctor/commands.h"
+#include "app/doctor/folder_probe.h"
+#include "app/doctor/recipe_size.h"
+#include "app/doctor/report.h"
+#include "app/doctor/slurm_checks.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "bootstrap/job.h"
+#include "recipe/load.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+struct ClusterArguments {
+  CommonArguments common;
+  JobWish wish;
+  std::string time;
+  std::string folder;
+  std::string recipe;
+  double timeout_s = 10;
+};
+
+constexpr std::uint64_t kProbeBytes = std::uint64_t{64} << 20;
+
+/// All nodes write at the same time, each as fast as this machine just did.
+std::optional<SavePrediction> predict_save(const Recipe& recipe, const JobWish& wish,
+                                           const FolderFacts& folder) {
+  const int nodes = std::max(1, wish.nodes);
+  const int tasks = std::max(1, wish.tasks_per_node);
+  const std::optional<RecipeSize> size = size_of(recipe, nodes * tasks, tasks);
+  if (!size || folder.bytes < (std::uint64_t{1} << 20) || folder.write_s <= 0) return std::nullopt;
+  double bytes_per_s = static_cast<double>(folder.bytes) / folder.write_s;
+  if (recipe.checkpoint.max_write_mb_per_s > 0)
+    bytes_per_s = std::min(bytes_per_s, recipe.checkpoint.max_write_mb_per_s * 1e6 * tasks);
+  const std::uint64_t of_a_node = size->checkpoint_bytes / static_cast<std::uint64_t>(nodes);
+  return SavePrediction{
+      .seconds = static_cast<double>(of_a_node) / bytes_per_s,
+      .how = str(human_bytes(of_a_node), " from each of ", counted(static_cast<std::size_t>(nodes), "node"),
+                 " at ", std::round(bytes_per_s / 1e6), " MB/s")};
+}
+
+void examine_slurm(const ClusterArguments& arguments, const std::optional<SavePrediction>& save,
+                   Report& report) {
+  std::optional<SlurmState> slurm;
+  report.add(ask_slurm(arguments.timeout_s, slurm));
+  if (!slurm) return;
+  report.add(check_pmix_plugin(*slurm));
+  report.add(check_pmix_version(*slurm, Machine(arguments.common.root), pmix_version()));
+  report.add(check_mpi_default(*slurm));
+  report.add(check_pmix_fence(*slurm, variable("SLURM_PMIX_FENCE")));
+  report.add(check_kill_wait(*slurm, save));
+  report.add(check_job_requeue(*slurm));
+  report.add(check_preemption(*slurm));
+  report.add(check_partition(*slurm, arguments.wish));
+  report.add(check_nodes(*slurm, arguments.wish));
+}
+
+void doctor_cluster(ClusterArguments arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<Recipe> recipe;
+  if (!arguments.recipe.empty()) recipe = load_recipe(arguments.recipe, {}).recipe;
+  if (arguments.folder.empty()) arguments.folder = recipe ? recipe->run.dir : ".";
+  if (!arguments.time.empty()) {
+    arguments.wish.time_s = parse_seconds(arguments.time);
+    if (!arguments.wish.time_s) {
+      throw Error(Code::kUsage,
+                  str("--time '", arguments.time,
+                      "': expected Slurm's form, such as 90 (minutes), 02:30:00 or 1-00:00:00"));
+    }
+  }
+  const FolderFacts folder = probe_folder(arguments.folder, kProbeBytes);
+  Report report("cluster");
+  examine_slurm(arguments, recipe ? predict_save(*recipe, arguments.wish, folder) : std::nullopt, report);
+  report.add(judge_folder(folder, true));
+  report.finish(arguments.common.as_json,
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+}  // namespace
+
+void add_cluster(CLI::App& doctor) {
+  auto arguments = std::make_shared<ClusterArguments>();
+  CLI::App* command = doctor.add_subcommand(
+      "cluster", "Whether Slurm and the shared file system are fit for runs; on a login node");
+  command->add_option("--partition", arguments->wish.partition, "Partition to submit to (default: Slurm's)");
+  command->add_option("--nodes", arguments->wish.nodes, "Nodes a job is going to ask for")
+      ->check(CLI::Range(1, 100'000));
+  command->add_option("--tasks-per-node", arguments->wish.tasks_per_node, "Ranks on each")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--time", arguments->time, "Time limit it is going to ask for, as sbatch takes it");
+  command->add_option("--folder", arguments->folder,
+                      "Folder on the shared file system (default: the recipe's run.dir, else this one)");
+  command->add_option("--recipe", arguments->recipe, "Recipe whose save time is held against KillWait");
+  command->add_option("--timeout", arguments->timeout_s, "Longest wait for an answer of Slurm, seconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  add_common(*command, arguments->common);
+  command->callback([arguments] { doctor_cluster(*arguments); });
+}
+
+}  // namespace echelon::app::doctor

@@ -1,0 +1,35 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "bootstrap/job.h"
+
+namespace echelon::app::doctor {
+
+/// Every rank's `mine`, by rank. Collective. Throws Error(kPeer) for what is no account of this kind: a rank
+/// of another version.
+template <class Facts>
+[[nodiscard]] std::vector<Facts> exchange_facts(Job& job, std::string_view name, const Facts& mine) {
+  const std::string text =
+      nlohmann::json(mine).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const auto* first = reinterpret_cast<const std::byte*>(text.data());
+  std::vector<Facts> all;
+  for (const Blob& blob : job.exchange(name, Blob(first, first + text.size()))) {
+    const auto* begin = reinterpret_cast<const char*>(blob.data());
+    try {
+      all.push_back(nlohmann::json::parse(begin, begin + blob.size()).get<Facts>());
+    } catch (const nlohmann::json::exception&) {
+      const auto rank = static_cast<int>(all.size());
+      throw Error(Code::kPeer,
+                  str("rank ", rank, " (", job.info().hosts[all.size()], ") answers '", name,
+                      "' in another form: it runs another version of echelon; start one program on "
+                      "all nodes"));
+    }
+  }
+  return all;
+}
+
+}  // namespace echelon::app::doctor

@@ -1,0 +1,64 @@
+#include "app/doctor/finding.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/str.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+Finding make(Verdict verdict, std::string name, std::string text, std::string advice,
+             std::vector<std::string> nodes) {
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return {.name = std::move(name),
+          .verdict = verdict,
+          .text = std::move(text),
+          .advice = std::move(advice),
+          .nodes = std::move(nodes)};
+}
+
+}  // namespace
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOk:
+      return "ok";
+    case Verdict::kUnknown:
+      return "unknown";
+    case Verdict::kWarning:
+      return "warning";
+    case Verdict::kFault:
+      break;
+  }
+  return "fault";
+}
+
+Finding ok(std::string name, std::string text) {
+  return make(Verdict::kOk, std::move(name), std::move(text), "", {});
+}
+
+Finding unknown(std::string name, std::string text, std::string advice) {
+  return make(Verdict::kUnknown, std::move(name), std::move(text), std::move(advice), {});
+}
+
+Finding warning(std::string name, std::string text, std::string advice, std::vector<std::string> nodes) {
+  return make(Verdict::kWarning, std::move(name), std::move(text), std::move(advice), std::move(nodes));
+}
+
+Finding fault(std::string name, std::string text, std::string advice, std::vector<std::string> nodes) {
+  return make(Verdict::kFault, std::move(name), std::move(text), std::move(advice), std::move(nodes));
+}
+
+std::string counted(std::size_t count, const char* what) {
+  return str(count, " ", what, count == 1 ? "" : "s");
+}
+
+std::string listed(const std::vector<std::string>& names, std::size_t most) {
+  if (names.size() <= most) return join(names, ", ");
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(most);
+  return str(join({names.begin(), end}, ", "), " and ", names.size() - most, " more");
+}
+
+}  // namespace echelon::app::doctor

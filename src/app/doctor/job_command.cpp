@@ -1,0 +1,175 @@
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+
+#include "app/doctor/card_checks.h"
+#include "app/doctor/commands.h"
+#include "app/doctor/compute_rate.h"
+#include "app/doctor/exchange.h"
+#include "app/doctor/network_rate.h"
+#include "app/doctor/report.h"
+#include "app/doctor/shared_folder.h"
+#include "app/launch.h"
+#include "app/step.h"
+#include "comm/communicator.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct JobArguments {
+  CommonArguments common;
+  int ranks = 0;
+  std::string folder = ".";
+  double timeout_s = 15;
+  double slow = 0.7;
+};
+
+constexpr std::uint64_t kWriteBytes = std::uint64_t{16} << 20;
+constexpr double kComputeS = 1.0;
+constexpr double kLongExchangeMs = 5000;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::vector<NodeCard> exchange_cards(Job& job, const Machine& machine, Report& report) {
+  NodeCard mine = make_card(machine, job.info());
+  job.fence("doctor card");  // so that the exchange is timed and not the others' way here
+  const auto start = Clock::now();
+  mine.clock_s = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  std::vector<NodeCard> cards = exchange_facts(job, "doctor card", mine);
+  const double ms = std::round(seconds_since(start) * 1e4) / 10;
+  const JobInfo& info = job.info();
+  Finding finding =
+      ok("pmix", str(counted(static_cast<std::size_t>(info.size), "rank"), " on ",
+                     counted(static_cast<std::size_t>(info.num_nodes), "node"), ", started by ",
+                     info.launcher, ", exchange their cards through ", pmix_version(), " in ", ms, " ms"));
+  finding.values = {{"ranks", info.size}, {"nodes", info.num_nodes}, {"exchange_ms", ms}};
+  if (ms > kLongExchangeMs) {
+    finding.verdict = Verdict::kWarning;
+    finding.advice = "look for lost packets between the nodes; SLURM_PMIX_FENCE=ring is the sturdiest";
+  }
+  report.add(std::move(finding));
+  return cards;
+}
+
+/// A batch script of several nodes that forgot srun.
+void check_launch(const JobInfo& info, Report& report) {
+  const std::string nodes = variable("SLURM_JOB_NUM_NODES");
+  if (info.size > 1 || nodes.empty() || nodes == "1") return;
+  report.add(warning("launch",
+                     str("one rank alone in a job of ", nodes, " nodes: only this node was examined"),
+                     "srun --mpi=pmix --ntasks-per-node=N echelon doctor job"));
+}
+
+/// The whole examination; true where MPI can be ended in good order.
+bool examine(Job& job, const JobArguments& arguments, Report& report) {
+  const JobInfo& info = job.info();
+  const std::vector<NodeCard> cards = exchange_cards(job, Machine(arguments.common.root), report);
+  check_launch(info, report);
+  report.add(check_cards(cards));
+  report.add(examine_shared_folder(job, arguments.folder, kWriteBytes, arguments.slow));
+  report.add(examine_compute_rate(job, kComputeS, arguments.slow));
+  const std::vector<Finding> network = examine_network(job, arguments.timeout_s, arguments.slow);
+  const bool in_order = network.empty() || network[0].verdict == Verdict::kOk;
+  report.add(network);
+  return in_order;
+}
+
+/// Joins the job. Where that fails rank 0 says so in a report, too.
+std::unique_ptr<Job> join(const JobArguments& arguments, Report& report, Clock::time_point start) {
+  try {
+    return bootstrap(inside_launched_step() ? Launch::kPmix : Launch::kSingle, arguments.timeout_s);
+  } catch (const Error& error) {
+    if (!first_of_step()) throw;
+    report.add(fault("pmix", error.what(), "docs/bootstrap.md lists what is refused and why"));
+    report.finish(arguments.common.as_json, seconds_since(start));
+    throw;
+  }
+}
+
+/// A rank did not arrive or answer: what rank 0 has found until then, and whom it waited for.
+[[noreturn]] void tell_of_loss(const JobInfo& info, const Error& error, const JobArguments& arguments,
+                               Report& report, Clock::time_point start) {
+  if (info.rank == 0) {
+    std::vector<std::string> nodes;
+    const std::string text = error.what();
+    for (const std::string& host : info.hosts)
+      if (text.find("(" + host + ")") != text.npos) nodes.push_back(host);
+    report.add(fault("exchange", text, "look at the node that is named, or leave it out (--exclude)", nodes));
+    report.finish(arguments.common.as_json, seconds_since(start));
+  }
+  throw Error(Code::kEnvironment, error.what());
+}
+
+void doctor_job(const JobArguments& arguments) {
+  const auto start = Clock::now();
+  Report report("job");
+  const std::unique_ptr<Job> job = join(arguments, report, start);
+  bool in_order = false;
+  try {
+    in_order = examine(*job, arguments, report);
+  } catch (const Error& error) {
+    tell_of_loss(job->info(), error, arguments, report, start);
+  }
+  if (in_order) {
+    finish_mpi();
+    job->finish();
+  }
+  const bool leads = job->info().rank == 0;
+  try {
+    if (leads) report.finish(arguments.common.as_json, seconds_since(start));
+  } catch (const Error&) {
+    if (!in_order) job->fence("doctor report");
+    throw;
+  }
+  // A broken MPI may hang at its end, so it gets none. The others wait until the report is out: a rank that
+  // leaves a job without finishing it has the launcher end all.
+  if (!in_order) job->fence("doctor report");
+}
+
+int run(const JobArguments& arguments) {
+  if (local_ranks(arguments.ranks) <= 1) {
+    doctor_job(arguments);
+    return 0;
+  }
+  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(),
+                                   "doctor",
+                                   "job",
+                                   "--folder",
+                                   arguments.folder,
+                                   "--timeout",
+                                   str(arguments.timeout_s),
+                                   "--slow",
+                                   str(arguments.slow),
+                                   "--root",
+                                   arguments.common.root};
+  if (arguments.common.as_json) command.emplace_back("--json");
+  return launch_local_ranks(arguments.ranks, command);
+}
+
+}  // namespace
+
+void add_job(CLI::App& doctor, int& status) {
+  auto arguments = std::make_shared<JobArguments>();
+  CLI::App* command = doctor.add_subcommand(
+      "job",
+      "Whether the nodes of an allocation are fit and alike: srun --mpi=pmix echelon doctor job; < 20 s");
+  command->add_option("--ranks", arguments->ranks, "Start so many local ranks first")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--folder", arguments->folder, "Folder on the shared file system")
+      ->capture_default_str();
+  command->add_option("--slow", arguments->slow, "A node below this share of the others' speed is a fault")
+      ->check(CLI::Range(0.01, 1.0))
+      ->capture_default_str();
+  command->add_option("--timeout", arguments->timeout_s, "Longest wait for the other ranks, seconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  add_common(*command, arguments->common);
+  command->callback([arguments, &status] { status = run(*arguments); });
+}
+
+}  // namespace echelon::app::doctor

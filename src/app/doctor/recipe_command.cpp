@@ -1,0 +1,92 @@
+#include <chrono>
+#include <memory>
+#include <sstream>
+
+#include "app/doctor/commands.h"
+#include "app/doctor/recipe_checks.h"
+#include "app/doctor/report.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "recipe/load.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+struct RecipeArguments {
+  CommonArguments common;
+  std::string recipe;
+  std::vector<std::string> overrides;
+  JobShape shape;
+};
+
+constexpr double kGpuDeadlineS = 8;
+constexpr std::uint64_t kProbeBytes = std::uint64_t{16} << 20;
+
+/// One finding for each line: a recipe's faults are all told at once.
+void add_recipe_faults(Report& report, const Error& error) {
+  std::istringstream lines(error.what());
+  for (std::string line; std::getline(lines, line);)
+    report.add(fault("recipe", line, "mend the recipe; docs/recipe.md has every key"));
+}
+
+void examine(const RecipeArguments& arguments, const Recipe& recipe, Report& report) {
+  const JobShape& shape = arguments.shape;
+  report.add(ok("recipe", str("'", arguments.recipe, "' is valid on ",
+                              counted(static_cast<std::size_t>(shape.ranks()), "rank"))));
+  report.add(check_data(recipe));
+  report.add(check_validation_data(recipe));
+  report.add(check_tokenizer(recipe));
+  const FolderFacts folder = probe_folder(recipe.run.dir, kProbeBytes);
+  report.add(judge_folder(folder, shape.nodes > 1));
+  const Gpus gpus = ask_gpus(kGpuDeadlineS);
+  report.add(check_devices(recipe, shape, gpus));
+  const std::optional<RecipeSize> size = size_of(recipe, shape.ranks(), shape.ranks_per_node);
+  if (!size) {
+    report.add(fault("memory", "the model has more parameters than can be counted", "make it smaller"));
+    return;
+  }
+  report.add(check_room(recipe, *size, folder));
+  report.add(check_memory(recipe, *size, shape, Machine(arguments.common.root), gpus));
+}
+
+void doctor_recipe(const RecipeArguments& arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  Report report("recipe");
+  try {
+    const Recipe recipe = load_recipe(arguments.recipe, arguments.overrides).recipe;
+    validate_for_size(recipe, arguments.shape.ranks());
+    examine(arguments, recipe, report);
+  } catch (const Error& error) {
+    if (error.code() != Code::kUsage) throw;
+    add_recipe_faults(report, error);
+  }
+  report.finish(arguments.common.as_json,
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+}  // namespace
+
+void add_common(CLI::App& command, CommonArguments& arguments) {
+  command.add_flag("--json", arguments.as_json, "One JSON object on standard output (docs/doctor.md)");
+  command.add_option("--root", arguments.root, "Look at the files of a machine below this folder")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
+}
+
+void add_recipe(CLI::App& doctor) {
+  auto arguments = std::make_shared<RecipeArguments>();
+  CLI::App* command = doctor.add_subcommand(
+      "recipe", "Whether a recipe can be trained here: its data, tokenizer, run folder, memory; no cluster");
+  command->add_option("recipe", arguments->recipe, "Recipe file (YAML)")->required();
+  command->add_option("overrides", arguments->overrides, "key.path=value, as for echelon train");
+  command->add_option("--nodes", arguments->shape.nodes, "Nodes of the job")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command->add_option("--tasks-per-node", arguments->shape.ranks_per_node, "Ranks on each")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  add_common(*command, arguments->common);
+  command->callback([arguments] { doctor_recipe(*arguments); });
+}
+
+}  // namespace echelon::app::doctor

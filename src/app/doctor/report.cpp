@@ -1,0 +1,94 @@
+#include "app/doctor/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+
+double tenths(double value) {
+  return std::round(value * 10) / 10;
+}
+
+Json json_of(const Finding& finding) {
+  return {{"name", finding.name},   {"verdict", name_of(finding.verdict)},
+          {"text", finding.text},   {"advice", finding.advice},
+          {"nodes", finding.nodes}, {"values", finding.values}};
+}
+
+}  // namespace
+
+void Report::add(Finding finding) {
+  findings_.push_back(std::move(finding));
+}
+
+void Report::add(std::vector<Finding> findings) {
+  for (Finding& finding : findings) add(std::move(finding));
+}
+
+Verdict Report::verdict() const {
+  Verdict worst = Verdict::kOk;
+  for (const Finding& finding : findings_) worst = std::max(worst, finding.verdict);
+  return worst;
+}
+
+std::vector<std::string> Report::names_of(Verdict verdict) const {
+  std::vector<std::string> names;
+  for (const Finding& finding : findings_)
+    if (finding.verdict == verdict) names.push_back(finding.name);
+  return names;
+}
+
+std::string Report::text(double elapsed_s) const {
+  std::size_t width = 0;
+  for (const Finding& finding : findings_) width = std::max(width, finding.name.size());
+  std::ostringstream out;
+  for (const Finding& finding : findings_) {
+    out << std::left << std::setw(9) << name_of(finding.verdict) << std::setw(static_cast<int>(width) + 2)
+        << finding.name << finding.text << '\n';
+    if (!finding.advice.empty()) out << std::string(width + 11, ' ') << "-> " << finding.advice << '\n';
+  }
+  out << "doctor " << scope_ << ": " << counted(names_of(Verdict::kFault).size(), "fault") << ", "
+      << counted(names_of(Verdict::kWarning).size(), "warning") << ", " << names_of(Verdict::kUnknown).size()
+      << " unknown, " << names_of(Verdict::kOk).size() << " ok in " << tenths(elapsed_s) << " s\n";
+  return out.str();
+}
+
+std::string Report::json(double elapsed_s) const {
+  Json checks = Json::array();
+  std::set<std::string> exclude;
+  for (const Finding& finding : findings_) {
+    checks.push_back(json_of(finding));
+    if (finding.verdict == Verdict::kFault) exclude.insert(finding.nodes.begin(), finding.nodes.end());
+  }
+  const Json object{{"schema", kSchema},
+                    {"scope", scope_},
+                    {"verdict", name_of(verdict())},
+                    {"elapsed_s", tenths(elapsed_s)},
+                    {"exclude", exclude},
+                    {"checks", checks}};
+  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void Report::finish(bool as_json, double elapsed_s) const {
+  std::cout << (as_json ? json(elapsed_s) : text(elapsed_s)) << std::flush;
+  if (!std::cout)
+    throw Error(Code::kEnvironment, "doctor: cannot write to standard output (closed pipe or full disk)");
+  const std::vector<std::string> faults = names_of(Verdict::kFault);
+  if (faults.empty()) return;
+  throw Error(Code::kEnvironment, str("doctor ", scope_, " found ", counted(faults.size(), "fault"), " (",
+                                      listed(faults), "): do what the report says and run it again"));
+}
+
+}  // namespace echelon::app::doctor

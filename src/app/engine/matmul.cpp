@@ -1,0 +1,72 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "app/engine/accelerator.h"
+#include "app/engine/engine.h"
+#include "app/engine/threads.h"
+#include "base/error.h"
+
+namespace echelon::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Large enough to be bound by arithmetic, small enough that a slow core makes several in a window.
+constexpr std::int64_t kCpuSize = 512;
+constexpr std::int64_t kGpuSize = 4096;
+constexpr double kWindowS = 0.2;
+
+/// FLOP/s of products made one after another for `seconds`.
+double window_rate(const at::Tensor& a, at::Tensor& out, double seconds) {
+  const double flops =
+      2.0 * static_cast<double>(a.size(0)) * static_cast<double>(a.size(0)) * static_cast<double>(a.size(0));
+  const int products = a.is_cuda() ? 16 : 1;  // a GPU works through a queue
+  const auto start = Clock::now();
+  double done = 0;
+  double elapsed = 0;
+  while (elapsed < seconds) {
+    for (int i = 0; i < products; ++i) at::mm_out(out, a, a);
+    if (a.is_cuda()) (void)out[0][0].item<float>();  // waits for the device
+    done += flops * products;
+    elapsed = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  return done / elapsed;
+}
+
+MatmulResult measure(const MatmulRequest& request) {
+  const Compute compute = choose_compute(TrainOptions{}, *request.job);
+  set_threads(0, request.job->info());
+  const bool gpu = compute.device.is_cuda();
+  const std::int64_t size = gpu ? kGpuSize : kCpuSize;
+  const at::Tensor a =
+      at::ones({size, size}, at::TensorOptions().device(compute.device).dtype(at::kBFloat16));
+  at::Tensor out = at::mm(a, a);
+  (void)window_rate(a, out, kWindowS / 4);  // libraries load their kernels
+  request.job->fence("doctor matmul");      // ranks of a node get in each other's way, as in training
+  MatmulResult result{.device = gpu ? compute.accelerator->device_name(compute.device.index()) : "the CPU"};
+  const auto start = Clock::now();
+  // The best window: a moment in which the machine did something else is no property of the node.
+  while (std::chrono::duration<double>(Clock::now() - start).count() < request.seconds)
+    result.flops = std::max(result.flops, window_rate(a, out, kWindowS));
+  return result;
+}
+
+}  // namespace
+}  // namespace echelon::app
+
+int echelon_engine_matmul(const echelon::app::MatmulRequest& request, echelon::app::MatmulResult& result) {
+  try {
+    result = echelon::app::measure(request);
+    return 0;
+  } catch (const echelon::Error& error) {
+    result.fault = error.what();
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    result.fault = error.what();
+    return static_cast<int>(echelon::Code::kEnvironment);
+  }
+}
