@@ -20,7 +20,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = TOP / "cluster" / "parallelcluster"
 
 os.environ.update(AWS_ACCESS_KEY_ID="testing", AWS_SECRET_ACCESS_KEY="testing", AWS_DEFAULT_REGION=REGION,
-                  AWS_EC2_METADATA_DISABLED="true", MOTO_IAM_LOAD_MANAGED_POLICIES="true")
+                  AWS_EC2_METADATA_DISABLED="true")
+AWS_POLICIES = "MOTO_IAM_LOAD_MANAGED_POLICIES"  # takes moto half a second each time it starts afresh, so only while needed
 
 
 def leave_out_api_gateway_checks():
@@ -39,6 +40,7 @@ sys.path.insert(0, str(FOLDER))
 
 import boto3  # noqa: E402
 import moto  # noqa: E402
+from moto.ec2.models.amis import AMIS  # noqa: E402
 from cfnlint.decode import cfn_yaml  # noqa: E402
 from marshmallow import ValidationError  # noqa: E402
 from pcluster.aws.aws_api import AWSApi  # noqa: E402
@@ -77,6 +79,7 @@ class Account:
 
     def __enter__(self):
         self.mock.start()
+        os.environ[AWS_POLICIES] = "true"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the resource types moto does not know
             self.stack = self.create_network()
@@ -86,6 +89,7 @@ class Account:
         return self
 
     def __exit__(self, *_):
+        del os.environ[AWS_POLICIES]
         self.mock.stop()
 
     def create_network(self):
@@ -137,7 +141,7 @@ class Account:
             s3.put_object(Bucket=BUCKET, Key=name, Body=path.read_bytes())
 
     def answer_for_moto(self):
-        image = boto3.client("ec2").describe_images()["Images"][0]["ImageId"]
+        image = AMIS[0]["ami_id"]
         block = CapacityReservationInfo({
             "CapacityReservationId": BLOCK, "InstanceType": "p5.48xlarge", "AvailabilityZone": ZONE,
             "ReservationType": "capacity-block", "TotalInstanceCount": BLOCK_NODES, "AvailableInstanceCount": BLOCK_NODES,

@@ -25,20 +25,20 @@ CLUSTER = [
     ("cluster.yaml", "FileSystemId: ${file_system}", "FileSystemId: fs-fedcba98765432100", "fs-fedcba98765432100 does not exist"),
     ("cluster.yaml", "policy/AmazonSSMManagedInstanceCore", "policy/AmazonSSMManagedInstanceCor", "AmazonSSMManagedInstanceCor"),
     ("queues/p5.yaml", "    PlacementGroup: {Enabled: true}", "    #", "placement group"),
-    ("queues/p5.yaml", "MinCount: 0 ", "MinCount: 9 ", "min"),
+    ("queues/p5.yaml", "MinCount: 0 ", "MinCount: 9 ", "min count"),
     ("queues/p5.yaml", "p5.48xlarge", "p5.47xlarge", "p5.47xlarge"),
     ("queues/p5.yaml", "    PlacementGroup", "    AssignPublicIp: true\n    PlacementGroup", "public"),
     ("queues/p4d.yaml", "- Name: p4d\n  Cap", "- Name: P4D\n  Cap", "P4D"),
     ("queues/p4d.yaml", "[${private_subnet}]", "[subnet-00000000000000000]", "subnet-00000000000000000"),
     ("queues/p4d.yaml", "GraceTime: 300", "GraceTime: 300, OverSubscribe: 'NO'", "OverSubscribe"),
     ("queues/p5en.yaml", "Efa: {Enabled: true}", "Efa: {Enable: true}", "Enable"),
-    ("queues/p5_block.yaml", "MinCount: ${nodes}", "MinCount: 0", "min"),
+    ("queues/p5_block.yaml", "MinCount: ${nodes}", "MinCount: 0", "Min count must be a value > 0"),
     ("queues/p5_block.yaml", "      CapacityReservationTarget: {CapacityReservationId: ${capacity_reservation}}\n", "", "Capacity Reservation id is required"),
     ("queues/p5_block.yaml", "${capacity_reservation}", "cr-00000000000000000", "cr-00000000000000000"),
     ("queues/p5_block.yaml", "  ComputeSettings", "    PlacementGroup: {Enabled: true}\n  ComputeSettings", "placement group"),
     ("queues/p5_block.yaml", "p5.48xlarge", "p5en.48xlarge", "p5en.48xlarge"),
     ("queues/smoke.yaml", "MaxCount: 4", "MaxCount: 4\n      Efa: {Enabled: true}", "EFA"),
-    ("queues/smoke.yaml", "${setup_script}", "http://example.com/node_setup.sh", "http"),
+    ("queues/smoke.yaml", "${setup_script}", "http://example.com/node_setup.sh", "is not a valid URL"),
 ]
 
 # Accepted by AWS, refused by the project's own rules on the rendered configuration.
@@ -75,7 +75,7 @@ NETWORK_RULES = [
 
 SCRIPTS = [
     ("cluster/parallelcluster/node_setup.sh", 'rm "$archive"', "rm $archive", "SC2086"),
-    ("cluster/parallelcluster/node_setup.sh", "look_at_pmix\n[[", "look_at_pmix\n[ [", "SC"),
+    ("cluster/parallelcluster/node_setup.sh", "look_at_pmix\n[[", "look_at_pmix\n[ [", "SC1034"),
     ("cluster/slurm/train.sbatch", "set -euo pipefail\n", "set -euo pipefail\nif true; then\n", "syntax error"),
     ("docker/collect.sh", 'output=$3', 'outputs=$3', "SC2154"),
 ]
