@@ -24,10 +24,6 @@ build=$1 packages=$(realpath -e "$2") output=$3
 [[ -x $build/bin/echelon && -x $build/bin/echelon-ckpt ]] || die 2 "$build/bin has no echelon and echelon-ckpt: build first"
 [[ ! -e $output ]] || die 2 "$output exists: name a new folder"
 
-mkdir -p "$output/bin" "$output/lib" "$output/python"
-install -m 755 "$build/bin/echelon" "$build/bin/echelon-ckpt" "$output/bin/"
-install -m 644 "$build"/lib/libechelon_*.so "$output/lib/"
-
 # Libraries that an ELF file loads, by absolute path. The driver's own come from the machine that runs it.
 libraries_of() {
   local name path rest
@@ -35,7 +31,7 @@ libraries_of() {
     case $name in
       libcuda.so.* | libnvidia-ml.so.*) continue ;;
     esac
-    if [[ $path == not ]]; then die 3 "$1 needs $name, which is not on this machine"; fi
+    if [[ $path == not ]]; then die 3 "$1 needs $name, which is not here; CUDA's: docker/requirements_cuda.txt"; fi
     if [[ $path == /* ]]; then realpath "$path"; fi
   done < <(ldd "$1" | grep '=>')
 }
@@ -47,6 +43,10 @@ all_libraries() {
   done | sort -u
 }
 needed=$(all_libraries) || exit 3
+
+mkdir -p "$output/bin" "$output/lib" "$output/python"
+install -m 755 "$build/bin/echelon" "$build/bin/echelon-ckpt" "$output/bin/"
+install -m 644 "$build"/lib/libechelon_*.so "$output/lib/"
 
 # torch's folder holds libraries nobody here uses. NVIDIA's load each other by name (cuDNN, NVRTC), so all of a folder.
 copy_wheel_library() {
