@@ -33,7 +33,7 @@ RUN apt-get update \
     && mv /opt/echelon/ld.so.conf /etc/ld.so.conf.d/echelon.conf \
     && ldconfig \
     && useradd --create-home --home-dir /var/lib/echelon --uid 1000 echelon \
-    && /opt/echelon/bin/echelon --version
+    && /opt/echelon/bin/echelon --version | grep libtorch
 ENV PATH=/opt/echelon/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 # The host's PMIx server must accept a client whose libraries differ: docs/containers.md.
 ENV PMIX_MCA_psec=native PMIX_MCA_gds=hash
@@ -49,7 +49,7 @@ FROM runtime AS slurm-node
 USER 0:0
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends slurm-wlm munge iproute2 procps python3 \
+    && apt-get install -y --no-install-recommends slurm-wlm munge libpmix-dev iproute2 procps \
     && rm -rf /var/lib/apt/lists/*
 COPY cluster/local /opt/echelon/cluster/local
 COPY cluster/slurm /opt/echelon/cluster/slurm

@@ -47,6 +47,7 @@ RUN apt-get update \
 
 # ---- runtime: two programs and what they load -----------------------------------------------------------------------
 FROM efa AS runtime
+SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 COPY --from=build /opt/echelon /opt/echelon
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -55,7 +56,7 @@ RUN apt-get update \
     && mv /opt/echelon/ld.so.conf /etc/ld.so.conf.d/echelon.conf \
     && ldconfig \
     && useradd --create-home --home-dir /var/lib/echelon --uid 1001 echelon \
-    && /opt/echelon/bin/echelon --version
+    && /opt/echelon/bin/echelon --version | grep libtorch
 ENV PATH=/opt/echelon/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 ENV PMIX_MCA_psec=native PMIX_MCA_gds=hash
 # What the container runtime puts in: the host's driver and all GPUs.
