@@ -52,7 +52,8 @@ def sampled(args, text):
 
 def prepare(args):
     torch = next(pathlib.Path(".venv/lib").glob("python3*")) / "site-packages" / "torch"
-    docstrings.write(torch, args.data / "docstrings.csv")
+    if not (args.data / "docstrings.csv").exists():
+        docstrings.write(torch, args.data / "docstrings.csv")
     subprocess.run([args.echelon, "prepare", args.data / "docstrings.csv", "--format", "csv", "--input", "text", "--target",
                     "headline", "--train-tokenizer", "4096", "--validation-fraction", "0.06", "--output", args.data], check=True)
 
@@ -74,7 +75,7 @@ def main():
                    check=True)
     lines = [json.loads(line) for line in (args.run / "metrics.jsonl").read_text().splitlines()]
     held_out = texts(args.data, "valid")
-    print("| step | validation loss | " + " | ".join(SCORES) + " |")
+    print("| step | validation loss | " + " | ".join(SCORES) + " |\n|---|---|---|---|---|")
     for line in lines:
         if "rougeL" in line:
             row(f"{line['step']} | {line['validation_loss']:.3f}", line)
