@@ -15,8 +15,10 @@ readonly TEST_PACKAGES=(slurm-wlm munge iproute2 procps hdf5-tools clang-format-
 
 # libtorch: its headers and CPU libraries come out of the Python wheel; of its 4 GB of dependencies a CPU needs two.
 readonly TORCH_WHEELS=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
-readonly TORCH_DISK_MB=4000 ORACLES_DISK_MB=1000
+readonly TORCH_DISK_MB=4000 ORACLES_DISK_MB=1000 CLUSTER_CHECKS_DISK_MB=500
 readonly ORACLE_PINS=tests/support/requirements.txt
+# AWS's own checks of cluster configurations and templates, and a linter for Dockerfiles.
+readonly CLUSTER_PINS=tests/support/requirements_cluster.txt
 # A second transformers, for exports: in a folder of its own that a test puts before the first one.
 readonly TRANSFORMERS5_PINS=tests/support/requirements_transformers5.txt TRANSFORMERS5=.venv-test/transformers5
 
@@ -171,6 +173,17 @@ setup_oracles() {
   stamp_venv .venv-test "$stamp"
 }
 
+setup_cluster_checks() {
+  local stamp
+  stamp=$(cat "$CLUSTER_PINS")
+  # --no-compile: most of its modules are never loaded.
+  make_venv .venv-cluster "$stamp" $CLUSTER_CHECKS_DISK_MB --no-compile -r "$CLUSTER_PINS"
+  [[ $(cat .venv-cluster/.echelon-stamp 2>/dev/null) == "$stamp" ]] && return
+  .venv-cluster/bin/python -c 'import cfnlint, moto, pcluster.schemas.cluster_schema, prometheus_client' ||
+    die $EXIT_ENVIRONMENT "the packages in .venv-cluster do not load (message above): remove .venv-cluster and run this again"
+  stamp_venv .venv-cluster "$stamp"
+}
+
 fetch_digits() {
   [[ -e $DIGITS_SOURCE ]] && return
   say "fetching scikit-learn's digits: $DIGITS_SOURCE out of $DIGITS_WHEEL"
@@ -197,6 +210,7 @@ setup() {
   setup_torch
   if [[ ${1:-run} == test ]]; then
     setup_oracles
+    setup_cluster_checks
     fetch_digits
   fi
 }
@@ -218,7 +232,7 @@ configure() {
   local folder=build/$1 venv
   # A folder made in another place (a moved clone) is of no use to CMake.
   grep -qsx "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "$folder/CMakeCache.txt" || rm -rf "$folder"
-  for venv in .venv .venv-test; do
+  for venv in .venv .venv-test .venv-cluster; do
     if [[ $venv/.echelon-stamp -nt $folder/build.ninja ]]; then rm -f "$folder/build.ninja"; fi
   done
   if [[ ! -e $folder/build.ninja ]]; then cmake --preset "$1"; fi

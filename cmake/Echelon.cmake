@@ -5,6 +5,10 @@ set(ECHELON_WARNINGS -Wall -Wextra -Wshadow -Wno-missing-field-initializers -Wer
 set(ECHELON_TEST_PYTHON ${CMAKE_SOURCE_DIR}/.venv-test/bin/python CACHE FILEPATH
     "Python of the test venv; ./make.sh setup test makes the default one")
 
+# Python with the packages of tests/support/requirements_cluster.txt, for the checks of cluster/ and docker/.
+set(ECHELON_CLUSTER_PYTHON ${CMAKE_SOURCE_DIR}/.venv-cluster/bin/python CACHE FILEPATH
+    "Python of the cluster checks; ./make.sh setup test makes the default one")
+
 # echelon_library(name [PUBLIC libs...] [PRIVATE libs...])
 # One folder = one library: all .cpp files beside the calling CMakeLists.txt, headers found under src/.
 function(echelon_library name)

@@ -16,6 +16,7 @@ CLEAN = {
     "README.md": "# Sample\n\nSee [the guide](docs/guide.md#first-steps).\n",
     "docs/guide.md": "# Guide\n## First steps\nText.\n",
     "run.sh": "#!/usr/bin/env bash\nset -e\necho \"$1\"\n",
+    "job.sbatch": "#!/usr/bin/env bash\n#SBATCH --job-name=x\n#SBATCH --output=%x-%j.out\n#SBATCH --time=1:00:00\nsrun true\n",
     "src/base/text.h": "#pragma once\n#include <string>\n\nstd::string text();\n",
     "src/base/text.cpp": "#include \"base/text.h\"\n\nstd::string text() {\n  return {};\n}\n",
     "src/data/options.h": "#pragma once\n\nstruct DataOptions {};\n",
@@ -133,6 +134,15 @@ class Lint(unittest.TestCase):
     def test_shell_finds_an_unquoted_variable(self):
         self.finds("shell", {"run.sh": "#!/usr/bin/env bash\nrm $1\n"}, "SC2086")
 
+    def test_sbatch_finds_a_directive_that_slurm_would_pass_over(self):
+        script = CLEAN["job.sbatch"]
+        for old, new, expected in (("#SBATCH --time", "# SBATCH --time", "job.sbatch:4: '# SBATCH"),
+                                   ("--time=1", "--tiem=1", "job.sbatch:4: --tiem is not an option of sbatch"),
+                                   ("srun true\n", "srun true\n#SBATCH --requeue\n", "job.sbatch:6: Slurm reads no #SBATCH"),
+                                   ("#SBATCH --job-name=x\n", "#SBATCH --job-name=x --requeue\n", "job.sbatch:2: --job-name"),
+                                   ("#SBATCH --job-name=x\n", "#SBATCH -J x\n", "job.sbatch:2: expected '#SBATCH --option'")):
+            self.finds("sbatch", {"job.sbatch": script.replace(old, new)}, expected)
+
     def test_docs_finds_a_dead_link(self):
         self.finds("docs", {"README.md": "See\n[it](docs/gone.md).\n"}, "README.md:2: link 'docs/gone.md'")
 
@@ -145,7 +155,7 @@ class Lint(unittest.TestCase):
         self.finds("docs", {"README.md": page.replace("set -e", "set -u")}, "README.md:4: the block is not what run.sh")
 
     def test_nothing_to_check_is_a_fault(self):
-        for name in ("include_graph", "limits", "format", "shell", "docs"):
+        for name in ("include_graph", "limits", "format", "shell", "sbatch", "docs"):
             status, output = script(name, {"notes.bin": "\n"})
             self.assertEqual((status, "nothing to check" in output), (1, True), f"{name}: {output}")
 
