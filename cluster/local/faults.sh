@@ -105,10 +105,11 @@ cmd_undrain() {
   wait_until 60 node_answers "$1" || die 3 "node $1 does not answer Slurm; see $state/log/$1.log"
 }
 
-# A node that lost its power: its namespaces are made anew, its /tmp is empty, its spool folder is as it was.
+# A node that lost its power comes back as a machine put in its place: namespaces, /tmp and spool folder are new. (In
+# an old spool folder a socket of Slurm's PMIx plugin keeps the step of the same job from starting again.)
 power_on() {
   local home="$state/nodes/$1"
-  rm -rf --one-file-system -- "$home/tmp" "$home/ready"
+  rm -rf --one-file-system -- "$home/tmp" "$home/spool" "$home/ready"
   start_holder "$1"
   connect_node "$1"
 }

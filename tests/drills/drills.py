@@ -13,10 +13,12 @@ import time
 import traceback
 
 import deaths
+import hangs
+import random_kills
 import slurm
 import stops
 
-GROUPS = [stops, deaths]
+GROUPS = [stops, deaths, hangs, random_kills]
 DRILLS = {drill.__name__: drill for group in GROUPS for drill in group.DRILLS}
 TABLE = slurm.ROOT / "docs/drills.md"
 BEGIN, END = "<!-- table: made by ./make.sh drills --record -->", "<!-- end of table -->"

@@ -42,10 +42,9 @@ def sigterm_during_save(work):
     """SIGTERM to all ranks while a checkpoint is written"""
     trial = Trial(work, "sigterm_during_save", 60, "checkpoint.max_write_mb_per_s=0.3")
     trial.wait_step(10)
-    being_written = lambda: [path for path in trial.folder.glob("checkpoints/*") if not (path / "COMMIT").exists()]
-    trial.wait("a save", 60, being_written)
+    trial.wait("a save", 60, trial.being_written)
     trial.fault(lambda: call("scancel", "--signal=TERM", trial.job + ".0"))
-    if not being_written():
+    if not trial.being_written():
         raise Failure("the save was over before the signal; it does not show what it should")
     trial.detected(STOPPED, 30)
     return back_and_done(trial, work)

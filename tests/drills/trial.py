@@ -62,7 +62,12 @@ class Trial:
         return max((int(path.parent.name[5:].split(".")[0]) for path in self.folder.glob("checkpoints/step-*/COMMIT")), default=0)
 
     def fail(self, text):
-        raise Failure(f"{text}; the log ends in:\n{self.text()[-3000:]}")
+        raise Failure(f"{text}; the log, without its steps, ends in:\n" +
+                      "\n".join([line for line in self.text().splitlines() if not STEP.match(line)][-8:]))
+
+    def being_written(self):
+        """Checkpoints that are not committed yet."""
+        return [path for path in self.folder.glob("checkpoints/step-*") if not (path / "COMMIT").exists()]
 
     # --- waiting
 
@@ -78,10 +83,7 @@ class Trial:
                     self.fail(f"job {self.job} is {self.state()} before {what}")
             return result
 
-        try:
-            return wait_for(what, seconds, met)
-        except Failure as failure:
-            self.fail(str(failure))
+        return wait_for(what, seconds, met)
 
     def wait_step(self, step, since=0):
         self.wait(f"step {step}", 240, lambda: self.last_step(since) >= step)
@@ -114,21 +116,36 @@ class Trial:
         self.row["said"] = line.strip()
         return line
 
-    def wait_pending(self, seconds=240):
-        self.wait("the job to be queued again", seconds, lambda: self.state() == "PENDING")
+    def wait_ended(self, seconds=240):
+        """Until the script has noted the end of the start that the fault hit."""
+        notes = self.folder / "logs" / f"starts-{self.job}.txt"
+        self.wait("the end of the ranks", seconds, lambda: notes.read_text().splitlines()[-1].startswith(("end", "held")))
 
     def bring_back(self):
-        """Starts the queued job without Slurm's delay; measures until its first new step."""
-        self.wait_pending()
-        wait_for("the end of the last start", 120, lambda: not call("squeue", "--noheader", "--states=COMPLETING",
-                                                                    f"--jobs={self.job}", check=False))
-        before = self.size()
-        time.sleep(2)  # nodes refuse a new start in the second in which they cancelled the permits of the old one
-        began = time.time()
-        call("scontrol", "update", f"jobid={self.job}", "StartTime=now")
-        self.wait("the first step of the next start", 240, lambda: self.last_step(before))
-        self.row["restart_s"] = round(time.time() - began, 2)
-        self.expect_resumed(before)
+        """Starts the queued job without Slurm's delay, unless it has started by itself; measures until its first new step."""
+        permitted = None
+        deadline = time.monotonic() + 300
+        while not self.new_step():
+            if time.monotonic() > deadline or self.state() in OVER:
+                self.fail(f"job {self.job} does not come back, it is {self.state()}")
+            if permitted is None and self.is_pending():
+                time.sleep(2)  # nodes refuse a new start in the second in which they cancelled the permits of the old one
+                permitted = time.time()
+                call("scontrol", "update", f"jobid={self.job}", "StartTime=now", check=False)
+            time.sleep(0.02)
+        self.row["restart_s"] = round(time.time() - (permitted or self.began_last()), 2)
+        self.expect_resumed(self.mark)
+
+    def is_pending(self):
+        return self.state() == "PENDING" and not call("squeue", "--noheader", "--states=COMPLETING", f"--jobs={self.job}", check=False)
+
+    def new_step(self):
+        """Whether a start after the fault has trained a step."""
+        return re.search(r"resumed from step .*?^step \d+/", self.text(self.mark), re.M | re.S)
+
+    def began_last(self):
+        notes = (self.folder / "logs" / f"starts-{self.job}.txt").read_text().splitlines()
+        return float([note for note in notes if note.startswith("start")][-1].split()[2])
 
     def submit_again(self):
         """Another job of the same run; measured like a start of the first."""
