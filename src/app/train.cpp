@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -20,6 +21,15 @@ struct TrainArguments {
   int ranks = 0;
 };
 
+/// From here on a request to stop waits for the trainer, which takes it when it is loaded (StopSignal): until
+/// then it would end the process, and the job with it.
+void hold_stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&set, number);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
 int train(const TrainArguments& arguments) {
   LoadedRecipe loaded;
   int ranks = 0;
@@ -35,6 +45,7 @@ int train(const TrainArguments& arguments) {
     command.insert(command.end(), arguments.overrides.begin(), arguments.overrides.end());
     return launch_local_ranks(ranks, command);
   }
+  hold_stop_signals();
   return engine_function<TrainFunction>("echelon_engine_train")(
       {.loaded = std::move(loaded), .launch = ranks == 0 ? Launch::kPmix : Launch::kSingle});
 }

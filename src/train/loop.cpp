@@ -32,12 +32,13 @@ BatchPlan plan_of(const TrainOptions& train, const DataPosition& position, const
 }  // namespace
 
 TrainLoop::TrainLoop(const LoopOptions& options, TrainState& state, Checkpointer& checkpointer,
-                     Communicator& comm, const Loader* validation, const RunFolder& folder,
+                     Communicator& comm, AgreedStop& stop, const Loader* validation, const RunFolder& folder,
                      MetricsFile* metrics, Progress& progress)
     : options_(options),
       state_(state),
       checkpointer_(checkpointer),
       comm_(comm),
+      stop_(stop),
       validation_(validation),
       folder_(folder),
       epochs_(state.data.samples_per_epoch(), options.train.global_batch_size),
@@ -77,18 +78,17 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
   double shared[6] = {sum_of_squares(state_.model),
                       sums.loss,
                       sums.targets,
-                      signal_.requested() != nullptr ? 1.0 : 0.0,
+                      stop_.vote(),
                       comm_.rank() == 0 && checkpointer_.due_by_time() ? 1.0 : 0.0,
                       sums.tokens};
   comm_.all_reduce(shared, 6, DType::kF64, ReduceOp::kSum, "step").wait();
   interval_tokens_ += shared[5];
+  (void)stop_.decide(shared[3]);
   // How many predictions count is known only now: the gradients were made for samples of full length.
   const double targets = std::max(1.0, shared[2]);
   const double factor = all_targets / targets / state_.loss_scale.factor();
-  const StepResult result{.loss = shared[1] / targets,
-                          .grad_norm = std::sqrt(shared[0]) * factor,
-                          .stop = shared[3] > 0,
-                          .save = shared[4] > 0};
+  const StepResult result{
+      .loss = shared[1] / targets, .grad_norm = std::sqrt(shared[0]) * factor, .save = shared[4] > 0};
   const bool finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   if (finite) {
     update_weights(number, lr, result.grad_norm, factor);
@@ -145,19 +145,28 @@ bool TrainLoop::validation_due() const {
          epochs_.ends(state_.step, train.validate_every_epochs);
 }
 
-ValidationResult TrainLoop::validate() {
+std::optional<ValidationResult> TrainLoop::validate() {
   progress_.state("validating");
   const double began = now_s();
-  ValidationResult result =
-      echelon::validate(state_.model, *validation_, options_.data, options_.train, comm_);
-  if (options_.tokenizer != nullptr) {
+  std::optional<ValidationResult> result =
+      echelon::validate(state_.model, *validation_, options_.data, options_.train, comm_, stop_);
+  if (result && options_.tokenizer != nullptr) {
     progress_.state("generating");
-    result.rouge = generation_score(state_.model, *validation_, *options_.tokenizer, options_.data,
-                                    options_.train, comm_);
+    result->rouge = generation_score(state_.model, *validation_, *options_.tokenizer, options_.data,
+                                     options_.train, comm_, stop_);
   }
-  note_validation(result.loss);
   interval_began_s_ += now_s() - began;  // step time is training's
+  if (stop_.decided()) return std::nullopt;
+  note_validation(result->loss);
   return result;
+}
+
+void TrainLoop::announce_stop(bool left_out) {
+  const bool last = state_.step == options_.train.steps;
+  if (comm_.rank() != 0 || (last && !left_out)) return;
+  progress_.clear();
+  log::info(str("stopping after step ", state_.step, left_out ? ", whose validation is left out: " : ": ",
+                stop_.reason()));
 }
 
 void TrainLoop::note_validation(double loss) {
@@ -250,19 +259,21 @@ RunEnd TrainLoop::run() {
     const bool last = state_.step == steps;
     const double step_time = (now_s() - interval_began_s_) / static_cast<double>(interval_steps_);
     std::optional<ValidationResult> validation;
-    if (!result.stop && validation_due()) validation = validate();
-    const bool logging = last || state_.step == 1 || validation || result.stop ||
-                         state_.step % options_.metrics.every_steps == 0;
+    if (!stop_.decided() && validation_due()) validation = validate();
+    const bool stop = stop_.decided();
+    if (stop) announce_stop(!validation && validation_due());
+    const bool logging =
+        last || state_.step == 1 || validation || stop || state_.step % options_.metrics.every_steps == 0;
     if (logging) log_step(result, lr, validation);
     if (++steps_of_this_process == 1 || last || report_request_.take()) report();
     progress_.step(state_.step, result.loss, step_time);
     checkpointer_.poll();
-    if (last || result.stop || result.save || checkpointer_.due(state_)) {
-      save(last || result.stop);
+    if (last || stop || result.save || checkpointer_.due(state_)) {
+      save(last || stop);
       saved = state_.step;
     }
     if (logging || saved == state_.step) begin_interval();
-    if (result.stop && !last) return RunEnd::kStopped;
+    if (stop && !last) return RunEnd::kStopped;
   }
   return RunEnd::kFinished;
 }

@@ -5,13 +5,13 @@
 #include "comm/communicator.h"
 #include "data/batch_stream.h"
 #include "data/tokenizer.h"
+#include "train/agreed_stop.h"
 #include "train/checkpointer.h"
 #include "train/epochs.h"
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/progress.h"
 #include "train/report_request.h"
-#include "train/stop_signal.h"
 #include "train/train_state.h"
 #include "train/validation.h"
 
@@ -33,15 +33,16 @@ struct LoopOptions {
 enum class RunEnd { kFinished, kStopped };
 
 /// The training loop of one rank: from state.step to train.steps (train.epochs has become steps already), or
-/// to the step after a stop signal on any rank. Collective. Saves at intervals, at the end and on a stop. A
-/// step whose loss or gradients are not finite never touches the weights: it is left out, or ends the run
-/// with Error(kTraining), as train.non_finite says. Error(kCheckpoint) when the last save fails; an earlier
-/// failing save is logged and tried again at the next interval.
+/// to the step after a stop that the ranks agreed on. Collective. Saves at intervals, at the end and on a
+/// stop. A step whose loss or gradients are not finite never touches the weights: it is left out, or ends the
+/// run with Error(kTraining), as train.non_finite says. Error(kCheckpoint) when the last save fails; an
+/// earlier failing save is logged and tried again at the next interval.
 class TrainLoop {
  public:
   /// `validation` may be null. `metrics` is null on every rank but 0.
   TrainLoop(const LoopOptions& options, TrainState& state, Checkpointer& checkpointer, Communicator& comm,
-            const Loader* validation, const RunFolder& folder, MetricsFile* metrics, Progress& progress);
+            AgreedStop& stop, const Loader* validation, const RunFolder& folder, MetricsFile* metrics,
+            Progress& progress);
 
   [[nodiscard]] RunEnd run();
 
@@ -49,8 +50,7 @@ class TrainLoop {
   struct StepResult {
     double loss = 0;
     double grad_norm = 0;  ///< of the mean loss, before clipping
-    bool stop = false;
-    bool save = false;  ///< the clock says so
+    bool save = false;     ///< the clock says so
   };
   /// Sums over this rank's micro-batches.
   struct Sums {
@@ -64,7 +64,10 @@ class TrainLoop {
   void update_weights(std::int64_t number, double lr, double grad_norm, double gradient_factor);
   void skip_step(std::int64_t number, const StepResult& result);
   [[nodiscard]] bool validation_due() const;
-  [[nodiscard]] ValidationResult validate();
+  /// Nothing when a stop was decided before its end.
+  [[nodiscard]] std::optional<ValidationResult> validate();
+  /// `left_out`: the validation that was due is.
+  void announce_stop(bool left_out);
   void note_validation(double loss);
   void save(bool last);
   /// Memory by category and what surrounds the layers costs, to this rank's log.
@@ -78,13 +81,13 @@ class TrainLoop {
   TrainState& state_;
   Checkpointer& checkpointer_;
   Communicator& comm_;
+  AgreedStop& stop_;
   const Loader* validation_;
   const RunFolder& folder_;
   Epochs epochs_;
   BatchStream stream_;
   MetricsFile* metrics_;
   Progress& progress_;
-  StopSignal signal_;
   ReportRequest report_request_;
   double interval_began_s_ = 0;
   std::int64_t interval_steps_ = 0;

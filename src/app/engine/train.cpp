@@ -19,6 +19,7 @@
 #include "data/tokenizer_digest.h"
 #include "recipe/check.h"
 #include "shard/host_memory.h"
+#include "train/agreed_stop.h"
 #include "train/batch_tensors.h"
 #include "train/loop.h"
 #include "train/memory_report.h"
@@ -142,8 +143,68 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, const RunFolder& fo
   return inputs;
 }
 
+/// What is trained and what trains it.
+struct Trainee {
+  std::unique_ptr<ShardedModel> model;
+  std::unique_ptr<Optimizer> optim;
+  std::unique_ptr<Ema> ema;
+};
+
+/// Collective: a pattern that names nothing is refused by all; one tells.
+Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& compute,
+                     std::unique_ptr<Model> model, Communicator& comm, Communicator& between_devices) {
+  Trainee made;
+  agree(comm, "model and optimizer", [&] {
+    made.model = std::make_unique<ShardedModel>(std::move(model), between_devices,
+                                                engine_options(recipe, job.info().local_size),
+                                                static_cast<std::uint64_t>(recipe.run.seed), compute.device);
+    made.optim = make_optimizer(recipe.optim, *made.model);
+  });
+  made.ema = make_ema(recipe.optim, *made.model);
+  return made;
+}
+
+/// What lasts from the first line of a rank to its last.
+struct Life {
+  StopSignal signal;
+};
+
+/// Is the run to stop before its first step? Nothing has changed that would have to be saved. Collective.
+bool stops_after(const char* done, AgreedStop& stop) {
+  if (!stop.look()) return false;
+  log::info(str("stopped in initialisation, after ", done, ", by ", stop.reason(),
+                ": nothing was trained and nothing saved; start the same command again to go on"));
+  return true;
+}
+
+/// From state.step to the end of the run or a stop. Collective.
+int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state, Checkpointer& checkpointer,
+             Communicator& comm, AgreedStop& stop, const Loader* validation, const RunFolder& folder) {
+  const bool lead = comm.rank() == 0;
+  const std::int64_t steps = options.train.steps;
+  if (state.step >= steps) {
+    if (lead)
+      log::info(
+          str("complete: step ", state.step, " of ", steps, "; nothing to do (raise train.steps to go on)"));
+    return 0;
+  }
+  std::unique_ptr<MetricsFile> metrics;
+  agree(comm, "run files", [&] {  // only now: a start that is refused changes nothing
+    if (!lead) return;
+    fs::publish_file(folder.root() / "recipe.yaml", to_yaml(recipe), Code::kUsage);
+    metrics = std::make_unique<MetricsFile>(folder.metrics(), state.step);
+  });
+  Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
+  TrainLoop loop(options, state, checkpointer, comm, stop, validation, folder, metrics.get(), progress);
+  if (loop.run() == RunEnd::kFinished) return 0;
+  if (lead)
+    log::info(str("stopped after step ", state.step, " as asked; start the same command again to go on"));
+  return static_cast<int>(Code::kRequeue);
+}
+
 /// One rank, straight down; each line uses only what is above it.
-int run_rank(const Recipe& recipe, Job& job) {
+int run_rank(const Recipe& recipe, Job& job, Life& life) {
+  constexpr int kStopped = static_cast<int>(Code::kRequeue);
   validate_for_size(recipe, job.info().size);
   require_same_recipe(job, recipe);
   set_threads(recipe.train.threads_per_rank, job.info());
@@ -154,73 +215,58 @@ int run_rank(const Recipe& recipe, Job& job) {
   const bool lead = comm->rank() == 0;
   const auto folder = open_run_folder(recipe, *comm, job.info().host);
   const std::int64_t resident_before = resident_bytes();
+  AgreedStop stop(life.signal, *comm);
+  if (stops_after("opening the run folder", stop)) return kStopped;
 
   auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
   Inputs inputs = open_inputs(recipe, *model, *folder, *comm);
+  if (stops_after("opening the data", stop)) return kStopped;
   // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
   const auto between_devices =
       device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s));
-  std::unique_ptr<ShardedModel> sharded;
-  std::unique_ptr<Optimizer> optim;
-  agree(*comm, "model and optimizer", [&] {  // a pattern that names nothing is refused by all; one tells
-    sharded = std::make_unique<ShardedModel>(std::move(model), between_devices ? *between_devices : *comm,
-                                             engine_options(recipe, job.info().local_size),
-                                             static_cast<std::uint64_t>(recipe.run.seed), compute.device);
-    optim = make_optimizer(recipe.optim, *sharded);
-  });
-  const auto ema = make_ema(recipe.optim, *sharded);
-  TrainState state{.model = *sharded, .optim = *optim, .data = *inputs.data, .ema = ema.get()};
-  state.loss_scale = LossScale(recipe.precision, sharded->precision().needs_loss_scale());
+  const Trainee trainee =
+      make_trainee(recipe, job, compute, std::move(model), *comm, between_devices ? *between_devices : *comm);
+  TrainState state{
+      .model = *trainee.model, .optim = *trainee.optim, .data = *inputs.data, .ema = trainee.ema.get()};
+  state.loss_scale = LossScale(recipe.precision, trainee.model->precision().needs_loss_scale());
   const LastWords last_words(state, *comm);
   Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(inputs.files));
-  if (lead) describe_run(job, compute, *sharded, *inputs.data, recipe, resident_before);
+  if (lead) describe_run(job, compute, *trainee.model, *inputs.data, recipe, resident_before);
+  if (stops_after("building the model", stop)) return kStopped;
   bring_in(recipe.checkpoint, *folder, *comm, state);
+  if (stops_after("reading the checkpoint", stop)) return kStopped;
   LoopOptions options = loop_options(recipe, compute, *inputs.data);
   options.tokenizer = inputs.tokenizer;
-  const std::int64_t steps = options.train.steps;
-  if (state.step >= steps) {
-    if (lead)
-      log::info(
-          str("complete: step ", state.step, " of ", steps, "; nothing to do (raise train.steps to go on)"));
-    return 0;
-  }
-  std::unique_ptr<MetricsFile> metrics;
-  agree(*comm, "run files", [&] {  // only now: a start that is refused changes nothing
-    if (!lead) return;
-    fs::publish_file(folder->root() / "recipe.yaml", to_yaml(recipe), Code::kUsage);
-    metrics = std::make_unique<MetricsFile>(folder->metrics(), state.step);
-  });
-  Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
-  TrainLoop loop(options, state, checkpointer, *comm, inputs.validation.get(), *folder, metrics.get(),
-                 progress);
-  if (loop.run() == RunEnd::kFinished) return 0;
-  if (lead)
-    log::info(str("stopped after step ", state.step, " as asked; start the same command again to go on"));
-  return static_cast<int>(Code::kRequeue);
+  return train_on(recipe, options, state, checkpointer, *comm, stop, inputs.validation.get(), *folder);
 }
 
 constexpr const char* kOutOfMemory =
     "out of memory; logs/ of the run tells what took it. Lower train.micro_batch_size, or see docs/tuning.md";
 
-int consolidate_or_tell(const Recipe& recipe, const std::string& who) {
+int consolidate_or_tell(const Recipe& recipe, const StopSignal& signal, const std::string& who) {
   try {
     consolidate_run(recipe, recipe.run.dir);
     return 0;
   } catch (...) {
-    return report_error(current_error(kOutOfMemory), who);
+    if (signal.requested() == nullptr) return report_error(current_error(kOutOfMemory), who);
+    log::info(str("stopped while consolidating, by ", signal.requested(),
+                  ": the run is complete; start the same command again to consolidate it"));
+    return static_cast<int>(Code::kRequeue);
   }
 }
 
 int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
+  Life life;
   keep_freed_memory();
   const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
   try {
-    const int status = run_rank(recipe, *job);
+    const int status = run_rank(recipe, *job, life);
     finish_mpi();
     job->finish();
     const bool last_work = status == 0 && job->info().rank == 0;  // the other ranks need not wait for it
-    const int end = last_work ? consolidate_or_tell(recipe, where(*job)) : status;
+    const int end = last_work ? consolidate_or_tell(recipe, life.signal, where(*job)) : status;
+    life.signal.ignore_further();
     log::flush();
     return end;
   } catch (...) {
