@@ -11,6 +11,7 @@
 #include "app/launch.h"
 #include "app/plugin.h"
 #include "app/step.h"
+#include "base/process.h"
 
 namespace echelon::app {
 namespace {
@@ -38,6 +39,8 @@ int train(const TrainArguments& arguments) {
     ranks = local_ranks(arguments.ranks);
   });
   if (ranks > 0) validate_for_size(loaded.recipe, ranks);
+  // The time that the launcher and the loading of the trainer take is the run's too.
+  if (ranks > 0) setenv("ECHELON_STARTED_AT", std::to_string(process_began_s()).c_str(), 0);
   if (ranks > 1) {
     if (isatty(STDERR_FILENO) == 1) setenv("ECHELON_PROGRESS", "bar", 0);
     std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "train",

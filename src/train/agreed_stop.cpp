@@ -6,7 +6,8 @@
 
 namespace echelon {
 
-AgreedStop::AgreedStop(const StopSignal& signal, Communicator& comm) : signal_(signal), comm_(comm) {}
+AgreedStop::AgreedStop(const StopSignal& signal, Communicator& comm, std::function<std::string()> clock)
+    : signal_(signal), comm_(comm), clock_(std::move(clock)) {}
 
 AgreedStop::~AgreedStop() {
   try {
@@ -16,8 +17,14 @@ AgreedStop::~AgreedStop() {
   }
 }
 
-double AgreedStop::vote() const {
-  return signal_.requested() != nullptr ? 1.0 : 0.0;
+void AgreedStop::request(const std::string& reason) {
+  if (request_.empty()) request_ = reason;
+}
+
+double AgreedStop::vote() {
+  if (signal_.requested() != nullptr) return 1;
+  if (request_.empty() && clock_) request_ = clock_();
+  return request_.empty() ? 0 : 1;
 }
 
 bool AgreedStop::decide(double votes) {
@@ -43,7 +50,12 @@ bool AgreedStop::look() {
 }
 
 std::string AgreedStop::reason() const {
-  return signal_.requested() != nullptr ? signal_.requested() : "a signal to another rank";
+  if (signal_.requested() != nullptr) return signal_.requested();
+  return request_.empty() ? "a signal to another rank" : request_;
+}
+
+bool AgreedStop::is_being_ended() const {
+  return signal_.requested() != nullptr && std::string_view(signal_.requested()) == "SIGTERM";
 }
 
 }  // namespace echelon

@@ -32,13 +32,14 @@ BatchPlan plan_of(const TrainOptions& train, const DataPosition& position, const
 }  // namespace
 
 TrainLoop::TrainLoop(const LoopOptions& options, TrainState& state, Checkpointer& checkpointer,
-                     Communicator& comm, AgreedStop& stop, const Loader* validation, const RunFolder& folder,
-                     MetricsFile* metrics, Progress& progress)
+                     Communicator& comm, AgreedStop& stop, const Clocks& clocks, const Loader* validation,
+                     const RunFolder& folder, MetricsFile* metrics, Progress& progress)
     : options_(options),
       state_(state),
       checkpointer_(checkpointer),
       comm_(comm),
       stop_(stop),
+      clocks_(clocks),
       validation_(validation),
       folder_(folder),
       epochs_(state.data.samples_per_epoch(), options.train.global_batch_size),
@@ -74,6 +75,7 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
   const double all_targets =
       static_cast<double>(options_.train.global_batch_size * state_.data.sample_size().targets);
   const Sums sums = accumulate_gradients(state_.loss_scale.factor() / all_targets);
+  look_at_clock(number);
   // One small reduction carries everything the ranks must agree on.
   double shared[6] = {sum_of_squares(state_.model),
                       sums.loss,
@@ -136,17 +138,32 @@ void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
                 overflow ? str("; loss scale halved from ", state_.loss_scale.factor()) : ""));
 }
 
-bool TrainLoop::validation_due() const {
+bool TrainLoop::validation_due(std::int64_t step) const {
   const TrainOptions& train = options_.train;
   if (validation_ == nullptr || (train.validate_every_steps == 0 && train.validate_every_epochs == 0))
     return false;
-  return state_.step == train.steps ||
-         (train.validate_every_steps > 0 && state_.step % train.validate_every_steps == 0) ||
-         epochs_.ends(state_.step, train.validate_every_epochs);
+  return step == train.steps || (train.validate_every_steps > 0 && step % train.validate_every_steps == 0) ||
+         epochs_.ends(step, train.validate_every_epochs);
+}
+
+void TrainLoop::look_at_clock(std::int64_t number) {
+  if (clocks_.deadline == nullptr) return;
+  Deadline& deadline = *clocks_.deadline;
+  deadline.step_took(now_s() - step_began_s_);
+  const double save_s = deadline.save_s();
+  Deadline::Ahead ahead{.step = number < options_.train.steps, .validation = validation_due(number)};
+  const auto in_flight_s = checkpointer_.in_flight_s();
+  if (in_flight_s) ahead.beside_s = std::max(0.0, save_s - *in_flight_s);
+  if (ahead.step && (checkpointer_.due_by_step(number) || checkpointer_.due_by_time()))
+    (checkpointer_.waits() ? ahead.before_s : ahead.beside_s) = save_s;
+  if (clocks_.ledger != nullptr) clocks_.ledger->took(deadline.expected());
+  stop_.request(deadline.reason_to_stop(ahead));
+  step_began_s_ = now_s();
 }
 
 std::optional<ValidationResult> TrainLoop::validate() {
   progress_.state("validating");
+  const SpentOn validating(clocks_.ledger, Spent::kValidate);
   const double began = now_s();
   std::optional<ValidationResult> result =
       echelon::validate(state_.model, *validation_, options_.data, options_.train, comm_, stop_);
@@ -155,8 +172,11 @@ std::optional<ValidationResult> TrainLoop::validate() {
     result->rouge = generation_score(state_.model, *validation_, *options_.tokenizer, options_.data,
                                      options_.train, comm_, stop_);
   }
-  interval_began_s_ += now_s() - began;  // step time is training's
+  const double took = now_s() - began;
+  interval_began_s_ += took;  // step time is training's
+  step_began_s_ += took;
   if (stop_.decided()) return std::nullopt;
+  if (clocks_.deadline != nullptr) clocks_.deadline->validation_took(took);
   note_validation(result->loss);
   return result;
 }
@@ -167,6 +187,8 @@ void TrainLoop::announce_stop(bool left_out) {
   progress_.clear();
   log::info(str("stopping after step ", state_.step, left_out ? ", whose validation is left out: " : ": ",
                 stop_.reason()));
+  if (clocks_.deadline == nullptr || !stop_.is_being_ended()) return;
+  if (const std::string warning = clocks_.deadline->grace_warning(); !warning.empty()) log::warn(warning);
 }
 
 void TrainLoop::note_validation(double loss) {
@@ -179,7 +201,11 @@ void TrainLoop::note_validation(double loss) {
 
 void TrainLoop::save(bool last) {
   progress_.state(str("saving step ", state_.step));
+  const SpentOn saving(clocks_.ledger, Spent::kStall);
+  if (clocks_.ledger != nullptr) clocks_.ledger->saving(state_.step);
+  const double began = now_s();
   checkpointer_.save(state_, last);
+  step_began_s_ += now_s() - began;
 }
 
 void TrainLoop::report() const {
@@ -250,18 +276,21 @@ RunEnd TrainLoop::run() {
   std::int64_t saved = state_.step;
   std::int64_t steps_of_this_process = 0;
   checkpointer_.prepare(state_);
+  const SpentOn training(clocks_.ledger, Spent::kTrain);
+  step_began_s_ = now_s();
   begin_interval();
   while (state_.step < steps) {
     const double lr =
         learning_rate(options_.optim, options_.schedule, state_.step + 1, steps, epochs_.length());
     const StepResult result = step(state_.step + 1, lr);
+    if (clocks_.ledger != nullptr) clocks_.ledger->trained(state_.step);
     ++interval_steps_;
     const bool last = state_.step == steps;
     const double step_time = (now_s() - interval_began_s_) / static_cast<double>(interval_steps_);
     std::optional<ValidationResult> validation;
-    if (!stop_.decided() && validation_due()) validation = validate();
+    if (!stop_.decided() && validation_due(state_.step)) validation = validate();
     const bool stop = stop_.decided();
-    if (stop) announce_stop(!validation && validation_due());
+    if (stop) announce_stop(!validation && validation_due(state_.step));
     const bool logging =
         last || state_.step == 1 || validation || stop || state_.step % options_.metrics.every_steps == 0;
     if (logging) log_step(result, lr, validation);

@@ -7,7 +7,9 @@
 #include "data/tokenizer.h"
 #include "train/agreed_stop.h"
 #include "train/checkpointer.h"
+#include "train/deadline.h"
 #include "train/epochs.h"
+#include "train/ledger.h"
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/progress.h"
@@ -30,6 +32,12 @@ struct LoopOptions {
   std::function<std::uint64_t()> peak_device_bytes;  ///< empty on the CPU
 };
 
+/// What counts and tells the time on rank 0; null elsewhere.
+struct Clocks {
+  Deadline* deadline = nullptr;
+  Ledger* ledger = nullptr;
+};
+
 enum class RunEnd { kFinished, kStopped };
 
 /// The training loop of one rank: from state.step to train.steps (train.epochs has become steps already), or
@@ -41,8 +49,8 @@ class TrainLoop {
  public:
   /// `validation` may be null. `metrics` is null on every rank but 0.
   TrainLoop(const LoopOptions& options, TrainState& state, Checkpointer& checkpointer, Communicator& comm,
-            AgreedStop& stop, const Loader* validation, const RunFolder& folder, MetricsFile* metrics,
-            Progress& progress);
+            AgreedStop& stop, const Clocks& clocks, const Loader* validation, const RunFolder& folder,
+            MetricsFile* metrics, Progress& progress);
 
   [[nodiscard]] RunEnd run();
 
@@ -63,7 +71,9 @@ class TrainLoop {
   /// Gradients as they stand, times `gradient_factor`, move the weights.
   void update_weights(std::int64_t number, double lr, double grad_norm, double gradient_factor);
   void skip_step(std::int64_t number, const StepResult& result);
-  [[nodiscard]] bool validation_due() const;
+  [[nodiscard]] bool validation_due(std::int64_t step) const;
+  /// Rank 0, when step `number` is all but done: does the next one still fit?
+  void look_at_clock(std::int64_t number);
   /// Nothing when a stop was decided before its end.
   [[nodiscard]] std::optional<ValidationResult> validate();
   /// `left_out`: the validation that was due is.
@@ -82,6 +92,7 @@ class TrainLoop {
   Checkpointer& checkpointer_;
   Communicator& comm_;
   AgreedStop& stop_;
+  Clocks clocks_;
   const Loader* validation_;
   const RunFolder& folder_;
   Epochs epochs_;
@@ -89,6 +100,7 @@ class TrainLoop {
   MetricsFile* metrics_;
   Progress& progress_;
   ReportRequest report_request_;
+  double step_began_s_ = 0;  ///< when the clock was looked at last; later by what was not training
   double interval_began_s_ = 0;
   std::int64_t interval_steps_ = 0;
   double interval_waited_s_ = 0;       ///< for collectives, until the interval began

@@ -66,8 +66,9 @@ struct OneRun {
     Progress progress(Progress::Style::kNone, 1, options.train.steps);
     const StopSignal signal;
     AgreedStop stop(signal, comm);
-    EXPECT_EQ(TrainLoop(options, *state, checkpointer, comm, stop, nullptr, folder, &metrics, progress).run(),
-              RunEnd::kFinished);
+    EXPECT_EQ(
+        TrainLoop(options, *state, checkpointer, comm, stop, {}, nullptr, folder, &metrics, progress).run(),
+        RunEnd::kFinished);
     std::vector<at::Tensor> weights;
     for (const auto& unit : model->units()) weights.push_back(unit->master());
     return at::cat(weights);
