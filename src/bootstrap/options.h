@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 
 namespace echelon {
 
@@ -7,6 +8,9 @@ namespace echelon {
 struct ClusterOptions {
   /// Longest wait for other ranks in one start-up exchange or one collective, seconds.
   std::int64_t timeout_s = 300;
+  /// End of the capacity block that the nodes belong to, "2026-03-01T11:30:00Z"; empty: none.
+  std::string capacity_block_end;
+  double stop_margin_s = 10;  ///< to spare between the end of the last save and that of the job
 };
 
 }  // namespace echelon

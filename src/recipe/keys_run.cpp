@@ -159,6 +159,12 @@ std::vector<Key> cluster_keys() {
   return {
       {ECHELON_KEY(cluster.timeout_s), IntegerRange{1, 604'800}, "seconds",
        "Longest wait for other ranks in one start-up exchange or one collective."},
+      {ECHELON_KEY(cluster.capacity_block_end), Text::kTime, "",
+       "End of the AWS capacity block that the nodes belong to, such as `2026-03-01T11:30:00Z`. AWS takes "
+       "them back "
+       "30 minutes before it; the run saves and stops ahead of that. Empty: there is none."},
+      {ECHELON_KEY(cluster.stop_margin_s), NumberRange{0.0, 86'400.0}, "seconds",
+       "A run stops before the end of the job when one more step, a save and so much more no longer fit."},
   };
 }
 

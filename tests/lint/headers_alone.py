@@ -20,6 +20,8 @@ def module_flags(build):
     for entry in json.loads((build / "compile_commands.json").read_text()):
         words = shlex.split(entry["command"])
         source = pathlib.Path(entry["file"])
+        if source.suffix == ".c":
+            continue
         # Headers of GPU code are plain C++ for their callers.
         compiler = "c++" if source.suffix == ".cu" else next(
             word for word in words if re.search(r"(\+\+|clang)[^/]*$", word))

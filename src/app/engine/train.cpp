@@ -15,14 +15,17 @@
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/utc_time.h"
 #include "comm/agree.h"
 #include "data/tokenizer_digest.h"
 #include "recipe/check.h"
 #include "shard/host_memory.h"
 #include "train/batch_tensors.h"
+#include "train/job_end.h"
 #include "train/loop.h"
 #include "train/memory_report.h"
 #include "train/restore.h"
+#include "train/state_tensors.h"
 
 namespace echelon::app {
 namespace {
@@ -142,41 +145,90 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, const RunFolder& fo
   return inputs;
 }
 
-/// One rank, straight down; each line uses only what is above it.
-int run_rank(const Recipe& recipe, Job& job) {
-  validate_for_size(recipe, job.info().size);
-  require_same_recipe(job, recipe);
-  set_threads(recipe.train.threads_per_rank, job.info());
-  const Compute compute = choose_compute(recipe.train, job);
-  require_precision(compute, recipe.precision);
-  (void)attention_of(compute, recipe);  // refused now rather than in the first step
-  const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s));
-  const bool lead = comm->rank() == 0;
-  const auto folder = open_run_folder(recipe, *comm, job.info().host);
-  const std::int64_t resident_before = resident_bytes();
-
-  auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
-  Inputs inputs = open_inputs(recipe, *model, *folder, *comm);
-  // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
-  const auto between_devices =
-      device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s));
-  std::unique_ptr<ShardedModel> sharded;
+/// What is trained and what trains it.
+struct Trainee {
+  std::unique_ptr<ShardedModel> model;
   std::unique_ptr<Optimizer> optim;
-  agree(*comm, "model and optimizer", [&] {  // a pattern that names nothing is refused by all; one tells
-    sharded = std::make_unique<ShardedModel>(std::move(model), between_devices ? *between_devices : *comm,
-                                             engine_options(recipe, job.info().local_size),
-                                             static_cast<std::uint64_t>(recipe.run.seed), compute.device);
-    optim = make_optimizer(recipe.optim, *sharded);
+  std::unique_ptr<Ema> ema;
+};
+
+/// Collective: a pattern that names nothing is refused by all; one tells.
+Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& compute,
+                     std::unique_ptr<Model> model, Communicator& comm, Communicator& between_devices) {
+  Trainee made;
+  agree(comm, "model and optimizer", [&] {
+    made.model = std::make_unique<ShardedModel>(std::move(model), between_devices,
+                                                engine_options(recipe, job.info().local_size),
+                                                static_cast<std::uint64_t>(recipe.run.seed), compute.device);
+    made.optim = make_optimizer(recipe.optim, *made.model);
   });
-  const auto ema = make_ema(recipe.optim, *sharded);
-  TrainState state{.model = *sharded, .optim = *optim, .data = *inputs.data, .ema = ema.get()};
-  state.loss_scale = LossScale(recipe.precision, sharded->precision().needs_loss_scale());
-  const LastWords last_words(state, *comm);
-  Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(inputs.files));
-  if (lead) describe_run(job, compute, *sharded, *inputs.data, recipe, resident_before);
-  bring_in(recipe.checkpoint, *folder, *comm, state);
-  LoopOptions options = loop_options(recipe, compute, *inputs.data);
-  options.tokenizer = inputs.tokenizer;
+  made.ema = make_ema(recipe.optim, *made.model);
+  return made;
+}
+
+/// What lasts from the first line of a rank to its last.
+struct Life {
+  StopSignal signal;
+  std::unique_ptr<RunFolder> folder;
+  std::unique_ptr<Ledger> ledger;      ///< rank 0's, as soon as there is a folder; the others' are null
+  std::unique_ptr<Deadline> deadline;  ///< as the ledger
+};
+
+/// What a save may take as long as none has been seen: at a rate that most disks have.
+double assumed_save_s(const TrainState& state) {
+  constexpr double kBytesPerSecond = 100e6;
+  return 1 + static_cast<double>(bytes_to_save(state)) / kBytesPerSecond;
+}
+
+/// Rank 0: until when the run may last, from all who know.
+std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const TrainState& state,
+                                        const Ledger& ledger) {
+  const double now = utc_now_s();
+  Deadline::Setting setting{.job_end_s = job_end(now),
+                            .grace_s = seconds_in_environment("ECHELON_KILL_WAIT_S"),
+                            .margin_s = options.stop_margin_s,
+                            .earlier = ledger.earlier(),
+                            .assumed_save_s = assumed_save_s(state),
+                            .now_s = utc_now_s,
+                            .ask_job_end = [] { return ask_job_end(); }};
+  if (!options.capacity_block_end.empty()) setting.capacity_end_s = parse_utc(options.capacity_block_end);
+  auto deadline = std::make_unique<Deadline>(std::move(setting));
+  if (const std::string known = deadline->describe(); !known.empty()) log::info(known);
+  return deadline;
+}
+
+void note_save(Life& life, std::int64_t step, double seconds) {
+  if (!life.ledger) return;
+  life.deadline->save_took(seconds);
+  life.ledger->saved(step);
+  life.ledger->took(life.deadline->expected());
+}
+
+void note_resumption(Ledger& ledger, std::int64_t step) {
+  ledger.resumed(step);
+  if (ledger.has_earlier_starts()) log::info(ledger.summary());
+}
+
+/// The last word on where the time went.
+void close_ledger(Life& life, int status) {
+  if (!life.ledger) return;
+  const bool stopped = status == static_cast<int>(Code::kRequeue);
+  life.ledger->end(status == 0 ? "finished" : stopped ? "stopped" : "failed");
+  log::info(life.ledger->summary());
+}
+
+/// Is the run to stop before its first step? Nothing has changed that would have to be saved. Collective.
+bool stops_after(const char* done, AgreedStop& stop) {
+  if (!stop.look()) return false;
+  log::info(str("stopped in initialisation, after ", done, ", by ", stop.reason(),
+                ": nothing was trained and nothing saved; start the same command again to go on"));
+  return true;
+}
+
+/// From state.step to the end of the run or a stop. Collective.
+int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state, Checkpointer& checkpointer,
+             Communicator& comm, const Loader* validation, Life& life) {
+  const bool lead = comm.rank() == 0;
   const std::int64_t steps = options.train.steps;
   if (state.step >= steps) {
     if (lead)
@@ -185,47 +237,103 @@ int run_rank(const Recipe& recipe, Job& job) {
     return 0;
   }
   std::unique_ptr<MetricsFile> metrics;
-  agree(*comm, "run files", [&] {  // only now: a start that is refused changes nothing
+  agree(comm, "run files", [&] {  // only now: a start that is refused changes nothing
     if (!lead) return;
-    fs::publish_file(folder->root() / "recipe.yaml", to_yaml(recipe), Code::kUsage);
-    metrics = std::make_unique<MetricsFile>(folder->metrics(), state.step);
+    life.deadline = make_deadline(recipe.cluster, state, *life.ledger);
+    life.deadline->require_room();
+    fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe), Code::kUsage);
+    metrics = std::make_unique<MetricsFile>(life.folder->metrics(), state.step);
   });
+  AgreedStop stop(life.signal, comm,
+                  [&life] { return life.deadline ? life.deadline->reason_to_stop({}) : ""; });
   Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
-  TrainLoop loop(options, state, checkpointer, *comm, inputs.validation.get(), *folder, metrics.get(),
-                 progress);
+  TrainLoop loop(options, state, checkpointer, comm, stop, {life.deadline.get(), life.ledger.get()},
+                 validation, *life.folder, metrics.get(), progress);
   if (loop.run() == RunEnd::kFinished) return 0;
   if (lead)
     log::info(str("stopped after step ", state.step, " as asked; start the same command again to go on"));
   return static_cast<int>(Code::kRequeue);
 }
 
+/// One rank, straight down; each line uses only what is above it.
+int run_rank(const Recipe& recipe, Job& job, Life& life) {
+  constexpr int kStopped = static_cast<int>(Code::kRequeue);
+  validate_for_size(recipe, job.info().size);
+  require_same_recipe(job, recipe);
+  set_threads(recipe.train.threads_per_rank, job.info());
+  const Compute compute = choose_compute(recipe.train, job);
+  require_precision(compute, recipe.precision);
+  (void)attention_of(compute, recipe);  // refused now rather than in the first step
+  const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s));
+  const bool lead = comm->rank() == 0;
+  life.folder = open_run_folder(recipe, *comm, job.info().host);
+  const RunFolder& folder = *life.folder;
+  if (lead) {
+    life.ledger = std::make_unique<Ledger>(folder.root() / "goodput.json", Ledger::this_start(comm->size()),
+                                           steady_utc_clock());
+  }
+  const std::int64_t resident_before = resident_bytes();
+  AgreedStop stop(life.signal, *comm);
+  if (stops_after("opening the run folder", stop)) return kStopped;
+
+  auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
+  Inputs inputs = open_inputs(recipe, *model, folder, *comm);
+  if (stops_after("opening the data", stop)) return kStopped;
+  // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
+  const auto between_devices =
+      device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s));
+  const Trainee trainee =
+      make_trainee(recipe, job, compute, std::move(model), *comm, between_devices ? *between_devices : *comm);
+  TrainState state{
+      .model = *trainee.model, .optim = *trainee.optim, .data = *inputs.data, .ema = trainee.ema.get()};
+  state.loss_scale = LossScale(recipe.precision, trainee.model->precision().needs_loss_scale());
+  const LastWords last_words(state, *comm);
+  Checkpointer checkpointer(recipe.checkpoint, folder, *comm, std::move(inputs.files),
+                            [&life](std::int64_t step, double seconds) { note_save(life, step, seconds); });
+  if (lead) describe_run(job, compute, *trainee.model, *inputs.data, recipe, resident_before);
+  if (stops_after("building the model", stop)) return kStopped;
+  bring_in(recipe.checkpoint, folder, *comm, state);
+  if (life.ledger) note_resumption(*life.ledger, state.step);
+  if (stops_after("reading the checkpoint", stop)) return kStopped;
+  LoopOptions options = loop_options(recipe, compute, *inputs.data);
+  options.tokenizer = inputs.tokenizer;
+  return train_on(recipe, options, state, checkpointer, *comm, inputs.validation.get(), life);
+}
+
 constexpr const char* kOutOfMemory =
     "out of memory; logs/ of the run tells what took it. Lower train.micro_batch_size, or see docs/tuning.md";
 
-int consolidate_or_tell(const Recipe& recipe, const std::string& who) {
+int consolidate_or_tell(const Recipe& recipe, const StopSignal& signal, const std::string& who) {
   try {
     consolidate_run(recipe, recipe.run.dir);
     return 0;
   } catch (...) {
-    return report_error(current_error(kOutOfMemory), who);
+    if (signal.requested() == nullptr) return report_error(current_error(kOutOfMemory), who);
+    log::info(str("stopped while consolidating, by ", signal.requested(),
+                  ": the run is complete; start the same command again to consolidate it"));
+    return static_cast<int>(Code::kRequeue);
   }
 }
 
 int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
+  Life life;
   keep_freed_memory();
   const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
   try {
-    const int status = run_rank(recipe, *job);
+    const int status = run_rank(recipe, *job, life);
     finish_mpi();
     job->finish();
     const bool last_work = status == 0 && job->info().rank == 0;  // the other ranks need not wait for it
-    const int end = last_work ? consolidate_or_tell(recipe, where(*job)) : status;
+    const int end = last_work ? consolidate_or_tell(recipe, life.signal, where(*job)) : status;
+    life.signal.ignore_further();
+    close_ledger(life, end);
     log::flush();
     return end;
   } catch (...) {
     const Error error = current_error(kOutOfMemory);
     const int status = report_error(error, where(*job));
+    close_ledger(life, status);
     log::flush();
     job->abort(status, error.what());
     return status;
