@@ -12,6 +12,7 @@ from slurm import Failure, call, wait_for
 RECIPE = slurm.ROOT / "tests/drills/steady.yaml"
 ECHELON = os.environ.get("ECHELON_BIN", str(slurm.ROOT / "build/release/bin/echelon"))
 ECHELON_CKPT = os.environ.get("ECHELON_CKPT_BIN", str(slurm.ROOT / "build/release/bin/echelon-ckpt"))
+LEAVING_S = 2  # from a rank's last account of itself until srun has seen all of them go, on a busy machine
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 STEP = re.compile(r"^step (\d+)/", re.M)
 RESUMED = re.compile(r"resumed from step (\d+)")
@@ -20,20 +21,28 @@ RESUMED = re.compile(r"resumed from step (\d+)")
 class Trial:
     """A run in its own folder below `work`, on four nodes with two ranks each."""
 
-    def __init__(self, work, name, steps, *overrides, options=()):
+    def __init__(self, work, name, steps, *overrides, options=(), minutes=None):
         self.folder = work / name
         shutil.rmtree(self.folder, ignore_errors=True)
         self.steps = steps
         self.overrides = [f"train.steps={steps}", *overrides]
         self.options = options or ("--time", "60")
+        self.minutes = minutes  # a limit that `submit` refuses, without a signal ahead of it
         self.logs = []
         self.row = {}
         self.submit()
 
     def submit(self):
-        printed = call(ECHELON, "submit", RECIPE, f"run.dir={self.folder}", *self.overrides, "--nodes", "4",
-                       "--tasks-per-node", "2", *self.options)
-        self.job = printed.split()[0]
+        words = [ECHELON, "submit", RECIPE, f"run.dir={self.folder}", *self.overrides, "--nodes", "4", "--tasks-per-node", "2",
+                 *self.options]
+        if self.minutes:
+            script = self.folder / "job.sbatch"
+            text = call(*words, "--print")
+            text = re.sub(r"^#SBATCH --signal=.*\n", "", text, flags=re.M)
+            script.write_text(re.sub(r"^#SBATCH --time=.*$", f"#SBATCH --time={self.minutes}", text, flags=re.M))
+            self.job = call("sbatch", "--parsable", script).strip()
+        else:
+            self.job = call(*words).split()[0]
         self.log = self.folder / "logs" / f"slurm-{self.job}.out"
         self.logs.append(self.log)
 
@@ -204,7 +213,7 @@ class Trial:
         """The seconds of each start add up to its length, and all starts to the time the job had its nodes."""
         path = self.folder / "goodput.json"
         if not path.exists():
-            return
+            self.fail(f"{path} is missing")
         ledger = json.loads(path.read_text())
         for start in ledger["starts"]:
             length, parts = start["ended"] - start["began"], sum(start["seconds"].values())
@@ -212,7 +221,7 @@ class Trial:
                 self.fail(f"the ledger's start {start['restart']} lasted {length:.2f} s, its parts {parts:.2f} s")
         total = ledger["total"]
         held = self.held_seconds(ledger["starts"])
-        if abs(total["allocated"] - held) > max(0.01 * held, 0.5):
+        if abs(total["allocated"] - held) > 0.01 * held + LEAVING_S * len(ledger["starts"]):
             self.fail(f"the ledger has {total['allocated']:.2f} s in all, the job had its nodes for {held:.2f} s")
         self.row["ledger_s"], self.row["held_s"], self.row["goodput"] = total["allocated"], round(held, 2), ledger["goodput"]
 
