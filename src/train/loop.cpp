@@ -53,6 +53,7 @@ TrainLoop::Sums TrainLoop::accumulate_gradients(double scale) {
   at::Tensor loss;
   for (std::int64_t pass = 0; pass < passes; ++pass) {
     state_.model.prefetch();  // weights travel while the batch is read
+    options_.activity->enter(Doing::kReadingData);
     const SampleBatch samples = stream_.next();
     sums.targets += static_cast<double>(counted_targets(samples));
     sums.tokens += static_cast<double>(samples.ids.size());
@@ -65,11 +66,15 @@ TrainLoop::Sums TrainLoop::accumulate_gradients(double scale) {
     loss = loss.defined() ? loss + part : part;
   }
   sums.loss = loss.item<double>();  // once a step: on a GPU it waits for the device
+  options_.activity->enter(Doing::kUpdating);
   state_.model.finish_gradients();
   return sums;
 }
 
 TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
+  options_.activity->begin_step(number);
+  const double began = now_s();
+  const double waited = state_.model.times().waiting_s;
   const double all_targets =
       static_cast<double>(options_.train.global_batch_size * state_.data.sample_size().targets);
   const Sums sums = accumulate_gradients(state_.loss_scale.factor() / all_targets);
@@ -80,6 +85,7 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
                       signal_.requested() != nullptr ? 1.0 : 0.0,
                       comm_.rank() == 0 && checkpointer_.due_by_time() ? 1.0 : 0.0,
                       sums.tokens};
+  const double worked = now_s() - began - (state_.model.times().waiting_s - waited);
   comm_.all_reduce(shared, 6, DType::kF64, ReduceOp::kSum, "step").wait();
   interval_tokens_ += shared[5];
   // How many predictions count is known only now: the gradients were made for samples of full length.
@@ -98,6 +104,7 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
   state_.loss_scale.update(finite);
   state_.step = number;
   state_.position.next_sample += options_.train.global_batch_size;
+  options_.activity->end_step(worked);
   return result;
 }
 
@@ -147,11 +154,13 @@ bool TrainLoop::validation_due() const {
 
 ValidationResult TrainLoop::validate() {
   progress_.state("validating");
+  options_.activity->enter(Doing::kValidating);
   const double began = now_s();
   ValidationResult result =
       echelon::validate(state_.model, *validation_, options_.data, options_.train, comm_);
   if (options_.tokenizer != nullptr) {
     progress_.state("generating");
+    options_.activity->enter(Doing::kGenerating);
     result.rouge = generation_score(state_.model, *validation_, *options_.tokenizer, options_.data,
                                     options_.train, comm_);
   }
@@ -170,6 +179,7 @@ void TrainLoop::note_validation(double loss) {
 
 void TrainLoop::save(bool last) {
   progress_.state(str("saving step ", state_.step));
+  options_.activity->enter(Doing::kSaving);
   checkpointer_.save(state_, last);
 }
 

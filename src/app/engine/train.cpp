@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/agree.h"
+#include "comm/liveness/life_watch.h"
 #include "data/tokenizer_digest.h"
 #include "recipe/check.h"
 #include "shard/host_memory.h"
@@ -142,30 +143,48 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, const RunFolder& fo
   return inputs;
 }
 
+/// How this rank and its peers know of each other beside the collectives.
+struct Links {
+  ProcessWatch watch;
+  std::unique_ptr<LifeWatch> life;  ///< null: a single rank, or no heartbeats
+};
+
+std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, const Job& job, Communicator& comm,
+                                       const ProcessWatch& watch) {
+  if (job.info().size == 1 || recipe.cluster.heartbeat_timeout_s == 0) return nullptr;
+  return std::make_unique<LifeWatch>(
+      LifeWatch::Options{.cluster = recipe.cluster,
+                         .logs = std::filesystem::path(recipe.run.dir) / "logs",
+                         .on_verdict = {}},
+      job.info(), comm, watch);
+}
+
 /// One rank, straight down; each line uses only what is above it.
-int run_rank(const Recipe& recipe, Job& job) {
+int run_rank(const Recipe& recipe, Job& job, Links& links) {
   validate_for_size(recipe, job.info().size);
   require_same_recipe(job, recipe);
   set_threads(recipe.train.threads_per_rank, job.info());
   const Compute compute = choose_compute(recipe.train, job);
   require_precision(compute, recipe.precision);
   (void)attention_of(compute, recipe);  // refused now rather than in the first step
-  const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s));
+  const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), links.watch);
   const bool lead = comm->rank() == 0;
   const auto folder = open_run_folder(recipe, *comm, job.info().host);
+  links.life = watch_peers(recipe, job, *comm, links.watch);
   const std::int64_t resident_before = resident_bytes();
 
   auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
   Inputs inputs = open_inputs(recipe, *model, *folder, *comm);
   // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
   const auto between_devices =
-      device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s));
+      device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s), links.watch);
   std::unique_ptr<ShardedModel> sharded;
   std::unique_ptr<Optimizer> optim;
   agree(*comm, "model and optimizer", [&] {  // a pattern that names nothing is refused by all; one tells
-    sharded = std::make_unique<ShardedModel>(std::move(model), between_devices ? *between_devices : *comm,
-                                             engine_options(recipe, job.info().local_size),
-                                             static_cast<std::uint64_t>(recipe.run.seed), compute.device);
+    sharded =
+        std::make_unique<ShardedModel>(std::move(model), between_devices ? *between_devices : *comm,
+                                       engine_options(recipe, job.info().local_size, links.watch.activity),
+                                       static_cast<std::uint64_t>(recipe.run.seed), compute.device);
     optim = make_optimizer(recipe.optim, *sharded);
   });
   const auto ema = make_ema(recipe.optim, *sharded);
@@ -177,6 +196,7 @@ int run_rank(const Recipe& recipe, Job& job) {
   bring_in(recipe.checkpoint, *folder, *comm, state);
   LoopOptions options = loop_options(recipe, compute, *inputs.data);
   options.tokenizer = inputs.tokenizer;
+  options.activity = links.watch.activity;
   const std::int64_t steps = options.train.steps;
   if (state.step >= steps) {
     if (lead)
@@ -211,12 +231,24 @@ int consolidate_or_tell(const Recipe& recipe, const std::string& who) {
   }
 }
 
+/// Reports what ended this rank, once among all ranks, and ends those that may not know.
+int leave_after(const Error& error, Job& job, const Links& links) {
+  const LifeWatch::Conclusion end =
+      links.life ? links.life->conclude(error) : LifeWatch::Conclusion{error, *error.what() != '\0'};
+  const int status = report_error(end.error, where(job));
+  log::flush();
+  if (end.abort) job.abort(status, end.error.what());
+  return status;
+}
+
 int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
   keep_freed_memory();
   const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
+  Links links;
   try {
-    const int status = run_rank(recipe, *job);
+    const int status = run_rank(recipe, *job, links);
+    links.life.reset();
     finish_mpi();
     job->finish();
     const bool last_work = status == 0 && job->info().rank == 0;  // the other ranks need not wait for it
@@ -224,11 +256,7 @@ int train(const TrainRequest& request) {
     log::flush();
     return end;
   } catch (...) {
-    const Error error = current_error(kOutOfMemory);
-    const int status = report_error(error, where(*job));
-    log::flush();
-    job->abort(status, error.what());
-    return status;
+    return leave_after(current_error(kOutOfMemory), *job, links);
   }
 }
 
