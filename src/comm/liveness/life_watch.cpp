@@ -198,7 +198,8 @@ void LifeWatch::judge_hub(double now) {
 void LifeWatch::end_by(const std::string& verdict, bool report) {
   if (ended_) return;
   log::note("the run ends: " + verdict);
-  if (report && job_.local_rank == 0) {  // one line a node: nobody can tell who else is left
+  // One line a node: nobody can tell who else is left. On rank 0's node the next one speaks.
+  if (report && job_.local_rank == (job_.host == job_.hosts[0] ? 1 : 0)) {
     log::error(str("echelon: rank ", job_.rank, "/", job_.size, " ", job_.host, ": ", verdict));
     note_peer_failure(options_.logs, verdict, false);
   }
