@@ -209,12 +209,14 @@ void note_resumption(Ledger& ledger, std::int64_t step) {
   if (ledger.has_earlier_starts()) log::info(ledger.summary());
 }
 
-/// The last word on where the time went.
+/// The last word on where the time went; on a terminal none is wanted beside an error.
 void close_ledger(Life& life, int status) {
   if (!life.ledger) return;
   const bool stopped = status == static_cast<int>(Code::kRequeue);
-  life.ledger->end(status == 0 ? "finished" : stopped ? "stopped" : "failed");
-  log::info(life.ledger->summary());
+  const bool failed = status != 0 && !stopped;
+  life.ledger->end(failed ? "failed" : stopped ? "stopped" : "finished");
+  const std::string summary = life.ledger->summary();
+  failed ? log::note(summary) : log::info(summary);
 }
 
 /// Is the run to stop before its first step? Nothing has changed that would have to be saved. Collective.
