@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 #include "app/launch.h"
 #include "app/plugin.h"
 #include "app/step.h"
+#include "base/process.h"
 
 namespace echelon::app {
 namespace {
@@ -20,6 +22,15 @@ struct TrainArguments {
   int ranks = 0;
 };
 
+/// From here on a request to stop waits for the trainer, which takes it when it is loaded (StopSignal): until
+/// then it would end the process, and the job with it.
+void hold_stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&set, number);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
 int train(const TrainArguments& arguments) {
   LoadedRecipe loaded;
   int ranks = 0;
@@ -28,6 +39,8 @@ int train(const TrainArguments& arguments) {
     ranks = local_ranks(arguments.ranks);
   });
   if (ranks > 0) validate_for_size(loaded.recipe, ranks);
+  // The time that the launcher and the loading of the trainer take is the run's too.
+  if (ranks > 0) setenv("ECHELON_STARTED_AT", std::to_string(process_began_s()).c_str(), 0);
   if (ranks > 1) {
     if (isatty(STDERR_FILENO) == 1) setenv("ECHELON_PROGRESS", "bar", 0);
     std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "train",
@@ -35,6 +48,7 @@ int train(const TrainArguments& arguments) {
     command.insert(command.end(), arguments.overrides.begin(), arguments.overrides.end());
     return launch_local_ranks(ranks, command);
   }
+  hold_stop_signals();
   return engine_function<TrainFunction>("echelon_engine_train")(
       {.loaded = std::move(loaded), .launch = ranks == 0 ? Launch::kPmix : Launch::kSingle});
 }

@@ -2,11 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <ctime>
 #include <sstream>
 
 #include "base/fs.h"
+#include "base/utc_time.h"
 
 namespace echelon {
 
@@ -22,6 +25,15 @@ std::optional<ProcessInfo> process_info(pid_t pid) {
   for (int i = 5; i < 22; ++i) fields >> skipped;
   if (!(fields >> info.start)) return std::nullopt;  // the 22nd
   return info;
+}
+
+double process_began_s() {
+  const auto info = process_info(getpid());
+  timespec up{};
+  if (!info || ::clock_gettime(CLOCK_BOOTTIME, &up) != 0) return utc_now_s();
+  const double began = static_cast<double>(info->start) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const double age = static_cast<double>(up.tv_sec) + static_cast<double>(up.tv_nsec) * 1e-9 - began;
+  return utc_now_s() - std::max(0.0, age);
 }
 
 std::string find_program(const std::string& name) {

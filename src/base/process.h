@@ -17,6 +17,9 @@ struct ProcessInfo {
 /// From /proc; nothing when there is no such process.
 [[nodiscard]] std::optional<ProcessInfo> process_info(pid_t pid);
 
+/// When this process began, in seconds since 1970, to a hundredth or so. Where the system does not tell: now.
+[[nodiscard]] double process_began_s();
+
 /// Path of an executable file: `name` itself when it holds a slash, else found in PATH. Empty: there is none.
 [[nodiscard]] std::string find_program(const std::string& name);
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 
 namespace echelon {
 
@@ -11,6 +12,9 @@ struct ClusterOptions {
   /// A rank without a sign for so long is lost; 0: no heartbeats.
   double heartbeat_timeout_s = 30;
   double straggler_factor = 2;  ///< warn of a rank that works so many times the median a step; 0: never
+  /// End of the capacity block that the nodes belong to, "2026-03-01T11:30:00Z"; empty: none.
+  std::string capacity_block_end;
+  double stop_margin_s = 10;  ///< to spare between the end of the last save and that of the job
 };
 
 }  // namespace echelon

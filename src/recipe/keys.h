@@ -52,6 +52,7 @@ enum class Text {
   kName,     ///< letters, digits, '.', '_', '-'
   kPath,     ///< of a file or folder
   kPattern,  ///< each entry of a list: a pattern of base/patterns.h; none twice
+  kTime,     ///< "2026-03-01T11:30:00Z"; empty: none
   kPhase,    ///< each entry of a list: "linear_warmup 100", a kind of schedule and its steps
 };
 

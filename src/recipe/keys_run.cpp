@@ -166,6 +166,12 @@ std::vector<Key> cluster_keys() {
        "heartbeats; then only `timeout_s` ends a run whose peer is gone."},
       {ECHELON_KEY(cluster.straggler_factor), NumberRange{0.0, 1000.0}, "",
        "Warn of a rank that works so many times the median of all ranks in 10 steps in a row. 0: never."},
+      {ECHELON_KEY(cluster.capacity_block_end), Text::kTime, "",
+       "End of the AWS capacity block that the nodes belong to, such as `2026-03-01T11:30:00Z`. AWS takes "
+       "them back "
+       "30 minutes before it; the run saves and stops ahead of that. Empty: there is none."},
+      {ECHELON_KEY(cluster.stop_margin_s), NumberRange{0.0, 86'400.0}, "seconds",
+       "A run stops before the end of the job when one more step, a save and so much more no longer fit."},
   };
 }
 

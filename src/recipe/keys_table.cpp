@@ -38,7 +38,7 @@ const std::vector<Section>& sections() {
       {"train", "Device, length and batch of the run."},
       {"checkpoint", "When state is saved and what a run continues from."},
       {"metrics", "What is written down while training."},
-      {"cluster", "How ranks wait for each other."},
+      {"cluster", "How ranks wait for each other, and when the time of a job is over."},
   };
   return table;
 }

@@ -110,6 +110,9 @@ struct SchemaOf {
       schema["enum"] = words_schema(*choices);
     } else if (std::get<Text>(key.rule) == Text::kName) {
       schema["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$";
+    } else if (std::get<Text>(key.rule) == Text::kTime) {
+      schema["pattern"] =
+          "^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\\.[0-9]*)?)?(Z|\\+00:00))?$";
     } else {
       schema = path_schema();
     }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/str.h"
+#include "base/utc_time.h"
 #include "recipe/characters.h"
 #include "recipe/other_names.h"
 
@@ -211,6 +212,8 @@ std::string text_problem(Text kind, const std::string& text) {
       return path_problem(text);
     case Text::kPattern:
       return pattern_problem(text);
+    case Text::kTime:
+      return text.empty() || parse_utc(text) ? "" : "is no point in time";
     case Text::kPhase:
       return phase_problem(text);
   }

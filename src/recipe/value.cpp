@@ -243,6 +243,8 @@ std::string words(Text kind) {
       return "a path";
     case Text::kPattern:
       return "a list of patterns, such as [\"model.layers.*\", lm_head]";
+    case Text::kTime:
+      return "a time in UTC, such as 2026-03-01T11:30:00Z";
     case Text::kPhase:
       return "a list of phases, such as [linear_warmup 100, constant 500, cosine]";
   }

@@ -48,11 +48,12 @@ std::string first_of(const std::vector<Blob>& texts) {
 }  // namespace
 
 Checkpointer::Checkpointer(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
-                           std::map<std::string, std::string> attachments)
+                           std::map<std::string, std::string> attachments, OnSaved on_saved)
     : options_(options),
       folder_(&folder),
       comm_(&comm),
       attachments_(std::move(attachments)),
+      on_saved_(std::move(on_saved)),
       interval_(options) {}
 
 bool Checkpointer::must_copy() const {
@@ -72,7 +73,16 @@ void Checkpointer::prepare(const TrainState& state) {
 
 bool Checkpointer::due(const TrainState& state) const {
   if (options_.keep_best && state.best && state.best->step == state.step) return true;
-  return options_.every_steps > 0 && state.step % options_.every_steps == 0;
+  return due_by_step(state.step);
+}
+
+bool Checkpointer::due_by_step(std::int64_t step) const {
+  return options_.every_steps > 0 && step % options_.every_steps == 0;
+}
+
+std::optional<double> Checkpointer::in_flight_s() const {
+  if (!in_flight_ || in_flight_->told) return std::nullopt;
+  return now_s() - in_flight_->began_s;
 }
 
 bool Checkpointer::due_by_time() const {
@@ -221,6 +231,7 @@ void Checkpointer::poll() {
     return;
   }
   interval_.saved(in_flight_->began_s, in_flight_->stall_s, status.seconds);
+  if (on_saved_) on_saved_(in_flight_->step, status.seconds);
   if (comm_->rank() != 0) return;
   log::info(str("saved step ", in_flight_->step, " in ", hundredths(status.seconds), " s, training waited ",
                 hundredths(in_flight_->stall_s), " s: ", in_flight_->folder.string()));

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,9 +21,12 @@ namespace echelon {
 /// them how the one before ended and that every disk has room. At most one save is in flight.
 class Checkpointer {
  public:
+  /// Called when this rank learns that a save of `step` is committed, `seconds` after it began.
+  using OnSaved = std::function<void(std::int64_t step, double seconds)>;
+
   /// `attachments`: recipe.yaml, config.json and, when there is one, the tokenizer; kept with every save.
   Checkpointer(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
-               std::map<std::string, std::string> attachments);
+               std::map<std::string, std::string> attachments, OnSaved on_saved = {});
 
   /// Takes the memory that the state is copied to, so that no save has to wait for it. Collective. Throws
   /// Error(kCheckpoint) when there is not enough.
@@ -30,6 +34,7 @@ class Checkpointer {
 
   /// Is `step` one of those that every rank knows to be saved?
   [[nodiscard]] bool due(const TrainState& state) const;
+  [[nodiscard]] bool due_by_step(std::int64_t step) const;
   /// Is a save due by this rank's clock? Only rank 0's answer counts.
   [[nodiscard]] bool due_by_time() const;
 
@@ -39,6 +44,11 @@ class Checkpointer {
   /// reported and older checkpoints are untouched; Error(kCheckpoint) on every rank when `wait`ing for it,
   /// and after checkpoint.max_failures in a row.
   void save(const TrainState& state, bool wait);
+
+  /// Does training wait until a save is committed?
+  [[nodiscard]] bool waits() const { return !options_.async; }
+  /// Age of the save that is being written; nothing: none is.
+  [[nodiscard]] std::optional<double> in_flight_s() const;
 
   /// Tells the log of rank 0 about a save that has ended since the last call. Local and quick.
   void poll();
@@ -74,6 +84,7 @@ class Checkpointer {
   const RunFolder* folder_;
   Communicator* comm_;
   std::map<std::string, std::string> attachments_;
+  OnSaved on_saved_;
   std::shared_ptr<checkpoint::Staging> staging_;
   std::optional<checkpoint::ShardPlan> layout_;  ///< of every save: the slices are always the same
   std::optional<InFlight> in_flight_;

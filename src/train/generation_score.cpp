@@ -22,8 +22,9 @@ std::string text_of(const Tokenizer& tokenizer, Iterator begin, Iterator end) {
 
 }  // namespace
 
-RougeScores generation_score(ShardedModel& model, const Loader& pairs, const Tokenizer& tokenizer,
-                             const DataOptions& options, const TrainOptions& train, Communicator& comm) {
+std::optional<RougeScores> generation_score(ShardedModel& model, const Loader& pairs,
+                                            const Tokenizer& tokenizer, const DataOptions& options,
+                                            const TrainOptions& train, Communicator& comm, AgreedStop& stop) {
   const std::int64_t end = std::min(options.validation.generate, pairs.samples_per_epoch());
   const std::int64_t per_pass = train.micro_batch_size * comm.size();
   const GenerateOptions search{.max_new_tokens = options.validation.max_new_tokens,
@@ -33,8 +34,10 @@ RougeScores generation_score(ShardedModel& model, const Loader& pairs, const Tok
                      options.workers, options.prefetch_batches);
   double sum[4] = {0, 0, 0, 0};
   for (std::int64_t first = 0; first < end; first += per_pass) {
+    stop.begin_look();
     const SampleBatch batch = stream.next();
-    const auto generated = generate_together(model, to_tensors(batch, model.device()), search, comm);
+    const auto generated = generate_together(model, to_tensors(batch, model.device()), search, comm, &stop);
+    if (stop.end_look()) return std::nullopt;
     auto target = batch.targets.begin();
     for (std::int64_t i = 0; i < batch.samples; ++i) {
       const auto behind = target + batch.target_lengths[static_cast<std::size_t>(i)];
@@ -51,7 +54,7 @@ RougeScores generation_score(ShardedModel& model, const Loader& pairs, const Tok
   }
   comm.all_reduce(sum, 4, DType::kF64, ReduceOp::kSum, "generation").wait();
   const double count = std::max(1.0, sum[3]);
-  return {sum[0] / count, sum[1] / count, sum[2] / count};
+  return RougeScores{sum[0] / count, sum[1] / count, sum[2] / count};
 }
 
 }  // namespace echelon

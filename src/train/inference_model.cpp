@@ -18,11 +18,13 @@ std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& rea
 }
 
 std::vector<std::vector<std::int64_t>> generate_together(ShardedModel& model, const Batch& prompts,
-                                                         const GenerateOptions& options, Communicator& comm) {
-  const auto any_unfinished = [&comm](bool unfinished) {
-    double count = unfinished ? 1 : 0;
-    comm.all_reduce(&count, 1, DType::kF64, ReduceOp::kSum, "generation").wait();
-    return count > 0;
+                                                         const GenerateOptions& options, Communicator& comm,
+                                                         AgreedStop* stop) {
+  const auto any_unfinished = [&comm, stop](bool unfinished) {
+    double shared[2] = {unfinished ? 1.0 : 0.0, stop != nullptr ? stop->vote() : 0.0};
+    comm.all_reduce(shared, 2, DType::kF64, ReduceOp::kSum, "generation").wait();
+    if (stop != nullptr && stop->decide(shared[1])) return false;
+    return shared[0] > 0;
   };
   const auto decoder = model.decoder(prompts);
   return generate(*decoder, prompts.samples, options, any_unfinished);

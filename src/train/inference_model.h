@@ -6,6 +6,7 @@
 #include "comm/communicator.h"
 #include "model/generate/generate.h"
 #include "shard/sharded_model.h"
+#include "train/agreed_stop.h"
 
 namespace echelon {
 
@@ -18,10 +19,12 @@ namespace echelon {
                                                                  Communicator& comm);
 
 /// As generate() for this rank's prompts, at least one, while the other ranks of `comm` continue theirs: all
-/// step until the last one is done. Collective.
+/// step until the last one is done, or until `stop` (may be null) is decided: what there is then is of no
+/// use. Collective.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> generate_together(ShardedModel& model,
                                                                        const Batch& prompts,
                                                                        const GenerateOptions& options,
-                                                                       Communicator& comm);
+                                                                       Communicator& comm,
+                                                                       AgreedStop* stop = nullptr);
 
 }  // namespace echelon

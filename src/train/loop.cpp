@@ -32,12 +32,14 @@ BatchPlan plan_of(const TrainOptions& train, const DataPosition& position, const
 }  // namespace
 
 TrainLoop::TrainLoop(const LoopOptions& options, TrainState& state, Checkpointer& checkpointer,
-                     Communicator& comm, const Loader* validation, const RunFolder& folder,
-                     MetricsFile* metrics, Progress& progress)
+                     Communicator& comm, AgreedStop& stop, const Clocks& clocks, const Loader* validation,
+                     const RunFolder& folder, MetricsFile* metrics, Progress& progress)
     : options_(options),
       state_(state),
       checkpointer_(checkpointer),
       comm_(comm),
+      stop_(stop),
+      clocks_(clocks),
       validation_(validation),
       folder_(folder),
       epochs_(state.data.samples_per_epoch(), options.train.global_batch_size),
@@ -78,23 +80,23 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
   const double all_targets =
       static_cast<double>(options_.train.global_batch_size * state_.data.sample_size().targets);
   const Sums sums = accumulate_gradients(state_.loss_scale.factor() / all_targets);
+  look_at_clock(number);
   // One small reduction carries everything the ranks must agree on.
   double shared[6] = {sum_of_squares(state_.model),
                       sums.loss,
                       sums.targets,
-                      signal_.requested() != nullptr ? 1.0 : 0.0,
+                      stop_.vote(),
                       comm_.rank() == 0 && checkpointer_.due_by_time() ? 1.0 : 0.0,
                       sums.tokens};
   const double worked = now_s() - began - (state_.model.times().waiting_s - waited);
   comm_.all_reduce(shared, 6, DType::kF64, ReduceOp::kSum, "step").wait();
   interval_tokens_ += shared[5];
+  (void)stop_.decide(shared[3]);
   // How many predictions count is known only now: the gradients were made for samples of full length.
   const double targets = std::max(1.0, shared[2]);
   const double factor = all_targets / targets / state_.loss_scale.factor();
-  const StepResult result{.loss = shared[1] / targets,
-                          .grad_norm = std::sqrt(shared[0]) * factor,
-                          .stop = shared[3] > 0,
-                          .save = shared[4] > 0};
+  const StepResult result{
+      .loss = shared[1] / targets, .grad_norm = std::sqrt(shared[0]) * factor, .save = shared[4] > 0};
   const bool finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   if (finite) {
     update_weights(number, lr, result.grad_norm, factor);
@@ -143,30 +145,59 @@ void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
                 overflow ? str("; loss scale halved from ", state_.loss_scale.factor()) : ""));
 }
 
-bool TrainLoop::validation_due() const {
+bool TrainLoop::validation_due(std::int64_t step) const {
   const TrainOptions& train = options_.train;
   if (validation_ == nullptr || (train.validate_every_steps == 0 && train.validate_every_epochs == 0))
     return false;
-  return state_.step == train.steps ||
-         (train.validate_every_steps > 0 && state_.step % train.validate_every_steps == 0) ||
-         epochs_.ends(state_.step, train.validate_every_epochs);
+  return step == train.steps || (train.validate_every_steps > 0 && step % train.validate_every_steps == 0) ||
+         epochs_.ends(step, train.validate_every_epochs);
 }
 
-ValidationResult TrainLoop::validate() {
+void TrainLoop::look_at_clock(std::int64_t number) {
+  if (clocks_.deadline == nullptr) return;
+  Deadline& deadline = *clocks_.deadline;
+  deadline.step_took(now_s() - step_began_s_);
+  const double save_s = deadline.save_s();
+  Deadline::Ahead ahead{.step = number < options_.train.steps, .validation = validation_due(number)};
+  const auto in_flight_s = checkpointer_.in_flight_s();
+  if (in_flight_s) ahead.beside_s = std::max(0.0, save_s - *in_flight_s);
+  if (ahead.step && (checkpointer_.due_by_step(number) || checkpointer_.due_by_time()))
+    (checkpointer_.waits() ? ahead.before_s : ahead.beside_s) = save_s;
+  if (clocks_.ledger != nullptr) clocks_.ledger->took(deadline.expected());
+  stop_.request(deadline.reason_to_stop(ahead));
+  step_began_s_ = now_s();
+}
+
+std::optional<ValidationResult> TrainLoop::validate() {
   progress_.state("validating");
   options_.activity->enter(Doing::kValidating);
+  const SpentOn validating(clocks_.ledger, Spent::kValidate);
   const double began = now_s();
-  ValidationResult result =
-      echelon::validate(state_.model, *validation_, options_.data, options_.train, comm_);
-  if (options_.tokenizer != nullptr) {
+  std::optional<ValidationResult> result =
+      echelon::validate(state_.model, *validation_, options_.data, options_.train, comm_, stop_);
+  if (result && options_.tokenizer != nullptr) {
     progress_.state("generating");
     options_.activity->enter(Doing::kGenerating);
-    result.rouge = generation_score(state_.model, *validation_, *options_.tokenizer, options_.data,
-                                    options_.train, comm_);
+    result->rouge = generation_score(state_.model, *validation_, *options_.tokenizer, options_.data,
+                                     options_.train, comm_, stop_);
   }
-  note_validation(result.loss);
-  interval_began_s_ += now_s() - began;  // step time is training's
+  const double took = now_s() - began;
+  interval_began_s_ += took;  // step time is training's
+  step_began_s_ += took;
+  if (stop_.decided()) return std::nullopt;
+  if (clocks_.deadline != nullptr) clocks_.deadline->validation_took(took);
+  note_validation(result->loss);
   return result;
+}
+
+void TrainLoop::announce_stop(bool left_out) {
+  const bool last = state_.step == options_.train.steps;
+  if (comm_.rank() != 0 || (last && !left_out)) return;
+  progress_.clear();
+  log::info(str("stopping after step ", state_.step, left_out ? ", whose validation is left out: " : ": ",
+                stop_.reason()));
+  if (clocks_.deadline == nullptr || !stop_.is_being_ended()) return;
+  if (const std::string warning = clocks_.deadline->grace_warning(); !warning.empty()) log::warn(warning);
 }
 
 void TrainLoop::note_validation(double loss) {
@@ -180,7 +211,11 @@ void TrainLoop::note_validation(double loss) {
 void TrainLoop::save(bool last) {
   progress_.state(str("saving step ", state_.step));
   options_.activity->enter(Doing::kSaving);
+  const SpentOn saving(clocks_.ledger, Spent::kStall);
+  if (clocks_.ledger != nullptr) clocks_.ledger->saving(state_.step);
+  const double began = now_s();
   checkpointer_.save(state_, last);
+  step_began_s_ += now_s() - began;
 }
 
 void TrainLoop::report() const {
@@ -251,28 +286,33 @@ RunEnd TrainLoop::run() {
   std::int64_t saved = state_.step;
   std::int64_t steps_of_this_process = 0;
   checkpointer_.prepare(state_);
+  const SpentOn training(clocks_.ledger, Spent::kTrain);
+  step_began_s_ = now_s();
   begin_interval();
   while (state_.step < steps) {
     const double lr =
         learning_rate(options_.optim, options_.schedule, state_.step + 1, steps, epochs_.length());
     const StepResult result = step(state_.step + 1, lr);
+    if (clocks_.ledger != nullptr) clocks_.ledger->trained(state_.step);
     ++interval_steps_;
     const bool last = state_.step == steps;
     const double step_time = (now_s() - interval_began_s_) / static_cast<double>(interval_steps_);
     std::optional<ValidationResult> validation;
-    if (!result.stop && validation_due()) validation = validate();
-    const bool logging = last || state_.step == 1 || validation || result.stop ||
-                         state_.step % options_.metrics.every_steps == 0;
+    if (!stop_.decided() && validation_due(state_.step)) validation = validate();
+    const bool stop = stop_.decided();
+    if (stop) announce_stop(!validation && validation_due(state_.step));
+    const bool logging =
+        last || state_.step == 1 || validation || stop || state_.step % options_.metrics.every_steps == 0;
     if (logging) log_step(result, lr, validation);
     if (++steps_of_this_process == 1 || last || report_request_.take()) report();
     progress_.step(state_.step, result.loss, step_time);
     checkpointer_.poll();
-    if (last || result.stop || result.save || checkpointer_.due(state_)) {
-      save(last || result.stop);
+    if (last || stop || result.save || checkpointer_.due(state_)) {
+      save(last || stop);
       saved = state_.step;
     }
     if (logging || saved == state_.step) begin_interval();
-    if (result.stop && !last) return RunEnd::kStopped;
+    if (stop && !last) return RunEnd::kStopped;
   }
   return RunEnd::kFinished;
 }

@@ -6,13 +6,15 @@
 #include "comm/communicator.h"
 #include "data/batch_stream.h"
 #include "data/tokenizer.h"
+#include "train/agreed_stop.h"
 #include "train/checkpointer.h"
+#include "train/deadline.h"
 #include "train/epochs.h"
+#include "train/ledger.h"
 #include "train/metrics.h"
 #include "train/options.h"
 #include "train/progress.h"
 #include "train/report_request.h"
-#include "train/stop_signal.h"
 #include "train/train_state.h"
 #include "train/validation.h"
 
@@ -32,18 +34,25 @@ struct LoopOptions {
   std::function<std::uint64_t()> peak_device_bytes;  ///< empty on the CPU
 };
 
+/// What counts and tells the time on rank 0; null elsewhere.
+struct Clocks {
+  Deadline* deadline = nullptr;
+  Ledger* ledger = nullptr;
+};
+
 enum class RunEnd { kFinished, kStopped };
 
 /// The training loop of one rank: from state.step to train.steps (train.epochs has become steps already), or
-/// to the step after a stop signal on any rank. Collective. Saves at intervals, at the end and on a stop. A
-/// step whose loss or gradients are not finite never touches the weights: it is left out, or ends the run
-/// with Error(kTraining), as train.non_finite says. Error(kCheckpoint) when the last save fails; an earlier
-/// failing save is logged and tried again at the next interval.
+/// to the step after a stop that the ranks agreed on. Collective. Saves at intervals, at the end and on a
+/// stop. A step whose loss or gradients are not finite never touches the weights: it is left out, or ends the
+/// run with Error(kTraining), as train.non_finite says. Error(kCheckpoint) when the last save fails; an
+/// earlier failing save is logged and tried again at the next interval.
 class TrainLoop {
  public:
   /// `validation` may be null. `metrics` is null on every rank but 0.
   TrainLoop(const LoopOptions& options, TrainState& state, Checkpointer& checkpointer, Communicator& comm,
-            const Loader* validation, const RunFolder& folder, MetricsFile* metrics, Progress& progress);
+            AgreedStop& stop, const Clocks& clocks, const Loader* validation, const RunFolder& folder,
+            MetricsFile* metrics, Progress& progress);
 
   [[nodiscard]] RunEnd run();
 
@@ -51,8 +60,7 @@ class TrainLoop {
   struct StepResult {
     double loss = 0;
     double grad_norm = 0;  ///< of the mean loss, before clipping
-    bool stop = false;
-    bool save = false;  ///< the clock says so
+    bool save = false;     ///< the clock says so
   };
   /// Sums over this rank's micro-batches.
   struct Sums {
@@ -65,8 +73,13 @@ class TrainLoop {
   /// Gradients as they stand, times `gradient_factor`, move the weights.
   void update_weights(std::int64_t number, double lr, double grad_norm, double gradient_factor);
   void skip_step(std::int64_t number, const StepResult& result);
-  [[nodiscard]] bool validation_due() const;
-  [[nodiscard]] ValidationResult validate();
+  [[nodiscard]] bool validation_due(std::int64_t step) const;
+  /// Rank 0, when step `number` is all but done: does the next one still fit?
+  void look_at_clock(std::int64_t number);
+  /// Nothing when a stop was decided before its end.
+  [[nodiscard]] std::optional<ValidationResult> validate();
+  /// `left_out`: the validation that was due is.
+  void announce_stop(bool left_out);
   void note_validation(double loss);
   void save(bool last);
   /// Memory by category and what surrounds the layers costs, to this rank's log.
@@ -80,14 +93,16 @@ class TrainLoop {
   TrainState& state_;
   Checkpointer& checkpointer_;
   Communicator& comm_;
+  AgreedStop& stop_;
+  Clocks clocks_;
   const Loader* validation_;
   const RunFolder& folder_;
   Epochs epochs_;
   BatchStream stream_;
   MetricsFile* metrics_;
   Progress& progress_;
-  StopSignal signal_;
   ReportRequest report_request_;
+  double step_began_s_ = 0;  ///< when the clock was looked at last; later by what was not training
   double interval_began_s_ = 0;
   std::int64_t interval_steps_ = 0;
   double interval_waited_s_ = 0;       ///< for collectives, until the interval began

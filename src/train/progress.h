@@ -22,9 +22,10 @@ class Progress {
   void line(const StepMetrics& metrics);
   /// "saving step 40", "validating"; shown in the bar until the next step.
   void state(const std::string& text);
+  /// Makes room for a line of the log.
+  void clear();
 
  private:
-  void clear();
   Style style_;
   std::int64_t steps_;
   std::string bar_;

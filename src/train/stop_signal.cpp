@@ -27,10 +27,17 @@ StopSignal::StopSignal() {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;  // blocking calls of libraries go on; the flag is polled once a step
   sigemptyset(&action.sa_mask);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &previous[i]);
+  sigset_t held;
+  sigemptyset(&held);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], &action, &previous[i]);
+    sigaddset(&held, kSignals[i]);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
 }
 
 StopSignal::~StopSignal() {
+  if (!restores_) return;
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &previous[i], nullptr);
 }
 
@@ -45,6 +52,11 @@ const char* StopSignal::requested() const {
     default:
       return nullptr;
   }
+}
+
+void StopSignal::ignore_further() {
+  restores_ = false;
+  for (const int number : kSignals) std::signal(number, SIG_IGN);
 }
 
 }  // namespace echelon

@@ -9,8 +9,9 @@
 
 namespace echelon {
 
-ValidationResult validate(ShardedModel& model, const Loader& samples, const DataOptions& options,
-                          const TrainOptions& train, Communicator& comm) {
+std::optional<ValidationResult> validate(ShardedModel& model, const Loader& samples,
+                                         const DataOptions& options, const TrainOptions& train,
+                                         Communicator& comm, AgreedStop& stop) {
   const std::int64_t all = samples.samples_per_epoch();
   const std::int64_t per_pass = train.micro_batch_size * comm.size();
   // Every rank takes part in every pass, so units stay in step: what is behind the end is read again from the
@@ -22,6 +23,7 @@ ValidationResult validate(ShardedModel& model, const Loader& samples, const Data
   double sum[3] = {0, 0, 0};
   bool classes = false;
   for (std::int64_t first = 0; first < end; first += per_pass) {
+    stop.begin_look();
     SampleBatch batch = stream.next();
     ignore_from(batch, end);
     const Score score = model.evaluate(to_tensors(batch, model.device()));
@@ -29,6 +31,7 @@ ValidationResult validate(ShardedModel& model, const Loader& samples, const Data
     sum[1] += static_cast<double>(counted_targets(batch));
     classes = score.correct.defined();
     if (classes) sum[2] += score.correct.item<double>();
+    if (stop.end_look()) return std::nullopt;
   }
   comm.all_reduce(sum, 3, DType::kF64, ReduceOp::kSum, "validation").wait();
   const double counted = std::max(1.0, sum[1]);

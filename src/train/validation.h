@@ -6,6 +6,7 @@
 #include "data/loader.h"
 #include "data/options.h"
 #include "shard/sharded_model.h"
+#include "train/agreed_stop.h"
 #include "train/options.h"
 #include "train/rouge.h"
 
@@ -19,9 +20,9 @@ struct ValidationResult {
 };
 
 /// One pass over the validation samples, or over options.validation.batches global batches of them; each
-/// sample counts once. Collective.
-[[nodiscard]] ValidationResult validate(ShardedModel& model, const Loader& samples,
-                                        const DataOptions& options, const TrainOptions& train,
-                                        Communicator& comm);
+/// sample counts once. Nothing when `stop` was decided in between. Collective.
+[[nodiscard]] std::optional<ValidationResult> validate(ShardedModel& model, const Loader& samples,
+                                                       const DataOptions& options, const TrainOptions& train,
+                                                       Communicator& comm, AgreedStop& stop);
 
 }  // namespace echelon

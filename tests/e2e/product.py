@@ -20,7 +20,7 @@ import unittest
 ECHELON = os.environ["ECHELON_BIN"]
 CKPT = os.environ["ECHELON_CKPT_BIN"]
 PROGRESS = re.compile(r"^(echelon [\d.]+: run |model |data: |resumed from |step \d+/|saved step |stopped after |"
-                      r"complete: |checkpoints are copied to |consolidating |weights of '|reading a sample|training the tokenizer|tokenising|"
+                      r"stopped in |stopping after |goodput |complete: |checkpoints are copied to |consolidating |weights of '|reading a sample|training the tokenizer|tokenising|"
                       r"  +(root|model\.|lm_head)|gradients are reduced |memory of this rank: |around \d+ passes |process before )")
 WAIT_S = 250  # longest wait for anything; the machine may be busy
 ERRORS = (2, 3, 4, 5, 6, 7)

@@ -9,12 +9,17 @@ T5 = {"model.kind": "t5", "model.kv_heads": 3, "model.max_positions": 2048, "mod
       "data.validation.max_new_tokens": 20}
 
 
+def prepare(case):
+    """The files that T5 reads, in a test's folder."""
+    rows = [f"{SOURCE},{TARGET}"] * 40
+    (case.folder / "pairs.csv").write_text("\n".join(["text,headline", *rows]) + "\n")
+    case.command(product.ECHELON, "prepare", "pairs.csv", "--format", "csv", "--input", "text", "--target",
+                 "headline", "-o", "data", "--train-tokenizer", 300, "--validation-fraction", 0.4)
+
+
 class Tests(product.Case):
     def trained(self, *overrides, ranks=1):
-        rows = [f"{SOURCE},{TARGET}"] * 40
-        (self.folder / "pairs.csv").write_text("\n".join(["text,headline", *rows]) + "\n")
-        self.command(product.ECHELON, "prepare", "pairs.csv", "--format", "csv", "--input", "text", "--target",
-                     "headline", "-o", "data", "--train-tokenizer", 300, "--validation-fraction", 0.4)
+        prepare(self)
         self.train(self.recipe(**T5), *overrides, ranks=ranks)
         return [line for line in self.metrics() if "validation_loss" in line]
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "app/doctor/program.h"
+#include "base/program.h"
 #include "base/str.h"
 
 namespace echelon::app::doctor {

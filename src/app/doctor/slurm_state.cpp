@@ -6,7 +6,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "app/doctor/program.h"
+#include "base/program.h"
 #include "base/str.h"
 
 namespace echelon::app::doctor {

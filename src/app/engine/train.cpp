@@ -10,13 +10,13 @@
 #include "app/engine/inherited_files.h"
 #include "app/engine/last_words.h"
 #include "app/engine/rank_error.h"
+#include "app/engine/rank_life.h"
 #include "app/engine/threads.h"
 #include "app/report_error.h"
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/agree.h"
-#include "comm/liveness/life_watch.h"
 #include "data/tokenizer_digest.h"
 #include "recipe/check.h"
 #include "shard/host_memory.h"
@@ -143,60 +143,32 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, const RunFolder& fo
   return inputs;
 }
 
-/// How this rank and its peers know of each other beside the collectives.
-struct Links {
-  ProcessWatch watch;
-  std::unique_ptr<LifeWatch> life;  ///< null: a single rank, or no heartbeats
+/// What is trained and what trains it.
+struct Trainee {
+  std::unique_ptr<ShardedModel> model;
+  std::unique_ptr<Optimizer> optim;
+  std::unique_ptr<Ema> ema;
 };
 
-std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, const Job& job, Communicator& comm,
-                                       const ProcessWatch& watch) {
-  if (job.info().size == 1 || recipe.cluster.heartbeat_timeout_s == 0) return nullptr;
-  return std::make_unique<LifeWatch>(
-      LifeWatch::Options{.cluster = recipe.cluster,
-                         .logs = std::filesystem::path(recipe.run.dir) / "logs",
-                         .on_verdict = {}},
-      job.info(), comm, watch);
+/// Collective: a pattern that names nothing is refused by all; one tells.
+Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& compute,
+                     std::unique_ptr<Model> model, Communicator& comm, Communicator& between_devices,
+                     const std::shared_ptr<Activity>& activity) {
+  Trainee made;
+  agree(comm, "model and optimizer", [&] {
+    made.model = std::make_unique<ShardedModel>(std::move(model), between_devices,
+                                                engine_options(recipe, job.info().local_size, activity),
+                                                static_cast<std::uint64_t>(recipe.run.seed), compute.device);
+    made.optim = make_optimizer(recipe.optim, *made.model);
+  });
+  made.ema = make_ema(recipe.optim, *made.model);
+  return made;
 }
 
-/// One rank, straight down; each line uses only what is above it.
-int run_rank(const Recipe& recipe, Job& job, Links& links) {
-  validate_for_size(recipe, job.info().size);
-  require_same_recipe(job, recipe);
-  set_threads(recipe.train.threads_per_rank, job.info());
-  const Compute compute = choose_compute(recipe.train, job);
-  require_precision(compute, recipe.precision);
-  (void)attention_of(compute, recipe);  // refused now rather than in the first step
-  const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), links.watch);
-  const bool lead = comm->rank() == 0;
-  const auto folder = open_run_folder(recipe, *comm, job.info().host);
-  links.life = watch_peers(recipe, job, *comm, links.watch);
-  const std::int64_t resident_before = resident_bytes();
-
-  auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
-  Inputs inputs = open_inputs(recipe, *model, *folder, *comm);
-  // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
-  const auto between_devices =
-      device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s), links.watch);
-  std::unique_ptr<ShardedModel> sharded;
-  std::unique_ptr<Optimizer> optim;
-  agree(*comm, "model and optimizer", [&] {  // a pattern that names nothing is refused by all; one tells
-    sharded =
-        std::make_unique<ShardedModel>(std::move(model), between_devices ? *between_devices : *comm,
-                                       engine_options(recipe, job.info().local_size, links.watch.activity),
-                                       static_cast<std::uint64_t>(recipe.run.seed), compute.device);
-    optim = make_optimizer(recipe.optim, *sharded);
-  });
-  const auto ema = make_ema(recipe.optim, *sharded);
-  TrainState state{.model = *sharded, .optim = *optim, .data = *inputs.data, .ema = ema.get()};
-  state.loss_scale = LossScale(recipe.precision, sharded->precision().needs_loss_scale());
-  const LastWords last_words(state, *comm);
-  Checkpointer checkpointer(recipe.checkpoint, *folder, *comm, std::move(inputs.files));
-  if (lead) describe_run(job, compute, *sharded, *inputs.data, recipe, resident_before);
-  bring_in(recipe.checkpoint, *folder, *comm, state);
-  LoopOptions options = loop_options(recipe, compute, *inputs.data);
-  options.tokenizer = inputs.tokenizer;
-  options.activity = links.watch.activity;
+/// From state.step to the end of the run or a stop. Collective.
+int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state, Checkpointer& checkpointer,
+             Communicator& comm, const Loader* validation, RankLife& life) {
+  const bool lead = comm.rank() == 0;
   const std::int64_t steps = options.train.steps;
   if (state.step >= steps) {
     if (lead)
@@ -205,58 +177,104 @@ int run_rank(const Recipe& recipe, Job& job, Links& links) {
     return 0;
   }
   std::unique_ptr<MetricsFile> metrics;
-  agree(*comm, "run files", [&] {  // only now: a start that is refused changes nothing
+  agree(comm, "run files", [&] {  // only now: a start that is refused changes nothing
     if (!lead) return;
-    fs::publish_file(folder->root() / "recipe.yaml", to_yaml(recipe), Code::kUsage);
-    metrics = std::make_unique<MetricsFile>(folder->metrics(), state.step);
+    life.deadline = make_deadline(recipe.cluster, state, *life.ledger);
+    life.deadline->require_room();
+    fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe), Code::kUsage);
+    metrics = std::make_unique<MetricsFile>(life.folder->metrics(), state.step);
   });
+  AgreedStop stop(life.signal, comm,
+                  [&life] { return life.deadline ? life.deadline->reason_to_stop({}) : ""; });
   Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
-  TrainLoop loop(options, state, checkpointer, *comm, inputs.validation.get(), *folder, metrics.get(),
-                 progress);
+  TrainLoop loop(options, state, checkpointer, comm, stop, {life.deadline.get(), life.ledger.get()},
+                 validation, *life.folder, metrics.get(), progress);
   if (loop.run() == RunEnd::kFinished) return 0;
   if (lead)
     log::info(str("stopped after step ", state.step, " as asked; start the same command again to go on"));
   return static_cast<int>(Code::kRequeue);
 }
 
+/// One rank, straight down; each line uses only what is above it.
+int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
+  constexpr int kStopped = static_cast<int>(Code::kRequeue);
+  validate_for_size(recipe, job.info().size);
+  require_same_recipe(job, recipe);
+  set_threads(recipe.train.threads_per_rank, job.info());
+  const Compute compute = choose_compute(recipe.train, job);
+  require_precision(compute, recipe.precision);
+  (void)attention_of(compute, recipe);  // refused now rather than in the first step
+  const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
+  const bool lead = comm->rank() == 0;
+  life.folder = open_run_folder(recipe, *comm, job.info().host);
+  const RunFolder& folder = *life.folder;
+  if (lead) {
+    life.ledger = std::make_unique<Ledger>(folder.root() / "goodput.json", Ledger::this_start(comm->size()),
+                                           steady_utc_clock());
+  }
+  life.peers = watch_peers(recipe, job, *comm, life);
+  const std::int64_t resident_before = resident_bytes();
+  AgreedStop stop(life.signal, *comm);
+  if (stops_after("opening the run folder", stop)) return kStopped;
+
+  auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
+  Inputs inputs = open_inputs(recipe, *model, folder, *comm);
+  if (stops_after("opening the data", stop)) return kStopped;
+  // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
+  const auto between_devices =
+      device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
+  const Trainee trainee = make_trainee(recipe, job, compute, std::move(model), *comm,
+                                       between_devices ? *between_devices : *comm, life.watch.activity);
+  TrainState state{
+      .model = *trainee.model, .optim = *trainee.optim, .data = *inputs.data, .ema = trainee.ema.get()};
+  state.loss_scale = LossScale(recipe.precision, trainee.model->precision().needs_loss_scale());
+  const LastWords last_words(state, *comm);
+  Checkpointer checkpointer(recipe.checkpoint, folder, *comm, std::move(inputs.files),
+                            [&life](std::int64_t step, double seconds) { note_save(life, step, seconds); });
+  if (lead) describe_run(job, compute, *trainee.model, *inputs.data, recipe, resident_before);
+  if (stops_after("building the model", stop)) return kStopped;
+  bring_in(recipe.checkpoint, folder, *comm, state);
+  if (life.ledger) note_resumption(*life.ledger, state.step);
+  if (stops_after("reading the checkpoint", stop)) return kStopped;
+  LoopOptions options = loop_options(recipe, compute, *inputs.data);
+  options.tokenizer = inputs.tokenizer;
+  options.activity = life.watch.activity;
+  return train_on(recipe, options, state, checkpointer, *comm, inputs.validation.get(), life);
+}
+
 constexpr const char* kOutOfMemory =
     "out of memory; logs/ of the run tells what took it. Lower train.micro_batch_size, or see docs/tuning.md";
 
-int consolidate_or_tell(const Recipe& recipe, const std::string& who) {
+int consolidate_or_tell(const Recipe& recipe, const StopSignal& signal, const std::string& who) {
   try {
     consolidate_run(recipe, recipe.run.dir);
     return 0;
   } catch (...) {
-    return report_error(current_error(kOutOfMemory), who);
+    if (signal.requested() == nullptr) return report_error(current_error(kOutOfMemory), who);
+    log::info(str("stopped while consolidating, by ", signal.requested(),
+                  ": the run is complete; start the same command again to consolidate it"));
+    return static_cast<int>(Code::kRequeue);
   }
-}
-
-/// Reports what ended this rank, once among all ranks, and ends those that may not know.
-int leave_after(const Error& error, Job& job, const Links& links) {
-  const LifeWatch::Conclusion end =
-      links.life ? links.life->conclude(error) : LifeWatch::Conclusion{error, *error.what() != '\0'};
-  const int status = report_error(end.error, where(job));
-  log::flush();
-  if (end.abort) job.abort(status, end.error.what());
-  return status;
 }
 
 int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
+  RankLife life;
   keep_freed_memory();
   const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
-  Links links;
   try {
-    const int status = run_rank(recipe, *job, links);
-    links.life.reset();
+    const int status = run_rank(recipe, *job, life);
+    life.peers.reset();
     finish_mpi();
     job->finish();
     const bool last_work = status == 0 && job->info().rank == 0;  // the other ranks need not wait for it
-    const int end = last_work ? consolidate_or_tell(recipe, where(*job)) : status;
+    const int end = last_work ? consolidate_or_tell(recipe, life.signal, where(*job)) : status;
+    life.signal.ignore_further();
+    close_ledger(life, end);
     log::flush();
     return end;
   } catch (...) {
-    return leave_after(current_error(kOutOfMemory), *job, links);
+    return leave_after(current_error(kOutOfMemory), *job, life);
   }
 }
 

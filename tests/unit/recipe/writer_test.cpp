@@ -99,6 +99,8 @@ struct Randomize {
                                                    "-0x"};
       const std::string& path = kPaths[random() % (kPaths.size() - 1)];
       *field = path;
+    } else if (std::get<recipe::Text>(key.rule) == recipe::Text::kTime) {
+      *field = random() % 2 == 0 ? "" : "2026-03-01T11:30:0" + std::to_string(random() % 10) + "Z";
     } else {
       *field = "n" + std::to_string(random() % 1000) + "._-";
     }

@@ -64,8 +64,11 @@ struct OneRun {
     Checkpointer checkpointer({}, folder, comm, {});
     MetricsFile metrics(folder.metrics(), 0);
     Progress progress(Progress::Style::kNone, 1, options.train.steps);
-    EXPECT_EQ(TrainLoop(options, *state, checkpointer, comm, nullptr, folder, &metrics, progress).run(),
-              RunEnd::kFinished);
+    const StopSignal signal;
+    AgreedStop stop(signal, comm);
+    EXPECT_EQ(
+        TrainLoop(options, *state, checkpointer, comm, stop, {}, nullptr, folder, &metrics, progress).run(),
+        RunEnd::kFinished);
     std::vector<at::Tensor> weights;
     for (const auto& unit : model->units()) weights.push_back(unit->master());
     return at::cat(weights);

@@ -54,5 +54,43 @@ TEST(StopSignal, OnlyASecondInterruptEndsTheProcessAtOnce) {
   EXPECT_EQ(status_after({SIGTERM, SIGTERM, SIGUSR2, SIGUSR2}), 0);  // schedulers repeat themselves
 }
 
+/// Of a child that runs `body` and then ends with 7.
+template <class Body>
+int status_of(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(7);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST(StopSignal, OnceTheEndIsCertainNoSignalChangesIt) {
+  const auto leave = [](bool ignoring) {
+    {
+      StopSignal signal;
+      if (ignoring) signal.ignore_further();
+    }
+    for (const int number : {SIGTERM, SIGINT, SIGINT, SIGUSR2}) raise(number);
+  };
+  EXPECT_EQ(status_of([&] { leave(true); }), 7);
+  EXPECT_EQ(status_of([&] { leave(false); }), 128 + SIGTERM);
+}
+
+TEST(StopSignal, TakesOneThatCameWhileItWasHeldBack) {
+  EXPECT_EQ(status_of([] {
+              sigset_t set;
+              sigemptyset(&set);
+              sigaddset(&set, SIGTERM);
+              sigprocmask(SIG_BLOCK, &set, nullptr);
+              raise(SIGTERM);
+              const StopSignal signal;
+              _exit(signal.requested() != nullptr ? 3 : 4);
+            }),
+            3);
+}
+
 }  // namespace
 }  // namespace echelon

@@ -1,4 +1,4 @@
-#include "app/doctor/program.h"
+#include "base/program.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 
-namespace echelon::app::doctor {
+namespace echelon {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -133,4 +133,4 @@ std::string ProgramRun::trouble(const std::string& program) const {
   return str(program, " exits with ", status, line.empty() ? "" : ": ", printable(line, 160));
 }
 
-}  // namespace echelon::app::doctor
+}  // namespace echelon

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-namespace echelon::app::doctor {
+namespace echelon {
 
 /// How a program ended.
 struct ProgramRun {
@@ -23,4 +23,4 @@ struct ProgramRun {
 /// pipe can be made at all.
 [[nodiscard]] ProgramRun run_program(const std::vector<std::string>& argv, double deadline_s);
 
-}  // namespace echelon::app::doctor
+}  // namespace echelon

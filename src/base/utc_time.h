@@ -1,0 +1,19 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// Points in time as seconds since 1970-01-01 00:00 UTC.
+namespace echelon {
+
+/// Now, by the machine's clock.
+[[nodiscard]] double utc_now_s();
+
+/// "2026-03-01T11:30:00Z", ISO 8601 as AWS writes it: seconds and their fraction may be left out, +00:00 says
+/// the same as Z. Nothing for any other text.
+[[nodiscard]] std::optional<double> parse_utc(std::string_view text);
+
+/// "11:30:00 UTC" within a day of now, else "2026-03-01 11:30:00 UTC".
+[[nodiscard]] std::string describe_utc(double time_s, double now_s);
+
+}  // namespace echelon
