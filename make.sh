@@ -48,6 +48,8 @@ usage: ./make.sh COMMAND
   setup [test]     install what building and running need (with `test`: what the tests need too)
   build [PRESET]   compile; PRESET is release (default), dev, asan or cuda; binaries land in build/PRESET/bin
   bench            run the benchmarks under tests/bench
+  drills [NAME]... kill, cut off, stop and slow parts of a job on a local Slurm cluster, and check how it comes back;
+                   `drills list` names the drills, `--record` writes docs/drills.md; needs root
   format           format all C++ sources in place
   help             this text
 
@@ -333,6 +335,18 @@ bench() {
   done
 }
 
+drills() {
+  if [[ ${1:-} == list ]]; then
+    python3 tests/drills/drills.py list
+    return
+  fi
+  install_packages "${TEST_PACKAGES[@]}"
+  build release
+  # Beside other local clusters, those of the tests too.
+  export ECHELON_SLURM_DIR=${ECHELON_SLURM_DIR:-/var/lib/echelon-slurm-drills} ECHELON_SLURM_NET=${ECHELON_SLURM_NET:-10.83.0}
+  cluster/local/slurm.sh run 4 -- python3 tests/drills/drills.py "$@"
+}
+
 format() {
   install_packages clang-format-14
   sources | xargs clang-format-14 -i
@@ -342,7 +356,7 @@ main() {
   local command=${1:-help}
   (($#)) && shift
   case $command in
-    setup | build | quickstart | digits | bench | format) "$command" "$@" ;;
+    setup | build | quickstart | digits | bench | drills | format) "$command" "$@" ;;
     test) test_all ;;
     help | -h | --help) help ;;
     *)

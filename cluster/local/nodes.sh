@@ -102,14 +102,19 @@ connect() {
     echo "addr add $net.1/24 dev br0"
     echo "link set br0 up"
     echo "link set port-host master br0 up"
-    for ((i = 0; i < nodes; ++i)); do
-      echo "link add port-n$i type veth peer name eth0 netns $(cat "$state/nodes/n$i/pid")"
-      echo "link set port-n$i master br0 up"
-    done
   } | in_node ctl ip -batch - 2>&1) || die 3 "cannot make the cluster's network: ${why%%$'\n'*}"
-  for ((i = 0; i < nodes; ++i)); do
-    printf '%s\n' "addr add $net.$((10 + i))/24 dev eth0" "link set eth0 up" | in_node "n$i" ip -batch -
-  done
+  for ((i = 0; i < nodes; ++i)); do connect_node "n$i"; done
+}
+
+connect_node() {
+  local node=$1 why
+  # A port outlives its node by the moment that the kernel takes to end the node's namespace.
+  in_node ctl ip link del "port-$node" 2>/dev/null || true
+  why=$({
+    echo "link add port-$node type veth peer name eth0 netns $(cat "$state/nodes/$node/pid")"
+    echo "link set port-$node master br0 up"
+  } | in_node ctl ip -batch - 2>&1) || die 3 "cannot connect node $node: ${why%%$'\n'*}"
+  printf '%s\n' "addr add $net.$((10 + ${node#n}))/24 dev eth0" "link set eth0 up" | in_node "$node" ip -batch -
 }
 
 # A process belongs to the cluster if its /tmp is one of ours, whoever started it. (Numbers of processes and

@@ -17,6 +17,8 @@ readonly conf="$state/slurm.conf"
 source "${self%/*}/nodes.sh"
 # shellcheck source=cluster/local/config.sh
 source "${self%/*}/config.sh"
+# shellcheck source=cluster/local/faults.sh
+source "${self%/*}/faults.sh"
 
 usage() {
   cat <<'TEXT'
@@ -25,8 +27,15 @@ usage: slurm.sh up [N]            start a Slurm cluster of N nodes (n0, n1, ...;
        slurm.sh status [N]        show it; exit 0 when it is healthy (and has N nodes), else 3
        slurm.sh env               print the exports for: eval "$(slurm.sh env)"; srun -N4 -n8 hostname
        slurm.sh exec NODE CMD...  run CMD on a node (n0, ..., or ctl) outside Slurm; needs root
-       slurm.sh kill NODE         end all processes of a node at once, as a loss of power would; needs root
        slurm.sh run N -- CMD...   up N, CMD with the exports, down (unless it was up before); exit code of CMD
+what can happen to a node (n0, n1, ...); all need root:
+       slurm.sh kill NODE         end all its processes at once, as a loss of power would
+       slurm.sh stop-slurmd NODE  end its slurmd as a crash would; jobs on it go on
+       slurm.sh start-slurmd NODE start slurmd again
+       slurm.sh slow NODE RATE [DELAY]  let its network pass RATE each way (20mbit), DELAY each packet (5ms)
+       slurm.sh cut NODE          take it off the network
+       slurm.sh drain NODE [WHY]  have Slurm give it no more jobs; undrain NODE: again
+       slurm.sh restore NODE      undo all of these, power it on when it is off, and wait until it is fit for work
 environment: ECHELON_SLURM_DIR   files of the cluster (default /var/lib/echelon-slurm; not under /tmp)
              ECHELON_SLURM_NET   first three numbers of its /24 network (default 10.77.0)
              ECHELON_SLURM_CPUS  CPUs each node claims to have, whatever the machine has (default 2)
@@ -225,13 +234,6 @@ cmd_exec() {
   in_node "$node" env --chdir="$PWD" SLURM_CONF="$conf" "$@"
 }
 
-cmd_kill() {
-  [[ ${1:-} =~ ^n[0-9]+$ && $# -eq 1 ]] || die 2 "kill: expected a node such as n1, got '$*'"
-  check_root
-  node_is_alive "$1" || die 3 "node $1 is not running"
-  kill_nodes "$1"
-}
-
 cmd_run() {
   local nodes=${1:-} rc=0
   [[ ${2:-} == -- && $# -ge 3 ]] || die 2 "run: expected N -- CMD..."
@@ -250,7 +252,8 @@ main() {
   case $command in
     up | status) (($# <= 1)) || die 2 "$command: expected at most a number of nodes"; "cmd_$command" "$@" ;;
     down | env) (($# == 0)) || die 2 "$command: expected no argument, got '$1'"; "cmd_$command" ;;
-    exec | kill | run) "cmd_$command" "$@" ;;
+    exec | run) "cmd_$command" "$@" ;;
+    kill | stop-slurmd | start-slurmd | slow | cut | drain | undrain | restore) "cmd_${command//-/_}" "$@" ;;
     _hold) hold "$1" ;;
     help | -h | --help) usage ;;
     '') usage >&2; exit 2 ;;

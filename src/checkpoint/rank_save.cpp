@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/kill_point.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "checkpoint/files.h"
 #include "checkpoint/names.h"
@@ -99,7 +100,7 @@ void RankSave::Work::wait_for_shards() const {
 
 void RankSave::Work::run() {
   try {
-    in_context(str("cannot save rank ", rank, "'s shard"), [&] { shard.write(); });
+    in_context(str("cannot save rank ", rank, "'s shard on ", host_name()), [&] { shard.write(); });
     if (rank == 0) {
       wait_for_shards();
       commit(plan.folder, plan.commit);
@@ -122,7 +123,7 @@ RankSave::RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices,
     fs::make_directories(folder, Code::kCheckpoint);
     kill_point("folder");
     staging->reset();
-    in_context(str("cannot save rank ", rank, "'s shard"), [&] {
+    in_context(str("cannot save rank ", rank, "'s shard on ", host_name()), [&] {
       work_ =
           std::make_shared<Work>(std::move(plan), std::move(layout), std::move(slices), std::move(staging));
     });

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/kill_point.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "checkpoint/files.h"
 #include "checkpoint/names.h"
@@ -174,7 +175,7 @@ void ShardWrite::write() {
 
 void write_shard(const std::filesystem::path& folder, int rank, int ranks, const std::string& save_id,
                  std::vector<Slice> slices) {
-  in_context(str("cannot save rank ", rank, "'s shard"), [&] {
+  in_context(str("cannot save rank ", rank, "'s shard on ", host_name()), [&] {
     Staging pipe(4 * Staging::kWindowBytes);
     ShardPlan plan = plan_shard(rank, ranks, save_id, slices);
     ShardWrite shard(folder, std::move(plan), std::move(slices), pipe, {});

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <thread>
 
+#include "base/process.h"
 #include "support/faulty_disk.h"
 #include "support/memory_disk.h"
 #include "support/temp_dir.h"
@@ -229,11 +230,13 @@ TEST(Fault, IsToldWithTheFileAndTheReason) {
   const std::string shard = "shard-00001-of-00002.h5";
   const std::vector<Told> all{
       {{.call = DiskCall::kReserve, .path = shard, .error = ENOSPC},
-       {"cannot save rank 1's shard: cannot reserve ", shard, "No space left on device"}},
+       {"cannot save rank 1's shard on " + host_name() + ": cannot reserve ", shard,
+        "No space left on device"}},
       {{.call = DiskCall::kReserve, .path = shard, .error = EDQUOT},
        {"cannot reserve ", "Disk quota exceeded"}},
       {{.call = DiskCall::kWrite, .path = shard, .error = ENOSPC},
-       {"cannot save rank 1's shard: cannot write ", shard, "No space left on device"}},
+       {"cannot save rank 1's shard on " + host_name() + ": cannot write ", shard,
+        "No space left on device"}},
       {{.call = DiskCall::kWrite, .path = shard, .nth = 2, .error = EIO},  // the index is written last
        {"rank 1", "cannot write", shard, "Input/output error"}},
       {{.call = DiskCall::kFlush, .path = shard, .error = EIO},
