@@ -8,12 +8,14 @@
 namespace echelon {
 
 void History::issued(const Operation& operation) {
+  if (activity_) activity_->issued(operation);
   const std::lock_guard lock(mutex_);
   ring_[operation.sequence % kLength] = {.operation = operation, .issued = Clock::now()};
   count_ = operation.sequence + 1;
 }
 
 void History::done(std::uint64_t sequence) {
+  if (activity_) activity_->done();
   const std::lock_guard lock(mutex_);
   Entry& entry = ring_[sequence % kLength];
   if (entry.operation.sequence != sequence) return;  // overtaken by 64 younger ones

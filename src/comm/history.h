@@ -2,10 +2,12 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "comm/activity.h"
 #include "comm/operation.h"
 
 namespace echelon {
@@ -14,6 +16,9 @@ namespace echelon {
 class History {
  public:
   static constexpr std::size_t kLength = 64;
+
+  /// `activity` is told of every operation, too; may be null.
+  explicit History(std::shared_ptr<Activity> activity = nullptr) : activity_(std::move(activity)) {}
 
   void issued(const Operation& operation);
   void done(std::uint64_t sequence);
@@ -30,6 +35,7 @@ class History {
     bool is_done = false;
   };
 
+  const std::shared_ptr<Activity> activity_;
   const Clock::time_point start_ = Clock::now();
   mutable std::mutex mutex_;
   std::array<Entry, kLength> ring_;

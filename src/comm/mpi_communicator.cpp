@@ -40,6 +40,7 @@ struct SplitWish {
 }  // namespace
 
 struct MpiCommunicator::Shared {
+  explicit Shared(std::shared_ptr<Activity> activity) : history(std::move(activity)) {}
   MpiGroup group;
   History history;
 };
@@ -47,7 +48,7 @@ struct MpiCommunicator::Shared {
 MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiProcess> process, MpiGroup group)
     : Communicator(group.rank, group.size()),
       process_(std::move(process)),
-      shared_(std::make_shared<Shared>()) {
+      shared_(std::make_shared<Shared>(process_->told.activity)) {
   group.outgoing.resize(group.world_ranks.size());
   group.incoming.resize(group.world_ranks.size());
   shared_->group = std::move(group);
@@ -159,7 +160,8 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   MpiGroup group{.name = str(parent.name, "/", splits_++, ".", color),
                  .tag = tag,
                  .timeout_s = parent.timeout_s,
-                 .watch = parent.watch};
+                 .watch = parent.watch,
+                 .failure = parent.failure};
   for (const int member : members) {
     if (member == rank()) group.rank = static_cast<int>(group.world_ranks.size());
     group.world_ranks.push_back(parent.world_ranks[static_cast<std::size_t>(member)]);
@@ -185,10 +187,15 @@ std::shared_ptr<MpiProcess>& process_slot() {
 }  // namespace
 
 std::unique_ptr<Communicator> make_mpi_communicator(const Job& job, double timeout_s) {
+  return make_mpi_communicator(job, timeout_s, {});
+}
+
+std::unique_ptr<Communicator> make_mpi_communicator(const Job& job, double timeout_s,
+                                                    const ProcessWatch& watch) {
   const JobInfo& info = job.info();
   if (info.size == 1) return std::make_unique<LocalCommunicator>();
   std::shared_ptr<MpiProcess>& process = process_slot();
-  if (!process) process = std::make_shared<MpiProcess>(timeout_s);
+  if (!process) process = std::make_shared<MpiProcess>(timeout_s, watch);
   const int rank = process->worker.rank();
   const int size = process->worker.size();
   if (size == 1 || size != info.size || rank != info.rank) {
@@ -204,7 +211,8 @@ std::unique_ptr<Communicator> make_mpi_communicator(const Job& job, double timeo
                  .hosts = info.hosts,
                  .tag = process->next_tag,
                  .timeout_s = timeout_s,
-                 .watch = process->watch.get()};
+                 .watch = process->watch.get(),
+                 .failure = process->told.failure.get()};
   for (int member = 0; member < size; ++member) world.world_ranks.push_back(member);
   process->next_tag += kTagsPerGroup;
   if (!process->watch) {

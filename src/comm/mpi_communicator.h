@@ -5,12 +5,15 @@
 #include "comm/history.h"
 #include "comm/mpi_exchange.h"
 #include "comm/mpi_worker.h"
+#include "comm/process_watch.h"
 
 namespace echelon {
 
-/// What all communicators of a process share: MPI's thread and the watch over the ranks' processes.
+/// What all communicators of a process share: MPI's thread, the watch over the ranks' processes, and what
+/// they tell and are told.
 struct MpiProcess {
-  explicit MpiProcess(double timeout_s) : worker(timeout_s) {}
+  MpiProcess(double timeout_s, ProcessWatch links) : told(std::move(links)), worker(timeout_s) {}
+  ProcessWatch told;
   MpiWorker worker;
   std::unique_ptr<PeerWatch> watch;
   int next_tag = 0;  ///< first message tag that no group of this rank uses

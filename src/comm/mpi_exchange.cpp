@@ -211,6 +211,9 @@ std::string MpiExchange::this_operation() const {
 
 void MpiExchange::check_ended_peers(Clock::time_point now) {
   next_watch_ = now + kWatchInterval;
+  if (group_.failure != nullptr) {
+    if (const auto text = group_.failure->text()) throw Error(Code::kPeer, *text);
+  }
   if (group_.watch == nullptr) return;
   for (const int peer : waiting_for()) {
     if (!group_.watch->ended(group_.world_ranks[static_cast<std::size_t>(peer)])) continue;

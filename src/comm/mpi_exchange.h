@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/operation.h"
+#include "comm/peer_failure.h"
 #include "comm/peer_watch.h"
 
 namespace echelon {
@@ -36,8 +37,9 @@ struct MpiGroup {
   std::vector<std::string> hosts;
   int tag = 0;  ///< messages of this group carry tag (announcements), tag + 1 and tag + 2 (data, by phase)
   double timeout_s = 0;
-  const PeerWatch* watch = nullptr;   ///< may be null
-  std::vector<MpiEnvelope> outgoing;  ///< one per member, reused by every operation
+  const PeerWatch* watch = nullptr;      ///< may be null
+  const PeerFailure* failure = nullptr;  ///< once set, every wait ends with it; may be null
+  std::vector<MpiEnvelope> outgoing;     ///< one per member, reused by every operation
   std::vector<MpiEnvelope> incoming;
 
   [[nodiscard]] int size() const { return static_cast<int>(world_ranks.size()); }

@@ -159,6 +159,13 @@ std::vector<Key> cluster_keys() {
   return {
       {ECHELON_KEY(cluster.timeout_s), IntegerRange{1, 604'800}, "seconds",
        "Longest wait for other ranks in one start-up exchange or one collective."},
+      {ECHELON_KEY(cluster.heartbeat_interval_s), NumberRange{0.05, 60.0}, "seconds",
+       "Every rank gives a sign of life so often, over a connection beside the collectives."},
+      {ECHELON_KEY(cluster.heartbeat_timeout_s), NumberRange{0.0, 3600.0}, "seconds",
+       "A rank or node without a sign for so long is lost: the run ends with exit code 7 and names it. 0: no "
+       "heartbeats; then only `timeout_s` ends a run whose peer is gone."},
+      {ECHELON_KEY(cluster.straggler_factor), NumberRange{0.0, 1000.0}, "",
+       "Warn of a rank that works so many times the median of all ranks in 10 steps in a row. 0: never."},
       {ECHELON_KEY(cluster.capacity_block_end), Text::kTime, "",
        "End of the AWS capacity block that the nodes belong to, such as `2026-03-01T11:30:00Z`. AWS takes "
        "them back "

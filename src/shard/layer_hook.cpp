@@ -88,6 +88,7 @@ void ShardedModel::Hook::begin_forward(const at::Tensor& x) {
   ++owner_->times_.passes;
   // A recomputation follows the order of backward, not that of forward.
   const bool forward = owner_->recomputing_ == 0;
+  if (owner_->training_ && forward) owner_->activity_->enter(Doing::kForward, unit().name());
   unit().start_unshard();
   if (forward) {
     owner_->forward_order_.use(*unit_);
@@ -118,6 +119,7 @@ void ShardedModel::Hook::begin_backward() {
   const HostTime host(owner_->times_);
   ++owner_->times_.passes;
   owner_->backward_order_.use(*unit_);
+  owner_->activity_->enter(Doing::kBackward, unit().name());
   if (!plan_->weights_in_backward) return;
   unit().start_unshard();
   if (owner_->options_.backward_prefetch == "pre") owner_->prefetch_backward();

@@ -23,6 +23,7 @@ std::vector<std::size_t> counting(std::size_t n, std::size_t first) {
 ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, const EngineOptions& options,
                            std::uint64_t seed, at::Device device)
     : model_(std::move(model)),
+      activity_(options.activity),
       options_(options.shard),
       precision_(resolve(options.precision)),
       device_(device),

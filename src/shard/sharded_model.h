@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/activity.h"
 #include "shard/prefetch_order.h"
 #include "shard/recompute.h"
 #include "shard/unit.h"
@@ -21,7 +22,8 @@ struct EngineOptions {
   ActivationCheckpointingOptions activations;
   bool reduce_at_end = false;  ///< train.reduce_gradients: last_micro_batch
   int ranks_per_node = 1;      ///< size of a shard group when a hybrid strategy names none
-  bool trains = true;          ///< false: no gradients, and zeros for weights that the owner brings
+  std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< told which unit computes
+  bool trains = true;  ///< false: no gradients, and zeros for weights that the owner brings
 };
 
 /// A model whose parameters live in slices over ranks (fully sharded data parallel: Zhao et al., PyTorch
@@ -91,6 +93,7 @@ class ShardedModel final : public RecomputeGuard {
   auto without_gradients(const F& compute);
 
   std::unique_ptr<Model> model_;
+  std::shared_ptr<Activity> activity_;
   ShardOptions options_;
   Precision precision_;
   at::Device device_;

@@ -55,6 +55,7 @@ TrainLoop::Sums TrainLoop::accumulate_gradients(double scale) {
   at::Tensor loss;
   for (std::int64_t pass = 0; pass < passes; ++pass) {
     state_.model.prefetch();  // weights travel while the batch is read
+    options_.activity->enter(Doing::kReadingData);
     const SampleBatch samples = stream_.next();
     sums.targets += static_cast<double>(counted_targets(samples));
     sums.tokens += static_cast<double>(samples.ids.size());
@@ -67,11 +68,15 @@ TrainLoop::Sums TrainLoop::accumulate_gradients(double scale) {
     loss = loss.defined() ? loss + part : part;
   }
   sums.loss = loss.item<double>();  // once a step: on a GPU it waits for the device
+  options_.activity->enter(Doing::kUpdating);
   state_.model.finish_gradients();
   return sums;
 }
 
 TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
+  options_.activity->begin_step(number);
+  const double began = now_s();
+  const double waited = state_.model.times().waiting_s;
   const double all_targets =
       static_cast<double>(options_.train.global_batch_size * state_.data.sample_size().targets);
   const Sums sums = accumulate_gradients(state_.loss_scale.factor() / all_targets);
@@ -83,6 +88,7 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
                       stop_.vote(),
                       comm_.rank() == 0 && checkpointer_.due_by_time() ? 1.0 : 0.0,
                       sums.tokens};
+  const double worked = now_s() - began - (state_.model.times().waiting_s - waited);
   comm_.all_reduce(shared, 6, DType::kF64, ReduceOp::kSum, "step").wait();
   interval_tokens_ += shared[5];
   (void)stop_.decide(shared[3]);
@@ -100,6 +106,7 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
   state_.loss_scale.update(finite);
   state_.step = number;
   state_.position.next_sample += options_.train.global_batch_size;
+  options_.activity->end_step(worked);
   return result;
 }
 
@@ -163,12 +170,14 @@ void TrainLoop::look_at_clock(std::int64_t number) {
 
 std::optional<ValidationResult> TrainLoop::validate() {
   progress_.state("validating");
+  options_.activity->enter(Doing::kValidating);
   const SpentOn validating(clocks_.ledger, Spent::kValidate);
   const double began = now_s();
   std::optional<ValidationResult> result =
       echelon::validate(state_.model, *validation_, options_.data, options_.train, comm_, stop_);
   if (result && options_.tokenizer != nullptr) {
     progress_.state("generating");
+    options_.activity->enter(Doing::kGenerating);
     result->rouge = generation_score(state_.model, *validation_, *options_.tokenizer, options_.data,
                                      options_.train, comm_, stop_);
   }
@@ -201,6 +210,7 @@ void TrainLoop::note_validation(double loss) {
 
 void TrainLoop::save(bool last) {
   progress_.state(str("saving step ", state_.step));
+  options_.activity->enter(Doing::kSaving);
   const SpentOn saving(clocks_.ledger, Spent::kStall);
   if (clocks_.ledger != nullptr) clocks_.ledger->saving(state_.step);
   const double began = now_s();

@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 
+#include "comm/activity.h"
 #include "comm/communicator.h"
 #include "data/batch_stream.h"
 #include "data/tokenizer.h"
@@ -27,7 +28,8 @@ struct LoopOptions {
   MetricsOptions metrics;
   DataOptions data;
   std::uint64_t seed = 1;
-  std::shared_ptr<const Tokenizer> tokenizer;        ///< of texts generated in validation; null: none are
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< of texts generated in validation; null: none are
+  std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< told what the loop does
   double peak_flops = 0;                             ///< of one rank's device, for MFU; 0: unknown
   std::function<std::uint64_t()> peak_device_bytes;  ///< empty on the CPU
 };

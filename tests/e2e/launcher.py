@@ -56,9 +56,33 @@ class Tests(product.Case):
         lines = self.error_lines()
         self.assertRegex(lines[-1], r"^echelon: rank 1 was ended by signal 9 \(Killed")
         for line in lines[:-1]:  # ranks that noticed before they were stopped
-            self.assertRegex(line, r"^echelon: rank [02]/3 \S+: rank 1 \(\S+\) has ended")
+            self.assertRegex(line, r"^echelon: rank [02]/3 \S+: rank 1 \(\S+\) has (ended|died)")
         self.assertLessEqual(len(lines), 3)
         self.assert_gone(pids)
+
+    def test_a_frozen_rank_is_7_and_the_line_names_it_and_why(self):
+        for frozen, text in ((2, r"rank 2 \(\S+\) gives no sign for .* is stopped by a signal \(SIGSTOP\)$"),
+                             (0, r"rank 0 \(\S+\) gives no sign for ")):
+            run = f"frozen-{frozen}"
+            process = self.start(*self.train_command(
+                self.recipe(), *ENDLESS, f"run.dir={run}", "cluster.heartbeat_interval_s=0.2",
+                "cluster.heartbeat_timeout_s=2", ranks=3))
+            self.wait_for_step(3, run, process=process)
+            pids = product.rank_processes(process.pid)
+            product.kill(self.rank_of(pids, frozen), signal.SIGSTOP)
+            self.assertEqual(7, process.wait(product.WAIT_S), self.stderr_of_started())
+            self.assertRegex("\n".join(self.error_lines()), re.compile(text, re.M))
+            self.assertTrue((self.folder / run / "logs" / "peer-failure.txt").exists())
+            self.assert_gone(pids)
+
+    @staticmethod
+    def rank_of(pids, rank):
+        """The process of that rank among `pids`."""
+        for pid in pids:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if f"PMIX_RANK={rank}".encode() in file.read().split(b"\0"):
+                    return pid
+        raise AssertionError(f"no rank {rank} among {pids}")
 
     def test_a_killed_launcher_takes_its_ranks_along(self):
         process, pids = self.start_endless()

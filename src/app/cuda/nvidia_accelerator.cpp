@@ -57,11 +57,14 @@ class NvidiaAccelerator final : public Accelerator {
 
   void select(int device) override { c10::cuda::set_device(static_cast<c10::DeviceIndex>(device)); }
 
-  std::unique_ptr<Communicator> communicator(Job& job, int device, double timeout_s) override {
+  std::unique_ptr<Communicator> communicator(Job& job, int device, double timeout_s,
+                                             const ProcessWatch& watch) override {
     select(device);
-    return make_nccl_communicator(job, {.device = device, .timeout_s = timeout_s, .current_stream = [device] {
-                                          return static_cast<void*>(current_stream(device));
-                                        }});
+    return make_nccl_communicator(
+        job, {.device = device,
+              .timeout_s = timeout_s,
+              .current_stream = [device] { return static_cast<void*>(current_stream(device)); },
+              .watch = watch});
   }
 
   DeviceCopies host_copies(int device) override {

@@ -113,11 +113,12 @@ void require_precision(const Compute& compute, const PrecisionOptions& options) 
           " has no bf16 arithmetic (compute capability 8.0 or newer is expected); use fp16 or fp32"));
 }
 
-std::unique_ptr<Communicator> device_communicator(const Compute& compute, Job& job, double timeout_s) {
+std::unique_ptr<Communicator> device_communicator(const Compute& compute, Job& job, double timeout_s,
+                                                  const ProcessWatch& watch) {
   if (!compute.accelerator) return nullptr;
   const int device = compute.device.index();
-  if (!compute.shared) return compute.accelerator->communicator(job, device, timeout_s);
-  return make_host_staged_communicator(make_mpi_communicator(job, timeout_s),
+  if (!compute.shared) return compute.accelerator->communicator(job, device, timeout_s, watch);
+  return make_host_staged_communicator(make_mpi_communicator(job, timeout_s, watch),
                                        compute.accelerator->host_copies(device));
 }
 

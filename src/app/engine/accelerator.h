@@ -7,6 +7,7 @@
 
 #include "comm/communicator.h"
 #include "comm/host_staged_communicator.h"
+#include "comm/process_watch.h"
 #include "model/ops/device_kernels.h"
 #include "shard/options.h"
 #include "train/options.h"
@@ -30,8 +31,8 @@ class Accelerator {
   /// Makes `device` the calling thread's.
   virtual void select(int device) = 0;
   /// Collectives of tensors on `device`, which serves no other rank. Collective over the job.
-  [[nodiscard]] virtual std::unique_ptr<Communicator> communicator(Job& job, int device,
-                                                                   double timeout_s) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Communicator> communicator(Job& job, int device, double timeout_s,
+                                                                   const ProcessWatch& watch) = 0;
   /// Copies between host memory and tensors on `device`.
   [[nodiscard]] virtual DeviceCopies host_copies(int device) = 0;
   /// What tensors on its devices are computed with.
@@ -66,7 +67,7 @@ void require_precision(const Compute& compute, const PrecisionOptions& options);
 /// Collectives of tensors where this rank computes: null on the CPU, NCCL's on GPUs of one rank each, and by
 /// way of the host where ranks share one, which NCCL refuses. Collective over the job.
 [[nodiscard]] std::unique_ptr<Communicator> device_communicator(const Compute& compute, Job& job,
-                                                                double timeout_s);
+                                                                double timeout_s, const ProcessWatch& watch);
 
 }  // namespace echelon::app
 

@@ -36,12 +36,14 @@ std::string attention_of(const Compute& compute, const Recipe& recipe) {
       {recipe.data.seq_len, model.heads, model.kv_heads, model.hidden_size / model.heads});
 }
 
-EngineOptions engine_options(const Recipe& recipe, int ranks_per_node) {
+EngineOptions engine_options(const Recipe& recipe, int ranks_per_node,
+                             const std::shared_ptr<Activity>& activity) {
   return {.shard = recipe.shard,
           .precision = recipe.precision,
           .activations = recipe.activation_checkpointing,
           .reduce_at_end = recipe.train.reduce_gradients == "last_micro_batch",
-          .ranks_per_node = ranks_per_node};
+          .ranks_per_node = ranks_per_node,
+          .activity = activity};
 }
 
 void describe_run(const Job& job, const Compute& compute, const ShardedModel& model, const Loader& data,

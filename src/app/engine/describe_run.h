@@ -9,7 +9,8 @@ namespace echelon::app {
 /// Which fused attention a GPU run uses; empty on the CPU. Throws Error for what would need plain products.
 [[nodiscard]] std::string attention_of(const Compute& compute, const Recipe& recipe);
 
-[[nodiscard]] EngineOptions engine_options(const Recipe& recipe, int ranks_per_node);
+[[nodiscard]] EngineOptions engine_options(const Recipe& recipe, int ranks_per_node,
+                                           const std::shared_ptr<Activity>& activity);
 
 /// The first lines of a run: who computes what, the tree of units, memory, data. `resident_before`: bytes of
 /// the process before it held a model.

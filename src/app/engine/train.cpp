@@ -10,22 +10,20 @@
 #include "app/engine/inherited_files.h"
 #include "app/engine/last_words.h"
 #include "app/engine/rank_error.h"
+#include "app/engine/rank_life.h"
 #include "app/engine/threads.h"
 #include "app/report_error.h"
 #include "base/crc32c.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "base/utc_time.h"
 #include "comm/agree.h"
 #include "data/tokenizer_digest.h"
 #include "recipe/check.h"
 #include "shard/host_memory.h"
 #include "train/batch_tensors.h"
-#include "train/job_end.h"
 #include "train/loop.h"
 #include "train/memory_report.h"
 #include "train/restore.h"
-#include "train/state_tensors.h"
 
 namespace echelon::app {
 namespace {
@@ -154,11 +152,12 @@ struct Trainee {
 
 /// Collective: a pattern that names nothing is refused by all; one tells.
 Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& compute,
-                     std::unique_ptr<Model> model, Communicator& comm, Communicator& between_devices) {
+                     std::unique_ptr<Model> model, Communicator& comm, Communicator& between_devices,
+                     const std::shared_ptr<Activity>& activity) {
   Trainee made;
   agree(comm, "model and optimizer", [&] {
     made.model = std::make_unique<ShardedModel>(std::move(model), between_devices,
-                                                engine_options(recipe, job.info().local_size),
+                                                engine_options(recipe, job.info().local_size, activity),
                                                 static_cast<std::uint64_t>(recipe.run.seed), compute.device);
     made.optim = make_optimizer(recipe.optim, *made.model);
   });
@@ -166,68 +165,9 @@ Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& comput
   return made;
 }
 
-/// What lasts from the first line of a rank to its last.
-struct Life {
-  StopSignal signal;
-  std::unique_ptr<RunFolder> folder;
-  std::unique_ptr<Ledger> ledger;      ///< rank 0's, as soon as there is a folder; the others' are null
-  std::unique_ptr<Deadline> deadline;  ///< as the ledger
-};
-
-/// What a save may take as long as none has been seen: at a rate that most disks have.
-double assumed_save_s(const TrainState& state) {
-  constexpr double kBytesPerSecond = 100e6;
-  return 1 + static_cast<double>(bytes_to_save(state)) / kBytesPerSecond;
-}
-
-/// Rank 0: until when the run may last, from all who know.
-std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const TrainState& state,
-                                        const Ledger& ledger) {
-  const double now = utc_now_s();
-  Deadline::Setting setting{.job_end_s = job_end(now),
-                            .grace_s = seconds_in_environment("ECHELON_KILL_WAIT_S"),
-                            .margin_s = options.stop_margin_s,
-                            .earlier = ledger.earlier(),
-                            .assumed_save_s = assumed_save_s(state),
-                            .now_s = utc_now_s,
-                            .ask_job_end = [] { return ask_job_end(); }};
-  if (!options.capacity_block_end.empty()) setting.capacity_end_s = parse_utc(options.capacity_block_end);
-  auto deadline = std::make_unique<Deadline>(std::move(setting));
-  if (const std::string known = deadline->describe(); !known.empty()) log::info(known);
-  return deadline;
-}
-
-void note_save(Life& life, std::int64_t step, double seconds) {
-  if (!life.ledger) return;
-  life.deadline->save_took(seconds);
-  life.ledger->saved(step);
-  life.ledger->took(life.deadline->expected());
-}
-
-void note_resumption(Ledger& ledger, std::int64_t step) {
-  ledger.resumed(step);
-  if (ledger.has_earlier_starts()) log::info(ledger.summary());
-}
-
-/// The last word on where the time went.
-void close_ledger(Life& life, int status) {
-  if (!life.ledger) return;
-  const bool stopped = status == static_cast<int>(Code::kRequeue);
-  life.ledger->end(status == 0 ? "finished" : stopped ? "stopped" : "failed");
-  log::info(life.ledger->summary());
-}
-
-/// Is the run to stop before its first step? Nothing has changed that would have to be saved. Collective.
-bool stops_after(const char* done, AgreedStop& stop) {
-  if (!stop.look()) return false;
-  log::info(str("stopped in initialisation, after ", done, ", by ", stop.reason(),
-                ": nothing was trained and nothing saved; start the same command again to go on"));
-  return true;
-}
-
 /// From state.step to the end of the run or a stop. Collective.
 int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state, Checkpointer& checkpointer,
-             Communicator& comm, const Loader* validation, Life& life) {
+             Communicator& comm, const Loader* validation, RankLife& life) {
   const bool lead = comm.rank() == 0;
   const std::int64_t steps = options.train.steps;
   if (state.step >= steps) {
@@ -256,7 +196,7 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
 }
 
 /// One rank, straight down; each line uses only what is above it.
-int run_rank(const Recipe& recipe, Job& job, Life& life) {
+int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   constexpr int kStopped = static_cast<int>(Code::kRequeue);
   validate_for_size(recipe, job.info().size);
   require_same_recipe(job, recipe);
@@ -264,7 +204,7 @@ int run_rank(const Recipe& recipe, Job& job, Life& life) {
   const Compute compute = choose_compute(recipe.train, job);
   require_precision(compute, recipe.precision);
   (void)attention_of(compute, recipe);  // refused now rather than in the first step
-  const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s));
+  const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
   const bool lead = comm->rank() == 0;
   life.folder = open_run_folder(recipe, *comm, job.info().host);
   const RunFolder& folder = *life.folder;
@@ -272,6 +212,7 @@ int run_rank(const Recipe& recipe, Job& job, Life& life) {
     life.ledger = std::make_unique<Ledger>(folder.root() / "goodput.json", Ledger::this_start(comm->size()),
                                            steady_utc_clock());
   }
+  life.peers = watch_peers(recipe, job, *comm, life);
   const std::int64_t resident_before = resident_bytes();
   AgreedStop stop(life.signal, *comm);
   if (stops_after("opening the run folder", stop)) return kStopped;
@@ -281,9 +222,9 @@ int run_rank(const Recipe& recipe, Job& job, Life& life) {
   if (stops_after("opening the data", stop)) return kStopped;
   // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
   const auto between_devices =
-      device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s));
-  const Trainee trainee =
-      make_trainee(recipe, job, compute, std::move(model), *comm, between_devices ? *between_devices : *comm);
+      device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
+  const Trainee trainee = make_trainee(recipe, job, compute, std::move(model), *comm,
+                                       between_devices ? *between_devices : *comm, life.watch.activity);
   TrainState state{
       .model = *trainee.model, .optim = *trainee.optim, .data = *inputs.data, .ema = trainee.ema.get()};
   state.loss_scale = LossScale(recipe.precision, trainee.model->precision().needs_loss_scale());
@@ -297,6 +238,7 @@ int run_rank(const Recipe& recipe, Job& job, Life& life) {
   if (stops_after("reading the checkpoint", stop)) return kStopped;
   LoopOptions options = loop_options(recipe, compute, *inputs.data);
   options.tokenizer = inputs.tokenizer;
+  options.activity = life.watch.activity;
   return train_on(recipe, options, state, checkpointer, *comm, inputs.validation.get(), life);
 }
 
@@ -317,11 +259,12 @@ int consolidate_or_tell(const Recipe& recipe, const StopSignal& signal, const st
 
 int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
-  Life life;
+  RankLife life;
   keep_freed_memory();
   const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
   try {
     const int status = run_rank(recipe, *job, life);
+    life.peers.reset();
     finish_mpi();
     job->finish();
     const bool last_work = status == 0 && job->info().rank == 0;  // the other ranks need not wait for it
@@ -331,12 +274,7 @@ int train(const TrainRequest& request) {
     log::flush();
     return end;
   } catch (...) {
-    const Error error = current_error(kOutOfMemory);
-    const int status = report_error(error, where(*job));
-    close_ledger(life, status);
-    log::flush();
-    job->abort(status, error.what());
-    return status;
+    return leave_after(current_error(kOutOfMemory), *job, life);
   }
 }
 

@@ -147,7 +147,7 @@ class NcclCommunicator final : public Communicator {
     const std::string name = str(lanes_.reduce->name(), "/", splits_++, ".", color);
     // A stream for each lane of the whole family: what one group fills and another sends on is in order.
     NcclShared shared = lanes_.reduce->shared();
-    shared.history = std::make_shared<History>();
+    shared.history = std::make_shared<History>(shared.activity);
     Lanes lanes;
     lanes.reduce = split_off(*lanes_.reduce, name, nccl_color, new_rank, shared);
     shared.stream = lanes_.gather->shared().stream;
@@ -333,8 +333,9 @@ std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions optio
   NcclShared shared{.device = options.device,
                     .timeout_s = options.timeout_s,
                     .stream = std::make_shared<CudaStream>(),
-                    .history = std::make_shared<History>(),
-                    .failure = std::make_shared<NcclFailure>()};
+                    .history = std::make_shared<History>(options.watch.activity),
+                    .activity = options.watch.activity,
+                    .failure = options.watch.failure};
   Lanes lanes;
   lanes.reduce = std::make_shared<NcclGroup>("world", shared, [&](ncclComm_t* comm, ncclConfig_t* config) {
     return ncclCommInitRankConfig(comm, info.size, id, info.rank, config);

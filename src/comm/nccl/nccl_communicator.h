@@ -2,7 +2,7 @@
 #include <functional>
 #include <memory>
 
-#include "comm/communicator.h"
+#include "comm/process_watch.h"
 
 namespace echelon {
 
@@ -13,6 +13,7 @@ struct NcclOptions {
   /// The caller's current CUDA stream (cudaStream_t): operations start after what is queued on it, and
   /// Pending::wait() makes it wait. Called on the issuing thread. Must not be empty.
   std::function<void*()> current_stream;
+  ProcessWatch watch;  ///< its failure, once set, aborts all groups
 };
 
 /// GPU ranks over NCCL; buffers lie on the device. All ranks of `job` take part; the id travels through

@@ -13,7 +13,7 @@
 
 #include "comm/history.h"
 #include "comm/nccl/cuda_resources.h"
-#include "comm/nccl/nccl_failure.h"
+#include "comm/peer_failure.h"
 
 namespace echelon {
 
@@ -23,7 +23,8 @@ struct NcclShared {
   double timeout_s = 300;
   std::shared_ptr<CudaStream> stream;    ///< operations of all groups on it run in the order of their issue
   std::shared_ptr<History> history;      ///< of the ranks' communicator, which numbers operations
-  std::shared_ptr<NcclFailure> failure;  ///< one group's failure ends all
+  std::shared_ptr<Activity> activity;    ///< told of every operation of every group
+  std::shared_ptr<PeerFailure> failure;  ///< one group's failure ends all
 };
 
 /// One NCCL communicator on a stream, and a thread that watches the operations under way and aborts NCCL when

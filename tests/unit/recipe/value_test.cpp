@@ -184,6 +184,19 @@ TEST(SwitchOrInteger, TakesAndWritesTrueFalseAndIntegersFromTwo) {
   }
 }
 
+TEST(Times, AreTakenAsAwsWritesThemAndNotOtherwise) {
+  const auto text = [](const std::string& time) { return "cluster: {capacity_block_end: " + time + "}\n"; };
+  for (const char* time : {"2026-03-01T11:30:00Z", "2026-03-01T11:30:00.000Z", "2026-03-01T11:30:00+00:00"}) {
+    EXPECT_EQ(parse(kBase + text(time)).recipe.cluster.capacity_block_end, time);
+    EXPECT_EQ(parse(kBase + text("\"" + std::string(time) + "\"")).recipe.cluster.capacity_block_end, time);
+  }
+  EXPECT_EQ(parse(kBase + text("\"\"")).recipe.cluster.capacity_block_end, "");
+  EXPECT_EQ(
+      faults_of(text("2026-03-01")),
+      "2:31: cluster.capacity_block_end: '2026-03-01' is no point in time; expected a time in UTC, such as "
+      "2026-03-01T11:30:00Z");
+}
+
 TEST(Phases, NameAKindAndExceptTheLastTheirSteps) {
   const auto sequence = [](const std::string& phases) {
     return faults_of("train: {steps: 30}\nschedule: {kind: sequence, sequence: [" + phases + "]}\n");

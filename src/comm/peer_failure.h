@@ -5,8 +5,8 @@
 
 namespace echelon {
 
-/// The first failure among groups of ranks that belong together: it ends all of them. Thread-safe.
-class NcclFailure {
+/// The first failure of communication that a process learns of: it ends all of its groups. Thread-safe.
+class PeerFailure {
  public:
   void set(const std::string& text) {
     const std::lock_guard lock(mutex_);

@@ -1,0 +1,92 @@
+#include "app/engine/rank_life.h"
+
+#include "app/engine/rank_error.h"
+#include "app/report_error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/utc_time.h"
+#include "train/job_end.h"
+#include "train/state_tensors.h"
+
+namespace echelon::app {
+namespace {
+
+/// What a save may take as long as none has been seen: at a rate that most disks have.
+double assumed_save_s(const TrainState& state) {
+  constexpr double kBytesPerSecond = 100e6;
+  return 1 + static_cast<double>(bytes_to_save(state)) / kBytesPerSecond;
+}
+
+}  // namespace
+
+std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, const Job& job, Communicator& comm,
+                                       RankLife& life) {
+  if (job.info().size == 1 || recipe.cluster.heartbeat_timeout_s == 0) return nullptr;
+  return std::make_unique<LifeWatch>(
+      LifeWatch::Options{.cluster = recipe.cluster,
+                         .logs = life.folder->root() / "logs",
+                         .on_verdict =
+                             [ledger = life.ledger.get()](double since_s) {
+                               if (ledger == nullptr) return;
+                               ledger->stood_still_since(utc_now_s() - since_s);
+                               ledger->end("failed");
+                             }},
+      job.info(), comm, life.watch);
+}
+
+std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const TrainState& state,
+                                        const Ledger& ledger) {
+  const double now = utc_now_s();
+  Deadline::Setting setting{.job_end_s = job_end(now),
+                            .grace_s = seconds_in_environment("ECHELON_KILL_WAIT_S"),
+                            .margin_s = options.stop_margin_s,
+                            .earlier = ledger.earlier(),
+                            .assumed_save_s = assumed_save_s(state),
+                            .now_s = utc_now_s,
+                            .ask_job_end = [] { return ask_job_end(); }};
+  if (!options.capacity_block_end.empty()) setting.capacity_end_s = parse_utc(options.capacity_block_end);
+  auto deadline = std::make_unique<Deadline>(std::move(setting));
+  if (const std::string known = deadline->describe(); !known.empty()) log::info(known);
+  return deadline;
+}
+
+void note_save(RankLife& life, std::int64_t step, double seconds) {
+  if (!life.ledger) return;
+  life.deadline->save_took(seconds);
+  life.ledger->saved(step);
+  life.ledger->took(life.deadline->expected());
+}
+
+void note_resumption(Ledger& ledger, std::int64_t step) {
+  ledger.resumed(step);
+  if (ledger.has_earlier_starts()) log::info(ledger.summary());
+}
+
+/// The last word on where the time went; on a terminal none is wanted beside an error.
+void close_ledger(RankLife& life, int status) {
+  if (!life.ledger) return;
+  const bool stopped = status == static_cast<int>(Code::kRequeue);
+  const bool failed = status != 0 && !stopped;
+  life.ledger->end(failed ? "failed" : stopped ? "stopped" : "finished");
+  const std::string summary = life.ledger->summary();
+  failed ? log::note(summary) : log::info(summary);
+}
+
+bool stops_after(const char* done, AgreedStop& stop) {
+  if (!stop.look()) return false;
+  log::info(str("stopped in initialisation, after ", done, ", by ", stop.reason(),
+                ": nothing was trained and nothing saved; start the same command again to go on"));
+  return true;
+}
+
+int leave_after(const Error& error, Job& job, RankLife& life) {
+  const LifeWatch::Conclusion end =
+      life.peers ? life.peers->conclude(error) : LifeWatch::Conclusion{error, *error.what() != '\0'};
+  const int status = report_error(end.error, where(job));
+  close_ledger(life, status);
+  log::flush();
+  if (end.abort) job.abort(status, end.error.what());
+  return status;
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,155 @@
+#include "comm/liveness/hub.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr int kLook_ms = 50;
+constexpr double kExamine_s = 2;  // longest that a verdict waits for what others can tell of the suspect
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Hub::Hub(Options options)
+    : options_(std::move(options)), listener_(listen_anywhere()), judge_(options_.judge, options_.hosts) {
+  thread_ = std::thread([this] { loop(); });
+}
+
+Hub::~Hub() {
+  ending_ = true;
+  thread_.join();
+}
+
+void Hub::wait_for_leaving(double at_most_s) const {
+  const double deadline = now_s() + at_most_s;
+  while (others_connected_ > 0 && now_s() < deadline) std::this_thread::sleep_for(10ms);
+}
+
+void Hub::loop() {
+  pthread_setname_np(pthread_self(), "echelon-hub");
+  while (!ending_) {
+    std::vector<pollfd> queries{{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0}};
+    for (const auto& peer : peers_) {
+      const short events = peer->wire.has_output() ? POLLIN | POLLOUT : POLLIN;
+      queries.push_back({.fd = peer->wire.fd(), .events = events, .revents = 0});
+    }
+    (void)poll(queries.data(), queries.size(), kLook_ms);
+    for (std::size_t n = 0; n + 1 < queries.size(); ++n) {
+      if (queries[n + 1].revents != 0) serve(*peers_[n]);
+    }
+    if (queries[0].revents != 0) accept_all();
+    drop_closed();
+    decide(now_s());
+  }
+  if (announced_) return;
+  for (const auto& peer : peers_) peer->wire.send({.kind = FrameKind::kClosing});
+}
+
+void Hub::accept_all() {
+  while (true) {
+    fs::Fd socket(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) return;
+    peers_.push_back(std::make_unique<Peer>(std::move(socket)));
+  }
+}
+
+void Hub::serve(Peer& peer) {
+  peer.wire.flush();
+  for (const Frame& frame : peer.wire.receive()) on_frame(peer, frame);
+}
+
+void Hub::on_frame(Peer& peer, const Frame& frame) {
+  const auto size = static_cast<int>(options_.hosts.size());
+  if (peer.rank < 0) {
+    if (frame.kind != FrameKind::kHello || frame.token != options_.token || frame.rank < 0 ||
+        frame.rank >= size) {
+      ::shutdown(peer.wire.fd(), SHUT_RDWR);  // a stranger; dropped when the loop sees it closed
+      return;
+    }
+    peer.rank = frame.rank;
+    peer.process = frame.process;
+    processes_[peer.rank] = frame.process;
+  }
+  switch (frame.kind) {
+    case FrameKind::kHello:
+    case FrameKind::kBeat:
+      judge_.heard(peer.rank, frame.now, frame.round_trip_s, now_s());
+      peer.wire.send({.kind = FrameKind::kAck, .number = frame.number});
+      return;
+    case FrameKind::kLeaving:
+      return judge_.left(peer.rank);
+    case FrameKind::kAnswer:
+      if (examination_ && examination_->answer.empty()) examination_->answer = frame.text_view();
+      return;
+    default:
+      return;  // of a hub
+  }
+}
+
+void Hub::drop_closed() {
+  for (const auto& peer : peers_) {
+    if (peer->wire.closed() && peer->rank >= 0) judge_.ended(peer->rank, now_s());
+  }
+  peers_.erase(
+      std::remove_if(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->wire.closed(); }),
+      peers_.end());
+  others_connected_ = static_cast<int>(
+      std::count_if(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->rank > 0; }));
+}
+
+Hub::Peer* Hub::find(int rank) {
+  const auto found =
+      std::find_if(peers_.begin(), peers_.end(), [rank](const auto& peer) { return peer->rank == rank; });
+  return found == peers_.end() ? nullptr : found->get();
+}
+
+void Hub::decide(double now) {
+  if (announced_) return;
+  if (const auto finding = judge_.look(now)) {
+    if (examine(*finding, now)) announce(*finding);
+    return;
+  }
+  examination_.reset();
+  if (const auto warning = judge_.straggler(now)) options_.on_warning(*warning);
+}
+
+/// True when all is known that can be: a silent process is looked at by a neighbour, a stalled one tells
+/// where it stands.
+bool Hub::examine(const Finding& finding, double now) {
+  const bool silent = finding.kind == Finding::Kind::kSilent;
+  if (!silent && finding.kind != Finding::Kind::kStalled) return true;
+  if (examination_ && examination_->rank == finding.rank)
+    return !examination_->answer.empty() || now - examination_->began_s > kExamine_s;
+  examination_ = Examination{.rank = finding.rank, .began_s = now, .answer = {}};
+  const int asked =
+      silent ? judge_.neighbour_of(finding.rank, now, options_.judge.silence_s / 2) : finding.rank;
+  Peer* peer = asked < 0 ? nullptr : find(asked);
+  if (peer == nullptr) return true;
+  peer->wire.send(
+      {.kind = silent ? FrameKind::kLookAt : FrameKind::kShowStack, .process = processes_[finding.rank]});
+  return false;
+}
+
+void Hub::announce(const Finding& finding) {
+  announced_ = true;
+  Finding told = finding;
+  if (examination_ && !examination_->answer.empty()) told.text += "; " + examination_->answer;
+  options_.on_verdict(told);  // first what must last: the ranks end as soon as they know
+  Frame verdict{.kind = FrameKind::kVerdict, .rank = told.rank};
+  verdict.set_text(told.text);
+  for (const auto& peer : peers_) peer->wire.send(verdict);
+}
+
+}  // namespace echelon

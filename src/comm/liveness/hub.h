@@ -1,0 +1,75 @@
+#pragma once
+#include <array>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/fs.h"
+#include "comm/liveness/judge.h"
+#include "comm/liveness/wire.h"
+
+namespace echelon {
+
+/// Where every rank's heartbeats arrive: a thread of rank 0. It answers them, lets the Judge decide, has a
+/// suspect examined, tells `on_verdict` (on its thread) and then every rank.
+class Hub {
+ public:
+  struct Options {
+    JudgeOptions judge;
+    double interval_s = 1;           ///< between beats
+    std::vector<std::string> hosts;  ///< of every rank
+    std::array<char, 16> token{};    ///< a connection that does not begin with it is closed
+    std::function<void(const Finding&)> on_verdict;
+    std::function<void(const Finding&)> on_warning;
+  };
+  /// Listens and starts the thread. Throws Error(kEnvironment).
+  explicit Hub(Options options);
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
+  /// Tells the ranks that it closes in good order, unless there was a verdict.
+  ~Hub();
+
+  [[nodiscard]] int port() const { return listener_.port; }
+  /// Waits until every other rank has left or broken off, at most so long: after a verdict.
+  void wait_for_leaving(double at_most_s) const;
+
+ private:
+  struct Peer {
+    explicit Peer(fs::Fd socket) : wire(std::move(socket)) {}
+    Wire wire;
+    int rank = -1;  ///< before its hello
+    std::int64_t process = 0;
+  };
+  void loop();
+  void accept_all();
+  void serve(Peer& peer);
+  void on_frame(Peer& peer, const Frame& frame);
+  void drop_closed();
+  void decide(double now_s);
+  [[nodiscard]] bool examine(const Finding& finding, double now_s);
+  void announce(const Finding& finding);
+  [[nodiscard]] Peer* find(int rank);
+
+  Options options_;
+  Listener listener_;
+  Judge judge_;
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::map<int, std::int64_t> processes_;  ///< by rank; kept after its connection
+  struct Examination {
+    int rank = 0;  ///< the suspect
+    double began_s = 0;
+    std::string answer;
+  };
+  std::optional<Examination> examination_;
+  bool announced_ = false;
+  std::atomic<int> others_connected_{0};
+  std::atomic<bool> ending_{false};
+  std::thread thread_;
+};
+
+}  // namespace echelon

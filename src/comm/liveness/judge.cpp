@@ -1,0 +1,260 @@
+#include "comm/liveness/judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+/// Processes of a node that dies do not end in the same instant, and one that reports its own failure may
+/// close before its words are read.
+constexpr double kTogether_s = 0.5;
+constexpr std::int64_t kSlowSteps = 10;
+constexpr double kSlowFor_s = 5;
+constexpr double kSlowWork_s = 0.02;  // less is not worth a warning
+constexpr std::int64_t kSlowBeats = 10;
+constexpr double kSlowNetworkFactor = 10;
+constexpr double kSlowNetwork_s = 0.005;
+constexpr double kBetweenWarnings_s = 600;
+
+double tenths(double seconds) {
+  return std::round(seconds * 10) / 10;
+}
+
+double milliseconds(double seconds) {
+  return std::round(seconds * 1e4) / 10;
+}
+
+std::string listed(const std::vector<int>& ranks) {
+  std::vector<std::string> numbers;
+  for (const int rank : ranks) numbers.push_back(std::to_string(rank));
+  return join(numbers, ", ");
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+Judge::Judge(const JudgeOptions& options, std::vector<std::string> hosts)
+    : options_(options), hosts_(std::move(hosts)), peers_(hosts_.size()) {}
+
+std::string Judge::name_of(int rank) const {
+  return str("rank ", rank, " (", hosts_[static_cast<std::size_t>(rank)], ")");
+}
+
+void Judge::heard(int rank, const Activity::Now& now, double round_trip_s, double time_s) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (const std::int64_t steps = now.steps - peer.now.steps; steps > 0) {
+    peer.work_s = (now.work_s - peer.now.work_s) / static_cast<double>(steps);
+    peer.new_steps += steps;
+  }
+  peer.new_round_trip = true;
+  peer.known = true;
+  peer.heard_s = time_s;
+  peer.now = now;
+  peer.round_trip_s = round_trip_s;
+}
+
+void Judge::ended(int rank, double time_s) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (peer.left || peer.ended) return;
+  peer.ended = true;
+  peer.ended_s = time_s;
+}
+
+void Judge::left(int rank) {
+  peers_[static_cast<std::size_t>(rank)].left = true;
+}
+
+std::vector<int> Judge::ranks_of_host(const std::string& host) const {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < hosts_.size(); ++rank) {
+    if (hosts_[rank] == host) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+int Judge::neighbour_of(int rank, double time_s, double within_s) const {
+  for (const int other : ranks_of_host(hosts_[static_cast<std::size_t>(rank)])) {
+    const Peer& candidate = peer(other);
+    if (other != rank && candidate.known && !candidate.ended && !candidate.left &&
+        time_s - candidate.heard_s <= within_s)
+      return other;
+  }
+  return -1;
+}
+
+bool Judge::whole_node_gone(int rank, double time_s) const {
+  const std::vector<int> ranks = ranks_of_host(hosts_[static_cast<std::size_t>(rank)]);
+  return std::all_of(ranks.begin(), ranks.end(), [&](int other) {
+    const Peer& candidate = peer(other);
+    return !candidate.left && (candidate.ended || time_s - candidate.heard_s > options_.silence_s / 2);
+  });
+}
+
+std::optional<Finding> Judge::look(double time_s) {
+  if (auto finding = look_for_ended(time_s)) return finding;
+  if (auto finding = look_for_silent(time_s)) return finding;
+  return look_for_stalled();
+}
+
+std::optional<Finding> Judge::look_for_ended(double time_s) const {
+  for (std::size_t n = 0; n < peers_.size(); ++n) {
+    const auto rank = static_cast<int>(n);
+    if (!peers_[n].ended || peers_[n].left || time_s - peers_[n].ended_s < kTogether_s) continue;
+    const double since = time_s - peers_[n].ended_s;
+    const std::vector<int> ranks = ranks_of_host(hosts_[n]);
+    const bool together = ranks.size() > 1 && whole_node_gone(rank, time_s);
+    if (together)
+      return Finding{.kind = Finding::Kind::kNode,
+                     .rank = rank,
+                     .text = str("node ", hosts_[n], " is lost: its processes (ranks ", listed(ranks),
+                                 ") ended at the same moment; rank ", rank, " was ", describe(peers_[n].now)),
+                     .since_s = since,
+                     .node_suspect = true};
+    return Finding{.kind = Finding::Kind::kEnded,
+                   .rank = rank,
+                   .text = str(name_of(rank), " has died: its process ended without a word while ",
+                               describe(peers_[n].now), "; the system's log of that node may tell more ",
+                               "(killed for memory?)"),
+                   .since_s = since};
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> Judge::look_for_silent(double time_s) const {
+  for (std::size_t n = 0; n < peers_.size(); ++n) {
+    const Peer& silent = peers_[n];
+    const double since = time_s - silent.heard_s;
+    if (!silent.known || silent.left || silent.ended || since <= options_.silence_s) continue;
+    const auto rank = static_cast<int>(n);
+    const std::vector<int> ranks = ranks_of_host(hosts_[n]);
+    const std::string was = str("for ", tenths(since), " s; last it was ", describe(silent.now));
+    if (whole_node_gone(rank, time_s))
+      return Finding{
+          .kind = Finding::Kind::kNode,
+          .rank = rank,
+          .text = str("node ", hosts_[n], " (", ranks.size() > 1 ? "ranks " : "rank ", listed(ranks),
+                      ") gives no sign ", was, "; it is down, cut off the network, or stands still"),
+          .since_s = since,
+          .node_suspect = true};
+    return Finding{.kind = Finding::Kind::kSilent,
+                   .rank = rank,
+                   .text = str(name_of(rank), " gives no sign ", was),
+                   .since_s = since};
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> Judge::look_for_stalled() const {
+  std::uint64_t most = 0;
+  double waited = 0;
+  int waiting = 0;
+  for (const Peer& candidate : peers_) {
+    if (!candidate.known || candidate.left) continue;
+    most = std::max(most, candidate.now.issued);
+    if (candidate.now.under_way_s < options_.stall_s) continue;
+    ++waiting;
+    waited = std::max(waited, candidate.now.under_way_s);
+  }
+  if (waiting == 0) return std::nullopt;
+  int last = -1;
+  for (std::size_t n = 0; n < peers_.size(); ++n) {
+    if (!peers_[n].known || peers_[n].left || peers_[n].now.issued >= most) continue;
+    if (last < 0 || peers_[n].now.issued < peer(last).now.issued) last = static_cast<int>(n);
+  }
+  if (last < 0) return std::nullopt;  // all have come: the communicators' own deadline tells what is stuck
+  return Finding{.kind = Finding::Kind::kStalled,
+                 .rank = last,
+                 .text = str(name_of(last), " stands still while ", waiting,
+                             waiting == 1 ? " rank has waited for it for " : " ranks have waited for it for ",
+                             tenths(waited), " s: it is ", describe(peer(last).now)),
+                 .since_s = waited};
+}
+
+std::optional<Finding> Judge::straggler(double time_s) {
+  if (options_.straggler_factor <= 0 || peers_.size() < 3) return std::nullopt;
+  auto finding = slow_work(time_s);
+  if (!finding) finding = slow_network();
+  if (!finding || !may_warn(hosts_[static_cast<std::size_t>(finding->rank)], time_s)) return std::nullopt;
+  return finding;
+}
+
+std::optional<Finding> Judge::slow_work(double time_s) {
+  std::vector<double> all;
+  for (const Peer& candidate : peers_) {
+    if (candidate.known && candidate.now.steps > 0) all.push_back(candidate.work_s);
+  }
+  if (all.size() != peers_.size()) return std::nullopt;
+  const double usual = median(all);
+  for (std::size_t n = 0; n < peers_.size(); ++n) {
+    Peer& candidate = peers_[n];
+    const std::int64_t news = std::exchange(candidate.new_steps, 0);
+    if (candidate.work_s < std::max(options_.straggler_factor * usual, usual + kSlowWork_s)) {
+      candidate.slow_steps = 0;
+      continue;
+    }
+    if (candidate.slow_steps == 0) candidate.slow_since_s = time_s;
+    candidate.slow_steps += news;
+    if (candidate.slow_steps < kSlowSteps || time_s - candidate.slow_since_s < kSlowFor_s) continue;
+    candidate.slow_steps = 0;
+    const auto rank = static_cast<int>(n);
+    return Finding{
+        .kind = Finding::Kind::kStraggler,
+        .rank = rank,
+        .text = str(name_of(rank), " is a straggler: it works ", milliseconds(candidate.work_s),
+                    " ms a step where the median is ", milliseconds(usual), " ms; all others wait for it"),
+        .since_s = kSlowFor_s,
+        .node_suspect = true};
+  }
+  return std::nullopt;
+}
+
+std::optional<Finding> Judge::slow_network() {
+  // Rank 0's own node has no network between: it is left out.
+  std::vector<double> all;
+  for (std::size_t n = 0; n < peers_.size(); ++n) {
+    if (hosts_[n] != hosts_[0] && peers_[n].known && peers_[n].round_trip_s > 0)
+      all.push_back(peers_[n].round_trip_s);
+  }
+  if (all.size() < 2) return std::nullopt;
+  const double usual = median(all);
+  for (std::size_t n = 0; n < peers_.size(); ++n) {
+    Peer& candidate = peers_[n];
+    if (hosts_[n] == hosts_[0]) continue;
+    if (!std::exchange(candidate.new_round_trip, false)) continue;
+    const bool slow =
+        candidate.round_trip_s > kSlowNetwork_s && candidate.round_trip_s > kSlowNetworkFactor * usual;
+    candidate.slow_round_trips = slow ? candidate.slow_round_trips + 1 : 0;
+    if (candidate.slow_round_trips < kSlowBeats) continue;
+    candidate.slow_round_trips = 0;
+    return Finding{.kind = Finding::Kind::kStraggler,
+                   .rank = static_cast<int>(n),
+                   .text = str("node ", hosts_[n], " has a slow network: a message to ", hosts_[0],
+                               " and back takes ", milliseconds(candidate.round_trip_s),
+                               " ms, where the median of the nodes is ", milliseconds(usual), " ms"),
+                   .since_s = 0,
+                   .node_suspect = true};
+  }
+  return std::nullopt;
+}
+
+bool Judge::may_warn(const std::string& host, double time_s) {
+  for (auto& [warned, when] : warned_) {
+    if (warned != host) continue;
+    if (time_s - when < kBetweenWarnings_s) return false;
+    when = time_s;
+    return true;
+  }
+  warned_.emplace_back(host, time_s);
+  return true;
+}
+
+}  // namespace echelon

@@ -1,0 +1,232 @@
+#include "comm/liveness/life_watch.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <sstream>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "comm/blob_text.h"
+#include "comm/liveness/record.h"
+
+namespace echelon {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr int kLook_ms = 50;
+constexpr double kConnect_s = 3;      // for one address
+constexpr double kEcho_s = 2;         // an error of communication waits so long, and two beats, for its cause
+constexpr double kGrace_s = 5;        // after a verdict, to leave in good order
+constexpr double kLastToLeave_s = 3;  // rank 0, which can end the others, stays longer
+constexpr std::size_t kRoundTrips = 9;
+constexpr std::size_t kShownFrames = 6;
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Where the hub is, as rank 0 tells the others: port, token, addresses.
+std::string card_of(int port, const std::array<char, 16>& token) {
+  std::string text = str(port, " ", std::string(token.data(), token.size()));
+  for (const std::string& address : own_addresses()) text += " " + address;
+  return text;
+}
+
+std::array<char, 16> new_token() {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::array<char, 16> token{};
+  std::array<unsigned char, 16> random{};
+  if (getentropy(random.data(), random.size()) != 0)
+    throw Error(Code::kEnvironment, "the system gives no random bytes (getentropy)");
+  for (std::size_t n = 0; n < token.size(); ++n) token[n] = kDigits[random[n] % 16];
+  return token;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+LifeWatch::LifeWatch(Options options, const JobInfo& job, Communicator& comm, const ProcessWatch& watch)
+    : options_(std::move(options)), job_(job), watch_(watch) {
+  connect(job, comm);
+  if (wire_) thread_ = std::thread([this] { loop(); });
+}
+
+void LifeWatch::connect(const JobInfo& job, Communicator& comm) {
+  const auto timeout = options_.cluster.heartbeat_timeout_s;
+  std::string card;
+  if (job.rank == 0) {
+    Hub::Options hub{.judge = {.silence_s = timeout,
+                               .stall_s = static_cast<double>(options_.cluster.timeout_s),
+                               .straggler_factor = options_.cluster.straggler_factor},
+                     .interval_s = options_.cluster.heartbeat_interval_s,
+                     .hosts = job.hosts,
+                     .token = new_token(),
+                     .on_verdict = [this](const Finding& finding) { report(finding); },
+                     .on_warning = [](const Finding& finding) { log::warn(finding.text); }};
+    const auto token = hub.token;
+    hub_ = std::make_unique<Hub>(std::move(hub));
+    card = card_of(hub_->port(), token);
+  }
+  std::istringstream told(to_text(comm.gather_blobs(to_blob(card), "heartbeats").front()));
+  int port = 0;
+  std::string token;
+  told >> port >> token;
+  std::vector<std::string> addresses;
+  if (job.hosts[0] == job.host) addresses.emplace_back("127.0.0.1");
+  for (std::string address; told >> address;) addresses.push_back(address);
+  std::string why;
+  auto socket = connect_to(addresses, port, kConnect_s, why);
+  if (!socket) {
+    log::warn(str("no heartbeats: rank 0 (", job.hosts[0], ") cannot be reached (", why,
+                  "); a lost peer will be noticed only after cluster.timeout_s (", options_.cluster.timeout_s,
+                  " s)"));
+    return;
+  }
+  wire_ = std::make_unique<Wire>(std::move(*socket));
+  Frame hello{
+      .kind = FrameKind::kHello, .rank = job.rank, .process = getpid(), .now = watch_.activity->now()};
+  std::copy_n(token.begin(), std::min(token.size(), hello.token.size()), hello.token.begin());
+  wire_->send(hello);
+  last_ack_s_ = now_s();
+}
+
+LifeWatch::~LifeWatch() {
+  leaving_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+void LifeWatch::loop() {
+  pthread_setname_np(pthread_self(), "echelon-beat");
+  double verdict_s = 0;
+  while (true) {
+    if (leaving_) return ended_ ? void() : leave();
+    const short events = wire_->has_output() ? POLLIN | POLLOUT : POLLIN;
+    pollfd query{.fd = wire_->closed() ? -1 : wire_->fd(), .events = events, .revents = 0};
+    (void)poll(&query, 1, kLook_ms);
+    const double now = now_s();
+    if (query.revents != 0) {
+      wire_->flush();
+      for (const Frame& frame : wire_->receive()) on_frame(frame, now);
+    }
+    if (now - last_beat_s_ >= options_.cluster.heartbeat_interval_s) beat(now);
+    if (!ended_) judge_hub(now);
+    if (!ended_) continue;
+    if (verdict_s == 0) verdict_s = now;
+    if (now - verdict_s < kGrace_s + (job_.rank == 0 ? kLastToLeave_s : 0)) continue;
+    log::note("this process did not leave by itself after the verdict and is ended");
+    log::flush();
+    _exit(static_cast<int>(Code::kPeer));
+  }
+}
+
+void LifeWatch::leave() {
+  wire_->send({.kind = FrameKind::kLeaving, .rank = job_.rank});
+  for (int wait = 0; wait < 20 && wire_->has_output() && !wire_->closed(); ++wait) {
+    std::this_thread::sleep_for(10ms);
+    wire_->flush();
+  }
+}
+
+void LifeWatch::beat(double now) {
+  last_beat_s_ = now;
+  wire_->send({.kind = FrameKind::kBeat,
+               .rank = job_.rank,
+               .number = ++beats_,
+               .round_trip_s = median(round_trips_),
+               .now = watch_.activity->now()});
+}
+
+std::string LifeWatch::my_stack() const {
+  const std::vector<std::string> frames = probe_.take();
+  if (frames.empty()) return "its training thread does not react: it waits in the kernel";
+  log::note("the training thread's stack, asked for because others wait for it:");
+  for (const std::string& frame : frames) log::note("  " + frame);
+  const std::size_t shown = std::min(frames.size(), kShownFrames);
+  return "its stack: " + join({frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(shown)}, " < ");
+}
+
+void LifeWatch::on_frame(const Frame& frame, double now) {
+  Frame answer{.kind = FrameKind::kAnswer, .rank = job_.rank};
+  switch (frame.kind) {
+    case FrameKind::kAck:
+      last_ack_s_ = now;
+      if (frame.number != beats_ || frame.number == 0) return;
+      round_trips_.insert(round_trips_.begin(), now - last_beat_s_);
+      if (round_trips_.size() > kRoundTrips) round_trips_.pop_back();
+      return;
+    case FrameKind::kShowStack:
+      answer.set_text(my_stack());
+      return wire_->send(answer);
+    case FrameKind::kLookAt:
+      answer.set_text(look_at_process(frame.process));
+      return wire_->send(answer);
+    case FrameKind::kVerdict:
+      return end_by(std::string(frame.text_view()), false);
+    case FrameKind::kClosing:
+      hub_closed_ = true;
+      return;
+    default:
+      return;
+  }
+}
+
+/// Rank 0 watches all others; each of them watches rank 0.
+void LifeWatch::judge_hub(double now) {
+  if (hub_closed_ || job_.rank == 0) return;
+  const std::string hub = str("rank 0 (", job_.hosts[0], ")");
+  if (wire_->closed())
+    return end_by(str(hub, " has died: its process, or its node, ended without a word; see logs/rank-0.log"),
+                  true);
+  const double silence = now - last_ack_s_;
+  if (silence <= options_.cluster.heartbeat_timeout_s) return;
+  end_by(str(hub, " gives no sign for ", std::lround(silence), " s: its node, or the network between it and ",
+             job_.host, ", is down, or its process is stopped"),
+         true);
+}
+
+void LifeWatch::end_by(const std::string& verdict, bool report) {
+  if (ended_) return;
+  log::note("the run ends: " + verdict);
+  // One line a node: nobody can tell who else is left. On rank 0's node the next one speaks.
+  if (report && job_.local_rank == (job_.host == job_.hosts[0] ? 1 : 0)) {
+    log::error(str("echelon: rank ", job_.rank, "/", job_.size, " ", job_.host, ": ", verdict));
+    note_peer_failure(options_.logs, verdict, false);
+  }
+  watch_.failure->set(verdict);
+  ended_ = true;
+}
+
+void LifeWatch::report(const Finding& finding) {
+  log::error(str("echelon: rank ", job_.rank, "/", job_.size, " ", job_.host, ": ", finding.text));
+  note_peer_failure(options_.logs, finding.text, true);
+  if (finding.node_suspect)
+    note_suspect(options_.logs, job_.hosts[static_cast<std::size_t>(finding.rank)], finding.text);
+  if (options_.on_verdict) options_.on_verdict(finding.since_s);
+  log::flush();
+}
+
+LifeWatch::Conclusion LifeWatch::conclude(const Error& error) {
+  const bool echo = error.code() == Code::kPeer;
+  const double deadline = now_s() + kEcho_s + 2 * options_.cluster.heartbeat_interval_s;
+  while (echo && wire_ && !ended_ && now_s() < deadline) std::this_thread::sleep_for(10ms);
+  if (!ended_) {
+    leaving_ = true;
+    return {error, *error.what() != '\0'};
+  }
+  // Ends a stopped process, too; but only after those that can have left in good order.
+  if (hub_) hub_->wait_for_leaving(kLastToLeave_s);
+  return {Error(Code::kPeer, ""), job_.rank == 0};
+}
+
+}  // namespace echelon

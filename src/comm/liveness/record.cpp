@@ -1,0 +1,54 @@
+#include "comm/liveness/record.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+
+#include "base/error.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+std::string variable(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+
+}  // namespace
+
+void note_peer_failure(const std::filesystem::path& logs, const std::string& sentence, bool certain) {
+  const std::filesystem::path path = logs / "peer-failure.txt";
+  const std::string start =
+      str(" ", variable("SLURM_JOB_ID", "-"), " ", variable("SLURM_RESTART_COUNT", "0"), " ");
+  try {
+    if (!certain && std::filesystem::exists(path)) {
+      const std::string old = fs::read_file(path, 8192, Code::kUsage);
+      const auto space = old.find(' ');
+      if (space != std::string::npos && old.compare(space, start.size(), start) == 0) return;
+    }
+    fs::publish_file(path, str(std::time(nullptr), start, sentence, "\n"), Code::kUsage);
+  } catch (const Error& error) {
+    log::warn(error.what());
+  }
+}
+
+void note_suspect(const std::filesystem::path& logs, const std::string& host, const std::string& sentence) {
+  const std::filesystem::path path = logs / "suspects.txt";
+  const std::string line =
+      str(std::time(nullptr), " ", host, " ", variable("SLURM_JOB_ID", "-"), " ", sentence, "\n");
+  try {
+    const fs::Fd file = fs::open(path, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
+    if (::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+      log::warn(str("'", path.string(), "' lacks ", host, ": ", fs::reason(errno)));
+  } catch (const Error& error) {
+    log::warn(error.what());
+  }
+}
+
+}  // namespace echelon

@@ -1,0 +1,63 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "app/launch.h"
+#include "support/temp_dir.h"
+
+// What all ranks conclude when one process (the last rank's) stands still while its connections live on.
+namespace echelon {
+namespace {
+
+class LifeWatchOfThree : public ::testing::Test {
+ protected:
+  static int run(const std::filesystem::path& folder, const std::string& scenario) {
+    return app::launch_local_ranks(3, {WATCH_RANK, folder.string(), scenario});
+  }
+  static std::string content(const std::filesystem::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  /// Ranks 0 and 1 end with code 7, nothing to add, and `words` in the error of their collective.
+  void expect_verdict(const std::vector<std::string>& words) const {
+    for (const char* rank : {"rank-0", "rank-1"}) {
+      const std::string told = content(folder_.path() / rank);
+      EXPECT_EQ(told.substr(0, 3), "7\n\n") << rank << ": " << told;
+      for (const std::string& word : words)
+        EXPECT_NE(told.find(word), std::string::npos) << rank << ": " << word << " in: " << told;
+    }
+    const std::string record = content(folder_.path() / "peer-failure.txt");
+    EXPECT_NE(record.find(words.front()), std::string::npos) << record;
+    EXPECT_FALSE(std::filesystem::exists(folder_.path() / "suspects.txt"));  // one process, not its node
+  }
+  test::TempDir folder_;
+};
+
+TEST_F(LifeWatchOfThree, ARankThatOthersWaitForShowsItsStackAndIsEnded) {
+  EXPECT_EQ(run(folder_.path(), "asleep"), 7);
+  expect_verdict({"rank 2 (", ") stands still while 2 ranks have waited for it for 2",
+                  "in step 5, reading data", "its stack: "});
+  const std::string log = content(folder_.path() / "rank-2.log");
+  EXPECT_NE(log.find("the training thread's stack"), std::string::npos) << log;
+  EXPECT_NE(log.find("sleep"), std::string::npos) << log;
+  EXPECT_NE(log.find("did not leave by itself after the verdict and is ended"), std::string::npos) << log;
+}
+
+TEST_F(LifeWatchOfThree, AStoppedProcessIsFoundByItsSilenceAndLookedAtByANeighbour) {
+  EXPECT_EQ(run(folder_.path(), "stopped"), 7);
+  expect_verdict(
+      {"rank 2 (", ") gives no sign for ", "last it was in step ", "is stopped by a signal (SIGSTOP)"});
+}
+
+TEST_F(LifeWatchOfThree, RanksThatEndInGoodOrderAccuseNobody) {
+  EXPECT_EQ(run(folder_.path(), "fine"), 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "peer-failure.txt"));
+  for (const char* log : {"rank-0.log", "rank-1.log", "rank-2.log"})
+    EXPECT_EQ(content(folder_.path() / log), "") << log;
+}
+
+}  // namespace
+}  // namespace echelon

@@ -1,0 +1,152 @@
+#include "comm/liveness/judge.h"
+
+#include <gtest/gtest.h>
+
+namespace echelon {
+namespace {
+
+/// Four ranks on two nodes, each in step 7 having issued as many collectives as the others.
+class JudgeTest : public testing::Test {
+ protected:
+  static Activity::Now at_step(std::int64_t step, std::uint64_t issued) {
+    Activity::Now now;
+    now.step = step;
+    now.steps = step;
+    now.work_s = 0.1 * static_cast<double>(step);
+    now.issued = now.done = issued;
+    now.doing = Doing::kBackward;
+    return now;
+  }
+  void all_beat(double time_s, int except = -1) {
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank != except) judge_.heard(rank, at_step(7, 100), 0.0002, time_s);
+    }
+  }
+  Judge judge_{{.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n0", "n1", "n1"}};
+};
+
+TEST_F(JudgeTest, RanksThatBeatAreFine) {
+  for (double time = 0; time < 100; ++time) {
+    all_beat(time);
+    EXPECT_FALSE(judge_.look(time + 0.5));
+    EXPECT_FALSE(judge_.straggler(time + 0.5));
+  }
+}
+
+TEST_F(JudgeTest, AConnectionThatBreaksIsADeathNamedAfterAMoment) {
+  all_beat(0);
+  judge_.ended(3, 1);
+  EXPECT_FALSE(judge_.look(1.1));
+  const auto finding = judge_.look(1.6);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->kind, Finding::Kind::kEnded);
+  EXPECT_EQ(finding->rank, 3);
+  EXPECT_FALSE(finding->node_suspect);
+  EXPECT_EQ(
+      finding->text.find("rank 3 (n1) has died: its process ended without a word while in step 7, backward"),
+      0u)
+      << finding->text;
+}
+
+TEST_F(JudgeTest, ARankThatSaidGoodbyeMayClose) {
+  all_beat(0);
+  judge_.left(3);
+  judge_.ended(3, 1);
+  EXPECT_FALSE(judge_.look(3));
+}
+
+TEST_F(JudgeTest, AllProcessesOfANodeTogetherAreTheNode) {
+  all_beat(0);
+  judge_.ended(2, 1);
+  judge_.ended(3, 1.2);
+  const auto finding = judge_.look(1.8);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->kind, Finding::Kind::kNode);
+  EXPECT_TRUE(finding->node_suspect);
+  EXPECT_EQ(finding->text.find("node n1 is lost: its processes (ranks 2, 3) ended at the same moment"), 0u);
+}
+
+TEST_F(JudgeTest, OneSilentRankIsTheProcessAndAllOfANodeAreTheNode) {
+  all_beat(0);
+  for (double time = 1; time <= 6; ++time) all_beat(time, 3);
+  auto finding = judge_.look(6);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->kind, Finding::Kind::kSilent);
+  EXPECT_EQ(finding->rank, 3);
+  EXPECT_EQ(judge_.neighbour_of(3, 6, 2.5), 2);
+  Judge node({.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n0", "n1", "n1"});
+  for (int rank = 0; rank < 4; ++rank) node.heard(rank, at_step(7, 100), 0, 0);
+  for (double time = 1; time <= 6; ++time) {
+    node.heard(0, at_step(7, 100), 0, time);
+    node.heard(1, at_step(7, 100), 0, time);
+  }
+  finding = node.look(6);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->kind, Finding::Kind::kNode);
+  EXPECT_TRUE(finding->node_suspect);
+  EXPECT_EQ(node.neighbour_of(3, 6, 2.5), -1);
+}
+
+TEST_F(JudgeTest, TheRankThatOthersWaitForIsNamedAndNotThoseThatWait) {
+  Activity::Now waiting = at_step(7, 101);
+  waiting.done = 100;
+  waiting.under_way_s = 61;
+  Activity::Now reading = at_step(7, 100);
+  reading.doing = Doing::kReadingData;
+  for (const int rank : {0, 1, 3}) judge_.heard(rank, waiting, 0, 0);
+  judge_.heard(2, reading, 0, 0);
+  const auto finding = judge_.look(1);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->kind, Finding::Kind::kStalled);
+  EXPECT_EQ(finding->rank, 2);
+  EXPECT_EQ(finding->text.find(
+                "rank 2 (n1) stands still while 3 ranks have waited for it for 61 s: it is in step 7, "
+                "reading data"),
+            0u)
+      << finding->text;
+}
+
+TEST_F(JudgeTest, WhereAllHaveComeNobodyIsAccused) {
+  Activity::Now waiting = at_step(7, 101);
+  waiting.done = 100;
+  waiting.under_way_s = 61;
+  for (int rank = 0; rank < 4; ++rank) judge_.heard(rank, waiting, 0, 0);
+  EXPECT_FALSE(judge_.look(1));
+}
+
+TEST_F(JudgeTest, AStragglerIsNamedAfterTenSlowStepsAndOnceInAWhile) {
+  int warnings = 0;
+  for (std::int64_t step = 1; step <= 40; ++step) {
+    for (int rank = 0; rank < 4; ++rank) {
+      Activity::Now now = at_step(step, 100);
+      if (rank == 1) now.work_s *= 5;
+      judge_.heard(rank, now, 0, static_cast<double>(step));
+    }
+    const auto finding = judge_.straggler(static_cast<double>(step));
+    if (!finding) continue;
+    ++warnings;
+    EXPECT_EQ(step, 10);
+    EXPECT_EQ(finding->rank, 1);
+    EXPECT_EQ(
+        finding->text.find("rank 1 (n0) is a straggler: it works 500 ms a step where the median is 100 ms"),
+        0u)
+        << finding->text;
+  }
+  EXPECT_EQ(warnings, 1);
+}
+
+TEST(JudgeOfNetworks, ANodeWhoseMessagesTakeTenTimesAsLongIsNamed) {
+  Judge judge({.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n1", "n2", "n3"});
+  std::string text;
+  for (double time = 1; time <= 12; ++time) {
+    for (int rank = 0; rank < 4; ++rank) judge.heard(rank, {}, rank == 2 ? 0.08 : 0.0004, time);
+    if (const auto finding = judge.straggler(time)) text += finding->text;
+  }
+  EXPECT_EQ(
+      text,
+      "node n2 has a slow network: a message to n0 and back takes 80 ms, where the median of the nodes is "
+      "0.4 ms");
+}
+
+}  // namespace
+}  // namespace echelon
