@@ -8,7 +8,7 @@ import slurm
 from deaths import SILENCE, start
 from slurm import node, on_node
 from stops import back_and_done
-from trial import train_undisturbed
+from trial import ENDED_BY_SLURM_S, train_undisturbed
 
 SLOW_NOTICED = 60
 
@@ -18,6 +18,7 @@ def rank_frozen(work):
     trial = start(work, "rank_frozen")
     where = trial.fault(lambda: slurm.signal_rank(trial.job, 3, signal.SIGSTOP))
     trial.detected(rf"rank 3 \({where}\) gives no sign.*SIGSTOP", SILENCE)
+    trial.unaccounted = ENDED_BY_SLURM_S
     return back_and_done(trial, work)
 
 
