@@ -14,7 +14,7 @@ ECHELON = os.environ.get("ECHELON_BIN", str(slurm.ROOT / "build/release/bin/eche
 ECHELON_CKPT = os.environ.get("ECHELON_CKPT_BIN", str(slurm.ROOT / "build/release/bin/echelon-ckpt"))
 # From rank 0's last account of itself until srun has seen all ranks go, on a busy machine; and where some do not go by
 # themselves: srun waits for KillWait + 2 s, after the 3 s that rank 0 gives them.
-LEAVING_S, ENDED_BY_SLURM_S = 2, 12
+LEAVING_S, ENDED_BY_SLURM_S = 4, 12
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 STEP = re.compile(r"^step (\d+)/", re.M)
 RESUMED = re.compile(r"resumed from step (\d+)")
