@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import sys
 import time
 import traceback
@@ -55,6 +56,7 @@ def table(rows):
     yield "|---|---|---|---|---|---|---|"
     for row in rows:
         said = row.get("said", "").replace("|", "\\|")
+        said = re.sub(r"/\S*/(?=checkpoints/|logs/)", "", said)
         if row["result"] != "ok":
             said = "**not met**: " + row["result"].split(";")[0].splitlines()[0].replace("|", "\\|")
         yield (f"| {row['drill']} | {row['what']} | {shown(row.get('detect_s'), ' s')} | {shown(row.get('deadline_s'), ' s')} | "
