@@ -161,6 +161,7 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
                  .tag = tag,
                  .timeout_s = parent.timeout_s,
                  .watch = parent.watch,
+                 .awaited = parent.awaited,
                  .failure = parent.failure};
   for (const int member : members) {
     if (member == rank()) group.rank = static_cast<int>(group.world_ranks.size());
@@ -212,6 +213,7 @@ std::unique_ptr<Communicator> make_mpi_communicator(const Job& job, double timeo
                  .tag = process->next_tag,
                  .timeout_s = timeout_s,
                  .watch = process->watch.get(),
+                 .awaited = process->told.awaited.get(),
                  .failure = process->told.failure.get()};
   for (int member = 0; member < size; ++member) world.world_ranks.push_back(member);
   process->next_tag += kTagsPerGroup;

@@ -57,6 +57,7 @@ MpiExchange::MpiExchange(MpiGroup& group, const Operation& mine)
     : group_(group),
       mine_(mine),
       arrived_(group.world_ranks.size(), false),
+      missing_(group.size() - 1),
       next_watch_(start_ + kWatchInterval) {
   arrived_[static_cast<std::size_t>(group.rank)] = true;
 }
@@ -120,6 +121,10 @@ void MpiExchange::on_envelope(int peer) {
             " as #", mine_.sequence, ": all ranks must run the same program, recipe and data plan"));
   }
   arrived_[index] = true;
+  if (--missing_ == 0 && group_.awaited != nullptr) {
+    const double waited = std::chrono::duration<double>(Clock::now() - start_).count();
+    group_.awaited->add(group_.world_ranks[index], waited);
+  }
   on_arrival_({peer, theirs, {envelope.bytes, envelope.inline_bytes}});
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/awaited.h"
 #include "comm/operation.h"
 #include "comm/peer_failure.h"
 #include "comm/peer_watch.h"
@@ -38,6 +39,7 @@ struct MpiGroup {
   int tag = 0;  ///< messages of this group carry tag (announcements), tag + 1 and tag + 2 (data, by phase)
   double timeout_s = 0;
   const PeerWatch* watch = nullptr;      ///< may be null
+  Awaited* awaited = nullptr;            ///< told who came last; may be null
   const PeerFailure* failure = nullptr;  ///< once set, every wait ends with it; may be null
   std::vector<MpiEnvelope> outgoing;     ///< one per member, reused by every operation
   std::vector<MpiEnvelope> incoming;
@@ -97,6 +99,7 @@ class MpiExchange {
   const Clock::time_point start_ = Clock::now();
   OnArrival on_arrival_;
   std::vector<bool> arrived_;
+  int missing_ = 0;  ///< announcements still to come
   std::vector<MPI_Request> requests_;
   std::vector<Message> messages_;  ///< of the request of the same index
   std::vector<int> free_;          ///< indices of finished requests

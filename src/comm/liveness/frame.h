@@ -29,7 +29,9 @@ struct Frame {
   std::int32_t rank = 0;
   std::uint64_t number = 0;  ///< beats: 1, 2, ...
   std::int64_t process = 0;
-  double round_trip_s = 0;  ///< median of the last beats; 0: unknown
+  std::int32_t awaited = -1;  ///< rank that most was waited for since the last beat; -1: none, or unknown
+  double awaited_share = 0;   ///< of the time, for that rank and the others of its node
+  double round_trip_s = 0;    ///< median of the last beats; 0: unknown
   Activity::Now now;
   std::array<char, 16> token{};
   char text[1024] = {};  ///< zero-terminated

@@ -85,7 +85,7 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::kHello:
     case FrameKind::kBeat:
-      judge_.heard(peer.rank, frame.now, frame.round_trip_s, now_s());
+      judge_.heard(peer.rank, {frame.now, frame.round_trip_s, frame.awaited, frame.awaited_share}, now_s());
       peer.wire.send({.kind = FrameKind::kAck, .number = frame.number});
       return;
     case FrameKind::kLeaving:

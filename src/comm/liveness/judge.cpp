@@ -49,7 +49,8 @@ std::string Judge::name_of(int rank) const {
   return str("rank ", rank, " (", hosts_[static_cast<std::size_t>(rank)], ")");
 }
 
-void Judge::heard(int rank, const Activity::Now& now, double round_trip_s, double time_s) {
+void Judge::heard(int rank, const Sign& sign, double time_s) {
+  const Activity::Now& now = sign.now;
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (const std::int64_t steps = now.steps - peer.now.steps; steps > 0) {
     peer.work_s = (now.work_s - peer.now.work_s) / static_cast<double>(steps);
@@ -59,7 +60,10 @@ void Judge::heard(int rank, const Activity::Now& now, double round_trip_s, doubl
   peer.known = true;
   peer.heard_s = time_s;
   peer.now = now;
-  peer.round_trip_s = round_trip_s;
+  peer.round_trip_s = sign.round_trip_s;
+  peer.awaited = sign.awaited;
+  peer.awaited_share = sign.awaited_share;
+  new_votes_ = new_votes_ || rank == 0;
 }
 
 void Judge::ended(int rank, double time_s) {
@@ -183,6 +187,7 @@ std::optional<Finding> Judge::straggler(double time_s) {
   if (options_.straggler_factor <= 0 || peers_.size() < 3) return std::nullopt;
   auto finding = slow_work(time_s);
   if (!finding) finding = slow_network();
+  if (!finding) finding = awaited_by_most();
   if (!finding || !may_warn(hosts_[static_cast<std::size_t>(finding->rank)], time_s)) return std::nullopt;
   return finding;
 }
@@ -242,6 +247,46 @@ std::optional<Finding> Judge::slow_network() {
                                " ms, where the median of the nodes is ", milliseconds(usual), " ms"),
                    .since_s = 0,
                    .node_suspect = true};
+  }
+  return std::nullopt;
+}
+
+/// Processors may be slow where no work of a step is: each rank votes, by the time it waits, and a node's own
+/// ranks have no vote on it (on a single node: the rank itself has none).
+std::optional<Finding> Judge::awaited_by_most() {
+  if (!std::exchange(new_votes_, false)) return std::nullopt;
+  const bool by_node =
+      std::any_of(hosts_.begin(), hosts_.end(), [this](auto& host) { return host != hosts_[0]; });
+  for (std::size_t n = 0; n < peers_.size(); ++n) {
+    const auto concerns = [&](std::size_t other) {
+      return by_node ? hosts_[other] == hosts_[n] : other == n;
+    };
+    std::size_t voters = 0;
+    std::size_t votes = 0;
+    double share = 0;
+    for (std::size_t voter = 0; voter < peers_.size(); ++voter) {
+      if (concerns(voter)) continue;
+      ++voters;
+      const Peer& peer = peers_[voter];
+      if (peer.awaited < 0 || !concerns(static_cast<std::size_t>(peer.awaited)) ||
+          peer.awaited_share < 1 - 1 / std::max(1.0, options_.straggler_factor))
+        continue;
+      ++votes;
+      share += peer.awaited_share;
+    }
+    Peer& suspect = peers_[n];
+    suspect.awaited_beats = 2 * votes > voters ? suspect.awaited_beats + 1 : 0;
+    if (suspect.awaited_beats < kSlowBeats) continue;
+    suspect.awaited_beats = 0;
+    const auto rank = static_cast<int>(n);
+    const long percent = std::lround(100 * share / static_cast<double>(votes));
+    return Finding{
+        .kind = Finding::Kind::kStraggler,
+        .rank = rank,
+        .text = str(by_node ? str("node ", hosts_[n]) : name_of(rank),
+                    " is a straggler: the other ranks spend ", percent, " % of their time waiting for it"),
+        .since_s = 0,
+        .node_suspect = true};
   }
   return std::nullopt;
 }

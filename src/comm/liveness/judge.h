@@ -15,6 +15,14 @@ struct JudgeOptions {
   double straggler_factor = 2;  ///< work a step over the median, or round trips ten times as much; 0: never
 };
 
+/// What a heartbeat tells the judge.
+struct Sign {
+  Activity::Now now;
+  double round_trip_s = 0;   ///< 0: unknown
+  int awaited = -1;          ///< the rank that this one waits for most; -1: unknown
+  double awaited_share = 0;  ///< of its time, for that rank and the others of its node
+};
+
 /// What the judge concludes of the ranks: one sentence.
 struct Finding {
   enum class Kind : std::uint8_t {
@@ -38,7 +46,7 @@ class Judge {
   /// `hosts`: of every rank.
   Judge(const JudgeOptions& options, std::vector<std::string> hosts);
 
-  void heard(int rank, const Activity::Now& now, double round_trip_s, double time_s);
+  void heard(int rank, const Sign& sign, double time_s);
   /// The connection broke without a word.
   void ended(int rank, double time_s);
   /// The rank said that it ends: whatever follows is no surprise.
@@ -71,6 +79,9 @@ class Judge {
     double slow_since_s = 0;
     std::int64_t slow_round_trips = 0;  ///< beats in a row
     bool new_round_trip = false;
+    int awaited = -1;
+    double awaited_share = 0;
+    std::int64_t awaited_beats = 0;  ///< in a row: most others wait for it
   };
   [[nodiscard]] const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] std::vector<int> ranks_of_host(const std::string& host) const;
@@ -80,11 +91,13 @@ class Judge {
   [[nodiscard]] std::optional<Finding> look_for_stalled() const;
   [[nodiscard]] std::optional<Finding> slow_work(double time_s);
   [[nodiscard]] std::optional<Finding> slow_network();
+  [[nodiscard]] std::optional<Finding> awaited_by_most();
   [[nodiscard]] bool may_warn(const std::string& host, double time_s);
 
   JudgeOptions options_;
   std::vector<std::string> hosts_;
   std::vector<Peer> peers_;
+  bool new_votes_ = false;                              ///< rank 0 has sent a beat since
   std::vector<std::pair<std::string, double>> warned_;  ///< host and when
 };
 

@@ -139,12 +139,23 @@ void LifeWatch::leave() {
 }
 
 void LifeWatch::beat(double now) {
+  Frame frame{.kind = FrameKind::kBeat,
+              .rank = job_.rank,
+              .number = ++beats_,
+              .round_trip_s = median(round_trips_),
+              .now = watch_.activity->now()};
+  const std::map<int, double> awaited = watch_.awaited->take();
+  double most = 0;
+  for (const auto& [rank, seconds] : awaited) {
+    if (seconds <= most) continue;
+    most = seconds;
+    frame.awaited = rank;
+  }
+  for (const auto& [rank, seconds] : awaited) {
+    if (host_of(rank) == host_of(frame.awaited)) frame.awaited_share += seconds / (now - last_beat_s_);
+  }
   last_beat_s_ = now;
-  wire_->send({.kind = FrameKind::kBeat,
-               .rank = job_.rank,
-               .number = ++beats_,
-               .round_trip_s = median(round_trips_),
-               .now = watch_.activity->now()});
+  wire_->send(frame);
 }
 
 std::string LifeWatch::my_stack() const {
@@ -210,8 +221,7 @@ void LifeWatch::end_by(const std::string& verdict, bool report) {
 void LifeWatch::report(const Finding& finding) {
   log::error(str("echelon: rank ", job_.rank, "/", job_.size, " ", job_.host, ": ", finding.text));
   note_peer_failure(options_.logs, finding.text, true);
-  if (finding.node_suspect)
-    note_suspect(options_.logs, job_.hosts[static_cast<std::size_t>(finding.rank)], finding.text);
+  if (finding.node_suspect) note_suspect(options_.logs, host_of(finding.rank), finding.text);
   if (options_.on_verdict) options_.on_verdict(finding.since_s);
   log::flush();
 }

@@ -61,6 +61,9 @@ class LifeWatch {
   void report(const Finding& finding);
   void leave();
   [[nodiscard]] std::string my_stack() const;
+  [[nodiscard]] const std::string& host_of(int rank) const {
+    return job_.hosts[static_cast<std::size_t>(rank)];
+  }
 
   Options options_;
   JobInfo job_;

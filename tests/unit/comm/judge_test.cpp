@@ -19,7 +19,7 @@ class JudgeTest : public testing::Test {
   }
   void all_beat(double time_s, int except = -1) {
     for (int rank = 0; rank < 4; ++rank) {
-      if (rank != except) judge_.heard(rank, at_step(7, 100), 0.0002, time_s);
+      if (rank != except) judge_.heard(rank, {at_step(7, 100), 0.0002}, time_s);
     }
   }
   Judge judge_{{.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n0", "n1", "n1"}};
@@ -75,10 +75,10 @@ TEST_F(JudgeTest, OneSilentRankIsTheProcessAndAllOfANodeAreTheNode) {
   EXPECT_EQ(finding->rank, 3);
   EXPECT_EQ(judge_.neighbour_of(3, 6, 2.5), 2);
   Judge node({.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n0", "n1", "n1"});
-  for (int rank = 0; rank < 4; ++rank) node.heard(rank, at_step(7, 100), 0, 0);
+  for (int rank = 0; rank < 4; ++rank) node.heard(rank, {at_step(7, 100)}, 0);
   for (double time = 1; time <= 6; ++time) {
-    node.heard(0, at_step(7, 100), 0, time);
-    node.heard(1, at_step(7, 100), 0, time);
+    node.heard(0, {at_step(7, 100)}, time);
+    node.heard(1, {at_step(7, 100)}, time);
   }
   finding = node.look(6);
   ASSERT_TRUE(finding);
@@ -93,8 +93,8 @@ TEST_F(JudgeTest, TheRankThatOthersWaitForIsNamedAndNotThoseThatWait) {
   waiting.under_way_s = 61;
   Activity::Now reading = at_step(7, 100);
   reading.doing = Doing::kReadingData;
-  for (const int rank : {0, 1, 3}) judge_.heard(rank, waiting, 0, 0);
-  judge_.heard(2, reading, 0, 0);
+  for (const int rank : {0, 1, 3}) judge_.heard(rank, {waiting}, 0);
+  judge_.heard(2, {reading}, 0);
   const auto finding = judge_.look(1);
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->kind, Finding::Kind::kStalled);
@@ -110,7 +110,7 @@ TEST_F(JudgeTest, WhereAllHaveComeNobodyIsAccused) {
   Activity::Now waiting = at_step(7, 101);
   waiting.done = 100;
   waiting.under_way_s = 61;
-  for (int rank = 0; rank < 4; ++rank) judge_.heard(rank, waiting, 0, 0);
+  for (int rank = 0; rank < 4; ++rank) judge_.heard(rank, {waiting}, 0);
   EXPECT_FALSE(judge_.look(1));
 }
 
@@ -120,7 +120,7 @@ TEST_F(JudgeTest, AStragglerIsNamedAfterTenSlowStepsAndOnceInAWhile) {
     for (int rank = 0; rank < 4; ++rank) {
       Activity::Now now = at_step(step, 100);
       if (rank == 1) now.work_s *= 5;
-      judge_.heard(rank, now, 0, static_cast<double>(step));
+      judge_.heard(rank, {now}, static_cast<double>(step));
     }
     const auto finding = judge_.straggler(static_cast<double>(step));
     if (!finding) continue;
@@ -139,13 +139,31 @@ TEST(JudgeOfNetworks, ANodeWhoseMessagesTakeTenTimesAsLongIsNamed) {
   Judge judge({.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n1", "n2", "n3"});
   std::string text;
   for (double time = 1; time <= 12; ++time) {
-    for (int rank = 0; rank < 4; ++rank) judge.heard(rank, {}, rank == 2 ? 0.08 : 0.0004, time);
+    for (int rank = 0; rank < 4; ++rank) judge.heard(rank, {{}, rank == 2 ? 0.08 : 0.0004}, time);
     if (const auto finding = judge.straggler(time)) text += finding->text;
   }
   EXPECT_EQ(
       text,
       "node n2 has a slow network: a message to n0 and back takes 80 ms, where the median of the nodes is "
       "0.4 ms");
+}
+
+TEST_F(JudgeTest, ANodeThatMostOthersWaitForIsNamed) {
+  std::string text;
+  for (double time = 1; time <= 12; ++time) {
+    for (int rank = 0; rank < 4; ++rank)
+      judge_.heard(rank, {at_step(7, 100), 0.0002, rank < 2 ? 2 + rank : 0, rank < 2 ? 0.8 : 0.1}, time);
+    if (const auto finding = judge_.straggler(time)) text += finding->text;
+  }
+  EXPECT_EQ(text, "node n1 is a straggler: the other ranks spend 80 % of their time waiting for it");
+}
+
+TEST_F(JudgeTest, WaitsThatGoRoundAccuseNobody) {
+  for (double time = 1; time <= 40; ++time) {
+    for (int rank = 0; rank < 4; ++rank)
+      judge_.heard(rank, {at_step(7, 100), 0.0002, static_cast<int>(time) / 3 % 4, 0.9}, time);
+    EXPECT_FALSE(judge_.straggler(time)) << time;
+  }
 }
 
 }  // namespace

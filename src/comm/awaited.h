@@ -1,0 +1,27 @@
+#pragma once
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace echelon {
+
+/// For whom this rank waits: in each collective of CPU ranks, the time from its own arrival to that of the
+/// last peer. Thread-safe.
+class Awaited {
+ public:
+  void add(int world_rank, double seconds) {
+    const std::lock_guard lock(mutex_);
+    seconds_[world_rank] += seconds;
+  }
+  /// Seconds by world rank since the last call.
+  [[nodiscard]] std::map<int, double> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(seconds_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, double> seconds_;
+};
+
+}  // namespace echelon
