@@ -68,7 +68,9 @@ class Trainer {
     std::unique_ptr<MetricsFile> metrics;
     if (comm_.rank() == 0) metrics = std::make_unique<MetricsFile>(folder.metrics(), state_.step);
     Progress progress(Progress::Style::kNone, state_.step + 1, step);
-    TrainLoop loop(options, state_, checkpointer, comm_, nullptr, folder, metrics.get(), progress);
+    const StopSignal signal;
+    AgreedStop stop(signal, comm_);
+    TrainLoop loop(options, state_, checkpointer, comm_, stop, {}, nullptr, folder, metrics.get(), progress);
     if (loop.run() != RunEnd::kFinished) throw Error(Code::kRequeue, "stopped");
   }
 
