@@ -60,6 +60,7 @@ struct RankSave::Work {
   ShardWrite shard;
   const Clock::time_point began = Clock::now();
   std::atomic<bool> cancelled{false};
+  std::string given_up;  ///< why, by the mutex
   mutable std::mutex mutex;
   mutable std::condition_variable ended;
   Status status;
@@ -84,6 +85,10 @@ void RankSave::Work::wait_for_shards() const {
     for (int other = 0; other < plan.commit.ranks; ++other) {
       const auto note = plan.folder / failure_file_name(other);
       if (entry_exists(note)) throw Error(Code::kCheckpoint, read_input(note, 1 << 16));
+    }
+    {
+      const std::lock_guard lock(mutex);
+      if (!given_up.empty()) throw Error(Code::kCheckpoint, given_up);
     }
     if (cancelled) throw Error(Code::kCheckpoint, "the run ended before the save did");
     if (seconds_since(began) > plan.timeout_s) {
@@ -148,6 +153,11 @@ void RankSave::stage() {
   } catch (const std::exception&) {
     // The writing thread fails with the same words.
   }
+}
+
+void RankSave::give_up(const std::string& why) {
+  const std::lock_guard lock(work_->mutex);
+  work_->given_up = why;
 }
 
 RankSave::Status RankSave::status() const {

@@ -23,7 +23,8 @@ struct SavePlan {
 
 /// One rank's part of one save, written by a thread of its own. Rank 0's thread also waits for the other
 /// ranks' shards, which have their names only when they are durable, and commits. The ranks need no
-/// communication for that, only the folder: a rank that fails leaves a file there which says why.
+/// communication for that, only the folder: a rank that fails leaves a file there which says why. Where the
+/// folder is what fails, give_up() brings the news.
 class RankSave {
  public:
   enum class State { kRunning, kDone, kFailed };
@@ -44,6 +45,10 @@ class RankSave {
 
   /// Copies the state; when it returns, the slices' bytes may change. Never throws: see status().
   void stage();
+
+  /// Rank 0: another rank has said, not through the folder, why its part failed: nothing is waited for any
+  /// more.
+  void give_up(const std::string& why);
 
   [[nodiscard]] Status status() const;
   /// Waits at most `seconds` for the end.

@@ -20,7 +20,6 @@ namespace {
 using checkpoint::RankSave;
 
 constexpr double kMegabyte = 1e6;
-constexpr double kForEver_s = 1e9;
 constexpr double kPatience_s = 1;  // a save that is nearly over is worth waiting for, rather than losing one
 constexpr double kGrace_s = 10;    // rank 0 gives up by itself first, and says why
 
@@ -184,13 +183,38 @@ std::string Checkpointer::start(const TrainState& state, const std::string& id) 
 }
 
 void Checkpointer::wait_for_end(double at_most_s) const {
+  if (in_flight_) (void)in_flight_->save->wait(at_most_s);
+}
+
+void Checkpointer::wait_for_all() {
+  if (!in_flight_) return;
   const double limit = static_cast<double>(options_.timeout_s) + kGrace_s;
-  if (in_flight_) (void)in_flight_->save->wait(std::min(at_most_s, limit));
+  const double began = now_s();
+  // A word now and then, so that a slow disk meets no deadline of collectives.
+  for (double slice_s = 0.05;; slice_s = std::min(2 * slice_s, 1.0)) {
+    const bool running = in_flight_->save->wait(slice_s).state == RankSave::State::kRunning;
+    double words[2] = {running && now_s() - began < limit ? 1.0 : 0.0, failed_here() ? 1.0 : 0.0};
+    comm_->all_reduce(words, 2, DType::kF64, ReduceOp::kSum, "end of a save").wait();
+    if (words[1] > 0) hear_of_failure();
+    if (words[0] == 0) return;
+  }
+}
+
+bool Checkpointer::failed_here() const {
+  return in_flight_ && !in_flight_->heard && comm_->rank() != 0 &&
+         in_flight_->save->status().state == RankSave::State::kFailed;
+}
+
+void Checkpointer::hear_of_failure() {
+  const std::string mine = failed_here() ? in_flight_->save->status().error : "";
+  const std::string why = first_of(comm_->gather_blobs(to_blob(mine), "failure of a save"));
+  in_flight_->heard = true;
+  if (comm_->rank() == 0) in_flight_->save->give_up(why);
 }
 
 void Checkpointer::save(const TrainState& state, bool wait) {
   interval_.begin(now_s());  // whatever comes of it: the next one is tried in its time
-  wait_for_end(wait ? kForEver_s : kPatience_s);
+  wait ? wait_for_all() : wait_for_end(kPatience_s);
   poll();
   Past past = settle();
   if (!past.failure.empty()) {
@@ -211,7 +235,7 @@ void Checkpointer::save(const TrainState& state, bool wait) {
   if (const std::string failure = start(state, past.id); !failure.empty())
     return fail(state.step, failure, wait);
   if (!wait && options_.async) return;
-  wait_for_end(kForEver_s);
+  wait_for_all();
   in_flight_->stall_s = now_s() - in_flight_->began_s;
   if (in_flight_->save->status().state == RankSave::State::kDone) poll();
   past = settle();

@@ -50,6 +50,12 @@ class Checkpointer {
   /// Age of the save that is being written; nothing: none is.
   [[nodiscard]] std::optional<double> in_flight_s() const;
 
+  /// Has this rank's part of the save in flight failed, and rank 0 waits for it as far as is known?
+  [[nodiscard]] bool failed_here() const;
+  /// Tells rank 0 why. Collective, after failed_here() on any rank: the disk that failed a rank's shard may
+  /// have failed its note for rank 0, too, which would wait for checkpoint.timeout_s.
+  void hear_of_failure();
+
   /// Tells the log of rank 0 about a save that has ended since the last call. Local and quick.
   void poll();
 
@@ -62,6 +68,7 @@ class Checkpointer {
     double began_s = 0;
     double stall_s = 0;
     bool told = false;
+    bool heard = false;  ///< rank 0 knows of another rank's failure
   };
   /// How the save before this one ended, on all ranks.
   struct Past {
@@ -77,7 +84,9 @@ class Checkpointer {
   [[nodiscard]] std::string start(const TrainState& state, const std::string& id);
   [[nodiscard]] checkpoint::SavePlan plan(const TrainState& state, const std::filesystem::path& folder,
                                           const std::string& id) const;
-  void wait_for_end(double at_most_s) const;
+  void wait_for_end(double at_most_s) const;  ///< of this rank's part
+  /// Until the save has ended on every rank. Collective.
+  void wait_for_all();
   [[nodiscard]] bool must_copy() const;  ///< does training go on during a save?
 
   CheckpointOptions options_;

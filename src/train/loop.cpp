@@ -82,16 +82,18 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
   const Sums sums = accumulate_gradients(state_.loss_scale.factor() / all_targets);
   look_at_clock(number);
   // One small reduction carries everything the ranks must agree on.
-  double shared[6] = {sum_of_squares(state_.model),
+  double shared[7] = {sum_of_squares(state_.model),
                       sums.loss,
                       sums.targets,
                       stop_.vote(),
                       comm_.rank() == 0 && checkpointer_.due_by_time() ? 1.0 : 0.0,
-                      sums.tokens};
+                      sums.tokens,
+                      checkpointer_.failed_here() ? 1.0 : 0.0};
   const double worked = now_s() - began - (state_.model.times().waiting_s - waited);
-  comm_.all_reduce(shared, 6, DType::kF64, ReduceOp::kSum, "step").wait();
+  comm_.all_reduce(shared, 7, DType::kF64, ReduceOp::kSum, "step").wait();
   interval_tokens_ += shared[5];
   (void)stop_.decide(shared[3]);
+  if (shared[6] > 0) checkpointer_.hear_of_failure();
   // How many predictions count is known only now: the gradients were made for samples of full length.
   const double targets = std::max(1.0, shared[2]);
   const double factor = all_targets / targets / state_.loss_scale.factor();

@@ -16,7 +16,7 @@ import slurm
 from slurm import call
 from trial import OVER, Trial, train_undisturbed
 
-STEPS_A_LIFE = 30  # a save each ten, and some to be killed in
+STEPS_A_LIFE = 20  # a save each ten, and some to be killed in
 
 
 def kill_rank(trial, chance):

@@ -30,6 +30,18 @@ class Tests(product.Case):
         for folder in self.checkpoints():
             self.command(product.CKPT, "verify", folder)
 
+    def test_a_failure_that_its_disk_keeps_from_the_folder_is_heard_all_the_same(self):
+        # Rank 1 can give no file its name: neither its shard nor its note for rank 0, which waits for one of them.
+        rank = ('[ "$OMPI_COMM_WORLD_RANK" = 1 ] && export LD_PRELOAD="$ECHELON_FAILING_CALLS" ECHELON_FAIL=rename; '
+                'exec "$ECHELON_BIN" train "$@"')
+        result = self.command("mpirun", "-q", "-n", 2, "--oversubscribe", "--allow-run-as-root", "--bind-to", "none",
+                              "sh", "-c", rank, "rank", self.recipe(), "checkpoint.every_steps=2", "train.steps=8",
+                              code=5)
+        self.assertEqual([], self.steps_kept())
+        self.assertEqual(8, len(self.metrics()), "training went on past the saves that failed")
+        self.assertRegex(result.err, r"step 2 was not saved \(older checkpoints are untouched\): cannot save rank 1's shard on")
+        self.assertNotIn("still being written", result.err)
+
     def test_a_save_that_takes_too_long_fails_and_too_many_end_the_run(self):
         result = self.train(self.recipe(), "checkpoint.every_steps=2", "checkpoint.async=false", "train.steps=6",
                             "checkpoint.max_write_mb_per_s=0.02", "checkpoint.timeout_s=1", "checkpoint.max_failures=2",

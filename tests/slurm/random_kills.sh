@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Three random faults to one job, as `./make.sh drills random_kills` does fifty times.
+# Two random faults to one job, as `./make.sh drills random_kills` does fifty times.
 source "$(dirname "$0")/lib.sh"
 use_cluster
-python3 "$ECHELON_SOURCE_DIR/tests/drills/random_kills.py" --work "$work" --kills 3 --seed 5
+python3 "$ECHELON_SOURCE_DIR/tests/drills/random_kills.py" --work "$work" --kills 2 --seed 5
