@@ -78,10 +78,10 @@ void add_job_options(CLI::App& command, submit::Options& options) {
       "by {task} in overrides: run.dir=runs/try-{task} run.seed={task}");
   command.add_option("--dependency,-d", options.dependency, "Start after other jobs, such as afterok:17");
   command.add_option("--job-name,-J", options.job_name, "Name of the job (default: run.name)");
-  command.add_option(
-      "--stop-before", options.stop_before_s,
-      "Seconds before the end of --time at which the ranks save and stop (default 300, at most a "
-      "quarter of --time)");
+  command.add_option("--stop-before", options.stop_before_s,
+                     "Seconds before the end of --time at which the ranks are told to save and stop, a last "
+                     "resort: ranks that know when their time ends stop by their own clock (default 60, at "
+                     "most a quarter of --time)");
   command
       .add_option("--max-requeues", options.max_requeues,
                   "How often the job may queue itself again; 0: never")

@@ -15,7 +15,7 @@ enum class Spent : std::uint8_t {
   kValidate,  ///< and generating texts for it
   kStall,     ///< training waits for a save
   kLost,      ///< steps that were trained and not saved, and had to be trained again
-  kIdle,      ///< standing still because of a peer
+  kIdle,      ///< standing still because of a peer; after rank 0 has gone, until all have
 };
 inline constexpr std::size_t kSpentKinds = 6;
 using SpentSeconds = std::array<double, kSpentKinds>;

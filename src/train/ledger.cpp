@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "train/job_end.h"
+#include "train/start_notes.h"
 
 namespace echelon {
 namespace {
@@ -26,6 +27,7 @@ constexpr double kShare = 0.005;
 constexpr double kOftenest_s = 0.1;
 constexpr double kRarest_s = 5;
 constexpr std::chrono::seconds kPatience{5};  // with a disk that may hang
+constexpr double kLongestLeaving_s = 600;
 constexpr std::size_t kRecent = 32;
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 
@@ -59,6 +61,17 @@ Goodput take_up(const std::filesystem::path& file) {
     log::warn(str("the account of this run's time begins anew: ", e.what()));
   }
   return {};
+}
+
+/// After rank 0's last account of `last` its ranks held the nodes until all of them were gone.
+void account_for_leaving(RunStart& last, const std::filesystem::path& run_dir, double next_began_s) {
+  if (last.job.empty()) return;
+  const auto noted = noted_end(run_dir, last.job, last.ended_s);
+  if (!noted || *noted > last.ended_s + kLongestLeaving_s) return;
+  const double gone_s = std::min(*noted, next_began_s);
+  if (gone_s <= last.ended_s) return;
+  last[Spent::kIdle] += gone_s - last.ended_s;
+  last.ended_s = gone_s;
 }
 
 /// Whole for every reader, and quick: only the last text has to survive the machine.
@@ -153,18 +166,21 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
   book.now_s = std::move(now_s);
   book.goodput = take_up(book.file);
   const double now = book.now_s();
+  std::vector<RunStart>& starts = book.goodput.starts;
+  if (!starts.empty() && starts.back().job == start.job)
+    account_for_leaving(starts.back(), book.file.parent_path(), std::min(now, start.began_s));
   double free_s = 0;  // no second counts twice, be it that one script starts the run several times
-  for (RunStart& earlier : book.goodput.starts) {
+  for (RunStart& earlier : starts) {
     if (earlier.end == "running") earlier.end = "killed";
     free_s = std::max(free_s, earlier.ended_s);
   }
   const double began = std::min(now, std::max(start.began_s, free_s));
-  book.goodput.starts.push_back({.job = std::move(start.job),
-                                 .restart = start.restart,
-                                 .ranks = start.ranks,
-                                 .began_s = began,
-                                 .ended_s = began,
-                                 .end = "running"});
+  starts.push_back({.job = std::move(start.job),
+                    .restart = start.restart,
+                    .ranks = start.ranks,
+                    .began_s = began,
+                    .ended_s = began,
+                    .end = "running"});
   book.since_s = began;
   std::thread([book = book_] { book->write_until_over(); }).detach();
 }

@@ -28,7 +28,8 @@ class Ledger {
   [[nodiscard]] static Start this_start(std::int64_t ranks);
 
   /// Takes up the file that is there; a start in it that never ended was killed. One that cannot be read is
-  /// put aside with a warning. `now_s`: since 1970; never goes back.
+  /// put aside with a warning. The last start in it lasted until its batch script says that all ranks were
+  /// gone (start_notes.h), when that is of the same job. `now_s`: since 1970; never goes back.
   Ledger(std::filesystem::path file, Start start, std::function<double()> now_s);
   ~Ledger();  ///< end("failed") where nothing else was said
   Ledger(const Ledger&) = delete;

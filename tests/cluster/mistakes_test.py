@@ -85,7 +85,7 @@ DIRECTIVES = [
     ("#SBATCH --requeue", "#SBATCH --reque", "--reque is not an option"),
     ("#SBATCH --open-mode=append\n", "", "truncate the log"),
     ("--open-mode=append", "--open-mode=apend", "--open-mode"),
-    ("--signal=USR2@300", "--signal=B:USR2@300", "batch shell only"),
+    ("--signal=USR2@60", "--signal=B:USR2@60", "batch shell only"),
     ("--time=24:00:00", "--time=24h", "--time"),
     ("--output=%x-%j.out", "--output=logs/%x-%j.out", "makes no folders"),
     ("--output=%x-%j.out", "--output=%x-%q.out", "'%q' stands for nothing"),

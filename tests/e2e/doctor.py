@@ -30,7 +30,7 @@ PMIxCollFence           = ring
 """
 PARTITIONS = """PartitionName=gpu Default=YES GraceTime=0 MaxNodes=8 MaxTime=1-00:00:00 MaxCPUsPerNode=UNLIMITED \
 Nodes=n[0-15] State=UP TotalCPUs=32 TotalNodes=16
-PartitionName=short Default=NO GraceTime=0 MaxNodes=UNLIMITED MaxTime=00:05:00 Nodes=n[0-15] State=UP TotalNodes=16
+PartitionName=short Default=NO GraceTime=0 MaxNodes=UNLIMITED MaxTime=00:02:00 Nodes=n[0-15] State=UP TotalNodes=16
 PartitionName=old Default=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED Nodes=n[0-15] State=DOWN TotalNodes=16
 """
 NODES = """NodeName=n0 State=IDLE+CLOUD+POWERED_DOWN Partitions=gpu,short OS=Linux 6.1 #1 SMP BootTime=None
@@ -156,7 +156,7 @@ class Tests(product.Case):
     def test_what_a_partition_refuses_is_named(self):
         self.cluster({"partition": "fault"}, "--nodes", 9, says="partition gpu has MaxNodes=8, but 9")
         self.cluster({"partition": "fault"}, "--time", "25:00:00", says="MaxTime=1-00:00:00, but 1500 minutes")
-        self.cluster({"partition": "warning"}, "--partition", "short", says="ends jobs after 300 s")
+        self.cluster({"partition": "warning"}, "--partition", "short", says="ends jobs after 120 s")
         self.cluster({"partition": "fault", "nodes": "fault"}, "--partition", "old", says="old is DOWN",
                      nodes="NodeName=n0 State=DOWN* Partitions=old Reason=gone [root@1]\n")
         checks = self.cluster({"partition": "fault"}, "--partition", "gpus", says="no partition 'gpus'")

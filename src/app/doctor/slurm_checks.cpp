@@ -231,13 +231,13 @@ Finding check_partition(const SlurmState& slurm, const JobWish& wish) {
   if (!why.empty())
     return fault("partition", str("partition ", name, " ", why),
                  "ask for less, or use one of " + listed(names));
-  // train.sbatch is told 300 s before the end, and Slurm may be a minute early.
+  // train.sbatch is told 60 s before the end, and Slurm may be a minute early.
   const std::optional<long> limit = parse_seconds((*partition)["MaxTime"]);
-  if (limit && *limit <= 360) {
+  if (limit && *limit <= 120) {
     return warning("partition",
                    str("partition ", name, " ends jobs after ", *limit,
                        " s, and cluster/slurm/train.sbatch "
-                       "begins to stop 300 to 360 s before the end"),
+                       "begins to stop 60 to 120 s before the end"),
                    "use another partition, or submit with a smaller --signal=USR2@N");
   }
   return ok("partition", str("partition ", name, " is up, ", (*partition)["TotalNodes"], " nodes, MaxTime ",

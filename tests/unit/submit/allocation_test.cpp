@@ -29,7 +29,7 @@ TEST(Allocation, IsNodesTimesTasks) {
   EXPECT_EQ(job.ranks(), 8);
   EXPECT_EQ(job.gpus_per_node, 0);
   EXPECT_EQ(job.time_s, 86400);
-  EXPECT_EQ(job.stop_before_s, 300);
+  EXPECT_EQ(job.stop_before_s, 60);
   EXPECT_EQ(job.note, "");
 }
 
@@ -96,7 +96,10 @@ TEST(Allocation, RefusesGpusThatNothingWouldUseAndNotesThoseThatStayIdle) {
 TEST(Allocation, LeavesTimeForTheStop) {
   Options options = four_nodes();
   options.time = "10";
-  EXPECT_EQ(allocate(options, with_batch(16)).stop_before_s, 150);  // a quarter
+  EXPECT_EQ(allocate(options, with_batch(16)).stop_before_s, 60);
+  options.time = "3";
+  EXPECT_EQ(allocate(options, with_batch(16)).stop_before_s, 45);  // a quarter
+  options.time = "10";
   options.stop_before_s = 539;
   EXPECT_EQ(allocate(options, with_batch(16)).stop_before_s, 539);
   options.stop_before_s = 540;  // and 60 s that Slurm may be early: nothing left

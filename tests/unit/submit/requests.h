@@ -16,7 +16,7 @@ inline Options four_nodes() {
 }
 
 inline Allocation eight_ranks() {
-  return {.nodes = 4, .tasks_per_node = 2, .time_s = 86400, .stop_before_s = 300};
+  return {.nodes = 4, .tasks_per_node = 2, .time_s = 86400, .stop_before_s = 60};
 }
 
 inline Place on_fsx() {

@@ -141,6 +141,40 @@ TEST(Ledger, NoSecondBelongsToTwoStarts) {
   EXPECT_EQ(json["starts"][0]["end"], "failed") << "nobody said how it ended";
 }
 
+/// Seconds that the next start adds to one that began at 1000 and gave its last account at 1030.
+double leaving(const std::string& notes, double next_began, const std::string& next_job = "12") {
+  RunFiles run;
+  auto first = run.start(1000);
+  run.pass(30);
+  run.kill(first);
+  std::filesystem::create_directory(run.folder.path() / "logs");
+  std::ofstream(run.folder.path() / "logs/starts-12.txt") << notes;
+  run.pass(5000);
+  Ledger(run.file(), {.job = next_job, .began_s = next_began}, [now = run.now] {
+    return now->load();
+  }).end("finished");
+  const auto json = run.read();
+  expect_whole(json);
+  EXPECT_EQ(json["starts"][0]["end"], "killed");
+  EXPECT_EQ(json["starts"][1]["began"], next_began);
+  const double idle = json["starts"][0]["seconds"]["idle"];
+  EXPECT_EQ(json["starts"][0]["ended"], 1030 + idle);
+  return idle;
+}
+
+TEST(Ledger, AStartLastsUntilItsScriptSawAllRanksGo) {
+  const std::string first = "start 0 1000\nend 85 1034.5\n";
+  EXPECT_EQ(leaving(first + "start 5 2000\n", 2000), 4.5);
+  EXPECT_EQ(leaving(first + "start 5 1500\nend 1 1510\nstart 5 2000\n", 2000), 4.5)
+      << "one that died too early for an account lies between";
+  EXPECT_EQ(leaving(first, 1032), 2) << "no second belongs to two starts";
+  EXPECT_EQ(leaving(first, 2000, "13"), 0) << "another job, which knows nothing of this one";
+  EXPECT_EQ(leaving("start 0 1000\nend 85 1029\nstart 5 2000\n", 2000), 0) << "before the last account";
+  EXPECT_EQ(leaving("start 0 1000\nend 85 1631\nstart 5 2000\n", 2000), 0) << "too long for ranks to leave";
+  EXPECT_EQ(leaving("start 0 1000\nend 85 10", 2000), 0) << "torn";
+  EXPECT_EQ(leaving("", 2000), 0);
+}
+
 TEST(Ledger, TimeSinceAPeerHungIsIdleWhateverWasThoughtOfItThen) {
   RunFiles run;
   const auto ledger = run.start(1000);
