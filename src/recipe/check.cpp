@@ -87,6 +87,17 @@ void check_training(const Recipe& recipe, std::vector<Conflict>& found) {
   }
 }
 
+void check_cluster(const ClusterOptions& cluster, std::vector<Conflict>& found) {
+  constexpr double kBeats = 3;  // one that is late must not end a run
+  if (cluster.heartbeat_timeout_s == 0 ||
+      cluster.heartbeat_timeout_s >= kBeats * cluster.heartbeat_interval_s)
+    return;
+  found.push_back({{"cluster.heartbeat_timeout_s", "cluster.heartbeat_interval_s"},
+                   str("cluster.heartbeat_timeout_s is ", shortest(cluster.heartbeat_timeout_s),
+                       "; expected at least three times cluster.heartbeat_interval_s (",
+                       shortest(cluster.heartbeat_interval_s), "), or 0 for no heartbeats")});
+}
+
 }  // namespace
 
 std::vector<Conflict> conflicts(const Recipe& recipe) {
@@ -95,6 +106,7 @@ std::vector<Conflict> conflicts(const Recipe& recipe) {
   check_data(recipe, found);
   find_image_conflicts(recipe, found);
   check_training(recipe, found);
+  check_cluster(recipe.cluster, found);
   find_contradictions(recipe, found);
   return found;
 }

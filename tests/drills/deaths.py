@@ -5,7 +5,7 @@ import signal
 import slurm
 from slurm import node
 from stops import back_and_done
-from trial import ENDED_BY_SLURM_S, Trial
+from trial import Trial
 
 DEATH = 5  # a process that ends breaks its connection, and one more round of heartbeats tells whether its node is lost
 SILENCE = 10  # cluster.heartbeat_timeout_s of the drills' recipe is 5 s, and a moment to tell
@@ -49,7 +49,6 @@ def node_failed(work):
     trial.fault(lambda: node("kill", "n2"))
     trial.detected(r"node n2 (is lost|\(ranks 4, 5\) gives no sign)", DEATH)
     trial.wait_ended()
-    trial.unaccounted = ENDED_BY_SLURM_S
     node("restore", "n2")
     return back_and_done(trial, work)
 
@@ -60,7 +59,6 @@ def node_cut(work):
     trial.fault(lambda: node("cut", "n2"))
     trial.detected(r"node n2 \(ranks 4, 5\) gives no sign", SILENCE)
     trial.wait_ended()
-    trial.unaccounted = ENDED_BY_SLURM_S
     node("restore", "n2")
     return back_and_done(trial, work)
 

@@ -8,7 +8,7 @@ import slurm
 from deaths import SILENCE, start
 from slurm import node, on_node
 from stops import back_and_done
-from trial import ENDED_BY_SLURM_S, train_undisturbed
+from trial import train_undisturbed
 
 SLOW_NOTICED = 60
 
@@ -18,7 +18,6 @@ def rank_frozen(work):
     trial = start(work, "rank_frozen")
     where = trial.fault(lambda: slurm.signal_rank(trial.job, 3, signal.SIGSTOP))
     trial.detected(rf"rank 3 \({where}\) gives no sign.*SIGSTOP", SILENCE)
-    trial.unaccounted = ENDED_BY_SLURM_S
     return back_and_done(trial, work)
 
 
@@ -110,7 +109,7 @@ def node_slow_cores(work):
     trial = start(work, "node_slow_cores", steps=120)
     slowed = trial.fault(lambda: Slowed(trial.job, "n2"))
     try:
-        trial.detected(r"rank [45] \(n2\) is a straggler", SLOW_NOTICED)
+        trial.detected(r"(rank [45] \(n2\)|node n2) is a straggler", SLOW_NOTICED)
     finally:
         slowed.end()
     trial.finish()
