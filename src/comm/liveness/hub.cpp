@@ -14,7 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr int kLook_ms = 50;
-constexpr double kExamine_s = 2;  // longest that a verdict waits for what others can tell of the suspect
+constexpr double kStoodStill_s = 1;  // a round takes kLook_ms and a little
+constexpr double kExamine_s = 2;     // longest that a verdict waits for what others can tell of the suspect
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -39,7 +40,10 @@ void Hub::wait_for_leaving(double at_most_s) const {
 
 void Hub::loop() {
   pthread_setname_np(pthread_self(), "echelon-hub");
+  double last_s = now_s();
   while (!ending_) {
+    if (const double gap = now_s() - last_s; gap > kStoodStill_s) judge_.stood_still(gap);
+    last_s = now_s();
     std::vector<pollfd> queries{{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0}};
     for (const auto& peer : peers_) {
       const short events = peer->wire.has_output() ? POLLIN | POLLOUT : POLLIN;

@@ -12,10 +12,14 @@ namespace {
 /// Processes of a node that dies do not end in the same instant, and one that reports its own failure may
 /// close before its words are read.
 constexpr double kTogether_s = 0.5;
+/// After a whole job was suspended, its collectives look old until they go on.
+constexpr double kStallHolds_s = 3;
 constexpr std::int64_t kSlowSteps = 10;
 constexpr double kSlowFor_s = 5;
 constexpr double kSlowWork_s = 0.02;  // less is not worth a warning
 constexpr std::int64_t kSlowBeats = 10;
+constexpr double kSmoothing = 0.1;  // of averages, a beat
+constexpr double kAwaited = 0.7;    // of the share of time that a straggler costs the others
 constexpr double kSlowNetworkFactor = 10;
 constexpr double kSlowNetwork_s = 0.005;
 constexpr double kBetweenWarnings_s = 600;
@@ -73,6 +77,13 @@ void Judge::ended(int rank, double time_s) {
   peer.ended_s = time_s;
 }
 
+void Judge::stood_still(double seconds) {
+  for (Peer& peer : peers_) {
+    peer.heard_s += seconds;
+    peer.ended_s += seconds;
+  }
+}
+
 void Judge::left(int rank) {
   peers_[static_cast<std::size_t>(rank)].left = true;
 }
@@ -106,7 +117,7 @@ bool Judge::whole_node_gone(int rank, double time_s) const {
 std::optional<Finding> Judge::look(double time_s) {
   if (auto finding = look_for_ended(time_s)) return finding;
   if (auto finding = look_for_silent(time_s)) return finding;
-  return look_for_stalled();
+  return look_for_stalled(time_s);
 }
 
 std::optional<Finding> Judge::look_for_ended(double time_s) const {
@@ -157,7 +168,7 @@ std::optional<Finding> Judge::look_for_silent(double time_s) const {
   return std::nullopt;
 }
 
-std::optional<Finding> Judge::look_for_stalled() const {
+std::optional<Finding> Judge::look_for_stalled(double time_s) {
   std::uint64_t most = 0;
   double waited = 0;
   int waiting = 0;
@@ -168,7 +179,12 @@ std::optional<Finding> Judge::look_for_stalled() const {
     ++waiting;
     waited = std::max(waited, candidate.now.under_way_s);
   }
-  if (waiting == 0) return std::nullopt;
+  if (waiting == 0) {
+    stalled_since_s_ = -1;
+    return std::nullopt;
+  }
+  if (stalled_since_s_ < 0) stalled_since_s_ = time_s;
+  if (time_s - stalled_since_s_ < kStallHolds_s) return std::nullopt;
   int last = -1;
   for (std::size_t n = 0; n < peers_.size(); ++n) {
     if (!peers_[n].known || peers_[n].left || peers_[n].now.issued >= most) continue;
@@ -251,42 +267,46 @@ std::optional<Finding> Judge::slow_network() {
   return std::nullopt;
 }
 
-/// Processors may be slow where no work of a step is: each rank votes, by the time it waits, and a node's own
-/// ranks have no vote on it (on a single node: the rank itself has none).
+/// Processors may be slow where no work of a step is: each rank votes with the share of its time that it
+/// waits, and a node's own ranks have no vote on it (on a single node: the rank itself has none). Averaged
+/// over some ten beats. Who makes others wait does not itself wait much: where all wait for all, nobody is
+/// slow.
 std::optional<Finding> Judge::awaited_by_most() {
   if (!std::exchange(new_votes_, false)) return std::nullopt;
   const bool by_node =
-      std::any_of(hosts_.begin(), hosts_.end(), [this](auto& host) { return host != hosts_[0]; });
+      std::any_of(hosts_.begin(), hosts_.end(), [this](const auto& host) { return host != hosts_[0]; });
   for (std::size_t n = 0; n < peers_.size(); ++n) {
+    double votes = 0;
+    double voters = 0;
+    double own = 0;
+    double of_node = 0;
     const auto concerns = [&](std::size_t other) {
       return by_node ? hosts_[other] == hosts_[n] : other == n;
     };
-    std::size_t voters = 0;
-    std::size_t votes = 0;
-    double share = 0;
-    for (std::size_t voter = 0; voter < peers_.size(); ++voter) {
-      if (concerns(voter)) continue;
-      ++voters;
-      const Peer& peer = peers_[voter];
-      if (peer.awaited < 0 || !concerns(static_cast<std::size_t>(peer.awaited)) ||
-          peer.awaited_share < 1 - 1 / std::max(1.0, options_.straggler_factor))
-        continue;
-      ++votes;
-      share += peer.awaited_share;
+    for (std::size_t other = 0; other < peers_.size(); ++other) {
+      const Peer& peer = peers_[other];
+      const bool voter = !concerns(other);
+      (voter ? voters : of_node) += 1;
+      if (!voter) own += peer.awaited_share;
+      if (voter && peer.awaited >= 0 && concerns(static_cast<std::size_t>(peer.awaited)))
+        votes += peer.awaited_share;
     }
     Peer& suspect = peers_[n];
-    suspect.awaited_beats = 2 * votes > voters ? suspect.awaited_beats + 1 : 0;
-    if (suspect.awaited_beats < kSlowBeats) continue;
-    suspect.awaited_beats = 0;
+    suspect.others_wait += kSmoothing * (votes / voters - suspect.others_wait);
+    suspect.waits += kSmoothing * (own / of_node - suspect.waits);
+    const double limit = kAwaited * (1 - 1 / std::max(1.0, options_.straggler_factor));
+    if (suspect.others_wait < limit || suspect.waits > suspect.others_wait / 2) continue;
     const auto rank = static_cast<int>(n);
-    const long percent = std::lround(100 * share / static_cast<double>(votes));
-    return Finding{
+    const Finding finding{
         .kind = Finding::Kind::kStraggler,
         .rank = rank,
-        .text = str(by_node ? str("node ", hosts_[n]) : name_of(rank),
-                    " is a straggler: the other ranks spend ", percent, " % of their time waiting for it"),
+        .text =
+            str(by_node ? str("node ", hosts_[n]) : name_of(rank), " is a straggler: the other ranks spend ",
+                std::lround(100 * suspect.others_wait), " % of their time waiting for it"),
         .since_s = 0,
         .node_suspect = true};
+    suspect.others_wait = 0;
+    return finding;
   }
   return std::nullopt;
 }

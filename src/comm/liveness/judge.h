@@ -52,6 +52,10 @@ class Judge {
   /// The rank said that it ends: whatever follows is no surprise.
   void left(int rank);
 
+  /// This process itself has just stood still for so long (Slurm suspended the job, a virtual machine moved):
+  /// the others' silence says nothing about them.
+  void stood_still(double seconds);
+
   /// The cause, if there is one by now.
   [[nodiscard]] std::optional<Finding> look(double time_s);
   /// A warning that is due; each rank or node is named once in a while.
@@ -81,14 +85,15 @@ class Judge {
     bool new_round_trip = false;
     int awaited = -1;
     double awaited_share = 0;
-    std::int64_t awaited_beats = 0;  ///< in a row: most others wait for it
+    double others_wait = 0;  ///< averages of shares: others for its node, its node for others
+    double waits = 0;
   };
   [[nodiscard]] const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] std::vector<int> ranks_of_host(const std::string& host) const;
   [[nodiscard]] bool whole_node_gone(int rank, double time_s) const;
   [[nodiscard]] std::optional<Finding> look_for_ended(double time_s) const;
   [[nodiscard]] std::optional<Finding> look_for_silent(double time_s) const;
-  [[nodiscard]] std::optional<Finding> look_for_stalled() const;
+  [[nodiscard]] std::optional<Finding> look_for_stalled(double time_s);
   [[nodiscard]] std::optional<Finding> slow_work(double time_s);
   [[nodiscard]] std::optional<Finding> slow_network();
   [[nodiscard]] std::optional<Finding> awaited_by_most();
@@ -97,6 +102,7 @@ class Judge {
   JudgeOptions options_;
   std::vector<std::string> hosts_;
   std::vector<Peer> peers_;
+  double stalled_since_s_ = -1;                         ///< somebody waits too long; negative: nobody
   bool new_votes_ = false;                              ///< rank 0 has sent a beat since
   std::vector<std::pair<std::string, double>> warned_;  ///< host and when
 };

@@ -19,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr int kLook_ms = 50;
+constexpr double kStoodStill_s = 1;   // a round takes kLook_ms and a little
 constexpr double kConnect_s = 3;      // for one address
 constexpr double kEcho_s = 2;         // an error of communication waits so long, and two beats, for its cause
 constexpr double kGrace_s = 5;        // after a verdict, to leave in good order
@@ -109,12 +110,16 @@ LifeWatch::~LifeWatch() {
 void LifeWatch::loop() {
   pthread_setname_np(pthread_self(), "echelon-beat");
   double verdict_s = 0;
+  double last_s = now_s();
   while (true) {
     if (leaving_) return ended_ ? void() : leave();
     const short events = wire_->has_output() ? POLLIN | POLLOUT : POLLIN;
     pollfd query{.fd = wire_->closed() ? -1 : wire_->fd(), .events = events, .revents = 0};
     (void)poll(&query, 1, kLook_ms);
     const double now = now_s();
+    // This process itself was stopped: that says nothing about the hub.
+    if (now - last_s > kStoodStill_s) last_ack_s_ += now - last_s;
+    last_s = now;
     if (query.revents != 0) {
       wire_->flush();
       for (const Frame& frame : wire_->receive()) on_frame(frame, now);
