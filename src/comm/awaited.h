@@ -5,8 +5,8 @@
 
 namespace echelon {
 
-/// For whom this rank waits: in each collective of CPU ranks, the time from its own arrival to that of the
-/// last peer. Thread-safe.
+/// For whom this rank waits: the time of each collective of CPU ranks, put down to the peer whose message was
+/// the last. Where all are alike it goes round. Thread-safe.
 class Awaited {
  public:
   void add(int world_rank, double seconds) {

@@ -58,7 +58,6 @@ MpiExchange::MpiExchange(MpiGroup& group, const Operation& mine)
     : group_(group),
       mine_(mine),
       arrived_(group.world_ranks.size(), false),
-      missing_(group.size() - 1),
       next_watch_(start_ + kWatchInterval) {
   arrived_[static_cast<std::size_t>(group.rank)] = true;
 }
@@ -122,10 +121,6 @@ void MpiExchange::on_envelope(int peer) {
             " as #", mine_.sequence, ": all ranks must run the same program, recipe and data plan"));
   }
   arrived_[index] = true;
-  if (--missing_ == 0 && group_.awaited != nullptr) {
-    const double waited = std::chrono::duration<double>(Clock::now() - start_).count();
-    group_.awaited->add(group_.world_ranks[index], waited);
-  }
   on_arrival_({peer, theirs, {envelope.bytes, envelope.inline_bytes}});
 }
 
@@ -174,6 +169,7 @@ bool MpiExchange::progress() {
   for (const int index : batch) {
     --open_;
     free_.push_back(index);
+    last_peer_ = messages_[static_cast<std::size_t>(index)].peer;
     const auto done = std::move(messages_[static_cast<std::size_t>(index)].done);
     if (done) done();  // may start further messages
   }
@@ -199,6 +195,9 @@ void MpiExchange::run() {
     if (now >= next_watch_) check_ended_peers(now);
     if (now >= deadline) report_deadline();
   }
+  if (group_.awaited == nullptr || last_peer_ < 0) return;
+  const double took = std::chrono::duration<double>(Clock::now() - start_).count();
+  group_.awaited->add(group_.world_ranks[static_cast<std::size_t>(last_peer_)], took);
 }
 
 std::vector<int> MpiExchange::waiting_for() const {

@@ -99,7 +99,7 @@ class MpiExchange {
   const Clock::time_point start_ = Clock::now();
   OnArrival on_arrival_;
   std::vector<bool> arrived_;
-  int missing_ = 0;  ///< announcements still to come
+  int last_peer_ = -1;  ///< of the last message that has gone or come
   std::vector<MPI_Request> requests_;
   std::vector<Message> messages_;  ///< of the request of the same index
   std::vector<int> free_;          ///< indices of finished requests

@@ -18,8 +18,8 @@ constexpr std::int64_t kSlowSteps = 10;
 constexpr double kSlowFor_s = 5;
 constexpr double kSlowWork_s = 0.02;  // less is not worth a warning
 constexpr std::int64_t kSlowBeats = 10;
-constexpr double kSmoothing = 0.1;  // of averages, a beat
-constexpr double kAwaited = 0.7;    // of the share of time that a straggler costs the others
+constexpr double kSmoothing = 0.06;  // of averages, a beat
+constexpr double kAwaited = 0.7;     // of the share of time that a straggler costs the others
 constexpr double kSlowNetworkFactor = 10;
 constexpr double kSlowNetwork_s = 0.005;
 constexpr double kBetweenWarnings_s = 600;
@@ -269,46 +269,43 @@ std::optional<Finding> Judge::slow_network() {
 
 /// Processors may be slow where no work of a step is: each rank votes with the share of its time that it
 /// waits, and a node's own ranks have no vote on it (on a single node: the rank itself has none). Averaged
-/// over some ten beats. Who makes others wait does not itself wait much: where all wait for all, nobody is
-/// slow.
+/// over some ten beats. Where all wait for all, nobody stands out and nobody is slow.
 std::optional<Finding> Judge::awaited_by_most() {
   if (!std::exchange(new_votes_, false)) return std::nullopt;
   const bool by_node =
       std::any_of(hosts_.begin(), hosts_.end(), [this](const auto& host) { return host != hosts_[0]; });
+  const auto concerns = [&](std::size_t n, std::size_t other) {
+    return by_node ? hosts_[other] == hosts_[n] : other == n;
+  };
+  std::size_t most = 0;
   for (std::size_t n = 0; n < peers_.size(); ++n) {
     double votes = 0;
     double voters = 0;
-    double own = 0;
-    double of_node = 0;
-    const auto concerns = [&](std::size_t other) {
-      return by_node ? hosts_[other] == hosts_[n] : other == n;
-    };
     for (std::size_t other = 0; other < peers_.size(); ++other) {
-      const Peer& peer = peers_[other];
-      const bool voter = !concerns(other);
-      (voter ? voters : of_node) += 1;
-      if (!voter) own += peer.awaited_share;
-      if (voter && peer.awaited >= 0 && concerns(static_cast<std::size_t>(peer.awaited)))
-        votes += peer.awaited_share;
+      if (concerns(n, other)) continue;
+      voters += 1;
+      const int awaited = peers_[other].awaited;
+      if (awaited >= 0 && concerns(n, static_cast<std::size_t>(awaited)))
+        votes += peers_[other].awaited_share;
     }
-    Peer& suspect = peers_[n];
-    suspect.others_wait += kSmoothing * (votes / voters - suspect.others_wait);
-    suspect.waits += kSmoothing * (own / of_node - suspect.waits);
-    const double limit = kAwaited * (1 - 1 / std::max(1.0, options_.straggler_factor));
-    if (suspect.others_wait < limit || suspect.waits > suspect.others_wait / 2) continue;
-    const auto rank = static_cast<int>(n);
-    const Finding finding{
-        .kind = Finding::Kind::kStraggler,
-        .rank = rank,
-        .text =
-            str(by_node ? str("node ", hosts_[n]) : name_of(rank), " is a straggler: the other ranks spend ",
-                std::lround(100 * suspect.others_wait), " % of their time waiting for it"),
-        .since_s = 0,
-        .node_suspect = true};
-    suspect.others_wait = 0;
-    return finding;
+    peers_[n].awaited_by += kSmoothing * (votes / voters - peers_[n].awaited_by);
+    if (peers_[n].awaited_by > peers_[most].awaited_by) most = n;
   }
-  return std::nullopt;
+  double next = 0;
+  for (std::size_t n = 0; n < peers_.size(); ++n) {
+    if (!concerns(most, n)) next = std::max(next, peers_[n].awaited_by);
+  }
+  const double share = peers_[most].awaited_by;
+  const double limit = kAwaited * (1 - 1 / std::max(1.0, options_.straggler_factor));
+  if (share < limit || share < options_.straggler_factor * next) return std::nullopt;
+  const auto rank = static_cast<int>(most);
+  return Finding{.kind = Finding::Kind::kStraggler,
+                 .rank = rank,
+                 .text = str(by_node ? str("node ", hosts_[most]) : name_of(rank),
+                             " is a straggler: the other ranks spend ", std::lround(100 * share),
+                             " % of their time waiting for it"),
+                 .since_s = 0,
+                 .node_suspect = true};
 }
 
 bool Judge::may_warn(const std::string& host, double time_s) {

@@ -85,8 +85,7 @@ class Judge {
     bool new_round_trip = false;
     int awaited = -1;
     double awaited_share = 0;
-    double others_wait = 0;  ///< averages of shares: others for its node, its node for others
-    double waits = 0;
+    double awaited_by = 0;  ///< average share of time that the others wait for its node
   };
   [[nodiscard]] const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] std::vector<int> ranks_of_host(const std::string& host) const;
