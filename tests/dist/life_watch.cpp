@@ -38,7 +38,7 @@ class LifeWatchOfThree : public ::testing::Test {
 
 TEST_F(LifeWatchOfThree, ARankThatOthersWaitForShowsItsStackAndIsEnded) {
   EXPECT_EQ(run(folder_.path(), "asleep"), 7);
-  expect_verdict({"rank 2 (", ") stands still while 2 ranks have waited for it for 2",
+  expect_verdict({"rank 2 (", ") stands still while 2 ranks have waited for it for ",
                   "in step 5, reading data", "its stack: "});
   const std::string log = content(folder_.path() / "rank-2.log");
   EXPECT_NE(log.find("the training thread's stack"), std::string::npos) << log;

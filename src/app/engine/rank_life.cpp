@@ -85,6 +85,7 @@ int leave_after(const Error& error, Job& job, RankLife& life) {
   const int status = report_error(end.error, where(job));
   close_ledger(life, status);
   log::flush();
+  life.signal.ignore_further();  // the code is decided
   if (end.abort) job.abort(status, end.error.what());
   return status;
 }

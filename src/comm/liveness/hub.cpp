@@ -95,7 +95,8 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
     case FrameKind::kLeaving:
       return judge_.left(peer.rank);
     case FrameKind::kAnswer:
-      if (examination_ && examination_->answer.empty()) examination_->answer = frame.text_view();
+      if (examination_ && frame.process == processes_[examination_->rank])
+        examination_->answer = frame.text_view();
       return;
     default:
       return;  // of a hub
@@ -149,7 +150,8 @@ bool Hub::examine(const Finding& finding, double now) {
 void Hub::announce(const Finding& finding) {
   announced_ = true;
   Finding told = finding;
-  if (examination_ && !examination_->answer.empty()) told.text += "; " + examination_->answer;
+  if (examination_ && examination_->rank == finding.rank && !examination_->answer.empty())
+    told.text += "; " + examination_->answer;
   options_.on_verdict(told);  // first what must last: the ranks end as soon as they know
   Frame verdict{.kind = FrameKind::kVerdict, .rank = told.rank};
   verdict.set_text(told.text);

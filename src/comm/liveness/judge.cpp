@@ -110,6 +110,7 @@ bool Judge::whole_node_gone(int rank, double time_s) const {
   const std::vector<int> ranks = ranks_of_host(hosts_[static_cast<std::size_t>(rank)]);
   return std::all_of(ranks.begin(), ranks.end(), [&](int other) {
     const Peer& candidate = peer(other);
+    if (!candidate.known) return true;  // never heard: says nothing
     return !candidate.left && (candidate.ended || time_s - candidate.heard_s > options_.silence_s / 2);
   });
 }
@@ -126,7 +127,9 @@ std::optional<Finding> Judge::look_for_ended(double time_s) const {
     if (!peers_[n].ended || peers_[n].left || time_s - peers_[n].ended_s < kTogether_s) continue;
     const double since = time_s - peers_[n].ended_s;
     const std::vector<int> ranks = ranks_of_host(hosts_[n]);
-    const bool together = ranks.size() > 1 && whole_node_gone(rank, time_s);
+    const auto heard =
+        std::count_if(ranks.begin(), ranks.end(), [this](int other) { return peer(other).known; });
+    const bool together = heard > 1 && whole_node_gone(rank, time_s);
     if (together)
       return Finding{.kind = Finding::Kind::kNode,
                      .rank = rank,

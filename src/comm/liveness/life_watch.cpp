@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "comm/blob_text.h"
 #include "comm/liveness/record.h"
+#include "comm/liveness/within.h"
 
 namespace echelon {
 namespace {
@@ -22,6 +23,7 @@ constexpr int kLook_ms = 50;
 constexpr double kStoodStill_s = 1;   // a round takes kLook_ms and a little
 constexpr double kConnect_s = 3;      // for one address
 constexpr double kEcho_s = 2;         // an error of communication waits so long, and two beats, for its cause
+constexpr double kDisk_s = 2;         // a word in log and run folder, whose disk may be what hangs
 constexpr double kGrace_s = 5;        // after a verdict, to leave in good order
 constexpr double kLastToLeave_s = 3;  // rank 0, which can end the others, stays longer
 constexpr std::size_t kRoundTrips = 9;
@@ -48,6 +50,17 @@ std::array<char, 16> new_token() {
   return token;
 }
 
+/// The ranks that wait give up after cluster.timeout_s: the cause must be known and examined by then.
+double before_the_deadline(const ClusterOptions& cluster) {
+  constexpr double kJudging_s = 7;
+  const auto timeout = static_cast<double>(cluster.timeout_s);
+  return std::max(timeout / 2, timeout - kJudging_s - 2 * cluster.heartbeat_interval_s);
+}
+
+std::string who_am_i(const JobInfo& job) {
+  return str("rank ", job.rank, "/", job.size, " ", job.host);
+}
+
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -67,14 +80,16 @@ void LifeWatch::connect(const JobInfo& job, Communicator& comm) {
   const auto timeout = options_.cluster.heartbeat_timeout_s;
   std::string card;
   if (job.rank == 0) {
-    Hub::Options hub{.judge = {.silence_s = timeout,
-                               .stall_s = static_cast<double>(options_.cluster.timeout_s),
-                               .straggler_factor = options_.cluster.straggler_factor},
-                     .interval_s = options_.cluster.heartbeat_interval_s,
-                     .hosts = job.hosts,
-                     .token = new_token(),
-                     .on_verdict = [this](const Finding& finding) { report(finding); },
-                     .on_warning = [](const Finding& finding) { log::warn(finding.text); }};
+    Hub::Options hub{
+        .judge = {.silence_s = timeout,
+                  .stall_s = before_the_deadline(options_.cluster),
+                  .straggler_factor = options_.cluster.straggler_factor},
+        .interval_s = options_.cluster.heartbeat_interval_s,
+        .hosts = job.hosts,
+        .token = new_token(),
+        .on_verdict = [this](const Finding& finding) { on_verdict(finding); },
+        .on_warning =
+            [](const Finding& finding) { run_within(kDisk_s, [finding] { log::warn(finding.text); }); }};
     const auto token = hub.token;
     hub_ = std::make_unique<Hub>(std::move(hub));
     card = card_of(hub_->port(), token);
@@ -89,6 +104,7 @@ void LifeWatch::connect(const JobInfo& job, Communicator& comm) {
   std::string why;
   auto socket = connect_to(addresses, port, kConnect_s, why);
   if (!socket) {
+    unwatched_ = true;
     log::warn(str("no heartbeats: rank 0 (", job.hosts[0], ") cannot be reached (", why,
                   "); a lost peer will be noticed only after cluster.timeout_s (", options_.cluster.timeout_s,
                   " s)"));
@@ -129,8 +145,8 @@ void LifeWatch::loop() {
     if (!ended_) continue;
     if (verdict_s == 0) verdict_s = now;
     if (now - verdict_s < kGrace_s + (job_.rank == 0 ? kLastToLeave_s : 0)) continue;
-    log::note("this process did not leave by itself after the verdict and is ended");
-    log::flush();
+    run_within(kDisk_s,
+               [] { log::note("this process did not leave by itself after the verdict and is ended"); });
     _exit(static_cast<int>(Code::kPeer));
   }
 }
@@ -173,7 +189,7 @@ std::string LifeWatch::my_stack() const {
 }
 
 void LifeWatch::on_frame(const Frame& frame, double now) {
-  Frame answer{.kind = FrameKind::kAnswer, .rank = job_.rank};
+  Frame answer{.kind = FrameKind::kAnswer, .rank = job_.rank, .process = frame.process};
   switch (frame.kind) {
     case FrameKind::kAck:
       last_ack_s_ = now;
@@ -211,34 +227,44 @@ void LifeWatch::judge_hub(double now) {
          true);
 }
 
-void LifeWatch::end_by(const std::string& verdict, bool report) {
+void LifeWatch::end_by(const std::string& verdict, bool mine) {
   if (ended_) return;
-  log::note("the run ends: " + verdict);
-  // One line a node: nobody can tell who else is left. On rank 0's node the next one speaks.
-  if (report && job_.local_rank == (job_.host == job_.hosts[0] ? 1 : 0)) {
-    log::error(str("echelon: rank ", job_.rank, "/", job_.size, " ", job_.host, ": ", verdict));
-    note_peer_failure(options_.logs, verdict, false);
-  }
-  watch_.failure->set(verdict);
+  watch_.failure->set(verdict);  // first what needs no disk
   ended_ = true;
+  // One line a node: nobody can tell who else is left. On rank 0's node the next one speaks.
+  const bool speaks = mine && job_.local_rank == (job_.host == job_.hosts[0] ? 1 : 0);
+  run_within(kDisk_s, [verdict, speaks, logs = options_.logs, who = who_am_i(job_)] {
+    log::note("the run ends: " + verdict);
+    if (!speaks) return;
+    log::error(str("echelon: ", who, ": ", verdict));
+    note_peer_failure(logs, verdict, false);
+  });
 }
 
-void LifeWatch::report(const Finding& finding) {
-  log::error(str("echelon: rank ", job_.rank, "/", job_.size, " ", job_.host, ": ", finding.text));
-  note_peer_failure(options_.logs, finding.text, true);
-  if (finding.node_suspect) note_suspect(options_.logs, host_of(finding.rank), finding.text);
-  if (options_.on_verdict) options_.on_verdict(finding.since_s);
-  log::flush();
+void LifeWatch::on_verdict(const Finding& finding) {
+  if (unwatched_) {  // rank 0 does not hear its own hub
+    watch_.failure->set(finding.text);
+    ended_ = true;
+  }
+  run_within(kDisk_s, [finding, logs = options_.logs, who = who_am_i(job_), host = host_of(finding.rank),
+                       tell = options_.on_verdict] {
+    log::error(str("echelon: ", who, ": ", finding.text));
+    note_peer_failure(logs, finding.text, true);
+    if (finding.node_suspect) note_suspect(logs, host, finding.text);
+    if (tell) tell(finding.since_s);
+    log::flush();
+  });
 }
 
 LifeWatch::Conclusion LifeWatch::conclude(const Error& error) {
   const bool echo = error.code() == Code::kPeer;
   const double deadline = now_s() + kEcho_s + 2 * options_.cluster.heartbeat_interval_s;
   while (echo && wire_ && !ended_ && now_s() < deadline) std::this_thread::sleep_for(10ms);
-  if (!ended_) {
+  if (!ended_ || !echo) {  // a rank's own failure is told, whatever else has come to light
     leaving_ = true;
     return {error, *error.what() != '\0'};
   }
+  log::note(error.what());
   // Ends a stopped process, too; but only after those that can have left in good order.
   if (hub_) hub_->wait_for_leaving(kLastToLeave_s);
   return {Error(Code::kPeer, ""), job_.rank == 0};

@@ -57,8 +57,8 @@ class LifeWatch {
   void beat(double now_s);
   void on_frame(const Frame& frame, double now_s);
   void judge_hub(double now_s);
-  void end_by(const std::string& verdict, bool report);
-  void report(const Finding& finding);
+  void end_by(const std::string& verdict, bool mine);
+  void on_verdict(const Finding& finding);
   void leave();
   [[nodiscard]] std::string my_stack() const;
   [[nodiscard]] const std::string& host_of(int rank) const {
@@ -76,7 +76,8 @@ class LifeWatch {
   double last_ack_s_ = 0;
   std::vector<double> round_trips_;  ///< of the last beats
   bool hub_closed_ = false;
-  std::atomic<bool> ended_{false};  ///< there was a verdict
+  std::atomic<bool> ended_{false};      ///< there was a verdict
+  std::atomic<bool> unwatched_{false};  ///< no connection to the hub
   std::atomic<bool> leaving_{false};
   std::thread thread_;
 };

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "base/error.h"
@@ -58,7 +59,14 @@ std::string try_connect(const fs::Fd& socket, const Address& address, double pat
   if (::connect(socket.get(), raw, address.length) == 0) return "";
   if (errno != EINPROGRESS) return fs::reason(errno);
   pollfd query{.fd = socket.get(), .events = POLLOUT, .revents = 0};
-  if (poll(&query, 1, static_cast<int>(patience_s * 1000)) != 1) return "no answer";
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
+  int ready = -1;
+  while (ready < 0) {  // a signal is no answer
+    const std::chrono::duration<double> left = deadline - std::chrono::steady_clock::now();
+    ready = poll(&query, 1, std::max(0, static_cast<int>(left.count() * 1000)));
+    if (ready < 0 && errno != EINTR) return fs::reason(errno);
+  }
+  if (ready == 0) return "no answer";
   int error = 0;
   socklen_t length = sizeof(error);
   getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
@@ -73,7 +81,7 @@ Wire::Wire(fs::Fd socket) : socket_(std::move(socket)) {
 }
 
 void Wire::send(const Frame& frame) {
-  if (closed_ || out_.size() > kMostWaiting) return;
+  if (closed_ || broken_ || out_.size() > kMostWaiting) return;
   const auto* bytes = reinterpret_cast<const std::byte*>(&frame);
   out_.insert(out_.end(), bytes, bytes + sizeof(frame));
   flush();
@@ -87,7 +95,9 @@ void Wire::flush() {
     const ssize_t sent = ::send(socket_.get(), piece.data(), size, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) {
-      closed_ = errno != EAGAIN && errno != EWOULDBLOCK;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      broken_ = true;  // what the other end has sent before may still be read
+      out_.clear();
       return;
     }
     out_.erase(out_.begin(), out_.begin() + sent);

@@ -31,6 +31,7 @@ class Wire {
   fs::Fd socket_;
   std::vector<std::byte> in_;
   std::deque<std::byte> out_;
+  bool broken_ = false;  ///< nothing can be sent any more
   bool closed_ = false;
 };
 
