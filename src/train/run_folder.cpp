@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "base/log.h"
 #include "base/process.h"
@@ -51,6 +53,13 @@ void RunFolder::take_lock() {
   if (::ftruncate(lock_.get(), 0) != 0)
     throw Error(Code::kUsage, str("cannot write '", file.string(), "': ", fs::reason(errno)));
   fs::write_at(lock_, 0, std::as_bytes(std::span(owner)), Code::kUsage, file);
+}
+
+void RunFolder::wait_for_release() const {
+  const fs::Fd file(::open((root_ / ".lock").c_str(), O_RDONLY | O_CLOEXEC));
+  while (file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 &&
+         (errno == EWOULDBLOCK || errno == EINTR))
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
 
 std::filesystem::path RunFolder::log(int rank) const {

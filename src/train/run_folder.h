@@ -18,6 +18,8 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
   [[nodiscard]] std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
   [[nodiscard]] std::filesystem::path log(int rank) const;
+  /// For the other ranks: returns when rank 0 has let go of the lock, at once on a file system without locks.
+  void wait_for_release() const;
 
  private:
   void take_lock();

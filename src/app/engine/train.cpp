@@ -267,8 +267,10 @@ int train(const TrainRequest& request) {
     life.peers.reset();
     finish_mpi();
     job->finish();
-    const bool last_work = status == 0 && job->info().rank == 0;  // the other ranks need not wait for it
-    const int end = last_work ? consolidate_or_tell(recipe, life.signal, where(*job)) : status;
+    const bool lead = job->info().rank == 0;
+    const int end = status == 0 && lead ? consolidate_or_tell(recipe, life.signal, where(*job)) : status;
+    // Slurm ends a step's last task a while after the others (srun --wait): they stay as long as it works.
+    if (status == 0 && !lead && recipe.checkpoint.consolidate != "none") life.folder->wait_for_release();
     life.signal.ignore_further();
     close_ledger(life, end);
     log::flush();
