@@ -21,7 +21,6 @@ class Hub {
  public:
   struct Options {
     JudgeOptions judge;
-    double interval_s = 1;           ///< between beats
     std::vector<std::string> hosts;  ///< of every rank
     std::array<char, 16> token{};    ///< a connection that does not begin with it is closed
     std::function<void(const Finding&)> on_verdict;

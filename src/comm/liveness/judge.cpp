@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/str.h"
+#include "comm/liveness/median.h"
 
 namespace echelon {
 namespace {
@@ -36,12 +37,6 @@ std::string listed(const std::vector<int>& ranks) {
   std::vector<std::string> numbers;
   for (const int rank : ranks) numbers.push_back(std::to_string(rank));
   return join(numbers, ", ");
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace

@@ -65,8 +65,6 @@ class Judge {
   [[nodiscard]] std::string name_of(int rank) const;
   /// A living neighbour on the same node, heard within the last `within_s`; -1: none.
   [[nodiscard]] int neighbour_of(int rank, double time_s, double within_s) const;
-  /// What the rank was last known to do.
-  [[nodiscard]] const Activity::Now& last(int rank) const { return peer(rank).now; }
 
  private:
   struct Peer {

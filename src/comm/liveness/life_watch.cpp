@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/blob_text.h"
+#include "comm/liveness/median.h"
 #include "comm/liveness/record.h"
 #include "comm/liveness/within.h"
 
@@ -61,13 +62,6 @@ std::string who_am_i(const JobInfo& job) {
   return str("rank ", job.rank, "/", job.size, " ", job.host);
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 LifeWatch::LifeWatch(Options options, const JobInfo& job, Communicator& comm, const ProcessWatch& watch)
@@ -84,7 +78,6 @@ void LifeWatch::connect(const JobInfo& job, Communicator& comm) {
         .judge = {.silence_s = timeout,
                   .stall_s = before_the_deadline(options_.cluster),
                   .straggler_factor = options_.cluster.straggler_factor},
-        .interval_s = options_.cluster.heartbeat_interval_s,
         .hosts = job.hosts,
         .token = new_token(),
         .on_verdict = [this](const Finding& finding) { on_verdict(finding); },
