@@ -237,7 +237,7 @@ configure() {
   for venv in .venv .venv-test .venv-cluster; do
     if [[ $venv/.echelon-stamp -nt $folder/build.ninja ]]; then rm -f "$folder/build.ninja"; fi
   done
-  if [[ ! -e $folder/build.ninja ]]; then cmake --preset "$1"; fi
+  if [[ ! -e $folder/build.ninja ]]; then cmake --preset "$1" ${CI:+-DECHELON_WERROR=ON}; fi
 }
 
 compile() {

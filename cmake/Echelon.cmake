@@ -1,5 +1,8 @@
 # The three building blocks every folder uses.
-set(ECHELON_WARNINGS -Wall -Wextra -Wshadow -Wno-missing-field-initializers -Werror)
+set(ECHELON_WARNINGS -Wall -Wextra -Wshadow -Wno-missing-field-initializers)
+if(ECHELON_WERROR)
+  list(APPEND ECHELON_WARNINGS -Werror)
+endif()
 
 # Python with the packages of tests/support/requirements.txt, for tests that compare with other implementations.
 set(ECHELON_TEST_PYTHON ${CMAKE_SOURCE_DIR}/.venv-test/bin/python CACHE FILEPATH
@@ -32,9 +35,8 @@ function(echelon_unit_tests module)
   endif()
   add_executable(unit_${module} ${sources})
   target_include_directories(unit_${module} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(unit_${module} PRIVATE echelon::${module} ${ARGN} GTest::gtest_main)
+  target_link_libraries(unit_${module} PRIVATE echelon::${module} ${ARGN} echelon_test_places GTest::gtest_main)
   target_compile_options(unit_${module} PRIVATE ${ECHELON_WARNINGS})
-  target_compile_definitions(unit_${module} PRIVATE ECHELON_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   set(timeout 120)
   if(ECHELON_SANITIZE)
     set(timeout 900)

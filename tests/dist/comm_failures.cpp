@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "app/launch.h"
+#include "support/places.h"
 #include "support/temp_dir.h"
 
 // What the ranks of a job report when one of them (the last) does something else, comes late or dies.
@@ -24,7 +25,8 @@ class CommFailures : public ::testing::TestWithParam<int> {
  protected:
   /// Starts the ranks; returns the launcher's exit code.
   int run(const std::string& scenario) {
-    return app::launch_local_ranks(size(), {FAILURE_RANK, folder_.path().string(), scenario});
+    return app::launch_local_ranks(size(),
+                                   {test::program("comm_failure_rank"), folder_.path().string(), scenario});
   }
   [[nodiscard]] int size() const { return GetParam(); }
   [[nodiscard]] Report report_of(int rank) const {

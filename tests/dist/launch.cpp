@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "support/places.h"
 #include "support/temp_dir.h"
 
 namespace echelon {
@@ -30,7 +31,7 @@ std::string text_of(const stdfs::path& path) {
 class Launch : public ::testing::Test {
  protected:
   [[nodiscard]] std::vector<std::string> rank(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), {LAUNCH_RANK, folder_.string()});
+    arguments.insert(arguments.begin(), {test::program("launch_rank"), folder_.string()});
     return arguments;
   }
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "app/launch.h"
+#include "support/places.h"
 #include "support/temp_dir.h"
 
 // What all ranks conclude when one process (the last rank's) stands still while its connections live on.
@@ -14,7 +15,7 @@ namespace {
 class LifeWatchOfThree : public ::testing::Test {
  protected:
   static int run(const std::filesystem::path& folder, const std::string& scenario) {
-    return app::launch_local_ranks(3, {WATCH_RANK, folder.string(), scenario});
+    return app::launch_local_ranks(3, {test::program("life_watch_rank"), folder.string(), scenario});
   }
   static std::string content(const std::filesystem::path& path) {
     std::ostringstream text;

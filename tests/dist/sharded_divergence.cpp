@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "app/launch.h"
+#include "support/places.h"
 #include "support/temp_dir.h"
 
 namespace echelon {
@@ -13,7 +14,9 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Divergence, ::testing::Values(2, 3));
 
 TEST_P(Divergence, RanksThatRunDifferentModulesAreToldWhich) {
   const test::TempDir folder;
-  EXPECT_EQ(app::launch_local_ranks(GetParam(), {DIVERGENCE_RANK, folder.path().string()}), 7);
+  EXPECT_EQ(
+      app::launch_local_ranks(GetParam(), {test::program("sharded_divergence_rank"), folder.path().string()}),
+      7);
   for (int rank = 0; rank < GetParam(); ++rank) {
     std::ifstream file(folder.path() / ("rank-" + std::to_string(rank)));
     std::string code;

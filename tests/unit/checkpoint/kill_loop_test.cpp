@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "support/places.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/kill/save_rank.h"
 
@@ -95,8 +96,13 @@ class Job {
  private:
   void spawn(const TinyRun& run, int rank, int attempt, std::int64_t first, const std::string& kill_point,
              int out) {
-    std::vector<std::string> words{ECHELON_SAVE_RANK,         run.root.string(),       std::to_string(rank),
-                                   std::to_string(run.ranks), std::to_string(attempt), std::to_string(first),
+    const std::string program = test::program("save_rank");
+    std::vector<std::string> words{program,
+                                   run.root.string(),
+                                   std::to_string(rank),
+                                   std::to_string(run.ranks),
+                                   std::to_string(attempt),
+                                   std::to_string(first),
                                    std::to_string(kSteps)};
     std::vector<std::string> variables{str("PMIX_RANK=", rank), "ECHELON_KILL_POINT=" + kill_point};
     const auto pointers = [](std::vector<std::string>& texts) {
@@ -111,9 +117,9 @@ class Job {
     // What ranks say whose neighbour was killed is of no interest.
     ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     pid_t pid = 0;
-    if (::posix_spawn(&pid, ECHELON_SAVE_RANK, &files, nullptr, pointers(words).data(),
+    if (::posix_spawn(&pid, program.c_str(), &files, nullptr, pointers(words).data(),
                       pointers(variables).data()) != 0)
-      throw std::runtime_error("cannot start " ECHELON_SAVE_RANK);
+      throw std::runtime_error("cannot start " + program);
     ::posix_spawn_file_actions_destroy(&files);
     pids_.push_back(pid);
     statuses_.push_back(0);

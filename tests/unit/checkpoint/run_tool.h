@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "support/places.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 
@@ -26,7 +27,7 @@ struct Outcome {
 };
 
 inline pid_t start(const TempDir& scratch, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), ECHELON_CKPT);
+  arguments.insert(arguments.begin(), test::program("echelon-ckpt"));
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -39,7 +40,7 @@ inline pid_t start(const TempDir& scratch, std::vector<std::string> arguments) {
   if (child == 0) {
     ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
     ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-    ::execv(ECHELON_CKPT, argv.data());
+    ::execv(argv[0], argv.data());
     ::_exit(127);
   }
   return child;

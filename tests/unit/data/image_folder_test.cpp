@@ -9,6 +9,7 @@
 #include "data/image_codec.h"
 #include "data/image_transform.h"
 #include "data/synthetic_images.h"
+#include "support/places.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {
@@ -27,9 +28,10 @@ constexpr std::uint64_t kSeed = 5;
 /// Made by Pillow once for the whole binary.
 const TempDir& pictures() {
   static const TempDir dir;
-  static const int made = std::system(
-      str(ECHELON_TEST_PYTHON " " ECHELON_SOURCE_DIR "/tests/support/make_images.py ", dir.path().string())
-          .c_str());
+  static const int made =
+      std::system(str(test::test_python() + " " + test::source_dir() + "/tests/support/make_images.py ",
+                      dir.path().string())
+                      .c_str());
   EXPECT_EQ(made, 0);
   return dir;
 }
@@ -162,9 +164,9 @@ TEST_F(PictureFolder, RefusesAnImageAsThinAsALine) {
   std::filesystem::remove(dir_ / "cat/a.jpg");
   write_bytes(dir_ / "line.py",
               "import sys; from PIL import Image; Image.new('RGB', (4000, 30)).save(sys.argv[1])");
-  ASSERT_EQ(std::system(
-                str(ECHELON_TEST_PYTHON " ", (dir_ / "line.py").string(), " ", (dir_ / "cat/a.png").string())
-                    .c_str()),
+  ASSERT_EQ(std::system(str(test::test_python() + " ", (dir_ / "line.py").string(), " ",
+                            (dir_ / "cat/a.png").string())
+                            .c_str()),
             0);
   std::filesystem::remove(dir_ / "line.py");
   const FolderImages images(dir_.path(), options_, kShape, nullptr);

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "data/image_codec.h"
 #include "data/image_transform.h"
+#include "support/places.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {
@@ -27,8 +28,9 @@ struct Case {
 class ImagesOfPillow : public ::testing::Test {
  protected:
   void SetUp() override {
-    const std::string command = str(
-        ECHELON_TEST_PYTHON " " ECHELON_SOURCE_DIR "/tests/support/make_images.py ", dir_.path().string());
+    const std::string command =
+        str(test::test_python() + " " + test::source_dir() + "/tests/support/make_images.py ",
+            dir_.path().string());
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
     std::istringstream lines(read_bytes(dir_ / "cases.txt"));
     for (std::string line; std::getline(lines, line);) {

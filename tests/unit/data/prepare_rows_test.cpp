@@ -10,6 +10,7 @@
 #include "data/row_stream.h"
 #include "data/token_file.h"
 #include "data/tokenizer.h"
+#include "support/places.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon::data {
@@ -99,8 +100,9 @@ TEST_F(PrepareRows, MakesPairsOfTwoColumns) {
 }
 
 TEST_F(PrepareRows, AgreesWithPythonsCsv) {
-  const std::string command = str(ECHELON_TEST_PYTHON " " ECHELON_SOURCE_DIR "/tests/support/write_pairs.py ",
-                                  in("p.csv"), " ", in("p.jsonl"));
+  const std::string command =
+      str(test::test_python() + " " + test::source_dir() + "/tests/support/write_pairs.py ", in("p.csv"), " ",
+          in("p.jsonl"));
   ASSERT_EQ(std::system(command.c_str()), 0);
   pairs("text", "headline");
   options_.validation_fraction = 0.1;

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "data/token_file.h"
 #include "data/tokenizer.h"
+#include "support/places.h"
 #include "support/tokenizer_json.h"
 #include "unit/data/fixtures.h"
 
@@ -113,7 +114,7 @@ TEST_F(Prepare, KeepsEveryDocumentOfAFolderInSortedOrder) {
 }
 
 TEST_F(Prepare, RoundTripsRealSources) {
-  options_.sources = {ECHELON_SOURCE_DIR "/src/data", ECHELON_SOURCE_DIR "/src/base"};
+  options_.sources = {test::source_dir() + "/src/data", test::source_dir() + "/src/base"};
   options_.format = TextFormat::kCode;
   options_.include = {"*.h", "*.cpp"};
   options_.validation_fraction = 0;
@@ -133,14 +134,14 @@ TEST_F(Prepare, RoundTripsRealSources) {
 }
 
 TEST_F(Prepare, AgreesWithNumpyAndThePythonTokenizer) {
-  options_.sources = {ECHELON_SOURCE_DIR "/src/data"};
+  options_.sources = {test::source_dir() + "/src/data"};
   options_.format = TextFormat::kCode;
   options_.include = {"*.h", "*.cpp"};
   options_.validation_fraction = 0.2;
   options_.train_vocab_size = 700;
   run();
-  std::string command =
-      ECHELON_TEST_PYTHON " " ECHELON_SOURCE_DIR "/tests/support/check_token_file.py " + options_.output;
+  std::string command = test::test_python() + " " + test::source_dir() +
+                        "/tests/support/check_token_file.py " + options_.output;
   for (const auto& entry : std::filesystem::directory_iterator(options_.sources[0])) {
     const auto extension = entry.path().extension();
     if (extension == ".h" || extension == ".cpp") command += " " + entry.path().string();

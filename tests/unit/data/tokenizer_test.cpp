@@ -8,6 +8,7 @@
 #include "data/sentencepiece_traits.h"
 #include "data/tokenizer_digest.h"
 #include "data/tokenizer_training.h"
+#include "support/places.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {
@@ -20,7 +21,7 @@ using testing::write_bytes;
 /// Source files of this project, tabs, newlines and other alphabets included.
 std::vector<std::string> corpus() {
   std::vector<std::string> texts;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(ECHELON_SOURCE_DIR "/src/base")) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(test::source_dir() + "/src/base")) {
     if (entry.is_regular_file()) texts.push_back(testing::read_bytes(entry.path()));
   }
   std::sort(texts.begin(), texts.end());

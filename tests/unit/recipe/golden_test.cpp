@@ -11,13 +11,14 @@
 
 #include "base/error.h"
 #include "recipe/load.h"
+#include "support/places.h"
 
 namespace echelon {
 namespace {
 
 namespace stdfs = std::filesystem;
 
-const stdfs::path kFolder = stdfs::path(ECHELON_SOURCE_DIR) / "tests" / "golden" / "recipe";
+const stdfs::path kFolder = stdfs::path(test::source_dir()) / "tests" / "golden" / "recipe";
 
 std::string text_of(const stdfs::path& file) {
   std::ostringstream text;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "recipe/builtin.h"
+#include "support/places.h"
 #include "support/temp_dir.h"
 
 namespace echelon {
@@ -105,7 +106,7 @@ TEST(LoadRecipe, ReportsABadBaseBesideTheFileItself) {
 /// Every recipe of the project's recipes/ folder.
 std::vector<stdfs::path> shipped() {
   std::vector<stdfs::path> files;
-  for (const auto& entry : stdfs::directory_iterator(stdfs::path(ECHELON_SOURCE_DIR) / "recipes")) {
+  for (const auto& entry : stdfs::directory_iterator(stdfs::path(test::source_dir()) / "recipes")) {
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   }
   return files;
@@ -130,7 +131,7 @@ TEST(ShippedRecipes, AllLoadAndRoundTripAndThoseForCpusTakeOneAndTwoRanks) {
 TEST(ShippedRecipes, AreCarriedInTheLibraryByteForByte) {
   EXPECT_EQ(recipe::builtin_recipes().size(), shipped().size());
   for (const recipe::BuiltinRecipe& builtin : recipe::builtin_recipes()) {
-    std::ifstream file(stdfs::path(ECHELON_SOURCE_DIR) / "recipes" / (std::string(builtin.name) + ".yaml"));
+    std::ifstream file(stdfs::path(test::source_dir()) / "recipes" / (std::string(builtin.name) + ".yaml"));
     const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     EXPECT_EQ(text, builtin.text) << builtin.name;
     EXPECT_TRUE(text.starts_with("# ")) << builtin.name << ": `recipes ls` shows the first line";

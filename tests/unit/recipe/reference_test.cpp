@@ -20,6 +20,7 @@
 #include "recipe/scalar.h"
 #include "recipe/value.h"
 #include "recipe/writer.h"
+#include "support/places.h"
 
 namespace echelon {
 namespace {
@@ -30,7 +31,7 @@ using recipe::keys;
 
 std::string project_file(const std::string& path) {
   std::ostringstream text;
-  text << std::ifstream(stdfs::path(ECHELON_SOURCE_DIR) / path, std::ios::binary).rdbuf();
+  text << std::ifstream(stdfs::path(test::source_dir()) / path, std::ios::binary).rdbuf();
   return text.str();
 }
 

@@ -11,13 +11,14 @@
 #include "app/submit/words.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "support/places.h"
 #include "support/temp_dir.h"
 #include "unit/submit/requests.h"
 
 namespace echelon::submit {
 namespace {
 
-const fs::Path kSource = ECHELON_SOURCE_DIR;
+const fs::Path kSource = test::source_dir();
 
 constexpr std::string_view kFirstLine = "#!/usr/bin/env bash\n";
 
