@@ -208,3 +208,12 @@ std::int64_t ShardedModel::slice_bytes() const {
 }
 
 }  // namespace echelon
+bool ShardedModel::computes_in(at::ScalarType type) const {
+  return std::any_of(plan_.begin(), plan_.end(), [&](const UnitPlan& unit) { return unit.compute == type; });
+}
+
+bool ShardedModel::needs_loss_scale() const {
+  // Where logits are rounded, some models round their gradients too.
+  return computes_in(at::kHalf) || precision_.reduce == at::kHalf || precision_.output == at::kHalf;
+}
+

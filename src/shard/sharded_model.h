@@ -63,6 +63,10 @@ class ShardedModel final : public RecomputeGuard {
   [[nodiscard]] const std::vector<UnitPlan>& plan() const { return plan_; }
   [[nodiscard]] const Groups& groups() const { return groups_; }
   [[nodiscard]] const Precision& precision() const { return precision_; }
+  /// Is anything computed in `type`, by the recipe's main type or an override?
+  [[nodiscard]] bool computes_in(at::ScalarType type) const;
+  /// Do gradients pass through fp16 anywhere, where small ones become zero?
+  [[nodiscard]] bool needs_loss_scale() const;
   [[nodiscard]] at::Device device() const { return device_; }
 
   /// Bytes this rank keeps: master slices + gradients.
