@@ -146,7 +146,7 @@ std::size_t answer(Conversation& conversation, ShardedModel& model, Communicator
 }
 
 void sample(const SampleRequest& request, Job& job) {
-  if (job.info().local_size > 1) set_threads(0, job.info());
+  set_threads(0, job.info());
   const auto comm = make_mpi_communicator(job, static_cast<double>(ClusterOptions{}.timeout_s));
   std::optional<checkpoint::LeasedReader> leased;
   agree(*comm, "open checkpoint",
