@@ -13,6 +13,7 @@
 #include "data/tokenizer.h"
 #include "data/tokenizer_digest.h"
 #include "model/model.h"
+#include "model/ops/compiled_products.h"
 #include "recipe/parse.h"
 #include "train/inference_model.h"
 
@@ -169,6 +170,7 @@ void sample(const SampleRequest& request, Job& job) {
 
 /// One rank: what it fails with ends the others too.
 int sample_in_job(const SampleRequest& request) {
+  ops::keep_compiled_products(ops::products_worth_keeping(1, 1));  // every token has a shape of its own
   const auto job = bootstrap(request.launch, static_cast<double>(ClusterOptions{}.timeout_s));
   try {
     sample(request, *job);

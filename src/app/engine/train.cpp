@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/engine/accelerator.h"
@@ -18,6 +19,7 @@
 #include "base/str.h"
 #include "comm/agree.h"
 #include "data/tokenizer_digest.h"
+#include "model/ops/compiled_products.h"
 #include "recipe/check.h"
 #include "shard/host_memory.h"
 #include "train/batch_tensors.h"
@@ -272,6 +274,8 @@ int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
   RankLife life;
   keep_freed_memory();
+  ops::keep_compiled_products(ops::products_worth_keeping(
+      recipe.train.micro_batch_size, std::max(recipe.data.seq_len, recipe.data.target_len)));
   const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
   try {
     const int status = run_rank(recipe, *job, life);
