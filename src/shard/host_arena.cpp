@@ -28,9 +28,10 @@ void* HostArena::take(std::size_t bytes) {
   const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), kGrain);
   if (size < bytes) return nullptr;
   const std::lock_guard lock(mutex_);
+  bool fresh = false;
   std::byte* block = take_free(size);
-  if (block == nullptr) block = extend(size);
-  if (block != nullptr) lent_[block] = bytes;
+  if (block == nullptr) block = extend(size, fresh);
+  if (block != nullptr) lent_[block] = {bytes, fresh};
   return block;
 }
 
@@ -38,10 +39,16 @@ std::size_t HostArena::give(void* block) {
   const std::lock_guard lock(mutex_);
   const auto found = lent_.find(block);
   if (found == lent_.end()) return 0;
-  const std::size_t bytes = found->second;
+  const std::size_t bytes = found->second.bytes;
   lent_.erase(found);
   add_free(static_cast<std::byte*>(block), round_up(std::max<std::size_t>(bytes, 1), kGrain));
   return bytes;
+}
+
+bool HostArena::is_fresh(const void* block) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = lent_.find(block);
+  return found != lent_.end() && found->second.fresh;
 }
 
 std::size_t HostArena::reserved_bytes() const {
@@ -60,7 +67,7 @@ std::byte* HostArena::take_free(std::size_t bytes) {
   return begin;
 }
 
-std::byte* HostArena::extend(std::size_t bytes) {
+std::byte* HostArena::extend(std::size_t bytes, bool& fresh) {
   if (segments_.empty() || static_cast<std::size_t>(segments_.back().end - segments_.back().top) < bytes) {
     if (!add_segment(bytes)) return nullptr;
   }
@@ -75,6 +82,7 @@ std::byte* HostArena::extend(std::size_t bytes) {
       remove_free(last);
     }
   }
+  fresh = begin == segment.top;
   segment.top = begin + bytes;
   return begin;
 }

@@ -29,6 +29,9 @@ class HostArena {
   /// Returns the bytes that were asked for; 0: not a block of this arena.
   std::size_t give(void* block);
 
+  /// Is this a lent block of which no byte was ever lent before? Then the system has cleared it.
+  [[nodiscard]] bool is_fresh(const void* block) const;
+
   /// Bytes ever lent at the same time, gaps included: what the system had to provide.
   [[nodiscard]] std::size_t reserved_bytes() const;
 
@@ -39,8 +42,12 @@ class HostArena {
     std::byte* top;
     std::byte* end;
   };
+  struct Lent {
+    std::size_t bytes;  ///< asked for
+    bool fresh;
+  };
   [[nodiscard]] std::byte* take_free(std::size_t bytes);
-  [[nodiscard]] std::byte* extend(std::size_t bytes);
+  [[nodiscard]] std::byte* extend(std::size_t bytes, bool& fresh);
   [[nodiscard]] bool add_segment(std::size_t bytes);
   void add_free(std::byte* begin, std::size_t bytes);
   void remove_free(std::map<std::byte*, std::size_t>::iterator piece);
@@ -49,7 +56,7 @@ class HostArena {
   std::vector<Segment> segments_;
   std::map<std::byte*, std::size_t> free_;                     ///< by address
   std::set<std::pair<std::size_t, std::byte*>> free_by_size_;  ///< the same pieces
-  std::unordered_map<void*, std::size_t> lent_;                ///< bytes asked for
+  std::unordered_map<const void*, Lent> lent_;
 };
 
 }  // namespace echelon

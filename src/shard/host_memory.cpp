@@ -1,5 +1,6 @@
 #include "shard/host_memory.h"
 
+#include <ATen/ATen.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -38,6 +39,7 @@ class Allocator final : public at::Allocator {
     default_copy_data(to, from, bytes);
   }
 
+  [[nodiscard]] bool is_fresh(const void* block) const { return arena_.is_fresh(block); }
   [[nodiscard]] std::int64_t live() const { return live_; }
   [[nodiscard]] std::int64_t peak() const { return peak_; }
   [[nodiscard]] std::int64_t reserved() const {
@@ -89,6 +91,12 @@ class Allocator final : public at::Allocator {
 
 void HostMemory::install() {
   c10::SetCPUAllocator(&Allocator::instance(), 0);
+}
+
+at::Tensor HostMemory::zeros(std::int64_t numel, const at::TensorOptions& options) {
+  at::Tensor made = at::empty({numel}, options);
+  if (!made.is_cpu() || !Allocator::instance().is_fresh(made.const_data_ptr())) made.zero_();
+  return made;
 }
 
 std::int64_t HostMemory::live_bytes() {

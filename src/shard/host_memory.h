@@ -1,4 +1,6 @@
 #pragma once
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 
 namespace echelon {
@@ -11,6 +13,10 @@ class HostMemory {
   /// From now on CPU tensors are allocated here; earlier ones stay where they are. To be called before
   /// anything large is allocated; a second call changes nothing.
   static void install();
+
+  /// As at::zeros({numel}, options), but what comes cleared from the system is not written again: it takes
+  /// pages when it is first used.
+  [[nodiscard]] static at::Tensor zeros(std::int64_t numel, const at::TensorOptions& options);
 
   /// Bytes of the tensors that exist, as asked for. Tensors from before install() do not count.
   [[nodiscard]] static std::int64_t live_bytes();

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/device_kernels.h"
+#include "shard/host_memory.h"
 
 namespace echelon {
 namespace {
@@ -51,8 +52,9 @@ Unit::Unit(const UnitPlan& plan, const UnitSetup& setup)
       setup_(setup),
       shard_(&setup.groups->shard()),
       layout_(plan.parameters, shard_->size()),
-      master_(at::zeros({layout_.slice_numel()}, state_options(setup, setup.precision.master))),
-      gradient_(at::zeros({setup.trains ? layout_.slice_numel() : 0}, state_options(setup, at::kFloat))),
+      master_(HostMemory::zeros(layout_.slice_numel(), state_options(setup, setup.precision.master))),
+      gradient_(
+          HostMemory::zeros(setup.trains ? layout_.slice_numel() : 0, state_options(setup, at::kFloat))),
       pieces_(layout_.pieces(shard_->rank())),
       gathered_(whole_slice(setup.precision.master)
                     ? ElasticTensor(master_)

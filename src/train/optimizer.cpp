@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "shard/host_memory.h"
 #include "train/adadelta.h"
 #include "train/adamw.h"
 #include "train/anyprecision_adamw.h"
@@ -39,7 +40,8 @@ Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& optio
   for (const UpdateRule::StateSpec& spec : rule_->states()) {
     OptimizerState state{spec.name, {}};
     for (const auto& unit : model.units())
-      state.slices.push_back(at::zeros_like(unit->master(), at::TensorOptions().dtype(spec.dtype)));
+      state.slices.push_back(
+          HostMemory::zeros(unit->master().numel(), unit->master().options().dtype(spec.dtype)));
     states_.push_back(std::move(state));
   }
 }

@@ -44,9 +44,9 @@ def processor_seconds(pid):
     return total / TICKS
 
 
-def start(binary, ranks):
+def start(binary, ranks, marks):
     """name -> (seconds, processor seconds) of each mark."""
-    marks = dict(MARKS)
+    marks = dict(marks)
     reached = {}
     with tempfile.TemporaryDirectory() as folder:
         command = [binary, "train", RECIPE, "--ranks", str(ranks), f"train.global_batch_size={2 * ranks}",
@@ -77,14 +77,16 @@ def main():
     parser.add_argument("--beside", help="another build")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--without-step", action="store_true", help="end before the first step")
     args = parser.parse_args()
+    marks = {name: is_it for name, is_it in MARKS.items() if name != "first step" or not args.without_step}
     builds = {"echelon": args.echelon} | ({"beside": args.beside} if args.beside else {})
     measured = {name: [] for name in builds}
     for _ in range(args.repeat):
         for name, binary in builds.items():
-            measured[name].append(start(binary, args.ranks))
+            measured[name].append(start(binary, args.ranks, marks))
     for name, rounds in measured.items():
-        for mark in MARKS:
+        for mark in marks:
             wall = statistics.median(r[mark][0] for r in rounds)
             cpu = statistics.median(r[mark][1] for r in rounds)
             print(f"{name:<8} to the {mark:<11} {wall:6.2f} s, {cpu:6.2f} processor seconds")

@@ -1,13 +1,14 @@
 """Resident memory of a tiny T5 on random pairs, whose lengths differ from batch to batch, in bf16: at step 1, at most,
 and how much of it is code compiled for the shapes of products. Also as oneDNN keeps it by itself (1,024 shapes).
 
-Sizes are rank 0's; the step is the median without the first five.
+Sizes are rank 0's; the step is the median without the first five; processor seconds are of the whole command.
 """
 import argparse
 import json
 import os
 import pathlib
 import re
+import resource
 import statistics
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ UNBOUNDED = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024", "LRU_CACHE_CAPACITY": "1
 
 
 def run(args, environment):
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([args.echelon, "train", RECIPE, "--ranks", str(args.ranks), f"run.dir={folder}/run",
                         f"train.steps={args.steps}", "train.threads_per_rank=1", "checkpoint.every_steps=0",
@@ -24,9 +26,11 @@ def run(args, environment):
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         lines = [json.loads(line) for line in (pathlib.Path(folder) / "run/metrics.jsonl").read_text().splitlines()]
         log = (pathlib.Path(folder) / "run/logs/rank-0.log").read_text()
+    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
     code = re.findall(r"code compiled for products ([\d.]+ \w+)", log)
     return (lines[0]["peak_rss_bytes"] / 2**20, lines[-1]["peak_rss_bytes"] / 2**20, code[-1] if code else "not counted",
-            statistics.median(line["step_time_s"] for line in lines[5:]))
+            statistics.median(line["step_time_s"] for line in lines[5:]), cpu)
 
 
 def main():
@@ -38,9 +42,9 @@ def main():
     args = parser.parse_args()
     for _ in range(args.repeat):
         for name, environment in {"as it comes": {}, "1,024 shapes kept": UNBOUNDED}.items():
-            first, peak, code, step = run(args, environment)
+            first, peak, code, step, cpu = run(args, environment)
             print(f"{name:<18} {first:7.0f} MiB at step 1, {peak:7.0f} MiB at most, {code} of it compiled, "
-                  f"{1000 * step:7.1f} ms a step")
+                  f"{1000 * step:7.1f} ms a step, {cpu:6.1f} processor seconds")
 
 
 if __name__ == "__main__":

@@ -170,7 +170,8 @@ void sample(const SampleRequest& request, Job& job) {
 
 /// One rank: what it fails with ends the others too.
 int sample_in_job(const SampleRequest& request) {
-  ops::keep_compiled_products(ops::products_worth_keeping(1, 1));  // every token has a shape of its own
+  // Every token has shapes of its own.
+  ops::keep_compiled_products(ops::products_worth_keeping(1, 1, kernels::bf16_products()));
   const auto job = bootstrap(request.launch, static_cast<double>(ClusterOptions{}.timeout_s));
   try {
     sample(request, *job);

@@ -275,7 +275,8 @@ int train(const TrainRequest& request) {
   RankLife life;
   keep_freed_memory();
   ops::keep_compiled_products(ops::products_worth_keeping(
-      recipe.train.micro_batch_size, std::max(recipe.data.seq_len, recipe.data.target_len)));
+      recipe.train.micro_batch_size, std::max(recipe.data.seq_len, recipe.data.target_len),
+      kernels::bf16_products()));
   const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
   try {
     const int status = run_rank(recipe, *job, life);

@@ -18,7 +18,8 @@ constexpr std::int64_t kDocuments = 2;  // that share a block of queries
 
 }  // namespace
 
-std::int64_t products_worth_keeping(std::int64_t rows, std::int64_t length) {
+std::int64_t products_worth_keeping(std::int64_t rows, std::int64_t length, kernels::Bf16Products products) {
+  if (products != kernels::Bf16Products::kAmx) return kMost;
   const std::int64_t blocks = std::clamp<std::int64_t>((length + kQueryBlock - 1) / kQueryBlock, 1, kMost);
   const std::int64_t shapes =
       kOfTokens + kOfBlock * kDocuments * blocks * std::clamp<std::int64_t>(rows, 1, kMost);

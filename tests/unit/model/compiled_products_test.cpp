@@ -7,13 +7,21 @@
 namespace echelon::ops {
 namespace {
 
+using kernels::Bf16Products;
+
 TEST(CompiledProducts, AreKeptForALayerAndNoMoreThanAnyway) {
-  EXPECT_EQ(products_worth_keeping(2, 64), 128);
-  EXPECT_EQ(products_worth_keeping(2, 512), 256);
-  EXPECT_EQ(products_worth_keeping(8, 512), 512);
-  EXPECT_EQ(products_worth_keeping(1, 100'000), 1024);
-  EXPECT_EQ(products_worth_keeping(1'000'000'000'000, 1'000'000'000'000), 1024);
-  EXPECT_EQ(products_worth_keeping(0, 0), 128);
+  const auto tiled = [](std::int64_t rows, std::int64_t length) {
+    return products_worth_keeping(rows, length, Bf16Products::kAmx);
+  };
+  EXPECT_EQ(tiled(2, 64), 128);
+  EXPECT_EQ(tiled(2, 512), 256);
+  EXPECT_EQ(tiled(8, 512), 512);
+  EXPECT_EQ(tiled(1, 100'000), 1024);
+  EXPECT_EQ(tiled(1'000'000'000'000, 1'000'000'000'000), 1024);
+  EXPECT_EQ(tiled(0, 0), 128);
+  for (const Bf16Products products : {Bf16Products::kNone, Bf16Products::kAvx512}) {
+    EXPECT_EQ(products_worth_keeping(2, 64, products), 1024);
+  }
 }
 
 TEST(CompiledProducts, WhatTheUserSaysCounts) {

@@ -42,6 +42,24 @@ TEST(HostArena, TellsForeignBlocks) {
   EXPECT_EQ(arena.give(block), 0U);
 }
 
+TEST(HostArena, KnowsWhatNobodyHasUsed) {
+  HostArena arena;
+  void* const first = arena.take(kMiB);
+  EXPECT_TRUE(arena.is_fresh(first));
+  EXPECT_FALSE(arena.is_fresh(static_cast<std::byte*>(first) + HostArena::kGrain)) << "no block";
+  std::memset(first, 1, kMiB);
+  arena.give(first);
+  EXPECT_FALSE(arena.is_fresh(first)) << "not lent";
+  void* const larger = arena.take(2 * kMiB);  // begins with what was used
+  EXPECT_EQ(larger, first);
+  EXPECT_FALSE(arena.is_fresh(larger));
+  void* const second = arena.take(kMiB);
+  EXPECT_TRUE(arena.is_fresh(second));
+  EXPECT_EQ(static_cast<const unsigned char*>(second)[kMiB - 1], 0);
+  arena.give(second);
+  EXPECT_FALSE(arena.is_fresh(arena.take(kMiB / 2)));
+}
+
 TEST(HostArena, FreeNeighboursBecomeOnePiece) {
   for (const std::vector<int>& order : {std::vector<int>{0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}}) {
     HostArena arena;

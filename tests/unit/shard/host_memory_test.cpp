@@ -61,6 +61,17 @@ TEST_F(HostMemoryCounts, WhatIsKeptFromTheSystem) {
   EXPECT_EQ(HostMemory::reserved_bytes(), reserved);
 }
 
+TEST_F(HostMemoryCounts, ZerosAreZeroWhereverTheyLie) {
+  for (int round = 0; round < 3; ++round) {
+    for (const std::int64_t numel : {10, 50'000, 700'000}) {
+      const at::Tensor zeros = HostMemory::zeros(numel, at::TensorOptions().dtype(at::kFloat));
+      EXPECT_EQ(zeros.sizes(), at::IntArrayRef({numel}));
+      EXPECT_EQ(zeros.abs().sum().item<float>(), 0.0F) << round << ", " << numel;
+      zeros.fill_(7.0F);  // what comes back is not fresh any more
+    }
+  }
+}
+
 TEST_F(HostMemoryCounts, TensorsFreedByOtherThreads) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
