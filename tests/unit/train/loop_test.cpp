@@ -59,7 +59,7 @@ struct OneRun {
                                            engine, 3, at::kCPU);
     optim = make_optimizer(options.optim, *model);
     state = std::make_unique<TrainState>(TrainState{.model = *model, .optim = *optim, .data = data});
-    state->loss_scale = LossScale(engine.precision, model->precision().needs_loss_scale());
+    state->loss_scale = LossScale(engine.precision, model->needs_loss_scale());
     const RunFolder folder(temporary.path(), false);
     Checkpointer checkpointer({}, folder, comm, {});
     MetricsFile metrics(folder.metrics(), 0);
