@@ -20,25 +20,32 @@ std::vector<Path> entries_of(const Path& folder) {
 
 }  // namespace
 
-std::vector<Found> list(const Path& checkpoints) {
-  std::vector<Found> all;
+std::vector<ListedStep> list_with_manifests(const Path& checkpoints) {
+  std::vector<ListedStep> all;
   for (const Path& path : entries_of(checkpoints)) {
     const auto name = parse_step_folder(path.filename().string());
     if (!name || !is_real_folder(path)) continue;
-    Found found{.folder = path, .step = name->step};
+    ListedStep step{.found = {.folder = path, .step = name->step}};
     if (entry_exists(path / kCommitFile)) {
       try {
-        (void)load_manifest(path);
-        found.committed = true;
+        step.manifest = load_manifest(path);
+        step.found.committed = true;
       } catch (const Error& e) {
-        found.problem = e.what();
+        step.found.problem = e.what();
       }
     }
-    all.push_back(std::move(found));
+    all.push_back(std::move(step));
   }
-  std::sort(all.begin(), all.end(), [](const Found& a, const Found& b) {
-    return std::pair(a.step, a.folder.filename()) < std::pair(b.step, b.folder.filename());
+  std::sort(all.begin(), all.end(), [](const ListedStep& a, const ListedStep& b) {
+    return std::pair(a.found.step, a.found.folder.filename()) <
+           std::pair(b.found.step, b.found.folder.filename());
   });
+  return all;
+}
+
+std::vector<Found> list(const Path& checkpoints) {
+  std::vector<Found> all;
+  for (ListedStep& step : list_with_manifests(checkpoints)) all.push_back(std::move(step.found));
   return all;
 }
 

@@ -173,6 +173,7 @@ void TrainLoop::look_at_clock(std::int64_t number) {
 std::optional<ValidationResult> TrainLoop::validate() {
   progress_.state("validating");
   options_.activity->enter(Doing::kValidating);
+  checkpointer_.validation_begins();
   const SpentOn validating(clocks_.ledger, Spent::kValidate);
   const double began = now_s();
   std::optional<ValidationResult> result =
@@ -287,7 +288,7 @@ RunEnd TrainLoop::run() {
   const std::int64_t steps = options_.train.steps;
   std::int64_t saved = state_.step;
   std::int64_t steps_of_this_process = 0;
-  checkpointer_.prepare(state_);
+  checkpointer_.prepare(state_, steps);
   const SpentOn training(clocks_.ledger, Spent::kTrain);
   step_began_s_ = now_s();
   begin_interval();
@@ -308,7 +309,7 @@ RunEnd TrainLoop::run() {
     if (logging) log_step(result, lr, validation);
     if (++steps_of_this_process == 1 || last || report_request_.take()) report();
     progress_.step(state_.step, result.loss, step_time);
-    checkpointer_.poll();
+    checkpointer_.poll(state_.step);
     if (last || stop || result.save || checkpointer_.due(state_)) {
       save(last || stop);
       saved = state_.step;
