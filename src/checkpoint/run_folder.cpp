@@ -1,4 +1,4 @@
-// list(): the folder that holds all checkpoints of a run.
+// list() and look_at(): the folder that holds all checkpoints of a run.
 #include <algorithm>
 
 #include "base/error.h"
@@ -20,21 +20,23 @@ std::vector<Path> entries_of(const Path& folder) {
 
 }  // namespace
 
+Found look_at(const Path& step_folder) {
+  const auto name = parse_step_folder(step_folder.filename().string());
+  Found found{.folder = step_folder, .step = name ? name->step : 0};
+  if (!entry_exists(step_folder / kCommitFile)) return found;
+  try {
+    found.step = load_manifest(step_folder).step;
+    found.committed = true;
+  } catch (const Error& e) {
+    found.problem = e.what();
+  }
+  return found;
+}
+
 std::vector<Found> list(const Path& checkpoints) {
   std::vector<Found> all;
   for (const Path& path : entries_of(checkpoints)) {
-    const auto name = parse_step_folder(path.filename().string());
-    if (!name || !is_real_folder(path)) continue;
-    Found found{.folder = path, .step = name->step};
-    if (entry_exists(path / kCommitFile)) {
-      try {
-        (void)load_manifest(path);
-        found.committed = true;
-      } catch (const Error& e) {
-        found.problem = e.what();
-      }
-    }
-    all.push_back(std::move(found));
+    if (parse_step_folder(path.filename().string()) && is_real_folder(path)) all.push_back(look_at(path));
   }
   std::sort(all.begin(), all.end(), [](const Found& a, const Found& b) {
     return std::pair(a.step, a.folder.filename()) < std::pair(b.step, b.folder.filename());
