@@ -5,6 +5,7 @@
 
 #include "base/command_line.h"
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/status_line.h"
 #include "base/str.h"
 #include "checkpoint/h5_layout.h"
@@ -190,7 +191,7 @@ void add_gc(CLI::App& app) {
 }
 
 int fail(int code, const std::string& text) {
-  status_line::print_above(str("echelon-ckpt: ", text, '\n'));
+  status_line::print_above(str("echelon-ckpt: ", terminal_text(text), '\n'));
   return code;
 }
 
