@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/number.h"
 #include "base/str.h"
 
@@ -120,7 +121,7 @@ MachineOutput::~MachineOutput() = default;
 void MachineOutput::report(Code code, const std::string& text) {
   if (!wanted_ || watch_->any() || text.empty()) return;
   const nlohmann::ordered_json object{{"error", {{"code", static_cast<int>(code)}, {"message", text}}}};
-  std::cout << object.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << std::endl;
+  std::cout << json_text(object) << std::endl;
 }
 
 }  // namespace echelon

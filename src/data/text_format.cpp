@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "data/source_stream.h"
 
@@ -114,9 +115,9 @@ std::string describe_format(const PrepareOptions& settled, const std::vector<Sou
   std::string unit = "each a document";
   if (settled.rows()) {
     const char* row = settled.format == TextFormat::kCsv ? "row" : "line";
-    unit = settled.pairs() ? str("'", printable(settled.input), "' and '", printable(settled.target),
+    unit = settled.pairs() ? str("'", foreign_text(settled.input), "' and '", foreign_text(settled.target),
                                  "' of each ", row, " a pair")
-                           : str("'", printable(settled.text_field()), "' of each ", row, " a document");
+                           : str("'", foreign_text(settled.text_field()), "' of each ", row, " a document");
   }
   const auto unknown = std::find_if(files.begin(), files.end(), [](const SourceFile& file) {
     return format_of(file.path) == TextFormat::kBySuffix;
