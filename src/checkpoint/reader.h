@@ -82,6 +82,8 @@ struct Found {
   bool committed = false;  ///< COMMIT and MANIFEST.json check out
   std::string problem;     ///< why a commit that was made does not count; empty also when none was ever made
 };
+/// One step folder, whatever it is called; its step is 0 where neither its name nor its manifest tells.
+[[nodiscard]] Found look_at(const std::filesystem::path& step_folder);
 /// Step folders, oldest step first. A folder that does not exist gives an empty list.
 [[nodiscard]] std::vector<Found> list(const std::filesystem::path& checkpoints);
 

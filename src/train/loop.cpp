@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "checkpoint/reader.h"
 #include "train/batch_tensors.h"
 #include "train/generation_score.h"
 #include "train/gradients.h"
@@ -127,6 +128,15 @@ void TrainLoop::update_weights(std::int64_t number, double lr, double grad_norm,
   skipped_in_a_row_ = 0;
 }
 
+std::string TrainLoop::what_is_saved() const {
+  std::int64_t newest = 0;
+  for (const checkpoint::Found& found : checkpoint::list(folder_.checkpoints())) {
+    if (found.committed) newest = found.step;
+  }
+  return newest > 0 ? str("the newest checkpoint, of step ", newest, ", is intact")
+                    : "the run has no checkpoint yet";
+}
+
 void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
   const char* what = std::isfinite(result.loss) ? "gradient norm" : "loss";
   ++state_.skipped;
@@ -140,7 +150,8 @@ void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
                     skipped_in_a_row_ > 1 ? str(", for the ", skipped_in_a_row_, "th step in a row") : "",
                     "; the weights were not touched by this step. Lower optim.lr, lengthen "
                     "schedule.warmup_steps or use "
-                    "precision.param: fp32; the newest checkpoint is intact"));
+                    "precision.param: fp32; ",
+                    what_is_saved()));
   }
   if (comm_.rank() != 0) return;
   log::warn(str("step ", number, " left out: ", what, " is not finite",
@@ -196,7 +207,6 @@ std::optional<ValidationResult> TrainLoop::validate() {
 void TrainLoop::announce_stop(bool left_out) {
   const bool last = state_.step == options_.train.steps;
   if (comm_.rank() != 0 || (last && !left_out)) return;
-  progress_.clear();
   log::info(str("stopping after step ", state_.step, left_out ? ", whose validation is left out: " : ": ",
                 stop_.reason()));
   if (clocks_.deadline == nullptr || !stop_.is_being_ended()) return;
