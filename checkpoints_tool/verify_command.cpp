@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/lease.h"
@@ -38,7 +39,7 @@ void print_json(const Path& folder, const VerifyOptions& options, const VerifyRe
     one["problem"] = damage.problem;
     json["damages"].push_back(std::move(one));
   }
-  std::cout << json.dump(2) << '\n';
+  std::cout << json_text(json) << '\n';
 }
 
 }  // namespace

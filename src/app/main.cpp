@@ -3,11 +3,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <optional>
+#include <string_view>
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
 #include "app/plugin.h"
 #include "app/report_error.h"
+#include "base/standard_output.h"
 #include "base/str.h"
 
 namespace {
@@ -72,7 +75,12 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    // What a model wrote goes out as it is; everything else is ours, and what it quotes must not be obeyed.
+    std::optional<echelon::TerminalOutput> safe;
+    if (argc < 2 || std::string_view(argv[1]) != "sample") safe.emplace();
+    const int status = run(argc, argv);
+    echelon::finish_standard_output();
+    return status;
   } catch (const echelon::Error& error) {
     return echelon::app::report_error(error, "");
   } catch (const std::exception& error) {

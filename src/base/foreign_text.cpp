@@ -40,6 +40,23 @@ std::size_t utf8_length(std::string_view text) {
   return 0;
 }
 
+std::string without_controls(const std::string& json) {
+  static constexpr std::string_view kHex = "0123456789abcdef";
+  if (json.find_first_of("\x7F\xC2") == std::string::npos) return json;
+  std::string out;
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    const bool two = json[at] == '\xC2' && at + 1 < json.size();  // UTF-8 by now
+    if (json[at] != '\x7F' && !(two && is_control(std::string_view(json).substr(at, 2)))) {
+      out += json[at];
+      continue;
+    }
+    const auto code = static_cast<unsigned char>(two ? json[++at] : json[at]);
+    out += "\\u00";
+    out += {kHex[code >> 4U], kHex[code & 15U]};
+  }
+  return out;
+}
+
 std::string terminal_text(std::string_view text) {
   std::string out;
   out.reserve(text.size());

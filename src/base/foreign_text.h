@@ -14,11 +14,14 @@ namespace echelon {
 /// other control characters (C1 too) and bytes that are not UTF-8 become \xNN.
 [[nodiscard]] std::string terminal_text(std::string_view text);
 
-/// For machines: `value`, an nlohmann object, as JSON. Parts of a text that are not UTF-8 become U+FFFD,
-/// where dump() alone would throw. `indent`: -1 for one line.
+/// JSON with the control characters that it may hold as they are (DEL, C1) as \u00NN instead.
+[[nodiscard]] std::string without_controls(const std::string& json);
+
+/// For machines, and safe on a terminal: `value`, an nlohmann object, as JSON. Parts of a text that are not
+/// UTF-8 become U+FFFD, where dump() alone would throw. `indent`: -1 for one line.
 template <class Json>
 [[nodiscard]] std::string json_text(const Json& value, int indent = 2) {
-  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+  return without_controls(value.dump(indent, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace echelon

@@ -36,5 +36,17 @@ TEST(JsonText, IsJsonWhateverTheBytes) {
   EXPECT_EQ(nlohmann::json::parse(text)["path"], "run-\xEF\xBF\xBD-\xC3\x9F\x1b");
 }
 
+TEST(JsonText, HoldsNothingThatATerminalWouldObey) {
+  const std::string raw =
+      "a\x7F"
+      "b\xC2\x9B"
+      "2J\xC2\xA0\xC3\x9F\x1b[2J\r";
+  const nlohmann::json value{{"name", raw}};
+  const std::string text = json_text(value, -1);
+  EXPECT_EQ(text, "{\"name\":\"a\\u007fb\\u009b2J\xC2\xA0\xC3\x9F\\u001b[2J\\r\"}");
+  EXPECT_EQ(terminal_text(text), text);
+  EXPECT_EQ(nlohmann::json::parse(text)["name"], raw);
+}
+
 }  // namespace
 }  // namespace echelon
