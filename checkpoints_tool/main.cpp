@@ -5,6 +5,8 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
+#include "base/standard_output.h"
 #include "base/str.h"
 #include "checkpoint/h5_layout.h"
 #include "checkpoint/names.h"
@@ -56,6 +58,9 @@ void add_shard_size(CLI::App& command, std::string& size) {
 void add_limits(CLI::App& command, ConversionLimits& limits) {
   command.add_option("--mem", limits.memory, "Memory the program may use, whatever the size of the model")
       ->capture_default_str();
+  command.add_flag("--allow-foreign-folder", limits.allow_foreign_folder,
+                   "Go on in an unfinished output's folder that belongs to another user, who can then change "
+                   "what is written there");
   command.add_option("--jobs", limits.jobs, "Threads that move data; 0 means one for each core, at most 4")
       ->check(CLI::Range(0, 256))
       ->capture_default_str();
@@ -188,8 +193,18 @@ void add_gc(CLI::App& app) {
 }
 
 int fail(int code, const std::string& text) {
-  std::cerr << "echelon-ckpt: " << text << '\n';
+  std::cerr << "echelon-ckpt: " << terminal_text(text) << '\n';
   return code;
+}
+
+/// `code`, when all that was printed has arrived.
+int after_output(int code) {
+  try {
+    finish_standard_output();
+    return code;
+  } catch (const Error& e) {
+    return fail(static_cast<int>(e.code()), e.what());
+  }
 }
 
 /// CLI11 would only say that a command is missing.
@@ -230,11 +245,9 @@ int run(int argc, char** argv) {
   try {
     check_command(app, argc, argv);
     app.parse(argc, argv);
-    std::cout.flush();
-    return std::cout.good() ? exit_code
-                            : fail(static_cast<int>(Code::kUsage), "cannot write to standard output");
+    return after_output(exit_code);
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    if (e.get_exit_code() == 0) return after_output(app.exit(e));  // --help, --version
     return fail(static_cast<int>(Code::kUsage), str(e.what(), "; try 'echelon-ckpt --help'"));
   } catch (const Error& e) {
     std::cout.flush();
@@ -254,5 +267,6 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   echelon::tool::watch_interrupts();
+  const echelon::TerminalOutput safe;
   return echelon::tool::run(argc, argv);
 }

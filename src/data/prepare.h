@@ -33,6 +33,7 @@ struct PrepareOptions {
   BadRecords on_bad_record = BadRecords::kStop;
   std::uint64_t max_bad_records = 0;  ///< kSkip: more than these stop the work; 0: no limit
   bool force = false;                 ///< replace what other inputs or options made
+  bool allow_foreign_folder = false;  ///< the output folder may belong to another user
 
   /// jsonl, csv: a record is a source and a target, stored as two documents.
   [[nodiscard]] bool pairs() const { return !input.empty(); }

@@ -7,6 +7,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "data/token_file.h"
@@ -89,14 +90,14 @@ bool is_current(const stdfs::path& path, const PreparedFile& file) {
 }  // namespace
 
 PrepareManifest::PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files)
-    : options_(options), folder_(options.output), identity_(identity_of(options, files).dump()) {}
+    : options_(options), folder_(options.output), identity_(json_text(identity_of(options, files), -1)) {}
 
 std::optional<PrepareReport> PrepareManifest::find_finished() const {
   const stdfs::path folder(folder_);
   try {
     const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
     const Json json = Json::parse(text);
-    if (json.at("made_from").dump() != identity_) return {};
+    if (json_text(json.at("made_from"), -1) != identity_) return {};
     PrepareReport report;
     report.up_to_date = true;
     report.source_files = json.at("made_from").at("sources").at("files");
@@ -126,7 +127,8 @@ void PrepareManifest::check_replaceable() const {
   try {
     const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
     const Json json = Json::parse(text, nullptr, false);
-    if (json.is_object() && json.contains("made_from") && json["made_from"].dump() == identity_) return;
+    if (json.is_object() && json.contains("made_from") && json_text(json["made_from"], -1) == identity_)
+      return;
   } catch (const Error&) {
     // No manifest: what else lies there decides.
   }
@@ -144,7 +146,7 @@ void PrepareManifest::check_replaceable() const {
 void PrepareManifest::announce() const {
   Json json;
   json["made_from"] = Json::parse(identity_);
-  fs::publish_file(folder_ + "/prepare.json", json.dump(2) + "\n", Code::kData);
+  fs::publish_file(folder_ + "/prepare.json", json_text(json) + "\n", Code::kData);
 }
 
 void PrepareManifest::publish(const PrepareReport& report) const {
@@ -159,7 +161,7 @@ void PrepareManifest::publish(const PrepareReport& report) const {
   json["train"] = to_json(report.train);
   json["valid"] = to_json(report.valid);
   // A file name need not be UTF-8.
-  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(json) + "\n";
   fs::publish_file(folder_ + "/prepare.json", text, Code::kData);
 }
 
