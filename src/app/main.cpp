@@ -75,9 +75,11 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    // What a model wrote goes out as it is; everything else is ours, and what it quotes must not be obeyed.
+    // What a model wrote and a recipe's values go out as they are, for programs that read them; everything
+    // else is for people, and what it quotes must not be obeyed by a terminal.
+    const std::string_view command = argc < 2 ? "" : argv[1];
     std::optional<echelon::TerminalOutput> safe;
-    if (argc < 2 || std::string_view(argv[1]) != "sample") safe.emplace();
+    if (command != "sample" && command != "validate") safe.emplace();
     const int status = run(argc, argv);
     echelon::finish_standard_output();
     return status;

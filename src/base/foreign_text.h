@@ -3,25 +3,31 @@
 #include <string>
 #include <string_view>
 
-/// Text that others made (paths, names, lines of files and of other programs) on its way out: whatever its
-/// bytes are, a terminal obeys none of them and a reader of JSON gets JSON.
+/// Text that others wrote (paths, what stands in files, what a child process says), made fit to be shown: a
+/// terminal obeys none of it and a reader of JSON gets JSON.
 namespace echelon {
 
-/// Length of the well-formed UTF-8 sequence at the start of `text` (Unicode 15, table 3-7); 0: there is none.
-[[nodiscard]] std::size_t utf8_length(std::string_view text);
+/// `text` in one line of valid UTF-8 that changes nothing on a terminal but the place it stands at. Control
+/// characters (line breaks and tabs too), characters that are not seen, look like a space or change the
+/// direction of what follows, and bytes that are no UTF-8 become \xNN, byte by byte; everything else stays.
+/// For messages, tables and strings in JSON.
+[[nodiscard]] std::string foreign_text(std::string_view text);
 
-/// For terminals and logs, of any length: well-formed UTF-8 stays as it is, with its line breaks and tabs;
-/// other control characters (C1 too) and bytes that are not UTF-8 become \xNN.
+/// The same line by line, for logs: line feeds and tabs stay.
 [[nodiscard]] std::string terminal_text(std::string_view text);
 
-/// JSON with the control characters that it may hold as they are (DEL, C1) as \u00NN instead.
-[[nodiscard]] std::string without_controls(const std::string& json);
+/// JSON in UTF-8 with \uNNNN for what terminal_text() would change.
+[[nodiscard]] std::string plain_json(const std::string& json);
 
 /// For machines, and safe on a terminal: `value`, an nlohmann object, as JSON. Parts of a text that are not
 /// UTF-8 become U+FFFD, where dump() alone would throw. `indent`: -1 for one line.
 template <class Json>
 [[nodiscard]] std::string json_text(const Json& value, int indent = 2) {
-  return without_controls(value.dump(indent, ' ', false, Json::error_handler_t::replace));
+  return plain_json(value.dump(indent, ' ', false, Json::error_handler_t::replace));
 }
+
+/// Bytes of the well-formed UTF-8 sequence that `text` starts with (Unicode 15, table 3-7: no overlong forms,
+/// no surrogates, nothing above U+10FFFF); 0 when there is none.
+[[nodiscard]] std::size_t utf8_length(std::string_view text);
 
 }  // namespace echelon
