@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/reader.h"
@@ -53,7 +54,7 @@ void print_json(const std::vector<Row>& rows) {
     if (!row.found.problem.empty()) json["problem"] = row.found.problem;
     list.push_back(std::move(json));
   }
-  std::cout << list.dump(2) << '\n';
+  std::cout << json_text(list) << '\n';
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/command_line.h"
 #include "base/error.h"
 #include "base/foreign_text.h"
+#include "base/standard_output.h"
 #include "base/status_line.h"
 #include "base/str.h"
 #include "checkpoint/h5_layout.h"
@@ -59,6 +60,9 @@ void add_shard_size(CLI::App& command, std::string& size) {
 void add_limits(CLI::App& command, ConversionLimits& limits) {
   command.add_option("--mem", limits.memory, "Memory the program may use, whatever the size of the model")
       ->capture_default_str();
+  command.add_flag("--allow-foreign-folder", limits.allow_foreign_folder,
+                   "Go on in an unfinished output's folder that belongs to another user, who can then change "
+                   "what is written there");
   command.add_option("--jobs", limits.jobs, "Threads that move data; 0 means one for each core, at most 4")
       ->check(CLI::Range(0, 256))
       ->capture_default_str();
@@ -195,6 +199,16 @@ int fail(int code, const std::string& text) {
   return code;
 }
 
+/// `code`, when all that was printed has arrived.
+int after_output(int code) {
+  try {
+    finish_standard_output();
+    return code;
+  } catch (const Error& e) {
+    return fail(static_cast<int>(e.code()), e.what());
+  }
+}
+
 int run(int argc, char** argv) {
   MachineOutput output({argv + 1, argv + argc});
   const auto refuse = [&output](Code code, const std::string& text) {
@@ -226,10 +240,10 @@ int run(int argc, char** argv) {
   try {
     check_commands(app, {argv + 1, argv + argc});
     app.parse(argc, argv);
-    std::cout.flush();
-    return std::cout.good() ? exit_code : refuse(Code::kUsage, "cannot write to standard output");
+    finish_standard_output();
+    return exit_code;
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    if (e.get_exit_code() == 0) return after_output(app.exit(e));  // --help, --version
     return refuse(Code::kUsage, str(e.what(), "; try 'echelon-ckpt --help'"));
   } catch (const Error& e) {
     std::cout.flush();
@@ -249,5 +263,6 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   echelon::tool::watch_interrupts();
+  const echelon::TerminalOutput safe;
   return echelon::tool::run(argc, argv);
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/retention.h"
@@ -59,7 +60,7 @@ void print_json(const std::vector<Row>& rows, bool done) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Row& row : rows)
     list.push_back({{"path", row.path.string()}, {"bytes", row.bytes}, {"goes", row.goes}, {"why", row.why}});
-  std::cout << nlohmann::ordered_json{{"done", done}, {"entries", std::move(list)}}.dump(2) << '\n';
+  std::cout << json_text(nlohmann::ordered_json{{"done", done}, {"entries", std::move(list)}}) << '\n';
 }
 
 /// What went or would go. Throws when something was to go and is still there.
@@ -94,6 +95,7 @@ void report(const std::vector<Row>& rows, bool done, bool json) {
 
 void prune_run(const PruneOptions& options) {
   const Path checkpoints = existing_checkpoints(options.run);
+  if (options.yes) checkpoint::bring_back_leased(checkpoints);
   const std::vector<StepFolder> steps = checkpoint::step_folders(checkpoints);
   checkpoint::RetentionPolicy policy{
       .keep_last = options.keep_last, .keep_every = options.keep_every, .keep_steps = options.keep_steps};
@@ -107,7 +109,9 @@ void prune_run(const PruneOptions& options) {
 }
 
 void collect_garbage(const GcOptions& options) {
-  const std::vector<Leftover> leftovers = checkpoint::find_leftovers(existing_checkpoints(options.run));
+  const Path checkpoints = existing_checkpoints(options.run);
+  if (options.yes) checkpoint::bring_back_leased(checkpoints);
+  const std::vector<Leftover> leftovers = checkpoint::find_leftovers(checkpoints);
   std::vector<Row> rows;
   for (const Leftover& leftover : leftovers)
     rows.push_back({leftover.path, folder_size(leftover.path), true, leftover.why});

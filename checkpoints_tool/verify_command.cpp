@@ -39,7 +39,7 @@ void print_json(const Path& folder, const VerifyOptions& options, const VerifyRe
     one["problem"] = foreign_text(damage.problem);
     json["damages"].push_back(std::move(one));
   }
-  std::cout << json.dump(2) << '\n';
+  std::cout << json_text(json) << '\n';
 }
 
 }  // namespace

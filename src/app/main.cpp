@@ -2,12 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <optional>
+#include <string_view>
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
 #include "app/plugin.h"
 #include "app/report_error.h"
 #include "base/command_line.h"
+#include "base/standard_output.h"
 #include "base/str.h"
 
 namespace {
@@ -64,7 +67,14 @@ int main(int argc, char** argv) {
     return echelon::app::report_error(error, "");
   };
   try {
-    return run(argc, argv);
+    // What a model wrote and a recipe's values go out as they are, for programs that read them; everything
+    // else is for people, and what it quotes must not be obeyed by a terminal.
+    const std::string_view command = argc < 2 ? "" : argv[1];
+    std::optional<echelon::TerminalOutput> safe;
+    if (command != "sample" && command != "validate") safe.emplace();
+    const int status = run(argc, argv);
+    echelon::finish_standard_output();
+    return status;
   } catch (const echelon::Error& error) {
     return fail(error);
   } catch (const std::exception& error) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "app/commands.h"
+#include "base/foreign_text.h"
 #include "base/log.h"
 #include "base/status_line.h"
 #include "base/str.h"
@@ -114,7 +115,7 @@ void print_json(const PrepareReport& report) {
   json["vocab_size"] = report.vocab_size;
   json["train"] = to_json(report.train);
   json["valid"] = to_json(report.valid);
-  std::cout << json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  std::cout << json_text(json, -1) << "\n";
 }
 
 void run(Arguments arguments) {
@@ -194,6 +195,8 @@ void add_prepare(CLI::App& app, int& /*status*/) {
       ->capture_default_str();
   command->add_flag("--force", options.force,
                     "Replace what other sources or options made in the output folder");
+  command->add_flag("--allow-foreign-folder", options.allow_foreign_folder,
+                    "Write to an output folder of another user, who can then change the files");
   command->add_flag("--json", arguments->json, "Print the result as JSON");
   add_prepare_digits(*command);
   command->callback([arguments, command] {

@@ -28,17 +28,21 @@ struct TrainArguments {
 void hold_stop_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&set, number);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGQUIT}) sigaddset(&set, number);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
 int train(const TrainArguments& arguments) {
+  // Who reads the log, a pager or tee, may go before the run ends. It ends for no lack of readers.
+  std::signal(SIGPIPE, SIG_IGN);
   LoadedRecipe loaded;
   int ranks = 0;
   once_per_step([&] {
     loaded = load_recipe(arguments.recipe, arguments.overrides);
     ranks = local_ranks(arguments.ranks);
   });
+  // Of several local ranks the first one tells, as in any other job.
+  if (ranks <= 1 && first_of_step()) tell_which(loaded);
   if (ranks > 0) validate_for_size(loaded.recipe, ranks);
   // The time that the launcher and the loading of the trainer take is the run's too.
   if (ranks > 0) setenv("ECHELON_STARTED_AT", std::to_string(process_began_s()).c_str(), 0);
@@ -61,7 +65,7 @@ void add_train(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "train",
       "Train from a recipe: one rank of the srun --mpi=pmix or mpirun step it is in, else local ranks");
-  command->add_option("recipe", arguments->recipe, "Recipe file (YAML)")->required();
+  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")->required();
   command->add_option("overrides", arguments->overrides,
                       "key.path=value, e.g. optim.lr=3e-4; later ones win");
   command->add_option("--ranks", arguments->ranks, "Local ranks to start (default 1)")

@@ -1,11 +1,14 @@
 #include "base/foreign_text.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/str.h"
 
 namespace echelon {
 namespace {
+
+constexpr std::string_view kHex = "0123456789abcdef";
 
 /// Whether the character acts on a terminal, is not seen on it, or is not what it looks like.
 bool is_unsafe(std::uint32_t code) {
@@ -24,11 +27,16 @@ std::uint32_t code_point(std::string_view sequence) {
 }
 
 void append_hex(std::string& out, std::string_view bytes) {
-  static constexpr std::string_view kHex = "0123456789abcdef";
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
     out += {'\\', 'x', kHex[byte >> 4U], kHex[byte & 15U]};
   }
+}
+
+/// \uNNNN
+void append_escape(std::string& out, std::uint32_t code) {
+  out += "\\u";
+  for (const int shift : {12, 8, 4, 0}) out += kHex[(code >> shift) & 15U];
 }
 
 /// `text`, safe to show, up to the first character that starts at or behind byte `max`.
@@ -71,6 +79,25 @@ std::size_t utf8_length(std::string_view text) {
     return follows(1, low, high) && follows(2, 0x80, 0xBF) && follows(3, 0x80, 0xBF) ? 4 : 0;
   }
   return 0;
+}
+
+std::string plain_json(const std::string& json) {
+  std::string out;
+  for (std::size_t at = 0; at < json.size();) {
+    const std::string_view character = std::string_view(json).substr(
+        at, std::max<std::size_t>(1, utf8_length(std::string_view(json).substr(at, 4))));
+    at += character.size();
+    const std::uint32_t code = code_point(character);
+    if (code < 0x7F || !is_unsafe(code)) {  // below, JSON itself allows nothing but line breaks
+      out += character;
+    } else if (code < 0x10000) {
+      append_escape(out, code);
+    } else {
+      append_escape(out, 0xD800 + ((code - 0x10000) >> 10));
+      append_escape(out, 0xDC00 + ((code - 0x10000) & 0x3FFU));
+    }
+  }
+  return out;
 }
 
 std::string foreign_text(std::string_view text) {

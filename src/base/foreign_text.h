@@ -16,11 +16,14 @@ namespace echelon {
 /// The same line by line, for logs: line feeds and tabs stay.
 [[nodiscard]] std::string terminal_text(std::string_view text);
 
-/// For machines: `value`, an nlohmann object, as JSON. Parts of a text that are not UTF-8 become U+FFFD,
-/// where dump() alone would throw. `indent`: -1 for one line.
+/// JSON in UTF-8 with \uNNNN for what terminal_text() would change.
+[[nodiscard]] std::string plain_json(const std::string& json);
+
+/// For machines, and safe on a terminal: `value`, an nlohmann object, as JSON. Parts of a text that are not
+/// UTF-8 become U+FFFD, where dump() alone would throw. `indent`: -1 for one line.
 template <class Json>
 [[nodiscard]] std::string json_text(const Json& value, int indent = 2) {
-  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+  return plain_json(value.dump(indent, ' ', false, Json::error_handler_t::replace));
 }
 
 /// Bytes of the well-formed UTF-8 sequence that `text` starts with (Unicode 15, table 3-7: no overlong forms,

@@ -1,14 +1,17 @@
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/sinks/base_sink.h>
-#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <mutex>
 
 #include "base/foreign_text.h"
-#include "base/fs.h"
+#include "base/own_file.h"
 #include "base/status_line.h"
 
 namespace echelon::log {
@@ -23,6 +26,25 @@ class Console final : public spdlog::sinks::base_sink<spdlog::details::null_mute
     status_line::print_above({line.data(), line.size()});
   }
   void flush_() override { std::fflush(stderr); }
+};
+
+/// Appends to a file that is opened with care, which spdlog's own sinks do not; each line by one call.
+class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit OwnFileSink(const fs::Path& path)
+      : path_(path), file_(fs::open_own(path, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    if (::write(file_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+      throw spdlog::spdlog_ex("cannot write '" + path_.string() + "'", errno);
+  }
+  void flush_() override {}
+
+  fs::Path path_;
+  fs::Fd file_;
 };
 
 // The one process-wide object: a log line must be possible from anywhere, also while a constructor fails.
@@ -43,11 +65,7 @@ void init(std::string_view prefix, bool console, const std::filesystem::path& fi
   // What ends a run may be known to one rank alone: nobody should have to look for it in N files.
   sinks.back()->set_level(console ? spdlog::level::info : spdlog::level::err);
   if (!file.empty()) {
-    try {
-      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
-    } catch (const spdlog::spdlog_ex& e) {
-      throw Error(Code::kUsage, "cannot open log file '" + file.string() + "': " + e.what());
-    }
+    sinks.push_back(in_context("log file", [&] { return std::make_shared<OwnFileSink>(file); }));
     sinks.back()->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L [" + std::string(prefix) + "] %v");
   }
   auto made = std::make_shared<spdlog::logger>("echelon", sinks.begin(), sinks.end());

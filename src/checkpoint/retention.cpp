@@ -86,6 +86,11 @@ bool is_trash(const Path& path) {
   return path.filename().string().starts_with(kTrashPrefix) && is_real_folder(path);
 }
 
+/// The name that a folder in the trash had.
+std::string name_before(const Path& trash) {
+  return trash.filename().string().substr(kTrashPrefix.size());
+}
+
 std::vector<Path> entries_of(const Path& folder) {
   return entry_exists(folder) ? fs::list_folder(folder, Code::kCheckpoint) : std::vector<Path>{};
 }
@@ -199,7 +204,17 @@ std::vector<Path> carry_out(std::span<const PruneDecision> plan) {
   return gone;
 }
 
+void bring_back_leased(const Path& checkpoints) {
+  const auto readers = readers_in(checkpoints);
+  for (const Path& path : entries_of(checkpoints)) {
+    if (!is_trash(path) || !readers.contains(name_before(path))) continue;
+    if (!entry_exists(checkpoints / name_before(path)))
+      fs::rename(path, checkpoints / name_before(path), Code::kCheckpoint);
+  }
+}
+
 void prune(const Path& checkpoints, const RetentionPolicy& policy) {
+  bring_back_leased(checkpoints);
   for (const Path& path : entries_of(checkpoints)) {
     if (is_trash(path)) (void)try_remove(path);
   }
@@ -208,8 +223,10 @@ void prune(const Path& checkpoints, const RetentionPolicy& policy) {
 
 std::vector<Leftover> find_leftovers(const Path& checkpoints) {
   std::vector<Leftover> leftovers;
+  const auto readers = readers_in(checkpoints);
   for (const Path& path : entries_of(checkpoints)) {
-    if (is_trash(path)) leftovers.push_back({path, "an interrupted prune left it"});
+    if (is_trash(path) && !readers.contains(name_before(path)))
+      leftovers.push_back({path, "an interrupted prune left it"});
     if (is_partial_output(path) && std::time(nullptr) - last_change(path) > kOrphanAfter_s)
       leftovers.push_back({path, "an output that was never finished, unchanged for a day"});
   }

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/fs.h"
+#include "base/own_file.h"
 #include "base/str.h"
 #include "data/corpus.h"
 #include "data/prepare_manifest.h"
@@ -80,8 +80,13 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
   const PrepareOptions options = settle_format(given, files);
   check_fields(options);
   if (given.format == TextFormat::kBySuffix) progress({.remark = describe_format(options, files)});
-  in_context("output (--output)", [&] { fs::make_directories(options.output, Code::kData); });
+  in_context("output (--output)", [&] {
+    fs::make_directories(options.output, Code::kData);
+    if (!options.allow_foreign_folder)
+      fs::require_own_folder(options.output, Code::kData, "add --allow-foreign-folder");
+  });
   const fs::Fd lock = lock_folder(options.output);
+  fs::remove_drafts(options.output);  // of runs that were killed
   const PrepareManifest manifest(options, files);
   if (auto finished = manifest.find_finished()) return *finished;
   manifest.check_replaceable();

@@ -34,6 +34,7 @@ struct PrepareOptions {
   BadRecords on_bad_record = BadRecords::kByFormat;
   std::uint64_t max_bad_records = 0;  ///< kSkip: more than these stop the work; 0: no limit
   bool force = false;                 ///< replace what other inputs or options made
+  bool allow_foreign_folder = false;  ///< the output folder may belong to another user
 
   [[nodiscard]] bool rows() const { return format == TextFormat::kJsonl || format == TextFormat::kCsv; }
   [[nodiscard]] std::string text_field() const { return field.empty() ? "text" : field; }

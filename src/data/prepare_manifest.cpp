@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/foreign_json.h"
+#include "base/foreign_text.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "data/text_format.h"
@@ -77,7 +78,7 @@ bool is_current(const stdfs::path& path, const PreparedFile& file) {
 }  // namespace
 
 PrepareManifest::PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files)
-    : options_(options), folder_(options.output), identity_(identity_of(options, files).dump()) {}
+    : options_(options), folder_(options.output), identity_(json_text(identity_of(options, files), -1)) {}
 
 std::optional<PrepareReport> PrepareManifest::find_finished() const {
   const stdfs::path folder(folder_);
@@ -135,7 +136,7 @@ void PrepareManifest::check_replaceable() const {
 void PrepareManifest::announce() const {
   Json json;
   json["made_from"] = Json::parse(identity_);
-  fs::publish_file(folder_ + "/prepare.json", json.dump(2) + "\n", Code::kData);
+  fs::publish_file(folder_ + "/prepare.json", json_text(json) + "\n", Code::kData);
 }
 
 void PrepareManifest::publish(const PrepareReport& report) const {
@@ -150,7 +151,7 @@ void PrepareManifest::publish(const PrepareReport& report) const {
   json["train"] = to_json(report.train);
   json["valid"] = to_json(report.valid);
   // A file name need not be UTF-8.
-  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(json) + "\n";
   fs::publish_file(folder_ + "/prepare.json", text, Code::kData);
 }
 

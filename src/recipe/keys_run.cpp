@@ -11,6 +11,11 @@ std::vector<Key> run_keys() {
        "Run folder: resolved recipe, metrics, logs, checkpoints. Empty: `runs/<run.name>`."},
       {ECHELON_KEY(run.seed), IntegerRange{0, std::numeric_limits<std::int64_t>::max()}, "",
        "Seed of the initial weights and of the data order."},
+      {ECHELON_KEY(run.allow_foreign_folder),
+       {},
+       "",
+       "Also train in a run folder that belongs to another user, who can then change what the run writes, "
+       "its checkpoints too. Files are never written through links."},
   };
 }
 

@@ -4,19 +4,22 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/str.h"
 
 namespace echelon {
 namespace {
 
+constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30;
+
 /// The file's lines up to `last_step`; a torn last line (the process died while writing) is dropped.
 std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_step) {
   std::string kept;
-  std::ifstream file(path);
+  std::istringstream file(fs::read_own_file(path, kMostBytes, Code::kUsage));
   for (std::string line; std::getline(file, line);) {
     const auto parsed = nlohmann::json::parse(line, nullptr, false);
     if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_integer()) continue;
@@ -28,8 +31,9 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_ste
 }  // namespace
 
 MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t resumed_step) : path_(std::move(path)) {
-  if (std::filesystem::exists(path_)) fs::publish_file(path_, lines_up_to(path_, resumed_step), Code::kUsage);
-  file_ = fs::open(path_, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
+  if (std::filesystem::exists(std::filesystem::symlink_status(path_)))
+    fs::publish_file(path_, lines_up_to(path_, resumed_step), Code::kUsage);
+  file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
 }
 
 void MetricsFile::append(const StepMetrics& m) {

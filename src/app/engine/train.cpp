@@ -101,10 +101,14 @@ std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& c
                                            const std::string& host) {
   const bool lead = comm.rank() == 0;
   std::unique_ptr<RunFolder> folder;
+  const auto open = [&] {
+    folder = std::make_unique<RunFolder>(recipe.run.dir, lead,
+                                         RunFolderRules{.allow_foreign = recipe.run.allow_foreign_folder});
+  };
   agree(comm, "run folder", [&] {
-    if (lead) folder = std::make_unique<RunFolder>(recipe.run.dir, true);
+    if (lead) open();
   });
-  if (!lead) folder = std::make_unique<RunFolder>(recipe.run.dir, false);
+  if (!lead) open();
   log::init(str("rank ", comm.rank(), "/", comm.size(), " ", host), lead, folder->log(comm.rank()));
   return folder;
 }
@@ -181,6 +185,7 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
     if (!lead) return;
     life.deadline = make_deadline(recipe.cluster, state, *life.ledger);
     life.deadline->require_room();
+    life.trains = true;
     fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe), Code::kUsage);
     metrics = std::make_unique<MetricsFile>(life.folder->metrics(), state.step);
   });

@@ -16,6 +16,7 @@ struct Submission {
   struct Run {
     std::filesystem::path dir;  ///< absolute
     std::string recipe;  ///< resolved, as YAML: what the job trains, whatever becomes of the file meanwhile
+    bool allow_foreign_folder = false;  ///< run.allow_foreign_folder
   };
   Allocation job;
   Place place;

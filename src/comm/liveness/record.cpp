@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -28,7 +29,7 @@ void note_peer_failure(const std::filesystem::path& logs, const std::string& sen
       str(" ", variable("SLURM_JOB_ID", "-"), " ", variable("SLURM_RESTART_COUNT", "0"), " ");
   try {
     if (!certain && std::filesystem::exists(path)) {
-      const std::string old = fs::read_file(path, 8192, Code::kUsage);
+      const std::string old = fs::read_own_file(path, 8192, Code::kUsage);
       const auto space = old.find(' ');
       if (space != std::string::npos && old.compare(space, start.size(), start) == 0) return;
     }
@@ -43,7 +44,7 @@ void note_suspect(const std::filesystem::path& logs, const std::string& host, co
   const std::string line =
       str(std::time(nullptr), " ", host, " ", variable("SLURM_JOB_ID", "-"), " ", sentence, "\n");
   try {
-    const fs::Fd file = fs::open(path, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
+    const fs::Fd file = fs::open_own(path, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
     if (::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
       log::warn(str("'", path.string(), "' lacks ", host, ": ", fs::reason(errno)));
   } catch (const Error& error) {

@@ -86,5 +86,17 @@ TEST(JsonText, IsJsonWhateverTheBytes) {
   EXPECT_EQ(nlohmann::json::parse(text)["path"], "run-\xEF\xBF\xBD-\xC3\x9F\x1b");
 }
 
+TEST(JsonText, HoldsNothingThatATerminalWouldObey) {
+  const std::string raw =
+      "a\x7F"
+      "b\xC2\x9B"
+      "2J\xC3\x9F\x1b[2J\r\xE2\x80\x8B\xF3\xA0\x81\x81";
+  const nlohmann::json value{{"name", raw}};
+  const std::string text = json_text(value, -1);
+  EXPECT_EQ(text, "{\"name\":\"a\\u007fb\\u009b2J\xC3\x9F\\u001b[2J\\r\\u200b\\udb40\\udc41\"}");
+  EXPECT_EQ(terminal_text(json_text(value)), json_text(value));
+  EXPECT_EQ(nlohmann::json::parse(text)["name"], raw);
+}
+
 }  // namespace
 }  // namespace echelon
