@@ -53,7 +53,7 @@ void DirectFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
       give_up_direct();
       continue;
     }
-    if (n < 0) fail("write", path_, errno);
+    if (n <= 0) fail("write", path_, n < 0 ? errno : EIO);  // 0 for ever would be a hang
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }

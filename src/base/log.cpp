@@ -4,11 +4,10 @@
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <mutex>
+#include <span>
 
 #include "base/foreign_text.h"
 #include "base/own_file.h"
@@ -28,7 +27,7 @@ class Console final : public spdlog::sinks::base_sink<spdlog::details::null_mute
   void flush_() override { std::fflush(stderr); }
 };
 
-/// Appends to a file that is opened with care, which spdlog's own sinks do not; each line by one call.
+/// Appends to a file that is opened with care, which spdlog's own sinks do not.
 class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit OwnFileSink(const fs::Path& path)
@@ -38,8 +37,8 @@ class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    if (::write(file_.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-      throw spdlog::spdlog_ex("cannot write '" + path_.string() + "'", errno);
+    // At the end, as O_APPEND has it.
+    fs::write_at(file_, 0, std::as_bytes(std::span(line.data(), line.size())), Code::kUsage, path_);
   }
   void flush_() override {}
 

@@ -34,7 +34,9 @@ ListedStep look_at_with_manifest(const Path& step_folder) {
 
 }  // namespace
 
-Found look_at(const Path& step_folder) { return look_at_with_manifest(step_folder).found; }
+Found look_at(const Path& step_folder) {
+  return look_at_with_manifest(step_folder).found;
+}
 
 std::vector<ListedStep> list_with_manifests(const Path& checkpoints) {
   std::vector<ListedStep> all;

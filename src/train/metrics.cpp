@@ -1,10 +1,9 @@
 #include "train/metrics.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 
 #include "base/log.h"
@@ -60,10 +59,14 @@ void MetricsFile::append(const StepMetrics& m) {
     line["rouge2"] = m.rouge->rouge2;
     line["rougeL"] = m.rouge->rouge_l;
   }
-  const std::string text = line.dump() + "\n";
-  if (::write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+  const std::string text = str(torn_ ? "\n" : "", line.dump(), "\n");
+  try {
+    fs::write_at(file_, 0, std::as_bytes(std::span(text)), Code::kUsage, path_);
+    torn_ = false;
+  } catch (const Error& e) {
     // A full disk must not end a run whose weights are fine; a torn line is dropped at the next resume.
-    log::warn(str("step ", m.step, " is missing in '", path_.string(), "': ", fs::reason(errno)));
+    torn_ = true;
+    log::warn(str("step ", m.step, " is missing in metrics: ", e.what()));
   }
 }
 

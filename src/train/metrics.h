@@ -30,7 +30,7 @@ struct StepMetrics {
   std::optional<RougeScores> rouge;           ///< of texts generated in validation
 };
 
-/// Appends to metrics.jsonl, one JSON object a line, each line written with one call.
+/// Appends to metrics.jsonl, one JSON object a line.
 class MetricsFile {
  public:
   /// Lines of steps after `resumed_step` (work that was lost with the process that did it) are removed first,
@@ -42,6 +42,7 @@ class MetricsFile {
  private:
   std::filesystem::path path_;
   fs::Fd file_;
+  bool torn_ = false;  ///< does it end with part of a line?
 };
 
 }  // namespace echelon

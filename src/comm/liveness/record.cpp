@@ -1,11 +1,10 @@
 #include "comm/liveness/record.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <span>
 
 #include "base/error.h"
 #include "base/fs.h"
@@ -45,8 +44,8 @@ void note_suspect(const std::filesystem::path& logs, const std::string& host, co
       str(std::time(nullptr), " ", host, " ", variable("SLURM_JOB_ID", "-"), " ", sentence, "\n");
   try {
     const fs::Fd file = fs::open_own(path, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
-    if (::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-      log::warn(str("'", path.string(), "' lacks ", host, ": ", fs::reason(errno)));
+    // At the end, as O_APPEND has it.
+    fs::write_at(file, 0, std::as_bytes(std::span(line)), Code::kUsage, path);
   } catch (const Error& error) {
     log::warn(error.what());
   }

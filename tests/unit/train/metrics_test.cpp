@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
 
+#include "base/disk.h"
+#include "support/faulty_disk.h"
 #include "support/temp_dir.h"
 
 namespace echelon {
@@ -52,6 +57,29 @@ TEST_F(Metrics, OneObjectALineWithEveryDigit) {
   EXPECT_FALSE(second.contains("validation_loss"));
   EXPECT_FALSE(second.contains("rouge1"));
   EXPECT_EQ(lines.back(), '\n');
+}
+
+TEST_F(Metrics, AFullDiskIsNamedAndALineAfterItIsWhole) {
+  fs::Disk real;
+  test::FaultyDisk disk(
+      real, {{.call = test::DiskCall::kWrite, .nth = 2, .does = test::Fault::Does::kShorten, .bytes = 10},
+             {.call = test::DiskCall::kWrite, .nth = 3, .error = ENOSPC}});
+  const fs::DiskInUse in_use(disk);
+  MetricsFile file(path(), 0);
+  file.append({.step = 1});
+  testing::internal::CaptureStderr();
+  file.append({.step = 2});
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("step 2 is missing"), std::string::npos) << told;
+  EXPECT_NE(told.find("No space left on device"), std::string::npos) << told;
+  file.append({.step = 3});
+  std::istringstream lines(text());
+  std::vector<std::int64_t> steps;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object()) steps.push_back(json["step"].get<std::int64_t>());
+  }
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 3}));
 }
 
 TEST_F(Metrics, LinesAfterTheResumedStepAreRemoved) {
