@@ -34,7 +34,8 @@ void add_plan(CLI::App& app, int& status) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command = app.add_subcommand(
       "plan", "What a recipe keeps in each rank's memory and how it is cut into units; starts nothing");
-  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")->required();
+  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
+      ->required();
   command->add_option("overrides", arguments->overrides,
                       "key.path=value, such as shard.strategy=shard_grad_op");
   command->add_option("--nodes", arguments->nodes, "Nodes of the job (default 1)")

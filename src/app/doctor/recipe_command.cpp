@@ -79,7 +79,8 @@ void add_recipe(CLI::App& doctor) {
   auto arguments = std::make_shared<RecipeArguments>();
   CLI::App* command = doctor.add_subcommand(
       "recipe", "Whether a recipe can be trained here: its data, tokenizer, run folder, memory; no cluster");
-  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")->required();
+  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
+      ->required();
   command->add_option("overrides", arguments->overrides, "key.path=value, as for echelon train");
   command->add_option("--nodes", arguments->shape.nodes, "Nodes of the job")
       ->check(CLI::Range(1, 100'000))
