@@ -227,7 +227,8 @@ int run(int argc, char** argv) {
                        checkpoint::kFormatMinor, ", HDF5 ", checkpoint::h5_version(), ')'));
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 done, 1 (diff) they differ, 2 usage, 3 environment, 5 the checkpoint is damaged, uncommitted or cannot "
+      "Exit codes: 0 done, 1 (diff) they differ, 2 usage, 3 environment, 5 the checkpoint is damaged, "
+      "uncommitted or cannot "
       "be read or written.");
   add_ls(app);
   add_inspect(app);
