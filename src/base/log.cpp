@@ -1,16 +1,18 @@
 #include "base/log.h"
 
 #include <fcntl.h>
+#include <spdlog/details/null_mutex.h>
 #include <spdlog/sinks/base_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <mutex>
 
 #include "base/foreign_text.h"
 #include "base/own_file.h"
+#include "base/status_line.h"
 
 namespace echelon::log {
 namespace {
@@ -34,11 +36,21 @@ class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
   fs::Fd file_;
 };
 
+/// Standard error, which may end in a status line.
+class Console final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    status_line::print_above({line.data(), line.size()});
+  }
+  void flush_() override { std::fflush(stderr); }
+};
+
 // The one process-wide object: a log line must be possible from anywhere, also while a constructor fails.
 std::shared_ptr<spdlog::logger>& current() {
   static auto logger = [] {
-    auto made =
-        std::make_shared<spdlog::logger>("echelon", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto made = std::make_shared<spdlog::logger>("echelon", std::make_shared<Console>());
     made->set_pattern("%v");
     return made;
   }();
@@ -48,7 +60,7 @@ std::shared_ptr<spdlog::logger>& current() {
 }  // namespace
 
 void init(std::string_view prefix, bool console, const std::filesystem::path& file) {
-  std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+  std::vector<spdlog::sink_ptr> sinks{std::make_shared<Console>()};
   sinks.back()->set_pattern("%v");
   // What ends a run may be known to one rank alone: nobody should have to look for it in N files.
   sinks.back()->set_level(console ? spdlog::level::info : spdlog::level::err);

@@ -5,6 +5,7 @@
 #include "app/doctor/commands.h"
 #include "app/doctor/recipe_checks.h"
 #include "app/doctor/report.h"
+#include "app/model_check.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "recipe/load.h"
@@ -55,6 +56,7 @@ void doctor_recipe(const RecipeArguments& arguments) {
   try {
     const LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
     tell_which(loaded);
+    check_against_model(loaded);
     const Recipe& recipe = loaded.recipe;
     validate_for_size(recipe, arguments.shape.ranks());
     examine(arguments, recipe, report);

@@ -138,7 +138,7 @@ std::string not_shared(const Place& place) {
 
 }  // namespace
 
-Submission prepare(const Options& options) {
+Submission prepare(const Options& options, const RecipeCheck& also) {
   Submission submission;
   std::vector<std::int64_t> tasks;
   if (!options.array.empty()) tasks = array_tasks(options.array);
@@ -147,6 +147,7 @@ Submission prepare(const Options& options) {
   for (std::size_t n = 0; n < std::max<std::size_t>(1, tasks.size()); ++n) {
     const LoadedRecipe loaded = load(options, tasks.empty() ? "" : std::to_string(tasks[n]));
     if (n == 0) tell_which(loaded);
+    if (also) also(loaded);
     const Recipe& recipe = loaded.recipe;
     submission.job = allocate(options, recipe);
     runs.push_back({absolute(recipe.run.dir), to_yaml(recipe), recipe.run.allow_foreign_folder});
