@@ -199,10 +199,10 @@ int fail(int code, const std::string& text) {
   return code;
 }
 
-/// `code`, when all that was printed has arrived.
+/// `code`, unless what was printed has not all arrived.
 int after_output(int code) {
   try {
-    finish_standard_output();
+    if (code <= kDiffer) finish_standard_output();
     return code;
   } catch (const Error& e) {
     return fail(static_cast<int>(e.code()), e.what());
@@ -221,7 +221,8 @@ int run(int argc, char** argv) {
                        checkpoint::kFormatMinor, ", HDF5 ", checkpoint::h5_version(), ')'));
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 done, 1 (diff) they differ, 2 usage, 5 the checkpoint is damaged, uncommitted or cannot "
+      "Exit codes: 0 done, 1 (diff) they differ, 2 usage, 3 environment, 5 the checkpoint is damaged, "
+      "uncommitted or cannot "
       "be read or written.");
   add_ls(app);
   add_inspect(app);
@@ -240,10 +241,9 @@ int run(int argc, char** argv) {
   try {
     check_commands(app, {argv + 1, argv + argc});
     app.parse(argc, argv);
-    finish_standard_output();
     return exit_code;
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return after_output(app.exit(e));  // --help, --version
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     return refuse(Code::kUsage, str(e.what(), "; try 'echelon-ckpt --help'"));
   } catch (const Error& e) {
     std::cout.flush();
@@ -258,11 +258,15 @@ int run(int argc, char** argv) {
   }
 }
 
+int command(int argc, char** argv) {
+  const TerminalOutput safe;
+  return after_output(run(argc, argv));
+}
+
 }  // namespace
 }  // namespace echelon::tool
 
 int main(int argc, char** argv) {
   echelon::tool::watch_interrupts();
-  const echelon::TerminalOutput safe;
-  return echelon::tool::run(argc, argv);
+  return echelon::tool::command(argc, argv);
 }

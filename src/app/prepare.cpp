@@ -140,6 +140,14 @@ void run(Arguments arguments) {
   }
 }
 
+void add_output_options(CLI::App& command, Arguments& arguments) {
+  command.add_flag("--force", arguments.options.force,
+                   "Replace what other sources or options made in the output folder");
+  command.add_flag("--allow-foreign-folder", arguments.options.allow_foreign_folder,
+                   "Write to an output folder of another user, who can then change the files");
+  command.add_flag("--json", arguments.json, "Print the result as JSON");
+}
+
 }  // namespace
 
 void add_prepare(CLI::App& app, int& /*status*/) {
@@ -193,11 +201,7 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   command
       ->add_option("--max-bad-records", options.max_bad_records, "skip: stop at more than these; 0: no limit")
       ->capture_default_str();
-  command->add_flag("--force", options.force,
-                    "Replace what other sources or options made in the output folder");
-  command->add_flag("--allow-foreign-folder", options.allow_foreign_folder,
-                    "Write to an output folder of another user, who can then change the files");
-  command->add_flag("--json", arguments->json, "Print the result as JSON");
+  add_output_options(*command, *arguments);
   add_prepare_digits(*command);
   command->callback([arguments, command] {
     if (command->get_subcommands().empty()) run(*arguments);

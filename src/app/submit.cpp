@@ -106,7 +106,10 @@ void add_submit(CLI::App& app, int& status) {
   auto arguments = std::make_shared<SubmitArguments>();
   CLI::App* command = app.add_subcommand(
       "submit", "Check a recipe against an allocation, write the job's script, and hand it to Slurm");
-  command->add_option("recipe", arguments->options.recipe, "YAML file, or a name that `echelon recipes ls` prints")->required();
+  command
+      ->add_option("recipe", arguments->options.recipe,
+                   "YAML file, or a name that `echelon recipes ls` prints")
+      ->required();
   command->add_option("overrides", arguments->options.overrides,
                       "key.path=value, e.g. optim.lr=3e-4; later ones win");
   add_job_options(*command, arguments->options);

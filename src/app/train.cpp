@@ -65,7 +65,8 @@ void add_train(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "train",
       "Train from a recipe: one rank of the srun --mpi=pmix or mpirun step it is in, else local ranks");
-  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")->required();
+  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
+      ->required();
   command->add_option("overrides", arguments->overrides,
                       "key.path=value, e.g. optim.lr=3e-4; later ones win");
   command->add_option("--ranks", arguments->ranks, "Local ranks to start (default 1)")

@@ -95,7 +95,9 @@ void print_value(const ValidateArguments& arguments) {
                                   recipe::suggestion_for(arguments.value)));
   }
   // For scripts on many machines at once: what the model's parts tell has been checked before.
-  const Json value = recipe::json_value(*key, load_recipe(arguments.recipe, arguments.overrides).recipe);
+  const LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
+  tell_which(loaded);
+  const Json value = recipe::json_value(*key, loaded.recipe);
   std::cout << (value.is_string() ? value.get<std::string>() : json_text(value, -1)) << '\n';
 }
 

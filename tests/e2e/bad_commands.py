@@ -1,7 +1,9 @@
 """Command lines that cannot be meant: exit 2 and one line that says what was expected."""
 import json
+import os
 import pathlib
 import re
+import subprocess
 
 import product
 
@@ -154,6 +156,52 @@ class Tests(product.Case):
                 result = self.command(program, option)
                 self.assertEqual("", result.err)
                 self.assertNotEqual("", result.out)
+
+    def test_what_cannot_be_printed_is_an_error(self):
+        self.prepare()
+        self.train(self.recipe(**{**product.ON_TOKENS, "train.steps": 2}))
+        commands = [[product.ECHELON, *words] for words in (
+            ["--version"], ["train", "--help"], ["recipes", "ls"], ["recipes", "show", "smoke"],
+            ["validate", "recipe.yaml"], ["validate", "recipe.yaml", "--json"], ["validate", "--schema"],
+            ["plan", "recipe.yaml"], ["sample", "run", "--prompt", "alpha", "--tokens", 2],
+            ["doctor", "recipe", "recipe.yaml"],
+            ["prepare", "data-text", "-o", "data", "--train-tokenizer", 320, "--validation-fraction", 0.3])]
+        commands += [[product.CKPT, *words] for words in (
+            ["--version"], ["--help"], ["ls", "run"], ["ls", "run", "--json"], ["inspect", "run"], ["verify", "run"],
+            ["diff", "run", "run"], ["prune", "run"], ["gc", "run"])]
+        for command in commands:
+            command = [str(word) for word in command]
+            for taken, code in (("/dev/null", 0), ("/dev/full", 3)):
+                with open(taken, "w") as out:
+                    ran = subprocess.run(command, cwd=self.folder, env=product.environment(), stdout=out, text=True,
+                                         stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=product.WAIT_S)
+                if command[1] == "doctor" and taken == "/dev/null":
+                    continue  # what it finds is this machine's
+                self.assertEqual(code, ran.returncode, f"{command} > {taken}\n{ran.stderr}")
+                if code:
+                    self.assertIn("cannot write to standard output", ran.stderr, command)
+
+    def test_json_is_json_whatever_a_path_holds(self):
+        self.train(self.recipe(**{"train.steps": 4, "checkpoint.every_steps": 1}))
+        run = os.fsencode(self.folder) + b"/run-\xff-\x1b[2J"
+        os.rename(self.folder / "run", run)
+        os.mkdir(run + b"/checkpoints/old\xff.partial-0123abcd")
+        os.utime(run + b"/checkpoints/old\xff.partial-0123abcd", (0, 0))
+        tool = os.fsencode(product.CKPT)
+        for words in ([b"ls"], [b"inspect"], [b"verify"], [b"gc"], [b"prune"], [b"prune", b"--yes", b"--keep-last", b"2"],
+                      [b"gc", b"--yes"]):
+            for json_flag in ([b"--json"], []):
+                ran = subprocess.run([tool, *words, *json_flag, run], env=product.environment(), capture_output=True,
+                                     stdin=subprocess.DEVNULL, timeout=product.WAIT_S)
+                self.assertEqual(0, ran.returncode, (words, ran.stderr))
+                self.assertNotIn(b"\x1b", ran.stdout)
+                ran.stdout.decode()
+                if json_flag:
+                    json.loads(ran.stdout)
+        self.assertEqual(2, len(os.listdir(run + b"/checkpoints")))
+        ran = subprocess.run([tool, b"ls", run + b"-none"], env=product.environment(), capture_output=True)
+        self.assertEqual(2, ran.returncode, ran.stderr)
+        self.assertIn("run-\\xff-\\x1b[2J-none", ran.stderr.decode())
 
 
 if __name__ == "__main__":

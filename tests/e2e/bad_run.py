@@ -30,6 +30,15 @@ class Tests(product.Case):
         self.recipe(**{"train.global_batch_size": 4, "train.micro_batch_size": 2})
         self.refuse(2, ranks=4)
 
+    def test_a_start_that_fails_leaves_no_folder(self):
+        self.recipe(**{"data.kind": "tokens", "data.path": "none.tok", "run.dir": "runs/name"})
+        for ranks in (1, 2):
+            self.train("recipe.yaml", ranks=ranks, code=4)
+            self.assertFalse((self.folder / "runs").exists(), list((self.folder / "runs").rglob("*")))
+        (self.folder / "runs" / "name").mkdir(parents=True)
+        self.train("recipe.yaml", code=4)
+        self.assertTrue((self.folder / "runs" / "name" / "logs" / "rank-0.log").exists())
+
     def test_run_folder_is_a_file(self):
         self.recipe()
         (self.folder / "run").write_text("mine")
