@@ -82,8 +82,10 @@ TEST(Tool, VerifyLetsHdf5HaveALook) {
   const TempDir dir;
   const Path folder = save(dir.path(), {.ranks = 3, .cut = random_cut(4)});
   EXPECT_EQ(tool({"verify", "--hdf5", folder}).code, 0);
-  EXPECT_EQ(tool({"verify", "--hdf5", Path(test::source_dir()) / "tests" / "golden" / "checkpoint_1.0"}).code,
-            0);
+  EXPECT_EQ(
+      tool({"verify", "--hdf5", Path(echelon::test::source_dir()) / "tests" / "golden" / "checkpoint_1.0"})
+          .code,
+      0);
   EXPECT_TRUE(json::parse(tool({"verify", "--quick", "--hdf5", "--json", folder}).out)["hdf5"]);
   flip_bit(folder / "shard-00002-of-00003.h5", 4096 + 20);  // in HDF5's superblock
   EXPECT_EQ(tool({"verify", "--quick", folder}).code, 0);
