@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/h5_layout.h"
 #include "checkpoint/names.h"
@@ -188,7 +189,7 @@ void add_gc(CLI::App& app) {
 }
 
 int fail(int code, const std::string& text) {
-  std::cerr << "echelon-ckpt: " << text << '\n';
+  std::cerr << "echelon-ckpt: " << terminal_text(text) << '\n';
   return code;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/foreign_json.h"
 #include "base/str.h"
 
 namespace echelon::tool {
@@ -69,7 +70,7 @@ ModelDescription describe_model(const std::string& source, const std::string& wh
 }
 
 NameEndings transposed_endings(const std::string& config) {
-  const Json json = Json::parse(config, nullptr, /*allow_exceptions=*/false);
+  const Json json = read_foreign_json(config).value;
   if (!json.is_object() || !json.contains("model_type") || !json["model_type"].is_string()) return {};
   const Family* family = find_family(json["model_type"].get<std::string>());
   return family == nullptr ? NameEndings() : family->transposed;

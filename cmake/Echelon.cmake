@@ -27,7 +27,38 @@ function(echelon_library name)
   target_compile_options(echelon_${name} PRIVATE ${ECHELON_WARNINGS})
 endfunction()
 
-# echelon_unit_tests(module [libs...]): one gtest binary from tests/unit/<module>/*_test.cpp.
+# libtorch's headers are most of the compile time of what includes them. Programs cannot use those precompiled for the
+# libraries, whose code is position-independent in another way: the first test makes them for all.
+function(echelon_precompile_test target)
+  if(TARGET unit_model AND NOT target STREQUAL "unit_model")
+    target_precompile_headers(${target} REUSE_FROM unit_model)
+  else()
+    target_precompile_headers(${target} PRIVATE <ATen/ATen.h> <torch/csrc/autograd/custom_function.h> <gtest/gtest.h>)
+  endif()
+endfunction()
+
+# One CTest entry a file of tests, for binaries with libtorch: loading it takes longer than most tests.
+function(echelon_file_tests module)
+  foreach(file ${ARGN})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(STRINGS ${file} tests REGEX "^(TYPED_)?TEST(_F|_P)?\\(")
+    if(NOT tests)
+      continue()
+    endif()
+    list(TRANSFORM tests REPLACE "^[A-Z_]+\\( *([A-Za-z0-9_]+).*" "\\1")
+    list(REMOVE_DUPLICATES tests)
+    list(TRANSFORM tests REPLACE "(.+)" "\\1.*:*/\\1.*:\\1/*")
+    list(JOIN tests ":" filter)
+    get_filename_component(name ${file} NAME_WE)
+    string(REGEX REPLACE "_test$" "" name ${name})
+    add_test(NAME ${module}.${name} COMMAND unit_${module} --gtest_filter=${filter})
+    set_tests_properties(${module}.${name} PROPERTIES LABELS unit TIMEOUT 300
+      FAIL_REGULAR_EXPRESSION "Running 0 tests;  SKIPPED ")
+  endforeach()
+endfunction()
+
+# echelon_unit_tests(module [libs...]): one gtest binary from tests/unit/<module>/*_test.cpp. Those without libtorch are
+# labelled torch_free: ./make.sh test runs them under the sanitizers, and again what optimisation could change.
 function(echelon_unit_tests module)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${module}/*.cpp)
   if(NOT sources)
@@ -41,5 +72,16 @@ function(echelon_unit_tests module)
   if(ECHELON_SANITIZE)
     set(timeout 900)
   endif()
-  gtest_discover_tests(unit_${module} TEST_PREFIX "${module}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${timeout} LABELS unit)
+  get_target_property(precompiled echelon_${module} PRECOMPILE_HEADERS_REUSE_FROM)
+  if(precompiled)  # libtorch's headers
+    echelon_precompile_test(unit_${module})
+    echelon_file_tests(${module} ${sources})
+    return()
+  endif()
+  set(labels unit torch_free)
+  if(module STREQUAL "base")
+    set(labels unit)  # checksums and half precision have code of their own for each processor
+  endif()
+  gtest_discover_tests(unit_${module} TEST_PREFIX "${module}." DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${timeout} LABELS "${labels}")
 endfunction()

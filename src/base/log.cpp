@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "base/foreign_text.h"
 #include "base/fs.h"
 
 namespace echelon::log {
@@ -42,16 +43,16 @@ void init(std::string_view prefix, bool console, const std::filesystem::path& fi
 }
 
 void info(std::string_view text) {
-  current()->info("{}", text);
+  current()->info("{}", terminal_text(text));
 }
 void note(std::string_view text) {
-  current()->debug("{}", text);
+  current()->debug("{}", terminal_text(text));
 }
 void warn(std::string_view text) {
-  current()->warn("warning: {}", text);
+  current()->warn("warning: {}", terminal_text(text));
 }
 void error(std::string_view text) {
-  current()->error("{}", text);
+  current()->error("{}", terminal_text(text));
 }
 void flush() {
   current()->flush();

@@ -7,6 +7,7 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/foreign_json.h"
 #include "base/fs.h"
 #include "base/str.h"
 #include "data/token_file.h"
@@ -75,7 +76,7 @@ Json to_json(const PreparedFile& file) {
           {"header_crc32c", file.crc}};
 }
 
-PreparedFile prepared_file(const Json& json) {
+PreparedFile prepared_file(const nlohmann::json& json) {
   return {json.at("tokens"), json.at("documents"), json.at("bytes"), json.at("header_crc32c")};
 }
 
@@ -95,8 +96,8 @@ std::optional<PrepareReport> PrepareManifest::find_finished() const {
   const stdfs::path folder(folder_);
   try {
     const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
-    const Json json = Json::parse(text);
-    if (json.at("made_from").dump() != identity_) return {};
+    const auto json = parse_foreign_json(text, "prepare.json", Code::kData);
+    if (json.at("made_from") != nlohmann::json::parse(identity_)) return {};
     PrepareReport report;
     report.up_to_date = true;
     report.source_files = json.at("made_from").at("sources").at("files");
@@ -115,7 +116,7 @@ std::optional<PrepareReport> PrepareManifest::find_finished() const {
     return whole ? std::optional(report) : std::nullopt;
   } catch (const Error&) {
     return {};  // a file is missing or damaged: made again
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return {};  // unfinished, or not written by this version
   }
 }
@@ -125,8 +126,10 @@ void PrepareManifest::check_replaceable() const {
   const stdfs::path folder(folder_);
   try {
     const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
-    const Json json = Json::parse(text, nullptr, false);
-    if (json.is_object() && json.contains("made_from") && json["made_from"].dump() == identity_) return;
+    const auto json = read_foreign_json(text).value;
+    if (json.is_object() && json.contains("made_from") &&
+        json["made_from"] == nlohmann::json::parse(identity_))
+      return;
   } catch (const Error&) {
     // No manifest: what else lies there decides.
   }

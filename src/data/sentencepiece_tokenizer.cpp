@@ -124,8 +124,13 @@ struct SentencepieceTokenizer::Impl {
 SentencepieceTokenizer::SentencepieceTokenizer(std::string_view model_bytes, std::string_view name)
     : impl_(std::make_unique<Impl>()) {
   // A well-formed protocol buffer first: the library writes to standard error when it meets anything else.
+  // And one that it can follow: it trusts the tables of a model.
   const auto traits = read_traits(model_bytes);
   auto& processor = impl_->processor;
+  if (const std::string problem = traits ? unsafe_model_problem(*traits) : ""; !problem.empty()) {
+    throw Error(Code::kData, str("tokenizer '", name, "' cannot be used: ", problem,
+                                 "; get the sentencepiece model anew from where it comes from"));
+  }
   if (!traits || !processor.LoadFromSerializedProto(model_bytes).ok() || processor.GetPieceSize() < 2) {
     throw Error(Code::kData,
                 str("tokenizer '", name,
