@@ -20,12 +20,7 @@ namespace echelon::app {
 namespace {
 
 Recipe recipe_of(const checkpoint::Reader& reader) {
-  return recipe::parse_recipe_text("recipe.yaml of the checkpoint", reader.attachment("recipe.yaml"), {},
-                                   [](const std::filesystem::path& path) -> std::string {
-                                     throw Error(Code::kCheckpoint,
-                                                 str("recipe includes '", path.string(), "'"));
-                                   })
-      .recipe;
+  return recipe::parse_stored_recipe("recipe.yaml of the checkpoint", reader.attachment("recipe.yaml"));
 }
 
 std::unique_ptr<const Tokenizer> tokenizer_of(const checkpoint::Reader& reader) {
