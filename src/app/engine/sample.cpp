@@ -145,7 +145,7 @@ void sample(const SampleRequest& request, Job& job) {
   const auto comm = make_mpi_communicator(job, static_cast<double>(ClusterOptions{}.timeout_s));
   std::optional<checkpoint::LeasedReader> leased;
   agree(*comm, "open checkpoint",
-        [&, folder = step_folder(request.checkpoint, *comm)] { leased.emplace(folder); });
+        [&, folder = step_folder(request.checkpoint, *comm)] { leased.emplace(folder, comm->rank() == 0); });
   std::unique_ptr<Model> model;
   std::unique_ptr<const Tokenizer> tokenizer;
   std::optional<Conversation> conversation;

@@ -13,6 +13,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 #include "checkpoint/lease.h"
+#include "checkpoint/leased_reader.h"
 #include "checkpoint/names.h"
 #include "checkpoint/verify.h"
 #include "support/temp_dir.h"
