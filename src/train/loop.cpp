@@ -205,9 +205,21 @@ void TrainLoop::announce_stop(bool left_out) {
 void TrainLoop::note_validation(double loss) {
   if (state_.best && loss >= state_.best->validation_loss) return;
   state_.best = TrainState::Best{state_.step, loss};
+  if (!std::isfinite(loss)) {
+    if (comm_.rank() == 0)
+      log::warn(str("the validation loss of step ", state_.step, " is not finite; it is not the best one"));
+    return;
+  }
   if (comm_.rank() != 0) return;
   const nlohmann::json best{{"step", state_.step}, {"validation_loss", loss}};
-  fs::publish_file(folder_.root() / "best_validation.json", best.dump() + "\n", Code::kUsage);
+  const std::filesystem::path file = folder_.root() / "best_validation.json";
+  try {
+    fs::publish_file(file, best.dump() + "\n", Code::kUsage);
+  } catch (const std::exception& e) {
+    // The file is for people: what is kept goes by the checkpoints. The other ranks wait in the next step.
+    log::warn(str("the best validation so far, of step ", state_.step, ", is not noted in '", file.string(),
+                  "': ", e.what()));
+  }
 }
 
 void TrainLoop::save(bool last) {
