@@ -64,6 +64,7 @@ void list_checkpoints(const LsOptions& options) {
     throw Error(Code::kUsage, str("no folder '", options.folder.string(), "'"));
   }
   std::vector<Row> rows;
+  checkpoint::warn_of_linked_steps(checkpoint::checkpoints_folder(options.folder));
   for (const auto& found : checkpoint::list(checkpoint::checkpoints_folder(options.folder)))
     rows.push_back(row_of(found));
   if (options.json) return print_json(rows);

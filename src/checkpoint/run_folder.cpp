@@ -1,8 +1,10 @@
-// list(): the folder that holds all checkpoints of a run.
+// list() and the links it leaves out: the folder that holds all checkpoints of a run.
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/files.h"
 #include "checkpoint/names.h"
@@ -40,6 +42,15 @@ std::vector<Found> list(const Path& checkpoints) {
     return std::pair(a.step, a.folder.filename()) < std::pair(b.step, b.folder.filename());
   });
   return all;
+}
+
+void warn_of_linked_steps(const Path& checkpoints) {
+  for (const Path& path : entries_of(checkpoints)) {
+    if (!parse_step_folder(path.filename().string()) || is_real_folder(path) || !is_folder(path)) continue;
+    log::warn(str("'", path.string(),
+                  "' is a symbolic link and passed over: links in a run's folder are not followed; move the "
+                  "checkpoint itself there, or give its own path"));
+  }
 }
 
 }  // namespace echelon::checkpoint
