@@ -69,6 +69,7 @@ void list_checkpoints(const LsOptions& options) {
     const bool slash = options.folder.filename().empty();  // "step-000000001.0a1b2c3d/"
     rows.push_back(row_of(checkpoint::look_at(slash ? options.folder.parent_path() : options.folder)));
   } else {
+    checkpoint::warn_of_linked_steps(checkpoint::checkpoints_folder(options.folder));
     for (const auto& found : checkpoint::list(checkpoint::checkpoints_folder(options.folder)))
       rows.push_back(row_of(found));
   }

@@ -4,9 +4,12 @@
 
 #include "base/error.h"
 #include "base/foreign_text.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/reader.h"
 #include "checkpoint/retention.h"
+#include "checkpoint/trainer_state.h"
 #include "commands.h"
 #include "folder_size.h"
 
@@ -26,18 +29,23 @@ Path existing_checkpoints(const Path& run) {
   if (checkpoint::is_step_folder(run))
     throw Error(Code::kUsage,
                 str("'", run.string(), "' is one checkpoint; name the run folder that holds it"));
-  return checkpoint::checkpoints_folder(run);
+  Path checkpoints = checkpoint::checkpoints_folder(run);
+  checkpoint::warn_of_linked_steps(checkpoints);
+  return checkpoints;
 }
 
 /// The trainer notes in each checkpoint which step had the best validation loss so far; the newest one knows.
+/// What it notes may be damaged: then the one before says which step must not go.
 std::int64_t best_step(const std::vector<StepFolder>& oldest_first) {
   for (auto step = oldest_first.rbegin(); step != oldest_first.rend(); ++step) {
     if (step->state != StepState::kWhole) continue;
-    const std::string state = checkpoint::load_manifest(step->folder).trainer_state;
-    const auto json = nlohmann::json::parse(state, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("best") || !json["best"].is_object()) return -1;
-    const auto& best = json["best"];
-    return best.contains("step") && best["step"].is_number_integer() ? best["step"].get<std::int64_t>() : -1;
+    try {
+      const auto best = checkpoint::best_of(checkpoint::load_manifest(step->folder).trainer_state,
+                                            str("checkpoint '", step->folder.string(), "': trainer state"));
+      return best ? best->step : -1;
+    } catch (const Error& e) {
+      log::warn(str("the best step is taken from the checkpoint before: ", e.what()));
+    }
   }
   return -1;
 }

@@ -266,6 +266,7 @@ std::vector<Found> commits_of(const Path& folder) {
     throw Error(Code::kCheckpoint, str("no checkpoint ", quoted(folder),
                                        ": there is no such folder; name a run folder or a step folder"));
   }
+  warn_of_linked_steps(checkpoints_folder(folder));
   std::vector<Found> commits = list(checkpoints_folder(folder));
   std::erase_if(commits, [](const Found& found) { return !found.committed && found.problem.empty(); });
   if (commits.empty()) {

@@ -14,6 +14,7 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/process.h"
 #include "base/str.h"
 #include "checkpoint/files.h"
@@ -123,6 +124,10 @@ ReadLease::ReadLease(const Path& step_folder) {
     return;
   }
   thread_ = std::thread([this] { keep_fresh(); });
+}
+
+void warn_without(const ReadLease& lease) {
+  if (!lease.note().empty()) log::warn(lease.note());
 }
 
 ReadLease::~ReadLease() {

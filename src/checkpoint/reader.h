@@ -87,4 +87,7 @@ struct Found {
 /// Step folders, oldest step first. A folder that does not exist gives an empty list.
 [[nodiscard]] std::vector<Found> list(const std::filesystem::path& checkpoints);
 
+/// Links are not followed: list() leaves out those that are called like a step folder. Warns of each.
+void warn_of_linked_steps(const std::filesystem::path& checkpoints);
+
 }  // namespace echelon::checkpoint

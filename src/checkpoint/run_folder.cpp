@@ -1,8 +1,10 @@
-// list() and look_at(): the folder that holds all checkpoints of a run.
+// list(), look_at() and the links they leave out: the folder that holds all checkpoints of a run.
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/log.h"
+#include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/files.h"
 #include "checkpoint/names.h"
@@ -55,6 +57,15 @@ std::vector<Found> list(const Path& checkpoints) {
   std::vector<Found> all;
   for (ListedStep& step : list_with_manifests(checkpoints)) all.push_back(std::move(step.found));
   return all;
+}
+
+void warn_of_linked_steps(const Path& checkpoints) {
+  for (const Path& path : entries_of(checkpoints)) {
+    if (!parse_step_folder(path.filename().string()) || is_real_folder(path) || !is_folder(path)) continue;
+    log::warn(str("'", path.string(),
+                  "' is a symbolic link and passed over: links in a run's folder are not followed; move the "
+                  "checkpoint itself there, or give its own path"));
+  }
 }
 
 }  // namespace echelon::checkpoint

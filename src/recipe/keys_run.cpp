@@ -136,6 +136,14 @@ std::vector<Key> keep_keys() {
        "starts from; optimizer and data start anew. Not looked at when the run folder has a checkpoint. "
        "Empty: "
        "initial weights by `run.seed`."},
+      {ECHELON_KEY(checkpoint.init_partial),
+       {},
+       "",
+       "Let `init_from` name a checkpoint of another model and take the weights that fit. Those that this "
+       "model "
+       "does not have are dropped, those that the checkpoint does not have in the same shape start fresh; "
+       "the "
+       "log names them."},
       {ECHELON_KEY(checkpoint.consolidate),
        Choices{{{"none", "nothing"},
                 {"hdf5", "`consolidated-step-N.h5` in the run folder"},

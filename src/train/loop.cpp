@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/utc_time.h"
 #include "checkpoint/reader.h"
 #include "train/batch_tensors.h"
 #include "train/generation_score.h"
@@ -93,6 +94,7 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
   const double worked = now_s() - began - (state_.model.times().waiting_s - waited);
   comm_.all_reduce(shared, 7, DType::kF64, ReduceOp::kSum, "step").wait();
   interval_tokens_ += shared[5];
+  if (state_.tokens) *state_.tokens += std::llround(shared[5]);
   (void)stop_.decide(shared[3]);
   if (shared[6] > 0) checkpointer_.hear_of_failure();
   // How many predictions count is known only now: the gradients were made for samples of full length.
@@ -214,11 +216,23 @@ void TrainLoop::announce_stop(bool left_out) {
 }
 
 void TrainLoop::note_validation(double loss) {
+  if (!std::isfinite(loss)) {
+    if (comm_.rank() == 0)
+      log::warn(str("the validation loss of step ", state_.step, " is not finite; it is not the best one"));
+    return;
+  }
   if (state_.best && loss >= state_.best->validation_loss) return;
   state_.best = TrainState::Best{state_.step, loss};
   if (comm_.rank() != 0) return;
   const nlohmann::json best{{"step", state_.step}, {"validation_loss", loss}};
-  fs::publish_file(folder_.root() / "best_validation.json", best.dump() + "\n", Code::kUsage);
+  const std::filesystem::path file = folder_.root() / "best_validation.json";
+  try {
+    fs::publish_file(file, best.dump() + "\n", Code::kUsage);
+  } catch (const std::exception& e) {
+    // The file is for people: what is kept goes by the checkpoints. The other ranks wait in the next step.
+    log::warn(str("the best validation so far, of step ", state_.step, ", is not noted in '", file.string(),
+                  "': ", e.what()));
+  }
 }
 
 void TrainLoop::save(bool last) {
@@ -251,12 +265,14 @@ StepMetrics TrainLoop::measure(const StepResult& result, double lr) {
                        static_cast<double>(device_bytes), waited, data_waited};
   comm_.all_reduce(largest, 5, DType::kF64, ReduceOp::kMax, "metrics").wait();
   const auto samples = static_cast<double>(options_.train.global_batch_size);
+  const SampleSize size = state_.data.sample_size();
   StepMetrics metrics{.step = state_.step,
+                      .time_s = utc_now_s(),
                       .loss = result.loss,
                       .lr = lr,
                       .grad_norm = result.grad_norm,
                       .epoch = static_cast<double>(state_.step) / epochs_.length(),
-                      .tokens_per_s = interval_tokens_ / static_cast<double>(interval_steps_) / largest[1],
+                      .samples = state_.position.next_sample,
                       .samples_per_s = samples / largest[1],
                       .step_time_s = largest[1],
                       .comm_wait_s = largest[3],
@@ -264,9 +280,12 @@ StepMetrics TrainLoop::measure(const StepResult& result, double lr) {
                       .skipped_steps = state_.skipped,
                       .peak_rss_bytes = static_cast<std::uint64_t>(largest[0]),
                       .peak_device_bytes = static_cast<std::uint64_t>(largest[2])};
+  if (size.tokens > 0) {
+    metrics.tokens = state_.tokens;
+    metrics.tokens_per_s = interval_tokens_ / static_cast<double>(interval_steps_) / largest[1];
+  }
   if (state_.loss_scale.used()) metrics.loss_scale = state_.loss_scale.factor();
   if (options_.peak_flops > 0) {
-    const SampleSize size = state_.data.sample_size();
     const double flops =
         metrics.samples_per_s * state_.model.model().flops_per_sample({size.tokens, size.target_tokens});
     metrics.mfu = flops / (options_.peak_flops * comm_.size());

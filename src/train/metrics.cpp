@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <sstream>
@@ -24,6 +25,8 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_ste
     if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_integer()) continue;
     if (parsed["step"].get<std::int64_t>() <= last_step) kept += line + "\n";
   }
+  // What could not be read must not be taken for the end: the file is about to be replaced.
+  if (!file.eof()) throw Error(Code::kUsage, str("cannot read '", path.string(), "': ", fs::reason(errno)));
   return kept;
 }
 
@@ -37,11 +40,14 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t resumed_step) 
 
 void MetricsFile::append(const StepMetrics& m) {
   nlohmann::ordered_json line{{"step", m.step},
+                              {"time", std::round(m.time_s * 1e3) / 1e3},
                               {"loss", m.loss},
                               {"lr", m.lr},
                               {"grad_norm", m.grad_norm},
                               {"epoch", m.epoch},
-                              {"tokens_per_s", m.tokens_per_s},
+                              {"tokens", nullptr},
+                              {"samples", m.samples},
+                              {"tokens_per_s", nullptr},
                               {"samples_per_s", m.samples_per_s},
                               {"step_time_s", m.step_time_s},
                               {"comm_wait_s", m.comm_wait_s},
@@ -50,6 +56,8 @@ void MetricsFile::append(const StepMetrics& m) {
                               {"mfu", nullptr},
                               {"peak_rss_bytes", m.peak_rss_bytes},
                               {"peak_device_bytes", m.peak_device_bytes}};
+  if (m.tokens) line["tokens"] = *m.tokens;
+  if (m.tokens_per_s) line["tokens_per_s"] = *m.tokens_per_s;
   if (m.mfu) line["mfu"] = *m.mfu;
   if (m.loss_scale) line["loss_scale"] = *m.loss_scale;
   if (m.validation_loss) line["validation_loss"] = *m.validation_loss;

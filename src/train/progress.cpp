@@ -31,7 +31,7 @@ std::string duration(double seconds) {
 constexpr double kNoticedWait = 0.05;
 
 std::string rate(const StepMetrics& m) {
-  if (m.tokens_per_s > 0) return human_count(static_cast<std::uint64_t>(m.tokens_per_s)) + " tok/s";
+  if (m.tokens_per_s) return human_count(static_cast<std::uint64_t>(*m.tokens_per_s)) + " tok/s";
   return human_count(static_cast<std::uint64_t>(m.samples_per_s)) + " samples/s";
 }
 

@@ -83,6 +83,15 @@ class Tests(product.Case):
         self.trained()
         self.refuse(5, "model.tie_embeddings=true", "train.steps=6", ranks=3)
 
+    def test_checkpoint_of_a_model_of_the_same_shapes(self):
+        before = self.trained()
+        for override, named in (("model.rope_theta=50000", "model.rope_theta 10000.0 -> 50000.0"),
+                                ("model.norm_eps=1e-6", "model.norm_eps 1.0e-05 -> 1.0e-06"),
+                                ("model.heads=4", "model.heads 5 -> 4")):
+            result = self.train("recipe.yaml", override, "train.steps=6", code=5)
+            self.assertIn(f"is of another model (there -> in this recipe): {named}; ", result.err)
+        self.assertEqual(before, self.contents())
+
     def test_resume_never_and_there_is_one(self):
         self.refuse_and_keep(2, "checkpoint.resume=never", "train.steps=6")
 

@@ -109,6 +109,22 @@ class Tests(product.Case):
         self.command(product.CKPT, "export", "run", "--output", "again")
         self.assertEqual((source / "spiece.model").read_bytes(), (self.folder / "again/spiece.model").read_bytes())
 
+    def test_a_damaged_companion_is_fetched_or_missed(self):
+        self.command(product.CKPT, "import", self.make_folder(llama()), "--output", "imported")
+        recipe = next((self.folder / "imported").glob("step-*/recipe.yaml"))
+        self.train(recipe, "run.dir=run", "checkpoint.init_from=imported", *STILL)
+        recipe = "run/recipe.yaml"
+        newest = self.checkpoints()[-1]
+        (newest / "spiece.model").unlink()
+        said = self.train(recipe, "train.steps=2").err
+        self.assertRegex(said, r"warning: [^\n]*spiece\.model[^\n]*; the next checkpoint gets it from 'imported/step-")
+        self.assertEqual(b"spiece.model\0\xff", (self.checkpoints()[-1] / "spiece.model").read_bytes())
+        product.shutil.rmtree(self.folder / "imported")
+        for folder in self.checkpoints():
+            (folder / "generation_config.json").unlink()
+        said = self.train(recipe, "train.steps=3", code=5).err
+        self.assertRegex(said, r"resume: [^\n]*generation_config\.json[^\n]*bring the file back from a copy")
+
     def test_a_llama_comes_back_as_it_was(self):
         self.comes_back(llama())
 

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/trainer_state.h"
 
 extern char** environ;
 
@@ -21,9 +21,9 @@ using Path = std::filesystem::path;
 
 /// The step of the lowest validation loss that the trainer's state knows, or -1.
 std::int64_t best_step(const checkpoint::Reader& reader) {
-  const auto json = nlohmann::json::parse(reader.trainer_state(), nullptr, false);
-  if (!json.is_object() || !json.contains("best")) return -1;
-  return json["best"].value("step", std::int64_t{-1});
+  const auto best = checkpoint::best_of(reader.trainer_state(),
+                                        str("checkpoint '", reader.folder().string(), "': trainer state"));
+  return best ? best->step : -1;
 }
 
 /// The checkpoint to take: the newest, or the best that is still there.

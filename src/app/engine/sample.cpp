@@ -20,12 +20,7 @@ namespace echelon::app {
 namespace {
 
 Recipe recipe_of(const checkpoint::Reader& reader) {
-  return recipe::parse_recipe_text("recipe.yaml of the checkpoint", reader.attachment("recipe.yaml"), {},
-                                   [](const std::filesystem::path& path) -> std::string {
-                                     throw Error(Code::kCheckpoint,
-                                                 str("recipe includes '", path.string(), "'"));
-                                   })
-      .recipe;
+  return recipe::parse_stored_recipe("recipe.yaml of the checkpoint", reader.attachment("recipe.yaml"));
 }
 
 std::unique_ptr<const Tokenizer> tokenizer_of(const checkpoint::Reader& reader) {
@@ -150,7 +145,7 @@ void sample(const SampleRequest& request, Job& job) {
   const auto comm = make_mpi_communicator(job, static_cast<double>(ClusterOptions{}.timeout_s));
   std::optional<checkpoint::LeasedReader> leased;
   agree(*comm, "open checkpoint",
-        [&, folder = step_folder(request.checkpoint, *comm)] { leased.emplace(folder); });
+        [&, folder = step_folder(request.checkpoint, *comm)] { leased.emplace(folder, comm->rank() == 0); });
   std::unique_ptr<Model> model;
   std::unique_ptr<const Tokenizer> tokenizer;
   std::optional<Conversation> conversation;

@@ -14,6 +14,7 @@
 #include "base/process.h"
 #include "base/str.h"
 #include "checkpoint/lease.h"
+#include "checkpoint/leased_reader.h"
 #include "checkpoint/names.h"
 #include "checkpoint/verify.h"
 #include "support/temp_dir.h"
@@ -339,6 +340,33 @@ TEST(ReadLease, IsDoneWithoutWhereNothingCanBeWritten) {
   EXPECT_NE(lease.note().find("Read-only file system"), std::string::npos) << lease.note();
   EXPECT_NE(ReadLease(dir.path()).note(), "");
   EXPECT_TRUE(leases_in(dir.path()).empty());
+}
+
+TEST(LeasedReader, SaysThatItReadsWithoutALease) {
+  const TempDir dir;
+  const auto folders = save_steps(dir.path(), 1);
+  ReadOnlyDisk disk;
+  const fs::DiskInUse in_use(disk);
+  ::testing::internal::CaptureStderr();
+  { const LeasedReader leased(folders[0]); }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("Read-only file system"), std::string::npos) << said;
+  ::testing::internal::CaptureStderr();
+  { const LeasedReader leased(folders[0], /*tells=*/false); }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(StepFolders, ThatAreLinksAreNamedAndPassedOver) {
+  const TempDir dir;
+  const auto folders = save_steps(dir.path() / "checkpoints", 2);
+  const Path elsewhere = dir.path() / "elsewhere";
+  std::filesystem::rename(folders[1], elsewhere);
+  std::filesystem::create_directory_symlink(elsewhere, folders[1]);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(newest_commit(dir.path()), folders[0]);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(folders[1].string()), std::string::npos) << said;
+  EXPECT_NE(said.find("symbolic link"), std::string::npos) << said;
 }
 
 TEST(Leftovers, AreWhatNobodyNeeds) {

@@ -30,9 +30,12 @@ class Metrics : public ::testing::Test {
 TEST_F(Metrics, OneObjectALineWithEveryDigit) {
   MetricsFile file(path(), 0);
   const StepMetrics metrics{.step = 7,
+                            .time_s = 1772364600.1254,
                             .loss = 0.1 + 0.2,
                             .lr = 3e-4,
                             .grad_norm = 1.0 / 3,
+                            .tokens = 3'000'000'000,
+                            .samples = 56,
                             .tokens_per_s = 1e5,
                             .step_time_s = 0.25,
                             .mfu = 0.5,
@@ -47,13 +50,18 @@ TEST_F(Metrics, OneObjectALineWithEveryDigit) {
   EXPECT_EQ(first["loss"].get<double>(), 0.1 + 0.2);
   EXPECT_EQ(first["grad_norm"].get<double>(), 1.0 / 3);
   EXPECT_EQ(first["mfu"], 0.5);
+  EXPECT_EQ(first["time"].get<double>(), 1772364600.125);
+  EXPECT_EQ(first["tokens"], 3'000'000'000);
+  EXPECT_EQ(first["samples"], 56);
+  EXPECT_EQ(first["tokens_per_s"], 1e5);
   EXPECT_EQ(first["peak_rss_bytes"], 1ULL << 40);
   EXPECT_EQ(first["validation_loss"], 2.5);
   EXPECT_EQ(first["rouge1"], 0.5);
   EXPECT_EQ(first["rouge2"], 0.25);
   EXPECT_EQ(first["rougeL"], 0.375);
   const auto second = nlohmann::json::parse(lines.substr(lines.find('\n') + 1));
-  EXPECT_TRUE(second["mfu"].is_null());
+  for (const char* absent : {"mfu", "tokens", "tokens_per_s"})
+    EXPECT_TRUE(second[absent].is_null()) << absent;
   EXPECT_FALSE(second.contains("validation_loss"));
   EXPECT_FALSE(second.contains("rouge1"));
   EXPECT_EQ(lines.back(), '\n');
@@ -118,6 +126,12 @@ TEST_F(Metrics, StartingAnewRemovesEverything) {
   put("{\"step\":1}\n{\"step\":2}\n");
   const MetricsFile file(path(), 0);
   EXPECT_EQ(text(), "");
+}
+
+TEST_F(Metrics, LinesThatCannotBeReadAreNotReplaced) {
+  std::filesystem::create_symlink("/proc/self/mem", path());  // opens, and nothing can be read at its begin
+  EXPECT_THROW(MetricsFile(path(), 5), std::exception);
+  EXPECT_TRUE(std::filesystem::is_symlink(path()));
 }
 
 TEST_F(Metrics, AFolderInTheWayIsNamed) {
