@@ -1,9 +1,8 @@
 #include "conversion.h"
 
-#include <iostream>
-
 #include "assembly.h"
 #include "base/crc32c.h"
+#include "base/status_line.h"
 #include "base/str.h"
 #include "byte_size.h"
 #include "checkpoint/json.h"
@@ -36,9 +35,10 @@ void write_small_files(const Reader& reader, const Conversion& conversion, const
 
 void name_strangers(const ResumableOutput& output) {
   for (const fs::Path& folder : output.strangers()) {
-    std::cerr << "note: '" << folder.string()
-              << "' is the unfinished output of another checkpoint, version or set of options; remove it "
-                 "unless that run is to go on\n";
+    status_line::print_above(
+        str("note: '", folder.string(),
+            "' is the unfinished output of another checkpoint, version or set of options; remove it "
+            "unless that run is to go on\n"));
   }
 }
 

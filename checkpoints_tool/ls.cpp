@@ -64,8 +64,13 @@ void list_checkpoints(const LsOptions& options) {
     throw Error(Code::kUsage, str("no folder '", options.folder.string(), "'"));
   }
   std::vector<Row> rows;
-  for (const auto& found : checkpoint::list(checkpoint::checkpoints_folder(options.folder)))
-    rows.push_back(row_of(found));
+  if (checkpoint::is_step_folder(options.folder)) {
+    const bool slash = options.folder.filename().empty();  // "step-000000001.0a1b2c3d/"
+    rows.push_back(row_of(checkpoint::look_at(slash ? options.folder.parent_path() : options.folder)));
+  } else {
+    for (const auto& found : checkpoint::list(checkpoint::checkpoints_folder(options.folder)))
+      rows.push_back(row_of(found));
+  }
   if (options.json) return print_json(rows);
   if (rows.empty()) {
     std::cout << "no checkpoints in '" << options.folder.string() << "'\n";

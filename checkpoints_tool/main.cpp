@@ -1,11 +1,12 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <new>
 
+#include "base/command_line.h"
 #include "base/error.h"
 #include "base/foreign_text.h"
+#include "base/status_line.h"
 #include "base/str.h"
 #include "checkpoint/h5_layout.h"
 #include "checkpoint/names.h"
@@ -22,7 +23,8 @@ constexpr const char* kCheckpointHelp = "Step folder, or a run folder for its ne
 void add_ls(CLI::App& app) {
   auto options = std::make_shared<LsOptions>();
   CLI::App* command = app.add_subcommand("ls", "List the checkpoints of a run");
-  command->add_option("RUN", options->folder, "Run folder or its checkpoints folder")->required();
+  command->add_option("RUN", options->folder, "Run folder, its checkpoints folder, or one step folder")
+      ->required();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { list_checkpoints(*options); });
 }
@@ -189,24 +191,16 @@ void add_gc(CLI::App& app) {
 }
 
 int fail(int code, const std::string& text) {
-  std::cerr << "echelon-ckpt: " << foreign_lines(text) << '\n';
+  status_line::print_above(str("echelon-ckpt: ", terminal_text(text), '\n'));
   return code;
 }
 
-/// CLI11 would only say that a command is missing.
-void check_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
-  const std::string meant = nearest(argv[1], names);
-  throw Error(Code::kUsage,
-              str("no command '", argv[1], "'; ",
-                  meant.empty() ? "there are " + join(names, ", ") : "did you mean '" + meant + "'?"));
-}
-
 int run(int argc, char** argv) {
+  MachineOutput output({argv + 1, argv + argc});
+  const auto refuse = [&output](Code code, const std::string& text) {
+    output.report(code, text);
+    return fail(static_cast<int>(code), text);
+  };
   CLI::App app("List, check and convert Echelon checkpoints. Needs no GPU.", "echelon-ckpt");
   app.set_version_flag(
       "--version", str("echelon-ckpt " ECHELON_VERSION " (checkpoint format ", checkpoint::kFormatMajor, '.',
@@ -228,25 +222,25 @@ int run(int argc, char** argv) {
   add_reshard(app);
   add_prune(app);
   add_gc(app);
+  read_numbers_strictly(app);
   try {
-    check_command(app, argc, argv);
+    check_commands(app, {argv + 1, argv + argc});
     app.parse(argc, argv);
     std::cout.flush();
-    return std::cout.good() ? exit_code
-                            : fail(static_cast<int>(Code::kUsage), "cannot write to standard output");
+    return std::cout.good() ? exit_code : refuse(Code::kUsage, "cannot write to standard output");
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    return fail(static_cast<int>(Code::kUsage), str(e.what(), "; try 'echelon-ckpt --help'"));
+    return refuse(Code::kUsage, str(e.what(), "; try 'echelon-ckpt --help'"));
   } catch (const Error& e) {
     std::cout.flush();
-    return fail(static_cast<int>(e.code()), e.what());
+    return refuse(e.code(), e.what());
   } catch (const Interrupted& e) {
     fail(0, e.hint.empty() ? "interrupted" : "interrupted; " + e.hint);
     end_by_signal(e.signal);
   } catch (const std::bad_alloc&) {
-    return fail(static_cast<int>(Code::kEnvironment), "out of memory");
+    return refuse(Code::kEnvironment, "out of memory");
   } catch (const std::exception& e) {
-    return fail(static_cast<int>(Code::kEnvironment), e.what());
+    return refuse(Code::kEnvironment, e.what());
   }
 }
 

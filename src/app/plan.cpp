@@ -4,6 +4,7 @@
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
+#include "app/model_check.h"
 #include "app/plugin.h"
 
 namespace echelon::app {
@@ -19,6 +20,7 @@ struct PlanArguments {
 
 int plan(const PlanArguments& arguments) {
   LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
+  check_against_model(loaded);
   const int ranks = arguments.nodes * arguments.tasks_per_node;
   validate_for_size(loaded.recipe, ranks);
   return engine_function<PlanFunction>("echelon_engine_plan")({.loaded = std::move(loaded),

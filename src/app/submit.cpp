@@ -3,6 +3,7 @@
 #include <string>
 
 #include "app/commands.h"
+#include "app/model_check.h"
 #include "app/submit/follow.h"
 #include "app/submit/slurm.h"
 #include "app/submit/submission.h"
@@ -36,7 +37,7 @@ void print_job(const submit::Submission& submission, const std::string& job) {
 int submit_job(const SubmitArguments& arguments) {
   if (arguments.wait && !arguments.options.array.empty())
     throw Error(Code::kUsage, "--wait follows one job: leave it out with --array");
-  const submit::Submission submission = submit::prepare(arguments.options);
+  const submit::Submission submission = submit::prepare(arguments.options, check_against_model);
   if (!arguments.print) submit::require_slurm();
   if (!submission.job.note.empty()) log::warn("echelon: " + submission.job.note);
   submit::keep(submission);

@@ -12,6 +12,7 @@
 #include "app/plugin.h"
 #include "app/step.h"
 #include "base/process.h"
+#include "base/status_line.h"
 
 namespace echelon::app {
 namespace {
@@ -42,7 +43,7 @@ int train(const TrainArguments& arguments) {
   // The time that the launcher and the loading of the trainer take is the run's too.
   if (ranks > 0) setenv("ECHELON_STARTED_AT", std::to_string(process_began_s()).c_str(), 0);
   if (ranks > 1) {
-    if (isatty(STDERR_FILENO) == 1) setenv("ECHELON_PROGRESS", "bar", 0);
+    if (status_line::is_possible(STDERR_FILENO)) setenv("ECHELON_PROGRESS", "bar", 0);
     std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "train",
                                      arguments.recipe};
     command.insert(command.end(), arguments.overrides.begin(), arguments.overrides.end());

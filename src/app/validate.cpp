@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/commands.h"
+#include "app/model_check.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "recipe/json_value.h"
@@ -42,11 +43,12 @@ Json to_json(const LoadedRecipe& loaded) {
 
 LoadedRecipe load_for(const ValidateArguments& arguments) {
   LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
+  check_against_model(loaded);
   if (arguments.ranks > 0) validate_for_size(loaded.recipe, arguments.ranks);
   return loaded;
 }
 
-/// For machines: the verdict is on standard output too, one array element for each fault.
+/// For programs: the verdict is on standard output too, one array element for each fault.
 int print_json(const ValidateArguments& arguments) {
   try {
     std::cout << to_json(load_for(arguments)).dump(2) << '\n';
@@ -54,7 +56,8 @@ int print_json(const ValidateArguments& arguments) {
   } catch (const Error& error) {
     Json faults = Json::array();
     std::istringstream lines(error.what());
-    for (std::string line; std::getline(lines, line);) faults.push_back(line);
+    for (std::string line; std::getline(lines, line);)
+      faults.push_back({{"code", static_cast<int>(error.code())}, {"message", line}});
     std::cout << Json{{"valid", false}, {"errors", faults}}.dump(2, ' ', false,
                                                                  Json::error_handler_t::replace)
               << '\n';
@@ -91,7 +94,8 @@ void print_value(const ValidateArguments& arguments) {
     throw Error(Code::kUsage, str("--value: no key '", printable(arguments.value), "'; ",
                                   recipe::suggestion_for(arguments.value)));
   }
-  const Json value = recipe::json_value(*key, load_for(arguments).recipe);
+  // For scripts on many machines at once: what the model's parts tell has been checked before.
+  const Json value = recipe::json_value(*key, load_recipe(arguments.recipe, arguments.overrides).recipe);
   std::cout << (value.is_string() ? value.get<std::string>() : value.dump()) << '\n';
 }
 

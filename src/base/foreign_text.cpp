@@ -38,7 +38,7 @@ std::string safe(std::string_view text, std::size_t max, bool keep_lines) {
   while (at < text.size() && at < max) {
     const std::size_t length = utf8_length(text.substr(at, 4));
     const std::string_view character = text.substr(at, length == 0 ? 1 : length);
-    const bool line_end = keep_lines && character == "\n";
+    const bool line_end = keep_lines && (character == "\n" || character == "\t");
     if (line_end || (length != 0 && !is_unsafe(code_point(character)))) {
       out += character;
     } else {
@@ -56,6 +56,7 @@ std::size_t utf8_length(std::string_view text) {
   const auto follows = [&](std::size_t i, unsigned low, unsigned high) {
     return i < text.size() && byte(i) >= low && byte(i) <= high;
   };
+  if (text.empty()) return 0;
   const unsigned lead = byte(0);
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead <= 0xDF) return follows(1, 0x80, 0xBF) ? 2 : 0;
@@ -76,7 +77,7 @@ std::string foreign_text(std::string_view text) {
   return safe(text, std::string_view::npos, false);
 }
 
-std::string foreign_lines(std::string_view text) {
+std::string terminal_text(std::string_view text) {
   return safe(text, std::string_view::npos, true);
 }
 

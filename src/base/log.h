@@ -5,7 +5,7 @@
 
 namespace echelon::log {
 
-/// One logger a process; texts go through foreign_lines(). Before init(): plain lines on standard error.
+/// One logger a process; texts go through terminal_text(). Before init(): plain lines on standard error.
 /// Thread-safe. `prefix`: e.g. "rank 3/8 n1"; `console`: everything also on standard error (rank 0), else
 /// only errors; `file`: logs/rank-R.log, or empty for none.
 void init(std::string_view prefix, bool console, const std::filesystem::path& file);

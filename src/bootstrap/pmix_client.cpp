@@ -8,6 +8,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -15,8 +16,24 @@
 namespace echelon {
 namespace {
 
-/// Where the answer of one PMIx call lands. Shared with the call, which may outlive the waiting caller.
+/// What a PMIx call was given, and where its answer lands. Shared with the call, which may outlive the
+/// waiting caller and reads its arguments as long as it lasts.
 struct Answer {
+  Answer() = default;
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+  ~Answer() {
+    for (pmix_info_t& option : options) PMIX_INFO_DESTRUCT(&option);
+  }
+  void option(const char* name, const void* value, pmix_data_type_t type) {
+    pmix_info_t& added = options.emplace_back();  // the macro names it several times
+    PMIX_INFO_LOAD(&added, name, value, type);
+  }
+
+  pmix_proc_t about{};
+  std::string key;
+  std::vector<pmix_info_t> options;
+
   std::mutex mutex;
   std::condition_variable arrived;
   std::optional<pmix_status_t> status;
@@ -154,38 +171,35 @@ void PmixClient::publish(const std::string& key, const Blob& bytes) {
 }
 
 bool PmixClient::fence(bool collect, const std::string& doing) {
-  pmix_info_t options[2];
   const bool yes = true;
   const int seconds = whole_seconds(timeout_s_);
-  PMIX_INFO_LOAD(&options[0], PMIX_TIMEOUT, &seconds, PMIX_INT);
-  // Slurm looks only at the presence of this key, so it is left out altogether where no data travel.
-  PMIX_INFO_LOAD(&options[1], PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
   const auto answer = std::make_shared<Answer>();
+  answer->option(PMIX_TIMEOUT, &seconds, PMIX_INT);
+  // Slurm looks only at the presence of this key, so it is left out altogether where no data travel.
+  if (collect) answer->option(PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
   void* handle = handle_of(answer);
-  const pmix_status_t started = PMIx_Fence_nb(nullptr, 0, options, collect ? 2 : 1, on_fence, handle);
+  const pmix_status_t started =
+      PMIx_Fence_nb(nullptr, 0, answer->options.data(), answer->options.size(), on_fence, handle);
   if (started != PMIX_SUCCESS) {
     take(handle);
     if (started == PMIX_OPERATION_SUCCEEDED) return true;
     fail(doing, started, circumstances());
   }
   const auto status = answer->wait(timeout_s_);
-  // The options stay allocated where PMIx may still hold them.
-  if (!status) return false;
-  PMIX_INFO_DESTRUCT(&options[0]);
-  PMIX_INFO_DESTRUCT(&options[1]);
-  if (*status == PMIX_ERR_TIMEOUT) return false;
+  if (!status || *status == PMIX_ERR_TIMEOUT) return false;
   if (*status != PMIX_SUCCESS) fail(doing, *status, circumstances());
   return true;
 }
 
 std::optional<Blob> PmixClient::published(int rank, const std::string& key, double wait_s) const {
-  const pmix_proc_t proc = process(self_->proc.nspace, static_cast<pmix_rank_t>(rank));
   const int seconds = whole_seconds(wait_s);
-  pmix_info_t options[1];
-  PMIX_INFO_LOAD(&options[0], PMIX_TIMEOUT, &seconds, PMIX_INT);
   const auto answer = std::make_shared<Answer>();
+  answer->about = process(self_->proc.nspace, static_cast<pmix_rank_t>(rank));
+  answer->key = key;
+  answer->option(PMIX_TIMEOUT, &seconds, PMIX_INT);
   void* handle = handle_of(answer);
-  const pmix_status_t started = PMIx_Get_nb(&proc, key.c_str(), options, 1, on_value, handle);
+  const pmix_status_t started = PMIx_Get_nb(&answer->about, answer->key.c_str(), answer->options.data(),
+                                            answer->options.size(), on_value, handle);
   if (started != PMIX_SUCCESS) {
     take(handle);
     return std::nullopt;

@@ -16,7 +16,6 @@
 #include "checkpoint/files.h"
 #include "checkpoint/lease.h"
 #include "checkpoint/names.h"
-#include "checkpoint/reader.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -30,9 +29,8 @@ constexpr std::int64_t kOrphanAfter_s = 24 * 3600;
 
 /// Are all files that the manifest lists there, with their sizes? A commit that lost one must not displace an
 /// older whole one.
-bool files_are_there(const Path& folder) {
+bool files_are_there(const Path& folder, const Manifest& manifest) {
   try {
-    const Manifest manifest = load_manifest(folder);
     for (const ManifestShard& shard : manifest.shards) {
       if (open_input(folder / shard.file).bytes != shard.bytes) return false;
     }
@@ -168,9 +166,11 @@ bool is_partial_output(const Path& path) {
 std::vector<StepFolder> step_folders(const Path& checkpoints) {
   const auto readers = readers_in(checkpoints);
   std::vector<StepFolder> steps;
-  for (const Found& found : list(checkpoints)) {
+  for (const auto& [found, manifest] : list_with_manifests(checkpoints)) {
     StepFolder step{.folder = found.folder, .step = found.step, .state = StepState::kUncommitted};
-    if (found.committed) step.state = files_are_there(found.folder) ? StepState::kWhole : StepState::kDamaged;
+    if (manifest) {
+      step.state = files_are_there(found.folder, *manifest) ? StepState::kWhole : StepState::kDamaged;
+    }
     if (!found.problem.empty()) step.state = StepState::kDamaged;
     const auto reader = readers.find(found.folder.filename().string());
     if (reader != readers.end()) step.reader = reader->second;

@@ -146,7 +146,8 @@ VerifyReport verify(const Path& folder, VerifyDepth depth, const VerifyProgress&
   report.save_id = contents.manifest.save_id;
   for (const auto& attachment : contents.manifest.attachments) {
     const std::string& name = attachment.first;
-    collect(report, name, -1, [&] { report.bytes_checked += load_attachment(contents, name).size(); });
+    collect(report, name, -1,
+            [&] { report.bytes_checked += load_attachment(folder, contents.manifest, name).size(); });
   }
   const std::vector<ShardIndex> indexes = check_indexes(folder, contents.manifest, report);
   const auto file_of = [&](const ShardIndex& index) {

@@ -73,9 +73,12 @@ class Communicator {
   /// Ranks of the same `color` form a new group, ordered by `key`, then by rank. Collective over this group.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  /// A hint: buffers of later operations will lie in these bytes, which stay allocated as long as this
-  /// communicator. Networks that know them beforehand need no copies of their own.
+  /// A hint: buffers of later operations will lie in these bytes, which stay allocated until forget_buffer()
+  /// or as long as this communicator. Networks that know them beforehand need no copies of their own.
   virtual void register_buffer(void* /*memory*/, std::size_t /*bytes*/) {}
+  /// Before registered memory is freed: lets the operations under way end. Does not throw; a network that has
+  /// failed has forgotten everything.
+  virtual void forget_buffer(void* /*memory*/) {}
 
   /// The last operations (newest last): "#41 all-gather layers.3 393216 x bf16, issued 12.031 s, done 12.034
   /// s".

@@ -10,6 +10,7 @@
 #include "base/foreign_json.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "data/text_format.h"
 #include "data/token_file.h"
 #include "data/tokenizer_digest.h"
 
@@ -20,20 +21,6 @@ namespace stdfs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
-
-const char* name_of(TextFormat format) {
-  switch (format) {
-    case TextFormat::kText:
-      return "text";
-    case TextFormat::kCode:
-      return "code";
-    case TextFormat::kJsonl:
-      return "jsonl";
-    case TextFormat::kCsv:
-      return "csv";
-  }
-  return "?";
-}
 
 std::uint32_t crc_of(std::string_view text, std::uint32_t crc) {
   return crc32c(std::as_bytes(std::span(text)), crc);
@@ -54,8 +41,8 @@ Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& f
   identity["text_format"] = name_of(options.format);
   if (options.pairs()) {
     identity["pairs"] = {{"input", options.input}, {"target", options.target}, {"prefix", options.prefix}};
-  } else if (options.format == TextFormat::kJsonl || options.format == TextFormat::kCsv) {
-    identity["field"] = options.field;
+  } else if (options.rows()) {
+    identity["field"] = options.text_field();
   }
   if (options.tokenizer.empty()) {
     identity["tokenizer"] = {{"trained_vocab_size", options.train_vocab_size},
@@ -99,6 +86,7 @@ std::optional<PrepareReport> PrepareManifest::find_finished() const {
     const auto json = parse_foreign_json(text, "prepare.json", Code::kData);
     if (json.at("made_from") != nlohmann::json::parse(identity_)) return {};
     PrepareReport report;
+    report.format = options_.format;
     report.up_to_date = true;
     report.source_files = json.at("made_from").at("sources").at("files");
     report.source_bytes = json.at("made_from").at("sources").at("bytes");

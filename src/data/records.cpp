@@ -51,7 +51,7 @@ std::string open_line(const Record& record, const PrepareOptions& options, Docum
   auto [object, problem] = read_foreign_json(record.row.text, kRecordLimits);
   if (!problem.empty()) return problem;
   if (!object.is_object()) return str("not a JSON object but ", object.type_name());
-  if (!options.pairs()) return json_field(object, options.field, document.text);
+  if (!options.pairs()) return json_field(object, options.text_field(), document.text);
   if (auto fault = json_field(object, options.input, document.text); !fault.empty()) return fault;
   if (options.target == options.input) {
     document.target = document.text;
@@ -98,9 +98,8 @@ std::string complete_pair(const PrepareOptions& options, Document& document) {
 
 std::optional<RecordBatch> RecordReader::next() {
   RecordBatch batch;
-  const bool rows = options_.format == TextFormat::kJsonl || options_.format == TextFormat::kCsv;
   while (file_ < files_.size() && batch.bytes < kBatchBytes && batch.records.size() < kMostRecords) {
-    if (rows) {
+    if (options_.rows()) {
       add_rows(batch);
     } else {
       add_file(batch);
@@ -133,7 +132,7 @@ void RecordReader::open_rows() {
   }
   auto columns = std::make_shared<CsvColumns>();
   columns->count = header.size();
-  columns->text = find_column(header, options_.pairs() ? options_.input : options_.field, file);
+  columns->text = find_column(header, options_.pairs() ? options_.input : options_.text_field(), file);
   if (options_.pairs()) columns->target = find_column(header, options_.target, file);
   columns_ = std::move(columns);
 }

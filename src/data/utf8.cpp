@@ -8,6 +8,7 @@
 #include "base/foreign_text.h"
 
 namespace echelon::data {
+
 std::size_t find_invalid_utf8(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     std::uint64_t eight = 0;

@@ -170,13 +170,22 @@ Type master_of(const PrecisionOptions& precision) {
   return {"precision.preset", precision.preset == "bf16_pure" ? "bf16" : "fp32"};
 }
 
+/// May gradients pass through fp16? Which modules an override names is known with the model only.
+bool has_fp16_gradients(const PrecisionOptions& precision) {
+  const bool preset = precision.preset == "fp16";
+  const auto is_fp16 = [&](const std::string& key) { return key == "fp16" || (preset && key == "unset"); };
+  return is_fp16(precision.param) || is_fp16(precision.reduce) || precision.output == "fp16" ||
+         std::any_of(precision.overrides.begin(), precision.overrides.end(),
+                     [](const auto& entry) { return entry.second == "fp16"; });
+}
+
 void check_precision(const Recipe& recipe, const Said& said, std::vector<Conflict>& found) {
-  const Type param = param_of(recipe.precision);
   for (const char* key : {"precision.loss_scale", "precision.loss_scale_growth_steps"}) {
-    if (param.value == "fp16" || !said.is_set(key)) continue;
+    if (has_fp16_gradients(recipe.precision) || !said.is_set(key)) continue;
+    const Type param = param_of(recipe.precision);
     found.push_back({{key, param.key},
-                     str(said.words(key), ", which only precision.param: fp16 uses (", said.words(param.key),
-                         "); remove it, or set precision.param: fp16")});
+                     str(said.words(key), ", which only fp16 uses, and nothing is fp16 (",
+                         said.words(param.key), "); remove it, or set precision.param: fp16")});
   }
   const Type master = master_of(recipe.precision);
   if (master.value != "bf16") return;

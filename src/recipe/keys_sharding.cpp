@@ -120,9 +120,10 @@ std::vector<Key> precision_keys() {
       {ECHELON_KEY(precision.overrides), types(false, true), "",
        "`param` of the modules that match; of several patterns the last that matches counts."},
       {ECHELON_KEY(precision.loss_scale), NumberRange{0.0, 1e30, true, false}, "",
-       "`param` fp16: factor on the loss at the start, a power of two; halved when gradients overflow."},
+       "Where anything is fp16: factor on the loss at the start, a power of two; halved when gradients "
+       "overflow."},
       {ECHELON_KEY(precision.loss_scale_growth_steps), IntegerRange{1, kMaxSteps}, "optimizer steps",
-       "`param` fp16: the factor is doubled after so many finite steps in a row."},
+       "Where anything is fp16: the factor is doubled after so many finite steps in a row."},
   };
 }
 

@@ -28,6 +28,11 @@ at::Tensor over(const c10::Storage& storage, const at::Tensor& like, std::int64_
 
 }  // namespace
 
+BufferPool::~BufferPool() {
+  if (!watcher_.goes) return;
+  for (const auto& [buffer, bytes] : capacity_) watcher_.goes(buffer);
+}
+
 at::DataPtr BufferPool::take(std::int64_t bytes, Use use) {
   Bytes& counted = bytes_[static_cast<std::size_t>(use)];
   counted.live += bytes;
@@ -42,7 +47,7 @@ at::DataPtr BufferPool::take(std::int64_t bytes, Use use) {
   at::DataPtr buffer = c10::GetAllocator(device_.type())->allocate(static_cast<std::size_t>(bytes));
   capacity_[buffer.get()] = bytes;
   allocated_ += bytes;
-  if (on_new_) on_new_(buffer.get(), static_cast<std::size_t>(bytes));
+  if (watcher_.came) watcher_.came(buffer.get(), static_cast<std::size_t>(bytes));
   return buffer;
 }
 

@@ -27,10 +27,17 @@ class BufferPool {
     std::int64_t peak = 0;
   };
 
-  /// `on_new` is told of every buffer that comes from the allocator: where collectives want to know their
-  /// memory beforehand.
-  using OnNew = std::function<void(void* buffer, std::size_t bytes)>;
-  explicit BufferPool(at::Device device, OnNew on_new = {}) : device_(device), on_new_(std::move(on_new)) {}
+  /// Who is told of every buffer that comes from the allocator, and of the same before it goes back: where
+  /// collectives want to know their memory beforehand.
+  struct Watcher {
+    std::function<void(void* buffer, std::size_t bytes)> came;
+    std::function<void(void* buffer)> goes;  ///< does not throw
+  };
+  explicit BufferPool(at::Device device, Watcher watcher = {})
+      : device_(device), watcher_(std::move(watcher)) {}
+  ~BufferPool();
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
 
   /// At least `bytes`, rounded up by at most a sixteenth: the smallest free one that fits and wastes at most
   /// half, else a new one.
@@ -45,7 +52,7 @@ class BufferPool {
 
  private:
   at::Device device_;
-  OnNew on_new_;
+  Watcher watcher_;
   std::multimap<std::int64_t, at::DataPtr> free_;
   std::map<void*, std::int64_t> capacity_;
   std::array<Bytes, 3> bytes_{};

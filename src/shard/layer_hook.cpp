@@ -77,13 +77,13 @@ LayerInputs ShardedModel::Hook::before(const LayerInputs& inputs) {
     }
   }
   if (!unit_) return x;
-  begin_forward(x.front());
+  begin_forward();
   return at::GradMode::is_enabled() && x.front().requires_grad()
              ? OnBackward::apply(at::TensorList(x), &end_backward_)
              : x;
 }
 
-void ShardedModel::Hook::begin_forward(const at::Tensor& x) {
+void ShardedModel::Hook::begin_forward() {
   const HostTime host(owner_->times_);
   ++owner_->times_.passes;
   // A recomputation follows the order of backward, not that of forward.
@@ -95,10 +95,9 @@ void ShardedModel::Hook::begin_forward(const at::Tensor& x) {
     owner_->prefetch_forward();
   }
   owner_->unshard(unit());
-  // Inside a recomputed layer this forward keeps no graph, but its backward comes all the same.
-  if (owner_->training_ && forward && (!at::GradMode::is_enabled() || x.requires_grad())) {
-    ++owner_->uses_[*unit_];
-  }
+  // Counted whether or not its end will be heard of: the gradients of a run whose input has none are known to
+  // be complete only at the end of the pass, and then those of the unit's other runs must wait for them too.
+  if (owner_->training_ && forward) ++owner_->uses_[*unit_];
 }
 
 at::Tensor ShardedModel::Hook::after(at::Tensor output) {

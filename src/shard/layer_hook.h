@@ -34,7 +34,7 @@ class ShardedModel::Hook final : public LayerHook {
 
  private:
   LayerInputs before(const LayerInputs& inputs);
-  void begin_forward(const at::Tensor& x);
+  void begin_forward();
   at::Tensor after(at::Tensor output);
   void begin_backward();
   void end_backward();

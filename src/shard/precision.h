@@ -17,7 +17,6 @@ struct Precision {
   at::ScalarType output = at::kFloat;  ///< logits are rounded to it
   at::ScalarType master = at::kFloat;  ///< weights that persist
   [[nodiscard]] ModelTypes types() const { return {buffer, output}; }
-  [[nodiscard]] bool needs_loss_scale() const { return param == at::kHalf || reduce == at::kHalf; }
 };
 
 /// A key that is set counts before the preset; what neither states is not cast: gradients, tables and outputs

@@ -27,17 +27,27 @@ ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, con
       options_(options.shard),
       precision_(resolve(options.precision)),
       device_(device),
-      pool_(device,
-            [this](void* buffer, std::size_t bytes) {
-              groups_.shard().register_buffer(buffer, bytes);
-              if (groups_.keep() != nullptr) groups_.keep()->register_buffer(buffer, bytes);
-            }),
       groups_(options.shard, comm, options.ranks_per_node),
+      pool_(device, {.came =
+                         [this](void* buffer, std::size_t bytes) {
+                           for (Communicator* group : gathering_groups())
+                             group->register_buffer(buffer, bytes);
+                         },
+                     .goes =
+                         [this](void* buffer) {
+                           for (Communicator* group : gathering_groups()) group->forget_buffer(buffer);
+                         }}),
       plan_(plan_units(*model_, options.shard, options.precision)) {
   make_units(options);
   attach_hooks(options.activations);
   if (!options.trains) return;
   for (const auto& unit : units_) unit->initialise(seed);
+}
+
+std::vector<Communicator*> ShardedModel::gathering_groups() const {
+  std::vector<Communicator*> groups{&groups_.shard()};
+  if (groups_.keep() != nullptr) groups.push_back(groups_.keep());
+  return groups;
 }
 
 ShardedModel::~ShardedModel() {
@@ -197,6 +207,15 @@ class ShardedModel::RankDecoder final : public Decoder {
 
 std::unique_ptr<Decoder> ShardedModel::decoder(const Batch& prompts) {
   return std::make_unique<RankDecoder>(*this, model_->decoder(prompts));
+}
+
+bool ShardedModel::computes_in(at::ScalarType type) const {
+  return std::any_of(plan_.begin(), plan_.end(), [&](const UnitPlan& unit) { return unit.compute == type; });
+}
+
+bool ShardedModel::needs_loss_scale() const {
+  // Where logits are rounded, some models round their gradients too.
+  return computes_in(at::kHalf) || precision_.reduce == at::kHalf || precision_.output == at::kHalf;
 }
 
 std::int64_t ShardedModel::slice_bytes() const {

@@ -63,6 +63,10 @@ class ShardedModel final : public RecomputeGuard {
   [[nodiscard]] const std::vector<UnitPlan>& plan() const { return plan_; }
   [[nodiscard]] const Groups& groups() const { return groups_; }
   [[nodiscard]] const Precision& precision() const { return precision_; }
+  /// Is anything computed in `type`, by the recipe's main type or an override?
+  [[nodiscard]] bool computes_in(at::ScalarType type) const;
+  /// Do gradients pass through fp16 anywhere, where small ones become zero?
+  [[nodiscard]] bool needs_loss_scale() const;
   [[nodiscard]] at::Device device() const { return device_; }
 
   /// Bytes this rank keeps: master slices + gradients.
@@ -81,6 +85,7 @@ class ShardedModel final : public RecomputeGuard {
   class RankDecoder;
   friend class RankDecoder;
   void make_units(const EngineOptions& options);
+  [[nodiscard]] std::vector<Communicator*> gathering_groups() const;
   void attach_hooks(const ActivationCheckpointingOptions& options);
   void begin_pass(bool training);
   void prefetch_forward();
@@ -97,8 +102,8 @@ class ShardedModel final : public RecomputeGuard {
   ShardOptions options_;
   Precision precision_;
   at::Device device_;
-  BufferPool pool_;  ///< outlives the groups that know its buffers
-  Groups groups_;
+  Groups groups_;  ///< outlive the pool, whose buffers they know
+  BufferPool pool_;
   std::vector<UnitPlan> plan_;                ///< empty ones too
   std::vector<std::unique_ptr<Unit>> units_;  ///< outer before inner, in forward order
   Unit* root_ = nullptr;                      ///< gathered for the whole pass; null: it has no parameters
@@ -107,7 +112,7 @@ class ShardedModel final : public RecomputeGuard {
   PrefetchOrder forward_order_;
   PrefetchOrder backward_order_;
   std::vector<std::size_t> post_forward_;  ///< units in the order in which their forward ended
-  std::vector<int> uses_;                  ///< by unit: forward passes whose backward is still to come
+  std::vector<int> uses_;                  ///< by unit: forward runs whose end of backward was not heard of
   std::vector<bool> reduced_;              ///< by unit: its backward is complete
   std::deque<Unit*> reducing_;             ///< sums in flight, oldest first
   bool training_ = false;

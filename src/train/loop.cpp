@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "checkpoint/reader.h"
 #include "train/batch_tensors.h"
 #include "train/generation_score.h"
 #include "train/gradients.h"
@@ -127,6 +128,15 @@ void TrainLoop::update_weights(std::int64_t number, double lr, double grad_norm,
   skipped_in_a_row_ = 0;
 }
 
+std::string TrainLoop::what_is_saved() const {
+  std::int64_t newest = 0;
+  for (const checkpoint::Found& found : checkpoint::list(folder_.checkpoints())) {
+    if (found.committed) newest = found.step;
+  }
+  return newest > 0 ? str("the newest checkpoint, of step ", newest, ", is intact")
+                    : "the run has no checkpoint yet";
+}
+
 void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
   const char* what = std::isfinite(result.loss) ? "gradient norm" : "loss";
   ++state_.skipped;
@@ -140,7 +150,8 @@ void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
                     skipped_in_a_row_ > 1 ? str(", for the ", skipped_in_a_row_, "th step in a row") : "",
                     "; the weights were not touched by this step. Lower optim.lr, lengthen "
                     "schedule.warmup_steps or use "
-                    "precision.param: fp32; the newest checkpoint is intact"));
+                    "precision.param: fp32; ",
+                    what_is_saved()));
   }
   if (comm_.rank() != 0) return;
   log::warn(str("step ", number, " left out: ", what, " is not finite",
@@ -173,6 +184,7 @@ void TrainLoop::look_at_clock(std::int64_t number) {
 std::optional<ValidationResult> TrainLoop::validate() {
   progress_.state("validating");
   options_.activity->enter(Doing::kValidating);
+  checkpointer_.validation_begins();
   const SpentOn validating(clocks_.ledger, Spent::kValidate);
   const double began = now_s();
   std::optional<ValidationResult> result =
@@ -195,7 +207,6 @@ std::optional<ValidationResult> TrainLoop::validate() {
 void TrainLoop::announce_stop(bool left_out) {
   const bool last = state_.step == options_.train.steps;
   if (comm_.rank() != 0 || (last && !left_out)) return;
-  progress_.clear();
   log::info(str("stopping after step ", state_.step, left_out ? ", whose validation is left out: " : ": ",
                 stop_.reason()));
   if (clocks_.deadline == nullptr || !stop_.is_being_ended()) return;
@@ -287,7 +298,7 @@ RunEnd TrainLoop::run() {
   const std::int64_t steps = options_.train.steps;
   std::int64_t saved = state_.step;
   std::int64_t steps_of_this_process = 0;
-  checkpointer_.prepare(state_);
+  checkpointer_.prepare(state_, steps);
   const SpentOn training(clocks_.ledger, Spent::kTrain);
   step_began_s_ = now_s();
   begin_interval();
@@ -308,7 +319,7 @@ RunEnd TrainLoop::run() {
     if (logging) log_step(result, lr, validation);
     if (++steps_of_this_process == 1 || last || report_request_.take()) report();
     progress_.step(state_.step, result.loss, step_time);
-    checkpointer_.poll();
+    checkpointer_.poll(state_.step);
     if (last || stop || result.save || checkpointer_.due(state_)) {
       save(last || stop);
       saved = state_.step;

@@ -41,15 +41,18 @@ std::vector<std::string> candidates(const CheckpointOptions& options, const RunF
 }
 
 /// Runs `body` on every rank; returns the first rank's Error(kCheckpoint), on every rank, or an empty text.
+/// Anything else that it throws on a rank ends all of them, as in agree().
 std::string failure_of(Communicator& comm, const std::function<void()>& body) {
   std::string mine;
-  try {
-    body();
-  } catch (const Error& e) {
-    if (e.code() != Code::kCheckpoint) throw;
-    mine = e.what();
-  }
-  for (const Blob& text : comm.gather_blobs(to_blob(mine), "read checkpoint")) {
+  agree(comm, "read checkpoint", [&] {
+    try {
+      body();
+    } catch (const Error& e) {
+      if (e.code() != Code::kCheckpoint) throw;
+      mine = e.what();
+    }
+  });
+  for (const Blob& text : comm.gather_blobs(to_blob(mine), "damage of a checkpoint")) {
     if (!text.empty()) return to_text(text);
   }
   return "";

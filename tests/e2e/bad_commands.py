@@ -1,4 +1,8 @@
 """Command lines that cannot be meant: exit 2 and one line that says what was expected."""
+import json
+import pathlib
+import re
+
 import product
 
 
@@ -14,6 +18,61 @@ class Tests(product.Case):
 
     def test_unknown_option(self):
         self.usage("train", self.recipe(), "--gpus", 4)
+
+    def test_unknown_command_of_a_command(self):
+        self.usage("recipes", "shwo", "smoke")
+        self.usage("doctor")
+
+    def test_numbers_are_read_as_those_of_recipes(self):
+        tried = 0
+        for program in (product.ECHELON, product.CKPT):
+            for path, text in self.commands_of(program).items():
+                for option in re.findall(r"^  (?:-\w,)*(--[a-z0-9-]+)(?:,--[a-z0-9-]+)* (?:INT|UINT|FLOAT)\b", text, re.M):
+                    tried += 1
+                    for value in ("nan", "100000000000000000000000e300", "0x10", "1_0"):
+                        result = self.command(program, *path, f"{option}={value}", code=2)
+                        self.assertRegex(result.err, f"{option}: '{value}' (is|has|cannot)")
+        self.assertGreater(tried, 25, "options with numbers are no longer found")
+        self.assertIn("'-1' is below 0", self.command(product.ECHELON, "sample", "x", "--seed=-1", code=2).err)
+
+    def test_patterns_that_name_nothing(self):
+        """What training refuses when the model is there, the commands that only look refuse too."""
+        lists = {"shard.wrap.exclude": ["shard.wrap.policy=size_based"], "shard.wrap.modules": ["shard.wrap.policy=modules"],
+                 "activation_checkpointing.modules": ["activation_checkpointing.policy=full"], "optim.no_decay": []}
+        maps = {"shard.reshard_overrides": "true", "precision.overrides": "fp32", "optim.lr_factors": "0.5"}
+        reference = self.command(product.ECHELON, "validate", "--reference").out
+        self.assertEqual({*lists, *maps}, set(re.findall(r"^\| `([a-z_.]+)` \| (?:list|map) \|.*patterns", reference, re.M)))
+        recipe = self.recipe()
+        for key, more in [*lists.items(), *((key, []) for key in maps)]:
+            value = '["*.nowhere"]' if key in lists else f'{{"*.nowhere": {maps[key]}}}'
+            words = [recipe, f"{key}={value}", *more]
+            said = f"{key}: pattern '*.nowhere' matches no "
+            self.assertIn(f"command line: {said}", self.command(product.ECHELON, "validate", *words, code=2).err)
+            if key in ("optim.no_decay", "precision.overrides"):
+                self.assertIn(said, self.command(product.ECHELON, "train", *words, code=2).err)
+                self.assertIn(said, self.command(product.ECHELON, "plan", *words, code=2).err)
+                self.assertIn(said, self.command(product.ECHELON, "submit", "--print", *words, code=2).err)
+                self.assertIn(said, self.command(product.ECHELON, "doctor", "recipe", *words, code=3).out)
+        self.assertFalse((self.folder / "run" / "submissions").exists())
+        both = self.command(product.ECHELON, "validate", recipe, "--json", 'optim.no_decay=["a", "b"]', code=2)
+        self.assertEqual([2, 2], [error["code"] for error in json.loads(both.out)["errors"]])
+
+    def test_the_documents_example_of_patterns(self):
+        text = (product.GOLDEN.parents[2] / "docs" / "recipe.md").read_text()
+        example = re.search(r"```yaml\n(optim:\n  no_decay.*?)```", text, re.S)[1]
+        base = self.recipe("base.yaml")
+        (self.folder / "recipe.yaml").write_text(f"include: {base}\n{example}")
+        self.command(product.ECHELON, "validate", "recipe.yaml")
+
+    def test_failures_for_programs(self):
+        for program, words in ((product.ECHELON, ["prepare", "--json", "nowhere", "-o", "data", "--train-tokenizer", 300]),
+                               (product.ECHELON, ["validate", "--json", "--no-such-option"]),
+                               (product.ECHELON, ["doctor", "clutser", "--json"]),
+                               (product.CKPT, ["ls", "nowhere", "--json"])):
+            result = self.command(program, *words, code=4 if words[0] == "prepare" else 2)
+            error = json.loads(result.out)["error"]
+            self.assertEqual(result.code, error["code"])
+            self.assertEqual(f"{pathlib.Path(program).name}: {error['message']}\n", result.err)
 
     def test_recipe_not_named(self):
         self.usage("train")

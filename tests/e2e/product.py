@@ -20,7 +20,7 @@ import unittest
 ECHELON = os.environ["ECHELON_BIN"]
 CKPT = os.environ["ECHELON_CKPT_BIN"]
 PROGRESS = re.compile(r"^(echelon [\d.]+: run |model |data: |resumed from |step \d+/|saved step |stopped after |"
-                      r"stopped in |stopping after |goodput |complete: |checkpoints are copied to |consolidating |weights of '|reading a sample|training the tokenizer|tokenising|"
+                      r"stopped in |stopping after |goodput |complete: |checkpoints are copied to |consolidating |weights of '|reading a sample|reading \d+ files? as |training the tokenizer|tokenising|"
                       r"  +(root|model\.|lm_head)|gradients are reduced |memory of this rank: |around \d+ passes |process before )")
 WAIT_S = 250  # longest wait for anything; the machine may be busy
 ERRORS = (2, 3, 4, 5, 6, 7)
@@ -174,6 +174,15 @@ class Case(unittest.TestCase):
         if code in ERRORS:
             self.assertEqual(1, len([line for line in lines if line.startswith(("echelon: ", "echelon-ckpt: "))]), text)
         return result
+
+    def commands_of(self, program, path=()):
+        """{words of a command: its --help} of `program` and everything below it."""
+        text = self.command(program, *path, "--help").out
+        found = {path: text}
+        below = re.search(r"^Subcommands:\n((?:  .*\n)+)", text, re.M)
+        for word in re.findall(r"^  ([a-z]\S*)", below[1], re.M) if below else []:
+            found.update(self.commands_of(program, (*path, word)))
+        return found
 
     # -- file systems
 

@@ -5,6 +5,7 @@
 #include "app/doctor/commands.h"
 #include "app/doctor/recipe_checks.h"
 #include "app/doctor/report.h"
+#include "app/model_check.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "recipe/load.h"
@@ -53,7 +54,9 @@ void doctor_recipe(const RecipeArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   Report report("recipe");
   try {
-    const Recipe recipe = load_recipe(arguments.recipe, arguments.overrides).recipe;
+    const LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
+    check_against_model(loaded);
+    const Recipe& recipe = loaded.recipe;
     validate_for_size(recipe, arguments.shape.ranks());
     examine(arguments, recipe, report);
   } catch (const Error& error) {

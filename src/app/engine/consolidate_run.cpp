@@ -33,6 +33,9 @@ Path choose(const Recipe& recipe, const Path& checkpoints) {
   for (const checkpoint::Found& found : checkpoint::list(checkpoints)) {
     if (found.committed && found.step == best) return found.folder;
   }
+  log::warn(str(best < 0 ? "no validation has found a best step"
+                         : str("the checkpoint of the best validation, step ", best, ", is not there"),
+                ": the newest is consolidated, step ", newest.step()));
   return newest.folder();
 }
 

@@ -217,7 +217,7 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
                                        between_devices ? *between_devices : *comm, life.watch.activity);
   TrainState state{
       .model = *trainee.model, .optim = *trainee.optim, .data = *inputs.data, .ema = trainee.ema.get()};
-  state.loss_scale = LossScale(recipe.precision, trainee.model->precision().needs_loss_scale());
+  state.loss_scale = LossScale(recipe.precision, trainee.model->needs_loss_scale());
   const LastWords last_words(state, *comm);
   Checkpointer checkpointer(recipe.checkpoint, folder, *comm, std::move(inputs.files),
                             [&life](std::int64_t step, double seconds) { note_save(life, step, seconds); });

@@ -117,14 +117,16 @@ std::string not_shared(const Place& place) {
 
 }  // namespace
 
-Submission prepare(const Options& options) {
+Submission prepare(const Options& options, const RecipeCheck& also) {
   Submission submission;
   std::vector<std::int64_t> tasks;
   if (!options.array.empty()) tasks = array_tasks(options.array);
   Runs& runs = submission.runs;
   std::string name = options.job_name;
   for (std::size_t n = 0; n < std::max<std::size_t>(1, tasks.size()); ++n) {
-    const Recipe recipe = load(options, tasks.empty() ? "" : std::to_string(tasks[n])).recipe;
+    const LoadedRecipe loaded = load(options, tasks.empty() ? "" : std::to_string(tasks[n]));
+    if (also) also(loaded);
+    const Recipe& recipe = loaded.recipe;
     submission.job = allocate(options, recipe);
     runs.push_back({absolute(recipe.run.dir), to_yaml(recipe)});
     if (name.empty()) name = recipe.run.name;

@@ -160,6 +160,10 @@ class NcclCommunicator final : public Communicator {
     lanes_.gather->register_buffer(memory, bytes);
     lanes_.reduce->register_buffer(memory, bytes);
   }
+  void forget_buffer(void* memory) override {
+    lanes_.gather->forget_buffer(memory);
+    lanes_.reduce->forget_buffer(memory);
+  }
 
   [[nodiscard]] std::vector<std::string> recent() const override {
     return lanes_.reduce->shared().history->recent();

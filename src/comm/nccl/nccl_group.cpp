@@ -43,7 +43,8 @@ NcclGroup::~NcclGroup() {
     return;
   }
   try {
-    for (void* handle : registered_) check(ncclCommDeregister(comm_, handle), "releasing a buffer");
+    for (const auto& [memory, handle] : registered_)
+      check(ncclCommDeregister(comm_, handle), "releasing a buffer");
     check(ncclCommFinalize(comm_), "leaving the group");
     ncclCommDestroy(comm_);
   } catch (const Error&) {
@@ -90,7 +91,27 @@ void NcclGroup::register_buffer(void* memory, std::size_t bytes) {
   check_alive();
   void* handle = nullptr;
   if (ncclCommRegister(comm_, memory, bytes, &handle) == ncclSuccess && handle != nullptr)
-    registered_.push_back(handle);
+    registered_[memory] = handle;
+}
+
+void NcclGroup::forget_buffer(void* memory) {
+  try {
+    std::shared_ptr<CudaEvent> last;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!under_way_.empty()) last = under_way_.back().end;
+    }
+    if (last) wait_on_host(*last);
+    const std::lock_guard calls(calls_);
+    check_alive();
+    const auto found = registered_.find(memory);
+    if (found == registered_.end()) return;
+    void* handle = found->second;
+    registered_.erase(found);
+    check(ncclCommDeregister(comm_, handle), "releasing a buffer");
+  } catch (const Error&) {
+    // The watchdog ends a communicator that has failed, and with it what it knew.
+  }
 }
 
 std::shared_ptr<CudaEvent> NcclGroup::issue(const Operation& operation, cudaStream_t after,

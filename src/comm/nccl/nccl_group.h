@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -52,6 +53,8 @@ class NcclGroup {
   /// Buffers of later operations lie in it: NCCL may then move them without copies of its own. A memory that
   /// NCCL cannot register is used as before.
   void register_buffer(void* memory, std::size_t bytes);
+  /// Communicator::forget_buffer().
+  void forget_buffer(void* memory);
   /// A new communicator out of this one (ncclCommSplit and the like) begins under the lock against abort.
   [[nodiscard]] ncclResult_t begin(const std::function<ncclResult_t(ncclComm_t)>& call);
 
@@ -77,7 +80,7 @@ class NcclGroup {
   const NcclShared shared_;
   std::mutex calls_;  ///< held around NCCL calls, so that the watchdog's abort meets none half-way
   ncclComm_t comm_ = nullptr;
-  std::vector<void*> registered_;  ///< NCCL's handles
+  std::map<void*, void*> registered_;  ///< memory -> NCCL's handle
 
   std::mutex mutex_;  ///< guards what follows
   std::condition_variable wake_;

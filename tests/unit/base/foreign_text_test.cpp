@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/str.h"
@@ -48,12 +49,41 @@ TEST(ForeignText, EveryByteGivesUtf8) {
 }
 
 TEST(ForeignText, LinesStayLines) {
-  EXPECT_EQ(foreign_lines("one\ntwo\x1b\n"), "one\ntwo\\x1b\n");
+  EXPECT_EQ(terminal_text("one\ntwo\x1b\n"), "one\ntwo\\x1b\n");
 }
 
 TEST(ForeignText, PrintableCutsBetweenCharacters) {
   EXPECT_EQ(printable("aé日", 2), "aé...");
   EXPECT_EQ(printable("aé日", 6), "aé日");
+}
+
+TEST(TerminalText, KeepsWellFormedTextAndItsLines) {
+  const std::string text =
+      "a/b c\ttab\nStra\xC3\x9F"
+      "e \xE2\x82\xAC \xF0\x9F\x99\x82";
+  EXPECT_EQ(terminal_text(text), text);
+}
+
+TEST(TerminalText, ShowsWhatATerminalWouldObey) {
+  EXPECT_EQ(terminal_text("\x1b[2J\r\b\x7F"), "\\x1b[2J\\x0d\\x08\\x7f");
+  EXPECT_EQ(terminal_text("\xC2\x9B"
+                          "2J"),
+            "\\xc2\\x9b2J")
+      << "CSI as one character";
+  EXPECT_EQ(terminal_text(std::string_view("a\0b", 3)), "a\\x00b");
+}
+
+TEST(TerminalText, ShowsBytesThatAreNotUtf8) {
+  EXPECT_EQ(terminal_text("run-\xFF-\xC3"), "run-\\xff-\\xc3");
+  EXPECT_EQ(terminal_text("\xED\xA0\x80"), "\\xed\\xa0\\x80") << "half of a surrogate pair";
+  EXPECT_EQ(terminal_text("\xC0\xAF"), "\\xc0\\xaf") << "an overlong slash";
+}
+
+TEST(JsonText, IsJsonWhateverTheBytes) {
+  const nlohmann::ordered_json value{{"path", "run-\xFF-\xC3\x9F\x1b"}};
+  const std::string text = json_text(value, -1);
+  EXPECT_EQ(text, "{\"path\":\"run-\xEF\xBF\xBD-\xC3\x9F\\u001b\"}");
+  EXPECT_EQ(nlohmann::json::parse(text)["path"], "run-\xEF\xBF\xBD-\xC3\x9F\x1b");
 }
 
 }  // namespace

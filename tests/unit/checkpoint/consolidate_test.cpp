@@ -188,9 +188,9 @@ TEST(Consolidate, SaysWhenTheOutputDoesNotFitOnTheDisk) {
   const TempDir dir;
   const Path folder = save(dir.path() / "c", large_example());
   const TempDir scratch;
-  const std::string command = str("ulimit -f 1000; exec '", test::program("echelon-ckpt"), "' consolidate '",
-                                  folder.string(), "' --to hdf5 --output '", (dir.path() / "o").string(),
-                                  "' 2>'", (scratch.path() / "err").string(), "'");
+  const std::string command = str(
+      "ulimit -f 1000; exec '", echelon::test::program("echelon-ckpt"), "' consolidate '", folder.string(),
+      "' --to hdf5 --output '", (dir.path() / "o").string(), "' 2>'", (scratch.path() / "err").string(), "'");
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 5);
   EXPECT_TRUE(mentions(slurp(scratch.path() / "err"), "ulimit -f"));
   EXPECT_EQ(names_in(dir.path()), std::vector<std::string>{"c"});

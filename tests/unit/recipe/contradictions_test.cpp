@@ -80,12 +80,12 @@ std::vector<Contradiction> sharding() {
 std::vector<Contradiction> precision() {
   return {
       {{"precision.loss_scale=2"},
-       "precision.loss_scale is 2.0, which only precision.param: fp16 uses (precision.preset is none); "
-       "remove "
-       "it, or set precision.param: fp16",
+       "precision.loss_scale is 2.0, which only fp16 uses, and nothing is fp16 (precision.preset is none); "
+       "remove it, or set precision.param: fp16",
        "precision.preset=fp16"},
-      {{"precision.loss_scale_growth_steps=5", "precision.preset=fp16", "precision.param=bf16"},
-       "precision.loss_scale_growth_steps is 5, which only precision.param: fp16 uses (precision.param is "
+      {{"precision.loss_scale_growth_steps=5", "precision.overrides={lm_head: bf16}", "precision.param=bf16"},
+       "precision.loss_scale_growth_steps is 5, which only fp16 uses, and nothing is fp16 (precision.param "
+       "is "
        "bf16); remove it, or set precision.param: fp16",
        "precision.param=fp16"},
       {{"precision.master=bf16"},
@@ -156,6 +156,16 @@ TEST(Contradictions, AreReportedOfSharding) {
 }
 TEST(Contradictions, AreReportedOfPrecision) {
   expect_reported(precision());
+}
+TEST(Contradictions, ALossScaleIsUsedByWhateverIsFp16) {
+  for (const char* fp16 : {"precision.preset=fp16", "precision.param=fp16", "precision.reduce=fp16",
+                           "precision.output=fp16", "precision.overrides={\"*self_attn\": fp16}"}) {
+    EXPECT_EQ(test::refusal(test::kSynthetic, {"precision.loss_scale=2", fp16}), "accepted") << fp16;
+  }
+  EXPECT_EQ(test::refusal(test::kSynthetic,
+                          {"precision.loss_scale=2", "precision.preset=fp16", "precision.param=bf16"}),
+            "accepted")
+      << "gradients still travel as fp16";
 }
 TEST(Contradictions, AreReportedOfStepsAndSchedules) {
   expect_reported(steps());

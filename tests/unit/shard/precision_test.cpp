@@ -32,11 +32,9 @@ TEST(Precision, PresetsAreThoseOfTheTutorials) {
   EXPECT_EQ(gradients.param, at::kFloat);
   EXPECT_EQ(gradients.reduce, at::kBFloat16);
   const Precision half = of({.preset = "fp16"});
-  EXPECT_TRUE(half.needs_loss_scale());
   EXPECT_EQ(half.reduce, at::kHalf);
   const Precision pure = of({.preset = "bf16_pure"});
   EXPECT_EQ(pure.master, at::kBFloat16);
-  EXPECT_FALSE(of({.preset = "bf16"}).needs_loss_scale());
 }
 
 TEST(Precision, AKeyCountsBeforeThePreset) {

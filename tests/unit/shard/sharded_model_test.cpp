@@ -10,10 +10,12 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
 #include "comm/local_communicator.h"
+#include "model/ops/ops.h"
 #include "unit/model/tensors.h"
 #include "unit/shard/alone.h"
 
@@ -260,6 +262,81 @@ TEST_P(Configurations, EvaluationLeavesGradientsAndWeightsAlone) {
     EXPECT_TRUE(at::equal(model.units()[i]->gradient(), before[2 * i]));
     EXPECT_TRUE(at::equal(model.units()[i]->master(), before[2 * i + 1]));
   }
+}
+
+/// A block that runs on what it is given, which has no gradient, and again on its own output.
+class Twice final : public Model {
+ public:
+  Twice() {
+    layers_.push_back(std::make_unique<Layer>("block", Layer::Role::kBlock));
+    weight_ = &layers_[0]->add("block.weight", std::vector<std::int64_t>{6, 6}, InitSpec{.value = 0.5F});
+    layers_.push_back(std::make_unique<Layer>("head", Layer::Role::kHead));
+    head_ = &layers_[1]->add("head.weight", std::vector<std::int64_t>{3, 6}, InitSpec{.value = 0.5F});
+  }
+  at::Tensor loss(const Batch& batch, double gradient_scale) override {
+    const auto again = [this](const at::Tensor& x) { return at::tanh(ops::linear(x, *weight_)); };
+    const at::Tensor x = batch.ids.to(at::kFloat).reshape({-1, 6}) / 60;
+    const at::Tensor y = layers_[0]->run(layers_[0]->run(x, again), again);
+    const at::Tensor z = layers_[1]->run(y, [this](const at::Tensor& in) { return ops::linear(in, *head_); });
+    return z.square().sum() * gradient_scale;
+  }
+  std::string hugging_face_config() const override { return "{}"; }
+  double flops_per_sample(const SampleShape&) const override { return 0; }
+
+ private:
+  Parameter* weight_;
+  Parameter* head_;
+};
+
+TEST_P(Configurations, ALayerThatAlsoRunsWithoutAnInputGradientHasAllOfItsGradient) {
+  EngineOptions options = GetParam().engine;
+  if (options.shard.wrap.policy == "modules") options.shard.wrap.modules = {"*"};
+  if (!options.activations.modules.empty()) options.activations.modules = {"block"};
+  LocalCommunicator comm;
+  ShardedModel model(std::make_unique<Twice>(), comm, options, 9, at::kCPU);
+  const auto batch_of = [](int seed) { return language_batch(ids_of(seed).narrow(1, 0, 19)); };
+  for (const int seed : {1, 2}) {  // what the first step loses, the second would find
+    Twice plain;
+    materialise(plain, 9, at::kFloat, at::kCPU);
+    plain.loss(batch_of(seed), 0.5).backward();
+    std::map<std::string, at::Tensor> expected;
+    for (const Parameter* parameter : plain.parameters())
+      expected[parameter->parts()[0].name] = parameter->value.grad().flatten();
+    (void)model.accumulate(batch_of(seed), 0.5, {});
+    model.finish_gradients();
+    expect_gradients(model, expected);
+  }
+}
+
+/// Notes which memory it is told of.
+class Remembering final : public Communicator {
+ public:
+  Remembering() : Communicator(0, 1) {}
+  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return {}; }
+  Pending reduce_scatter(void* input, DType type, float* output, std::size_t count, float, bool,
+                         std::string_view) override {
+    std::memcpy(output, input, count * size_of(type));
+    return {};
+  }
+  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return {}; }
+  Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
+  std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override { return {mine}; }
+  void barrier(std::string_view) override {}
+  std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
+  std::vector<std::string> recent() const override { return {}; }
+  void register_buffer(void* memory, std::size_t) override { EXPECT_TRUE(known.insert(memory).second); }
+  void forget_buffer(void* memory) override { EXPECT_EQ(known.erase(memory), 1U); }
+  std::set<void*> known;
+};
+
+TEST(ShardedModel, TheRanksForgetItsMemoryBeforeItIsFreed) {
+  Remembering comm;
+  {
+    ShardedModel model(model_of(small(2, false)), comm, bf16(), 9, at::kCPU);
+    (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
+    EXPECT_FALSE(comm.known.empty());
+  }
+  EXPECT_TRUE(comm.known.empty()) << "a communicator that outlives a model knows memory that is gone";
 }
 
 TEST(ShardedModel, ResultsRepeatBitForBit) {

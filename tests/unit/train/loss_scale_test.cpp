@@ -1,6 +1,15 @@
 #include "train/loss_scale.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "comm/local_communicator.h"
+#include "shard/sharded_model.h"
+#include "unit/model/tensors.h"
+#include "unit/train/small_model.h"
 
 namespace echelon {
 namespace {
@@ -51,6 +60,57 @@ TEST(LossScale, GoesOnWhereItWasSaved) {
   scale.restore(4096, 2);
   scale.update(true);
   EXPECT_EQ(scale.factor(), 8192.0);
+}
+
+/// Each tensor's gradient as the optimizer gets it, in a step of so many tokens that gradients are small.
+std::map<std::string, at::Tensor> small_gradients(const PrecisionOptions& precision) {
+  EngineOptions engine;
+  engine.precision = precision;
+  LocalCommunicator comm;
+  ShardedModel model(build_model(test::small_options(), resolve(precision).types(), at::kCPU), comm, engine,
+                     3, at::kCPU);
+  const LossScale scale(precision, model.needs_loss_scale());
+  at::manual_seed(1);
+  const Batch batch = language_batch(at::randint(0, 13, {4, 9}, at::kLong));
+  (void)model.accumulate(batch, scale.factor() / (1 << 22), {});
+  model.finish_gradients();
+  std::map<std::string, at::Tensor> gradients;
+  for (const auto& unit : model.units()) {
+    for (const SlicePiece& piece : unit->pieces()) {
+      gradients[piece.part->name] =
+          unit->gradient().narrow(0, piece.at, piece.end - piece.begin) / scale.factor();
+    }
+  }
+  return gradients;
+}
+
+TEST(LossScale, IsThereWhereverGradientsPassThroughFp16) {
+  const std::map<std::string, at::Tensor> exact = small_gradients({});
+  const std::vector<std::pair<const char*, PrecisionOptions>> some_fp16{
+      {"everything", {.preset = "fp16"}},
+      {"the block's", {.overrides = {{"model.layers.1", "fp16"}}}},
+      {"attention's", {.overrides = {{"*self_attn", "fp16"}}}},
+      {"the norms'", {.overrides = {{"*norm", "fp16"}}}},
+      {"all but the products'", {.overrides = {{"*", "fp16"}, {"*mlp", "fp32"}}}}};
+  for (const auto& [whose, precision] : some_fp16) {
+    for (const auto& [name, gradient] : small_gradients(precision))
+      EXPECT_LT(test::relative_error(gradient, exact.at(name)), 0.02) << whose << ": " << name;
+  }
+}
+
+TEST(LossScale, IsNotThereWithoutFp16) {
+  const auto needed = [](const PrecisionOptions& precision) {
+    EngineOptions engine;
+    engine.precision = precision;
+    LocalCommunicator comm;
+    return ShardedModel(build_model(test::small_options(), at::kFloat, at::kCPU), comm, engine, 3, at::kCPU)
+        .needs_loss_scale();
+  };
+  EXPECT_FALSE(needed({}));
+  EXPECT_FALSE(needed({.preset = "bf16"}));
+  EXPECT_FALSE(needed({.buffer = "fp16"})) << "tables are constant";
+  EXPECT_TRUE(needed({.preset = "fp16", .param = "fp32"})) << "gradients travel as fp16";
+  EXPECT_TRUE(needed({.output = "fp16"}));
 }
 
 }  // namespace
