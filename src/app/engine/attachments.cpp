@@ -13,7 +13,7 @@
 #include "data/sentencepiece_json.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_digest.h"
-#include "recipe/check.h"
+#include "recipe/load.h"
 
 namespace echelon::app {
 namespace {
