@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/engine/accelerator.h"
+#include "app/engine/attachments.h"
 #include "app/engine/checkpoint_review.h"
 #include "app/engine/consolidate_run.h"
 #include "app/engine/cpu_rate.h"
@@ -50,17 +51,6 @@ void require_same_recipe(Job& job, const Recipe& recipe) {
                 str("rank ", rank, " (", job.info().hosts[rank], ") runs another recipe than rank 0 (",
                     job.info().hosts[0], "): start all ranks with the same file and overrides"));
   }
-}
-
-std::map<std::string, std::string> attachments(const Recipe& recipe, const Model& model) {
-  std::map<std::string, std::string> files{{"recipe.yaml", to_yaml(recipe)},
-                                           {"config.json", model.hugging_face_config()}};
-  const std::string tokenizer = tokenizer_path(recipe.data);
-  if (!tokenizer.empty()) {
-    std::string content = read_tokenizer_model(tokenizer);
-    files[tokenizer_file_name(content)] = std::move(content);
-  }
-  return files;
 }
 
 /// What turns generated ids into text; null where validation generates nothing.
@@ -150,7 +140,7 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, Communicator& comm)
     inputs.data = make_loader(recipe.data, input, seed);
     inputs.validation = make_validation_loader(recipe.data, input, seed);
     inputs.tokenizer = validation_tokenizer(recipe.data);
-    inputs.files = attachments(recipe, model);
+    inputs.files = attachments_of(recipe, model);
   });
   return inputs;
 }

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/str.h"
+#include "data/decode_any.h"
 #include "data/sentencepiece_tokenizer.h"
 #include "data/sentencepiece_traits.h"
 #include "data/tokenizer_digest.h"
@@ -233,6 +234,26 @@ TEST(SentencepieceTokenizer, RefusesMoreNestedSymbolsThanTheLibraryHasRoomFor) {
   model.piece(std::string(65, 'x'), 0, data::SentencepiecePiece::Type::kUserDefined);
   EXPECT_NE(message_of([&] { data::SentencepieceTokenizer(model.bytes(), "m"); }).find("begin one another"),
             std::string::npos);
+}
+
+TEST(SentencepieceTokenizer, RefusesASymbolWithoutALetter) {
+  using Type = data::SentencepiecePiece::Type;
+  testing::SentencepieceModel model;
+  model.piece("<unk>", 0, Type::kUnknown).piece("b", -1).piece("", 0, Type::kUserDefined);
+  EXPECT_NE(message_of([&] { data::SentencepieceTokenizer(model.bytes(), "m"); }).find("is neither"),
+            std::string::npos);
+}
+
+TEST(DecodeAny, ShowsIdsThatTheTokenizerDoesNotHave) {
+  const data::SentencepieceTokenizer tokenizer(trained_model(), "test");
+  const auto ids = tokenizer.encode("one two");
+  const auto size = static_cast<std::int32_t>(tokenizer.vocab_size());
+  EXPECT_EQ(data::decode_any(tokenizer, ids), "one two");
+  EXPECT_EQ(data::decode_any(tokenizer, {}), "");
+  std::vector<std::int32_t> more{size};
+  more.insert(more.end(), ids.begin(), ids.end());
+  more.insert(more.end(), {-1, size + 7});
+  EXPECT_EQ(data::decode_any(tokenizer, more), "\xEF\xBF\xBDone two\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
 TEST(SentencepieceTraits, RefuseWhatAnotherReaderMayUnderstandDifferently) {
