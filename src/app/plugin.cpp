@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/str.h"
 
@@ -19,6 +20,7 @@ std::filesystem::path engine_path() {
 }
 
 void* load_engine() {
+  let_idle_threads_sleep();
   const std::filesystem::path path = engine_path();
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {

@@ -11,8 +11,10 @@
 #include "app/launch.h"
 #include "app/plugin.h"
 #include "app/step.h"
+#include "base/log.h"
 #include "base/process.h"
 #include "base/status_line.h"
+#include "base/str.h"
 
 namespace echelon::app {
 namespace {
@@ -32,6 +34,14 @@ void hold_stop_signals() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
+/// The first line, before anything that takes time. Said once: the ranks of our own launcher see that it was.
+void tell_start(const Recipe& recipe, int ranks) {
+  if (ranks == 0 && (!first_of_step() || std::getenv("ECHELON_START_TOLD") != nullptr)) return;
+  if (ranks > 1) setenv("ECHELON_START_TOLD", "1", 1);
+  log::info(str("starting run ", recipe.run.name, ranks > 1 ? str(" on ", ranks, " local ranks") : ""));
+  log::flush();
+}
+
 int train(const TrainArguments& arguments) {
   // Who reads the log, a pager or tee, may go before the run ends. It ends for no lack of readers.
   std::signal(SIGPIPE, SIG_IGN);
@@ -44,6 +54,7 @@ int train(const TrainArguments& arguments) {
   // Of several local ranks the first one tells, as in any other job.
   if (ranks <= 1 && first_of_step()) tell_which(loaded);
   if (ranks > 0) validate_for_size(loaded.recipe, ranks);
+  tell_start(loaded.recipe, ranks);
   // The time that the launcher and the loading of the trainer take is the run's too.
   if (ranks > 0) setenv("ECHELON_STARTED_AT", std::to_string(process_began_s()).c_str(), 0);
   if (ranks > 1) {

@@ -7,14 +7,10 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/str.h"
+#include "base/vector_clones.h"
 
 // Compiled with -ffp-contract=off (CMakeLists.txt): a fused multiply-add on some machines only would change
 // bits.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
-#define ECHELON_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define ECHELON_VECTOR_CLONES
-#endif
 
 namespace echelon {
 namespace {

@@ -138,7 +138,7 @@ std::vector<Key> train_keys() {
        "Validation at the end of every so many passes over the data, and at the run's end. 0: not by "
        "epochs."},
       {ECHELON_KEY(train.threads_per_rank), IntegerRange{0, 4096}, "threads",
-       "Compute threads. 0: this node's cores / ranks on it."},
+       "Compute threads. 0: `OMP_NUM_THREADS`, or where that is not set, this node's cores / ranks on it."},
   };
 }
 

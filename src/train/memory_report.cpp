@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
+#include <string>
 
 #include "base/str.h"
 #include "shard/host_memory.h"
@@ -24,6 +26,29 @@ std::int64_t resident_bytes() {
   std::int64_t resident = 0;
   std::ifstream("/proc/self/statm") >> pages >> resident;
   return resident * sysconf(_SC_PAGESIZE);
+}
+
+std::int64_t compiled_code_bytes() {
+  std::ifstream maps("/proc/self/smaps");
+  std::int64_t kib = 0;
+  bool counted = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string first;
+    std::string access;
+    std::string rest;
+    words >> first >> access;
+    if (first == "Rss:") {
+      if (counted) kib += std::stoll(access);
+    } else if (first.find('-') != first.npos) {  // "begin-end rwxp offset device inode path"
+      std::string offset;
+      std::string device;
+      std::int64_t inode = -1;
+      words >> offset >> device >> inode >> rest;
+      counted = access.find('x') != access.npos && inode == 0 && rest != "[vdso]" && rest != "[vsyscall]";
+    }
+  }
+  return kib * 1024;
 }
 
 std::int64_t peak_resident_bytes() {
@@ -53,6 +78,7 @@ MemoryReport memory_report(const TrainState& state) {
   report.pool = pool.bytes_allocated();
   report.tensors_peak = HostMemory::peak_bytes();
   report.tensors_reserved = HostMemory::reserved_bytes();
+  report.compiled = compiled_code_bytes();
   report.resident_peak = peak_resident_bytes();
   return report;
 }
@@ -65,8 +91,8 @@ std::string describe(const MemoryReport& r, bool peaks) {
   return str(line, "; at most: gathered weights ", text(r.gathered.peak), ", whole gradients ",
              text(r.outgoing.peak), ", staging ", text(r.staging.peak), " (pool ", text(r.pool),
              "), activations and temporaries ", text(r.activations_peak()), "; all tensors ",
-             text(r.tensors_peak), ", reserved ", text(r.tensors_reserved), ", process ",
-             text(r.resident_peak));
+             text(r.tensors_peak), ", reserved ", text(r.tensors_reserved), "; code compiled for products ",
+             text(r.compiled), "; process ", text(r.resident_peak));
 }
 
 }  // namespace echelon

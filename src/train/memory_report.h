@@ -18,6 +18,7 @@ struct MemoryReport {
   std::int64_t pool = 0;              ///< held for these three
   std::int64_t tensors_peak = 0;      ///< all host tensors, those above included
   std::int64_t tensors_reserved = 0;  ///< from the system, for them
+  std::int64_t compiled = 0;          ///< code that libraries compiled for the shapes of products
   std::int64_t resident_peak = 0;     ///< of the process
 
   [[nodiscard]] std::int64_t persistent() const { return weights + gradients + optimizer + averaged; }
@@ -32,6 +33,8 @@ struct MemoryReport {
 
 /// What the process holds in memory now; read from /proc/self/statm.
 [[nodiscard]] std::int64_t resident_bytes();
+/// Of it, executable memory that comes from no file: what a library compiled while the process ran.
+[[nodiscard]] std::int64_t compiled_code_bytes();
 /// The most it has held.
 [[nodiscard]] std::int64_t peak_resident_bytes();
 

@@ -19,7 +19,7 @@ import unittest
 
 ECHELON = os.environ["ECHELON_BIN"]
 CKPT = os.environ["ECHELON_CKPT_BIN"]
-PROGRESS = re.compile(r"^(echelon [\d.]+: run |model |data: |resumed from |step \d+/|saved step |stopped after |"
+PROGRESS = re.compile(r"^(starting|echelon [\d.]+: run |model |data: |resumed from |step \d+/|saved step |stopped after |"
                       r"stopped in |stopping after |goodput |complete: |checkpoints are copied to |consolidating |weights of '|reading a sample|reading \d+ files? as |training the tokenizer|tokenising|"
                       r"  +(root|model\.|lm_head)|gradients are reduced |memory of this rank: |around \d+ passes |process before )")
 WAIT_S = 250  # longest wait for anything; the machine may be busy
@@ -84,7 +84,7 @@ class Result:
 
 def environment(**more):
     """This process's environment without what would make the product believe to be part of a larger job."""
-    outside = ("SLURM_", "PMIX_", "PMI_", "OMPI_", "ECHELON_PROGRESS")
+    outside = ("SLURM_", "PMIX_", "PMI_", "OMPI_", "ECHELON_PROGRESS", "ECHELON_START_TOLD", "OMP_", "GOMP_")
     return {**{name: value for name, value in os.environ.items() if not name.startswith(outside)}, **more}
 
 

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "model/kernels/product.h"
+#include "model/kernels/bf16_products.h"
 #include "model/ops/device_kernels.h"
 #include "train/optimizer.h"
 
@@ -61,8 +61,8 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
           recipe.shard.strategy, " over ", model.groups().describe(), "; ", precisions(model.precision()),
           "; ", human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + elements * state_bytes)),
           " of weights, gradients and optimizer state a rank"));
-  if (!compute.accelerator && model.precision().param == at::kBFloat16 &&
-      kernels::product_kernel() == nullptr) {
+  if (!compute.accelerator && model.computes_in(at::kBFloat16) &&
+      kernels::bf16_products() == kernels::Bf16Products::kNone) {
     log::warn("this CPU has no bf16 products: bf16 computes right, and slower than precision.param: fp32");
   }
   for (const std::string& line :

@@ -16,6 +16,7 @@
 #include "data/tokenizer.h"
 #include "data/tokenizer_digest.h"
 #include "model/model.h"
+#include "model/ops/compiled_products.h"
 #include "recipe/parse.h"
 #include "train/inference_model.h"
 
@@ -161,7 +162,7 @@ std::size_t answer(Conversation& conversation, ShardedModel& model, Communicator
 }
 
 void sample(const SampleRequest& request, Job& job) {
-  if (job.info().local_size > 1) set_threads(0, job.info());
+  set_threads(0, job.info());
   const auto comm = make_mpi_communicator(job, static_cast<double>(ClusterOptions{}.timeout_s));
   std::optional<checkpoint::LeasedReader> leased;
   agree(*comm, "open checkpoint",
@@ -184,6 +185,7 @@ void sample(const SampleRequest& request, Job& job) {
 
 /// One rank: what it fails with ends the others too.
 int sample_in_job(const SampleRequest& request) {
+  ops::keep_compiled_products(ops::products_worth_keeping(1, 1));  // every token has a shape of its own
   const auto job = bootstrap(request.launch, static_cast<double>(ClusterOptions{}.timeout_s));
   try {
     sample(request, *job);

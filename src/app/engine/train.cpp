@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "app/engine/accelerator.h"
@@ -20,6 +21,7 @@
 #include "base/str.h"
 #include "comm/agree.h"
 #include "data/tokenizer_digest.h"
+#include "model/ops/compiled_products.h"
 #include "recipe/check.h"
 #include "shard/host_memory.h"
 #include "train/batch_tensors.h"
@@ -178,6 +180,11 @@ bool is_complete(const TrainState& state, std::int64_t steps, bool lead, bool ch
   return true;
 }
 
+/// What takes time before the first step, said before it is done.
+void tell(bool lead, const std::string& doing) {
+  if (lead) log::info("starting: " + doing);
+}
+
 /// From state.step to the end of the run or a stop. Collective.
 int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state, Checkpointer& checkpointer,
              Communicator& comm, const Loader* validation, RankLife& life) {
@@ -195,6 +202,7 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
   AgreedStop stop(life.signal, comm,
                   [&life] { return life.deadline ? life.deadline->reason_to_stop({}) : ""; });
   Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
+  tell(lead, str("step ", state.step + 1, ", which also takes the memory that a step needs"));
   TrainLoop loop(options, state, checkpointer, comm, stop, {life.deadline.get(), life.ledger.get()},
                  validation, *life.folder, metrics.get(), progress);
   if (loop.run() == RunEnd::kFinished) return 0;
@@ -212,6 +220,7 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   const Compute compute = choose_compute(recipe.train, job);
   require_precision(compute, recipe.precision);
   (void)attention_of(compute, recipe);  // refused now rather than in the first step
+  if (job.info().size > 1) tell(job.info().rank == 0, "connecting the ranks");
   const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
   const bool lead = comm->rank() == 0;
   life.folder = open_run_folder(recipe, *comm, job.info().host);
@@ -226,11 +235,14 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   if (stops_after("opening the run folder", stop)) return kStopped;
 
   auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
+  tell(lead, "opening the data");
   Inputs inputs = open_inputs(recipe, *model, *comm);
   if (stops_after("opening the data", stop)) return kStopped;
   // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
   const auto between_devices =
       device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
+  tell(lead, str("giving ", human_count(static_cast<std::uint64_t>(model->numel())),
+                 " parameters their initial values"));
   const Trainee trainee = make_trainee(recipe, job, compute, std::move(model), *comm,
                                        between_devices ? *between_devices : *comm, life.watch.activity);
   TrainState state{
@@ -239,6 +251,7 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   const LastWords last_words(state, *comm);
   if (lead) describe_run(job, compute, *trainee.model, *inputs.data, recipe, resident_before);
   if (stops_after("building the model", stop)) return kStopped;
+  tell(lead, "looking for a checkpoint to go on from");
   CheckpointReview review(recipe, folder, std::move(inputs.files));
   bring_in(recipe.checkpoint, folder, *comm, state, review);
   if (life.ledger) note_resumption(*life.ledger, state.step);
@@ -272,6 +285,8 @@ int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
   RankLife life;
   keep_freed_memory();
+  ops::keep_compiled_products(ops::products_worth_keeping(
+      recipe.train.micro_batch_size, std::max(recipe.data.seq_len, recipe.data.target_len)));
   const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
   try {
     const int status = run_rank(recipe, *job, life);

@@ -1,8 +1,5 @@
+#include "model/kernels/bf16_products.h"
 #include "model/kernels/tables.h"
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 namespace echelon::kernels {
 
@@ -35,14 +32,7 @@ const Choice& choice() {
 
 const ProductKernel* choose_product() {
 #if defined(__x86_64__)
-  unsigned eax = 0;
-  unsigned ebx = 0;
-  unsigned ecx = 0;
-  unsigned edx = 0;
-  if (&choice().tables->f32 != &avx512::tables.f32) return nullptr;
-  const bool amx_bf16 = __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx >> 22 & 1U) != 0;
-  const bool avx512_bf16 = __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax >> 5 & 1U) != 0;
-  if (avx512_bf16 && !amx_bf16) return &avx512_bf16_product;
+  if (has_avx512_bf16()) return &avx512_bf16_product;
 #endif
   return nullptr;
 }

@@ -40,7 +40,7 @@ struct ProductKernel {
   void (*run)(const Product& product, std::byte* workspace);
 };
 
-/// Null where the processor has no such instructions or something better (AMX, which oneDNN uses).
+/// Null where the processor has no such instructions.
 [[nodiscard]] const ProductKernel* product_kernel();
 
 }  // namespace echelon::kernels

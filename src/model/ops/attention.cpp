@@ -18,10 +18,6 @@ using kernels::ScoreRows;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Query rows handled together (per head of a group). Small enough that a group's scores stay in the cache
-/// and the masked half is skipped, large enough for the matrix products to run at full speed.
-constexpr std::int64_t kQueryBlock = 128;
-
 /// What one attention is besides the tensors that get gradients; travels through autograd's saved data.
 struct Setting final : torch::CustomClassHolder {
   AttentionOptions options;

@@ -1,9 +1,15 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 #include "model/ops/ops.h"
 
 namespace echelon::ops {
+
+/// Query rows of an attention handled together (per head of a group). Small enough that a group's scores stay
+/// in the cache and the masked half is skipped, large enough for the matrix products to run at full speed.
+constexpr std::int64_t kQueryBlock = 128;
 
 /// Queries, keys and values of an attention, sorted by head: each (key/value head, query head of its group)
 /// has the rows of all tokens together.

@@ -1,13 +1,20 @@
 #include "model/parameter.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <span>
 
+#include "base/normals.h"
 #include "base/philox.h"
 
 namespace echelon {
 namespace {
+
+/// Elements that are worth a thread of their own.
+constexpr std::int64_t kThreadsShare = 1 << 16;
 
 std::int64_t product(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -44,10 +51,13 @@ void fill_initial(const Parameter::Part& part, const InitSpec& of_parameter, std
   }
   const std::uint64_t key = stream_key(seed, part.name);
   const bool normal = init.kind == InitSpec::Kind::kNormal;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto index = static_cast<std::uint64_t>(begin + i);
-    values[i] = init.value * (normal ? normal_at(key, index) : 2.0F * uniform_at(key, index) - 1.0F);
-  }
+  at::parallel_for(0, count, kThreadsShare, [&](std::int64_t from, std::int64_t to) {
+    const auto first = static_cast<std::uint64_t>(begin + from);
+    const std::span<float> mine(values + from, static_cast<std::size_t>(to - from));
+    if (normal) fill_normals(key, first, mine);
+    for (std::size_t i = 0; i < mine.size(); ++i)
+      mine[i] = init.value * (normal ? mine[i] : 2.0F * uniform_at(key, first + i) - 1.0F);
+  });
 }
 
 }  // namespace echelon

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "model/kernels/bf16_products.h"
 #include "model/kernels/product.h"
 #include "model/ops/access.h"
 
@@ -14,6 +15,8 @@ using kernels::Product;
 
 /// Packing pays from here on: a product with a vector or a few is bound by reading the matrix.
 constexpr std::int64_t kFewestRows = 8;
+/// Below, oneDNN's tiles (AMX) gain less than the code costs that it compiles for each new shape.
+constexpr std::int64_t kLeastTiled = std::int64_t{1} << 23;
 /// Borders between threads fall between tiles.
 constexpr std::int64_t kSplit = 48;
 
@@ -23,9 +26,16 @@ bool lies_well(const at::Tensor& matrix) {
           (matrix.stride(0) == 1 && matrix.stride(1) >= matrix.size(0)));
 }
 
+/// A function of the shape alone, so that the same bits come out whatever was computed before.
+bool better_tiled(std::int64_t m, std::int64_t n, std::int64_t k) {
+  static const bool tiles = kernels::bf16_products() == kernels::Bf16Products::kAmx;
+  return tiles && m * n * k >= kLeastTiled;
+}
+
 bool suits(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   return kernels::product_kernel() != nullptr && lies_well(out) && lies_well(a) && lies_well(b) &&
-         std::min({a.size(0), a.size(1), b.size(1)}) >= kFewestRows;
+         std::min({a.size(0), a.size(1), b.size(1)}) >= kFewestRows &&
+         !better_tiled(a.size(0), b.size(1), a.size(1));
 }
 
 void run(const Product& product) {

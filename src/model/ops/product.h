@@ -4,7 +4,8 @@
 namespace echelon::ops {
 
 /// a [m, k] * b [k, n] -> [m, n]. Operands may be transposed views. bf16 on a CPU with bf16 dot products runs
-/// kernels::product_kernel(), everything else at::mm. The result does not depend on the number of threads.
+/// kernels::product_kernel(), but where the processor has AMX too, large products and everything else at::mm.
+/// The result does not depend on the number of threads.
 [[nodiscard]] at::Tensor product(const at::Tensor& a, const at::Tensor& b);
 
 /// The same into `out` (rows or columns along memory), or with `accumulate` added to it.

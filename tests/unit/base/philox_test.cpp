@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
+
+#include "base/normals.h"
 
 namespace echelon {
 namespace {
@@ -55,6 +60,33 @@ TEST(Philox, NormalValuesAreFiniteForEveryIndex) {
   for (std::uint64_t index = 0; index < 100'000; ++index) {
     ASSERT_TRUE(std::isfinite(normal_at(index, ~index)));
     ASSERT_TRUE(std::isfinite(normal_at(0, index << 40)));
+  }
+}
+
+TEST(Philox, ManyNormalValuesAreThoseOfOneAtATime) {
+  std::vector<float> values(1'000'003);
+  for (const std::uint64_t key : {stream_key(1, "test"), ~std::uint64_t{0}}) {
+    for (const std::uint64_t begin : {std::uint64_t{0}, std::uint64_t{12'345'679}, std::uint64_t{1} << 40}) {
+      fill_normals(key, begin, values);
+      std::size_t different = 0;
+      for (std::size_t i = 0; i < values.size(); ++i)
+        different += std::bit_cast<std::uint32_t>(values[i]) !=
+                     std::bit_cast<std::uint32_t>(normal_at(key, begin + i));
+      EXPECT_EQ(different, 0U) << "key " << key << " from " << begin;
+    }
+  }
+}
+
+TEST(Philox, AnyStretchOfNormalValuesIsFilledAndNothingBesideIt) {
+  const std::uint64_t key = stream_key(2, "test");
+  for (const std::size_t size : {0U, 1U, 2U, 511U, 512U, 513U, 1025U}) {
+    for (const std::uint64_t begin : {0U, 1U, 510U, 511U}) {
+      std::vector<float> values(size + 2, 77.0F);
+      fill_normals(key, begin, std::span(values).subspan(1, size));
+      EXPECT_EQ(values.front(), 77.0F);
+      EXPECT_EQ(values.back(), 77.0F);
+      for (std::size_t i = 0; i < size; ++i) ASSERT_EQ(values[i + 1], normal_at(key, begin + i));
+    }
   }
 }
 

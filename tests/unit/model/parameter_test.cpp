@@ -1,8 +1,11 @@
 #include "model/parameter.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "base/philox.h"
 
 namespace echelon {
 namespace {
@@ -27,6 +30,20 @@ TEST(Parameter, AnyCutGivesTheSameInitialValues) {
     }
     EXPECT_EQ(pieces, whole) << step;
   }
+}
+
+TEST(Parameter, AnyNumberOfThreadsGivesTheValuesOfEachIndex) {
+  const Parameter::Part part{"large", {400, 1001}};
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 3}) {
+    at::set_num_threads(threads);
+    const auto values = values_of(part, kNormal, 5, 1, part.numel() - 1);
+    const std::uint64_t key = stream_key(5, part.name);
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) different += values[i] != 0.02F * normal_at(key, i + 1);
+    EXPECT_EQ(different, 0U) << threads << " threads";
+  }
+  at::set_num_threads(before);
 }
 
 TEST(Parameter, InitialValuesHaveTheAskedMoments) {

@@ -63,16 +63,17 @@ TEST(LossScale, GoesOnWhereItWasSaved) {
 }
 
 /// Each tensor's gradient as the optimizer gets it, in a step of so many tokens that gradients are small.
-std::map<std::string, at::Tensor> small_gradients(const PrecisionOptions& precision) {
+/// `scaled`: as the trainer scales them.
+std::map<std::string, at::Tensor> small_gradients(const PrecisionOptions& precision, bool scaled = true) {
   EngineOptions engine;
   engine.precision = precision;
   LocalCommunicator comm;
   ShardedModel model(build_model(test::small_options(), resolve(precision).types(), at::kCPU), comm, engine,
                      3, at::kCPU);
-  const LossScale scale(precision, model.needs_loss_scale());
+  const LossScale scale(precision, scaled && model.needs_loss_scale());
   at::manual_seed(1);
   const Batch batch = language_batch(at::randint(0, 13, {4, 9}, at::kLong));
-  (void)model.accumulate(batch, scale.factor() / (1 << 22), {});
+  (void)model.accumulate(batch, scale.factor() / (1 << 20), {});
   model.finish_gradients();
   std::map<std::string, at::Tensor> gradients;
   for (const auto& unit : model.units()) {
@@ -96,6 +97,9 @@ TEST(LossScale, IsThereWhereverGradientsPassThroughFp16) {
     for (const auto& [name, gradient] : small_gradients(precision))
       EXPECT_LT(test::relative_error(gradient, exact.at(name)), 0.02) << whose << ": " << name;
   }
+  const std::string query = "model.layers.1.self_attn.q_proj.weight";
+  const auto unscaled = small_gradients({.overrides = {{"*self_attn", "fp16"}}}, false);
+  EXPECT_GT(test::relative_error(unscaled.at(query), exact.at(query)), 0.2) << "gradients are not small";
 }
 
 TEST(LossScale, IsNotThereWithoutFp16) {

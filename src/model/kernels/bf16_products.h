@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+
+namespace echelon::kernels {
+
+/// What an x86 processor and its system say of themselves.
+struct ProcessorWords {
+  bool avx512 = false;             ///< F, BW, DQ and VL, and the system keeps their registers
+  std::uint32_t leaf7_edx = 0;     ///< CPUID 7, subleaf 0
+  std::uint32_t leaf7_1_eax = 0;   ///< CPUID 7, subleaf 1; 0 where there is none
+  std::uint64_t usable_state = 0;  ///< register states that the system lets a process use, as in XCR0
+};
+
+/// What multiplies bf16 matrices faster than fp32 ones.
+enum class Bf16Products : std::uint8_t {
+  kNone,    ///< bf16 is computed by way of fp32
+  kAvx512,  ///< dot products of AVX512-BF16
+  kAmx,     ///< tiles
+};
+[[nodiscard]] Bf16Products bf16_products(const ProcessorWords& words);
+/// Of this machine.
+[[nodiscard]] Bf16Products bf16_products();
+/// Has this machine AVX512-BF16, whether or not it has tiles too?
+[[nodiscard]] bool has_avx512_bf16();
+
+}  // namespace echelon::kernels
