@@ -91,7 +91,7 @@ void print(const PrepareReport& report, const std::string& folder, bool pairs) {
   if (report.duplicate_sources > 0)
     std::cout << "files named more than once, read once: " << report.duplicate_sources << "\n";
   if (report.bad_records > 0) std::cout << "bad records left out: " << report.bad_records << "\n";
-  for (const std::string& example : report.bad_examples) std::cout << "  " << example << "\n";
+  for (const std::string& example : report.bad_examples) std::cout << "  " << foreign_text(example) << "\n";
   if (report.bad_records > report.bad_examples.size()) std::cout << "  ...\n";
   std::cout << "recipe: model.vocab_size: " << report.vocab_size << (pairs ? ", data.kind: pairs" : "")
             << ", data.path: " << folder << "/train.tok"

@@ -86,8 +86,8 @@ std::string read_integer(const std::string& text, std::int64_t& value) {
   }
   if (!is_decimal(text)) return "is not an integer";
   double number = 0;
-  std::from_chars(plain.data(), plain.data() + plain.size(), number);
-  const bool whole = std::abs(number) < 1e15 && number == std::floor(number);
+  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), number);
+  const bool whole = error == std::errc() && std::abs(number) < 1e15 && number == std::floor(number);
   return whole ? str("is not written as an integer; write ", static_cast<std::int64_t>(number))
                : "is not an integer";
 }

@@ -22,8 +22,10 @@ class Tests(product.Case):
         self.usage("train", self.recipe(), "--gpus", 4)
 
     def test_unknown_command_of_a_command(self):
-        self.usage("recipes", "shwo", "smoke")
-        self.usage("doctor")
+        said = self.command(product.ECHELON, "recipes", "shwo", "smoke", code=2).err
+        self.assertEqual("echelon: no command 'recipes shwo'; did you mean 'recipes show'?\n", said)
+        said = self.command(product.ECHELON, "doctor", code=2).err
+        self.assertRegex(said, "^echelon: doctor needs a command; there are recipe, .*; try 'echelon doctor --help'\n$")
 
     def test_numbers_are_read_as_those_of_recipes(self):
         tried = 0

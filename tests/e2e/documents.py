@@ -11,10 +11,12 @@ ours run in a folder with the data and runs that the documents speak of, in smal
 Commands in running text are held against --help: the command exists and has these options.
 """
 import collections
+import os
 import pathlib
 import re
 import shlex
 import shutil
+import subprocess
 
 import product
 import summaries
@@ -138,24 +140,25 @@ class Tests(product.Case):
 
     def make_runs(self):
         """runs/quickstart, x, y, llama-8b of one model, runs/t5 of another; A and B; what the corpora are made of."""
-        self.prepare("data/small")
-        (self.folder / "spiece.model").write_bytes((self.folder / "data/small/tokenizer.model").read_bytes())
+        self.prepare("small")
+        (self.folder / "spiece.model").write_bytes((self.folder / "small/tokenizer.model").read_bytes())
         (self.folder / "tokenizer.json").write_bytes((self.folder / "spiece.model").read_bytes())
         (self.folder / "corpus").mkdir()
         (self.folder / "corpus" / "a.jsonl.zst").write_bytes(zstd(b'{"text": "alpha beta gamma"}\n' * 8))
         (self.folder / "wikihowAll.csv").write_text("headline,title,text\n" + "alpha,a,alpha beta gamma\n" * 9)
-        tokens = {**product.ON_TOKENS, "data.path": "data/small/train.tok", "checkpoint.every_steps": 2}
+        tokens = {**product.ON_TOKENS, "data.path": "small/train.tok", "checkpoint.every_steps": 2,
+                  "model.max_positions": 256, "optim.ema_decay": 0.9}
         self.train(self.recipe("small.yaml", **tokens), "run.dir=runs/x")
-        (self.folder / "data/digits.csv.gz").symlink_to(product.os.environ["ECHELON_DIGITS"])
+        (self.folder / "data/digits.csv.gz").symlink_to(os.environ["ECHELON_DIGITS"])
         for name in ("runs/quickstart", "runs/y", "runs/llama-8b", "A", "B"):
             shutil.copytree(self.folder / "runs/x", self.folder / name)
         pairs = self.folder / "pairs"
         pairs.mkdir()
         rows = [f"{summaries.SOURCE},{summaries.TARGET}"] * 9
         (pairs / "a.csv").write_text("\n".join(["text,headline", *rows]) + "\n")
-        self.command(product.ECHELON, "prepare", "pairs", "--input", "text", "--target", "headline", "-o", "pairs",
+        self.command(product.ECHELON, "prepare", "pairs", "--input", "text", "--target", "headline", "-o", "t5",
                      "--train-tokenizer", 300)
-        t5 = {**summaries.T5, "data.path": "pairs/train.tok", "train.steps": 1, "train.validate_every_steps": 0}
+        t5 = {**summaries.T5, "data.path": "t5/train.tok", "train.steps": 1, "train.validate_every_steps": 0}
         t5 = {name: value for name, value in t5.items() if not name.startswith("data.validation")}
         self.train(self.recipe("t5.yaml", **t5), "run.dir=runs/t5")
 
@@ -183,8 +186,8 @@ class Tests(product.Case):
         allowed = {0, 3} if command.needs else {0}
         allowed |= {1} if arguments[:1] == ["diff"] else set()
         binary = product.ECHELON if program == "echelon" else product.CKPT
-        ran = product.subprocess.run([binary, *arguments], cwd=self.folder, env=product.environment(), text=True,
-                                     stdin=product.subprocess.DEVNULL, capture_output=True, timeout=product.WAIT_S)
+        ran = subprocess.run([binary, *arguments], cwd=self.folder, env=product.environment(), text=True,
+                                     stdin=subprocess.DEVNULL, capture_output=True, timeout=product.WAIT_S)
         self.done[how] += 1
         if ran.returncode not in allowed:
             self.findings.append(f"{command.page}:{command.line}: {command.text}\n    tried: {program} "

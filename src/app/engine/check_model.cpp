@@ -1,6 +1,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "app/engine/engine.h"
+#include "base/error.h"
 #include "model/model.h"
 #include "shard/precision.h"
 #include "train/pattern_check.h"

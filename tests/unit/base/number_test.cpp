@@ -38,6 +38,7 @@ TEST(Number, RefusesWhatIsNotFiniteOrNotDecimal) {
   EXPECT_EQ(integer_problem("99999999999999999999999"), "does not fit in 64 bits");
   EXPECT_EQ(integer_problem("1e3"), "is not written as an integer; write 1000");
   EXPECT_EQ(integer_problem("1.5"), "is not an integer");
+  EXPECT_EQ(integer_problem("1e999"), "is not an integer");
   for (const char* text : {"", " 1", "1 ", "1'000", "two", "--1", "1e"}) {
     EXPECT_NE(integer_problem(text), "") << text;
     EXPECT_NE(number_problem(text), "") << text;

@@ -145,6 +145,7 @@ TEST_F(PrepareRows, TakesAnUnknownSuffixForTextAndSaysSo) {
             "--field needs rows, and the sources are read as text; name their format with --format csv or "
             "jsonl");
   options_.format = TextFormat::kJsonl;
+  options_.output = in("rows");
   source("a.dat", "{\"body\": \"one\"}\n");
   EXPECT_EQ(run().format, TextFormat::kJsonl);
   EXPECT_EQ(remark_, "") << "a format that was named needs no remark";

@@ -224,6 +224,11 @@ TEST_F(Prepare, StopsAtEveryKindOfBadJsonLine) {
   EXPECT_EQ(refused("{\"text\": \"x\"").rfind(at + "not valid JSON at byte ", 0), 0U);
   EXPECT_EQ(refused("{\"text\": \"\xFF\"}").rfind(at + "not valid JSON at byte ", 0), 0U);
   EXPECT_EQ(refused("{\"text\": \"x\"} {}").rfind(at + "not valid JSON at byte ", 0), 0U);
+  for (const char* raw : {"\x1b[2J", "{\"text\": \"\x1b[2J\"}", "{\"text\": \xC2\x9B}"}) {
+    const std::string said = refused(raw);
+    EXPECT_EQ(said.find_first_of("\x1b\xC2\x9B"), std::string::npos)
+        << "nothing of a record reaches the terminal";
+  }
   EXPECT_EQ(refused(std::string(200000, '[')).rfind(at + "nested deeper than 512 levels", 0), 0U);
 }
 
@@ -236,6 +241,7 @@ TEST_F(Prepare, CountsAndSkipsBadRecordsOnRequest) {
   write_bytes(in(".hidden.py"), "hidden");
   write_bytes(in(".git/f.py"), "hidden");
   options_.format = TextFormat::kCode;
+  options_.on_bad_record = BadRecords::kStop;
   EXPECT_EQ(refusal(), str("bad record '", in("b.py"),
                            "': not UTF-8 at byte 7; correct it or use --on-bad-record skip"));
   options_.on_bad_record = BadRecords::kSkip;
