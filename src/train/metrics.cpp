@@ -25,8 +25,6 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_ste
     if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_integer()) continue;
     if (parsed["step"].get<std::int64_t>() <= last_step) kept += line + "\n";
   }
-  // What could not be read must not be taken for the end: the file is about to be replaced.
-  if (!file.eof()) throw Error(Code::kUsage, str("cannot read '", path.string(), "': ", fs::reason(errno)));
   return kept;
 }
 
