@@ -64,8 +64,7 @@ Json merges_of(const SentencepieceTraits& traits) {
 
 Json bpe_model(const SentencepieceTraits& traits, const Json& unknown) {
   Json vocab = Json::object();
-  for (std::size_t id = 0; id < traits.pieces.size(); ++id)
-    vocab[std::string(traits.pieces[id].text)] = id;
+  for (std::size_t id = 0; id < traits.pieces.size(); ++id) vocab[std::string(traits.pieces[id].text)] = id;
   return {{"type", "BPE"},
           {"dropout", nullptr},
           {"unk_token", unknown},
