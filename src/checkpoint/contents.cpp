@@ -240,12 +240,12 @@ Outline load_outline(const Path& folder) {
     coverage.prove();
     check_digests(manifest, coverage);
   });
-  outline.pieces = coverage.pieces();
+  outline.pieces = coverage.take();
   return outline;
 }
 
 Outline outline_of(const Contents& contents) {
-  return {contents.folder, contents.manifest, covered(contents.manifest.tensors, contents.shards).pieces()};
+  return {contents.folder, contents.manifest, covered(contents.manifest.tensors, contents.shards).take()};
 }
 
 bool is_step_folder(const Path& folder) {

@@ -42,6 +42,7 @@ void Coverage::prove() {
   std::vector<Range> ranges;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
     ranges.clear();
+    pieces_[i].shrink_to_fit();
     for (const StoredPiece& piece : pieces_[i])
       ranges.push_back({piece.begin, piece.end, static_cast<int>(piece.rank)});
     prove_coverage((*tensors_)[i].name, element_count((*tensors_)[i]), ranges);

@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/manifest.h"
@@ -36,8 +37,8 @@ class Coverage {
   /// Behind prove(): what each tensor sums up to.
   [[nodiscard]] std::vector<TensorDigest> digests() const;
 
-  /// Of each tensor, in the order of `tensors`; behind prove() by rising begin.
-  [[nodiscard]] const std::vector<std::vector<StoredPiece>>& pieces() const { return pieces_; }
+  /// Behind prove(), and last: of each tensor, in the order of `tensors`, by rising begin.
+  [[nodiscard]] std::vector<std::vector<StoredPiece>> take() { return std::move(pieces_); }
 
  private:
   const std::vector<TensorInfo>* tensors_;

@@ -94,16 +94,17 @@ void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
 bool Checkpointer::comes_near(std::int64_t step) {
   if (!must_copy(step)) return false;
   const double now = now_s();
-  const double step_s =
-      (now - polled_s_) / static_cast<double>(std::max<std::int64_t>(1, step - polled_step_));
-  polled_step_ = step;
-  polled_s_ = now;
   // Half of what one thread of a busy machine does, and a second.
   const double ahead_s = 1 + static_cast<double>(staging_->bytes()) / kTouchedBytes_per_s;
-  if (interval_.due(now + ahead_s)) return true;
-  if (options_.every_steps == 0) return false;
-  const std::int64_t steps = next_due(options_.every_steps, step) - step;
-  return steps == 1 || static_cast<double>(steps) * step_s < ahead_s;
+  bool near = interval_.due(now + ahead_s);
+  if (options_.every_steps > 0) {
+    const auto steps = static_cast<double>(next_due(options_.every_steps, step) - step);
+    const auto since = static_cast<double>(step - polled_step_);  // 0: how long a step takes is not known yet
+    near = near || steps == 1 || (since > 0 && steps * (now - polled_s_) / since < ahead_s);
+  }
+  polled_step_ = step;
+  polled_s_ = now;
+  return near;
 }
 
 void Checkpointer::validation_begins() {

@@ -228,32 +228,43 @@ TEST(CommitStays, WhateverSequenceOfCallsFailsBehindIt) {
   }
 }
 
+/// Step 3 saved while the nth allocation fails, and so many after it. False when there is none.
+bool survives_without_memory(const DiskTree& before, std::int64_t nth, std::int64_t times) {
+  const TinyRun run;
+  MemoryDisk disk(before);
+  CommitWatch watch(disk);
+  RankSave::Status status;
+  bool struck = false;
+  testing::internal::CaptureStderr();
+  {
+    const fs::DiskInUse in_use(watch);
+    const FailingAllocations failing(nth, times);
+    status = save_step(run, 3);
+    struck = failing.struck();
+  }
+  (void)testing::internal::GetCapturedStderr();
+  const fs::DiskInUse in_use(disk);
+  const bool there = !watch.committed().empty();
+  EXPECT_EQ(there, status.state == RankSave::State::kDone) << nth << ": " << status.error;
+  EXPECT_EQ(lost(run, there ? std::set<std::int64_t>{1, 2, 3} : std::set<std::int64_t>{1, 2}), "")
+      << nth << ": " << status.error << status.doubt;
+  return struck;
+}
+
 TEST(CommitStays, WhateverAllocationFails) {
   const DiskTree before = two_commits();
-  const TinyRun run;
-  std::int64_t allocations = 0;
-  for (const std::int64_t times : {std::int64_t{1}, std::int64_t{1} << 40}) {
-    bool struck = true;
-    for (std::int64_t nth = 1; struck; ++nth, ++allocations) {
-      MemoryDisk disk(before);
-      CommitWatch watch(disk);
-      RankSave::Status status;
-      testing::internal::CaptureStderr();
-      {
-        const fs::DiskInUse in_use(watch);
-        const FailingAllocations failing(nth, times);
-        status = save_step(run, 3);
-        struck = failing.struck();
-      }
-      (void)testing::internal::GetCapturedStderr();
-      const fs::DiskInUse in_use(disk);
-      const bool there = !watch.committed().empty();
-      EXPECT_EQ(there, status.state == RankSave::State::kDone) << nth << ": " << status.error;
-      EXPECT_EQ(lost(run, there ? std::set<std::int64_t>{1, 2, 3} : std::set<std::int64_t>{1, 2}), "")
-          << nth << ": " << status.error << status.doubt;
-    }
-  }
-  EXPECT_GT(allocations, 1000);
+  ASSERT_FALSE(survives_without_memory(before, std::int64_t{1} << 40, 1));
+  std::int64_t nth = 1;
+  while (survives_without_memory(before, nth, 1)) ++nth;
+  EXPECT_GT(nth, 1000);
+}
+
+TEST(CommitStays, WhereverMemoryEndsForGood) {
+  const DiskTree before = two_commits();
+  ASSERT_FALSE(survives_without_memory(before, std::int64_t{1} << 40, 1));
+  std::int64_t nth = 1;
+  while (survives_without_memory(before, nth, std::int64_t{1} << 40)) nth += 3;
+  EXPECT_GT(nth, 1000);
 }
 
 }  // namespace

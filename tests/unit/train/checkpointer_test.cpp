@@ -107,9 +107,6 @@ TEST(Checkpointer, ACommitThatIsNotCertainToLastStaysAndNothingOlderGoes) {
   SavingRank rank(dir.path(), {.keep_last = 2}, comm);
   rank.save(1, true);
   rank.save(2, true);
-  fs::Disk real;
-  // Of the flushes in a step's folder the last is the one behind COMMIT's rename: shard, name, recipe ... no
-  // more.
   for (std::int64_t step = 3; step <= 5; ++step) {
     class CommitFlush : public fs::Disk {
      public:
@@ -151,9 +148,8 @@ TEST(Checkpointer, ABestThatCouldNotBeSavedDoesNotCostTheOneBefore) {
     FaultyDisk disk(real, {{.call = DiskCall::kFlush, .path = "shard-", .error = EIO}});
     const fs::DiskInUse in_use(disk);
     rank.save_best(20, 2.0);
-    rank.save(21, false);  // learns of it
+    rank.save(21, true);  // learns of it
   }
-  rank.checkpointer.poll(21);
   (void)testing::internal::GetCapturedStderr();
   ASSERT_TRUE(rank.state.best);
   EXPECT_EQ(rank.state.best->step, 10) << "the best that is on the disk";
@@ -180,6 +176,22 @@ TEST(Checkpointer, ANewBestWaitsForTheSaveBeforeIt) {
   rank.save_best(11, 2.0);
   rank.save(12, true);
   EXPECT_EQ(steps_in(dir.path()), (Steps{11, 12}));
+}
+
+TEST(Checkpointer, MemoryForSavesIsTakenWhenTheFirstOfThemComesNear) {
+  const test::TempDir dir;
+  LocalCommunicator comm;
+  SavingRank rank(dir.path(), {.every_steps = 1'000'000}, comm);
+  rank.checkpointer.prepare(rank.state, 1'000'000);  // none before the end
+  EXPECT_EQ(rank.checkpointer.staging_bytes(), 0U);
+  rank.checkpointer.poll(999'999);
+  EXPECT_EQ(rank.checkpointer.staging_bytes(), 0U);
+  rank.checkpointer.prepare(rank.state, 3'000'000);
+  EXPECT_EQ(rank.checkpointer.staging_bytes(), 0U);
+  rank.checkpointer.poll(999'999);
+  rank.save(1'000'000, false);
+  EXPECT_GT(rank.checkpointer.staging_bytes(), 0U);
+  rank.save(1'000'001, true);
 }
 
 TEST(Checkpointer, ABestThatIsGoneIsForgottenAtTheStart) {
