@@ -10,8 +10,12 @@ readonly EXIT_ENVIRONMENT=3 EXIT_REQUEUE=85
 readonly BUILD_PACKAGES=(g++ cmake ninja-build ccache pkg-config python3 python3-venv libhdf5-dev libyaml-cpp-dev
   libspdlog-dev libcli11-dev nlohmann-json3-dev libsentencepiece-dev libpcre2-dev libicu-dev zlib1g-dev libzstd-dev libjpeg-dev
   libpng-dev libgtest-dev libgmock-dev libbenchmark-dev libpmix-dev libopenmpi-dev)
+# Where g++ is older than OLDEST_GXX (Ubuntu 22.04 has 11), this package's compiler builds.
+readonly OLDEST_GXX=12 NEWER_GXX=g++-12
 readonly RUN_PACKAGES=(openmpi-bin)
-readonly TEST_PACKAGES=(slurm-wlm munge iproute2 procps hdf5-tools clang-format-14 clang-tidy-14 shellcheck git)
+readonly TEST_PACKAGES=(slurm-wlm munge iproute2 procps hdf5-tools shellcheck git)
+# Installed where the distribution has it; elsewhere the check that needs it is skipped, with this reason.
+readonly OPTIONAL_TEST_PACKAGES=(clang-tidy-14)
 
 # libtorch: its headers and CPU libraries come out of the Python wheel; of its 4 GB of dependencies a CPU needs two.
 readonly TORCH_WHEELS=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
@@ -25,6 +29,7 @@ readonly TRANSFORMERS5_PINS=tests/support/requirements_transformers5.txt TRANSFO
 # The images of `echelon prepare digits` are one file of scikit-learn's wheel, which is taken out of it.
 readonly DIGITS_WHEEL=scikit-learn==1.7.2 DIGITS_SOURCE=data/digits.csv.gz DIGITS_DATA=data/digits
 
+readonly TEST_LOGS=build/test
 readonly QUICKSTART_RECIPE=recipes/quickstart.yaml QUICKSTART_DATA=data/quickstart QUICKSTART_RUN=runs/quickstart
 readonly QUICKSTART_WEIGHTS=$QUICKSTART_RUN/safetensors
 readonly QUICKSTART_TRAIN=(build/release/bin/echelon train "$QUICKSTART_RECIPE" --ranks 2)
@@ -44,9 +49,11 @@ usage: ./make.sh COMMAND
 
   quickstart       prepare data, train on two local ranks, stop and resume, verify, export, sample
   digits           prepare scikit-learn's handwritten digits as images to train on, in data/digits
-  test             build everything and run every test and check
+  test             build everything and run every test and check; logs in build/test
   setup [test]     install what building and running need (with `test`: what the tests need too)
-  build [PRESET]   compile; PRESET is release (default), dev, asan or cuda; binaries land in build/PRESET/bin
+  build [PRESET] [TARGET]...
+                   compile the programs, or what is named (`all`: the tests too); PRESET is release (default), dev,
+                   asan or cuda; binaries land in build/PRESET/bin
   bench            run the benchmarks under tests/bench
   drills [NAME]... kill, cut off, stop and slow parts of a job on a local Slurm cluster, and check how it comes back;
                    `drills list` names the drills, `--record` writes docs/drills.md; needs root
@@ -89,6 +96,14 @@ run_apt() {
     die $EXIT_ENVIRONMENT "'apt-get $1' failed (its last messages are above). $(environment_hint /var/cache/apt)"
   fi
   rm -f "$log"
+}
+
+# Those of the named packages that this distribution offers.
+offered_packages() {
+  local name
+  for name in "$@"; do
+    if apt-cache show "$name" >/dev/null 2>&1; then echo "$name"; fi
+  done
 }
 
 # Slurm and munge are only programs here: the tests start their own. A policy file that is already there stays.
@@ -209,6 +224,11 @@ setup() {
     *) die 2 "setup takes nothing or 'test', not '$1'" ;;
   esac
   install_packages "${packages[@]}"
+  if (($(g++ -dumpversion | cut -d. -f1) < OLDEST_GXX)); then install_packages $NEWER_GXX; fi
+  if [[ ${1:-run} == test ]]; then
+    mapfile -t packages < <(offered_packages "${OPTIONAL_TEST_PACKAGES[@]}")
+    install_packages "${packages[@]}"
+  fi
   setup_torch
   if [[ ${1:-run} == test ]]; then
     setup_oracles
@@ -237,19 +257,43 @@ configure() {
   for venv in .venv .venv-test .venv-cluster; do
     if [[ $venv/.echelon-stamp -nt $folder/build.ninja ]]; then rm -f "$folder/build.ninja"; fi
   done
-  if [[ ! -e $folder/build.ninja ]]; then cmake --preset "$1" ${CI:+-DECHELON_WERROR=ON}; fi
+  if [[ ! -e $folder/build.ninja ]]; then
+    local settings=()
+    if [[ ! ${CXX:-} ]] && (($(g++ -dumpversion | cut -d. -f1) < OLDEST_GXX)); then
+      settings+=("-DCMAKE_CXX_COMPILER=$NEWER_GXX")
+    fi
+    if [[ ${CI:-} ]]; then settings+=(-DECHELON_WERROR=ON); fi
+    cmake --preset "$1" "${settings[@]}"
+  fi
 }
 
+# compile PRESET TARGET...: what the compiler says is shown where it fails.
 compile() {
-  local preset=$1
+  local preset=$1 started=$SECONDS
   say "building preset $preset"
   configure "$preset"
-  cmake --build --preset "$preset" -j "$(build_jobs)"
+  shown_by_progress "build/$preset/build.log" cmake --build --preset "$preset" -j "$(build_jobs)" --target "${@:2}"
+  echo "  built in $((SECONDS - started)) s"
+}
+
+# Runs a build of ninja: one line that is written over on a terminal, elsewhere one for every hundred steps.
+shown_by_progress() {
+  local log=$1
+  shift
+  if [[ -t 1 ]]; then
+    "$@"
+    return
+  fi
+  "$@" 2>&1 | tee "$log" | { grep --line-buffered -E '^\[[0-9]*00/' || true; } && return
+  grep -vE '^\[[0-9]+/[0-9]+\] ' "$log" | tail -n 100 >&2
+  die 1 "the build failed (the compiler's messages are above, all of them in $log)"
 }
 
 build() {
   setup
-  compile "${1:-release}"
+  local preset=${1:-release}
+  (($# == 0)) || shift
+  compile "$preset" "${@:-product}"
 }
 
 # ---- quickstart -----------------------------------------------------------------------------------------------------
@@ -308,21 +352,29 @@ digits() {
 
 sources() { find src checkpoints_tool tests -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) | sort; }
 
-# The sanitizer build comes first, so that the release run's CTest summary is the last thing printed. The release
-# preset compiles and links the GPU code where nvcc is.
+# run_ctest STAGE CTEST_ARGUMENT...: one stage of the tests; a failure lets the others go on.
+run_ctest() { python3 tests/support/run_ctest.py run "$TEST_LOGS" "$@" || failed=1; }
+
+# Everything, once: what needs no libtorch under the sanitizers, the rest, and what the sanitizers cannot run, optimised.
+# The release preset compiles and links the GPU code where nvcc is. CTest's summary is the last thing printed.
 test_all() {
   setup test
-  compile asan
+  local failed=0 again stages=(sanitizers optimised)
+  rm -rf "$TEST_LOGS"
+  compile asan all
   say "tests under AddressSanitizer and UBSan"
-  ctest --preset asan -j2 -LE '^(lint|slurm|dist)$'
-  compile release
-  local selection=()
-  if ((EUID != 0)); then
-    say "not root: the tests on a Slurm cluster (label slurm) are left out, they need network namespaces"
-    selection=(-LE '^slurm$')
+  run_ctest sanitizers --preset asan -j2 -LE '^(lint|slurm|dist|python)$'
+  compile release tested
+  again=$(python3 tests/support/run_ctest.py skipped "$TEST_LOGS" sanitizers)
+  if [[ $again ]]; then
+    say "tests that the sanitizers cannot run"
+    run_ctest unsanitized --preset release -j2 -R "$again"
+    stages=(sanitizers unsanitized optimised)
   fi
-  say "all tests"
-  ctest --preset release -j2 "${selection[@]}"
+  say "tests of the optimised build"
+  run_ctest optimised --preset release -j2 -LE '^(torch_free|fuzz)$' -E '_NOT_BUILT$'
+  python3 tests/support/run_ctest.py report "$TEST_LOGS" "${stages[@]}" || failed=1
+  return $failed
 }
 
 bench() {
@@ -348,8 +400,8 @@ drills() {
 }
 
 format() {
-  install_packages clang-format-14
-  sources | xargs clang-format-14 -i
+  setup_oracles
+  sources | xargs .venv-test/bin/clang-format -i
 }
 
 main() {

@@ -13,7 +13,7 @@ using Path = std::filesystem::path;
 /// Each command prints its result to standard output and throws Error for what it cannot do.
 
 struct LsOptions {
-  Path folder;  ///< run folder or checkpoints folder
+  Path folder;  ///< run folder, checkpoints folder, or one step folder
   bool json = false;
 };
 void list_checkpoints(const LsOptions& options);

@@ -1,9 +1,9 @@
 #include "conversion.h"
 
-#include <iostream>
-
 #include "assembly.h"
 #include "base/crc32c.h"
+#include "base/foreign_text.h"
+#include "base/status_line.h"
 #include "base/str.h"
 #include "byte_size.h"
 #include "checkpoint/json.h"
@@ -36,9 +36,10 @@ void write_small_files(const Reader& reader, const Conversion& conversion, const
 
 void name_strangers(const ResumableOutput& output) {
   for (const fs::Path& folder : output.strangers()) {
-    std::cerr << "note: '" << folder.string()
-              << "' is the unfinished output of another checkpoint, version or set of options; remove it "
-                 "unless that run is to go on\n";
+    status_line::print_above(
+        str("note: '", terminal_text(folder.string()),
+            "' is the unfinished output of another checkpoint, version or set of options; remove it "
+            "unless that run is to go on\n"));
   }
 }
 
@@ -47,11 +48,12 @@ void name_strangers(const ResumableOutput& output) {
 void convert_checkpoint(const Reader& reader, const Conversion& conversion, const ConversionLimits& limits) {
   const Workers workers =
       workers_within(parse_byte_size(limits.memory, "--mem"), limits.jobs, conversion.plan);
-  ResumableOutput output(conversion.output, reader.folder(), identity_of(reader, conversion));
+  ResumableOutput output(conversion.output, reader.folder(), identity_of(reader, conversion),
+                         limits.allow_foreign_folder);
   name_strangers(output);
   const bool one_file = conversion.plan.files.front().name.empty();
   try {
-    if (!one_file) fs::make_directories(output.output(), Code::kCheckpoint);
+    if (!one_file) output.make_folder(output.output());
     Journal journal(output.journal(), identity_of(reader, conversion));
     Progress progress(conversion.doing);
     assemble(reader, conversion.plan, output.output(), journal, workers, progress);

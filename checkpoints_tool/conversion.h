@@ -19,10 +19,11 @@ struct Conversion {
   std::vector<std::string> attachments;      ///< and those copied from the checkpoint byte for byte
 };
 
-/// How much of the machine a conversion may use, as it was said on the command line.
+/// What a conversion may use, as it was said on the command line.
 struct ConversionLimits {
-  std::string memory = "256M";  ///< of the whole process, its windows for reading and writing included
-  int jobs = 0;                 ///< worker threads; 0: one for each core, at most 4
+  bool allow_foreign_folder = false;  ///< go on in a partial output of another user
+  std::string memory = "256M";        ///< of the whole process, its windows for reading and writing included
+  int jobs = 0;                       ///< worker threads; 0: one for each core, at most 4
 };
 
 /// Carries it out: the output is there whole or not at all, durable. A run that was killed or interrupted is

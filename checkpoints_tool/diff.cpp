@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/geometry.h"
@@ -119,7 +120,7 @@ void print_json(const Reader& a, const Reader& b, const std::vector<TensorDiffer
                {"b", {{"folder", b.folder().string()}, {"step", b.step()}}},
                {"tensors", Json::array()}};
   for (const TensorDifference& tensor : found) json["tensors"].push_back(tensor_json(a, b, tensor));
-  std::cout << json.dump(2) << '\n';
+  std::cout << json_text(json) << '\n';
 }
 
 std::string description(const TensorDifference& tensor) {

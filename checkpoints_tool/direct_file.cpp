@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/disk.h"
+#include "base/own_file.h"
 #include "base/str.h"
 #include "checkpoint/files.h"
 
@@ -23,13 +24,12 @@ std::uint64_t padded(std::uint64_t bytes) {
 
 DirectFile::DirectFile(fs::Path path, std::uint64_t bytes) : path_(std::move(path)), bytes_(bytes) {
   checkpoint::require_file_size_allowed(path_, padded(bytes));
-  constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW;
-  fd_ = fs::Fd(fs::disk().open(path_.c_str(), kFlags | O_DIRECT, 0644));
+  cached_ = fs::open_own(path_, O_RDWR | O_CREAT, Code::kCheckpoint);
+  fd_ = fs::Fd(fs::disk().open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_DIRECT, 0));
   if (!fd_.valid()) {
     direct_ = false;
-    fd_ = fs::open(path_, kFlags, Code::kCheckpoint);
+    fd_ = fs::open_own(path_, O_RDWR, Code::kCheckpoint);
   }
-  cached_ = fs::open(path_, O_RDWR | O_NOFOLLOW, Code::kCheckpoint);
   checkpoint::reserve_space(fd_, path_, padded(bytes_));
 }
 
@@ -53,7 +53,7 @@ void DirectFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
       give_up_direct();
       continue;
     }
-    if (n < 0) fail("write", path_, errno);
+    if (n <= 0) fail("write", path_, n < 0 ? errno : EIO);  // 0 for ever would be a hang
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }

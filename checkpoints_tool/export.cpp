@@ -74,7 +74,9 @@ void export_weights(const ExportOptions& options) {
   const Reader& reader = leased.reader;
   check_has_config(reader);
   if (options.ema) check_has_averages(reader);
-  const ModelDescription model = describe_model(reader.attachment("config.json"), "config.json");
+  const ModelDescription model = describe_model(
+      reader.attachment("config.json"), "config.json", Purpose::kExport,
+      [&](const std::string& name) { return reader.find(str(kModelPrefix, name)) != nullptr; });
   Conversion conversion{.doing = "exporting",
                         .options = str("export ", options.dtype, options.ema ? " ema" : ""),
                         .output = options.output};

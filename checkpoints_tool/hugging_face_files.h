@@ -13,4 +13,12 @@ namespace echelon::tool {
 [[nodiscard]] std::string config_with_flags(const std::string& text,
                                             const std::map<std::string, bool>& flags);
 
+/// What transformers' generate needs of a config.json: a generation_config.json with its special ids. Empty
+/// for a model that does not state how text ends.
+[[nodiscard]] std::string generation_config(const std::string& config);
+
+/// What transformers' AutoTokenizer needs beside a tokenizer.json: a tokenizer_config.json that names the
+/// special symbols whose ids config.json states. Empty where `tokenizer` is not understood.
+[[nodiscard]] std::string tokenizer_config(const std::string& config, const std::string& tokenizer);
+
 }  // namespace echelon::tool

@@ -11,6 +11,9 @@ namespace echelon::tool {
 namespace {
 
 const std::string kConfigFile = "config.json";
+const std::string kGenerationConfig = "generation_config.json";
+const std::string kTokenizer = "tokenizer.json";
+const std::string kTokenizerConfig = "tokenizer_config.json";
 
 }  // namespace
 
@@ -25,14 +28,25 @@ void check_has_config(const checkpoint::Reader& reader) {
 void add_companions(const checkpoint::Reader& reader, const std::string& dtype, Conversion& conversion) {
   check_has_config(reader);
   conversion.texts[kConfigFile] = config_with_dtype(reader.attachment(kConfigFile), dtype);
-  for (const std::string& name : reader.attachments()) {
+  const std::vector<std::string> all = reader.attachments();
+  for (const std::string& name : all) {
     if (checkpoint::is_companion_file(name)) conversion.attachments.push_back(name);
   }
+  const auto has = [&](const std::string& name) {
+    return std::find(all.begin(), all.end(), name) != all.end();
+  };
+  const std::string& config = conversion.texts[kConfigFile];
+  const auto add = [&](const std::string& name, std::string text) {
+    if (!text.empty()) conversion.texts[name] = std::move(text);
+  };
+  if (!has(kGenerationConfig)) add(kGenerationConfig, generation_config(config));
+  if (!has(kTokenizerConfig) && has(kTokenizer))
+    add(kTokenizerConfig, tokenizer_config(config, reader.attachment(kTokenizer)));
 }
 
 bool has_tokenizer(const Conversion& conversion) {
   return std::any_of(conversion.attachments.begin(), conversion.attachments.end(),
-                     [](const std::string& name) { return name != "generation_config.json"; });
+                     [](const std::string& name) { return name != kGenerationConfig; });
 }
 
 void add_safetensors(std::vector<OutputTensor> tensors, const std::string& stem,

@@ -15,7 +15,8 @@ inline constexpr std::string_view kAveragedPrefix = "ema/";
 /// Throws Error(kCheckpoint) unless the checkpoint has the attachment config.json.
 void check_has_config(const checkpoint::Reader& reader);
 
-/// Adds config.json (with `dtype` as in config_with_dtype), the tokenizer's files and generation_config.json.
+/// Adds config.json (with `dtype` as in config_with_dtype), the tokenizer's files and generation_config.json;
+/// the latter, and a tokenizer_config.json beside a tokenizer.json, are made where the checkpoint has none.
 /// Throws Error(kCheckpoint) when there is no sound config.json.
 void add_companions(const checkpoint::Reader& reader, const std::string& dtype, Conversion& conversion);
 [[nodiscard]] bool has_tokenizer(const Conversion& conversion);

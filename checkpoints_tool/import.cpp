@@ -65,6 +65,9 @@ Job match_one(const WeightSource& source, const TensorInfo& wanted, const std::s
   if (stored.shape != wanted.shape)
     refuse(source.folder(), str("tensor '", name, "' has the shape ", checkpoint::shape_text(stored.shape),
                                 ", config.json asks for ", checkpoint::shape_text(wanted.shape)));
+  if (!found->second.other_type.empty())
+    refuse(source.folder(), str("tensor '", name, "' has the element type '", found->second.other_type,
+                                "', a weight is a floating-point number"));
   if (!is_floating(stored.dtype))
     refuse(source.folder(),
            str("tensor '", name, "' is ", name_of(stored.dtype), ", a weight is a floating-point number"));
@@ -80,7 +83,8 @@ std::vector<Job> match(const WeightSource& source, const ModelDescription& model
   std::vector<Job> jobs;
   std::set<std::string> known;
   for (const TensorInfo& wanted : model.tensors) {
-    const std::string name = stored(wanted.name);
+    const auto copy = model.copies.find(wanted.name);
+    const std::string name = stored(copy == model.copies.end() ? wanted.name : copy->second);
     jobs.push_back(match_one(source, wanted, name, model, dtype));
     known.insert(name);
   }
@@ -169,6 +173,7 @@ std::map<std::string, std::string> attachments_of(const Path& folder, const std:
   for (const Path& path : fs::list_folder(folder, Code::kCheckpoint)) {
     const std::string name = path.filename().string();
     if (!checkpoint::is_companion_file(name) || !checkpoint::attachment_name_problem(name).empty()) continue;
+    if (std::filesystem::is_directory(std::filesystem::symlink_status(path))) continue;  // "tokenizer/"
     files[name] = checkpoint::read_input(path, checkpoint::kMaxAttachmentBytes);
   }
   return files;
@@ -182,7 +187,9 @@ void import_weights(const ImportOptions& options) {
   if (!checkpoint::entry_exists(config_path))
     refuse(source.folder(), "there is no config.json beside the weights, which says what model they are of");
   const std::string config = checkpoint::read_input(config_path, kMaxConfigBytes);
-  const ModelDescription model = describe_model(config, str('\'', config_path.string(), '\''));
+  const ModelDescription model =
+      describe_model(config, str('\'', config_path.string(), '\''), Purpose::kImport,
+                     [&](const std::string& name) { return source.tensors().contains(name); });
   const StoredNames stored(source, model);
   const std::vector<Job> jobs = match(source, model, stored, options.dtype);
   check_tied(source, model, stored);

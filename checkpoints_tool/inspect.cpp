@@ -2,6 +2,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/geometry.h"
@@ -74,7 +75,7 @@ void print_json(const Contents& contents, const Reader& reader, const Totals& to
         {{"name", name}, {"bytes", file.bytes}, {"crc32c", checkpoint::checksum_text(file.crc)}});
   }
   for (const TensorInfo& tensor : manifest.tensors) json["tensors"].push_back(tensor_json(reader, tensor));
-  std::cout << json.dump(2) << '\n';
+  std::cout << json_text(json) << '\n';
 }
 
 void print_text(const Contents& contents, const Reader& reader, const Totals& totals) {

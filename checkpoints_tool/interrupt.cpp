@@ -14,8 +14,8 @@ void note(int signal) {
 }  // namespace
 
 void watch_interrupts() {
-  std::signal(SIGINT, note);
-  std::signal(SIGTERM, note);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP})
+    if (std::signal(number, note) == SIG_IGN) std::signal(number, SIG_IGN);  // nohup, or a shell's background
 }
 
 void check_interrupt() {

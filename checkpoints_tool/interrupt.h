@@ -3,13 +3,14 @@
 
 namespace echelon::tool {
 
-/// Thrown out of long work after SIGINT or SIGTERM, so that unfinished output is removed or kept in order.
+/// Thrown out of long work after SIGINT, SIGTERM or SIGHUP, so that unfinished output is removed or kept in
+/// order.
 struct Interrupted {
   int signal = 0;
   std::string hint;  ///< how to go on, for the one line that is printed
 };
 
-/// From now on SIGINT and SIGTERM are noted instead of ending the process.
+/// From now on SIGINT, SIGTERM and SIGHUP are noted instead of ending the process; what is ignored stays so.
 void watch_interrupts();
 /// Throws Interrupted when one came.
 void check_interrupt();

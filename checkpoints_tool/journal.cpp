@@ -7,6 +7,7 @@
 
 #include "base/crc32c.h"
 #include "base/disk.h"
+#include "base/own_file.h"
 #include "base/str.h"
 #include "checkpoint/bytes.h"
 
@@ -78,7 +79,7 @@ std::vector<std::byte> load(const fs::Fd& fd, const fs::Path& path) {
 }  // namespace
 
 Journal::Journal(fs::Path path, const std::string& identity)
-    : path_(std::move(path)), fd_(fs::open(path_, O_RDWR | O_CREAT | O_NOFOLLOW, Code::kCheckpoint)) {
+    : path_(std::move(path)), fd_(fs::open_own(path_, O_RDWR | O_CREAT, Code::kCheckpoint)) {
   const std::vector<std::byte> header = encode_header(identity);
   const std::vector<std::byte> bytes = load(fd_, path_);
   const bool ours = bytes.size() >= header.size() && std::equal(header.begin(), header.end(), bytes.begin());

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/reader.h"
@@ -53,7 +54,7 @@ void print_json(const std::vector<Row>& rows) {
     if (!row.found.problem.empty()) json["problem"] = row.found.problem;
     list.push_back(std::move(json));
   }
-  std::cout << list.dump(2) << '\n';
+  std::cout << json_text(list) << '\n';
 }
 
 }  // namespace
@@ -64,8 +65,14 @@ void list_checkpoints(const LsOptions& options) {
     throw Error(Code::kUsage, str("no folder '", options.folder.string(), "'"));
   }
   std::vector<Row> rows;
-  for (const auto& found : checkpoint::list(checkpoint::checkpoints_folder(options.folder)))
-    rows.push_back(row_of(found));
+  if (checkpoint::is_step_folder(options.folder)) {
+    const bool slash = options.folder.filename().empty();  // "step-000000001.0a1b2c3d/"
+    rows.push_back(row_of(checkpoint::look_at(slash ? options.folder.parent_path() : options.folder)));
+  } else {
+    checkpoint::warn_of_linked_steps(checkpoint::checkpoints_folder(options.folder));
+    for (const auto& found : checkpoint::list(checkpoint::checkpoints_folder(options.folder)))
+      rows.push_back(row_of(found));
+  }
   if (options.json) return print_json(rows);
   if (rows.empty()) {
     std::cout << "no checkpoints in '" << options.folder.string() << "'\n";

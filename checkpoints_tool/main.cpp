@@ -1,10 +1,13 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <new>
 
+#include "base/command_line.h"
 #include "base/error.h"
+#include "base/foreign_text.h"
+#include "base/standard_output.h"
+#include "base/status_line.h"
 #include "base/str.h"
 #include "checkpoint/h5_layout.h"
 #include "checkpoint/names.h"
@@ -21,7 +24,8 @@ constexpr const char* kCheckpointHelp = "Step folder, or a run folder for its ne
 void add_ls(CLI::App& app) {
   auto options = std::make_shared<LsOptions>();
   CLI::App* command = app.add_subcommand("ls", "List the checkpoints of a run");
-  command->add_option("RUN", options->folder, "Run folder or its checkpoints folder")->required();
+  command->add_option("RUN", options->folder, "Run folder, its checkpoints folder, or one step folder")
+      ->required();
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { list_checkpoints(*options); });
 }
@@ -56,6 +60,9 @@ void add_shard_size(CLI::App& command, std::string& size) {
 void add_limits(CLI::App& command, ConversionLimits& limits) {
   command.add_option("--mem", limits.memory, "Memory the program may use, whatever the size of the model")
       ->capture_default_str();
+  command.add_flag("--allow-foreign-folder", limits.allow_foreign_folder,
+                   "Go on in an unfinished output's folder that belongs to another user, who can then change "
+                   "what is written there");
   command.add_option("--jobs", limits.jobs, "Threads that move data; 0 means one for each core, at most 4")
       ->check(CLI::Range(0, 256))
       ->capture_default_str();
@@ -188,31 +195,34 @@ void add_gc(CLI::App& app) {
 }
 
 int fail(int code, const std::string& text) {
-  std::cerr << "echelon-ckpt: " << text << '\n';
+  status_line::print_above(str("echelon-ckpt: ", terminal_text(text), '\n'));
   return code;
 }
 
-/// CLI11 would only say that a command is missing.
-void check_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
-  const std::string meant = nearest(argv[1], names);
-  throw Error(Code::kUsage,
-              str("no command '", argv[1], "'; ",
-                  meant.empty() ? "there are " + join(names, ", ") : "did you mean '" + meant + "'?"));
+/// `code`, unless what was printed has not all arrived.
+int after_output(int code) {
+  try {
+    if (code <= kDiffer) finish_standard_output();
+    return code;
+  } catch (const Error& e) {
+    return fail(static_cast<int>(e.code()), e.what());
+  }
 }
 
 int run(int argc, char** argv) {
+  MachineOutput output({argv + 1, argv + argc});
+  const auto refuse = [&output](Code code, const std::string& text) {
+    output.report(code, text);
+    return fail(static_cast<int>(code), text);
+  };
   CLI::App app("List, check and convert Echelon checkpoints. Needs no GPU.", "echelon-ckpt");
   app.set_version_flag(
       "--version", str("echelon-ckpt " ECHELON_VERSION " (checkpoint format ", checkpoint::kFormatMajor, '.',
                        checkpoint::kFormatMinor, ", HDF5 ", checkpoint::h5_version(), ')'));
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 done, 1 (diff) they differ, 2 usage, 5 the checkpoint is damaged, uncommitted or cannot "
+      "Exit codes: 0 done, 1 (diff) they differ, 2 usage, 3 environment, 5 the checkpoint is damaged, "
+      "uncommitted or cannot "
       "be read or written.");
   add_ls(app);
   add_inspect(app);
@@ -227,26 +237,30 @@ int run(int argc, char** argv) {
   add_reshard(app);
   add_prune(app);
   add_gc(app);
+  read_numbers_strictly(app);
   try {
-    check_command(app, argc, argv);
+    check_commands(app, {argv + 1, argv + argc});
     app.parse(argc, argv);
-    std::cout.flush();
-    return std::cout.good() ? exit_code
-                            : fail(static_cast<int>(Code::kUsage), "cannot write to standard output");
+    return exit_code;
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    return fail(static_cast<int>(Code::kUsage), str(e.what(), "; try 'echelon-ckpt --help'"));
+    return refuse(Code::kUsage, str(e.what(), "; try 'echelon-ckpt --help'"));
   } catch (const Error& e) {
     std::cout.flush();
-    return fail(static_cast<int>(e.code()), e.what());
+    return refuse(e.code(), e.what());
   } catch (const Interrupted& e) {
     fail(0, e.hint.empty() ? "interrupted" : "interrupted; " + e.hint);
     end_by_signal(e.signal);
   } catch (const std::bad_alloc&) {
-    return fail(static_cast<int>(Code::kEnvironment), "out of memory");
+    return refuse(Code::kEnvironment, "out of memory");
   } catch (const std::exception& e) {
-    return fail(static_cast<int>(Code::kEnvironment), e.what());
+    return refuse(Code::kEnvironment, e.what());
   }
+}
+
+int command(int argc, char** argv) {
+  const TerminalOutput safe;
+  return after_output(run(argc, argv));
 }
 
 }  // namespace
@@ -254,5 +268,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   echelon::tool::watch_interrupts();
-  return echelon::tool::run(argc, argv);
+  return echelon::tool::command(argc, argv);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/foreign_json.h"
 #include "base/str.h"
 
 namespace echelon::tool {
@@ -13,14 +14,16 @@ using checkpoint::Json;
 /// One row for each model that can be imported.
 struct Family {
   const char* model_type;  ///< of config.json
-  ModelDescription (*describe)(const ModelConfig& config);
+  ModelDescription (*describe)(ModelConfig& config, const HasTensor& has_tensor);
   NameEndings transposed;
 };
 
 const std::vector<Family>& families() {
   static const std::vector<Family> rows{
-      {"llama", describe_llama, {}},
-      {"gpt2", describe_gpt2, {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"}},
+      {"llama", [](ModelConfig& config, const HasTensor&) { return describe_llama(config); }, {}},
+      {"gpt2",
+       [](ModelConfig& config, const HasTensor&) { return describe_gpt2(config); },
+       {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"}},
       {"t5", describe_t5, {}}};
   return rows;
 }
@@ -52,14 +55,15 @@ std::string ModelDescription::whole_recipe() const {
              "data:\n  kind: ", data_kind, "\n  seq_len: ", length, '\n');
 }
 
-ModelDescription describe_model(const std::string& source, const std::string& what) {
-  const Json json = checkpoint::parse_json(source, what);
+ModelDescription describe_model(const std::string& source, const std::string& what, Purpose purpose,
+                                const HasTensor& has_tensor) {
+  Json json = checkpoint::parse_json(source, what);
   if (!json.is_object()) throw Error(Code::kCheckpoint, str(what, ": expected a JSON object"));
-  const ModelConfig config(json, what);
   const std::string type = checkpoint::text(json, "model_type", what);
+  ModelConfig config(std::move(json), what, purpose);
   if (config.has("quantization_config")) config.fail("the weights are quantized; import the original ones");
   if (const Family* family = find_family(type)) {
-    ModelDescription model = family->describe(config);
+    ModelDescription model = family->describe(config, has_tensor);
     model.transposed = family->transposed;
     return model;
   }
@@ -69,7 +73,7 @@ ModelDescription describe_model(const std::string& source, const std::string& wh
 }
 
 NameEndings transposed_endings(const std::string& config) {
-  const Json json = Json::parse(config, nullptr, /*allow_exceptions=*/false);
+  const Json json = read_foreign_json(config).value;
   if (!json.is_object() || !json.contains("model_type") || !json["model_type"].is_string()) return {};
   const Family* family = find_family(json["model_type"].get<std::string>());
   return family == nullptr ? NameEndings() : family->transposed;

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@ namespace echelon::tool {
 using NameEndings = std::vector<std::string>;
 [[nodiscard]] bool has_ending(const std::string& name, const NameEndings& endings);
 
+using HasTensor = std::function<bool(const std::string& name)>;
+
 /// What a config.json says about a model, as far as its weights are concerned.
 struct ModelDescription {
   std::string kind;  ///< as recipes call it
@@ -24,6 +27,8 @@ struct ModelDescription {
     std::string same_as;
   };
   std::vector<Tied> tied;
+  /// Parameters that are not in the files, and the ones whose values they start with.
+  std::map<std::string, std::string> copies;
   NameEndings transposed;  ///< see transposed_endings()
   /// What every name begins with in files of the whole model, and none in files of its trunk
   /// ("transformer.").
@@ -45,16 +50,18 @@ struct ModelDescription {
 /// Throws Error(kCheckpoint), naming `what`, when it is no sound config.json, is of a model the trainer does
 /// not have, or asks for something the trainer's version does not compute: weights must never be trained as
 /// what they are not.
-[[nodiscard]] ModelDescription describe_model(const std::string& config, const std::string& what);
+/// `has_tensor` tells of the weights at hand, by Hugging Face name.
+[[nodiscard]] ModelDescription describe_model(const std::string& config, const std::string& what,
+                                              Purpose purpose, const HasTensor& has_tensor);
 
 /// Of the matrices that Hugging Face stores with rows and columns exchanged (the Conv1D layers of GPT-2).
 /// None for a model that describe_model() does not know.
 [[nodiscard]] NameEndings transposed_endings(const std::string& config);
 
 /// The families, each in a file of its own.
-[[nodiscard]] ModelDescription describe_llama(const ModelConfig& config);
-[[nodiscard]] ModelDescription describe_gpt2(const ModelConfig& config);
-[[nodiscard]] ModelDescription describe_t5(const ModelConfig& config);
+[[nodiscard]] ModelDescription describe_llama(ModelConfig& config);
+[[nodiscard]] ModelDescription describe_gpt2(ModelConfig& config);
+[[nodiscard]] ModelDescription describe_t5(ModelConfig& config, const HasTensor& has_tensor);
 
 /// The number as recipes write it: 500000, 1e-05.
 [[nodiscard]] std::string number_text(double value);

@@ -1,3 +1,4 @@
+#include "base/model_ranges.h"
 #include "base/str.h"
 #include "model_family.h"
 
@@ -26,11 +27,35 @@ bool is_gated(const ModelConfig& config) {
   return gated;
 }
 
-/// Whether the head is the embedding. transformers 5 says of T5 1.1 that it is, and writes into the file that
-/// the decoder's outputs are not scaled, which is what the flag means in files of transformers 4.
-bool is_tied(const ModelConfig& config) {
+/// What the head is. In files of transformers 4 tie_word_embeddings says both whether it is the embedding and
+/// whether the decoder's outputs are scaled for it. transformers 5 always writes true, with
+/// scale_decoder_outputs. The trainer's tied head is scaled; one that is not becomes a head of its own, with
+/// the embedding's weights where the files have no others: both versions compute the same with that.
+struct Head {
+  bool tied = true;
+  bool copied = false;  ///< starts as the embedding
+};
+Head head_of(const ModelConfig& config, const HasTensor& has_tensor) {
   const bool tied = config.flag_or("tie_word_embeddings", true);
-  return tied && config.flag_or("scale_decoder_outputs", true);
+  const bool scaled = config.flag_or("scale_decoder_outputs", tied);
+  if (!tied && scaled) config.differs("'scale_decoder_outputs' is true without 'tie_word_embeddings'");
+  return {.tied = tied && scaled, .copied = tied && !scaled && !has_tensor("lm_head.weight")};
+}
+
+/// What a decoder starts with. transformers takes another number from the file.
+void check_start(const ModelConfig& config) {
+  config.require_number("decoder_start_token_id", 0);
+}
+
+/// As a recipe wants them.
+void check_buckets(const ModelConfig& config, std::int64_t buckets, std::int64_t distance) {
+  if (!config.is_import()) return;
+  if (buckets < 4 || buckets % 2 != 0)
+    config.fail(str("'relative_attention_num_buckets' is ", buckets, "; expected an even number from 4 on"));
+  if (distance <= buckets / 2) {
+    config.fail(str("'relative_attention_max_distance' is ", distance,
+                    "; expected more than half of relative_attention_num_buckets (", buckets, ")"));
+  }
 }
 
 void add_norm(ModelDescription& model, const std::string& name, const Sizes& sizes) {
@@ -75,18 +100,30 @@ void add_stack(ModelDescription& model, const std::string& stack, std::int64_t l
 
 }  // namespace
 
-ModelDescription describe_t5(const ModelConfig& config) {
-  const Sizes sizes{.hidden = config.size_or("d_model", 512),
-                    .inner = config.size_or("d_ff", 2048),
-                    .heads = config.size_or("num_heads", 8),
-                    .head = config.size_or("d_kv", 64),
-                    .buckets = config.size_or("relative_attention_num_buckets", 32),
-                    .gated = is_gated(config)};
-  const std::int64_t vocab = config.size_or("vocab_size", 32128);
-  const std::int64_t layers = config.size_or("num_layers", 6, kMaxLayers);
-  const std::int64_t decoder_layers = config.size_or("num_decoder_layers", layers, kMaxLayers);
-  const bool tie = is_tied(config);
+ModelDescription describe_t5(ModelConfig& config, const HasTensor& has_tensor) {
+  config.take_other_name("d_model", "hidden_size");
+  config.take_other_name("num_heads", "num_attention_heads");
+  config.take_other_name("num_layers", "num_hidden_layers");
+  config.take_other_name("d_kv", "head_dim");
+  const Sizes sizes{
+      .hidden = config.size_or("d_model", 512, model_ranges::kHiddenSize),
+      .inner = config.size_or("d_ff", 2048, model_ranges::kIntermediateSize),
+      .heads = config.size_or("num_heads", 8, model_ranges::kHeads),
+      .head = config.size_or("d_kv", 64, model_ranges::kHeadSize),
+      .buckets = config.size_or("relative_attention_num_buckets", 32, model_ranges::kRelativeBuckets),
+      .gated = is_gated(config)};
+  const std::int64_t vocab = config.size_or("vocab_size", 32128, model_ranges::kVocabSize);
+  const std::int64_t layers = config.size_or("num_layers", 6, model_ranges::kLayers);
+  const std::int64_t decoder_layers =
+      config.size_or("num_decoder_layers", layers, model_ranges::kDecoderLayers);
+  const std::int64_t distance =
+      config.size_or("relative_attention_max_distance", 128, model_ranges::kRelativeMaxDistance);
+  const Head head = head_of(config, has_tensor);
   config.require_flag("is_encoder_decoder", true);
+  for (const char* flag : {"is_decoder", "tie_encoder_decoder", "add_cross_attention"})
+    config.require_flag(flag, false);
+  check_start(config);
+  check_buckets(config, sizes.buckets, distance);
 
   ModelDescription model{.kind = "t5", .data_kind = "synthetic_pairs"};
   model.add("shared.weight", {vocab, sizes.hidden});
@@ -94,23 +131,25 @@ ModelDescription describe_t5(const ModelConfig& config) {
   add_stack(model, "decoder", decoder_layers, true, sizes);
   for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"})
     model.tied.push_back({name, "shared.weight"});
-  if (tie) {
+  if (head.tied) {
     model.tied.push_back({"lm_head.weight", "shared.weight"});
   } else {
     model.add("lm_head.weight", {vocab, sizes.hidden});
+    if (head.copied) model.copies["lm_head.weight"] = "shared.weight";
   }
-  model.config_flags = {{"tie_word_embeddings", tie}};
+  model.config_flags = {{"tie_word_embeddings", head.tied}};
   // The published T5 1.0 files have a table that no version of the model uses.
   model.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
   model.recipe =
       str("model:\n  kind: t5\n  vocab_size: ", vocab, "\n  hidden_size: ", sizes.hidden,
           "\n  intermediate_size: ", sizes.inner, "\n  layers: ", layers, "\n  heads: ", sizes.heads,
-          "\n  norm_eps: ", number_text(config.real_or("layer_norm_epsilon", 1e-6)),
-          "\n  tie_embeddings: ", tie ? "true" : "false",
-          "\n  dropout: ", number_text(config.real_or("dropout_rate", 0.1)),
+          "\n  norm_eps: ", number_text(config.real_or("layer_norm_epsilon", 1e-6, model_ranges::kNormEps)),
+          "\n  tie_embeddings: ", head.tied ? "true" : "false",
+          "\n  dropout: ", number_text(config.real_or("dropout_rate", 0.1, model_ranges::kDropout)),
           "\n  decoder_layers: ", decoder_layers, "\n  head_size: ", sizes.head,
           "\n  feed_forward: ", sizes.gated ? "gated_gelu" : "relu", "\n  relative_buckets: ", sizes.buckets,
-          "\n  relative_max_distance: ", config.size_or("relative_attention_max_distance", 128), '\n');
+          "\n  relative_max_distance: ", distance, '\n');
+  config.check_all_known({"n_positions"});  // which nothing reads
   return model;
 }
 

@@ -30,7 +30,8 @@ std::filesystem::path write_new_checkpoint(const std::filesystem::path& output,
     }
     checkpoint::write_shard(folder, rank++, info.ranks, info.save_id, std::move(slices));
   }
-  checkpoint::commit(folder, info);
+  if (const std::string doubt = checkpoint::commit(folder, info); !doubt.empty())
+    throw Error(Code::kCheckpoint, doubt);  // nobody has seen it yet
   check(folder);
   partial.publish();
   return output / name;

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <span>
 #include <sstream>
 
 #include "base/disk.h"
 #include "base/fs.h"
+#include "base/own_file.h"
 #include "base/process.h"
 #include "base/str.h"
 
@@ -19,6 +21,7 @@ struct Owner {
   std::string host;
   pid_t pid = 0;
   std::uint64_t start = 0;  ///< see ProcessInfo
+  std::string space;        ///< process_space(); empty: an earlier version's file
 };
 
 /// 0 when there is no such process.
@@ -29,25 +32,29 @@ std::uint64_t start_of(pid_t pid) {
 
 Owner this_process() {
   const std::string host = host_name();
-  return {host.empty() ? "?" : host, ::getpid(), start_of(::getpid())};
+  return {host.empty() ? "?" : host, ::getpid(), start_of(::getpid()), process_space()};
 }
 
 std::string text_of(const Owner& owner) {
-  return str(owner.host, ' ', owner.pid, ' ', owner.start, '\n');
+  return str(owner.host, ' ', owner.pid, ' ', owner.start, ' ', owner.space, '\n');
 }
 
 Owner read_owner(const fs::Path& path) {
-  std::istringstream text(fs::read_file(path, 4096, Code::kCheckpoint));
+  std::istringstream text(fs::read_own_file(path, 4096, Code::kCheckpoint));
   Owner owner;
-  text >> owner.host >> owner.pid >> owner.start;
+  text >> owner.host >> owner.pid >> owner.start >> std::ws;
+  std::getline(text, owner.space);
   return owner;
 }
 
-[[noreturn]] void refuse(const fs::Path& path, const Owner& owner, bool other_host) {
+[[noreturn]] void refuse(const fs::Path& path, const Owner& owner, bool seen) {
   throw Error(Code::kUsage,
               str("process ", owner.pid, " on ", owner.host, " works in '", path.parent_path().string(),
                   "' already; wait for it or stop it",
-                  other_host ? str(" (if it is gone, remove '", path.string(), "')") : std::string()));
+                  seen ? std::string()
+                       : str(" (if it is gone, or that is not this machine or was before its last start, "
+                             "remove '",
+                             path.string(), "')")));
 }
 
 /// Puts `draft` in the place of an owner that is gone. `error`: why link(2) failed.
@@ -56,28 +63,31 @@ void take_over(const fs::Path& path, const fs::Path& draft, const Owner& mine, i
     throw Error(Code::kCheckpoint, str("cannot create '", path.string(), "': ", fs::reason(error)));
   }
   const Owner other = read_owner(path);
-  const bool other_host = other.host != mine.host;
-  if (other_host || (other.start != 0 && start_of(other.pid) == other.start)) refuse(path, other, other_host);
+  const bool seen = other.host == mine.host && !mine.space.empty() && other.space == mine.space;
+  if (!seen || (other.start != 0 && start_of(other.pid) == other.start)) refuse(path, other, seen);
   fs::rename(draft, path, Code::kCheckpoint);
 }
 
 }  // namespace
 
 OwnerFile::OwnerFile(const fs::Path& folder) : path_(folder / "owner") {
-  // Only processes of this host take each other's files over; among them the lock keeps the look at the old
-  // file and its removal together. Where it is not supported that small gap stays.
+  // Only processes of this machine take each other's files over; among them the lock keeps the look at the
+  // old file and its removal together. Where it is not supported that small gap stays.
   const fs::Fd guard = fs::open(folder, O_RDONLY | O_DIRECTORY, Code::kCheckpoint);
   (void)::flock(guard.get(), LOCK_EX);
   const Owner mine = this_process();
-  const fs::Path draft = str(path_.string(), '.', mine.host, '.', mine.pid);
-  fs::publish_file(draft, text_of(mine), Code::kCheckpoint);
+  const std::string text = text_of(mine);
+  fs::Draft draft = fs::create_draft(path_, Code::kCheckpoint);
   try {
-    if (::link(draft.c_str(), path_.c_str()) != 0) take_over(path_, draft, mine, errno);
+    fs::write_at(draft.fd, 0, std::as_bytes(std::span(text)), Code::kCheckpoint, draft.path);
+    fs::fsync(draft.fd, Code::kCheckpoint, draft.path);
+    draft.fd.close(Code::kCheckpoint, draft.path);
+    if (::link(draft.path.c_str(), path_.c_str()) != 0) take_over(path_, draft.path, mine, errno);
   } catch (...) {
-    (void)fs::disk().unlink(draft.c_str());
+    (void)fs::disk().unlink(draft.path.c_str());
     throw;
   }
-  (void)fs::disk().unlink(draft.c_str());
+  (void)fs::disk().unlink(draft.path.c_str());
 }
 
 OwnerFile::~OwnerFile() {

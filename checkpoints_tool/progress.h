@@ -20,7 +20,6 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   std::string doing_;
   bool terminal_;
-  bool shown_ = false;
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_ = start_;
 };

@@ -3,9 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/reader.h"
 #include "checkpoint/retention.h"
+#include "checkpoint/trainer_state.h"
 #include "commands.h"
 #include "folder_size.h"
 
@@ -25,18 +29,23 @@ Path existing_checkpoints(const Path& run) {
   if (checkpoint::is_step_folder(run))
     throw Error(Code::kUsage,
                 str("'", run.string(), "' is one checkpoint; name the run folder that holds it"));
-  return checkpoint::checkpoints_folder(run);
+  Path checkpoints = checkpoint::checkpoints_folder(run);
+  checkpoint::warn_of_linked_steps(checkpoints);
+  return checkpoints;
 }
 
 /// The trainer notes in each checkpoint which step had the best validation loss so far; the newest one knows.
+/// What it notes may be damaged: then the one before says which step must not go.
 std::int64_t best_step(const std::vector<StepFolder>& oldest_first) {
   for (auto step = oldest_first.rbegin(); step != oldest_first.rend(); ++step) {
     if (step->state != StepState::kWhole) continue;
-    const std::string state = checkpoint::load_manifest(step->folder).trainer_state;
-    const auto json = nlohmann::json::parse(state, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("best") || !json["best"].is_object()) return -1;
-    const auto& best = json["best"];
-    return best.contains("step") && best["step"].is_number_integer() ? best["step"].get<std::int64_t>() : -1;
+    try {
+      const auto best = checkpoint::best_of(checkpoint::load_manifest(step->folder).trainer_state,
+                                            str("checkpoint '", step->folder.string(), "': trainer state"));
+      return best ? best->step : -1;
+    } catch (const Error& e) {
+      log::warn(str("the best step is taken from the checkpoint before: ", e.what()));
+    }
   }
   return -1;
 }
@@ -59,7 +68,7 @@ void print_json(const std::vector<Row>& rows, bool done) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Row& row : rows)
     list.push_back({{"path", row.path.string()}, {"bytes", row.bytes}, {"goes", row.goes}, {"why", row.why}});
-  std::cout << nlohmann::ordered_json{{"done", done}, {"entries", std::move(list)}}.dump(2) << '\n';
+  std::cout << json_text(nlohmann::ordered_json{{"done", done}, {"entries", std::move(list)}}) << '\n';
 }
 
 /// What went or would go. Throws when something was to go and is still there.
@@ -94,6 +103,7 @@ void report(const std::vector<Row>& rows, bool done, bool json) {
 
 void prune_run(const PruneOptions& options) {
   const Path checkpoints = existing_checkpoints(options.run);
+  if (options.yes) checkpoint::bring_back_leased(checkpoints);
   const std::vector<StepFolder> steps = checkpoint::step_folders(checkpoints);
   checkpoint::RetentionPolicy policy{
       .keep_last = options.keep_last, .keep_every = options.keep_every, .keep_steps = options.keep_steps};
@@ -107,7 +117,9 @@ void prune_run(const PruneOptions& options) {
 }
 
 void collect_garbage(const GcOptions& options) {
-  const std::vector<Leftover> leftovers = checkpoint::find_leftovers(existing_checkpoints(options.run));
+  const Path checkpoints = existing_checkpoints(options.run);
+  if (options.yes) checkpoint::bring_back_leased(checkpoints);
+  const std::vector<Leftover> leftovers = checkpoint::find_leftovers(checkpoints);
   std::vector<Row> rows;
   for (const Leftover& leftover : leftovers)
     rows.push_back({leftover.path, folder_size(leftover.path), true, leftover.why});

@@ -65,7 +65,6 @@ void reshard(const ReshardOptions& options) {
   }
   std::cout << "wrote '" << made.string() << "', step " << reader.step() << ", " << options.world
             << (options.world == 1 ? " shard" : " shards") << " from " << reader.ranks() << '\n';
-  if (!leased.lease.note().empty()) std::cout << "note: " << leased.lease.note() << '\n';
 }
 
 }  // namespace echelon::tool

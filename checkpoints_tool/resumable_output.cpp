@@ -1,6 +1,9 @@
 #include "resumable_output.h"
 
 #include "base/crc32c.h"
+#include "base/own_file.h"
+#include "base/str.h"
+#include "checkpoint/files.h"
 #include "checkpoint/json.h"
 #include "partial_output.h"
 
@@ -11,11 +14,12 @@ constexpr std::string_view kMark = ".partial-";
 
 }  // namespace
 
-ResumableOutput::ResumableOutput(fs::Path path, const fs::Path& checkpoint, const std::string& identity)
-    : final_(checked_output(std::move(path), checkpoint)) {
+ResumableOutput::ResumableOutput(fs::Path path, const fs::Path& checkpoint, const std::string& identity,
+                                 bool allow_foreign)
+    : final_(checked_output(std::move(path), checkpoint)), allow_foreign_(allow_foreign) {
   const std::uint32_t id = crc32c(std::as_bytes(std::span(identity)));
   folder_ = final_.string() + std::string(kMark) + checkpoint::checksum_text(id);
-  fs::make_directories(folder_, Code::kCheckpoint);
+  make_folder(folder_);
   owner_.emplace(folder_);
 }
 
@@ -25,6 +29,16 @@ ResumableOutput::~ResumableOutput() {
     fs::remove_tree(folder_, Code::kCheckpoint);
   } catch (const Error&) {  // the error that brought us here counts
   }
+}
+
+void ResumableOutput::make_folder(const fs::Path& folder) const {
+  fs::make_directories(folder, Code::kCheckpoint);
+  if (!checkpoint::is_real_folder(folder)) {
+    throw Error(Code::kUsage,
+                str("'", folder.string(),
+                    "' is a symbolic link, and an unfinished output is a folder: remove the link"));
+  }
+  if (!allow_foreign_) fs::require_own_folder(folder, Code::kUsage, "add --allow-foreign-folder");
 }
 
 std::vector<fs::Path> ResumableOutput::strangers() const {

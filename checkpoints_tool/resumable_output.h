@@ -14,8 +14,9 @@ namespace echelon::tool {
 /// holds `output`, which gets its name at the end, `journal`, and `owner` while a process works in it.
 class ResumableOutput {
  public:
-  /// Throws Error(kUsage) as checked_output() does, and when another process is making this output.
-  ResumableOutput(fs::Path path, const fs::Path& checkpoint, const std::string& identity);
+  /// Throws Error(kUsage) as checked_output() does, and when another process is making this output. So does
+  /// an unfinished output of another user, unless `allow_foreign`.
+  ResumableOutput(fs::Path path, const fs::Path& checkpoint, const std::string& identity, bool allow_foreign);
   ResumableOutput(const ResumableOutput&) = delete;
   ResumableOutput& operator=(const ResumableOutput&) = delete;
   ~ResumableOutput();  ///< removes what is unfinished, unless it is to be kept
@@ -26,6 +27,9 @@ class ResumableOutput {
   /// Folders that conversions of other checkpoints or with other options left beside this output.
   [[nodiscard]] std::vector<fs::Path> strangers() const;
 
+  /// Makes a folder of this output, or takes the one that an earlier run made; refuses links and, unless
+  /// they are allowed, folders of other users. Throws Error(kUsage).
+  void make_folder(const fs::Path& folder) const;
   /// Leaves everything for a later run.
   void keep() { kept_ = true; }
   /// The content is durable already; gives it its name and removes the rest.
@@ -34,6 +38,7 @@ class ResumableOutput {
  private:
   fs::Path final_;
   fs::Path folder_;
+  bool allow_foreign_;
   std::optional<OwnerFile> owner_;
   bool kept_ = false;
 };

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/geometry.h"
 #include "checkpoint/reader.h"
@@ -53,7 +54,7 @@ void write_intact(const Salvage& found, const SalvageOptions& options, const Pat
   Conversion conversion{.doing = "writing", .options = "salvage", .output = options.output};
   conversion.plan.files.push_back(plan_hdf5(std::move(tensors), reader.step()));
   PartialOutput report(report_path, found.contents.folder);
-  fs::publish_file(report.path(), report_of(found).dump(2) + "\n", Code::kCheckpoint);
+  fs::publish_file(report.path(), json_text(report_of(found)) + "\n", Code::kCheckpoint);
   convert_checkpoint(reader, conversion, options.limits);
   report.publish();
 }
@@ -72,7 +73,7 @@ void salvage_tensors(const SalvageOptions& options) {
     found = checkpoint::salvage(options.folder,
                                 [&](std::uint64_t done, std::uint64_t total) { progress.show(done, total); });
   }
-  options.json ? void(std::cout << report_of(found).dump(2) << '\n') : print_text(found);
+  options.json ? void(std::cout << json_text(report_of(found)) << '\n') : print_text(found);
   const std::size_t intact = found.contents.manifest.tensors.size();
   if (!options.output.empty() && intact != 0) {
     write_intact(found, options, report_path);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/lease.h"
@@ -15,7 +16,7 @@ namespace {
 using checkpoint::VerifyReport;
 
 void print_json(const Path& folder, const VerifyOptions& options, const VerifyReport& report) {
-  nlohmann::ordered_json json = {{"folder", folder.string()},
+  nlohmann::ordered_json json = {{"folder", foreign_text(folder.string())},
                                  {"ok", report.damages.empty()},
                                  {"mode", options.quick ? "quick" : "deep"},
                                  {"hdf5", options.hdf5},
@@ -24,10 +25,10 @@ void print_json(const Path& folder, const VerifyOptions& options, const VerifyRe
                                  {"bytes_checked", report.bytes_checked},
                                  {"damages", nlohmann::ordered_json::array()}};
   for (const auto& damage : report.damages) {
-    nlohmann::ordered_json one = {{"file", damage.file}};
+    nlohmann::ordered_json one = {{"file", foreign_text(damage.file)}};
     if (damage.rank >= 0) one["rank"] = damage.rank;
     if (!damage.tensor.empty()) {
-      one["tensor"] = damage.tensor;
+      one["tensor"] = foreign_text(damage.tensor);
       one["element_begin"] = damage.element_begin;
       one["element_end"] = damage.element_end;
     }
@@ -35,10 +36,10 @@ void print_json(const Path& folder, const VerifyOptions& options, const VerifyRe
       one["byte_begin"] = damage.byte_begin;
       one["byte_end"] = damage.byte_end;
     }
-    one["problem"] = damage.problem;
+    one["problem"] = foreign_text(damage.problem);
     json["damages"].push_back(std::move(one));
   }
-  std::cout << json.dump(2) << '\n';
+  std::cout << json_text(json) << '\n';
 }
 
 }  // namespace
@@ -46,6 +47,7 @@ void print_json(const Path& folder, const VerifyOptions& options, const VerifyRe
 void verify_checkpoint(const VerifyOptions& options) {
   const Path folder = checkpoint::newest_commit(options.checkpoint);
   const checkpoint::ReadLease lease(folder);
+  checkpoint::warn_without(lease);
   VerifyReport report;
   {
     Progress progress("verifying");
@@ -56,7 +58,7 @@ void verify_checkpoint(const VerifyOptions& options) {
   if (options.json) {
     print_json(folder, options, report);
   } else {
-    for (const auto& damage : report.damages) std::cout << damage.problem << '\n';
+    for (const auto& damage : report.damages) std::cout << foreign_text(damage.problem) << '\n';
   }
   if (!report.damages.empty()) {
     throw Error(Code::kCheckpoint,
@@ -64,7 +66,7 @@ void verify_checkpoint(const VerifyOptions& options) {
                     report.damages.size() == 1 ? " place" : " places"));
   }
   if (!options.json) {
-    std::cout << "ok: '" << folder.string() << "', step " << report.step << ", "
+    std::cout << "ok: '" << foreign_text(folder.string()) << "', step " << report.step << ", "
               << human_bytes(report.bytes_checked)
               << (options.quick ? " of metadata checked; run without --quick to check the tensors\n"
                                 : " checked\n");

@@ -94,7 +94,8 @@ std::uint64_t WeightSource::add_file(const Path& path) {
   for (checkpoint::SafetensorsTensor& tensor : checkpoint::load_safetensors_header(file.input, path)) {
     bytes += tensor.bytes;
     std::string name = tensor.info.name;
-    SourceTensor source{std::move(tensor.info), files_.size(), tensor.offset, tensor.bytes};
+    SourceTensor source{std::move(tensor.info), files_.size(), tensor.offset, tensor.bytes,
+                        tensor.other_type};
     const auto [at, added] = tensors_.emplace(std::move(name), std::move(source));
     if (!added) {
       throw Error(Code::kCheckpoint, str("tensor '", at->first, "' is in ", quoted(path), " and in ",
@@ -128,9 +129,9 @@ void WeightSource::add_indexed(const Path& path) {
       throw Error(Code::kCheckpoint, str("tensor '", name, "' in ", quoted(files_[tensor.file].path),
                                          " is not listed in ", quoted(path)));
   }
-  if (bytes != index.total_size) {
+  if (index.total_size && bytes != *index.total_size) {
     throw Error(Code::kCheckpoint,
-                str(quoted(path), " states 'total_size' ", index.total_size, ", its tensors have ", bytes,
+                str(quoted(path), " states 'total_size' ", *index.total_size, ", its tensors have ", bytes,
                     " bytes: a file may be of another version; correct the number only if not"));
   }
 }

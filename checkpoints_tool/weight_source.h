@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/files.h"
@@ -19,6 +20,7 @@ struct SourceTensor {
   std::size_t file = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
+  std::string_view other_type;  ///< of SafetensorsTensor
 };
 
 /// Weights as Hugging Face keeps them: a folder with model.safetensors, or with several files and

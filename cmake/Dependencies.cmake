@@ -10,11 +10,19 @@ find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 include(GoogleTest)
 pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)
-pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(ICU REQUIRED IMPORTED_TARGET icu-uc)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 find_package(MPI REQUIRED COMPONENTS C)
+
+# Not by pkg-config: sentencepiece.pc of newer distributions asks for protobuf's development files, which its headers
+# do not need.
+find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_processor.h REQUIRED)
+find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
+find_library(SENTENCEPIECE_TRAIN_LIBRARY sentencepiece_train REQUIRED)
+add_library(sentencepiece INTERFACE)
+target_include_directories(sentencepiece SYSTEM INTERFACE ${SENTENCEPIECE_INCLUDE_DIR})
+target_link_libraries(sentencepiece INTERFACE ${SENTENCEPIECE_TRAIN_LIBRARY} ${SENTENCEPIECE_LIBRARY})
 
 # HDF5 is used by one library through its C interface only.
 find_package(HDF5 REQUIRED COMPONENTS C)

@@ -4,6 +4,9 @@ if(ECHELON_WERROR)
   list(APPEND ECHELON_WARNINGS -Werror)
 endif()
 
+# Tests are compiled more often than they run.
+set(ECHELON_TEST_FLAGS -O1)
+
 # Python with the packages of tests/support/requirements.txt, for tests that compare with other implementations.
 set(ECHELON_TEST_PYTHON ${CMAKE_SOURCE_DIR}/.venv-test/bin/python CACHE FILEPATH
     "Python of the test venv; ./make.sh setup test makes the default one")
@@ -27,7 +30,51 @@ function(echelon_library name)
   target_compile_options(echelon_${name} PRIVATE ${ECHELON_WARNINGS})
 endfunction()
 
-# echelon_unit_tests(module [libs...]): one gtest binary from tests/unit/<module>/*_test.cpp.
+# echelon_join_sources(target LEAVE_OUT files...): compiles several sources as one. What libtorch's headers make a
+# compiler instantiate for each source, mostly its autograd functions, is then made once for all of them: half the
+# compile time of these modules. Sources that use one name for different things are left out. Not in the dev preset,
+# where one changed source should be one short compilation.
+function(echelon_join_sources target)
+  cmake_parse_arguments(ARG "" "" "LEAVE_OUT" ${ARGN})
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  set_source_files_properties(${ARG_LEAVE_OUT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+# libtorch's headers are most of the compile time of what includes them. Programs cannot use those precompiled for the
+# libraries, whose code is position-independent in another way: the first test makes them for all.
+function(echelon_precompile_test target)
+  if(TARGET unit_model AND NOT target STREQUAL "unit_model")
+    target_precompile_headers(${target} REUSE_FROM unit_model)
+  else()
+    target_precompile_headers(${target} PRIVATE <ATen/ATen.h> <torch/csrc/autograd/custom_function.h> <gtest/gtest.h>)
+  endif()
+endfunction()
+
+# One CTest entry a file of tests, for binaries with libtorch: loading it takes longer than most tests.
+function(echelon_file_tests module)
+  foreach(file ${ARGN})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(STRINGS ${file} tests REGEX "^(TYPED_)?TEST(_F|_P)?\\(")
+    if(NOT tests)
+      continue()
+    endif()
+    list(TRANSFORM tests REPLACE "^[A-Z_]+\\( *([A-Za-z0-9_]+).*" "\\1")
+    list(REMOVE_DUPLICATES tests)
+    list(TRANSFORM tests REPLACE "(.+)" "\\1.*:*/\\1.*:\\1/*")
+    list(JOIN tests ":" filter)
+    get_filename_component(name ${file} NAME_WE)
+    string(REGEX REPLACE "_test$" "" name ${name})
+    add_test(NAME ${module}.${name} COMMAND unit_${module} --gtest_filter=${filter})
+    set_tests_properties(${module}.${name} PROPERTIES LABELS unit TIMEOUT 300
+      FAIL_REGULAR_EXPRESSION "Running 0 tests;  SKIPPED ")
+  endforeach()
+endfunction()
+
+# echelon_unit_tests(module [libs...]): one gtest binary from tests/unit/<module>/*_test.cpp. Those without libtorch are
+# labelled torch_free: ./make.sh test runs them under the sanitizers, and again what optimisation could change.
 function(echelon_unit_tests module)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${module}/*.cpp)
   if(NOT sources)
@@ -36,10 +83,21 @@ function(echelon_unit_tests module)
   add_executable(unit_${module} ${sources})
   target_include_directories(unit_${module} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(unit_${module} PRIVATE echelon::${module} ${ARGN} echelon_test_places GTest::gtest_main)
-  target_compile_options(unit_${module} PRIVATE ${ECHELON_WARNINGS})
+  target_compile_options(unit_${module} PRIVATE ${ECHELON_WARNINGS} ${ECHELON_TEST_FLAGS})
   set(timeout 120)
   if(ECHELON_SANITIZE)
     set(timeout 900)
   endif()
-  gtest_discover_tests(unit_${module} TEST_PREFIX "${module}." DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${timeout} LABELS unit)
+  get_target_property(precompiled echelon_${module} PRECOMPILE_HEADERS_REUSE_FROM)
+  if(precompiled)  # libtorch's headers
+    echelon_precompile_test(unit_${module})
+    echelon_file_tests(${module} ${sources})
+    return()
+  endif()
+  set(labels unit torch_free)
+  if(module STREQUAL "base")
+    set(labels unit)  # checksums and half precision have code of their own for each processor
+  endif()
+  gtest_discover_tests(unit_${module} TEST_PREFIX "${module}." DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${timeout} LABELS "${labels}")
 endfunction()

@@ -24,6 +24,7 @@ usage() {
   cat <<'TEXT'
 usage: slurm.sh up [N]            start a Slurm cluster of N nodes (n0, n1, ...; default 4); needs root
        slurm.sh down              end every job, process and namespace of it and remove its files; needs root
+       slurm.sh check             say whether this machine can have one: exit 0, else 3 with the reason
        slurm.sh status [N]        show it; exit 0 when it is healthy (and has N nodes), else 3
        slurm.sh env               print the exports for: eval "$(slurm.sh env)"; srun -N4 -n8 hostname
        slurm.sh exec NODE CMD...  run CMD on a node (n0, ..., or ctl) outside Slurm; needs root
@@ -171,12 +172,16 @@ stop_half_made() {  # keeps the logs, if there are any, for the reader; the next
   [[ -d $state/log ]] || rm -rf --one-file-system -- "$state"
 }
 
-cmd_up() {
-  local nodes=${1:-4} size
-  check_node_count "$nodes"
+cmd_check() {
   check_root
   check_packages
   check_kernel
+}
+
+cmd_up() {
+  local nodes=${1:-4} size
+  check_node_count "$nodes"
+  cmd_check
   mkdir -- "$state" 2>/dev/null || [[ -d $state ]] || die 3 "cannot create the folder $state"
   take_lock
   size=$(cat "$state/size" 2>/dev/null || true)
@@ -251,7 +256,7 @@ main() {
   check_settings
   case $command in
     up | status) (($# <= 1)) || die 2 "$command: expected at most a number of nodes"; "cmd_$command" "$@" ;;
-    down | env) (($# == 0)) || die 2 "$command: expected no argument, got '$1'"; "cmd_$command" ;;
+    check | down | env) (($# == 0)) || die 2 "$command: expected no argument, got '$1'"; "cmd_$command" ;;
     exec | run) "cmd_$command" "$@" ;;
     kill | stop-slurmd | start-slurmd | slow | cut | drain | undrain | restore) "cmd_${command//-/_}" "$@" ;;
     _hold) hold "$1" ;;

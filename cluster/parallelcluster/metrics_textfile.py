@@ -26,6 +26,8 @@ GAUGES = {
     "validation_loss": ("echelon_validation_loss", "Validation loss, nats; only in lines of a validation."),
     "lr": ("echelon_learning_rate", "Learning rate."),
     "grad_norm": ("echelon_gradient_norm", "Norm of the gradients before clipping."),
+    "tokens": ("echelon_tokens", "Tokens trained on so far."),
+    "samples": ("echelon_samples", "Samples trained on so far."),
     "tokens_per_s": ("echelon_tokens_per_second", "Tokens a second of all ranks together."),
     "samples_per_s": ("echelon_samples_per_second", "Samples a second of all ranks together."),
     "step_time_s": ("echelon_step_seconds", "Duration of a step."),

@@ -14,6 +14,7 @@
 #include "app/doctor/commands.h"
 #include "app/launch.h"
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "bootstrap/job.h"
 #include "comm/communicator.h"
@@ -69,7 +70,7 @@ double milliseconds(Body&& body) {
 }
 
 std::vector<json> gather_cards(Job& job, double& exchange_ms) {
-  const std::string text = card_of(job.info()).dump();
+  const std::string text = json_text(card_of(job.info()), -1);
   const auto* first = reinterpret_cast<const std::byte*>(text.data());
   std::vector<Blob> all;
   job.fence("doctor");  // so that the exchange is timed and not the others' way here
@@ -170,7 +171,7 @@ void examine_bootstrap(const DoctorArguments& arguments) {
   job->finish();
   if (info.rank != 0) return;
   round_numbers(found);
-  std::cout << (arguments.as_json ? found.dump(2) + "\n" : text_of(found)) << std::flush;
+  std::cout << (arguments.as_json ? json_text(found) + "\n" : text_of(found)) << std::flush;
 }
 
 int run_bootstrap(const DoctorArguments& arguments) {

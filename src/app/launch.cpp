@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "app/output_relay.h"
 #include "app/rank_processes.h"
 #include "base/error.h"
 #include "base/fs.h"
@@ -21,7 +22,7 @@
 namespace echelon::app {
 namespace {
 
-constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR2};
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGQUIT};
 constexpr int kSearchMs = 5;        // between looks for ranks that mpirun has not started yet
 constexpr int kSearchLongMs = 100;  // the same, once it takes its time
 
@@ -46,7 +47,12 @@ class SignalQueue {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
-    for (const int number : kForwarded) sigaddset(&set, number);
+    for (const int number : kForwarded) {
+      struct sigaction now {};
+      sigaction(number, nullptr, &now);
+      // nohup: a signal that is blocked would come through the descriptor although it is ignored.
+      if (number != SIGHUP || now.sa_handler != SIG_IGN) sigaddset(&set, number);
+    }
     sigprocmask(SIG_BLOCK, &set, &before_);
     fd_ = fs::Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   }
@@ -67,27 +73,38 @@ class SignalQueue {
   fs::Fd fd_;
 };
 
-[[noreturn]] void become_mpirun(char* const* arguments, const SignalQueue& signals, pid_t launcher) {
+/// Streams between mpirun and those of this process.
+struct Relays {
+  OutputRelay out{STDOUT_FILENO};
+  OutputRelay err{STDERR_FILENO};
+};
+
+[[noreturn]] void become_mpirun(char* const* arguments, const SignalQueue& signals, const Relays& relays,
+                                pid_t launcher) {
   // mpirun answers SIGTERM by ending its ranks: what must happen when the launcher is gone, kill -9 included.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != launcher) _exit(127);
   setpgid(0, 0);  // Ctrl-C of a terminal is for the launcher, which passes it to the ranks
   const int null = open("/dev/null", O_RDONLY);
   if (null >= 0) dup2(null, STDIN_FILENO);
+  dup2(relays.out.entry(), STDOUT_FILENO);
+  dup2(relays.err.entry(), STDERR_FILENO);
   sigprocmask(SIG_SETMASK, &signals.mask_before(), nullptr);
   setenv("EVENT_NOEPOLL", "1", 0);  // keeps libevent from warning of closed descriptors while mpirun ends
   execv(arguments[0], arguments);
   _exit(127);
 }
 
-pid_t start(const std::vector<std::string>& command, const SignalQueue& signals) {
+pid_t start(const std::vector<std::string>& command, const SignalQueue& signals, Relays& relays) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   const pid_t launcher = getpid();
   const pid_t pid = fork();
   if (pid < 0) throw Error(Code::kEnvironment, str("cannot start ", command[0], ": ", fs::reason(errno)));
-  if (pid == 0) become_mpirun(arguments.data(), signals, launcher);
+  if (pid == 0) become_mpirun(arguments.data(), signals, relays, launcher);
+  relays.out.begin();
+  relays.err.begin();
   return pid;
 }
 
@@ -125,6 +142,11 @@ int exit_code(int status, RankProcesses& processes) {
   }
   const int code = WEXITSTATUS(status);
   if (code <= 128 || code > 128 + SIGRTMAX) return code;
+  if (processes.was_sent(code - 128)) {
+    report(str("ended at once by signal ", code - 128, " (", strsignal(code - 128),
+               "), as asked: what was trained after the last checkpoint is lost"));
+    return code;
+  }
   const std::string who = processes.first_ended() < 0 ? "a rank" : str("rank ", processes.first_ended());
   report(str(who, " was ended by signal ", code - 128, " (", strsignal(code - 128),
              code - 128 == SIGKILL ? ", for example because memory ran out" : "",
@@ -148,9 +170,14 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
                     "' is no program"));
   }
   const SignalQueue signals;
-  const pid_t pid = start(mpirun_command(mpirun, ranks, argv_of_one_rank), signals);
+  std::signal(SIGPIPE, SIG_IGN);  // as the relays want it
+  Relays relays;
+  const pid_t pid = start(mpirun_command(mpirun, ranks, argv_of_one_rank), signals, relays);
   RankProcesses processes(pid, ranks);
-  return exit_code(attend(pid, processes, signals), processes);
+  const int status = attend(pid, processes, signals);
+  relays.out.finish();
+  relays.err.finish();
+  return exit_code(status, processes);
 }
 
 }  // namespace echelon::app

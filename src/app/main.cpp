@@ -1,13 +1,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <iostream>
+#include <optional>
+#include <string_view>
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
 #include "app/plugin.h"
 #include "app/report_error.h"
+#include "base/command_line.h"
+#include "base/standard_output.h"
 #include "base/str.h"
 
 namespace {
@@ -24,20 +27,6 @@ std::string versions() {
     text += str("no training engine (", error.what(), ")");
   }
   return text;
-}
-
-/// CLI11 would only say that a command is missing.
-void check_command(const CLI::App& app, int argc, char** argv) {
-  if (argc >= 2 && argv[1][0] == '-') return;
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  const std::string all = str("there are ", echelon::join(names, ", "), "; try 'echelon --help'");
-  if (argc < 2) throw echelon::Error(Code::kUsage, "no command given; " + all);
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
-  const std::string meant = echelon::nearest(argv[1], names);
-  throw echelon::Error(Code::kUsage, str("no command '", argv[1], "'; ",
-                                         meant.empty() ? all : "did you mean '" + meant + "'?"));
 }
 
 int run(int argc, char** argv) {
@@ -57,7 +46,8 @@ int run(int argc, char** argv) {
   echelon::app::add_prepare(app, status);
   echelon::app::add_sample(app, status);
   echelon::app::add_doctor(app, status);
-  check_command(app, argc, argv);
+  echelon::read_numbers_strictly(app);
+  echelon::check_commands(app, {argv + 1, argv + argc});
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -71,12 +61,23 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const echelon::Error& error) {
+  echelon::MachineOutput output({argv + 1, argv + argc});
+  const auto fail = [&output](const echelon::Error& error) {
+    output.report(error.code(), error.what());
     return echelon::app::report_error(error, "");
+  };
+  try {
+    // What a model wrote and a recipe's values go out as they are, for programs that read them; everything
+    // else is for people, and what it quotes must not be obeyed by a terminal.
+    const std::string_view command = argc < 2 ? "" : argv[1];
+    std::optional<echelon::TerminalOutput> safe;
+    if (command != "sample" && command != "validate") safe.emplace();
+    const int status = run(argc, argv);
+    echelon::finish_standard_output();
+    return status;
+  } catch (const echelon::Error& error) {
+    return fail(error);
   } catch (const std::exception& error) {
-    return echelon::app::report_error(echelon::Error(Code::kEnvironment, str("unexpected: ", error.what())),
-                                      "");
+    return fail(echelon::Error(Code::kEnvironment, str("unexpected: ", error.what())));
   }
 }

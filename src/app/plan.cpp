@@ -4,6 +4,7 @@
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
+#include "app/model_check.h"
 #include "app/plugin.h"
 
 namespace echelon::app {
@@ -19,6 +20,8 @@ struct PlanArguments {
 
 int plan(const PlanArguments& arguments) {
   LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
+  tell_which(loaded);
+  check_against_model(loaded);
   const int ranks = arguments.nodes * arguments.tasks_per_node;
   validate_for_size(loaded.recipe, ranks);
   return engine_function<PlanFunction>("echelon_engine_plan")({.loaded = std::move(loaded),
@@ -33,7 +36,8 @@ void add_plan(CLI::App& app, int& status) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command = app.add_subcommand(
       "plan", "What a recipe keeps in each rank's memory and how it is cut into units; starts nothing");
-  command->add_option("recipe", arguments->recipe, "Recipe file (YAML)")->required();
+  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
+      ->required();
   command->add_option("overrides", arguments->overrides,
                       "key.path=value, such as shard.strategy=shard_grad_op");
   command->add_option("--nodes", arguments->nodes, "Nodes of the job (default 1)")

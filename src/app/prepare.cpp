@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,7 +11,11 @@
 #include <thread>
 
 #include "app/commands.h"
+#include "base/foreign_text.h"
+#include "base/log.h"
+#include "base/status_line.h"
 #include "base/str.h"
+#include "data/text_format.h"
 #include "data/tokenizer_digest.h"
 
 namespace echelon::app {
@@ -25,58 +28,49 @@ using Clock = std::chrono::steady_clock;
 /// The command line as it was given.
 struct Arguments {
   data::PrepareOptions options;
-  std::string format = "text";
-  std::string on_bad_record;  ///< empty: skip for code, stop otherwise
+  std::string format;         ///< empty: by the sources' suffixes
+  std::string on_bad_record;  ///< empty: by format
   bool json = false;
 };
 
 /// Progress on standard error: a live bar on a terminal, a plain line every ten seconds otherwise.
 class ProgressLine {
  public:
-  ProgressLine() : terminal_(::isatty(STDERR_FILENO) != 0), stage_start_(Clock::now()) {}
+  ProgressLine() : live_(status_line::is_possible(STDERR_FILENO)), stage_start_(Clock::now()) {}
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine() { status_line::show(""); }
 
   void show(const PrepareProgress& progress) {
+    if (!progress.remark.empty()) return log::info(progress.remark);
     const auto now = Clock::now();
     const bool new_stage = progress.stage != stage_;
     if (new_stage) {
       stage_ = progress.stage;
       stage_start_ = now;
     }
-    const auto interval = terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10000);
+    const auto interval = live_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10000);
     const bool complete = progress.bytes_total > 0 && progress.bytes_done == progress.bytes_total;
-    if (!new_stage && !(terminal_ && complete) && now - last_ < interval) return;
+    if (!new_stage && !(live_ && complete) && now - last_ < interval) return;
     last_ = now;
-    const double seconds = std::chrono::duration<double>(now - stage_start_).count();
-    std::fprintf(stderr, terminal_ ? "\r\x1b[K%s" : "%s\n", line(progress, seconds).c_str());
-    std::fflush(stderr);
-  }
-
-  /// Leaves the terminal's cursor at the start of an empty line.
-  void clear() {
-    if (terminal_ && !stage_.empty()) std::fputs("\r\x1b[K", stderr);
+    const std::string text = line(progress, std::chrono::duration<double>(now - stage_start_).count());
+    live_ ? status_line::show(text) : log::info(text);
   }
 
  private:
   [[nodiscard]] std::string line(const PrepareProgress& progress, double seconds) const {
     if (progress.bytes_total == 0) return progress.stage;
-    const double done = static_cast<double>(progress.bytes_done);
-    const double share = std::min(1.0, done / static_cast<double>(progress.bytes_total));
+    const double share =
+        std::min(1.0, static_cast<double>(progress.bytes_done) / static_cast<double>(progress.bytes_total));
     std::string text = progress.stage + " ";
-    if (terminal_) {
-      constexpr int kWidth = 24;
-      const int filled = static_cast<int>(share * kWidth);
-      text += "[" + std::string(filled, '#') + std::string(kWidth - filled, '.') + "] ";
-    }
+    constexpr std::size_t kWidth = 24;
+    if (live_) text += str("[", status_line::bar(share, kWidth), "] ");
     text += str(static_cast<int>(share * 100), "% of ", human_bytes(progress.bytes_total));
     if (progress.tokens > 0) text += str(", ", human_count(progress.tokens), " tokens");
-    if (seconds > 0.5 && share > 0) {
-      text += str(", ", human_bytes(static_cast<std::uint64_t>(done / seconds)), "/s, ",
-                  static_cast<int>(seconds / share - seconds + 0.5), " s left");
-    }
-    return text;
+    return text + status_line::pace(progress.bytes_done, progress.bytes_total, seconds);
   }
 
-  bool terminal_;
+  bool live_;
   std::string stage_;
   Clock::time_point stage_start_;
   Clock::time_point last_;
@@ -97,7 +91,7 @@ void print(const PrepareReport& report, const std::string& folder, bool pairs) {
   if (report.duplicate_sources > 0)
     std::cout << "files named more than once, read once: " << report.duplicate_sources << "\n";
   if (report.bad_records > 0) std::cout << "bad records left out: " << report.bad_records << "\n";
-  for (const std::string& example : report.bad_examples) std::cout << "  " << example << "\n";
+  for (const std::string& example : report.bad_examples) std::cout << "  " << foreign_text(example) << "\n";
   if (report.bad_records > report.bad_examples.size()) std::cout << "  ...\n";
   std::cout << "recipe: model.vocab_size: " << report.vocab_size << (pairs ? ", data.kind: pairs" : "")
             << ", data.path: " << folder << "/train.tok"
@@ -111,6 +105,7 @@ nlohmann::ordered_json to_json(const data::PreparedFile& file) {
 void print_json(const PrepareReport& report) {
   nlohmann::ordered_json json;
   json["up_to_date"] = report.up_to_date;
+  json["format"] = data::name_of(report.format);
   json["source_files"] = report.source_files;
   json["source_bytes"] = report.source_bytes;
   json["empty_records"] = report.empty_records;
@@ -120,7 +115,7 @@ void print_json(const PrepareReport& report) {
   json["vocab_size"] = report.vocab_size;
   json["train"] = to_json(report.train);
   json["valid"] = to_json(report.valid);
-  std::cout << json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  std::cout << json_text(json, -1) << "\n";
 }
 
 void run(Arguments arguments) {
@@ -128,26 +123,29 @@ void run(Arguments arguments) {
   // Not required() of CLI11, which would ask for them beside a subcommand too.
   if (options.sources.empty()) throw CLI::RequiredError("sources");
   if (options.output.empty()) throw CLI::RequiredError("--output");
-  if (arguments.format == "code") options.format = data::TextFormat::kCode;
-  if (arguments.format == "jsonl") options.format = data::TextFormat::kJsonl;
-  if (arguments.format == "csv") options.format = data::TextFormat::kCsv;
-  const bool skip = arguments.on_bad_record.empty() ? options.format == data::TextFormat::kCode
-                                                    : arguments.on_bad_record == "skip";
-  options.on_bad_record = skip ? data::BadRecords::kSkip : data::BadRecords::kStop;
-  ProgressLine line;
-  PrepareReport report;
-  try {
-    report = data::prepare(options, [&](const PrepareProgress& progress) { line.show(progress); });
-  } catch (...) {
-    line.clear();
-    throw;
+  for (const auto format :
+       {data::TextFormat::kText, data::TextFormat::kCode, data::TextFormat::kJsonl, data::TextFormat::kCsv}) {
+    if (arguments.format == data::name_of(format)) options.format = format;
   }
-  line.clear();
+  if (arguments.on_bad_record == "skip") options.on_bad_record = data::BadRecords::kSkip;
+  if (arguments.on_bad_record == "stop") options.on_bad_record = data::BadRecords::kStop;
+  const PrepareReport report = [&] {
+    ProgressLine line;  // gone before anything else is printed
+    return data::prepare(options, [&](const PrepareProgress& progress) { line.show(progress); });
+  }();
   if (arguments.json) {
     print_json(report);
   } else {
     print(report, options.output, options.pairs());
   }
+}
+
+void add_output_options(CLI::App& command, Arguments& arguments) {
+  command.add_flag("--force", arguments.options.force,
+                   "Replace what other sources or options made in the output folder");
+  command.add_flag("--allow-foreign-folder", arguments.options.allow_foreign_folder,
+                   "Write to an output folder of another user, who can then change the files");
+  command.add_flag("--json", arguments.json, "Print the result as JSON");
 }
 
 }  // namespace
@@ -161,12 +159,12 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   command->add_option("sources", options.sources, "Files and folders to read")->type_name("SOURCE");
   command->add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and the tokenizer");
   command
-      ->add_option("--format", arguments->format,
-                   "text, code: a file is a document; jsonl: a line is one; csv: a row is one")
-      ->check(CLI::IsMember({"text", "code", "jsonl", "csv"}))
-      ->capture_default_str();
-  auto* field = command->add_option("--field", options.field, "JSONL, CSV: the field that holds the text")
-                    ->capture_default_str();
+      ->add_option(
+          "--format", arguments->format,
+          "text, code: a file is a document; jsonl: a line is one; csv: a row is one (default: by suffix)")
+      ->check(CLI::IsMember({"text", "code", "jsonl", "csv"}));
+  auto* field = command->add_option("--field", options.field,
+                                    "JSONL, CSV: the field that holds the text (default: text)");
   command->add_option("--input", options.input, "JSONL, CSV: make pairs; the field that holds the source")
       ->type_name("FIELD")
       ->excludes(field);
@@ -185,7 +183,6 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   command
       ->add_option("--train-tokenizer", options.train_vocab_size,
                    "Train a sentencepiece model of this many pieces")
-      ->type_name("VOCAB_SIZE")
       ->excludes(tokenizer);
   command->add_option("--tokenizer-bytes", options.train_bytes, "Train it on about this much of the text")
       ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{1} << 34))
@@ -204,9 +201,7 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   command
       ->add_option("--max-bad-records", options.max_bad_records, "skip: stop at more than these; 0: no limit")
       ->capture_default_str();
-  command->add_flag("--force", options.force,
-                    "Replace what other sources or options made in the output folder");
-  command->add_flag("--json", arguments->json, "Print the result as JSON");
+  add_output_options(*command, *arguments);
   add_prepare_digits(*command);
   command->callback([arguments, command] {
     if (command->get_subcommands().empty()) run(*arguments);

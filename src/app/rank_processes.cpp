@@ -56,6 +56,10 @@ void RankProcesses::signal(int number) {
   for (const Process& process : found_) deliver(process, number);
 }
 
+bool RankProcesses::was_sent(int number) const {
+  return std::find(signals_.begin(), signals_.end(), number) != signals_.end();
+}
+
 std::vector<int> RankProcesses::handles() const {
   std::vector<int> handles;
   for (const Process& process : found_) {

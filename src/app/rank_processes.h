@@ -18,6 +18,7 @@ class RankProcesses {
   void search();
   /// Sends a signal to every rank, those found later included.
   void signal(int number);
+  [[nodiscard]] bool was_sent(int number) const;
   /// Handles that poll(2) reports as readable when the rank ends, parallel to ranks_watched().
   [[nodiscard]] std::vector<int> handles() const;
   /// Takes note that the rank of this handle has ended.

@@ -16,12 +16,10 @@ namespace echelon::app {
 namespace {
 
 const recipe::BuiltinRecipe& find(const std::string& name) {
+  if (const recipe::BuiltinRecipe* found = recipe::find_builtin(name)) return *found;
   std::vector<std::string> names;
-  for (const recipe::BuiltinRecipe& recipe : recipe::builtin_recipes()) {
-    if (recipe.name == name || str(recipe.name, ".yaml") == name) return recipe;
-    names.emplace_back(recipe.name);
-  }
-  const std::string near = nearest(name, names);
+  for (const recipe::BuiltinRecipe& recipe : recipe::builtin_recipes()) names.emplace_back(recipe.name);
+  const std::string near = recipe::nearest_builtin(name);
   throw Error(Code::kUsage,
               str("recipes: no recipe '", name, "'; ",
                   near.empty() ? "there are: " + join(names, ", ") : str("did you mean ", near, "?")));

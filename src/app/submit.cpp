@@ -3,11 +3,13 @@
 #include <string>
 
 #include "app/commands.h"
+#include "app/model_check.h"
 #include "app/submit/follow.h"
 #include "app/submit/slurm.h"
 #include "app/submit/submission.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/standard_output.h"
 #include "base/str.h"
 
 namespace echelon::app {
@@ -21,9 +23,8 @@ struct SubmitArguments {
 };
 
 void print(const std::string& text) {
-  std::cout << text << std::flush;
-  if (!std::cout)
-    throw Error(Code::kEnvironment, "submit: cannot write to standard output (closed pipe or full disk)");
+  std::cout << text;
+  finish_standard_output();  // before anything is submitted
 }
 
 /// The first line is for scripts: the number alone.
@@ -36,7 +37,7 @@ void print_job(const submit::Submission& submission, const std::string& job) {
 int submit_job(const SubmitArguments& arguments) {
   if (arguments.wait && !arguments.options.array.empty())
     throw Error(Code::kUsage, "--wait follows one job: leave it out with --array");
-  const submit::Submission submission = submit::prepare(arguments.options);
+  const submit::Submission submission = submit::prepare(arguments.options, check_against_model);
   if (!arguments.print) submit::require_slurm();
   if (!submission.job.note.empty()) log::warn("echelon: " + submission.job.note);
   submit::keep(submission);
@@ -105,7 +106,10 @@ void add_submit(CLI::App& app, int& status) {
   auto arguments = std::make_shared<SubmitArguments>();
   CLI::App* command = app.add_subcommand(
       "submit", "Check a recipe against an allocation, write the job's script, and hand it to Slurm");
-  command->add_option("recipe", arguments->options.recipe, "Recipe file (YAML)")->required();
+  command
+      ->add_option("recipe", arguments->options.recipe,
+                   "YAML file, or a name that `echelon recipes ls` prints")
+      ->required();
   command->add_option("overrides", arguments->options.overrides,
                       "key.path=value, e.g. optim.lr=3e-4; later ones win");
   add_job_options(*command, arguments->options);

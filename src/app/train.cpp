@@ -13,6 +13,7 @@
 #include "app/step.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/status_line.h"
 #include "base/str.h"
 
 namespace echelon::app {
@@ -29,7 +30,7 @@ struct TrainArguments {
 void hold_stop_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGUSR2}) sigaddset(&set, number);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGQUIT}) sigaddset(&set, number);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
@@ -42,18 +43,22 @@ void tell_start(const Recipe& recipe, int ranks) {
 }
 
 int train(const TrainArguments& arguments) {
+  // Who reads the log, a pager or tee, may go before the run ends. It ends for no lack of readers.
+  std::signal(SIGPIPE, SIG_IGN);
   LoadedRecipe loaded;
   int ranks = 0;
   once_per_step([&] {
     loaded = load_recipe(arguments.recipe, arguments.overrides);
     ranks = local_ranks(arguments.ranks);
   });
+  // Of several local ranks the first one tells, as in any other job.
+  if (ranks <= 1 && first_of_step()) tell_which(loaded);
   if (ranks > 0) validate_for_size(loaded.recipe, ranks);
   tell_start(loaded.recipe, ranks);
   // The time that the launcher and the loading of the trainer take is the run's too.
   if (ranks > 0) setenv("ECHELON_STARTED_AT", std::to_string(process_began_s()).c_str(), 0);
   if (ranks > 1) {
-    if (isatty(STDERR_FILENO) == 1) setenv("ECHELON_PROGRESS", "bar", 0);
+    if (status_line::is_possible(STDERR_FILENO)) setenv("ECHELON_PROGRESS", "bar", 0);
     std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "train",
                                      arguments.recipe};
     command.insert(command.end(), arguments.overrides.begin(), arguments.overrides.end());
@@ -71,7 +76,8 @@ void add_train(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "train",
       "Train from a recipe: one rank of the srun --mpi=pmix or mpirun step it is in, else local ranks");
-  command->add_option("recipe", arguments->recipe, "Recipe file (YAML)")->required();
+  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
+      ->required();
   command->add_option("overrides", arguments->overrides,
                       "key.path=value, e.g. optim.lr=3e-4; later ones win");
   command->add_option("--ranks", arguments->ranks, "Local ranks to start (default 1)")

@@ -11,6 +11,7 @@
 
 #include "base/disk.h"
 #include "base/kill_point.h"
+#include "base/own_file.h"
 #include "base/str.h"
 
 namespace echelon::fs {
@@ -86,7 +87,10 @@ void fsync_directory(const Path& directory, Code code) {
 }
 
 std::string read_file(const Path& path, std::uint64_t max_bytes, Code code) {
-  const Fd fd = open(path, O_RDONLY | O_NONBLOCK, code);
+  return read_all(open(path, O_RDONLY | O_NONBLOCK, code), max_bytes, code, path);
+}
+
+std::string read_all(const Fd& fd, std::uint64_t max_bytes, Code code, const Path& path) {
   struct stat info {};
   if (disk().fstat(fd.get(), &info) != 0) fail(code, "stat", path, errno);
   if (!S_ISREG(info.st_mode)) throw Error(code, str("'", path.string(), "' is not a regular file"));
@@ -100,21 +104,31 @@ std::string read_file(const Path& path, std::uint64_t max_bytes, Code code) {
   return text;
 }
 
+namespace {
+
+void replace(const Path& path, std::string_view text, Code code, bool durable) {
+  Draft draft = create_draft(path, code);
+  try {
+    write_at(draft.fd, 0, std::as_bytes(std::span(text)), code, draft.path);
+    if (durable) fsync(draft.fd, code, draft.path);
+    draft.fd.close(code, draft.path);
+    if (durable) kill_point("publish");
+    if (disk().rename(draft.path.c_str(), path.c_str()) != 0) fail(code, "rename into place", path, errno);
+  } catch (...) {
+    disk().unlink(draft.path.c_str());
+    throw;
+  }
+  if (durable) fsync_directory(path.has_parent_path() ? path.parent_path() : Path("."), code);
+}
+
+}  // namespace
+
 void publish_file(const Path& path, std::string_view text, Code code) {
-  const Path temporary = path.string() + ".tmp";
-  {
-    Fd fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC, code);
-    write_at(fd, 0, std::as_bytes(std::span(text)), code, temporary);
-    fsync(fd, code, temporary);
-    fd.close(code, temporary);
-  }
-  kill_point("publish");
-  if (disk().rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    disk().unlink(temporary.c_str());
-    fail(code, "rename into place", path, error);
-  }
-  fsync_directory(path.has_parent_path() ? path.parent_path() : Path("."), code);
+  replace(path, text, code, true);
+}
+
+void replace_file(const Path& path, std::string_view text, Code code) {
+  replace(path, text, code, false);
 }
 
 namespace {

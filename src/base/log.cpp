@@ -1,19 +1,55 @@
 #include "base/log.h"
 
-#include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <fcntl.h>
+#include <spdlog/details/null_mutex.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
-#include "base/fs.h"
+#include <cstdio>
+#include <mutex>
+#include <span>
+
+#include "base/foreign_text.h"
+#include "base/own_file.h"
+#include "base/status_line.h"
 
 namespace echelon::log {
 namespace {
 
+/// Standard error, which may end in a status line.
+class Console final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    status_line::print_above({line.data(), line.size()});
+  }
+  void flush_() override { std::fflush(stderr); }
+};
+
+/// Appends to a file that is opened with care, which spdlog's own sinks do not.
+class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit OwnFileSink(const fs::Path& path)
+      : path_(path), file_(fs::open_own(path, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage)) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    // At the end, as O_APPEND has it.
+    fs::write_at(file_, 0, std::as_bytes(std::span(line.data(), line.size())), Code::kUsage, path_);
+  }
+  void flush_() override {}
+
+  fs::Path path_;
+  fs::Fd file_;
+};
+
 // The one process-wide object: a log line must be possible from anywhere, also while a constructor fails.
 std::shared_ptr<spdlog::logger>& current() {
   static auto logger = [] {
-    auto made =
-        std::make_shared<spdlog::logger>("echelon", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    auto made = std::make_shared<spdlog::logger>("echelon", std::make_shared<Console>());
     made->set_pattern("%v");
     return made;
   }();
@@ -23,16 +59,12 @@ std::shared_ptr<spdlog::logger>& current() {
 }  // namespace
 
 void init(std::string_view prefix, bool console, const std::filesystem::path& file) {
-  std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+  std::vector<spdlog::sink_ptr> sinks{std::make_shared<Console>()};
   sinks.back()->set_pattern("%v");
   // What ends a run may be known to one rank alone: nobody should have to look for it in N files.
   sinks.back()->set_level(console ? spdlog::level::info : spdlog::level::err);
   if (!file.empty()) {
-    try {
-      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
-    } catch (const spdlog::spdlog_ex& e) {
-      throw Error(Code::kUsage, "cannot open log file '" + file.string() + "': " + e.what());
-    }
+    sinks.push_back(in_context("log file", [&] { return std::make_shared<OwnFileSink>(file); }));
     sinks.back()->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L [" + std::string(prefix) + "] %v");
   }
   auto made = std::make_shared<spdlog::logger>("echelon", sinks.begin(), sinks.end());
@@ -42,16 +74,16 @@ void init(std::string_view prefix, bool console, const std::filesystem::path& fi
 }
 
 void info(std::string_view text) {
-  current()->info("{}", text);
+  current()->info("{}", terminal_text(text));
 }
 void note(std::string_view text) {
-  current()->debug("{}", text);
+  current()->debug("{}", terminal_text(text));
 }
 void warn(std::string_view text) {
-  current()->warn("warning: {}", text);
+  current()->warn("warning: {}", terminal_text(text));
 }
 void error(std::string_view text) {
-  current()->error("{}", text);
+  current()->error("{}", terminal_text(text));
 }
 void flush() {
   current()->flush();

@@ -5,9 +5,9 @@
 
 namespace echelon::log {
 
-/// One logger a process. Before init() messages go to standard error as plain lines. Thread-safe.
-/// `prefix`: e.g. "rank 3/8 n1"; `console`: everything also on standard error (rank 0), else only errors;
-/// `file`: logs/rank-R.log, or empty for none.
+/// One logger a process; texts go through terminal_text(). Before init(): plain lines on standard error.
+/// Thread-safe. `prefix`: e.g. "rank 3/8 n1"; `console`: everything also on standard error (rank 0), else
+/// only errors; `file`: logs/rank-R.log, or empty for none; opened by fs::open_own().
 void init(std::string_view prefix, bool console, const std::filesystem::path& file);
 
 void info(std::string_view text);

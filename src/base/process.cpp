@@ -1,14 +1,17 @@
 #include "base/process.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <sstream>
 
 #include "base/fs.h"
+#include "base/str.h"
 #include "base/utc_time.h"
 
 namespace echelon {
@@ -25,6 +28,14 @@ std::optional<ProcessInfo> process_info(pid_t pid) {
   for (int i = 5; i < 22; ++i) fields >> skipped;
   if (!(fields >> info.start)) return std::nullopt;  // the 22nd
   return info;
+}
+
+std::string process_space() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat space {};
+  if (boot.empty() || ::stat("/proc/self/ns/pid", &space) != 0) return "";
+  return str("boot ", boot, " space ", space.st_ino);
 }
 
 double process_began_s() {

@@ -17,6 +17,11 @@ struct ProcessInfo {
 /// From /proc; nothing when there is no such process.
 [[nodiscard]] std::optional<ProcessInfo> process_info(pid_t pid);
 
+/// What process numbers mean here, as one line: "boot <id> space <number>", equal texts on one machine since
+/// it was started and in one PID namespace. Host names do not tell that: machines and containers share them.
+/// Empty when the system does not tell.
+[[nodiscard]] std::string process_space();
+
 /// When this process began, in seconds since 1970, to a hundredth or so. Where the system does not tell: now.
 [[nodiscard]] double process_began_s();
 

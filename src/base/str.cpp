@@ -40,20 +40,6 @@ std::string human_count(std::uint64_t count) {
   return out;
 }
 
-std::string printable(std::string_view text, std::size_t max) {
-  static constexpr std::string_view kHex = "0123456789abcdef";
-  std::string out;
-  for (const char c : text.substr(0, max)) {
-    if (c >= ' ' && c <= '~') {
-      out += c;
-    } else {
-      const auto byte = static_cast<unsigned char>(c);
-      out += {'\\', 'x', kHex[byte >> 4U], kHex[byte & 15U]};
-    }
-  }
-  return text.size() > max ? out + "..." : out;
-}
-
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

@@ -24,8 +24,8 @@ template <class... Parts>
 /// 12345678 -> "12,345,678".
 [[nodiscard]] std::string human_count(std::uint64_t count);
 
-/// `text` out of a file, fit for a one-line message: bytes that are not printable ASCII as \xNN, cut after
-/// `max` bytes with "...".
+/// `text` out of a file, fit for a one-line message: foreign_text() of it, cut with "..." behind the
+/// character that byte `max` lies in.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t max = 80);
 
 /// Levenshtein distance, for did-you-mean.

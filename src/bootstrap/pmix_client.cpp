@@ -5,13 +5,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
-#include <functional>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "base/str.h"
+#include "bootstrap/call_thread.h"
 
 namespace echelon {
 namespace {
@@ -50,13 +49,6 @@ struct Answer {
     return status;
   }
 };
-
-/// Runs a blocking PMIx call on a thread of its own, because PMIx itself offers no deadline for it.
-std::optional<pmix_status_t> call_within(double seconds, std::function<pmix_status_t()> call) {
-  auto answer = std::make_shared<Answer>();
-  std::thread([answer, call = std::move(call)] { answer->set(call()); }).detach();
-  return answer->wait(seconds);
-}
 
 /// A non-blocking call carries this handle through PMIx; the callback takes it back exactly once.
 void* handle_of(const std::shared_ptr<Answer>& answer) {
@@ -99,11 +91,14 @@ pmix_proc_t process(const char* name_space, pmix_rank_t rank) {
 struct PmixClient::Self {
   pmix_proc_t proc{};
   std::string name_space;
+  CallThread calls;  ///< for those that block: PMIx itself offers no deadline for them
 };
 
 PmixClient::PmixClient(const LaunchEnvironment& environment, double timeout_s)
     : environment_(environment), timeout_s_(timeout_s), self_(std::make_shared<Self>()) {
-  const auto status = call_within(timeout_s, [self = self_] { return PMIx_Init(&self->proc, nullptr, 0); });
+  // The call may outlive this object; what it writes to must as well.
+  const auto status =
+      self_->calls.call_within(timeout_s, [self = self_] { return PMIx_Init(&self->proc, nullptr, 0); });
   if (!status) {
     throw Error(Code::kEnvironment,
                 str("PMIx_Init did not return within ", timeout_s, " s, waiting for the PMIx server of ",
@@ -209,12 +204,12 @@ std::optional<Blob> PmixClient::published(int rank, const std::string& key, doub
 }
 
 void PmixClient::abort(int exit_code, const std::string& reason) {
-  static_cast<void>(
-      call_within(1.0, [exit_code, reason] { return PMIx_Abort(exit_code, reason.c_str(), nullptr, 0); }));
+  static_cast<void>(self_->calls.call_within(
+      1.0, [exit_code, reason] { return PMIx_Abort(exit_code, reason.c_str(), nullptr, 0); }));
 }
 
 void PmixClient::finalize() {
-  const auto status = call_within(timeout_s_, [] { return PMIx_Finalize(nullptr, 0); });
+  const auto status = self_->calls.call_within(timeout_s_, [] { return PMIx_Finalize(nullptr, 0); });
   if (!status) {
     throw Error(Code::kEnvironment,
                 str("PMIx_Finalize did not return within ", timeout_s_, " s; ", circumstances()));

@@ -30,7 +30,7 @@ constexpr std::uint64_t kBorder = 4096;
 
 /// Whole blocks that lie one behind the other in a shard: one request.
 struct Unit {
-  std::size_t shard = 0;
+  std::size_t rank = 0;
   std::uint64_t begin = 0;  ///< file offsets; begin is on a 4 KiB border because pieces and blocks are
   std::uint64_t end = 0;
 };
@@ -70,11 +70,10 @@ class ShardFile {
 };
 
 /// The blocks that [begin, end) of a piece touches, as file offsets.
-Unit blocks_of(const Contents& contents, const WantedPart& part) {
-  const ShardIndex& index = contents.shards[part.shard];
+Unit blocks_of(const ShardIndex& index, const WantedPart& part) {
   const ShardEntry& entry = index.entries[part.entry];
   const std::uint64_t block = index.block_bytes;
-  return {part.shard, entry.file_offset + part.begin / block * block,
+  return {part.rank, entry.file_offset + part.begin / block * block,
           entry.file_offset + std::min(entry.bytes, (part.end + block - 1) / block * block)};
 }
 
@@ -85,23 +84,23 @@ struct OrderedPart : WantedPart {
 
 class BulkRead {
  public:
-  BulkRead(const Contents& contents, std::span<const WantedPart> parts) : contents_(contents) {
+  BulkRead(const ShardIndexes& indexes, std::span<const WantedPart> parts) : indexes_(indexes) {
     for (const WantedPart& part : parts) parts_.push_back({part, part.end});
     std::sort(parts_.begin(), parts_.end(), [](const WantedPart& a, const WantedPart& b) {
-      return std::tuple(a.shard, a.entry, a.begin) < std::tuple(b.shard, b.entry, b.begin);
+      return std::tuple(a.rank, a.entry, a.begin) < std::tuple(b.rank, b.entry, b.begin);
     });
     const OrderedPart* before = nullptr;
     for (OrderedPart& part : parts_) {
-      if (before != nullptr && before->shard == part.shard && before->entry == part.entry)
+      if (before != nullptr && before->rank == part.rank && before->entry == part.entry)
         part.reach = std::max(part.end, before->reach);
       before = &part;
     }
-    files_.resize(contents.shards.size());
+    files_.resize(indexes.ranks());
     for (const WantedPart& part : parts_) {
-      const ManifestShard& shard = contents.manifest.shards[part.shard];
-      if (!files_[part.shard])
-        files_[part.shard] = std::make_unique<ShardFile>(contents.folder / shard.file, shard.bytes);
-      add(blocks_of(contents, part));
+      if (!files_[part.rank])
+        files_[part.rank] =
+            std::make_unique<ShardFile>(indexes.path(part.rank), indexes.file_bytes(part.rank));
+      add(blocks_of(indexes.of(part.rank), part));
     }
   }
 
@@ -118,7 +117,7 @@ class BulkRead {
   /// Appends blocks, joined with what is right in front of them as long as a unit has room; the padding
   /// between two pieces is read with them.
   void add(Unit blocks) {
-    if (!units_.empty() && units_.back().shard == blocks.shard) {
+    if (!units_.empty() && units_.back().rank == blocks.rank) {
       Unit& last = units_.back();
       if (blocks.begin < last.end) blocks.begin = last.end;  // wanted twice
       if (blocks.begin >= blocks.end) return;
@@ -128,10 +127,10 @@ class BulkRead {
         return;
       }
     }
-    const std::uint64_t block = contents_.shards[blocks.shard].block_bytes;
+    const std::uint64_t block = indexes_.of(blocks.rank).block_bytes;
     const std::uint64_t step = std::max(block, kUnitBytes / block * block);
     for (std::uint64_t at = blocks.begin; at < blocks.end; at += step)
-      units_.push_back({blocks.shard, at, std::min(blocks.end, at + step)});
+      units_.push_back({blocks.rank, at, std::min(blocks.end, at + step)});
   }
 
   void work() {
@@ -143,7 +142,7 @@ class BulkRead {
         if (!buffer || size > buffer->bytes().size())
           buffer.emplace(std::max(kUnitBytes, (size + kBorder - 1) / kBorder * kBorder));
         const std::span<std::byte> bytes = buffer->bytes().first(size);
-        in_context(first_of(unit), [&] { files_[unit.shard]->read(unit.begin, bytes); });
+        in_context(first_of(unit), [&] { files_[unit.rank]->read(unit.begin, bytes); });
         deliver(unit, bytes);
       }
     } catch (...) {
@@ -155,32 +154,31 @@ class BulkRead {
 
   /// For errors; a unit begins with a block.
   [[nodiscard]] std::string first_of(const Unit& unit) const {
-    const ShardIndex& index = contents_.shards[unit.shard];
+    const ShardIndex& index = indexes_.of(unit.rank);
     const Run run = runs_between(index, unit.begin, unit.begin + 1).front();
     return str("tensor '", index.entries[run.entry].tensor.name, "' of rank ", index.rank);
   }
 
   void deliver(const Unit& unit, std::span<const std::byte> bytes) const {
-    const ShardIndex& index = contents_.shards[unit.shard];
+    const ShardIndex& index = indexes_.of(unit.rank);
     for (const Run& run : runs_between(index, unit.begin, unit.end)) {
       if (run.entry == Run::kNoEntry) continue;
       const auto block = bytes.subspan(run.file_offset - unit.begin, run.bytes);
-      if (give(unit.shard, run, block) != index.block_crcs[run.block]) {
-        refuse_block(files_[unit.shard]->path(), index.rank, index.entries[run.entry], run.at, run.bytes);
+      if (give(unit.rank, run, block) != index.block_crcs[run.block]) {
+        refuse_block(files_[unit.rank]->path(), index.rank, index.entries[run.entry], run.at, run.bytes);
       }
     }
   }
 
   /// Copies what is wanted of a block; returns the block's checksum.
-  [[nodiscard]] std::uint32_t give(std::size_t shard, const Run& run,
-                                   std::span<const std::byte> block) const {
+  [[nodiscard]] std::uint32_t give(std::size_t rank, const Run& run, std::span<const std::byte> block) const {
     const std::uint64_t block_end = run.at + run.bytes;
     auto part = std::partition_point(parts_.begin(), parts_.end(), [&](const OrderedPart& p) {
-      return std::tuple(p.shard, p.entry) < std::tuple(shard, run.entry) ||
-             (std::tuple(p.shard, p.entry) == std::tuple(shard, run.entry) && p.reach <= run.at);
+      return std::tuple(p.rank, p.entry) < std::tuple(rank, run.entry) ||
+             (std::tuple(p.rank, p.entry) == std::tuple(rank, run.entry) && p.reach <= run.at);
     });
     const auto wants = [&](auto at) {
-      return at != parts_.end() && at->shard == shard && at->entry == run.entry && at->begin < block_end;
+      return at != parts_.end() && at->rank == rank && at->entry == run.entry && at->begin < block_end;
     };
     const bool alone = wants(part) && !wants(part + 1);
     if (alone && part->begin <= run.at && part->end >= block_end)
@@ -193,7 +191,7 @@ class BulkRead {
     return crc32c(block);
   }
 
-  const Contents& contents_;
+  const ShardIndexes& indexes_;
   std::vector<OrderedPart> parts_;  ///< in file order
   std::vector<std::unique_ptr<ShardFile>> files_;
   std::vector<Unit> units_;
@@ -205,8 +203,8 @@ class BulkRead {
 
 }  // namespace
 
-void read_parts(const Contents& contents, std::span<const WantedPart> parts, int threads) {
-  BulkRead(contents, parts).run(threads);
+void read_parts(const ShardIndexes& indexes, std::span<const WantedPart> parts, int threads) {
+  BulkRead(indexes, parts).run(threads);
 }
 
 void refuse_block(const std::filesystem::path& file, int rank, const ShardEntry& entry, std::uint64_t at,

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/caught.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/fs.h"
@@ -35,7 +36,28 @@ std::vector<ShardIndex> read_back(const std::filesystem::path& folder, const Com
   return indexes;
 }
 
-void publish(const std::filesystem::path& folder, const CommitInfo& info, Manifest& manifest) {
+/// False also when the system cannot tell.
+bool is_there(const std::filesystem::path& file) noexcept {
+  try {
+    return entry_exists(file);
+  } catch (...) {
+    return false;
+  }
+}
+
+/// Makes the commit. What fails behind the rename, or a rename that fails and happened all the same (as on a
+/// network), does not unmake it: the file decides. Returns why a loss of power may; "": it cannot.
+std::string publish_commit(const std::filesystem::path& file, const std::string& text) {
+  try {
+    fs::publish_file(file, text, Code::kCheckpoint);
+    return "";
+  } catch (...) {
+    if (!is_there(file)) throw;
+    return caught();
+  }
+}
+
+std::string publish(const std::filesystem::path& folder, const CommitInfo& info, Manifest& manifest) {
   for (const auto& [name, content] : info.attachments) {
     fs::publish_file(folder / name, content, Code::kCheckpoint);
     manifest.attachments[name] = {content.size(), crc_of(content)};
@@ -54,7 +76,7 @@ void publish(const std::filesystem::path& folder, const CommitInfo& info, Manife
                       .save_id = info.save_id,
                       .manifest_bytes = text.size(),
                       .manifest_crc = crc_of(text)};
-  fs::publish_file(folder / kCommitFile, commit_text(commit), Code::kCheckpoint);
+  return publish_commit(folder / kCommitFile, commit_text(commit));
 }
 
 void check_attachments(const std::map<std::string, std::string>& attachments) {
@@ -71,8 +93,8 @@ void check_attachments(const std::map<std::string, std::string>& attachments) {
 
 }  // namespace
 
-void commit(const std::filesystem::path& folder, const CommitInfo& info) {
-  in_context(str("cannot commit checkpoint '", folder.string(), "'"), [&] {
+std::string commit(const std::filesystem::path& folder, const CommitInfo& info) {
+  return in_context(str("cannot commit checkpoint '", folder.string(), "'"), [&] {
     const std::string expected = step_folder_name(info.step, info.save_id);
     if (folder.filename() != expected) {
       throw Error(Code::kCheckpoint, str("step ", info.step, ", save ", info.save_id,
@@ -90,12 +112,14 @@ void commit(const std::filesystem::path& folder, const CommitInfo& info) {
     const std::vector<ShardIndex> indexes = read_back(folder, info, manifest);
     check_shards_cover(manifest.tensors, indexes);
     manifest.digests = digests_of(manifest.tensors, indexes);
-    publish(folder, info, manifest);
+    return publish(folder, info, manifest);
   });
 }
 
 void discard_attempt(const std::filesystem::path& folder) noexcept {
   try {
+    // Throws where the system cannot tell: what may be committed stays.
+    if (entry_exists(folder / kCommitFile)) return;
     fs::remove_tree(folder, Code::kCheckpoint);
   } catch (...) {
   }

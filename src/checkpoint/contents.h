@@ -1,9 +1,12 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "checkpoint/coverage.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/reader.h"
 #include "checkpoint/shard_index.h"
 
 /// What a checkpoint folder says about itself, verified, without any tensor bytes.
@@ -34,10 +37,31 @@ void check_digests(const Manifest& manifest, const std::vector<ShardIndex>& shar
 struct Contents {
   std::filesystem::path folder;
   Manifest manifest;
-  std::vector<ShardIndex> shards;  ///< by rank
+  std::vector<ShardIndex> shards;  ///< by rank; salvage() leaves out those that are lost
 };
 /// All of the above. Throws Error(kCheckpoint).
 [[nodiscard]] Contents load_contents(const std::filesystem::path& folder);
+
+/// What a Reader needs of a checkpoint before it knows what will be read: a few words a piece instead of the
+/// checksums of every block.
+struct Outline {
+  std::filesystem::path folder;
+  Manifest manifest;
+  std::vector<std::vector<StoredPiece>> pieces;  ///< of each of manifest.tensors, by rising begin
+};
+/// The same checks as load_contents(), but for one: of an index of more than 64 KiB only the table of what
+/// the shard holds is read, which the manifest's checksums prove; load_shard_index() checks the rest. Throws
+/// Error(kCheckpoint).
+[[nodiscard]] Outline load_outline(const std::filesystem::path& folder);
+/// Of shards that cover the tensors. Throws Error(kCheckpoint) when they do not.
+[[nodiscard]] Outline outline_of(const Contents& contents);
+
+/// What list() finds, with what it parsed for that.
+struct ListedStep {
+  Found found;
+  std::optional<Manifest> manifest;  ///< of those that are committed
+};
+[[nodiscard]] std::vector<ListedStep> list_with_manifests(const std::filesystem::path& checkpoints);
 
 /// Does `folder` look like one checkpoint (by name or content) rather than a folder of them?
 [[nodiscard]] bool is_step_folder(const std::filesystem::path& folder);
@@ -51,9 +75,10 @@ struct Contents {
 
 /// Opens a step folder, or the newest whole checkpoint of a run or checkpoints folder; damaged newer ones are
 /// named in a warning and passed over. Throws Error(kCheckpoint) when there is none.
-[[nodiscard]] Contents open_newest(const std::filesystem::path& folder);
+[[nodiscard]] Outline open_newest(const std::filesystem::path& folder);
 
 /// Content of one attachment, verified.
-[[nodiscard]] std::string load_attachment(const Contents& contents, const std::string& name);
+[[nodiscard]] std::string load_attachment(const std::filesystem::path& folder, const Manifest& manifest,
+                                          const std::string& name);
 
 }  // namespace echelon::checkpoint

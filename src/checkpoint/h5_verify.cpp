@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/h5_handle.h"
 #include "checkpoint/h5_input.h"
@@ -188,13 +189,20 @@ std::vector<H5Problem> verify_h5(const InputFile& file, const ShardIndex& index,
       input.fd, prepare_library, [&] { return Comparison(input, index).run(); }, limits);
   if (!result.failure.empty())
     return {{"", "libhdf5 failed on it: the process that parsed it " + result.failure}};
+  return read_h5_problems(result.output, index);
+}
+
+std::vector<H5Problem> read_h5_problems(std::string_view output, const ShardIndex& index) {
   std::vector<H5Problem> problems;
-  for (std::size_t at = 0; at < result.output.size();) {
-    const std::size_t end = std::min(result.output.find('\n', at), result.output.size());
-    const std::string line = result.output.substr(at, end - at);
+  while (!output.empty() && problems.size() <= kMaxProblems) {
+    const std::string_view line = output.substr(0, output.find('\n'));
+    output.remove_prefix(std::min(line.size() + 1, output.size()));
     const std::size_t tab = std::min(line.find('\t'), line.size());
-    problems.push_back({line.substr(0, tab), tab == line.size() ? "" : line.substr(tab + 1)});
-    at = end + 1;
+    const std::string_view tensor = line.substr(0, tab);
+    const bool known = std::any_of(index.entries.begin(), index.entries.end(),
+                                   [&](const ShardEntry& entry) { return entry.tensor.name == tensor; });
+    problems.push_back(
+        {known ? std::string(tensor) : "", foreign_text(line.substr(std::min(tab + 1, line.size())))});
   }
   return problems;
 }

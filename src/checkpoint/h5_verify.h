@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/files.h"
@@ -20,5 +21,10 @@ struct H5Problem {
 /// Throws Error(kEnvironment) where a child cannot be limited.
 [[nodiscard]] std::vector<H5Problem> verify_h5(const InputFile& file, const ShardIndex& index,
                                                const ChildLimits& limits = {});
+
+/// What the child says, one problem a line: tensor, tab, text. A file may have talked libhdf5 into saying
+/// anything: the texts are made safe to show, a tensor that the index does not have is left out, and of too
+/// many problems only the first are told.
+[[nodiscard]] std::vector<H5Problem> read_h5_problems(std::string_view output, const ShardIndex& index);
 
 }  // namespace echelon::checkpoint

@@ -2,96 +2,16 @@
 
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <cstdio>
-#include <vector>
 
 #include "base/error.h"
+#include "base/foreign_json.h"
 #include "base/str.h"
 
 namespace echelon::checkpoint {
-namespace {
-
-/// Builds the value while the parser reports events, so that limits act before memory is spent.
-class Builder : public nlohmann::json_sax<Json> {
- public:
-  [[nodiscard]] Json take() { return std::move(root_); }
-  [[nodiscard]] const std::string& problem() const { return problem_; }
-
-  bool null() override { return add(nullptr); }
-  bool boolean(bool value) override { return add(value); }
-  bool number_integer(number_integer_t value) override { return add(value); }
-  bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t& spelling) override {
-    if (!std::isfinite(value)) return fail(str("number ", spelling.substr(0, 40), " is out of range"));
-    return add(value);
-  }
-  bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t&) override { return fail("binary value"); }
-  bool start_object(std::size_t) override { return open(Json::object()); }
-  bool start_array(std::size_t) override { return open(Json::array()); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool key(string_t& name) override {
-    if (open_.back()->contains(name))
-      return fail(str("key '", printable(name), "' appears twice in one object"));
-    key_ = std::move(name);
-    return true;
-  }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
-    const bool range = dynamic_cast<const Json::out_of_range*>(&e) != nullptr;
-    return fail(str(range ? "number out of range" : "not valid JSON", " at byte ", position));
-  }
-
- private:
-  bool fail(std::string problem) {
-    if (problem_.empty()) problem_ = std::move(problem);
-    return false;
-  }
-  Json* place(Json&& value) {
-    if (open_.empty()) {
-      root_ = std::move(value);
-      return &root_;
-    }
-    if (open_.back()->is_array()) {
-      open_.back()->push_back(std::move(value));
-      return &open_.back()->back();
-    }
-    return &((*open_.back())[key_] = std::move(value));
-  }
-  bool add(Json&& value) {
-    place(std::move(value));
-    return true;
-  }
-  // Pointers stay good: a container gets no new member while one of its members is open.
-  bool open(Json&& container) {
-    if (open_.size() >= kMaxJsonDepth) return fail(str("nested deeper than ", kMaxJsonDepth, " levels"));
-    open_.push_back(place(std::move(container)));
-    return true;
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-
-  Json root_;
-  std::vector<Json*> open_;
-  std::string key_;
-  std::string problem_;
-};
-
-}  // namespace
 
 Json parse_json(std::string_view source, const std::string& what) {
-  // The parser takes a zero byte for the end of the text and would not look at what follows it.
-  if (source.find('\0') != std::string_view::npos)
-    throw Error(Code::kCheckpoint, str(what, ": not valid JSON: it holds a zero byte"));
-  Builder builder;
-  if (!Json::sax_parse(source.begin(), source.end(), &builder)) {
-    throw Error(Code::kCheckpoint,
-                str(what, ": ", builder.problem().empty() ? "not valid JSON" : builder.problem()));
-  }
-  return builder.take();
+  return parse_foreign_json(source, what, Code::kCheckpoint, {.depth = kMaxJsonDepth});
 }
 
 std::string canonical_text(const Json& value) {

@@ -11,9 +11,7 @@ using Json = nlohmann::json;
 
 inline constexpr int kMaxJsonDepth = 32;
 
-/// Parses; refuses a key given twice, nesting deeper than kMaxJsonDepth, numbers outside double, bad UTF-8
-/// and anything after the value. Recursion-free. `what` names the source in errors. Throws
-/// Error(kCheckpoint).
+/// parse_foreign_json() with these limits. `what` names the source in errors. Throws Error(kCheckpoint).
 [[nodiscard]] Json parse_json(std::string_view text, const std::string& what);
 
 /// Sorted keys, two-space indent, newline at the end: one value has one spelling.

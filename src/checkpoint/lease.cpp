@@ -14,6 +14,7 @@
 #include "base/disk.h"
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/process.h"
 #include "base/str.h"
 #include "checkpoint/files.h"
@@ -43,13 +44,16 @@ std::string this_host() {
   return plain;
 }
 
-/// What tells process `pid` from a later one of the same number, and from one of the same number in another
-/// container; empty when there is none.
+constexpr std::string_view kStart = " start ";
+
+/// What tells process `pid` from a later one of the same number, and from one of the same number on another
+/// machine or in another container; empty when there is none. Earlier versions left "process space ...",
+/// without the machine.
 std::string process_mark(pid_t pid) {
-  struct stat space {};
   const auto info = process_info(pid);
-  if (!info || ::stat("/proc/self/ns/pid", &space) != 0) return "";
-  return str("process space ", space.st_ino, " start ", info->start, '\n');
+  const std::string space = process_space();
+  if (!info || space.empty()) return "";
+  return str("process ", space, kStart, info->start, '\n');
 }
 
 /// The parts of a lease's name.
@@ -90,9 +94,9 @@ bool is_stale(const Path& file, const LeaseName& name) {
     return false;
   }
   const std::string mine = process_mark(::getpid());
-  const auto space = mine.substr(0, mine.find(" start"));
-  // Of a process that cannot be seen from here only the time can tell.
-  if (mine.empty() || !mark.starts_with(space + " start")) return false;
+  const auto space = mine.substr(0, mine.find(kStart));
+  // Of a process that cannot be seen from here, or need not be one of here, only the time can tell.
+  if (mine.empty() || !mark.starts_with(str(space, kStart))) return false;
   return process_mark(name.pid) != mark;
 }
 
@@ -120,6 +124,10 @@ ReadLease::ReadLease(const Path& step_folder) {
     return;
   }
   thread_ = std::thread([this] { keep_fresh(); });
+}
+
+void warn_without(const ReadLease& lease) {
+  if (!lease.note().empty()) log::warn(lease.note());
 }
 
 ReadLease::~ReadLease() {

@@ -36,6 +36,9 @@ class ReadLease {
   std::thread thread_;
 };
 
+/// Warns when there is no lease.
+void warn_without(const ReadLease& lease);
+
 /// A lease found in a checkpoints folder.
 struct Lease {
   std::filesystem::path file;

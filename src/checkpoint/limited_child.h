@@ -12,7 +12,7 @@ struct ChildLimits {
 };
 
 struct ChildResult {
-  std::string output;   ///< what the child wrote, at most 1 MiB
+  std::string output;   ///< what the child wrote, at most 1 MiB; anything, once the input has overcome it
   std::string failure;  ///< how it ended, for people: "ended by signal 11 (Segmentation fault)"; empty: well
 };
 

@@ -4,9 +4,9 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
-#include <random>
 
 #include "base/error.h"
+#include "base/own_file.h"
 #include "base/str.h"
 
 namespace echelon::checkpoint {
@@ -43,15 +43,7 @@ std::string step_folder_name(std::int64_t step, std::string_view save_id) {
 }
 
 std::string new_save_id() {
-  static constexpr std::string_view kHex = "0123456789abcdef";
-  std::random_device random;
-  std::uint32_t bits = random();
-  std::string id(kIdDigits, '0');
-  for (char& digit : id) {
-    digit = kHex[bits & 15U];
-    bits >>= 4;
-  }
-  return id;
+  return fs::random_hex();
 }
 
 std::optional<StepName> parse_step_folder(std::string_view name) {

@@ -6,6 +6,7 @@
 
 #include "base/disk.h"
 #include "base/kill_point.h"
+#include "base/own_file.h"
 #include "base/str.h"
 #include "checkpoint/files.h"
 
@@ -13,7 +14,7 @@ namespace echelon::checkpoint {
 
 NewFile::NewFile(fs::Path path, std::uint64_t bytes) : path_(std::move(path)) {
   require_file_size_allowed(path_, bytes);
-  fd_ = fs::open(path_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, Code::kCheckpoint);
+  fd_ = fs::open_own(path_, O_RDWR | O_CREAT | O_EXCL, Code::kCheckpoint);
   try {
     reserve_space(fd_, path_, bytes);
   } catch (...) {

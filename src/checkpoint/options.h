@@ -20,6 +20,7 @@ struct CheckpointOptions {
   std::string resume =
       "auto";  ///< auto: newest committed one if any | never: refuse a run folder that has one | must
   std::string init_from;             ///< checkpoint whose weights a new run starts from; empty: none
+  bool init_partial = false;         ///< init_from: take what fits of another model
   std::string consolidate = "none";  ///< none | hdf5 | safetensors: what is made of the last step
 };
 

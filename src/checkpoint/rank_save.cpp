@@ -8,9 +8,11 @@
 #include <mutex>
 #include <thread>
 
+#include "base/caught.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/kill_point.h"
+#include "base/log.h"
 #include "base/process.h"
 #include "base/str.h"
 #include "checkpoint/files.h"
@@ -27,10 +29,10 @@ double seconds_since(Clock::time_point began) {
 }
 
 /// Best effort: the disk that failed the shard may fail the note; then rank 0 waits until its time is over.
-void leave_note(const std::filesystem::path& folder, int rank, const std::string& why) {
+void leave_note(const std::filesystem::path& folder, int rank, const std::string& why) noexcept {
   try {
     fs::publish_file(folder / failure_file_name(rank), why, Code::kCheckpoint);
-  } catch (const Error&) {
+  } catch (...) {
   }
 }
 
@@ -50,9 +52,14 @@ struct RankSave::Work {
         shard(plan.folder, std::move(layout), std::move(slices), *staging,
               {.bytes_per_s = plan.bytes_per_s, .timeout_s = plan.timeout_s}) {}
 
-  void run();
+  void run() noexcept;
+  /// Up to the commit. Returns the doubt in it.
+  [[nodiscard]] std::string save();
   void wait_for_shards() const;
-  void end(State state, std::string error);
+  void tell_of_commit() const noexcept;
+  void end(Status how) noexcept;
+  /// Waits at most `seconds` for the end; whether it came.
+  [[nodiscard]] bool over(double seconds) const;
 
   SavePlan plan;
   int rank;
@@ -66,12 +73,19 @@ struct RankSave::Work {
   Status status;
 };
 
-void RankSave::Work::end(State state, std::string error) {
+void RankSave::Work::end(Status how) noexcept {
   {
     const std::lock_guard lock(mutex);
-    status = {state, std::move(error), seconds_since(began)};
+    status = std::move(how);
+    status.seconds = seconds_since(began);
   }
   ended.notify_all();
+}
+
+bool RankSave::Work::over(double seconds) const {
+  std::unique_lock lock(mutex);
+  return ended.wait_for(lock, std::chrono::duration<double>(seconds),
+                        [&] { return status.state != State::kRunning; });
 }
 
 void RankSave::Work::wait_for_shards() const {
@@ -103,21 +117,41 @@ void RankSave::Work::wait_for_shards() const {
   }
 }
 
-void RankSave::Work::run() {
+std::string RankSave::Work::save() {
+  in_context(str("cannot save rank ", rank, "'s shard on ", host_name()), [&] { shard.write(); });
+  if (rank != 0) return "";
+  wait_for_shards();
+  std::string doubt = commit(plan.folder, plan.commit);
+  kill_point("committed");
+  return doubt;
+}
+
+void RankSave::Work::tell_of_commit() const noexcept {
   try {
-    in_context(str("cannot save rank ", rank, "'s shard on ", host_name()), [&] { shard.write(); });
-    if (rank == 0) {
-      wait_for_shards();
-      commit(plan.folder, plan.commit);
-      kill_point("committed");
-      if (plan.on_commit) plan.on_commit();
+    if (plan.on_commit) plan.on_commit();
+  } catch (...) {
+    const std::string why = caught();
+    try {
+      log::warn(
+          str("checkpoint '", plan.folder.string(), "' is committed; what follows a commit failed: ", why));
+    } catch (...) {
     }
-    end(State::kDone, "");
-  } catch (const std::exception& e) {
-    leave_note(plan.folder, rank, e.what());
-    if (rank == 0) discard_attempt(plan.folder);
-    end(State::kFailed, e.what());
   }
+}
+
+void RankSave::Work::run() noexcept {
+  Status how{.state = State::kDone};
+  try {
+    how.doubt = save();
+  } catch (...) {
+    how.state = State::kFailed;
+    how.error = caught();
+    leave_note(plan.folder, rank, how.error);
+    if (rank == 0) discard_attempt(plan.folder);
+  }
+  // Outside the try: a commit is never taken back.
+  if (rank == 0 && how.state == State::kDone && how.doubt.empty()) tell_of_commit();
+  end(std::move(how));
 }
 
 RankSave::RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices,
@@ -127,30 +161,30 @@ RankSave::RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices,
   try {
     fs::make_directories(folder, Code::kCheckpoint);
     kill_point("folder");
-    staging->reset();
+    plan.waits ? staging->reset(Staging::kPipeWindows) : staging->reset();
     in_context(str("cannot save rank ", rank, "'s shard on ", host_name()), [&] {
       work_ =
           std::make_shared<Work>(std::move(plan), std::move(layout), std::move(slices), std::move(staging));
     });
-  } catch (const Error& e) {
-    leave_note(folder, rank, e.what());
+    std::thread([work = work_] { work->run(); }).detach();
+  } catch (...) {
+    leave_note(folder, rank, caught());
     throw;
   }
-  std::thread([work = work_] { work->run(); }).detach();
 }
 
 RankSave::~RankSave() {
   constexpr double kGrace_s = 10;
   work_->cancelled = true;
   if (!staged_) work_->staging->stop();  // nothing will come
-  if (wait(kGrace_s).state == State::kRunning) work_->staging->stop();
+  if (!work_->over(kGrace_s)) work_->staging->stop();
 }
 
 void RankSave::stage() {
   staged_ = true;
   try {
     work_->shard.stage();
-  } catch (const std::exception&) {
+  } catch (...) {
     // The writing thread fails with the same words.
   }
 }
@@ -166,10 +200,8 @@ RankSave::Status RankSave::status() const {
 }
 
 RankSave::Status RankSave::wait(double seconds) const {
-  std::unique_lock lock(work_->mutex);
-  work_->ended.wait_for(lock, std::chrono::duration<double>(seconds),
-                        [&] { return work_->status.state != State::kRunning; });
-  return work_->status;
+  (void)work_->over(seconds);
+  return status();
 }
 
 std::uint64_t RankSave::bytes() const {

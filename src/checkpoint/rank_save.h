@@ -14,11 +14,14 @@ namespace echelon::checkpoint {
 
 /// What all ranks of one save agree on beforehand.
 struct SavePlan {
-  std::filesystem::path folder;     ///< the step folder; every rank may create it
-  CommitInfo commit;                ///< used by rank 0
-  std::uint64_t bytes_per_s = 0;    ///< limit on the rate of writing; 0: none
-  double timeout_s = 1800;          ///< after which rank 0 gives up on shards that do not come
-  std::function<void()> on_commit;  ///< rank 0, on the writing thread, after the commit; may be empty
+  std::filesystem::path folder;   ///< the step folder; every rank may create it
+  CommitInfo commit;              ///< used by rank 0
+  std::uint64_t bytes_per_s = 0;  ///< limit on the rate of writing; 0: none
+  bool waits = false;  ///< training waits for the end: a pipe is as quick as room for all, and takes less
+  double timeout_s = 1800;  ///< after which rank 0 gives up on shards that do not come
+  /// Rank 0, on the writing thread, after a commit that no loss of power can undo; may be empty. What it
+  /// throws is a warning in the log: nothing makes a committed save fail.
+  std::function<void()> on_commit;
 };
 
 /// One rank's part of one save, written by a thread of its own. Rank 0's thread also waits for the other
@@ -31,11 +34,13 @@ class RankSave {
   struct Status {
     State state = State::kRunning;
     std::string error;   ///< why it failed
+    std::string doubt;   ///< of rank 0: committed, but a loss of power may undo it, for this reason
     double seconds = 0;  ///< from the creation of the object to the end
   };
 
   /// Creates folder and file and reserves the space, so that a full disk shows here; then starts the thread.
-  /// Throws Error(kCheckpoint) and leaves a note for rank 0.
+  /// Throws Error(kCheckpoint), or what the system throws where it has no memory or thread left, and leaves a
+  /// note for rank 0.
   /// `layout`: this rank's plan of these slices for this save.
   RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices, std::shared_ptr<Staging> staging);
   RankSave(const RankSave&) = delete;

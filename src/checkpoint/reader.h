@@ -22,8 +22,9 @@ struct StoredRange {
 struct Contents;
 
 /// A committed checkpoint opened for reading. Opening checks COMMIT -> MANIFEST -> every shard's size and
-/// index, and reads no tensor bytes. Never lets libhdf5 parse anything. read() may be called from several
-/// threads.
+/// what it holds, and reads no tensor bytes; the checksums of the blocks of a large shard are read and
+/// checked when something of that shard is first read, so that a rank takes memory for what it needs. Never
+/// lets libhdf5 parse anything. read() may be called from several threads.
 class Reader {
  public:
   /// `folder`: a step folder, or a run folder / checkpoints folder for its newest commit. Throws
@@ -81,7 +82,12 @@ struct Found {
   bool committed = false;  ///< COMMIT and MANIFEST.json check out
   std::string problem;     ///< why a commit that was made does not count; empty also when none was ever made
 };
+/// One step folder, whatever it is called; its step is 0 where neither its name nor its manifest tells.
+[[nodiscard]] Found look_at(const std::filesystem::path& step_folder);
 /// Step folders, oldest step first. A folder that does not exist gives an empty list.
 [[nodiscard]] std::vector<Found> list(const std::filesystem::path& checkpoints);
+
+/// Links are not followed: list() leaves out those that are called like a step folder. Warns of each.
+void warn_of_linked_steps(const std::filesystem::path& checkpoints);
 
 }  // namespace echelon::checkpoint

@@ -16,7 +16,6 @@
 #include "checkpoint/files.h"
 #include "checkpoint/lease.h"
 #include "checkpoint/names.h"
-#include "checkpoint/reader.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -30,9 +29,8 @@ constexpr std::int64_t kOrphanAfter_s = 24 * 3600;
 
 /// Are all files that the manifest lists there, with their sizes? A commit that lost one must not displace an
 /// older whole one.
-bool files_are_there(const Path& folder) {
+bool files_are_there(const Path& folder, const Manifest& manifest) {
   try {
-    const Manifest manifest = load_manifest(folder);
     for (const ManifestShard& shard : manifest.shards) {
       if (open_input(folder / shard.file).bytes != shard.bytes) return false;
     }
@@ -86,6 +84,11 @@ bool discard(const Path& folder) {
 
 bool is_trash(const Path& path) {
   return path.filename().string().starts_with(kTrashPrefix) && is_real_folder(path);
+}
+
+/// The name that a folder in the trash had.
+std::string name_before(const Path& trash) {
+  return trash.filename().string().substr(kTrashPrefix.size());
 }
 
 std::vector<Path> entries_of(const Path& folder) {
@@ -168,9 +171,11 @@ bool is_partial_output(const Path& path) {
 std::vector<StepFolder> step_folders(const Path& checkpoints) {
   const auto readers = readers_in(checkpoints);
   std::vector<StepFolder> steps;
-  for (const Found& found : list(checkpoints)) {
+  for (const auto& [found, manifest] : list_with_manifests(checkpoints)) {
     StepFolder step{.folder = found.folder, .step = found.step, .state = StepState::kUncommitted};
-    if (found.committed) step.state = files_are_there(found.folder) ? StepState::kWhole : StepState::kDamaged;
+    if (manifest) {
+      step.state = files_are_there(found.folder, *manifest) ? StepState::kWhole : StepState::kDamaged;
+    }
     if (!found.problem.empty()) step.state = StepState::kDamaged;
     const auto reader = readers.find(found.folder.filename().string());
     if (reader != readers.end()) step.reader = reader->second;
@@ -199,7 +204,17 @@ std::vector<Path> carry_out(std::span<const PruneDecision> plan) {
   return gone;
 }
 
+void bring_back_leased(const Path& checkpoints) {
+  const auto readers = readers_in(checkpoints);
+  for (const Path& path : entries_of(checkpoints)) {
+    if (!is_trash(path) || !readers.contains(name_before(path))) continue;
+    if (!entry_exists(checkpoints / name_before(path)))
+      fs::rename(path, checkpoints / name_before(path), Code::kCheckpoint);
+  }
+}
+
 void prune(const Path& checkpoints, const RetentionPolicy& policy) {
+  bring_back_leased(checkpoints);
   for (const Path& path : entries_of(checkpoints)) {
     if (is_trash(path)) (void)try_remove(path);
   }
@@ -208,8 +223,10 @@ void prune(const Path& checkpoints, const RetentionPolicy& policy) {
 
 std::vector<Leftover> find_leftovers(const Path& checkpoints) {
   std::vector<Leftover> leftovers;
+  const auto readers = readers_in(checkpoints);
   for (const Path& path : entries_of(checkpoints)) {
-    if (is_trash(path)) leftovers.push_back({path, "an interrupted prune left it"});
+    if (is_trash(path) && !readers.contains(name_before(path)))
+      leftovers.push_back({path, "an interrupted prune left it"});
     if (is_partial_output(path) && std::time(nullptr) - last_change(path) > kOrphanAfter_s)
       leftovers.push_back({path, "an output that was never finished, unchanged for a day"});
   }

@@ -47,7 +47,12 @@ struct PruneDecision {
 /// in a warning.
 std::vector<std::filesystem::path> carry_out(std::span<const PruneDecision> plan);
 
-/// What a run's trainer does after a commit: removes what earlier prunings left, then plans and carries out.
+/// What was put aside by a pruning that ended before it looked for leases again, and has one, gets its name
+/// back. Throws Error(kCheckpoint).
+void bring_back_leased(const std::filesystem::path& checkpoints);
+
+/// What a run's trainer does after a commit: brings back what is leased, removes what else earlier prunings
+/// left, then plans and carries out.
 void prune(const std::filesystem::path& checkpoints, const RetentionPolicy& policy);
 
 /// Something that nobody needs any more.

@@ -29,6 +29,15 @@ constexpr std::array<DTypeName, 7> kNames{{{DType::kF32, "F32"},
                                            {DType::kI64, "I64"},
                                            {DType::kU8, "U8"}}};
 
+struct OtherType {
+  std::string_view name;
+  DType same_size;
+};
+constexpr std::array kOtherTypes{OtherType{"BOOL", DType::kU8},    OtherType{"I8", DType::kU8},
+                                 OtherType{"F8_E5M2", DType::kU8}, OtherType{"F8_E4M3", DType::kU8},
+                                 OtherType{"I16", DType::kF16},    OtherType{"U16", DType::kF16},
+                                 OtherType{"U32", DType::kI32},    OtherType{"U64", DType::kI64}};
+
 /// One tensor as its fields arrive.
 struct Draft {
   SafetensorsTensor tensor;
@@ -63,10 +72,13 @@ class Handler : public nlohmann::json_sax<Json> {
     if (at_ == At::kMetadata) return true;
     if (at_ != At::kDtype) return other("text");
     const auto dtype = safetensors_dtype(value);
-    if (!dtype)
+    const auto* other = std::find_if(kOtherTypes.begin(), kOtherTypes.end(),
+                                     [&](const OtherType& type) { return type.name == value; });
+    if (!dtype && other == kOtherTypes.end())
       return fail(
           str(named(), " has the element type '", printable(value), "', which a checkpoint cannot hold"));
-    draft().tensor.info.dtype = *dtype;
+    draft().tensor.info.dtype = dtype ? *dtype : other->same_size;
+    if (!dtype) draft().tensor.other_type = other->name;
     return leave(At::kTensor);
   }
   bool binary(binary_t&) override { return other("a binary value"); }

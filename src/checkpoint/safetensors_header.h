@@ -22,6 +22,9 @@ struct SafetensorsTensor {
   TensorInfo info;
   std::uint64_t offset = 0;  ///< in the file
   std::uint64_t bytes = 0;   ///< element count * size_of(dtype)
+  /// "BOOL": an element type of the format that checkpoints cannot hold; info.dtype then has its size only.
+  /// An old buffer may be of such a type beside good weights. Empty: none.
+  std::string_view other_type;
 };
 
 /// "F32", "BF16", ... of an element type, and back: nothing for one that checkpoints cannot hold.

@@ -39,7 +39,7 @@ struct Sections {
 };
 
 /// Where the three tables behind the header lie; they fill the block from the front.
-Sections find_sections(std::span<const std::byte> block, const std::string& what) {
+Sections find_sections(std::span<const std::byte> block, std::uint64_t index_bytes, const std::string& what) {
   Sections s;
   const std::uint64_t count = get<std::uint32_t>(block, header::kEntries);
   s.entry_bytes = get<std::uint32_t>(block, header::kEntryBytesField);
@@ -47,13 +47,13 @@ Sections find_sections(std::span<const std::byte> block, const std::string& what
   s.name_bytes = get<std::uint32_t>(block, header::kNameBytes);
   if (s.entry_bytes < kEntryBytes || s.entry_bytes > 4096)
     refuse(what, str("index entries of ", s.entry_bytes, " bytes"));
-  if (blocks > block.size()) refuse(what, str("index claims ", blocks, " checksums"));
+  if (blocks > index_bytes) refuse(what, str("index claims ", blocks, " checksums"));
   s.entries = kIndexHeaderBytes;
   s.blocks = s.entries + count * s.entry_bytes;
   s.names = s.blocks + blocks * sizeof(std::uint32_t);
-  if (s.names + s.name_bytes > block.size()) {
+  if (s.names + s.name_bytes > index_bytes) {
     refuse(what,
-           str("index tables of ", s.names + s.name_bytes, " bytes do not fit its ", block.size(), " bytes"));
+           str("index tables of ", s.names + s.name_bytes, " bytes do not fit its ", index_bytes, " bytes"));
   }
   return s;
 }
@@ -206,13 +206,10 @@ IndexHead decode_index_head(std::span<const std::byte> head, const std::string& 
   return found;
 }
 
-ShardIndex decode_index(std::span<const std::byte> block, const std::string& what) {
-  const IndexHead head = decode_index_head(block.first(std::min(block.size(), kIndexHeaderBytes)), what);
-  if (head.index_bytes != block.size())
-    refuse(what, str("index of ", head.index_bytes, " bytes read as ", block.size()));
-  if (get<std::uint32_t>(block, kCrcField) != index_crc(block)) {
-    refuse(what, str("index (bytes 0 to ", block.size(), ") is damaged: its checksum differs"));
-  }
+namespace {
+
+/// What the header says of the shard.
+ShardIndex decode_header(std::span<const std::byte> block, const IndexHead& head, const std::string& what) {
   ShardIndex index{.minor = get<std::uint16_t>(block, header::kMinor),
                    .index_bytes = head.index_bytes,
                    .file_bytes = head.file_bytes};
@@ -230,13 +227,48 @@ ShardIndex decode_index(std::span<const std::byte> block, const std::string& wha
     refuse(what, str("checksum blocks of ", index.block_bytes, " bytes"));
   }
   index.layout_crc = get<std::uint32_t>(block, header::kLayoutCrc);
-  const Sections s = find_sections(block, what);
+  return index;
+}
+
+void decode_entries(std::span<const std::byte> block, const Sections& s, ShardIndex& index,
+                    const std::string& what) {
   const std::uint64_t count = (s.blocks - s.entries) / s.entry_bytes;
   for (std::uint64_t i = 0; i < count; ++i) index.entries.push_back(decode_entry(block, s, i, what));
+}
+
+}  // namespace
+
+ShardIndex decode_index(std::span<const std::byte> block, const std::string& what) {
+  const IndexHead head = decode_index_head(block.first(std::min(block.size(), kIndexHeaderBytes)), what);
+  if (head.index_bytes != block.size())
+    refuse(what, str("index of ", head.index_bytes, " bytes read as ", block.size()));
+  if (get<std::uint32_t>(block, kCrcField) != index_crc(block)) {
+    refuse(what, str("index (bytes 0 to ", block.size(), ") is damaged: its checksum differs"));
+  }
+  ShardIndex index = decode_header(block, head, what);
+  const Sections s = find_sections(block, block.size(), what);
+  decode_entries(block, s, index, what);
   index.block_crcs.resize((s.names - s.blocks) / sizeof(std::uint32_t));
   if (!index.block_crcs.empty())
     std::memcpy(index.block_crcs.data(), block.data() + s.blocks, s.names - s.blocks);
   check_placement(index, what);
+  return index;
+}
+
+IndexTable find_table(std::span<const std::byte> header, const std::string& what) {
+  const IndexHead head = decode_index_head(header, what);
+  const Sections s = find_sections(header, head.index_bytes, what);
+  return {.entries_end = s.blocks, .names = s.names, .names_end = s.names + s.name_bytes};
+}
+
+ShardIndex decode_table(std::span<const std::byte> parts, const std::string& what) {
+  const IndexHead head = decode_index_head(parts.first(std::min(parts.size(), kIndexHeaderBytes)), what);
+  ShardIndex index = decode_header(parts, head, what);
+  Sections s = find_sections(parts, head.index_bytes, what);
+  s.names = s.blocks;
+  if (s.names + s.name_bytes != parts.size())
+    refuse(what, str("index tables of ", s.names + s.name_bytes, " bytes read as ", parts.size()));
+  decode_entries(parts, s, index, what);
   return index;
 }
 

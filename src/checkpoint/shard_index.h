@@ -71,4 +71,18 @@ void seal_index(std::span<std::byte> block);
 /// Everything, hostile input included: sizes are checked before anything is allocated or read.
 [[nodiscard]] ShardIndex decode_index(std::span<const std::byte> block, const std::string& what);
 
+/// Of a user block the bytes that say what the shard holds: [0, entries_end) and [names, names_end). Between
+/// them lie the checksums of the blocks, which are nearly all of a large index.
+struct IndexTable {
+  std::uint64_t entries_end = 0;
+  std::uint64_t names = 0;
+  std::uint64_t names_end = 0;
+};
+/// From the first kIndexHeaderBytes.
+[[nodiscard]] IndexTable find_table(std::span<const std::byte> header, const std::string& what);
+
+/// From those two parts, one right behind the other: all but `block_crcs`. Hostile input is refused as by
+/// decode_index(), but nothing vouches for these bytes.
+[[nodiscard]] ShardIndex decode_table(std::span<const std::byte> parts, const std::string& what);
+
 }  // namespace echelon::checkpoint

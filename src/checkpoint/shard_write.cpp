@@ -8,6 +8,7 @@
 #include <limits>
 #include <thread>
 
+#include "base/caught.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/fs.h"
@@ -71,8 +72,8 @@ void ShardWrite::stage() {
       staging_->put_full(used);
     }
     kill_point("staged");
-  } catch (const std::exception& e) {
-    stage_error_ = e.what();
+  } catch (...) {
+    stage_error_ = caught();
     staging_->stop();
     throw;
   }
@@ -176,13 +177,13 @@ void ShardWrite::write() {
 void write_shard(const std::filesystem::path& folder, int rank, int ranks, const std::string& save_id,
                  std::vector<Slice> slices) {
   in_context(str("cannot save rank ", rank, "'s shard on ", host_name()), [&] {
-    Staging pipe(4 * Staging::kWindowBytes);
+    Staging pipe(Staging::kPipeWindows * Staging::kWindowBytes);
     ShardPlan plan = plan_shard(rank, ranks, save_id, slices);
     ShardWrite shard(folder, std::move(plan), std::move(slices), pipe, {});
     std::thread stager([&] {
       try {
         shard.stage();
-      } catch (const std::exception&) {
+      } catch (...) {
         // write() throws the same
       }
     });

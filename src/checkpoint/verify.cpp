@@ -8,8 +8,10 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/files.h"
 #include "checkpoint/h5_verify.h"
+#include "checkpoint/names.h"
 #include "checkpoint/piece_sums.h"
 #include "checkpoint/shard_plan.h"
+#include "checkpoint/trainer_state.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -144,9 +146,14 @@ VerifyReport verify(const Path& folder, VerifyDepth depth, const VerifyProgress&
   if (!report.damages.empty()) return report;
   report.step = contents.manifest.step;
   report.save_id = contents.manifest.save_id;
+  collect(report, std::string(kManifestFile), -1, [&] {
+    check_trainer_state(contents.manifest.trainer_state, contents.manifest.step,
+                        str("checkpoint '", folder.string(), "': trainer state"));
+  });
   for (const auto& attachment : contents.manifest.attachments) {
     const std::string& name = attachment.first;
-    collect(report, name, -1, [&] { report.bytes_checked += load_attachment(contents, name).size(); });
+    collect(report, name, -1,
+            [&] { report.bytes_checked += load_attachment(folder, contents.manifest, name).size(); });
   }
   const std::vector<ShardIndex> indexes = check_indexes(folder, contents.manifest, report);
   const auto file_of = [&](const ShardIndex& index) {

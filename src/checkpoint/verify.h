@@ -10,7 +10,8 @@
 namespace echelon::checkpoint {
 
 enum class VerifyDepth {
-  kQuick,  ///< COMMIT, MANIFEST, attachments, every shard's size and index, coverage; no tensor bytes
+  kQuick,  ///< COMMIT, MANIFEST, the trainer's state, attachments, every shard's size and index, coverage; no
+           ///< tensor bytes
   kDeep,   ///< also every byte of every shard against its checksum
 };
 

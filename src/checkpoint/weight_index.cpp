@@ -15,7 +15,12 @@ constexpr std::uint64_t kMaxTotal = std::uint64_t{1} << 60;
 WeightIndex parse_weight_index(std::string_view source, const std::string& what) {
   if (source.size() > kMaxWeightIndexBytes) throw Error(Code::kCheckpoint, str(what, ": larger than 64 MiB"));
   const Json root = parse_json(source, what);
-  WeightIndex index{.total_size = number(member(root, "metadata", what), "total_size", kMaxTotal, what)};
+  WeightIndex index;
+  if (root.is_object() && root.contains("metadata") && !root["metadata"].is_null()) {
+    const Json& metadata = root["metadata"];
+    if (!metadata.is_object()) throw Error(Code::kCheckpoint, str(what, ": 'metadata' must be an object"));
+    if (metadata.contains("total_size")) index.total_size = number(metadata, "total_size", kMaxTotal, what);
+  }
   const Json& map = member(root, "weight_map", what);
   if (!map.is_object() || map.empty())
     throw Error(Code::kCheckpoint, str(what, ": 'weight_map' must be an object that names tensors"));

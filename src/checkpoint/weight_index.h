@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,7 +11,7 @@ namespace echelon::checkpoint {
 inline constexpr std::uint64_t kMaxWeightIndexBytes = std::uint64_t{64} << 20;
 
 struct WeightIndex {
-  std::uint64_t total_size = 0;              ///< bytes of all tensors
+  std::optional<std::uint64_t> total_size;   ///< bytes of all tensors, where the index states it
   std::map<std::string, std::string> files;  ///< tensor -> file, a plain name in the index's own folder
 };
 

@@ -51,10 +51,13 @@ struct CommitInfo {
 
 /// Called by one rank after every shard is durable: reads back the index of each, proves that each tensor is
 /// covered exactly once, writes the attachments and MANIFEST.json, then COMMIT by rename: the only commit
-/// point. Throws Error(kCheckpoint).
-void commit(const std::filesystem::path& folder, const CommitInfo& info);
+/// point. Throws Error(kCheckpoint) when there is no commit, or the system cannot tell. Once COMMIT has its
+/// name nothing throws any more: returns why a loss of power may take that name away again, "" when it
+/// cannot.
+std::string commit(const std::filesystem::path& folder, const CommitInfo& info);
 
-/// Removes what there is of an attempt that failed; what stays goes with a later prune().
+/// Removes what there is of an attempt that failed; what stays goes with a later prune(). A folder that holds
+/// a COMMIT, or of which the system cannot tell, is left alone.
 void discard_attempt(const std::filesystem::path& folder) noexcept;
 
 }  // namespace echelon::checkpoint

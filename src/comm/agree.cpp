@@ -1,25 +1,37 @@
 #include "comm/agree.h"
 
-#include <optional>
+#include <exception>
 
 #include "base/error.h"
 
 namespace echelon {
+namespace {
+
+/// What a program ends with that an exception of another kind ends: out of memory, as a rule.
+constexpr Code kForeign = Code::kTraining;
+
+}  // namespace
 
 void agree(Communicator& comm, std::string_view label, const std::function<void()>& body) {
-  std::optional<Error> mine;
+  Blob status(1);  // taken before `body` can use up the memory
+  std::exception_ptr mine;
+  Code code{};
   try {
     body();
   } catch (const Error& e) {
-    mine = e;
+    mine = std::current_exception();
+    code = e.code();
+  } catch (...) {
+    mine = std::current_exception();
+    code = kForeign;
   }
-  const Blob status{static_cast<std::byte>(mine ? static_cast<int>(mine->code()) : 0)};
+  status[0] = static_cast<std::byte>(code);
   const std::vector<Blob> all = comm.gather_blobs(status, label);
   for (int rank = 0; rank < comm.size(); ++rank) {
-    const int code = std::to_integer<int>(all[static_cast<std::size_t>(rank)].at(0));
-    if (code == 0) continue;
-    if (rank == comm.rank()) throw Error(*mine);
-    throw Error(static_cast<Code>(code), "");
+    const int theirs = std::to_integer<int>(all[static_cast<std::size_t>(rank)].at(0));
+    if (theirs == 0) continue;
+    if (rank == comm.rank()) std::rethrow_exception(mine);
+    throw Error(static_cast<Code>(theirs), "");
   }
 }
 

@@ -6,10 +6,11 @@
 
 namespace echelon {
 
-/// Runs `body` on every rank of `comm`; returns when it succeeded everywhere. When it threw an Error on some
-/// ranks, all ranks throw: the lowest failing rank its own Error, the others one of the same code with an
-/// empty text, which means "already reported" (the process exits with the code and prints nothing). So one
-/// rank's bad disk ends the job with one message instead of leaving the others waiting. Collective.
+/// Runs `body` on every rank of `comm`; returns when it succeeded everywhere. When it threw on some ranks,
+/// all ranks throw: the lowest failing rank what its `body` threw, whatever that is, the others an Error of
+/// the same code (kTraining for what is no Error) with an empty text, which means "already reported" (the
+/// process exits with the code and prints nothing). So one rank's bad disk, or want of memory, ends the job
+/// with one message instead of leaving the others waiting. Collective.
 void agree(Communicator& comm, std::string_view label, const std::function<void()>& body);
 
 }  // namespace echelon

@@ -53,7 +53,7 @@ class StagedOperation final : public Pending::State {
   ~StagedOperation() override {
     try {
       inner_.wait();
-    } catch (const Error&) {
+    } catch (...) {
     }
     staging_->give(block_);
   }
@@ -79,7 +79,7 @@ class StagedOperation final : public Pending::State {
     try {
       inner_.wait();
       if (bytes_ > 0) staging_->copies().to_device(device_, host() + offset_, bytes_);
-    } catch (const Error&) {
+    } catch (...) {
       failure_ = std::current_exception();
       throw;
     }

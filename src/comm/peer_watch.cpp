@@ -1,23 +1,18 @@
 #include "comm/peer_watch.h"
 
 #include <poll.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <functional>
+
+#include "base/process.h"
 
 namespace echelon {
 
 PeerWatch::Process PeerWatch::this_process() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  struct stat space {};
-  if (boot.empty() || stat("/proc/self/ns/pid", &space) != 0) return {.pid = getpid(), .machine = 0};
-  const std::uint64_t machine =
-      std::hash<std::string>{}(boot) ^ (static_cast<std::uint64_t>(space.st_ino) << 20);
-  return {.pid = getpid(), .machine = machine};
+  const std::string space = process_space();
+  return {.pid = getpid(), .machine = space.empty() ? 0 : std::hash<std::string>{}(space)};
 }
 
 PeerWatch::PeerWatch(const std::vector<Process>& processes, int own) : processes_(processes.size()) {

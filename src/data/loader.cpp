@@ -50,6 +50,14 @@ TokenFile open_matching(const std::string& path, const DataOptions& options, std
   return file;
 }
 
+/// A language model learns the next token: a file of which no token has one in its document teaches nothing.
+void require_targets(const TokenFile& file, const DataOptions& options) {
+  if (options.packing == "stream" || file.document_count() < file.token_count()) return;
+  throw Error(Code::kData, str("token file '", file.path().string(), "' has nothing to predict: its ",
+                               file.document_count(), " documents have one token each, and data.packing is ",
+                               options.packing, ": prepare longer documents, or set data.packing: stream"));
+}
+
 std::unique_ptr<Loader> open_file(const std::string& path, const DataOptions& options,
                                   std::int64_t vocab_size, std::optional<std::uint64_t> shuffle) {
   TokenFile file = open_matching(path, options, vocab_size);
@@ -61,6 +69,7 @@ std::unique_ptr<Loader> open_file(const std::string& path, const DataOptions& op
   }
   if (pairs)
     return std::make_unique<PairLoader>(std::move(file), options.seq_len, options.target_len, shuffle);
+  require_targets(file, options);
   if (options.packing == "pad")
     return std::make_unique<DocumentLoader>(std::move(file), options.seq_len, shuffle);
   return std::make_unique<TokenLoader>(std::move(file), options.seq_len, shuffle,

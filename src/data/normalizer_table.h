@@ -1,8 +1,13 @@
 #pragma once
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace echelon::data {
+
+/// Why sentencepiece must not have this table (as below), or "": it follows a table without looking where it
+/// leads. Every unit that a path could lead to is checked, reached or not, and so is what it points at.
+[[nodiscard]] std::string normalizer_table_problem(std::string_view table);
 
 /// Calls `rule(from, to)` for every rule of the table that a sentencepiece model carries for its normaliser:
 /// of the rules whose `from` begins what is left of a text, the longest replaces it by `to`. The table is a

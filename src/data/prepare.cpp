@@ -9,11 +9,12 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/fs.h"
+#include "base/own_file.h"
 #include "base/str.h"
 #include "data/corpus.h"
 #include "data/prepare_manifest.h"
 #include "data/sources.h"
+#include "data/text_format.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_digest.h"
 #include "data/tokenizer_training.h"
@@ -30,10 +31,8 @@ void check(const PrepareOptions& options) {
   demand(options.tokenizer.empty() != (options.train_vocab_size == 0),
          "name either a tokenizer (--tokenizer FILE) or the size of one to train (--train-tokenizer "
          "VOCAB_SIZE)");
-  const bool rows = options.format == TextFormat::kJsonl || options.format == TextFormat::kCsv;
   demand(options.input.empty() == options.target.empty(),
          "--input and --target make pairs: name both fields, or neither for documents");
-  demand(!options.pairs() || rows, "--input and --target need --format csv or jsonl");
   demand(options.pairs() || options.prefix.empty(), "--prefix needs --input and --target");
   demand(options.train_vocab_size == 0 || (options.train_vocab_size >= kSmallestVocabulary &&
                                            options.train_vocab_size <= kLargestVocabulary),
@@ -43,6 +42,15 @@ void check(const PrepareOptions& options) {
          str("--validation-fraction is ", options.validation_fraction, ", expected 0 to 0.5"));
   demand(options.threads >= 1 && options.threads <= 1024,
          str("--threads is ", options.threads, ", expected 1 to 1024"));
+}
+
+/// What depends on the format, which may depend on the sources.
+void check_fields(const PrepareOptions& settled) {
+  if (settled.rows()) return;
+  const char* option = settled.pairs() ? "--input and --target need" : "--field needs";
+  if (!settled.pairs() && settled.field.empty()) return;
+  throw Error(Code::kUsage, str(option, " rows, and the sources are read as ", name_of(settled.format),
+                                "; name their format with --format csv or jsonl"));
 }
 
 /// Keeps a second `prepare` out of the folder while it lives. Where the file system has no locks there is
@@ -65,12 +73,20 @@ std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareO
 
 }  // namespace
 
-PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& progress) {
-  check(options);
-  const Sources sources = list_sources(options);
+PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progress) {
+  check(given);
+  const Sources sources = list_sources(given);
   const auto& files = sources.files;
-  in_context("output (--output)", [&] { fs::make_directories(options.output, Code::kData); });
+  const PrepareOptions options = settle_format(given, files);
+  check_fields(options);
+  if (given.format == TextFormat::kBySuffix) progress({.remark = describe_format(options, files)});
+  in_context("output (--output)", [&] {
+    fs::make_directories(options.output, Code::kData);
+    if (!options.allow_foreign_folder)
+      fs::require_own_folder(options.output, Code::kData, "add --allow-foreign-folder");
+  });
   const fs::Fd lock = lock_folder(options.output);
+  fs::remove_drafts(options.output);  // of runs that were killed
   const PrepareManifest manifest(options, files);
   if (auto finished = manifest.find_finished()) return *finished;
   manifest.check_replaceable();
@@ -94,6 +110,7 @@ PrepareReport prepare(const PrepareOptions& options, const ProgressCallback& pro
   }
 
   PrepareReport report;
+  report.format = options.format;
   report.source_files = files.size();
   report.source_bytes =
       std::accumulate(files.begin(), files.end(), std::uint64_t{0},

@@ -7,20 +7,21 @@
 namespace echelon::data {
 
 /// text, code: one file is one document. jsonl: one line is one, a JSON object whose `field` holds the text.
-/// csv: one row is one, and `field` is a column's name in the header row.
-enum class TextFormat { kText, kCode, kJsonl, kCsv };
+/// csv: one row is one, and `field` is a column's name in the header row. kBySuffix: what the names of the
+/// sources say, which must be the same of all.
+enum class TextFormat { kBySuffix, kText, kCode, kJsonl, kCsv };
 
 /// What becomes of a record that cannot be used: not UTF-8, not a JSON object with the field, a row with too
-/// few columns, a binary file.
-enum class BadRecords { kStop, kSkip };
+/// few columns, a binary file. kByFormat: code is skipped, everything else stops.
+enum class BadRecords { kByFormat, kStop, kSkip };
 
 /// The arguments of `echelon prepare`; docs/data.md tells what each means to the user.
 struct PrepareOptions {
   std::vector<std::string> sources;  ///< files and folders
   std::string output;                ///< folder
   std::vector<std::string> include;  ///< shell patterns; empty: default_include(format)
-  TextFormat format = TextFormat::kText;
-  std::string field = "text";
+  TextFormat format = TextFormat::kBySuffix;
+  std::string field;                     ///< jsonl, csv; empty: "text"
   std::string input;                     ///< field of a pair's source; empty: documents, not pairs
   std::string target;                    ///< field of a pair's target
   std::string prefix;                    ///< put in front of a pair's source
@@ -30,19 +31,23 @@ struct PrepareOptions {
   double validation_fraction = 0.02;     ///< of the documents, in [0, 0.5]
   int threads = 1;
   std::uint64_t seed = 1;
-  BadRecords on_bad_record = BadRecords::kStop;
+  BadRecords on_bad_record = BadRecords::kByFormat;
   std::uint64_t max_bad_records = 0;  ///< kSkip: more than these stop the work; 0: no limit
   bool force = false;                 ///< replace what other inputs or options made
+  bool allow_foreign_folder = false;  ///< the output folder may belong to another user
 
+  [[nodiscard]] bool rows() const { return format == TextFormat::kJsonl || format == TextFormat::kCsv; }
+  [[nodiscard]] std::string text_field() const { return field.empty() ? "text" : field; }
   /// jsonl, csv: a record is a source and a target, stored as two documents.
   [[nodiscard]] bool pairs() const { return !input.empty(); }
 };
 
 struct PrepareProgress {
-  std::string stage;  ///< "reading a sample", "training the tokenizer", "tokenising"
+  std::string stage{};  ///< "reading a sample", "training the tokenizer", "tokenising"
   std::uint64_t bytes_done = 0;
   std::uint64_t bytes_total = 0;
   std::uint64_t tokens = 0;
+  std::string remark{};  ///< not about the stage: a line for the user, given once
 };
 
 /// One token file of the output. All zero: not made.
@@ -54,6 +59,7 @@ struct PreparedFile {
 };
 
 struct PrepareReport {
+  TextFormat format = TextFormat::kText;  ///< what the sources were read as
   bool up_to_date = false;  ///< nothing was done: the output was made from the same inputs and options
   std::uint64_t source_files = 0;
   std::uint64_t source_bytes = 0;

@@ -7,8 +7,11 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/foreign_json.h"
+#include "base/foreign_text.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "data/text_format.h"
 #include "data/token_file.h"
 #include "data/tokenizer_digest.h"
 
@@ -19,20 +22,6 @@ namespace stdfs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
-
-const char* name_of(TextFormat format) {
-  switch (format) {
-    case TextFormat::kText:
-      return "text";
-    case TextFormat::kCode:
-      return "code";
-    case TextFormat::kJsonl:
-      return "jsonl";
-    case TextFormat::kCsv:
-      return "csv";
-  }
-  return "?";
-}
 
 std::uint32_t crc_of(std::string_view text, std::uint32_t crc) {
   return crc32c(std::as_bytes(std::span(text)), crc);
@@ -53,8 +42,8 @@ Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& f
   identity["text_format"] = name_of(options.format);
   if (options.pairs()) {
     identity["pairs"] = {{"input", options.input}, {"target", options.target}, {"prefix", options.prefix}};
-  } else if (options.format == TextFormat::kJsonl || options.format == TextFormat::kCsv) {
-    identity["field"] = options.field;
+  } else if (options.rows()) {
+    identity["field"] = options.text_field();
   }
   if (options.tokenizer.empty()) {
     identity["tokenizer"] = {{"trained_vocab_size", options.train_vocab_size},
@@ -75,7 +64,7 @@ Json to_json(const PreparedFile& file) {
           {"header_crc32c", file.crc}};
 }
 
-PreparedFile prepared_file(const Json& json) {
+PreparedFile prepared_file(const nlohmann::json& json) {
   return {json.at("tokens"), json.at("documents"), json.at("bytes"), json.at("header_crc32c")};
 }
 
@@ -89,15 +78,16 @@ bool is_current(const stdfs::path& path, const PreparedFile& file) {
 }  // namespace
 
 PrepareManifest::PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files)
-    : options_(options), folder_(options.output), identity_(identity_of(options, files).dump()) {}
+    : options_(options), folder_(options.output), identity_(json_text(identity_of(options, files), -1)) {}
 
 std::optional<PrepareReport> PrepareManifest::find_finished() const {
   const stdfs::path folder(folder_);
   try {
     const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
-    const Json json = Json::parse(text);
-    if (json.at("made_from").dump() != identity_) return {};
+    const auto json = parse_foreign_json(text, "prepare.json", Code::kData);
+    if (json.at("made_from") != nlohmann::json::parse(identity_)) return {};
     PrepareReport report;
+    report.format = options_.format;
     report.up_to_date = true;
     report.source_files = json.at("made_from").at("sources").at("files");
     report.source_bytes = json.at("made_from").at("sources").at("bytes");
@@ -115,7 +105,7 @@ std::optional<PrepareReport> PrepareManifest::find_finished() const {
     return whole ? std::optional(report) : std::nullopt;
   } catch (const Error&) {
     return {};  // a file is missing or damaged: made again
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return {};  // unfinished, or not written by this version
   }
 }
@@ -125,8 +115,10 @@ void PrepareManifest::check_replaceable() const {
   const stdfs::path folder(folder_);
   try {
     const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
-    const Json json = Json::parse(text, nullptr, false);
-    if (json.is_object() && json.contains("made_from") && json["made_from"].dump() == identity_) return;
+    const auto json = read_foreign_json(text).value;
+    if (json.is_object() && json.contains("made_from") &&
+        json["made_from"] == nlohmann::json::parse(identity_))
+      return;
   } catch (const Error&) {
     // No manifest: what else lies there decides.
   }
@@ -144,7 +136,7 @@ void PrepareManifest::check_replaceable() const {
 void PrepareManifest::announce() const {
   Json json;
   json["made_from"] = Json::parse(identity_);
-  fs::publish_file(folder_ + "/prepare.json", json.dump(2) + "\n", Code::kData);
+  fs::publish_file(folder_ + "/prepare.json", json_text(json) + "\n", Code::kData);
 }
 
 void PrepareManifest::publish(const PrepareReport& report) const {
@@ -159,7 +151,7 @@ void PrepareManifest::publish(const PrepareReport& report) const {
   json["train"] = to_json(report.train);
   json["valid"] = to_json(report.valid);
   // A file name need not be UTF-8.
-  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = json_text(json) + "\n";
   fs::publish_file(folder_ + "/prepare.json", text, Code::kData);
 }
 

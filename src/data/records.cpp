@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/foreign_json.h"
 #include "base/str.h"
 #include "data/csv_row.h"
 #include "data/utf8.h"
@@ -16,18 +17,13 @@ constexpr std::uint64_t kMaxDocumentBytes = std::uint64_t{1} << 30;
 // A batch of tiny files is bounded too.
 constexpr std::size_t kMostRecords = 4096;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+// Only one or two texts of a record matter: what else is in it need not be tidy.
+constexpr JsonLimits kRecordLimits{.depth = 512, .unique_keys = false};
 constexpr std::string_view kBlank = " \t\r";
 
 std::string where(const Record& record) {
   return record.row.line == 0 ? str("'", record.source->path.string(), "'")
                               : str(record.source->path.string(), ":", record.row.line);
-}
-
-/// The library's reason without its own error number.
-std::string json_reason(const std::exception& e) {
-  const std::string_view text = e.what();
-  const auto bracket = text.find("] ");
-  return std::string(bracket == std::string_view::npos ? text : text.substr(bracket + 2));
 }
 
 /// The column named `name`. Throws Error(kData): there is none, or several.
@@ -52,14 +48,10 @@ std::string json_field(nlohmann::json& object, const std::string& name, std::str
 }
 
 std::string open_line(const Record& record, const PrepareOptions& options, Document& document) {
-  nlohmann::json object;
-  try {
-    object = nlohmann::json::parse(record.row.text);
-  } catch (const nlohmann::json::exception& e) {
-    return str("not JSON: ", json_reason(e));
-  }
+  auto [object, problem] = read_foreign_json(record.row.text, kRecordLimits);
+  if (!problem.empty()) return problem;
   if (!object.is_object()) return str("not a JSON object but ", object.type_name());
-  if (!options.pairs()) return json_field(object, options.field, document.text);
+  if (!options.pairs()) return json_field(object, options.text_field(), document.text);
   if (auto fault = json_field(object, options.input, document.text); !fault.empty()) return fault;
   if (options.target == options.input) {
     document.target = document.text;
@@ -106,9 +98,8 @@ std::string complete_pair(const PrepareOptions& options, Document& document) {
 
 std::optional<RecordBatch> RecordReader::next() {
   RecordBatch batch;
-  const bool rows = options_.format == TextFormat::kJsonl || options_.format == TextFormat::kCsv;
   while (file_ < files_.size() && batch.bytes < kBatchBytes && batch.records.size() < kMostRecords) {
-    if (rows) {
+    if (options_.rows()) {
       add_rows(batch);
     } else {
       add_file(batch);
@@ -141,7 +132,7 @@ void RecordReader::open_rows() {
   }
   auto columns = std::make_shared<CsvColumns>();
   columns->count = header.size();
-  columns->text = find_column(header, options_.pairs() ? options_.input : options_.field, file);
+  columns->text = find_column(header, options_.pairs() ? options_.input : options_.text_field(), file);
   if (options_.pairs()) columns->target = find_column(header, options_.target, file);
   columns_ = std::move(columns);
 }

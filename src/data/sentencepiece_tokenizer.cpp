@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <bitset>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -24,6 +26,17 @@ unsigned char byte_at(std::string_view text, std::size_t i) {
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
+}
+
+/// What the library builds its tables with throws, at a symbol without a letter for example.
+bool loads(sentencepiece::SentencePieceProcessor& processor, std::string_view model_bytes) {
+  try {
+    return processor.LoadFromSerializedProto(model_bytes).ok();
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 /// Encodes like the library, many times faster on text whose words repeat.
@@ -124,9 +137,14 @@ struct SentencepieceTokenizer::Impl {
 SentencepieceTokenizer::SentencepieceTokenizer(std::string_view model_bytes, std::string_view name)
     : impl_(std::make_unique<Impl>()) {
   // A well-formed protocol buffer first: the library writes to standard error when it meets anything else.
+  // And one that it can follow: it trusts the tables of a model.
   const auto traits = read_traits(model_bytes);
   auto& processor = impl_->processor;
-  if (!traits || !processor.LoadFromSerializedProto(model_bytes).ok() || processor.GetPieceSize() < 2) {
+  if (const std::string problem = traits ? unsafe_model_problem(*traits) : ""; !problem.empty()) {
+    throw Error(Code::kData, str("tokenizer '", name, "' cannot be used: ", problem,
+                                 "; get the sentencepiece model anew from where it comes from"));
+  }
+  if (!traits || !loads(processor, model_bytes) || processor.GetPieceSize() < 2) {
     throw Error(Code::kData,
                 str("tokenizer '", name,
                     "' is neither a sentencepiece model nor a tokenizer.json: name a .model file of "

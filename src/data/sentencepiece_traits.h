@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct SentencepieceTraits {
   Type type = Type::kUnigram;            ///< trainer_spec.model_type
   bool byte_fallback = false;            ///< unknown characters become bytes
   std::string_view normalizer_table;     ///< see normalizer_table.h; empty: none
+  std::string_view denormalizer_table;   ///< the same for decoded text
   bool rewrites_text = false;            ///< a normaliser or denormaliser table is present
   bool add_dummy_prefix = true;          ///< a space is put in front
   bool remove_extra_whitespaces = true;  ///< runs of spaces shrink
@@ -36,7 +38,11 @@ struct SentencepieceTraits {
   }
 };
 
-/// Empty when `model` is no well-formed protocol buffer.
+/// Empty when `model` is no well-formed protocol buffer, or one that two readers may understand differently.
 [[nodiscard]] std::optional<SentencepieceTraits> read_traits(std::string_view model);
+
+/// Why the library must not have the model, or "": it would follow a table out of its memory, or find more
+/// symbols than it has room for. To be asked before it sees the model.
+[[nodiscard]] std::string unsafe_model_problem(const SentencepieceTraits& traits);
 
 }  // namespace echelon::data

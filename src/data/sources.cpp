@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/str.h"
+#include "data/text_format.h"
 
 namespace echelon::data {
 namespace {
@@ -72,22 +73,6 @@ void walk(const stdfs::path& root, const std::vector<std::string>& include, cons
 
 }  // namespace
 
-std::vector<std::string> default_include(TextFormat format) {
-  switch (format) {
-    case TextFormat::kText:
-      return {"*.txt", "*.md", "*.rst", "*.txt.gz", "*.txt.zst"};
-    case TextFormat::kCode:
-      return {"*.py",  "*.pyi",  "*.c",  "*.h",  "*.cc", "*.cpp", "*.cxx", "*.hpp", "*.cu",
-              "*.cuh", "*.rs",   "*.go", "*.js", "*.ts", "*.sh",  "*.jl",  "*.lua", "*.rb",
-              "*.pl",  "*.java", "*.kt", "*.cs", "*.hs", "*.sql", "*.R",   "*.f90", "*.scala"};
-    case TextFormat::kJsonl:
-      return {"*.jsonl", "*.ndjson", "*.jsonl.gz", "*.ndjson.gz", "*.jsonl.zst", "*.ndjson.zst"};
-    case TextFormat::kCsv:
-      return {"*.csv", "*.csv.gz", "*.csv.zst"};
-  }
-  return {};
-}
-
 Sources list_sources(const PrepareOptions& options) {
   const auto include = options.include.empty() ? default_include(options.format) : options.include;
   std::vector<SourceFile> files;
@@ -108,9 +93,10 @@ Sources list_sources(const PrepareOptions& options) {
   const auto duplicates =
       std::erase_if(files, [&](const SourceFile& file) { return !seen.insert(file.identity).second; });
   if (files.empty()) {
-    throw Error(Code::kData,
-                str("no source files match ", join(include, " "), " in ", join(options.sources, ", "),
-                    ": name other sources or patterns (--include)"));
+    const bool any_format = options.include.empty() && options.format == TextFormat::kBySuffix;
+    throw Error(Code::kData, str(any_format ? "no source files of a known suffix" : "no source files match ",
+                                 any_format ? "" : join(include, " "), " in ", join(options.sources, ", "),
+                                 ": name other sources or patterns (--include)"));
   }
   return {std::move(files), duplicates};
 }

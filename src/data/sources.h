@@ -28,7 +28,4 @@ struct Sources {
 /// Error(kData): missing or unreadable source, Parquet, nothing found.
 [[nodiscard]] Sources list_sources(const PrepareOptions& options);
 
-/// What list_sources uses for an empty options.include.
-[[nodiscard]] std::vector<std::string> default_include(TextFormat format);
-
 }  // namespace echelon::data

@@ -1,14 +1,10 @@
 #include "data/token_file_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "base/crc32c.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/str.h"
 
@@ -28,17 +24,16 @@ void narrow(std::span<const std::int32_t> ids, std::byte* to) {
 }  // namespace
 
 TokenFileWriter::TokenFileWriter(std::filesystem::path path, const TokenFileOptions& options)
-    : path_(std::move(path)), temporary_(path_.string() + ".tmp") {
+    : path_(std::move(path)), draft_(fs::create_draft(path_, Code::kData)) {
   header_.vocab_size = options.vocab_size;
   header_.tokenizer_digest = options.tokenizer_digest;
   header_.flags = options.flags;
   header_.token_width = token_width_for(options.vocab_size);
   pending_.reserve(kBufferBytes + kTokenBlockBytes);
-  fd_ = fs::open(temporary_, O_WRONLY | O_CREAT | O_TRUNC, Code::kData);
 }
 
 TokenFileWriter::~TokenFileWriter() {
-  if (!published_) ::unlink(temporary_.c_str());
+  if (!published_) fs::disk().unlink(draft_.path.c_str());
 }
 
 void TokenFileWriter::add_document(std::span<const std::int32_t> ids) {
@@ -77,7 +72,7 @@ void TokenFileWriter::flush_blocks(bool last) {
   for (std::size_t at = 0; at < whole; at += kTokenBlockBytes) {
     block_crcs_.push_back(crc32c(bytes.subspan(at, std::min<std::size_t>(kTokenBlockBytes, whole - at))));
   }
-  fs::write_at(fd_, kTokenHeaderBytes + written_, bytes, Code::kData, temporary_);
+  fs::write_at(draft_.fd, kTokenHeaderBytes + written_, bytes, Code::kData, draft_.path);
   written_ += whole;
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
 }
@@ -95,14 +90,11 @@ TokenFileHeader TokenFileWriter::finish() {
   flush_blocks(true);
   const auto table = std::as_bytes(std::span(block_crcs_));
   header_.checksums_crc = crc32c(table);
-  fs::write_at(fd_, header_.checksums_offset(), table, Code::kData, temporary_);
-  fs::write_at(fd_, 0, encode_token_header(header_), Code::kData, temporary_);
-  fs::fsync(fd_, Code::kData, temporary_);
-  fd_.close(Code::kData, temporary_);
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    throw Error(Code::kData,
-                str("cannot rename '", temporary_.string(), "' into place: ", fs::reason(errno)));
-  }
+  fs::write_at(draft_.fd, header_.checksums_offset(), table, Code::kData, draft_.path);
+  fs::write_at(draft_.fd, 0, encode_token_header(header_), Code::kData, draft_.path);
+  fs::fsync(draft_.fd, Code::kData, draft_.path);
+  draft_.fd.close(Code::kData, draft_.path);
+  fs::rename(draft_.path, path_, Code::kData);
   published_ = true;
   fs::fsync_directory(path_.has_parent_path() ? path_.parent_path() : fs::Path("."), Code::kData);
   return header_;

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "base/fs.h"
+#include "base/own_file.h"
 #include "data/token_format.h"
 
 namespace echelon {
@@ -16,9 +16,9 @@ struct TokenFileOptions {
   std::uint32_t flags = 0;             ///< kDocuments... bits
 };
 
-/// Writes one token file, document by document, as `path`.tmp; finish() makes it durable and gives it its
-/// name, so readers see a whole file or none. Without finish() nothing stays. Memory: 8 bytes a document, 4
-/// bytes a 16 KiB block. Not thread-safe.
+/// Writes one token file, document by document, as a draft (fs::create_draft); finish() makes it durable and
+/// gives it its name, so readers see a whole file or none. Without finish() nothing stays. Memory: 8 bytes a
+/// document, 4 bytes a 16 KiB block. Not thread-safe.
 class TokenFileWriter {
  public:
   /// Throws Error(kData) when the file cannot be made.
@@ -42,8 +42,7 @@ class TokenFileWriter {
   void flush_blocks(bool last);
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;
-  fs::Fd fd_;
+  fs::Draft draft_;
   TokenFileHeader header_;
   std::vector<std::uint64_t> ends_;
   std::vector<std::uint32_t> block_crcs_;

@@ -5,34 +5,17 @@
 #include <optional>
 #include <set>
 
+#include "base/foreign_json.h"
 #include "data/json_field.h"
 
 namespace echelon::data {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-constexpr int kDeepest = 32;
 constexpr std::int32_t kLargestId = (1 << 24) - 1;
 constexpr std::size_t kMostTokens = 4000000;
 constexpr std::size_t kMostAddedTokens = 100000;
 constexpr std::size_t kLongestToken = 65536;
 constexpr std::size_t kMostSteps = 64;
-
-nlohmann::json parse_json(std::string_view bytes, std::string_view name) {
-  if (bytes.size() > kMostBytes) {
-    throw Error(Code::kData,
-                str("tokenizer '", name, "' has ", bytes.size(), " bytes, expected at most ", kMostBytes));
-  }
-  const auto watch = [&](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
-    if (depth > kDeepest) throw Error(Code::kData, str("tokenizer '", name, "' is nested too deeply"));
-    return true;
-  };
-  try {
-    return nlohmann::json::parse(bytes, watch);
-  } catch (const nlohmann::json::exception& e) {
-    throw Error(Code::kData, str("tokenizer '", name, "' is not JSON: ", printable(e.what(), 200)));
-  }
-}
 
 const std::string& token_text(const JsonField& field) {
   const std::string& text = field.text();
@@ -302,7 +285,7 @@ void check_decoder(const JsonField& root) {
 }  // namespace
 
 TokenizerJson TokenizerJson::parse(std::string_view bytes, std::string_view name) {
-  const nlohmann::json json = parse_json(bytes, name);
+  const nlohmann::json json = parse_foreign_json(bytes, str("tokenizer '", name, "'"), Code::kData);
   const JsonField root(json, str("tokenizer '", name, "': field tokenizer.json"));
   TokenizerJson out;
   out.model = read_model(root.at("model"));

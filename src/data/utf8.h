@@ -5,8 +5,7 @@
 
 namespace echelon::data {
 
-/// Offset of the first byte that is not well-formed UTF-8 (Unicode 15, table 3-7: no overlong forms, no
-/// surrogates, nothing above U+10FFFF); npos when all is well.
+/// Offset of the first byte that is not well-formed UTF-8 as utf8_length() has it; npos when all is well.
 [[nodiscard]] std::size_t find_invalid_utf8(std::string_view text);
 
 /// `text` with U+FFFD in place of every maximal part of an ill-formed sequence (Unicode 15, chapter 3.9), as

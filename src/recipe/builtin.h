@@ -1,5 +1,6 @@
 #pragma once
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace echelon::recipe {
@@ -12,5 +13,11 @@ struct BuiltinRecipe {
 
 /// In the order of their names. Lives as long as the process.
 [[nodiscard]] std::span<const BuiltinRecipe> builtin_recipes();
+
+/// By its name, with .yaml behind it or not; null: there is none.
+[[nodiscard]] const BuiltinRecipe* find_builtin(std::string_view name);
+
+/// The name nearest to `name`, or "" when none is near enough to be meant.
+[[nodiscard]] std::string nearest_builtin(const std::string& name);
 
 }  // namespace echelon::recipe

@@ -228,6 +228,13 @@ void check_steps(const Recipe& recipe, const Said& said, std::vector<Conflict>& 
   }
 }
 
+void check_initial_weights(const CheckpointOptions& checkpoint, std::vector<Conflict>& found) {
+  if (!checkpoint.init_partial || !checkpoint.init_from.empty()) return;
+  found.push_back({{"checkpoint.init_partial", "checkpoint.init_from"},
+                   "checkpoint.init_partial is true, but checkpoint.init_from names no checkpoint to take "
+                   "weights from; remove it, or set checkpoint.init_from"});
+}
+
 void check_warmup_and_decay(const Recipe& recipe, std::vector<Conflict>& found) {
   const ScheduleOptions& schedule = recipe.schedule;
   const std::int64_t steps = recipe.train.steps;
@@ -279,6 +286,7 @@ void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {
   check_shard(recipe.shard, found);
   check_precision(recipe, said, found);
   check_steps(recipe, said, found);
+  check_initial_weights(recipe.checkpoint, found);
   check_warmup_and_decay(recipe, found);
   check_sequence(recipe, found);
 }

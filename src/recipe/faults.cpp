@@ -67,22 +67,7 @@ void Faults::raise_if_any(const Sources& sources) const {
 }
 
 std::string shown(std::string_view text) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string out = "'";
-  for (std::size_t at = 0; at < text.size();) {
-    if (at >= kMaxShownBytes) return out + "...'";
-    const Character character = character_at(text, at);
-    for (std::size_t i = at; i < at + character.bytes; ++i) {
-      if (character.problem.empty()) {
-        out += text[i];
-      } else {
-        const auto byte = static_cast<unsigned char>(text[i]);
-        out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-      }
-    }
-    at += character.bytes;
-  }
-  return out + "'";
+  return str("'", printable(text, kMaxShownBytes), "'");
 }
 
 }  // namespace echelon::recipe

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/patterns.h"
+#include "base/range.h"
 #include "recipe/recipe.h"
 
 namespace echelon::recipe {
@@ -18,23 +19,9 @@ using Slot = std::variant<bool*, std::int64_t*, double*, std::array<double, 2>*,
 /// No number of steps is larger.
 inline constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
 
-/// Allowed integers, both ends included.
-struct IntegerRange {
-  std::int64_t low;
-  std::int64_t high;
-};
-
 /// true (1), false (0), or one of these integers.
 struct SwitchOrInteger {
   IntegerRange range;
-};
-
-/// Allowed numbers (each element of a list, each value of a map).
-struct NumberRange {
-  double low;
-  double high;
-  bool low_excluded = false;
-  bool high_excluded = false;
 };
 
 /// Allowed words (each value of a map), or true/false where not both are.
@@ -56,6 +43,7 @@ enum class Text {
   kPhase,    ///< each entry of a list: "linear_warmup 100", a kind of schedule and its steps
 };
 
+/// Of a number: also of each element of a list, each value of a map.
 using Rule = std::variant<std::monostate, IntegerRange, SwitchOrInteger, NumberRange, Choices, Text>;
 
 /// One key of a recipe. The table of them is all that loading, writing, the reference and the JSON Schema

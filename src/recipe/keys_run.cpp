@@ -11,6 +11,11 @@ std::vector<Key> run_keys() {
        "Run folder: resolved recipe, metrics, logs, checkpoints. Empty: `runs/<run.name>`."},
       {ECHELON_KEY(run.seed), IntegerRange{0, std::numeric_limits<std::int64_t>::max()}, "",
        "Seed of the initial weights and of the data order."},
+      {ECHELON_KEY(run.allow_foreign_folder),
+       {},
+       "",
+       "Also train in a run folder that belongs to another user, who can then change what the run writes, "
+       "its checkpoints too. Files are never written through links."},
   };
 }
 
@@ -131,6 +136,14 @@ std::vector<Key> keep_keys() {
        "starts from; optimizer and data start anew. Not looked at when the run folder has a checkpoint. "
        "Empty: "
        "initial weights by `run.seed`."},
+      {ECHELON_KEY(checkpoint.init_partial),
+       {},
+       "",
+       "Let `init_from` name a checkpoint of another model and take the weights that fit. Those that this "
+       "model "
+       "does not have are dropped, those that the checkpoint does not have in the same shape start fresh; "
+       "the "
+       "log names them."},
       {ECHELON_KEY(checkpoint.consolidate),
        Choices{{{"none", "nothing"},
                 {"hdf5", "`consolidated-step-N.h5` in the run folder"},

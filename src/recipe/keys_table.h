@@ -9,9 +9,6 @@
 
 namespace echelon::recipe {
 
-inline constexpr NumberRange kAboveZeroToOne{0.0, 1.0, true, false};
-inline constexpr NumberRange kBelowOne{0.0, 1.0, false, true};
-
 // The rows of each section; keys() is all of them.
 [[nodiscard]] std::vector<Key> run_keys();
 [[nodiscard]] std::vector<Key> model_keys();

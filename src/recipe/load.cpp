@@ -2,7 +2,9 @@
 
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/str.h"
+#include "recipe/builtin.h"
 #include "recipe/parse.h"
 
 namespace echelon {
@@ -16,15 +18,34 @@ std::string read(const std::filesystem::path& file) {
 
 }  // namespace
 
-LoadedRecipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+LoadedRecipe load_recipe(const std::filesystem::path& named, const std::vector<std::string>& overrides) {
+  const std::string name = named.string();
+  const recipe::BuiltinRecipe* builtin = recipe::find_builtin(name);
+  std::error_code ignored;
+  const bool file = std::filesystem::exists(named, ignored) && !std::filesystem::is_directory(named, ignored);
+  if (builtin != nullptr && !file) {
+    LoadedRecipe loaded = recipe::parse_recipe_text(str(builtin->name, " (comes with Echelon)"),
+                                                    builtin->text, overrides, read);
+    loaded.which = str("recipe '", builtin->name, "', which comes with Echelon");
+    return loaded;
+  }
   std::string text;
   try {
-    text = read(file);
+    text = read(named);
   } catch (const Error& error) {
-    throw Error(Code::kUsage, str("recipe: ", error.what(),
-                                  "; `echelon recipes ls` lists the recipes that come with Echelon"));
+    const std::string near = recipe::nearest_builtin(name);
+    throw Error(Code::kUsage,
+                str("recipe: ", error.what(), near.empty() ? "" : str("; did you mean ", near, "?"),
+                    "; `echelon recipes ls` lists the recipes that come with Echelon"));
   }
-  return recipe::parse_recipe_text(file.string(), text, overrides, read);
+  LoadedRecipe loaded = recipe::parse_recipe_text(name, text, overrides, read);
+  if (builtin != nullptr)
+    loaded.which = str("recipe: the file '", name, "', not the recipe of that name that comes with Echelon");
+  return loaded;
+}
+
+void tell_which(const LoadedRecipe& loaded) {
+  if (!loaded.which.empty()) log::info("echelon: " + loaded.which);
 }
 
 }  // namespace echelon

@@ -85,9 +85,9 @@ class Parser {
     }
   }
 
-  LoadedRecipe finish() {
+  LoadedRecipe finish(bool check) {
     apply_model_preset();
-    check_conflicts();
+    if (check) check_conflicts();
     faults_.raise_if_any(sources_);
     if (recipe_.run.dir.empty()) recipe_.run.dir = "runs/" + recipe_.run.name;
     LoadedRecipe loaded{recipe_, {}};
@@ -323,7 +323,17 @@ LoadedRecipe parse_recipe_text(const std::string& name, std::string_view text,
   parser.read_file(name, text);
   parser.apply_files();
   for (const std::string& argument : overrides) parser.apply_override(argument);
-  return parser.finish();
+  return parser.finish(true);
+}
+
+Recipe parse_stored_recipe(const std::string& name, std::string_view text) {
+  const ReadFile no_file = [](const std::filesystem::path& path) -> std::string {
+    throw Error(Code::kUsage, str("a stored recipe includes nothing, and this one '", path.string(), "'"));
+  };
+  Parser parser(no_file);
+  parser.read_file(name, text);
+  parser.apply_files();
+  return parser.finish(false).recipe;
 }
 
 }  // namespace echelon::recipe

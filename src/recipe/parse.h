@@ -18,4 +18,9 @@ using ReadFile = std::function<std::string(const std::filesystem::path&)>;
                                              const std::vector<std::string>& overrides,
                                              const ReadFile& read_include);
 
+/// The resolved recipe that a checkpoint holds. It was sound when it was stored: what its keys say against
+/// each other is not checked again, and it includes nothing. Throws Error(kUsage), naming `name`, for a text
+/// that is no recipe of this version.
+[[nodiscard]] Recipe parse_stored_recipe(const std::string& name, std::string_view text);
+
 }  // namespace echelon::recipe

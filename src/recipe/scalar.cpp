@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
-#include <cmath>
 
+#include "base/number.h"
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "recipe/characters.h"
@@ -28,61 +27,11 @@ bool all_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
 }
 
-std::string_view without_sign(std::string_view text) {
-  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-  return text;
-}
-
 std::string in_lower_case(std::string_view text) {
   std::string lower(text);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
   return lower;
-}
-
-/// Why a text that looks like a number is none, for the notations that YAML readers disagree on; or "".
-std::string notation_problem(std::string_view text) {
-  const std::string_view digits = without_sign(text);
-  const std::string lower = in_lower_case(digits);
-  if (lower == ".nan" || lower == "nan" || lower == ".inf" || lower == "inf" || lower == "infinity") {
-    return "is not a finite number";
-  }
-  if (lower.size() > 2 && lower[0] == '0' &&
-      std::string_view("xob").find(lower[1]) != std::string_view::npos) {
-    return "is not decimal; write it in decimal digits";
-  }
-  const std::size_t separator = digits.find_first_of("_,");
-  if (separator != std::string_view::npos && separator > 0 &&
-      kDigits.find(digits[0]) != std::string_view::npos) {
-    return str("has a '", digits[separator], "' in it; write the digits without separators");
-  }
-  const std::string_view whole = digits.substr(0, digits.find_first_not_of(kDigits));
-  if (whole.size() > 1 && whole[0] == '0')
-    return "starts with 0, which some YAML readers take for octal; write it without leading zeros";
-  return "";
-}
-
-/// Decimal integer or decimal fraction with exponent: [+-] digits [. digits] [e [+-] digits], one digit at
-/// least.
-bool is_decimal(std::string_view text) {
-  std::string_view rest = without_sign(text);
-  const auto skip_digits = [&rest] {
-    const std::size_t n = std::min(rest.find_first_not_of(kDigits), rest.size());
-    rest.remove_prefix(n);
-    return n;
-  };
-  std::size_t digits = skip_digits();
-  if (rest.starts_with('.')) {
-    rest.remove_prefix(1);
-    digits += skip_digits();
-  }
-  if (digits == 0) return false;
-  if (rest.starts_with('e') || rest.starts_with('E')) {
-    rest.remove_prefix(1);
-    rest = without_sign(rest);
-    if (skip_digits() == 0) return false;
-  }
-  return rest.empty();
 }
 
 std::string name_problem(const std::string& text) {
@@ -135,31 +84,6 @@ std::string phase_problem(const std::string& text) {
 }
 
 }  // namespace
-
-std::string read_integer(const std::string& text, std::int64_t& value) {
-  if (const std::string problem = notation_problem(text); !problem.empty()) return problem;
-  const std::string_view plain =
-      text.starts_with('+') ? std::string_view(text).substr(1) : std::string_view(text);
-  if (all_digits(without_sign(text))) {
-    const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
-    return error == std::errc() ? "" : "does not fit in 64 bits";
-  }
-  if (!is_decimal(text)) return "is not an integer";
-  double number = 0;
-  std::from_chars(plain.data(), plain.data() + plain.size(), number);
-  const bool whole = std::abs(number) < 1e15 && number == std::floor(number);
-  return whole ? str("is not written as an integer; write ", static_cast<std::int64_t>(number))
-               : "is not an integer";
-}
-
-std::string read_number(const std::string& text, double& value) {
-  if (const std::string problem = notation_problem(text); !problem.empty()) return problem;
-  if (!is_decimal(text)) return "is not a number";
-  const std::string_view plain =
-      text.starts_with('+') ? std::string_view(text).substr(1) : std::string_view(text);
-  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
-  return error == std::errc() ? "" : "cannot be held in double precision";
-}
 
 std::string read_bool(const std::string& text, bool& value) {
   if (text == "true" || text == "false") {

@@ -3,16 +3,13 @@
 #include <string>
 #include <vector>
 
+#include "base/number.h"
 #include "recipe/keys.h"
 
 namespace echelon::recipe {
 
 // Each returns what is wrong with a text, to be put after the text itself ("is not a number"), or "".
 
-/// Decimal digits with a sign or none.
-[[nodiscard]] std::string read_integer(const std::string& text, std::int64_t& value);
-/// A finite decimal fraction with exponent or none.
-[[nodiscard]] std::string read_number(const std::string& text, double& value);
 /// `true` or `false`.
 [[nodiscard]] std::string read_bool(const std::string& text, bool& value);
 

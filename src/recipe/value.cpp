@@ -219,18 +219,6 @@ class Entries {
   bool good_ = true;
 };
 
-std::string words(const NumberRange& range) {
-  if (range.low_excluded) {
-    return str("greater than ", range.low, range.high_excluded ? " and less than " : " and at most ",
-               range.high);
-  }
-  return str("from ", range.low, range.high_excluded ? " to less than " : " to ", range.high);
-}
-
-std::string words(const IntegerRange& range) {
-  return str("an integer from ", range.low, " to ", range.high);
-}
-
 std::string words(const Choices& choices) {
   return str(choices.values.size() > 1 ? "one of: " : "", join(words_of(choices), ", "));
 }

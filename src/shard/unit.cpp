@@ -85,7 +85,7 @@ Unit::~Unit() {
   for (Pending* pending : {&unsharding_, &reducing_, &replicating_}) {
     try {
       pending->wait();
-    } catch (const Error&) {
+    } catch (...) {
       // Communication has failed, so nothing uses the memory any more; whoever caused this destruction
       // reports it.
     }

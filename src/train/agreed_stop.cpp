@@ -12,7 +12,7 @@ AgreedStop::AgreedStop(const StopSignal& signal, Communicator& comm, std::functi
 AgreedStop::~AgreedStop() {
   try {
     pending_.wait();  // after an error elsewhere: the sum is still being written
-  } catch (const Error&) {
+  } catch (...) {
     return;  // that error is told, and this one comes of it
   }
 }

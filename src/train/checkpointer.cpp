@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/caught.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -34,7 +35,18 @@ double hundredths(double value) {
 std::string not_saved(std::int64_t step, const std::string& why) {
   return str("step ", step, " was not saved (older checkpoints are untouched): ", why);
 }
+std::string in_doubt(std::int64_t step, const std::string& why) {
+  return str("step ", step, " is committed, but its durability is uncertain: a loss of power may undo it (",
+             why, "); look at the disk");
+}
 constexpr const char* kGoesOn = "; training goes on, the next save is tried in its time";
+
+constexpr double kTouchedBytes_per_s = 0.5e9;
+
+/// The first step behind `step` at which something that comes every `steps` steps is due.
+std::int64_t next_due(std::int64_t steps, std::int64_t step) {
+  return (step / steps + 1) * steps;
+}
 
 /// The first text that is not empty, by rank.
 std::string first_of(const std::vector<Blob>& texts) {
@@ -55,24 +67,73 @@ Checkpointer::Checkpointer(const CheckpointOptions& options, const RunFolder& fo
       on_saved_(std::move(on_saved)),
       interval_(options) {}
 
-bool Checkpointer::must_copy() const {
-  return options_.async && (options_.every_steps > 0 || interval_.seconds() || options_.keep_best);
+bool Checkpointer::must_copy(std::int64_t step) const {
+  if (!options_.async) return false;
+  const bool by_steps = options_.every_steps > 0 && next_due(options_.every_steps, step) < last_step_;
+  return by_steps || interval_.seconds() || options_.keep_best;
 }
 
-void Checkpointer::prepare(const TrainState& state) {
+void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
   interval_.begin(now_s());
+  last_step_ = last_step;
+  polled_step_ = state.step;
+  polled_s_ = now_s();
+  const bool copies = must_copy(state.step);
   agree(*comm_, "memory for checkpoints", [&] {
-    const std::uint64_t pipe = 4 * checkpoint::Staging::kWindowBytes;
-    staging_ = std::make_shared<checkpoint::Staging>(must_copy() ? bytes_to_save(state) + pipe : pipe);
+    const std::uint64_t pipe = checkpoint::Staging::kPipeWindows * checkpoint::Staging::kWindowBytes;
+    staging_ = std::make_shared<checkpoint::Staging>(copies ? bytes_to_save(state) + pipe : pipe);
   });
-  if (comm_->rank() == 0 && must_copy())
-    log::info(
-        str("checkpoints are copied to ", human_bytes(staging_->bytes()), " a rank before they are written"));
+  if (comm_->rank() == 0 && copies) {
+    log::info(str("checkpoints are copied to ", human_bytes(staging_->bytes()),
+                  " a rank before they are written; the memory is taken when the first of them comes near"));
+  }
+  if (comes_near(state.step)) staging_->warm_up();
+  if (options_.keep_best && state.best) look_for_best(state);
+}
+
+bool Checkpointer::comes_near(std::int64_t step) {
+  if (!must_copy(step)) return false;
+  const double now = now_s();
+  // Half of what one thread of a busy machine does, and a second.
+  const double ahead_s = 1 + static_cast<double>(staging_->bytes()) / kTouchedBytes_per_s;
+  bool near = interval_.due(now + ahead_s);
+  if (options_.every_steps > 0) {
+    const auto steps = static_cast<double>(next_due(options_.every_steps, step) - step);
+    const auto since = static_cast<double>(step - polled_step_);  // 0: how long a step takes is not known yet
+    near = near || steps == 1 || (since > 0 && steps * (now - polled_s_) / since < ahead_s);
+  }
+  polled_step_ = step;
+  polled_s_ = now;
+  return near;
+}
+
+void Checkpointer::validation_begins() {
+  if (options_.keep_best && options_.async) staging_->warm_up();
+}
+
+void Checkpointer::look_for_best(TrainState& state) {
+  bool there = false;
+  agree(*comm_, "look for the best checkpoint", [&] {
+    if (comm_->rank() != 0) return;
+    for (const checkpoint::Found& found : checkpoint::list(folder_->checkpoints()))
+      there = there || (found.committed && found.step == state.best->step);
+  });
+  there = !comm_->gather_blobs(to_blob(there ? "y" : ""), "best checkpoint").at(0).empty();
+  if (!there) {
+    if (comm_->rank() == 0)
+      log::warn(str("the checkpoint of the best validation, step ", state.best->step, ", is not in '",
+                    folder_->checkpoints().string(), "': the next validation counts as the best"));
+    state.best.reset();
+  }
+  best_on_disk_ = state.best;
+}
+
+bool Checkpointer::is_best(const TrainState& state) const {
+  return options_.keep_best && state.best && state.best->step == state.step;
 }
 
 bool Checkpointer::due(const TrainState& state) const {
-  if (options_.keep_best && state.best && state.best->step == state.step) return true;
-  return due_by_step(state.step);
+  return is_best(state) || due_by_step(state.step);
 }
 
 bool Checkpointer::due_by_step(std::int64_t step) const {
@@ -100,7 +161,9 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
   plan.commit.trainer_state = trainer_state_json(state, comm_->size());
   plan.commit.attachments = attachments_;
   checkpoint::RetentionPolicy keep{.keep_last = options_.keep_last, .keep_every = options_.keep_every_steps};
-  if (options_.keep_best && state.best) keep.keep_steps = {state.best->step};
+  if (options_.keep_best && state.best) keep.keep_steps.push_back(state.best->step);
+  // As long as the newest best is not certain to last, the one before it stays too.
+  if (best_on_disk_ && !is_best(state)) keep.keep_steps.push_back(best_on_disk_->step);
   plan.on_commit = [checkpoints = folder_->checkpoints(), keep] {
     try {
       checkpoint::prune(checkpoints, keep);
@@ -111,29 +174,46 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
   return plan;
 }
 
+std::string Checkpointer::news() const {
+  if (!in_flight_) return "-";
+  const RankSave::Status status = in_flight_->save->status();
+  if (status.state == RankSave::State::kFailed) return "F" + status.error;
+  if (status.state != RankSave::State::kRunning) return status.doubt.empty() ? "-" : "D";
+  const double age = now_s() - in_flight_->began_s;
+  if (age < static_cast<double>(options_.timeout_s) + kGrace_s) return "B";
+  return str("Hrank ", comm_->rank(), " has been writing for ", std::lround(age),
+             " s (checkpoint.timeout_s: ", options_.timeout_s, "): its disk hangs");
+}
+
 Checkpointer::Past Checkpointer::settle() {
   // One letter of state, then the id that rank 0 proposes, or why the last save failed.
-  std::string mine = "-";
-  if (in_flight_) {
-    const RankSave::Status status = in_flight_->save->status();
-    const double age = now_s() - in_flight_->began_s;
-    if (status.state == RankSave::State::kFailed) mine = "F" + status.error;
-    if (status.state == RankSave::State::kRunning) {
-      mine = age < static_cast<double>(options_.timeout_s) + kGrace_s
-                 ? "B"
-                 : str("Hrank ", comm_->rank(), " has been writing for ", std::lround(age),
-                       " s (checkpoint.timeout_s: ", options_.timeout_s, "): its disk hangs");
-    }
+  std::string mine;
+  try {
+    mine = news();
+    if ((mine == "-" || mine == "D") && comm_->rank() == 0) mine += checkpoint::new_save_id();
+  } catch (...) {
+    mine = "F" + caught();
   }
-  if (mine == "-" && comm_->rank() == 0) mine += checkpoint::new_save_id();
-  Past past{.step = in_flight_ ? in_flight_->step : 0};
+  Past past;
+  if (in_flight_) past = {.step = in_flight_->step, .best = in_flight_->best};
   bool hung = false;
+  bool committed = false;
   for (const Blob& blob : comm_->gather_blobs(to_blob(mine), "state of the last save")) {
     const std::string theirs = to_text(blob);
     hung = hung || theirs[0] == 'H';
     past.busy = past.busy || theirs[0] == 'B';
     if ((theirs[0] == 'F' || theirs[0] == 'H') && past.failure.empty()) past.failure = theirs.substr(1);
-    if (theirs[0] == '-' && theirs.size() > 1) past.id = theirs.substr(1);
+    if ((theirs[0] == '-' || theirs[0] == 'D') && theirs.size() > 1) {  // rank 0
+      past.id = theirs.substr(1);
+      past.doubted = theirs[0] == 'D';
+      committed = in_flight_.has_value();
+    }
+  }
+  // A rank may fail when its shard has its name already; rank 0 may have seen it, and its word decides.
+  if (committed && !hung && !past.failure.empty()) {
+    if (comm_->rank() == 0) log::warn(in_doubt(past.step, past.failure));
+    past.failure.clear();
+    past.doubted = true;
   }
   // Rank 0 learns of a failure last; as long as it waits, the save is not over.
   if (past.busy && !hung) past.failure.clear();
@@ -156,28 +236,31 @@ void Checkpointer::fail(std::int64_t step, const std::string& why, bool final) {
                                              "training goes on to learn could not be kept"));
 }
 
-std::string Checkpointer::start(const TrainState& state, const std::string& id) {
-  const double began = now_s();
-  const std::filesystem::path folder = folder_->checkpoints() / checkpoint::step_folder_name(state.step, id);
-  const StagedSlices staged = stage_slices(state);
-  InFlight next{.step = state.step, .folder = folder, .began_s = began};
+std::string Checkpointer::start(const TrainState& state, const std::string& id, bool waits) {
+  InFlight next{.step = state.step, .began_s = now_s()};
+  if (is_best(state)) next.best = state.best;
+  StagedSlices staged;
   std::string mine;
   try {
+    next.folder = folder_->checkpoints() / checkpoint::step_folder_name(state.step, id);
+    staged = stage_slices(state);
     if (!layout_) layout_ = checkpoint::plan_shard(comm_->rank(), comm_->size(), id, staged.slices);
-    next.save = std::make_unique<RankSave>(plan(state, folder, id), checkpoint::replan_shard(*layout_, id),
+    checkpoint::SavePlan wanted = plan(state, next.folder, id);
+    wanted.waits = waits;
+    next.save = std::make_unique<RankSave>(std::move(wanted), checkpoint::replan_shard(*layout_, id),
                                            staged.slices, staging_);
-  } catch (const Error& e) {
-    mine = e.what();
+  } catch (...) {  // whatever it is: the others wait for a word
+    mine = caught();
   }
   const std::string failure = first_of(comm_->gather_blobs(to_blob(mine), "room for a checkpoint"));
   if (!failure.empty()) {
     next.save.reset();  // takes its file with it
     comm_->barrier("give the checkpoint up");
-    if (comm_->rank() == 0) checkpoint::discard_attempt(folder);
+    if (comm_->rank() == 0) checkpoint::discard_attempt(next.folder);
     return failure;
   }
   next.save->stage();
-  next.stall_s = now_s() - began;
+  next.stall_s = now_s() - next.began_s;
   in_flight_ = std::move(next);
   return "";
 }
@@ -212,11 +295,30 @@ void Checkpointer::hear_of_failure() {
   if (comm_->rank() == 0) in_flight_->save->give_up(why);
 }
 
-void Checkpointer::save(const TrainState& state, bool wait) {
+void Checkpointer::remember_best(TrainState& state, const Past& past) {
+  if (past.busy) return;
+  if (past.failure.empty()) {
+    if (past.best && !past.doubted) best_on_disk_ = past.best;
+  } else if (past.best && state.best && state.best->step == past.best->step) {
+    state.best = best_on_disk_;
+  }
+}
+
+void Checkpointer::leave_out(TrainState& state, const Past& past) {
+  if (is_best(state)) state.best = best_on_disk_;
+  if (comm_->rank() != 0 || !past.failure.empty()) return;
+  log::warn(str("step ", state.step,
+                " is not saved: the checkpoint before it is still being written; "
+                "save less often, or give checkpoints a faster disk"));
+}
+
+void Checkpointer::save(TrainState& state, bool wait) {
   interval_.begin(now_s());  // whatever comes of it: the next one is tried in its time
-  wait ? wait_for_all() : wait_for_end(kPatience_s);
-  poll();
+  // The weights of a new best are gone after the next step.
+  wait || is_best(state) ? wait_for_all() : wait_for_end(kPatience_s);
+  tell();
   Past past = settle();
+  remember_best(state, past);
   if (!past.failure.empty()) {
     // The last save of a run is tried whatever became of those before.
     if (!wait) fail(past.step, past.failure, false);
@@ -226,24 +328,28 @@ void Checkpointer::save(const TrainState& state, bool wait) {
   }
   if (past.busy) {
     if (wait) fail(state.step, "the save before it is still being written", true);
-    if (comm_->rank() == 0 && past.failure.empty())
-      log::warn(str("step ", state.step,
-                    " is not saved: the checkpoint before it is still being written; "
-                    "save less often, or give checkpoints a faster disk"));
-    return;
+    return leave_out(state, past);
   }
-  if (const std::string failure = start(state, past.id); !failure.empty())
+  if (const std::string failure = start(state, past.id, wait || !options_.async); !failure.empty()) {
+    if (is_best(state)) state.best = best_on_disk_;
     return fail(state.step, failure, wait);
+  }
   if (!wait && options_.async) return;
   wait_for_all();
   in_flight_->stall_s = now_s() - in_flight_->began_s;
-  if (in_flight_->save->status().state == RankSave::State::kDone) poll();
+  if (in_flight_->save->status().state == RankSave::State::kDone) tell();
   past = settle();
+  remember_best(state, past);
   if (past.busy || !past.failure.empty()) return fail(past.step, past.failure, wait);
   failures_ = 0;
 }
 
-void Checkpointer::poll() {
+void Checkpointer::poll(std::int64_t step) {
+  tell();
+  if (comes_near(step)) staging_->warm_up();
+}
+
+void Checkpointer::tell() {
   if (!in_flight_ || in_flight_->told) return;
   const RankSave::Status status = in_flight_->save->status();
   if (status.state == RankSave::State::kRunning) return;
@@ -259,6 +365,8 @@ void Checkpointer::poll() {
   if (comm_->rank() != 0) return;
   log::info(str("saved step ", in_flight_->step, " in ", hundredths(status.seconds), " s, training waited ",
                 hundredths(in_flight_->stall_s), " s: ", in_flight_->folder.string()));
+  if (!status.doubt.empty())
+    log::warn(in_doubt(in_flight_->step, status.doubt) + "; nothing older was removed");
 }
 
 }  // namespace echelon

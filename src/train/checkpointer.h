@@ -28,9 +28,10 @@ class Checkpointer {
   Checkpointer(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
                std::map<std::string, std::string> attachments, OnSaved on_saved = {});
 
-  /// Takes the memory that the state is copied to, so that no save has to wait for it. Collective. Throws
-  /// Error(kCheckpoint) when there is not enough.
-  void prepare(const TrainState& state);
+  /// Finds room for the copy of the state, if a save before `last_step` can need one; it becomes memory
+  /// beside training when such a save comes near. With keep_best a best validation whose checkpoint is gone
+  /// is forgotten. Collective. Throws Error(kCheckpoint) when there is not enough memory.
+  void prepare(TrainState& state, std::int64_t last_step);
 
   /// Is `step` one of those that every rank knows to be saved?
   [[nodiscard]] bool due(const TrainState& state) const;
@@ -40,10 +41,12 @@ class Checkpointer {
 
   /// Saves `state`. Collective. Returns when training may go on: after a copy in memory, or with
   /// checkpoint.async: false or `wait` when the save is committed. Left out, with a warning, while the one
-  /// before is still being written a second later; with `wait` that is waited for first. A failed save is
-  /// reported and older checkpoints are untouched; Error(kCheckpoint) on every rank when `wait`ing for it,
-  /// and after checkpoint.max_failures in a row.
-  void save(const TrainState& state, bool wait);
+  /// before is still being written a second later; with `wait`, and for a new best with keep_best, that is
+  /// waited for first. A failed save is reported and older checkpoints are untouched; Error(kCheckpoint) on
+  /// every rank when `wait`ing for it, and after checkpoint.max_failures in a row. With keep_best state.best
+  /// is a best that is on the disk or on its way there: one that could not be saved is forgotten for the one
+  /// before, so that the next better validation is saved.
+  void save(TrainState& state, bool wait);
 
   /// Does training wait until a save is committed?
   [[nodiscard]] bool waits() const { return !options_.async; }
@@ -56,8 +59,13 @@ class Checkpointer {
   /// have failed its note for rank 0, too, which would wait for checkpoint.timeout_s.
   void hear_of_failure();
 
-  /// Tells the log of rank 0 about a save that has ended since the last call. Local and quick.
-  void poll();
+  /// After each step: tells the log of rank 0 about a save that has ended since the last call, and begins to
+  /// warm up memory for one that comes near. Local and quick.
+  void poll(std::int64_t step);
+  /// A validation begins: with keep_best a save may follow.
+  void validation_begins();
+  /// Memory that saves take on this rank by now.
+  [[nodiscard]] std::uint64_t staging_bytes() const { return staging_ ? staging_->touched_bytes() : 0; }
 
  private:
   /// Of one save of this rank.
@@ -67,27 +75,42 @@ class Checkpointer {
     std::filesystem::path folder;
     double began_s = 0;
     double stall_s = 0;
+    std::optional<TrainState::Best> best;  ///< that it saves
     bool told = false;
     bool heard = false;  ///< rank 0 knows of another rank's failure
   };
   /// How the save before this one ended, on all ranks.
   struct Past {
-    std::int64_t step = 0;  ///< that it saved; 0: there was none
-    bool busy = false;      ///< some rank is still writing
-    std::string failure;    ///< of the first rank that failed; empty: none did
-    std::string id;         ///< for the next one
+    std::int64_t step = 0;                      ///< that it saved; 0: there was none
+    std::optional<TrainState::Best> best = {};  ///< that it saved
+    bool busy = false;                          ///< some rank is still writing
+    bool doubted = false;                       ///< committed, but a loss of power may undo it
+    std::string failure;                        ///< of the first rank that failed; empty: none did
+    std::string id;                             ///< for the next one
   };
+  /// Of the save in flight, for the other ranks: '-' nothing, 'D' a doubt about its commit, 'B' busy, 'F' or
+  /// 'H' and why it failed or hangs.
+  [[nodiscard]] std::string news() const;
   [[nodiscard]] Past settle();
   /// A save of `step` failed on some rank: told, or thrown when it is `final` or one too many.
   void fail(std::int64_t step, const std::string& why, bool final);
   /// Starts the save on every rank, or on none: then returns why.
-  [[nodiscard]] std::string start(const TrainState& state, const std::string& id);
+  [[nodiscard]] std::string start(const TrainState& state, const std::string& id, bool waits);
   [[nodiscard]] checkpoint::SavePlan plan(const TrainState& state, const std::filesystem::path& folder,
                                           const std::string& id) const;
+  /// After a resume: forgets a best validation whose checkpoint is not there. Collective.
+  void look_for_best(TrainState& state);
+  [[nodiscard]] bool is_best(const TrainState& state) const;  ///< and is it to be kept?
+  /// The best that is on the disk, after what became of the last save.
+  void remember_best(TrainState& state, const Past& past);
+  /// `state` is not saved: the save before it still goes on.
+  void leave_out(TrainState& state, const Past& past);
   void wait_for_end(double at_most_s) const;  ///< of this rank's part
   /// Until the save has ended on every rank. Collective.
   void wait_for_all();
-  [[nodiscard]] bool must_copy() const;  ///< does training go on during a save?
+  [[nodiscard]] bool must_copy(std::int64_t step) const;  ///< does training go on during a save after `step`?
+  [[nodiscard]] bool comes_near(std::int64_t step);       ///< a save, after `step`
+  void tell();                                            ///< of a save that has ended
 
   CheckpointOptions options_;
   const RunFolder* folder_;
@@ -97,6 +120,10 @@ class Checkpointer {
   std::shared_ptr<checkpoint::Staging> staging_;
   std::optional<checkpoint::ShardPlan> layout_;  ///< of every save: the slices are always the same
   std::optional<InFlight> in_flight_;
+  std::optional<TrainState::Best> best_on_disk_;  ///< the newest best that is certain to last; with keep_best
+  std::int64_t last_step_ = 0;
+  std::int64_t polled_step_ = 0;
+  double polled_s_ = 0;
   SaveInterval interval_;
   std::int64_t failures_ = 0;          ///< in a row
   std::int64_t told_failure_of_ = -1;  ///< step

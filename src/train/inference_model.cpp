@@ -12,7 +12,12 @@ std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& rea
   auto sharded =
       std::make_unique<ShardedModel>(std::move(model), comm, EngineOptions{.trains = false}, 0, at::kCPU);
   agree(comm, "load weights", [&] {
-    in_context(str("checkpoint '", reader.folder().string(), "'"), [&] { load_weights(reader, *sharded); });
+    in_context(str("checkpoint '", reader.folder().string(), "'"), [&] {
+      if (const WeightMatch match = match_weights(reader, *sharded); !match.whole())
+        throw Error(Code::kCheckpoint,
+                    str("its weights are not those of its recipe's model: ", describe(match)));
+      load_weights(reader, *sharded);
+    });
   });
   return sharded;
 }

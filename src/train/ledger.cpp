@@ -1,7 +1,5 @@
 #include "train/ledger.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -14,6 +12,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/process.h"
 #include "base/str.h"
 #include "base/utc_time.h"
@@ -49,7 +48,7 @@ Goodput take_up(const std::filesystem::path& file) {
   try {
     if (!std::filesystem::exists(std::filesystem::symlink_status(file))) return {};
     try {
-      const std::string text = fs::read_file(file, kMostBytes, Code::kUsage);
+      const std::string text = fs::read_own_file(file, kMostBytes, Code::kUsage);
       return in_context(str("'", file.string(), "'"), [&] { return Goodput::parse(text); });
     } catch (const Error& e) {
       const std::filesystem::path to = aside(file);
@@ -76,13 +75,7 @@ void account_for_leaving(RunStart& last, const std::filesystem::path& run_dir, d
 
 /// Whole for every reader, and quick: only the last text has to survive the machine.
 void replace(const std::filesystem::path& file, const std::string& text, bool durable) {
-  if (durable) return fs::publish_file(file, text, Code::kUsage);
-  std::filesystem::path fresh = file;
-  fresh += ".tmp";
-  fs::Fd fd = fs::open(fresh, O_WRONLY | O_CREAT | O_TRUNC, Code::kUsage);
-  fs::write_at(fd, 0, std::as_bytes(std::span(text)), Code::kUsage, fresh);
-  fd.close(Code::kUsage, fresh);
-  fs::rename(fresh, file, Code::kUsage);
+  durable ? fs::publish_file(file, text, Code::kUsage) : fs::replace_file(file, text, Code::kUsage);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/utc_time.h"
+#include "checkpoint/reader.h"
 #include "train/batch_tensors.h"
 #include "train/generation_score.h"
 #include "train/gradients.h"
@@ -92,6 +94,7 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
   const double worked = now_s() - began - (state_.model.times().waiting_s - waited);
   comm_.all_reduce(shared, 7, DType::kF64, ReduceOp::kSum, "step").wait();
   interval_tokens_ += shared[5];
+  if (state_.tokens) *state_.tokens += std::llround(shared[5]);
   (void)stop_.decide(shared[3]);
   if (shared[6] > 0) checkpointer_.hear_of_failure();
   // How many predictions count is known only now: the gradients were made for samples of full length.
@@ -127,6 +130,15 @@ void TrainLoop::update_weights(std::int64_t number, double lr, double grad_norm,
   skipped_in_a_row_ = 0;
 }
 
+std::string TrainLoop::what_is_saved() const {
+  std::int64_t newest = 0;
+  for (const checkpoint::Found& found : checkpoint::list(folder_.checkpoints())) {
+    if (found.committed) newest = found.step;
+  }
+  return newest > 0 ? str("the newest checkpoint, of step ", newest, ", is intact")
+                    : "the run has no checkpoint yet";
+}
+
 void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
   const char* what = std::isfinite(result.loss) ? "gradient norm" : "loss";
   ++state_.skipped;
@@ -140,7 +152,8 @@ void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
                     skipped_in_a_row_ > 1 ? str(", for the ", skipped_in_a_row_, "th step in a row") : "",
                     "; the weights were not touched by this step. Lower optim.lr, lengthen "
                     "schedule.warmup_steps or use "
-                    "precision.param: fp32; the newest checkpoint is intact"));
+                    "precision.param: fp32; ",
+                    what_is_saved()));
   }
   if (comm_.rank() != 0) return;
   log::warn(str("step ", number, " left out: ", what, " is not finite",
@@ -173,6 +186,7 @@ void TrainLoop::look_at_clock(std::int64_t number) {
 std::optional<ValidationResult> TrainLoop::validate() {
   progress_.state("validating");
   options_.activity->enter(Doing::kValidating);
+  checkpointer_.validation_begins();
   const SpentOn validating(clocks_.ledger, Spent::kValidate);
   const double began = now_s();
   std::optional<ValidationResult> result =
@@ -195,7 +209,6 @@ std::optional<ValidationResult> TrainLoop::validate() {
 void TrainLoop::announce_stop(bool left_out) {
   const bool last = state_.step == options_.train.steps;
   if (comm_.rank() != 0 || (last && !left_out)) return;
-  progress_.clear();
   log::info(str("stopping after step ", state_.step, left_out ? ", whose validation is left out: " : ": ",
                 stop_.reason()));
   if (clocks_.deadline == nullptr || !stop_.is_being_ended()) return;
@@ -203,11 +216,23 @@ void TrainLoop::announce_stop(bool left_out) {
 }
 
 void TrainLoop::note_validation(double loss) {
+  if (!std::isfinite(loss)) {
+    if (comm_.rank() == 0)
+      log::warn(str("the validation loss of step ", state_.step, " is not finite; it is not the best one"));
+    return;
+  }
   if (state_.best && loss >= state_.best->validation_loss) return;
   state_.best = TrainState::Best{state_.step, loss};
   if (comm_.rank() != 0) return;
   const nlohmann::json best{{"step", state_.step}, {"validation_loss", loss}};
-  fs::publish_file(folder_.root() / "best_validation.json", best.dump() + "\n", Code::kUsage);
+  const std::filesystem::path file = folder_.root() / "best_validation.json";
+  try {
+    fs::publish_file(file, best.dump() + "\n", Code::kUsage);
+  } catch (const std::exception& e) {
+    // The file is for people: what is kept goes by the checkpoints. The other ranks wait in the next step.
+    log::warn(str("the best validation so far, of step ", state_.step, ", is not noted in '", file.string(),
+                  "': ", e.what()));
+  }
 }
 
 void TrainLoop::save(bool last) {
@@ -240,12 +265,14 @@ StepMetrics TrainLoop::measure(const StepResult& result, double lr) {
                        static_cast<double>(device_bytes), waited, data_waited};
   comm_.all_reduce(largest, 5, DType::kF64, ReduceOp::kMax, "metrics").wait();
   const auto samples = static_cast<double>(options_.train.global_batch_size);
+  const SampleSize size = state_.data.sample_size();
   StepMetrics metrics{.step = state_.step,
+                      .time_s = utc_now_s(),
                       .loss = result.loss,
                       .lr = lr,
                       .grad_norm = result.grad_norm,
                       .epoch = static_cast<double>(state_.step) / epochs_.length(),
-                      .tokens_per_s = interval_tokens_ / static_cast<double>(interval_steps_) / largest[1],
+                      .samples = state_.position.next_sample,
                       .samples_per_s = samples / largest[1],
                       .step_time_s = largest[1],
                       .comm_wait_s = largest[3],
@@ -253,9 +280,12 @@ StepMetrics TrainLoop::measure(const StepResult& result, double lr) {
                       .skipped_steps = state_.skipped,
                       .peak_rss_bytes = static_cast<std::uint64_t>(largest[0]),
                       .peak_device_bytes = static_cast<std::uint64_t>(largest[2])};
+  if (size.tokens > 0) {
+    metrics.tokens = state_.tokens;
+    metrics.tokens_per_s = interval_tokens_ / static_cast<double>(interval_steps_) / largest[1];
+  }
   if (state_.loss_scale.used()) metrics.loss_scale = state_.loss_scale.factor();
   if (options_.peak_flops > 0) {
-    const SampleSize size = state_.data.sample_size();
     const double flops =
         metrics.samples_per_s * state_.model.model().flops_per_sample({size.tokens, size.target_tokens});
     metrics.mfu = flops / (options_.peak_flops * comm_.size());
@@ -287,7 +317,7 @@ RunEnd TrainLoop::run() {
   const std::int64_t steps = options_.train.steps;
   std::int64_t saved = state_.step;
   std::int64_t steps_of_this_process = 0;
-  checkpointer_.prepare(state_);
+  checkpointer_.prepare(state_, steps);
   const SpentOn training(clocks_.ledger, Spent::kTrain);
   step_began_s_ = now_s();
   begin_interval();
@@ -308,7 +338,7 @@ RunEnd TrainLoop::run() {
     if (logging) log_step(result, lr, validation);
     if (++steps_of_this_process == 1 || last || report_request_.take()) report();
     progress_.step(state_.step, result.loss, step_time);
-    checkpointer_.poll();
+    checkpointer_.poll(state_.step);
     if (last || stop || result.save || checkpointer_.due(state_)) {
       save(last || stop);
       saved = state_.step;

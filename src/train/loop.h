@@ -72,6 +72,8 @@ class TrainLoop {
   [[nodiscard]] Sums accumulate_gradients(double scale);
   /// Gradients as they stand, times `gradient_factor`, move the weights.
   void update_weights(std::int64_t number, double lr, double grad_norm, double gradient_factor);
+  /// For a message: what there is to go on from.
+  [[nodiscard]] std::string what_is_saved() const;
   void skip_step(std::int64_t number, const StepResult& result);
   [[nodiscard]] bool validation_due(std::int64_t step) const;
   /// Rank 0, when step `number` is all but done: does the next one still fit?

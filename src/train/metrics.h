@@ -11,11 +11,15 @@ namespace echelon {
 /// One logged step; a line of metrics.jsonl.
 struct StepMetrics {
   std::int64_t step = 0;
-  double loss = 0;  ///< mean over the step's predictions that count, all ranks
+  double time_s = 0;  ///< when it was logged, since 1970
+  double loss = 0;    ///< mean over the step's predictions that count, all ranks
   double lr = 0;
-  double grad_norm = 0;     ///< before clipping
-  double epoch = 0;         ///< passes over the data so far
-  double tokens_per_s = 0;  ///< of sequences; 0: there are none
+  double grad_norm = 0;                ///< before clipping
+  double epoch = 0;                    ///< passes over the data so far
+  std::optional<std::int64_t> tokens;  ///< of sequences, in all steps so far; nothing: there are none, or the
+                                       ///< run began with a version that did not count them
+  std::int64_t samples = 0;            ///< in all steps so far
+  std::optional<double> tokens_per_s;  ///< of sequences; nothing: there are none
   double samples_per_s = 0;
   double step_time_s = 0;          ///< mean over the steps since the line before
   double comm_wait_s = 0;          ///< of it, waiting for collectives that nothing hides; largest over ranks
@@ -30,7 +34,7 @@ struct StepMetrics {
   std::optional<RougeScores> rouge;           ///< of texts generated in validation
 };
 
-/// Appends to metrics.jsonl, one JSON object a line, each line written with one call.
+/// Appends to metrics.jsonl, one JSON object a line.
 class MetricsFile {
  public:
   /// Lines of steps after `resumed_step` (work that was lost with the process that did it) are removed first,
@@ -42,6 +46,7 @@ class MetricsFile {
  private:
   std::filesystem::path path_;
   fs::Fd file_;
+  bool torn_ = false;  ///< does it end with part of a line?
 };
 
 }  // namespace echelon

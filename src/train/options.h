@@ -10,9 +10,10 @@ namespace echelon {
 
 /// Recipe section `run`.
 struct RunOptions {
-  std::string name = "run";  ///< letters, digits, '.', '_', '-'
-  std::string dir;           ///< run folder; empty: runs/<name>
-  std::int64_t seed = 1;     ///< initial weights and data order
+  std::string name = "run";           ///< letters, digits, '.', '_', '-'
+  std::string dir;                    ///< run folder; empty: runs/<name>
+  std::int64_t seed = 1;              ///< initial weights and data order
+  bool allow_foreign_folder = false;  ///< a run folder of another user
 };
 
 /// Recipe section `optim`.

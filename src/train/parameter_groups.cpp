@@ -24,6 +24,8 @@ std::vector<std::string> parameter_names(const ShardedModel& model) {
   return names;
 }
 
+}  // namespace
+
 void require_match(const std::string& key, const std::string& pattern,
                    const std::vector<std::string>& names) {
   if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); }))
@@ -36,6 +38,8 @@ void require_match(const std::string& key, const std::string& pattern,
   throw Error(Code::kUsage, str(key, ": pattern '", pattern, "' matches no parameter; names look like ",
                                 join(shown, ", "), " ('*' stands for any characters)"));
 }
+
+namespace {
 
 double factor_of(const std::pair<std::string, std::string>& entry) {
   char* end = nullptr;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "shard/sharded_model.h"
@@ -21,6 +22,9 @@ struct ParameterGroup {
   std::vector<SliceRange>
       ranges;  ///< what this rank holds of them: as few and long as can be, by rising place
 };
+
+/// Throws Error(kUsage) naming `key` when `pattern` matches none of these parameters.
+void require_match(const std::string& key, const std::string& pattern, const std::vector<std::string>& names);
 
 /// Sorts the parameters by `options.no_decay` and `options.lr_factors`, whose patterns are matched with their
 /// names; without patterns, one group of one range a unit. A group of which this rank holds nothing is left

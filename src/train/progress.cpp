@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <iomanip>
 #include <sstream>
 #include <string_view>
 
 #include "base/log.h"
+#include "base/status_line.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -31,7 +31,7 @@ std::string duration(double seconds) {
 constexpr double kNoticedWait = 0.05;
 
 std::string rate(const StepMetrics& m) {
-  if (m.tokens_per_s > 0) return human_count(static_cast<std::uint64_t>(m.tokens_per_s)) + " tok/s";
+  if (m.tokens_per_s) return human_count(static_cast<std::uint64_t>(*m.tokens_per_s)) + " tok/s";
   return human_count(static_cast<std::uint64_t>(m.samples_per_s)) + " samples/s";
 }
 
@@ -39,7 +39,8 @@ std::string rate(const StepMetrics& m) {
 
 Progress::Style Progress::detect() {
   const char* told = std::getenv("ECHELON_PROGRESS");
-  const bool terminal = isatty(STDERR_FILENO) == 1 || (told != nullptr && std::string_view(told) == "bar");
+  const bool terminal =
+      status_line::is_possible(STDERR_FILENO) || (told != nullptr && std::string_view(told) == "bar");
   return terminal ? Style::kBar : Style::kLines;
 }
 
@@ -48,39 +49,27 @@ Progress::Progress(Style style, std::int64_t first_step, std::int64_t steps) : s
 }
 
 Progress::~Progress() {
-  clear();
-}
-
-void Progress::clear() {
-  if (bar_.empty()) return;
-  std::fputs("\r\033[K", stderr);
-  std::fflush(stderr);
-  bar_.clear();
+  if (style_ == Style::kBar) status_line::show("");
 }
 
 void Progress::step(std::int64_t step, double loss, double step_time_s) {
   if (style_ != Style::kBar) return;
-  constexpr std::int64_t kWidth = 24;
-  const std::int64_t filled = steps_ > 0 ? step * kWidth / steps_ : kWidth;
-  bar_ = str("[", std::string(static_cast<std::size_t>(filled), '#'),
-             std::string(static_cast<std::size_t>(kWidth - filled), '.'), "] ", step, "/", steps_, "  loss ",
-             fixed(loss, 4), "  ", fixed(step_time_s, 2), " s/step  ETA ",
-             duration(static_cast<double>(steps_ - step) * step_time_s));
-  std::fputs(("\r\033[K" + bar_).c_str(), stderr);
-  std::fflush(stderr);
+  constexpr std::size_t kWidth = 24;
+  const double share = steps_ > 0 ? static_cast<double>(step) / static_cast<double>(steps_) : 1.0;
+  bar_ =
+      str("[", status_line::bar(share, kWidth), "] ", step, "/", steps_, "  loss ", fixed(loss, 4), "  ",
+          fixed(step_time_s, 2), " s/step  ETA ", duration(static_cast<double>(steps_ - step) * step_time_s));
+  status_line::show(bar_);
 }
 
 void Progress::line(const StepMetrics& metrics) {
   if (style_ == Style::kNone) return;
-  clear();
   log::info(describe(metrics, steps_));
 }
 
 void Progress::state(const std::string& text) {
   if (style_ != Style::kBar) return;
-  std::fputs(("\r\033[K" + (bar_.empty() ? text : bar_ + "  " + text)).c_str(), stderr);
-  std::fflush(stderr);
-  if (bar_.empty()) bar_ = text;
+  status_line::show(bar_.empty() ? text : bar_ + "  " + text);
 }
 
 std::string describe(const StepMetrics& m, std::int64_t steps) {

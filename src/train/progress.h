@@ -6,13 +6,13 @@
 
 namespace echelon {
 
-/// What a person sees while a run goes on; rank 0 only. On a terminal one line that is rewritten, otherwise
+/// What a person sees while a run goes on; rank 0 only. On a terminal the status line, otherwise
 /// nothing between the plain lines that line() gives.
 class Progress {
  public:
   enum class Style { kNone, kLines, kBar };
-  /// kBar when standard error is a terminal or the local launcher says that its own is one
-  /// (ECHELON_PROGRESS=bar).
+  /// kBar when standard error is a terminal that can rewrite a line, or the local launcher says that its own
+  /// is one (ECHELON_PROGRESS=bar).
   [[nodiscard]] static Style detect();
 
   Progress(Style style, std::int64_t first_step, std::int64_t steps);
@@ -22,8 +22,6 @@ class Progress {
   void line(const StepMetrics& metrics);
   /// "saving step 40", "validating"; shown in the bar until the next step.
   void state(const std::string& text);
-  /// Makes room for a line of the log.
-  void clear();
 
  private:
   Style style_;

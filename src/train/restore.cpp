@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include "base/error.h"
@@ -19,6 +20,7 @@ namespace {
 
 /// Folders of all commits, newest first.
 std::vector<std::string> candidates(const CheckpointOptions& options, const RunFolder& folder) {
+  checkpoint::warn_of_linked_steps(folder.checkpoints());
   std::vector<std::string> newest_first;
   for (const auto& found : checkpoint::list(folder.checkpoints())) {
     if (found.committed || !found.problem.empty()) newest_first.push_back(found.folder.string());
@@ -41,38 +43,59 @@ std::vector<std::string> candidates(const CheckpointOptions& options, const RunF
 }
 
 /// Runs `body` on every rank; returns the first rank's Error(kCheckpoint), on every rank, or an empty text.
+/// Anything else that it throws on a rank ends all of them, as in agree().
 std::string failure_of(Communicator& comm, const std::function<void()>& body) {
   std::string mine;
-  try {
-    body();
-  } catch (const Error& e) {
-    if (e.code() != Code::kCheckpoint) throw;
-    mine = e.what();
-  }
-  for (const Blob& text : comm.gather_blobs(to_blob(mine), "read checkpoint")) {
+  agree(comm, "read checkpoint", [&] {
+    try {
+      body();
+    } catch (const Error& e) {
+      if (e.code() != Code::kCheckpoint) throw;
+      mine = e.what();
+    }
+  });
+  for (const Blob& text : comm.gather_blobs(to_blob(mine), "damage of a checkpoint")) {
     if (!text.empty()) return to_text(text);
   }
   return "";
 }
 
+/// Rank 0 looks, for all: they have the same recipe.
+std::string other_model(const Inspect& inspect, const checkpoint::Reader& reader, const Communicator& comm) {
+  return comm.rank() == 0 && inspect ? inspect(reader) : "";
+}
+
 /// Restores from one folder. Returns how it is damaged; empty: restored.
-std::string restore(const std::filesystem::path& folder, Communicator& comm, TrainState& state) {
+std::string restore(const std::filesystem::path& folder, Communicator& comm, TrainState& state,
+                    const Inspect& inspect) {
   std::unique_ptr<checkpoint::Reader> reader;
-  std::string damage = failure_of(comm, [&] { reader = std::make_unique<checkpoint::Reader>(folder); });
+  checkpoint::TrainerState saved;
+  std::string damage = failure_of(comm, [&] {
+    reader = std::make_unique<checkpoint::Reader>(folder);
+    saved = checkpoint::parse_trainer_state(reader->trainer_state(), reader->step(),
+                                            str("checkpoint '", folder.string(), "': trainer state"));
+  });
   if (!damage.empty()) return damage;
   agree(comm, "check checkpoint", [&] {
     in_context("resume", [&] {
+      if (const std::string difference = other_model(inspect, *reader, comm); !difference.empty()) {
+        throw Error(Code::kCheckpoint, str("checkpoint '", reader->folder().string(),
+                                           "' is of another model (there -> in this recipe): ", difference,
+                                           "; use the recipe it was made with, or another run.dir"));
+      }
       require_same_model(*reader, state);
-      apply_trainer_state(reader->trainer_state(), reader->folder(), state);
+      require_same_data(saved, reader->folder(), state);
     });
   });
-  return failure_of(comm, [&] { load_slices(*reader, state); });
+  damage = failure_of(comm, [&] { load_slices(*reader, state); });
+  if (damage.empty()) apply_trainer_state(saved, state);
+  return damage;
 }
 
 }  // namespace
 
 bool restore_latest(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
-                    TrainState& state) {
+                    TrainState& state, const Inspect& inspect) {
   // Rank 0 looks, all read the same folders: two ranks must not disagree about which one is the newest.
   std::string found;
   agree(comm, "find checkpoint", [&] {
@@ -81,7 +104,7 @@ bool restore_latest(const CheckpointOptions& options, const RunFolder& folder, C
   std::istringstream folders(to_text(comm.gather_blobs(to_blob(found), "checkpoints").at(0)));
   std::string newest_damage;
   for (std::string step; std::getline(folders, step);) {
-    const std::string damage = restore(step, comm, state);
+    const std::string damage = restore(step, comm, state, inspect);
     if (damage.empty()) return true;
     if (comm.rank() == 0) {
       log::warn(
@@ -97,14 +120,35 @@ bool restore_latest(const CheckpointOptions& options, const RunFolder& folder, C
                                            "; bring one back from a copy, or start another run.dir"));
 }
 
-void load_initial_weights(const std::filesystem::path& from, Communicator& comm, TrainState& state) {
-  agree(comm, "load initial weights", [&] {
-    in_context(str("checkpoint.init_from '", from.string(), "'"), [&] {
-      const checkpoint::LeasedReader leased(from);
-      load_weights(leased.reader, state.model);
+WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator& comm, TrainState& state,
+                                 const Inspect& inspect) {
+  const std::string what = str("checkpoint.init_from '", options.init_from, "'");
+  std::optional<checkpoint::LeasedReader> leased;
+  WeightMatch match;
+  agree(comm, "check initial weights", [&] {
+    in_context(what, [&] {
+      leased.emplace(options.init_from);
+      match = match_weights(leased->reader, state.model);
+      const std::string keys = other_model(inspect, leased->reader, comm);
+      if (keys.empty() && match.whole()) return;
+      const std::string difference =
+          str("it is of another model", keys.empty() ? "" : str(" (there -> in this recipe: ", keys, ")"),
+              match.whole() ? ", whose tensors have the same shapes" : ": " + describe(match));
+      if (!options.init_partial || match.taken.empty()) {
+        throw Error(Code::kCheckpoint,
+                    str(difference, "; ", match.taken.empty() ? "no weight fits: " : "",
+                        "use the model it was made with",
+                        match.taken.empty() ? ""
+                                            : str(", or set checkpoint.init_partial: true to take the ",
+                                                  match.taken.size(), " tensors that fit")));
+      }
+      if (comm.rank() == 0) log::warn(str(what, ": ", difference, "; ", match.taken.size(), " are taken"));
     });
   });
+  agree(comm, "load initial weights",
+        [&] { in_context(what, [&] { load_weights(leased->reader, state.model); }); });
   if (state.ema != nullptr) state.ema->restart();
+  return match;
 }
 
 }  // namespace echelon

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -53,7 +54,7 @@ std::optional<double> noted_end(const std::filesystem::path& run_dir, const std:
   const std::filesystem::path file = run_dir / "logs" / str("starts-", job, ".txt");
   try {
     if (!std::filesystem::exists(file)) return std::nullopt;  // not our batch script
-    return noted_end(fs::read_file(file, kMostBytes, Code::kUsage), running_s);
+    return noted_end(fs::read_own_file(file, kMostBytes, Code::kUsage), running_s);
   } catch (const std::exception& e) {  // the disk's troubles; the run does not need this file
     log::note(str("when the last start ended is not known: ", e.what()));
   }

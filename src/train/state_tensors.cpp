@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -212,21 +213,54 @@ at::ScalarType scalar_type_of(DType dtype) {
   }
 }
 
-/// What the checkpoint says of a piece's tensor, which it has and in the right shape.
-const TensorInfo& weight_info(const checkpoint::Reader& reader, const SlicePiece& piece) {
-  const std::string name = kModel + piece.part->name;
-  const TensorInfo* found = reader.find(name);
-  if (found == nullptr) {
-    throw Error(Code::kCheckpoint, str("it has no tensor '", name, "', which this recipe's model needs"));
-  }
-  if (found->shape != piece.part->shape) {
-    throw Error(Code::kCheckpoint, str("its tensor '", name, "' is ", shape_text(found->shape),
-                                       ", this recipe's model needs ", shape_text(piece.part->shape)));
-  }
-  return *found;
+/// The checkpoint's tensor of that name and shape; null when there is none.
+const TensorInfo* same_weight(const checkpoint::Reader& reader, const Parameter::Part& part) {
+  const TensorInfo* found = reader.find(kModel + part.name);
+  return found != nullptr && found->shape == part.shape ? found : nullptr;
 }
 
 }  // namespace
+
+WeightMatch match_weights(const checkpoint::Reader& reader, const ShardedModel& model) {
+  WeightMatch match;
+  std::set<std::string> taken;
+  for (const auto& unit : model.units()) {
+    for (const Parameter* parameter : unit->layout().parameters()) {
+      for (const Parameter::Part& part : parameter->parts()) {
+        const TensorInfo* other = reader.find(kModel + part.name);
+        if (same_weight(reader, part) != nullptr) {
+          taken.insert(kModel + part.name);
+        } else {
+          match.fresh.push_back(str(part.name, ' ', shape_text(part.shape),
+                                    other == nullptr ? "" : str(", there ", shape_text(other->shape))));
+        }
+      }
+    }
+  }
+  for (const TensorInfo& tensor : reader.tensors()) {
+    if (tensor.name.starts_with(kModel) && taken.count(tensor.name) == 0)
+      match.dropped.push_back(str(tensor.name.substr(kModel.size()), ' ', shape_text(tensor.shape)));
+  }
+  match.taken.assign(taken.begin(), taken.end());
+  return match;
+}
+
+std::string describe(const WeightMatch& match) {
+  const auto named = [](const std::vector<std::string>& all) {
+    constexpr std::size_t kNamed = 6;
+    const std::size_t shown = std::min(all.size(), kNamed);
+    const std::vector<std::string> first(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown));
+    return str(" (", join(first, ", "), all.size() > shown ? str(" and ", all.size() - shown, " more") : "",
+               ")");
+  };
+  std::vector<std::string> texts;
+  if (!match.dropped.empty())
+    texts.push_back(
+        str(match.dropped.size(), " of its tensors have no place in this model", named(match.dropped)));
+  if (!match.fresh.empty())
+    texts.push_back(str(match.fresh.size(), " of this model's tensors start fresh", named(match.fresh)));
+  return join(texts, ", ");
+}
 
 void load_weights(const checkpoint::Reader& reader, ShardedModel& model) {
   const at::NoGradGuard no_grad;
@@ -234,7 +268,9 @@ void load_weights(const checkpoint::Reader& reader, ShardedModel& model) {
   for (const auto& unit : model.units()) {
     const at::Tensor& slice = unit->master();
     for (const SlicePiece& piece : unit->pieces()) {
-      const TensorInfo& info = weight_info(reader, piece);
+      const TensorInfo* found = same_weight(reader, *piece.part);
+      if (found == nullptr) continue;
+      const TensorInfo& info = *found;
       const auto begin = static_cast<std::uint64_t>(piece.begin);
       const auto end = static_cast<std::uint64_t>(piece.end);
       if (slice.is_cpu() && dtype_of(slice) == info.dtype) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 #include <vector>
 
 #include "checkpoint/reader.h"
@@ -33,8 +34,20 @@ void require_same_model(const checkpoint::Reader& reader, const TrainState& stat
 /// Reads this rank's ranges.
 void load_slices(const checkpoint::Reader& reader, TrainState& state);
 
-/// The same for the weights alone, from a checkpoint of any floating-point type and whatever else it holds.
-/// Throws Error(kCheckpoint) naming the first tensor that is missing or of another shape.
+/// Which weights of a model a checkpoint has, and which it has beside them. The same on all ranks.
+struct WeightMatch {
+  std::vector<std::string> taken;    ///< there in the model's shape
+  std::vector<std::string> fresh;    ///< missing there, or of another shape; described for people
+  std::vector<std::string> dropped;  ///< there, and no weight of the model or one of another shape
+  [[nodiscard]] bool whole() const { return fresh.empty() && dropped.empty(); }
+};
+[[nodiscard]] WeightMatch match_weights(const checkpoint::Reader& reader, const ShardedModel& model);
+/// "2 of its tensors have no place in this model (a [4], b [4]), 1 of this model's tensors start fresh (c [8,
+/// 4])"; empty when it is whole.
+[[nodiscard]] std::string describe(const WeightMatch& match);
+
+/// Reads this rank's ranges of the weights that match, from a checkpoint of any floating-point type and
+/// whatever else it holds; the others stay as they are.
 void load_weights(const checkpoint::Reader& reader, ShardedModel& model);
 
 }  // namespace echelon

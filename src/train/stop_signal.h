@@ -2,8 +2,10 @@
 
 namespace echelon {
 
-/// SIGTERM, SIGINT and SIGUSR2 ask for a clean stop: what is going on is brought to a good end, a checkpoint
-/// written once there is something to save, exit 85. A second SIGINT within the same process ends it at once.
+/// SIGTERM, SIGINT, SIGUSR2, SIGHUP and SIGQUIT ask for a clean stop: what is going on is brought to a good
+/// end, a checkpoint written once there is something to save, exit 85. The second one of a keyboard (SIGINT,
+/// SIGQUIT) within the same process ends it at once, with 128 + its number. A SIGHUP that is ignored stays so
+/// (nohup).
 class StopSignal {
  public:
   /// Installs the handlers. Those of the signals that were blocked until now arrive.

@@ -21,6 +21,8 @@ struct TrainState {
   std::int64_t skipped = 0;  ///< of these, how many changed no weight: their gradients were not finite
   LossScale loss_scale;
   DataPosition position;  ///< first sample of the next step
+  /// Of sequences, read in all steps so far. Nothing: the run began with a version that did not count.
+  std::optional<std::int64_t> tokens = 0;
 
   struct Best {
     std::int64_t step = 0;

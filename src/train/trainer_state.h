@@ -2,15 +2,20 @@
 #include <filesystem>
 #include <string>
 
+#include "checkpoint/trainer_state.h"
 #include "train/train_state.h"
 
-/// What of a TrainState is not tensors, as the JSON object that a checkpoint's manifest keeps.
+/// What of a TrainState is not tensors, as a checkpoint's manifest keeps it.
 namespace echelon {
 
+/// Throws Error(kCheckpoint) for a state that could not be read back.
 [[nodiscard]] std::string trainer_state_json(const TrainState& state, int ranks);
 
-/// Sets everything but the tensors. Throws Error(kCheckpoint) naming `folder` for a text that is not one, and
-/// Error(kData) when it was trained on other data.
-void apply_trainer_state(const std::string& text, const std::filesystem::path& folder, TrainState& state);
+/// Throws Error(kData), naming `folder`, when `saved` was trained on other data.
+void require_same_data(const checkpoint::TrainerState& saved, const std::filesystem::path& folder,
+                       const TrainState& state);
+
+/// Sets everything but the tensors.
+void apply_trainer_state(const checkpoint::TrainerState& saved, TrainState& state);
 
 }  // namespace echelon

@@ -11,7 +11,8 @@ import unittest
 from prometheus_client.parser import text_string_to_metric_families
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "cluster" / "parallelcluster" / "metrics_textfile.py"
-LINE = {"step": 40, "loss": 2.5, "lr": 1e-3, "grad_norm": 0.5, "epoch": 0.1, "tokens_per_s": 1234.5, "samples_per_s": 4.0,
+LINE = {"step": 40, "loss": 2.5, "lr": 1e-3, "grad_norm": 0.5, "epoch": 0.1, "time": 1772364600.125,
+        "tokens": 163840, "samples": 160, "tokens_per_s": 1234.5, "samples_per_s": 4.0,
         "step_time_s": 0.25, "comm_wait_s": 0.01, "data_wait_s": 0.0, "skipped_steps": 0, "mfu": None,
         "peak_rss_bytes": 123456789012, "peak_device_bytes": 0, "validation_loss": 2.25}
 
@@ -45,6 +46,7 @@ class Metrics(unittest.TestCase):
         self.assertEqual((samples["echelon_step", "a"], samples["echelon_step", "b"]), (40, 7))
         self.assertEqual((samples["echelon_loss", "a"], samples["echelon_validation_loss", "a"]), (2.5, 2.25))
         self.assertEqual(samples["echelon_peak_rss_bytes", "a"], 123456789012)
+        self.assertEqual((samples["echelon_tokens", "a"], samples["echelon_samples", "a"]), (163840, 160))
         self.assertEqual(samples["echelon_last_line_timestamp_seconds", "a"], path.stat().st_mtime)
         self.assertNotIn(("echelon_model_flops_utilization", "a"), samples)  # null
         self.assertEqual(self.output.stat().st_mode & 0o777, 0o644)

@@ -77,6 +77,26 @@ class Tests(product.Case):
             if path.name not in (".lock", "goodput.json"):
                 self.assertEqual(content, path.read_bytes(), path)
 
+    # -- files beside the tensors
+
+    def test_damage_outside_tensors_is_named_and_made_good(self):
+        self.prepare()
+        self.train(self.recipe(**product.ON_TOKENS))
+        newest = self.checkpoints()[-1]
+        tokenizer = next(newest.glob("tokenizer.*"))
+        content = tokenizer.read_bytes()
+        for damage in (lambda path: self.flip(path, 10), lambda path: (self.folder / path).unlink()):
+            for name in ("recipe.yaml", "config.json", tokenizer.name):
+                damage((newest / name).relative_to(self.folder))
+            steps = len(self.metrics()) + 1
+            said = self.train("recipe.yaml", f"train.steps={steps}").err
+            self.assertIn(f"resumed from step {steps - 1}\n", said)
+            for name in ("recipe.yaml", "config.json", tokenizer.name):
+                self.assertRegex(said, rf"warning: [^\n]*{newest.name}/{name}[^\n]*; ")
+            newest = self.checkpoints()[-1]
+            self.command(product.CKPT, "verify", newest.relative_to(self.folder))
+            self.assertEqual(content, (newest / tokenizer.name).read_bytes())
+
     # -- sample
 
     def test_sample_without_a_tokenizer(self):

@@ -1,4 +1,10 @@
 """Command lines that cannot be meant: exit 2 and one line that says what was expected."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+
 import product
 
 
@@ -14,6 +20,63 @@ class Tests(product.Case):
 
     def test_unknown_option(self):
         self.usage("train", self.recipe(), "--gpus", 4)
+
+    def test_unknown_command_of_a_command(self):
+        said = self.command(product.ECHELON, "recipes", "shwo", "smoke", code=2).err
+        self.assertEqual("echelon: no command 'recipes shwo'; did you mean 'recipes show'?\n", said)
+        said = self.command(product.ECHELON, "doctor", code=2).err
+        self.assertRegex(said, "^echelon: doctor needs a command; there are recipe, .*; try 'echelon doctor --help'\n$")
+
+    def test_numbers_are_read_as_those_of_recipes(self):
+        tried = 0
+        for program in (product.ECHELON, product.CKPT):
+            for path, text in self.commands_of(program).items():
+                for option in re.findall(r"^  (?:-\w,)*(--[a-z0-9-]+)(?:,--[a-z0-9-]+)* (?:INT|UINT|FLOAT)\b", text, re.M):
+                    tried += 1
+                    for value in ("nan", "100000000000000000000000e300", "0x10", "1_0"):
+                        result = self.command(program, *path, f"{option}={value}", code=2)
+                        self.assertRegex(result.err, f"{option}: '{value}' (is|has|cannot)")
+        self.assertGreater(tried, 25, "options with numbers are no longer found")
+        self.assertIn("'-1' is below 0", self.command(product.ECHELON, "sample", "x", "--seed=-1", code=2).err)
+
+    def test_patterns_that_name_nothing(self):
+        """What training refuses when the model is there, the commands that only look refuse too."""
+        lists = {"shard.wrap.exclude": ["shard.wrap.policy=size_based"], "shard.wrap.modules": ["shard.wrap.policy=modules"],
+                 "activation_checkpointing.modules": ["activation_checkpointing.policy=full"], "optim.no_decay": []}
+        maps = {"shard.reshard_overrides": "true", "precision.overrides": "fp32", "optim.lr_factors": "0.5"}
+        reference = self.command(product.ECHELON, "validate", "--reference").out
+        self.assertEqual({*lists, *maps}, set(re.findall(r"^\| `([a-z_.]+)` \| (?:list|map) \|.*patterns", reference, re.M)))
+        recipe = self.recipe()
+        for key, more in [*lists.items(), *((key, []) for key in maps)]:
+            value = '["*.nowhere"]' if key in lists else f'{{"*.nowhere": {maps[key]}}}'
+            words = [recipe, f"{key}={value}", *more]
+            said = f"{key}: pattern '*.nowhere' matches no "
+            self.assertIn(f"command line: {said}", self.command(product.ECHELON, "validate", *words, code=2).err)
+            if key in ("optim.no_decay", "precision.overrides"):
+                self.assertIn(said, self.command(product.ECHELON, "train", *words, code=2).err)
+                self.assertIn(said, self.command(product.ECHELON, "plan", *words, code=2).err)
+                self.assertIn(said, self.command(product.ECHELON, "submit", "--print", *words, code=2).err)
+                self.assertIn(said, self.command(product.ECHELON, "doctor", "recipe", *words, code=3).out)
+        self.assertFalse((self.folder / "run" / "submissions").exists())
+        both = self.command(product.ECHELON, "validate", recipe, "--json", 'optim.no_decay=["a", "b"]', code=2)
+        self.assertEqual([2, 2], [error["code"] for error in json.loads(both.out)["errors"]])
+
+    def test_the_documents_example_of_patterns(self):
+        text = (product.GOLDEN.parents[2] / "docs" / "recipe.md").read_text()
+        example = re.search(r"```yaml\n(optim:\n  no_decay.*?)```", text, re.S)[1]
+        base = self.recipe("base.yaml")
+        (self.folder / "recipe.yaml").write_text(f"include: {base}\n{example}")
+        self.command(product.ECHELON, "validate", "recipe.yaml")
+
+    def test_failures_for_programs(self):
+        for program, words in ((product.ECHELON, ["prepare", "--json", "nowhere", "-o", "data", "--train-tokenizer", 300]),
+                               (product.ECHELON, ["validate", "--json", "--no-such-option"]),
+                               (product.ECHELON, ["doctor", "clutser", "--json"]),
+                               (product.CKPT, ["ls", "nowhere", "--json"])):
+            result = self.command(program, *words, code=4 if words[0] == "prepare" else 2)
+            error = json.loads(result.out)["error"]
+            self.assertEqual(result.code, error["code"])
+            self.assertEqual(f"{pathlib.Path(program).name}: {error['message']}\n", result.err)
 
     def test_recipe_not_named(self):
         self.usage("train")
@@ -95,6 +158,52 @@ class Tests(product.Case):
                 result = self.command(program, option)
                 self.assertEqual("", result.err)
                 self.assertNotEqual("", result.out)
+
+    def test_what_cannot_be_printed_is_an_error(self):
+        self.prepare()
+        self.train(self.recipe(**{**product.ON_TOKENS, "train.steps": 2}))
+        commands = [[product.ECHELON, *words] for words in (
+            ["--version"], ["train", "--help"], ["recipes", "ls"], ["recipes", "show", "smoke"],
+            ["validate", "recipe.yaml"], ["validate", "recipe.yaml", "--json"], ["validate", "--schema"],
+            ["plan", "recipe.yaml"], ["sample", "run", "--prompt", "alpha", "--tokens", 2],
+            ["doctor", "recipe", "recipe.yaml"],
+            ["prepare", "data-text", "-o", "data", "--train-tokenizer", 320, "--validation-fraction", 0.3])]
+        commands += [[product.CKPT, *words] for words in (
+            ["--version"], ["--help"], ["ls", "run"], ["ls", "run", "--json"], ["inspect", "run"], ["verify", "run"],
+            ["diff", "run", "run"], ["prune", "run"], ["gc", "run"])]
+        for command in commands:
+            command = [str(word) for word in command]
+            for taken, code in (("/dev/null", 0), ("/dev/full", 3)):
+                with open(taken, "w") as out:
+                    ran = subprocess.run(command, cwd=self.folder, env=product.environment(), stdout=out, text=True,
+                                         stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=product.WAIT_S)
+                if command[1] == "doctor" and taken == "/dev/null":
+                    continue  # what it finds is this machine's
+                self.assertEqual(code, ran.returncode, f"{command} > {taken}\n{ran.stderr}")
+                if code:
+                    self.assertIn("cannot write to standard output", ran.stderr, command)
+
+    def test_json_is_json_whatever_a_path_holds(self):
+        self.train(self.recipe(**{"train.steps": 4, "checkpoint.every_steps": 1}))
+        run = os.fsencode(self.folder) + b"/run-\xff-\x1b[2J"
+        os.rename(self.folder / "run", run)
+        os.mkdir(run + b"/checkpoints/old\xff.partial-0123abcd")
+        os.utime(run + b"/checkpoints/old\xff.partial-0123abcd", (0, 0))
+        tool = os.fsencode(product.CKPT)
+        for words in ([b"ls"], [b"inspect"], [b"verify"], [b"gc"], [b"prune"], [b"prune", b"--yes", b"--keep-last", b"2"],
+                      [b"gc", b"--yes"]):
+            for json_flag in ([b"--json"], []):
+                ran = subprocess.run([tool, *words, *json_flag, run], env=product.environment(), capture_output=True,
+                                     stdin=subprocess.DEVNULL, timeout=product.WAIT_S)
+                self.assertEqual(0, ran.returncode, (words, ran.stderr))
+                self.assertNotIn(b"\x1b", ran.stdout)
+                ran.stdout.decode()
+                if json_flag:
+                    json.loads(ran.stdout)
+        self.assertEqual(2, len(os.listdir(run + b"/checkpoints")))
+        ran = subprocess.run([tool, b"ls", run + b"-none"], env=product.environment(), capture_output=True)
+        self.assertEqual(2, ran.returncode, ran.stderr)
+        self.assertIn("run-\\xff-\\x1b[2J-none", ran.stderr.decode())
 
 
 if __name__ == "__main__":

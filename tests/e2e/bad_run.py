@@ -30,6 +30,15 @@ class Tests(product.Case):
         self.recipe(**{"train.global_batch_size": 4, "train.micro_batch_size": 2})
         self.refuse(2, ranks=4)
 
+    def test_a_start_that_fails_leaves_no_folder(self):
+        self.recipe(**{"data.kind": "tokens", "data.path": "none.tok", "run.dir": "runs/name"})
+        for ranks in (1, 2):
+            self.train("recipe.yaml", ranks=ranks, code=4)
+            self.assertFalse((self.folder / "runs").exists(), list((self.folder / "runs").rglob("*")))
+        (self.folder / "runs" / "name").mkdir(parents=True)
+        self.train("recipe.yaml", code=4)
+        self.assertTrue((self.folder / "runs" / "name" / "logs" / "rank-0.log").exists())
+
     def test_run_folder_is_a_file(self):
         self.recipe()
         (self.folder / "run").write_text("mine")
@@ -73,6 +82,15 @@ class Tests(product.Case):
     def test_checkpoint_of_another_model_on_several_ranks(self):
         self.trained()
         self.refuse(5, "model.tie_embeddings=true", "train.steps=6", ranks=3)
+
+    def test_checkpoint_of_a_model_of_the_same_shapes(self):
+        before = self.trained()
+        for override, named in (("model.rope_theta=50000", "model.rope_theta 10000.0 -> 50000.0"),
+                                ("model.norm_eps=1e-6", "model.norm_eps 1.0e-05 -> 1.0e-06"),
+                                ("model.heads=4", "model.heads 5 -> 4")):
+            result = self.train("recipe.yaml", override, "train.steps=6", code=5)
+            self.assertIn(f"is of another model (there -> in this recipe): {named}; ", result.err)
+        self.assertEqual(before, self.contents())
 
     def test_resume_never_and_there_is_one(self):
         self.refuse_and_keep(2, "checkpoint.resume=never", "train.steps=6")

@@ -1,11 +1,6 @@
 """A file system without room for another checkpoint: the run goes on, nothing committed is lost, and the end says so.
 
-The file system is a small one in memory, mounted where only this test sees it: in a mount namespace of its own, as
-another user than root in a user namespace too."""
-import os
-import subprocess
-import sys
-
+The file system is a small one in memory, mounted where only this test sees it."""
 import product
 
 # A checkpoint of TINY has 0.8 MB; one fits beside the logs, two do not.
@@ -13,13 +8,9 @@ ROOM, MORE_ROOM = "size=1200k", "size=8m"
 
 
 class Tests(product.Case):
-    def mount(self, *options):
-        subprocess.run(["mount", "-t", "tmpfs", *options, "none", str(self.folder / "run")], check=True)
-
     def start_on_a_small_disk(self, *overrides, ranks):
         (self.folder / "run").mkdir()
-        self.mount("-o", ROOM)
-        self.addCleanup(subprocess.run, ["umount", "-l", str(self.folder / "run")], check=False)
+        self.mount(self.folder / "run", "-o", ROOM)
         self.recipe(**{"train.steps": 6, "checkpoint.every_steps": 2})
         return self.expect(5, *self.train_command("recipe.yaml", *overrides, ranks=ranks), hide=r"[\d.]+ [KM]iB")
 
@@ -29,7 +20,7 @@ class Tests(product.Case):
         only, = self.checkpoints()
         self.assertEqual("step-000000002", only.name.rpartition(".")[0])
         self.command(product.CKPT, "verify", only)
-        self.mount("-o", "remount," + MORE_ROOM)
+        self.mount(self.folder / "run", "-o", "remount," + MORE_ROOM)
         again = self.train("recipe.yaml", ranks=ranks)
         self.assertIn("resumed from step 2\n", again.err)
         self.train("recipe.yaml", "run.dir=whole", ranks=ranks)
@@ -44,8 +35,5 @@ class Tests(product.Case):
 
 
 if __name__ == "__main__":
-    if "ECHELON_OWN_MOUNTS" not in os.environ:
-        os.environ["ECHELON_OWN_MOUNTS"] = "1"
-        flags = ["--mount"] if os.geteuid() == 0 else ["--map-root-user", "--mount"]
-        os.execvp("unshare", ["unshare", *flags, sys.executable, *sys.argv])
+    product.in_own_mounts()
     product.main()

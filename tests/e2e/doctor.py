@@ -79,8 +79,7 @@ class Tests(product.Case):
     def mount(self, name, *options):
         target = self.folder / name
         target.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["mount", "-t", "tmpfs", *options, "none", str(target)], check=True)
-        self.addCleanup(subprocess.run, ["umount", "-l", str(target)], check=False)
+        super().mount(target, *options)
         return target
 
     # -- what it says
@@ -320,8 +319,5 @@ class Tests(product.Case):
 
 
 if __name__ == "__main__":
-    if "ECHELON_OWN_MOUNTS" not in os.environ:
-        os.environ["ECHELON_OWN_MOUNTS"] = "1"
-        flags = ["--mount"] if os.geteuid() == 0 else ["--map-root-user", "--mount"]
-        os.execvp("unshare", ["unshare", *flags, sys.executable, *sys.argv])
+    product.in_own_mounts()
     product.main()

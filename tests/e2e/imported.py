@@ -8,6 +8,7 @@ import product
 
 COMPANIONS = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "spiece.model", "vocab.json", "merges.txt",
               "generation_config.json")
+IDS = ("bos_token_id", "eos_token_id")
 # A step of which fp32 keeps nothing.
 STILL = ["optim.kind=sgd", "optim.lr=1e-30", "optim.weight_decay=0", "schedule.kind=constant", "train.steps=1",
          "train.micro_batch_size=1", "train.global_batch_size=2", "train.device=cpu", "train.threads_per_rank=1",
@@ -24,7 +25,7 @@ def llama():
             shapes[f"model.layers.{i}.{name}.weight"] = shape
     return shapes, {"model_type": "llama", "hidden_size": hidden, "intermediate_size": inner, "vocab_size": vocab,
                     "num_hidden_layers": layers, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
-                    "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
+                    "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "bos_token_id": 3, "eos_token_id": [5, 7]}
 
 
 def gpt2():
@@ -99,6 +100,8 @@ class Tests(product.Case):
         self.command(product.ECHELON, "validate", recipe)
         self.train(recipe, "run.dir=run", "checkpoint.init_from=imported", *STILL, ranks=2)
         self.command(product.CKPT, "export", "run", "--output", "exported")
+        config, exported = (json.loads((folder / "config.json").read_text()) for folder in (source, self.folder / "exported"))
+        self.assertEqual([exported[key] for key in IDS], [config.get(key) for key in IDS])
         self.assertEqual(read_safetensors(source / "model.safetensors"), read_safetensors(self.folder / "exported/model.safetensors"))
         for name in COMPANIONS:
             self.assertEqual((source / name).read_bytes(), (self.folder / "exported" / name).read_bytes(), name)
@@ -108,6 +111,22 @@ class Tests(product.Case):
         self.train(recipe, "train.steps=2", ranks=2)
         self.command(product.CKPT, "export", "run", "--output", "again")
         self.assertEqual((source / "spiece.model").read_bytes(), (self.folder / "again/spiece.model").read_bytes())
+
+    def test_a_damaged_companion_is_fetched_or_missed(self):
+        self.command(product.CKPT, "import", self.make_folder(llama()), "--output", "imported")
+        recipe = next((self.folder / "imported").glob("step-*/recipe.yaml"))
+        self.train(recipe, "run.dir=run", "checkpoint.init_from=imported", *STILL)
+        recipe = "run/recipe.yaml"
+        newest = self.checkpoints()[-1]
+        (newest / "spiece.model").unlink()
+        said = self.train(recipe, "train.steps=2").err
+        self.assertRegex(said, r"warning: [^\n]*spiece\.model[^\n]*; the next checkpoint gets it from 'imported/step-")
+        self.assertEqual(b"spiece.model\0\xff", (self.checkpoints()[-1] / "spiece.model").read_bytes())
+        product.shutil.rmtree(self.folder / "imported")
+        for folder in self.checkpoints():
+            (folder / "generation_config.json").unlink()
+        said = self.train(recipe, "train.steps=3", code=5).err
+        self.assertRegex(said, r"resume: [^\n]*generation_config\.json[^\n]*bring the file back from a copy")
 
     def test_a_llama_comes_back_as_it_was(self):
         self.comes_back(llama())

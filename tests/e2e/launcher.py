@@ -1,6 +1,8 @@
 """echelon train --ranks: exit codes, signals and deaths reach the right side, and nothing stays behind."""
+import pathlib
 import re
 import signal
+import subprocess
 import time
 
 import product
@@ -36,7 +38,7 @@ class Tests(product.Case):
         self.assertRegex(result.err, r"^echelon: rank 0/3 \S+: token file 'tokens' is not a token file [^\n]+\n$")
 
     def test_sigterm_to_the_launcher_is_85_with_a_checkpoint(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP, signal.SIGQUIT):
             run = number.name
             process, pids = self.start_endless(run=run)
             began = len(product.whole_lines(self.folder / run / "metrics.jsonl"))
@@ -46,6 +48,43 @@ class Tests(product.Case):
             self.assertEqual([], self.error_lines())
             self.assertGreaterEqual(len(self.metrics(run)), began)
             self.command(product.CKPT, "verify", self.checkpoints(run)[-1])
+
+    def test_a_second_interrupt_is_130(self):
+        process, pids = self.start_endless()
+        product.kill(pids[1], signal.SIGSTOP)  # the ranks cannot agree to stop
+        process.send_signal(signal.SIGINT)
+        self.wait_for("rank 0 to have it", lambda: self.has_taken(pids[0], signal.SIGINT))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(130, process.wait(product.WAIT_S), self.stderr_of_started())
+        self.assertRegex(self.error_lines()[-1], r"^echelon: ended at once by signal 2 \(Interrupt\), as asked")
+        self.assert_gone(pids)
+
+    def has_taken(self, pid, number):
+        """It was told to stop: a rank that waits for another one says nothing, but does not hold the signal back."""
+        time.sleep(0.3)
+        lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+        masks = dict(line.split(":\t") for line in lines if line.startswith(("SigPnd", "ShdPnd")))
+        return not any(int(mask, 16) >> (number - 1) & 1 for mask in masks.values())
+
+    def test_a_reader_that_goes_stops_nothing(self):
+        for ranks in (1, 2):
+            run = f"run-{ranks}"
+            command = self.train_command(self.recipe(), "train.steps=40", f"run.dir={run}", ranks=ranks)
+            process = subprocess.Popen([str(word) for word in command], cwd=self.folder, env=product.environment(),
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.addCleanup(self.end, process)
+            self.assertNotEqual(b"", process.stdout.readline())
+            process.stdout.close()  # a pager is closed, tee is killed
+            self.assertEqual(0, process.wait(product.WAIT_S))
+            self.assertEqual(40, len(self.metrics(run)))
+            self.command(product.CKPT, "verify", run)
+
+    def test_a_start_waits_for_ranks_that_are_leaving(self):
+        process, pids = self.start_endless()
+        product.kill(process.pid, signal.SIGKILL)  # mpirun notices and ends its ranks, which takes a while
+        process.wait(product.WAIT_S)
+        self.train("recipe.yaml", "train.steps=3", "train.global_batch_size=6", ranks=2)
+        self.assert_gone(pids)
 
     def test_a_killed_rank_is_7_with_one_line_that_names_it(self):
         process, pids = self.start_endless(ranks=3)

@@ -20,10 +20,12 @@ import unittest
 ECHELON = os.environ["ECHELON_BIN"]
 CKPT = os.environ["ECHELON_CKPT_BIN"]
 PROGRESS = re.compile(r"^(starting|echelon [\d.]+: run |model |data: |resumed from |step \d+/|saved step |stopped after |"
-                      r"stopped in |stopping after |goodput |complete: |checkpoints are copied to |consolidating |weights of '|reading a sample|training the tokenizer|tokenising|"
+                      r"stopped in |stopping after |goodput |complete: |checkpoints are copied to |consolidating |weights of '|reading a sample|reading \d+ files? as |training the tokenizer|tokenising|"
                       r"  +(root|model\.|lm_head)|gradients are reduced |memory of this rank: |around \d+ passes |process before )")
 WAIT_S = 250  # longest wait for anything; the machine may be busy
 ERRORS = (2, 3, 4, 5, 6, 7)
+SKIPPED = 77  # CTest knows this exit code (CMakeLists.txt)
+OWN_MOUNTS = "ECHELON_OWN_MOUNTS"  # empty: this process is in a mount namespace of its own; else why it is not
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "e2e"
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau".split()
@@ -173,6 +175,25 @@ class Case(unittest.TestCase):
             self.assertEqual(1, len([line for line in lines if line.startswith(("echelon: ", "echelon-ckpt: "))]), text)
         return result
 
+    def commands_of(self, program, path=()):
+        """{words of a command: its --help} of `program` and everything below it."""
+        text = self.command(program, *path, "--help").out
+        found = {path: text}
+        below = re.search(r"^Subcommands:\n((?:  .*\n)+)", text, re.M)
+        for word in re.findall(r"^  ([a-z]\S*)", below[1], re.M) if below else []:
+            found.update(self.commands_of(program, (*path, word)))
+        return found
+
+    # -- file systems
+
+    def mount(self, target, *options):
+        """A file system in memory that only this test sees; the script must have called in_own_mounts()."""
+        if why := os.environ[OWN_MOUNTS]:
+            self.skipTest(f"needs a mount namespace, which this machine refuses ({why})")
+        subprocess.run(["mount", "-t", "tmpfs", *options, "none", str(target)], check=True)
+        if not any(word.startswith("remount") for word in options):
+            self.addCleanup(subprocess.run, ["umount", "-l", str(target)], check=False)
+
     # -- waiting
 
     def wait_for(self, what, condition):
@@ -275,7 +296,22 @@ def alive(pid):
     return stat is not None and stat[1] != "Z"
 
 
+def in_own_mounts():
+    """Goes on in a mount namespace of its own (for another user than root in a user namespace, too), if there can be one."""
+    if OWN_MOUNTS in os.environ:
+        return
+    unshare = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount"]
+    with tempfile.TemporaryDirectory() as folder:
+        tried = subprocess.run([*unshare, "mount", "-t", "tmpfs", "none", folder], text=True, capture_output=True)
+    os.environ[OWN_MOUNTS] = (tried.stderr.strip() or f"exit code {tried.returncode}") if tried.returncode else ""
+    if not tried.returncode:
+        os.execvp("unshare", [*unshare, sys.executable, *sys.argv])
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(f"usage: {sys.argv[0]} Tests.test_NAME; CMakeLists.txt registers every test by itself")
-    unittest.main(module="__main__", verbosity=2)
+    result = unittest.main(module="__main__", verbosity=2, exit=False).result
+    for _, why in result.skipped:
+        print(f"SKIPPED: {why}")
+    sys.exit(not result.wasSuccessful() or (SKIPPED if result.skipped else 0))

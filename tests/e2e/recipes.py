@@ -51,6 +51,22 @@ class Tests(product.Case):
                 self.validated(name)
                 self.assertRegex((RECIPES / f"{name}.yaml").read_text(), r"\A# \S.*[.:]")
 
+    def test_each_is_taken_by_its_name_but_a_file_wins(self):
+        came = "recipe 'smoke', which comes with Echelon"
+        for command in ("validate", "plan"):
+            self.assertIn(came, self.command(product.ECHELON, command, "smoke").err)
+        result = self.train("smoke", "train.steps=2", "run.dir=run", "train.device=cpu", ranks=2)
+        self.assertEqual(1, result.err.count(came), result.err)
+        self.assertEqual(2, len(self.metrics()))
+        (self.folder / "smoke.yaml").mkdir()  # no file
+        self.command(product.ECHELON, "validate", "smoke.yaml")
+        self.recipe("smoke", **{"run.seed": 4711})
+        result = self.command(product.ECHELON, "validate", "smoke", "--value", "run.seed")
+        self.assertEqual("4711\n", result.out)
+        self.assertIn("the file 'smoke', not the recipe of that name", result.err)
+        result = self.command(product.ECHELON, "validate", "smok", code=2)
+        self.assertIn("did you mean smoke?", result.err)
+
     def test_the_published_ones_are_planned_at_their_size(self):
         for name, (nodes, ranks) in SIZES.items():
             with self.subTest(name):

@@ -107,11 +107,21 @@ class Tests(product.Case):
         again = self.train("recipe.yaml", "train.steps=3", ranks=2)
         self.assertIn("complete: step 3 of 3; nothing to do", again.err)
         self.assertEqual(before, ((self.folder / "run" / "metrics.jsonl").read_bytes(), self.checkpoints()))
+        self.assertNotIn("changed", again.err)
+        changed = self.train("recipe.yaml", "train.steps=3", "optim.lr=0.004", "optim.weight_decay=0", ranks=2)
+        self.assertIn("\nchanged since that checkpoint: optim.lr 0.003 -> 0.004, optim.weight_decay 0.1 -> 0.0\n", changed.err)
+        self.assertIn("; what changed in the recipe has no effect on it\n", changed.err)
 
     def test_more_steps_go_on_where_the_run_ended(self):
         constant = ["schedule.kind=constant"]
         self.train(self.recipe(), "train.steps=4", *constant, ranks=2)
-        self.train("recipe.yaml", "train.steps=8", *constant, ranks=2)
+        again = self.train("recipe.yaml", "train.steps=8", *constant, ranks=2)
+        self.assertIn("\nchanged since that checkpoint: train.steps 4 -> 8\n", again.err)
+        lines = self.metrics()
+        self.assertEqual([(step * 12 * 16, step * 12) for step in range(1, 9)],
+                         [(line["tokens"], line["samples"]) for line in lines], "counted over both starts")
+        self.assertEqual(sorted(line["time"] for line in lines), [line["time"] for line in lines])
+        self.assertTrue(all(line["mfu"] > 0 for line in lines))
         self.train("recipe.yaml", "train.steps=8", *constant, "run.dir=whole", ranks=2)
         self.assertEqual(self.losses("whole", 8), self.losses("run", 8))
         self.assertEqual(self.weights("whole"), self.weights("run"))

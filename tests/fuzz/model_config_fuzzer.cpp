@@ -37,7 +37,7 @@ void check(const ModelDescription& model) {
 std::vector<std::string> fuzz_seeds() {
   return {
       R"({"model_type":"llama","vocab_size":64,"hidden_size":32,"intermediate_size":48,"num_hidden_layers":2,)"
-      R"("num_attention_heads":4,"num_key_value_heads":2,"tie_word_embeddings":true,"rope_theta":5e5,)"
+      R"("num_attention_heads":4,"num_key_value_heads":2,"tie_word_embeddings":true,"rope_theta":1e4,)"
       R"("rope_parameters":{"rope_type":"default","rope_theta":1e4},"rms_norm_eps":1e-6})",
       R"({"model_type":"gpt2","vocab_size":64,"n_positions":32,"n_embd":24,"n_layer":2,"n_head":4,"n_inner":null,)"
       R"("activation_function":"gelu_new","resid_pdrop":0.1,"layer_norm_epsilon":1e-05,"tie_word_embeddings":false})",
@@ -50,7 +50,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const std::string text(reinterpret_cast<const char*>(data), size);
     (void)echelon::tool::transposed_endings(text);
-    check(echelon::tool::describe_model(text, "config.json"));
+    for (const auto purpose : {echelon::tool::Purpose::kImport, echelon::tool::Purpose::kExport}) {
+      for (const bool head : {false, true})
+        check(echelon::tool::describe_model(text, "config.json", purpose,
+                                            [&](const std::string&) { return head; }));
+    }
   } catch (const echelon::Error& e) {
     const std::string text = e.what();
     require(e.code() == echelon::Code::kCheckpoint && !text.empty() && text.find('\n') == std::string::npos);

@@ -1,15 +1,16 @@
-"""Checks that clang-format would change nothing. Version 14 decides; ./make.sh format applies it."""
-import shutil
+"""Checks that clang-format would change nothing. The version in the test venv decides; ./make.sh format applies it."""
+import pathlib
 import subprocess
+import sys
 
 import tree
 
 
 def main():
     options = tree.arguments(__doc__)
-    program = shutil.which("clang-format-14")
-    if not program:
-        raise SystemExit("format.py: clang-format-14 is missing; ./make.sh setup test installs it")
+    program = pathlib.Path(sys.executable).parent / "clang-format"
+    if not program.exists():
+        raise SystemExit(f"format.py: {program} is missing: run this with the Python of .venv-test (./make.sh setup test)")
     files = tree.code_files(options.root, "src", "checkpoints_tool", "tests")
     result = subprocess.run([program, "--dry-run", "-Werror", *(path.as_posix() for path in files)], cwd=options.root,
                             capture_output=True, text=True)

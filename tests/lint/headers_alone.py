@@ -1,6 +1,8 @@
 """Checks that every header of src/ and checkpoints_tool/ compiles alone, those that need libtorch excepted (20 s each).
 
-The include folders are those CMake gave to a source of the same module (--build: a configured build folder).
+A header with a source of its own is proven by the build when that source includes it first, so only this is looked at.
+The others are compiled, with the include folders CMake gave to a source of the same module (--build: a configured build
+folder). Headers of GPU code find CUDA's in the wheel beside libtorch where the machine has no toolkit.
 """
 import concurrent.futures
 import json
@@ -14,12 +16,30 @@ import include_graph
 import tree
 
 
-def module_flags(build):
+FIRST_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
+NCCL = "nccl.h"  # comes with a toolkit or a package of its own, in no wheel that every machine has
+
+
+def compile_commands(build):
+    """(source, words of its command), for everything the build compiles."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        yield pathlib.Path(entry["file"]), shlex.split(entry["command"])
+
+
+def proven_sources(commands):
+    """Sources compiled without a precompiled header, which would hide what their first header lacks."""
+    return {source for source, words in commands if not any("cmake_pch" in word for word in words)}
+
+
+def first_include(source):
+    match = FIRST_INCLUDE.search(source.read_text(errors="replace"))
+    return match[1] if match else ""
+
+
+def module_flags(commands):
     """{module: (compiler, its -I and -isystem flags)} from the build's compile commands."""
     flags = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        words = shlex.split(entry["command"])
-        source = pathlib.Path(entry["file"])
+    for source, words in commands:
         if source.suffix == ".c":
             continue
         # Headers of GPU code are plain C++ for their callers.
@@ -52,18 +72,30 @@ def main():
     options = tree.arguments(__doc__, build="configured build folder")
     files = include_graph.read_includes(options.root)
     carried = include_graph.carried_libraries(files)
-    flags = module_flags(pathlib.Path(options.build))
-    jobs = []
+    commands = list(compile_commands(pathlib.Path(options.build)))
+    flags, proven = module_flags(commands), proven_sources(commands)
+    cuda = [f"-isystem{folder}" for folder in options.root.glob(".venv/lib/python3*/site-packages/nvidia/cu13/include")]
+    have_nccl = any(source.suffix == ".cu" for source, _ in commands)  # GPU code is built only where nccl.h is
+    findings, jobs, checked = [], [], 0
     for name in files:
         path = options.root / (name if name.startswith("checkpoints_tool/") else "src/" + name)
         if path.suffix != ".h" or "libtorch" in carried[name]:
             continue
+        if not have_nccl and any(included == NCCL for _, _, included in files[name]):
+            print(f"left out: {name} needs {NCCL}, which this machine lacks")
+            continue
+        checked += 1
+        source = path.with_suffix(".cpp")
+        if source in proven:
+            if pathlib.PurePath(first_include(source)).name != path.name:
+                findings.append(f"{source}:1: does not include its own header first, which proves that it compiles alone")
+            continue
         known = next((flags[str(parent)] for parent in path.parents if str(parent) in flags), None)
         compiler, folders = known or ("c++", [])
-        jobs.append((path, compiler, [f"-I{options.root / 'src'}", *folders]))
+        jobs.append((path, compiler, [f"-I{options.root / 'src'}", *folders, *cuda]))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        findings = [fault for fault in pool.map(lambda job: compile_alone(*job), jobs) if fault]
-    tree.report(findings, len(jobs))
+        findings += [fault for fault in pool.map(lambda job: compile_alone(*job), jobs) if fault]
+    tree.report(findings, checked)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Each lint script on a small clean tree (no finding) and on the same tree with one fault put in (that finding).
 
-Run it with the test venv's Python: limits.py needs lizard.
+Run it with the test venv's Python: limits.py needs lizard, format.py clang-format.
 """
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -105,9 +106,14 @@ class Lint(unittest.TestCase):
                    "src/base/long.cpp:2: f has 62 lines")
 
     def test_headers_alone_finds_a_missing_include(self):
-        self.finds("headers_alone", {"src/base/text.h": "#pragma once\nstd::string text();\n"},
-                   "src/base/text.h:1: does not compile alone", "--build", BUILD)
+        self.finds("headers_alone", {"src/base/lone.h": "#pragma once\nstd::string text();\n"},
+                   "src/base/lone.h:1: does not compile alone", "--build", BUILD)
 
+    def test_headers_alone_finds_a_source_that_includes_its_own_header_late(self):
+        self.finds("headers_alone", {"src/base/text.cpp": "#include <string>\n#include \"base/text.h\"\n"},
+                   "src/base/text.cpp:1: does not include its own header first", "--build", BUILD)
+
+    @unittest.skipUnless(shutil.which("clang-tidy-14"), "no clang-tidy-14 in this distribution")
     def test_tidy_finds_a_use_after_move(self):
         fault = "#include <utility>\n#include <vector>\nint f(std::vector<int> a) {\n" \
                 "  std::vector<int> b = std::move(a);\n  return b[0] + a[0];\n}\n"

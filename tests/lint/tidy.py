@@ -27,7 +27,7 @@ def main():
     options = tree.arguments(__doc__, build="configured build folder")
     program = shutil.which("clang-tidy-14")
     if not program:
-        raise SystemExit("tidy.py: clang-tidy-14 is missing; ./make.sh setup test installs it")
+        tree.skip("no clang-tidy-14 in this distribution; later versions find other things")
     build = pathlib.Path(options.build)
     compiled = {entry["file"] for entry in json.loads((build / "compile_commands.json").read_text())}
     files = include_graph.read_includes(options.root)

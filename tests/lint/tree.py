@@ -35,6 +35,12 @@ def code_files(root, *folders):
     return [path for path in project_files(root) if path.suffix in CODE and path.parts[0] in folders]
 
 
+def skip(why):
+    """Ends the process with the exit code by which CTest knows a skipped test."""
+    print(f"SKIPPED: {why}")
+    sys.exit(77)
+
+
 def report(findings, checked):
     """Prints one line for each finding and ends the process: 0 without findings, else 1. Checking nothing is a fault."""
     for finding in findings:

@@ -1,5 +1,6 @@
 // tokenize TOKENIZER: reads texts (u32 size, bytes) from standard input and writes of each its ids (u32
 // count, i32 each) and their decoding (u32 size, bytes). Before them: i32 BOS, EOS, vocab_size.
+// tokenize --json MODEL: the tokenizer.json of a sentencepiece model.
 #include <cstdint>
 #include <cstdio>
 #include <iostream>
@@ -7,7 +8,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/sentencepiece_json.h"
 #include "data/tokenizer.h"
+#include "data/tokenizer_digest.h"
 
 namespace {
 
@@ -45,8 +48,12 @@ int run(const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc != 2 && argc != 3) return 2;
   try {
+    if (argc == 3) {
+      std::cout << echelon::data::tokenizer_json_of(echelon::read_tokenizer_model(argv[2]), false);
+      return 0;
+    }
     return run(argv[1]);
   } catch (const echelon::Error& error) {
     std::cerr << error.what() << "\n";

@@ -306,6 +306,23 @@ def check_sentencepiece(echelon, texts, sources, folder):
         header, found = echelon.encode(path, given)
         compare(f"sentencepiece {name}", given, expected, found)
         assert header == (oracle.bos_id(), oracle.eos_id(), len(oracle)), (name, header)
+        check_as_json(echelon, name, path, oracle, given)
+
+
+def check_as_json(echelon, name, path, oracle, given):
+    """The tokenizer.json that exports have for a sentencepiece model."""
+    text = subprocess.run([echelon.program, "--json", path], capture_output=True, check=True).stdout.decode()
+    tokenizer = Tokenizer.from_str(text)
+    # There a literal U+2581 is a space, and the names of special symbols are these symbols.
+    apart = ["\u2581", *(oracle.id_to_piece(i) for i in range(len(oracle)) if oracle.is_control(i) or oracle.is_unknown(i))]
+    plain = [text for text in given if len(text) < 100_000 and not any(part in text for part in apart)]
+    expected = [(ids, None) for ids in oracle.encode(plain)]
+    found = [(encoding.ids, None) for encoding in tokenizer.encode_batch(plain, add_special_tokens=False)]
+    compare(f"tokenizer.json of sentencepiece {name}", plain, expected, found)
+    front = [oracle.bos_id()] if oracle.bos_id() >= 0 else []
+    assert tokenizer.encode("a").ids == front + oracle.encode("a"), name
+    for text, (ids, _) in zip(plain[:2000], expected):
+        assert oracle.unk_id() in ids or tokenizer.decode(ids) == oracle.decode(ids), (name, text)
 
 
 def main():

@@ -56,8 +56,13 @@ code=0
 expect_equal "exit code of env without a cluster" 3 $code env.txt
 
 # Refusals: one line, the right code, nothing touched.
+# The other user may not read this clone, which often lies in a home of mode 700.
+scripts=$(mktemp -d)
+trap '"$slurm_sh" down >/dev/null; rm -rf "$scripts"' EXIT
+cp "$ECHELON_SOURCE_DIR"/cluster/local/*.sh "$scripts"
+chmod 755 "$scripts" "$scripts"/*
 code=0
-setpriv --reuid=65534 --regid=65534 --clear-groups "$slurm_sh" up >refused.txt 2>&1 || code=$?
+setpriv --reuid=65534 --regid=65534 --clear-groups "$scripts/slurm.sh" up >refused.txt 2>&1 || code=$?
 expect_equal "exit code of up by another user than root" 3 $code refused.txt
 expect_match "its message" '^slurm.sh: must be root' "$(cat refused.txt)"
 expect_equal "lines of it" 1 "$(wc -l <refused.txt)" refused.txt

@@ -63,7 +63,11 @@ void examine_slurm(const ClusterArguments& arguments, const std::optional<SavePr
 void doctor_cluster(ClusterArguments arguments) {
   const auto start = std::chrono::steady_clock::now();
   std::optional<Recipe> recipe;
-  if (!arguments.recipe.empty()) recipe = load_recipe(arguments.recipe, {}).recipe;
+  if (!arguments.recipe.empty()) {
+    LoadedRecipe loaded = load_recipe(arguments.recipe, {});
+    tell_which(loaded);
+    recipe = std::move(loaded.recipe);
+  }
   if (arguments.folder.empty()) arguments.folder = recipe ? recipe->run.dir : ".";
   if (!arguments.time.empty()) {
     arguments.wish.time_s = parse_seconds(arguments.time);

@@ -5,6 +5,7 @@
 #include "app/doctor/commands.h"
 #include "app/doctor/recipe_checks.h"
 #include "app/doctor/report.h"
+#include "app/model_check.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "recipe/load.h"
@@ -53,7 +54,10 @@ void doctor_recipe(const RecipeArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   Report report("recipe");
   try {
-    const Recipe recipe = load_recipe(arguments.recipe, arguments.overrides).recipe;
+    const LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
+    tell_which(loaded);
+    check_against_model(loaded);
+    const Recipe& recipe = loaded.recipe;
     validate_for_size(recipe, arguments.shape.ranks());
     examine(arguments, recipe, report);
   } catch (const Error& error) {
@@ -77,7 +81,8 @@ void add_recipe(CLI::App& doctor) {
   auto arguments = std::make_shared<RecipeArguments>();
   CLI::App* command = doctor.add_subcommand(
       "recipe", "Whether a recipe can be trained here: its data, tokenizer, run folder, memory; no cluster");
-  command->add_option("recipe", arguments->recipe, "Recipe file (YAML)")->required();
+  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
+      ->required();
   command->add_option("overrides", arguments->overrides, "key.path=value, as for echelon train");
   command->add_option("--nodes", arguments->shape.nodes, "Nodes of the job")
       ->check(CLI::Range(1, 100'000))

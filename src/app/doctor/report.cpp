@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 
 namespace echelon::app::doctor {
@@ -78,7 +79,7 @@ std::string Report::json(double elapsed_s) const {
                     {"elapsed_s", tenths(elapsed_s)},
                     {"exclude", exclude},
                     {"checks", checks}};
-  return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(object) + "\n";
 }
 
 void Report::finish(bool as_json, double elapsed_s) const {

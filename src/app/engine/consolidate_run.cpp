@@ -2,14 +2,15 @@
 
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/reader.h"
+#include "checkpoint/trainer_state.h"
 
 extern char** environ;
 
@@ -20,9 +21,9 @@ using Path = std::filesystem::path;
 
 /// The step of the lowest validation loss that the trainer's state knows, or -1.
 std::int64_t best_step(const checkpoint::Reader& reader) {
-  const auto json = nlohmann::json::parse(reader.trainer_state(), nullptr, false);
-  if (!json.is_object() || !json.contains("best")) return -1;
-  return json["best"].value("step", std::int64_t{-1});
+  const auto best = checkpoint::best_of(reader.trainer_state(),
+                                        str("checkpoint '", reader.folder().string(), "': trainer state"));
+  return best ? best->step : -1;
 }
 
 /// The checkpoint to take: the newest, or the best that is still there.
@@ -33,6 +34,9 @@ Path choose(const Recipe& recipe, const Path& checkpoints) {
   for (const checkpoint::Found& found : checkpoint::list(checkpoints)) {
     if (found.committed && found.step == best) return found.folder;
   }
+  log::warn(str(best < 0 ? "no validation has found a best step"
+                         : str("the checkpoint of the best validation, step ", best, ", is not there"),
+                ": the newest is consolidated, step ", newest.step()));
   return newest.folder();
 }
 
@@ -42,7 +46,12 @@ int run(const std::vector<std::string>& command) {
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   pid_t child = 0;
-  const int error = ::posix_spawn(&child, arguments[0], nullptr, nullptr, arguments.data(), environ);
+  // What it says belongs to the log; and where nobody reads standard output any more it would fail for that.
+  posix_spawn_file_actions_t actions{};
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  const int error = ::posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) {
     throw Error(Code::kEnvironment, str("cannot start '", command[0],
                                         "', which checkpoint.consolidate needs: ", fs::reason(error)));
@@ -64,8 +73,11 @@ void consolidate_run(const Recipe& recipe, const Path& root) {
   if (std::filesystem::exists(output)) return;
   const Path tool = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "echelon-ckpt";
   log::info(str("consolidating ", from.string()));
-  const int code = run({tool.string(), "consolidate", from.string(), "--to", recipe.checkpoint.consolidate,
-                        "--output", output.string()});
+  std::vector<std::string> command{
+      tool.string(), "consolidate",  from.string(), "--to", recipe.checkpoint.consolidate,
+      "--output",    output.string()};
+  if (recipe.run.allow_foreign_folder) command.emplace_back("--allow-foreign-folder");
+  const int code = run(command);
   if (code != 0) {
     throw Error(Code::kCheckpoint,
                 str("the run is complete and its checkpoint whole, but '", output.string(),

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bootstrap/job.h"
@@ -31,6 +32,12 @@ struct PlanRequest {
   bool units = false;  ///< print the tree of units
 };
 
+/// What of a recipe only the parts of its model tell to be wrong.
+struct ModelFaults {
+  std::vector<std::pair<std::string, std::string>> faults;  ///< key; one line about it
+  std::string trouble;                                      ///< why the model cannot be looked at
+};
+
 struct MatmulRequest {
   Job* job = nullptr;
   double seconds = 1;  ///< on every rank, all at the same time
@@ -45,6 +52,7 @@ struct MatmulResult {
 using TrainFunction = int(const TrainRequest&);
 using SampleFunction = int(const SampleRequest&);
 using PlanFunction = int(const PlanRequest&);
+using CheckModelFunction = int(const Recipe&, ModelFaults&);
 using MatmulFunction = int(const MatmulRequest&, MatmulResult&);
 using VersionFunction = const char*();
 
@@ -54,6 +62,7 @@ extern "C" {
 echelon::app::TrainFunction echelon_engine_train;
 echelon::app::SampleFunction echelon_engine_sample;
 echelon::app::PlanFunction echelon_engine_plan;
+echelon::app::CheckModelFunction echelon_engine_check_model;
 echelon::app::MatmulFunction echelon_engine_matmul;
 echelon::app::VersionFunction echelon_engine_versions;  ///< one line: libtorch and the instruction set used
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 
+#include "base/caught.h"
 #include "base/str.h"
 
 namespace echelon::app {
@@ -22,6 +23,8 @@ Error current_error(const char* out_of_memory) {
     return {Code::kTraining, error.what_without_backtrace()};
   } catch (const std::exception& error) {
     return {Code::kTraining, error.what()};
+  } catch (...) {
+    return {Code::kTraining, caught()};
   }
 }
 

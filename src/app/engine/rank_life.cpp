@@ -17,6 +17,11 @@ double assumed_save_s(const TrainState& state) {
   return 1 + static_cast<double>(bytes_to_save(state)) / kBytesPerSecond;
 }
 
+/// A start that was refused has said all; where memory ran out or a peer was lost, logs/ tells more.
+bool is_told_by_its_line(const Error& error) {
+  return error.code() != Code::kTraining && error.code() != Code::kPeer;
+}
+
 }  // namespace
 
 std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, const Job& job, Communicator& comm,
@@ -85,6 +90,7 @@ int leave_after(const Error& error, Job& job, RankLife& life) {
   const int status = report_error(end.error, where(job));
   close_ledger(life, status);
   log::flush();
+  if (life.folder && !life.trains && is_told_by_its_line(error)) life.folder->remove_if_made();
   life.signal.ignore_further();  // the code is decided
   if (end.abort) job.abort(status, end.error.what());
   return status;

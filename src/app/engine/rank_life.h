@@ -22,6 +22,7 @@ struct RankLife {
   std::unique_ptr<Ledger> ledger;      ///< rank 0's, as soon as there is a folder; the others' are null
   std::unique_ptr<Deadline> deadline;  ///< as the ledger
   std::unique_ptr<LifeWatch> peers;    ///< null: a single rank, or no heartbeats
+  bool trains = false;                 ///< the run folder holds a run, and not only an attempt to start one
 };
 
 /// Heartbeats between the ranks, from now on; null where none are wanted. Collective.

@@ -1,15 +1,18 @@
 #include <iostream>
 #include <optional>
+#include <utility>
 
 #include "app/engine/engine.h"
 #include "app/engine/rank_error.h"
 #include "app/engine/threads.h"
 #include "app/report_error.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "bootstrap/options.h"
 #include "checkpoint/leased_reader.h"
 #include "comm/agree.h"
 #include "comm/blob_text.h"
+#include "data/decode_any.h"
 #include "data/tokenizer.h"
 #include "data/tokenizer_digest.h"
 #include "model/model.h"
@@ -21,12 +24,7 @@ namespace echelon::app {
 namespace {
 
 Recipe recipe_of(const checkpoint::Reader& reader) {
-  return recipe::parse_recipe_text("recipe.yaml of the checkpoint", reader.attachment("recipe.yaml"), {},
-                                   [](const std::filesystem::path& path) -> std::string {
-                                     throw Error(Code::kCheckpoint,
-                                                 str("recipe includes '", path.string(), "'"));
-                                   })
-      .recipe;
+  return recipe::parse_stored_recipe("recipe.yaml of the checkpoint", reader.attachment("recipe.yaml"));
 }
 
 std::unique_ptr<const Tokenizer> tokenizer_of(const checkpoint::Reader& reader) {
@@ -52,7 +50,7 @@ using Texts = std::vector<std::string>;
 class Conversation {
  public:
   Conversation(const Tokenizer& tokenizer, const ModelOptions& model, const GenerateOptions& search)
-      : tokenizer_(tokenizer), encodes_(model.kind == "t5"), search_(search) {
+      : tokenizer_(tokenizer), encodes_(model.kind == "t5"), vocab_size_(model.vocab_size), search_(search) {
     search_.end_id = tokenizer.eos_id();
     if (encodes_) return;
     longest_ = model.max_positions - search.max_new_tokens;
@@ -71,6 +69,12 @@ class Conversation {
     if (encodes_ && tokenizer_.eos_id() >= 0) ids.push_back(tokenizer_.eos_id());
     if (ids.empty())
       throw Error(Code::kUsage, "a prompt is empty and the tokenizer has no start token: give some text");
+    for (const std::int64_t id : ids) {
+      if (id < vocab_size_) continue;
+      throw Error(Code::kData, str("a prompt has token id ", id, "; the tokenizer has ",
+                                   tokenizer_.vocab_size(), " ids and the model ", vocab_size_,
+                                   ": the checkpoint's tokenizer is not the one it was trained with"));
+    }
     const auto size = static_cast<std::int64_t>(ids.size());
     if (!encodes_ && size > longest_) ids.erase(ids.begin(), ids.end() - longest_);
     return ids;
@@ -79,8 +83,11 @@ class Conversation {
   /// The prompt with what was added, or of an encoder-decoder the answer.
   [[nodiscard]] std::string text(const std::string& prompt, const std::vector<std::int64_t>& added) const {
     std::vector<std::int32_t> all = encodes_ ? std::vector<std::int32_t>{} : tokenizer_.encode(prompt);
-    for (const std::int64_t id : added) all.push_back(static_cast<std::int32_t>(id));
-    return tokenizer_.decode(all);
+    for (const std::int64_t id : added) {
+      all.push_back(static_cast<std::int32_t>(id));
+      if (id >= tokenizer_.vocab_size()) warn_of(id);
+    }
+    return data::decode_any(tokenizer_, all);
   }
 
   /// Of this rank's prompts, the first of which has number `first`. Collective.
@@ -98,8 +105,16 @@ class Conversation {
   }
 
  private:
+  void warn_of(std::int64_t id) const {
+    if (std::exchange(warned_, true)) return;
+    log::warn(str("the model gave token id ", id, "; its vocabulary has ", vocab_size_,
+                  " ids, the tokenizer ", tokenizer_.vocab_size(), ": such ids are shown as U+FFFD"));
+  }
+
   const Tokenizer& tokenizer_;
   bool encodes_;  ///< the prompt goes into an encoder
+  std::int64_t vocab_size_;
+  mutable bool warned_ = false;
   GenerateOptions search_;
   std::int64_t longest_ = 0;  ///< prompt
 };
@@ -151,7 +166,7 @@ void sample(const SampleRequest& request, Job& job) {
   const auto comm = make_mpi_communicator(job, static_cast<double>(ClusterOptions{}.timeout_s));
   std::optional<checkpoint::LeasedReader> leased;
   agree(*comm, "open checkpoint",
-        [&, folder = step_folder(request.checkpoint, *comm)] { leased.emplace(folder); });
+        [&, folder = step_folder(request.checkpoint, *comm)] { leased.emplace(folder, comm->rank() == 0); });
   std::unique_ptr<Model> model;
   std::unique_ptr<const Tokenizer> tokenizer;
   std::optional<Conversation> conversation;

@@ -5,10 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "app/engine/accelerator.h"
+#include "app/engine/attachments.h"
+#include "app/engine/checkpoint_review.h"
 #include "app/engine/consolidate_run.h"
+#include "app/engine/cpu_rate.h"
 #include "app/engine/describe_run.h"
 #include "app/engine/engine.h"
-#include "app/engine/inherited_files.h"
 #include "app/engine/last_words.h"
 #include "app/engine/rank_error.h"
 #include "app/engine/rank_life.h"
@@ -53,17 +55,6 @@ void require_same_recipe(Job& job, const Recipe& recipe) {
   }
 }
 
-std::map<std::string, std::string> attachments(const Recipe& recipe, const Model& model) {
-  std::map<std::string, std::string> files{{"recipe.yaml", to_yaml(recipe)},
-                                           {"config.json", model.hugging_face_config()}};
-  const std::string tokenizer = tokenizer_path(recipe.data);
-  if (!tokenizer.empty()) {
-    std::string content = read_tokenizer_model(tokenizer);
-    files[tokenizer_file_name(content)] = std::move(content);
-  }
-  return files;
-}
-
 /// What turns generated ids into text; null where validation generates nothing.
 std::shared_ptr<const Tokenizer> validation_tokenizer(const DataOptions& data) {
   if (data.validation.generate == 0) return nullptr;
@@ -103,26 +94,38 @@ std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& c
                                            const std::string& host) {
   const bool lead = comm.rank() == 0;
   std::unique_ptr<RunFolder> folder;
+  const auto open = [&] {
+    folder = std::make_unique<RunFolder>(recipe.run.dir, lead,
+                                         RunFolderRules{.allow_foreign = recipe.run.allow_foreign_folder});
+  };
   agree(comm, "run folder", [&] {
-    if (lead) folder = std::make_unique<RunFolder>(recipe.run.dir, true);
+    if (lead) open();
   });
-  if (!lead) folder = std::make_unique<RunFolder>(recipe.run.dir, false);
+  if (!lead) open();
   log::init(str("rank ", comm.rank(), "/", comm.size(), " ", host), lead, folder->log(comm.rank()));
   return folder;
 }
 
 /// The newest checkpoint of the run, or else the weights that a new run starts from.
 void bring_in(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
-              TrainState& state) {
-  if (restore_latest(options, folder, comm, state)) {
-    if (comm.rank() == 0) log::info(str("resumed from step ", state.step));
+              TrainState& state, CheckpointReview& review) {
+  const bool lead = comm.rank() == 0;
+  const auto inspect = [&review](const checkpoint::Reader& reader) { return review.inspect(reader); };
+  if (restore_latest(options, folder, comm, state, inspect)) {
+    if (!lead) return;
+    log::info(str("resumed from step ", state.step));
+    if (!review.changes().empty())
+      log::info(str("changed since that checkpoint: ", recipe::describe(review.changes())));
   } else if (!options.init_from.empty()) {
-    load_initial_weights(options.init_from, comm, state);
-    if (comm.rank() == 0) log::info(str("weights of '", options.init_from, "'; step 0"));
+    const WeightMatch match = load_initial_weights(options, comm, state, inspect);
+    if (lead) {
+      log::info(str("weights of '", options.init_from, "'; step 0: ", match.taken.size(),
+                    " tensors are taken; optimizer, schedule and data start anew"));
+    }
   }
 }
 
-/// What a run reads, and the files that its checkpoints carry.
+/// What a run reads, and the files that it makes for its checkpoints.
 struct Inputs {
   std::unique_ptr<Loader> data;
   std::unique_ptr<Loader> validation;  ///< null: none
@@ -131,7 +134,7 @@ struct Inputs {
 };
 
 /// Collective: what one rank cannot open, all refuse.
-Inputs open_inputs(const Recipe& recipe, const Model& model, const RunFolder& folder, Communicator& comm) {
+Inputs open_inputs(const Recipe& recipe, const Model& model, Communicator& comm) {
   Inputs inputs;
   agree(comm, "data", [&] {
     const ModelInput input = input_of(recipe.model);
@@ -139,8 +142,7 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, const RunFolder& fo
     inputs.data = make_loader(recipe.data, input, seed);
     inputs.validation = make_validation_loader(recipe.data, input, seed);
     inputs.tokenizer = validation_tokenizer(recipe.data);
-    inputs.files = attachments(recipe, model);
-    if (comm.rank() == 0) inputs.files.merge(inherited_files(recipe.checkpoint, folder));
+    inputs.files = attachments_of(recipe, model);
   });
   return inputs;
 }
@@ -167,6 +169,17 @@ Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& comput
   return made;
 }
 
+/// Is every step of the recipe done already? Rank 0 says so.
+bool is_complete(const TrainState& state, std::int64_t steps, bool lead, bool changed) {
+  if (state.step < steps) return false;
+  if (lead) {
+    log::info(str("complete: step ", state.step, " of ", steps,
+                  "; nothing to do (raise train.steps to go on)",
+                  changed ? "; what changed in the recipe has no effect on it" : ""));
+  }
+  return true;
+}
+
 /// What takes time before the first step, said before it is done.
 void tell(bool lead, const std::string& doing) {
   if (lead) log::info("starting: " + doing);
@@ -177,17 +190,12 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
              Communicator& comm, const Loader* validation, RankLife& life) {
   const bool lead = comm.rank() == 0;
   const std::int64_t steps = options.train.steps;
-  if (state.step >= steps) {
-    if (lead)
-      log::info(
-          str("complete: step ", state.step, " of ", steps, "; nothing to do (raise train.steps to go on)"));
-    return 0;
-  }
   std::unique_ptr<MetricsFile> metrics;
   agree(comm, "run files", [&] {  // only now: a start that is refused changes nothing
     if (!lead) return;
     life.deadline = make_deadline(recipe.cluster, state, *life.ledger);
     life.deadline->require_room();
+    life.trains = true;
     fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe), Code::kUsage);
     metrics = std::make_unique<MetricsFile>(life.folder->metrics(), state.step);
   });
@@ -228,7 +236,7 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
 
   auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
   tell(lead, "opening the data");
-  Inputs inputs = open_inputs(recipe, *model, folder, *comm);
+  Inputs inputs = open_inputs(recipe, *model, *comm);
   if (stops_after("opening the data", stop)) return kStopped;
   // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
   const auto between_devices =
@@ -241,17 +249,20 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
       .model = *trainee.model, .optim = *trainee.optim, .data = *inputs.data, .ema = trainee.ema.get()};
   state.loss_scale = LossScale(recipe.precision, trainee.model->needs_loss_scale());
   const LastWords last_words(state, *comm);
-  Checkpointer checkpointer(recipe.checkpoint, folder, *comm, std::move(inputs.files),
-                            [&life](std::int64_t step, double seconds) { note_save(life, step, seconds); });
   if (lead) describe_run(job, compute, *trainee.model, *inputs.data, recipe, resident_before);
   if (stops_after("building the model", stop)) return kStopped;
   tell(lead, "looking for a checkpoint to go on from");
-  bring_in(recipe.checkpoint, folder, *comm, state);
+  CheckpointReview review(recipe, folder, std::move(inputs.files));
+  bring_in(recipe.checkpoint, folder, *comm, state, review);
   if (life.ledger) note_resumption(*life.ledger, state.step);
   if (stops_after("reading the checkpoint", stop)) return kStopped;
+  Checkpointer checkpointer(recipe.checkpoint, folder, *comm, review.files(),
+                            [&life](std::int64_t step, double seconds) { note_save(life, step, seconds); });
   LoopOptions options = loop_options(recipe, compute, *inputs.data);
   options.tokenizer = inputs.tokenizer;
   options.activity = life.watch.activity;
+  if (is_complete(state, options.train.steps, lead, !review.changes().empty())) return 0;
+  if (!compute.accelerator) options.peak_flops = cpu_product_rate(resolve(recipe.precision).param, *comm);
   return train_on(recipe, options, state, checkpointer, *comm, inputs.validation.get(), life);
 }
 

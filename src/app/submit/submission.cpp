@@ -4,9 +4,12 @@
 
 #include "app/submit/words.h"
 #include "base/error.h"
-#include "base/fs.h"
+#include "base/foreign_text.h"
+#include "base/own_file.h"
 #include "base/process.h"
 #include "base/str.h"
+#include "recipe/json_value.h"
+#include "recipe/keys.h"
 #include "recipe/load.h"
 
 namespace echelon::submit {
@@ -37,6 +40,20 @@ std::string run_dir_of_tasks(const Options& options) {
   return dir.find("{task}") == dir.npos ? "" : dir;
 }
 
+/// {task} becomes a number in overrides. Where the recipe itself holds one it would stay as it is, and the
+/// job script, which knows only the pattern of the folder, would look for another.
+void refuse_tasks_in(const LoadedRecipe& loaded) {
+  for (const recipe::Key& key : recipe::keys()) {
+    const std::string value = json_text(recipe::json_value(key, loaded.recipe), -1);
+    if (value.find("{task}") == value.npos) continue;
+    throw Error(Code::kUsage,
+                str(loaded.origins.at(key.path), ": ", key.path, " is ", printable(value),
+                    ": {task} becomes the number of an array's task in overrides only; take it out "
+                    "of the recipe and add ",
+                    key.path, "=... behind it"));
+  }
+}
+
 LoadedRecipe load(const Options& options, const std::string& task) {
   std::vector<std::string> overrides;
   for (const std::string& override : options.overrides) {
@@ -46,7 +63,11 @@ LoadedRecipe load(const Options& options, const std::string& task) {
                                     "--array, or leave {task} out"));
     overrides.push_back(with_task(override, task));
   }
-  const auto read = [&] { return load_recipe(options.recipe, overrides); };
+  const auto read = [&] {
+    LoadedRecipe loaded = load_recipe(options.recipe, overrides);
+    refuse_tasks_in(loaded);
+    return loaded;
+  };
   return task.empty() ? read() : in_context(str("task ", task), read);
 }
 
@@ -117,16 +138,19 @@ std::string not_shared(const Place& place) {
 
 }  // namespace
 
-Submission prepare(const Options& options) {
+Submission prepare(const Options& options, const RecipeCheck& also) {
   Submission submission;
   std::vector<std::int64_t> tasks;
   if (!options.array.empty()) tasks = array_tasks(options.array);
   Runs& runs = submission.runs;
   std::string name = options.job_name;
   for (std::size_t n = 0; n < std::max<std::size_t>(1, tasks.size()); ++n) {
-    const Recipe recipe = load(options, tasks.empty() ? "" : std::to_string(tasks[n])).recipe;
+    const LoadedRecipe loaded = load(options, tasks.empty() ? "" : std::to_string(tasks[n]));
+    if (n == 0) tell_which(loaded);
+    if (also) also(loaded);
+    const Recipe& recipe = loaded.recipe;
     submission.job = allocate(options, recipe);
-    runs.push_back({absolute(recipe.run.dir), to_yaml(recipe)});
+    runs.push_back({absolute(recipe.run.dir), to_yaml(recipe), recipe.run.allow_foreign_folder});
     if (name.empty()) name = recipe.run.name;
   }
   const std::string pattern = tasks.empty() ? "" : run_dir_of_tasks(options);
@@ -152,8 +176,11 @@ Submission prepare(const Options& options) {
 void keep(const Submission& submission) {
   for (const Submission::Run& run : submission.runs) {
     in_context(str("run folder (run.dir) '", run.dir.string(), "'"), [&] {
-      fs::make_directories(run.dir / "logs", Code::kUsage);
-      fs::make_directories(run.dir / "submissions", Code::kUsage);
+      for (const char* name : {"", "logs", "submissions"}) {
+        fs::make_directories(run.dir / name, Code::kUsage);
+        if (!run.allow_foreign_folder)
+          fs::require_own_folder(run.dir / name, Code::kUsage, "set run.allow_foreign_folder=true");
+      }
       const stdfs::path folder = run.dir / submission.place.submission;
       std::error_code error;
       if (!stdfs::create_directory(folder, error))

@@ -1,15 +1,15 @@
 #include "comm/liveness/record.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <ctime>
+#include <span>
 
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -28,7 +28,7 @@ void note_peer_failure(const std::filesystem::path& logs, const std::string& sen
       str(" ", variable("SLURM_JOB_ID", "-"), " ", variable("SLURM_RESTART_COUNT", "0"), " ");
   try {
     if (!certain && std::filesystem::exists(path)) {
-      const std::string old = fs::read_file(path, 8192, Code::kUsage);
+      const std::string old = fs::read_own_file(path, 8192, Code::kUsage);
       const auto space = old.find(' ');
       if (space != std::string::npos && old.compare(space, start.size(), start) == 0) return;
     }
@@ -43,9 +43,9 @@ void note_suspect(const std::filesystem::path& logs, const std::string& host, co
   const std::string line =
       str(std::time(nullptr), " ", host, " ", variable("SLURM_JOB_ID", "-"), " ", sentence, "\n");
   try {
-    const fs::Fd file = fs::open(path, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
-    if (::write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-      log::warn(str("'", path.string(), "' lacks ", host, ": ", fs::reason(errno)));
+    const fs::Fd file = fs::open_own(path, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
+    // At the end, as O_APPEND has it.
+    fs::write_at(file, 0, std::as_bytes(std::span(line)), Code::kUsage, path);
   } catch (const Error& error) {
     log::warn(error.what());
   }

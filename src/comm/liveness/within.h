@@ -2,6 +2,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -13,10 +14,15 @@ template <class Work>
 void run_within(double seconds, Work work) {
   auto over = std::make_shared<std::promise<void>>();
   std::future<void> end = over->get_future();
-  std::thread([over, work = std::move(work)] {
+  try {
+    std::thread([over, work] {
+      work();
+      over->set_value();
+    }).detach();
+  } catch (const std::system_error&) {  // no thread is to be had: better late than not at all
     work();
-    over->set_value();
-  }).detach();
+    return;
+  }
   (void)end.wait_for(std::chrono::duration<double>(seconds));
 }
 

@@ -198,9 +198,7 @@ std::string Llama::hugging_face_config() const {
       {"mlp_bias", false},
       {"initializer_range", options_.init_std},
       {"torch_dtype", "float32"},
-      {"dtype", "float32"},
-      {"bos_token_id", 1},
-      {"eos_token_id", 2}};
+      {"dtype", "float32"}};
   return config.dump(2) + "\n";
 }
 

@@ -187,8 +187,7 @@ std::string T5::hugging_face_config() const {
                               {"torch_dtype", "float32"},
                               {"dtype", "float32"},
                               {"decoder_start_token_id", kStart},
-                              {"pad_token_id", kStart},
-                              {"eos_token_id", 1}};
+                              {"pad_token_id", kStart}};
   return config.dump(2) + "\n";
 }
 

@@ -248,7 +248,8 @@ TEST(Crash, ACommitThatIsWrittenInPlaceIsFoundOut) {
   ASSERT_NE(renamed, history.end());
   const std::string path = renamed->to;
   const auto written = std::find_if(history.begin(), renamed, [&](const Operation& operation) {
-    return operation.call == DiskCall::kWrite && operation.path == path + ".tmp";
+    return operation.call == DiskCall::kWrite && operation.path.starts_with(path + ".") &&
+           operation.path.ends_with(".tmp");
   });
   ASSERT_NE(written, renamed);
   constexpr int kHandle = 1 << 20;

@@ -64,6 +64,43 @@ TEST(Export, HoldsTheModelAndItsCompanionsOnly) {
   EXPECT_EQ(header["__metadata__"]["format"], "pt");
 }
 
+TEST(Export, MakesTheCompanionsThatTransformersNeeds) {
+  const TempDir dir;
+  Example example = llama(false);
+  example.attachments.erase("generation_config.json");
+  json config = json::parse(example.attachments["config.json"]);
+  config["bos_token_id"] = nullptr;
+  config["eos_token_id"] = 7;
+  config["max_position_embeddings"] = 16;
+  example.attachments["config.json"] = config.dump();
+  example.attachments["tokenizer.json"] =
+      R"({"added_tokens": [{"id": 6, "content": "<a>"}, {"id": 7, "content": "<end>"}]})";
+  const Outcome outcome = export_to(save(dir.path() / "c", example), dir.path() / "o");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(slurp(dir.path() / "o" / "generation_config.json")),
+            (json{{"_from_model_config", true}, {"eos_token_id", 7}}));
+  EXPECT_EQ(json::parse(slurp(dir.path() / "o" / "tokenizer_config.json")),
+            (json{{"tokenizer_class", "PreTrainedTokenizerFast"},
+                  {"clean_up_tokenization_spaces", false},
+                  {"eos_token", "<end>"},
+                  {"model_max_length", 16}}));
+}
+
+TEST(Export, RefusesAConfigThatIsNestedTooDeep) {
+  const TempDir dir;
+  Example example = llama(false);
+  std::string deep;
+  for (int i = 0; i < 60'000; ++i) deep += R"({"a":)";
+  example.attachments["config.json"] = deep + "1" + std::string(60'000, '}');
+  const Path folder = save(dir.path() / "c", example);
+  for (const char* dtype : {"same", "fp32", "bf16"}) {
+    expect_one_line(
+        tool({"consolidate", folder, "--to", "safetensors", "--dtype", dtype, "--output", dir.path() / "o"}),
+        5, "nested deeper than 32 levels");
+  }
+  expect_one_line(export_to(folder, dir.path() / "o"), 5, "nested deeper than 32 levels");
+}
+
 TEST(Export, StoresATiedWeightOnce) {
   const TempDir dir;
   EXPECT_EQ(export_to(save(dir.path() / "c", llama(true)), dir.path() / "o").code, 0);

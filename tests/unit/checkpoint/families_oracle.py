@@ -24,7 +24,7 @@ T5 = dict(vocab_size=64, d_model=24, d_kv=5, d_ff=36, num_layers=2, num_decoder_
           relative_attention_num_buckets=8, relative_attention_max_distance=20)
 MODELS = {
     "gpt2": (GPT2LMHeadModel, GPT2Config, GPT2),
-    "gpt2_untied": (GPT2LMHeadModel, GPT2Config, dict(GPT2, tie_word_embeddings=False, n_inner=40, resid_pdrop=0.25)),
+    "gpt2_untied": (GPT2LMHeadModel, GPT2Config, dict(GPT2, tie_word_embeddings=False, n_inner=40, resid_pdrop=0.25, embd_pdrop=0.25)),
     "t5": (T5ForConditionalGeneration, T5Config, T5),
     "t5_1_1": (T5ForConditionalGeneration, T5Config, dict(T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
 }
@@ -146,9 +146,17 @@ def check_variants(made, root):
     bare = root / "bare"  # of GPT2Model: no prefix, no head, and the masks that old versions saved
     shutil.copytree(made / "gpt2", bare)
     weights = {name.removeprefix("transformer."): tensor for name, tensor in weights_in(made / "gpt2").items()}
-    weights.update({"h.0.attn.bias": torch.ones(1, 1, 32, 32), "h.1.attn.masked_bias": torch.tensor(-1e4)})
+    weights.update({"h.0.attn.bias": torch.ones(1, 1, 32, 32, dtype=torch.bool), "h.1.attn.masked_bias": torch.tensor(-1e4)})
     safetensors.torch.save_file(weights, bare / "model.safetensors", {"format": "pt"})
-    tool("import", bare, "--output", root / "bare-ckpt")
+    (bare / "tokenizer").mkdir()
+    config = json.loads((bare / "config.json").read_text())
+    other_names = {"n_embd": "hidden_size", "n_head": "num_attention_heads", "n_layer": "num_hidden_layers",
+                   "n_positions": "max_position_embeddings"}
+    config = {other_names.get(key, key): value for key, value in config.items()}
+    (bare / "config.json").write_text(json.dumps(config))
+    said = tool("import", bare, "--output", root / "bare-ckpt")
+    if "\n  heads: 4\n" not in said or "\n  max_positions: 32\n" not in said:
+        fail(f"other names of transformers are not read: {said}")
     tool("export", root / "bare-ckpt", "--output", root / "bare-out")
     check_same("bare", weights_in(root / "bare-out"), weights_in(made / "gpt2"))
     copies = root / "copies"  # every copy of the embedding, and the table that T5 1.0 does not use
@@ -161,12 +169,36 @@ def check_variants(made, root):
     tool("import", copies, "--output", root / "copies-ckpt")
     tool("export", root / "copies-ckpt", "--output", root / "copies-out")
     check_same("copies", weights_in(root / "copies-out"), weights_in(made / "t5"))
+    check_tied_without_scale(made, root)
     half = root / "half"
     model = build("gpt2").to(torch.bfloat16)
     model.save_pretrained(half)
     tool("import", half, "--output", root / "half-ckpt", "--dtype", "same", "--world", 5)
     tool("export", root / "half-ckpt", "--output", root / "half-out")
     check_same("half", weights_in(root / "half-out"), weights_in(half))
+
+
+def check_tied_without_scale(made, root):
+    """What transformers 5 makes of T5 1.1: the head is the embedding, and the decoder's outputs go into it as they are."""
+    folder = root / "unscaled"
+    shutil.copytree(made / "t5", folder)
+    edit_config(folder, tie_word_embeddings=True, scale_decoder_outputs=False)
+    said = tool("import", folder, "--output", root / "unscaled-ckpt")
+    if "\n  tie_embeddings: false\n" not in said:
+        fail(f"unscaled: the recipe is another one: {said}")
+    tool("export", root / "unscaled-ckpt", "--output", root / "unscaled-out")
+    weights = weights_in(folder)
+    weights["lm_head.weight"] = weights["shared.weight"]
+    check_same("unscaled", weights_in(root / "unscaled-out"), weights)
+    if transformers.__version__.startswith("5."):
+        model = T5ForConditionalGeneration.from_pretrained(folder)
+    else:  # which cannot compute the folder itself
+        model = T5ForConditionalGeneration(T5Config(**T5, tie_word_embeddings=False))
+        model.load_state_dict(weights, strict=False)
+    logits = logits_of(model)
+    if torch.allclose(logits, logits_of(T5ForConditionalGeneration.from_pretrained(made / "t5"))):
+        fail("unscaled: the two kinds of head do not differ")
+    check_opens("t5 unscaled", root / "unscaled-out", logits)
 
 
 def edit_config(folder, **values):
@@ -187,7 +219,13 @@ def check_refusals(made, root):
                  "'transformer.h.2.ln_1.weight' [24] of config.json's model is missing": dict(n_layer=3),
                  "[24, 96], config.json asks for [24, 95]": dict(n_inner=95),
                  "is no part of config.json's model": dict(n_layer=1),
-                 "'lm_head.weight' [64, 24] of config.json's model is missing": dict(tie_word_embeddings=False)},
+                 "'lm_head.weight' [64, 24] of config.json's model is missing": dict(tie_word_embeddings=False),
+                 "'n_head' is 4, but by 'num_attention_heads' 6": dict(num_attention_heads=6),
+                 "'embd_pdrop' is 0.2 and 'resid_pdrop' 0.1": dict(embd_pdrop=0.2),
+                 "'resid_pdrop' is 1; the trainer takes a number from 0 to less than 1": dict(resid_pdrop=1.0),
+                 "'layer_norm_epsilon' is 0; the trainer takes": dict(layer_norm_epsilon=0.0),
+                 "'layer_norm_epsilon' is -1; the trainer takes": dict(layer_norm_epsilon=-1.0),
+                 "'scale_attn_by_head' is 3, of which it is not known": dict(scale_attn_by_head=3)},
         "t5": {"'feed_forward_proj' is 'gated-silu'": dict(feed_forward_proj="gated-silu"),
                "'dense_act_fn' is 'gelu'": dict(dense_act_fn="gelu"),
                "'is_gated_act' is true": dict(is_gated_act=True),
@@ -195,6 +233,11 @@ def check_refusals(made, root):
                "'umt5' cannot be imported": dict(model_type="umt5"),
                "'num_decoder_layers'": dict(num_decoder_layers=10**9),
                "'d_kv'": dict(d_kv="64"),
+               "'decoder_start_token_id' is 2": dict(decoder_start_token_id=2),
+               "'tie_encoder_decoder' is true": dict(tie_encoder_decoder=True),
+               "'relative_attention_num_buckets' is 7; expected an even number": dict(relative_attention_num_buckets=7),
+               "'dropout_rate' is 1; the trainer takes": dict(dropout_rate=1),
+               "'num_heads' is 4, but by 'num_attention_heads' 2": dict(num_attention_heads=2),
                "[20, 24], config.json asks for [24, 24]": dict(d_kv=6)},
         "t5_1_1": {"the two differ": dict(tie_word_embeddings=True, scale_decoder_outputs=True)},
     }

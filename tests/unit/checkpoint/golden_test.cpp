@@ -17,7 +17,7 @@ namespace {
 
 using namespace test;  // NOLINT
 
-const Path kFolder = Path(test::source_dir()) / "tests/golden";
+const Path kFolder = Path(echelon::test::source_dir()) / "tests/golden";
 const Path kGolden = kFolder / "checkpoint_1.0";
 
 TEST(Golden, Format10StaysReadable) {
@@ -90,7 +90,7 @@ TEST(Golden, TodaysWriterStillMakesTheSameShards) {
 /// Every dump line of the page, "00000010  89 45 ...  |..|", against the file it describes.
 TEST(Golden, TheDumpInTheFormatPageIsOfTheGoldenShard) {
   const std::string shard = slurp(kGolden / "step-000000042.0a1b2c3d/shard-00000-of-00002.h5");
-  std::istringstream page(slurp(Path(test::source_dir()) / "docs/checkpoint_format.md"));
+  std::istringstream page(slurp(Path(echelon::test::source_dir()) / "docs/checkpoint_format.md"));
   int lines = 0;
   for (std::string line; std::getline(page, line);) {
     if (line.size() < 60 || line.find_first_not_of("0123456789abcdef") != 8 || line[60] != '|') continue;

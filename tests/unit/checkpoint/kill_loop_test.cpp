@@ -96,7 +96,7 @@ class Job {
  private:
   void spawn(const TinyRun& run, int rank, int attempt, std::int64_t first, const std::string& kill_point,
              int out) {
-    const std::string program = test::program("save_rank");
+    const std::string program = echelon::test::program("save_rank");
     std::vector<std::string> words{program,
                                    run.root.string(),
                                    std::to_string(rank),

@@ -11,6 +11,7 @@
 
 #include "base/fs.h"
 #include "base/str.h"
+#include "checkpoint/h5_verify.h"
 
 namespace echelon::checkpoint {
 namespace {
@@ -97,6 +98,23 @@ TEST(LimitedChild, HasLittleMemory) {
 
 TEST(LimitedChild, MayNotTalkWithoutEnd) {
   EXPECT_NE(run([] { return std::string(std::size_t{4} << 20, 'x'); }).failure, "");
+}
+
+TEST(LimitedChild, WhatItSaysAboutAFileIsTextOnly) {
+  ShardIndex index;
+  index.entries.push_back({.tensor = {"model/w", DType::kF32, {2}}});
+  const auto problems = read_h5_problems(
+      "model/w\tits type is not fp32\nmodel/\x1b[2Jx\tred \x1b[31m \xff\nno tab\n\ta\tb", index);
+  ASSERT_EQ(problems.size(), 4U);
+  EXPECT_EQ(problems[0].tensor, "model/w");
+  EXPECT_EQ(problems[0].problem, "its type is not fp32");
+  EXPECT_EQ(problems[1].tensor, "") << "the index has no such tensor";
+  EXPECT_EQ(problems[1].problem, "red \\x1b[31m \\xff");
+  EXPECT_EQ(problems[2].problem, "");
+  EXPECT_EQ(problems[3].problem, "a\\x09b");
+  std::string many;
+  for (int i = 0; i < 100'000; ++i) many += "\tx\n";
+  EXPECT_LT(read_h5_problems(many, index).size(), 1000U);
 }
 
 }  // namespace

@@ -11,8 +11,10 @@
 
 #include "base/disk.h"
 #include "base/fs.h"
+#include "base/process.h"
 #include "base/str.h"
 #include "checkpoint/lease.h"
+#include "checkpoint/leased_reader.h"
 #include "checkpoint/names.h"
 #include "checkpoint/verify.h"
 #include "support/temp_dir.h"
@@ -201,6 +203,84 @@ TEST(Prune, BringsBackWhatWasLeasedMeanwhile) {
   EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3, 4}));
 }
 
+/// Somebody begins to read just when the folder is put aside, and the machine dies before that is noticed.
+class DyingDisk : public fs::Disk {
+ public:
+  explicit DyingDisk(Path victim) : victim_(std::move(victim)) {}
+  int rename(const char* from, const char* to) override {
+    if (dead_) return fail();
+    if (victim_ != from) return Disk::rename(from, to);
+    lease_ = std::make_unique<ReadLease>(victim_);
+    dead_ = true;
+    return Disk::rename(from, to);
+  }
+  int unlink(const char* path) override { return dead_ ? fail() : Disk::unlink(path); }
+  int rmdir(const char* path) override { return dead_ ? fail() : Disk::rmdir(path); }
+  void revive() { dead_ = false; }
+
+ private:
+  static int fail() {
+    errno = EIO;
+    return -1;
+  }
+  Path victim_;
+  bool dead_ = false;
+  std::unique_ptr<ReadLease> lease_;
+};
+
+TEST(Prune, BringsBackWhatACrashLeftAsideWhileSomebodyReadsIt) {
+  const TempDir dir;
+  const auto folders = save_steps(dir.path(), 4);
+  {
+    DyingDisk disk(folders[1]);
+    const fs::DiskInUse in_use(disk);
+    (void)carry_out(plan_prune(step_folders(dir.path()), {.keep_last = 2}));
+    EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4})) << "it lies aside";
+    disk.revive();  // the machine is back; the reader, elsewhere, still reads
+    for (const Leftover& leftover : find_leftovers(dir.path()))
+      EXPECT_EQ(leftover.path.string().find(folders[1].filename().string()), std::string::npos);
+    prune(dir.path(), {.keep_last = 2});
+    EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3, 4}));
+  }
+  prune(dir.path(), {.keep_last = 2});
+  EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4})) << "the reader is done";
+  EXPECT_EQ(fs::list_folder(dir.path(), Code::kCheckpoint).size(), 2U);
+}
+
+/// A lease of a process of that number on a machine of this one's name.
+Path lease_of(const Path& step_folder, const std::string& text) {
+  const ReadLease mine(step_folder);  // for this host as leases spell it
+  const auto own = leases_in(step_folder.parent_path());
+  EXPECT_EQ(own.size(), 1U);
+  std::string name = own.at(0).file.filename().string();
+  name.replace(name.find(str('-', ::getpid(), '-')), std::string::npos, "-999999999-0123abcd");
+  spill(step_folder.parent_path() / name, text);
+  return step_folder.parent_path() / name;
+}
+
+TEST(ReadLease, OfAnotherMachineOfThisNameIsStaleAfterAnHour) {
+  const TempDir dir;
+  const auto folders = save_steps(dir.path(), 3);
+  const std::string space = process_space();
+  const std::string number = space.substr(space.find(" space "));
+  const std::string boot = "boot 01234567-89ab-cdef-0123-456789abcdef";
+  // The namespace of the first container has the same number everywhere; earlier versions told nothing else.
+  for (const std::string& text :
+       {str("process ", boot, number, " start 1\n"), str("process", number, " start 1\n")}) {
+    const Path lease = lease_of(folders[0], text);
+    ASSERT_EQ(leases_in(dir.path()).size(), 1U);
+    EXPECT_FALSE(leases_in(dir.path())[0].stale) << text;
+    prune(dir.path(), {.keep_last = 2});
+    EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3})) << text;
+    std::filesystem::last_write_time(
+        lease, std::filesystem::file_time_type::clock::now() - std::chrono::minutes(61));
+    EXPECT_TRUE(leases_in(dir.path())[0].stale) << text;
+    std::filesystem::remove(lease);
+  }
+  (void)lease_of(folders[0], str("process ", space, " start 1\n"));
+  EXPECT_TRUE(leases_in(dir.path())[0].stale) << "of this machine, and gone";
+}
+
 TEST(ReadLease, OfADeadProcessIsStaleAtOnce) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 3);
@@ -260,6 +340,33 @@ TEST(ReadLease, IsDoneWithoutWhereNothingCanBeWritten) {
   EXPECT_NE(lease.note().find("Read-only file system"), std::string::npos) << lease.note();
   EXPECT_NE(ReadLease(dir.path()).note(), "");
   EXPECT_TRUE(leases_in(dir.path()).empty());
+}
+
+TEST(LeasedReader, SaysThatItReadsWithoutALease) {
+  const TempDir dir;
+  const auto folders = save_steps(dir.path(), 1);
+  ReadOnlyDisk disk;
+  const fs::DiskInUse in_use(disk);
+  ::testing::internal::CaptureStderr();
+  { const LeasedReader leased(folders[0]); }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("Read-only file system"), std::string::npos) << said;
+  ::testing::internal::CaptureStderr();
+  { const LeasedReader leased(folders[0], /*tells=*/false); }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(StepFolders, ThatAreLinksAreNamedAndPassedOver) {
+  const TempDir dir;
+  const auto folders = save_steps(dir.path() / "checkpoints", 2);
+  const Path elsewhere = dir.path() / "elsewhere";
+  std::filesystem::rename(folders[1], elsewhere);
+  std::filesystem::create_directory_symlink(elsewhere, folders[1]);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(newest_commit(dir.path()), folders[0]);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(folders[1].string()), std::string::npos) << said;
+  EXPECT_NE(said.find("symbolic link"), std::string::npos) << said;
 }
 
 TEST(Leftovers, AreWhatNobodyNeeds) {

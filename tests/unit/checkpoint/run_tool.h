@@ -27,7 +27,7 @@ struct Outcome {
 };
 
 inline pid_t start(const TempDir& scratch, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), test::program("echelon-ckpt"));
+  arguments.insert(arguments.begin(), echelon::test::program("echelon-ckpt"));
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

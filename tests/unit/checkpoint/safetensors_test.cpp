@@ -120,9 +120,21 @@ TEST(SafetensorsHeader, RefusesIncompleteTensors) {
 }
 
 TEST(SafetensorsHeader, RefusesForeignElementTypes) {
-  for (const char* dtype : {"BOOL", "F8_E4M3", "C64", "U64", "f32", "F4", "x\\n"})
+  for (const char* dtype : {"C64", "f32", "F4", "x\\n"})
     expect_refused(one(str('"', dtype, '"'), "[1]", "[0,1]"), 1, "element type");
   expect_refused(one(R"({"U8":null})", "[1]", "[0,1]"), 1, "'dtype' must be text");
+}
+
+TEST(SafetensorsHeader, TellsElementTypesThatACheckpointCannotHold) {
+  const std::vector<std::pair<const char*, std::uint64_t>> types{
+      {"BOOL", 1}, {"I8", 1}, {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"U32", 4}, {"U64", 8}};
+  for (const auto& [dtype, size] : types) {
+    const auto tensors = parse(one(str('"', dtype, '"'), "[3]", str("[0,", 3 * size, ']')), 3 * size);
+    ASSERT_EQ(tensors.size(), 1U);
+    EXPECT_EQ(tensors[0].other_type, dtype);
+    EXPECT_EQ(tensors[0].bytes, 3 * size);
+  }
+  EXPECT_EQ(parse(one("\"U8\"", "[1]", "[0,1]"), 1)[0].other_type, "");
 }
 
 TEST(SafetensorsHeader, RefusesShapesOutOfBounds) {
@@ -203,7 +215,12 @@ TEST(WeightIndex, RefusesEverythingElse) {
     refused(with_file(file), "plain names");
   for (const char* file : {"1", "null", "[]", "{}"}) refused(with_file(file), "must name a file");
   refused(R"({"weight_map":{"a":"m.safetensors"}})", "'metadata' is missing");
-  refused(R"({"metadata":{},"weight_map":{"a":"m.safetensors"}})", "'total_size' is missing");
+  for (const char* without : {R"({"metadata":{},"weight_map":{"a":"m.safetensors"}})",
+                              R"({"metadata":null,"weight_map":{"a":"m.safetensors"}})",
+                              R"({"weight_map":{"a":"m.safetensors"}})"}) {
+    EXPECT_FALSE(parse_weight_index(without, "index").total_size) << without;
+  }
+  refused(R"({"metadata":[],"weight_map":{"a":"m.safetensors"}})", "'metadata' must be an object");
   for (const char* size : {"-1", "1.5", "1e30", "\"1\"", "null", "18446744073709551615"})
     refused(str(R"({"metadata":{"total_size":)", size, R"(},"weight_map":{"a":"m.safetensors"}})"),
             "total_size");

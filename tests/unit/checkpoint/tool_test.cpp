@@ -27,7 +27,7 @@ TEST(Tool, TellsItsVersionAndHelp) {
 }
 
 TEST(Tool, CallsAWrongCommandLineUsage) {
-  expect_one_line(tool({}), 2, "subcommand");
+  expect_one_line(tool({}), 2, "no command given; there are ls, inspect");
   expect_one_line(tool({"frobnicate"}), 2, "frobnicate");
   expect_one_line(tool({"verify"}), 2, "CKPT");
   expect_one_line(tool({"verify", "--quick", "--deep", "x"}), 2, "--deep");
@@ -51,6 +51,39 @@ TEST(Tool, ListsEveryAttemptWithItsState) {
   const std::string table = tool({"ls", dir.path()}).out;
   EXPECT_TRUE(mentions(table, "DAMAGED") && mentions(table, "uncommitted") &&
               mentions(table, "step-000000001.00000001"));
+}
+
+TEST(Tool, ListsOneStepFolderItself) {
+  const TempDir dir;
+  const Path whole = save(dir.path(), {.step = 1, .save_id = "00000001"});
+  const Path unfinished = write_shards(dir.path(), {.step = 2, .save_id = "00000002"});
+  for (const Path& named : {whole, whole / ""}) {
+    const json rows = json::parse(tool({"ls", "--json", named}).out);
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0]["step"], 1);
+    EXPECT_EQ(rows[0]["state"], "committed");
+    EXPECT_EQ(rows[0]["folder"], whole.string());
+  }
+  EXPECT_EQ(json::parse(tool({"ls", "--json", unfinished}).out)[0]["state"], "uncommitted");
+  const Path renamed = dir.path() / "start";
+  std::filesystem::rename(whole, renamed);
+  const json rows = json::parse(tool({"ls", "--json", renamed}).out);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0]["step"], 1);
+}
+
+TEST(Tool, TellsProgramsOfAFailure) {
+  const TempDir dir;
+  const std::vector<std::vector<std::string>> commands{{"ls", "--json", "/no/such/folder"},
+                                                       {"inspect", "--json", "/no/such/folder"},
+                                                       {"verify", "--json"},
+                                                       {"prune", "--json", dir.path(), "--keep-last", "nan"}};
+  for (const auto& words : commands) {
+    const Outcome outcome = tool(words);
+    const json error = json::parse(outcome.out)["error"];
+    EXPECT_EQ(error["code"], outcome.code) << words[0];
+    EXPECT_EQ("echelon-ckpt: " + error["message"].get<std::string>() + "\n", outcome.err) << words[0];
+  }
 }
 
 TEST(Tool, InspectsWithoutReadingTensors) {
@@ -82,8 +115,10 @@ TEST(Tool, VerifyLetsHdf5HaveALook) {
   const TempDir dir;
   const Path folder = save(dir.path(), {.ranks = 3, .cut = random_cut(4)});
   EXPECT_EQ(tool({"verify", "--hdf5", folder}).code, 0);
-  EXPECT_EQ(tool({"verify", "--hdf5", Path(test::source_dir()) / "tests" / "golden" / "checkpoint_1.0"}).code,
-            0);
+  EXPECT_EQ(
+      tool({"verify", "--hdf5", Path(echelon::test::source_dir()) / "tests" / "golden" / "checkpoint_1.0"})
+          .code,
+      0);
   EXPECT_TRUE(json::parse(tool({"verify", "--quick", "--hdf5", "--json", folder}).out)["hdf5"]);
   flip_bit(folder / "shard-00002-of-00003.h5", 4096 + 20);  // in HDF5's superblock
   EXPECT_EQ(tool({"verify", "--quick", folder}).code, 0);

@@ -73,6 +73,24 @@ TEST(Packing, MakesEveryDocumentASample) {
   EXPECT_EQ(batch.targets, (Numbers{1, 2, -1, 5, 6, 7, 8, 1, 2}));
 }
 
+TEST(Packing, RefusesAFileThatTeachesNothing) {
+  const TempDir dir;
+  write_counting_file(dir / "a.tok", std::vector<int>(40, 1), 300);
+  for (const char* packing : {"documents", "pad"}) {
+    const std::string expected =
+        str("token file '", (dir / "a.tok").string(),
+            "' has nothing to predict: its 40 documents have one token each, and data.packing is ", packing,
+            ": prepare longer documents, or set data.packing: stream");
+    DataOptions options = in_order(dir / "a.tok", 5, packing);
+    EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }), expected);
+    options.validation.path = options.path;
+    EXPECT_EQ(message_of([&] { (void)make_validation_loader(options, 300, 1); }), expected);
+  }
+  EXPECT_EQ(make_loader(in_order(dir / "a.tok", 5, "stream"), 300, 1)->samples_per_epoch(), 7);
+  write_counting_file(dir / "b.tok", {1, 1, 2, 1, 1, 1}, 300);  // one target is enough
+  EXPECT_EQ(make_loader(in_order(dir / "b.tok", 5, "pad"), 300, 1)->samples_per_epoch(), 6);
+}
+
 TEST(DocumentIndex, FindsTheBordersThatTheFileHas) {
   const TempDir dir;
   std::vector<int> lengths;

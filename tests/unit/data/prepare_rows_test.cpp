@@ -3,6 +3,7 @@
 #include <zstd.h>
 
 #include <cstdlib>
+#include <tuple>
 
 #include "base/str.h"
 #include "data/csv_row.h"
@@ -56,7 +57,10 @@ class PrepareRows : public ::testing::Test {
     options_.sources = {(dir_ / name).string()};
   }
   PrepareReport run() {
-    return prepare(options_, [](const PrepareProgress&) {});
+    remark_.clear();
+    return prepare(options_, [&](const PrepareProgress& progress) {
+      if (!progress.remark.empty()) remark_ = progress.remark;
+    });
   }
   std::string refusal(Code code = Code::kData) {
     return message_of([&] { run(); }, code);
@@ -67,9 +71,10 @@ class PrepareRows : public ::testing::Test {
     options_.target = target;
   }
 
-  std::vector<std::string> documents() const {
-    const auto tokenizer = Tokenizer::load(dir_ / "out/tokenizer.model");
-    const TokenFile file(dir_ / "out/train.tok");
+  std::vector<std::string> documents() const { return documents(dir_ / "out"); }
+  static std::vector<std::string> documents(const std::filesystem::path& folder) {
+    const auto tokenizer = Tokenizer::load(folder / "tokenizer.model");
+    const TokenFile file(folder / "train.tok");
     file.verify();
     std::vector<std::string> texts;
     for (std::uint64_t i = 0; i < file.document_count(); ++i) {
@@ -84,6 +89,7 @@ class PrepareRows : public ::testing::Test {
 
   TempDir dir_;
   PrepareOptions options_;
+  std::string remark_;
 };
 
 using Texts = std::vector<std::string>;
@@ -97,6 +103,85 @@ TEST_F(PrepareRows, MakesPairsOfTwoColumns) {
   EXPECT_EQ(run().bad_records, 0U);
   EXPECT_EQ(documents(), (Texts{"summarize: a \"quoted\" text", "first,\nsecond", "summarize: x", "h"}));
   EXPECT_TRUE(TokenFile(dir_ / "out/train.tok").header().holds_pairs());
+}
+
+TEST_F(PrepareRows, ReadsEachSuffixAsWhatItSays) {
+  const std::string lines = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
+  const std::string rows = "id,text\n1,one\n2,two\n";
+  const std::vector<std::tuple<std::string, std::string, TextFormat, std::string>> files{
+      {"a.jsonl", lines, TextFormat::kJsonl, "jsonl, 'text' of each line a document"},
+      {"a.JSONL", lines, TextFormat::kJsonl, "jsonl, 'text' of each line a document"},
+      {"a.ndjson.zst", zstd(lines), TextFormat::kJsonl, "jsonl, 'text' of each line a document"},
+      {"a.jsonl.gz", gzip(lines), TextFormat::kJsonl, "jsonl, 'text' of each line a document"},
+      {"a.json", lines, TextFormat::kJsonl, "jsonl, 'text' of each line a document"},
+      {"a.json.gz", gzip(lines), TextFormat::kJsonl, "jsonl, 'text' of each line a document"},
+      {"a.csv", rows, TextFormat::kCsv, "csv, 'text' of each row a document"},
+      {"a.csv.gz", gzip(rows), TextFormat::kCsv, "csv, 'text' of each row a document"},
+      {"a.txt", "one", TextFormat::kText, "text, each a document"},
+      {"a.md.gz", gzip("one"), TextFormat::kText, "text, each a document"},
+      {"a.py", "one", TextFormat::kCode, "code, each a document"},
+  };
+  for (const auto& [name, bytes, format, said] : files) {
+    source(name, bytes);
+    options_.output = in(str("out of ", name));
+    EXPECT_EQ(run().format, format) << name;
+    EXPECT_EQ(remark_, str("reading 1 file as ", said, " (by suffix; --format names another)")) << name;
+    const bool rows_of_text = format == TextFormat::kJsonl || format == TextFormat::kCsv;
+    EXPECT_EQ(documents(options_.output), rows_of_text ? (Texts{"one", "two"}) : Texts{"one"}) << name;
+    EXPECT_TRUE(run().up_to_date) << name;
+  }
+}
+
+TEST_F(PrepareRows, TakesAnUnknownSuffixForTextAndSaysSo) {
+  for (const char* name : {"corpus", "a.dat", "a.gz"}) {
+    source(name, name == std::string("a.gz") ? gzip("one") : "one");
+    options_.output = in(str("out of ", name));
+    EXPECT_EQ(run().format, TextFormat::kText);
+    EXPECT_EQ(remark_, str("reading 1 file as text, each a document ('", in(name),
+                           "' has no suffix that says a format; --format does)"));
+  }
+  options_.field = "body";  // which only rows have
+  EXPECT_EQ(refusal(Code::kUsage),
+            "--field needs rows, and the sources are read as text; name their format with --format csv or "
+            "jsonl");
+  options_.format = TextFormat::kJsonl;
+  options_.output = in("rows");
+  source("a.dat", "{\"body\": \"one\"}\n");
+  EXPECT_EQ(run().format, TextFormat::kJsonl);
+  EXPECT_EQ(remark_, "") << "a format that was named needs no remark";
+}
+
+TEST_F(PrepareRows, RefusesSourcesOfSeveralFormats) {
+  write_bytes(dir_ / "in/a.csv", "text\none\n");
+  write_bytes(dir_ / "in/b.txt", "one");
+  write_bytes(dir_ / "in/described.json", "{}");  // passed over in a folder
+  options_.sources = {in("in")};
+  const std::string choose = "; name one with --format, choose files with --include, or prepare them apart";
+  EXPECT_EQ(refusal(Code::kUsage), str("the sources are of more than one format: '", in("in/a.csv"),
+                                       "' is csv, '", in("in/b.txt"), "' is text", choose));
+  write_bytes(dir_ / "notes", "one");
+  options_.sources = {in("in/a.csv"), in("notes")};
+  EXPECT_EQ(refusal(Code::kUsage),
+            str("the sources are of more than one format: '", in("in/a.csv"), "' is csv, '", in("notes"),
+                "' is text (its name says nothing else)", choose));
+  options_.sources = {in("in")};
+  options_.include = {"*.csv"};
+  EXPECT_EQ(run().format, TextFormat::kCsv);
+  options_.include.clear();
+  options_.format = TextFormat::kText;
+  options_.output = in("texts");
+  EXPECT_EQ(run().source_files, 1U);
+}
+
+TEST_F(PrepareRows, SkipsBadRecordsOfCodeAlone) {
+  source("a.py", "bad = '\xE9'\n");
+  options_.sources.push_back(in("b.py"));
+  write_bytes(dir_ / "b.py", "good = 1\n");
+  EXPECT_EQ(run().bad_records, 1U);
+  source("a.txt", "caf\xE9");
+  options_.output = in("texts");
+  EXPECT_EQ(refusal(), str("bad record '", in("a.txt"),
+                           "': not UTF-8 at byte 3; correct it or use --on-bad-record skip"));
 }
 
 TEST_F(PrepareRows, AgreesWithPythonsCsv) {
@@ -182,7 +267,9 @@ TEST_F(PrepareRows, RefusesFilesWithoutTheColumns) {
             "--input and --target make pairs: name both fields, or neither for documents");
   pairs("text", "headline");
   options_.format = TextFormat::kText;
-  EXPECT_EQ(refusal(Code::kUsage), "--input and --target need --format csv or jsonl");
+  EXPECT_EQ(refusal(Code::kUsage),
+            "--input and --target need rows, and the sources are read as text; name their format with "
+            "--format csv or jsonl");
 }
 
 TEST_F(PrepareRows, ReadsCompressedFiles) {

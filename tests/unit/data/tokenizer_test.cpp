@@ -4,11 +4,13 @@
 #include <random>
 
 #include "base/str.h"
+#include "data/decode_any.h"
 #include "data/sentencepiece_tokenizer.h"
 #include "data/sentencepiece_traits.h"
 #include "data/tokenizer_digest.h"
 #include "data/tokenizer_training.h"
 #include "support/places.h"
+#include "support/sentencepiece_model.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {
@@ -199,6 +201,72 @@ TEST(TokenizerTraining, SaysWhyItCannot) {
   const std::string text = message_of([&] { (void)data::train_tokenizer({many}, 300); });
   EXPECT_EQ(text.rfind("cannot train a tokenizer of 300 pieces: ", 0), 0U) << text;
   EXPECT_NE(text.find("raise --train-tokenizer to that or more"), std::string::npos) << text;
+}
+
+TEST(SentencepieceTokenizer, RefusesTablesThatLeadOutOfThemselves) {
+  const auto refusal = [](const std::string& bytes) {
+    return message_of([&] { data::SentencepieceTokenizer(bytes, "m"); });
+  };
+  const auto model = [] {
+    return testing::SentencepieceModel()
+        .piece("<unk>", 0, data::SentencepiecePiece::Type::kUnknown)
+        .piece("b", -1);
+  };
+  std::string table = testing::normalizer_table({{"a", "b"}});
+  const data::SentencepieceTokenizer sound(model().table(table).denormalizer_table(table).bytes(), "m");
+  EXPECT_EQ(sound.encode("a"), sound.encode("b"));
+  testing::set_unit(table, testing::unit_of(table, "a"), 0x1FFFFFU << 10 | 1U << 8 | 'a');
+  EXPECT_EQ(refusal(model().table(table).bytes())
+                .rfind("tokenizer 'm' cannot be used: the table of its normaliser", 0),
+            0U);
+  EXPECT_EQ(refusal(model().denormalizer_table(table).bytes())
+                .rfind("tokenizer 'm' cannot be used: the table of its denormaliser", 0),
+            0U);
+}
+
+TEST(SentencepieceTokenizer, RefusesMoreNestedSymbolsThanTheLibraryHasRoomFor) {
+  testing::SentencepieceModel model;
+  model.piece("<unk>", 0, data::SentencepiecePiece::Type::kUnknown).piece("b", -1);
+  for (std::size_t length = 1; length <= 64; ++length)
+    model.piece(std::string(length, 'x'), 0, data::SentencepiecePiece::Type::kUserDefined);
+  const data::SentencepieceTokenizer most(model.bytes(), "m");
+  EXPECT_EQ(most.encode(std::string(64, 'x')).size(), 2U);  // the space in front, and all of it
+  model.piece(std::string(65, 'x'), 0, data::SentencepiecePiece::Type::kUserDefined);
+  EXPECT_NE(message_of([&] { data::SentencepieceTokenizer(model.bytes(), "m"); }).find("begin one another"),
+            std::string::npos);
+}
+
+TEST(SentencepieceTokenizer, RefusesASymbolWithoutALetter) {
+  using Type = data::SentencepiecePiece::Type;
+  testing::SentencepieceModel model;
+  model.piece("<unk>", 0, Type::kUnknown).piece("b", -1).piece("", 0, Type::kUserDefined);
+  EXPECT_NE(message_of([&] { data::SentencepieceTokenizer(model.bytes(), "m"); }).find("is neither"),
+            std::string::npos);
+}
+
+TEST(DecodeAny, ShowsIdsThatTheTokenizerDoesNotHave) {
+  const data::SentencepieceTokenizer tokenizer(trained_model(), "test");
+  const auto ids = tokenizer.encode("one two");
+  const auto size = static_cast<std::int32_t>(tokenizer.vocab_size());
+  EXPECT_EQ(data::decode_any(tokenizer, ids), "one two");
+  EXPECT_EQ(data::decode_any(tokenizer, {}), "");
+  std::vector<std::int32_t> more{size};
+  more.insert(more.end(), ids.begin(), ids.end());
+  more.insert(more.end(), {-1, size + 7});
+  EXPECT_EQ(data::decode_any(tokenizer, more), "\xEF\xBF\xBDone two\xEF\xBF\xBD\xEF\xBF\xBD");
+}
+
+TEST(SentencepieceTraits, RefuseWhatAnotherReaderMayUnderstandDifferently) {
+  EXPECT_TRUE(data::read_traits(std::string("\x1A\x02\x12\x00", 4)).has_value());
+  for (const std::string& bad : {
+           std::string("\x1A\x02\x10\x00", 4),                      // the table as a number
+           std::string("\x18\x00", 2),                              // the normaliser as a number
+           std::string("\x9A\x80\x80\x80\x80\x00\x02\x12\x00", 9),  // a tag of six bytes
+           std::string("\x9A\x80\x80\x80\x10\x02\x12\x00", 8),      // a tag of more than 32 bits
+           std::string("\x02\x00", 2),                              // field 0
+       }) {
+    EXPECT_FALSE(data::read_traits(bad).has_value());
+  }
 }
 
 TEST(SentencepieceTraits, AreReadFromTheModel) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "data/sentencepiece_tokenizer.h"
-#include "unit/data/sentencepiece_model.h"
+#include "support/sentencepiece_model.h"
 
 namespace echelon::data {
 namespace {

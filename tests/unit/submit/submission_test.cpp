@@ -104,6 +104,25 @@ TEST_F(Submissions, OfAnArrayHaveARunForEachTask) {
   EXPECT_TRUE(stdfs::exists("runs/try-6/submissions/2/job.sbatch"));
 }
 
+TEST_F(Submissions, RefuseATaskThatTheRecipeItselfHolds) {
+  std::ofstream("recipe.yaml") << "run: {name: small, dir: \"runs/try-{task}\"}\n"
+                                  "data: {kind: synthetic_tokens}\n"
+                                  "train: {micro_batch_size: 1, global_batch_size: 8}\n";
+  for (const char* array : {"", "0-3%1", "0-3"}) {
+    Options all = options();
+    all.array = array;
+    const std::string said = refusal(all);
+    EXPECT_NE(said.find("run.dir is \"runs/try-{task}\": {task} becomes the number of an array's task in "
+                        "overrides only"),
+              std::string::npos)
+        << array << ": " << said;
+    EXPECT_NE(said.find("recipe.yaml:"), std::string::npos) << said;
+  }
+  Options all = options({"run.dir=runs/try-{task}"});  // the override wins
+  all.array = "0-3";
+  EXPECT_EQ(prepare(all).runs.size(), 4U);
+}
+
 TEST_F(Submissions, OfAnArrayNameItsRunsByRunName) {
   Options all = options({"run.name=try-{task}"});
   all.array = "1";

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/utc_time.h"
 #include "comm/local_communicator.h"
 #include "support/temp_dir.h"
 #include "train/batch_tensors.h"
@@ -67,7 +70,7 @@ struct OneRun {
     const StopSignal signal;
     AgreedStop stop(signal, comm);
     EXPECT_EQ(
-        TrainLoop(options, *state, checkpointer, comm, stop, {}, nullptr, folder, &metrics, progress).run(),
+        TrainLoop(options, *state, checkpointer, comm, stop, {}, &data, folder, &metrics, progress).run(),
         RunEnd::kFinished);
     std::vector<at::Tensor> weights;
     for (const auto& unit : model->units()) weights.push_back(unit->master());
@@ -154,6 +157,45 @@ TEST(TrainLoop, TooManyInARowEndTheRunWithTheWeightsUntouched) {
   EXPECT_THROW(run.train(), Error);
   EXPECT_EQ(run.state->skipped, 3);
   EXPECT_TRUE(run.state->model.units()[0]->master().defined());
+}
+
+TEST(TrainLoop, AValidationLossThatIsNotFiniteIsNeverTheBest) {
+  OneRun run;
+  run.options.train.validate_every_steps = 1;
+  run.options.optim.lr = std::numeric_limits<double>::max();  // the first update ruins the weights
+  (void)run.train();
+  EXPECT_FALSE(run.state->best);
+  EXPECT_FALSE(std::filesystem::exists(run.temporary.path() / "best_validation.json"));
+}
+
+TEST(TrainLoop, CountsTokensAndSamplesAndTellsTheTime) {
+  OneRun run;
+  run.options.train.steps = 3;
+  run.options.metrics.every_steps = 1;
+  run.options.peak_flops = 1e9;
+  const double before = utc_now_s();
+  (void)run.train();
+  EXPECT_EQ(run.state->tokens, 3 * 4 * (kColumns - 1));
+  std::ifstream file(run.temporary.path() / "metrics.jsonl");
+  std::int64_t steps = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line);
+    ++steps;
+    EXPECT_EQ(json["tokens"], steps * 4 * (kColumns - 1));
+    EXPECT_EQ(json["samples"], steps * 4);
+    EXPECT_GE(json["time"].get<double>(), before - 0.001);
+    EXPECT_LE(json["time"].get<double>(), utc_now_s() + 0.001);
+    EXPECT_GT(json["mfu"].get<double>(), 0);
+  }
+  EXPECT_EQ(steps, 3);
+}
+
+TEST(TrainLoop, ABestValidationThatCannotBeNotedEndsNothing) {
+  OneRun run;
+  run.options.train.validate_every_steps = 1;
+  std::filesystem::create_directories(run.temporary.path() / "best_validation.json" / "in the way");
+  (void)run.train();
+  EXPECT_EQ(run.state->best->step, 1);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/log.h"
+
 namespace echelon {
 namespace {
 
@@ -65,6 +67,18 @@ TEST(Progress, BarShowsHowFarAndHowLong) {
       << shown;
   EXPECT_NE(shown.find("ETA 2 h 30 min  validating"), std::string::npos) << shown;
   EXPECT_EQ(shown.substr(shown.size() - 4), "\r\033[K") << "the bar is wiped at the end";
+}
+
+TEST(Progress, BarMakesWayForTheLog) {
+  ::testing::internal::CaptureStderr();
+  {
+    Progress progress(Progress::Style::kBar, 1, 300);
+    progress.state("saving step 30");
+    log::info("saved step 30");
+  }
+  const std::string shown = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(shown.find("\r\033[Ksaved step 30\n"), std::string::npos) << shown;
+  EXPECT_EQ(shown.substr(shown.size() - 4), "\r\033[K");
 }
 
 TEST(Progress, BarSurvivesTheLastStep) {

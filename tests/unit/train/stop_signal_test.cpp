@@ -11,8 +11,11 @@ namespace echelon {
 namespace {
 
 TEST(StopSignal, NamesTheSignalThatCame) {
-  for (const auto& [number, name] :
-       {std::pair{SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR2, "SIGUSR2"}}) {
+  for (const auto& [number, name] : {std::pair{SIGTERM, "SIGTERM"},
+                                     {SIGINT, "SIGINT"},
+                                     {SIGUSR2, "SIGUSR2"},
+                                     {SIGHUP, "SIGHUP"},
+                                     {SIGQUIT, "SIGQUIT"}}) {
     const StopSignal signal;
     EXPECT_EQ(signal.requested(), nullptr);
     raise(number);
@@ -51,7 +54,11 @@ int status_after(std::initializer_list<int> signals) {
 TEST(StopSignal, OnlyASecondInterruptEndsTheProcessAtOnce) {
   EXPECT_EQ(status_after({SIGINT}), 0);
   EXPECT_EQ(status_after({SIGINT, SIGINT}), 128 + SIGINT);
-  EXPECT_EQ(status_after({SIGTERM, SIGTERM, SIGUSR2, SIGUSR2}), 0);  // schedulers repeat themselves
+  EXPECT_EQ(status_after({SIGINT, SIGTERM, SIGINT}), 128 + SIGINT);
+  EXPECT_EQ(status_after({SIGQUIT}), 0);
+  EXPECT_EQ(status_after({SIGINT, SIGQUIT}), 128 + SIGQUIT);
+  EXPECT_EQ(status_after({SIGTERM, SIGTERM, SIGUSR2, SIGUSR2, SIGHUP, SIGHUP}),
+            0);  // schedulers repeat themselves
 }
 
 /// Of a child that runs `body` and then ends with 7.
@@ -77,6 +84,16 @@ TEST(StopSignal, OnceTheEndIsCertainNoSignalChangesIt) {
   };
   EXPECT_EQ(status_of([&] { leave(true); }), 7);
   EXPECT_EQ(status_of([&] { leave(false); }), 128 + SIGTERM);
+}
+
+TEST(StopSignal, LeavesAnIgnoredHangUpIgnored) {
+  EXPECT_EQ(status_of([] {
+              std::signal(SIGHUP, SIG_IGN);  // nohup
+              const StopSignal signal;
+              raise(SIGHUP);
+              _exit(signal.requested() == nullptr ? 3 : 4);
+            }),
+            3);
 }
 
 TEST(StopSignal, TakesOneThatCameWhileItWasHeldBack) {

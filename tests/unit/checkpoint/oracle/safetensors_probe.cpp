@@ -20,8 +20,9 @@ nlohmann::json verdict(const std::string& file) {
     nlohmann::json tensors = nlohmann::json::array();
     for (const auto& tensor : parse_safetensors_header(
              std::string_view(file).substr(kSafetensorsLength, header), file.size(), "file")) {
-      tensors.push_back({tensor.info.name, safetensors_name(tensor.info.dtype), tensor.info.shape,
-                         tensor.offset, tensor.bytes});
+      tensors.push_back({tensor.info.name,
+                         tensor.other_type.empty() ? safetensors_name(tensor.info.dtype) : tensor.other_type,
+                         tensor.info.shape, tensor.offset, tensor.bytes});
     }
     return {{"tensors", tensors}};
   } catch (const echelon::Error& e) {

@@ -78,11 +78,18 @@ class SentencepieceModel {
     return *this;
   }
   SentencepieceModel& rules(const std::map<std::string, std::string>& rules) {
-    normalizer_ += bytes_field(2, normalizer_table(rules));
+    return table(normalizer_table(rules));
+  }
+  SentencepieceModel& table(std::string_view table) {
+    normalizer_ += bytes_field(2, table);
+    return *this;
+  }
+  SentencepieceModel& denormalizer_table(std::string_view table) {
+    denormalizer_ += bytes_field(5, bytes_field(2, table));
     return *this;
   }
   [[nodiscard]] std::string bytes() const {
-    return pieces_ + bytes_field(2, trainer_) + bytes_field(3, normalizer_);
+    return pieces_ + bytes_field(2, trainer_) + bytes_field(3, normalizer_) + denormalizer_;
   }
 
  private:
@@ -101,6 +108,7 @@ class SentencepieceModel {
   std::string pieces_;
   std::string trainer_;
   std::string normalizer_;
+  std::string denormalizer_;
 };
 
 }  // namespace echelon::testing

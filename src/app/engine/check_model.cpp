@@ -1,0 +1,25 @@
+#include <ATen/core/Tensor.h>
+
+#include "app/engine/engine.h"
+#include "base/error.h"
+#include "model/model.h"
+#include "shard/precision.h"
+#include "train/pattern_check.h"
+
+int echelon_engine_check_model(const echelon::Recipe& recipe, echelon::app::ModelFaults& result) {
+  try {
+    const auto model =
+        build_model(recipe.model, resolve(recipe.precision).types(), at::kMeta);  // shapes, no storage
+    for (const echelon::PatternFault& fault : pattern_faults(*model, recipe.shard, recipe.precision,
+                                                             recipe.activation_checkpointing, recipe.optim)) {
+      result.faults.emplace_back(fault.key, fault.text);
+    }
+    return 0;
+  } catch (const echelon::Error& error) {
+    result.trouble = error.what();
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    result.trouble = error.what();
+    return static_cast<int>(echelon::Code::kEnvironment);
+  }
+}

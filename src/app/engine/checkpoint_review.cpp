@@ -1,0 +1,110 @@
+#include "app/engine/checkpoint_review.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "checkpoint/contents.h"
+#include "checkpoint/names.h"
+#include "recipe/parse.h"
+
+namespace echelon::app {
+namespace {
+
+using Path = std::filesystem::path;
+
+constexpr const char* kRecipe = "recipe.yaml";
+
+/// Folders that may hold a file which `damaged` should have: the run's other commits, newest first, then what
+/// it started from.
+std::vector<Path> other_sources(const Path& damaged, const RunFolder& folder, const std::string& init_from) {
+  std::vector<Path> sources;
+  for (const checkpoint::Found& found : checkpoint::list(folder.checkpoints())) {
+    if (found.committed && found.folder != damaged) sources.push_back(found.folder);
+  }
+  std::reverse(sources.begin(), sources.end());
+  if (init_from.empty()) return sources;
+  try {
+    sources.push_back(checkpoint::newest_commit(init_from));
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): it may be gone; the run does not need it any more
+  }
+  return sources;
+}
+
+/// The file as the manifest of `damaged` says it was; nothing where `source` has another one or none.
+std::optional<std::string> copy_in(const Path& source, const Path& damaged, const std::string& name) {
+  try {
+    const checkpoint::Contents contents{.folder = source, .manifest = checkpoint::load_manifest(source)};
+    const auto theirs = contents.manifest.attachments.find(name);
+    const auto wanted = checkpoint::load_manifest(damaged).attachments.at(name);
+    if (theirs == contents.manifest.attachments.end() || theirs->second.bytes != wanted.bytes ||
+        theirs->second.crc != wanted.crc)
+      return std::nullopt;
+    return checkpoint::load_attachment(contents, name);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string CheckpointReview::inspect(const checkpoint::Reader& reader) {
+  files_ = made_;
+  changes_.clear();
+  bool has_recipe = false;
+  for (const std::string& name : reader.attachments()) {
+    std::string content;
+    has_recipe = has_recipe || name == kRecipe;
+    try {
+      content = reader.attachment(name);
+    } catch (const Error& e) {
+      make_good(reader, name, e.what());
+      continue;
+    }
+    if (name == kRecipe) compare(reader, content);
+    if (checkpoint::is_companion_file(name)) files_.emplace(name, std::move(content));
+  }
+  if (!has_recipe) {
+    log::warn(str("checkpoint '", reader.folder().string(),
+                  "' holds no recipe.yaml: names and shapes alone tell that it is of this model"));
+  }
+  return recipe::describe(recipe::of_model(changes_));
+}
+
+void CheckpointReview::compare(const checkpoint::Reader& reader, const std::string& then) {
+  try {
+    changes_ = recipe::changes(recipe::parse_stored_recipe(kRecipe, then), recipe_);
+  } catch (const Error& e) {
+    log::warn(str("what changed in the recipe since checkpoint '", reader.folder().string(),
+                  "' cannot be told, and names and shapes alone tell that it is of this model: ", e.what()));
+  }
+}
+
+void CheckpointReview::make_good(const checkpoint::Reader& reader, const std::string& name,
+                                 const std::string& damage) {
+  if (name == kRecipe) {
+    return log::warn(str(damage,
+                         "; what changed in the recipe since cannot be told, the next checkpoint gets "
+                         "this run's"));
+  }
+  if (made_.contains(name)) {
+    return log::warn(str(damage, "; the next checkpoint gets it anew from ",
+                         checkpoint::is_companion_file(name) ? "the data's tokenizer" : "this run's recipe"));
+  }
+  if (!checkpoint::is_companion_file(name)) return log::warn(str(damage, "; nothing needs it"));
+  for (const Path& source : other_sources(reader.folder(), folder_, recipe_.checkpoint.init_from)) {
+    if (auto content = copy_in(source, reader.folder(), name)) {
+      files_.emplace(name, std::move(*content));
+      return log::warn(str(damage, "; the next checkpoint gets it from '", source.string(), "'"));
+    }
+  }
+  throw Error(Code::kCheckpoint,
+              str(damage,
+                  ", and neither the data, another checkpoint of the run nor checkpoint.init_from has it; "
+                  "bring the file back from a copy, or move the folder away to do without this checkpoint"));
+}
+
+}  // namespace echelon::app

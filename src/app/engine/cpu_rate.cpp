@@ -1,0 +1,57 @@
+#include "app/engine/cpu_rate.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "model/ops/product.h"
+
+namespace echelon::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSeconds = 0.1;
+constexpr std::int64_t kDepth = 1024;
+constexpr std::int64_t kRows = 1024;
+constexpr std::int64_t kFewestRows = 64;  ///< to begin with: a core without such products is slow
+constexpr std::int64_t kColumnsOfAThread = 96;
+
+double best_rate(at::ScalarType type) {
+  const std::int64_t columns =
+      std::max<std::int64_t>(kRows, kColumnsOfAThread * static_cast<std::int64_t>(at::get_num_threads()));
+  const at::Tensor a = at::ones({kRows, kDepth}, type);
+  const at::Tensor b = at::ones({kDepth, columns}, type);
+  at::Tensor out = at::empty({kRows, columns}, type);
+  const auto began = Clock::now();
+  double best = 0;
+  for (std::int64_t rows = kFewestRows;
+       std::chrono::duration<double>(Clock::now() - began).count() < kSeconds;
+       rows = std::min(2 * rows, kRows)) {
+    const auto start = Clock::now();
+    ops::product_into(out.narrow(0, 0, rows), a.narrow(0, 0, rows), b, false);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    best = std::max(best, 2.0 * static_cast<double>(rows * kDepth * columns) / std::max(seconds, 1e-9));
+  }
+  return best;
+}
+
+}  // namespace
+
+double cpu_product_rate(at::ScalarType type, Communicator& comm) {
+  comm.barrier("product rate");
+  double rate = best_rate(type);
+  comm.all_reduce(&rate, 1, DType::kF64, ReduceOp::kSum, "product rate").wait();
+  rate /= comm.size();
+  if (comm.rank() == 0)
+    log::note(str("products of matrices run at ", std::lround(rate / 1e9),
+                  " GFLOP/s a rank, of which mfu is a share"));
+  return rate;
+}
+
+}  // namespace echelon::app

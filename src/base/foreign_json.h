@@ -1,0 +1,33 @@
+#pragma once
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+/// The reader of JSON that others wrote. Not for public headers.
+namespace echelon {
+
+struct JsonLimits {
+  std::size_t bytes = std::size_t{64} << 20;
+  int depth = 32;           ///< of objects and arrays in one another
+  bool unique_keys = true;  ///< refuse a key given twice in one object; else the last one counts
+};
+
+/// A value, or why there is none: "not valid JSON at byte 7". One line, safe to show.
+struct ForeignJson {
+  nlohmann::json value;
+  std::string problem;
+};
+
+/// Strict: refuses what is over the limits, numbers outside double, bad UTF-8, zero bytes and anything after
+/// the value. Takes a time and a stack that do not depend on how the text is nested, and what it returns may
+/// be walked, compared and dumped by recursion.
+[[nodiscard]] ForeignJson read_foreign_json(std::string_view text, const JsonLimits& limits = {});
+
+/// The value; throws Error(code) "<what>: <problem>".
+[[nodiscard]] nlohmann::json parse_foreign_json(std::string_view text, const std::string& what, Code code,
+                                                const JsonLimits& limits = {});
+
+}  // namespace echelon

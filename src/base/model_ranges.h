@@ -1,0 +1,22 @@
+#pragma once
+#include "base/range.h"
+
+/// What a language model's numbers may be: of recipes, and of config.json files that are imported.
+namespace echelon::model_ranges {
+
+inline constexpr IntegerRange kVocabSize{2, 10'000'000};
+inline constexpr IntegerRange kHiddenSize{1, 1'048'576};
+inline constexpr IntegerRange kIntermediateSize{1, 16'777'216};
+inline constexpr IntegerRange kLayers{1, 10'000};
+inline constexpr IntegerRange kHeads{1, 65'536};
+inline constexpr IntegerRange kMaxPositions{1, 16'777'216};
+inline constexpr NumberRange kNormEps = kAboveZeroToOne;
+inline constexpr NumberRange kRopeTheta{1.0, 1e12};
+inline constexpr NumberRange kDropout = kBelowOne;
+// Where 0 means that another key decides.
+inline constexpr IntegerRange kDecoderLayers{0, kLayers.high};
+inline constexpr IntegerRange kHeadSize{0, 65'536};
+inline constexpr IntegerRange kRelativeBuckets{2, 65'536};
+inline constexpr IntegerRange kRelativeMaxDistance{2, 16'777'216};
+
+}  // namespace echelon::model_ranges

@@ -1,0 +1,15 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+/// Numbers as a person writes them, in a recipe or on a command line: decimal, finite, one notation.
+namespace echelon {
+
+// Each returns what is wrong with a text, to be put after the text itself ("is not a number"), or "".
+
+/// Decimal digits with a sign or none.
+[[nodiscard]] std::string read_integer(const std::string& text, std::int64_t& value);
+/// A finite decimal fraction with exponent or none.
+[[nodiscard]] std::string read_number(const std::string& text, double& value);
+
+}  // namespace echelon

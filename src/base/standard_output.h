@@ -1,0 +1,40 @@
+#pragma once
+#include <streambuf>
+#include <string>
+
+namespace echelon {
+
+/// While it lives, what is printed to std::cout goes through terminal_text(), line by line: a table of names
+/// that others chose commands no terminal. One at a time, made by main().
+class TerminalOutput {
+ public:
+  TerminalOutput();
+  TerminalOutput(const TerminalOutput&) = delete;
+  TerminalOutput& operator=(const TerminalOutput&) = delete;
+  ~TerminalOutput();
+
+ private:
+  class Lines : public std::streambuf {
+   public:
+    explicit Lines(std::streambuf* to) : to_(to) {}
+    [[nodiscard]] std::streambuf* target() const { return to_; }
+
+   protected:
+    int_type overflow(int_type c) override;
+    std::streamsize xsputn(const char* text, std::streamsize size) override;
+    int sync() override;
+
+   private:
+    bool pass_on(std::size_t size);
+    std::streambuf* to_;
+    std::string kept_;
+  };
+
+  Lines lines_;
+};
+
+/// At a command's end: everything printed has reached standard output, or Error(kEnvironment) tells that it
+/// has not, as on a full disk or a closed pipe.
+void finish_standard_output();
+
+}  // namespace echelon

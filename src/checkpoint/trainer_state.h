@@ -1,0 +1,47 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+/// What a trainer keeps in a checkpoint beside tensors: the object `trainer_state` of its manifest. Tools
+/// look into it too, so what it must say is decided here, once.
+namespace echelon::checkpoint {
+
+struct TrainerState {
+  std::int64_t step = 0;  ///< steps done; that of the manifest
+  std::int64_t next_sample = 0;
+  std::uint32_t data_fingerprint = 0;
+  int ranks = 1;  ///< world size of the save
+  std::int64_t skipped_steps = 0;
+  std::optional<std::int64_t> tokens;  ///< trained on so far; nothing: an older version did not count
+
+  struct LossScale {
+    double factor = 1;
+    std::int64_t finite_in_a_row = 0;
+  };
+  std::optional<LossScale> loss_scale;  ///< fp16 only
+
+  struct Best {
+    std::int64_t step = 0;
+    double validation_loss = 0;  ///< finite
+  };
+  std::optional<Best> best;  ///< nothing: none was validated
+};
+
+/// A JSON object that parse_trainer_state() takes. Throws Error(kCheckpoint) for values it would refuse.
+[[nodiscard]] std::string trainer_state_text(const TrainerState& state);
+
+/// Everything a run goes on from. Throws Error(kCheckpoint), naming `what`, where something is missing, of
+/// another kind, out of range, or of another step than the manifest's, `step`.
+[[nodiscard]] TrainerState parse_trainer_state(const std::string& text, std::int64_t step,
+                                               const std::string& what);
+
+/// The same check, for tools: a state that no trainer wrote (an import's, another program's) is sound as it
+/// is, as nothing goes on from it.
+void check_trainer_state(const std::string& text, std::int64_t step, const std::string& what);
+
+/// The step of the lowest validation loss so far and that loss, whoever wrote the state; nothing when it says
+/// nothing of one. Throws Error(kCheckpoint), naming `what`, when it says something else.
+[[nodiscard]] std::optional<TrainerState::Best> best_of(const std::string& text, const std::string& what);
+
+}  // namespace echelon::checkpoint

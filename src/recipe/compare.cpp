@@ -1,0 +1,63 @@
+#include "recipe/compare.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "base/str.h"
+#include "recipe/contradictions.h"
+#include "recipe/keys.h"
+#include "recipe/writer.h"
+
+namespace echelon::recipe {
+namespace {
+
+constexpr std::size_t kLongestShown = 60;
+
+/// With the numbers that 0 stands for.
+Recipe spelled_out(const Recipe& recipe) {
+  Recipe full = recipe;
+  ModelOptions& model = full.model;
+  if (model.kind != "t5") return full;
+  if (model.decoder_layers == 0) model.decoder_layers = model.layers;
+  if (model.head_size == 0 && model.heads > 0) model.head_size = model.hidden_size / model.heads;
+  return full;
+}
+
+}  // namespace
+
+std::vector<Change> changes(const Recipe& then, const Recipe& now) {
+  const Recipe before = spelled_out(then);
+  const Recipe after = spelled_out(now);
+  std::vector<Change> found;
+  for (const Key& key : keys()) {
+    Change change{key.path, written(key, before), written(key, after)};
+    if (change.then == change.now) continue;
+    if (is_used(key.path, before) || is_used(key.path, after)) found.push_back(std::move(change));
+  }
+  return found;
+}
+
+bool describes_model(std::string_view key) {
+  static constexpr std::array<std::string_view, 3> kTraining{"model.preset", "model.init_std",
+                                                             "model.dropout"};
+  return key.starts_with("model.") && std::find(kTraining.begin(), kTraining.end(), key) == kTraining.end();
+}
+
+std::vector<Change> of_model(const std::vector<Change>& changes) {
+  std::vector<Change> found;
+  std::copy_if(changes.begin(), changes.end(), std::back_inserter(found),
+               [](const Change& change) { return describes_model(change.key); });
+  return found;
+}
+
+std::string describe(const std::vector<Change>& changes) {
+  std::vector<std::string> texts;
+  for (const Change& change : changes) {
+    texts.push_back(str(change.key, ' ', printable(change.then, kLongestShown), " -> ",
+                        printable(change.now, kLongestShown)));
+  }
+  return join(texts, ", ");
+}
+
+}  // namespace echelon::recipe

@@ -1,0 +1,21 @@
+#include <vector>
+
+#include "base/str.h"
+#include "recipe/builtin.h"
+
+namespace echelon::recipe {
+
+const BuiltinRecipe* find_builtin(std::string_view name) {
+  if (name.ends_with(".yaml")) name.remove_suffix(5);
+  for (const BuiltinRecipe& recipe : builtin_recipes())
+    if (recipe.name == name) return &recipe;
+  return nullptr;
+}
+
+std::string nearest_builtin(const std::string& name) {
+  std::vector<std::string> names;
+  for (const BuiltinRecipe& recipe : builtin_recipes()) names.emplace_back(recipe.name);
+  return nearest(name, names);
+}
+
+}  // namespace echelon::recipe

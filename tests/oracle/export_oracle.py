@@ -1,0 +1,125 @@
+"""What a run with a tokenizer exports opens in transformers 4 and 5 with AutoTokenizer, without sentencepiece, and generates
+there what `echelon sample` prints, token for token (greedy)."""
+import json
+import os
+import random
+import subprocess
+import sys
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+import dump
+
+WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa größe naïve 日本 tau 12 345 if:\n\treturn".split(" ")
+PROMPTS = ["alpha beta", " two  spaces ", "größe\n\ttau 日本", "if:", "x"]
+TOKENS = 12
+TINY = ["train.steps=4", "train.global_batch_size=4", "model.init_std=0.6", "data.seq_len=16"]
+T5 = ["model.kind=t5", "model.kv_heads=3", "model.max_positions=2048", "model.init_std=0.02", "data.kind=pairs",
+      "data.target_len=16"]
+CASES = {  # tokenizer, recipe
+    "llama-trained": ("trained", ["data.kind=tokens", *TINY]),
+    "llama-byte-level": ("byte-level", ["data.kind=tokens", *TINY]),
+    "gpt2-byte-level": ("byte-level", ["data.kind=tokens", *TINY, "model.kind=gpt2", "model.kv_heads=3"]),
+    "t5-trained": ("trained-pairs", [*TINY, *T5]),
+    "t5-unigram": ("unigram-pairs", [*TINY, *T5]),
+}
+
+
+def run(*command):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def lines(count):
+    draw = random.Random(3)
+    return [" ".join(draw.choice(WORDS) for _ in range(30)) for _ in range(count)]
+
+
+def byte_level(path):
+    """As GPT-2's: no post-processor, one special symbol that ends a text."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["<|endoftext|>"], show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(lines(200), trainer)
+    tokenizer.save(str(path))
+
+
+def unigram(path):
+    """As T5's."""
+    import sentencepiece
+    with open(path, "wb") as model:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(line for text in lines(200) for line in text.splitlines()), model_writer=model,
+            model_type="unigram", vocab_size=120, hard_vocab_limit=False, pad_id=0, eos_id=1, unk_id=2, bos_id=-1,
+            minloglevel=2)
+
+
+def prepare(args, folder):
+    """Token files of every kind of tokenizer; {name: overrides}."""
+    (folder / "texts").mkdir()
+    for i, text in enumerate(lines(40)):
+        (folder / "texts" / f"{i}.txt").write_text(text)
+    with open(folder / "pairs.jsonl", "w") as file:
+        for text in lines(60):
+            print(json.dumps({"source": text[:50], "target": text[50:80]}), file=file)
+    byte_level(folder / "tokenizer.json")
+    unigram(folder / "spiece.model")
+    made = {}
+    pairs = ["--format", "jsonl", "--input", "source", "--target", "target"]
+    for name, source, options in (("trained", "texts", ["--train-tokenizer", 400]),
+                                  ("byte-level", "texts", ["--tokenizer", folder / "tokenizer.json"]),
+                                  ("trained-pairs", "pairs.jsonl", [*pairs, "--train-tokenizer", 400]),
+                                  ("unigram-pairs", "pairs.jsonl", [*pairs, "--tokenizer", folder / "spiece.model"])):
+        report = json.loads(run(args.echelon, "prepare", folder / source, "-o", folder / name, "--json", *options))
+        made[name] = [f"data.path={folder / name / 'train.tok'}", f"model.vocab_size={report['vocab_size']}"]
+    return made
+
+
+def make(args, folder):
+    """For each case an export, and what `echelon sample` prints."""
+    prepared = prepare(args, folder)
+    for name, (tokenizer, overrides) in CASES.items():
+        checkpoint = folder / f"run-{name}"
+        run(args.echelon, "train", dump.RECIPE, f"run.dir={checkpoint}", *prepared[tokenizer], *overrides)
+        run(args.ckpt, "export", checkpoint, "--output", folder / name)
+        said = [run(args.echelon, "sample", checkpoint, "--tokens", TOKENS, "--prompt", prompt)[:-1] for prompt in PROMPTS]
+        (folder / f"{name}.json").write_text(json.dumps(said))
+
+
+def check(folder):
+    import torch
+    import transformers
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+    assert not transformers.utils.is_protobuf_available(), "or the tokenizer might be read by other means"
+    for name in CASES:
+        encodes = name.startswith("t5")
+        tokenizer = AutoTokenizer.from_pretrained(folder / name)
+        model = (AutoModelForSeq2SeqLM if encodes else AutoModelForCausalLM).from_pretrained(folder / name).eval()
+        config = json.loads((folder / name / "config.json").read_text())
+        assert tokenizer.eos_token_id == config["eos_token_id"] == model.generation_config.eos_token_id, name
+        assert tokenizer.bos_token_id == config["bos_token_id"], name
+        for prompt, said in zip(PROMPTS, json.loads((folder / f"{name}.json").read_text())):
+            given = tokenizer(prompt, return_tensors="pt")
+            ids = {key: given[key] for key in ("input_ids", "attention_mask")}
+            with torch.no_grad():
+                found = model.generate(**ids, max_new_tokens=TOKENS, do_sample=False)[0]
+            text = tokenizer.decode(found, skip_special_tokens=True)
+            assert text == said, f"{name}, {prompt!r}: transformers {text!r}, echelon {said!r}, ids {found.tolist()}"
+        print(f"ok {name} under transformers {transformers.__version__}", flush=True)
+
+
+def main():
+    if sys.argv[1] == "--check":
+        return check(dump.pathlib.Path(sys.argv[2]))
+    args = dump.arguments()
+    with dump.Folder() as folder:
+        make(args, folder)
+        for path in ("", args.transformers5):
+            subprocess.run([sys.executable, __file__, "--check", folder], check=True, env={**os.environ, "PYTHONPATH": path})
+
+
+if __name__ == "__main__":
+    main()

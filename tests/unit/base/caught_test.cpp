@@ -1,0 +1,30 @@
+#include "base/caught.h"
+
+#include <gtest/gtest.h>
+
+#include <new>
+
+#include "base/error.h"
+
+namespace echelon {
+namespace {
+
+template <class Thrown>
+std::string told(const Thrown& thrown) {
+  try {
+    throw thrown;
+  } catch (...) {
+    return caught();
+  }
+}
+
+TEST(Caught, SaysInOneLineWhatWasThrown) {
+  EXPECT_EQ(told(Error(Code::kData, "no data")), "no data");
+  EXPECT_EQ(told(std::bad_alloc()), "out of memory");
+  EXPECT_EQ(told(std::runtime_error("first\nframe 1\nframe 2")), "first");
+  EXPECT_EQ(told(7), "unknown error");
+  EXPECT_EQ(told(std::runtime_error("")), "unknown error");
+}
+
+}  // namespace
+}  // namespace echelon

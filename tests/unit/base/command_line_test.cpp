@@ -1,0 +1,131 @@
+#include "base/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace echelon {
+namespace {
+
+/// A program with a number of each kind, and commands below commands.
+struct Program {
+  Program() {
+    app.require_subcommand(1);
+    CLI::App* draw = app.add_subcommand("draw");
+    draw->add_option("--share", share)->check(CLI::Range(0.0, 1.0));
+    draw->add_option("--shift", shift);
+    draw->add_option("--seed", seed)->capture_default_str();
+    draw->add_option("--keep", keep);
+    draw->add_option("--name", name);
+    CLI::App* list = app.add_subcommand("list");
+    list->require_subcommand(1);
+    list->add_subcommand("all");
+    list->add_subcommand("some");
+    read_numbers_strictly(app);
+  }
+  std::string refusal(std::vector<std::string> words) {
+    std::reverse(words.begin(), words.end());
+    try {
+      app.parse(words);
+    } catch (const CLI::ParseError& error) {
+      return error.what();
+    }
+    return "";
+  }
+  CLI::App app{"", "tool"};
+  double share = 0;
+  int shift = 0;
+  std::uint64_t seed = 0;
+  std::vector<std::int64_t> keep;
+  std::string name;
+};
+
+TEST(CommandLine, TakesNumbersInDecimalDigits) {
+  Program program;
+  EXPECT_EQ(program.refusal({"draw", "--share", "0.25", "--shift=-3", "--seed", "9223372036854775807",
+                             "--keep", "1", "--keep", "2", "--name", "nan"}),
+            "");
+  EXPECT_EQ(program.share, 0.25);
+  EXPECT_EQ(program.shift, -3);
+  EXPECT_EQ(program.seed, 9223372036854775807U);
+  EXPECT_EQ(program.keep, (std::vector<std::int64_t>{1, 2}));
+}
+
+TEST(CommandLine, RefusesWhatARecipeRefuses) {
+  EXPECT_EQ(Program().refusal({"draw", "--share", "nan"}), "--share: 'nan' is not a finite number");
+  EXPECT_EQ(Program().refusal({"draw", "--share", "0x0p0"}),
+            "--share: '0x0p0' is not decimal; write it in decimal digits");
+  EXPECT_EQ(Program().refusal({"draw", "--seed=-1"}), "--seed: '-1' is below 0");
+  EXPECT_EQ(Program().refusal({"draw", "--seed", "100000000000000000000000"}),
+            "--seed: '100000000000000000000000' does not fit in 64 bits");
+  EXPECT_EQ(Program().refusal({"draw", "--shift", "two"}), "--shift: 'two' is not an integer");
+  EXPECT_EQ(Program().refusal({"draw", "--keep", "1", "--keep", "1e3"}),
+            "--keep: '1e3' is not written as an integer; write 1000");
+  EXPECT_NE(Program().refusal({"draw", "--shift", "5000000000"}), "") << "more than an int holds";
+  EXPECT_NE(Program().refusal({"draw", "--share", "1.5"}), "") << "ranges count as before";
+}
+
+std::string command_fault(const std::vector<std::string>& words) {
+  try {
+    check_commands(Program().app, words);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kUsage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CommandLine, NamesTheCommandThatDoesNotExist) {
+  EXPECT_EQ(command_fault({}), "no command given; there are draw, list; try 'tool --help'");
+  EXPECT_EQ(command_fault({"drwa"}), "no command 'drwa'; did you mean 'draw'?");
+  EXPECT_EQ(command_fault({"frobnicate"}),
+            "no command 'frobnicate'; there are draw, list; try 'tool --help'");
+  EXPECT_EQ(command_fault({"list"}), "list needs a command; there are all, some; try 'tool list --help'");
+  EXPECT_EQ(command_fault({"list", "som"}), "no command 'list som'; did you mean 'list some'?");
+  EXPECT_EQ(command_fault({"list", "\x1b[2J"}),
+            "no command 'list \\x1b[2J'; there are all, some; try 'tool list --help'");
+  EXPECT_EQ(command_fault({"draw", "list"}), "");
+  EXPECT_EQ(command_fault({"list", "all", "x"}), "");
+  EXPECT_EQ(command_fault({"list", "--help"}), "");
+  EXPECT_EQ(command_fault({"--version"}), "");
+}
+
+/// What a command that prints `own` and then fails leaves on standard output.
+std::string output_of_failure(const std::vector<std::string>& words, const std::string& own,
+                              const std::string& text) {
+  std::ostringstream captured;
+  std::streambuf* const before = std::cout.rdbuf(captured.rdbuf());
+  {
+    MachineOutput output(words);
+    std::cout << own << std::flush;
+    output.report(Code::kData, text);
+  }
+  std::cout.rdbuf(before);
+  return captured.str();
+}
+
+TEST(CommandLine, TellsProgramsOfAFailureInOneObject) {
+  const auto object =
+      nlohmann::json::parse(output_of_failure({"ls", "--json", "x"}, "", "bad \xFF \"x\"\nand y"));
+  EXPECT_EQ(object, nlohmann::json::parse(R"({"error": {"code": 4, "message": "bad \ufffd \"x\"\nand y"}})"));
+  EXPECT_EQ(output_of_failure({"ls", "x"}, "", "bad"), "");
+  EXPECT_EQ(output_of_failure({"run", "--", "--json"}, "", "bad"), "") << "a text, not the option";
+  EXPECT_EQ(output_of_failure({"verify", "--json"}, "{}\n", "bad"), "{}\n")
+      << "the command's own report stands";
+  EXPECT_EQ(output_of_failure({"doctor", "--json"}, "", ""), "") << "another rank told";
+}
+
+TEST(CommandLine, LeavesTheReportToTheFirstRank) {
+  ::setenv("PMIX_RANK", "1", 1);
+  EXPECT_EQ(output_of_failure({"doctor", "--json"}, "", "bad"), "");
+  ::setenv("PMIX_RANK", "0", 1);
+  EXPECT_NE(output_of_failure({"doctor", "--json"}, "", "bad"), "");
+  ::unsetenv("PMIX_RANK");
+}
+
+}  // namespace
+}  // namespace echelon

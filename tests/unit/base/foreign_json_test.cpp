@@ -1,0 +1,66 @@
+#include "base/foreign_json.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace echelon {
+namespace {
+
+std::string problem(const std::string& text, const JsonLimits& limits = {}) {
+  return read_foreign_json(text, limits).problem;
+}
+
+TEST(ForeignJson, ReadsAValue) {
+  const auto value = parse_foreign_json(R"({"a":[1,-2,0.5,null,true,"x"],"b":{}})", "t", Code::kData);
+  EXPECT_EQ(value, nlohmann::json::parse(R"({"a":[1,-2,0.5,null,true,"x"],"b":{}})"));
+}
+
+TEST(ForeignJson, RefusesWhatIsNotJson) {
+  EXPECT_EQ(
+      problem("{"),
+      "not valid JSON at byte 2: syntax error while parsing object key - unexpected end of input; expected "
+      "string literal");
+  EXPECT_NE(problem(""), "");
+  EXPECT_NE(problem("{} {}"), "");
+  EXPECT_NE(problem("\"\xFF\""), "");
+  EXPECT_NE(problem(std::string("1\0", 2)), "");
+  EXPECT_EQ(problem("[1e999]").rfind("number out of range", 0), 0U);
+}
+
+TEST(ForeignJson, ItsProblemsAreSafeToShow) {
+  for (const std::string text : {"[\"\x9B\"]", "{\"a\": \x1b[2J}", "\"\xC2\x9B", "{\"\x7f\":1,\"\x7f\":2}"}) {
+    const std::string shown = problem(text);
+    EXPECT_NE(shown, "");
+    EXPECT_EQ(shown.find_first_of("\x1b\x7f\x9b\n"), std::string::npos) << shown;
+  }
+}
+
+TEST(ForeignJson, KeepsItsLimits) {
+  EXPECT_EQ(problem(std::string(32, '[') + std::string(32, ']')), "");
+  EXPECT_EQ(problem(std::string(33, '[') + std::string(33, ']')), "nested deeper than 32 levels");
+  EXPECT_EQ(problem(std::string(10'000'000, '[')), "nested deeper than 32 levels");
+  std::string objects;
+  for (int i = 0; i < 60'000; ++i) objects += R"({"a":)";
+  EXPECT_EQ(problem(objects), "nested deeper than 32 levels");
+  EXPECT_EQ(problem("[1,2]", {.depth = 1}), "");
+  EXPECT_EQ(problem("[1,2]", {.bytes = 4}), "5 bytes, expected at most 4");
+}
+
+TEST(ForeignJson, AKeyComesOnce) {
+  EXPECT_EQ(problem(R"({"a":1,"a":2})"), "key 'a' appears twice in one object");
+  EXPECT_EQ(read_foreign_json(R"({"a":1,"a":2})", {.unique_keys = false}).value["a"], 2);
+}
+
+TEST(ForeignJson, AnErrorNamesTheSource) {
+  try {
+    (void)parse_foreign_json("[", "'config.json'", Code::kCheckpoint);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kCheckpoint);
+    EXPECT_EQ(std::string(e.what()).rfind("'config.json': not valid JSON at byte ", 0), 0U);
+  }
+}
+
+}  // namespace
+}  // namespace echelon

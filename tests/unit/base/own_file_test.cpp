@@ -1,0 +1,151 @@
+#include "base/own_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+
+#include "base/str.h"
+#include "support/temp_dir.h"
+
+namespace echelon::fs {
+namespace {
+
+constexpr const char* kRemedy = "say so";
+
+class OwnFile : public ::testing::Test {
+ protected:
+  OwnFile() { std::ofstream(victim()) << kText; }
+  [[nodiscard]] Path file(const std::string& name) const { return dir_.path() / name; }
+  [[nodiscard]] Path victim() const { return file("victim"); }
+  [[nodiscard]] std::string content(const std::string& name) const {
+    return read_file(file(name), 1 << 20, Code::kUsage);
+  }
+  static constexpr const char* kText = "what must not change";
+
+ private:
+  test::TempDir dir_;
+};
+
+template <class Body>
+std::string error_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    return str(static_cast<int>(e.code()), ": ", e.what());
+  }
+  return "";
+}
+
+TEST_F(OwnFile, IsMadeWrittenAndGoneOnWith) {
+  const std::string more = "more";
+  write_at(open_own(file("a"), O_WRONLY | O_CREAT, Code::kUsage), 0, std::as_bytes(std::span(more)),
+           Code::kUsage, file("a"));
+  EXPECT_EQ(content("a"), "more");
+  EXPECT_EQ(read_own_file(file("a"), 4, Code::kUsage), "more");
+  EXPECT_EQ(error_of([&] { (void)read_own_file(file("a"), 3, Code::kUsage); }),
+            str("2: '", file("a").string(), "' has 4 bytes; at most 3 are accepted here"));
+  (void)open_own(file("a"), O_WRONLY | O_CREAT | O_TRUNC, Code::kUsage);
+  EXPECT_EQ(content("a"), "");
+  EXPECT_NE(error_of([&] { (void)open_own(file("a"), O_WRONLY | O_CREAT | O_EXCL, Code::kUsage); }), "");
+}
+
+TEST_F(OwnFile, NeverWritesThroughALink) {
+  std::filesystem::create_symlink(victim(), file("soft"));
+  std::filesystem::create_symlink(file("nowhere"), file("dangling"));
+  std::filesystem::create_hard_link(victim(), file("hard"));
+  for (const int flags : {O_WRONLY | O_CREAT, O_WRONLY | O_CREAT | O_TRUNC, O_RDWR | O_CREAT,
+                          O_RDWR | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_APPEND}) {
+    for (const char* name : {"soft", "dangling", "hard"})
+      EXPECT_NE(error_of([&] { (void)open_own(file(name), flags, Code::kUsage); }), "") << name << flags;
+  }
+  EXPECT_EQ(error_of([&] { (void)open_own(file("soft"), O_WRONLY, Code::kCheckpoint); }),
+            str("5: '", file("soft").string(),
+                "' is a symbolic link, and what is kept there must be a file: remove the link"));
+  EXPECT_NE(error_of([&] { (void)open_own(file("hard"), O_WRONLY, Code::kUsage); }).find("one of 2 names"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { (void)read_own_file(file("soft"), 100, Code::kUsage); }), "");
+  EXPECT_EQ(read_own_file(file("hard"), 100, Code::kUsage), kText);
+  EXPECT_EQ(content("victim"), kText);
+  EXPECT_FALSE(std::filesystem::exists(file("nowhere")));
+}
+
+TEST_F(OwnFile, PublishingReplacesALinkAndWritesToNone) {
+  // The name that a draft had before drafts had random ones.
+  for (const char* name : {"soft", "soft.tmp", "hard", "hard.tmp"})
+    name[0] == 's' ? std::filesystem::create_symlink(victim(), file(name))
+                   : std::filesystem::create_hard_link(victim(), file(name));
+  for (const char* name : {"soft", "hard"}) {
+    publish_file(file(name), "new", Code::kUsage);
+    EXPECT_EQ(content(name), "new");
+    EXPECT_FALSE(std::filesystem::is_symlink(file(name)));
+  }
+  replace_file(file("soft"), "newer", Code::kUsage);
+  EXPECT_EQ(content("soft"), "newer");
+  EXPECT_EQ(content("victim"), kText);
+}
+
+TEST_F(OwnFile, WaitsForNoPipe) {
+  ASSERT_EQ(::mkfifo(file("fifo").c_str(), 0600), 0);
+  for (const int flags : {O_WRONLY | O_CREAT, O_RDWR | O_CREAT, O_WRONLY | O_CREAT | O_APPEND})
+    EXPECT_NE(error_of([&] { (void)open_own(file("fifo"), flags, Code::kUsage); }), "");
+  EXPECT_NE(error_of([&] { (void)open_own_to_read(file("fifo"), Code::kUsage); }).find("not a regular file"),
+            std::string::npos);
+}
+
+TEST_F(OwnFile, DraftsHaveNamesOfTheirOwnAndGoOnRequest) {
+  std::set<Path> names;
+  for (int i = 0; i < 20; ++i) names.insert(create_draft(file("goodput.json"), Code::kUsage).path);
+  EXPECT_EQ(names.size(), 20U);
+  for (const char* other : {"a.tmp", "a.0123456.tmp", "a.0123456G.tmp", "a.01234567", ".01234567.tmp"})
+    std::ofstream(file(other)) << "not a draft";
+  remove_drafts(file(""));
+  for (const Path& name : names) EXPECT_FALSE(std::filesystem::exists(name)) << name;
+  EXPECT_EQ(list_folder(file(""), Code::kUsage).size(), 6U) << "and the victim";
+  remove_drafts(file("none"));
+}
+
+TEST_F(OwnFile, AFailedPublishLeavesNoDraft) {
+  std::filesystem::create_directories(file("a/inside"));
+  EXPECT_NE(error_of([&] { publish_file(file("a"), "new", Code::kUsage); }), "");
+  EXPECT_NE(error_of([&] { replace_file(file("a"), "new", Code::kUsage); }), "");
+  EXPECT_EQ(list_folder(file(""), Code::kUsage).size(), 2U) << "the folder and the victim";
+}
+
+TEST_F(OwnFile, AFolderOfOursPassesAndAnothersDoesNot) {
+  std::filesystem::create_directory(file("mine"));
+  EXPECT_EQ(error_of([&] { require_own_folder(file("mine"), Code::kUsage, kRemedy); }), "");
+  std::filesystem::create_directory_symlink(file("mine"), file("link"));
+  EXPECT_EQ(error_of([&] { require_own_folder(file("link"), Code::kUsage, kRemedy); }), "");
+  EXPECT_NE(error_of([&] { require_own_folder(victim(), Code::kUsage, kRemedy); }), "");
+  EXPECT_NE(error_of([&] { require_own_folder(file("none"), Code::kUsage, kRemedy); }), "");
+  constexpr uid_t kOther = 54321;
+  Path foreign = "/";  // root's, for everybody else
+  if (::geteuid() == 0) {
+    foreign = file("foreign");
+    std::filesystem::create_directory(foreign);
+    ASSERT_EQ(::chown(foreign.c_str(), kOther, kOther), 0);
+  }
+  EXPECT_EQ(error_of([&] { require_own_folder(foreign, Code::kUsage, kRemedy); }),
+            str("2: the folder '", foreign.string(), "' belongs to user ", ::geteuid() == 0 ? kOther : 0,
+                ", who can change what user ", ::geteuid(),
+                " (this process) writes there; name a folder of your own, or say so"));
+  std::filesystem::create_directory_symlink(foreign, file("to-foreign"));
+  EXPECT_NE(error_of([&] { require_own_folder(file("to-foreign"), Code::kUsage, kRemedy); }), "");
+}
+
+TEST_F(OwnFile, AFolderOfOursBehindAnothersLinkDoesNotPass) {
+  if (::geteuid() != 0) return;  // only root can make another user's link
+  std::filesystem::create_directory(file("mine"));
+  std::filesystem::create_directory_symlink(file("mine"), file("link"));
+  ASSERT_EQ(::lchown(file("link").c_str(), 54321, 54321), 0);
+  for (const char* name : {"link", "link/"})
+    EXPECT_NE(error_of([&] { require_own_folder(file(name), Code::kUsage, kRemedy); }).find("the link '"),
+              std::string::npos);
+}
+
+}  // namespace
+}  // namespace echelon::fs

@@ -1,0 +1,74 @@
+#include "base/status_line.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <limits>
+
+#include "base/log.h"
+
+namespace echelon {
+namespace {
+
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::GetCapturedStderr;
+
+TEST(StatusLine, NeedsATerminalThatKnowsHow) {
+  const int main = ::posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(main, 0);
+  ASSERT_EQ(::grantpt(main), 0);
+  ASSERT_EQ(::unlockpt(main), 0);
+  const int terminal = ::open(::ptsname(main), O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  const char* before = std::getenv("TERM");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("TERM", "xterm-256color", 1);
+  EXPECT_TRUE(status_line::is_possible(terminal));
+  const int file = ::open("/dev/null", O_WRONLY);
+  EXPECT_FALSE(status_line::is_possible(file));
+  for (const char* kind : {"dumb", ""}) {
+    ::setenv("TERM", kind, 1);
+    EXPECT_FALSE(status_line::is_possible(terminal)) << kind;
+  }
+  ::unsetenv("TERM");
+  EXPECT_FALSE(status_line::is_possible(terminal));
+  if (before != nullptr) ::setenv("TERM", kept.c_str(), 1);
+  for (const int fd : {file, terminal, main}) ::close(fd);
+}
+
+TEST(StatusLine, StaysBelowTheLog) {
+  CaptureStderr();
+  log::info("before");
+  status_line::show("saving step 30");
+  log::info("saved step 30");
+  log::error("rank 1 failed");
+  status_line::show("");
+  status_line::show("");
+  log::info("after");
+  EXPECT_EQ(GetCapturedStderr(),
+            "before\n"
+            "\r\033[K\033[?7lsaving step 30\033[?7h"
+            "\r\033[Ksaved step 30\n\033[?7lsaving step 30\033[?7h"
+            "\r\033[Krank 1 failed\n\033[?7lsaving step 30\033[?7h"
+            "\r\033[Kafter\n");
+}
+
+TEST(StatusLine, KnowsNoPaceBeforeSomethingIsDone) {
+  EXPECT_EQ(status_line::pace(0, 1 << 20, 3), "");
+  EXPECT_EQ(status_line::pace(512, 1 << 20, 0), "");
+  EXPECT_EQ(status_line::pace(1 << 20, 4 << 20, 2), ", 512.0 KiB/s, 6 s left");
+  EXPECT_EQ(status_line::pace(5 << 20, 4 << 20, 5), ", 1.0 MiB/s, 0 s left") << "a source that grew";
+}
+
+TEST(StatusLine, DrawsABarOfItsWidth) {
+  EXPECT_EQ(status_line::bar(0, 4), "....");
+  EXPECT_EQ(status_line::bar(0.5, 4), "##..");
+  EXPECT_EQ(status_line::bar(1, 4), "####");
+  EXPECT_EQ(status_line::bar(1.5, 4), "####");
+  EXPECT_EQ(status_line::bar(std::numeric_limits<double>::quiet_NaN(), 4), "....");
+}
+
+}  // namespace
+}  // namespace echelon

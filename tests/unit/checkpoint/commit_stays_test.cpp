@@ -1,0 +1,271 @@
+// Once COMMIT has its name nothing that fails makes the checkpoint vanish, and no failure in front of it
+// harms an older one: saves as the trainer makes them, with threads, commit and removal of old ones, on a
+// disk and in a memory that fail at every place.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <limits>
+#include <set>
+
+#include "checkpoint/files.h"
+#include "checkpoint/rank_save.h"
+#include "checkpoint/shard_plan.h"
+#include "support/memory_disk.h"
+#include "unit/checkpoint/failing_allocations.h"
+#include "unit/checkpoint/tiny_run.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using namespace test;  // NOLINT
+using echelon::test::DiskTree;
+using echelon::test::FailingAllocations;
+using echelon::test::MemoryDisk;
+using echelon::test::SparedAllocations;
+
+constexpr std::int64_t kKept = 2;
+
+/// Passes calls on and remembers which steps were committed. From the first rename to COMMIT on a call that
+/// `fails` picks by its number fails with EIO; where `happens`, after it has taken effect, as on a network.
+/// What it allocates is spared: a real disk allocates nothing in this process.
+class CommitWatch : public fs::Disk {
+ public:
+  std::function<bool(int)> fails;
+  bool happens = false;
+
+  explicit CommitWatch(fs::Disk& below) : below_(below) {}
+  [[nodiscard]] const std::set<std::string>& committed() const { return committed_; }
+  [[nodiscard]] int calls() const { return calls_; }
+
+  int open(const char* path, int flags, unsigned mode) override {
+    return pass([&] { return below_.open(path, flags, mode); });
+  }
+  int close(int fd) override {
+    return pass([&] { return below_.close(fd); }, true);
+  }
+  ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override {
+    return pass([&] { return below_.pread(fd, to, size, offset); });
+  }
+  ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset) override {
+    return pass([&] { return below_.pwrite(fd, from, size, offset); }, happens);
+  }
+  int fsync(int fd) override {
+    return pass([&] { return below_.fsync(fd); }, happens);
+  }
+  int fallocate(int fd, off_t size) override {
+    return pass([&] { return below_.fallocate(fd, size); }, happens);
+  }
+  int ftruncate(int fd, off_t size) override {
+    return pass([&] { return below_.ftruncate(fd, size); }, happens);
+  }
+  int rename(const char* from, const char* to) override {
+    const SparedAllocations own;
+    const Path path(to);
+    const bool commits = path.filename() == "COMMIT";
+    counting_ = counting_ || commits;
+    return pass(
+        [&] {
+          const int result = below_.rename(from, to);
+          if (commits && result == 0) committed_.insert(path.parent_path().filename());
+          return result;
+        },
+        happens);
+  }
+  int unlink(const char* path) override {
+    return pass([&] { return below_.unlink(path); }, happens);
+  }
+  int mkdir(const char* path, unsigned mode) override {
+    return pass([&] { return below_.mkdir(path, mode); }, happens);
+  }
+  int rmdir(const char* path) override {
+    return pass([&] { return below_.rmdir(path); }, happens);
+  }
+  int fstat(int fd, struct stat* info) override {
+    return pass([&] { return below_.fstat(fd, info); });
+  }
+  int lstat(const char* path, struct stat* info) override {
+    return pass([&] { return below_.lstat(path, info); });
+  }
+  int list(const char* path, std::vector<std::string>& names) override {
+    return pass([&] { return below_.list(path, names); });
+  }
+
+ private:
+  template <class Call>
+  auto pass(const Call& call, bool takes_effect = false) -> decltype(call()) {
+    const SparedAllocations own;
+    if (!counting_ || !fails || !fails(++calls_)) return call();
+    if (takes_effect) (void)call();
+    errno = EIO;
+    return -1;
+  }
+
+  fs::Disk& below_;
+  bool counting_ = false;
+  std::set<std::string> committed_;
+  int calls_ = 0;
+};
+
+/// A run whose steps 1 and 2 are committed.
+DiskTree two_commits() {
+  MemoryDisk disk(DiskTree("/"));
+  const fs::DiskInUse in_use(disk);
+  const TinyRun run;
+  run.save(1);
+  run.save(2);
+  return disk.tree();
+}
+
+/// Saves a step as two ranks do it, rank 0 last, with what the trainer does after a commit.
+RankSave::Status save_step(const TinyRun& run, std::int64_t step) {
+  static const auto staging = std::make_shared<Staging>(0);
+  RankSave::Status status;
+  const auto saves = [&](int rank) {
+    std::map<std::string, std::vector<std::byte>> contents;
+    std::vector<Slice> slices;
+    SavePlan plan{.folder = run.folder(step), .timeout_s = 60};
+    {
+      const SparedAllocations own;
+      const Example example = run.example(step);
+      for (const TensorInfo& tensor : example.tensors) contents[tensor.name] = TinyRun::content(tensor, step);
+      slices = slices_of(example, rank, contents);
+      plan.commit = commit_info(example);
+      plan.on_commit = [run] { run.prune(kKept); };
+    }
+    RankSave save(std::move(plan), plan_shard(rank, run.ranks, TinyRun::save_id(step), slices), slices,
+                  staging);
+    save.stage();
+    const SparedAllocations own;
+    status = save.wait(60);
+  };
+  for (const int rank : {1, 0}) {
+    try {
+      saves(rank);
+    } catch (...) {
+      const SparedAllocations own;
+      status = {.state = RankSave::State::kFailed, .error = "could not begin"};
+    }
+    if (status.state == RankSave::State::kDone) continue;
+    discard_attempt(run.folder(step));
+    break;
+  }
+  return status;
+}
+
+/// What was lost of a run of which these steps were committed, or "": the newest ones, which are kept, must
+/// be whole.
+std::string lost(const TinyRun& run, std::set<std::int64_t> committed) {
+  while (committed.size() > kKept) committed.erase(committed.begin());
+  for (const std::int64_t step : committed) {
+    if (std::string wrong = run.wrong_in(run.folder(step)); !wrong.empty()) return wrong;
+  }
+  return "";
+}
+
+struct Trial {
+  std::function<bool(int)> fails;
+  bool happens = false;
+  std::string what;
+};
+
+/// Steps 3, 4 and 5 saved on a disk that fails so. Returns how many calls there were from the commit of step
+/// 3 to its end.
+int expect_nothing_lost(const DiskTree& before, const Trial& trial) {
+  MemoryDisk disk(before);
+  CommitWatch watch(disk);
+  watch.fails = trial.fails;
+  watch.happens = trial.happens;
+  const TinyRun run;
+  std::set<std::int64_t> committed{1, 2};
+  int calls = 0;
+  testing::internal::CaptureStderr();
+  for (std::int64_t step = 3; step <= 5; ++step) {
+    const std::string what = str(trial.what, trial.happens ? ", having happened" : "", "; step ", step);
+    RankSave::Status status;
+    std::vector<std::string> present;
+    (void)disk.list(run.checkpoints().c_str(), present);
+    {
+      const fs::DiskInUse in_use(watch);
+      status = save_step(run, step);
+    }
+    if (step == 3) calls = watch.calls();
+    const fs::DiskInUse in_use(disk);
+    const bool there = watch.committed().contains(run.folder(step).filename());
+    if (there) committed.insert(step);
+    EXPECT_EQ(lost(run, committed), "") << what << ": " << status.error;
+    EXPECT_TRUE(there || status.state == RankSave::State::kFailed) << what;
+    if (status.doubt.empty()) continue;
+    EXPECT_EQ(status.state, RankSave::State::kDone) << what;
+    for (const std::string& name : present)
+      EXPECT_TRUE(entry_exists(run.checkpoints() / name)) << what << ": removed " << name;
+  }
+  (void)testing::internal::GetCapturedStderr();
+  return calls;
+}
+
+TEST(CommitStays, WhateverCallOfTheDiskFailsBehindIt) {
+  const DiskTree before = two_commits();
+  const int calls = expect_nothing_lost(before, {[](int) { return false; }, false, "nothing"});
+  EXPECT_GT(calls, 100);
+  for (const bool happens : {false, true}) {
+    for (int n = 1; n <= calls; ++n) {
+      (void)expect_nothing_lost(before, {[n](int call) { return call == n; }, happens, str("call ", n)});
+      (void)expect_nothing_lost(before, {[n](int call) { return call >= n; }, happens, str("all from ", n)});
+    }
+  }
+}
+
+TEST(CommitStays, WhateverSequenceOfCallsFailsBehindIt) {
+  const DiskTree before = two_commits();
+  for (const unsigned one_in : {2U, 5U, 20U, 100U}) {
+    for (unsigned seed = 0; seed < 40; ++seed) {
+      std::mt19937 random(seed);
+      (void)expect_nothing_lost(before, {[&](int) { return random() % one_in == 0; }, seed % 2 == 1,
+                                         str("one call in ", one_in, ", seed ", seed)});
+    }
+  }
+}
+
+/// Step 3 saved while the nth allocation fails, and so many after it. False when there is none.
+bool survives_without_memory(const DiskTree& before, std::int64_t nth, std::int64_t times) {
+  const TinyRun run;
+  MemoryDisk disk(before);
+  CommitWatch watch(disk);
+  RankSave::Status status;
+  bool struck = false;
+  testing::internal::CaptureStderr();
+  {
+    const fs::DiskInUse in_use(watch);
+    const FailingAllocations failing(nth, times);
+    status = save_step(run, 3);
+    struck = failing.struck();
+  }
+  (void)testing::internal::GetCapturedStderr();
+  const fs::DiskInUse in_use(disk);
+  const bool there = !watch.committed().empty();
+  EXPECT_EQ(there, status.state == RankSave::State::kDone) << nth << ": " << status.error;
+  EXPECT_EQ(lost(run, there ? std::set<std::int64_t>{1, 2, 3} : std::set<std::int64_t>{1, 2}), "")
+      << nth << ": " << status.error << status.doubt;
+  return struck;
+}
+
+TEST(CommitStays, WhateverAllocationFails) {
+  const DiskTree before = two_commits();
+  ASSERT_FALSE(survives_without_memory(before, std::int64_t{1} << 40, 1));
+  std::int64_t nth = 1;
+  while (survives_without_memory(before, nth, 1)) ++nth;
+  EXPECT_GT(nth, 1000);
+}
+
+TEST(CommitStays, WhereverMemoryEndsForGood) {
+  const DiskTree before = two_commits();
+  ASSERT_FALSE(survives_without_memory(before, std::int64_t{1} << 40, 1));
+  std::int64_t nth = 1;
+  while (survives_without_memory(before, nth, std::int64_t{1} << 40)) nth += 3;
+  EXPECT_GT(nth, 1000);
+}
+
+}  // namespace
+}  // namespace echelon::checkpoint

@@ -1,0 +1,76 @@
+#include "unit/checkpoint/failing_allocations.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+std::atomic<bool> armed{false};
+std::atomic<std::int64_t> met{0};
+std::atomic<std::int64_t> first{0};
+std::atomic<std::int64_t> behind_last{0};
+thread_local int spared = 0;
+
+bool refused() {
+  if (!armed || spared > 0) return false;
+  const std::int64_t number = ++met;
+  return number >= first && number < behind_last;
+}
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  if (refused()) throw std::bad_alloc();
+  const std::size_t rounded = (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment;
+  void* memory =
+      alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, rounded) : std::malloc(rounded);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+// The forms that are not here (arrays, nothrow) are made of these by the library.
+void* operator new(std::size_t size) {
+  return allocate(size, 1);
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return allocate(size, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace echelon::test {
+
+FailingAllocations::FailingAllocations(std::int64_t nth, std::int64_t times) {
+  met = 0;
+  first = nth;
+  behind_last = nth + times;
+  armed = true;
+}
+FailingAllocations::~FailingAllocations() {
+  armed = false;
+}
+bool FailingAllocations::struck() const {
+  return met >= first;
+}
+
+SparedAllocations::SparedAllocations() {
+  ++spared;
+}
+SparedAllocations::~SparedAllocations() {
+  --spared;
+}
+
+}  // namespace echelon::test

@@ -1,0 +1,143 @@
+// What opening a checkpoint reads of shards whose indexes are large, and when their faults are found.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "checkpoint/contents.h"
+#include "checkpoint/retention.h"
+#include "checkpoint/salvage.h"
+#include "support/temp_dir.h"
+#include "unit/checkpoint/example.h"
+#include "unit/checkpoint/zeros.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using namespace test;  // NOLINT
+using echelon::test::TempDir;
+
+/// Counts the bytes that are read.
+class CountingDisk : public fs::Disk {
+ public:
+  ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override {
+    const ssize_t n = Disk::pread(fd, to, size, offset);
+    if (n > 0) read_ += static_cast<std::uint64_t>(n);
+    return n;
+  }
+  /// Since the last call.
+  std::uint64_t read() { return read_.exchange(0); }
+
+ private:
+  std::atomic<std::uint64_t> read_{0};
+};
+
+constexpr int kRanks = 4;
+constexpr std::int64_t kElements = std::int64_t{1} << 32;  ///< 4 GiB a rank: 256 KiB of checksums
+
+std::vector<TensorInfo> two_tensors() {
+  return {{"model/w", DType::kF32, {kElements}}, {"model/b", DType::kF32, {1001}}};
+}
+
+/// Elements of rank `rank`'s part of model/w, by read_many().
+void read_of(const Reader& reader, std::uint64_t rank) {
+  std::vector<std::byte> bytes(4096, std::byte{1});
+  const std::uint64_t begin = rank * (kElements / kRanks) + 5000;
+  const std::vector<Reader::Request> requests{{"model/w", begin, begin + 1024, bytes}};
+  reader.read_many(requests);
+  for (const std::byte byte : bytes) ASSERT_EQ(byte, std::byte{0});
+}
+
+TEST(Outline, OpeningReadsAFewKilobytesAShardAndARankTheIndexesThatItNeeds) {
+  const TempDir dir;
+  const Path folder = save_zeros(dir.path(), two_tensors(), kRanks);
+  CountingDisk disk;
+  const fs::DiskInUse in_use(disk);
+  constexpr std::uint64_t kIndexBytes = std::uint64_t{512} << 10;
+  constexpr std::uint64_t kOpening = kRanks * ((std::uint64_t{64} << 10) + 512);
+  {
+    (void)load_contents(folder);
+    EXPECT_GT(disk.read(), kRanks * kIndexBytes);
+  }
+  const Reader reader(folder);
+  EXPECT_LT(disk.read(), kOpening + (std::uint64_t{16} << 10));
+  read_of(reader, 2);
+  const std::uint64_t one = disk.read();
+  EXPECT_GT(one, kIndexBytes);
+  EXPECT_LT(one, kIndexBytes + (std::uint64_t{256} << 10));
+  read_of(reader, 2);
+  EXPECT_LT(disk.read(), std::uint64_t{256} << 10);
+  EXPECT_EQ(reader.ranks(), kRanks);
+  EXPECT_EQ(reader.stored_ranges("model/w").size(), kRanks);
+  EXPECT_EQ(reader.checksum("model/w"), crc_of_zeros(4 * kElements));
+}
+
+TEST(Outline, ADamagedChecksumOfALargeIndexIsFoundByWhoReadsOfIt) {
+  const TempDir dir;
+  const Path folder = save_zeros(dir.path(), two_tensors(), kRanks);
+  flip_bit(folder / "shard-00001-of-00004.h5", 100000);
+  const Reader reader(folder);
+  read_of(reader, 0);
+  const std::string error = error_of([&] { read_of(reader, 1); });
+  EXPECT_NE(error.find("shard-00001-of-00004.h5"), std::string::npos) << error;
+  EXPECT_NE(error.find("damaged"), std::string::npos) << error;
+  EXPECT_NE(error_of([&] { (void)load_contents(folder); }), "");
+}
+
+TEST(Outline, ADamagedTableOfALargeIndexIsFoundWhenItIsOpened) {
+  const TempDir dir;
+  const Path folder = save_zeros(dir.path(), two_tensors(), kRanks);
+  const Path shard = folder / "shard-00001-of-00004.h5";
+  for (std::uint64_t byte = kIndexHeaderBytes; byte < kIndexHeaderBytes + 2 * 128; ++byte) {
+    // Where the pieces lie in the file is proved when they are read.
+    const std::uint64_t field = (byte - kIndexHeaderBytes) % 128;
+    if (field >= 88 && field < 96) continue;     // file offset
+    if (field >= 104 && field < 112) continue;   // first checksum
+    if (field >= 116 && field < 120) continue;   // unused
+    if (field >= 8 + 8 && field < 72) continue;  // dimensions that a vector has not
+    flip_bit(shard, byte);
+    EXPECT_NE(error_of([&] { const Reader reader(folder); }), "") << "byte " << byte;
+    flip_bit(shard, byte);
+  }
+  EXPECT_EQ(error_of([&] { const Reader reader(folder); }), "");
+}
+
+TEST(Outline, ASalvagedCheckpointReadsTheShardsThatAreLeft) {
+  const TempDir dir;
+  const auto last_rank = [](const TensorInfo&, std::uint64_t n, int ranks) {
+    std::vector<std::uint64_t> borders(static_cast<std::size_t>(ranks), 0);
+    borders.push_back(n);
+    return borders;
+  };
+  const Example example{.ranks = 3, .cut = last_rank};
+  const Path folder = save(dir.path(), example);
+  std::filesystem::remove(folder / "shard-00000-of-00003.h5");
+  const Salvage found = salvage(folder, {});
+  EXPECT_EQ(found.lost_shards.size(), 1U);
+  const Reader reader(found.contents);
+  for (const TensorInfo& tensor : found.contents.manifest.tensors) {
+    std::vector<std::byte> bytes(element_count(tensor) * size_of(tensor.dtype));
+    const std::vector<Reader::Request> requests{{tensor.name, 0, element_count(tensor), bytes}};
+    reader.read_many(requests);
+    EXPECT_EQ(bytes, content_of(tensor)) << tensor.name;
+  }
+}
+
+TEST(Prune, ParsesEachManifestOnce) {
+  const TempDir dir;
+  for (int step = 1; step <= 3; ++step) {
+    save(dir.path(), {.step = step,
+                      .save_id = "0000000a",
+                      .ranks = 1,
+                      .tensors = {{"model/w", DType::kF32, {9}}},
+                      .trainer_state = "{\"x\":\"" + std::string(1 << 20, 'x') + "\"}"});
+  }
+  CountingDisk disk;
+  const fs::DiskInUse in_use(disk);
+  prune(dir.path(), {.keep_last = 3});
+  EXPECT_GT(disk.read(), std::uint64_t{3} << 20);
+  prune(dir.path(), {.keep_last = 3});
+  EXPECT_LT(disk.read(), (std::uint64_t{3} << 20) + (1 << 16));
+}
+
+}  // namespace
+}  // namespace echelon::checkpoint

@@ -1,0 +1,61 @@
+#include "comm/agree.h"
+
+#include <gtest/gtest.h>
+
+#include <new>
+#include <string>
+
+#include "support/thread_ranks.h"
+
+namespace echelon {
+namespace {
+
+using test::ThreadRanks;
+
+/// What each of three ranks throws when `fail` is what ranks 1 and 2 do.
+template <class Fail>
+std::vector<std::exception_ptr> thrown_by(const Fail& fail) {
+  return ThreadRanks::run(3, [&](Communicator& comm) {
+    agree(comm, "test", [&] {
+      if (comm.rank() > 0) fail();
+    });
+  });
+}
+
+/// The code of an Error without a text: another rank has reported.
+int code_of(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "");
+    return static_cast<int>(e.code());
+  }
+}
+
+TEST(Agree, ReturnsWhereNobodyFails) {
+  for (const auto& thrown : ThreadRanks::run(3, [](Communicator& comm) { agree(comm, "test", [] {}); }))
+    EXPECT_EQ(thrown, nullptr);
+}
+
+TEST(Agree, TheLowestRankThatFailsTellsAndTheOthersGetItsCode) {
+  const auto thrown = thrown_by([] { throw Error(Code::kData, "no data"); });
+  EXPECT_EQ(code_of(thrown[0]), 4);
+  EXPECT_THROW(std::rethrow_exception(thrown[1]), Error);
+  EXPECT_EQ(code_of(thrown[2]), 4);
+}
+
+TEST(Agree, WhateverARankThrowsReachesTheOthers) {
+  const auto memory = thrown_by([] { throw std::bad_alloc(); });
+  EXPECT_THROW(std::rethrow_exception(memory[1]), std::bad_alloc);
+  const auto foreign = thrown_by([] { throw std::runtime_error("of a library"); });
+  EXPECT_THROW(std::rethrow_exception(foreign[1]), std::runtime_error);
+  const auto unknown = thrown_by([] { throw 7; });
+  EXPECT_THROW(std::rethrow_exception(unknown[1]), int);
+  for (const auto* thrown : {&memory, &foreign, &unknown}) {
+    EXPECT_EQ(code_of((*thrown)[0]), 6);
+    EXPECT_EQ(code_of((*thrown)[2]), 6);
+  }
+}
+
+}  // namespace
+}  // namespace echelon

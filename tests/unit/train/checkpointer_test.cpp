@@ -1,0 +1,216 @@
+// When saves fail, and what becomes of the best one: on a real disk, with calls that fail.
+#include "train/checkpointer.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <new>
+
+#include "base/disk.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "checkpoint/reader.h"
+#include "comm/local_communicator.h"
+#include "support/faulty_disk.h"
+#include "support/temp_dir.h"
+#include "support/thread_ranks.h"
+#include "unit/train/small_model.h"
+
+namespace echelon {
+namespace {
+
+using test::DiskCall;
+using test::Fault;
+using test::FaultyDisk;
+using test::ThreadRanks;
+
+/// One rank of a run that does nothing but save.
+struct SavingRank {
+  SavingRank(const std::filesystem::path& root, CheckpointOptions options, Communicator& comm)
+      : small(comm.rank(), comm.size()),
+        optim(make_optimizer({.kind = "sgd"}, small.model)),
+        data(make_loader({.kind = "synthetic_tokens", .seq_len = 4}, 13, 1)),
+        state{.model = small.model, .optim = *optim, .data = *data},
+        folder(root, false),
+        checkpointer(options, folder, comm, {}) {
+    checkpointer.prepare(state, 1000);
+  }
+
+  void save(std::int64_t step, bool wait) {
+    state.step = step;
+    checkpointer.save(state, wait);
+  }
+  /// Validated with this loss, which is the lowest so far.
+  void save_best(std::int64_t step, double loss, bool wait = false) {
+    state.best = TrainState::Best{step, loss};
+    save(step, wait);
+  }
+
+  test::SmallModel small;
+  std::unique_ptr<Optimizer> optim;
+  std::unique_ptr<Loader> data;
+  TrainState state;
+  RunFolder folder;
+  Checkpointer checkpointer;
+};
+
+/// Steps that are committed below a run's folder.
+std::vector<std::int64_t> steps_in(const std::filesystem::path& root) {
+  std::vector<std::int64_t> steps;
+  for (const checkpoint::Found& found : checkpoint::list(root / "checkpoints")) {
+    EXPECT_EQ(found.problem, "");
+    if (found.committed) steps.push_back(found.step);
+  }
+  return steps;
+}
+using Steps = std::vector<std::int64_t>;
+
+std::string text_of(const std::exception_ptr& thrown) {
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "";
+}
+
+/// As after a failed allocation in the middle of a rank's part of a save.
+class FullMemory : public fs::Disk {
+ public:
+  int open(const char* path, int flags, unsigned mode) override {
+    if (std::string(path).find("shard-00001-of-00002.h5.part") != std::string::npos) throw std::bad_alloc();
+    return Disk::open(path, flags, mode);
+  }
+};
+
+TEST(Checkpointer, WhateverOneRankThrowsAtTheStartOfASaveReachesTheOthers) {
+  const test::TempDir dir;
+  FullMemory disk;
+  const fs::DiskInUse in_use(disk);
+  testing::internal::CaptureStderr();
+  const auto thrown = ThreadRanks::run(2, [&](Communicator& comm) {
+    SavingRank rank(dir.path(), {}, comm);
+    rank.save(1, true);
+  });
+  (void)testing::internal::GetCapturedStderr();
+  EXPECT_NE(text_of(thrown[0]).find("step 1 was not saved"), std::string::npos) << text_of(thrown[0]);
+  EXPECT_NE(text_of(thrown[0]).find("out of memory"), std::string::npos) << text_of(thrown[0]);
+  for (const auto& one : thrown) {
+    EXPECT_THROW(std::rethrow_exception(one), Error);
+  }
+  EXPECT_EQ(steps_in(dir.path()), Steps{});
+}
+
+TEST(Checkpointer, ACommitThatIsNotCertainToLastStaysAndNothingOlderGoes) {
+  const test::TempDir dir;
+  LocalCommunicator comm;
+  SavingRank rank(dir.path(), {.keep_last = 2}, comm);
+  rank.save(1, true);
+  rank.save(2, true);
+  for (std::int64_t step = 3; step <= 5; ++step) {
+    class CommitFlush : public fs::Disk {
+     public:
+      int rename(const char* from, const char* to) override {
+        committed_ = committed_ || std::filesystem::path(to).filename() == "COMMIT";
+        return Disk::rename(from, to);
+      }
+      int fsync(int fd) override {
+        if (!committed_) return Disk::fsync(fd);
+        errno = EIO;
+        return -1;
+      }
+
+     private:
+      bool committed_ = false;
+    } disk;
+    const fs::DiskInUse in_use(disk);
+    testing::internal::CaptureStderr();
+    rank.save(step, true);
+    const std::string told = testing::internal::GetCapturedStderr();
+    EXPECT_NE(told.find(str("step ", step, " is committed, but its durability is uncertain")),
+              std::string::npos)
+        << told;
+    EXPECT_EQ(told.find("was not saved"), std::string::npos) << told;
+  }
+  EXPECT_EQ(steps_in(dir.path()), (Steps{1, 2, 3, 4, 5}));
+  rank.save(6, true);
+  EXPECT_EQ(steps_in(dir.path()), (Steps{5, 6}));
+}
+
+TEST(Checkpointer, ABestThatCouldNotBeSavedDoesNotCostTheOneBefore) {
+  const test::TempDir dir;
+  LocalCommunicator comm;
+  SavingRank rank(dir.path(), {.keep_last = 2, .keep_best = true, .max_failures = 10}, comm);
+  rank.save_best(10, 3.0, true);
+  testing::internal::CaptureStderr();
+  {
+    fs::Disk real;
+    FaultyDisk disk(real, {{.call = DiskCall::kFlush, .path = "shard-", .error = EIO}});
+    const fs::DiskInUse in_use(disk);
+    rank.save_best(20, 2.0);
+    rank.save(21, true);  // learns of it
+  }
+  (void)testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(rank.state.best);
+  EXPECT_EQ(rank.state.best->step, 10) << "the best that is on the disk";
+  for (std::int64_t step = 30; step <= 60; step += 10) rank.save(step, true);
+  EXPECT_EQ(steps_in(dir.path()), (Steps{10, 50, 60}));
+  rank.save_best(70, 2.5, true);  // worse than the lost one, and the best there is
+  rank.save(80, true);
+  rank.save(90, true);
+  EXPECT_EQ(steps_in(dir.path()), (Steps{70, 80, 90}));
+}
+
+TEST(Checkpointer, ANewBestWaitsForTheSaveBeforeIt) {
+  const test::TempDir dir;
+  LocalCommunicator comm;
+  SavingRank rank(dir.path(), {.keep_last = 2, .keep_best = true}, comm);
+  fs::Disk real;
+  FaultyDisk disk(real,
+                  {{.call = DiskCall::kFlush,
+                    .path = "shard-",
+                    .does = Fault::Does::kDelay,
+                    .milliseconds = 1500}});  // longer than the patience with a save that is due by its time
+  const fs::DiskInUse in_use(disk);
+  rank.save(10, false);
+  rank.save_best(11, 2.0);
+  rank.save(12, true);
+  EXPECT_EQ(steps_in(dir.path()), (Steps{11, 12}));
+}
+
+TEST(Checkpointer, MemoryForSavesIsTakenWhenTheFirstOfThemComesNear) {
+  const test::TempDir dir;
+  LocalCommunicator comm;
+  SavingRank rank(dir.path(), {.every_steps = 1'000'000}, comm);
+  rank.checkpointer.prepare(rank.state, 1'000'000);  // none before the end
+  EXPECT_EQ(rank.checkpointer.staging_bytes(), 0U);
+  rank.checkpointer.poll(999'999);
+  EXPECT_EQ(rank.checkpointer.staging_bytes(), 0U);
+  rank.checkpointer.prepare(rank.state, 3'000'000);
+  EXPECT_EQ(rank.checkpointer.staging_bytes(), 0U);
+  rank.checkpointer.poll(999'999);
+  rank.save(1'000'000, false);
+  EXPECT_GT(rank.checkpointer.staging_bytes(), 0U);
+  rank.save(1'000'001, true);
+}
+
+TEST(Checkpointer, ABestThatIsGoneIsForgottenAtTheStart) {
+  const test::TempDir dir;
+  LocalCommunicator comm;
+  const CheckpointOptions options{.keep_last = 2, .keep_best = true};
+  {
+    SavingRank rank(dir.path(), options, comm);
+    rank.save_best(10, 3.0, true);
+    rank.checkpointer.prepare(rank.state, 1000);
+    EXPECT_EQ(rank.state.best->step, 10);
+  }
+  SavingRank rank(dir.path(), options, comm);
+  rank.state.best = TrainState::Best{5, 1.0};
+  testing::internal::CaptureStderr();
+  rank.checkpointer.prepare(rank.state, 1000);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("step 5, is not in"), std::string::npos);
+  EXPECT_FALSE(rank.state.best);
+}
+
+}  // namespace
+}  // namespace echelon

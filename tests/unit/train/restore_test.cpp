@@ -1,0 +1,192 @@
+#include "train/restore.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "comm/local_communicator.h"
+#include "support/temp_dir.h"
+#include "train/state_tensors.h"
+#include "train/trainer_state.h"
+#include "unit/train/small_model.h"
+
+namespace echelon {
+namespace {
+
+/// The state of a run of one rank, and its folder.
+struct OneRun {
+  OneRun()
+      : folder(temporary.path(), false),
+        model(build_model(test::small_options(), at::kFloat, at::kCPU), comm, {}, 3, at::kCPU),
+        optim(make_optimizer({.kind = "sgd"}, model)),
+        data(make_loader({.kind = "synthetic_tokens", .seq_len = 4}, 13, 1)),
+        state{.model = model, .optim = *optim, .data = *data} {}
+
+  /// A checkpoint of the state as if it were of `step`, with `trainer_state` in place of its own unless that
+  /// is empty.
+  std::filesystem::path save(std::int64_t step, std::string trainer_state = "") {
+    state.step = step;
+    state.position.next_sample = 8 * step;
+    if (trainer_state.empty()) trainer_state = trainer_state_json(state, 1);
+    const std::string id = checkpoint::new_save_id();
+    const auto step_folder = folder.checkpoints() / checkpoint::step_folder_name(step, id);
+    std::filesystem::create_directories(step_folder);
+    checkpoint::write_shard(step_folder, 0, 1, id, stage_slices(state).slices);
+    checkpoint::commit(
+        step_folder,
+        {.step = step, .save_id = id, .tensors = global_tensors(state), .trainer_state = trainer_state});
+    return step_folder;
+  }
+  bool restore() { return restore_latest({}, folder, comm, state); }
+
+  test::TempDir temporary;
+  LocalCommunicator comm;
+  RunFolder folder;
+  ShardedModel model;
+  std::unique_ptr<Optimizer> optim;
+  std::unique_ptr<Loader> data;
+  TrainState state;
+};
+
+/// What a validation loss of NaN made of a trainer's state.
+std::string poisoned(OneRun& run, std::int64_t step) {
+  run.state.step = step;
+  run.state.best = TrainState::Best{2, 1.5};
+  std::string text = trainer_state_json(run.state, 1);
+  run.state.best.reset();
+  return text.replace(text.find("1.5"), 3, "null");
+}
+
+TEST(Restore, ATrainerStateThatIsUnsoundIsPassedOver) {
+  OneRun run;
+  run.state.tokens = 99;
+  run.save(2);
+  run.state.tokens = 199;
+  run.save(4, poisoned(run, 4));
+  run.save(6, R"({"step":6})");
+  run.save(8, "{}");
+  ASSERT_TRUE(run.restore());
+  EXPECT_EQ(run.state.step, 2);
+  EXPECT_EQ(run.state.position.next_sample, 16);
+  EXPECT_EQ(run.state.tokens, 99);
+}
+
+TEST(Restore, WhereAllTrainerStatesAreUnsoundThatIsACheckpointFaultThatNamesTheFolder) {
+  OneRun run;
+  const std::string name = run.save(4, poisoned(run, 4)).filename().string();
+  try {
+    (void)run.restore();
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kCheckpoint);
+    EXPECT_NE(std::string(e.what()).find(name), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("validation_loss"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Restore, AnotherModelOfTheSameShapesIsRefused) {
+  OneRun run;
+  run.save(2);
+  const Inspect inspect = [](const checkpoint::Reader& reader) {
+    return reader.step() == 2 ? std::string("model.heads 2 -> 4") : std::string();
+  };
+  try {
+    (void)restore_latest({}, run.folder, run.comm, run.state, inspect);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kCheckpoint);
+    EXPECT_NE(std::string(e.what()).find("model.heads 2 -> 4"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Restore, ALinkedStepFolderIsNamed) {
+  OneRun run;
+  run.save(2);
+  const auto newest = run.save(4);
+  std::filesystem::rename(newest, run.temporary.path() / "elsewhere");
+  std::filesystem::create_directory_symlink(run.temporary.path() / "elsewhere", newest);
+  ::testing::internal::CaptureStderr();
+  ASSERT_TRUE(run.restore());
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find(newest.string()), std::string::npos);
+  EXPECT_EQ(run.state.step, 2);
+}
+
+/// What starting from `source`'s weights says, as an error or a warning.
+std::string said_of(const OneRun& source, const CheckpointOptions& options, const ModelOptions& model,
+                    WeightMatch* match = nullptr) {
+  LocalCommunicator comm;
+  ShardedModel sharded(build_model(model, at::kFloat, at::kCPU), comm, {}, 5, at::kCPU);
+  const auto optim = make_optimizer({.kind = "sgd"}, sharded);
+  TrainState state{.model = sharded, .optim = *optim, .data = *source.data};
+  CheckpointOptions from = options;
+  from.init_from = source.temporary.path();
+  ::testing::internal::CaptureStderr();
+  try {
+    const WeightMatch found = load_initial_weights(from, comm, state);
+    if (match != nullptr) *match = found;
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kCheckpoint);
+    (void)::testing::internal::GetCapturedStderr();
+    return e.what();
+  }
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(InitialWeights, OfAnotherModelAreTakenOnlyWhenAskedFor) {
+  OneRun source;
+  source.save(2);
+  ModelOptions shallow = test::small_options();
+  shallow.layers = 1;
+  ModelOptions tied = test::small_options();
+  tied.tie_embeddings = true;
+  ModelOptions deep = test::small_options();
+  deep.layers = 3;
+  const struct {
+    ModelOptions model;
+    std::string named;
+    std::size_t dropped, fresh;
+  } cases[] = {
+      {shallow, "model.layers.1.", 9, 0}, {tied, "lm_head.weight", 1, 0}, {deep, "model.layers.2.", 0, 9}};
+  for (const auto& one : cases) {
+    const std::string refused = said_of(source, {}, one.model);
+    EXPECT_NE(refused.find(one.named), std::string::npos) << refused;
+    EXPECT_NE(refused.find("checkpoint.init_partial"), std::string::npos) << refused;
+    WeightMatch match;
+    const std::string warned = said_of(source, {.init_partial = true}, one.model, &match);
+    EXPECT_NE(warned.find(one.named), std::string::npos) << warned;
+    EXPECT_EQ(match.dropped.size(), one.dropped);
+    EXPECT_EQ(match.fresh.size(), one.fresh);
+  }
+  EXPECT_EQ(said_of(source, {}, test::small_options()), "");
+}
+
+TEST(InitialWeights, OfWhichNoneFitsAreRefused) {
+  OneRun source;
+  source.save(2);
+  ModelOptions wide = test::small_options();
+  wide.hidden_size = 12;
+  EXPECT_NE(said_of(source, {.init_partial = true}, wide).find("no weight fits"), std::string::npos);
+}
+
+TEST(InitialWeights, ThatDoNotFitStartFresh) {
+  OneRun source;
+  for (const auto& unit : source.model.units()) unit->master().fill_(7);
+  source.save(2);
+  LocalCommunicator comm;
+  ModelOptions deep = test::small_options();
+  deep.layers = 3;
+  ShardedModel sharded(build_model(deep, at::kFloat, at::kCPU), comm, {}, 5, at::kCPU);
+  const auto optim = make_optimizer({.kind = "sgd"}, sharded);
+  TrainState state{.model = sharded, .optim = *optim, .data = *source.data};
+  (void)load_initial_weights({.init_from = source.temporary.path(), .init_partial = true}, comm, state);
+  for (const auto& unit : sharded.units()) {
+    for (const SlicePiece& piece : unit->pieces()) {
+      const bool fresh = piece.part->name.find("layers.2.") != std::string::npos;
+      const at::Tensor values = unit->master().narrow(0, piece.at, piece.end - piece.begin);
+      EXPECT_EQ((values == 7).all().item<bool>(), !fresh) << piece.part->name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace echelon
