@@ -37,13 +37,13 @@ std::vector<Path> other_sources(const Path& damaged, const RunFolder& folder, co
 /// The file as the manifest of `damaged` says it was; nothing where `source` has another one or none.
 std::optional<std::string> copy_in(const Path& source, const Path& damaged, const std::string& name) {
   try {
-    const checkpoint::Contents contents{.folder = source, .manifest = checkpoint::load_manifest(source)};
-    const auto theirs = contents.manifest.attachments.find(name);
+    const checkpoint::Manifest manifest = checkpoint::load_manifest(source);
+    const auto theirs = manifest.attachments.find(name);
     const auto wanted = checkpoint::load_manifest(damaged).attachments.at(name);
-    if (theirs == contents.manifest.attachments.end() || theirs->second.bytes != wanted.bytes ||
+    if (theirs == manifest.attachments.end() || theirs->second.bytes != wanted.bytes ||
         theirs->second.crc != wanted.crc)
       return std::nullopt;
-    return checkpoint::load_attachment(contents, name);
+    return checkpoint::load_attachment(source, manifest, name);
   } catch (const Error&) {
     return std::nullopt;
   }
