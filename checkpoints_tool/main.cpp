@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -267,6 +268,7 @@ int command(int argc, char** argv) {
 }  // namespace echelon::tool
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, which says so
   echelon::tool::watch_interrupts();
   return echelon::tool::command(argc, argv);
 }

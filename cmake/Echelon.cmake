@@ -46,6 +46,7 @@ endfunction()
 # libtorch's headers are most of the compile time of what includes them. Programs cannot use those precompiled for the
 # libraries, whose code is position-independent in another way: the first test makes them for all.
 function(echelon_precompile_test target)
+  target_link_libraries(${target} PRIVATE GTest::gtest)  # whose definitions are among those precompiled
   if(TARGET unit_model AND NOT target STREQUAL "unit_model")
     target_precompile_headers(${target} REUSE_FROM unit_model)
   else()

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <iostream>
 #include <optional>
 #include <string_view>
@@ -61,6 +62,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, which says so
   echelon::MachineOutput output({argv + 1, argv + argc});
   const auto fail = [&output](const echelon::Error& error) {
     output.report(error.code(), error.what());

@@ -161,7 +161,7 @@ class Tests(product.Case):
 
     def test_what_cannot_be_printed_is_an_error(self):
         self.prepare()
-        self.train(self.recipe(**{**product.ON_TOKENS, "train.steps": 2}))
+        self.train(self.recipe(**{**product.ON_TOKENS, "train.steps": 3}))
         commands = [[product.ECHELON, *words] for words in (
             ["--version"], ["train", "--help"], ["recipes", "ls"], ["recipes", "show", "smoke"],
             ["validate", "recipe.yaml"], ["validate", "recipe.yaml", "--json"], ["validate", "--schema"],

@@ -63,7 +63,8 @@ class Tests(product.Case):
         process = self.start(*self.train_command(self.recipe(), *endless))
         self.wait_for_step(2, process=process)
         result = self.command(*self.train_command("recipe.yaml", *endless), code=2)
-        self.assertEqual(result.err, f"echelon: rank 0/1 {product.socket.gethostname()}: run folder (run.dir) 'run': in "
+        self.assertIn(f"is in use by process {process.pid} on {product.socket.gethostname()}; waiting 5 s", result.err)
+        self.assertEqual(result.err.splitlines(True)[-1], f"echelon: rank 0/1 {product.socket.gethostname()}: run folder (run.dir) 'run': in "
                          f"use by process {process.pid} on {product.socket.gethostname()}; wait for it, or give this "
                          "run another run.dir\n")
         process.terminate()

@@ -69,7 +69,7 @@ class Tests(product.Case):
 
     def run_names(self):
         self.prepare()
-        self.recipe(**{**product.ON_TOKENS, "train.steps": 2, "data.validation.path": "data/valid.tok",
+        self.recipe(**{**product.ON_TOKENS, "data.validation.path": "data/valid.tok",
                        "train.validate_every_steps": 1})
         self.train("recipe.yaml", "run.dir=reference")
         names = self.files_below("reference", but=("step-",))
@@ -101,7 +101,7 @@ class Tests(product.Case):
         self.sweep(self.with_drafts("theirs", names), command + ["run.allow_foreign_folder=true"], "symbolic")
 
     def test_runs_below_a_sticky_folder(self):
-        self.recipe(**{"train.steps": 2})
+        self.recipe(**{"train.steps": 3})
         runs = self.folder / "runs"
         runs.mkdir()
         runs.chmod(0o1777)
@@ -120,7 +120,7 @@ class Tests(product.Case):
         return pathlib.Path(found[1]).name
 
     def test_a_conversion_writes_through_no_link(self):
-        self.train(self.recipe(**{"train.steps": 2}))
+        self.train(self.recipe(**{"train.steps": 3}))
         for to, names in (("hdf5", ["output"]), ("safetensors", ["output/model.safetensors", "output/config.json",
                                                                  "output/recipe.yaml"])):
             for kind in ("symbolic", "hard"):
@@ -137,7 +137,7 @@ class Tests(product.Case):
             self.command(*command, "--allow-foreign-folder")
 
     def test_a_partial_output_that_is_a_link_is_refused(self):
-        self.train(self.recipe(**{"train.steps": 2}))
+        self.train(self.recipe(**{"train.steps": 3}))
         (self.folder / "elsewhere").mkdir()
         (self.folder / "elsewhere" / "output").write_text(VICTIM)
         command = [product.CKPT, "consolidate", "run", "--to", "hdf5", "--output", "whole.h5"]

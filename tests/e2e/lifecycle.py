@@ -83,8 +83,9 @@ class Tests(product.Case):
     def stop_in_validation(self, state, recipe, *more):
         """SIGTERM to rank 1 while the progress line shows `state`: the validation is as if it had never begun."""
         process = self.start_run(*VALIDATION, *more, recipe=recipe)
+        victim = self.rank(1, process)
         self.wait_for_text(state, process)
-        product.kill(self.rank(1, process), signal.SIGTERM)
+        product.kill(victim, signal.SIGTERM)
         self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
         self.assertIn("stopping after step 20, whose validation is left out: a signal to another rank\n",
                       self.stderr_of_started())
@@ -93,7 +94,7 @@ class Tests(product.Case):
         self.assert_goes_on_as_undisturbed()
 
     def test_sigterm_to_one_rank_in_validation(self):
-        self.prepare(words=40000)
+        self.prepare(words=120000)  # it has to last until the signal is there
         self.stop_in_validation("validating", self.recipe(**product.ON_TOKENS))
 
     def test_sigterm_to_one_rank_in_generation(self):

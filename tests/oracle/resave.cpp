@@ -51,7 +51,7 @@ class Trainer {
   void save(const Path& to) {
     const RunFolder folder(to, false);
     Checkpointer checkpointer(recipe_.checkpoint, folder, comm_, {});
-    checkpointer.prepare(state_);
+    checkpointer.prepare(state_, state_.step);
     checkpointer.save(state_, true);
   }
 

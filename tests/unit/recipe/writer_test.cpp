@@ -49,12 +49,12 @@ struct Randomize {
       *field = static_cast<std::int64_t>(random() % 2);
       return;
     }
-    const auto& range = either != nullptr ? either->range : std::get<recipe::IntegerRange>(key.rule);
+    const auto& range = either != nullptr ? either->range : std::get<IntegerRange>(key.rule);
     const std::int64_t width = std::min<std::int64_t>(range.high - range.low, 1'000'000);
     *field = range.low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(width));
   }
   void operator()(double* field) const {
-    const auto& range = std::get<recipe::NumberRange>(key.rule);
+    const auto& range = std::get<NumberRange>(key.rule);
     *field = std::uniform_real_distribution<double>(range.low, range.high)(random);
     if (random() % 2 == 0 && range.low == 0.0) *field *= 1e-9;
   }
