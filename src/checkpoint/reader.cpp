@@ -104,7 +104,8 @@ Tensor Reader::Impl::at(const std::string& name) const {
 }
 
 Piece Reader::Impl::find(const Tensor& tensor, const StoredPiece& stored) const {
-  const ShardIndex& shard = indexes.of(stored.rank);
+  const ShardIndex& shard = in_context(str("tensor '", tensor.info.name, "' of rank ", stored.rank),
+                                       [&]() -> const ShardIndex& { return indexes.of(stored.rank); });
   if (stored.entry < shard.entries.size()) {
     const ShardEntry& entry = shard.entries[stored.entry];
     if (entry.begin == stored.begin && entry.end == stored.end && entry.tensor.name == tensor.info.name)

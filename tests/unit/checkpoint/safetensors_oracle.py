@@ -19,7 +19,6 @@ CASES = 8000
 STRICTER = {
     "does not begin with {": r"does not begin with '\{'",
     "a key twice": r"(tensor '.*' appears twice|'__metadata__' has the key '.*' twice)$",
-    "a type without a place in a checkpoint": r"has the element type '.*', which a checkpoint cannot hold$",
     "a name without a place in a checkpoint": r"tensor name '.*' (is empty|has .*)$",
     "a tensor as a list": r"must be an object, it is a list$",
     "a type as an object": r"'dtype' must be text, it is an object$",
