@@ -72,7 +72,8 @@ std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code) 
 }
 
 Draft create_draft(const Path& path, Code code) {
-  Path name = str(path.string(), '.', random_hex(), kDraftEnd);
+  // Not by str(): a stream that gets no memory ends in the middle, silently, which would be another name.
+  Path name = path.string().append(1, '.').append(random_hex()).append(kDraftEnd);
   Fd fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, code);
   return {std::move(name), std::move(fd)};
 }

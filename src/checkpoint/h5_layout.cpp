@@ -1,5 +1,6 @@
 #include "checkpoint/h5_layout.h"
 
+#include <new>
 #include <set>
 
 #include "base/str.h"
@@ -73,6 +74,7 @@ std::vector<std::uint64_t> build(H5Memory& memory, std::span<const H5Dataset> da
     for (const H5Dataset& dataset : datasets) offsets.push_back(builder.add(dataset));
   }
   file.finish("finish a file");
+  if (memory.out_of_memory) throw std::bad_alloc();
   return offsets;
 }
 

@@ -18,6 +18,7 @@ struct H5Memory {
   std::uint64_t metadata_end = 0;   ///< grows
   std::uint64_t data_end = 0;       ///< grows
   std::vector<std::byte> metadata;  ///< bytes [0, metadata_end) as written so far
+  bool out_of_memory = false;       ///< something written is missing: the file is worth nothing
 };
 
 /// Makes `access` (a file-access property list) use `memory`, which must outlive the file. False on failure.

@@ -1,5 +1,7 @@
 #include "checkpoint/h5_view.h"
 
+#include <new>
+
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/boxes.h"
@@ -104,6 +106,7 @@ std::vector<std::byte> lay_out_h5_view(std::span<const H5ViewDataset> datasets,
   for (const H5Attribute& attribute : root) h5_add_attribute(file, attribute);
   for (const H5ViewDataset& dataset : datasets) add_dataset(file, dataset);
   file.finish("finish a file");
+  if (memory.out_of_memory) throw std::bad_alloc();
   memory.metadata.resize(memory.metadata_end);
   return memory.metadata;
 }

@@ -110,7 +110,9 @@ ReadLease::ReadLease(const Path& step_folder) {
     return;
   }
   const std::string mark = process_mark(::getpid());
-  file_ = folder.parent_path() / str(kPrefix, name, '-', this_host(), '-', ::getpid(), '-', new_save_id());
+  // Not by str(): a stream that gets no memory ends in the middle, and such a lease protects nothing.
+  file_ = folder.parent_path() / (std::string(kPrefix) + name + '-' + this_host() + '-' +
+                                  std::to_string(::getpid()) + '-' + new_save_id());
   const int fd = fs::disk().open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
   int error = fd < 0 ? errno : 0;
   if (fd >= 0) {

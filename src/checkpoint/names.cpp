@@ -25,6 +25,8 @@ bool is_plain(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' || c == '-';
 }
 
+// Names are joined without str(): a stream that gets no memory ends in the middle and says nothing, and a
+// file under half its name is a lost one.
 std::string padded(std::int64_t value, int digits) {
   std::array<char, 32> text{};
   const int size = std::snprintf(text.data(), text.size(), "%0*lld", digits, static_cast<long long>(value));
@@ -39,7 +41,7 @@ std::string step_folder_name(std::int64_t step, std::string_view save_id) {
   if (!is_save_id(save_id)) {
     throw Error(Code::kCheckpoint, str("save id '", save_id, "' is not eight lower-case hex digits"));
   }
-  return str(kStepPrefix, padded(step, kStepDigits), '.', save_id);
+  return std::string(kStepPrefix).append(padded(step, kStepDigits)).append(1, '.').append(save_id);
 }
 
 std::string new_save_id() {
@@ -67,7 +69,7 @@ bool is_save_id(std::string_view text) {
 }
 
 std::string shard_file_name(int rank, int ranks) {
-  return str("shard-", padded(rank, 5), "-of-", padded(ranks, 5), ".h5");
+  return "shard-" + padded(rank, 5) + "-of-" + padded(ranks, 5) + ".h5";
 }
 
 std::string tensor_name_problem(std::string_view name) {

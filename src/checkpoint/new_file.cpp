@@ -30,7 +30,10 @@ NewFile::~NewFile() {
 }
 
 void NewFile::discard() noexcept {
+  direct_ = fs::Fd();
+  fd_ = fs::Fd();
   if (!path_.empty()) fs::disk().unlink(path_.c_str());
+  path_.clear();  // what has that name later is another's
 }
 
 void NewFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {

@@ -26,7 +26,7 @@ class NewFile {
   /// After finish(): gives the file another name in its folder and flushes the folder. When that last flush
   /// fails the file stays: others may have seen the name.
   void publish(const fs::Path& name);
-  /// Removes the file, finished or not.
+  /// Closes and removes the file, finished or not; afterwards, and at its destruction, nothing is touched.
   void discard() noexcept;
 
  private:

@@ -1,18 +1,24 @@
 #include "checkpoint/rank_save.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
+#include <string_view>
 #include <thread>
 
 #include "base/caught.h"
+#include "base/disk.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/kill_point.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/process.h"
 #include "base/str.h"
 #include "checkpoint/files.h"
@@ -28,13 +34,47 @@ double seconds_since(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
 }
 
-/// Best effort: the disk that failed the shard may fail the note; then rank 0 waits until its time is over.
-void leave_note(const std::filesystem::path& folder, int rank, const std::string& why) noexcept {
-  try {
-    fs::publish_file(folder / failure_file_name(rank), why, Code::kCheckpoint);
-  } catch (...) {
+/// Tells rank 0 that a rank's save failed. Its names are made while there is memory: leave() needs none, so
+/// that a rank that fails for want of memory can say so.
+class FailureNote {
+ public:
+  FailureNote(const std::filesystem::path& folder, int rank)
+      : folder_(folder),
+        path_(folder / failure_file_name(rank)),
+        draft_(path_.string().append(1, '.').append(fs::random_hex()).append(".tmp")) {}
+
+  /// Best effort: the disk that failed the shard may fail the note; then rank 0 waits until its time is over.
+  void leave(std::string_view why) const noexcept {
+    {
+      int fd = -1;
+      do {
+        fd = fs::disk().open(draft_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+      } while (fd < 0 && errno == EINTR);
+      const fs::Fd file(fd);
+      if (!file.valid() || !written(file, why)) return give_up();
+    }
+    if (fs::disk().rename(draft_.c_str(), path_.c_str()) != 0) return give_up();
+    const fs::Fd folder(fs::disk().open(folder_.c_str(), O_RDONLY | O_DIRECTORY, 0));
+    if (folder.valid()) (void)fs::disk().fsync(folder.get());
   }
-}
+
+ private:
+  [[nodiscard]] static bool written(const fs::Fd& file, std::string_view text) noexcept {
+    for (std::size_t at = 0; at < text.size();) {
+      const ssize_t n =
+          fs::disk().pwrite(file.get(), text.data() + at, text.size() - at, static_cast<off_t>(at));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      at += static_cast<std::size_t>(n);
+    }
+    return fs::disk().fsync(file.get()) == 0;
+  }
+  void give_up() const noexcept { (void)fs::disk().unlink(draft_.c_str()); }
+
+  std::filesystem::path folder_;
+  std::filesystem::path path_;
+  std::filesystem::path draft_;
+};
 
 }  // namespace
 
@@ -45,8 +85,10 @@ std::string failure_file_name(int rank) {
 
 /// Shared by the object and its thread, because a thread in a hung system call outlives the object.
 struct RankSave::Work {
-  Work(SavePlan wanted, ShardPlan layout, std::vector<Slice> slices, std::shared_ptr<Staging> memory)
+  Work(SavePlan wanted, ShardPlan layout, std::vector<Slice> slices, std::shared_ptr<Staging> memory,
+       FailureNote note)
       : plan(std::move(wanted)),
+        failure(std::move(note)),
         rank(layout.index.rank),
         staging(std::move(memory)),
         shard(plan.folder, std::move(layout), std::move(slices), *staging,
@@ -62,6 +104,7 @@ struct RankSave::Work {
   [[nodiscard]] bool over(double seconds) const;
 
   SavePlan plan;
+  FailureNote failure;
   int rank;
   std::shared_ptr<Staging> staging;
   ShardWrite shard;
@@ -146,7 +189,7 @@ void RankSave::Work::run() noexcept {
   } catch (...) {
     how.state = State::kFailed;
     how.error = caught();
-    leave_note(plan.folder, rank, how.error);
+    failure.leave(how.error);
     if (rank == 0) discard_attempt(plan.folder);
   }
   // Outside the try: a commit is never taken back.
@@ -156,19 +199,18 @@ void RankSave::Work::run() noexcept {
 
 RankSave::RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices,
                    std::shared_ptr<Staging> staging) {
-  const std::filesystem::path folder = plan.folder;
-  const int rank = layout.index.rank;
+  const FailureNote note(plan.folder, layout.index.rank);
   try {
-    fs::make_directories(folder, Code::kCheckpoint);
+    fs::make_directories(plan.folder, Code::kCheckpoint);
     kill_point("folder");
     plan.waits ? staging->reset(Staging::kPipeWindows) : staging->reset();
-    in_context(str("cannot save rank ", rank, "'s shard on ", host_name()), [&] {
-      work_ =
-          std::make_shared<Work>(std::move(plan), std::move(layout), std::move(slices), std::move(staging));
+    in_context(str("cannot save rank ", layout.index.rank, "'s shard on ", host_name()), [&] {
+      work_ = std::make_shared<Work>(std::move(plan), std::move(layout), std::move(slices),
+                                     std::move(staging), note);
     });
     std::thread([work = work_] { work->run(); }).detach();
   } catch (...) {
-    leave_note(folder, rank, caught());
+    note.leave(caught());
     throw;
   }
 }

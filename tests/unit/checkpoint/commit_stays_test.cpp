@@ -118,36 +118,39 @@ DiskTree two_commits() {
   return disk.tree();
 }
 
-/// Saves a step as two ranks do it, rank 0 last, with what the trainer does after a commit.
-RankSave::Status save_step(const TinyRun& run, std::int64_t step) {
+/// One rank's part of a save, with what the trainer does after a commit. Throws where it cannot begin.
+RankSave::Status save_rank(const TinyRun& run, std::int64_t step, int rank) {
   static const auto staging = std::make_shared<Staging>(0);
-  RankSave::Status status;
-  const auto saves = [&](int rank) {
-    std::map<std::string, std::vector<std::byte>> contents;
-    std::vector<Slice> slices;
-    SavePlan plan{.folder = run.folder(step), .timeout_s = 60};
-    {
-      const SparedAllocations own;
-      const Example example = run.example(step);
-      for (const TensorInfo& tensor : example.tensors) contents[tensor.name] = TinyRun::content(tensor, step);
-      slices = slices_of(example, rank, contents);
-      plan.commit = commit_info(example);
-      plan.on_commit = [run] { run.prune(kKept); };
-    }
-    RankSave save(std::move(plan), plan_shard(rank, run.ranks, TinyRun::save_id(step), slices), slices,
-                  staging);
-    save.stage();
+  std::map<std::string, std::vector<std::byte>> contents;
+  std::vector<Slice> slices;
+  SavePlan plan{.folder = run.folder(step), .timeout_s = 5};
+  {
     const SparedAllocations own;
-    status = save.wait(60);
-  };
+    const Example example = run.example(step);
+    for (const TensorInfo& tensor : example.tensors) contents[tensor.name] = TinyRun::content(tensor, step);
+    slices = slices_of(example, rank, contents);
+    plan.commit = commit_info(example);
+    plan.on_commit = [run] { run.prune(kKept); };
+  }
+  RankSave save(std::move(plan), plan_shard(rank, run.ranks, TinyRun::save_id(step), slices), slices,
+                staging);
+  save.stage();
+  const SparedAllocations own;
+  return save.wait(60);
+}
+
+/// Saves a step as two ranks do it, rank 0 last.
+RankSave::Status save_step(const TinyRun& run, std::int64_t step) {
+  RankSave::Status status;
   for (const int rank : {1, 0}) {
     try {
-      saves(rank);
+      status = save_rank(run, step, rank);
     } catch (...) {
       const SparedAllocations own;
       status = {.state = RankSave::State::kFailed, .error = "could not begin"};
     }
     if (status.state == RankSave::State::kDone) continue;
+    const SparedAllocations own;
     discard_attempt(run.folder(step));
     break;
   }
@@ -228,6 +231,38 @@ TEST(CommitStays, WhateverSequenceOfCallsFailsBehindIt) {
   }
 }
 
+/// Rank 1's part of step 3 while no memory is left from the nth allocation on. False when it needs fewer.
+bool tells_without_memory(const DiskTree& before, std::int64_t nth) {
+  const TinyRun run;
+  MemoryDisk disk(before);
+  CommitWatch watch(disk);
+  const fs::DiskInUse in_use(watch);
+  RankSave::Status status;
+  bool struck = false;
+  {
+    const FailingAllocations failing(nth, std::int64_t{1} << 40);
+    try {
+      status = save_rank(run, 3, 1);
+    } catch (const std::exception&) {  // could not begin
+    }
+    struck = failing.struck();
+  }
+  // What the note needs is had before the folder is made.
+  if (!entry_exists(run.folder(3))) return struck;
+  EXPECT_EQ(status.state != RankSave::State::kDone, entry_exists(run.folder(3) / failure_file_name(1)))
+      << nth << ": " << status.error;
+  return struck;
+}
+
+// Rank 0 would wait for it until timeout_s.
+TEST(CommitStays, ARankWithoutMemoryTellsSoAtOnce) {
+  const DiskTree before = two_commits();
+  ASSERT_FALSE(tells_without_memory(before, std::int64_t{1} << 40));
+  std::int64_t nth = 1;
+  while (tells_without_memory(before, nth)) ++nth;
+  EXPECT_GT(nth, 50);
+}
+
 /// Step 3 saved while the nth allocation fails, and so many after it. False when there is none.
 bool survives_without_memory(const DiskTree& before, std::int64_t nth, std::int64_t times) {
   const TinyRun run;
@@ -246,6 +281,7 @@ bool survives_without_memory(const DiskTree& before, std::int64_t nth, std::int6
   const fs::DiskInUse in_use(disk);
   const bool there = !watch.committed().empty();
   EXPECT_EQ(there, status.state == RankSave::State::kDone) << nth << ": " << status.error;
+  EXPECT_EQ(status.error.find("was not there after"), std::string::npos) << nth << ": " << status.error;
   EXPECT_EQ(lost(run, there ? std::set<std::int64_t>{1, 2, 3} : std::set<std::int64_t>{1, 2}), "")
       << nth << ": " << status.error << status.doubt;
   return struck;

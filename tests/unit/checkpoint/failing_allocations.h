@@ -5,7 +5,7 @@ namespace echelon::test {
 
 /// While it lives, operator new fails as where no memory is left, in every thread of the process: `times`
 /// times from its nth call on. This program's operator new is replaced for that; what C libraries take by
-/// malloc is not counted. One at a time.
+/// malloc is not counted, and what the JSON library's destructor takes is not refused. One at a time.
 class FailingAllocations {
  public:
   explicit FailingAllocations(std::int64_t nth, std::int64_t times = 1);
