@@ -90,20 +90,22 @@ def make(args, folder):
         (folder / f"{name}.json").write_text(json.dumps(said))
 
 
-def decoded(tokenizer, ids):
+def decoded(tokenizer, ids, begins=False):
     """What the ids say. transformers shows each byte of a run that is no UTF-8 as a replacement, valid ones among them
     too, and drops the space in front; decoders of bytes, ours and Python's, replace only what is not valid."""
     if "\u2581" not in tokenizer.get_vocab():
         return tokenizer.decode(ids, skip_special_tokens=True)
     text = b""
+    space = b""  # of the first word of a text
     for piece in tokenizer.convert_ids_to_tokens(ids):
         if piece == "<unk>":
             text += " \u2047 ".encode()  # as sentencepiece shows it
         elif re.fullmatch("<0x[0-9A-F]{2}>", piece):
             text += bytes([int(piece[3:5], 16)])
         elif piece not in tokenizer.all_special_tokens:
+            space = b" " if begins and not text and piece.startswith("\u2581") else space
             text += piece.replace("\u2581", " ").encode()
-    return text.decode("utf-8", "replace")
+    return text.removeprefix(space).decode("utf-8", "replace")
 
 
 def check(folder):
@@ -124,7 +126,7 @@ def check(folder):
             with torch.no_grad():
                 found = model.generate(**ids, max_new_tokens=TOKENS, do_sample=False)[0]
             if encodes:
-                text = decoded(tokenizer, found[1:]).removeprefix(" ")  # behind the start
+                text = decoded(tokenizer, found[1:], begins=True)  # behind the start
             else:  # the prompt is printed as it was given
                 text = prompt + decoded(tokenizer, found[given["input_ids"].shape[1]:])
             assert text == said, f"{name}, {prompt!r}: transformers {text!r}, echelon {said!r}, ids {found.tolist()}"
