@@ -89,6 +89,8 @@ struct Relays {
   if (null >= 0) dup2(null, STDIN_FILENO);
   dup2(relays.out.entry(), STDOUT_FILENO);
   dup2(relays.err.entry(), STDERR_FILENO);
+  relays.out.keep_reader();
+  relays.err.keep_reader();
   sigprocmask(SIG_SETMASK, &signals.mask_before(), nullptr);
   setenv("EVENT_NOEPOLL", "1", 0);  // keeps libevent from warning of closed descriptors while mpirun ends
   execv(arguments[0], arguments);

@@ -49,6 +49,10 @@ OutputRelay::~OutputRelay() {
   finish();
 }
 
+void OutputRelay::keep_reader() const {
+  fcntl(exit_.get(), F_SETFD, 0);
+}
+
 void OutputRelay::begin() {
   entry_ = fs::Fd();
   thread_ = std::thread([from = exit_.get(), to = stream_] { pass_on(from, to); });

@@ -18,6 +18,9 @@ class OutputRelay {
 
   /// What the child has as its stream.
   [[nodiscard]] int entry() const { return entry_.get(); }
+  /// In the child, before exec: it keeps a reader of its stream even if this process is killed. mpirun
+  /// crashes at a write that nobody can read, and would leave its ranks behind.
+  void keep_reader() const;
   /// After the fork: the child alone can write from now on.
   void begin();
   /// Waits until all that was written by child and descendants has been passed on.
