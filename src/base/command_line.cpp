@@ -112,6 +112,7 @@ class MachineOutput::Watch final : public std::streambuf {
 MachineOutput::MachineOutput(const std::vector<std::string>& words) : watch_(std::make_unique<Watch>()) {
   const auto end = std::find(words.begin(), words.end(), "--");
   const char* rank = std::getenv("PMIX_RANK");
+  if (rank == nullptr) rank = std::getenv("SLURM_PROCID");  // a step without PMIx has ranks, too
   wanted_ =
       std::find(words.begin(), end, "--json") != end && (rank == nullptr || std::string_view(rank) == "0");
 }
