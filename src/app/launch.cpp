@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -111,14 +112,19 @@ pid_t start(const std::vector<std::string>& command, const SignalQueue& signals,
 }
 
 /// Until mpirun ends; returns its wait status.
-int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals) {
+int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals, Relays& relays) {
   for (int round = 0;; ++round) {
-    std::vector<pollfd> watched{{.fd = signals.fd(), .events = POLLIN, .revents = 0}};
+    std::vector<pollfd> watched{{.fd = signals.fd(), .events = POLLIN, .revents = 0},
+                                relays.out.awaited(),
+                                relays.err.awaited()};
+    const std::size_t first_handle = watched.size();
     for (const int handle : processes.handles())
       watched.push_back({.fd = handle, .events = POLLIN, .revents = 0});
     const int patience = processes.complete() ? -1 : round < 200 ? kSearchMs : kSearchLongMs;
     poll(watched.data(), watched.size(), patience);
-    for (std::size_t n = 1; n < watched.size(); ++n) {
+    if (watched[1].revents != 0) relays.out.pass_on();
+    if (watched[2].revents != 0) relays.err.pass_on();
+    for (std::size_t n = first_handle; n < watched.size(); ++n) {
       if (watched[n].revents != 0) processes.ended(watched[n].fd);
     }
     bool child_changed = false;
@@ -128,6 +134,20 @@ int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals) {
     int status = 0;
     if (child_changed && waitpid(mpirun, &status, WNOHANG) == mpirun) return status;
     if (!processes.complete()) processes.search();
+  }
+}
+
+/// Passes on what mpirun has written before it ended. A signal cuts that short: a pager may never read it.
+void finish(Relays& relays, const SignalQueue& signals) {
+  while (!relays.out.done() || !relays.err.done()) {
+    std::array<pollfd, 3> watched{relays.out.awaited(), relays.err.awaited(),
+                                  pollfd{.fd = signals.fd(), .events = POLLIN, .revents = 0}};
+    poll(watched.data(), watched.size(), -1);
+    if (watched[0].revents != 0) relays.out.pass_on();
+    if (watched[1].revents != 0) relays.err.pass_on();
+    for (int number = signals.take(); number != 0; number = signals.take()) {
+      if (number != SIGCHLD) return;
+    }
   }
 }
 
@@ -176,9 +196,8 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
   Relays relays;
   const pid_t pid = start(mpirun_command(mpirun, ranks, argv_of_one_rank), signals, relays);
   RankProcesses processes(pid, ranks);
-  const int status = attend(pid, processes, signals);
-  relays.out.finish();
-  relays.err.finish();
+  const int status = attend(pid, processes, signals, relays);
+  finish(relays, signals);
   return exit_code(status, processes);
 }
 

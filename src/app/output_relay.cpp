@@ -5,37 +5,12 @@
 
 #include <array>
 #include <cerrno>
+#include <climits>
 
 #include "base/error.h"
 #include "base/str.h"
 
 namespace echelon::app {
-namespace {
-
-/// False when nobody takes it any more.
-bool write_all(int stream, const char* bytes, std::size_t size) {
-  while (size > 0) {
-    const ssize_t n = ::write(stream, bytes, size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes += n;
-    size -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
-
-void pass_on(int from, int to) {
-  std::array<char, 65536> buffer{};
-  bool taken = true;
-  for (;;) {
-    const ssize_t n = ::read(from, buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return;
-    taken = taken && write_all(to, buffer.data(), static_cast<std::size_t>(n));
-  }
-}
-
-}  // namespace
 
 OutputRelay::OutputRelay(int stream) : stream_(stream) {
   std::array<int, 2> ends{};
@@ -45,21 +20,32 @@ OutputRelay::OutputRelay(int stream) : stream_(stream) {
   entry_ = fs::Fd(ends[1]);
 }
 
-OutputRelay::~OutputRelay() {
-  finish();
-}
-
 void OutputRelay::keep_reader() const {
   fcntl(exit_.get(), F_SETFD, 0);
 }
 
 void OutputRelay::begin() {
   entry_ = fs::Fd();
-  thread_ = std::thread([from = exit_.get(), to = stream_] { pass_on(from, to); });
 }
 
-void OutputRelay::finish() {
-  if (thread_.joinable()) thread_.join();
+pollfd OutputRelay::awaited() const {
+  if (pending_.empty()) return {.fd = exit_.get(), .events = POLLIN, .revents = 0};
+  return {.fd = stream_, .events = POLLOUT, .revents = 0};
+}
+
+void OutputRelay::pass_on() {
+  if (pending_.empty()) {
+    std::array<char, PIPE_BUF> taken{};  // a pipe that is ready takes as much without blocking
+    const ssize_t n = ::read(exit_.get(), taken.data(), taken.size());
+    if (n == 0 || (n < 0 && errno != EINTR)) exit_ = fs::Fd();
+    if (n > 0 && read_) pending_.assign(taken.data(), static_cast<std::size_t>(n));
+    return;
+  }
+  const ssize_t n = ::write(stream_, pending_.data(), pending_.size());
+  if (n >= 0) pending_.erase(0, static_cast<std::size_t>(n));
+  if (n >= 0 || errno == EINTR || errno == EAGAIN) return;
+  read_ = false;
+  pending_.clear();
 }
 
 }  // namespace echelon::app

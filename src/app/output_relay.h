@@ -1,5 +1,7 @@
 #pragma once
-#include <thread>
+#include <poll.h>
+
+#include <string>
 
 #include "base/fs.h"
 
@@ -7,14 +9,12 @@ namespace echelon::app {
 
 /// Passes what a child process writes on to a stream of this one. When nobody reads that stream any more (a
 /// pager was closed) the rest is thrown away: mpirun itself ends its ranks after some failed writes. This
-/// process must ignore SIGPIPE. Used by one thread.
+/// process must ignore SIGPIPE. Has no thread: the child's death signal (PR_SET_PDEATHSIG) comes once for every
+/// thread of its parent, and mpirun takes a second SIGTERM as an order to go without its ranks.
 class OutputRelay {
  public:
   /// `stream`: STDOUT_FILENO or STDERR_FILENO. Throws Error(kEnvironment).
   explicit OutputRelay(int stream);
-  OutputRelay(const OutputRelay&) = delete;
-  OutputRelay& operator=(const OutputRelay&) = delete;
-  ~OutputRelay();
 
   /// What the child has as its stream.
   [[nodiscard]] int entry() const { return entry_.get(); }
@@ -23,14 +23,20 @@ class OutputRelay {
   void keep_reader() const;
   /// After the fork: the child alone can write from now on.
   void begin();
-  /// Waits until all that was written by child and descendants has been passed on.
-  void finish();
+
+  /// What to poll for before the next pass_on().
+  [[nodiscard]] pollfd awaited() const;
+  /// Takes what awaited() has found there, or gives it to the stream. Does not block.
+  void pass_on();
+  /// Child and descendants have closed their ends, and all that they wrote was passed on.
+  [[nodiscard]] bool done() const { return !exit_.valid(); }
 
  private:
   int stream_;
+  bool read_ = true;     ///< does anybody read the stream?
+  std::string pending_;  ///< taken from the child, not yet given to the stream
   fs::Fd exit_;
   fs::Fd entry_;
-  std::thread thread_;
 };
 
 }  // namespace echelon::app
