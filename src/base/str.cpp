@@ -26,6 +26,7 @@ std::string human_bytes(std::uint64_t bytes) {
     ++unit;
   }
   std::ostringstream out;
+  out.exceptions(std::ios::badbit);
   out << std::fixed << std::setprecision(unit == 0 ? 0 : 1) << value << ' ' << kUnits[unit];
   return out.str();
 }

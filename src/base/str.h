@@ -7,10 +7,12 @@
 
 namespace echelon {
 
-/// Joins its arguments with operator<<: str("step ", 4) == "step 4".
+/// Joins its arguments with operator<<: str("step ", 4) == "step 4". Throws std::bad_alloc where memory ends: a stream
+/// left to itself catches that and gives the text cut short.
 template <class... Parts>
 [[nodiscard]] std::string str(const Parts&... parts) {
   std::ostringstream out;
+  out.exceptions(std::ios::badbit);
   (out << ... << parts);
   return out.str();
 }

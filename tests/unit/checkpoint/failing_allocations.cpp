@@ -64,23 +64,47 @@ void* allocate(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-// The forms that are not here (arrays, nothrow) are made of these by the library.
+// All forms: those that are left to a library are made of these by libstdc++, but not by a sanitizer.
 void* operator new(std::size_t size) {
+  return allocate(size, 1);
+}
+void* operator new[](std::size_t size) {
   return allocate(size, 1);
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<std::size_t>(alignment));
 }
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return allocate(size, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return refused() ? nullptr : std::malloc(std::max<std::size_t>(size, 1));
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return refused() ? nullptr : std::malloc(std::max<std::size_t>(size, 1));
+}
 void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
   std::free(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 void operator delete(void* memory, std::align_val_t) noexcept {
   std::free(memory);
 }
+void operator delete[](void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
   std::free(memory);
 }
 
