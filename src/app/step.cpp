@@ -1,21 +1,13 @@
 #include "app/step.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "bootstrap/job.h"
 
 namespace echelon::app {
-
-bool first_of_step() {
-  for (const char* variable : {"PMIX_RANK", "SLURM_PROCID"}) {
-    const char* value = std::getenv(variable);
-    if (value != nullptr) return std::string(value) == "0";
-  }
-  return true;
-}
 
 void once_per_step(const std::function<void()>& body) {
   try {

@@ -7,9 +7,6 @@ namespace echelon::app {
 /// it without a text.
 void once_per_step(const std::function<void()>& body);
 
-/// Is this rank 0 of its srun or mpirun step, as far as the environment tells? True outside of a step.
-[[nodiscard]] bool first_of_step();
-
 /// Local ranks to start for the option --ranks (0: not given); 0 in a rank of an srun or mpirun step, whose
 /// tasks are the ranks. Throws Error(kUsage) for --ranks inside such a step.
 [[nodiscard]] int local_ranks(int option);

@@ -1,7 +1,6 @@
 #include "base/command_line.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <streambuf>
@@ -10,6 +9,7 @@
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/number.h"
+#include "base/process.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -111,10 +111,7 @@ class MachineOutput::Watch final : public std::streambuf {
 
 MachineOutput::MachineOutput(const std::vector<std::string>& words) : watch_(std::make_unique<Watch>()) {
   const auto end = std::find(words.begin(), words.end(), "--");
-  const char* rank = std::getenv("PMIX_RANK");
-  if (rank == nullptr) rank = std::getenv("SLURM_PROCID");  // a step without PMIx has ranks, too
-  wanted_ =
-      std::find(words.begin(), end, "--json") != end && (rank == nullptr || std::string_view(rank) == "0");
+  wanted_ = std::find(words.begin(), end, "--json") != end && first_of_step();
 }
 
 MachineOutput::~MachineOutput() = default;

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 #include "base/fs.h"
 #include "base/str.h"
@@ -61,6 +62,14 @@ std::string find_program(const std::string& name) {
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+bool first_of_step() {
+  for (const char* variable : {"PMIX_RANK", "SLURM_PROCID"}) {  // a step without PMIx has ranks, too
+    const char* value = std::getenv(variable);
+    if (value != nullptr) return std::string_view(value) == "0";
+  }
+  return true;
 }
 
 }  // namespace echelon

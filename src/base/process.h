@@ -31,4 +31,7 @@ struct ProcessInfo {
 /// Empty when the system does not tell.
 [[nodiscard]] std::string host_name();
 
+/// Is this rank 0 of its srun or mpirun step, as far as the environment tells? True outside of a step.
+[[nodiscard]] bool first_of_step();
+
 }  // namespace echelon

@@ -12,6 +12,7 @@
 #include "app/doctor/shared_folder.h"
 #include "app/launch.h"
 #include "app/step.h"
+#include "base/process.h"
 #include "comm/communicator.h"
 
 namespace echelon::app::doctor {
