@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/foreign_text.h"
+#include "data/normalizer_table.h"
 #include "data/sentencepiece_tokenizer.h"
 #include "data/sentencepiece_traits.h"
 #include "data/unigram_words.h"
@@ -80,10 +81,11 @@ Json bpe_model(const SentencepieceTraits& traits, const Json& unknown) {
 Json unigram_model(const SentencepieceTraits& traits) {
   Json vocab = Json::array();
   std::size_t unknown = 0;
+  const std::vector<double> scores = unigram_scores(traits);
   for (std::size_t id = 0; id < traits.pieces.size(); ++id) {
     const SentencepiecePiece& piece = traits.pieces[id];
     if (piece.type == Type::kUnknown) unknown = id;
-    vocab.push_back(Json::array({piece.text, piece.score}));
+    vocab.push_back(Json::array({piece.text, scores[id]}));
   }
   return {{"type", "Unigram"},
           {"unk_id", unknown},
@@ -121,7 +123,8 @@ void add_unigram_steps(const SentencepieceTraits& traits, Json& root) {
     normalizers.push_back(
         {{"type", "Precompiled"}, {"precompiled_charsmap", base64(traits.normalizer_table)}});
   if (traits.remove_extra_whitespaces) {
-    normalizers.push_back({{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}});
+    // Not "Strip": that takes away U+0085 too, which sentencepiece has as a character.
+    normalizers.push_back(replaced({{"Regex", R"(\A +| +\z)"}}, ""));
     normalizers.push_back(replaced({{"Regex", " {2,}"}}, " "));
   }
   const Json words{{"type", "Metaspace"},
@@ -133,12 +136,35 @@ void add_unigram_steps(const SentencepieceTraits& traits, Json& root) {
   root["decoder"] = words;
 }
 
+/// Symbols that an added token stands for. The parts of the text between added tokens are encoded apart, with a
+/// space in front of each and none at its ends where the model asks for that; sentencepiece does it to the
+/// whole. So a unigram model has its symbols as pieces, where the normaliser leaves them alone.
+std::vector<std::size_t> symbols_apart(const SentencepieceTraits& traits) {
+  std::vector<std::size_t> apart;
+  for (std::size_t id = 0; id < traits.pieces.size(); ++id) {
+    if (traits.pieces[id].type == Type::kUserDefined) apart.push_back(id);
+  }
+  if (traits.type != SentencepieceTraits::Type::kUnigram) return apart;
+  std::vector<std::string> rules{" ", std::string(kSpaceSign)};
+  if (!traits.normalizer_table.empty()) {
+    static_cast<void>(for_each_rule(traits.normalizer_table,
+                                    [&](std::string_view from, std::string_view) { rules.emplace_back(from); }));
+  }
+  std::erase_if(apart, [&](std::size_t id) {
+    return std::none_of(rules.begin(), rules.end(), [&](const std::string& from) {
+      return traits.pieces[id].text.find(from) != std::string_view::npos;
+    });
+  });
+  return apart;
+}
+
 Json added_tokens(const SentencepieceTraits& traits) {
+  const std::vector<std::size_t> apart = symbols_apart(traits);
   Json tokens = Json::array();
   for (std::size_t id = 0; id < traits.pieces.size(); ++id) {
     const SentencepiecePiece& piece = traits.pieces[id];
     const bool special = piece.type == Type::kControl || piece.type == Type::kUnknown;
-    if (!special && piece.type != Type::kUserDefined) continue;
+    if (!special && std::find(apart.begin(), apart.end(), id) == apart.end()) continue;
     tokens.push_back({{"id", id},
                       {"content", piece.text},
                       {"single_word", false},
@@ -172,6 +198,7 @@ Json frame(const SentencepieceTraits& traits, std::int32_t bos, std::int32_t eos
 bool is_convertible(const SentencepieceTraits& traits) {
   if (!traits.escape_whitespaces || traits.treat_whitespace_as_suffix || !traits.denormalizer_table.empty())
     return false;
+  if ((traits.add_dummy_prefix || traits.remove_extra_whitespaces) && !symbols_apart(traits).empty()) return false;
   if (traits.type == SentencepieceTraits::Type::kUnigram) return true;
   return traits.type == SentencepieceTraits::Type::kBpe && traits.normalizer_table.empty() &&
          !traits.remove_extra_whitespaces;

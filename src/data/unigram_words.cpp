@@ -30,6 +30,19 @@ std::size_t character_bytes(char lead) {
 
 }  // namespace
 
+std::vector<double> unigram_scores(const SentencepieceTraits& traits) {
+  float most = std::numeric_limits<float>::min();  // as sentencepiece has it: not lowest()
+  for (const SentencepiecePiece& piece : traits.pieces) {
+    if (piece.type == Type::kNormal) most = std::max(most, piece.score);
+  }
+  std::vector<double> scores;
+  for (const SentencepiecePiece& piece : traits.pieces) {
+    const bool symbol = piece.type == Type::kUserDefined;
+    scores.push_back(symbol ? static_cast<float>(piece.text.size()) * most - 0.1 : piece.score);
+  }
+  return scores;
+}
+
 std::unique_ptr<const UnigramWords> UnigramWords::of(const SentencepieceTraits& traits) {
   const bool splits_at_spaces = traits.add_dummy_prefix && traits.remove_extra_whitespaces &&
                                 traits.escape_whitespaces && !traits.treat_whitespace_as_suffix;
@@ -72,21 +85,18 @@ bool UnigramWords::take_rules(const SentencepieceTraits& traits) {
 
 bool UnigramWords::take_pieces(const SentencepieceTraits& traits) {
   float least = std::numeric_limits<float>::max();
-  float most = std::numeric_limits<float>::min();  // as sentencepiece has it: not lowest()
   bool space_is_piece = false;
   std::size_t bytes = 0;
   for (const SentencepiecePiece& piece : traits.pieces) {
-    if (piece.type == Type::kNormal) {
-      least = std::min(least, piece.score);
-      most = std::max(most, piece.score);
-    }
+    if (piece.type == Type::kNormal) least = std::min(least, piece.score);
   }
-  for (const SentencepiecePiece& piece : traits.pieces) {
-    const auto id = static_cast<std::int32_t>(scores_.size());
-    scores_.push_back(piece.score);
+  scores_ = unigram_scores(traits);
+  for (std::size_t n = 0; n < scores_.size(); ++n) {
+    const SentencepiecePiece& piece = traits.pieces[n];
+    const auto id = static_cast<std::int32_t>(n);
     if (piece.type == Type::kUnknown) {
       unknown_ = id;
-      scores_.back() = least - 10.0F;  // unknown characters cost 10 more than the least likely piece
+      scores_[n] = least - 10.0F;  // unknown characters cost 10 more than the least likely piece
     }
     bytes += piece.text.size();
     if (piece.type == Type::kByte || bytes >= PieceTree::kMostBytes) return false;
@@ -97,7 +107,6 @@ bool UnigramWords::take_pieces(const SentencepieceTraits& traits) {
       const auto separates = [this](char byte) { return this->separates(byte); };
       if (holds(piece.text, kSpaceSign) || std::any_of(piece.text.begin(), piece.text.end(), separates))
         return false;
-      scores_.back() = static_cast<float>(piece.text.size()) * most - 0.1;
     }
     space_is_piece = space_is_piece || piece.text == kSpaceSign;
     pieces_.insert(piece.text, id);

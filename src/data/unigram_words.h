@@ -14,6 +14,10 @@ namespace echelon::data {
 /// U+2581, sentencepiece's sign for a space.
 inline constexpr std::string_view kSpaceSign = "\xE2\x96\x81";
 
+/// What each piece of a unigram model counts for in sentencepiece's search, by id: the file's score, but for
+/// user-defined symbols, which are chosen before others.
+[[nodiscard]] std::vector<double> unigram_scores(const SentencepieceTraits& traits);
+
 /// Segments text with a unigram model word by word, with the ids that sentencepiece gives to the whole.
 ///
 /// The best pieces of a text are a shortest path: pieces are edges between the places of its characters.

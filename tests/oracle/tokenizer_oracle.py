@@ -10,6 +10,7 @@ import tempfile
 import unicodedata
 from pathlib import Path
 
+import regex
 import sentencepiece
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -309,13 +310,21 @@ def check_sentencepiece(echelon, texts, sources, folder):
         check_as_json(echelon, name, path, oracle, given)
 
 
+def is_long_cluster(cluster):
+    """Letters with marks, and Korean by its parts: `tokenizers` looks up the whole where it has less than six bytes, then
+    each character; sentencepiece the longest beginning."""
+    return len(cluster) > 2 or (len(cluster) == 2 and len(cluster.encode()) > 5)
+
+
 def check_as_json(echelon, name, path, oracle, given):
     """The tokenizer.json that exports have for a sentencepiece model."""
     text = subprocess.run([echelon.program, "--json", path], capture_output=True, check=True).stdout.decode()
     tokenizer = Tokenizer.from_str(text)
     # There a literal U+2581 is a space, and the names of special symbols are these symbols.
     apart = ["\u2581", *(oracle.id_to_piece(i) for i in range(len(oracle)) if oracle.is_control(i) or oracle.is_unknown(i))]
-    plain = [text for text in given if len(text) < 100_000 and not any(part in text for part in apart)]
+    plain = [text for text in given if len(text) < 100_000 and not any(part in text for part in apart)
+             and not any(map(is_long_cluster, regex.findall(r"\X", text)))]
+    assert len(plain) > len(given) / 2, (name, len(plain), len(given))
     expected = [(ids, None) for ids in oracle.encode(plain)]
     found = [(encoding.ids, None) for encoding in tokenizer.encode_batch(plain, add_special_tokens=False)]
     compare(f"tokenizer.json of sentencepiece {name}", plain, expected, found)
