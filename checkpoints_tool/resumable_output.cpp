@@ -1,6 +1,7 @@
 #include "resumable_output.h"
 
 #include "base/crc32c.h"
+#include "base/disk.h"
 #include "base/own_file.h"
 #include "base/str.h"
 #include "checkpoint/files.h"
@@ -20,7 +21,12 @@ ResumableOutput::ResumableOutput(fs::Path path, const fs::Path& checkpoint, cons
   const std::uint32_t id = crc32c(std::as_bytes(std::span(identity)));
   folder_ = final_.string() + std::string(kMark) + checkpoint::checksum_text(id);
   make_folder(folder_);
-  owner_.emplace(folder_);
+  try {
+    owner_.emplace(folder_);
+  } catch (...) {
+    (void)fs::disk().rmdir(folder_.c_str());  // where it is new there is nothing in it
+    throw;
+  }
 }
 
 ResumableOutput::~ResumableOutput() {

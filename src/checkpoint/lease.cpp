@@ -116,7 +116,8 @@ ReadLease::ReadLease(const Path& step_folder) {
   const int fd = fs::disk().open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
   int error = fd < 0 ? errno : 0;
   if (fd >= 0) {
-    if (fs::disk().pwrite(fd, mark.data(), mark.size(), 0) != static_cast<ssize_t>(mark.size())) error = EIO;
+    const ssize_t written = fs::disk().pwrite(fd, mark.data(), mark.size(), 0);
+    if (written != static_cast<ssize_t>(mark.size())) error = written < 0 ? errno : ENOSPC;
     if (fs::disk().close(fd) != 0) error = errno;
     if (error != 0) fs::disk().unlink(file_.c_str());
   }
