@@ -98,8 +98,8 @@ ECHELON_VECTOR_CLONES void compute(std::uint64_t key, std::uint64_t first_pair, 
     block.values[2 * i] = static_cast<float>(even);
     block.values[2 * i + 1] = static_cast<float>(odd);
     // A sine next to 0 has lost digits; the others are wrong by less than near_a_border() takes into account.
-    const bool doubtful = near_a_border(even) | near_a_border(odd) | (std::abs(rest) < 1e-6);
-    block.doubtful[i] = doubtful ? 1 : 0;
+    block.doubtful[i] = std::uint32_t{near_a_border(even)} | std::uint32_t{near_a_border(odd)} |
+                        std::uint32_t{std::abs(rest) < 1e-6};
     some |= block.doubtful[i];
   }
   block.some_doubtful = some;

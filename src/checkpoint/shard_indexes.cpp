@@ -8,8 +8,10 @@ ShardIndexes::ShardIndexes(std::filesystem::path folder, const Manifest& manifes
 ShardIndexes::ShardIndexes(std::filesystem::path folder, const Manifest& manifest,
                            std::vector<ShardIndex> loaded)
     : ShardIndexes(std::move(folder), manifest) {
-  for (ShardIndex& index : loaded)
-    loaded_.at(static_cast<std::size_t>(index.rank)) = std::make_unique<const ShardIndex>(std::move(index));
+  for (ShardIndex& index : loaded) {
+    std::unique_ptr<const ShardIndex>& place = loaded_.at(static_cast<std::size_t>(index.rank));
+    place = std::make_unique<const ShardIndex>(std::move(index));
+  }
 }
 
 const ShardIndex& ShardIndexes::of(std::size_t rank) const {
