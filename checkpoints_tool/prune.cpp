@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -42,7 +43,11 @@ std::int64_t best_step(const std::vector<StepFolder>& oldest_first) {
     try {
       const auto best = checkpoint::best_of(checkpoint::load_manifest(step->folder).trainer_state,
                                             str("checkpoint '", step->folder.string(), "': trainer state"));
-      return best ? best->step : -1;
+      if (!best) return -1;
+      const auto there = std::any_of(oldest_first.begin(), oldest_first.end(),
+                                     [&](const StepFolder& other) { return other.step == best->step; });
+      if (!there) log::warn(str("step ", best->step, " had the best validation loss, and is not here"));
+      return best->step;
     } catch (const Error& e) {
       log::warn(str("the best step is taken from the checkpoint before: ", e.what()));
     }

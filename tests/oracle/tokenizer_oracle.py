@@ -316,6 +316,12 @@ def is_long_cluster(cluster):
     return len(cluster) > 2 or (len(cluster) == 2 and len(cluster.encode()) > 5)
 
 
+def are_tied(oracle, ids, others):
+    """Two ways to cut a text into pieces that have the same scores, in another order."""
+    return ids != others and sorted(map(oracle.get_score, ids)) == sorted(map(oracle.get_score, others)) \
+        and oracle.decode(ids) == oracle.decode(others)
+
+
 def check_as_json(echelon, name, path, oracle, given):
     """The tokenizer.json that exports have for a sentencepiece model."""
     text = subprocess.run([echelon.program, "--json", path], capture_output=True, check=True).stdout.decode()
@@ -327,6 +333,10 @@ def check_as_json(echelon, name, path, oracle, given):
     assert len(plain) > len(given) / 2, (name, len(plain), len(given))
     expected = [(ids, None) for ids in oracle.encode(plain)]
     found = [(encoding.ids, None) for encoding in tokenizer.encode_batch(plain, add_special_tokens=False)]
+    ties = [at for at, (one, other) in enumerate(zip(expected, found)) if are_tied(oracle, one[0], other[0])]
+    assert len(ties) < len(plain) / 100, (name, len(ties))
+    for at in ties:
+        found[at] = expected[at]
     compare(f"tokenizer.json of sentencepiece {name}", plain, expected, found)
     front = [oracle.bos_id()] if oracle.bos_id() >= 0 else []
     assert tokenizer.encode("a").ids == front + oracle.encode("a"), name

@@ -101,8 +101,10 @@ std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& c
   agree(comm, "run folder", [&] {
     if (lead) open();
   });
-  if (!lead) open();
-  log::init(str("rank ", comm.rank(), "/", comm.size(), " ", host), lead, folder->log(comm.rank()));
+  agree(comm, "logs", [&] {
+    if (!lead) open();
+    log::init(str("rank ", comm.rank(), "/", comm.size(), " ", host), lead, folder->log(comm.rank()));
+  });
   return folder;
 }
 
@@ -164,8 +166,8 @@ Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& comput
                                                 engine_options(recipe, job.info().local_size, activity),
                                                 static_cast<std::uint64_t>(recipe.run.seed), compute.device);
     made.optim = make_optimizer(recipe.optim, *made.model);
+    made.ema = make_ema(recipe.optim, *made.model);
   });
-  made.ema = make_ema(recipe.optim, *made.model);
   return made;
 }
 
