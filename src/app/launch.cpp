@@ -114,9 +114,8 @@ pid_t start(const std::vector<std::string>& command, const SignalQueue& signals,
 /// Until mpirun ends; returns its wait status.
 int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals, Relays& relays) {
   for (int round = 0;; ++round) {
-    std::vector<pollfd> watched{{.fd = signals.fd(), .events = POLLIN, .revents = 0},
-                                relays.out.awaited(),
-                                relays.err.awaited()};
+    std::vector<pollfd> watched{
+        {.fd = signals.fd(), .events = POLLIN, .revents = 0}, relays.out.awaited(), relays.err.awaited()};
     const std::size_t first_handle = watched.size();
     for (const int handle : processes.handles())
       watched.push_back({.fd = handle, .events = POLLIN, .revents = 0});

@@ -9,8 +9,8 @@ namespace echelon::app {
 
 /// Passes what a child process writes on to a stream of this one. When nobody reads that stream any more (a
 /// pager was closed) the rest is thrown away: mpirun itself ends its ranks after some failed writes. This
-/// process must ignore SIGPIPE. Has no thread: the child's death signal (PR_SET_PDEATHSIG) comes once for every
-/// thread of its parent, and mpirun takes a second SIGTERM as an order to go without its ranks.
+/// process must ignore SIGPIPE. Has no thread: the child's death signal (PR_SET_PDEATHSIG) comes once for
+/// every thread of its parent, and mpirun takes a second SIGTERM as an order to go without its ranks.
 class OutputRelay {
  public:
   /// `stream`: STDOUT_FILENO or STDERR_FILENO. Throws Error(kEnvironment).

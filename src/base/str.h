@@ -7,8 +7,8 @@
 
 namespace echelon {
 
-/// Joins its arguments with operator<<: str("step ", 4) == "step 4". Throws std::bad_alloc where memory ends: a stream
-/// left to itself catches that and gives the text cut short.
+/// Joins its arguments with operator<<: str("step ", 4) == "step 4". Throws std::bad_alloc where memory ends:
+/// a stream left to itself catches that and gives the text cut short.
 template <class... Parts>
 [[nodiscard]] std::string str(const Parts&... parts) {
   std::ostringstream out;

@@ -136,8 +136,8 @@ void add_unigram_steps(const SentencepieceTraits& traits, Json& root) {
   root["decoder"] = words;
 }
 
-/// Symbols that an added token stands for. The parts of the text between added tokens are encoded apart, with a
-/// space in front of each and none at its ends where the model asks for that; sentencepiece does it to the
+/// Symbols that an added token stands for. The parts of the text between added tokens are encoded apart, with
+/// a space in front of each and none at its ends where the model asks for that; sentencepiece does it to the
 /// whole. So a unigram model has its symbols as pieces, where the normaliser leaves them alone.
 std::vector<std::size_t> symbols_apart(const SentencepieceTraits& traits) {
   std::vector<std::size_t> apart;
@@ -147,8 +147,8 @@ std::vector<std::size_t> symbols_apart(const SentencepieceTraits& traits) {
   if (traits.type != SentencepieceTraits::Type::kUnigram) return apart;
   std::vector<std::string> rules{" ", std::string(kSpaceSign)};
   if (!traits.normalizer_table.empty()) {
-    static_cast<void>(for_each_rule(traits.normalizer_table,
-                                    [&](std::string_view from, std::string_view) { rules.emplace_back(from); }));
+    static_cast<void>(for_each_rule(
+        traits.normalizer_table, [&](std::string_view from, std::string_view) { rules.emplace_back(from); }));
   }
   std::erase_if(apart, [&](std::size_t id) {
     return std::none_of(rules.begin(), rules.end(), [&](const std::string& from) {
@@ -198,7 +198,8 @@ Json frame(const SentencepieceTraits& traits, std::int32_t bos, std::int32_t eos
 bool is_convertible(const SentencepieceTraits& traits) {
   if (!traits.escape_whitespaces || traits.treat_whitespace_as_suffix || !traits.denormalizer_table.empty())
     return false;
-  if ((traits.add_dummy_prefix || traits.remove_extra_whitespaces) && !symbols_apart(traits).empty()) return false;
+  if ((traits.add_dummy_prefix || traits.remove_extra_whitespaces) && !symbols_apart(traits).empty())
+    return false;
   if (traits.type == SentencepieceTraits::Type::kUnigram) return true;
   return traits.type == SentencepieceTraits::Type::kBpe && traits.normalizer_table.empty() &&
          !traits.remove_extra_whitespaces;

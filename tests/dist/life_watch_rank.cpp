@@ -50,7 +50,8 @@ int main(int argc, char** argv) {
   ClusterOptions cluster;
   cluster.timeout_s = 2;
   cluster.heartbeat_interval_s = 0.1;
-  // Half of it without a sign of all ranks is a node that is lost: more than a busy machine withholds from them.
+  // Half of it without a sign of all ranks is a node that is lost: more than a busy machine withholds from
+  // them.
   cluster.heartbeat_timeout_s = 4;
   auto life = std::make_unique<LifeWatch>(
       LifeWatch::Options{.cluster = cluster, .logs = folder, .on_verdict = {}}, job->info(), *world, links);
