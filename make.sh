@@ -372,7 +372,7 @@ test_all() {
     stages=(sanitizers unsanitized optimised)
   fi
   say "tests of the optimised build"
-  run_ctest optimised --preset release -j2 -LE '^(torch_free|fuzz)$' -E '_NOT_BUILT$'
+  run_ctest optimised --preset release -j2 -LE '^(unit_torch_free|fuzz)$' -E '_NOT_BUILT$'
   python3 tests/support/run_ctest.py report "$TEST_LOGS" "${stages[@]}" || failed=1
   return $failed
 }
