@@ -15,6 +15,7 @@ void add_prepare_digits(CLI::App& prepare) {
     std::string source = "data/digits.csv.gz";
     std::string output;
     bool force = false;
+    bool allow_foreign_folder = false;
   };
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = prepare.add_subcommand(
@@ -27,6 +28,8 @@ void add_prepare_digits(CLI::App& prepare) {
   command->add_option("-o,--output", arguments->output, "Folder for train- and test-images-idx3-ubyte")
       ->required();
   command->add_flag("--force", arguments->force, "Replace files of these names that hold something else");
+  command->add_flag("--allow-foreign-folder", arguments->allow_foreign_folder,
+                    "Work in an --output of another user, who can change what is made");
   command->callback([arguments, &prepare] {
     // Sources and options in front of the word belong to the other kind of preparing.
     for (const CLI::Option* given : prepare.parse_order()) throw CLI::ExtrasError({given->get_name()});
@@ -37,7 +40,10 @@ void add_prepare_digits(CLI::App& prepare) {
                                    "digits.csv.gz of an installed scikit-learn with --source"));
     }
     const data::DigitsReport report =
-        data::prepare_digits(arguments->source, arguments->output, arguments->force);
+        data::prepare_digits({.source = arguments->source,
+                              .output = arguments->output,
+                              .force = arguments->force,
+                              .allow_foreign_folder = arguments->allow_foreign_folder});
     std::cout << arguments->output << "/train-images-idx3-ubyte: " << report.train_images
               << " images of 28 x 28\n"
               << arguments->output << "/test-images-idx3-ubyte: " << report.test_images << " images\n"

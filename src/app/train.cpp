@@ -9,6 +9,7 @@
 #include "app/commands.h"
 #include "app/engine/engine.h"
 #include "app/launch.h"
+#include "app/model_check.h"
 #include "app/plugin.h"
 #include "app/step.h"
 #include "base/log.h"
@@ -50,6 +51,7 @@ int train(const TrainArguments& arguments) {
   once_per_step([&] {
     loaded = load_recipe(arguments.recipe, arguments.overrides);
     ranks = local_ranks(arguments.ranks);
+    if (ranks <= 1) check_against_model(loaded);  // a rank needs the engine anyhow
   });
   // Of several local ranks the first one tells, as in any other job.
   if (ranks <= 1 && first_of_step()) tell_which(loaded);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/fs.h"
+#include "base/own_file.h"
 #include "base/str.h"
 #include "data/gzip_input.h"
 #include "data/idx_file.h"
@@ -112,8 +113,8 @@ void publish(const std::filesystem::path& path, const IdxFile& content, bool for
 
 }  // namespace
 
-DigitsReport prepare_digits(const std::filesystem::path& source, const std::filesystem::path& output,
-                            bool force) {
+DigitsReport prepare_digits(const DigitsOptions& options) {
+  const auto& [source, output, force, allow_foreign_folder] = options;
   const std::string text = read_text(source);
   std::array<Part, 2> parts;  // train, test
   std::string_view rest = text;
@@ -130,6 +131,7 @@ DigitsReport prepare_digits(const std::filesystem::path& source, const std::file
                                  "scikit-learn's sklearn/datasets/data/digits.csv.gz"));
   }
   fs::make_directories(output, Code::kData);
+  if (!allow_foreign_folder) fs::require_own_folder(output, Code::kData, "add --allow-foreign-folder");
   for (const std::size_t i : {0, 1}) {
     const std::string name = i == 0 ? "train" : "test";
     publish(output / (name + "-labels-idx1-ubyte"), parts[i].labels, force);

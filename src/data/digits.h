@@ -4,6 +4,13 @@
 
 namespace echelon::data {
 
+struct DigitsOptions {
+  std::filesystem::path source;
+  std::filesystem::path output;
+  bool force = false;                 ///< replace output files that hold something else
+  bool allow_foreign_folder = false;  ///< work in a folder of another user, who can change what is made
+};
+
 struct DigitsReport {
   std::int64_t train_images = 0;
   std::int64_t test_images = 0;
@@ -16,8 +23,7 @@ struct DigitsReport {
 /// for testing. The bytes depend on the source alone.
 ///
 /// Throws Error(kData): a source that is not what it should be (with the line), output files that hold
-/// something else while `force` is false, disk full.
-DigitsReport prepare_digits(const std::filesystem::path& source, const std::filesystem::path& output,
-                            bool force);
+/// something else, an output folder of another user, disk full.
+DigitsReport prepare_digits(const DigitsOptions& options);
 
 }  // namespace echelon::data

@@ -96,6 +96,10 @@ class Tests(product.Case):
         self.assertRegex(result.err, r"step \d+ left out: (loss|gradient norm) is not finite")
         self.assertRegex(result.err, r"echelon: rank 0/1 \S+: step \d+: \S+.* is not finite, for the \d+th step in a row")
         self.assertEqual([], self.checkpoints(), "nothing of it is saved")
+        self.assertTrue(result.err.rstrip().endswith("the run has no checkpoint yet"), result.err)
+        self.train(self.recipe(**{"train.steps": 4, "checkpoint.every_steps": 2}))
+        result = self.train("recipe.yaml", "train.steps=8", "optim.lr=1e38", "train.clip_grad_norm=0", code=6)
+        self.assertTrue(result.err.rstrip().endswith("the newest checkpoint, of step 4, is intact"), result.err)
 
     def test_clipping_by_value_bounds_the_update(self):
         # SGD without momentum: a step moves no weight by more than lr x the bound.
@@ -123,6 +127,7 @@ class Tests(product.Case):
         self.assertEqual(1, result.err.count("pattern 'model.layer.*' matches no module"), result.err)
         result = self.train(self.recipe(), 'optim.no_decay=["*.bias"]', ranks=2, code=2)
         self.assertEqual(1, result.err.count("*.bias"), result.err)
+        self.assertFalse((self.folder / "run").exists(), "a start that is refused leaves nothing")
 
     def test_a_running_job_tells_its_memory_when_asked(self):
         self.recipe()

@@ -32,7 +32,7 @@ class Digits : public ::testing::Test {
   }
   std::string refusal(const std::string& text) {
     write_bytes(source_, text);
-    return message_of([&] { prepare_digits(source_, output_, false); });
+    return message_of([&] { prepare_digits({source_, output_}); });
   }
   TempDir dir_;
   std::filesystem::path source_ = dir_ / "digits.csv";
@@ -40,7 +40,7 @@ class Digits : public ::testing::Test {
 };
 
 TEST_F(Digits, BecomeImagesWithABorder) {
-  const data::DigitsReport report = prepare_digits(source_, output_, false);
+  const data::DigitsReport report = prepare_digits({source_, output_});
   EXPECT_EQ(report.train_images, 11);
   EXPECT_EQ(report.test_images, 2);
   const auto labels = read_idx(output_ / "train-labels-idx1-ubyte", 1).values;
@@ -61,14 +61,14 @@ TEST_F(Digits, BecomeImagesWithABorder) {
 }
 
 TEST_F(Digits, LeaveOtherFilesOfTheSameNamesAlone) {
-  (void)prepare_digits(source_, output_, false);
-  (void)prepare_digits(source_, output_, false);  // the same again is fine
+  (void)prepare_digits({source_, output_});
+  (void)prepare_digits({source_, output_});  // the same again is fine
   write_bytes(output_ / "test-images-idx3-ubyte", "the real MNIST");
-  EXPECT_EQ(message_of([&] { prepare_digits(source_, output_, false); }),
+  EXPECT_EQ(message_of([&] { prepare_digits({source_, output_}); }),
             str("'", (output_ / "test-images-idx3-ubyte").string(),
                 "' is there already and holds something else: choose another --output, or replace it with "
                 "--force"));
-  (void)prepare_digits(source_, output_, true);
+  (void)prepare_digits({.source = source_, .output = output_, .force = true});
   EXPECT_EQ(read_idx(output_ / "test-images-idx3-ubyte", 3).dimensions[0], 2);
 }
 
