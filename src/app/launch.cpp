@@ -18,25 +18,47 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/program.h"
 #include "base/str.h"
 
 namespace echelon::app {
 namespace {
 
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGQUIT};
+constexpr int kOldestOpenMpi = 4;
 constexpr int kSearchMs = 5;        // between looks for ranks that mpirun has not started yet
 constexpr int kSearchLongMs = 100;  // the same, once it takes its time
 
+/// Number in front of the first dot of Open MPI's version. Throws Error(kEnvironment): another MPI's mpirun.
+int open_mpi_version(const std::string& mpirun) {
+  constexpr std::string_view kName = "(Open MPI) ";
+  const ProgramRun asked = run_program({mpirun, "--version"}, 30);
+  const auto at = asked.out.find(kName);
+  const int version = at == std::string::npos ? 0 : std::atoi(asked.out.c_str() + at + kName.size());
+  if (version < kOldestOpenMpi) {
+    throw Error(Code::kEnvironment,
+                str("cannot start local ranks: '", mpirun, "' is not mpirun of Open MPI ", kOldestOpenMpi,
+                    " or newer (", asked.good() ? printable(asked.out) : asked.trouble(mpirun),
+                    "); put Open MPI's in front in PATH, or run one rank"));
+  }
+  return version;
+}
+
 std::vector<std::string> mpirun_command(const std::string& mpirun, int ranks,
                                         const std::vector<std::string>& rank) {
+  // From version 5 on mpirun is PRRTE's prterun, which has parameters of its own and no -q (see MpirunTalk).
+  const bool prrte = open_mpi_version(mpirun) >= 5;
+  const std::string parameter = prrte ? "--prtemca" : "--mca";
   std::vector<std::string> command{
-      mpirun, "-q",
+      mpirun,
       // This machine only, even inside a Slurm allocation, and more ranks than cores if the user wants them.
-      "--mca", "plm", "isolated", "--mca", "ras", "^slurm", "--oversubscribe", "--allow-run-as-root",
+      parameter, "plm", prrte ? "^slurm" : "isolated", parameter, "ras", "^slurm", "--oversubscribe",
+      "--allow-run-as-root",
       // A rank's communication thread must not be tied to the core of its computing threads.
       "--bind-to", "none",
       // Shared memory is all that one machine needs; choosing it saves the search for networks at start.
-      "--mca", "pml", "ob1", "--mca", "btl", "self,vader", "-n", std::to_string(ranks)};
+      "--mca", "pml", "ob1", "--mca", "btl", prrte ? "self,sm" : "self,vader", "-n", std::to_string(ranks)};
+  if (!prrte) command.emplace_back("-q");
   command.insert(command.end(), rank.begin(), rank.end());
   return command;
 }
@@ -77,7 +99,7 @@ class SignalQueue {
 /// Streams between mpirun and those of this process.
 struct Relays {
   OutputRelay out{STDOUT_FILENO};
-  OutputRelay err{STDERR_FILENO};
+  OutputRelay err{STDERR_FILENO, OutputRelay::Talk::kLeftOut};
 };
 
 [[noreturn]] void become_mpirun(char* const* arguments, const SignalQueue& signals, const Relays& relays,

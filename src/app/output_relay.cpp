@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -12,7 +13,7 @@
 
 namespace echelon::app {
 
-OutputRelay::OutputRelay(int stream) : stream_(stream) {
+OutputRelay::OutputRelay(int stream, Talk talk) : stream_(stream), talk_(talk) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
     throw Error(Code::kEnvironment, str("cannot make a pipe: ", fs::reason(errno)));
@@ -37,11 +38,13 @@ void OutputRelay::pass_on() {
   if (pending_.empty()) {
     std::array<char, PIPE_BUF> taken{};  // a pipe that is ready takes as much without blocking
     const ssize_t n = ::read(exit_.get(), taken.data(), taken.size());
-    if (n == 0 || (n < 0 && errno != EINTR)) exit_ = fs::Fd();
-    if (n > 0 && read_) pending_.assign(taken.data(), static_cast<std::size_t>(n));
+    const bool ended = n == 0 || (n < 0 && errno != EINTR);
+    if (ended) exit_ = fs::Fd();
+    const std::string_view bytes(taken.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+    if (read_) pending_ = talk_ == Talk::kPassed ? bytes : ended ? filter_.rest() : filter_.pass(bytes);
     return;
   }
-  const ssize_t n = ::write(stream_, pending_.data(), pending_.size());
+  const ssize_t n = ::write(stream_, pending_.data(), std::min<std::size_t>(pending_.size(), PIPE_BUF));
   if (n >= 0) pending_.erase(0, static_cast<std::size_t>(n));
   if (n >= 0 || errno == EINTR || errno == EAGAIN) return;
   read_ = false;

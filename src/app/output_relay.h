@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "app/mpirun_talk.h"
 #include "base/fs.h"
 
 namespace echelon::app {
@@ -13,8 +14,9 @@ namespace echelon::app {
 /// every thread of its parent, and mpirun takes a second SIGTERM as an order to go without its ranks.
 class OutputRelay {
  public:
-  /// `stream`: STDOUT_FILENO or STDERR_FILENO. Throws Error(kEnvironment).
-  explicit OutputRelay(int stream);
+  enum class Talk { kPassed, kLeftOut };
+  /// `stream`: STDOUT_FILENO or STDERR_FILENO; `talk`: mpirun's own (MpirunTalk). Throws Error(kEnvironment).
+  explicit OutputRelay(int stream, Talk talk = Talk::kPassed);
 
   /// What the child has as its stream.
   [[nodiscard]] int entry() const { return entry_.get(); }
@@ -29,10 +31,12 @@ class OutputRelay {
   /// Takes what awaited() has found there, or gives it to the stream. Does not block.
   void pass_on();
   /// Child and descendants have closed their ends, and all that they wrote was passed on.
-  [[nodiscard]] bool done() const { return !exit_.valid(); }
+  [[nodiscard]] bool done() const { return !exit_.valid() && pending_.empty(); }
 
  private:
   int stream_;
+  Talk talk_;
+  MpirunTalk filter_;
   bool read_ = true;     ///< does anybody read the stream?
   std::string pending_;  ///< taken from the child, not yet given to the stream
   fs::Fd exit_;

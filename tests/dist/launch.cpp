@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "app/mpirun_talk.h"
 #include "base/error.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
@@ -121,6 +122,23 @@ TEST_F(Launch, RanksDieWithAKilledLauncher) {
   }
 }
 
+// What the mpirun of Open MPI 5 adds to a failure, in whatever parts it is read.
+TEST(MpirunTalk, IsTakenOutAndNothingElse) {
+  const std::string dashes = std::string(74, '-') + "\n";
+  const std::string talk = dashes +
+                           "prterun noticed that process rank 2 with PID 9593 on node vm exited on\n" +
+                           "signal 9 (Killed).\n" + dashes;
+  const std::string kept = dashes + "There are not enough slots available\n" + dashes;
+  const std::string given = "step 1\rstep 2\n" + talk + "-----\n" + kept + "last" + talk + talk + "--";
+  const std::string expected = "step 1\rstep 2\n-----\n" + kept + "last" + talk + "--";
+  for (std::size_t part = 1; part <= given.size(); ++part) {
+    app::MpirunTalk filter;
+    std::string passed;
+    for (std::size_t at = 0; at < given.size(); at += part) passed += filter.pass(given.substr(at, part));
+    EXPECT_EQ(passed + filter.rest(), expected) << part;
+  }
+}
+
 TEST_F(Launch, SaysWhatToInstallWhereMpirunIsMissing) {
   const std::string path = std::getenv("PATH");
   setenv("PATH", folder_.c_str(), 1);
@@ -130,6 +148,22 @@ TEST_F(Launch, SaysWhatToInstallWhereMpirunIsMissing) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kEnvironment);
     EXPECT_NE(std::string(error.what()).find("openmpi-bin"), std::string::npos) << error.what();
+  }
+  setenv("PATH", path.c_str(), 1);
+}
+
+TEST_F(Launch, RefusesTheMpirunOfAnotherMpi) {
+  const std::string path = std::getenv("PATH");
+  std::ofstream(folder_ / "mpirun") << "#!/bin/sh\necho 'mpirun (HYDRA) 4.1'\n";
+  stdfs::permissions(folder_ / "mpirun", stdfs::perms::owner_all);
+  setenv("PATH", (folder_.string() + ":" + path).c_str(), 1);
+  try {
+    static_cast<void>(launch_local_ranks(2, rank({"all", "0"})));
+    FAIL() << "started by another MPI";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kEnvironment);
+    EXPECT_NE(std::string(error.what()).find("is not mpirun of Open MPI"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("HYDRA"), std::string::npos) << error.what();
   }
   setenv("PATH", path.c_str(), 1);
 }

@@ -103,7 +103,7 @@ class Tests(product.Case):
     def test_ranks_inside_a_step(self):
         # A rank that mpirun started must not start ranks of its own.
         self.recipe()
-        self.expect(2, "mpirun", "-q", "-n", 1, "--allow-run-as-root", product.ECHELON, "train", "recipe.yaml",
+        self.expect(2, *product.MPIRUN, "-n", 1, product.ECHELON, "train", "recipe.yaml",
                     "--ranks", 2)
 
     def test_sample_without_a_prompt(self):
@@ -131,7 +131,7 @@ class Tests(product.Case):
         self.usage("sample", "run", "--prompt", "one", "--ranks", "two")
 
     def test_sample_on_ranks_inside_a_step(self):
-        self.expect(2, "mpirun", "-q", "-n", 2, "--oversubscribe", "--allow-run-as-root", product.ECHELON, "sample",
+        self.expect(2, *product.MPIRUN, "-n", 2, product.ECHELON, "sample",
                     "run", "--prompt", "one", "--ranks", 2)
 
     def test_prepare_without_an_output(self):

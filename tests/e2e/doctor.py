@@ -303,7 +303,7 @@ class Tests(product.Case):
         program.write_bytes(program.read_bytes().replace(version.encode() + b"\0", other.encode() + b"\0"))
         program.chmod(0o755)
         job = ["doctor", "job", "--json", "--slow", "0.02"]
-        result = self.command("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", 2,
+        result = self.command(*product.MPIRUN, "-n", 2,
                               product.ECHELON, *job, ":", "-n", 1, program, *job, code=3)
         report = json.loads(result.out[:result.out.rindex("}") + 1])
         versions, = [check for check in report["checks"] if check["name"] == "versions"]

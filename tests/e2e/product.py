@@ -28,6 +28,10 @@ SKIPPED = 77  # CTest knows this exit code (CMakeLists.txt)
 OWN_MOUNTS = "ECHELON_OWN_MOUNTS"  # empty: this process is in a mount namespace of its own; else why it is not
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "e2e"
 
+# Starts ranks plainly; the mpirun of Open MPI 5 has no option to be quiet, and is so unless a rank fails.
+MPIRUN = ["mpirun", *(["-q"] if "(Open MPI) 4." in subprocess.run(["mpirun", "--version"], capture_output=True, text=True).stdout
+                      else []), "--oversubscribe", "--allow-run-as-root", "--bind-to", "none"]
+
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau".split()
 # What a recipe needs to train on the files of Case.prepare().
 ON_TOKENS = {"data.kind": "tokens", "data.path": "data/train.tok", "model.vocab_size": 320, "train.steps": 4}

@@ -72,8 +72,7 @@ class Tests(product.Case):
     def test_ranks_of_a_step_print_what_one_process_does(self):
         self.trained(ranks=2)
         alone = self.sample("--tokens", 12)
-        result = self.command("mpirun", "-q", "-n", 2, "--oversubscribe", "--allow-run-as-root", product.ECHELON,
-                              "sample", "run", "--prompt", "alpha beta", "--tokens", 12)
+        result = self.command(*product.MPIRUN, "-n", 2, product.ECHELON, "sample", "run", "--prompt", "alpha beta", "--tokens", 12)
         self.assertEqual(alone, result.out)
         self.assertEqual("", result.err)
 

@@ -34,7 +34,7 @@ class Tests(product.Case):
         # Rank 1 can give no file its name: neither its shard nor its note for rank 0, which waits for one of them.
         rank = ('[ "$OMPI_COMM_WORLD_RANK" = 1 ] && export LD_PRELOAD="$ECHELON_FAILING_CALLS" ECHELON_FAIL=rename; '
                 'exec "$ECHELON_BIN" train "$@"')
-        result = self.command("mpirun", "-q", "-n", 2, "--oversubscribe", "--allow-run-as-root", "--bind-to", "none",
+        result = self.command(*product.MPIRUN, "-n", 2,
                               "sh", "-c", rank, "rank", self.recipe(), "checkpoint.every_steps=2", "train.steps=8",
                               code=5)
         self.assertEqual([], self.steps_kept())

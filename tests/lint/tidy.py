@@ -69,9 +69,9 @@ class Tidy:
             together = [path for path in paths if path not in apart]
             join(together)
             found = self.findings(joined)
-        if not together or any(NOT_TOGETHER.search(line) or str(joined) in line for line in found):
+        if found or not together:  # a name may mean another thing beside the others: only what a source has alone counts
             return [line for path in paths for line in self.run([path])]
-        return found + (self.run(apart) if apart else [])
+        return self.run(apart) if apart else []
 
 
 class Cache:

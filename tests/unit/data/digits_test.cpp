@@ -64,7 +64,9 @@ TEST_F(Digits, LeaveOtherFilesOfTheSameNamesAlone) {
   (void)prepare_digits({source_, output_});
   (void)prepare_digits({source_, output_});  // the same again is fine
   write_bytes(output_ / "test-images-idx3-ubyte", "the real MNIST");
-  EXPECT_EQ(message_of([&] { prepare_digits({source_, output_}); }),
+  EXPECT_EQ(message_of([&] {
+              prepare_digits({source_, output_});
+            }),
             str("'", (output_ / "test-images-idx3-ubyte").string(),
                 "' is there already and holds something else: choose another --output, or replace it with "
                 "--force"));
