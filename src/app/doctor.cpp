@@ -83,7 +83,7 @@ std::vector<json> gather_cards(Job& job, double& exchange_ms) {
   return cards;
 }
 
-json time_communication(const Job& job, double timeout_s) {
+json time_communication(Job& job, double timeout_s) {
   std::unique_ptr<Communicator> world;
   const double start_ms = milliseconds([&] { world = make_mpi_communicator(job, timeout_s); });
   json times{

@@ -44,10 +44,10 @@ int open_mpi_version(const std::string& mpirun) {
   return version;
 }
 
-std::vector<std::string> mpirun_command(const std::string& mpirun, int ranks,
+/// `prrte`: from version 5 on mpirun is PRRTE's prterun, which has parameters of its own and no -q
+/// (MpirunTalk).
+std::vector<std::string> mpirun_command(const std::string& mpirun, bool prrte, int ranks,
                                         const std::vector<std::string>& rank) {
-  // From version 5 on mpirun is PRRTE's prterun, which has parameters of its own and no -q (see MpirunTalk).
-  const bool prrte = open_mpi_version(mpirun) >= 5;
   const std::string parameter = prrte ? "--prtemca" : "--mca";
   std::vector<std::string> command{
       mpirun,
@@ -103,7 +103,7 @@ struct Relays {
 };
 
 [[noreturn]] void become_mpirun(char* const* arguments, const SignalQueue& signals, const Relays& relays,
-                                pid_t launcher) {
+                                pid_t launcher, bool prrte) {
   // mpirun answers SIGTERM by ending its ranks: what must happen when the launcher is gone, kill -9 included.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != launcher) _exit(127);
@@ -115,19 +115,19 @@ struct Relays {
   relays.out.keep_reader();
   relays.err.keep_reader();
   sigprocmask(SIG_SETMASK, &signals.mask_before(), nullptr);
-  setenv("EVENT_NOEPOLL", "1", 0);  // keeps libevent from warning of closed descriptors while mpirun ends
+  if (!prrte) setenv("EVENT_NOEPOLL", "1", 0);  // no warnings of libevent about descriptors while it ends
   execv(arguments[0], arguments);
   _exit(127);
 }
 
-pid_t start(const std::vector<std::string>& command, const SignalQueue& signals, Relays& relays) {
+pid_t start(const std::vector<std::string>& command, bool prrte, const SignalQueue& signals, Relays& relays) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   const pid_t launcher = getpid();
   const pid_t pid = fork();
   if (pid < 0) throw Error(Code::kEnvironment, str("cannot start ", command[0], ": ", fs::reason(errno)));
-  if (pid == 0) become_mpirun(arguments.data(), signals, relays, launcher);
+  if (pid == 0) become_mpirun(arguments.data(), signals, relays, launcher, prrte);
   relays.out.begin();
   relays.err.begin();
   return pid;
@@ -212,10 +212,11 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
                 str("cannot start local ranks: '", argv_of_one_rank.empty() ? "" : argv_of_one_rank[0],
                     "' is no program"));
   }
+  const bool prrte = open_mpi_version(mpirun) >= 5;
   const SignalQueue signals;
   std::signal(SIGPIPE, SIG_IGN);  // as the relays want it
   Relays relays;
-  const pid_t pid = start(mpirun_command(mpirun, ranks, argv_of_one_rank), signals, relays);
+  const pid_t pid = start(mpirun_command(mpirun, prrte, ranks, argv_of_one_rank), prrte, signals, relays);
   RankProcesses processes(pid, ranks);
   const int status = attend(pid, processes, signals, relays);
   finish(relays, signals);

@@ -96,13 +96,17 @@ struct PmixClient::Self {
 
 PmixClient::PmixClient(const LaunchEnvironment& environment, double timeout_s)
     : environment_(environment), timeout_s_(timeout_s), self_(std::make_shared<Self>()) {
+  connect();
+}
+
+void PmixClient::connect() {
   // The call may outlive this object; what it writes to must as well.
   const auto status =
-      self_->calls.call_within(timeout_s, [self = self_] { return PMIx_Init(&self->proc, nullptr, 0); });
+      self_->calls.call_within(timeout_s_, [self = self_] { return PMIx_Init(&self->proc, nullptr, 0); });
   if (!status) {
     throw Error(Code::kEnvironment,
-                str("PMIx_Init did not return within ", timeout_s, " s, waiting for the PMIx server of ",
-                    environment.pmix_namespace, "; ", circumstances()));
+                str("PMIx_Init did not return within ", timeout_s_, " s, waiting for the PMIx server of ",
+                    environment_.pmix_namespace, "; ", circumstances()));
   }
   if (*status != PMIX_SUCCESS) {
     fail("PMIx_Init", *status,

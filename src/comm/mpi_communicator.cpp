@@ -187,16 +187,18 @@ std::shared_ptr<MpiProcess>& process_slot() {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_communicator(const Job& job, double timeout_s) {
+std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s) {
   return make_mpi_communicator(job, timeout_s, {});
 }
 
-std::unique_ptr<Communicator> make_mpi_communicator(const Job& job, double timeout_s,
-                                                    const ProcessWatch& watch) {
+std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s, const ProcessWatch& watch) {
   const JobInfo& info = job.info();
   if (info.size == 1) return std::make_unique<LocalCommunicator>();
   std::shared_ptr<MpiProcess>& process = process_slot();
-  if (!process) process = std::make_shared<MpiProcess>(timeout_s, watch);
+  if (!process) {
+    const auto start = [&] { process = std::make_shared<MpiProcess>(timeout_s, watch); };
+    mpi_connects_first() ? job.while_disconnected(start) : start();
+  }
   const int rank = process->worker.rank();
   const int size = process->worker.size();
   if (size == 1 || size != info.size || rank != info.rank) {

@@ -161,6 +161,12 @@ std::string mpi_library_version() {
   return version.substr(0, version.find(','));
 }
 
+bool mpi_connects_first() {
+  constexpr std::string_view kOpenMpi = "Open MPI v";
+  const std::string version = mpi_library_version();
+  return version.starts_with(kOpenMpi) && std::atoi(version.c_str() + kOpenMpi.size()) >= 5;
+}
+
 std::string mpi_thread_level() {
   int running = 0;
   int level = 0;

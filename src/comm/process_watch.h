@@ -18,7 +18,7 @@ struct ProcessWatch {
 
 /// As make_mpi_communicator(job, timeout_s). Waits end with Error(kPeer) within a tenth of a second once
 /// watch.failure is set. The first call of a process decides which `watch` all its groups have.
-[[nodiscard]] std::unique_ptr<Communicator> make_mpi_communicator(const Job& job, double timeout_s,
+[[nodiscard]] std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s,
                                                                   const ProcessWatch& watch);
 
 }  // namespace echelon

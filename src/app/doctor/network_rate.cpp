@@ -68,7 +68,7 @@ Places places_of(const JobInfo& info) {
   return {info.local_rank == 0 ? info.node : -1, info.num_nodes};
 }
 
-Talking talk(const Job& job, double timeout_s) {
+Talking talk(Job& job, double timeout_s) {
   Talking talking;
   const JobInfo& info = job.info();
   const auto start = Clock::now();
