@@ -7,9 +7,9 @@ namespace echelon::app {
 namespace {
 
 const std::string kDashes = std::string(74, '-') + '\n';
-const std::array<std::string, 4> kBeginnings{
-    kDashes + "prterun detected that one or more processes", kDashes + "prterun noticed that process rank",
-    kDashes + "mpirun detected that one or more processes", kDashes + "mpirun noticed that process rank"};
+const std::array<std::string, 3> kBeginnings{kDashes + "prterun detected that one or more processes",
+                                             kDashes + "prterun noticed that process rank",
+                                             kDashes + "prterun has exited due to process rank"};
 
 }  // namespace
 
