@@ -139,32 +139,32 @@ void add_unigram_steps(const SentencepieceTraits& traits, Json& root) {
 /// Symbols that an added token stands for. The parts of the text between added tokens are encoded apart, with
 /// a space in front of each and none at its ends where the model asks for that; sentencepiece does it to the
 /// whole. So a unigram model has its symbols as pieces, where the normaliser leaves them alone.
-std::vector<std::size_t> symbols_apart(const SentencepieceTraits& traits) {
-  std::vector<std::size_t> apart;
-  for (std::size_t id = 0; id < traits.pieces.size(); ++id) {
-    if (traits.pieces[id].type == Type::kUserDefined) apart.push_back(id);
-  }
-  if (traits.type != SentencepieceTraits::Type::kUnigram) return apart;
-  std::vector<std::string> rules{" ", std::string(kSpaceSign)};
+/// By id.
+std::vector<bool> symbols_apart(const SentencepieceTraits& traits) {
+  const auto& pieces = traits.pieces;
+  const bool unigram = traits.type == SentencepieceTraits::Type::kUnigram;
+  std::vector<bool> apart(pieces.size());
+  const auto rewrites = [&](std::string_view from) {
+    for (std::size_t id = 0; id < pieces.size(); ++id) {
+      if (pieces[id].type != Type::kUserDefined) continue;
+      if (!unigram || pieces[id].text.find(from) != std::string_view::npos) apart[id] = true;
+    }
+  };
+  rewrites(" ");
+  rewrites(kSpaceSign);
   if (!traits.normalizer_table.empty()) {
-    static_cast<void>(for_each_rule(
-        traits.normalizer_table, [&](std::string_view from, std::string_view) { rules.emplace_back(from); }));
+    static_cast<void>(for_each_rule(traits.normalizer_table,
+                                    [&](std::string_view from, std::string_view) { rewrites(from); }));
   }
-  std::erase_if(apart, [&](std::size_t id) {
-    return std::none_of(rules.begin(), rules.end(), [&](const std::string& from) {
-      return traits.pieces[id].text.find(from) != std::string_view::npos;
-    });
-  });
   return apart;
 }
 
-Json added_tokens(const SentencepieceTraits& traits) {
-  const std::vector<std::size_t> apart = symbols_apart(traits);
+Json added_tokens(const SentencepieceTraits& traits, const std::vector<bool>& apart) {
   Json tokens = Json::array();
   for (std::size_t id = 0; id < traits.pieces.size(); ++id) {
     const SentencepiecePiece& piece = traits.pieces[id];
     const bool special = piece.type == Type::kControl || piece.type == Type::kUnknown;
-    if (!special && std::find(apart.begin(), apart.end(), id) == apart.end()) continue;
+    if (!special && !apart[id]) continue;
     tokens.push_back({{"id", id},
                       {"content", piece.text},
                       {"single_word", false},
@@ -195,11 +195,11 @@ Json frame(const SentencepieceTraits& traits, std::int32_t bos, std::int32_t eos
   return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
 }
 
-bool is_convertible(const SentencepieceTraits& traits) {
+bool is_convertible(const SentencepieceTraits& traits, const std::vector<bool>& apart) {
   if (!traits.escape_whitespaces || traits.treat_whitespace_as_suffix || !traits.denormalizer_table.empty())
     return false;
-  if ((traits.add_dummy_prefix || traits.remove_extra_whitespaces) && !symbols_apart(traits).empty())
-    return false;
+  const bool any_apart = std::find(apart.begin(), apart.end(), true) != apart.end();
+  if ((traits.add_dummy_prefix || traits.remove_extra_whitespaces) && any_apart) return false;
   if (traits.type == SentencepieceTraits::Type::kUnigram) return true;
   return traits.type == SentencepieceTraits::Type::kBpe && traits.normalizer_table.empty() &&
          !traits.remove_extra_whitespaces;
@@ -209,14 +209,16 @@ bool is_convertible(const SentencepieceTraits& traits) {
 
 std::string tokenizer_json_of(std::string_view model_bytes, bool sources) {
   const auto traits = read_traits(model_bytes);
-  if (!traits || !is_convertible(*traits)) return "";
+  if (!traits) return "";
+  const std::vector<bool> apart = symbols_apart(*traits);
+  if (!is_convertible(*traits, apart)) return "";
   const SentencepieceTokenizer tokenizer(model_bytes, "tokenizer.model");
   Json unknown;
   for (const SentencepiecePiece& piece : traits->pieces) {
     if (piece.type == Type::kUnknown) unknown = piece.text;
   }
   Json root{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
-  root["added_tokens"] = added_tokens(*traits);
+  root["added_tokens"] = added_tokens(*traits, apart);
   const bool bpe = traits->type == SentencepieceTraits::Type::kBpe;
   bpe ? add_bpe_steps(*traits, root) : add_unigram_steps(*traits, root);
   root["post_processor"] = frame(*traits, tokenizer.bos_id(), sources ? tokenizer.eos_id() : -1);

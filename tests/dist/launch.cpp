@@ -52,6 +52,21 @@ class Launch : public ::testing::Test {
   [[nodiscard]] std::string rank_says(int number) const {
     return text_of(folder_ / ("rank-" + std::to_string(number)));
   }
+  /// What the launcher says with this PATH, in which it must find nothing that it can start ranks with.
+  [[nodiscard]] std::string refusal_with_path(const std::string& path) const {
+    const std::string before = std::getenv("PATH");
+    setenv("PATH", path.c_str(), 1);
+    std::string text;
+    try {
+      static_cast<void>(launch_local_ranks(2, rank({"all", "0"})));
+      ADD_FAILURE() << "started with PATH " << path;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kEnvironment);
+      text = error.what();
+    }
+    setenv("PATH", before.c_str(), 1);
+    return text;
+  }
   void wait_until_ready(int ranks) const {
     for (int n = 0; n < 1000; ++n) {
       int ready = 0;
@@ -140,32 +155,16 @@ TEST(MpirunTalk, IsTakenOutAndNothingElse) {
 }
 
 TEST_F(Launch, SaysWhatToInstallWhereMpirunIsMissing) {
-  const std::string path = std::getenv("PATH");
-  setenv("PATH", folder_.c_str(), 1);
-  try {
-    static_cast<void>(launch_local_ranks(2, rank({"all", "0"})));
-    FAIL() << "started without mpirun";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kEnvironment);
-    EXPECT_NE(std::string(error.what()).find("openmpi-bin"), std::string::npos) << error.what();
-  }
-  setenv("PATH", path.c_str(), 1);
+  const std::string text = refusal_with_path(folder_.string());
+  EXPECT_NE(text.find("openmpi-bin"), std::string::npos) << text;
 }
 
 TEST_F(Launch, RefusesTheMpirunOfAnotherMpi) {
-  const std::string path = std::getenv("PATH");
   std::ofstream(folder_ / "mpirun") << "#!/bin/sh\necho 'mpirun (HYDRA) 4.1'\n";
   stdfs::permissions(folder_ / "mpirun", stdfs::perms::owner_all);
-  setenv("PATH", (folder_.string() + ":" + path).c_str(), 1);
-  try {
-    static_cast<void>(launch_local_ranks(2, rank({"all", "0"})));
-    FAIL() << "started by another MPI";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kEnvironment);
-    EXPECT_NE(std::string(error.what()).find("is not mpirun of Open MPI"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("HYDRA"), std::string::npos) << error.what();
-  }
-  setenv("PATH", path.c_str(), 1);
+  const std::string text = refusal_with_path(folder_.string() + ":" + std::getenv("PATH"));
+  EXPECT_NE(text.find("is not mpirun of Open MPI"), std::string::npos) << text;
+  EXPECT_NE(text.find("HYDRA"), std::string::npos) << text;
 }
 
 TEST_F(Launch, RefusesAProgramThatIsNone) {
