@@ -306,7 +306,8 @@ TEST(CommitStays, WhereverMemoryEndsForGood) {
 // What is written when memory ends, a message or a file's name, is whole or not at all.
 TEST(CommitStays, NoTextIsCutShortWithoutMemory) {
   const std::string part(200, 'a');
-  for (std::int64_t nth = 1, struck = 1; struck != 0; ++nth) {
+  bool struck = true;
+  for (std::int64_t nth = 1; struck; ++nth) {
     std::string text;
     {
       const FailingAllocations failing(nth);
@@ -314,10 +315,10 @@ TEST(CommitStays, NoTextIsCutShortWithoutMemory) {
         text = str(part, 12, part, human_bytes(1 << 20), part);
       } catch (const std::bad_alloc&) {
       }
-      struck = failing.struck() ? 1 : 0;
+      struck = failing.struck();
     }
     EXPECT_TRUE(text.empty() || text == part + "12" + part + "1.0 MiB" + part) << nth << ": " << text;
-    EXPECT_EQ(struck == 0, !text.empty()) << nth;
+    EXPECT_EQ(struck, text.empty()) << nth;
   }
 }
 
