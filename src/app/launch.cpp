@@ -44,22 +44,30 @@ int open_mpi_version(const std::string& mpirun) {
   return version;
 }
 
-/// `prrte`: from version 5 on mpirun is PRRTE's prterun, which has parameters of its own and no -q
-/// (MpirunTalk).
-std::vector<std::string> mpirun_command(const std::string& mpirun, bool prrte, int ranks,
-                                        const std::vector<std::string>& rank) {
+struct Command {
+  std::vector<std::string> words;
+  bool epoll = true;  ///< may libevent use it? In Open MPI 4 it warns of closed descriptors while mpirun ends
+};
+
+Command mpirun_command(const std::string& mpirun, int ranks, const std::vector<std::string>& rank) {
+  // From version 5 on mpirun is PRRTE's prterun: parameters of its own, no -q (MpirunTalk), and a need for
+  // epoll.
+  const bool prrte = open_mpi_version(mpirun) >= 5;
   const std::string parameter = prrte ? "--prtemca" : "--mca";
-  std::vector<std::string> command{
-      mpirun,
-      // This machine only, even inside a Slurm allocation, and more ranks than cores if the user wants them.
-      parameter, "plm", prrte ? "^slurm" : "isolated", parameter, "ras", "^slurm", "--oversubscribe",
-      "--allow-run-as-root",
-      // A rank's communication thread must not be tied to the core of its computing threads.
-      "--bind-to", "none",
-      // Shared memory is all that one machine needs; choosing it saves the search for networks at start.
-      "--mca", "pml", "ob1", "--mca", "btl", prrte ? "self,sm" : "self,vader", "-n", std::to_string(ranks)};
-  if (!prrte) command.emplace_back("-q");
-  command.insert(command.end(), rank.begin(), rank.end());
+  Command command{
+      .words = {mpirun,
+                // This machine only, even inside a Slurm allocation, and more ranks than cores if the user
+                // wants them.
+                parameter, "plm", prrte ? "^slurm" : "isolated", parameter, "ras", "^slurm",
+                "--oversubscribe", "--allow-run-as-root",
+                // A rank's communication thread must not be tied to the core of its computing threads.
+                "--bind-to", "none",
+                // Shared memory is all that one machine needs; choosing it saves the search for networks.
+                "--mca", "pml", "ob1", "--mca", "btl", prrte ? "self,sm" : "self,vader", "-n",
+                std::to_string(ranks)},
+      .epoll = prrte};
+  if (!prrte) command.words.emplace_back("-q");
+  command.words.insert(command.words.end(), rank.begin(), rank.end());
   return command;
 }
 
@@ -103,7 +111,7 @@ struct Relays {
 };
 
 [[noreturn]] void become_mpirun(char* const* arguments, const SignalQueue& signals, const Relays& relays,
-                                pid_t launcher, bool prrte) {
+                                pid_t launcher, bool epoll) {
   // mpirun answers SIGTERM by ending its ranks: what must happen when the launcher is gone, kill -9 included.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != launcher) _exit(127);
@@ -115,19 +123,20 @@ struct Relays {
   relays.out.keep_reader();
   relays.err.keep_reader();
   sigprocmask(SIG_SETMASK, &signals.mask_before(), nullptr);
-  if (!prrte) setenv("EVENT_NOEPOLL", "1", 0);  // no warnings of libevent about descriptors while it ends
+  if (!epoll) setenv("EVENT_NOEPOLL", "1", 0);
   execv(arguments[0], arguments);
   _exit(127);
 }
 
-pid_t start(const std::vector<std::string>& command, bool prrte, const SignalQueue& signals, Relays& relays) {
+pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) {
   std::vector<char*> arguments;
-  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : command.words) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   const pid_t launcher = getpid();
   const pid_t pid = fork();
-  if (pid < 0) throw Error(Code::kEnvironment, str("cannot start ", command[0], ": ", fs::reason(errno)));
-  if (pid == 0) become_mpirun(arguments.data(), signals, relays, launcher, prrte);
+  if (pid < 0)
+    throw Error(Code::kEnvironment, str("cannot start ", command.words[0], ": ", fs::reason(errno)));
+  if (pid == 0) become_mpirun(arguments.data(), signals, relays, launcher, command.epoll);
   relays.out.begin();
   relays.err.begin();
   return pid;
@@ -212,11 +221,11 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
                 str("cannot start local ranks: '", argv_of_one_rank.empty() ? "" : argv_of_one_rank[0],
                     "' is no program"));
   }
-  const bool prrte = open_mpi_version(mpirun) >= 5;
+  const Command command = mpirun_command(mpirun, ranks, argv_of_one_rank);
   const SignalQueue signals;
   std::signal(SIGPIPE, SIG_IGN);  // as the relays want it
   Relays relays;
-  const pid_t pid = start(mpirun_command(mpirun, prrte, ranks, argv_of_one_rank), prrte, signals, relays);
+  const pid_t pid = start(command, signals, relays);
   RankProcesses processes(pid, ranks);
   const int status = attend(pid, processes, signals, relays);
   finish(relays, signals);
