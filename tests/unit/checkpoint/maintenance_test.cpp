@@ -60,6 +60,14 @@ TEST(PruneCommand, KeepsTheBestStepAndNamedOnes) {
   EXPECT_EQ(steps_of(run), (Steps{1, 2, 3, 5, 6}));
 }
 
+TEST(PruneCommand, SaysThatTheBestStepIsNotThere) {
+  const TempDir dir;
+  const Path run = make_run(dir, 3, R"({"best":{"step":9,"validation_loss":1.5}})");
+  const Outcome done = tool({"prune", run, "--keep-last", "1", "--yes"});
+  EXPECT_EQ(done.code, 0);
+  EXPECT_TRUE(mentions(done.err, "step 9 had the best validation loss, and is not here")) << done.err;
+}
+
 TEST(PruneCommand, LeavesWhatIsReadAndSaysWho) {
   const TempDir dir;
   const Path run = make_run(dir, 4);
