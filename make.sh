@@ -17,8 +17,10 @@ readonly TEST_PACKAGES=(slurm-wlm munge iproute2 procps hdf5-tools shellcheck gi
 # Installed where the distribution has it; elsewhere the check that needs it is skipped, with this reason.
 readonly OPTIONAL_TEST_PACKAGES=(clang-tidy-14)
 
-# libtorch: its headers and CPU libraries come out of the Python wheel; of its 4 GB of dependencies a CPU needs two.
-readonly TORCH_WHEELS=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+# libtorch: its headers and CPU libraries come out of the Python wheel; of its 4 GB of dependencies a CPU needs two. The
+# third is what the headers of the CUDA runtime include.
+readonly TORCH_WHEELS=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85
+  nvidia-cuda-crt==13.0.88)
 readonly TORCH_DISK_MB=4000 ORACLES_DISK_MB=1000 CLUSTER_CHECKS_DISK_MB=500
 readonly ORACLE_PINS=tests/support/requirements.txt
 # AWS's own checks of cluster configurations and templates, and a linter for Dockerfiles.
