@@ -1,5 +1,6 @@
 #include <fcntl.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>

@@ -1,5 +1,6 @@
 #include "checkpoint/h5_layout.h"
 
+#include <algorithm>
 #include <new>
 #include <set>
 

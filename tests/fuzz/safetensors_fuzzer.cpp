@@ -1,5 +1,6 @@
 // Any bytes as the front of a .safetensors file. What is accepted must keep every promise that reading relies
 // on: ranges of the right size, side by side from the header to the end of the file.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

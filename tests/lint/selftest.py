@@ -95,6 +95,10 @@ class Lint(unittest.TestCase):
     def test_include_graph_finds_a_missing_header(self):
         self.finds("include_graph", {"src/data/file.cpp": '#include "base/gone.h"\n'}, "no such header: base/gone.h")
 
+    def test_std_headers_finds_what_another_header_brings_along(self):
+        self.finds("std_headers", {"src/base/text.cpp": "#include <functional>\nint f() { return std::min(1, 2); }\n"},
+                   "src/base/text.cpp:2: uses std::min and does not include <algorithm>")
+
     def test_limits_finds_a_long_header(self):
         self.finds("limits", {"src/base/long.h": "// line\n" * 151}, "src/base/long.h:150: 151 lines")
 
@@ -161,7 +165,7 @@ class Lint(unittest.TestCase):
         self.finds("docs", {"README.md": page.replace("set -e", "set -u")}, "README.md:4: the block is not what run.sh")
 
     def test_nothing_to_check_is_a_fault(self):
-        for name in ("include_graph", "limits", "format", "shell", "sbatch", "docs"):
+        for name in ("include_graph", "std_headers", "limits", "format", "shell", "sbatch", "docs"):
             status, output = script(name, {"notes.bin": "\n"})
             self.assertEqual((status, "nothing to check" in output), (1, True), f"{name}: {output}")
 

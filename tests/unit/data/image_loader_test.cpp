@@ -1,5 +1,6 @@
 #include "data/image_loader.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/str.h"

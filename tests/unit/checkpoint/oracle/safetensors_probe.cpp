@@ -1,5 +1,6 @@
 // safetensors_probe: reads files from standard input, each as its length (8 bytes) and its bytes, and prints
 // what our header parser says of each: one line of JSON.
+#include <algorithm>
 #include <cstdint>
 #include <iostream>
 #include <nlohmann/json.hpp>
