@@ -65,7 +65,7 @@ void add_limits(CLI::App& command, ConversionLimits& limits) {
                    "Go on in an unfinished output's folder that belongs to another user, who can then change "
                    "what is written there");
   command.add_option("--jobs", limits.jobs, "Threads that move data; 0 means one for each core, at most 4")
-      ->check(CLI::Range(0, 256))
+      ->check(in_range(0, 256))
       ->capture_default_str();
 }
 
@@ -134,7 +134,7 @@ void add_diff(CLI::App& app, int& exit_code) {
 
 CLI::Option* add_world(CLI::App& command, int& world) {
   return command.add_option("--world", world, "Shards to write; any number of ranks can load them")
-      ->check(CLI::Range(1, checkpoint::kMaxRanks))
+      ->check(in_range(1, checkpoint::kMaxRanks))
       ->capture_default_str();
 }
 
@@ -177,11 +177,11 @@ void add_prune(CLI::App& app) {
   CLI::App* command = app.add_subcommand("prune", "Remove old checkpoints of a run");
   add_removal(*command, options->run, options->yes, options->json);
   command->add_option("--keep-last", options->keep_last, "Newest ones that stay, at least 2; 0 means all")
-      ->check(CLI::Range(std::int64_t{0}, checkpoint::kMaxStep))
+      ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep))
       ->capture_default_str();
   command
       ->add_option("--keep-every", options->keep_every, "Multiples of this step stay as well; 0 means none")
-      ->check(CLI::Range(std::int64_t{0}, checkpoint::kMaxStep))
+      ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep))
       ->capture_default_str();
   command->add_option("--keep-step", options->keep_steps,
                       "This step stays as well; may be given several times");

@@ -13,6 +13,7 @@
 #include "app/devices.h"
 #include "app/doctor/commands.h"
 #include "app/launch.h"
+#include "base/command_line.h"
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
@@ -204,9 +205,9 @@ void add_doctor(CLI::App& app, int& status) {
                                              "srun --mpi=pmix echelon doctor bootstrap");
   command->add_flag("--json", arguments->as_json, "One JSON object on standard output");
   command->add_option("--ranks", arguments->ranks, "Start so many local ranks first")
-      ->check(CLI::Range(1, 4096));
+      ->check(in_range(1, 4096));
   command->add_option("--timeout", arguments->timeout_s, "Longest wait for the other ranks, seconds")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   command->callback([arguments, &status] { status = run_bootstrap(*arguments); });
 }

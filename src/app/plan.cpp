@@ -6,6 +6,7 @@
 #include "app/engine/engine.h"
 #include "app/model_check.h"
 #include "app/plugin.h"
+#include "base/command_line.h"
 
 namespace echelon::app {
 namespace {
@@ -41,10 +42,10 @@ void add_plan(CLI::App& app, int& status) {
   command->add_option("overrides", arguments->overrides,
                       "key.path=value, such as shard.strategy=shard_grad_op");
   command->add_option("--nodes", arguments->nodes, "Nodes of the job (default 1)")
-      ->check(CLI::Range(1, 100'000));
+      ->check(in_range(1, 100'000));
   command
       ->add_option("--tasks-per-node,--gpus-per-node", arguments->tasks_per_node, "Ranks on each (default 1)")
-      ->check(CLI::Range(1, 1024));
+      ->check(in_range(1, 1024));
   command->add_flag("--units", arguments->units, "Also the tree of units with parameters and bytes");
   command->callback([arguments, &status] { status = plan(*arguments); });
 }

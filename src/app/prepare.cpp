@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "app/commands.h"
+#include "base/command_line.h"
 #include "base/foreign_text.h"
 #include "base/log.h"
 #include "base/status_line.h"
@@ -185,7 +186,7 @@ void add_prepare(CLI::App& app, int& /*status*/) {
                    "Train a sentencepiece model of this many pieces")
       ->excludes(tokenizer);
   command->add_option("--tokenizer-bytes", options.train_bytes, "Train it on about this much of the text")
-      ->check(CLI::Range(std::uint64_t{1000}, std::uint64_t{1} << 34))
+      ->check(in_range(std::uint64_t{1000}, std::uint64_t{1} << 34))
       ->capture_default_str();
   command
       ->add_option("--validation-fraction", options.validation_fraction,

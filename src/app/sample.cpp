@@ -6,6 +6,7 @@
 #include "app/launch.h"
 #include "app/plugin.h"
 #include "app/step.h"
+#include "base/command_line.h"
 #include "base/error.h"
 #include "base/fs.h"
 #include "base/str.h"
@@ -75,21 +76,21 @@ int sample(SampleArguments arguments, const CLI::App& command) {
 
 void add_search_options(CLI::App& command, GenerateOptions& search) {
   command.add_option("--tokens", search.max_new_tokens, "Tokens to add at most")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(in_range(1, 1 << 20))
       ->capture_default_str();
   command.add_option("--beams", search.beams, "Continuations a search for the likeliest one keeps")
-      ->check(CLI::Range(1, 1024))
+      ->check(in_range(1, 1024))
       ->capture_default_str();
   command
       .add_option("--temperature", search.temperature, "0 takes the likeliest token; 1 samples as predicted")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(in_range(0.0, 100.0))
       ->capture_default_str();
   command.add_option("--top-k", search.top_k, "Draw among so many likeliest tokens; 0: among all")
-      ->check(CLI::Range(0, 1 << 30))
+      ->check(in_range(0, 1 << 30))
       ->capture_default_str();
   command
       .add_option("--top-p", search.top_p, "Draw among the likeliest tokens that have this share together")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(in_range(0.0, 1.0))
       ->capture_default_str();
   command.add_option("--seed", search.seed, "Of the sampling")->capture_default_str();
 }
@@ -115,7 +116,7 @@ void add_sample(CLI::App& app, int& status) {
   command
       ->add_option("--ranks", arguments->ranks,
                    "Local ranks that share the weights and the prompts (default 1)")
-      ->check(CLI::Range(1, 4096));
+      ->check(in_range(1, 4096));
   command->callback([arguments, command, &status] { status = sample(*arguments, *command); });
 }
 

@@ -7,6 +7,7 @@
 #include "app/submit/follow.h"
 #include "app/submit/slurm.h"
 #include "app/submit/submission.h"
+#include "base/command_line.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/standard_output.h"
@@ -58,12 +59,12 @@ int submit_job(const SubmitArguments& arguments) {
 
 void add_job_options(CLI::App& command, submit::Options& options) {
   command.add_option("--nodes,-N", options.nodes, "Nodes of the job")
-      ->check(CLI::Range(1, 100'000))
+      ->check(in_range(1, 100'000))
       ->capture_default_str();
   command
       .add_option("--tasks-per-node,--ntasks-per-node", options.tasks_per_node,
                   "Ranks on each node (default: one for each GPU, else 1)")
-      ->check(CLI::Range(1, 1024));
+      ->check(in_range(1, 1024));
   command.add_option("--gpus-per-node", options.gpus_per_node, "GPUs of each node: 8 or TYPE:8");
   command.add_option("--gres", options.gres, "Generic resources of each node, such as gpu:h100:8");
   command.add_option("--partition,-p", options.partition, "Partition, or several with commas");

@@ -12,6 +12,7 @@
 #include "app/model_check.h"
 #include "app/plugin.h"
 #include "app/step.h"
+#include "base/command_line.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/status_line.h"
@@ -83,7 +84,7 @@ void add_train(CLI::App& app, int& status) {
   command->add_option("overrides", arguments->overrides,
                       "key.path=value, e.g. optim.lr=3e-4; later ones win");
   command->add_option("--ranks", arguments->ranks, "Local ranks to start (default 1)")
-      ->check(CLI::Range(1, 4096));
+      ->check(in_range(1, 4096));
   command->callback([arguments, &status] { status = train(*arguments); });
 }
 

@@ -7,6 +7,7 @@
 
 #include "app/commands.h"
 #include "app/model_check.h"
+#include "base/command_line.h"
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
@@ -110,7 +111,7 @@ void add_validate(CLI::App& app, int& status) {
   command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints");
   command->add_option("overrides", arguments->overrides, "key.path=value, such as optim.lr=1e-3");
   command->add_option("--ranks", arguments->ranks, "Also check batch and mesh for this number of ranks")
-      ->check(CLI::Range(1, 1'000'000));
+      ->check(in_range(1, 1'000'000));
   auto* json =
       command->add_flag("--json", arguments->json, "Print JSON: recipe and origins, or the list of faults");
   auto* schema =

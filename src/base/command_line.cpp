@@ -61,6 +61,15 @@ void read_numbers_strictly(CLI::App& app) {
     read_numbers_strictly(*command);
 }
 
+CLI::Validator above_zero() {
+  const auto problem = [](std::string& text) {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value > 0) return std::string();
+    return str("Value ", text, " is not above 0");
+  };
+  return CLI::Validator(problem, "POSITIVE");
+}
+
 void check_commands(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   std::string place = app.get_name();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/str.h"
 
 /// What both programs' command lines do beside what CLI11 does.
 namespace echelon {
@@ -13,6 +14,20 @@ namespace echelon {
 /// (base/number.h). CLI11 alone takes nan, 0x10 and 1e23, and -1 for a number that has no sign. To be called
 /// when all options are there.
 void read_numbers_strictly(CLI::App& app);
+
+/// Numbers from `least` to `most`. CLI11's own says it in other words in each version.
+template <class T>
+[[nodiscard]] CLI::Validator in_range(T least, T most) {
+  const auto problem = [least, most](std::string& text) {
+    T value{};
+    if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return std::string();
+    return str("Value ", text, " not in range ", least, " to ", most);
+  };
+  return CLI::Validator(problem, str(CLI::detail::type_name<T>(), " in [", least, " - ", most, "]"));
+}
+
+/// Numbers above 0.
+[[nodiscard]] CLI::Validator above_zero();
 
 /// `words`: the command line behind the program's name. Throws Error(kUsage) when they name no command of
 /// `app`, or one that has commands of its own and none of them; it tells the nearest, or all. Words that

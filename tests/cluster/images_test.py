@@ -28,7 +28,7 @@ class Images(unittest.TestCase):
                             self.assertIn(f"!{name.split('/')[0]}\n", allowed)
 
     def test_versions_of_the_wheels_are_those_of_make_sh(self):
-        wheels = set(re.search(r"TORCH_WHEELS=\((.*?)\)", (TOP / "make.sh").read_text())[1].split())
+        wheels = set(re.search(r"TORCH_WHEELS=\((.*?)\)", (TOP / "make.sh").read_text(), re.S)[1].split())
         pins = {line for line in (TOP / rules.CUDA_PINS).read_text().splitlines() if "==" in line}
         names = {pin.split("==")[0] for pin in pins}
         for wheel in wheels:

@@ -8,6 +8,7 @@
 #include "app/doctor/recipe_size.h"
 #include "app/doctor/report.h"
 #include "app/doctor/slurm_checks.h"
+#include "base/command_line.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "bootstrap/job.h"
@@ -93,15 +94,15 @@ void add_cluster(CLI::App& doctor) {
       "cluster", "Whether Slurm and the shared file system are fit for runs; on a login node");
   command->add_option("--partition", arguments->wish.partition, "Partition to submit to (default: Slurm's)");
   command->add_option("--nodes", arguments->wish.nodes, "Nodes a job is going to ask for")
-      ->check(CLI::Range(1, 100'000));
+      ->check(in_range(1, 100'000));
   command->add_option("--tasks-per-node", arguments->wish.tasks_per_node, "Ranks on each")
-      ->check(CLI::Range(1, 1024));
+      ->check(in_range(1, 1024));
   command->add_option("--time", arguments->time, "Time limit it is going to ask for, as sbatch takes it");
   command->add_option("--folder", arguments->folder,
                       "Folder on the shared file system (default: the recipe's run.dir, else this one)");
   command->add_option("--recipe", arguments->recipe, "Recipe whose save time is held against KillWait");
   command->add_option("--timeout", arguments->timeout_s, "Longest wait for an answer of Slurm, seconds")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   add_common(*command, arguments->common);
   command->callback([arguments] { doctor_cluster(*arguments); });

@@ -12,6 +12,7 @@
 #include "app/doctor/shared_folder.h"
 #include "app/launch.h"
 #include "app/step.h"
+#include "base/command_line.h"
 #include "base/process.h"
 #include "comm/communicator.h"
 
@@ -160,14 +161,14 @@ void add_job(CLI::App& doctor, int& status) {
       "job",
       "Whether the nodes of an allocation are fit and alike: srun --mpi=pmix echelon doctor job; < 20 s");
   command->add_option("--ranks", arguments->ranks, "Start so many local ranks first")
-      ->check(CLI::Range(1, 4096));
+      ->check(in_range(1, 4096));
   command->add_option("--folder", arguments->folder, "Folder on the shared file system")
       ->capture_default_str();
   command->add_option("--slow", arguments->slow, "A node below this share of the others' speed is a fault")
-      ->check(CLI::Range(0.01, 1.0))
+      ->check(in_range(0.01, 1.0))
       ->capture_default_str();
   command->add_option("--timeout", arguments->timeout_s, "Longest wait for the other ranks, seconds")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str();
   add_common(*command, arguments->common);
   command->callback([arguments, &status] { status = run(*arguments); });

@@ -6,6 +6,7 @@
 #include "app/doctor/recipe_checks.h"
 #include "app/doctor/report.h"
 #include "app/model_check.h"
+#include "base/command_line.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "recipe/load.h"
@@ -85,10 +86,10 @@ void add_recipe(CLI::App& doctor) {
       ->required();
   command->add_option("overrides", arguments->overrides, "key.path=value, as for echelon train");
   command->add_option("--nodes", arguments->shape.nodes, "Nodes of the job")
-      ->check(CLI::Range(1, 100'000))
+      ->check(in_range(1, 100'000))
       ->capture_default_str();
   command->add_option("--tasks-per-node", arguments->shape.ranks_per_node, "Ranks on each")
-      ->check(CLI::Range(1, 1024))
+      ->check(in_range(1, 1024))
       ->capture_default_str();
   add_common(*command, arguments->common);
   command->callback([arguments] { doctor_recipe(*arguments); });

@@ -31,10 +31,9 @@ constexpr std::array kAdvice{
     Advice{"generic resource", "`sinfo --format='%N %G'` lists what nodes have: --gpus-per-node, --gres"},
     Advice{"gres", "`sinfo --format='%N %G'` lists what nodes have: --gpus-per-node, --gres"},
     Advice{"eature", "`sinfo --format='%N %f'` lists what nodes offer: --constraint"},
-    Advice{
-        "ode configuration is not available",
-        "no node has that many CPUs or GPUs for its tasks: `sinfo --format='%N %c %G %f'`; --tasks-per-node, "
-        "--gpus-per-node, --constraint"},
+    Advice{"ode configuration is not available",
+           "there are not that many nodes, or none with that many CPUs or GPUs for its tasks: "
+           "`sinfo --format='%D %c %G %f'`; --nodes, --tasks-per-node, --gpus-per-node, --constraint"},
     Advice{"ode count", "`sinfo --summarize` counts the nodes: --nodes"},
     Advice{"More processors", "`sinfo --format='%N %c'` counts the CPUs of nodes: --nodes, --tasks-per-node"},
     Advice{"node name", "`sinfo --format=%N` lists the nodes: --exclude"},
