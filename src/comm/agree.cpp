@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "base/error.h"
+#include "base/str.h"
 
 namespace echelon {
 namespace {
@@ -33,6 +34,14 @@ void agree(Communicator& comm, std::string_view label, const std::function<void(
     if (rank == comm.rank()) std::rethrow_exception(mine);
     throw Error(static_cast<Code>(theirs), "");
   }
+}
+
+void check_digests(const Communicator& comm, double sum) {
+  if (sum == static_cast<double>(comm.digest()) * comm.size()) return;  // exact: 32 bits a rank
+  const std::vector<std::string> last = comm.recent();
+  throw Error(Code::kPeer,
+              str("rank ", comm.rank(), " has issued other operations than the other ranks; its last: ",
+                  last.empty() ? "none" : last.back(), "; compare with their logs"));
 }
 
 }  // namespace echelon

@@ -13,4 +13,8 @@ namespace echelon {
 /// with one message instead of leaving the others waiting. Collective.
 void agree(Communicator& comm, std::string_view label, const std::function<void()>& body);
 
+/// `sum`: of every rank's digest() of the communicator `comm`. Throws Error(kPeer) on ranks that see that
+/// they have issued other operations than the others; where the ranks differ, at least one of them sees it.
+void check_digests(const Communicator& comm, double sum);
+
 }  // namespace echelon

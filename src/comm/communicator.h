@@ -80,6 +80,11 @@ class Communicator {
   /// failed has forgotten everything.
   virtual void forget_buffer(void* /*memory*/) {}
 
+  /// Of all operations that this communicator and those split from it or beside it have issued: the same on
+  /// ranks that have issued the same. 0 where every operation is compared before it runs. Ranks that compare
+  /// it now and then find a difference that the network does not tell.
+  [[nodiscard]] virtual std::uint32_t digest() const { return 0; }
+
   /// The last operations (newest last): "#41 all-gather layers.3 393216 x bf16, issued 12.031 s, done 12.034
   /// s".
   [[nodiscard]] virtual std::vector<std::string> recent() const = 0;

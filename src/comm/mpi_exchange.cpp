@@ -222,7 +222,7 @@ std::string MpiExchange::this_operation() const {
 void MpiExchange::check_ended_peers(Clock::time_point now) {
   next_watch_ = now + kWatchInterval;
   if (group_.failure != nullptr) {
-    if (const auto text = group_.failure->text()) throw Error(Code::kPeer, *text);
+    group_.failure->check();
   }
   if (group_.watch == nullptr) return;
   for (const int peer : waiting_for()) {

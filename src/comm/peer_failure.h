@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
+
 namespace echelon {
 
 /// The first failure of communication that a process learns of: it ends all of its groups. Thread-safe.
@@ -15,6 +17,10 @@ class PeerFailure {
   [[nodiscard]] std::optional<std::string> text() const {
     const std::lock_guard lock(mutex_);
     return text_;
+  }
+  /// Throws it as Error(kPeer), if there is one.
+  void check() const {
+    if (const auto failure = text()) throw Error(Code::kPeer, *failure);
   }
 
  private:

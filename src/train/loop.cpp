@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "checkpoint/reader.h"
+#include "comm/agree.h"
 #include "train/batch_tensors.h"
 #include "train/generation_score.h"
 #include "train/gradients.h"
@@ -84,15 +85,18 @@ TrainLoop::StepResult TrainLoop::step(std::int64_t number, double lr) {
   const Sums sums = accumulate_gradients(state_.loss_scale.factor() / all_targets);
   look_at_clock(number);
   // One small reduction carries everything the ranks must agree on.
-  double shared[7] = {sum_of_squares(state_.model),
+  const Communicator& device_comm = state_.model.groups().world();
+  double shared[8] = {sum_of_squares(state_.model),
                       sums.loss,
                       sums.targets,
                       stop_.vote(),
                       comm_.rank() == 0 && checkpointer_.due_by_time() ? 1.0 : 0.0,
                       sums.tokens,
-                      checkpointer_.failed_here() ? 1.0 : 0.0};
+                      checkpointer_.failed_here() ? 1.0 : 0.0,
+                      static_cast<double>(device_comm.digest())};
   const double worked = now_s() - began - (state_.model.times().waiting_s - waited);
-  comm_.all_reduce(shared, 7, DType::kF64, ReduceOp::kSum, "step").wait();
+  comm_.all_reduce(shared, 8, DType::kF64, ReduceOp::kSum, "step").wait();
+  check_digests(device_comm, shared[7]);
   interval_tokens_ += shared[5];
   if (state_.tokens) *state_.tokens += std::llround(shared[5]);
   (void)stop_.decide(shared[3]);

@@ -28,20 +28,36 @@ CudaEvent::CudaEvent(cudaStream_t stream) {
   check_cuda(recorded, "recording an event");
 }
 
+bool CudaEvent::passed() const {
+  const cudaError_t state = cudaEventQuery(event_);
+  if (state == cudaErrorNotReady) return false;
+  check_cuda(state, "the device has failed");
+  return true;
+}
+
 CudaEvent::~CudaEvent() {
   cudaEventDestroy(event_);
 }
 
+CudaPinned::CudaPinned(std::size_t bytes) {
+  check_cuda(cudaHostAlloc(&memory_, bytes, cudaHostAllocDefault),
+             str("pinning ", human_bytes(bytes), " of host memory").c_str());
+}
+
+CudaPinned::~CudaPinned() {
+  cudaFreeHost(memory_);
+}
+
 CudaScratch::~CudaScratch() {
-  if (memory_ != nullptr) cudaFreeAsync(memory_, stream_);
+  if (memory_ != nullptr) cudaFreeAsync(memory_, stream_->get());
 }
 
 void* CudaScratch::get(std::size_t bytes) {
   if (bytes <= bytes_) return memory_;
-  if (memory_ != nullptr) check_cuda(cudaFreeAsync(memory_, stream_), "freeing device memory");
+  if (memory_ != nullptr) check_cuda(cudaFreeAsync(memory_, stream_->get()), "freeing device memory");
   memory_ = nullptr;
   bytes_ = 0;
-  check_cuda(cudaMallocAsync(&memory_, bytes, stream_),
+  check_cuda(cudaMallocAsync(&memory_, bytes, stream_->get()),
              str("taking ", human_bytes(bytes), " of device memory for communication").c_str());
   bytes_ = bytes;
   return memory_;

@@ -32,24 +32,38 @@ class CudaEvent {
   CudaEvent& operator=(const CudaEvent&) = delete;
   ~CudaEvent();
   [[nodiscard]] cudaEvent_t get() const { return event_; }
-  /// The stream has passed it (or failed: the operation is then over, too).
-  [[nodiscard]] bool passed() const { return cudaEventQuery(event_) != cudaErrorNotReady; }
+  /// The stream has passed it. Throws Error(kEnvironment) where the device has failed.
+  [[nodiscard]] bool passed() const;
 
  private:
   cudaEvent_t event_ = nullptr;
 };
 
+/// Host memory that a device reads and writes by itself. Copies from and to other memory may wait for the
+/// stream, and so for ranks that have died.
+class CudaPinned {
+ public:
+  explicit CudaPinned(std::size_t bytes);
+  CudaPinned(const CudaPinned&) = delete;
+  CudaPinned& operator=(const CudaPinned&) = delete;
+  ~CudaPinned();
+  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_); }
+
+ private:
+  void* memory_ = nullptr;
+};
+
 /// Device memory that grows in stream order and is reused by later operations of that stream.
 class CudaScratch {
  public:
-  explicit CudaScratch(cudaStream_t stream) : stream_(stream) {}
+  explicit CudaScratch(std::shared_ptr<CudaStream> stream) : stream_(std::move(stream)) {}
   CudaScratch(const CudaScratch&) = delete;
   CudaScratch& operator=(const CudaScratch&) = delete;
   ~CudaScratch();
   [[nodiscard]] void* get(std::size_t bytes);
 
  private:
-  cudaStream_t stream_;
+  std::shared_ptr<CudaStream> stream_;
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };

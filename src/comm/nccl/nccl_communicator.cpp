@@ -40,12 +40,10 @@ struct Roll {
   std::uint64_t blob_bytes;
 };
 
-/// A communicator of the ranks that give the same `color`.
-std::shared_ptr<NcclGroup> split_off(NcclGroup& parent, const std::string& name, int color, int key,
-                                     const NcclShared& shared) {
-  return std::make_shared<NcclGroup>(name, shared, [&](ncclComm_t* comm, ncclConfig_t* config) {
-    return parent.begin([&](ncclComm_t whole) { return ncclCommSplit(whole, color, key, comm, config); });
-  });
+/// Of the host's window: a piece of every rank's blob, or what each says of itself.
+std::size_t window_bytes(int ranks) {
+  constexpr std::size_t kWindow = 1 << 20;
+  return std::max(kWindow, static_cast<std::size_t>(ranks) * sizeof(Roll));
 }
 
 /// Two NCCL communicators over the same ranks, each with a stream: gathering weights must not wait behind a
@@ -59,9 +57,9 @@ class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(int rank, int size, Lanes lanes, std::function<void*()> current_stream)
       : Communicator(rank, size),
+        scratch_(lanes.reduce->shared().stream),
         lanes_(std::move(lanes)),
-        current_stream_(std::move(current_stream)),
-        scratch_(lanes_.reduce->stream()) {}
+        current_stream_(std::move(current_stream)) {}
 
   [[nodiscard]] Pending all_gather(void* buffer, std::size_t count, DType type,
                                    std::string_view label) override {
@@ -149,9 +147,10 @@ class NcclCommunicator final : public Communicator {
     NcclShared shared = lanes_.reduce->shared();
     shared.history = std::make_shared<History>(shared.activity);
     Lanes lanes;
-    lanes.reduce = split_off(*lanes_.reduce, name, nccl_color, new_rank, shared);
+    lanes.reduce = std::make_shared<NcclGroup>(name, shared, *lanes_.reduce, nccl_color, new_rank);
     shared.stream = lanes_.gather->shared().stream;
-    lanes.gather = split_off(*lanes_.gather, name + " (gather)", nccl_color, new_rank, shared);
+    lanes.gather =
+        std::make_shared<NcclGroup>(name + " (gather)", shared, *lanes_.gather, nccl_color, new_rank);
     return std::make_unique<NcclCommunicator>(new_rank, static_cast<int>(members.size()), std::move(lanes),
                                               current_stream_);
   }
@@ -165,6 +164,11 @@ class NcclCommunicator final : public Communicator {
     lanes_.reduce->forget_buffer(memory);
   }
 
+  [[nodiscard]] std::uint32_t digest() const override {
+    const std::uint64_t digest = *lanes_.reduce->shared().digest;
+    return static_cast<std::uint32_t>(digest ^ (digest >> 32));
+  }
+
   [[nodiscard]] std::vector<std::string> recent() const override {
     return lanes_.reduce->shared().history->recent();
   }
@@ -172,29 +176,36 @@ class NcclCommunicator final : public Communicator {
  private:
   class State final : public Pending::State {
    public:
-    State(std::shared_ptr<NcclGroup> group, std::shared_ptr<CudaEvent> end,
+    State(std::shared_ptr<PeerFailure> failure, std::shared_ptr<CudaEvent> end,
           std::function<void*()> current_stream)
-        : group_(std::move(group)), end_(std::move(end)), current_stream_(std::move(current_stream)) {}
+        : failure_(std::move(failure)), end_(std::move(end)), current_stream_(std::move(current_stream)) {}
     void wait() override {
-      group_->check_alive();
+      failure_->check();
       check_cuda(cudaStreamWaitEvent(static_cast<cudaStream_t>(current_stream_()), end_->get(), 0),
                  "waiting for communication");
     }
 
    private:
-    std::shared_ptr<NcclGroup> group_;
+    std::shared_ptr<PeerFailure> failure_;
     std::shared_ptr<CudaEvent> end_;
     std::function<void*()> current_stream_;
   };
 
   [[nodiscard]] Pending pending(std::shared_ptr<CudaEvent> end) const {
-    return Pending(std::make_shared<State>(lanes_.reduce, std::move(end), current_stream_));
+    return Pending(std::make_shared<State>(lanes_.reduce->shared().failure, std::move(end), current_stream_));
+  }
+
+  /// The operation's number is its place in the group, and it counts in what the ranks compare.
+  void number(Operation& operation) {
+    operation.sequence = next_sequence_++;
+    roll_hash_ = mix(roll_hash_, operation);
+    std::uint64_t& digest = *lanes_.reduce->shared().digest;
+    digest = mix(digest, operation);
   }
 
   [[nodiscard]] std::shared_ptr<CudaEvent> issue(NcclGroup& lane, Operation operation,
                                                  const std::function<void(ncclComm_t)>& queue) {
-    operation.sequence = next_sequence_++;
-    roll_hash_ = mix(roll_hash_, operation);
+    number(operation);
     return lane.issue(operation, static_cast<cudaStream_t>(current_stream_()), queue);
   }
 
@@ -245,23 +256,37 @@ class NcclCommunicator final : public Communicator {
 
   /// All ranks' `mine`, padded to `slot` bytes each, on the host.
   [[nodiscard]] Blob gather_host(const Operation& operation, const Blob& mine, std::size_t slot) {
-    Blob all(slot * static_cast<std::size_t>(size()));
+    const auto ranks = static_cast<std::size_t>(size());
+    const std::size_t most = window_bytes(size()) / ranks;
+    Blob all(slot * ranks);
+    for (std::size_t from = 0; from < slot; from += most) {
+      const std::size_t bytes = std::min(most, slot - from);
+      const std::byte* window = gather_piece(operation, mine, from, bytes);
+      for (std::size_t rank = 0; rank < ranks; ++rank)
+        std::memcpy(all.data() + rank * slot + from, window + rank * bytes, bytes);
+    }
+    return all;
+  }
+
+  /// `bytes` of every rank's blob, one behind the other, where they are until the next call.
+  const std::byte* gather_piece(Operation operation, const Blob& mine, std::size_t from, std::size_t bytes) {
+    number(operation);
+    std::byte* window = lanes_.reduce->shared().window->data();
+    const std::size_t own = static_cast<std::size_t>(rank()) * bytes;
+    if (from < mine.size())
+      std::memcpy(window + own, mine.data() + from, std::min(bytes, mine.size() - from));
+    const std::size_t all = bytes * static_cast<std::size_t>(size());
     const cudaStream_t stream = lanes_.reduce->stream();
-    const auto end = issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
-      auto* device = static_cast<std::byte*>(scratch_.get(std::max<std::size_t>(all.size(), 1)));
-      std::byte* own = device + static_cast<std::size_t>(rank()) * slot;
-      check_cuda(cudaMemcpyAsync(own, mine.data(), mine.size(), cudaMemcpyHostToDevice, stream),
+    const auto end = lanes_.reduce->issue(operation, std::nullopt, [&](ncclComm_t comm) {
+      auto* device = static_cast<std::byte*>(scratch_.get(all));
+      check_cuda(cudaMemcpyAsync(device + own, window + own, bytes, cudaMemcpyHostToDevice, stream),
                  "copying to the device");
-      lanes_.reduce->check(ncclAllGather(own, device, slot, ncclUint8, comm, stream), "ncclAllGather");
+      lanes_.reduce->check(ncclAllGather(device + own, device, bytes, ncclUint8, comm, stream),
+                           "ncclAllGather");
+      check_cuda(cudaMemcpyAsync(window, device, all, cudaMemcpyDeviceToHost, stream), "copying to the host");
     });
     lanes_.reduce->wait_on_host(*end);
-    // After the event, not in the stream before it: a copy to ordinary memory would block until the peers
-    // come.
-    check_cuda(
-        cudaMemcpyAsync(all.data(), scratch_.get(all.size()), all.size(), cudaMemcpyDeviceToHost, stream),
-        "copying to the host");
-    check_cuda(cudaStreamSynchronize(stream), "copying to the host");
-    return all;
+    return window;
   }
 
   /// Every rank's view of the operations so far. Throws Error(kPeer) where they differ.
@@ -300,9 +325,9 @@ class NcclCommunicator final : public Communicator {
     return ranks;
   }
 
+  CudaScratch scratch_;  ///< of the stream of reductions; goes after the groups that use it
   Lanes lanes_;
   std::function<void*()> current_stream_;
-  CudaScratch scratch_;  ///< of the stream of reductions
   std::uint64_t next_sequence_ = 0;
   std::uint64_t roll_hash_ = 0;
   int splits_ = 0;
@@ -339,13 +364,15 @@ std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions optio
                     .stream = std::make_shared<CudaStream>(),
                     .history = std::make_shared<History>(options.watch.activity),
                     .activity = options.watch.activity,
-                    .failure = options.watch.failure};
+                    .failure = options.watch.failure,
+                    .window = std::make_shared<CudaPinned>(window_bytes(info.size)),
+                    .digest = std::make_shared<std::uint64_t>(0)};
   Lanes lanes;
   lanes.reduce = std::make_shared<NcclGroup>("world", shared, [&](ncclComm_t* comm, ncclConfig_t* config) {
     return ncclCommInitRankConfig(comm, info.size, id, info.rank, config);
   });
   shared.stream = std::make_shared<CudaStream>();
-  lanes.gather = split_off(*lanes.reduce, "world (gather)", 0, info.rank, shared);
+  lanes.gather = std::make_shared<NcclGroup>("world (gather)", shared, *lanes.reduce, 0, info.rank);
   return std::make_unique<NcclCommunicator>(info.rank, info.size, std::move(lanes),
                                             std::move(options.current_stream));
 }

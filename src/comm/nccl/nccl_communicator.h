@@ -26,10 +26,9 @@ struct NcclOptions {
 ///  - reduce_scatter of bf16 and fp16 sums in rank order as CPU ranks do: the pieces travel as they are, from
 ///    every rank to every rank. That of fp32, and all_reduce, leave the order to NCCL: same bits on every run
 ///    with the same ranks and NCCL version;
-///  - the order check happens in barrier() and gather_blobs(), by a running hash of all operations since the
-///  last
-///    one, so ranks that disagree get an error there, or at the deadline when NCCL itself hangs on the
-///    difference;
+///  - the order check happens in barrier() and gather_blobs(), by a running hash of all operations of the
+///    communicator, and where the caller compares digest(); ranks that disagree get an error there, or at the
+///    deadline when NCCL itself hangs on the difference;
 ///  - after the deadline, or an error of NCCL, watchdogs abort this communicator and all split from it: every
 ///    later operation and wait throws Error(kPeer) with the operation that was stuck.
 /// Throws Error(kEnvironment): no such device, NCCL cannot connect the ranks within `timeout_s`.

@@ -1,33 +1,43 @@
 #include "comm/nccl/nccl_group.h"
 
+#include <algorithm>
+
 #include "base/str.h"
 
 namespace echelon {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kLook = 20ms;    // how often the watchdog looks
-constexpr auto kSettle = 50us;  // how often a starting NCCL call is asked whether it is through
+constexpr auto kLook = 20ms;       // how often the watchdog looks
+constexpr auto kLastLook = 200us;  // and at the end, when somebody waits for it
+constexpr auto kSpin = 50us;       // a collective is through within some microseconds as a rule;
+constexpr auto kNap = 50us;        // connecting takes seconds
+
+/// Non-blocking, so that a missing rank meets our deadline and not an endless call.
+ncclConfig_t configuration(const std::string& name) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.commName = name.c_str();
+  return config;
+}
 
 }  // namespace
 
-NcclGroup::NcclGroup(std::string name, NcclShared shared, const Start& start)
-    : name_(std::move(name)), shared_(std::move(shared)) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;  // so that a missing rank meets our deadline and not an endless call
-  config.commName = name_.c_str();
-  const ncclResult_t started = start(&comm_, &config);
-  if (started != ncclSuccess && started != ncclInProgress) {
-    throw Error(Code::kEnvironment, str("NCCL cannot make group '", name_, "': ", ncclGetErrorString(started),
-                                        "; ", ncclGetLastError(nullptr)));
-  }
+NcclGroup::NcclGroup(const std::string& name, NcclShared shared, const Start& start)
+    : shared_(std::move(shared)), handle_(std::make_shared<Handle>(Handle{.name = name})) {
+  ncclConfig_t config = configuration(handle_->name);
   try {
-    settle("connecting the ranks", shared_.timeout_s);
-  } catch (const Error& error) {
-    if (comm_ != nullptr) ncclCommAbort(comm_);
-    throw Error(Code::kEnvironment, error.what());
+    connect(start(&handle_->comm, &config));
+  } catch (const Error&) {
+    ncclCommAbort(handle_->comm);  // knows NULL
+    throw;
   }
-  watchdog_ = std::thread([this] { watch(); });
+  begin_watch();
+}
+
+NcclGroup::NcclGroup(const std::string& name, NcclShared shared, NcclGroup& parent, int color, int key)
+    : shared_(std::move(shared)), handle_(parent.split_off(name, color, key)) {
+  begin_watch();
 }
 
 NcclGroup::~NcclGroup() {
@@ -39,58 +49,82 @@ NcclGroup::~NcclGroup() {
   watchdog_.join();  // returns when nothing is under way, or after a failure
   if (aborted_) return;
   if (shared_.failure->text()) {
-    ncclCommAbort(comm_);
+    end_now();
     return;
   }
   try {
     for (const auto& [memory, handle] : registered_)
-      check(ncclCommDeregister(comm_, handle), "releasing a buffer");
-    check(ncclCommFinalize(comm_), "leaving the group");
-    ncclCommDestroy(comm_);
+      check(ncclCommDeregister(handle_->comm, handle), "releasing a buffer");
+    check(ncclCommFinalize(handle_->comm), "leaving the group");
+    ncclCommDestroy(handle_->comm);
   } catch (const Error&) {
-    ncclCommAbort(comm_);
+    end_now();
   }
 }
 
-void NcclGroup::settle(const char* doing, double timeout_s) {
-  const auto deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s));
+void NcclGroup::connect(ncclResult_t begun) {
+  try {
+    if (begun != ncclSuccess && begun != ncclInProgress)
+      throw Error(Code::kEnvironment, str(ncclGetErrorString(begun), "; ", ncclGetLastError(nullptr)));
+    settle("connecting the ranks");
+  } catch (const Error& error) {
+    shared_.failure->check();
+    throw Error(Code::kEnvironment, str("NCCL cannot make group '", name(), "': ", error.what()));
+  }
+}
+
+/// NCCL returns success, leaves the child NULL and is in progress on the parent until the child is there.
+std::shared_ptr<NcclGroup::Handle> NcclGroup::split_off(const std::string& name, int color, int key) {
+  const std::lock_guard calls(calls_);
+  shared_.failure->check();
+  joining_ = std::make_shared<Handle>(Handle{.name = name});
+  ncclConfig_t config = configuration(joining_->name);
+  connect(ncclCommSplit(handle_->comm, color, key, &joining_->comm, &config));
+  if (joining_->comm == nullptr)
+    throw Error(Code::kEnvironment, str("NCCL made no group '", name, "' out of '", this->name(), "'"));
+  return std::exchange(joining_, nullptr);
+}
+
+/// Ends the communicator and the child that had not come out of it.
+void NcclGroup::end_now() {
+  ncclCommAbort(handle_->comm);  // returns when NCCL's own thread is through
+  if (joining_) ncclCommAbort(joining_->comm);
+}
+
+void NcclGroup::settle(const char* doing) {
+  const auto began = Clock::now();
   ncclResult_t state = ncclInProgress;
   while (true) {
-    const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state);
+    const ncclResult_t asked = ncclCommGetAsyncError(handle_->comm, &state);
     if (asked != ncclSuccess) state = asked;
     if (state != ncclInProgress) break;
-    if (Clock::now() > deadline) {
+    shared_.failure->check();  // whoever aborts needs the lock that is held here
+    const auto waited = Clock::now() - began;
+    if (std::chrono::duration<double>(waited).count() > shared_.timeout_s) {
       throw Error(Code::kPeer,
-                  str("NCCL group '", name_, "': ", doing, " took more than ", timeout_s,
+                  str("NCCL group '", name(), "': ", doing, " took more than ", shared_.timeout_s,
                       " s: a rank did not come to it, or the network between the nodes is closed"));
     }
-    std::this_thread::sleep_for(kSettle);
+    if (waited > kSpin) std::this_thread::sleep_for(kNap);
   }
   if (state != ncclSuccess) {
-    throw Error(Code::kPeer, str("NCCL group '", name_, "': ", doing, ": ", ncclGetErrorString(state), "; ",
-                                 ncclGetLastError(comm_)));
+    throw Error(Code::kPeer, str("NCCL group '", name(), "': ", doing, ": ", ncclGetErrorString(state), "; ",
+                                 ncclGetLastError(handle_->comm)));
   }
 }
 
 void NcclGroup::check(ncclResult_t result, const char* doing) {
   if (result == ncclSuccess) return;
-  if (result == ncclInProgress) return settle(doing, shared_.timeout_s);
-  throw Error(Code::kPeer, str("NCCL group '", name_, "': ", doing, ": ", ncclGetErrorString(result), "; ",
-                               ncclGetLastError(comm_)));
-}
-
-ncclResult_t NcclGroup::begin(const std::function<ncclResult_t(ncclComm_t)>& call) {
-  const std::lock_guard lock(calls_);
-  check_alive();
-  return call(comm_);
+  if (result == ncclInProgress) return settle(doing);
+  throw Error(Code::kPeer, str("NCCL group '", name(), "': ", doing, ": ", ncclGetErrorString(result), "; ",
+                               ncclGetLastError(handle_->comm)));
 }
 
 void NcclGroup::register_buffer(void* memory, std::size_t bytes) {
   const std::lock_guard lock(calls_);
-  check_alive();
+  shared_.failure->check();
   void* handle = nullptr;
-  if (ncclCommRegister(comm_, memory, bytes, &handle) == ncclSuccess && handle != nullptr)
+  if (ncclCommRegister(handle_->comm, memory, bytes, &handle) == ncclSuccess && handle != nullptr)
     registered_[memory] = handle;
 }
 
@@ -103,53 +137,61 @@ void NcclGroup::forget_buffer(void* memory) {
     }
     if (last) wait_on_host(*last);
     const std::lock_guard calls(calls_);
-    check_alive();
+    shared_.failure->check();
     const auto found = registered_.find(memory);
     if (found == registered_.end()) return;
     void* handle = found->second;
     registered_.erase(found);
-    check(ncclCommDeregister(comm_, handle), "releasing a buffer");
+    check(ncclCommDeregister(handle_->comm, handle), "releasing a buffer");
   } catch (const Error&) {
     // The watchdog ends a communicator that has failed, and with it what it knew.
   }
 }
 
-std::shared_ptr<CudaEvent> NcclGroup::issue(const Operation& operation, cudaStream_t after,
+std::shared_ptr<CudaEvent> NcclGroup::issue(const Operation& operation, std::optional<cudaStream_t> after,
                                             const std::function<void(ncclComm_t)>& queue) {
   const std::lock_guard calls(calls_);
-  check_alive();
+  shared_.failure->check();
   shared_.history->issued(operation);
-  const CudaEvent ready(after);
-  check_cuda(cudaStreamWaitEvent(stream(), ready.get(), 0), "ordering communication after computation");
+  std::shared_ptr<CudaEvent> end;
   try {
-    queue(comm_);
+    if (after) {
+      const CudaEvent ready(*after);
+      check_cuda(cudaStreamWaitEvent(stream(), ready.get(), 0), "ordering communication after computation");
+    }
+    queue(handle_->comm);
+    end = std::make_shared<CudaEvent>(stream());
   } catch (const Error& error) {
     const std::string text =
         str(describe(operation), " (operation #", operation.sequence, "): ", error.what());
-    shared_.failure->set(text);  // the watchdogs abort
+    shared_.failure->set(text);  // the watchdogs abort: nobody knows what is under way
     const std::lock_guard lock(mutex_);
     wake_.notify_all();
     throw Error(error.code(), text);
   }
-  auto end = std::make_shared<CudaEvent>(stream());
   const std::lock_guard lock(mutex_);
   under_way_.push_back({operation, end});
   wake_.notify_all();
   return end;
 }
 
-void NcclGroup::check_alive() {
-  if (const auto failure = shared_.failure->text()) throw Error(Code::kPeer, *failure);
+bool NcclGroup::passed(const CudaEvent& event) {
+  try {
+    return event.passed();
+  } catch (const Error& error) {
+    shared_.failure->set(str("group '", name(), "': ", error.what()));
+    throw;
+  }
 }
 
 void NcclGroup::wait_on_host(const CudaEvent& event) {
   auto nap = 5us;
-  while (!event.passed()) {
-    check_alive();
+  while (!passed(event)) {
+    shared_.failure->check();
     std::this_thread::sleep_for(nap);
     nap = std::min<std::chrono::microseconds>(nap * 2, 200us);
   }
-  check_alive();  // an abort lets the stream pass, too
+  shared_.failure->check();  // an abort lets the stream pass, too
 }
 
 void NcclGroup::fail(const std::string& text) {
@@ -164,7 +206,26 @@ void NcclGroup::abort() {
     under_way_.clear();
     aborted_ = true;
   }
-  ncclCommAbort(comm_);  // ends the kernels that wait for other ranks
+  end_now();  // and the kernels that wait for other ranks
+}
+
+/// What NCCL itself has noticed. While the issuing thread is in a call it asks for itself.
+void NcclGroup::ask(const Operation& stuck) {
+  ncclResult_t state = ncclSuccess;
+  std::string why;
+  {
+    const std::unique_lock calls(calls_, std::try_to_lock);
+    if (!calls) return;
+    ncclCommGetAsyncError(handle_->comm, &state);
+    why = ncclGetLastError(handle_->comm);
+  }
+  if (state == ncclSuccess || state == ncclInProgress) return;
+  shared_.failure->set(str("NCCL failed in ", describe(stuck), " (operation #", stuck.sequence, " of group '",
+                           name(), "'): ", ncclGetErrorString(state), "; ", why));
+}
+
+void NcclGroup::begin_watch() {
+  watchdog_ = std::thread([this] { watch(); });
 }
 
 void NcclGroup::watch() {
@@ -176,35 +237,32 @@ void NcclGroup::watch() {
       lock.unlock();
       return abort();
     }
+    try {
+      while (!under_way_.empty() && passed(*under_way_.front().end)) {
+        shared_.history->done(under_way_.front().operation.sequence);
+        under_way_.pop_front();
+        last_end = Clock::now();
+      }
+    } catch (const Error&) {
+      continue;  // to the failure
+    }
     if (under_way_.empty()) {
       if (ending_) return;
       wake_.wait(lock, [this] { return ending_ || !under_way_.empty() || shared_.failure->text(); });
       last_end = Clock::now();
       continue;
     }
-    while (!under_way_.empty() && under_way_.front().end->passed()) {
-      shared_.history->done(under_way_.front().operation.sequence);
-      under_way_.pop_front();
-      last_end = Clock::now();
-    }
-    if (under_way_.empty()) continue;
     const Operation stuck = under_way_.front().operation;
-    const double waited = std::chrono::duration<double>(Clock::now() - last_end).count();
     lock.unlock();
-    ncclResult_t state = ncclSuccess;
-    ncclCommGetAsyncError(comm_, &state);
-    if (state != ncclSuccess && state != ncclInProgress) {
-      return fail(str("NCCL failed in ", describe(stuck), " (operation #", stuck.sequence, " of group '",
-                      name_, "'): ", ncclGetErrorString(state), "; ", ncclGetLastError(comm_)));
-    }
-    if (waited > shared_.timeout_s) {
-      return fail(str(describe(stuck), " (operation #", stuck.sequence, " of group '", name_,
+    ask(stuck);
+    if (std::chrono::duration<double>(Clock::now() - last_end).count() > shared_.timeout_s) {
+      return fail(str(describe(stuck), " (operation #", stuck.sequence, " of group '", name(),
                       "') did not end within ", shared_.timeout_s,
                       " s: a rank did not come to it, issued another operation, or died; see the other "
                       "ranks' logs"));
     }
     lock.lock();
-    wake_.wait_for(lock, kLook, [this] { return ending_ && under_way_.empty(); });
+    wake_.wait_for(lock, ending_ ? Clock::duration(kLastLook) : Clock::duration(kLook));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,10 +23,12 @@ namespace echelon {
 struct NcclShared {
   int device = 0;
   double timeout_s = 300;
-  std::shared_ptr<CudaStream> stream;    ///< operations of all groups on it run in the order of their issue
-  std::shared_ptr<History> history;      ///< of the ranks' communicator, which numbers operations
-  std::shared_ptr<Activity> activity;    ///< told of every operation of every group
-  std::shared_ptr<PeerFailure> failure;  ///< one group's failure ends all
+  std::shared_ptr<CudaStream> stream;     ///< operations of all groups on it run in the order of their issue
+  std::shared_ptr<History> history;       ///< of the ranks' communicator, which numbers operations
+  std::shared_ptr<Activity> activity;     ///< told of every operation of every group
+  std::shared_ptr<PeerFailure> failure;   ///< one group's failure ends all
+  std::shared_ptr<CudaPinned> window;     ///< what ranks say on the host passes through it; one at a time
+  std::shared_ptr<std::uint64_t> digest;  ///< of all operations of all groups, kept by the issuing thread
 };
 
 /// One NCCL communicator on a stream, and a thread that watches the operations under way and aborts NCCL when
@@ -34,35 +37,36 @@ class NcclGroup {
  public:
   using Start = std::function<ncclResult_t(ncclComm_t*, ncclConfig_t*)>;
 
-  /// `start` begins ncclCommInitRankConfig or ncclCommSplit with a non-blocking configuration. Throws
-  /// Error(kEnvironment) where it fails or takes more than the timeout.
-  NcclGroup(std::string name, NcclShared shared, const Start& start);
+  /// A group of its own: `start` begins ncclCommInitRankConfig with a non-blocking configuration. Throws
+  /// Error(kEnvironment) where it fails or takes more than the timeout, Error(kPeer) at a failure.
+  NcclGroup(const std::string& name, NcclShared shared, const Start& start);
+  /// The ranks of `parent` that give the same `color` (>= 0), ordered by `key`. Throws likewise; the parent
+  /// is of no use then.
+  NcclGroup(const std::string& name, NcclShared shared, NcclGroup& parent, int color, int key);
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
   /// Lets the operations under way end, at most until the deadline.
   ~NcclGroup();
 
-  /// Queues an operation on the stream behind what `after` has queued so far: `queue` makes the NCCL calls
-  /// and kernel launches. Returns the event of its end. Throws Error(kPeer) after a failure.
-  [[nodiscard]] std::shared_ptr<CudaEvent> issue(const Operation& operation, cudaStream_t after,
+  /// Queues an operation on the stream, behind what the stream `*after` has queued so far if one is given:
+  /// `queue` makes the NCCL calls and kernel launches. Returns the event of its end. Throws Error(kPeer)
+  /// after a failure.
+  [[nodiscard]] std::shared_ptr<CudaEvent> issue(const Operation& operation,
+                                                 std::optional<cudaStream_t> after,
                                                  const std::function<void(ncclComm_t)>& queue);
   /// Blocks until the event has passed. Throws Error(kPeer) at a failure.
   void wait_on_host(const CudaEvent& event);
-  /// Throws the Error(kPeer) of the failure, if there was one.
-  void check_alive();
   /// Buffers of later operations lie in it: NCCL may then move them without copies of its own. A memory that
   /// NCCL cannot register is used as before.
   void register_buffer(void* memory, std::size_t bytes);
   /// Communicator::forget_buffer().
   void forget_buffer(void* memory);
-  /// A new communicator out of this one (ncclCommSplit and the like) begins under the lock against abort.
-  [[nodiscard]] ncclResult_t begin(const std::function<ncclResult_t(ncclComm_t)>& call);
 
-  /// Throws Error(kPeer) for anything but success; NCCL's "in progress" is waited for.
+  /// Throws Error(kPeer) for anything but success; NCCL's "in progress" is waited for. Within issue().
   void check(ncclResult_t result, const char* doing);
 
   [[nodiscard]] cudaStream_t stream() const { return shared_.stream->get(); }
-  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] const std::string& name() const { return handle_->name; }
   [[nodiscard]] const NcclShared& shared() const { return shared_; }
 
  private:
@@ -71,15 +75,27 @@ class NcclGroup {
     Operation operation;
     std::shared_ptr<CudaEvent> end;
   };
-  void settle(const char* doing, double timeout_s);
+  /// What NCCL keeps pointers to.
+  struct Handle {
+    std::string name;
+    ncclComm_t comm = nullptr;
+  };
+  void settle(const char* doing);
+  [[nodiscard]] bool passed(const CudaEvent& event);
+  void connect(ncclResult_t begun);
+  [[nodiscard]] std::shared_ptr<Handle> split_off(const std::string& name, int color, int key);
+  void end_now();
+  void begin_watch();
   void watch();
+  void ask(const Operation& stuck);
   void fail(const std::string& text);
   void abort();
 
-  const std::string name_;
   const NcclShared shared_;
-  std::mutex calls_;  ///< held around NCCL calls, so that the watchdog's abort meets none half-way
-  ncclComm_t comm_ = nullptr;
+  std::mutex calls_;  ///< held around NCCL calls: no two threads may be in those of one communicator
+  std::shared_ptr<Handle> handle_;
+  /// A child that is not through: NCCL fills it from a thread of its own as long as this communicator lives.
+  std::shared_ptr<Handle> joining_;
   std::map<void*, void*> registered_;  ///< memory -> NCCL's handle
 
   std::mutex mutex_;  ///< guards what follows

@@ -1,0 +1,186 @@
+// comm/nccl on a stand-in for CUDA and NCCL: what a GPU would need a cluster and luck to show.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/str.h"
+#include "comm/agree.h"
+#include "gpu/runtime/ranks.h"
+
+namespace echelon::test {
+namespace {
+
+using stand_in::MachineOptions;
+
+constexpr double kTimeout = 20;
+constexpr double kPatience = 60;
+
+/// Calls body(0), ... body(count - 1), four at a time: they mostly wait. Returns what they return, joined.
+std::string each(std::size_t count, const std::function<std::string(std::size_t)>& body) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::string texts;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      for (std::size_t at = next++; at < count; at = next++) {
+        const std::string text = body(at);
+        const std::lock_guard lock(mutex);
+        texts += text;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return texts;
+}
+
+class Schedules : public ::testing::TestWithParam<int> {};
+
+TEST_P(Schedules, StepsComeOutRightAndInOrder) {
+  const char* wish = std::getenv("ECHELON_TEST_SCHEDULES");
+  EXPECT_EQ(each(wish == nullptr ? 40 : std::stoul(wish),
+                 [](std::size_t seed) {
+                   const Outcome outcome =
+                       run_ranks({.seed = seed, .ranks = GetParam()}, kTimeout, kPatience, train_in_small);
+                   return outcome.clean() ? "" : str("seed ", seed, ":\n", outcome.text());
+                 }),
+            "");
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, Schedules, ::testing::Values(1, 2, 3, 4, 8));
+
+/// The others sit in a barrier when rank 1 breaks: only a thread beside them can learn of it.
+void wait_for_a_rank_that_breaks(Rank& rank) {
+  const auto world = rank.communicator();
+  world->barrier("start");
+  if (rank.job.info().rank == 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    rank.machine.break_here();
+  }
+  world->barrier("end");
+}
+
+/// Whether any of a few schedules shows what is wrong with these options: in a run, or when a rank hangs or
+/// breaks.
+bool noticed(MachineOptions options) {
+  for (options.seed = 1; options.seed <= 4; ++options.seed)
+    if (!run_ranks(options, 0.5, 5, train_in_small).clean()) return true;
+  options.fated_rank = 1;
+  options.fate = stand_in::Fate::kBreaks;
+  if (!run_ranks(options, 5, 1, wait_for_a_rank_that_breaks).others_back(1)) return true;
+  options.fated_call = 450;
+  options.fate = stand_in::Fate::kHangs;
+  return !run_ranks(options, 0.2, 1.5, train_in_small).others_back(1);
+}
+
+// As leaving out any flush does in the checkpoints' crash sweep.
+TEST(LeftOut, EveryEventWaitAndLookIsMissed) {
+  const Outcome whole = run_ranks({.seed = 3, .ranks = 4}, kTimeout, kPatience, train_in_small);
+  ASSERT_TRUE(whole.clean()) << whole.text();
+  ASSERT_GE(whole.sites.size(), 8U);
+  const std::vector<stand_in::Site> sites(whole.sites.begin(), whole.sites.end());
+  EXPECT_EQ(each(sites.size(),
+                 [&](std::size_t at) {
+                   return noticed({.ranks = 4, .without = &sites[at]}) ? ""
+                                                                       : stand_in::describe(sites[at]) + "\n";
+                 }),
+            "");
+}
+
+/// Two all-reduces of one shape; rank 1 takes them in another order with `crossed`. NCCL notices nothing.
+Outcome reduce_twice(std::uint64_t seed, bool crossed) {
+  return run_ranks({.seed = seed, .ranks = 3}, kTimeout, kPatience, [crossed](Rank& rank) {
+    const auto world = rank.communicator();
+    auto* data = static_cast<double*>(rank.machine.device_memory(2 * sizeof(double)));
+    rank.machine.launch(rank.compute, "values", {}, {{data, 2 * sizeof(double)}},
+                        [data] { data[0] = data[1] = 1; });
+    const bool other = crossed && world->rank() == 1;
+    world->all_reduce(data + (other ? 1 : 0), 1, DType::kF64, ReduceOp::kSum, other ? "loss" : "norm").wait();
+    world->all_reduce(data + (other ? 0 : 1), 1, DType::kF64, ReduceOp::kSum, other ? "norm" : "loss").wait();
+    double sum = 0;
+    Blob mine(sizeof(double));
+    const double own = world->digest();
+    std::memcpy(mine.data(), &own, sizeof(own));
+    for (const Blob& blob : rank.job.exchange("digest", mine)) {
+      double theirs = 0;
+      std::memcpy(&theirs, blob.data(), sizeof(theirs));
+      sum += theirs;
+    }
+    check_digests(*world, sum);
+  });
+}
+
+// The reduction of a training step carries the digest.
+TEST(Digest, TellsRanksThatHaveIssuedOtherOperations) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    EXPECT_TRUE(reduce_twice(seed, false).clean());
+    const Outcome outcome = reduce_twice(seed, true);
+    EXPECT_NE(outcome.text().find(
+                  "rank 1 has issued other operations than the other ranks; its last: #1 all-reduce "
+                  "'norm'"),
+              std::string::npos)
+        << outcome.text();
+  }
+}
+
+// Where NCCL notices: it hangs or computes nonsense, as it likes; the others meet their deadline or the next
+// barrier.
+TEST(Digest, ADifferenceThatNcclCannotRunEndsWithTheOperation) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const Outcome outcome = run_ranks({.seed = seed, .ranks = 2}, 0.3, 5, [](Rank& rank) {
+      const auto world = rank.communicator();
+      auto* data = static_cast<float*>(rank.machine.device_memory(64));
+      if (rank.job.info().rank == 0) {
+        (void)world->all_gather(data, 4, DType::kF32, "weights");
+      } else {
+        (void)world->all_gather(data, 5, DType::kF32, "weights");
+      }
+      world->barrier("end");
+    });
+    EXPECT_NE(outcome.text().find(
+                  "the ranks of 'id 1/1.0' differ: rank 0 is at ncclAllGather of 4 x type 7, rank 1 at "
+                  "ncclAllGather of 5 x type 7"),
+              std::string::npos)
+        << outcome.text();
+    EXPECT_FALSE(outcome.errors[0].empty() || outcome.errors[1].empty()) << outcome.text();
+    EXPECT_TRUE(outcome.standstill.empty()) << outcome.text();
+  }
+}
+
+class Misfortune : public ::testing::TestWithParam<stand_in::Fate> {};
+
+// At any call of the runtime or NCCL. The others learn of it by their deadline and end, and no library is
+// misused on the way out.
+TEST_P(Misfortune, OfOneRankEndsAllOfThemInGoodOrder) {
+  const int calls = run_ranks({.seed = 1, .ranks = 3}, kTimeout, kPatience, train_in_small).calls[1];
+  // NCCL tells of a rank that breaks once it knows it.
+  const int first = GetParam() == stand_in::Fate::kBreaks ? 100 : 1;
+  std::vector<int> chosen;
+  for (int call = first; call <= calls; call += 1 + call / 12) chosen.push_back(call);
+  EXPECT_EQ(each(chosen.size(),
+                 [&](std::size_t at) {
+                   const int call = chosen[at];
+                   const Outcome outcome =
+                       run_ranks({.seed = static_cast<std::uint64_t>(call),
+                                  .ranks = 3,
+                                  .fated_rank = 1,
+                                  .fated_call = call,
+                                  .fate = GetParam()},
+                                 GetParam() == stand_in::Fate::kBreaks ? 5 : 0.2, 2, train_in_small);
+                   const bool good = outcome.faults.empty() && outcome.others_back(1);
+                   return good ? "" : str("call ", call, " of ", calls, ":\n", outcome.text());
+                 }),
+            "");
+}
+INSTANTIATE_TEST_SUITE_P(Fates, Misfortune,
+                         ::testing::Values(stand_in::Fate::kHangs, stand_in::Fate::kFails,
+                                           stand_in::Fate::kBreaks));
+
+}  // namespace
+}  // namespace echelon::test

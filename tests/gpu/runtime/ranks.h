@@ -1,0 +1,59 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "comm/nccl/nccl_communicator.h"
+#include "gpu/stand_in/machine.h"
+
+namespace echelon::test {
+
+/// Ranks as threads on a stand-in machine.
+struct Rank {
+  stand_in::Machine& machine;
+  Job& job;
+  ProcessWatch watch;
+  cudaStream_t compute;  ///< the rank's current stream
+  double timeout_s;
+
+  [[nodiscard]] std::unique_ptr<Communicator> communicator() const;
+  /// Values of `memory` after what the current stream has queued.
+  template <class T>
+  [[nodiscard]] std::vector<T> values(const void* memory, std::size_t count) const {
+    std::vector<T> values(count);
+    copy_out(values.data(), memory, count * sizeof(T));
+    return values;
+  }
+
+ private:
+  void copy_out(void* to, const void* from, std::size_t bytes) const;
+};
+
+struct Outcome {
+  std::vector<std::string> errors;  ///< by rank; "" where it came to its end
+  std::vector<bool> back;           ///< by rank: it came back before it was set free
+  std::vector<std::string> faults;  ///< what the machine found
+  std::set<stand_in::Site> sites;
+  std::vector<int> calls;  ///< by rank
+  std::string standstill;  ///< of ranks that did not come back in time; "" where all did
+  double seconds = 0;
+
+  [[nodiscard]] bool clean() const;
+  [[nodiscard]] bool others_back(int than) const;
+  /// Everything above that is wrong, a line each.
+  [[nodiscard]] std::string text() const;
+};
+
+/// Runs `body` as every rank of a machine. Ranks that are not back after `patience_s`, or that hang by their
+/// fate when all others are back, are set free with errors.
+[[nodiscard]] Outcome run_ranks(const stand_in::MachineOptions& options, double timeout_s, double patience_s,
+                                const std::function<void(Rank&)>& body);
+
+/// What a step of training asks of the communicators, with values that are compared: gathers ahead of their
+/// use, gradients of every type in groups of a hybrid strategy, norms, blobs, barriers. Throws
+/// Error(kTraining) where a value is wrong.
+void train_in_small(Rank& rank);
+
+}  // namespace echelon::test

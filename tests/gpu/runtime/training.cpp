@@ -1,0 +1,199 @@
+#include <cstring>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "base/str.h"
+#include "gpu/runtime/ranks.h"
+
+namespace echelon::test {
+namespace {
+
+constexpr std::size_t kCount = 37;  ///< elements of a rank's part; odd on purpose
+constexpr int kLayers = 4;
+constexpr int kSlots = 2;  ///< gathered layers at a time
+constexpr int kSteps = 2;
+
+float weight_of(int step, int layer, std::size_t index) {
+  return static_cast<float>((index * 5 + static_cast<std::size_t>(step * 3 + layer * 7)) % 31);
+}
+
+/// Small integers: exact in every type and order.
+float gradient_of(int rank, int layer, std::size_t index) {
+  return static_cast<float>((index + static_cast<std::size_t>(layer) + static_cast<std::size_t>(rank) * 3) %
+                            9) -
+         4.0F;
+}
+
+std::size_t bytes_of(DType type) {
+  return type == DType::kF32 ? 4 : 2;
+}
+
+void store(DType type, void* memory, std::size_t index, float value) {
+  if (type == DType::kF32) {
+    static_cast<float*>(memory)[index] = value;
+    return;
+  }
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  static_cast<std::uint16_t*>(memory)[index] =
+      type == DType::kF16 ? float_to_half(value) : static_cast<std::uint16_t>(bits >> 16);
+}
+
+void expect(float got, float wanted, const std::string& what) {
+  if (got != wanted) throw Error(Code::kTraining, str(what, " is ", got, ", expected ", wanted));
+}
+
+/// A rank's side of a hybrid strategy: weights are sharded over `shard`, gradients also summed over
+/// `replicas`.
+class Trainer {
+ public:
+  explicit Trainer(Rank& rank) : rank_(rank), world_(rank.communicator()) {
+    const int half = world_->size() % 2 == 0 && world_->size() > 2 ? world_->size() / 2 : world_->size();
+    shard_ = world_->split(world_->rank() / half, world_->rank());
+    replicas_ = world_->split(world_->rank() % half, world_->rank());
+    all_ = kCount * static_cast<std::size_t>(shard_->size());
+    for (void*& slot : slots_) slot = rank.machine.device_memory(all_ * sizeof(float));
+    gradients_ = rank.machine.device_memory(all_ * sizeof(float));
+    for (float*& sum : sums_) sum = static_cast<float*>(rank.machine.device_memory(kCount * sizeof(float)));
+    norm_ = static_cast<double*>(rank.machine.device_memory(sizeof(double)));
+    for (void* slot : slots_) shard_->register_buffer(slot, all_ * sizeof(float));
+  }
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+  ~Trainer() {
+    for (void* slot : slots_) shard_->forget_buffer(slot);
+  }
+
+  void step(int step) {
+    Pending ahead = gather(step, 0);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      Pending now = ahead;
+      if (layer + 1 < kLayers) ahead = gather(step, layer + 1);
+      now.wait();
+      backward(step, layer);
+      reduce(step, layer);
+    }
+    for (Pending& sum : summed_) sum.wait();
+    check_sums(step);
+    check_norm();
+    talk(step);
+  }
+
+ private:
+  [[nodiscard]] void* slot_of(int layer) const { return slots_[static_cast<std::size_t>(layer % kSlots)]; }
+
+  Pending gather(int step, int layer) {
+    float* own = static_cast<float*>(slot_of(layer)) + static_cast<std::size_t>(shard_->rank()) * kCount;
+    const std::size_t first = static_cast<std::size_t>(shard_->rank()) * kCount;
+    rank_.machine.launch(rank_.compute, str("weights of layer ", layer), {}, {{own, kCount * sizeof(float)}},
+                         [=] {
+                           for (std::size_t i = 0; i < kCount; ++i)
+                             own[i] = weight_of(step, layer, first + i);
+                         });
+    return shard_->all_gather(slot_of(layer), kCount, DType::kF32, str("layer ", layer));
+  }
+
+  /// Gradients are those of the rank where the weights are right, and far off where not.
+  void backward(int step, int layer) {
+    pending_.wait();  // of the buffer that is filled here
+    const auto* weights = static_cast<const float*>(slot_of(layer));
+    const DType type = type_of(layer);
+    rank_.machine.launch(rank_.compute, str("backward of layer ", layer), {{weights, all_ * sizeof(float)}},
+                         {{gradients_, all_ * bytes_of(type)}},
+                         [=, all = all_, to = gradients_, rank = world_->rank()] {
+                           for (std::size_t i = 0; i < all; ++i) {
+                             const bool right = weights[i] == weight_of(step, layer, i);
+                             store(type, to, i, right ? gradient_of(rank, layer, i) : 1000.0F);
+                           }
+                         });
+  }
+
+  void reduce(int step, int layer) {
+    float* sum = sums_[layer];
+    pending_ =
+        shard_->reduce_scatter(gradients_, type_of(layer), sum, kCount, 0.5F, step > 0, str("layer ", layer));
+    summed_[layer] = replicas_->all_reduce(sum, kCount, DType::kF32, ReduceOp::kSum, str("layer ", layer));
+  }
+
+  void check_sums(int step) {
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const auto got = rank_.values<float>(sums_[layer], kCount);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        const std::size_t at = static_cast<std::size_t>(shard_->rank()) * kCount + i;
+        float once = 0;
+        for (int rank = 0; rank < world_->size(); ++rank) once += gradient_of(rank, layer, at);
+        // The second step adds to what the replicas had summed in the first.
+        const auto replicas = static_cast<float>(replicas_->size());
+        const float wanted = step == 0 ? 0.5F * once : 0.5F * once * (1 + replicas);
+        expect(got[i], wanted, str("element ", i, " of the sum of layer ", layer));
+      }
+    }
+  }
+
+  void check_norm() {
+    rank_.machine.launch(rank_.compute, "norm", {}, {{norm_, sizeof(double)}},
+                         [to = norm_, rank = world_->rank()] { *to = rank + 1.0; });
+    world_->all_reduce(norm_, 1, DType::kF64, ReduceOp::kSum, "norm").wait();
+    expect(static_cast<float>(rank_.values<double>(norm_, 1)[0]),
+           static_cast<float>(world_->size() * (world_->size() + 1)) / 2, "the norm");
+  }
+
+  void talk(int step) {
+    Blob mine(static_cast<std::size_t>(step * 50 + world_->rank() * 3),
+              static_cast<std::byte>(world_->rank()));
+    const auto all = world_->gather_blobs(mine, "blobs");
+    for (int rank = 0; rank < world_->size(); ++rank) {
+      if (all[static_cast<std::size_t>(rank)] !=
+          Blob(static_cast<std::size_t>(step * 50 + rank * 3), static_cast<std::byte>(rank)))
+        throw Error(Code::kTraining, str("the blob of rank ", rank, " is wrong"));
+    }
+    void* seed = slots_[0];
+    rank_.machine.launch(rank_.compute, "seed", {}, {{seed, 4}},
+                         [seed, rank = world_->rank()] { std::memset(seed, rank, 4); });
+    world_->broadcast(seed, 4, world_->size() - 1, "seed").wait();
+    expect(static_cast<float>(rank_.values<std::uint8_t>(seed, 4)[3]), static_cast<float>(world_->size() - 1),
+           "the seed");
+    leave_a_buffer();
+    world_->barrier("end of step");
+  }
+
+  /// While operations use it, as a change of plans does.
+  void leave_a_buffer() {
+    const std::size_t bytes = kCount * sizeof(float) * static_cast<std::size_t>(world_->size());
+    void* gathered = rank_.machine.device_memory(bytes);
+    world_->register_buffer(gathered, bytes);
+    (void)world_->all_gather(gathered, kCount, DType::kF32, "left");
+    world_->forget_buffer(gathered);
+    void* reduced = rank_.machine.device_memory(bytes);
+    auto* output = static_cast<float*>(rank_.machine.device_memory(kCount * sizeof(float)));
+    world_->register_buffer(reduced, bytes);
+    (void)world_->reduce_scatter(reduced, DType::kF32, output, kCount, 1.0F, false, "left");
+    world_->forget_buffer(reduced);
+  }
+
+  static DType type_of(int layer) {
+    constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
+    return kTypes[layer % 3];
+  }
+
+  Rank& rank_;
+  std::unique_ptr<Communicator> world_;
+  std::unique_ptr<Communicator> shard_;
+  std::unique_ptr<Communicator> replicas_;
+  std::size_t all_ = 0;
+  void* slots_[kSlots] = {};
+  void* gradients_ = nullptr;
+  float* sums_[kLayers] = {};
+  double* norm_ = nullptr;
+  Pending pending_;
+  Pending summed_[kLayers];
+};
+
+}  // namespace
+
+void train_in_small(Rank& rank) {
+  Trainer trainer(rank);
+  for (int step = 0; step < kSteps; ++step) trainer.step(step);
+}
+
+}  // namespace echelon::test

@@ -1,0 +1,172 @@
+#include "gpu/stand_in/transfers.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "base/str.h"
+
+namespace echelon::stand_in {
+namespace {
+
+const std::byte* bytes_at(const void* memory) {
+  return static_cast<const std::byte*>(memory);
+}
+
+template <class T>
+void reduce(std::byte* into, const std::byte* other, std::size_t bytes, ncclRedOp_t op) {
+  for (std::size_t at = 0; at < bytes; at += sizeof(T)) {
+    T a;
+    T b;
+    std::memcpy(&a, into + at, sizeof(T));
+    std::memcpy(&b, other + at, sizeof(T));
+    a = op == ncclSum ? a + b : op == ncclMax ? std::max(a, b) : std::min(a, b);
+    std::memcpy(into + at, &a, sizeof(T));
+  }
+}
+
+void reduce(std::byte* into, const std::byte* other, std::size_t bytes, const Transfer& how) {
+  switch (how.type) {
+    case ncclFloat32:
+      return reduce<float>(into, other, bytes, how.op);
+    case ncclFloat64:
+      return reduce<double>(into, other, bytes, how.op);
+    case ncclInt64:
+      return reduce<std::int64_t>(into, other, bytes, how.op);
+    default:
+      std::memset(into, 0, bytes);  // no sum of ours: a test sees it
+  }
+}
+
+/// `bytes` from `offset` of every rank's input, reduced.
+std::vector<std::byte> reduced(const std::vector<Transfer>& parts, std::size_t offset, std::size_t bytes,
+                               int first) {
+  const std::size_t size = parts.size();
+  const std::byte* begin = bytes_at(parts[static_cast<std::size_t>(first)].send) + offset;
+  std::vector<std::byte> sum(begin, begin + bytes);
+  for (std::size_t i = 1; i < size; ++i) {
+    const Transfer& other = parts[(static_cast<std::size_t>(first) + i) % size];
+    reduce(sum.data(), bytes_at(other.send) + offset, bytes, other);
+  }
+  return sum;
+}
+
+const Message* message_to(const Transfer& from, int peer) {
+  for (const Message& message : from.sends)
+    if (message.peer == peer) return &message;
+  return nullptr;
+}
+
+void append(std::vector<std::byte>& to, const void* memory, std::size_t bytes) {
+  to.insert(to.end(), bytes_at(memory), bytes_at(memory) + bytes);
+}
+
+}  // namespace
+
+std::size_t size_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat32:
+    case ncclInt32:
+      return 4;
+    case ncclFloat64:
+    case ncclInt64:
+      return 8;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+std::string describe(const Transfer& transfer) {
+  static constexpr const char* kNames[] = {"ncclAllGather", "ncclReduceScatter", "ncclAllReduce",
+                                           "ncclBroadcast", "ncclSend/ncclRecv"};
+  return str(kNames[static_cast<std::size_t>(transfer.kind)], " of ", transfer.count, " x type ",
+             static_cast<int>(transfer.type));
+}
+
+std::string difference(const std::vector<Transfer>& parts) {
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    const Transfer& a = parts[0];
+    const Transfer& b = parts[rank];
+    if (a.kind != b.kind || a.count != b.count || a.type != b.type || a.op != b.op || a.root != b.root)
+      return str("rank 0 is at ", describe(a), ", rank ", rank, " at ", describe(b));
+    for (const Message& message : b.receives) {
+      const auto peer = static_cast<std::size_t>(message.peer);
+      const Message* sent = peer < parts.size() ? message_to(parts[peer], static_cast<int>(rank)) : nullptr;
+      if (sent == nullptr || sent->bytes != message.bytes)
+        return str("rank ", rank, " expects ", message.bytes, " bytes that rank ", message.peer,
+                   " does not send");
+    }
+  }
+  return {};
+}
+
+std::vector<Range> reads_of(const Transfer& transfer, int rank, int size) {
+  const std::size_t bytes = transfer.count * size_of(transfer.type);
+  std::vector<Range> ranges;
+  switch (transfer.kind) {
+    case TransferKind::kAllGather:
+    case TransferKind::kAllReduce:
+      return {{transfer.send, bytes}};
+    case TransferKind::kReduceScatter:
+      return {{transfer.send, bytes * static_cast<std::size_t>(size)}};
+    case TransferKind::kBroadcast:
+      if (rank == transfer.root) ranges.push_back({transfer.send, bytes});
+      return ranges;
+    case TransferKind::kExchange:
+      for (const Message& message : transfer.sends) ranges.push_back({message.memory, message.bytes});
+  }
+  return ranges;
+}
+
+std::vector<Range> writes_of(const Transfer& transfer, int rank, int size) {
+  const std::size_t bytes = transfer.count * size_of(transfer.type);
+  std::vector<Range> ranges;
+  switch (transfer.kind) {
+    case TransferKind::kAllGather:  // a rank's own part too: NCCL may write it
+      return {{transfer.receive, bytes * static_cast<std::size_t>(size)}};
+    case TransferKind::kAllReduce:
+    case TransferKind::kReduceScatter:
+      return {{transfer.receive, bytes}};
+    case TransferKind::kBroadcast:
+      if (rank != transfer.root || transfer.receive != transfer.send)
+        ranges.push_back({transfer.receive, bytes});
+      return ranges;
+    case TransferKind::kExchange:
+      for (const Message& message : transfer.receives) ranges.push_back({message.memory, message.bytes});
+  }
+  return ranges;
+}
+
+std::vector<std::vector<std::byte>> carry_out(const std::vector<Transfer>& parts, int first) {
+  std::vector<std::vector<std::byte>> results(parts.size());
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    const Transfer& own = parts[rank];
+    const std::size_t bytes = own.count * size_of(own.type);
+    switch (own.kind) {
+      case TransferKind::kAllGather:
+        for (const Transfer& part : parts) append(results[rank], part.send, bytes);
+        break;
+      case TransferKind::kAllReduce:
+        results[rank] = reduced(parts, 0, bytes, first);
+        break;
+      case TransferKind::kReduceScatter:
+        results[rank] = reduced(parts, rank * bytes, bytes, first);
+        break;
+      case TransferKind::kBroadcast:
+        append(results[rank], parts[static_cast<std::size_t>(own.root)].send, bytes);
+        break;
+      case TransferKind::kExchange:
+        for (const Message& message : own.receives) {
+          const Message* sent =
+              message_to(parts[static_cast<std::size_t>(message.peer)], static_cast<int>(rank));
+          append(results[rank], sent->memory, sent->bytes);
+        }
+    }
+  }
+  return results;
+}
+
+}  // namespace echelon::stand_in
