@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 
 #include <chrono>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -44,6 +45,9 @@ struct MpiWorker::Task {
 namespace {
 
 void start_mpi(int& rank, int& size) {
+  // Open MPI 5 ends a process whose connection to another one breaks, unless it is to tolerate failures: then
+  // the call returns an error, as in version 4.
+  setenv("OMPI_MCA_mpi_ft_enable", "1", 0);
   int level = 0;
   // FUNNELED: the thread that initialises MPI is the only one to call it.
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS ||
