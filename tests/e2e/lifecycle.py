@@ -94,7 +94,7 @@ class Tests(product.Case):
         self.assert_goes_on_as_undisturbed()
 
     def test_sigterm_to_one_rank_in_validation(self):
-        self.prepare(words=120000)  # it has to last until the signal is there
+        self.prepare(words=600000)  # it has to last until the signal is there
         self.stop_in_validation("validating", self.recipe(**product.ON_TOKENS))
 
     def test_sigterm_to_one_rank_in_generation(self):
