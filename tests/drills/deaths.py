@@ -21,7 +21,7 @@ def start(work, name, *overrides, steps=60):
 def death_of(rank, where):
     """What tells of a rank that was killed. Newer versions of Slurm (24.11) kill all others before one can speak."""
     named = rf"rank {rank} \({where}\) has died"
-    older = slurm.call("sbatch", "--version").startswith("slurm 22.")
+    older = " 22." in slurm.call("sbatch", "--version")
     return named if older else rf"{named}|lost a rank to signal 9"
 
 
