@@ -27,7 +27,7 @@ NcclGroup::NcclGroup(const std::string& name, NcclShared shared, const Start& st
     : shared_(std::move(shared)), handle_(std::make_shared<Handle>(Handle{.name = name})) {
   ncclConfig_t config = configuration(handle_->name);
   try {
-    connect(start(&handle_->comm, &config));
+    connect(start(&handle_->comm, &config), name);
   } catch (const Error&) {
     ncclCommAbort(handle_->comm);  // knows NULL
     throw;
@@ -62,14 +62,14 @@ NcclGroup::~NcclGroup() {
   }
 }
 
-void NcclGroup::connect(ncclResult_t begun) {
+void NcclGroup::connect(ncclResult_t begun, const std::string& name) {
   try {
     if (begun != ncclSuccess && begun != ncclInProgress)
       throw Error(Code::kEnvironment, str(ncclGetErrorString(begun), "; ", ncclGetLastError(nullptr)));
     settle("connecting the ranks");
   } catch (const Error& error) {
     shared_.failure->check();
-    throw Error(Code::kEnvironment, str("NCCL cannot make group '", name(), "': ", error.what()));
+    throw Error(Code::kEnvironment, str("NCCL cannot make group '", name, "': ", error.what()));
   }
 }
 
@@ -79,7 +79,7 @@ std::shared_ptr<NcclGroup::Handle> NcclGroup::split_off(const std::string& name,
   shared_.failure->check();
   joining_ = std::make_shared<Handle>(Handle{.name = name});
   ncclConfig_t config = configuration(joining_->name);
-  connect(ncclCommSplit(handle_->comm, color, key, &joining_->comm, &config));
+  connect(ncclCommSplit(handle_->comm, color, key, &joining_->comm, &config), name);
   if (joining_->comm == nullptr)
     throw Error(Code::kEnvironment, str("NCCL made no group '", name, "' out of '", this->name(), "'"));
   return std::exchange(joining_, nullptr);

@@ -82,7 +82,8 @@ class NcclGroup {
   };
   void settle(const char* doing);
   [[nodiscard]] bool passed(const CudaEvent& event);
-  void connect(ncclResult_t begun);
+  /// Until the communicator `name`, which NCCL has begun to make, is there.
+  void connect(ncclResult_t begun, const std::string& name);
   [[nodiscard]] std::shared_ptr<Handle> split_off(const std::string& name, int color, int key);
   void end_now();
   void begin_watch();
