@@ -27,5 +27,5 @@ endforeach()
 add_custom_target(product DEPENDS ${product})
 
 # Without what only the sanitizer build runs. Two stay: their tests of memory limits cannot run there.
-list(FILTER programs EXCLUDE REGEX "^(fuzz_.*|unit_(comm|data|doctor|recipe|submit))$")
+list(FILTER programs EXCLUDE REGEX "^(fuzz_.*|unit_(comm|data|doctor|recipe|submit)|gpu_runtime)$")
 add_custom_target(tested DEPENDS ${product} ${programs})

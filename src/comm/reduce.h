@@ -11,7 +11,7 @@ namespace echelon {
 /// order of `sources`, so that the result has the same bits on every machine type and run.
 
 /// output[i] = scale * (s0[i] + s1[i] + ...) (+ output[i] with `accumulate`). Sources hold `count` elements
-/// of fp32 or bf16; one of them may be `output` itself. Throws Error(kUsage) for other types.
+/// of fp32, bf16 or fp16; one of them may be `output` itself. Throws Error(kUsage) for other types.
 void sum_scaled(std::span<const void* const> sources, DType type, float* output, std::size_t count,
                 float scale, bool accumulate);
 

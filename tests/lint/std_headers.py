@@ -4,6 +4,7 @@ next. Files that see libtorch's headers, which bring everything, are left out.""
 import pathlib
 import re
 
+import include_graph
 import tree
 
 USED = {
@@ -17,7 +18,6 @@ USED = {
     "iomanip": "put_time|quoted|setfill|setprecision|setw",
 }
 CALLS = {header: re.compile(rf"\bstd::(?:ranges::)?({names})\s*[(<]") for header, names in USED.items()}
-INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 LIBTORCH = ("ATen/", "c10/", "torch/")
 ROOTS = ("src", "tests", "checkpoints_tool")
 
@@ -32,11 +32,11 @@ class Includes:
     def of(self, path):
         if path not in self.seen_by:
             self.seen_by[path] = set()  # for circles
-            text = (self.root / path).read_text(errors="replace")
             found = set()
-            for quote, name in INCLUDE.findall(text):
-                own = self.resolve(path, name) if quote == '"' else None
-                found |= self.of(own) if own else {name}
+            lines = (self.root / path).read_text(errors="replace").splitlines()
+            for match in filter(None, map(include_graph.INCLUDE.match, lines)):
+                own = self.resolve(path, match[2]) if match[1] == '"' else None
+                found |= self.of(own) if own else {match[2]}
             self.seen_by[path] = found
         return self.seen_by[path]
 

@@ -53,15 +53,18 @@ std::pair<Books::Cells::iterator, Books::Cells::iterator> Books::cut(Range range
   return {cells_.lower_bound(begin), cells_.lower_bound(end)};
 }
 
+std::string Books::against_writer(const Cell& cell, const Clock& seen, const Name& what, const char* does) {
+  if (cell.writer >= 0 && !knows(seen, cell.writer, cell.written.moment))
+    return fault(what, does, cell.written.what, "wrote");
+  return cell.freed ? str(*what, ' ', does, " bytes that ", *cell.written.what, " has freed") : "";
+}
+
 std::string Books::reads(int timeline, const Clock& seen, Range range, const Name& what) {
   std::string found;
   const auto [begin, end] = cut(range);
   for (auto it = begin; it != end; ++it) {
-    Cell& cell = it->second;
-    if (cell.freed) found = str(*what, " reads bytes that ", *cell.written.what, " has freed");
-    if (cell.writer >= 0 && !knows(seen, cell.writer, cell.written.moment))
-      found = fault(what, "reads", cell.written.what, "wrote");
-    cell.readers[timeline] = {.moment = seen[static_cast<std::size_t>(timeline)], .what = what};
+    if (const auto text = against_writer(it->second, seen, what, "reads"); !text.empty()) found = text;
+    it->second.readers[timeline] = {.moment = seen[static_cast<std::size_t>(timeline)], .what = what};
   }
   return found;
 }
@@ -71,9 +74,7 @@ std::string Books::writes(int timeline, const Clock& seen, Range range, const Na
   const auto [begin, end] = cut(range);
   for (auto it = begin; it != end; ++it) {
     Cell& cell = it->second;
-    if (cell.freed) found = str(*what, " writes bytes that ", *cell.written.what, " has freed");
-    if (cell.writer >= 0 && !knows(seen, cell.writer, cell.written.moment))
-      found = fault(what, "overwrites", cell.written.what, "wrote");
+    if (const auto text = against_writer(cell, seen, what, "overwrites"); !text.empty()) found = text;
     for (const auto& [reader, access] : cell.readers) {
       if (!knows(seen, reader, access.moment)) found = fault(what, "overwrites", access.what, "reads");
     }

@@ -50,6 +50,8 @@ class Books {
   };
   using Cells = std::map<std::uintptr_t, Cell>;
 
+  /// What is wrong with an access after the cell's last write, or "".
+  static std::string against_writer(const Cell& cell, const Clock& seen, const Name& what, const char* does);
   /// Cells that cover exactly the range.
   std::pair<Cells::iterator, Cells::iterator> cut(Range range);
   void cut_at(std::uintptr_t at);

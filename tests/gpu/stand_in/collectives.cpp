@@ -79,15 +79,14 @@ void launch(ncclComm& comm, const Transfer& transfer, const Clock& issued) {
   }
   meeting->parts[static_cast<std::size_t>(comm.rank)] = transfer;
   ++comm.under_way;
-  comm.machine->push_issued(
-      comm.machine->stream(transfer.stream),
-      {.name = std::make_shared<const std::string>(str(describe(transfer), " of '", comm.clique->name, "'")),
-       .reads = reads,
-       .writes = writes,
-       .run = [meeting, &comm, writes] { end(*meeting, comm, writes); },
-       .ready = [meeting, &comm] { return may_end(*meeting, comm); },
-       .owner = &comm,
-       .issued = issued});
+  comm.machine->push_issued(comm.machine->stream(transfer.stream),
+                            {.name = named(str(describe(transfer), " of '", comm.clique->name, "'")),
+                             .reads = reads,
+                             .writes = writes,
+                             .run = [meeting, &comm, writes] { end(*meeting, comm, writes); },
+                             .ready = [meeting, &comm] { return may_end(*meeting, comm); },
+                             .owner = &comm,
+                             .issued = issued});
 }
 
 /// Sends and receives of a group are one operation.
@@ -122,9 +121,9 @@ void launch_group(std::vector<Call> calls) {
   }
 }
 
-ncclResult_t enqueue(ncclComm_t comm, const Transfer& transfer, const char* what) {
+ncclResult_t enqueue(ncclComm_t comm, const Transfer& transfer) {
   if (comm == nullptr) return ncclInvalidArgument;
-  Inside inside(comm, what);
+  Inside inside(comm, name_of(transfer.kind));
   const ncclResult_t state = inside.began() ? ready(*comm) : ncclSystemError;
   if (state != ncclSuccess) {
     if (t_group.depth > 0) t_group.error = state;
@@ -136,73 +135,54 @@ ncclResult_t enqueue(ncclComm_t comm, const Transfer& transfer, const char* what
   return comm->state;
 }
 
+/// What the ranks of a collective have in common.
+Transfer collective(TransferKind kind, const void* send, void* receive, size_t count, ncclDataType_t type,
+                    cudaStream_t stream) {
+  return {.kind = kind, .send = send, .receive = receive, .count = count, .type = type, .stream = stream};
+}
+
 }  // namespace
 
 extern "C" {
 
 ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm,
-                 {.kind = TransferKind::kAllGather,
-                  .send = send,
-                  .receive = receive,
-                  .count = count,
-                  .type = type,
-                  .stream = stream},
-                 "ncclAllGather");
+  return enqueue(comm, collective(TransferKind::kAllGather, send, receive, count, type, stream));
 }
 
 ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm,
-                 {.kind = TransferKind::kReduceScatter,
-                  .send = send,
-                  .receive = receive,
-                  .count = count,
-                  .type = type,
-                  .op = op,
-                  .stream = stream},
-                 "ncclReduceScatter");
+  Transfer transfer = collective(TransferKind::kReduceScatter, send, receive, count, type, stream);
+  transfer.op = op;
+  return enqueue(comm, transfer);
 }
 
 ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm,
-                 {.kind = TransferKind::kAllReduce,
-                  .send = send,
-                  .receive = receive,
-                  .count = count,
-                  .type = type,
-                  .op = op,
-                  .stream = stream},
-                 "ncclAllReduce");
+  Transfer transfer = collective(TransferKind::kAllReduce, send, receive, count, type, stream);
+  transfer.op = op;
+  return enqueue(comm, transfer);
 }
 
 ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return enqueue(comm,
-                 {.kind = TransferKind::kBroadcast,
-                  .send = send,
-                  .receive = receive,
-                  .count = count,
-                  .type = type,
-                  .root = root,
-                  .stream = stream},
-                 "ncclBroadcast");
+  Transfer transfer = collective(TransferKind::kBroadcast, send, receive, count, type, stream);
+  transfer.root = root;
+  return enqueue(comm, transfer);
 }
 
 ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  Transfer transfer{.kind = TransferKind::kExchange, .count = count, .type = type, .stream = stream};
+  Transfer transfer = collective(TransferKind::kExchange, nullptr, nullptr, count, type, stream);
   transfer.sends.push_back({peer, const_cast<void*>(send), count * size_of(type)});
-  return enqueue(comm, transfer, "ncclSend");
+  return enqueue(comm, transfer);
 }
 
 ncclResult_t ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  Transfer transfer{.kind = TransferKind::kExchange, .count = count, .type = type, .stream = stream};
+  Transfer transfer = collective(TransferKind::kExchange, nullptr, nullptr, count, type, stream);
   transfer.receives.push_back({peer, receive, count * size_of(type)});
-  return enqueue(comm, transfer, "ncclRecv");
+  return enqueue(comm, transfer);
 }
 
 ncclResult_t ncclGroupStart() {

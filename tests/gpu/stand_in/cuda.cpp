@@ -8,6 +8,7 @@
 
 using echelon::stand_in::Event;
 using echelon::stand_in::Machine;
+using echelon::stand_in::named;
 using echelon::stand_in::Operation;
 using echelon::stand_in::Order;
 using echelon::stand_in::Record;
@@ -15,14 +16,6 @@ using echelon::stand_in::Stream;
 
 namespace {
 
-std::shared_ptr<const std::string> named(const char* text) {
-  return std::make_shared<const std::string>(text);
-}
-
-/// The machine a call is for: that of the stream, else that of the calling rank.
-Machine* machine_of(cudaStream_t stream) {
-  return stream == nullptr ? Machine::current() : reinterpret_cast<Stream*>(stream)->machine;
-}
 Event& event_of(cudaEvent_t event) {
   return *reinterpret_cast<Event*>(event);
 }
@@ -58,21 +51,9 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
-  Machine& machine = *machine_of(handle);
+  Machine& machine = Machine::of(handle);
   const auto held = machine.lock();
   machine.stream(handle).destroyed = true;
-  return cudaSuccess;
-}
-
-cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-  Machine& machine = *machine_of(handle);
-  if (!machine.begin_call()) return cudaErrorUnknown;
-  auto held = machine.lock();
-  if (machine.left_out(Order::kHostWait)) return cudaSuccess;
-  const auto here = std::make_shared<Record>();
-  machine.push(machine.stream(handle), {.name = named("cudaStreamSynchronize"), .record = here});
-  if (!machine.wait(held, [&] { return here->passed; })) return cudaErrorUnknown;
-  machine.saw(*here);
   return cudaSuccess;
 }
 
@@ -128,7 +109,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t handle, unsigne
 }
 
 cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t handle) {
-  Machine& machine = *machine_of(handle);
+  Machine& machine = Machine::of(handle);
   if (!machine.begin_call()) return cudaErrorMemoryAllocation;
   const auto held = machine.lock();
   *memory = machine.allocate(bytes);
@@ -137,7 +118,7 @@ cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t handle) {
 }
 
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle) {
-  Machine& machine = *machine_of(handle);
+  Machine& machine = Machine::of(handle);
   const auto held = machine.lock();
   machine.free_range(memory, machine.stream(handle));
   return cudaSuccess;
@@ -166,7 +147,7 @@ cudaError_t cudaFreeHost(void* memory) {
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t handle) {
-  Machine& machine = *machine_of(handle);
+  Machine& machine = Machine::of(handle);
   if (!machine.begin_call()) return cudaErrorUnknown;
   auto held = machine.lock();
   Stream& stream = machine.stream(handle);

@@ -17,8 +17,11 @@ thread_local Host t_host;
 
 constexpr int kPoison = 0xA5;
 
-Books::Name named(const std::string& text) {
-  return std::make_shared<const std::string>(text);
+/// The timeline's next moment.
+void tick(Clock& clock, int timeline) {
+  const auto at = static_cast<std::size_t>(timeline);
+  if (clock.size() <= at) clock.resize(at + 1);
+  ++clock[at];
 }
 
 const std::byte* library_of(void* address) {
@@ -30,7 +33,7 @@ const std::byte* library_of(void* address) {
 
 std::string describe(const Site& site) {
   static constexpr const char* kNames[] = {"cudaEventRecord", "cudaStreamWaitEvent", "cudaEventQuery",
-                                           "cudaStreamSynchronize", "ncclCommGetAsyncError"};
+                                           "ncclCommGetAsyncError"};
   std::string text = str(kNames[static_cast<std::size_t>(site.order)], " called at");
   for (const std::ptrdiff_t caller : site.callers) text += str(" +0x", std::hex, caller);
   return text;
@@ -59,7 +62,7 @@ Machine::~Machine() {
 
 void Machine::enter(int rank) {
   t_host = {.machine = this, .rank = rank, .timeline = books_.open(), .clock = {}};
-  tick(t_host);
+  tick(t_host.clock, t_host.timeline);
 }
 
 void Machine::leave() {
@@ -70,16 +73,14 @@ Machine* Machine::current() {
   return t_host.machine;
 }
 
-void Machine::tick(Host& host) {
-  const auto at = static_cast<std::size_t>(host.timeline);
-  if (host.clock.size() <= at) host.clock.resize(at + 1);
-  ++host.clock[at];
+Machine& Machine::of(cudaStream_t stream) {
+  return stream == nullptr ? *current() : *reinterpret_cast<Stream*>(stream)->machine;
 }
 
 Host& Machine::host() {
   if (t_host.machine != this) {
     t_host = {.machine = this, .rank = -1, .timeline = books_.open(), .clock = {}};
-    tick(t_host);
+    tick(t_host.clock, t_host.timeline);
   }
   return t_host;
 }
@@ -148,19 +149,6 @@ void Machine::launch(cudaStream_t handle, const std::string& name, std::vector<R
   const auto held = lock();
   push(stream(handle),
        {.name = named(name), .reads = std::move(reads), .writes = std::move(writes), .run = std::move(run)});
-}
-
-void Machine::host_reads(Range range, const std::string& what) {
-  const auto held = lock();
-  const Host& own = host();
-  if (const auto text = books_.reads(own.timeline, own.clock, range, named(what)); !text.empty()) fault(text);
-}
-
-void Machine::host_writes(Range range, const std::string& what) {
-  const auto held = lock();
-  const Host& own = host();
-  if (const auto text = books_.writes(own.timeline, own.clock, range, named(what)); !text.empty())
-    fault(text);
 }
 
 std::vector<std::string> Machine::faults() const {
@@ -293,7 +281,7 @@ Event& Machine::new_event() {
 Clock Machine::issue() {
   Host& own = host();
   Clock now = own.clock;
-  tick(own);
+  tick(own.clock, own.timeline);
   return now;
 }
 
@@ -364,9 +352,7 @@ void Machine::run_head(Stream& stream) {
   stream.queue.pop_front();
   join(stream.clock, operation.issued);
   if (operation.awaits) join(stream.clock, operation.awaits->clock);
-  const auto at = static_cast<std::size_t>(stream.timeline);
-  if (stream.clock.size() <= at) stream.clock.resize(at + 1);
-  ++stream.clock[at];
+  tick(stream.clock, stream.timeline);
   const auto check = [&](const std::string& text) {
     if (!text.empty()) fault(str("rank ", stream.rank, ": ", text));
   };

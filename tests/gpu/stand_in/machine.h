@@ -41,15 +41,14 @@ class Machine {
   static void leave();
   /// The machine of the calling rank; null in other threads.
   [[nodiscard]] static Machine* current();
+  /// That of the stream; of the calling rank for its default stream.
+  [[nodiscard]] static Machine& of(cudaStream_t stream);
 
   // For tests.
   [[nodiscard]] void* device_memory(std::size_t bytes);
   /// Queues a computation on the rank's stream (null: its default one).
   void launch(cudaStream_t stream, const std::string& name, std::vector<Range> reads,
               std::vector<Range> writes, std::function<void()> run);
-  /// The calling thread touches memory itself.
-  void host_reads(Range range, const std::string& what);
-  void host_writes(Range range, const std::string& what);
   [[nodiscard]] std::vector<std::string> faults() const;
   /// Every place that called for an order so far.
   [[nodiscard]] std::set<Site> sites() const;
@@ -113,7 +112,6 @@ class Machine {
   void work();
   bool step();
   void run_head(Stream& stream);
-  void tick(Host& host);
 
   const MachineOptions options_;
   mutable std::mutex mutex_;

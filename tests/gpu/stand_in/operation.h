@@ -13,7 +13,7 @@ namespace echelon::stand_in {
 class Machine;
 
 /// What can be left out, to see whether a test notices.
-enum class Order { kRecord, kStreamWait, kQuery, kHostWait, kSettle };
+enum class Order { kRecord, kStreamWait, kQuery, kSettle };
 
 /// A place in the program that calls for an order: its callers in the library that the program is tested as,
 /// by their offsets.
@@ -32,6 +32,10 @@ enum class Fate {
   kFails,   ///< the call returns an error
   kBreaks,  ///< it hangs, and NCCL tells the other ranks so: their communicators have an error
 };
+
+[[nodiscard]] inline Books::Name named(const std::string& text) {
+  return std::make_shared<const std::string>(text);
+}
 
 /// A moment in a stream.
 struct Record {

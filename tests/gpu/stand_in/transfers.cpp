@@ -79,11 +79,14 @@ std::size_t size_of(ncclDataType_t type) {
   }
 }
 
-std::string describe(const Transfer& transfer) {
+const char* name_of(TransferKind kind) {
   static constexpr const char* kNames[] = {"ncclAllGather", "ncclReduceScatter", "ncclAllReduce",
                                            "ncclBroadcast", "ncclSend/ncclRecv"};
-  return str(kNames[static_cast<std::size_t>(transfer.kind)], " of ", transfer.count, " x type ",
-             static_cast<int>(transfer.type));
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string describe(const Transfer& transfer) {
+  return str(name_of(transfer.kind), " of ", transfer.count, " x type ", static_cast<int>(transfer.type));
 }
 
 std::string difference(const std::vector<Transfer>& parts) {

@@ -34,6 +34,8 @@ struct Transfer {
 };
 
 [[nodiscard]] std::size_t size_of(ncclDataType_t type);
+/// "ncclAllGather".
+[[nodiscard]] const char* name_of(TransferKind kind);
 [[nodiscard]] std::string describe(const Transfer& transfer);
 /// "" where these ranks' parts belong together.
 [[nodiscard]] std::string difference(const std::vector<Transfer>& parts);
