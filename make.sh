@@ -18,9 +18,9 @@ readonly TEST_PACKAGES=(slurm-wlm munge iproute2 procps hdf5-tools shellcheck gi
 readonly OPTIONAL_TEST_PACKAGES=(clang-tidy-14)
 
 # libtorch: its headers and CPU libraries come out of the Python wheel; of its 4 GB of dependencies a CPU needs two. The
-# third is what the headers of the CUDA runtime include.
+# others are what the headers of the CUDA runtime include.
 readonly TORCH_WHEELS=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85
-  nvidia-cuda-crt==13.0.88)
+  nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85)
 readonly TORCH_DISK_MB=4000 ORACLES_DISK_MB=1000 CLUSTER_CHECKS_DISK_MB=500
 readonly ORACLE_PINS=tests/support/requirements.txt
 # AWS's own checks of cluster configurations and templates, and a linter for Dockerfiles.
@@ -55,8 +55,10 @@ usage: ./make.sh COMMAND
   setup [test]     install what building and running need (with `test`: what the tests need too)
   build [PRESET] [TARGET]...
                    compile the programs, or what is named (`all`: the tests too); PRESET is release (default), dev,
-                   asan or cuda; binaries land in build/PRESET/bin
+                   asan, tsan or cuda; binaries land in build/PRESET/bin
   bench            run the benchmarks under tests/bench
+  gpu-bundle       make build/gpu-bundle and an archive of it: all that a machine with a GPU and a Python with torch needs
+                   to try the GPU half, by device.sh in it (docs/gpu.md)
   drills [NAME]... kill, cut off, stop and slow parts of a job on a local Slurm cluster, and check how it comes back;
                    `drills list` names the drills, `--record` writes docs/drills.md; needs root
   format           format all C++ sources in place
@@ -365,21 +367,40 @@ sources() { find src checkpoints_tool tests -type f \( -name '*.h' -o -name '*.c
 # run_ctest STAGE CTEST_ARGUMENT...: one stage of the tests; a failure lets the others go on.
 run_ctest() { python3 tests/support/run_ctest.py run "$TEST_LOGS" "$@" || failed=1; }
 
+# ThreadSanitizer over what has threads and no libtorch; the sweeps, which look for other faults, are left out. It keeps
+# memory at fixed places, so that some kernels start it without randomised addresses only.
+test_threads() {
+  local fixed=()
+  compile tsan threads
+  if ! build/tsan/bin/unit_comm --gtest_list_tests >/dev/null 2>&1; then
+    fixed=(setarch -R)
+    if ! "${fixed[@]}" build/tsan/bin/unit_comm --gtest_list_tests >/dev/null 2>&1; then
+      say "tests under ThreadSanitizer: SKIPPED, it does not start with this kernel's randomised addresses (vm.mmap_rnd_bits)"
+      return
+    fi
+  fi
+  say "tests under ThreadSanitizer"
+  "${fixed[@]}" env ECHELON_TEST_SCHEDULES=3 python3 tests/support/run_ctest.py run "$TEST_LOGS" threads --preset tsan -j2 \
+    -E 'LeftOut|_NOT_BUILT$' -R '^(comm|data|gpu\.runtime)\.|^checkpoint\.(Writer|Reader|Shard|Commit\.|Ranks/(RoundTrip|BulkRead)|BulkReadOverlaps|Journal)' ||
+    failed=1
+}
+
 # Everything, once: what needs no libtorch under the sanitizers, the rest, and what the sanitizers cannot run, optimised.
 # The release preset compiles and links the GPU code where nvcc is. CTest's summary is the last thing printed.
 test_all() {
   setup test
-  local failed=0 again stages=(sanitizers optimised)
+  local failed=0 again stages=(sanitizers threads optimised)
   rm -rf "$TEST_LOGS"
   compile asan all
   say "tests under AddressSanitizer and UBSan"
   run_ctest sanitizers --preset asan -j2 -LE '^(lint|slurm|dist|python)$'
+  test_threads
   compile release tested
   again=$(python3 tests/support/run_ctest.py skipped "$TEST_LOGS" sanitizers)
   if [[ $again ]]; then
     say "tests that the sanitizers cannot run"
     run_ctest unsanitized --preset release -j2 -R "$again"
-    stages=(sanitizers unsanitized optimised)
+    stages=(sanitizers threads unsanitized optimised)
   fi
   say "tests of the optimised build"
   run_ctest optimised --preset release -j2 -LE '^(unit_torch_free|fuzz)$' -E '_NOT_BUILT$'
@@ -395,6 +416,11 @@ bench() {
     say "$script"
     "$script"
   done
+}
+
+gpu_bundle() {
+  build cuda product gpu_kernels gpu_reduce gpu_ops dist_comm_nccl
+  python3 tests/gpu/device/bundle.py --build build/cuda --output build/gpu-bundle
 }
 
 drills() {
@@ -420,6 +446,7 @@ main() {
   case $command in
     setup | build | quickstart | digits | bench | drills | format) "$command" "$@" ;;
     test) test_all ;;
+    gpu-bundle) gpu_bundle ;;
     help | -h | --help) help ;;
     *)
       help >&2

@@ -5,6 +5,7 @@
 #include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/geometry.h"
+#include "checkpoint/lease.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/salvage.h"
 #include "commands.h"
@@ -67,12 +68,14 @@ void salvage_tensors(const SalvageOptions& options) {
     (void)checked_output(options.output, options.folder);  // before hours of reading
     report_path = checked_output(options.output.string() + ".json", options.folder);
   }
+  const checkpoint::ReadLease lease(options.folder);
   Salvage found;
   {
     Progress progress("reading");
     found = checkpoint::salvage(options.folder,
                                 [&](std::uint64_t done, std::uint64_t total) { progress.show(done, total); });
   }
+  checkpoint::warn_without(lease);  // only now: of a folder that holds no checkpoint the error says enough
   options.json ? void(std::cout << json_text(report_of(found)) << '\n') : print_text(found);
   const std::size_t intact = found.contents.manifest.tensors.size();
   if (!options.output.empty() && intact != 0) {

@@ -5,6 +5,7 @@
 #include "checkpoint/contents.h"
 #include "checkpoint/geometry.h"
 #include "checkpoint/h5_view.h"
+#include "checkpoint/lease.h"
 #include "checkpoint/new_file.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/verify.h"
@@ -75,7 +76,10 @@ void check_view(const Path& path, const Reader& reader) {
 }  // namespace
 
 void make_view(const ViewOptions& options) {
-  const Contents contents = checkpoint::load_contents(checkpoint::newest_commit(options.checkpoint));
+  const Path folder = checkpoint::newest_commit(options.checkpoint);
+  const checkpoint::ReadLease lease(folder);
+  checkpoint::warn_without(lease);
+  const Contents contents = checkpoint::load_contents(folder);
   for (const auto& shard : contents.shards) {
     const auto& file = contents.manifest.shards[static_cast<std::size_t>(shard.rank)].file;
     checkpoint::check_layout(contents.folder / file, shard);

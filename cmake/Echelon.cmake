@@ -15,10 +15,27 @@ set(ECHELON_TEST_PYTHON ${CMAKE_SOURCE_DIR}/.venv-test/bin/python CACHE FILEPATH
 set(ECHELON_CLUSTER_PYTHON ${CMAKE_SOURCE_DIR}/.venv-cluster/bin/python CACHE FILEPATH
     "Python of the cluster checks; ./make.sh setup test makes the default one")
 
-# echelon_library(name [PUBLIC libs...] [PRIVATE libs...])
-# One folder = one library: all .cpp files beside the calling CMakeLists.txt, headers found under src/.
+# echelon_join_sources(target [LEAVE_OUT files...]): compiles several sources as one. What headers make a compiler
+# instantiate for each source, libtorch's autograd functions or the command line's and JSON's, is then made once for all
+# of them: half the compile time. Sources that use one name for different things are left out. Not in the dev preset,
+# where one changed source should be one short compilation.
+function(echelon_join_sources target)
+  cmake_parse_arguments(ARG "" "" "LEAVE_OUT" ${ARGN})
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT ECHELON_SANITIZE)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  if(ECHELON_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # a source's types may have members of its own types
+  endif()
+  set_source_files_properties(${ARG_LEAVE_OUT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+# echelon_library(name [PUBLIC libs...] [PRIVATE libs...] [ALONE files...])
+# One folder = one library: all .cpp files beside the calling CMakeLists.txt, headers found under src/. Under the
+# sanitizers, whose code is dear to compile, its sources are joined; ALONE are left out of that.
 function(echelon_library name)
-  cmake_parse_arguments(ARG "" "" "PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "PUBLIC;PRIVATE;ALONE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   if(NOT sources)
     message(FATAL_ERROR "echelon_library(${name}): no sources in ${CMAKE_CURRENT_SOURCE_DIR}")
@@ -28,19 +45,9 @@ function(echelon_library name)
   target_include_directories(echelon_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(echelon_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   target_compile_options(echelon_${name} PRIVATE ${ECHELON_WARNINGS})
-endfunction()
-
-# echelon_join_sources(target LEAVE_OUT files...): compiles several sources as one. What libtorch's headers make a
-# compiler instantiate for each source, mostly its autograd functions, is then made once for all of them: half the
-# compile time of these modules. Sources that use one name for different things are left out. Not in the dev preset,
-# where one changed source should be one short compilation.
-function(echelon_join_sources target)
-  cmake_parse_arguments(ARG "" "" "LEAVE_OUT" ${ARGN})
-  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
-    return()
+  if(ECHELON_SANITIZE)
+    echelon_join_sources(echelon_${name} LEAVE_OUT ${ARG_ALONE})
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-  set_source_files_properties(${ARG_LEAVE_OUT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 # libtorch's headers are most of the compile time of what includes them. Programs cannot use those precompiled for the
@@ -74,20 +81,24 @@ function(echelon_file_tests module)
   endforeach()
 endfunction()
 
-# echelon_unit_tests(module [libs...]): one gtest binary from tests/unit/<module>/*_test.cpp. Those without libtorch are
-# labelled unit_torch_free (gtest_discover_tests takes one label): ./make.sh test runs them under the sanitizers only.
+# echelon_unit_tests(module [LIBS libs...] [ALONE files...]): one gtest binary from tests/unit/<module>/*_test.cpp. Those
+# without libtorch are labelled unit_torch_free (gtest_discover_tests takes one label): ./make.sh test runs them under the
+# sanitizers only, where all but ALONE are joined.
 function(echelon_unit_tests module)
+  cmake_parse_arguments(ARG "" "" "LIBS;ALONE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${module}/*.cpp)
   if(NOT sources)
     return()
   endif()
   add_executable(unit_${module} ${sources})
   target_include_directories(unit_${module} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(unit_${module} PRIVATE echelon::${module} ${ARGN} echelon_test_places GTest::gtest_main)
+  target_link_libraries(unit_${module} PRIVATE echelon::${module} ${ARG_LIBS} echelon_test_places GTest::gtest_main)
   target_compile_options(unit_${module} PRIVATE ${ECHELON_WARNINGS} ${ECHELON_TEST_FLAGS})
   set(timeout 120)
   if(ECHELON_SANITIZE)
     set(timeout 900)
+    list(TRANSFORM ARG_ALONE PREPEND ${CMAKE_SOURCE_DIR}/tests/unit/${module}/)
+    echelon_join_sources(unit_${module} LEAVE_OUT ${ARG_ALONE})
   endif()
   get_target_property(precompiled echelon_${module} PRECOMPILE_HEADERS_REUSE_FROM)
   if(precompiled)  # libtorch's headers

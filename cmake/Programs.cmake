@@ -1,4 +1,4 @@
-# Two targets that name sets of programs, for make.sh: what a user runs, and what the tests of an optimised build need.
+# Targets that name sets of programs, for make.sh: what a user runs, what the tests of an optimised build need, threads.
 function(echelon_programs folder result)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
@@ -29,3 +29,8 @@ add_custom_target(product DEPENDS ${product})
 # Without what only the sanitizer build runs. Two stay: their tests of memory limits cannot run there.
 list(FILTER programs EXCLUDE REGEX "^(fuzz_.*|unit_(comm|data|doctor|recipe|submit)|gpu_runtime)$")
 add_custom_target(tested DEPENDS ${product} ${programs})
+# What has threads of its own and no libtorch, for the preset tsan.
+if(TARGET gpu_runtime)
+  set(runtime gpu_runtime)
+endif()
+add_custom_target(threads DEPENDS unit_comm unit_data unit_checkpoint ${runtime})

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/program.h"
+#include "base/standard_output.h"
 #include "base/str.h"
 
 namespace echelon::app {
@@ -104,13 +106,33 @@ class SignalQueue {
   fs::Fd fd_;
 };
 
-/// Streams between mpirun and those of this process.
+/// Streams of mpirun and its ranks on their way to those of this process.
 struct Relays {
   OutputRelay out{STDOUT_FILENO};
-  OutputRelay err{STDERR_FILENO, OutputRelay::Talk::kLeftOut};
+  OutputRelay ranks_err{STDERR_FILENO};
+  OutputRelay mpirun_err{STDERR_FILENO, OutputRelay::Talk::kLeftOut};
+
+  [[nodiscard]] std::array<OutputRelay*, 3> all() { return {&out, &ranks_err, &mpirun_err}; }
+  /// What to poll for: the streams, and then `signals`.
+  [[nodiscard]] std::vector<pollfd> awaited_beside(int signals) {
+    std::vector<pollfd> awaited;
+    for (const OutputRelay* relay : all()) awaited.push_back(relay->awaited());
+    awaited.push_back({.fd = signals, .events = POLLIN, .revents = 0});
+    return awaited;
+  }
+  /// `polled` begins with what awaited_beside() has given.
+  void pass_on(const std::vector<pollfd>& polled) {
+    for (std::size_t n = 0; n < all().size(); ++n) {
+      if (polled[n].revents != 0) all()[n]->pass_on();
+    }
+  }
+  [[nodiscard]] bool done() {
+    const auto relays = all();
+    return std::all_of(relays.begin(), relays.end(), [](const OutputRelay* relay) { return relay->done(); });
+  }
 };
 
-[[noreturn]] void become_mpirun(char* const* arguments, const SignalQueue& signals, const Relays& relays,
+[[noreturn]] void become_mpirun(char* const* arguments, const SignalQueue& signals, Relays& relays,
                                 pid_t launcher, bool epoll) {
   // mpirun answers SIGTERM by ending its ranks: what must happen when the launcher is gone, kill -9 included.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -119,9 +141,8 @@ struct Relays {
   const int null = open("/dev/null", O_RDONLY);
   if (null >= 0) dup2(null, STDIN_FILENO);
   dup2(relays.out.entry(), STDOUT_FILENO);
-  dup2(relays.err.entry(), STDERR_FILENO);
-  relays.out.keep_reader();
-  relays.err.keep_reader();
+  dup2(relays.mpirun_err.entry(), STDERR_FILENO);
+  for (const OutputRelay* relay : relays.all()) relay->keep_ends();
   sigprocmask(SIG_SETMASK, &signals.mask_before(), nullptr);
   if (!epoll) setenv("EVENT_NOEPOLL", "1", 0);
   execv(arguments[0], arguments);
@@ -132,28 +153,26 @@ pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) 
   std::vector<char*> arguments;
   for (const std::string& argument : command.words) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
+  offer_to_ranks(relays.out, relays.ranks_err);
   const pid_t launcher = getpid();
   const pid_t pid = fork();
   if (pid < 0)
     throw Error(Code::kEnvironment, str("cannot start ", command.words[0], ": ", fs::reason(errno)));
   if (pid == 0) become_mpirun(arguments.data(), signals, relays, launcher, command.epoll);
-  relays.out.begin();
-  relays.err.begin();
+  for (OutputRelay* relay : relays.all()) relay->begin();
   return pid;
 }
 
 /// Until mpirun ends; returns its wait status.
 int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals, Relays& relays) {
   for (int round = 0;; ++round) {
-    std::vector<pollfd> watched{
-        {.fd = signals.fd(), .events = POLLIN, .revents = 0}, relays.out.awaited(), relays.err.awaited()};
+    std::vector<pollfd> watched = relays.awaited_beside(signals.fd());
     const std::size_t first_handle = watched.size();
     for (const int handle : processes.handles())
       watched.push_back({.fd = handle, .events = POLLIN, .revents = 0});
     const int patience = processes.complete() ? -1 : round < 200 ? kSearchMs : kSearchLongMs;
     poll(watched.data(), watched.size(), patience);
-    if (watched[1].revents != 0) relays.out.pass_on();
-    if (watched[2].revents != 0) relays.err.pass_on();
+    relays.pass_on(watched);
     for (std::size_t n = first_handle; n < watched.size(); ++n) {
       if (watched[n].revents != 0) processes.ended(watched[n].fd);
     }
@@ -169,12 +188,10 @@ int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals, R
 
 /// Passes on what mpirun has written before it ended. A signal cuts that short: a pager may never read it.
 void finish(Relays& relays, const SignalQueue& signals) {
-  while (!relays.out.done() || !relays.err.done()) {
-    std::array<pollfd, 3> watched{relays.out.awaited(), relays.err.awaited(),
-                                  pollfd{.fd = signals.fd(), .events = POLLIN, .revents = 0}};
+  while (!relays.done()) {
+    std::vector<pollfd> watched = relays.awaited_beside(signals.fd());
     poll(watched.data(), watched.size(), -1);
-    if (watched[0].revents != 0) relays.out.pass_on();
-    if (watched[1].revents != 0) relays.err.pass_on();
+    relays.pass_on(watched);
     for (int number = signals.take(); number != 0; number = signals.take()) {
       if (number != SIGCHLD) return;
     }
@@ -185,9 +202,8 @@ void report(const std::string& line) {
   log::error("echelon: " + line);
 }
 
-int exit_code(int status, RankProcesses& processes) {
+int exit_code(int status, const RankProcesses& processes) {
   if (WIFSIGNALED(status)) {
-    processes.kill_rest();
     report(str("mpirun was ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
                "): its ranks were stopped"));
     return static_cast<int>(Code::kPeer);
@@ -228,8 +244,11 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
   const pid_t pid = start(command, signals, relays);
   RankProcesses processes(pid, ranks);
   const int status = attend(pid, processes, signals, relays);
+  if (WIFSIGNALED(status)) processes.kill_rest();
   finish(relays, signals);
-  return exit_code(status, processes);
+  const int code = exit_code(status, processes);
+  if (code == 0 && !relays.out.whole()) throw standard_output_error();
+  return code;
 }
 
 }  // namespace echelon::app

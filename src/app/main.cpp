@@ -8,6 +8,7 @@
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
+#include "app/output_relay.h"
 #include "app/plugin.h"
 #include "app/report_error.h"
 #include "base/command_line.h"
@@ -62,6 +63,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  echelon::app::use_offered_output();
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, which says so
   echelon::MachineOutput output({argv + 1, argv + argc});
   const auto fail = [&output](const echelon::Error& error) {

@@ -10,6 +10,8 @@ const std::string kDashes = std::string(74, '-') + '\n';
 const std::array<std::string, 3> kBeginnings{kDashes + "prterun detected that one or more processes",
                                              kDashes + "prterun noticed that process rank",
                                              kDashes + "prterun has exited due to process rank"};
+/// Of libevent, about a pipe to a rank that has ended.
+const std::string kWarning = "[warn] Epoll ";
 
 }  // namespace
 
@@ -23,7 +25,9 @@ std::string MpirunTalk::pass(std::string_view bytes) {
       if (std::any_of(kBeginnings.begin(), kBeginnings.end(), begun)) {
         held_.erase(0, kDashes.size());
         within_ = Within::kTalk;
-      } else if (std::any_of(kBeginnings.begin(), kBeginnings.end(), may_begin)) {
+      } else if (held_.starts_with(kWarning)) {
+        within_ = Within::kWarning;
+      } else if (may_begin(kWarning) || std::any_of(kBeginnings.begin(), kBeginnings.end(), may_begin)) {
         return passed;
       } else {
         within_ = Within::kLine;
@@ -32,10 +36,10 @@ std::string MpirunTalk::pass(std::string_view bytes) {
     }
     const auto end = held_.find('\n');
     const bool talk = within_ == Within::kTalk;
-    if (end == std::string::npos && talk) return passed;
+    if (end == std::string::npos && within_ != Within::kLine) return passed;
     const std::string line = held_.substr(0, end == std::string::npos ? end : end + 1);
     held_.erase(0, line.size());
-    if (!talk) passed += line;
+    if (within_ == Within::kLine) passed += line;
     if (end != std::string::npos && (!talk || line == kDashes)) within_ = Within::kNothing;
   }
   return passed;
@@ -43,7 +47,7 @@ std::string MpirunTalk::pass(std::string_view bytes) {
 
 std::string MpirunTalk::rest() {
   std::string held;
-  if (within_ != Within::kTalk) held.swap(held_);
+  if (within_ == Within::kNothing || within_ == Within::kLine) held.swap(held_);
   return held;
 }
 

@@ -5,8 +5,8 @@
 namespace echelon::app {
 
 /// Takes out of a stream what the mpirun of Open MPI 5 says of a rank that has failed, between two lines of
-/// dashes: the rank has told by itself, and that mpirun cannot be told to be quiet. All else passes
-/// unchanged.
+/// dashes, and what its libevent warns of while a rank ends: the rank has told by itself, and that mpirun
+/// cannot be told to be quiet. All else passes unchanged.
 class MpirunTalk {
  public:
   /// What can be passed on by now. What may yet become such a text is kept back: never more than its
@@ -16,7 +16,7 @@ class MpirunTalk {
   [[nodiscard]] std::string rest();
 
  private:
-  enum class Within { kNothing, kLine, kTalk };
+  enum class Within { kNothing, kLine, kTalk, kWarning };
   Within within_ = Within::kNothing;
   std::string held_;
 };

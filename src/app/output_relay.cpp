@@ -7,11 +7,25 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
+#include <sstream>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "base/str.h"
 
 namespace echelon::app {
+namespace {
+
+constexpr const char* kOffer =
+    "ECHELON_RANK_OUTPUT";  ///< "PID OUT ERR": a process and two of its descriptors
+
+void replace(int stream, pid_t owner, int descriptor) {
+  const fs::Fd offered(::open(str("/proc/", owner, "/fd/", descriptor).c_str(), O_WRONLY | O_CLOEXEC));
+  if (offered.valid()) ::dup2(offered.get(), stream);
+}
+
+}  // namespace
 
 OutputRelay::OutputRelay(int stream, Talk talk) : stream_(stream), talk_(talk) {
   std::array<int, 2> ends{};
@@ -21,8 +35,8 @@ OutputRelay::OutputRelay(int stream, Talk talk) : stream_(stream), talk_(talk) {
   entry_ = fs::Fd(ends[1]);
 }
 
-void OutputRelay::keep_reader() const {
-  fcntl(exit_.get(), F_SETFD, 0);
+void OutputRelay::keep_ends() const {
+  for (const fs::Fd* end : {&exit_, &entry_}) fcntl(end->get(), F_SETFD, 0);
 }
 
 void OutputRelay::begin() {
@@ -49,6 +63,25 @@ void OutputRelay::pass_on() {
   if (n >= 0 || errno == EINTR || errno == EAGAIN) return;
   read_ = false;
   pending_.clear();
+}
+
+void offer_to_ranks(const OutputRelay& out, const OutputRelay& err) {
+  ::setenv(kOffer, str(::getpid(), " ", out.reader(), " ", err.reader()).c_str(), 1);
+}
+
+void use_offered_output() {
+  const char* offer = std::getenv(kOffer);
+  if (offer == nullptr) return;
+  std::istringstream words(offer);
+  pid_t launcher = 0;
+  int out = -1;
+  int err = -1;
+  words >> launcher >> out >> err;
+  ::unsetenv(kOffer);  // it is for this process, not for those that it starts
+  const auto mpirun = process_info(::getppid());
+  if (!words || !mpirun || mpirun->parent != launcher) return;
+  replace(STDOUT_FILENO, launcher, out);
+  replace(STDERR_FILENO, launcher, err);
 }
 
 }  // namespace echelon::app

@@ -1,19 +1,28 @@
 #include "app/step.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "base/error.h"
 #include "base/process.h"
 #include "bootstrap/job.h"
 
 namespace echelon::app {
+namespace {
+
+/// A launcher ends all ranks when one has left, also the first, which is to tell why.
+constexpr std::chrono::seconds kTimeToTell{1};
+
+}  // namespace
 
 void once_per_step(const std::function<void()>& body) {
   try {
     body();
   } catch (const Error& error) {
     if (first_of_step()) throw;
+    std::this_thread::sleep_for(kTimeToTell);
     throw Error(error.code(), "");
   }
 }

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <iostream>
 
-#include "base/error.h"
 #include "base/foreign_text.h"
 
 namespace echelon {
@@ -43,8 +42,11 @@ int TerminalOutput::Lines::sync() {
 void finish_standard_output() {
   std::cout.flush();
   const bool whole = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (!whole)
-    throw Error(Code::kEnvironment, "cannot write to standard output (full disk, or a pipe that was closed)");
+  if (!whole) throw standard_output_error();
+}
+
+Error standard_output_error() {
+  return {Code::kEnvironment, "cannot write to standard output (full disk, or a pipe that was closed)"};
 }
 
 }  // namespace echelon

@@ -2,6 +2,8 @@
 #include <streambuf>
 #include <string>
 
+#include "base/error.h"
+
 namespace echelon {
 
 /// While it lives, what is printed to std::cout goes through terminal_text(), line by line: a table of names
@@ -36,5 +38,7 @@ class TerminalOutput {
 /// At a command's end: everything printed has reached standard output, or Error(kEnvironment) tells that it
 /// has not, as on a full disk or a closed pipe.
 void finish_standard_output();
+/// What it throws then.
+[[nodiscard]] Error standard_output_error();
 
 }  // namespace echelon

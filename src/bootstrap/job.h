@@ -1,6 +1,5 @@
 #pragma once
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -42,11 +41,6 @@ class Job {
 
   /// Returns when every rank has called it. Collective.
   virtual void fence(std::string_view name) = 0;
-
-  /// Calls `start` while this process is not connected to PMIx: an MPI that finds it connected already may
-  /// not learn who it is (Open MPI 5). Collective; what was exchanged before is gone. Throws as bootstrap()
-  /// does.
-  virtual void while_disconnected(const std::function<void()>& start) = 0;
 
   /// Ends every rank of the job, best effort, and returns; the caller then exits with its own code.
   virtual void abort(int exit_code, const std::string& reason) = 0;

@@ -13,16 +13,12 @@ namespace echelon {
 /// PMIx types stay in the source file. Not thread-safe.
 class PmixClient {
  public:
-  /// Connects. Throws as connect() does.
+  /// PMIx_Init on a helper thread, at most `timeout_s`. Throws Error(kEnvironment). After an expired deadline
+  /// the helper thread stays inside PMIx_Init: the process can only report and exit.
   PmixClient(const LaunchEnvironment& environment, double timeout_s);
   PmixClient(const PmixClient&) = delete;
   PmixClient& operator=(const PmixClient&) = delete;
   ~PmixClient();
-
-  /// PMIx_Init on a helper thread, at most `timeout_s`; after finalize() once more. Throws
-  /// Error(kEnvironment). After an expired deadline the helper thread stays inside PMIx_Init: the process can
-  /// only report and exit.
-  void connect();
 
   [[nodiscard]] int rank() const;
   [[nodiscard]] const std::string& name_space() const;
@@ -51,6 +47,7 @@ class PmixClient {
   [[nodiscard]] std::string circumstances() const;
 
  private:
+  void connect();
   struct Self;
   LaunchEnvironment environment_;
   double timeout_s_;

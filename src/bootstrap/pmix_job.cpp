@@ -126,13 +126,6 @@ void PmixJob::report_missing(std::string_view name, const std::string& key) cons
                                "': ", who, "; ", client_.circumstances()));
 }
 
-void PmixJob::while_disconnected(const std::function<void()>& start) {
-  fence("start of MPI");  // everybody has read what the others exchanged
-  client_.finalize();
-  start();
-  client_.connect();
-}
-
 void PmixJob::abort(int exit_code, const std::string& reason) {
   client_.abort(exit_code, reason);
 }

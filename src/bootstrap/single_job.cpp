@@ -15,9 +15,6 @@ std::vector<Blob> SingleJob::exchange(std::string_view, const Blob& mine) {
   return {mine};
 }
 void SingleJob::fence(std::string_view) {}
-void SingleJob::while_disconnected(const std::function<void()>& start) {
-  start();
-}
 void SingleJob::abort(int, const std::string&) {}  // no other rank to end
 void SingleJob::finish() {}
 

@@ -9,7 +9,6 @@ class SingleJob final : public Job {
   SingleJob();
   [[nodiscard]] std::vector<Blob> exchange(std::string_view name, const Blob& mine) override;
   void fence(std::string_view name) override;
-  void while_disconnected(const std::function<void()>& start) override;
   void abort(int exit_code, const std::string& reason) override;
   void finish() override;
 };

@@ -85,6 +85,11 @@ class Communicator {
   /// it now and then find a difference that the network does not tell.
   [[nodiscard]] virtual std::uint32_t digest() const { return 0; }
 
+  /// Seconds for which streams of callers have stood still in wait() for operations of this communicator and
+  /// of those split from it or beside it, as far as these waits have ended. 0 on the CPU, where wait() blocks
+  /// the caller.
+  [[nodiscard]] virtual double stream_wait_s() const { return 0; }
+
   /// The last operations (newest last): "#41 all-gather layers.3 393216 x bf16, issued 12.031 s, done 12.034
   /// s".
   [[nodiscard]] virtual std::vector<std::string> recent() const = 0;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "base/str.h"
+#include "bootstrap/hidden_pmix.h"
 #include "comm/local_communicator.h"
 #include "comm/mpi_collectives.h"
 
@@ -196,8 +198,9 @@ std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s, 
   if (info.size == 1) return std::make_unique<LocalCommunicator>();
   std::shared_ptr<MpiProcess>& process = process_slot();
   if (!process) {
-    const auto start = [&] { process = std::make_shared<MpiProcess>(timeout_s, watch); };
-    mpi_connects_first() ? job.while_disconnected(start) : start();
+    std::optional<HiddenPmix> hidden;
+    if (mpi_connects_first()) hidden.emplace();
+    process = std::make_shared<MpiProcess>(timeout_s, watch);
   }
   const int rank = process->worker.rank();
   const int size = process->worker.size();

@@ -59,8 +59,8 @@ class MpiWorker {
 
 /// "Open MPI v4.1.4", for doctor and messages. Callable from any thread, without a worker too.
 [[nodiscard]] std::string mpi_library_version();
-/// Must this MPI connect to PMIx before anything else in the process does (Job::while_disconnected)? Before
-/// MPI is started, too.
+/// Must this MPI believe that it is the first in the process to connect to PMIx (HiddenPmix)? Before MPI is
+/// started, too.
 [[nodiscard]] bool mpi_connects_first();
 /// "MPI_THREAD_FUNNELED" and the like: what the running MPI grants; "not started" without one. From any
 /// thread.

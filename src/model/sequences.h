@@ -2,7 +2,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace echelon {
@@ -23,16 +25,34 @@ class SequenceLayout {
   [[nodiscard]] bool uniform() const { return tokens_ == longest_ * count(); }
   [[nodiscard]] const std::vector<std::int64_t>& lengths() const { return lengths_; }
 
+  // Tensors that say the same on a device. Made at the first call and kept for those that follow, because a
+  // copy to a device may wait for it; not to be changed.
+
   /// int64 [tokens]: each token's place in its sequence.
   [[nodiscard]] at::Tensor positions(at::Device device) const;
   /// int64 [tokens]: each token's sequence.
   [[nodiscard]] at::Tensor sequence_numbers(at::Device device) const;
+  /// int32 [count + 1]: tokens before each sequence, and at last of all.
+  [[nodiscard]] at::Tensor borders(at::Device device) const;
+  /// [tokens, ...]: for each token the row of `table` at its position. Of the last table asked for.
+  [[nodiscard]] at::Tensor rows_at_positions(const at::Tensor& table) const;
 
  private:
+  struct Kept {
+    at::Tensor positions;
+    at::Tensor sequence_numbers;
+    at::Tensor borders;
+    at::Tensor table;
+    at::Tensor rows;
+  };
+  at::Tensor keep(at::Tensor Kept::*which, at::Device device, const std::function<at::Tensor()>& make) const;
+
   std::vector<std::int64_t> lengths_;
   std::vector<std::int64_t> begins_;
   std::int64_t tokens_ = 0;
   std::int64_t longest_ = 0;
+  mutable std::mutex mutex_;  ///< autograd has threads of its own
+  mutable Kept kept_;
 };
 
 using Sequences = std::shared_ptr<const SequenceLayout>;

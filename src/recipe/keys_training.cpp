@@ -137,6 +137,11 @@ std::vector<Key> train_keys() {
       {ECHELON_KEY(train.validate_every_epochs), IntegerRange{0, 1'000'000}, "epochs",
        "Validation at the end of every so many passes over the data, and at the run's end. 0: not by "
        "epochs."},
+      {ECHELON_KEY(train.deterministic),
+       {},
+       "",
+       "GPU: only kernels that give the same bits on every run, so that a resumed run equals an undisturbed "
+       "one in every bit; slower. A CPU run does so without it."},
       {ECHELON_KEY(train.threads_per_rank), IntegerRange{0, 4096}, "threads",
        "Compute threads. 0: `OMP_NUM_THREADS`, or where that is not set, this node's cores / ranks on it."},
   };

@@ -7,6 +7,8 @@ namespace {
 
 /// Slices start on a cache line in every element type.
 constexpr std::int64_t kSliceMultiple = 64;
+/// Elements of 16 bytes, the widest access of a kernel, in the narrowest type.
+constexpr std::int64_t kAligned = 8;
 
 std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
@@ -16,6 +18,8 @@ std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
 
 FlatLayout::FlatLayout(std::vector<Parameter*> parameters, int ranks)
     : parameters_(std::move(parameters)), ranks_(ranks) {
+  std::stable_partition(parameters_.begin(), parameters_.end(),
+                        [](const Parameter* parameter) { return parameter->numel() % kAligned == 0; });
   for (const Parameter* parameter : parameters_) {
     offsets_.push_back(numel_);
     numel_ += parameter->numel();

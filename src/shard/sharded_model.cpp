@@ -50,6 +50,12 @@ std::vector<Communicator*> ShardedModel::gathering_groups() const {
   return groups;
 }
 
+ShardedModel::Times ShardedModel::times() const {
+  Times times = times_;
+  times.waiting_s += groups_.world().stream_wait_s();
+  return times;
+}
+
 ShardedModel::~ShardedModel() {
   for (Layer* layer : all_layers(*model_)) layer->attach(nullptr);
 }

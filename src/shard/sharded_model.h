@@ -74,7 +74,8 @@ class ShardedModel final : public RecomputeGuard {
   [[nodiscard]] const BufferPool& pool() const { return pool_; }
 
   using Times = UnitTimes;
-  [[nodiscard]] const Times& times() const { return times_; }
+  /// On a GPU `waiting_s` counts waits that the device has finished.
+  [[nodiscard]] Times times() const;
 
   void begin_recompute() override { ++recomputing_; }
   void end_recompute() override { --recomputing_; }

@@ -18,13 +18,14 @@ void round_to(const at::Tensor& from, const at::Tensor& to) {
 
 /// One pass from the slice to its place in the gathered buffer, whatever the two types and devices.
 void cast_into(const at::Tensor& slice, const at::Tensor& slot) {
+  const auto* device = slice.device() == slot.device() ? ops::device_kernels(slice) : nullptr;
   const bool ours = slice.is_cpu() && slot.is_cpu() && slice.scalar_type() == at::kFloat;
-  if (ours && slot.scalar_type() == at::kBFloat16) {
+  if (device != nullptr && slice.scalar_type() == at::kFloat) {
+    device->cast(slice, slot);
+  } else if (ours && slot.scalar_type() == at::kBFloat16) {
     round_to<kernels::Bf16>(slice, slot);
   } else if (ours && slot.scalar_type() == at::kHalf) {
     round_to<kernels::Fp16>(slice, slot);
-  } else if (slice.is_cuda() && slot.is_cuda() && slice.scalar_type() == at::kFloat) {
-    ops::device_kernels().cast(slice, slot);
   } else if (slice.device() != slot.device()) {
     slot.copy_(slice.to(slot.scalar_type()), true);  // cast first: fewer bytes cross the bus
   } else {

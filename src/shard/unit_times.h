@@ -4,10 +4,11 @@
 
 namespace echelon {
 
-/// Time of the calling thread in what surrounds the layers, since construction.
+/// Time in what surrounds the layers, since construction.
 struct UnitTimes {
-  double host_s = 0;        ///< casts, book-keeping, issuing
-  double waiting_s = 0;     ///< for collectives: communication that nothing hides
+  double host_s = 0;  ///< of the calling thread: casts, book-keeping, issuing
+  double waiting_s =
+      0;  ///< for collectives that nothing hides, of the calling thread or on a GPU of its stream
   std::int64_t passes = 0;  ///< forward or backward passes of a unit
 };
 

@@ -12,11 +12,11 @@ std::vector<UpdateRule::StateSpec> AdamW::states() const {
 
 void AdamW::update(const UpdateValues& values, std::span<const UpdateRange> ranges) const {
   if (ranges.empty()) return;
-  if (ranges[0].weights.is_cuda()) {
+  if (const auto* device = ops::device_kernels(ranges[0].weights)) {
     const kernels::AdamWValues numbers{
         values.number, values.lr, betas_[0], betas_[1], eps_, values.weight_decay, values.gradient_factor};
     for (const UpdateRange& range : ranges)
-      ops::device_kernels().adamw(numbers, range.weights, range.gradient, range.states[0], range.states[1]);
+      device->adamw(numbers, range.weights, range.gradient, range.states[0], range.states[1]);
     return;
   }
   std::vector<at::Tensor> weights;

@@ -4,14 +4,17 @@
 
 #include <algorithm>
 
+#include "model/ops/upload.h"
+
 namespace echelon {
 namespace {
 
 template <class T>
 at::Tensor tensor_of(const std::vector<T>& values, at::IntArrayRef shape, at::ScalarType type,
                      at::Device device) {
-  // from_blob() takes no const; the copy leaves `values` alone.
-  return at::from_blob(const_cast<T*>(values.data()), shape, type).to(device, type, false, true);  // NOLINT
+  // from_blob() takes no const; the copies leave `values` alone.
+  const at::Tensor borrowed = at::from_blob(const_cast<T*>(values.data()), shape, type);  // NOLINT
+  return device.is_cpu() ? borrowed.clone() : upload(borrowed, device);
 }
 
 /// Targets of each sample, in order: those of its sequence, of its tokens, or its class.

@@ -217,7 +217,12 @@ Checkpointer::Past Checkpointer::settle() {
   }
   // Rank 0 learns of a failure last; as long as it waits, the save is not over.
   if (past.busy && !hung) past.failure.clear();
-  if (!past.busy && !hung) in_flight_.reset();
+  if (!past.busy && !hung) {
+    // Rank 0's part removed the folder when it failed. A rank that failed later left its note in it.
+    if (comm_->rank() == 0 && in_flight_ && !past.failure.empty())
+      checkpoint::discard_attempt(in_flight_->folder);
+    in_flight_.reset();
+  }
   past.busy = past.busy || hung;
   return past;
 }
@@ -239,16 +244,16 @@ void Checkpointer::fail(std::int64_t step, const std::string& why, bool final) {
 std::string Checkpointer::start(const TrainState& state, const std::string& id, bool waits) {
   InFlight next{.step = state.step, .began_s = now_s()};
   if (is_best(state)) next.best = state.best;
-  StagedSlices staged;
+  std::vector<checkpoint::Slice> slices;
   std::string mine;
   try {
     next.folder = folder_->checkpoints() / checkpoint::step_folder_name(state.step, id);
-    staged = stage_slices(state);
-    if (!layout_) layout_ = checkpoint::plan_shard(comm_->rank(), comm_->size(), id, staged.slices);
+    slices = slices_of(state);
+    if (!layout_) layout_ = checkpoint::plan_shard(comm_->rank(), comm_->size(), id, slices);
     checkpoint::SavePlan wanted = plan(state, next.folder, id);
     wanted.waits = waits;
     next.save = std::make_unique<RankSave>(std::move(wanted), checkpoint::replan_shard(*layout_, id),
-                                           staged.slices, staging_);
+                                           std::move(slices), staging_);
   } catch (...) {  // whatever it is: the others wait for a word
     mine = caught();
   }
@@ -279,7 +284,7 @@ void Checkpointer::wait_for_all() {
     double words[2] = {running && now_s() - began < limit ? 1.0 : 0.0, failed_here() ? 1.0 : 0.0};
     comm_->all_reduce(words, 2, DType::kF64, ReduceOp::kSum, "end of a save").wait();
     if (words[1] > 0) hear_of_failure();
-    if (words[0] == 0) return;
+    if (words[0] == 0) return tell();
   }
 }
 

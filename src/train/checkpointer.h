@@ -59,6 +59,9 @@ class Checkpointer {
   /// have failed its note for rank 0, too, which would wait for checkpoint.timeout_s.
   void hear_of_failure();
 
+  /// Until the save in flight has ended on every rank, but no longer than it may take. Collective.
+  void wait_for_all();
+
   /// After each step: tells the log of rank 0 about a save that has ended since the last call, and begins to
   /// warm up memory for one that comes near. Local and quick.
   void poll(std::int64_t step);
@@ -105,9 +108,7 @@ class Checkpointer {
   void remember_best(TrainState& state, const Past& past);
   /// `state` is not saved: the save before it still goes on.
   void leave_out(TrainState& state, const Past& past);
-  void wait_for_end(double at_most_s) const;  ///< of this rank's part
-  /// Until the save has ended on every rank. Collective.
-  void wait_for_all();
+  void wait_for_end(double at_most_s) const;              ///< of this rank's part
   [[nodiscard]] bool must_copy(std::int64_t step) const;  ///< does training go on during a save after `step`?
   [[nodiscard]] bool comes_near(std::int64_t step);       ///< a save, after `step`
   void tell();                                            ///< of a save that has ended

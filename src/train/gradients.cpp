@@ -18,20 +18,19 @@ double on_host(const ShardedModel& model) {
 }
 
 /// One number a unit stays on the device until all are made: the host waits once.
-double on_device(const ShardedModel& model) {
+double on_device(const ops::DeviceKernels& device, const ShardedModel& model) {
   const auto count = static_cast<std::int64_t>(model.units().size());
   const at::Tensor squares =
       at::empty({count}, at::TensorOptions().dtype(at::kDouble).device(model.device()));
-  for (std::int64_t i = 0; i < count; ++i)
-    ops::device_kernels().sum_of_squares(model.units()[i]->gradient(), squares[i]);
+  for (std::int64_t i = 0; i < count; ++i) device.sum_of_squares(model.units()[i]->gradient(), squares[i]);
   return squares.sum().item<double>();
 }
 
 }  // namespace
 
 double sum_of_squares(const ShardedModel& model) {
-  const bool device = !model.units().empty() && model.units()[0]->gradient().is_cuda();
-  return (device ? on_device(model) : on_host(model)) / model.groups().replicas();
+  const auto* device = model.units().empty() ? nullptr : ops::device_kernels(model.units()[0]->gradient());
+  return (device != nullptr ? on_device(*device, model) : on_host(model)) / model.groups().replicas();
 }
 
 void clip_values(const ShardedModel& model, double factor, double limit) {

@@ -143,6 +143,7 @@ std::string TrainLoop::what_is_saved() const {
                     : "the run has no checkpoint yet";
 }
 
+/// Collective, if it throws.
 void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
   const char* what = std::isfinite(result.loss) ? "gradient norm" : "loss";
   ++state_.skipped;
@@ -151,6 +152,7 @@ void TrainLoop::skip_step(std::int64_t number, const StepResult& result) {
   const bool allowed =
       options_.train.non_finite == "skip" && skipped_in_a_row_ <= options_.train.max_skipped_steps;
   if (!allowed && !overflow) {
+    checkpointer_.wait_for_all();  // it may become the newest one
     throw Error(Code::kTraining,
                 str("step ", number, ": ", what, " is not finite",
                     skipped_in_a_row_ > 1 ? str(", for the ", skipped_in_a_row_, "th step in a row") : "",
@@ -251,7 +253,7 @@ void TrainLoop::save(bool last) {
 
 void TrainLoop::report() const {
   log::info(describe(memory_report(state_), true));
-  const ShardedModel::Times& times = state_.model.times();
+  const ShardedModel::Times times = state_.model.times();
   const double passes = static_cast<double>(std::max<std::int64_t>(1, times.passes));
   log::info(str("around ", times.passes, " passes of units: ", std::round(times.host_s / passes * 1e7) / 10,
                 " us each for casts, book-keeping and issuing, ",

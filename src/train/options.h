@@ -65,6 +65,7 @@ struct TrainOptions {
   std::int64_t max_skipped_steps = 10;    ///< skip: so many in a row stop the run
   std::int64_t validate_every_steps = 0;  ///< 0: never
   std::int64_t validate_every_epochs = 0;  ///< 0: never
+  bool deterministic = false;              ///< GPU: the same bits on every run
   std::int64_t threads_per_rank = 0;       ///< compute threads; 0: this node's cores / ranks on it
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "train/device_reader.h"
 
 namespace echelon {
 namespace {
@@ -116,21 +117,30 @@ void require_same_optimizer(const checkpoint::Reader& reader, const TrainState& 
 
 }  // namespace
 
-StagedSlices stage_slices(const TrainState& state) {
-  StagedSlices staged;
-  if (!state.model.groups().writes_state()) return staged;  // another rank has the same slices
+std::vector<checkpoint::Slice> slices_of(const TrainState& state) {
+  std::vector<checkpoint::Slice> slices;
+  if (!state.model.groups().writes_state()) return slices;  // another rank has the same slices
+  const auto windows = std::make_shared<ReadWindows>();
   for (const Kept& kept : everything_kept(state)) {
     for (std::size_t i = 0; i < kept.slices.size(); ++i) {
-      const at::Tensor host = staged.staging.emplace_back(kept.slices[i].cpu());
+      const at::Tensor& slice = kept.slices[i];
       for (const SlicePiece& piece : state.model.units()[i]->pieces()) {
-        staged.slices.push_back({.tensor = kept.info(i, *piece.part),
-                                 .begin = static_cast<std::uint64_t>(piece.begin),
-                                 .end = static_cast<std::uint64_t>(piece.end),
-                                 .bytes = bytes_of(host, piece)});
+        slices.push_back({.tensor = kept.info(i, *piece.part),
+                          .begin = static_cast<std::uint64_t>(piece.begin),
+                          .end = static_cast<std::uint64_t>(piece.end),
+                          .bytes = {}});
+        if (slice.is_cpu()) {
+          slices.back().bytes = bytes_of(slice, piece);
+          continue;
+        }
+        slices.back().read = [windows, values = slice.narrow(0, piece.at, piece.end - piece.begin)](
+                                 std::uint64_t at, std::span<std::byte> to) {
+          windows->read(values, at, to);
+        };
       }
     }
   }
-  return staged;
+  return slices;
 }
 
 std::uint64_t bytes_to_save(const TrainState& state) {

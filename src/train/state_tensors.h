@@ -13,13 +13,9 @@
 ///   ema/<name>            averaged weights, when they are kept
 namespace echelon {
 
-/// Host copies that slices point into (empty on the CPU, where they point at the state itself).
-struct StagedSlices {
-  std::vector<checkpoint::Slice> slices;
-  std::vector<at::Tensor> staging;
-};
-/// What this rank writes.
-[[nodiscard]] StagedSlices stage_slices(const TrainState& state);
+/// What this rank writes: on the CPU the state's own memory, on a device read from there when it is asked
+/// for.
+[[nodiscard]] std::vector<checkpoint::Slice> slices_of(const TrainState& state);
 
 /// How many bytes that is, without copying any.
 [[nodiscard]] std::uint64_t bytes_to_save(const TrainState& state);

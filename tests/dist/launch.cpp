@@ -15,6 +15,7 @@
 
 #include "app/mpirun_talk.h"
 #include "base/error.h"
+#include "base/process.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 
@@ -41,9 +42,14 @@ class Launch : public ::testing::Test {
   [[nodiscard]] pid_t start(int ranks, const std::vector<std::string>& arguments) const {
     const pid_t pid = fork();
     if (pid != 0) return pid;
-    static_cast<void>(std::freopen((folder_ / "stdout").c_str(), "w", stdout));
+    const std::string out = stdout_.empty() ? (folder_ / "stdout").string() : stdout_;
+    static_cast<void>(std::freopen(out.c_str(), "w", stdout));
     static_cast<void>(std::freopen((folder_ / "stderr").c_str(), "w", stderr));
-    _exit(launch_local_ranks(ranks, rank(arguments)));
+    try {
+      _exit(launch_local_ranks(ranks, rank(arguments)));
+    } catch (const Error& error) {
+      _exit(static_cast<int>(error.code()));
+    }
   }
   [[nodiscard]] static int exit_code_of(pid_t pid) {
     int status = 0;
@@ -78,8 +84,26 @@ class Launch : public ::testing::Test {
     FAIL() << "the ranks did not start";
   }
 
+  [[nodiscard]] std::vector<pid_t> two_ranks() const {
+    std::vector<pid_t> ranks;
+    for (const int number : {0, 1}) ranks.push_back(std::atoi(rank_says(number).c_str() + 6));
+    return ranks;
+  }
+  static void expect_gone(const std::vector<pid_t>& ranks) {
+    for (const pid_t pid : ranks) {
+      ASSERT_GT(pid, 0);
+      bool gone = false;
+      for (int n = 0; n < 500 && !gone; ++n) {
+        gone = kill(pid, 0) != 0;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+      EXPECT_TRUE(gone) << "rank process " << pid;
+    }
+  }
+
   test::TempDir temp_;
   const stdfs::path folder_ = temp_.path();
+  std::string stdout_;  ///< of the launcher; "": a file
 };
 
 TEST_F(Launch, GivesBackTheExitCodeOfTheRanks) {
@@ -107,6 +131,35 @@ TEST_F(Launch, PassesOutputThroughUnchanged) {
   EXPECT_EQ(text_of(folder_ / "stderr"), "err 0 of 1\n");
 }
 
+// A terminal shows a progress line while it is written, whatever version mpirun has.
+TEST_F(Launch, HalfALineIsPassedOnAtOnceAndUnchanged) {
+  const pid_t launcher = start(2, {"progress", "85"});
+  wait_until_ready(2);
+  const std::string expected = "step 1\rstep 2step 1\rstep 2";
+  for (int n = 0; n < 500 && text_of(folder_ / "stderr") != expected; ++n) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(text_of(folder_ / "stderr"), expected);
+  kill(launcher, SIGTERM);
+  EXPECT_EQ(exit_code_of(launcher), 85);
+}
+
+TEST_F(Launch, OutputThatNobodyTakesIsAnError) {
+  stdout_ = "/dev/full";
+  EXPECT_EQ(exit_code_of(start(1, {"flood", "100000"})), 3);
+}
+
+TEST_F(Launch, RanksDieWithAKilledMpirun) {
+  const pid_t launcher = start(2, {"wait", "0"});
+  wait_until_ready(2);
+  const std::vector<pid_t> ranks = two_ranks();
+  const auto rank = process_info(ranks[0]);
+  ASSERT_TRUE(rank);
+  kill(rank->parent, SIGKILL);
+  EXPECT_EQ(exit_code_of(launcher), 7);
+  expect_gone(ranks);
+}
+
 TEST_F(Launch, PassesEachSignalOnceToEveryRankAndWaits) {
   for (const int number : {SIGTERM, SIGINT, SIGUSR2}) {
     const pid_t launcher = start(2, {"wait", "85"});
@@ -123,19 +176,10 @@ TEST_F(Launch, PassesEachSignalOnceToEveryRankAndWaits) {
 TEST_F(Launch, RanksDieWithAKilledLauncher) {
   const pid_t launcher = start(2, {"wait", "0"});
   wait_until_ready(2);
-  std::vector<pid_t> ranks;
-  for (const int number : {0, 1}) ranks.push_back(std::atoi(rank_says(number).c_str() + 6));
+  const std::vector<pid_t> ranks = two_ranks();
   kill(launcher, SIGKILL);
   EXPECT_EQ(exit_code_of(launcher), 1000 + SIGKILL);
-  for (const pid_t pid : ranks) {
-    ASSERT_GT(pid, 0);
-    bool gone = false;
-    for (int n = 0; n < 500 && !gone; ++n) {
-      gone = kill(pid, 0) != 0;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    EXPECT_TRUE(gone) << "rank process " << pid;
-  }
+  expect_gone(ranks);
 }
 
 // What the mpirun of Open MPI 5 adds to a failure, in whatever parts it is read.
@@ -145,8 +189,10 @@ TEST(MpirunTalk, IsTakenOutAndNothingElse) {
                            "prterun noticed that process rank 2 with PID 9593 on node vm exited on\n" +
                            "signal 9 (Killed).\n" + dashes;
   const std::string kept = dashes + "There are not enough slots available\n" + dashes;
-  const std::string given = "step 1\rstep 2\n" + talk + "-----\n" + kept + "last" + talk + talk + "--";
-  const std::string expected = "step 1\rstep 2\n-----\n" + kept + "last" + talk + "--";
+  const std::string warning = "[warn] Epoll MOD(1) on fd 27 failed. Old events were 6: Bad file descriptor\n";
+  const std::string given = "step 1\rstep 2\n" + talk + warning + "-----\n[warn] x\n" + kept + warning +
+                            "last" + talk + talk + "--";
+  const std::string expected = "step 1\rstep 2\n-----\n[warn] x\n" + kept + "last" + talk + "--";
   for (std::size_t part = 1; part <= given.size(); ++part) {
     app::MpirunTalk filter;
     std::string passed;

@@ -7,14 +7,19 @@
 #include <fstream>
 #include <string>
 
+#include "app/output_relay.h"
 #include "bootstrap/job.h"
 
-// What the launcher's test starts: one rank that does as its arguments say and writes what happened to
-// FOLDER/rank-R. launch_rank FOLDER exit CODE RANK      that rank exits with CODE, the others wait to be
-// stopped launch_rank FOLDER all CODE            every rank joins the job, leaves it and exits with CODE
-// launch_rank FOLDER raise SIGNAL RANK   that rank ends itself by SIGNAL
-// launch_rank FOLDER wait CODE           until SIGTERM, SIGINT or SIGUSR2, then half a second, then exits
-// with CODE launch_rank FOLDER say                 prints one line to each stream
+// What the launcher's test starts: launch_rank FOLDER MODE ..., one rank that writes what happened to it to
+// FOLDER/rank-R. Modes:
+//
+//   exit CODE RANK     that rank exits with CODE, the others wait to be stopped
+//   all CODE           every rank joins the job, leaves it and exits with CODE
+//   raise SIGNAL RANK  that rank ends itself by SIGNAL
+//   wait CODE          until SIGTERM, SIGINT or SIGUSR2, then half a second, then exits with CODE
+//   progress CODE      the same, after half a line that is written anew
+//   say                prints one line to each stream, as a program that knows nothing of the launcher's
+//   flood SIZE         prints so many bytes to standard output
 namespace {
 
 volatile sig_atomic_t count = 0;
@@ -38,6 +43,7 @@ int main(int argc, char** argv) {
   if (argc < 3) return 99;
   for (const int number : {SIGTERM, SIGINT, SIGUSR2}) std::signal(number, on_signal);
   const std::string mode = argv[2];
+  if (mode != "say") echelon::app::use_offered_output();
   const int number = argc > 3 ? std::atoi(argv[3]) : 0;
   const int who = argc > 4 ? std::atoi(argv[4]) : -1;
   const auto job = echelon::bootstrap(echelon::Launch::kPmix, 20.0);
@@ -47,11 +53,13 @@ int main(int argc, char** argv) {
     std::printf("out %d of %d\n", rank, job->info().size);
     std::fprintf(stderr, "err %d of %d\n", rank, job->info().size);
   }
-  if (mode == "all" || mode == "say") {
+  if (mode == "progress") std::fprintf(stderr, "step 1\rstep 2");
+  if (mode == "flood") std::printf("%s", std::string(static_cast<std::size_t>(number), 'x').c_str());
+  if (mode == "all" || mode == "say" || mode == "flood") {
     job->finish();
-    return number;
+    return mode == "all" ? number : 0;
   }
-  if (mode == "wait") return wait_for_signal(number, file);
+  if (mode == "wait" || mode == "progress") return wait_for_signal(number, file);
   usleep(200000);  // the launcher has seen all ranks by then, as in any run that computes
   if (rank == who && mode == "raise") {
     std::signal(number, SIG_DFL);

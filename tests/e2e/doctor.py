@@ -302,9 +302,9 @@ class Tests(product.Case):
         (self.folder / "lib").symlink_to(pathlib.Path(product.ECHELON).parents[1] / "lib")
         program.write_bytes(program.read_bytes().replace(version.encode() + b"\0", other.encode() + b"\0"))
         program.chmod(0o755)
-        job = ["doctor", "job", "--json", "--slow", "0.02"]
-        result = self.command(*product.MPIRUN, "-n", 2,
-                              product.ECHELON, *job, ":", "-n", 1, program, *job, code=3)
+        # By a shell: the mpirun of Open MPI 5.0.7 crashes at two programs on fewer cores than ranks.
+        rank = ('[ "$OMPI_COMM_WORLD_RANK" = 2 ] && set -- "$1" "$1"; exec "$2" doctor job --json --slow 0.02')
+        result = self.command(*product.MPIRUN, "-n", 3, "sh", "-c", rank, "rank", program, product.ECHELON, code=3)
         report = json.loads(result.out[:result.out.rindex("}") + 1])
         versions, = [check for check in report["checks"] if check["name"] == "versions"]
         self.assertEqual("fault", versions["verdict"])

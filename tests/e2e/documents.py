@@ -22,7 +22,7 @@ import product
 import summaries
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NEEDS = {"needs-network", "needs-root", "needs-time", "needs-slurm", "needs-docker", "needs-aws"}
+NEEDS = {"needs-network", "needs-root", "needs-time", "needs-slurm", "needs-docker", "needs-aws", "needs-device"}
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```", re.S | re.M)
 INLINE = re.compile(r"`((?:echelon|echelon-ckpt) [a-z][^`]*)`")
 OURS = re.compile(r"^(?:[^-=][^=]*bin/)?(echelon|echelon-ckpt)$")
@@ -210,7 +210,7 @@ class Tests(product.Case):
         """A command that is not one of ours: what can be said without running it."""
         name = words[0]
         if name == "./make.sh":
-            known = re.findall(r"^  ([a-z]+) ", self.command("./make.sh", "help").out, re.M)
+            known = re.findall(r"^  ([a-z-]+) ", self.command("./make.sh", "help").out, re.M)
             # `build` takes presets and targets of CMake; several commands stand in a row.
             named = words[1:2] if words[1:2] == ["build"] else words[1:]
             unknown = [word for word in named if word not in known and word.islower()]

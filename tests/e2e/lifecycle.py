@@ -10,6 +10,8 @@ import summaries
 STEPS = 30
 LONG = [f"train.steps={STEPS}", "train.global_batch_size=6"]
 VALIDATION = ["data.validation.path=data/valid.tok", "train.validate_every_steps=20"]
+# All there is: it has to last until a signal is there.
+LONG_VALIDATION = "data.validation.batches=0"
 
 
 def catches(pid, number):
@@ -94,8 +96,8 @@ class Tests(product.Case):
         self.assert_goes_on_as_undisturbed()
 
     def test_sigterm_to_one_rank_in_validation(self):
-        self.prepare(words=600000)  # it has to last until the signal is there
-        self.stop_in_validation("validating", self.recipe(**product.ON_TOKENS))
+        self.prepare(words=600000)
+        self.stop_in_validation("validating", self.recipe(**product.ON_TOKENS), LONG_VALIDATION)
 
     def test_sigterm_to_one_rank_in_generation(self):
         summaries.prepare(self)

@@ -1,10 +1,16 @@
 """Saving while training goes on: what is kept, what is left out, what a failing save does, and what a run starts from."""
 import json
+import os
+import subprocess
 
 import product
 
 # A rank of two writes 0.4 MB of TINY's state: slowly enough here for several steps to pass meanwhile.
 SLOWLY = "checkpoint.max_write_mb_per_s=0.15"
+
+# Each rank gives its part up after a second, the second save in a row ends the run.
+TOO_LONG = ["checkpoint.every_steps=2", "checkpoint.async=false", "train.steps=6", "checkpoint.max_write_mb_per_s=0.02",
+            "checkpoint.timeout_s=1", "checkpoint.max_failures=2"]
 
 ONE_STEP = ["train.steps=1", "schedule.kind=constant", "schedule.warmup_steps=0", "schedule.min_lr=0"]
 
@@ -30,25 +36,46 @@ class Tests(product.Case):
         for folder in self.checkpoints():
             self.command(product.CKPT, "verify", folder)
 
+    def train_with_calls(self, calls, *arguments, code):
+        """Two ranks, whose file system calls do what `calls` says for each of them."""
+        script = ('case $OMPI_COMM_WORLD_RANK in '
+                  + " ".join(f'{rank}) export LD_PRELOAD="$ECHELON_FAILING_CALLS" {what} ;;' for rank, what in calls.items())
+                  + ' esac; exec "$ECHELON_BIN" train "$@"')
+        return self.command(*product.MPIRUN, "-n", 2, "sh", "-c", script, "rank", *arguments, code=code)
+
     def test_a_failure_that_its_disk_keeps_from_the_folder_is_heard_all_the_same(self):
         # Rank 1 can give no file its name: neither its shard nor its note for rank 0, which waits for one of them.
-        rank = ('[ "$OMPI_COMM_WORLD_RANK" = 1 ] && export LD_PRELOAD="$ECHELON_FAILING_CALLS" ECHELON_FAIL=rename; '
-                'exec "$ECHELON_BIN" train "$@"')
-        result = self.command(*product.MPIRUN, "-n", 2,
-                              "sh", "-c", rank, "rank", self.recipe(), "checkpoint.every_steps=2", "train.steps=8",
-                              code=5)
+        result = self.train_with_calls({1: "ECHELON_FAIL=rename"}, self.recipe(), "checkpoint.every_steps=2", "train.steps=8",
+                                       code=5)
         self.assertEqual([], self.steps_kept())
         self.assertEqual(8, len(self.metrics()), "training went on past the saves that failed")
         self.assertRegex(result.err, r"step 2 was not saved \(older checkpoints are untouched\): cannot save rank 1's shard on")
         self.assertNotIn("still being written", result.err)
 
     def test_a_save_that_takes_too_long_fails_and_too_many_end_the_run(self):
-        result = self.train(self.recipe(), "checkpoint.every_steps=2", "checkpoint.async=false", "train.steps=6",
-                            "checkpoint.max_write_mb_per_s=0.02", "checkpoint.timeout_s=1", "checkpoint.max_failures=2",
-                            ranks=2, code=5)
+        result = self.train(self.recipe(), *TOO_LONG, ranks=2, code=5)
         self.assertIn("checkpoint.timeout_s", result.err)
         self.assertIn("saves in a row (checkpoint.max_failures)", result.err)
         self.assertEqual([], self.steps_kept())
+
+    def test_a_failure_that_is_told_while_the_folder_is_removed_leaves_nothing(self):
+        # Rank 1 leaves its note when rank 0 has emptied the folder, and before the folder itself is gone.
+        self.train_with_calls({0: "ECHELON_DELAY=rmdir", 1: "ECHELON_DELAY=unlink"}, self.recipe(), *TOO_LONG, code=5)
+        self.assertEqual([], self.steps_kept())
+
+    def test_who_reads_a_checkpoint_leaves_a_lease(self):
+        self.train(self.recipe(), "train.steps=4", ranks=2)
+        step, = self.checkpoints()
+        for command in (["verify", step], ["consolidate", step, "--to", "hdf5", "--output", "one.h5"],
+                        ["reshard", step, "--world", "3", "--output", "resharded"], ["diff", step, step],
+                        ["view", step, "--output", "view.h5"], ["salvage", step]):
+            with self.subTest(command[0]):
+                late = {**os.environ, "LD_PRELOAD": os.environ["ECHELON_FAILING_CALLS"], "ECHELON_DELAY": "unlink"}
+                job = subprocess.Popen([product.CKPT, *map(str, command)], cwd=self.folder, env=late, stdout=subprocess.DEVNULL)
+                self.wait_for("a lease", lambda: [*step.parent.glob(f".lease-{step.name}-*")] or job.poll() is not None)
+                self.assertIsNone(job.poll(), "read without a lease")
+                self.assertEqual(0, job.wait(product.WAIT_S))
+                self.assertEqual([], [*step.parent.glob(".lease-*")])
 
     def test_by_the_clock(self):
         self.train(self.recipe(), "checkpoint.every_minutes=0.005", "train.steps=60", ranks=2)

@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -26,7 +27,8 @@ template <class T>
 class OnDevice {
  public:
   explicit OnDevice(const std::vector<T>& values, std::size_t shift = 0) : count_(values.size()) {
-    EXPECT_EQ(cudaMalloc(&memory_, (count_ + shift + 1) * sizeof(T)), cudaSuccess);
+    // No more than is asked for, so that an access past the end can be seen.
+    EXPECT_EQ(cudaMalloc(&memory_, std::max<std::size_t>(count_ + shift, 1) * sizeof(T)), cudaSuccess);
     values_ = static_cast<T*>(memory_) + shift;
     EXPECT_EQ(cudaMemcpy(values_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
   }

@@ -235,6 +235,33 @@ TYPED_TEST(GpuKernels, CrossEntropyOfATargetPastTheEndOrOfNotANumberIsNotANumber
   EXPECT_TRUE(std::isfinite(losses[2]));
 }
 
+TYPED_TEST(GpuKernels, DropoutZeroesWhatTheCpuDoes) {
+  using T = TypeParam;
+  for (const auto& [rows, n, shift] : kRows) {
+    SCOPED_TRACE(testing::Message() << rows << " x " << n << " + " << shift);
+    const auto x = random_values<T>(rows * n, 1);
+    std::vector<std::int64_t> samples(static_cast<std::size_t>(rows));
+    std::vector<std::int64_t> places(samples.size());
+    std::vector<T> expected(x.size());
+    const std::int64_t calls = (n + 7) / 8;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      samples[static_cast<std::size_t>(r)] = 1000 + r / 3;
+      places[static_cast<std::size_t>(r)] = r % 3;
+      kernels::kernels<T>().dropout(x.data() + r * n, expected.data() + r * n, n, 77,
+                                    static_cast<std::uint64_t>(r % 3 * calls),
+                                    static_cast<std::uint64_t>(1000 + r / 3), 20000, 1.44F);
+    }
+    const OnDevice<T> in(x, shift);
+    const OnDevice<T> out(std::vector<T>(x.size()), shift);
+    const OnDevice<std::int64_t> sample(samples);
+    const OnDevice<std::int64_t> place(places);
+    ASSERT_EQ(gpu::dropout(kType<T>, in.data(), out.data(), rows, n,
+                           {77, 20000, 1.44F, sample.data(), place.data()}, nullptr),
+              cudaSuccess);
+    EXPECT_TRUE(same_bits(out.values(), expected));
+  }
+}
+
 TYPED_TEST(GpuKernels, CastRoundsAsTheCpuDoes) {
   using T = TypeParam;
   for (const std::size_t shift : {std::size_t{0}, std::size_t{1}, std::size_t{3}}) {

@@ -4,6 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <dlfcn.h>
 
+#include <filesystem>
+
 #include "app/engine/accelerator.h"
 #include "base/error.h"
 #include "gpu/device.h"
@@ -18,7 +20,9 @@ using test::relative_error;
 
 app::Accelerator& accelerator() {
   static const std::unique_ptr<app::Accelerator> loaded = [] {
-    void* library = dlopen(ECHELON_CUDA_PLUGIN, RTLD_NOW | RTLD_GLOBAL);
+    const auto programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+    const auto plugin = programs.parent_path() / "lib" / "libechelon_cuda.so";
+    void* library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) throw Error(Code::kEnvironment, dlerror());
     auto* make = reinterpret_cast<app::MakeAcceleratorFunction*>(dlsym(library, "echelon_make_accelerator"));
     return std::unique_ptr<app::Accelerator>(make());
@@ -137,6 +141,28 @@ TEST_P(GpuOps, AttentionOfSequencesOfDifferentLengthsMatchesTheCpu) {
     found.push_back({self, cross, in[0].grad(), in[1].grad(), in[2].grad(), in[3].grad()});
   }
   for (std::size_t i = 0; i < found[0].size(); ++i) expect_near(found[1][i], found[0][i], "tensor");
+}
+
+// Documents that lie one behind another, as packing: documents has them: no bias, groups, rotary positions.
+TEST_P(GpuOps, AttentionOfPackedDocumentsMatchesTheCpu) {
+  const Sequences documents = make_sequences({5, 1, 300, 64});
+  const AttentionOptions options{4, 2, 64, true, 0.125F};
+  const at::Tensor angle = at::rand({documents->longest(), 32}) * 6.28;
+  const at::Tensor rotary = at::cat({angle.cos(), angle.sin()}, 1).contiguous();
+  const at::Tensor qkv = random({documents->tokens(), (4 + 2 * 2) * 64});
+  const at::Tensor dy = random({documents->tokens(), 4 * 64});
+  for (const bool rotated : {true, false}) {
+    std::vector<std::vector<at::Tensor>> found;
+    for (const at::Device device : {at::Device(at::kCPU), at::Device(at::kCUDA)}) {
+      const at::Tensor in = leaf(qkv, device);
+      const at::Tensor table = rotated ? rotary.to(device) : at::Tensor();
+      const at::Tensor out = self_attention(in, documents, options, {.rotary = table, .bias = {}});
+      out.backward(dy.to(device));
+      found.push_back({out, in.grad()});
+    }
+    expect_near(found[1][0], found[0][0], "output");
+    expect_near(found[1][1], found[0][1], "gradient");
+  }
 }
 
 TEST_P(GpuOps, DropoutZeroesTheElementsThatItZeroesOnTheCpu) {

@@ -31,6 +31,16 @@ cudaStream_t current_stream(int device) {
   return at::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream();
 }
 
+/// Device memory out of the pool that tensors come from: counted with them, and reused by them.
+CudaMemory pool_memory() {
+  return {
+      .take =
+          [](std::size_t bytes, cudaStream_t stream) {
+            return c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(bytes, stream);
+          },
+      .give_back = [](void* memory, cudaStream_t) { c10::cuda::CUDACachingAllocator::raw_delete(memory); }};
+}
+
 class NvidiaAccelerator final : public Accelerator {
  public:
   NvidiaAccelerator() {
@@ -64,7 +74,8 @@ class NvidiaAccelerator final : public Accelerator {
         job, {.device = device,
               .timeout_s = timeout_s,
               .current_stream = [device] { return static_cast<void*>(current_stream(device)); },
-              .watch = watch});
+              .watch = watch,
+              .memory = pool_memory()});
   }
 
   DeviceCopies host_copies(int device) override {

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <c10/core/GradMode.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include "base/error.h"
@@ -62,6 +63,19 @@ class OnDevice {
  private:
   c10::cuda::CUDAGuard guard_;
 };
+
+// Of the memory-efficient attention: at::native's CustomMaskType.
+constexpr std::int64_t kWhole = 0;
+constexpr std::int64_t kCausal = 1;
+
+/// Does flash attention take these heads, its backward too? As PyTorch asks before it chooses: chips with
+/// little shared memory cannot hold what large heads need.
+bool takes_flash(const at::Tensor& q) {
+  constexpr std::int64_t kLargeHead = 192;
+  const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
+  const bool roomy = device.major == 9 || device.major == 10 || (device.major == 8 && device.minor == 0);
+  return q.scalar_type() != at::kFloat && device.major >= 8 && (q.size(2) <= kLargeHead || roomy);
+}
 
 class NvidiaKernels final : public ops::DeviceKernels {
  public:
@@ -168,6 +182,26 @@ class NvidiaKernels final : public ops::DeviceKernels {
     check_cuda(gpu::adamw(values, floats(weights, kWhat), floats(gradient, kWhat), floats(exp_avg, kWhat),
                           floats(exp_avg_sq, kWhat), weights.numel(), device.stream()),
                kWhat);
+  }
+
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                    const ops::Borders& queries, const ops::Borders& keys, bool causal,
+                    double scale) const override {
+    const OnDevice device(q);
+    if (takes_flash(q)) {
+      return std::get<0>(at::_flash_attention_forward(q, k, v, queries.at, keys.at, queries.longest,
+                                                      keys.longest, 0.0, causal, false, scale));
+    }
+    const std::int64_t group = q.size(1) / k.size(1);  // this one knows no groups
+    const auto by_query = [group](const at::Tensor& x) {
+      return group == 1 ? x.unsqueeze(0) : x.repeat_interleave(group, 1).unsqueeze(0);
+    };
+    const bool trains =
+        c10::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
+    return std::get<0>(at::_efficient_attention_forward(
+                           q.unsqueeze(0), by_query(k), by_query(v), std::nullopt, queries.at, keys.at,
+                           queries.longest, keys.longest, 0.0, causal ? kCausal : kWhole, trains, scale))
+        .squeeze(0);
   }
 
   void cast(const at::Tensor& from, const at::Tensor& to) const override {

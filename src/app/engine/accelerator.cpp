@@ -1,9 +1,11 @@
 #include "app/engine/accelerator.h"
 
+#include <ATen/Context.h>
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 #include <sstream>
@@ -76,6 +78,18 @@ DeviceChoice agree_on_devices(const Accelerator* accelerator, const std::string&
   return assign_devices(ranks, share);
 }
 
+/// Of the libraries' kernels on GPUs, those that sum in one order. Before the device is used.
+void compute_in_one_order() {
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // cuBLAS repeats its results only so
+  setenv("NCCL_NVLS_ENABLE", "0", 0);               // NVLink's switches sum in no fixed order
+  at::Context& context = at::globalContext();
+  // With warnings only, the attentions' backward would stay as it is. An operation that has no order throws.
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(false);  // no kernel of ours reads what it has not written
+  context.setDeterministicCuDNN(true);
+  context.setSDPUseCuDNN(false);  // its backward has no order
+}
+
 }  // namespace
 
 Compute choose_compute(const TrainOptions& options, Job& job) {
@@ -85,6 +99,7 @@ Compute choose_compute(const TrainOptions& options, Job& job) {
   const DeviceChoice choice = agree_on_devices(accelerator.get(), why, job, options.device == "cuda_shared");
   const bool all = std::find(choice.devices.begin(), choice.devices.end(), -1) == choice.devices.end();
   if (all) {
+    if (options.deterministic) compute_in_one_order();
     const int device = choice.devices[static_cast<std::size_t>(job.info().rank)];
     accelerator->select(device);
     ops::install_device_kernels(accelerator->kernels());

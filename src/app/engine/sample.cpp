@@ -155,9 +155,8 @@ std::size_t answer(Conversation& conversation, ShardedModel& model, Communicator
   Texts all = gather(comm, mine, share);
   all.resize(end - first);  // the last rank's share may be smaller
   for (const std::string& text : all) {
-    if (comm.rank() == 0) std::cout << text << '\n';
+    if (comm.rank() == 0) std::cout << text << std::endl;
   }
-  std::cout.flush();
   return end;
 }
 

@@ -21,8 +21,9 @@ CudaStream::~CudaStream() {
   cudaStreamDestroy(stream_);
 }
 
-CudaEvent::CudaEvent(cudaStream_t stream) {
-  check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+CudaEvent::CudaEvent(cudaStream_t stream, Kind kind) {
+  const unsigned flags = kind == Kind::kTimed ? cudaEventDefault : cudaEventDisableTiming;
+  check_cuda(cudaEventCreateWithFlags(&event_, flags), "making an event");
   const cudaError_t recorded = cudaEventRecord(event_, stream);
   if (recorded != cudaSuccess) cudaEventDestroy(event_);
   check_cuda(recorded, "recording an event");
@@ -33,6 +34,12 @@ bool CudaEvent::passed() const {
   if (state == cudaErrorNotReady) return false;
   check_cuda(state, "the device has failed");
   return true;
+}
+
+double CudaEvent::seconds_since(const CudaEvent& began) const {
+  float ms = 0;
+  check_cuda(cudaEventElapsedTime(&ms, began.event_, event_), "asking for the time between two events");
+  return static_cast<double>(ms) / 1e3;
 }
 
 CudaEvent::~CudaEvent() {
@@ -48,17 +55,28 @@ CudaPinned::~CudaPinned() {
   cudaFreeHost(memory_);
 }
 
+CudaMemory driver_memory() {
+  return {.take =
+              [](std::size_t bytes, cudaStream_t stream) {
+                void* memory = nullptr;
+                check_cuda(cudaMallocAsync(&memory, bytes, stream),
+                           str("taking ", human_bytes(bytes), " of device memory for communication").c_str());
+                return memory;
+              },
+          // Of a device that has failed, it is gone anyhow.
+          .give_back = [](void* memory, cudaStream_t stream) { (void)cudaFreeAsync(memory, stream); }};
+}
+
 CudaScratch::~CudaScratch() {
-  if (memory_ != nullptr) cudaFreeAsync(memory_, stream_->get());
+  if (memory_ != nullptr) source_.give_back(memory_, stream_->get());
 }
 
 void* CudaScratch::get(std::size_t bytes) {
   if (bytes <= bytes_) return memory_;
-  if (memory_ != nullptr) check_cuda(cudaFreeAsync(memory_, stream_->get()), "freeing device memory");
+  if (memory_ != nullptr) source_.give_back(memory_, stream_->get());
   memory_ = nullptr;
   bytes_ = 0;
-  check_cuda(cudaMallocAsync(&memory_, bytes, stream_->get()),
-             str("taking ", human_bytes(bytes), " of device memory for communication").c_str());
+  memory_ = source_.take(bytes, stream_->get());
   bytes_ = bytes;
   return memory_;
 }

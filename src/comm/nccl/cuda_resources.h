@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "base/error.h"
@@ -24,16 +25,20 @@ class CudaStream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// A point in a stream, without timing. Recorded on construction.
+/// A point in a stream. Recorded on construction.
 class CudaEvent {
  public:
-  explicit CudaEvent(cudaStream_t stream);
+  enum class Kind { kOrder, kTimed };  ///< without a time it costs the device less
+
+  explicit CudaEvent(cudaStream_t stream, Kind kind = Kind::kOrder);
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
   ~CudaEvent();
   [[nodiscard]] cudaEvent_t get() const { return event_; }
   /// The stream has passed it. Throws Error(kEnvironment) where the device has failed.
   [[nodiscard]] bool passed() const;
+  /// From the moment `began` to this one; both are timed and have passed.
+  [[nodiscard]] double seconds_since(const CudaEvent& began) const;
 
  private:
   cudaEvent_t event_ = nullptr;
@@ -53,10 +58,19 @@ class CudaPinned {
   void* memory_ = nullptr;
 };
 
+/// Who gives device memory and takes it back, both in the order of a stream.
+struct CudaMemory {
+  std::function<void*(std::size_t bytes, cudaStream_t stream)> take;
+  std::function<void(void* memory, cudaStream_t stream)> give_back;
+};
+/// The driver's pool. What is taken there is in nobody's books.
+[[nodiscard]] CudaMemory driver_memory();
+
 /// Device memory that grows in stream order and is reused by later operations of that stream.
 class CudaScratch {
  public:
-  explicit CudaScratch(std::shared_ptr<CudaStream> stream) : stream_(std::move(stream)) {}
+  CudaScratch(std::shared_ptr<CudaStream> stream, CudaMemory source)
+      : stream_(std::move(stream)), source_(std::move(source)) {}
   CudaScratch(const CudaScratch&) = delete;
   CudaScratch& operator=(const CudaScratch&) = delete;
   ~CudaScratch();
@@ -64,6 +78,7 @@ class CudaScratch {
 
  private:
   std::shared_ptr<CudaStream> stream_;
+  CudaMemory source_;
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };

@@ -55,9 +55,10 @@ struct Lanes {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(int rank, int size, Lanes lanes, std::function<void*()> current_stream)
+  NcclCommunicator(int rank, int size, Lanes lanes, std::function<void*()> current_stream, CudaMemory memory)
       : Communicator(rank, size),
-        scratch_(lanes.reduce->shared().stream),
+        memory_(std::move(memory)),
+        scratch_(lanes.reduce->shared().stream, memory_),
         lanes_(std::move(lanes)),
         current_stream_(std::move(current_stream)) {}
 
@@ -152,7 +153,7 @@ class NcclCommunicator final : public Communicator {
     lanes.gather =
         std::make_shared<NcclGroup>(name + " (gather)", shared, *lanes_.gather, nccl_color, new_rank);
     return std::make_unique<NcclCommunicator>(new_rank, static_cast<int>(members.size()), std::move(lanes),
-                                              current_stream_);
+                                              current_stream_, memory_);
   }
 
   void register_buffer(void* memory, std::size_t bytes) override {
@@ -169,6 +170,8 @@ class NcclCommunicator final : public Communicator {
     return static_cast<std::uint32_t>(digest ^ (digest >> 32));
   }
 
+  [[nodiscard]] double stream_wait_s() const override { return lanes_.reduce->shared().waits->seconds(); }
+
   [[nodiscard]] std::vector<std::string> recent() const override {
     return lanes_.reduce->shared().history->recent();
   }
@@ -176,23 +179,25 @@ class NcclCommunicator final : public Communicator {
  private:
   class State final : public Pending::State {
    public:
-    State(std::shared_ptr<PeerFailure> failure, std::shared_ptr<CudaEvent> end,
-          std::function<void*()> current_stream)
-        : failure_(std::move(failure)), end_(std::move(end)), current_stream_(std::move(current_stream)) {}
+    State(const NcclShared& shared, std::shared_ptr<CudaEvent> end, std::function<void*()> current_stream)
+        : failure_(shared.failure),
+          waits_(shared.waits),
+          end_(std::move(end)),
+          current_stream_(std::move(current_stream)) {}
     void wait() override {
       failure_->check();
-      check_cuda(cudaStreamWaitEvent(static_cast<cudaStream_t>(current_stream_()), end_->get(), 0),
-                 "waiting for communication");
+      waits_->wait(static_cast<cudaStream_t>(current_stream_()), *end_);
     }
 
    private:
     std::shared_ptr<PeerFailure> failure_;
+    std::shared_ptr<StreamWaits> waits_;
     std::shared_ptr<CudaEvent> end_;
     std::function<void*()> current_stream_;
   };
 
   [[nodiscard]] Pending pending(std::shared_ptr<CudaEvent> end) const {
-    return Pending(std::make_shared<State>(lanes_.reduce->shared().failure, std::move(end), current_stream_));
+    return Pending(std::make_shared<State>(lanes_.reduce->shared(), std::move(end), current_stream_));
   }
 
   /// The operation's number is its place in the group, and it counts in what the ranks compare.
@@ -325,6 +330,7 @@ class NcclCommunicator final : public Communicator {
     return ranks;
   }
 
+  CudaMemory memory_;
   CudaScratch scratch_;  ///< of the stream of reductions; goes after the groups that use it
   Lanes lanes_;
   std::function<void*()> current_stream_;
@@ -366,6 +372,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions optio
                     .activity = options.watch.activity,
                     .failure = options.watch.failure,
                     .window = std::make_shared<CudaPinned>(window_bytes(info.size)),
+                    .waits = std::make_shared<StreamWaits>(),
                     .digest = std::make_shared<std::uint64_t>(0)};
   Lanes lanes;
   lanes.reduce = std::make_shared<NcclGroup>("world", shared, [&](ncclComm_t* comm, ncclConfig_t* config) {
@@ -374,7 +381,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions optio
   shared.stream = std::make_shared<CudaStream>();
   lanes.gather = std::make_shared<NcclGroup>("world (gather)", shared, *lanes.reduce, 0, info.rank);
   return std::make_unique<NcclCommunicator>(info.rank, info.size, std::move(lanes),
-                                            std::move(options.current_stream));
+                                            std::move(options.current_stream), std::move(options.memory));
 }
 
 std::string nccl_version() {

@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 
+#include "comm/nccl/cuda_resources.h"
 #include "comm/process_watch.h"
 
 namespace echelon {
@@ -14,6 +15,8 @@ struct NcclOptions {
   /// Pending::wait() makes it wait. Called on the issuing thread. Must not be empty.
   std::function<void*()> current_stream;
   ProcessWatch watch;  ///< its failure, once set, aborts all groups
+  /// Of pieces on their way: the training's own pool, so that they are in its books.
+  CudaMemory memory = driver_memory();
 };
 
 /// GPU ranks over NCCL; buffers lie on the device. All ranks of `job` take part; the id travels through

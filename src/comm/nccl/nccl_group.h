@@ -15,6 +15,7 @@
 
 #include "comm/history.h"
 #include "comm/nccl/cuda_resources.h"
+#include "comm/nccl/stream_waits.h"
 #include "comm/peer_failure.h"
 
 namespace echelon {
@@ -28,6 +29,7 @@ struct NcclShared {
   std::shared_ptr<Activity> activity;     ///< told of every operation of every group
   std::shared_ptr<PeerFailure> failure;   ///< one group's failure ends all
   std::shared_ptr<CudaPinned> window;     ///< what ranks say on the host passes through it; one at a time
+  std::shared_ptr<StreamWaits> waits;     ///< of the callers' streams for operations of all groups
   std::shared_ptr<std::uint64_t> digest;  ///< of all operations of all groups, kept by the issuing thread
 };
 

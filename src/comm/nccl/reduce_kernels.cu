@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/launch.cuh"
 #include "comm/nccl/reduce_kernels.h"
 
 namespace echelon {
@@ -55,7 +56,7 @@ __global__ void sum_kernel(Pieces pieces, float* output, float scale, bool accum
   const auto* own = static_cast<const std::uint16_t*>(pieces.own);
   const auto* arrived = static_cast<const std::uint16_t*>(pieces.arrived);
   for (std::size_t i = own_index() * V; i < pieces.count; i += all_threads() * V) {
-    float sum[V];
+    float sum[V] = {};
     for (int rank = 0; rank < pieces.size; ++rank) {
       const std::uint16_t* piece =
           rank == pieces.rank ? own : arrived + static_cast<std::size_t>(rank) * pieces.count;
@@ -82,11 +83,11 @@ bool on_border(const void* pointer) {
 template <bool kBf16>
 void launch_sum(const Pieces& pieces, float* output, float scale, bool accumulate, cudaStream_t stream) {
   if (pieces.count % kWide == 0 && on_border(pieces.own) && on_border(pieces.arrived)) {
-    sum_kernel<kBf16, kWide>
-        <<<blocks_for(pieces.count / kWide), kThreads, 0, stream>>>(pieces, output, scale, accumulate);
+    gpu::launch(sum_kernel<kBf16, kWide>, {blocks_for(pieces.count / kWide), kThreads, stream}, pieces,
+                output, scale, accumulate);
   } else {
-    sum_kernel<kBf16, 1>
-        <<<blocks_for(pieces.count), kThreads, 0, stream>>>(pieces, output, scale, accumulate);
+    gpu::launch(sum_kernel<kBf16, 1>, {blocks_for(pieces.count), kThreads, stream}, pieces, output, scale,
+                accumulate);
   }
 }
 
@@ -107,7 +108,7 @@ cudaError_t sum_pieces(const Pieces& pieces, DType type, float* output, float sc
 cudaError_t scale_into(const float* from, float* to, std::size_t count, float scale, bool accumulate,
                        cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  scale_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, to, count, scale, accumulate);
+  gpu::launch(scale_kernel, {blocks_for(count), kThreads, stream}, from, to, count, scale, accumulate);
   return cudaGetLastError();
 }
 

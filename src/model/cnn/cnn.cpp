@@ -53,7 +53,7 @@ at::Tensor Cnn::logits(const Batch& batch) {
   at::Tensor x =
       conv1_.layer->run(batch.images, [this](const at::Tensor& in) { return convolved(conv1_, in); });
   x = conv2_.layer->run(x, [this, draws](const at::Tensor& in) {
-    const at::Tensor pooled = at::max_pool2d(convolved(conv2_, in), 2);
+    const at::Tensor pooled = ops::max_pool_2x2(convolved(conv2_, in));
     return ops::dropout(pooled.flatten(1), options_.dropout / 2, draws, "dropout1");
   });
   x = fc1_.layer->run(x, [this, draws](const at::Tensor& in) {

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/launch.cuh"
 #include "model/cuda/block.cuh"
 #include "model/cuda/gpu_kernels.h"
 #include "model/cuda/pack.cuh"
@@ -55,8 +56,8 @@ __device__ inline Softmax softmax_of(const T* row, std::int64_t head, std::int64
 
 /// One block a row.
 template <bool kGradient, class T>
-__global__ void row_kernel(T* logits, const std::int64_t* targets, float* losses, std::int64_t n,
-                           float scale) {
+__global__ void __launch_bounds__(kRowThreads)
+    row_kernel(T* logits, const std::int64_t* targets, float* losses, std::int64_t n, float scale) {
   T* row = logits + static_cast<std::int64_t>(blockIdx.x) * n;
   const std::int64_t target = targets[blockIdx.x];
   const std::int64_t head = elements_to_border(row, n);
@@ -99,9 +100,9 @@ cudaError_t cross_entropy(DType type, void* logits, const std::int64_t* targets,
     const auto blocks = static_cast<unsigned>(rows);
     auto* values = static_cast<T*>(logits);
     if (scale != nullptr) {
-      row_kernel<true><<<blocks, kRowThreads, 0, stream>>>(values, targets, losses, n, *scale);
+      launch(row_kernel<true, T>, {blocks, kRowThreads, stream}, values, targets, losses, n, *scale);
     } else {
-      row_kernel<false><<<blocks, kRowThreads, 0, stream>>>(values, targets, losses, n, 0.0F);
+      launch(row_kernel<false, T>, {blocks, kRowThreads, stream}, values, targets, losses, n, 0.0F);
     }
     return cudaGetLastError();
   });

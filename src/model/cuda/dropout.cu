@@ -1,3 +1,4 @@
+#include "base/launch.cuh"
 #include "base/philox.h"
 #include "model/cuda/gpu_kernels.h"
 #include "model/cuda/pack.cuh"
@@ -38,8 +39,8 @@ cudaError_t dropout(DType type, const void* x, void* y, std::int64_t rows, std::
   const auto blocks = static_cast<unsigned>(wanted < kManyBlocks ? wanted : kManyBlocks);
   return with_type(type, [&](auto tag) {
     using T = decltype(tag);
-    dropout_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<const T*>(x), static_cast<T*>(y), rows, n,
-                                                    values);
+    launch(dropout_kernel<T>, {blocks, kThreads, stream}, static_cast<const T*>(x), static_cast<T*>(y), rows,
+           n, values);
     return cudaGetLastError();
   });
 }

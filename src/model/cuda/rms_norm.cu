@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/launch.cuh"
 #include "model/cuda/block.cuh"
 #include "model/cuda/gpu_kernels.h"
 #include "model/cuda/pack.cuh"
@@ -45,9 +46,8 @@ __global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std
 template <int V, class T>
 __global__ void backward_kernel(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx,
                                 float* partial, std::int64_t rows, std::int64_t n) {
-  extern __shared__ float shared_sums[];
   partial += static_cast<std::int64_t>(blockIdx.x) * n;
-  float* sums = n <= kSharedColumns ? shared_sums : partial;
+  float* sums = n <= kSharedColumns ? dynamic_shared<float>() : partial;
   const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * V;
   const std::int64_t step = static_cast<std::int64_t>(blockDim.x) * V;
   float dys[V];
@@ -129,11 +129,11 @@ cudaError_t rms_norm(DType type, const void* x, const void* w, void* y, float* i
     const auto* ws = static_cast<const T*>(w);
     const auto blocks = static_cast<unsigned>(rows);
     if (n % V == 0 && on_borders({x, w, y})) {
-      forward_kernel<V>
-          <<<blocks, threads_for(n, V), 0, stream>>>(xs, ws, static_cast<T*>(y), inv_rms, n, eps);
+      launch(forward_kernel<V, T>, {blocks, threads_for(n, V), stream}, xs, ws, static_cast<T*>(y), inv_rms,
+             n, eps);
     } else {
-      forward_kernel<1>
-          <<<blocks, threads_for(n, 1), 0, stream>>>(xs, ws, static_cast<T*>(y), inv_rms, n, eps);
+      launch(forward_kernel<1, T>, {blocks, threads_for(n, 1), stream}, xs, ws, static_cast<T*>(y), inv_rms,
+             n, eps);
     }
     return cudaGetLastError();
   });
@@ -155,17 +155,17 @@ cudaError_t rms_norm_backward(DType type, const void* dy, const void* x, const v
     if (parts == 0) return cudaSuccess;
     const auto blocks = static_cast<unsigned>(parts);
     if (n % V == 0 && on_borders({dy, x, w, dx})) {
-      backward_kernel<V>
-          <<<blocks, threads_for(n, V), shared, stream>>>(dys, xs, ws, inv_rms, dxs, partial, rows, n);
+      launch(backward_kernel<V, T>, {blocks, threads_for(n, V), stream, shared}, dys, xs, ws, inv_rms, dxs,
+             partial, rows, n);
     } else {
-      backward_kernel<1>
-          <<<blocks, threads_for(n, 1), shared, stream>>>(dys, xs, ws, inv_rms, dxs, partial, rows, n);
+      launch(backward_kernel<1, T>, {blocks, threads_for(n, 1), stream, shared}, dys, xs, ws, inv_rms, dxs,
+             partial, rows, n);
     }
     return cudaGetLastError();
   });
   if (launched != cudaSuccess) return launched;
   const auto tiles = static_cast<unsigned>((n + kWarp - 1) / kWarp);
-  sum_parts_kernel<<<tiles, dim3(kWarp, kSumGroups), 0, stream>>>(partial, dw, parts, n);
+  launch(sum_parts_kernel, {tiles, dim3(kWarp, kSumGroups), stream}, partial, dw, parts, n);
   return cudaGetLastError();
 }
 

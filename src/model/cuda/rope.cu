@@ -1,3 +1,4 @@
+#include "base/launch.cuh"
 #include "model/cuda/block.cuh"
 #include "model/cuda/gpu_kernels.h"
 #include "model/cuda/pack.cuh"
@@ -87,9 +88,11 @@ cudaError_t rotate(DType type, void* rows, const QkvHeads& heads, const float* c
                       on_borders({rows, heads.q.data, heads.k.data, heads.v.data, cos_sin});
     const auto blocks = static_cast<unsigned>(count);
     if (wide) {
-      rotate_kernel<V, kMerge><<<blocks, kThreads, 0, stream>>>(static_cast<T*>(rows), heads, cos_sin, shape);
+      launch(rotate_kernel<V, kMerge, T>, {blocks, kThreads, stream}, static_cast<T*>(rows), heads, cos_sin,
+             shape);
     } else {
-      rotate_kernel<1, kMerge><<<blocks, kThreads, 0, stream>>>(static_cast<T*>(rows), heads, cos_sin, shape);
+      launch(rotate_kernel<1, kMerge, T>, {blocks, kThreads, stream}, static_cast<T*>(rows), heads, cos_sin,
+             shape);
     }
     return cudaGetLastError();
   });

@@ -1,3 +1,4 @@
+#include "base/launch.cuh"
 #include "model/cuda/block.cuh"
 #include "model/cuda/gpu_kernels.h"
 #include "model/cuda/pack.cuh"
@@ -79,8 +80,8 @@ cudaError_t swiglu(DType type, const void* gate_up, void* result, std::int64_t r
   return with_type(type, [&](auto tag) {
     using T = decltype(tag);
     return over_rows<T>(rows, n, on_borders({gate_up, result}), [&](auto width, dim3 blocks) {
-      forward_kernel<decltype(width)::value>
-          <<<blocks, kThreads, 0, stream>>>(static_cast<const T*>(gate_up), static_cast<T*>(result), n);
+      launch(forward_kernel<decltype(width)::value, T>, {blocks, kThreads, stream},
+             static_cast<const T*>(gate_up), static_cast<T*>(result), n);
     });
   });
 }
@@ -90,8 +91,8 @@ cudaError_t swiglu_backward(DType type, const void* gate_up, const void* dout, v
   return with_type(type, [&](auto tag) {
     using T = decltype(tag);
     return over_rows<T>(rows, n, on_borders({gate_up, dout, dgate_up}), [&](auto width, dim3 blocks) {
-      backward_kernel<decltype(width)::value><<<blocks, kThreads, 0, stream>>>(
-          static_cast<const T*>(gate_up), static_cast<const T*>(dout), static_cast<T*>(dgate_up), n);
+      launch(backward_kernel<decltype(width)::value, T>, {blocks, kThreads, stream},
+             static_cast<const T*>(gate_up), static_cast<const T*>(dout), static_cast<T*>(dgate_up), n);
     });
   });
 }

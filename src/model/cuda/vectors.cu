@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/launch.cuh"
 #include "model/cuda/block.cuh"
 #include "model/cuda/gpu_kernels.h"
 #include "model/cuda/pack.cuh"
@@ -94,8 +95,8 @@ __global__ void cast_kernel(const float* from, T* to, std::int64_t head, std::in
 cudaError_t sum_of_squares(const float* values, std::int64_t n, double* partial, double* result,
                            cudaStream_t stream) {
   const unsigned blocks = blocks_for(n, kVector<float>, kSquaresPartials);
-  if (blocks > 0) squares_kernel<<<blocks, kThreads, 0, stream>>>(values, n, partial);
-  sum_kernel<<<1, kThreads, 0, stream>>>(partial, blocks, result);
+  if (blocks > 0) launch(squares_kernel, {blocks, kThreads, stream}, values, n, partial);
+  launch(sum_kernel, {1, kThreads, stream}, partial, blocks, result);
   return cudaGetLastError();
 }
 
@@ -114,11 +115,11 @@ cudaError_t adamw(const kernels::AdamWValues& step, float* weights, const float*
   const std::int64_t head = elements_to_border(weights, n);
   constexpr int V = kVector<float>;
   if (on_borders({weights + head, gradient + head, exp_avg + head, exp_avg_sq + head})) {
-    adamw_kernel<V><<<blocks_for(n, V, kManyBlocks), kThreads, 0, stream>>>(factors, weights, gradient,
-                                                                            exp_avg, exp_avg_sq, head, n);
+    launch(adamw_kernel<V>, {blocks_for(n, V, kManyBlocks), kThreads, stream}, factors, weights, gradient,
+           exp_avg, exp_avg_sq, head, n);
   } else {
-    adamw_kernel<1><<<blocks_for(n, 1, kManyBlocks), kThreads, 0, stream>>>(factors, weights, gradient,
-                                                                            exp_avg, exp_avg_sq, 0, n);
+    launch(adamw_kernel<1>, {blocks_for(n, 1, kManyBlocks), kThreads, stream}, factors, weights, gradient,
+           exp_avg, exp_avg_sq, 0, n);
   }
   return cudaGetLastError();
 }
@@ -131,9 +132,9 @@ cudaError_t cast(const float* from, DType type, void* to, std::int64_t n, cudaSt
     constexpr int V = kVector<T>;
     const std::int64_t head = elements_to_border(target, n);
     if (on_borders({from + head, target + head})) {
-      cast_kernel<V><<<blocks_for(n, V, kManyBlocks), kThreads, 0, stream>>>(from, target, head, n);
+      launch(cast_kernel<V, T>, {blocks_for(n, V, kManyBlocks), kThreads, stream}, from, target, head, n);
     } else {
-      cast_kernel<1><<<blocks_for(n, 1, kManyBlocks), kThreads, 0, stream>>>(from, target, 0, n);
+      launch(cast_kernel<1, T>, {blocks_for(n, 1, kManyBlocks), kThreads, stream}, from, target, 0, n);
     }
     return cudaGetLastError();
   });

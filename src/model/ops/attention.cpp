@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "model/ops/access.h"
+#include "model/ops/device_kernels.h"
 #include "model/ops/gpu_attention.h"
 #include "model/ops/heads.h"
 #include "model/ops/product.h"
@@ -268,7 +269,7 @@ at::Tensor self_attention(const at::Tensor& qkv, const Sequences& sequences, con
                           const AttentionPositions& positions) {
   require_rows("qkv", qkv, *sequences, (options.heads + 2 * options.kv_heads) * options.head_dim);
   require_bias(positions, *sequences, options);
-  if (qkv.is_cuda()) return gpu_self_attention(qkv, *sequences, options, positions);
+  if (device_kernels(qkv) != nullptr) return gpu_self_attention(qkv, *sequences, options, positions);
   auto setting = c10::make_intrusive<Setting>();
   setting->options = options;
   setting->queries = setting->keys = sequences;
@@ -287,7 +288,7 @@ at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, const Sequ
     throw Error(Code::kUsage, str("attention: ", queries->count(), " sequences of queries and ",
                                   keys->count(), " of keys; expected as many, and options.causal false"));
   }
-  if (q.is_cuda()) return gpu_cross_attention(q, kv, *queries, *keys, options);
+  if (device_kernels(q) != nullptr) return gpu_cross_attention(q, kv, *queries, *keys, options);
   auto setting = c10::make_intrusive<Setting>();
   setting->options = options;
   setting->queries = queries;

@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "model/ops/access.h"
+#include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
 
 namespace echelon::ops {
@@ -46,7 +47,7 @@ struct BiasGelu : torch::autograd::Function<BiasGelu> {
 }  // namespace
 
 at::Tensor bias_gelu(const at::Tensor& x, Parameter& bias) {
-  if (x.is_cuda()) return at::gelu(x + use(bias), "tanh");
+  if (device_kernels(x) != nullptr) return at::gelu(x + use(bias), "tanh");
   return BiasGelu::apply(x, bias.value, &bias);
 }
 

@@ -6,25 +6,31 @@ namespace echelon::ops {
 namespace {
 
 /// The plugin is loaded once in a process, and so are its kernels.
-std::shared_ptr<const DeviceKernels>& installed() {
-  static std::shared_ptr<const DeviceKernels> kernels;
-  return kernels;
+struct Installed {
+  std::shared_ptr<const DeviceKernels> kernels;
+  at::DeviceType device = at::DeviceType::CUDA;
+};
+Installed& installed() {
+  static Installed only;
+  return only;
 }
 
 }  // namespace
 
-void install_device_kernels(std::shared_ptr<const DeviceKernels> kernels) {
-  installed() = std::move(kernels);
+void install_device_kernels(std::shared_ptr<const DeviceKernels> kernels, at::DeviceType device) {
+  installed() = {std::move(kernels), device};
 }
 
-const DeviceKernels& device_kernels() {
-  if (installed() == nullptr) {
+const DeviceKernels* device_kernels(const at::Tensor& tensor) {
+  const Installed& now = installed();
+  if (tensor.device().type() == now.device && now.kernels != nullptr) return now.kernels.get();
+  if (tensor.is_cuda()) {
     throw Error(
         Code::kEnvironment,
         "a tensor lies on a GPU, but no GPU kernels are loaded; expected libechelon_cuda.so to be loaded "
         "first (train.device)");
   }
-  return *installed();
+  return nullptr;
 }
 
 }  // namespace echelon::ops

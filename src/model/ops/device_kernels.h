@@ -18,6 +18,12 @@ struct DropoutRows {
   at::Tensor places;   ///< int64 [rows]: of the row in its sample
 };
 
+/// Where sequences begin that lie one behind another.
+struct Borders {
+  at::Tensor at;  ///< int32 [count + 1], on the device: rows before each sequence, and at last of all
+  std::int64_t longest = 0;
+};
+
 /// The fused kernels of a GPU, for tensors that lie on it: what model/kernels is on the CPU, with the same
 /// arithmetic (model/cuda/gpu_kernels.h). Implemented by the plugin that is loaded where a GPU is, so that
 /// nothing else links CUDA. Outputs are given by the caller; all tensors are dense and row-major unless said
@@ -65,15 +71,26 @@ class DeviceKernels {
                      const at::Tensor& gradient, const at::Tensor& exp_avg,
                      const at::Tensor& exp_avg_sq) const = 0;
 
+  /// Attention of each sequence of `queries` to the sequence of `keys` of the same number; they lie one
+  /// behind another, without padding. q: [tokens, heads, head_dim], k and v: [tokens, kv_heads, head_dim], of
+  /// any strides whose last is 1; head_dim: a multiple of 8 up to 256. Returns [tokens, heads, head_dim],
+  /// with gradients by autograd.
+  [[nodiscard]] virtual at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                          const Borders& queries, const Borders& keys, bool causal,
+                                          double scale) const = 0;
+
   /// fp32 -> the type of `to`.
   virtual void cast(const at::Tensor& from, const at::Tensor& to) const = 0;
 };
 
-/// From now on these serve tensors that lie on a GPU. Once, before the first of them is computed with.
-void install_device_kernels(std::shared_ptr<const DeviceKernels> kernels);
+/// From now on these serve the tensors on devices of this type. Before the first of them is computed with. A
+/// test gives the CPU a device's kernels: every branch of the operations that a GPU takes then runs there.
+void install_device_kernels(std::shared_ptr<const DeviceKernels> kernels,
+                            at::DeviceType device = at::DeviceType::CUDA);
 
-/// Throws Error(kEnvironment) where none are installed.
-[[nodiscard]] const DeviceKernels& device_kernels();
+/// Those that serve this tensor; null: it is computed with as a CPU's. The one question by which operations
+/// choose. Throws Error(kEnvironment) for a tensor on a GPU where none are installed.
+[[nodiscard]] const DeviceKernels* device_kernels(const at::Tensor& tensor);
 
 /// Which of PyTorch's fused attentions takes these shapes on `device`, a GPU: "flash", "cudnn" or
 /// "memory-efficient". Throws Error(kEnvironment) where none does: plain products would need memory for every

@@ -33,8 +33,8 @@ void for_each_row(const at::Tensor& elements, const F& f) {
 /// y = x masked, and where `relu` asks for it without what is negative.
 at::Tensor masked(const at::Tensor& x, const DropoutRows& rows, bool relu) {
   at::Tensor y = at::empty_like(x);
-  if (x.is_cuda()) {
-    device_kernels().dropout(x, y, rows);
+  if (const DeviceKernels* device = device_kernels(x)) {
+    device->dropout(x, y, rows);
     return y;
   }
   const std::int64_t width = x.numel() / x.size(0);
@@ -115,7 +115,7 @@ at::Tensor dropout(const at::Tensor& x, double probability, const Batch& batch, 
 }
 
 at::Tensor relu_dropout(const at::Tensor& x, double probability, const Batch& batch, std::string_view site) {
-  if (x.is_cuda()) return dropout(at::relu(x), probability, batch, site);
+  if (device_kernels(x) != nullptr) return dropout(at::relu(x), probability, batch, site);
   if (!drops(probability, batch)) return ReluDropout::apply(x.contiguous(), nullptr);
   const DropoutRows rows = rows_of(x, probability, batch, site);
   return ReluDropout::apply(x.contiguous(), &rows);

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "model/ops/access.h"
+#include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
 
 namespace echelon::ops {
@@ -64,7 +65,7 @@ struct Embedding : torch::autograd::Function<Embedding> {
     auto& weight = *reinterpret_cast<Parameter*>(ctx->saved_data["weight"].toInt());
     const at::Tensor ids = ctx->get_saved_variables()[0];
     const at::Tensor dy = grads[0].contiguous();
-    if (dy.is_cuda()) {
+    if (device_kernels(dy) != nullptr) {
       return {{}, deposit(weight, at::embedding_dense_backward(dy, ids, weight.shape()[0], -1, false)), {}};
     }
     if (weight.sink == nullptr) {

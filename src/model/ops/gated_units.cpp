@@ -15,18 +15,39 @@ using torch::autograd::variable_list;
 /// Rows that a thread takes at a time.
 constexpr std::int64_t kGrain = 16;
 
-/// Which kernels compute a gated unit.
+/// What computes a gated unit.
 struct Swish {
   static constexpr auto forward = [](const auto& table) { return table.swiglu; };
   static constexpr auto backward = [](const auto& table) { return table.swiglu_backward; };
+  static void forward_on(const DeviceKernels& device, const at::Tensor& gate_up, const at::Tensor& result) {
+    device.swiglu(gate_up, result);
+  }
+  static void backward_on(const DeviceKernels& device, const at::Tensor& gate_up, const at::Tensor& dout,
+                          const at::Tensor& dgate_up) {
+    device.swiglu_backward(gate_up, dout, dgate_up);
+  }
 };
+/// On a device of PyTorch's operations.
 struct Gelu {
   static constexpr auto forward = [](const auto& table) { return table.geglu; };
   static constexpr auto backward = [](const auto& table) { return table.geglu_backward; };
+  static void forward_on(const DeviceKernels& /*device*/, const at::Tensor& gate_up, at::Tensor result) {
+    const auto halves = gate_up.chunk(2, 1);
+    at::mul_out(result, at::gelu(halves[0], "tanh"), halves[1]);
+  }
+  static void backward_on(const DeviceKernels& /*device*/, const at::Tensor& gate_up, const at::Tensor& dout,
+                          const at::Tensor& dgate_up) {
+    const auto halves = gate_up.chunk(2, 1);
+    const auto gradients = dgate_up.chunk(2, 1);
+    gradients[0].copy_(at::gelu_backward(dout * halves[1], halves[0], "tanh"));
+    gradients[1].copy_(dout * at::gelu(halves[0], "tanh"));
+  }
 };
 
 template <class Kind>
 void gate(const at::Tensor& gate_up, const at::Tensor& result) {
+  if (const DeviceKernels* device = device_kernels(gate_up))
+    return Kind::forward_on(*device, gate_up, result);
   const std::int64_t n = result.size(1);
   visit(gate_up.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -39,6 +60,8 @@ void gate(const at::Tensor& gate_up, const at::Tensor& result) {
 
 template <class Kind>
 void gate_backward(const at::Tensor& gate_up, const at::Tensor& dout, const at::Tensor& dgate_up) {
+  if (const DeviceKernels* device = device_kernels(gate_up))
+    return Kind::backward_on(*device, gate_up, dout, dgate_up);
   const std::int64_t n = dout.size(1);
   visit(gate_up.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -49,28 +72,19 @@ void gate_backward(const at::Tensor& gate_up, const at::Tensor& dout, const at::
   });
 }
 
-/// On a GPU there are kernels for Swish only.
 template <class Kind>
 struct Gated : torch::autograd::Function<Gated<Kind>> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate_up) {
     at::Tensor result = at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
     ctx->save_for_backward({gate_up});
-    if (gate_up.is_cuda()) {
-      device_kernels().swiglu(gate_up, result);
-    } else {
-      gate<Kind>(gate_up, result);
-    }
+    gate<Kind>(gate_up, result);
     return result;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const at::Tensor gate_up = ctx->get_saved_variables()[0];
     const at::Tensor dout = grads[0].contiguous();
     at::Tensor dgate_up = at::empty_like(gate_up);
-    if (gate_up.is_cuda()) {
-      device_kernels().swiglu_backward(gate_up, dout, dgate_up);
-    } else {
-      gate_backward<Kind>(gate_up, dout, dgate_up);
-    }
+    gate_backward<Kind>(gate_up, dout, dgate_up);
     return {dgate_up};
   }
 };
@@ -82,9 +96,7 @@ at::Tensor swiglu(const at::Tensor& gate_up) {
 }
 
 at::Tensor geglu(const at::Tensor& gate_up) {
-  if (!gate_up.is_cuda()) return Gated<Gelu>::apply(gate_up);
-  const auto halves = gate_up.chunk(2, 1);
-  return at::gelu(halves[0], "tanh") * halves[1];
+  return Gated<Gelu>::apply(gate_up);
 }
 
 }  // namespace echelon::ops

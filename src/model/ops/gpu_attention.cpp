@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "model/ops/device_kernels.h"
+#include "model/ops/upload.h"
 
 namespace echelon::ops {
 namespace {
@@ -36,7 +37,7 @@ struct RopeSplit : torch::autograd::Function<RopeSplit> {
     const at::Tensor q = empty_heads(batch, s.heads, s, qkv.options());
     const at::Tensor k = empty_heads(batch, s.kv_heads, s, qkv.options());
     const at::Tensor v = empty_heads(batch, s.kv_heads, s, qkv.options());
-    device_kernels().rope_split(qkv, cos_sin, q, k, v);
+    device_kernels(qkv)->rope_split(qkv, cos_sin, q, k, v);
     ctx->save_for_backward({cos_sin});
     return {q, k, v};
   }
@@ -44,8 +45,8 @@ struct RopeSplit : torch::autograd::Function<RopeSplit> {
     const at::Tensor dq = rows_of(grads[0]);
     const std::int64_t heads = dq.size(2) + grads[1].size(2) + grads[2].size(2);
     at::Tensor dqkv = at::empty({dq.size(0) * dq.size(1), heads * dq.size(3)}, dq.options());
-    device_kernels().rope_merge(dq, rows_of(grads[1]), rows_of(grads[2]), ctx->get_saved_variables()[0],
-                                dqkv);
+    device_kernels(dq)->rope_merge(dq, rows_of(grads[1]), rows_of(grads[2]), ctx->get_saved_variables()[0],
+                                   dqkv);
     return {dqkv, {}, {}};
   }
 };
@@ -110,7 +111,7 @@ at::Tensor padded(const at::Tensor& rows, const SequenceLayout& sequences) {
       *to++ = sequences.begin(s) + std::min(i, sequences.length(s) - 1);
     }
   }
-  return rows.index_select(0, index.flatten().to(rows.device()))
+  return rows.index_select(0, upload(index.flatten(), rows.device()))
       .view({sequences.count(), sequences.longest(), rows.size(1)});
 }
 
@@ -124,23 +125,53 @@ at::Tensor unpadded(const at::Tensor& rectangle, const SequenceLayout& sequences
   return rows.index_select(0, index);
 }
 
+/// [heads, 2 * c + 1], by distance from -c -> [1, heads, queries, keys] of `type`: a query's bias for each
+/// key. The gradient of a distance is the sum of a diagonal, in fp32 and in one order: index_select's would
+/// be atomic additions of `type`.
+struct BiasOfPairs : torch::autograd::Function<BiasOfPairs> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& bias, std::int64_t queries,
+                            std::int64_t keys, const at::TensorOptions& type) {
+    ctx->saved_data["distances"] = bias.size(1);
+    ctx->saved_data["type"] = bias.scalar_type();
+    const at::Tensor from = at::arange(queries, type.dtype(at::kLong)).unsqueeze(1);
+    const at::Tensor to = at::arange(keys, type.dtype(at::kLong)).unsqueeze(0);
+    const at::Tensor distance = to - from + bias.size(1) / 2;
+    return bias.to(type.dtype()).index_select(1, distance.flatten()).view({1, bias.size(0), queries, keys});
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const at::Tensor& dy = grads[0];
+    const std::int64_t heads = dy.size(1);
+    const std::int64_t queries = dy.size(2);
+    const std::int64_t keys = dy.size(3);
+    // The last query first, each row padded to `width`: read as rows one shorter, row i has moved i to the
+    // right, and a column holds a diagonal.
+    const std::int64_t width = queries + keys;
+    at::Tensor rows = at::zeros({heads, queries, width}, dy.options());
+    rows.narrow(2, 0, keys).copy_(dy[0].flip(1));
+    const at::Tensor diagonals = rows.view({heads, queries * width})
+                                     .narrow(1, 0, queries * (width - 1))
+                                     .view({heads, queries, width - 1})
+                                     .sum(1, false, at::kFloat);
+    const std::int64_t distances = ctx->saved_data["distances"].toInt();
+    at::Tensor dbias = at::zeros({heads, distances}, diagonals.options());
+    dbias.narrow(1, distances / 2 - (queries - 1), width - 1).copy_(diagonals);
+    return {dbias.to(ctx->saved_data["type"].toScalarType()), {}, {}, {}};
+  }
+};
+
 /// Added to the scores, [sequences | 1, heads | 1, queries, keys]: the bias, and minus infinity where a query
 /// does not see a key. Undefined: nothing to add.
 at::Tensor mask_of(const SequenceLayout& queries, const SequenceLayout& keys, const AttentionOptions& options,
                    const at::Tensor& bias, const at::TensorOptions& type) {
+  at::Tensor mask;
+  if (bias.defined()) mask = BiasOfPairs::apply(bias, queries.longest(), keys.longest(), type);
   const at::Tensor from = at::arange(queries.longest(), type.dtype(at::kLong)).unsqueeze(1);
   const at::Tensor to = at::arange(keys.longest(), type.dtype(at::kLong)).unsqueeze(0);
-  at::Tensor mask;
-  if (bias.defined()) {
-    const at::Tensor distance = to - from + bias.size(1) / 2;
-    mask = bias.to(type.dtype()).index_select(1, distance.flatten());
-    mask = mask.view({1, options.heads, queries.longest(), keys.longest()});
-  }
   at::Tensor hidden;
   if (options.causal && (bias.defined() || !keys.uniform()))
     hidden = (to > from).view({1, 1, from.size(0), to.size(1)});
   if (!keys.uniform()) {
-    const at::Tensor lengths = at::tensor(keys.lengths(), at::kLong).to(type.device());
+    const at::Tensor lengths = upload(at::tensor(keys.lengths(), at::kLong), type.device());
     const at::Tensor behind = (to >= lengths.unsqueeze(1)).view({keys.count(), 1, 1, to.size(1)});
     hidden = hidden.defined() ? hidden.logical_or(behind) : behind;
   }
@@ -158,10 +189,46 @@ at::Tensor attend(Operands operands, const SequenceLayout& queries, const Sequen
                   const AttentionOptions& options, const at::Tensor& bias) {
   const at::Tensor mask = mask_of(queries, keys, options, bias, operands.q.options());
   if (!mask.defined() && options.causal) (void)fit(operands);
+  // An undefined tensor is not taken for "no mask".
+  const auto added = mask.defined() ? std::optional<at::Tensor>(mask) : std::nullopt;
   const at::Tensor result =
-      at::scaled_dot_product_attention(operands.q, operands.k, operands.v, mask, 0.0,
+      at::scaled_dot_product_attention(operands.q, operands.k, operands.v, added, 0.0,
                                        options.causal && !mask.defined(), options.scale, operands.grouped);
   return unpadded(result.transpose(1, 2), queries);
+}
+
+/// Can sequences of different lengths be attended to as they lie?
+bool fits_as_it_lies(const AttentionOptions& options) {
+  constexpr std::int64_t kLargest = 256;
+  return options.head_dim % 8 == 0 && options.head_dim <= kLargest;
+}
+
+Borders borders_of(const SequenceLayout& sequences, at::Device device) {
+  return {sequences.borders(device), sequences.longest()};
+}
+
+/// [tokens, heads * d] -> [tokens, heads, d].
+at::Tensor by_head(const at::Tensor& rows, std::int64_t heads) {
+  return rows.unflatten(1, {heads, rows.size(1) / heads});
+}
+
+at::Tensor attend_as_it_lies(const at::Tensor& qkv, const SequenceLayout& sequences,
+                             const AttentionOptions& options, const at::Tensor& rotary) {
+  variable_list parts;
+  if (rotary.defined()) {  // one long sequence, whose tokens have their angles from their own sequences
+    const QkvShape shape{sequences.tokens(), options.heads, options.kv_heads, options.head_dim};
+    for (const at::Tensor& part : RopeSplit::apply(qkv, sequences.rows_at_positions(rotary), shape))
+      parts.push_back(part.squeeze(0));
+  } else {
+    const std::int64_t width = options.kv_heads * options.head_dim;
+    const auto cut = qkv.split_with_sizes({options.heads * options.head_dim, width, width}, 1);
+    parts = {by_head(cut[0], options.heads), by_head(cut[1], options.kv_heads),
+             by_head(cut[2], options.kv_heads)};
+  }
+  const Borders borders = borders_of(sequences, qkv.device());
+  return device_kernels(qkv)
+      ->attend(parts[0], parts[1], parts[2], borders, borders, options.causal, options.scale)
+      .flatten(1);
 }
 
 }  // namespace
@@ -178,6 +245,8 @@ const char* attention_backend(at::Device device, at::ScalarType type, const QkvS
 
 at::Tensor gpu_self_attention(const at::Tensor& qkv, const SequenceLayout& sequences,
                               const AttentionOptions& options, const AttentionPositions& positions) {
+  if (!sequences.uniform() && !positions.bias.defined() && fits_as_it_lies(options))
+    return attend_as_it_lies(qkv, sequences, options, positions.rotary);
   const at::Tensor rectangle = padded(qkv, sequences);
   const bool grouped = options.heads != options.kv_heads;
   Operands operands;
@@ -197,6 +266,14 @@ at::Tensor gpu_self_attention(const at::Tensor& qkv, const SequenceLayout& seque
 at::Tensor gpu_cross_attention(const at::Tensor& q, const at::Tensor& kv, const SequenceLayout& queries,
                                const SequenceLayout& keys, const AttentionOptions& options) {
   const std::int64_t width = options.kv_heads * options.head_dim;
+  if (!(queries.uniform() && keys.uniform()) && fits_as_it_lies(options)) {
+    const auto parts = kv.split_with_sizes({width, width}, 1);
+    return device_kernels(q)
+        ->attend(by_head(q, options.heads), by_head(parts[0], options.kv_heads),
+                 by_head(parts[1], options.kv_heads), borders_of(queries, q.device()),
+                 borders_of(keys, q.device()), options.causal, options.scale)
+        .flatten(1);
+  }
   const auto parts = padded(kv, keys).split_with_sizes({width, width}, 2);
   Operands operands{heads_of(padded(q, queries), options.heads), heads_of(parts[0], options.kv_heads),
                     heads_of(parts[1], options.kv_heads), options.heads != options.kv_heads};

@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "model/ops/access.h"
+#include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
 
 namespace echelon::ops {
@@ -54,7 +55,7 @@ struct LayerNorm : torch::autograd::Function<LayerNorm> {
 }  // namespace
 
 at::Tensor layer_norm(const at::Tensor& x, Parameter& weight, Parameter& bias, double eps) {
-  if (x.is_cuda()) return at::layer_norm(x, {x.size(1)}, use(weight), use(bias), eps);
+  if (device_kernels(x) != nullptr) return at::layer_norm(x, {x.size(1)}, use(weight), use(bias), eps);
   return LayerNorm::apply(x, weight.value, bias.value, &weight, &bias, eps);
 }
 

@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "model/ops/access.h"
+#include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
 #include "model/ops/product.h"
 
@@ -31,7 +32,7 @@ struct Linear : torch::autograd::Function<Linear> {
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
     ctx->saved_data["bias"] = reinterpret_cast<std::int64_t>(bias);
     if (bias == nullptr) return product(x, value.t());
-    if (x.is_cuda()) return at::addmm(*bias_value, x, value.t());
+    if (device_kernels(x) != nullptr) return at::addmm(*bias_value, x, value.t());
     return product(x, value.t()).add_(*bias_value);
   }
   static at::Tensor input(AutogradContext* ctx) {

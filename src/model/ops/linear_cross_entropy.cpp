@@ -41,14 +41,16 @@ double cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* sca
   return sum;
 }
 
-at::Tensor gpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
+at::Tensor device_rows(const DeviceKernels& device, const at::Tensor& logits, const at::Tensor& targets,
+                       const double* scale) {
   const at::Tensor losses = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
-  device_kernels().cross_entropy(logits, targets, losses, scale);
+  device.cross_entropy(logits, targets, losses, scale);
   return losses.sum(at::kDouble).to(at::kFloat);
 }
 
 at::Tensor loss_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
-  if (logits.is_cuda()) return gpu_rows(logits, targets, scale);
+  if (const DeviceKernels* device = device_kernels(logits))
+    return device_rows(*device, logits, targets, scale);
   return at::scalar_tensor(cpu_rows(logits, targets, scale), at::kFloat);
 }
 

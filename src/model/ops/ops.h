@@ -69,6 +69,10 @@ struct AttentionPositions {
 [[nodiscard]] at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, const Sequences& queries,
                                          const Sequences& keys, const AttentionOptions& options);
 
+/// Largest element of each 2 x 2 window of x [samples, channels, height, width]; an odd last row or column is
+/// left out. The gradient goes to the first of equal ones.
+[[nodiscard]] at::Tensor max_pool_2x2(const at::Tensor& x);
+
 /// A parameter as an ordinary tensor for any operation of ATen: its gradient takes the way of all weight
 /// gradients. Slower than the operations above, which write gradients in place.
 [[nodiscard]] at::Tensor use(Parameter& weight);

@@ -20,8 +20,8 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     at::Tensor inv_rms = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
     ctx->save_for_backward({x, inv_rms});
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
-    if (x.is_cuda()) {
-      device_kernels().rms_norm(x, value, y, inv_rms, eps);
+    if (const DeviceKernels* device = device_kernels(x)) {
+      device->rms_norm(x, value, y, inv_rms, eps);
       return y;
     }
     visit(x.scalar_type(), [&](auto tag) {
@@ -40,9 +40,9 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     const at::Tensor dy = grads[0].contiguous();
     const std::int64_t n = x.size(1);
     at::Tensor dx = at::empty_like(x);
-    if (x.is_cuda()) {
+    if (const DeviceKernels* device = device_kernels(x)) {
       const at::Tensor dw = at::empty({n}, saved[1].options());
-      device_kernels().rms_norm_backward(dy, x, weight.value, saved[1], dx, dw);
+      device->rms_norm_backward(dy, x, weight.value, saved[1], dx, dw);
       return {dx, deposit(weight, dw), {}, {}};
     }
     at::Tensor partial = at::zeros({kPartials, n}, x.options().dtype(at::kFloat));

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "model/ops/upload.h"
 
 namespace echelon {
 
@@ -22,19 +23,52 @@ SequenceLayout::SequenceLayout(std::vector<std::int64_t> lengths) : lengths_(std
   }
 }
 
+at::Tensor SequenceLayout::keep(at::Tensor Kept::*which, at::Device device,
+                                const std::function<at::Tensor()>& make) const {
+  const std::lock_guard lock(mutex_);
+  at::Tensor& kept = kept_.*which;
+  if (!kept.defined() || kept.device() != device) kept = upload(make(), device);
+  return kept;
+}
+
 at::Tensor SequenceLayout::positions(at::Device device) const {
-  at::Tensor result = at::empty({tokens_}, at::kLong);
-  auto* values = result.mutable_data_ptr<std::int64_t>();
-  for (std::int64_t s = 0; s < count(); ++s)
-    std::iota(values + begins_[s], values + begins_[s] + lengths_[s], 0);
-  return result.to(device);
+  return keep(&Kept::positions, device, [this] {
+    at::Tensor result = at::empty({tokens_}, at::kLong);
+    auto* values = result.mutable_data_ptr<std::int64_t>();
+    for (std::int64_t s = 0; s < count(); ++s)
+      std::iota(values + begins_[s], values + begins_[s] + lengths_[s], 0);
+    return result;
+  });
 }
 
 at::Tensor SequenceLayout::sequence_numbers(at::Device device) const {
-  at::Tensor result = at::empty({tokens_}, at::kLong);
-  auto* values = result.mutable_data_ptr<std::int64_t>();
-  for (std::int64_t s = 0; s < count(); ++s) std::fill_n(values + begins_[s], lengths_[s], s);
-  return result.to(device);
+  return keep(&Kept::sequence_numbers, device, [this] {
+    at::Tensor result = at::empty({tokens_}, at::kLong);
+    auto* values = result.mutable_data_ptr<std::int64_t>();
+    for (std::int64_t s = 0; s < count(); ++s) std::fill_n(values + begins_[s], lengths_[s], s);
+    return result;
+  });
+}
+
+at::Tensor SequenceLayout::borders(at::Device device) const {
+  return keep(&Kept::borders, device, [this] {
+    at::Tensor result = at::empty({count() + 1}, at::kInt);
+    auto* values = result.mutable_data_ptr<std::int32_t>();
+    std::transform(begins_.begin(), begins_.end(), values,
+                   [](std::int64_t begin) { return static_cast<std::int32_t>(begin); });
+    values[count()] = static_cast<std::int32_t>(tokens_);
+    return result;
+  });
+}
+
+at::Tensor SequenceLayout::rows_at_positions(const at::Tensor& table) const {
+  const at::Tensor places = positions(table.device());
+  const std::lock_guard lock(mutex_);
+  if (!kept_.table.is_same(table)) {
+    kept_.rows = table.index_select(0, places);
+    kept_.table = table;
+  }
+  return kept_.rows;
 }
 
 Sequences make_sequences(std::vector<std::int64_t> lengths) {

@@ -89,8 +89,9 @@ at::Tensor T5::bias_of(const Stack& stack, std::int64_t span, at::Device device)
                                 &stack == &encoder_};
   return stack.bias_layer->run(
       bucket_of_distance(buckets, span, device), [weight = stack.bias](const at::Tensor& bucket) {
-        // In fp32: the gradients of many distances add up in one bucket.
-        return ops::use(*weight).to(at::kFloat).index_select(0, bucket).t().contiguous();
+        // In fp32: the gradients of many distances add up in one bucket. On a GPU embedding() adds them in
+        // one order.
+        return at::embedding(ops::use(*weight).to(at::kFloat), bucket).t().contiguous();
       });
 }
 

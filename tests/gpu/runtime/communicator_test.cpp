@@ -79,6 +79,39 @@ bool noticed(MachineOptions options) {
   return !run_ranks(options, 0.2, 1.5, train_in_small).others_back(1);
 }
 
+// Rank 1 works before it joins a gather, rank 0 has nothing else to do.
+TEST(Waiting, OfAStreamForALateRankIsMeasured) {
+  constexpr int kOperations = 200;  // a millisecond each
+  constexpr double kWork_s = kOperations * 1e-3;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    double waited_s[2] = {};
+    std::atomic<bool> stands = false;
+    const Outcome outcome = run_ranks({.seed = seed, .ranks = 2}, kTimeout, kPatience, [&](Rank& rank) {
+      const auto world = rank.communicator();
+      const auto own = static_cast<std::size_t>(world->rank());
+      auto* data = static_cast<float*>(rank.machine.device_memory(2 * sizeof(float)));
+      if (own == 1) {
+        // Rank 0's stream stands at its wait, behind which only the event of its end lies.
+        while (rank.machine.standstill().find("rank 0: cudaStreamWaitEvent and 1 behind it") ==
+               std::string::npos)
+          std::this_thread::yield();
+        stands = true;
+        for (int n = 0; n < kOperations; ++n) rank.machine.launch(rank.compute, "work", {}, {}, [] {});
+      }
+      rank.machine.launch(rank.compute, "weights", {}, {{data + own, sizeof(float)}}, [=] { data[own] = 1; });
+      Pending gathered = world->all_gather(data, 1, DType::kF32, "weights");
+      const double before_s = world->stream_wait_s();
+      gathered.wait();
+      while (!stands) std::this_thread::yield();
+      (void)rank.values<float>(data, 2);
+      waited_s[own] = world->stream_wait_s() - before_s;
+    });
+    EXPECT_TRUE(outcome.clean()) << outcome.text();
+    EXPECT_GT(waited_s[0], 0.99 * kWork_s);
+    EXPECT_LT(waited_s[1], kWork_s / 4);
+  }
+}
+
 // As leaving out any flush does in the checkpoints' crash sweep.
 TEST(LeftOut, EveryEventWaitAndLookIsMissed) {
   const Outcome whole = run_ranks({.seed = 3, .ranks = 4}, kTimeout, kPatience, train_in_small);

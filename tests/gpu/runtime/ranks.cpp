@@ -55,7 +55,6 @@ class ThreadJob final : public Job {
     return board_.exchange(info_.rank, rounds_++, mine, timeout_s_);
   }
   void fence(std::string_view name) override { (void)exchange(name, {}); }
-  void while_disconnected(const std::function<void()>& start) override { start(); }
   void abort(int, const std::string&) override {}
   void finish() override {}
 

@@ -113,6 +113,9 @@ class Trainer {
     pending_ =
         shard_->reduce_scatter(gradients_, type_of(layer), sum, kCount, 0.5F, step > 0, str("layer ", layer));
     summed_[layer] = replicas_->all_reduce(sum, kCount, DType::kF32, ReduceOp::kSum, str("layer ", layer));
+    const double waited_s = shard_->stream_wait_s();
+    if (!(waited_s >= waited_s_)) throw Error(Code::kTraining, "the time of waits went back");
+    waited_s_ = waited_s;
   }
 
   void check_sums(int step) {
@@ -185,6 +188,7 @@ class Trainer {
   void* gradients_ = nullptr;
   float* sums_[kLayers] = {};
   double* norm_ = nullptr;
+  double waited_s_ = 0;
   Pending pending_;
   Pending summed_[kLayers];
 };

@@ -57,11 +57,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   Machine& machine = *Machine::current();
   if (!machine.begin_call()) return cudaErrorUnknown;
   const auto held = machine.lock();
-  *event = reinterpret_cast<cudaEvent_t>(&machine.new_event());
+  Event& made = machine.new_event();
+  made.timed = (flags & cudaEventDisableTiming) == 0;
+  *event = reinterpret_cast<cudaEvent_t>(&made);
   return cudaSuccess;
 }
 
@@ -94,6 +96,21 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   if (machine.left_out(Order::kQuery) || !event.last) return cudaSuccess;
   if (!event.last->passed) return cudaErrorNotReady;
   machine.saw(*event.last);
+  return cudaSuccess;
+}
+
+// An operation of the machine takes a millisecond.
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
+  const Event& began = event_of(from);
+  const Event& ended = event_of(to);
+  Machine& machine = *ended.machine;
+  if (!machine.begin_call()) return cudaErrorUnknown;
+  const auto held = machine.lock();
+  if (began.destroyed || ended.destroyed)
+    machine.fault("the time of an event is asked that has been destroyed");
+  if (!began.timed || !ended.timed || !began.last || !ended.last) return cudaErrorInvalidResourceHandle;
+  if (!began.last->passed || !ended.last->passed) return cudaErrorNotReady;
+  *ms = static_cast<float>(ended.last->at - began.last->at);
   return cudaSuccess;
 }
 

@@ -61,6 +61,7 @@ Machine::~Machine() {
 }
 
 void Machine::enter(int rank) {
+  const auto held = lock();
   t_host = {.machine = this, .rank = rank, .timeline = books_.open(), .clock = {}};
   tick(t_host.clock, t_host.timeline);
 }
@@ -350,6 +351,7 @@ bool Machine::step() {
 void Machine::run_head(Stream& stream) {
   const Operation operation = std::move(stream.queue.front());
   stream.queue.pop_front();
+  ++operations_;
   join(stream.clock, operation.issued);
   if (operation.awaits) join(stream.clock, operation.awaits->clock);
   tick(stream.clock, stream.timeline);
@@ -367,6 +369,7 @@ void Machine::run_head(Stream& stream) {
   if (operation.record) {
     operation.record->clock = stream.clock;
     operation.record->passed = true;
+    operation.record->at = operations_;
   }
 }
 

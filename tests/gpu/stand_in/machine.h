@@ -129,6 +129,7 @@ class Machine {
   std::vector<std::string> faults_;
   std::set<Site> sites_;
   std::vector<int> calls_;
+  std::uint64_t operations_ = 0;  ///< that have run: the machine's time
   std::function<void(int)> tell_;
   bool released_ = false;
   bool ending_ = false;

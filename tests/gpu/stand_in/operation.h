@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -40,6 +41,7 @@ enum class Fate {
 /// A moment in a stream.
 struct Record {
   bool passed = false;
+  std::uint64_t at = 0;  ///< operations that the machine had run before
   Clock clock;
 };
 
@@ -69,6 +71,7 @@ struct Stream {
 struct Event {
   Machine* machine = nullptr;
   std::shared_ptr<Record> last;
+  bool timed = false;
   bool destroyed = false;
 };
 

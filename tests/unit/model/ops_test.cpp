@@ -303,6 +303,22 @@ TEST_P(Ops, CrossAttentionMatchesItsDefinition) {
   expect_near(kv.grad(), kv64.grad(), "key and value gradient");
 }
 
+TEST_P(Ops, MaxPoolIsThatOfATen) {
+  if (!GetParam().sink) return;
+  for (const auto& [height, width] : {std::pair{6, 8}, {7, 5}, {2, 3}}) {
+    // Few values: many windows have equal ones.
+    const at::Tensor x = at::randint(0, 3, {3, 2, height, width}).to(GetParam().type).requires_grad_(true);
+    const at::Tensor same = x.detach().clone().requires_grad_(true);
+    const at::Tensor y = max_pool_2x2(x);
+    const at::Tensor wanted = at::max_pool2d(same, 2);
+    EXPECT_TRUE(y.equal(wanted));
+    const at::Tensor dy = random(y.sizes());
+    y.backward(dy);
+    wanted.backward(dy);
+    EXPECT_TRUE(x.grad().equal(same.grad()));
+  }
+}
+
 TEST_P(Ops, AttentionNeverLooksAhead) {
   const AttentionOptions options{2, 1, 8, true, 0.35F};
   const Sequences one = make_sequences(1, 200);

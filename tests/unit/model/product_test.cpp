@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "model/kernels/bf16_products.h"
 #include "model/kernels/product.h"
 #include "unit/model/tensors.h"
 
@@ -78,15 +79,17 @@ TEST_P(Products, FillOrAddToTheirPlaceAndNothingElse) {
 TEST_P(Products, HaveTheSameBitsForAnyNumberOfThreads) {
   const auto [a_transposed, b_transposed] = GetParam();
   const int before = at::get_num_threads();
-  for (const Shape& s : {Shape{333, 129, 257}, Shape{50, 700, 6500}}) {
+  // With AMX the large one is oneDNN's, whose order of summation is its own affair, as everything is without
+  // bf16.
+  const bool all_own = kernels::bf16_products() != kernels::Bf16Products::kAmx;
+  for (const Shape& s : {Shape{333, 129, 185}, Shape{50, 700, 6500}}) {
     const at::Tensor a = random(s.m, s.k, a_transposed);
     const at::Tensor b = random(s.k, s.n, b_transposed);
     at::set_num_threads(1);
     const at::Tensor one = product(a, b);
     at::set_num_threads(3);
     const at::Tensor three = product(a, b);
-    // Another library's order of summation is its own affair.
-    if (kernels::product_kernel() != nullptr) {
+    if (kernels::product_kernel() != nullptr && (all_own || s.k < 1000)) {
       EXPECT_TRUE(at::equal(one, three)) << s.m;
     }
     EXPECT_LT(relative_error(three, one), kRounded);

@@ -65,7 +65,7 @@ TEST_P(Layouts, PiecesLieWhereTheGatheredBufferHasThem) {
     std::map<const Parameter::Part*, std::int64_t> starts;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       std::int64_t at = layout.offset(i);
-      for (const auto& part : parameters[i]->parts()) {
+      for (const auto& part : layout.parameters()[i]->parts()) {
         starts[&part] = at;
         at += part.numel();
       }
@@ -94,6 +94,17 @@ TEST_P(Layouts, SlicesAreEqualAlignedAndPaddedLittle) {
     EXPECT_EQ(layout.slice_numel() % 64, 0);
     EXPECT_LT(layout.slice_numel() - 64, (numel + ranks - 1) / ranks);
   }
+}
+
+TEST(FlatLayout, OneOddParameterPushesNoOtherOffItsBorder) {
+  const auto parameters = parameters_of({{3}, {64}, {10}, {16, 8}, {1}, {8}});
+  const FlatLayout layout(pointers(parameters), 2);
+  for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
+    if (layout.parameters()[i]->numel() % 8 == 0) {
+      EXPECT_EQ(layout.offset(i) % 8, 0) << i;
+    }
+  }
+  EXPECT_EQ(layout.numel(), 3 + 64 + 2 * 10 + 128 + 1 + 2 * 8);
 }
 
 TEST(FlatLayout, RanksBeyondTheElementsHoldPaddingOnly) {

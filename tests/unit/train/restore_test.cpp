@@ -31,7 +31,7 @@ struct OneRun {
     const std::string id = checkpoint::new_save_id();
     const auto step_folder = folder.checkpoints() / checkpoint::step_folder_name(step, id);
     std::filesystem::create_directories(step_folder);
-    checkpoint::write_shard(step_folder, 0, 1, id, stage_slices(state).slices);
+    checkpoint::write_shard(step_folder, 0, 1, id, slices_of(state));
     checkpoint::commit(
         step_folder,
         {.step = step, .save_id = id, .tensors = global_tensors(state), .trainer_state = trainer_state});

@@ -44,7 +44,7 @@ void save(const std::filesystem::path& checkpoints, const OptimOptions& options,
   for (int rank = 0; rank < size; ++rank) {
     const RankState mine(options, rank, size);
     mine.for_each([&](const std::string& purpose, const auto& slices) { mine.small.fill(slices, purpose); });
-    checkpoint::write_shard(folder, rank, size, id, stage_slices(mine.state).slices);
+    checkpoint::write_shard(folder, rank, size, id, slices_of(mine.state));
     tensors = global_tensors(mine.state);
   }
   checkpoint::commit(folder,

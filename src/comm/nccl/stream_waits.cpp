@@ -1,0 +1,27 @@
+#include "comm/nccl/stream_waits.h"
+
+namespace echelon {
+
+void StreamWaits::wait(cudaStream_t stream, const CudaEvent& end) {
+  const std::lock_guard lock(mutex_);
+  collect();  // a run that never asks keeps few of them
+  auto began = std::make_unique<CudaEvent>(stream, CudaEvent::Kind::kTimed);
+  check_cuda(cudaStreamWaitEvent(stream, end.get(), 0), "waiting for communication");
+  auto ended = std::make_unique<CudaEvent>(stream, CudaEvent::Kind::kTimed);
+  under_way_.push_back({std::move(began), std::move(ended)});
+}
+
+double StreamWaits::seconds() {
+  const std::lock_guard lock(mutex_);
+  collect();
+  return seconds_;
+}
+
+void StreamWaits::collect() {
+  while (!under_way_.empty() && under_way_.front().ended->passed()) {
+    seconds_ += under_way_.front().ended->seconds_since(*under_way_.front().began);
+    under_way_.pop_front();
+  }
+}
+
+}  // namespace echelon

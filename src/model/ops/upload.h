@@ -1,0 +1,11 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace echelon {
+
+/// `host` on `device`; on the CPU `host` itself. To a GPU by way of page-locked memory, in the order of the
+/// current stream: `host` may change at once, and the host waits for nothing once PyTorch's pool has memory
+/// of that size.
+[[nodiscard]] at::Tensor upload(const at::Tensor& host, at::Device device);
+
+}  // namespace echelon

@@ -1,0 +1,183 @@
+// A device's table of kernels made of the CPU's, installed for the CPU: the operations then take the branches
+// that a GPU takes, on every machine. Linked with the unit tests of model, shard and train, which must pass
+// as they do without it.
+#include <ATen/ATen.h>
+
+#include "model/kernels/kernels.h"
+#include "model/ops/access.h"
+#include "model/ops/device_kernels.h"
+
+namespace echelon::ops {
+namespace {
+
+class CpuTable final : public DeviceKernels {
+ public:
+  void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y, const at::Tensor& inv_rms,
+                double eps) const override {
+    visit(x.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      kernels::kernels<T>().rms_norm(in<T>(x), in<T>(weight), out<T>(y), out<float>(inv_rms), x.size(0),
+                                     x.size(1), static_cast<float>(eps));
+    });
+  }
+
+  void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                         const at::Tensor& inv_rms, const at::Tensor& dx,
+                         const at::Tensor& dw) const override {
+    const std::int64_t n = x.size(1);
+    const at::Tensor partial = at::zeros({kPartials, n}, dw.options());
+    visit(x.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
+        kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n, in<T>(weight),
+                                                in<float>(inv_rms) + first, out<T>(dx) + first * n,
+                                                out<float>(partial) + p * n, rows, n);
+      });
+    });
+    dw.copy_(partial.sum(0));
+  }
+
+  void swiglu(const at::Tensor& gate_up, const at::Tensor& result) const override {
+    visit(gate_up.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      kernels::kernels<T>().swiglu(in<T>(gate_up), out<T>(result), result.size(0), result.size(1));
+    });
+  }
+  void swiglu_backward(const at::Tensor& gate_up, const at::Tensor& dout,
+                       const at::Tensor& dgate_up) const override {
+    visit(gate_up.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      kernels::kernels<T>().swiglu_backward(in<T>(gate_up), in<T>(dout), out<T>(dgate_up), dout.size(0),
+                                            dout.size(1));
+    });
+  }
+
+  void rope_split(const at::Tensor& qkv, const at::Tensor& cos_sin, const at::Tensor& q, const at::Tensor& k,
+                  const at::Tensor& v) const override {
+    const Heads to(q, k, v, false);
+    to.for_each_row(cos_sin, qkv,
+                    [&](auto tag, std::int64_t row, auto* q_at, auto* k_at, auto* v_at, const float* angles) {
+                      using T = typename decltype(tag)::type;
+                      kernels::kernels<T>().rope_split(in<T>(qkv) + row * qkv.size(1), q_at, k_at, v_at,
+                                                       angles, row % to.shape.seq_len, to.shape);
+                    });
+    q.copy_(to.q.transpose(1, 2));
+    k.copy_(to.k.transpose(1, 2));
+    v.copy_(to.v.transpose(1, 2));
+  }
+  void rope_merge(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& cos_sin,
+                  const at::Tensor& dqkv) const override {
+    const Heads from(dq, dk, dv, true);
+    from.for_each_row(
+        cos_sin, dqkv,
+        [&](auto tag, std::int64_t row, auto* q_at, auto* k_at, auto* v_at, const float* angles) {
+          using T = typename decltype(tag)::type;
+          kernels::kernels<T>().rope_merge(out<T>(dqkv) + row * dqkv.size(1), q_at, k_at, v_at, angles,
+                                           row % from.shape.seq_len, from.shape);
+        });
+  }
+
+  void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& losses,
+                     const double* scale) const override {
+    const std::int64_t n = logits.size(1);
+    const std::int64_t* target = in<std::int64_t>(targets);
+    visit(logits.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      const auto& kernel = kernels::kernels<T>();
+      T* rows = out<T>(logits);
+      for (std::int64_t r = 0; r < logits.size(0); ++r) {
+        out<float>(losses)[r] = scale != nullptr ? kernel.softmax_cross_entropy(rows + r * n, n, target[r],
+                                                                                static_cast<float>(*scale))
+                                                 : kernel.cross_entropy(rows + r * n, n, target[r]);
+      }
+    });
+  }
+
+  void dropout(const at::Tensor& x, const at::Tensor& y, const DropoutRows& rows) const override {
+    const std::int64_t n = x.numel() / x.size(0);
+    const std::int64_t calls = (n + 7) / 8;
+    visit(x.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      for (std::int64_t r = 0; r < x.size(0); ++r) {
+        kernels::kernels<T>().dropout(in<T>(x) + r * n, out<T>(y) + r * n, n, rows.key,
+                                      static_cast<std::uint64_t>(in<std::int64_t>(rows.places)[r] * calls),
+                                      static_cast<std::uint64_t>(in<std::int64_t>(rows.samples)[r]),
+                                      rows.threshold, rows.factor);
+      }
+    });
+  }
+
+  void sum_of_squares(const at::Tensor& values, const at::Tensor& result) const override {
+    result.fill_(kernels::sum_of_squares(in<float>(values), values.numel()));
+  }
+
+  void adamw(const kernels::AdamWValues& values, const at::Tensor& weights, const at::Tensor& gradient,
+             const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) const override {
+    const at::Tensor divisor = at::full({}, 1.0 / values.gradient_factor, at::kFloat);
+    const at::Tensor number = at::full({}, static_cast<double>(values.number), at::kFloat);
+    at::Tensor read = gradient.clone();  // PyTorch's kernel writes the divided gradient back
+    at::_fused_adamw_({weights}, {read}, {exp_avg}, {exp_avg_sq}, {}, {number}, values.lr, values.beta1,
+                      values.beta2, values.weight_decay, values.eps, false, false, divisor, {});
+  }
+
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Borders& queries,
+                    const Borders& keys, bool causal, double scale) const override {
+    const auto heads = [](const at::Tensor& x, const at::Tensor& borders, std::int64_t s) {
+      const std::int64_t begin = borders[s].item<std::int64_t>();
+      const std::int64_t rows = borders[s + 1].item<std::int64_t>() - begin;
+      return x.narrow(0, begin, rows).transpose(0, 1).unsqueeze(0);
+    };
+    std::vector<at::Tensor> results;
+    for (std::int64_t s = 0; s + 1 < queries.at.numel(); ++s) {
+      const at::Tensor result = at::scaled_dot_product_attention(
+          heads(q, queries.at, s), heads(k, keys.at, s), heads(v, keys.at, s), std::nullopt, 0.0, causal,
+          scale, q.size(1) != k.size(1));
+      results.push_back(result.squeeze(0).transpose(0, 1));
+    }
+    return at::cat(results);
+  }
+
+  void cast(const at::Tensor& from, const at::Tensor& to) const override {
+    visit(to.scalar_type(), [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      kernels::kernels<T>().from_float(in<float>(from), out<T>(to), from.numel());
+    });
+  }
+
+ private:
+  /// Heads in the CPU's order, [batch, heads, T, head_dim].
+  struct Heads {
+    Heads(const at::Tensor& like_q, const at::Tensor& like_k, const at::Tensor& like_v, bool filled)
+        : shape{like_q.size(1), like_q.size(2), like_k.size(2), like_q.size(3)} {
+      const auto ordered = [&](const at::Tensor& like) {
+        const at::Tensor by_head = like.transpose(1, 2);
+        return filled ? by_head.contiguous() : at::empty(by_head.sizes(), by_head.options());
+      };
+      q = ordered(like_q);
+      k = ordered(like_k);
+      v = ordered(like_v);
+    }
+    /// f(type, row, where the row's sample has its heads: q, k and v, angles of the row's token).
+    template <class F>
+    void for_each_row(const at::Tensor& cos_sin, const at::Tensor& rows, const F& f) const {
+      visit(rows.scalar_type(), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        for (std::int64_t row = 0; row < rows.size(0); ++row) {
+          const std::int64_t batch = row / shape.seq_len;
+          f(tag, row, out<T>(q) + batch * q.stride(0), out<T>(k) + batch * k.stride(0),
+            out<T>(v) + batch * v.stride(0), in<float>(cos_sin) + row % shape.seq_len * shape.head_dim);
+        }
+      });
+    }
+    kernels::QkvShape shape;
+    at::Tensor q, k, v;
+  };
+};
+
+const bool kInstalled = [] {
+  install_device_kernels(std::make_shared<const CpuTable>(), at::DeviceType::CPU);
+  return true;
+}();
+
+}  // namespace
+}  // namespace echelon::ops

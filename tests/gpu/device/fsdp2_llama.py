@@ -1,0 +1,131 @@
+"""The peer: the 1.5 B Llama of llama_1_5b.yaml trained with PyTorch FSDP2 on one device. One line of JSON.
+
+As torchtitan trains it: RMSNorm, rotary positions, grouped-query attention through SDPA, SwiGLU; one unit a layer and
+one for the rest, parameters in bf16, reduction in fp32, fused AdamW, gradient norm clipped; --compile compiles every
+layer by itself, and the loss. Only torch is needed.
+"""
+import argparse
+import json
+import os
+import statistics
+import time
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+
+def rotary_tables(length, size, theta):
+    angles = torch.outer(torch.arange(length).float(), theta ** (-torch.arange(0, size, 2).float() / size))
+    return torch.cat([angles, angles], -1)
+
+
+def rotate(x, cos, sin):
+    half = x.shape[-1] // 2
+    return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
+
+
+class Layer(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        self.heads, self.kv_heads, self.size = a.heads, a.kv_heads, a.hidden // a.heads
+        self.norm1, self.norm2 = nn.RMSNorm(a.hidden, 1e-5), nn.RMSNorm(a.hidden, 1e-5)
+        self.q = nn.Linear(a.hidden, a.hidden, bias=False)
+        self.k = nn.Linear(a.hidden, a.kv_heads * self.size, bias=False)
+        self.v = nn.Linear(a.hidden, a.kv_heads * self.size, bias=False)
+        self.o = nn.Linear(a.hidden, a.hidden, bias=False)
+        self.gate, self.up = nn.Linear(a.hidden, a.inner, bias=False), nn.Linear(a.hidden, a.inner, bias=False)
+        self.down = nn.Linear(a.inner, a.hidden, bias=False)
+
+    def forward(self, x, cos, sin):
+        rows, length, _ = x.shape
+        y = self.norm1(x)
+        q = rotate(self.q(y).view(rows, length, self.heads, self.size).transpose(1, 2), cos, sin)
+        k = rotate(self.k(y).view(rows, length, self.kv_heads, self.size).transpose(1, 2), cos, sin)
+        v = self.v(y).view(rows, length, self.kv_heads, self.size).transpose(1, 2)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.heads != self.kv_heads)
+        x = x + self.o(y.transpose(1, 2).reshape(rows, length, -1))
+        y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    def __init__(self, a):
+        super().__init__()
+        self.embedding = nn.Embedding(a.vocab, a.hidden)
+        self.layers = nn.ModuleList(Layer(a) for _ in range(a.layers))
+        self.norm = nn.RMSNorm(a.hidden, 1e-5)
+        self.head = nn.Linear(a.hidden, a.vocab, bias=False)
+
+    def forward(self, ids, cos, sin):
+        x = self.embedding(ids)
+        for layer in self.layers:
+            x = layer(x, cos, sin)
+        return self.head(self.norm(x))
+
+
+def build(a, device):
+    torch.manual_seed(1)
+    with torch.device(device):
+        model = Llama(a)
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    mesh = init_device_mesh(device.type, (1,))
+    for layer in model.layers:
+        if a.compile:
+            layer.compile()
+        fully_shard(layer, mesh=mesh, mp_policy=policy)
+    return fully_shard(model, mesh=mesh, mp_policy=policy)
+
+
+def loss_of(logits, targets):
+    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+
+
+def measure(a, device):
+    model = build(a, device)
+    criterion = torch.compile(loss_of) if a.compile else loss_of
+    optim = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    table = rotary_tables(a.seq_len, a.hidden // a.heads, 5e5)
+    cos, sin = (f(table).to(device, torch.bfloat16) for f in (torch.cos, torch.sin))
+    times = []
+    for _ in range(a.steps):
+        ids = torch.randint(0, a.vocab, (a.rows, a.seq_len + 1)).to(device)
+        began = time.perf_counter()
+        logits = model(ids[:, :-1], cos, sin)
+        loss = criterion(logits, ids[:, 1:])
+        del logits
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optim.step()
+        optim.zero_grad(set_to_none=True)
+        loss.item()
+        times.append(time.perf_counter() - began)
+    step = statistics.median(times[a.skip:])
+    peak = torch.cuda.max_memory_reserved() if device.type == "cuda" else 0
+    return {"step_time_s": step, "tokens_per_s": a.rows * a.seq_len / step, "peak_device_bytes": peak,
+            "parameters": sum(p.numel() for p in model.parameters())}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name, default in (("vocab", 128256), ("hidden", 2048), ("inner", 8192), ("layers", 16), ("heads", 32), ("kv-heads", 8),
+                          ("seq-len", 4096), ("rows", 8), ("steps", 16), ("skip", 5)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--device", default="cuda")
+    a = parser.parse_args()
+    os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+    dist.init_process_group("nccl" if a.device == "cuda" else "gloo", init_method=f"file:///tmp/fsdp2-{os.getpid()}", rank=0, world_size=1)
+    try:
+        found = measure(a, torch.device(a.device))
+    except torch.cuda.OutOfMemoryError:
+        found = {"out_of_memory": True}
+    print(json.dumps(found))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

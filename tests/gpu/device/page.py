@@ -1,0 +1,120 @@
+"""Writes what was measured on devices into docs/gpu.md, from the results.json files under docs/gpu_results.
+
+    page.py            rewrites the part of docs/gpu.md between the two marks
+    page.py --check    exit code 1 where that part is not what the files say
+    page.py --print FILE   the part for one file, to standard output
+"""
+import argparse
+import json
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs/gpu.md"
+BEGIN, END = "<!-- measured: made by tests/gpu/device/page.py, do not edit -->", "<!-- /measured -->"
+NOTHING = "Nothing has been measured on a GPU yet, and no run has used one: **speed and memory on a device are not measured**.\n"
+
+
+def number(value):
+    """Three significant digits, thousands apart."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def table(heads, rows):
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    return "\n".join(lines + ["| " + " | ".join(str(cell).replace("|", "/").replace("\n", " ") for cell in row) + " |" for row in rows]) + "\n"
+
+
+def speed_row(name, facts, base):
+    """tokens/s, MFU and memory of one run; `base`: tokens/s of the run it is compared with."""
+    if "failed" in facts:
+        return [name, "failed: " + facts["failed"], "", "", ""]
+    mfu = facts.get("mfu")
+    return [name, number(facts["tokens_per_s"]), f"{mfu:.1%}" if mfu else "", f"{facts['peak_device_bytes'] / 2**30:.1f}",
+            f"{facts['tokens_per_s'] / base:.2f}" if base else ""]
+
+
+def speeds(passed):
+    """The 1.5 B Llama: Echelon, FSDP2, and Echelon with one thing changed."""
+    if "throughput" not in passed:
+        return []
+    base = passed["throughput"]["tokens_per_s"]
+    rows = [speed_row("Echelon", passed["throughput"], base)]
+    for step, name in (("fsdp2", "FSDP2"), ("fsdp2_compiled", "FSDP2, compiled")):
+        if step in passed:
+            facts = passed[step]
+            note = "" if facts["rows"] == facts["rows_wanted"] else f", {facts['rows']} sequences a step (more need too much memory)"
+            rows.append(speed_row(name + note, facts, base))
+    rows += [speed_row("Echelon, " + name, facts, base) for name, facts in passed.get("ablations", {}).items()]
+    return ["The 1.5 B Llama of `tests/gpu/device/llama_1_5b.yaml`, 8 sequences of 4,096 tokens a step, one device:\n",
+            table(["", "tokens/s", "MFU", "GiB reserved", "speed / Echelon's"], rows)]
+
+
+def shown(value, form):
+    return "failed: " + value["failed"] if isinstance(value, dict) else form.format(value)
+
+
+def losses(passed):
+    rows = [[step.replace("_", " "), name, shown(value, "{:.1e}")] for step in ("same_losses_as_cpu", "strategies", "shared_gpu")
+            for name, value in passed.get(step, {}).items()]
+    return ["Largest relative difference of the losses of ten steps from those of one CPU rank:\n",
+            table(["step", "run", "difference"], rows)] if rows else []
+
+
+def repeated(passed):
+    rows = [[*run.split(", "), shown(equal, "{}")] for run, equal in passed.get("deterministic", {}).items()]
+    return ["Two runs of ten steps, losses equal in every bit:\n",
+            table(["run", "`train.deterministic`", "equal in every bit"], rows)] if rows else []
+
+
+def limits(passed):
+    rows = [[kind.replace("_", " "), name, number(value)] for kind, values in passed.get("ceilings", {}).items()
+            for name, value in values.items()]
+    return ["What the device did at most, by PyTorch:\n", table(["", "", "rate"], rows)] if rows else []
+
+
+def states(steps):
+    rows = []
+    for name, entry in steps.items():
+        facts = entry.get("facts") or {}
+        said = entry.get("why", "") or (f"{facts['tests']} tests, {facts['skipped']} skipped" if "tests" in facts else "")
+        if "bitwise_equal" in facts:
+            said = "losses equal in every bit" if facts["bitwise_equal"] else f"losses differ by {facts['losses_differ_by']:.1e}"
+        rows.append([f"`{name}`", entry["what"], entry["state"], number(entry["seconds"]), said])
+    return table(["step", "what", "result", "seconds", ""], rows)
+
+
+def section(results):
+    """The part of the page for one results.json."""
+    steps = results["steps"]
+    passed = {name: entry["facts"] for name, entry in steps.items() if entry.get("facts")}
+    facts = passed.get("facts", {})
+    of = results["of"]
+    began = steps["facts"]["began"] if "facts" in steps else ""
+    head = (f"### {of['gpu'] or 'no device'}\n\nMeasured {began}: torch {facts.get('torch')}, cuDNN {facts.get('cudnn')}, NCCL "
+            f"{facts.get('nccl')}, {facts.get('cores')} cores of {facts.get('processor')}, commit {of['bundle'].get('commit')}.\n")
+    return "\n".join([head, states(steps), *speeds(passed), *losses(passed), *repeated(passed), *limits(passed)])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--print", type=pathlib.Path, metavar="FILE")
+    args = parser.parse_args()
+    if args.print:
+        print(section(json.loads(args.print.read_text())))
+        return
+    files = sorted((ROOT / "docs/gpu_results").glob("*.json"))
+    part = "\n".join(section(json.loads(file.read_text())) for file in files) if files else NOTHING
+    page = PAGE.read_text()
+    before, rest = page.split(BEGIN + "\n")
+    wanted = f"{before}{BEGIN}\n{part}{END}{rest.split(END)[1]}"
+    if args.check:
+        sys.exit(0 if page == wanted else f"{PAGE} does not say what docs/gpu_results holds: run tests/gpu/device/page.py")
+    PAGE.write_text(wanted)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+#pragma once
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/launch.cuh"
+#include "gpu/fibers/calls.h"
+#include "gpu/fibers/memory.h"
+
+/// Runs a launch on the host: block after block, the threads of a block as fibers in an order of chance that
+/// stop where they wait for each other.
+namespace echelon::fibers {
+
+/// Null: ordinary code of the host runs.
+struct Running {
+  const char* stacks = nullptr;  ///< of all fibers
+  std::size_t stack_bytes = 0;   ///< of one
+  Moment now;
+  std::string kernel;
+};
+[[nodiscard]] const Running* running();
+
+/// From the next launch on. `seed`: of the order of threads; `without`: nobody waits there.
+void set_schedule(unsigned seed, const Site& without = {});
+/// Every place where a block waited so far.
+[[nodiscard]] const std::set<Site>& barriers();
+/// Every kernel that was launched so far.
+[[nodiscard]] const std::set<std::string>& launched();
+/// Error of the last launch, as cudaGetLastError() gives it: once.
+[[nodiscard]] cudaError_t take_launch_error();
+
+}  // namespace echelon::fibers

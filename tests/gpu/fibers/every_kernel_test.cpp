@@ -1,0 +1,151 @@
+// Every kernel of the project, every type and width of access, and every barrier left out in turn.
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "comm/nccl/reduce_kernels.h"
+#include "gpu/device.h"
+#include "gpu/fibers/block.h"
+#include "gpu/fibers/findings.h"
+#include "gpu/fibers/symbols.h"
+#include "model/cuda/gpu_kernels.h"
+
+namespace echelon::fibers {
+namespace {
+
+constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
+
+/// Device memory of zeros. A fresh one for every use: what a kernel must not read nobody has written.
+class Zeros {
+ public:
+  explicit Zeros(std::int64_t bytes, std::size_t shift)
+      : bytes_(static_cast<std::size_t>(bytes) + shift, 0), on_(bytes_) {
+    at_ = on_.data() + shift;
+  }
+  template <class T>
+  operator T*() const {
+    return reinterpret_cast<T*>(at_);
+  }
+
+ private:
+  std::vector<unsigned char> bytes_;
+  test::OnDevice<unsigned char> on_;
+  unsigned char* at_;
+};
+
+struct Sizes {
+  std::int64_t rows;
+  std::int64_t n;
+  std::size_t shift;  ///< bytes from a 16-byte border
+};
+
+Zeros plain(std::int64_t count) {
+  return Zeros(count * 8, 0);
+}
+void done(cudaError_t error) {
+  EXPECT_EQ(error, cudaSuccess);
+}
+
+void run_norm(DType type, const Sizes& s) {
+  const auto zeros = [&] { return Zeros(s.rows * s.n * 4, s.shift); };
+  done(gpu::rms_norm(type, zeros(), zeros(), zeros(), plain(s.rows), s.rows, s.n, 1e-5F, nullptr));
+  done(gpu::rms_norm_backward(type, zeros(), zeros(), zeros(), plain(s.rows), zeros(), plain(s.n),
+                              plain(gpu::rms_norm_partials(s.rows) * s.n), s.rows, s.n, nullptr));
+}
+
+void run_rows(DType type, const Sizes& s) {
+  const auto zeros = [&] { return Zeros(s.rows * 2 * s.n * 4, s.shift); };
+  run_norm(type, s);
+  done(gpu::swiglu(type, zeros(), zeros(), s.rows, s.n, nullptr));
+  done(gpu::swiglu_backward(type, zeros(), zeros(), zeros(), s.rows, s.n, nullptr));
+  const float scale = 1.0F;
+  done(gpu::cross_entropy(type, zeros(), plain(s.rows), plain(s.rows), s.rows, s.n, nullptr, nullptr));
+  done(gpu::cross_entropy(type, zeros(), plain(s.rows), plain(s.rows), s.rows, s.n, &scale, nullptr));
+  const Zeros samples = plain(s.rows);
+  const Zeros places = plain(s.rows);
+  done(gpu::dropout(type, zeros(), zeros(), s.rows, s.n, {1, 1000, 1.0F, samples, places}, nullptr));
+}
+
+void run_rope(DType type, std::size_t shift) {
+  const kernels::QkvShape shape{3, 4, 2, 16};
+  const std::int64_t rows = 2 * shape.seq_len;
+  const Zeros qkv(rows * 8 * shape.head_dim * 4, shift);
+  const Zeros q(rows * 4 * shape.head_dim * 4, shift);
+  const Zeros k(rows * 2 * shape.head_dim * 4, shift);
+  const Zeros v(rows * 2 * shape.head_dim * 4, shift);
+  const Zeros angles(shape.seq_len * shape.head_dim * 4, 0);
+  const auto heads = [&](const Zeros& data, std::int64_t count) {
+    return gpu::Heads{data, count * shape.seq_len * shape.head_dim, shape.seq_len * shape.head_dim,
+                      shape.head_dim};
+  };
+  EXPECT_EQ(gpu::rope_split(type, qkv, heads(q, 4), heads(k, 2), heads(v, 2), angles, rows, shape, nullptr),
+            cudaSuccess);
+  EXPECT_EQ(gpu::rope_merge(type, qkv, heads(q, 4), heads(k, 2), heads(v, 2), angles, rows, shape, nullptr),
+            cudaSuccess);
+}
+
+void run_vectors(std::size_t shift) {
+  const std::int64_t n = 5000;
+  const auto zeros = [&](std::size_t by) { return Zeros(n * 4, by); };
+  EXPECT_EQ(gpu::sum_of_squares(zeros(shift), n, Zeros(8 * gpu::kSquaresPartials, 0), Zeros(8, 0), nullptr),
+            cudaSuccess);
+  const kernels::AdamWValues step{1, 1e-3, 0.9, 0.95, 1e-8, 0.1, 0.5};
+  EXPECT_EQ(gpu::adamw(step, zeros(0), zeros(shift), zeros(0), zeros(0), n, nullptr), cudaSuccess);
+  EXPECT_EQ(scale_into(zeros(0), zeros(0), static_cast<std::size_t>(n), 0.5F, shift != 0, nullptr),
+            cudaSuccess);
+  for (const DType type : kTypes) EXPECT_EQ(gpu::cast(zeros(shift), type, zeros(0), n, nullptr), cudaSuccess);
+  for (const DType type : {DType::kBF16, DType::kF16}) {
+    for (const std::size_t count : {std::size_t{1000}, std::size_t{999}}) {
+      const Zeros own = zeros(shift);
+      const Zeros arrived = zeros(shift);
+      EXPECT_EQ(sum_pieces({own, arrived, count, 1, 2}, type, zeros(0), 0.5F, shift != 0, nullptr),
+                cudaSuccess);
+    }
+  }
+}
+
+/// All of them.
+void run_everything() {
+  for (const DType type : kTypes) {
+    for (const Sizes& sizes : {Sizes{3, 512, 0}, Sizes{2, 7, 4}}) run_rows(type, sizes);
+    run_rope(type, 0);
+    run_rope(type, 4);
+  }
+  run_rows(DType::kF32, {1, 12001, 0});  // sums that do not fit shared memory
+  run_norm(DType::kF32, {600, 300, 0});  // more rows than blocks, of several warps
+  for (const std::size_t shift : {std::size_t{0}, std::size_t{4}}) run_vectors(shift);
+}
+
+TEST(EveryKernel, IsFreeOfFaultsInAnyOrderOfThreads) {
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    set_schedule(seed);
+    run_everything();
+    for (const std::string& found : take_findings()) ADD_FAILURE() << found;
+  }
+  // The program's own symbols tell which kernels there are.
+  std::size_t kernels = 0;
+  for (const Symbol& symbol : symbols()) {
+    static const std::regex kKernel(R"((void )?echelon::(gpu::)?\(anonymous namespace\)::\w+_kernel[<(].*)");
+    if (!symbol.function || !std::regex_match(symbol.name, kKernel)) continue;
+    ++kernels;
+    EXPECT_TRUE(launched().contains(symbol.name)) << symbol.name << " never ran";
+  }
+  EXPECT_GE(kernels, 50U) << "kernels are not found in the program's own symbols";
+}
+
+TEST(EveryKernel, NeedsEachOfItsBarriers) {
+  run_everything();
+  EXPECT_TRUE(take_findings().empty());
+  const std::set<Site> all = barriers();
+  EXPECT_GE(all.size(), 3U);
+  for (const Site& site : all) {
+    set_schedule(1, site);
+    run_everything();
+    EXPECT_FALSE(take_findings().empty())
+        << "nothing notices when " << site.file << ":" << site.line << " is left out";
+  }
+  set_schedule(1);
+}
+
+}  // namespace
+}  // namespace echelon::fibers

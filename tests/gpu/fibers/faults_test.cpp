@@ -1,0 +1,90 @@
+#include "gpu/fibers/faults.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <ostream>
+
+#include "gpu/device.h"
+#include "gpu/fibers/block.h"
+#include "gpu/fibers/findings.h"
+
+// What the books would miss, the tests of the real kernels could not find.
+namespace echelon::fibers {
+namespace {
+
+constexpr int kElements = 128;
+
+/// Everything that was found, one text.
+std::string findings_of(Fault fault) {
+  std::vector<float> values(kElements);
+  std::iota(values.begin(), values.end(), 0.0F);
+  const test::OnDevice<float> from(values);
+  const test::OnDevice<float> to(values);
+  void* unwritten = nullptr;
+  EXPECT_EQ(cudaMalloc(&unwritten, kElements * sizeof(float)), cudaSuccess);
+  const float* source = fault == Fault::kUnwritten    ? static_cast<const float*>(unwritten)
+                        : fault == Fault::kHostMemory ? values.data()
+                                                      : from.data();
+  EXPECT_EQ(run_faulty(fault, source, to.data(), kElements), cudaSuccess);
+  cudaFree(unwritten);
+  std::string all;
+  for (const std::string& text : take_findings()) all += text + "\n";
+  return all;
+}
+
+struct Case {
+  Fault fault;
+  const char* found;  ///< part of a finding
+  friend void PrintTo(const Case& which, std::ostream* to) { *to << which.found; }
+};
+
+class Faults : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Faults, IsFoundWhateverTheOrderOfThreads) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    set_schedule(seed);
+    const std::string all = findings_of(GetParam().fault);
+    EXPECT_NE(all.find(GetParam().found), std::string::npos) << "seed " << seed << ", found:\n" << all;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Seeded, Faults,
+    ::testing::Values(Case{Fault::kRaceInABlock, "nothing orders the two"},
+                      Case{Fault::kBarrierAfter, "nothing orders the two"},
+                      Case{Fault::kRaceOfBlocks, "nothing orders the two"},
+                      Case{Fault::kReadThenWritten, "nothing orders the two"},
+                      Case{Fault::kPastTheEnd, "past the end of an allocation (bytes 512 to 516 of 512)"},
+                      Case{Fault::kPastTheEndShared, "writes shared memory past the end of 256 bytes"},
+                      Case{Fault::kBeforeTheBegin, "reads memory 4 bytes in front of an allocation"},
+                      Case{Fault::kUnwritten, "reads what nobody has written"},
+                      Case{Fault::kUnwrittenShared,
+                           "thread 4 of block 0 reads in shared memory what nobody has written"},
+                      Case{Fault::kLastBlock, "of block 1 reads in shared memory what nobody has written"},
+                      Case{Fault::kOwnBarrier, "wait for each other at different places"},
+                      Case{Fault::kOwnExchange, "wait for each other at different places"},
+                      Case{Fault::kDynamicTooShort, "shared memory past the end of 508 bytes"},
+                      Case{Fault::kHostMemory, "reads memory that is not the device's"}));
+
+TEST(NoFaults, NothingIsFound) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    set_schedule(seed);
+    EXPECT_EQ(findings_of(Fault::kNone), "");
+  }
+}
+
+TEST(NoFaults, ALaunchThatNoDeviceTakesIsRefused) {
+  const auto nothing = [](int) {};
+  gpu::launch(+nothing, {1, 1025}, 1);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
+  gpu::launch(+nothing, {dim3(1, 65536), 1}, 1);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
+  gpu::launch(+nothing, {1, 32, nullptr, 49153}, 1);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
+  gpu::launch(+nothing, {1, 32}, 1);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+}  // namespace
+}  // namespace echelon::fibers

@@ -1,0 +1,96 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu/fibers/findings.h"
+
+/// What kernels may see of memory, and who has seen it: for every two bytes the last write and the last
+/// reads, so that accesses that nothing orders, reads of what nobody has written and accesses past an end are
+/// found whatever order the threads ran in.
+namespace echelon::fibers {
+
+/// When a thread of a kernel does something: nothing but a barrier of its block, a new epoch, orders it
+/// against the other threads of its launch.
+struct Moment {
+  std::uint32_t launch = 0;  ///< from 1; 0: never, or by the host
+  std::uint32_t block = 0;
+  std::uint32_t thread = 0;
+  std::uint32_t epoch = 0;
+};
+
+enum class Access { kRead, kWrite };
+
+/// What is wrong with an access.
+struct Wrong {
+  Kind kind;
+  std::string what;
+};
+
+/// One piece of memory and its books. Two bytes, the smallest element, share an entry.
+class Piece {
+ public:
+  Piece() = default;
+  Piece(std::size_t begin, std::size_t bytes) : begin_(begin), bytes_(bytes), cells_((bytes + 1) / 2) {}
+
+  [[nodiscard]] std::size_t begin() const { return begin_; }
+  [[nodiscard]] std::size_t end() const { return begin_ + bytes_; }
+  [[nodiscard]] bool holds(std::size_t at, std::size_t bytes) const {
+    return at >= begin_ && at + bytes <= end();
+  }
+
+  /// Null: nothing is wrong with it. `per_block`: the memory is a block's, new with each.
+  [[nodiscard]] std::optional<Wrong> touch(std::size_t at, std::size_t bytes, Access access,
+                                           const Moment& now, bool per_block);
+  /// The host has written it.
+  void fill(std::size_t at, std::size_t bytes);
+  /// Has anybody written all of it?
+  [[nodiscard]] bool is_full(std::size_t at, std::size_t bytes) const;
+
+ private:
+  struct Cell {
+    bool written = false;
+    bool read_by_threads = false;  ///< by several of the block and epoch of `read`
+    bool read_by_blocks = false;   ///< by several of the launch of `read`
+    Moment write;
+    Moment read;
+  };
+  [[nodiscard]] static std::optional<Wrong> read(Cell& cell, const Moment& now);
+  [[nodiscard]] static std::optional<Wrong> write(Cell& cell, const Moment& now);
+
+  std::size_t begin_ = 0;
+  std::size_t bytes_ = 0;
+  std::vector<Cell> cells_;
+};
+
+/// Device memory, and the shared memory of the running block.
+class Memory {
+ public:
+  static Memory& only();
+
+  [[nodiscard]] void* allocate(std::size_t bytes);
+  /// False: nothing begins there.
+  [[nodiscard]] bool release(void* pointer);
+  /// The piece that holds these bytes; null: none does.
+  [[nodiscard]] Piece* find(const void* pointer, std::size_t bytes);
+  /// An access by a thread of a kernel.
+  [[nodiscard]] std::optional<Wrong> touch(const void* pointer, std::size_t bytes, Access access,
+                                           const Moment& now);
+  /// Dynamic shared memory of the launch that begins.
+  [[nodiscard]] void* shared(std::size_t bytes);
+
+ private:
+  [[nodiscard]] std::optional<Wrong> touch_shared(std::size_t at, std::size_t bytes, Access access,
+                                                  const Moment& now);
+  [[nodiscard]] Wrong past_the_end(std::size_t at, std::size_t bytes) const;
+
+  std::map<std::size_t, Piece> device_;  ///< by beginning
+  std::map<std::size_t, Piece> shared_;  ///< variables of kernels, and dynamic shared memory
+  Piece* last_ = nullptr;                ///< of device_, found the last time
+  std::vector<std::byte> dynamic_;
+};
+
+}  // namespace echelon::fibers

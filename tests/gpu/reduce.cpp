@@ -1,0 +1,96 @@
+#include "comm/reduce.h"
+
+#include <bit>
+#include <cstring>
+
+#include "base/half.h"
+#include "comm/nccl/reduce_kernels.h"
+#include "gpu/device.h"
+
+// The kernels around NCCL beside the arithmetic of the CPU ranks: the same bits.
+namespace echelon::test {
+namespace {
+
+class GpuReduce : public ::testing::Test {
+ protected:
+  void SetUp() override { ECHELON_NEEDS_GPU(); }
+};
+
+std::vector<float> some(std::size_t count, unsigned seed) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>(static_cast<int>((i * 7919 + seed * 104729) % 20011) - 10000) / 4096.0F;
+  return values;
+}
+
+std::vector<std::uint16_t> halves(const std::vector<float>& values, DType type) {
+  std::vector<std::uint16_t> bits;
+  for (const float value : values) {
+    const auto upper_half = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
+    bits.push_back(type == DType::kBF16 ? upper_half : float_to_half(value));
+  }
+  return bits;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// One of `ranks` sums its piece: what the others sent lies in one buffer with a hole where its own would be.
+void check_sum(DType type, std::size_t count, std::size_t shift, int ranks, bool accumulate) {
+  const int own_rank = ranks / 2;
+  std::vector<std::vector<std::uint16_t>> pieces;
+  std::vector<const void*> sources;
+  std::vector<std::uint16_t> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    pieces.push_back(halves(some(count, static_cast<unsigned>(rank) + 1), type));
+    all.insert(all.end(), pieces.back().begin(), pieces.back().end());
+  }
+  for (const auto& piece : pieces) sources.push_back(piece.data());
+  std::vector<float> expected = some(count, 99);
+  const OnDevice<float> output(expected);
+  sum_scaled(sources, type, expected.data(), count, 0.3F, accumulate);
+  const OnDevice<std::uint16_t> own(pieces[static_cast<std::size_t>(own_rank)], shift);
+  const OnDevice<std::uint16_t> arrived(all, shift);
+  ASSERT_EQ(sum_pieces({own.data(), arrived.data(), count, own_rank, ranks}, type, output.data(), 0.3F,
+                       accumulate, nullptr),
+            cudaSuccess);
+  EXPECT_TRUE(same_bits(output.values(), expected));
+}
+
+TEST_F(GpuReduce, SumsOfPiecesHaveTheBitsOfTheCpuRanks) {
+  for (const DType type : {DType::kBF16, DType::kF16}) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{7}, std::size_t{4096}, std::size_t{100001}}) {
+      for (const std::size_t shift : {std::size_t{0}, std::size_t{1}}) {
+        for (const int ranks : {1, 2, 5}) {
+          SCOPED_TRACE(testing::Message()
+                       << name_of(type) << " " << count << " + " << shift << ", " << ranks << " ranks");
+          check_sum(type, count, shift, ranks, false);
+          check_sum(type, count, shift, ranks, true);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(GpuReduce, ScalingHasTheBitsOfTheCpuRanks) {
+  for (const bool accumulate : {false, true}) {
+    const std::vector<float> from = some(100001, 1);
+    std::vector<float> expected = some(from.size(), 2);
+    const OnDevice<float> in(from);
+    const OnDevice<float> out(expected);
+    const void* source = from.data();
+    sum_scaled({&source, 1}, DType::kF32, expected.data(), from.size(), 0.3F, accumulate);
+    ASSERT_EQ(scale_into(in.data(), out.data(), from.size(), 0.3F, accumulate, nullptr), cudaSuccess);
+    EXPECT_TRUE(same_bits(out.values(), expected));
+  }
+}
+
+TEST_F(GpuReduce, NothingAndOtherTypes) {
+  EXPECT_EQ(sum_pieces({}, DType::kBF16, nullptr, 1.0F, false, nullptr), cudaSuccess);
+  EXPECT_EQ(sum_pieces({}, DType::kF32, nullptr, 1.0F, false, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(scale_into(nullptr, nullptr, 0, 1.0F, false, nullptr), cudaSuccess);
+}
+
+}  // namespace
+}  // namespace echelon::test

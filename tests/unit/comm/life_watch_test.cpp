@@ -1,0 +1,130 @@
+// LifeWatch between processes of this machine, without MPI: for ThreadSanitizer, whose reports end a process
+// with a code of its own. What it finds and says is tested in tests/dist/life_watch.cpp.
+#include "comm/liveness/life_watch.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/log.h"
+#include "support/temp_dir.h"
+
+namespace echelon {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr int kRanks = 3;
+constexpr int kWrong = 40;
+
+/// Rank 0's blob reaches the others through a pipe: all that LifeWatch asks of a communicator.
+class Pipes final : public Communicator {
+ public:
+  Pipes(int rank, const std::vector<std::array<int, 2>>& pipes) : Communicator(rank, kRanks), pipes_(pipes) {}
+  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return {}; }
+  Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view) override {
+    return {};
+  }
+  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return {}; }
+  Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
+  std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override {
+    Blob first(4096);
+    if (rank() == 0) {
+      for (const auto& pipe : pipes_) EXPECT_EQ(write(pipe[1], mine.data(), mine.size()), std::ssize(mine));
+      return {mine};
+    }
+    const ssize_t got = read(pipes_[static_cast<std::size_t>(rank())][0], first.data(), first.size());
+    first.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    return {first};
+  }
+  void barrier(std::string_view) override {}
+  std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
+  std::vector<std::string> recent() const override { return {}; }
+
+ private:
+  const std::vector<std::array<int, 2>>& pipes_;
+};
+
+enum class Ending { kInGoodOrder, kOneDies, kOneFails };
+
+/// Steps of training as LifeWatch sees them, until the end that is asked for or a verdict. The exit code.
+int live(LifeWatch& life, const ProcessWatch& links, bool last, Ending ending) {
+  const std::int64_t steps = ending == Ending::kOneDies ? 3000 : 60;
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    links.activity->begin_step(step);
+    links.activity->enter(Doing::kForward, "layers.3");
+    links.activity->issued({});
+    std::this_thread::sleep_for(20ms);
+    links.awaited->add((step % kRanks), 0.01);
+    links.activity->done();
+    links.activity->end_step(0.01);
+    if (links.failure->text()) {
+      (void)life.conclude(Error(Code::kPeer, "the collective ended"));
+      return 7;
+    }
+    if (!last || step < 20 || ending == Ending::kInGoodOrder) continue;
+    if (ending == Ending::kOneDies) _exit(9);
+    (void)life.conclude(Error(Code::kTraining, "the loss is not finite"));
+    return 6;
+  }
+  return ending == Ending::kOneDies ? kWrong : 0;
+}
+
+int rank_of(int rank, const std::vector<std::array<int, 2>>& pipes, const std::filesystem::path& logs,
+            Ending ending) {
+  JobInfo job{.rank = rank, .size = kRanks, .local_rank = rank, .local_size = kRanks, .host = "here"};
+  job.hosts.assign(kRanks, "here");
+  const ProcessWatch links;
+  Pipes comm(rank, pipes);
+  ClusterOptions cluster;
+  cluster.heartbeat_interval_s = 0.05;
+  cluster.heartbeat_timeout_s = 20;
+  LifeWatch life({.cluster = cluster, .logs = logs, .on_verdict = {}}, job, comm, links);
+  return live(life, links, rank == kRanks - 1, ending);
+}
+
+/// Exit codes by rank.
+std::vector<int> run(Ending ending) {
+  const test::TempDir logs;
+  std::vector<std::array<int, 2>> pipes(kRanks);
+  for (auto& pipe : pipes) EXPECT_EQ(::pipe(pipe.data()), 0);
+  std::vector<pid_t> processes;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    processes.push_back(fork());
+    if (processes.back() == 0) std::exit(rank_of(rank, pipes, logs.path(), ending));
+  }
+  std::vector<int> codes;
+  for (const pid_t process : processes) {
+    int status = 0;
+    EXPECT_EQ(waitpid(process, &status, 0), process);
+    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+  }
+  for (const auto& pipe : pipes) {
+    close(pipe[0]);
+    close(pipe[1]);
+  }
+  return codes;
+}
+
+TEST(LifeWatch, OfProcessesThatLeaveInGoodOrderSaysNothing) {
+  EXPECT_EQ(run(Ending::kInGoodOrder), (std::vector<int>{0, 0, 0}));
+}
+
+TEST(LifeWatch, TellsTheOthersOfAProcessThatDies) {
+  EXPECT_EQ(run(Ending::kOneDies), (std::vector<int>{7, 7, 9}));
+}
+
+// It says by itself what was wrong, and ends the job.
+TEST(LifeWatch, OfAProcessThatFailsSaysNothing) {
+  EXPECT_EQ(run(Ending::kOneFails), (std::vector<int>{0, 0, 6}));
+}
+
+}  // namespace
+}  // namespace echelon
