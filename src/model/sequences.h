@@ -32,6 +32,13 @@ class SequenceLayout {
   [[nodiscard]] at::Tensor positions(at::Device device) const;
   /// int64 [tokens]: each token's sequence.
   [[nodiscard]] at::Tensor sequence_numbers(at::Device device) const;
+  // As a rectangle [count, longest], behind whose sequences' ends their last token stands again:
+  /// int64 [count * longest]: the token that stands at each place.
+  [[nodiscard]] at::Tensor tokens_of_rectangle(at::Device device) const;
+  /// int64 [tokens]: each token's place.
+  [[nodiscard]] at::Tensor places_in_rectangle(at::Device device) const;
+  /// bool [count, longest]: places behind their sequence's end.
+  [[nodiscard]] at::Tensor padding_of_rectangle(at::Device device) const;
   /// int32 [count + 1]: tokens before each sequence, and at last of all.
   [[nodiscard]] at::Tensor borders(at::Device device) const;
   /// [tokens, ...]: for each token the row of `table` at its position. Of the last table asked for.
@@ -41,6 +48,9 @@ class SequenceLayout {
   struct Kept {
     at::Tensor positions;
     at::Tensor sequence_numbers;
+    at::Tensor tokens_of_rectangle;
+    at::Tensor places_in_rectangle;
+    at::Tensor padding_of_rectangle;
     at::Tensor borders;
     at::Tensor table;
     at::Tensor rows;

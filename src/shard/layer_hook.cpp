@@ -66,7 +66,8 @@ at::Tensor ShardedModel::Hook::run(const LayerInputs& inputs, const LayerBody& b
   const LayerInputs x = before(inputs);
   const bool again =
       mode_ == RecomputePlan::Mode::kFull && at::GradMode::is_enabled() && x.front().requires_grad();
-  return after(again ? recompute_in_backward(x, body, offload_, *owner_) : body(x));
+  if (!again) return after(body(x));
+  return after(recompute_in_backward(x, body, offload_ ? &owner_->offloaded_ : nullptr, *owner_));
 }
 
 LayerInputs ShardedModel::Hook::before(const LayerInputs& inputs) {

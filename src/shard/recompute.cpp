@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <mutex>
+#include <utility>
 
 namespace echelon {
 namespace {
@@ -23,18 +24,13 @@ void set_random_state(at::Device device, const at::Tensor& state) {
   generator.set_state(state);
 }
 
-at::Tensor to_host(const at::Tensor& x) {
-  if (x.is_cpu()) return x;
-  at::Tensor host = at::empty(x.sizes(), x.options().device(at::kCPU).pinned_memory(true));
-  return host.copy_(x, true);
-}
-
 /// What backward needs; lives in the graph.
 struct Region final : torch::CustomClassHolder {
-  Region(LayerBody b, bool o, RecomputeGuard& g) : body(std::move(b)), offload(o), guard(&g) {}
+  Region(LayerBody b, OffloadedInputs* o, RecomputeGuard& g) : body(std::move(b)), host(o), guard(&g) {}
   LayerBody body;
-  bool offload;
+  OffloadedInputs* host;
   RecomputeGuard* guard;
+  std::shared_ptr<OffloadedInputs::Input> first;  ///< null: it is kept where it is
   at::Tensor random;
 };
 
@@ -60,7 +56,10 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
                             const c10::intrusive_ptr<Region>& region) {
     region->random = random_state(inputs.front().device());
     variable_list kept = inputs.vec();
-    if (region->offload) kept.front() = to_host(kept.front());
+    if (region->host != nullptr && !kept.front().is_cpu()) {
+      region->first = region->host->put(kept.front());
+      kept.front().reset();
+    }
     ctx->save_for_backward(std::move(kept));
     ctx->saved_data["region"] = c10::IValue::make_capsule(region);
     ctx->saved_data["device"] = inputs.front().device();
@@ -69,11 +68,12 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto capsule = ctx->saved_data["region"].toCapsule();
-    const auto& region = static_cast<const Region&>(*capsule);
+    auto& region = static_cast<Region&>(*capsule);
     const at::Device device = ctx->saved_data["device"].toDevice();
     LayerInputs inputs = ctx->get_saved_variables();
+    if (region.first != nullptr) inputs.front() = region.host->take(std::exchange(region.first, nullptr));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      inputs[i] = inputs[i].to(device, true).detach().requires_grad_(ctx->needs_input_grad(i));
+      inputs[i] = inputs[i].detach().requires_grad_(ctx->needs_input_grad(i));
     }
     const at::AutoGradMode with_gradients(true);
     const InBackward inside(*region.guard, device, region.random);
@@ -87,9 +87,9 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
 
 }  // namespace
 
-at::Tensor recompute_in_backward(const LayerInputs& inputs, const LayerBody& body, bool offload,
+at::Tensor recompute_in_backward(const LayerInputs& inputs, const LayerBody& body, OffloadedInputs* host,
                                  RecomputeGuard& guard) {
-  return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Region>(body, offload, guard));
+  return Recomputed::apply(at::TensorList(inputs), c10::make_intrusive<Region>(body, host, guard));
 }
 
 }  // namespace echelon

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "model/layer.h"
+#include "shard/offloaded_inputs.h"
 
 namespace echelon {
 
@@ -14,10 +15,10 @@ class RecomputeGuard {
 };
 
 /// body(inputs), of which only the inputs are kept: backward computes body again (Chen et al., Training Deep
-/// Nets with Sublinear Memory Cost). Random numbers are drawn from the same state both times. `offload`: the
-/// first input waits in host memory. `guard` is told when body runs for backward; it outlives the graph. The
-/// first input requires grad.
-[[nodiscard]] at::Tensor recompute_in_backward(const LayerInputs& inputs, const LayerBody& body, bool offload,
-                                               RecomputeGuard& guard);
+/// Nets with Sublinear Memory Cost). Random numbers are drawn from the same state both times. `host`: where
+/// the first input waits, unless it is on the CPU; null: it stays where it is. `guard` is told when body runs
+/// for backward. Both outlive the graph. The first input requires grad.
+[[nodiscard]] at::Tensor recompute_in_backward(const LayerInputs& inputs, const LayerBody& body,
+                                               OffloadedInputs* host, RecomputeGuard& guard);
 
 }  // namespace echelon

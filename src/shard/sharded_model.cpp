@@ -37,6 +37,8 @@ ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, con
                          [this](void* buffer) {
                            for (Communicator* group : gathering_groups()) group->forget_buffer(buffer);
                          }}),
+      copies_(device),
+      offloaded_(copies_),
       plan_(plan_units(*model_, options.shard, options.precision)) {
   make_units(options);
   attach_hooks(options.activations);
@@ -64,6 +66,7 @@ void ShardedModel::make_units(const EngineOptions& options) {
   const Strategy strategy = strategy_of(options.shard);
   const UnitSetup setup{.groups = &groups_,
                         .pool = &pool_,
+                        .copies = &copies_,
                         .strategy = strategy,
                         .precision = precision_,
                         .reduce_at_end = strategy.reduce_at_end || options.reduce_at_end,
@@ -143,7 +146,13 @@ void ShardedModel::reduce(std::size_t index) {
     const WaitingTime waiting(times_);
     while (reducing_.size() >= kReducesInFlight) {
       reducing_.front()->finish_reduce();
+      landing_.push_back(reducing_.front());
       reducing_.pop_front();
+    }
+    // By now the copy that the host waits for has had the time of as many units.
+    while (landing_.size() > kReducesInFlight) {
+      landing_.front()->land();
+      landing_.pop_front();
     }
   }
   const HostTime host(times_);
@@ -172,8 +181,13 @@ at::Tensor ShardedModel::accumulate(const Batch& batch, double gradient_scale, M
 
 void ShardedModel::finish_gradients() {
   const WaitingTime waiting(times_);
-  for (Unit* unit : reducing_) unit->finish_reduce();
+  for (Unit* unit : reducing_) {
+    unit->finish_reduce();
+    landing_.push_back(unit);
+  }
   reducing_.clear();
+  for (Unit* unit : landing_) unit->land();
+  landing_.clear();
 }
 
 void ShardedModel::weights_changed() {

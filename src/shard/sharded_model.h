@@ -105,6 +105,8 @@ class ShardedModel final : public RecomputeGuard {
   at::Device device_;
   Groups groups_;  ///< outlive the pool, whose buffers they know
   BufferPool pool_;
+  CopyStream copies_;
+  OffloadedInputs offloaded_;                 ///< activation_checkpointing.offload
   std::vector<UnitPlan> plan_;                ///< empty ones too
   std::vector<std::unique_ptr<Unit>> units_;  ///< outer before inner, in forward order
   Unit* root_ = nullptr;                      ///< gathered for the whole pass; null: it has no parameters
@@ -116,6 +118,7 @@ class ShardedModel final : public RecomputeGuard {
   std::vector<int> uses_;                  ///< by unit: forward runs whose end of backward was not heard of
   std::vector<bool> reduced_;              ///< by unit: its backward is complete
   std::deque<Unit*> reducing_;             ///< sums in flight, oldest first
+  std::deque<Unit*> landing_;              ///< sums on their way to host memory, oldest first
   bool training_ = false;
   int recomputing_ = 0;
   Times times_;

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
+
 #include "base/error.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/device_kernels.h"
@@ -26,15 +28,21 @@ void cast_into(const at::Tensor& slice, const at::Tensor& slot) {
     round_to<kernels::Bf16>(slice, slot);
   } else if (ours && slot.scalar_type() == at::kHalf) {
     round_to<kernels::Fp16>(slice, slot);
+  } else if (slice.device() != slot.device() && slice.scalar_type() != slot.scalar_type()) {
+    // Cast first: fewer bytes cross the bus.
+    const at::Tensor sent =
+        at::empty(slice.sizes(), at::TensorOptions(slot.scalar_type()).pinned_memory(true));
+    cast_into(slice, sent);
+    slot.copy_(sent, true);
   } else if (slice.device() != slot.device()) {
-    slot.copy_(slice.to(slot.scalar_type()), true);  // cast first: fewer bytes cross the bus
+    slot.copy_(slice, true);
   } else {
     slot.copy_(slice);
   }
 }
 
 at::TensorOptions state_options(const UnitSetup& setup, at::ScalarType type) {
-  const bool pinned = setup.offload && setup.pool->device().is_cuda();
+  const bool pinned = setup.offload && !setup.pool->device().is_cpu();
   return at::TensorOptions()
       .dtype(type)
       .device(setup.offload ? at::Device(at::kCPU) : setup.pool->device())
@@ -83,14 +91,16 @@ void Unit::attach(Parameter& parameter, std::int64_t offset) {
 }
 
 Unit::~Unit() {
-  for (Pending* pending : {&unsharding_, &reducing_, &replicating_}) {
+  const auto finished = [](const auto& wait) {
     try {
-      pending->wait();
+      wait();
     } catch (...) {
       // Communication has failed, so nothing uses the memory any more; whoever caused this destruction
       // reports it.
     }
-  }
+  };
+  for (Pending* pending : {&unsharding_, &reducing_, &replicating_}) finished([&] { pending->wait(); });
+  if (landing_.defined()) finished([&] { landed_.hold_host(); });
 }
 
 void Unit::initialise(std::uint64_t seed) {
@@ -106,6 +116,9 @@ void Unit::initialise(std::uint64_t seed) {
 void Unit::start_unshard() {
   if (gathered_.inflated()) return;
   gathered_.inflate();
+  // The gather starts behind the copy out of host memory, so that who waits for it has waited for both.
+  std::optional<CopyStream::Turn> turn;
+  if (setup_.offload && !kept_.inflated()) turn.emplace(*setup_.copies);
   Communicator* group = shard_;
   std::int64_t share = layout_.slice_numel();
   if (kept_.inflated()) {
@@ -150,6 +163,7 @@ void Unit::weights_changed() {
 void Unit::open(Parameter& /*parameter*/) {
   if (collecting_) return;
   finish_reduce();  // the sum of the micro-batch before may still be on its way out
+  land();
   collecting_ = true;
   if (outgoing_.fixed()) {
     // Gradients are written where they stay: further micro-batches add to what is there.
@@ -234,19 +248,39 @@ void Unit::start_reduce() {
 void Unit::finish_reduce() {
   reducing_.wait();
   replicating_.wait();
-  if (arrived_.inflated()) {
-    at::Tensor gradient = gradient_;
-    if (accumulating_) {
-      gradient.add_(arrived_.tensor().to(gradient.device()));
-    } else {
-      gradient.copy_(arrived_.tensor());
-    }
-    arrived_.deflate();
-  }
+  if (arrived_.inflated() && !landing_.defined()) start_landing();
   wire_.deflate();
   if (sum_sent_) sum_.deflate();
   sum_sent_ = false;
   if (!collecting_) outgoing_.deflate();
+}
+
+void Unit::start_landing() {
+  const at::Tensor& sum = arrived_.tensor();
+  if (sum.is_cpu()) return take_in(sum);
+  landing_ = accumulating_ ? at::empty(gradient_.sizes(),
+                                       at::TensorOptions(gradient_.scalar_type()).pinned_memory(true))
+                           : gradient_;
+  const CopyStream::Turn turn(*setup_.copies);
+  landing_.copy_(sum, true);
+  landed_ = turn.mark();
+}
+
+void Unit::land() {
+  if (!landing_.defined()) return;
+  landed_.hold_host();
+  take_in(landing_);
+  landing_.reset();
+}
+
+void Unit::take_in(const at::Tensor& sum) {
+  at::Tensor gradient = gradient_;
+  if (accumulating_) {
+    gradient.add_(sum);
+  } else if (!sum.is_same(gradient)) {
+    gradient.copy_(sum);
+  }
+  arrived_.deflate();
 }
 
 }  // namespace echelon

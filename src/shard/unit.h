@@ -7,6 +7,7 @@
 
 #include "comm/communicator.h"
 #include "shard/buffer_pool.h"
+#include "shard/copy_stream.h"
 #include "shard/layout.h"
 #include "shard/wrap.h"
 
@@ -16,6 +17,7 @@ namespace echelon {
 struct UnitSetup {
   const Groups* groups;  ///< outlives the units
   BufferPool* pool;      ///< of the device that computes; outlives the units
+  CopyStream* copies;    ///< of that device; outlives the units
   Strategy strategy;
   Precision precision;
   bool reduce_at_end = false;  ///< whole gradients are kept until the last micro-batch of a step
@@ -64,6 +66,9 @@ class Unit final : public GradientSink {
   /// gradients over ranks, or over micro-batches.
   void start_reduce();
   void finish_reduce();
+  /// Where the slice is in host memory and the device is not: the sum, on its way there since
+  /// finish_reduce(), is in gradient(). Waits for it.
+  void land();
 
   [[nodiscard]] const UnitPlan& plan() const { return plan_; }
   [[nodiscard]] const std::string& name() const { return plan_.name; }
@@ -82,6 +87,8 @@ class Unit final : public GradientSink {
   void sum_on_this_rank();
   /// Starts the reduction of `whole` (its type is that of the bytes that travel) into the slice's gradient.
   void send(ElasticTensor& whole, bool accumulate);
+  void start_landing();
+  void take_in(const at::Tensor& sum);
 
   UnitPlan plan_;
   UnitSetup setup_;
@@ -100,6 +107,8 @@ class Unit final : public GradientSink {
   bool accumulating_ = false;  ///< what arrives is added to the gradient
   bool sum_sent_ = false;      ///< sum_ is on its way out
   MicroBatch batch_;
+  at::Tensor landing_;  ///< where arrived_ is being copied to; undefined: it is not
+  CopyStream::Mark landed_;
   Pending unsharding_;
   Pending reducing_;
   Pending replicating_;

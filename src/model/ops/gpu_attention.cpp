@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "model/ops/device_kernels.h"
-#include "model/ops/upload.h"
 
 namespace echelon::ops {
 namespace {
@@ -101,28 +100,43 @@ const char* fit(Operands& operands) {
           "fp32"));
 }
 
-/// [tokens, width] -> [sequences, longest, width]; behind its end a sequence repeats its last row.
-at::Tensor padded(const at::Tensor& rows, const SequenceLayout& sequences) {
-  if (sequences.uniform()) return rows.view({sequences.count(), sequences.longest(), rows.size(1)});
-  at::Tensor index = at::empty({sequences.count(), sequences.longest()}, at::kLong);
-  auto* to = index.mutable_data_ptr<std::int64_t>();
-  for (std::int64_t s = 0; s < sequences.count(); ++s) {
-    for (std::int64_t i = 0; i < sequences.longest(); ++i) {
-      *to++ = sequences.begin(s) + std::min(i, sequences.length(s) - 1);
-    }
+/// [tokens, width] -> [sequences * longest, width]; behind its end a sequence repeats its last row, to whose
+/// copies nothing flows back: nobody sees them. Both ways rows are only picked, where index_select's gradient
+/// would add them up atomically.
+struct Pad : torch::autograd::Function<Pad> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& rows, const SequenceLayout* sequences) {
+    ctx->save_for_backward({sequences->places_in_rectangle(rows.device())});
+    return rows.index_select(0, sequences->tokens_of_rectangle(rows.device()));
   }
-  return rows.index_select(0, upload(index.flatten(), rows.device()))
-      .view({sequences.count(), sequences.longest(), rows.size(1)});
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    return {grads[0].index_select(0, ctx->get_saved_variables()[0]), {}};
+  }
+};
+
+/// The inverse.
+struct Unpad : torch::autograd::Function<Unpad> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& rows, const SequenceLayout* sequences) {
+    const at::Device device = rows.device();
+    ctx->save_for_backward({sequences->tokens_of_rectangle(device), sequences->padding_of_rectangle(device)});
+    return rows.index_select(0, sequences->places_in_rectangle(device));
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    at::Tensor rows = grads[0].index_select(0, saved[0]);
+    return {rows.masked_fill_(saved[1].view({-1, 1}), 0), {}};
+  }
+};
+
+/// [tokens, width] -> [sequences, longest, width].
+at::Tensor padded(const at::Tensor& rows, const SequenceLayout& sequences) {
+  const at::Tensor all = sequences.uniform() ? rows : Pad::apply(rows, &sequences);
+  return all.view({sequences.count(), sequences.longest(), rows.size(1)});
 }
 
 /// The inverse: [sequences, longest, ...] -> [tokens, width].
 at::Tensor unpadded(const at::Tensor& rectangle, const SequenceLayout& sequences) {
   const at::Tensor rows = rectangle.reshape({sequences.count() * sequences.longest(), -1});
-  if (sequences.uniform()) return rows;
-  const at::Device device = rows.device();
-  const at::Tensor index =
-      sequences.sequence_numbers(device) * sequences.longest() + sequences.positions(device);
-  return rows.index_select(0, index);
+  return sequences.uniform() ? rows : Unpad::apply(rows, &sequences);
 }
 
 /// [heads, 2 * c + 1], by distance from -c -> [1, heads, queries, keys] of `type`: a query's bias for each
@@ -171,8 +185,7 @@ at::Tensor mask_of(const SequenceLayout& queries, const SequenceLayout& keys, co
   if (options.causal && (bias.defined() || !keys.uniform()))
     hidden = (to > from).view({1, 1, from.size(0), to.size(1)});
   if (!keys.uniform()) {
-    const at::Tensor lengths = upload(at::tensor(keys.lengths(), at::kLong), type.device());
-    const at::Tensor behind = (to >= lengths.unsqueeze(1)).view({keys.count(), 1, 1, to.size(1)});
+    const at::Tensor behind = keys.padding_of_rectangle(type.device()).view({keys.count(), 1, 1, to.size(1)});
     hidden = hidden.defined() ? hidden.logical_or(behind) : behind;
   }
   if (!hidden.defined()) return mask;

@@ -109,7 +109,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     return loss;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    if (!grads[0].is_cuda() && grads[0].item<float>() != 1.0F) {
+    if (grads[0].is_cpu() && grads[0].item<float>() != 1.0F) {
       throw Error(
           Code::kUsage,
           "linear_cross_entropy: call backward() on its result itself; pass factors as gradient_scale");

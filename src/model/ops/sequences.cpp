@@ -50,6 +50,36 @@ at::Tensor SequenceLayout::sequence_numbers(at::Device device) const {
   });
 }
 
+at::Tensor SequenceLayout::tokens_of_rectangle(at::Device device) const {
+  return keep(&Kept::tokens_of_rectangle, device, [this] {
+    at::Tensor result = at::empty({count() * longest_}, at::kLong);
+    auto* to = result.mutable_data_ptr<std::int64_t>();
+    for (std::int64_t s = 0; s < count(); ++s) {
+      for (std::int64_t i = 0; i < longest_; ++i) *to++ = begins_[s] + std::min(i, lengths_[s] - 1);
+    }
+    return result;
+  });
+}
+
+at::Tensor SequenceLayout::places_in_rectangle(at::Device device) const {
+  return keep(&Kept::places_in_rectangle, device, [this] {
+    at::Tensor result = at::empty({tokens_}, at::kLong);
+    auto* values = result.mutable_data_ptr<std::int64_t>();
+    for (std::int64_t s = 0; s < count(); ++s)
+      std::iota(values + begins_[s], values + begins_[s] + lengths_[s], s * longest_);
+    return result;
+  });
+}
+
+at::Tensor SequenceLayout::padding_of_rectangle(at::Device device) const {
+  return keep(&Kept::padding_of_rectangle, device, [this] {
+    at::Tensor result = at::zeros({count(), longest_}, at::kBool);
+    for (std::int64_t s = 0; s < count(); ++s)
+      result[s].narrow(0, lengths_[s], longest_ - lengths_[s]).fill_(true);
+    return result;
+  });
+}
+
 at::Tensor SequenceLayout::borders(at::Device device) const {
   return keep(&Kept::borders, device, [this] {
     at::Tensor result = at::empty({count() + 1}, at::kInt);

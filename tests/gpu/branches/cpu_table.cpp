@@ -1,6 +1,5 @@
-// A device's table of kernels made of the CPU's, installed for the CPU: the operations then take the branches
-// that a GPU takes, on every machine. Linked with the unit tests of model, shard and train, which must pass
-// as they do without it.
+#include "gpu/branches/cpu_table.h"
+
 #include <ATen/ATen.h>
 
 #include "model/kernels/kernels.h"
@@ -174,10 +173,10 @@ class CpuTable final : public DeviceKernels {
   };
 };
 
-const bool kInstalled = [] {
-  install_device_kernels(std::make_shared<const CpuTable>(), at::DeviceType::CPU);
-  return true;
-}();
-
 }  // namespace
+
+std::shared_ptr<const DeviceKernels> cpu_table() {
+  return std::make_shared<const CpuTable>();
+}
+
 }  // namespace echelon::ops

@@ -1,0 +1,162 @@
+// The sharding engine on a device whose copies come as late as they can: what goes through host memory must
+// change nothing, and each place that puts streams in order is needed.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/str.h"
+#include "comm/local_communicator.h"
+#include "gpu/deferred/deferred_device.h"
+#include "gpu/deferred/training.h"
+
+namespace echelon {
+namespace {
+
+using test::deferred::small;
+using test::deferred::train_on_device;
+
+void expect_in_order(const EngineOptions& options, const std::vector<at::Tensor>& expected) {
+  test::deferred::restart();
+  const std::vector<at::Tensor> found = train_on_device(small("llama"), options);
+  const std::vector<std::string> findings = test::deferred::seen().findings;
+  EXPECT_TRUE(findings.empty()) << findings.size() << ", first: " << findings.front();
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(found[i].equal(expected[i])) << "unit " << i;
+}
+
+EngineOptions with(const std::string& strategy, const std::string& precision) {
+  EngineOptions options;
+  options.shard.strategy = strategy;
+  options.precision.preset = precision;
+  return options;
+}
+
+class Deferred : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { test::deferred::install_kernels(); }
+};
+
+TEST_F(Deferred, WhatWaitsInHostMemoryChangesNoBit) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    for (const char* strategy : {"full_shard", "shard_grad_op", "no_shard"}) {
+      const auto expected = train_on_device(small("llama"), with(strategy, precision));
+      for (const char* recompute : {"none", "full", "every_n"}) {
+        for (const bool reduce_at_end : {false, true}) {
+          SCOPED_TRACE(str(strategy, ", ", precision, ", recompute ", recompute, ", ", reduce_at_end));
+          EngineOptions options = with(strategy, precision);
+          options.activations.policy = recompute;
+          options.activations.every_n = 2;
+          options.activations.offload = true;
+          options.reduce_at_end = reduce_at_end;
+          const auto same = reduce_at_end ? train_on_device(small("llama"), options) : expected;
+          expect_in_order(options, same);
+          options.shard.offload = "cpu";
+          expect_in_order(options, same);
+        }
+      }
+    }
+  }
+}
+
+/// The places that training by `options` can do without.
+std::set<std::string> not_needed(const EngineOptions& options, std::set<std::string>& all) {
+  test::deferred::restart();
+  const std::vector<at::Tensor> expected = train_on_device(small("llama"), options);
+  std::set<std::string> spare;
+  for (const std::string& place : test::deferred::seen().places) {
+    all.insert(place);
+    test::deferred::restart(place);
+    const std::vector<at::Tensor> found = train_on_device(small("llama"), options);
+    bool noticed = !test::deferred::seen().findings.empty();
+    for (std::size_t i = 0; i < found.size(); ++i) noticed |= !found[i].equal(expected[i]);
+    if (!noticed) spare.insert(place);
+    test::deferred::restart();
+  }
+  return spare;
+}
+
+TEST_F(Deferred, EachPlaceThatPutsStreamsInOrderIsNeeded) {
+  std::set<std::string> places;
+  EngineOptions options = with("full_shard", "bf16");
+  options.shard.offload = "cpu";
+  for (const std::string& place : not_needed(options, places)) ADD_FAILURE() << place;
+  options.shard.offload = "none";
+  options.activations.policy = "full";
+  options.activations.offload = true;
+  for (const std::string& place : not_needed(options, places)) ADD_FAILURE() << place;
+  EXPECT_EQ(places.size(), 7U) << testing::PrintToString(places);
+}
+
+class EachKind : public testing::TestWithParam<const char*> {
+ protected:
+  static void SetUpTestSuite() { test::deferred::install_kernels(); }
+};
+
+TEST_P(EachKind, TrainsOnTheDeviceAsOnTheCpu) {
+  LocalCommunicator alone;
+  const auto expected = train(alone, at::kCPU, small(GetParam()), with("full_shard", "fp32"));
+  test::deferred::restart();
+  const auto found = train_on_device(small(GetParam()), with("full_shard", "fp32"));
+  const std::vector<std::string> findings = test::deferred::seen().findings;
+  EXPECT_TRUE(findings.empty()) << findings.front();
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_LT((found[i] - expected[i]).abs().max().item<double>(), 1e-5) << "unit " << i;
+}
+
+/// Of PyTorch's operations those whose sums on a GPU have no fixed order or, where
+/// at::Context::setDeterministicAlgorithms() gives them one, are slow (torch.use_deterministic_algorithms'
+/// list and the kernels that call alertNotDeterministic()).
+const std::set<std::string> kInNoOrder{
+    "aten::_adaptive_avg_pool2d_backward",
+    "aten::_index_put_impl_",
+    "aten::avg_pool3d_backward.grad_input",
+    "aten::bincount",
+    "aten::cumsum",
+    "aten::cumsum.out",
+    "aten::gather_backward",
+    "aten::grid_sampler_2d_backward",
+    "aten::histc",
+    "aten::index_add",
+    "aten::index_add.out",
+    "aten::index_add_",
+    "aten::index_copy",
+    "aten::index_copy_",
+    "aten::index_put",
+    "aten::index_put_",
+    "aten::max_pool2d_with_indices_backward",
+    "aten::max_pool2d_with_indices_backward.grad_input",
+    "aten::median",
+    "aten::nll_loss2d_backward",
+    "aten::nll_loss2d_forward",
+    "aten::put_",
+    "aten::reflection_pad2d_backward",
+    "aten::replication_pad2d_backward",
+    "aten::scatter_add",
+    "aten::scatter_add.out",
+    "aten::scatter_add_",
+    "aten::scatter_reduce.two",
+    "aten::upsample_bilinear2d_backward",
+};
+
+TEST_P(EachKind, SumsInOneOrder) {
+  test::deferred::restart();
+  (void)train_on_device(small(GetParam()), with("full_shard", "bf16"));
+  const auto operations = test::deferred::seen().operations;
+  EXPECT_GT(operations.size(), 10U);
+  for (const std::string& operation : operations) EXPECT_EQ(kInNoOrder.count(operation), 0U) << operation;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EachKind, testing::Values("llama", "gpt2", "t5", "vit", "deepvit", "cnn"));
+
+TEST_F(Deferred, SeesAnOperationThatSumsInNoOrder) {
+  test::deferred::restart();
+  at::Tensor table = at::ones({8, 2}, test::deferred::device()).requires_grad_(true);
+  at::index_select(table, 0, at::arange(4, test::deferred::device()).to(at::kLong)).sum().backward();
+  bool seen = false;
+  for (const std::string& operation : test::deferred::seen().operations)
+    seen |= kInNoOrder.count(operation) > 0;
+  EXPECT_TRUE(seen);
+}
+
+}  // namespace
+}  // namespace echelon
