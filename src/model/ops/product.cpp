@@ -44,6 +44,14 @@ void run(const Product& product) {
   kernels::product_kernel()->run(product, reinterpret_cast<std::byte*>(out<std::uint8_t>(space)));
 }
 
+void library_product(at::Tensor result, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
+  if (accumulate) {
+    result.addmm_(a, b);
+  } else {
+    at::mm_out(result, a, b);
+  }
+}
+
 /// Rows or columns [from, to) of the result.
 Product part(Product whole, bool rows, std::int64_t from, std::int64_t to) {
   if (rows) {
@@ -61,14 +69,12 @@ Product part(Product whole, bool rows, std::int64_t from, std::int64_t to) {
 }  // namespace
 
 void product_into(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
-  at::Tensor target = result;
   if (!suits(result, a, b)) {
-    if (accumulate) {
-      target.addmm_(a, b);
-    } else {
-      at::mm_out(target, a, b);
-    }
-    return;
+    // Where the processor has no products of fp16, at::mm is 40 times faster when the elements that are
+    // summed lie side by side in both operands.
+    const bool fp16_on_cpu = result.is_cpu() && result.scalar_type() == at::kHalf;
+    return fp16_on_cpu ? library_product(result, a.contiguous(), b.t().contiguous().t(), accumulate)
+                       : library_product(result, a, b, accumulate);
   }
   const Product whole{.m = a.size(0),
                       .n = b.size(1),

@@ -29,10 +29,11 @@ constexpr Shape kShapes[] = {{64, 96, 64},  {8, 48, 32},  {13, 50, 7},    {9, 8,
                              {47, 300, 65}, {1, 90, 40},  {30, 1, 8},     {16, 64, 6146}, {11, 49, 13001},
                              {200, 17, 48}, {8, 999, 96}, {333, 129, 257}};
 
-/// [rows, columns] of random bf16 values; `transposed`: columns along memory. Rows have foreign neighbours.
-at::Tensor random(std::int64_t rows, std::int64_t columns, bool transposed) {
-  if (transposed) return random(columns, rows, false).t();
-  return at::randn({rows, columns + 5}).to(at::kBFloat16).narrow(1, 3, columns);
+/// [rows, columns] of random values; `transposed`: columns along memory. Rows have foreign neighbours.
+at::Tensor random(std::int64_t rows, std::int64_t columns, bool transposed,
+                  at::ScalarType type = at::kBFloat16) {
+  if (transposed) return random(columns, rows, false, type).t();
+  return at::randn({rows, columns + 5}).to(type).narrow(1, 3, columns);
 }
 
 at::Tensor exact(const at::Tensor& a, const at::Tensor& b) {
@@ -48,30 +49,38 @@ INSTANTIATE_TEST_SUITE_P(Orientations, Products, ::testing::Combine(::testing::B
 
 TEST_P(Products, AreSumsInHigherPrecisionRoundedOnce) {
   const auto [a_transposed, b_transposed] = GetParam();
-  for (const Shape& s : kShapes) {
-    const at::Tensor a = random(s.m, s.k, a_transposed);
-    const at::Tensor b = random(s.k, s.n, b_transposed);
-    EXPECT_LT(relative_error(product(a, b), exact(a, b)), kRounded) << s.m << " " << s.n << " " << s.k;
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    for (const Shape& s : kShapes) {
+      const at::Tensor a = random(s.m, s.k, a_transposed, type);
+      const at::Tensor b = random(s.k, s.n, b_transposed, type);
+      EXPECT_LT(relative_error(product(a, b), exact(a, b)), kRounded)
+          << s.m << " " << s.n << " " << s.k << " " << type;
+    }
   }
+}
+
+void expect_filled_and_added(const at::Tensor& a, const at::Tensor& b, bool out_transposed) {
+  const at::Tensor whole = at::full({a.size(0) + 2, b.size(1) + 2}, 77.0, a.options());
+  const at::Tensor frame = out_transposed ? whole.t().contiguous().t() : whole;
+  const at::Tensor place = frame.narrow(0, 1, a.size(0)).narrow(1, 1, b.size(1));
+  place.fill_(NAN);
+  product_into(place, a, b, false);
+  EXPECT_LT(relative_error(place, exact(a, b)), kRounded);
+  const at::Tensor before = place.to(at::kDouble);
+  product_into(place, a, b, true);
+  EXPECT_LT(relative_error(place, before + exact(a, b)), kRounded);
+  place.fill_(77.0);
+  EXPECT_TRUE(frame.eq(77.0).all().item<bool>());
 }
 
 TEST_P(Products, FillOrAddToTheirPlaceAndNothingElse) {
   const auto [a_transposed, b_transposed] = GetParam();
-  for (const Shape& s : kShapes) {
-    for (const bool out_transposed : {false, true}) {
-      const at::Tensor a = random(s.m, s.k, a_transposed);
-      const at::Tensor b = random(s.k, s.n, b_transposed);
-      const at::Tensor whole = at::full({s.m + 2, s.n + 2}, 77.0, at::kBFloat16);
-      const at::Tensor frame = out_transposed ? whole.t().contiguous().t() : whole;
-      const at::Tensor place = frame.narrow(0, 1, s.m).narrow(1, 1, s.n);
-      place.fill_(NAN);
-      product_into(place, a, b, false);
-      EXPECT_LT(relative_error(place, exact(a, b)), kRounded) << s.m << " " << s.n << " " << s.k;
-      const at::Tensor before = place.to(at::kDouble);
-      product_into(place, a, b, true);
-      EXPECT_LT(relative_error(place, before + exact(a, b)), kRounded) << s.m << " " << s.n << " " << s.k;
-      place.fill_(77.0);
-      EXPECT_TRUE(frame.eq(77.0).all().item<bool>()) << s.m << " " << s.n << " " << s.k;
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    for (const Shape& s : kShapes) {
+      SCOPED_TRACE(testing::Message() << s.m << " " << s.n << " " << s.k << " " << type);
+      const at::Tensor a = random(s.m, s.k, a_transposed, type);
+      const at::Tensor b = random(s.k, s.n, b_transposed, type);
+      for (const bool out_transposed : {false, true}) expect_filled_and_added(a, b, out_transposed);
     }
   }
 }
