@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "conversion.h"
+#include "checkpoints_tool/convert/conversion.h"
 
 namespace echelon::tool {
 

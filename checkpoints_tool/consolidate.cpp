@@ -2,14 +2,14 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "checkpoint/contents.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/leased_reader.h"
-#include "commands.h"
-#include "conversion.h"
-#include "convert.h"
-#include "hugging_face_folder.h"
-#include "model_family.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/read/leased_reader.h"
+#include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/convert/conversion.h"
+#include "checkpoints_tool/convert/convert.h"
+#include "checkpoints_tool/families/hugging_face_folder.h"
+#include "checkpoints_tool/families/model_family.h"
 
 namespace echelon::tool {
 namespace {

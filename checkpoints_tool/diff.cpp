@@ -6,14 +6,14 @@
 
 #include "base/foreign_text.h"
 #include "base/str.h"
-#include "checkpoint/contents.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/json.h"
-#include "checkpoint/leased_reader.h"
-#include "checkpoint/reader.h"
-#include "commands.h"
-#include "element_difference.h"
-#include "progress.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/format/json.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/read/leased_reader.h"
+#include "checkpoint/read/reader.h"
+#include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/element_difference.h"
+#include "checkpoints_tool/progress.h"
 
 namespace echelon::tool {
 namespace {

@@ -1,4 +1,4 @@
-#include "element_difference.h"
+#include "checkpoints_tool/element_difference.h"
 
 #include <algorithm>
 #include <bit>

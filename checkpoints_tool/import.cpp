@@ -4,17 +4,17 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/manifest.h"
-#include "checkpoint/names.h"
-#include "commands.h"
-#include "convert.h"
-#include "hugging_face_files.h"
-#include "model_family.h"
-#include "new_checkpoint.h"
-#include "progress.h"
-#include "transposed_read.h"
-#include "weight_source.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/format/names.h"
+#include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/convert/convert.h"
+#include "checkpoints_tool/convert/new_checkpoint.h"
+#include "checkpoints_tool/convert/transposed_read.h"
+#include "checkpoints_tool/families/hugging_face_files.h"
+#include "checkpoints_tool/families/model_family.h"
+#include "checkpoints_tool/families/weight_source.h"
+#include "checkpoints_tool/progress.h"
 
 namespace echelon::tool {
 namespace {

@@ -5,11 +5,11 @@
 
 #include "base/foreign_text.h"
 #include "base/str.h"
-#include "checkpoint/contents.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/json.h"
-#include "checkpoint/reader.h"
-#include "commands.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/format/json.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/read/reader.h"
+#include "checkpoints_tool/commands.h"
 
 namespace echelon::tool {
 namespace {

@@ -1,4 +1,4 @@
-#include "interrupt.h"
+#include "checkpoints_tool/interrupt.h"
 
 #include <csignal>
 #include <cstdlib>

@@ -8,10 +8,10 @@
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
-#include "checkpoint/contents.h"
-#include "checkpoint/reader.h"
-#include "commands.h"
-#include "folder_size.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/read/reader.h"
+#include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/convert/folder_size.h"
 
 namespace echelon::tool {
 namespace {

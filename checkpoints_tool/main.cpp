@@ -4,17 +4,17 @@
 #include <iostream>
 #include <new>
 
-#include "base/command_line.h"
 #include "base/error.h"
 #include "base/foreign_text.h"
-#include "base/standard_output.h"
-#include "base/status_line.h"
 #include "base/str.h"
-#include "checkpoint/h5_layout.h"
-#include "checkpoint/names.h"
-#include "checkpoint/shard_index.h"
-#include "commands.h"
-#include "interrupt.h"
+#include "base/terminal/command_line.h"
+#include "base/terminal/standard_output.h"
+#include "base/terminal/status_line.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/format/shard_index.h"
+#include "checkpoint/hdf5/h5_layout.h"
+#include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/interrupt.h"
 
 namespace echelon::tool {
 namespace {

@@ -1,10 +1,10 @@
-#include "progress.h"
+#include "checkpoints_tool/progress.h"
 
 #include <unistd.h>
 
-#include "base/status_line.h"
 #include "base/str.h"
-#include "interrupt.h"
+#include "base/terminal/status_line.h"
+#include "checkpoints_tool/interrupt.h"
 
 namespace echelon::tool {
 namespace {

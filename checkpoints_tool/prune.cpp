@@ -7,12 +7,12 @@
 #include "base/foreign_text.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "checkpoint/contents.h"
-#include "checkpoint/reader.h"
-#include "checkpoint/retention.h"
-#include "checkpoint/trainer_state.h"
-#include "commands.h"
-#include "folder_size.h"
+#include "checkpoint/folder/retention.h"
+#include "checkpoint/format/trainer_state.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/read/reader.h"
+#include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/convert/folder_size.h"
 
 namespace echelon::tool {
 namespace {

@@ -2,13 +2,13 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "checkpoint/contents.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/leased_reader.h"
-#include "checkpoint/reader.h"
-#include "commands.h"
-#include "new_checkpoint.h"
-#include "progress.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/read/leased_reader.h"
+#include "checkpoint/read/reader.h"
+#include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/convert/new_checkpoint.h"
+#include "checkpoints_tool/progress.h"
 
 namespace echelon::tool {
 namespace {

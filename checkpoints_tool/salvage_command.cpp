@@ -4,13 +4,13 @@
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/lease.h"
-#include "checkpoint/reader.h"
-#include "checkpoint/salvage.h"
-#include "commands.h"
-#include "partial_output.h"
-#include "progress.h"
+#include "checkpoint/folder/lease.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/read/reader.h"
+#include "checkpoint/read/salvage.h"
+#include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/convert/partial_output.h"
+#include "checkpoints_tool/progress.h"
 
 namespace echelon::tool {
 namespace {

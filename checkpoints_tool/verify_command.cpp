@@ -4,11 +4,11 @@
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
-#include "checkpoint/contents.h"
-#include "checkpoint/lease.h"
-#include "checkpoint/verify.h"
-#include "commands.h"
-#include "progress.h"
+#include "checkpoint/folder/lease.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/read/verify.h"
+#include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/progress.h"
 
 namespace echelon::tool {
 namespace {

@@ -2,16 +2,16 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "checkpoint/contents.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/h5_view.h"
-#include "checkpoint/lease.h"
-#include "checkpoint/new_file.h"
-#include "checkpoint/reader.h"
-#include "checkpoint/verify.h"
-#include "commands.h"
-#include "partial_output.h"
-#include "progress.h"
+#include "checkpoint/folder/lease.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/hdf5/h5_view.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/read/reader.h"
+#include "checkpoint/read/verify.h"
+#include "checkpoint/write/new_file.h"
+#include "checkpoints_tool/commands.h"
+#include "checkpoints_tool/convert/partial_output.h"
+#include "checkpoints_tool/progress.h"
 
 namespace echelon::tool {
 namespace {

@@ -31,12 +31,13 @@ function(echelon_join_sources target)
   set_source_files_properties(${ARG_LEAVE_OUT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# echelon_library(name [PUBLIC libs...] [PRIVATE libs...] [ALONE files...])
-# One folder = one library: all .cpp files beside the calling CMakeLists.txt, headers found under src/. Under the
-# sanitizers, whose code is dear to compile, its sources are joined; ALONE are left out of that.
+# echelon_library(name [ROOMS folders...] [PUBLIC libs...] [PRIVATE libs...] [ALONE files...])
+# One folder = one library: all .cpp files beside the calling CMakeLists.txt and in its ROOMS, headers found under src/.
+# Under the sanitizers, whose code is dear to compile, its sources are joined; ALONE are left out of that.
 function(echelon_library name)
-  cmake_parse_arguments(ARG "" "" "PUBLIC;PRIVATE;ALONE" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  cmake_parse_arguments(ARG "" "" "ROOMS;PUBLIC;PRIVATE;ALONE" ${ARGN})
+  list(TRANSFORM ARG_ROOMS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/*.cpp")
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp ${ARG_ROOMS})
   if(NOT sources)
     message(FATAL_ERROR "echelon_library(${name}): no sources in ${CMAKE_CURRENT_SOURCE_DIR}")
   endif()

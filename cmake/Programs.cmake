@@ -27,7 +27,7 @@ endforeach()
 add_custom_target(product DEPENDS ${product})
 
 # Without what only the sanitizer build runs. Two stay: their tests of memory limits cannot run there.
-list(FILTER programs EXCLUDE REGEX "^(fuzz_.*|unit_(comm|data|doctor|recipe|submit)|gpu_runtime)$")
+list(FILTER programs EXCLUDE REGEX "^(fuzz_.*|unit_(comm|data|doctor|image|recipe|run|submit|text)|gpu_runtime)$")
 add_custom_target(tested DEPENDS ${product} ${programs})
 # What has threads of its own and no libtorch, for the preset tsan.
 if(TARGET gpu_runtime)

@@ -12,14 +12,14 @@
 #include "app/commands.h"
 #include "app/devices.h"
 #include "app/doctor/commands.h"
-#include "app/launch.h"
-#include "base/command_line.h"
+#include "app/launcher/launch.h"
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
+#include "base/terminal/command_line.h"
 #include "bootstrap/job.h"
 #include "comm/communicator.h"
-#include "comm/mpi_worker.h"
+#include "comm/mpi/mpi_worker.h"
 
 namespace echelon::app {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
-#include "app/output_relay.h"
+#include "app/launcher/output_relay.h"
 #include "app/plugin.h"
 #include "app/report_error.h"
-#include "base/command_line.h"
-#include "base/standard_output.h"
 #include "base/str.h"
+#include "base/terminal/command_line.h"
+#include "base/terminal/standard_output.h"
 
 namespace {
 

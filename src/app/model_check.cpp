@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "recipe/keys.h"
+#include "recipe/keys/keys.h"
 
 namespace echelon::app {
 namespace {

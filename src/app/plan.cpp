@@ -6,7 +6,7 @@
 #include "app/engine/engine.h"
 #include "app/model_check.h"
 #include "app/plugin.h"
-#include "base/command_line.h"
+#include "base/terminal/command_line.h"
 
 namespace echelon::app {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "base/cores.h"
 #include "base/error.h"
+#include "base/process/cores.h"
 #include "base/str.h"
 
 namespace echelon::app {

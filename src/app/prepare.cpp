@@ -1,4 +1,4 @@
-#include "data/prepare.h"
+#include "data/prepare/prepare.h"
 
 #include <unistd.h>
 
@@ -11,13 +11,13 @@
 #include <thread>
 
 #include "app/commands.h"
-#include "base/command_line.h"
 #include "base/foreign_text.h"
 #include "base/log.h"
-#include "base/status_line.h"
 #include "base/str.h"
-#include "data/text_format.h"
-#include "data/tokenizer_digest.h"
+#include "base/terminal/command_line.h"
+#include "base/terminal/status_line.h"
+#include "data/prepare/text_format.h"
+#include "text/tokenizer_digest.h"
 
 namespace echelon::app {
 namespace {

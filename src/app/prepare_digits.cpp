@@ -6,7 +6,7 @@
 #include "app/commands.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "data/digits.h"
+#include "data/images/digits.h"
 
 namespace echelon::app {
 

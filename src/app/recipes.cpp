@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "app/commands.h"
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "base/str.h"
 #include "recipe/builtin.h"
 

@@ -3,13 +3,13 @@
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
-#include "app/launch.h"
+#include "app/launcher/launch.h"
+#include "app/launcher/step.h"
 #include "app/plugin.h"
-#include "app/step.h"
-#include "base/command_line.h"
 #include "base/error.h"
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "base/str.h"
+#include "base/terminal/command_line.h"
 
 namespace echelon::app {
 namespace {

@@ -7,11 +7,11 @@
 #include "app/submit/follow.h"
 #include "app/submit/slurm.h"
 #include "app/submit/submission.h"
-#include "base/command_line.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/standard_output.h"
 #include "base/str.h"
+#include "base/terminal/command_line.h"
+#include "base/terminal/standard_output.h"
 
 namespace echelon::app {
 namespace {

@@ -8,15 +8,15 @@
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
-#include "app/launch.h"
+#include "app/launcher/launch.h"
+#include "app/launcher/step.h"
 #include "app/model_check.h"
 #include "app/plugin.h"
-#include "app/step.h"
-#include "base/command_line.h"
 #include "base/log.h"
-#include "base/process.h"
-#include "base/status_line.h"
+#include "base/process/process.h"
 #include "base/str.h"
+#include "base/terminal/command_line.h"
+#include "base/terminal/status_line.h"
 
 namespace echelon::app {
 namespace {

@@ -7,14 +7,14 @@
 
 #include "app/commands.h"
 #include "app/model_check.h"
-#include "base/command_line.h"
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
-#include "recipe/json_value.h"
-#include "recipe/keys.h"
+#include "base/terminal/command_line.h"
+#include "recipe/keys/keys.h"
 #include "recipe/load.h"
 #include "recipe/parameter_count.h"
+#include "recipe/yaml/json_value.h"
 
 namespace echelon::app {
 namespace {

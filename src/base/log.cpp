@@ -9,9 +9,9 @@
 #include <mutex>
 #include <span>
 
+#include "base/files/own_file.h"
 #include "base/foreign_text.h"
-#include "base/own_file.h"
-#include "base/status_line.h"
+#include "base/terminal/status_line.h"
 
 namespace echelon::log {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "bootstrap/node_layout.h"
 

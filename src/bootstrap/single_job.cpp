@@ -1,6 +1,6 @@
 #include "bootstrap/single_job.h"
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "bootstrap/node_layout.h"
 
 namespace echelon {

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "base/process.h"
+#include "base/process/process.h"
 
 namespace echelon {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/fs.h"
+#include "base/files/fs.h"
 
 namespace echelon {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/crc32c.h"
+#include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "data/loader.h"

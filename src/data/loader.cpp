@@ -10,12 +10,12 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "data/document_loader.h"
-#include "data/image_loader.h"
-#include "data/mixture_loader.h"
-#include "data/pair_loader.h"
-#include "data/token_loader.h"
-#include "data/tokenizer_digest.h"
+#include "data/images/image_loader.h"
+#include "data/tokens/document_loader.h"
+#include "data/tokens/mixture_loader.h"
+#include "data/tokens/pair_loader.h"
+#include "data/tokens/token_loader.h"
+#include "text/tokenizer_digest.h"
 
 namespace echelon {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/image_source.h"
+#include "data/images/image_source.h"
 #include "data/options.h"
 
 namespace echelon {

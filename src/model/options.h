@@ -5,7 +5,7 @@
 namespace echelon {
 
 /// Recipe section `model`. Defaults describe the 179 M Llama of the FSDP2 article. Which kind obeys which
-/// key stands in recipe/contradictions.cpp.
+/// key stands in recipe/check/contradictions.cpp.
 struct ModelOptions {
   std::string kind = "llama";   ///< llama | gpt2 | t5 | vit | deepvit | cnn
   std::string preset = "none";  ///< published model of recipe/model_presets.h that the keys not given follow

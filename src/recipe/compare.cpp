@@ -5,9 +5,9 @@
 #include <iterator>
 
 #include "base/str.h"
-#include "recipe/contradictions.h"
-#include "recipe/keys.h"
-#include "recipe/writer.h"
+#include "recipe/check/contradictions.h"
+#include "recipe/keys/keys.h"
+#include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {
 namespace {

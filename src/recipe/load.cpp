@@ -1,7 +1,7 @@
 #include "recipe/load.h"
 
 #include "base/error.h"
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "recipe/builtin.h"

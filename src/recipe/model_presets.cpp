@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/str.h"
-#include "recipe/keys.h"
+#include "recipe/keys/keys.h"
 #include "recipe/parameter_count.h"
-#include "recipe/scalar.h"
-#include "recipe/writer.h"
+#include "recipe/yaml/scalar.h"
+#include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {
 namespace {

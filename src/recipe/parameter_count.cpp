@@ -1,6 +1,6 @@
 #include "recipe/parameter_count.h"
 
-#include "recipe/checked.h"
+#include "recipe/check/checked.h"
 
 namespace echelon::recipe {
 namespace {

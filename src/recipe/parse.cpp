@@ -8,14 +8,14 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "recipe/characters.h"
-#include "recipe/check.h"
-#include "recipe/contradictions.h"
-#include "recipe/document.h"
-#include "recipe/faults.h"
-#include "recipe/keys.h"
+#include "recipe/check/check.h"
+#include "recipe/check/contradictions.h"
+#include "recipe/check/faults.h"
+#include "recipe/keys/keys.h"
 #include "recipe/model_presets.h"
-#include "recipe/value.h"
+#include "recipe/yaml/characters.h"
+#include "recipe/yaml/document.h"
+#include "recipe/yaml/value.h"
 
 namespace echelon::recipe {
 namespace {

@@ -3,6 +3,8 @@
 #include "checkpoint/options.h"
 #include "data/options.h"
 #include "model/options.h"
+#include "optim/options.h"
+#include "run/options.h"
 #include "shard/options.h"
 #include "train/options.h"
 

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "model/layer.h"
-#include "shard/offloaded_inputs.h"
+#include "shard/memory/offloaded_inputs.h"
 
 namespace echelon {
 

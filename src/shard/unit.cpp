@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/device_kernels.h"
-#include "shard/host_memory.h"
+#include "shard/memory/host_memory.h"
 
 namespace echelon {
 namespace {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "shard/buffer_pool.h"
-#include "shard/copy_stream.h"
 #include "shard/layout.h"
+#include "shard/memory/buffer_pool.h"
+#include "shard/memory/copy_stream.h"
 #include "shard/wrap.h"
 
 namespace echelon {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "checkpoint/options.h"
-#include "checkpoint/rank_save.h"
+#include "checkpoint/write/rank_save.h"
 #include "comm/communicator.h"
-#include "train/run_folder.h"
+#include "run/run_folder.h"
 #include "train/save_interval.h"
 #include "train/train_state.h"
 

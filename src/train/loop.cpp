@@ -11,13 +11,13 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/utc_time.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/read/reader.h"
 #include "comm/agree.h"
+#include "optim/gradients.h"
+#include "optim/schedule.h"
 #include "train/batch_tensors.h"
-#include "train/generation_score.h"
-#include "train/gradients.h"
+#include "train/eval/generation_score.h"
 #include "train/memory_report.h"
-#include "train/schedule.h"
 
 namespace echelon {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "base/str.h"
-#include "shard/host_memory.h"
+#include "shard/memory/host_memory.h"
 
 namespace echelon {
 namespace {

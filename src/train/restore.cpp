@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "checkpoint/leased_reader.h"
+#include "checkpoint/read/leased_reader.h"
 #include "comm/agree.h"
 #include "comm/blob_text.h"
 #include "train/state_tensors.h"

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "checkpoint/options.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/read/reader.h"
 #include "comm/communicator.h"
-#include "train/run_folder.h"
+#include "run/run_folder.h"
 #include "train/state_tensors.h"
 #include "train/train_state.h"
 

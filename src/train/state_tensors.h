@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/reader.h"
-#include "checkpoint/writer.h"
+#include "checkpoint/read/reader.h"
+#include "checkpoint/write/writer.h"
 #include "train/train_state.h"
 
 /// The tensors of a TrainState as the checkpoint library sees them, each in the type it has in memory and cut

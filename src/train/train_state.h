@@ -3,10 +3,10 @@
 #include <optional>
 
 #include "data/loader.h"
+#include "optim/ema.h"
+#include "optim/loss_scale.h"
+#include "optim/optimizer.h"
 #include "shard/sharded_model.h"
-#include "train/ema.h"
-#include "train/loss_scale.h"
-#include "train/optimizer.h"
 
 namespace echelon {
 

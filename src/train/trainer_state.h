@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <string>
 
-#include "checkpoint/trainer_state.h"
+#include "checkpoint/format/trainer_state.h"
 #include "train/train_state.h"
 
 /// What of a TrainState is not tensors, as a checkpoint's manifest keeps it.

@@ -19,12 +19,12 @@
 #include <map>
 #include <new>
 
-#include "base/disk.h"
 #include "base/error.h"
+#include "base/files/disk.h"
 #include "base/str.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/rank_save.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/read/reader.h"
+#include "checkpoint/write/rank_save.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bootstrap/job.h"
-#include "comm/mpi_communicator.h"
+#include "comm/mpi/mpi_communicator.h"
 
 // The CPU collectives beside Open MPI's own, in one run, on the same thread and buffers, alternating:
 //   mpirun -n 2 --oversubscribe --bind-to none --mca pml ob1 --mca btl self,vader bin/comm_bench [MiB]

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "data/batch_stream.h"
-#include "data/token_file_writer.h"
+#include "data/tokens/token_file_writer.h"
 
 namespace echelon {
 namespace {

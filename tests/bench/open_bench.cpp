@@ -13,8 +13,8 @@
 #include <iostream>
 #include <memory>
 
-#include "checkpoint/contents.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/read/reader.h"
 #include "unit/checkpoint/zeros.h"
 
 namespace {

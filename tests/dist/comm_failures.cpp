@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "app/launch.h"
+#include "app/launcher/launch.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 

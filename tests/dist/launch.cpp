@@ -1,4 +1,4 @@
-#include "app/launch.h"
+#include "app/launcher/launch.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -13,9 +13,9 @@
 #include <sstream>
 #include <thread>
 
-#include "app/mpirun_talk.h"
+#include "app/launcher/mpirun_talk.h"
 #include "base/error.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "app/output_relay.h"
+#include "app/launcher/output_relay.h"
 #include "bootstrap/job.h"
 
 // What the launcher's test starts: launch_rank FOLDER MODE ..., one rank that writes what happened to it to

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "app/launch.h"
+#include "app/launcher/launch.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 

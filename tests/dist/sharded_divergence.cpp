@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "app/launch.h"
+#include "app/launcher/launch.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 

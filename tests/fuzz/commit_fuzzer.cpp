@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/manifest.h"
+#include "checkpoint/format/manifest.h"
 
 namespace {
 

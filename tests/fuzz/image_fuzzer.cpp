@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "data/idx_file.h"
-#include "data/image_codec.h"
+#include "data/images/idx_file.h"
+#include "image/image_codec.h"
 
 namespace {
 

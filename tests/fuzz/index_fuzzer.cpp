@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/shard_index.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/format/shard_index.h"
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/names.h"
-#include "checkpoints_tool/model_family.h"
+#include "checkpoint/format/names.h"
+#include "checkpoints_tool/families/model_family.h"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/safetensors_header.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/format/safetensors_header.h"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/sentencepiece_tokenizer.h"
 #include "support/sentencepiece_model.h"
+#include "text/sentencepiece/sentencepiece_tokenizer.h"
 
 namespace {
 

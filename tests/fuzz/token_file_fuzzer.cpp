@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "base/crc32c.h"
+#include "base/checksum/crc32c.h"
 #include "base/error.h"
-#include "data/token_file.h"
-#include "data/token_file_writer.h"
+#include "data/tokens/token_file.h"
+#include "data/tokens/token_file_writer.h"
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/bpe_tokenizer.h"
 #include "support/tokenizer_json.h"
+#include "text/bpe/bpe_tokenizer.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/names.h"
-#include "checkpoint/weight_index.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/format/weight_index.h"
 
 namespace {
 

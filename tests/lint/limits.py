@@ -1,10 +1,13 @@
-"""Checks the size limits: headers 150 lines, sources 400, functions 60. Functions are measured by lizard, which lives
+"""Checks the size limits: headers 150 lines, sources 400, functions 60, folders 30 files. Functions are measured by lizard, which lives
 in the test venv: run this with its Python."""
+import collections
+
 import tree
 
 HEADER_LINES = 150
 SOURCE_LINES = 400
 FUNCTION_LINES = 60
+FOLDER_FILES = 30
 
 
 def main():
@@ -15,6 +18,9 @@ def main():
         raise SystemExit("limits.py: lizard is missing; ./make.sh setup test installs it, then configure again")
     findings = []
     files = tree.code_files(options.root, "src", "checkpoints_tool")
+    for folder, count in collections.Counter(path.parent for path in files).items():
+        if count > FOLDER_FILES:
+            findings.append(f"{folder}: {count} files, the limit is {FOLDER_FILES}: give it rooms (docs/architecture.md)")
     for path in files:
         text = (options.root / path).read_text(errors="replace")
         lines = text.count("\n")

@@ -77,9 +77,9 @@ class Lint(unittest.TestCase):
         self.finds("include_graph", {"src/data/file.cpp": "#include <hdf5.h>\n"}, "HDF5 belongs to checkpoint")
 
     def test_include_graph_finds_foreign_types_carried_by_a_header(self):
-        fault = {"src/checkpoint/h5.h": "#include <hdf5.h>\n", "src/checkpoint/reader.h": '#include "checkpoint/h5.h"\n',
-                 "checkpoints_tool/list.cpp": '#include "checkpoint/reader.h"\n'}
-        self.finds("include_graph", fault, "checkpoint/reader.h carries HDF5 into checkpoints_tool "
+        fault = {"src/checkpoint/h5.h": "#include <hdf5.h>\n", "src/checkpoint/read/reader.h": '#include "checkpoint/h5.h"\n',
+                 "checkpoints_tool/list.cpp": '#include "checkpoint/read/reader.h"\n'}
+        self.finds("include_graph", fault, "checkpoint/read/reader.h carries HDF5 into checkpoints_tool "
                                            "(through checkpoint/h5.h -> hdf5.h)")
 
     def test_include_graph_keeps_libtorch_behind_the_border_of_the_engine(self):
@@ -108,6 +108,9 @@ class Lint(unittest.TestCase):
     def test_limits_finds_a_long_function(self):
         self.finds("limits", {"src/base/long.cpp": "\nint f() {\n" + "  g();\n" * 60 + "}\n"},
                    "src/base/long.cpp:2: f has 62 lines")
+
+    def test_limits_finds_a_full_folder(self):
+        self.finds("limits", {f"src/base/file_{i}.h": "\n" for i in range(30)}, "src/base: 32 files, the limit is 30")
 
     def test_headers_alone_finds_a_missing_include(self):
         self.finds("headers_alone", {"src/base/lone.h": "#pragma once\nstd::string text();\n"},

@@ -27,12 +27,12 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "base/str.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/read/reader.h"
 #include "data/loader.h"
 #include "recipe/load.h"
 #include "shard/sharded_model.h"
 #include "train/batch_tensors.h"
-#include "train/inference_model.h"
+#include "train/eval/inference_model.h"
 
 namespace echelon {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "train/rouge.h"
+#include "text/rouge.h"
 
 int main() {
   nlohmann::json scores = nlohmann::json::array();

@@ -1,4 +1,4 @@
-"""The tables of tests/unit/train/schedule_test.cpp are what torch.optim.lr_scheduler computes."""
+"""The tables of tests/unit/optim/schedule_test.cpp are what torch.optim.lr_scheduler computes."""
 import pathlib
 import re
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/sentencepiece_json.h"
-#include "data/tokenizer.h"
-#include "data/tokenizer_digest.h"
+#include "text/sentencepiece/sentencepiece_json.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_digest.h"
 
 namespace {
 

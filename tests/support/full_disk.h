@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "base/disk.h"
+#include "base/files/disk.h"
 
 namespace echelon::test {
 

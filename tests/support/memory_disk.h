@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/disk.h"
+#include "base/files/disk.h"
 #include "support/disk_tree.h"
 
 namespace echelon::test {

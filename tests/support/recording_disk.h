@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/disk.h"
+#include "base/files/disk.h"
 #include "support/disk_call.h"
 
 namespace echelon::test {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/sentencepiece_traits.h"
+#include "text/sentencepiece/sentencepiece_traits.h"
 
 namespace echelon::testing {
 

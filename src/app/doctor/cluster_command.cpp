@@ -3,14 +3,14 @@
 #include <cmath>
 #include <memory>
 
+#include "app/doctor/checks/recipe_size.h"
+#include "app/doctor/checks/slurm_checks.h"
 #include "app/doctor/commands.h"
-#include "app/doctor/folder_probe.h"
-#include "app/doctor/recipe_size.h"
+#include "app/doctor/machine/folder_probe.h"
 #include "app/doctor/report.h"
-#include "app/doctor/slurm_checks.h"
-#include "base/command_line.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/terminal/command_line.h"
 #include "bootstrap/job.h"
 #include "recipe/load.h"
 

@@ -3,17 +3,17 @@
 #include <filesystem>
 #include <memory>
 
-#include "app/doctor/card_checks.h"
+#include "app/doctor/checks/card_checks.h"
 #include "app/doctor/commands.h"
-#include "app/doctor/compute_rate.h"
-#include "app/doctor/exchange.h"
-#include "app/doctor/network_rate.h"
+#include "app/doctor/machine/shared_folder.h"
+#include "app/doctor/rates/compute_rate.h"
+#include "app/doctor/rates/exchange.h"
+#include "app/doctor/rates/network_rate.h"
 #include "app/doctor/report.h"
-#include "app/doctor/shared_folder.h"
-#include "app/launch.h"
-#include "app/step.h"
-#include "base/command_line.h"
-#include "base/process.h"
+#include "app/launcher/launch.h"
+#include "app/launcher/step.h"
+#include "base/process/process.h"
+#include "base/terminal/command_line.h"
 #include "comm/communicator.h"
 
 namespace echelon::app::doctor {

@@ -2,13 +2,13 @@
 #include <memory>
 #include <sstream>
 
+#include "app/doctor/checks/recipe_checks.h"
 #include "app/doctor/commands.h"
-#include "app/doctor/recipe_checks.h"
 #include "app/doctor/report.h"
 #include "app/model_check.h"
-#include "base/command_line.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "base/terminal/command_line.h"
 #include "recipe/load.h"
 
 namespace echelon::app::doctor {

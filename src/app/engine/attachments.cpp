@@ -8,12 +8,12 @@
 
 #include "base/error.h"
 #include "base/foreign_json.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/read/reader.h"
 #include "data/loader.h"
-#include "data/sentencepiece_json.h"
-#include "data/tokenizer.h"
-#include "data/tokenizer_digest.h"
 #include "recipe/load.h"
+#include "text/sentencepiece/sentencepiece_json.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_digest.h"
 
 namespace echelon::app {
 namespace {

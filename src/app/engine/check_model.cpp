@@ -3,8 +3,8 @@
 #include "app/engine/engine.h"
 #include "base/error.h"
 #include "model/model.h"
+#include "optim/pattern_check.h"
 #include "shard/precision.h"
-#include "train/pattern_check.h"
 
 int echelon_engine_check_model(const echelon::Recipe& recipe, echelon::app::ModelFaults& result) {
   try {

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "checkpoint/contents.h"
-#include "checkpoint/names.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/read/contents.h"
 #include "recipe/parse.h"
 
 namespace echelon::app {

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/reader.h"
+#include "checkpoint/read/reader.h"
 #include "recipe/compare.h"
-#include "train/run_folder.h"
+#include "run/run_folder.h"
 
 namespace echelon::app {
 

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "checkpoint/reader.h"
-#include "checkpoint/trainer_state.h"
+#include "checkpoint/format/trainer_state.h"
+#include "checkpoint/read/reader.h"
 
 extern char** environ;
 

@@ -1,6 +1,6 @@
 #pragma once
 #include "recipe/recipe.h"
-#include "train/run_folder.h"
+#include "run/run_folder.h"
 
 namespace echelon::app {
 

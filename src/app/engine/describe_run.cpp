@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "model/kernels/bf16_products.h"
 #include "model/ops/device_kernels.h"
-#include "train/optimizer.h"
+#include "optim/optimizer.h"
 
 namespace echelon::app {
 namespace {

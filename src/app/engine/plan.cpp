@@ -7,8 +7,8 @@
 #include "app/report_error.h"
 #include "base/str.h"
 #include "model/model.h"
+#include "optim/optimizer.h"
 #include "shard/layout.h"
-#include "train/optimizer.h"
 
 namespace echelon::app {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/utc_time.h"
-#include "train/job_end.h"
+#include "run/job_end.h"
 #include "train/state_tensors.h"
 
 namespace echelon::app {

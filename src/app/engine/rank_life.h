@@ -4,11 +4,11 @@
 #include "bootstrap/job.h"
 #include "comm/liveness/life_watch.h"
 #include "recipe/recipe.h"
-#include "train/agreed_stop.h"
-#include "train/deadline.h"
-#include "train/ledger.h"
-#include "train/run_folder.h"
-#include "train/stop_signal.h"
+#include "run/agreed_stop.h"
+#include "run/deadline.h"
+#include "run/ledger.h"
+#include "run/run_folder.h"
+#include "run/stop_signal.h"
 #include "train/train_state.h"
 
 namespace echelon::app {

@@ -9,16 +9,16 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "bootstrap/options.h"
-#include "checkpoint/leased_reader.h"
+#include "checkpoint/read/leased_reader.h"
 #include "comm/agree.h"
 #include "comm/blob_text.h"
-#include "data/decode_any.h"
-#include "data/tokenizer.h"
-#include "data/tokenizer_digest.h"
 #include "model/model.h"
 #include "model/ops/compiled_products.h"
 #include "recipe/parse.h"
-#include "train/inference_model.h"
+#include "text/decode_any.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_digest.h"
+#include "train/eval/inference_model.h"
 
 namespace echelon::app {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/cores.h"
+#include "base/process/cores.h"
 
 namespace echelon::app {
 

@@ -14,7 +14,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "base/str.h"
 
 namespace echelon::submit {

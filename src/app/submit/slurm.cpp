@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "app/submit/program.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/str.h"
 
 namespace echelon::submit {

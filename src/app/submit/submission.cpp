@@ -4,13 +4,13 @@
 
 #include "app/submit/words.h"
 #include "base/error.h"
+#include "base/files/own_file.h"
 #include "base/foreign_text.h"
-#include "base/own_file.h"
-#include "base/process.h"
+#include "base/process/process.h"
 #include "base/str.h"
-#include "recipe/json_value.h"
-#include "recipe/keys.h"
+#include "recipe/keys/keys.h"
 #include "recipe/load.h"
+#include "recipe/yaml/json_value.h"
 
 namespace echelon::submit {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "comm/liveness/judge.h"
 #include "comm/liveness/wire.h"
 

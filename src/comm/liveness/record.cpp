@@ -7,9 +7,9 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/fs.h"
+#include "base/files/fs.h"
+#include "base/files/own_file.h"
 #include "base/log.h"
-#include "base/own_file.h"
 #include "base/str.h"
 
 namespace echelon {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "comm/liveness/frame.h"
 
 namespace echelon {

@@ -1,9 +1,9 @@
 // recipe_docs DOCS_FOLDER: rewrites recipe.md's key reference and recipe.schema.json from the table of keys.
 #include <iostream>
 
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "recipe/load.h"
-#include "recipe/reference.h"
+#include "recipe/yaml/reference.h"
 
 int main(int argc, char** argv) {
   using namespace echelon;

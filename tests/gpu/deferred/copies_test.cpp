@@ -8,7 +8,7 @@
 
 #include "gpu/deferred/deferred_device.h"
 #include "model/ops/upload.h"
-#include "shard/offloaded_inputs.h"
+#include "shard/memory/offloaded_inputs.h"
 #include "train/device_reader.h"
 
 namespace echelon {

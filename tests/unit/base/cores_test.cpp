@@ -1,4 +1,4 @@
-#include "base/cores.h"
+#include "base/process/cores.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

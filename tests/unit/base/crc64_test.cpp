@@ -1,4 +1,4 @@
-#include "base/crc64.h"
+#include "base/checksum/crc64.h"
 
 #include <gtest/gtest.h>
 

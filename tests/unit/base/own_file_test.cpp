@@ -1,4 +1,4 @@
-#include "base/own_file.h"
+#include "base/files/own_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "base/standard_output.h"
+#include "base/terminal/standard_output.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "base/status_line.h"
+#include "base/terminal/status_line.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

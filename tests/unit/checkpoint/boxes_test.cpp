@@ -1,4 +1,4 @@
-#include "checkpoint/boxes.h"
+#include "checkpoint/format/boxes.h"
 
 #include <gtest/gtest.h>
 

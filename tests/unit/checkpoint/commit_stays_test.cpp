@@ -9,9 +9,9 @@
 #include <limits>
 #include <set>
 
-#include "checkpoint/files.h"
-#include "checkpoint/rank_save.h"
-#include "checkpoint/shard_plan.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/write/rank_save.h"
+#include "checkpoint/write/shard_plan.h"
 #include "support/memory_disk.h"
 #include "unit/checkpoint/failing_allocations.h"
 #include "unit/checkpoint/tiny_run.h"

@@ -5,14 +5,14 @@
 #include <csignal>
 #include <cstring>
 
-#include "base/disk.h"
-#include "base/process.h"
+#include "base/files/disk.h"
+#include "base/process/process.h"
 #include "base/str.h"
-#include "checkpoint/bulk_memory.h"
-#include "checkpoints_tool/assembly.h"
-#include "checkpoints_tool/byte_size.h"
-#include "checkpoints_tool/direct_file.h"
-#include "checkpoints_tool/journal.h"
+#include "checkpoint/read/bulk_memory.h"
+#include "checkpoints_tool/convert/assembly.h"
+#include "checkpoints_tool/convert/byte_size.h"
+#include "checkpoints_tool/convert/direct_file.h"
+#include "checkpoints_tool/convert/journal.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"

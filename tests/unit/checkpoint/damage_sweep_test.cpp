@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "checkpoint/contents.h"
+#include "checkpoint/read/contents.h"
 #include "support/memory_disk.h"
 #include "unit/checkpoint/tiny_run.h"
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/reader.h"
-#include "checkpoint/writer.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/read/reader.h"
+#include "checkpoint/write/writer.h"
 
 /// A small checkpoint with known content, written by as many pretended ranks as a test wants.
 namespace echelon::checkpoint::test {

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <thread>
 
-#include "base/process.h"
+#include "base/process/process.h"
 #include "support/faulty_disk.h"
 #include "support/memory_disk.h"
 #include "support/temp_dir.h"

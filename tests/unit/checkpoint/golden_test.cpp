@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "base/crc32c.h"
-#include "base/crc64.h"
-#include "checkpoint/verify.h"
+#include "base/checksum/crc32c.h"
+#include "base/checksum/crc64.h"
+#include "checkpoint/read/verify.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "base/str.h"
-#include "checkpoint/bytes.h"
-#include "checkpoint/json.h"
-#include "checkpoint/manifest.h"
-#include "checkpoint/names.h"
-#include "checkpoint/shard_index.h"
+#include "checkpoint/format/bytes.h"
+#include "checkpoint/format/json.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/format/shard_index.h"
 #include "unit/checkpoint/example.h"
 
 namespace echelon::checkpoint {

@@ -1,5 +1,5 @@
 // A child process that is limited to computing, whatever it tries.
-#include "checkpoint/limited_child.h"
+#include "checkpoint/hdf5/limited_child.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <csignal>
 
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "base/str.h"
-#include "checkpoint/h5_verify.h"
+#include "checkpoint/hdf5/h5_verify.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/str.h"
-#include "checkpoint/lease.h"
+#include "checkpoint/folder/lease.h"
 #include "unit/checkpoint/run_tool.h"
 
 namespace echelon::checkpoint {

@@ -3,9 +3,9 @@
 
 #include <atomic>
 
-#include "checkpoint/contents.h"
-#include "checkpoint/retention.h"
-#include "checkpoint/salvage.h"
+#include "checkpoint/folder/retention.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/read/salvage.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 #include "unit/checkpoint/zeros.h"

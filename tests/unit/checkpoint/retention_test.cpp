@@ -1,5 +1,5 @@
 // Which checkpoints stay, how the others go, and who is in the way.
-#include "checkpoint/retention.h"
+#include "checkpoint/folder/retention.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,14 +9,14 @@
 #include <cerrno>
 #include <chrono>
 
-#include "base/disk.h"
-#include "base/fs.h"
-#include "base/process.h"
+#include "base/files/disk.h"
+#include "base/files/fs.h"
+#include "base/process/process.h"
 #include "base/str.h"
-#include "checkpoint/lease.h"
-#include "checkpoint/leased_reader.h"
-#include "checkpoint/names.h"
-#include "checkpoint/verify.h"
+#include "checkpoint/folder/lease.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/read/leased_reader.h"
+#include "checkpoint/read/verify.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 

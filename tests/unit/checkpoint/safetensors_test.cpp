@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/str.h"
-#include "checkpoint/safetensors_header.h"
-#include "checkpoint/weight_index.h"
+#include "checkpoint/format/safetensors_header.h"
+#include "checkpoint/format/weight_index.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "checkpoint/names.h"
-#include "checkpoint/retention.h"
-#include "checkpoint/verify.h"
+#include "checkpoint/folder/retention.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/read/verify.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 

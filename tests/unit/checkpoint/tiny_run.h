@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "base/str.h"
-#include "checkpoint/reader.h"
-#include "checkpoint/retention.h"
-#include "checkpoint/shard_write.h"
-#include "checkpoint/staging.h"
-#include "checkpoint/verify.h"
+#include "checkpoint/folder/retention.h"
+#include "checkpoint/read/reader.h"
+#include "checkpoint/read/verify.h"
+#include "checkpoint/write/shard_write.h"
+#include "checkpoint/write/staging.h"
 #include "unit/checkpoint/example.h"
 
 /// A run of two ranks small enough to be looked at in ten thousand states. What a step saves is a function of

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/str.h"
-#include "checkpoint/shard_index.h"
+#include "checkpoint/format/shard_index.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"

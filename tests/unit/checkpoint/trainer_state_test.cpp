@@ -1,4 +1,4 @@
-#include "checkpoint/trainer_state.h"
+#include "checkpoint/format/trainer_state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "checkpoints_tool/transposed_read.h"
+#include "checkpoints_tool/convert/transposed_read.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "checkpoint/h5_view.h"
+#include "checkpoint/hdf5/h5_view.h"
 #include "unit/checkpoint/example.h"
 #include "unit/checkpoint/run_tool.h"
 

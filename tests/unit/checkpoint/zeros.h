@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "base/crc32c.h"
-#include "base/crc64.h"
-#include "base/disk.h"
-#include "base/fs.h"
-#include "checkpoint/coverage.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/manifest.h"
-#include "checkpoint/names.h"
+#include "base/checksum/crc32c.h"
+#include "base/checksum/crc64.h"
+#include "base/files/disk.h"
+#include "base/files/fs.h"
+#include "checkpoint/format/coverage.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/format/names.h"
 
 /// Checkpoints of any size that take no room: all tensors are zero, and the shards' files are holes behind
 /// their indexes. Everything but HDF5's own part is as a save writes it.

@@ -1,10 +1,10 @@
-#include "data/digits.h"
+#include "data/images/digits.h"
 
 #include <cmath>
 
 #include "base/str.h"
-#include "data/idx_file.h"
-#include "data/image_transform.h"
+#include "data/images/idx_file.h"
+#include "image/image_transform.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/token_file_writer.h"
+#include "data/tokens/token_file_writer.h"
 #include "support/temp_dir.h"
 
 namespace echelon::testing {

@@ -1,8 +1,8 @@
 #include <zlib.h>
 
 #include "base/str.h"
-#include "data/idx_file.h"
-#include "data/idx_images.h"
+#include "data/images/idx_file.h"
+#include "data/images/idx_images.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {

@@ -5,10 +5,10 @@
 #include <thread>
 
 #include "base/str.h"
-#include "data/folder_images.h"
-#include "data/image_codec.h"
-#include "data/image_transform.h"
-#include "data/synthetic_images.h"
+#include "data/images/folder_images.h"
+#include "data/images/synthetic_images.h"
+#include "image/image_codec.h"
+#include "image/image_transform.h"
 #include "support/places.h"
 #include "unit/data/fixtures.h"
 

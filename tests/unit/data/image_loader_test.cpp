@@ -1,10 +1,10 @@
-#include "data/image_loader.h"
+#include "data/images/image_loader.h"
 
 #include <algorithm>
 #include <set>
 
 #include "base/str.h"
-#include "data/idx_file.h"
+#include "data/images/idx_file.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/str.h"
-#include "data/tokenizer_digest.h"
+#include "text/tokenizer_digest.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "base/str.h"
-#include "data/document_index.h"
 #include "data/loader.h"
+#include "data/tokens/document_index.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon {

@@ -1,4 +1,4 @@
-#include "data/pair_loader.h"
+#include "data/tokens/pair_loader.h"
 
 #include <gtest/gtest.h>
 

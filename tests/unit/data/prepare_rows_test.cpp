@@ -6,12 +6,12 @@
 #include <tuple>
 
 #include "base/str.h"
-#include "data/csv_row.h"
-#include "data/prepare.h"
-#include "data/row_stream.h"
-#include "data/token_file.h"
-#include "data/tokenizer.h"
+#include "data/prepare/csv_row.h"
+#include "data/prepare/prepare.h"
+#include "data/prepare/row_stream.h"
+#include "data/tokens/token_file.h"
 #include "support/places.h"
+#include "text/tokenizer.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon::data {

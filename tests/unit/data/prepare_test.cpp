@@ -1,4 +1,4 @@
-#include "data/prepare.h"
+#include "data/prepare/prepare.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,13 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "base/str.h"
-#include "data/token_file.h"
-#include "data/tokenizer.h"
+#include "data/tokens/token_file.h"
 #include "support/full_disk.h"
 #include "support/places.h"
 #include "support/tokenizer_json.h"
+#include "text/tokenizer.h"
 #include "unit/data/fixtures.h"
 
 namespace echelon::data {
@@ -126,7 +126,7 @@ TEST_F(Prepare, RoundTripsRealSources) {
   EXPECT_FALSE(std::filesystem::exists(out("valid.tok")));
   std::multiset<std::string> expected;
   for (const auto& source : options_.sources) {
-    for (const auto& entry : std::filesystem::directory_iterator(source)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(source)) {
       const auto extension = entry.path().extension();
       if (extension == ".h" || extension == ".cpp") expected.insert(read_bytes(entry.path()));
     }
@@ -144,7 +144,7 @@ TEST_F(Prepare, AgreesWithNumpyAndThePythonTokenizer) {
   run();
   std::string command = test::test_python() + " " + test::source_dir() +
                         "/tests/support/check_token_file.py " + options_.output;
-  for (const auto& entry : std::filesystem::directory_iterator(options_.sources[0])) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(options_.sources[0])) {
     const auto extension = entry.path().extension();
     if (extension == ".h" || extension == ".cpp") command += " " + entry.path().string();
   }

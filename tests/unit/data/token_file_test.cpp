@@ -1,4 +1,4 @@
-#include "data/token_file.h"
+#include "data/tokens/token_file.h"
 
 #include <sys/stat.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-#include "base/crc32c.h"
+#include "base/checksum/crc32c.h"
 #include "base/str.h"
 #include "support/full_disk.h"
 #include "unit/data/fixtures.h"

@@ -1,4 +1,4 @@
-#include "app/doctor/card_checks.h"
+#include "app/doctor/checks/card_checks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "app/doctor/rates.h"
+#include "app/doctor/rates/rates.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "app/doctor/pairs.h"
+#include "app/doctor/rates/pairs.h"
 
 namespace echelon::app::doctor {
 namespace {

@@ -1,8 +1,8 @@
-#include "app/doctor/slurm_state.h"
+#include "app/doctor/machine/slurm_state.h"
 
 #include <gtest/gtest.h>
 
-#include "app/doctor/version.h"
+#include "app/doctor/machine/version.h"
 
 namespace echelon::app::doctor {
 namespace {

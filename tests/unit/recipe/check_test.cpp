@@ -1,4 +1,4 @@
-#include "recipe/check.h"
+#include "recipe/check/check.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "recipe/check_model.h"
+#include "recipe/check/check_model.h"
 #include "recipe/load.h"
 
 namespace echelon {

@@ -1,4 +1,4 @@
-#include "recipe/contradictions.h"
+#include "recipe/check/contradictions.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 
 #include <set>
 
-#include "recipe/check_model.h"
-#include "recipe/contradictions.h"
+#include "recipe/check/check_model.h"
+#include "recipe/check/contradictions.h"
 #include "recipe_support.h"
 
 namespace echelon {

@@ -6,7 +6,7 @@
 #include <ctime>
 #include <map>
 
-#include "recipe/keys.h"
+#include "recipe/keys/keys.h"
 #include "recipe_support.h"
 
 namespace echelon {

@@ -1,4 +1,4 @@
-#include "recipe/reference.h"
+#include "recipe/yaml/reference.h"
 
 #include <gtest/gtest.h>
 
@@ -12,14 +12,14 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "recipe/document.h"
-#include "recipe/json_value.h"
-#include "recipe/keys.h"
+#include "recipe/check/other_names.h"
+#include "recipe/keys/keys.h"
 #include "recipe/load.h"
-#include "recipe/other_names.h"
-#include "recipe/scalar.h"
-#include "recipe/value.h"
-#include "recipe/writer.h"
+#include "recipe/yaml/document.h"
+#include "recipe/yaml/json_value.h"
+#include "recipe/yaml/scalar.h"
+#include "recipe/yaml/value.h"
+#include "recipe/yaml/writer.h"
 #include "support/places.h"
 
 namespace echelon {

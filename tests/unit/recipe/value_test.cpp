@@ -1,9 +1,9 @@
-#include "recipe/value.h"
+#include "recipe/yaml/value.h"
 
 #include <gtest/gtest.h>
 
-#include "recipe/json_value.h"
-#include "recipe/writer.h"
+#include "recipe/yaml/json_value.h"
+#include "recipe/yaml/writer.h"
 #include "recipe_support.h"
 
 namespace echelon {

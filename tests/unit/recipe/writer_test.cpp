@@ -1,4 +1,4 @@
-#include "recipe/writer.h"
+#include "recipe/yaml/writer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "recipe/check.h"
+#include "recipe/check/check.h"
 #include "recipe/load.h"
 #include "recipe_support.h"
 

@@ -1,4 +1,4 @@
-#include "shard/buffer_pool.h"
+#include "shard/memory/buffer_pool.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

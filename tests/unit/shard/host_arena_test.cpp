@@ -1,4 +1,4 @@
-#include "shard/host_arena.h"
+#include "shard/memory/host_arena.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

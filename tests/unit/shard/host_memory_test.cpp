@@ -1,4 +1,4 @@
-#include "shard/host_memory.h"
+#include "shard/memory/host_memory.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 
 #include "app/submit/program.h"
 #include "app/submit/words.h"
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "base/str.h"
 #include "support/places.h"
 #include "support/temp_dir.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/fs.h"
+#include "base/files/fs.h"
 #include "recipe/load.h"
 #include "support/temp_dir.h"
 #include "unit/submit/requests.h"

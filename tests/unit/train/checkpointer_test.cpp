@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <new>
 
-#include "base/disk.h"
 #include "base/error.h"
+#include "base/files/disk.h"
 #include "base/str.h"
-#include "checkpoint/reader.h"
+#include "checkpoint/read/reader.h"
 #include "comm/local_communicator.h"
 #include "support/faulty_disk.h"
 #include "support/temp_dir.h"

@@ -1,10 +1,10 @@
-#include "train/inference_model.h"
+#include "train/eval/inference_model.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "checkpoint/writer.h"
+#include "checkpoint/write/writer.h"
 #include "support/temp_dir.h"
 #include "unit/train/small_model.h"
 

@@ -8,8 +8,8 @@
 
 #include <cstdio>
 
-#include "checkpoint/rank_save.h"
-#include "checkpoint/shard_plan.h"
+#include "checkpoint/write/rank_save.h"
+#include "checkpoint/write/shard_plan.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/h5_verify.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/hdf5/h5_verify.h"
 
 namespace {
 

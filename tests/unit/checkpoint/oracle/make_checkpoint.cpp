@@ -7,8 +7,8 @@
 #include <iostream>
 
 #include "base/error.h"
-#include "checkpoint/geometry.h"
-#include "checkpoint/writer.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/write/writer.h"
 
 namespace {
 

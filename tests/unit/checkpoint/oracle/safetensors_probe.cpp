@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "checkpoint/safetensors_header.h"
+#include "checkpoint/format/safetensors_header.h"
 
 namespace {
 

@@ -1,0 +1,23 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "checkpoint/write/writer.h"
+
+namespace echelon::tool {
+
+/// Elements [begin, end) of tensor number `tensor`.
+struct Share {
+  std::size_t tensor = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+/// How `ranks` shards divide tensors: one after the other, cut into stretches of nearly equal bytes, so that
+/// at most ranks - 1 tensors are cut. By rank; a rank may get nothing.
+[[nodiscard]] std::vector<std::vector<Share>> split_evenly(std::span<const checkpoint::TensorInfo> tensors,
+                                                           int ranks);
+
+}  // namespace echelon::tool

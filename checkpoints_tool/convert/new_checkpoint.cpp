@@ -1,0 +1,40 @@
+#include "checkpoints_tool/convert/new_checkpoint.h"
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/str.h"
+#include "checkpoints_tool/convert/even_split.h"
+#include "checkpoints_tool/convert/partial_output.h"
+
+namespace echelon::tool {
+
+std::filesystem::path write_new_checkpoint(const std::filesystem::path& output,
+                                           const std::filesystem::path& source, checkpoint::CommitInfo info,
+                                           const FillSlice& fill,
+                                           const std::function<void(const std::filesystem::path&)>& check) {
+  info.save_id = checkpoint::new_save_id();
+  const std::string name = checkpoint::step_folder_name(info.step, info.save_id);
+  PartialOutput partial(output, source);
+  const std::filesystem::path folder = partial.path() / name;
+  fs::make_directories(folder, Code::kCheckpoint);
+  int rank = 0;
+  for (const std::vector<Share>& shares : split_evenly(info.tensors, info.ranks)) {
+    std::vector<checkpoint::Slice> slices;
+    for (const Share& share : shares) {
+      slices.push_back({.tensor = info.tensors[share.tensor],
+                        .begin = share.begin,
+                        .end = share.end,
+                        .read = [&fill, share](std::uint64_t at, std::span<std::byte> to) {
+                          fill(share.tensor, share.begin, at, to);
+                        }});
+    }
+    checkpoint::write_shard(folder, rank++, info.ranks, info.save_id, std::move(slices));
+  }
+  if (const std::string doubt = checkpoint::commit(folder, info); !doubt.empty())
+    throw Error(Code::kCheckpoint, doubt);  // nobody has seen it yet
+  check(folder);
+  partial.publish();
+  return output / name;
+}
+
+}  // namespace echelon::tool

@@ -1,0 +1,97 @@
+#include "checkpoints_tool/convert/owner_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <span>
+#include <sstream>
+
+#include "base/files/disk.h"
+#include "base/files/fs.h"
+#include "base/files/own_file.h"
+#include "base/process/process.h"
+#include "base/str.h"
+
+namespace echelon::tool {
+namespace {
+
+struct Owner {
+  std::string host;
+  pid_t pid = 0;
+  std::uint64_t start = 0;  ///< see ProcessInfo
+  std::string space;        ///< process_space(); empty: an earlier version's file
+};
+
+/// 0 when there is no such process.
+std::uint64_t start_of(pid_t pid) {
+  const auto info = process_info(pid);
+  return info ? info->start : 0;
+}
+
+Owner this_process() {
+  const std::string host = host_name();
+  return {host.empty() ? "?" : host, ::getpid(), start_of(::getpid()), process_space()};
+}
+
+std::string text_of(const Owner& owner) {
+  return str(owner.host, ' ', owner.pid, ' ', owner.start, ' ', owner.space, '\n');
+}
+
+Owner read_owner(const fs::Path& path) {
+  std::istringstream text(fs::read_own_file(path, 4096, Code::kCheckpoint));
+  Owner owner;
+  text >> owner.host >> owner.pid >> owner.start >> std::ws;
+  std::getline(text, owner.space);
+  return owner;
+}
+
+[[noreturn]] void refuse(const fs::Path& path, const Owner& owner, bool seen) {
+  throw Error(Code::kUsage,
+              str("process ", owner.pid, " on ", owner.host, " works in '", path.parent_path().string(),
+                  "' already; wait for it or stop it",
+                  seen ? std::string()
+                       : str(" (if it is gone, or that is not this machine or was before its last start, "
+                             "remove '",
+                             path.string(), "')")));
+}
+
+/// Puts `draft` in the place of an owner that is gone. `error`: why link(2) failed.
+void take_over(const fs::Path& path, const fs::Path& draft, const Owner& mine, int error) {
+  if (error != EEXIST) {
+    throw Error(Code::kCheckpoint, str("cannot create '", path.string(), "': ", fs::reason(error)));
+  }
+  const Owner other = read_owner(path);
+  const bool seen = other.host == mine.host && !mine.space.empty() && other.space == mine.space;
+  if (!seen || (other.start != 0 && start_of(other.pid) == other.start)) refuse(path, other, seen);
+  fs::rename(draft, path, Code::kCheckpoint);
+}
+
+}  // namespace
+
+OwnerFile::OwnerFile(const fs::Path& folder) : path_(folder / "owner") {
+  // Only processes of this machine take each other's files over; among them the lock keeps the look at the
+  // old file and its removal together. Where it is not supported that small gap stays.
+  const fs::Fd guard = fs::open(folder, O_RDONLY | O_DIRECTORY, Code::kCheckpoint);
+  (void)::flock(guard.get(), LOCK_EX);
+  const Owner mine = this_process();
+  const std::string text = text_of(mine);
+  fs::Draft draft = fs::create_draft(path_, Code::kCheckpoint);
+  try {
+    fs::write_at(draft.fd, 0, std::as_bytes(std::span(text)), Code::kCheckpoint, draft.path);
+    fs::fsync(draft.fd, Code::kCheckpoint, draft.path);
+    draft.fd.close(Code::kCheckpoint, draft.path);
+    if (::link(draft.path.c_str(), path_.c_str()) != 0) take_over(path_, draft.path, mine, errno);
+  } catch (...) {
+    (void)fs::disk().unlink(draft.path.c_str());
+    throw;
+  }
+  (void)fs::disk().unlink(draft.path.c_str());
+}
+
+OwnerFile::~OwnerFile() {
+  (void)fs::disk().unlink(path_.c_str());
+}
+
+}  // namespace echelon::tool

@@ -1,0 +1,76 @@
+#include "checkpoints_tool/convert/partial_output.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/write/writer.h"
+
+namespace echelon::tool {
+namespace {
+
+using Path = std::filesystem::path;
+
+bool is_inside(const Path& path, const Path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+}  // namespace
+
+Path folder_of(const Path& path) {
+  return path.has_parent_path() ? path.parent_path() : Path(".");
+}
+
+Path checked_output(Path path, const Path& checkpoint) {
+  if (path.filename().empty()) path = path.parent_path();  // "out/"
+  const Path parent = folder_of(path);
+  std::error_code error;
+  if (checkpoint::entry_exists(path)) {
+    throw Error(Code::kUsage,
+                str("output '", path.string(), "' exists already; remove it or choose another name"));
+  }
+  if (!std::filesystem::is_directory(parent, error)) {
+    throw Error(Code::kUsage, str("output folder '", parent.string(), "' does not exist; create it first"));
+  }
+  if (is_inside(std::filesystem::canonical(parent), std::filesystem::canonical(checkpoint))) {
+    throw Error(Code::kUsage,
+                str("output '", path.string(), "' would lie inside the checkpoint; choose another place"));
+  }
+  return path;
+}
+
+void publish_output(const Path& made, const Path& output) {
+  int error =
+      ::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, output.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
+  // Some network file systems cannot promise not to replace; a look and a plain rename must do there.
+  if ((error == EINVAL || error == ENOSYS) && !checkpoint::entry_exists(output)) {
+    error = ::rename(made.c_str(), output.c_str()) == 0 ? 0 : errno;
+  }
+  if (error != 0) {
+    throw Error(Code::kUsage,
+                str("cannot rename '", made.string(), "' to '", output.string(), "': ", fs::reason(error)));
+  }
+  fs::fsync_directory(folder_of(output), Code::kCheckpoint);
+}
+
+PartialOutput::PartialOutput(Path path, const Path& checkpoint)
+    : final_(checked_output(std::move(path), checkpoint)),
+      partial_(final_.string() + ".partial-" + checkpoint::new_save_id()) {}
+
+PartialOutput::~PartialOutput() {
+  std::error_code ignored;
+  if (!published_) std::filesystem::remove_all(partial_, ignored);
+}
+
+void PartialOutput::publish() {
+  publish_output(partial_, final_);
+  published_ = true;
+}
+
+}  // namespace echelon::tool

@@ -1,0 +1,46 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files/fs.h"
+#include "checkpoints_tool/convert/owner_file.h"
+
+namespace echelon::tool {
+
+/// An output that takes long to make: it appears whole or not at all, and what a killed run leaves behind is
+/// taken up by the next one with the same identity. Lies until then in the folder "<path>.partial-<id>",
+/// where <id> comes from the identity, so another conversion to the same place never meets it. The folder
+/// holds `output`, which gets its name at the end, `journal`, and `owner` while a process works in it.
+class ResumableOutput {
+ public:
+  /// Throws Error(kUsage) as checked_output() does, and when another process is making this output. So does
+  /// an unfinished output of another user, unless `allow_foreign`.
+  ResumableOutput(fs::Path path, const fs::Path& checkpoint, const std::string& identity, bool allow_foreign);
+  ResumableOutput(const ResumableOutput&) = delete;
+  ResumableOutput& operator=(const ResumableOutput&) = delete;
+  ~ResumableOutput();  ///< removes what is unfinished, unless it is to be kept
+
+  [[nodiscard]] const fs::Path& folder() const { return folder_; }
+  [[nodiscard]] fs::Path output() const { return folder_ / "output"; }
+  [[nodiscard]] fs::Path journal() const { return folder_ / "journal"; }
+  /// Folders that conversions of other checkpoints or with other options left beside this output.
+  [[nodiscard]] std::vector<fs::Path> strangers() const;
+
+  /// Makes a folder of this output, or takes the one that an earlier run made; refuses links and, unless
+  /// they are allowed, folders of other users. Throws Error(kUsage).
+  void make_folder(const fs::Path& folder) const;
+  /// Leaves everything for a later run.
+  void keep() { kept_ = true; }
+  /// The content is durable already; gives it its name and removes the rest.
+  void publish();
+
+ private:
+  fs::Path final_;
+  fs::Path folder_;
+  bool allow_foreign_;
+  std::optional<OwnerFile> owner_;
+  bool kept_ = false;
+};
+
+}  // namespace echelon::tool

@@ -1,0 +1,49 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "checkpoint/read/reader.h"
+#include "checkpoints_tool/convert/output_plan.h"
+
+namespace echelon::tool {
+
+/// What is kept of a finished window or tile: enough to recognise it on the disk, and to prove at the end
+/// that the windows together hold what was saved.
+struct WindowRecord {
+  std::uint64_t window = 0;  ///< number in windows_of(); of a tile, its number in tiles_of() behind them
+  std::uint32_t crc = 0;     ///< of its bytes as they were written
+  std::vector<std::uint32_t> parts;  ///< of the checkpoint's bytes behind each of parts_of(); 0 if transposed
+};
+
+/// Makes the bytes of windows and tiles out of a checkpoint: reads ranges (the reader checks every byte
+/// against its checksum), converts, transposes. Needs kWindowFillerBytes of memory whatever the size of a
+/// tensor. One for each thread.
+class WindowFiller {
+ public:
+  explicit WindowFiller(const checkpoint::Reader& reader) : reader_(reader) {}
+
+  /// `out`: window.end - window.begin bytes. The record's number is left to the caller, here and below.
+  /// Zeros where a transposed tensor lies.
+  WindowRecord fill(const OutputFile& file, const Window& window, std::span<std::byte> out);
+
+  /// `out`: tile.bytes() bytes, column after column. Every element of the tile is read once.
+  WindowRecord fill(const Tile& tile, std::span<std::byte> out);
+
+ private:
+  std::uint32_t fill_part(const Part& part, std::span<std::byte> out);
+  std::uint32_t fill_converted(const Part& part, std::span<std::byte> out);
+  /// Elements [begin, end) of the source, read and converted; valid until the next call.
+  std::span<const std::byte> converted(const OutputTensor& tensor, std::uint64_t begin, std::uint64_t end);
+
+  const checkpoint::Reader& reader_;
+  std::vector<std::byte> in_;
+  std::vector<std::byte> converted_;
+};
+
+/// Elements are read this many bytes at a time where they cannot be read in place.
+inline constexpr std::uint64_t kScratchBytes = std::uint64_t{2} << 20;
+/// Source bytes, converted bytes (at most twice as wide), and the reader's own block.
+inline constexpr std::uint64_t kWindowFillerBytes = 4 * kScratchBytes;
+
+}  // namespace echelon::tool

@@ -1,0 +1,60 @@
+#include "checkpoints_tool/families/hugging_face_folder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "checkpoint/format/names.h"
+#include "checkpoints_tool/convert/byte_size.h"
+#include "checkpoints_tool/families/hugging_face_files.h"
+
+namespace echelon::tool {
+namespace {
+
+const std::string kConfigFile = "config.json";
+const std::string kGenerationConfig = "generation_config.json";
+const std::string kTokenizer = "tokenizer.json";
+const std::string kTokenizerConfig = "tokenizer_config.json";
+
+}  // namespace
+
+void check_has_config(const checkpoint::Reader& reader) {
+  const auto attachments = reader.attachments();
+  if (std::find(attachments.begin(), attachments.end(), kConfigFile) != attachments.end()) return;
+  throw Error(Code::kCheckpoint,
+              "the checkpoint has no attachment config.json, without which transformers cannot open the "
+              "folder; use consolidate --to hdf5 for the bare tensors");
+}
+
+void add_companions(const checkpoint::Reader& reader, const std::string& dtype, Conversion& conversion) {
+  check_has_config(reader);
+  conversion.texts[kConfigFile] = config_with_dtype(reader.attachment(kConfigFile), dtype);
+  const std::vector<std::string> all = reader.attachments();
+  for (const std::string& name : all) {
+    if (checkpoint::is_companion_file(name)) conversion.attachments.push_back(name);
+  }
+  const auto has = [&](const std::string& name) {
+    return std::find(all.begin(), all.end(), name) != all.end();
+  };
+  const std::string& config = conversion.texts[kConfigFile];
+  const auto add = [&](const std::string& name, std::string text) {
+    if (!text.empty()) conversion.texts[name] = std::move(text);
+  };
+  if (!has(kGenerationConfig)) add(kGenerationConfig, generation_config(config));
+  if (!has(kTokenizerConfig) && has(kTokenizer))
+    add(kTokenizerConfig, tokenizer_config(config, reader.attachment(kTokenizer)));
+}
+
+bool has_tokenizer(const Conversion& conversion) {
+  return std::any_of(conversion.attachments.begin(), conversion.attachments.end(),
+                     [](const std::string& name) { return name != kGenerationConfig; });
+}
+
+void add_safetensors(std::vector<OutputTensor> tensors, const std::string& stem,
+                     const std::string& max_shard_size, Conversion& conversion) {
+  SafetensorsPlan plan =
+      plan_safetensors(std::move(tensors), stem, parse_byte_size(max_shard_size, "--max-shard-size"));
+  for (OutputFile& file : plan.files) conversion.plan.files.push_back(std::move(file));
+  if (!plan.index_name.empty()) conversion.texts[plan.index_name] = plan.index_text;
+}
+
+}  // namespace echelon::tool

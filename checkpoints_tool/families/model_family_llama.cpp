@@ -1,0 +1,91 @@
+#include "base/model_ranges.h"
+#include "base/str.h"
+#include "checkpoints_tool/families/model_family.h"
+
+namespace echelon::tool {
+namespace {
+
+using checkpoint::Json;
+
+/// Of rope_scaling or rope_parameters, checked to ask for plain rotary positions.
+void check_rope(const ModelConfig& config, const char* key, const Json& rope) {
+  if (!rope.is_object()) config.fail(str("'", key, "' must be an object"));
+  for (const auto& [name, value] : rope.items()) {
+    if ((name == "rope_type" || name == "type") && value != "default")
+      config.differs(str("'", key, "' asks for rotary positions of the type ", printable(value.dump())));
+    if (name == "partial_rotary_factor" && value != 1.0)
+      config.differs(str("'", key, "' turns a part of each head only"));
+  }
+}
+
+double llama_rope_theta(ModelConfig& config) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!config.has(key)) continue;
+    const Json& rope = config[key];
+    check_rope(config, key, rope);
+    if (rope.contains("rope_theta")) config.take_value("rope_theta", rope["rope_theta"], key);
+  }
+  return config.real_or("rope_theta", 10000.0, model_ranges::kRopeTheta);
+}
+
+}  // namespace
+
+ModelDescription describe_llama(ModelConfig& config) {
+  const std::int64_t hidden = config.size("hidden_size", model_ranges::kHiddenSize);
+  const std::int64_t inner = config.size("intermediate_size", model_ranges::kIntermediateSize);
+  const std::int64_t vocab = config.size("vocab_size", model_ranges::kVocabSize);
+  const std::int64_t layers = config.size("num_hidden_layers", model_ranges::kLayers);
+  const std::int64_t heads = config.size("num_attention_heads", model_ranges::kHeads);
+  const std::int64_t kv_heads = config.size_or("num_key_value_heads", heads, model_ranges::kHeads);
+  const bool tie = config.flag_or("tie_word_embeddings", false);
+  if (hidden % heads != 0 || heads % kv_heads != 0)
+    config.fail(str("heads do not divide: hidden_size ", hidden, ", num_attention_heads ", heads,
+                    ", num_key_value_heads ", kv_heads));
+  const std::int64_t head_dim = hidden / heads;
+  if (config.is_import() && head_dim % 2 != 0)
+    config.fail(str("hidden_size / num_attention_heads is ", head_dim, ", and rotary positions turn pairs"));
+  if (config.size_or("head_dim", head_dim, model_ranges::kHeadSize) != head_dim)
+    config.differs(str("'head_dim' is not hidden_size / num_attention_heads (", head_dim, ")"));
+  config.require_text("hidden_act", "silu", "silu");
+  for (const char* flag : {"attention_bias", "mlp_bias", "add_cross_attention", "is_encoder_decoder"})
+    config.require_flag(flag, false);
+  config.require_number("attention_dropout", 0);
+  config.require_number("partial_rotary_factor", 1);
+  const double theta = llama_rope_theta(config);
+
+  ModelDescription model{.kind = "llama", .data_kind = "synthetic_tokens"};
+  model.max_positions = config.size_or("max_position_embeddings", 2048, model_ranges::kMaxPositions);
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> shape) {
+    model.add(name + ".weight", std::move(shape));
+  };
+  add("model.embed_tokens", {vocab, hidden});
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const std::string layer = str("model.layers.", i, '.');
+    add(layer + "input_layernorm", {hidden});
+    add(layer + "self_attn.q_proj", {hidden, hidden});
+    add(layer + "self_attn.k_proj", {kv_heads * head_dim, hidden});
+    add(layer + "self_attn.v_proj", {kv_heads * head_dim, hidden});
+    add(layer + "self_attn.o_proj", {hidden, hidden});
+    add(layer + "post_attention_layernorm", {hidden});
+    add(layer + "mlp.gate_proj", {inner, hidden});
+    add(layer + "mlp.up_proj", {inner, hidden});
+    add(layer + "mlp.down_proj", {hidden, inner});
+  }
+  add("model.norm", {hidden});
+  if (tie) {
+    model.tied.push_back({"lm_head.weight", "model.embed_tokens.weight"});
+  } else {
+    add("lm_head", {vocab, hidden});
+  }
+  model.ignored = {"rotary_emb.inv_freq"};  // of each layer, or of the model
+  model.recipe =
+      str("model:\n  kind: llama\n  vocab_size: ", vocab, "\n  hidden_size: ", hidden,
+          "\n  intermediate_size: ", inner, "\n  layers: ", layers, "\n  heads: ", heads,
+          "\n  kv_heads: ", kv_heads, "\n  max_positions: ", model.max_positions,
+          "\n  norm_eps: ", number_text(config.real_or("rms_norm_eps", 1e-6, model_ranges::kNormEps)),
+          "\n  rope_theta: ", number_text(theta), "\n  tie_embeddings: ", tie ? "true" : "false", '\n');
+  config.check_all_known({});
+  return model;
+}
+
+}  // namespace echelon::tool

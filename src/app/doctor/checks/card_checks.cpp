@@ -1,0 +1,341 @@
+#include "app/doctor/checks/card_checks.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "base/str.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+/// What nodes or ranks complain of: the sentence's parts and the nodes in them.
+struct Complaints {
+  std::vector<std::string> texts;
+  std::vector<std::string> nodes;
+  void add(const std::string& node, std::string text) {
+    texts.push_back(std::move(text));
+    nodes.push_back(node);
+  }
+  [[nodiscard]] bool none() const { return texts.empty(); }
+  [[nodiscard]] std::string text() const {
+    constexpr std::size_t kMost = 4;
+    const auto shown = static_cast<std::ptrdiff_t>(std::min(texts.size(), kMost));
+    const std::string more = texts.size() > kMost ? str("; and ", texts.size() - kMost, " more") : "";
+    return join({texts.begin(), texts.begin() + shown}, "; ") + more;
+  }
+};
+
+/// The first rank of each node, which speaks for it.
+std::vector<const NodeCard*> nodes_of(const std::vector<NodeCard>& cards) {
+  std::vector<const NodeCard*> nodes;
+  for (const NodeCard& card : cards)
+    if (card.local_rank == 0) nodes.push_back(&card);
+  return nodes;
+}
+
+/// The value that most have; of equally frequent ones that of the lowest rank.
+template <class Value>
+Value usual(const std::vector<Value>& values) {
+  std::map<Value, std::size_t> counts;
+  std::size_t most = 0;
+  for (const Value& value : values) most = std::max(most, ++counts[value]);
+  return *std::find_if(values.begin(), values.end(),
+                       [&](const Value& value) { return counts[value] == most; });
+}
+
+template <class Get>
+auto usual_of_nodes(const std::vector<const NodeCard*>& nodes, Get get) {
+  std::vector<decltype(get(*nodes[0]))> values;
+  for (const NodeCard* node : nodes) values.push_back(get(*node));
+  return usual(values);
+}
+
+struct InstanceType {
+  const char* name;
+  int gpus;
+  int efa_devices;
+};
+// EC2's instance types with GPUs and EFA.
+constexpr std::array<InstanceType, 7> kInstanceTypes{{{"p4d.24xlarge", 8, 4},
+                                                      {"p4de.24xlarge", 8, 4},
+                                                      {"p5.48xlarge", 8, 32},
+                                                      {"p5e.48xlarge", 8, 32},
+                                                      {"p5en.48xlarge", 8, 16},
+                                                      {"p6-b200.48xlarge", 8, 8},
+                                                      {"p6-b300.48xlarge", 8, 16}}};
+
+const InstanceType* type_of(const NodeCard& card) {
+  const auto* const found =
+      std::find_if(kInstanceTypes.begin(), kInstanceTypes.end(),
+                   [&](const InstanceType& type) { return card.instance == type.name; });
+  return found == kInstanceTypes.end() ? nullptr : found;
+}
+
+std::string version_of(const NodeCard& card, const std::string& what) {
+  const auto found = card.versions.find(what);
+  return found == card.versions.end() ? "none" : found->second;
+}
+
+Finding check_room(const std::string& name, const std::string& folder, const std::vector<NodeCard>& cards,
+                   RoomFacts NodeCard::*room, std::uint64_t bytes_per_rank, const std::string& advice) {
+  Complaints broken;
+  Complaints small;
+  const auto nodes = nodes_of(cards);
+  for (const NodeCard* node : nodes) {
+    const RoomFacts& facts = node->*room;
+    const std::uint64_t needed = bytes_per_rank * static_cast<std::uint64_t>(node->local_size);
+    if (!facts.fault.empty())
+      broken.add(node->host, str(node->host, " cannot write in ", folder, ": ", facts.fault));
+    else if (facts.available_bytes < needed)
+      small.add(node->host, str(node->host, " has ", human_bytes(facts.available_bytes), " free in ", folder,
+                                ", ", node->local_size, " ranks need ", human_bytes(needed)));
+  }
+  if (!broken.none()) return fault(name, broken.text(), advice, broken.nodes);
+  if (!small.none()) return warning(name, small.text(), advice, small.nodes);
+  return ok(name,
+            str(folder, " can be written and has room on ", nodes.size() == 1 ? "this node" : "every node"));
+}
+
+}  // namespace
+
+std::vector<int> cores_of(const std::string& ranges) {
+  constexpr int kMostCores = 1 << 16;
+  std::vector<int> cores;
+  std::istringstream parts(ranges);
+  for (std::string part; std::getline(parts, part, ',');) {
+    int first = 0;
+    const char* end = part.data() + part.size();
+    const auto [stop, fault] = std::from_chars(part.data(), end, first);
+    int last = first;
+    if (fault != std::errc{}) continue;
+    if (stop != end && *stop == '-') std::from_chars(stop + 1, end, last);
+    for (int core = first; core <= std::min(last, kMostCores); ++core) cores.push_back(core);
+  }
+  return cores;
+}
+
+Finding check_ranks(const std::vector<NodeCard>& cards) {
+  const auto nodes = nodes_of(cards);
+  const int size = usual_of_nodes(nodes, [](const NodeCard& node) { return node.local_size; });
+  Complaints complaints;
+  std::map<int, std::set<int>> cores;
+  for (const NodeCard& card : cards) {
+    const std::vector<int> own = cores_of(card.cores);
+    cores[card.node].insert(own.begin(), own.end());
+  }
+  for (const NodeCard* node : nodes) {
+    const auto usable = static_cast<int>(cores[node->node].size());
+    if (node->local_size != size)
+      complaints.add(node->host,
+                     str(node->host, " has ", node->local_size, " ranks where others have ", size));
+    else if (usable > 0 && usable < node->local_size)
+      complaints.add(node->host,
+                     str("the ", node->local_size, " ranks of ", node->host, " may use ", usable, " cores"));
+  }
+  if (complaints.none())
+    return ok("ranks",
+              str(counted(cards.size(), "rank"), ", ", size, " on each of ", counted(nodes.size(), "node")));
+  return warning("ranks", complaints.text(),
+                 "start as many tasks on every node (--ntasks-per-node) and let them use its cores "
+                 "(--exclusive, srun --cpu-bind=none)",
+                 complaints.nodes);
+}
+
+Finding check_versions(const std::vector<NodeCard>& cards) {
+  Complaints complaints;
+  bool grave = false;
+  for (const auto& [what, first] : cards[0].versions) {
+    std::vector<std::string> values;
+    for (const NodeCard& card : cards) values.push_back(version_of(card, what));
+    const std::string expected = usual(values);
+    for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+      if (values[rank] == expected) continue;
+      complaints.add(cards[rank].host, str("rank ", rank, " on ", cards[rank].host, " has ", what, " ",
+                                           values[rank], ", others ", expected));
+      grave = grave || (what != "kernel" && what != "driver");
+    }
+  }
+  if (complaints.none()) {
+    Finding finding = ok("versions", str("the same on all ranks: echelon ", version_of(cards[0], "echelon"),
+                                         ", ", version_of(cards[0], "engine"), ", ",
+                                         version_of(cards[0], "pmix"), ", ", version_of(cards[0], "mpi")));
+    finding.values = cards[0].versions;
+    return finding;
+  }
+  const char* advice =
+      "start one program from a folder that all nodes share, and give all nodes the same image; until then "
+      "leave the odd nodes out (--exclude)";
+  return grave ? fault("versions", complaints.text(), advice, complaints.nodes)
+               : warning("versions", complaints.text(), advice, complaints.nodes);
+}
+
+Finding check_gpu_count(const std::vector<NodeCard>& cards) {
+  const auto nodes = nodes_of(cards);
+  const auto count = [](const NodeCard& node) { return static_cast<int>(node.gpus.size()); };
+  const int common = usual_of_nodes(nodes, count);
+  Complaints complaints;
+  for (const NodeCard* node : nodes) {
+    const InstanceType* type = type_of(*node);
+    const int there = count(*node);
+    // A step may have asked for fewer GPUs than the node has; what it shows less than the others is a fault.
+    if (there < common)
+      complaints.add(node->host,
+                     str(node->host, " shows ", there, " of the ", common, " GPUs that others show"));
+    else if (there == 0 && type != nullptr)
+      complaints.add(node->host, str(node->host, " (", type->name, ") has ", type->gpus,
+                                     " GPUs and shows none: ", version_of(*node, "driver")));
+    else if (there > 0 && there < node->local_size)
+      complaints.add(node->host, str(node->host, " shows ", counted(static_cast<std::size_t>(there), "GPU"),
+                                     " to ", node->local_size, " ranks"));
+  }
+  if (complaints.none())
+    return ok("gpus", common == 0 ? "no GPUs: ranks compute on the CPU" : str(common, " GPUs on each node"));
+  return fault("gpus", complaints.text(),
+               "ask for the GPUs (--gpus-per-node) and as many tasks; a node that lost one needs its driver "
+               "restarted or to be replaced: leave it out (--exclude)",
+               complaints.nodes);
+}
+
+Finding check_gpu_clocks(const std::vector<NodeCard>& cards) {
+  Complaints complaints;
+  std::vector<int> clocks;
+  std::size_t unknown_nodes = 0;
+  const auto nodes = nodes_of(cards);
+  for (const NodeCard* node : nodes) {
+    for (const GpuCard& gpu : node->gpus) clocks.push_back(gpu.max_mhz);
+    if (!node->gpus.empty() && !node->gpu_note.empty()) ++unknown_nodes;
+  }
+  if (clocks.empty()) return ok("gpu_clocks", "no GPUs");
+  if (unknown_nodes > 0)
+    return unknown("gpu_clocks", str("clocks are not known: ", nodes[0]->gpu_note),
+                   "install nvidia-smi on the nodes");
+  const int common = usual(clocks);
+  for (const NodeCard* node : nodes) {
+    for (std::size_t i = 0; i < node->gpus.size(); ++i) {
+      const GpuCard& gpu = node->gpus[i];
+      const std::string slowed = grave_slowdown(gpu.slowed_by);
+      const std::string name = str("GPU ", i, " of ", node->host);
+      if (!slowed.empty()) complaints.add(node->host, str(name, " is held down by ", slowed));
+      if (gpu.ecc_errors > 0)
+        complaints.add(node->host, str(name, " has ", gpu.ecc_errors, " uncorrected memory errors"));
+      if (gpu.max_mhz < common)
+        complaints.add(node->host, str(name, " runs at up to ", gpu.max_mhz, " MHz, others at ", common));
+    }
+  }
+  if (complaints.none())
+    return ok("gpu_clocks", str("all GPUs run at up to ", common, " MHz, none is held down"));
+  return fault("gpu_clocks", complaints.text(),
+               "reset the GPU or have the node replaced; until then leave it out (--exclude)",
+               complaints.nodes);
+}
+
+Finding check_efa(const std::vector<NodeCard>& cards) {
+  const auto nodes = nodes_of(cards);
+  const int common = usual_of_nodes(nodes, [](const NodeCard& node) { return node.efa_devices; });
+  Complaints complaints;
+  for (const NodeCard* node : nodes) {
+    const InstanceType* type = type_of(*node);
+    const int expected = type == nullptr ? common : type->efa_devices;
+    if (node->efa_devices >= expected) continue;
+    complaints.add(node->host, str(node->host, type == nullptr ? "" : str(" (", type->name, ")"), " has ",
+                                   node->efa_devices, " EFA devices, expected ", expected));
+  }
+  if (complaints.none())
+    return ok("efa",
+              common == 0 ? "no EFA devices, and none expected" : str(common, " EFA devices on each node"));
+  return fault(
+      "efa", complaints.text(),
+      "set Efa: {Enabled: true} for the queue; devices can appear late at boot: wait a minute, then have "
+      "the node replaced",
+      complaints.nodes);
+}
+
+Finding check_efa_use(const std::vector<NodeCard>& cards) {
+  Complaints complaints;
+  const auto nodes = nodes_of(cards);
+  bool any = false;
+  for (const NodeCard* node : nodes) {
+    if (node->efa_devices == 0) continue;
+    any = true;
+    const auto value = [&](const char* name) {
+      const auto found = node->environment.find(name);
+      return found == node->environment.end() ? std::string() : found->second;
+    };
+    constexpr std::uint64_t kEnough = std::uint64_t{16} << 30;
+    if (value("FI_PROVIDER") != "efa")
+      complaints.add(node->host, str("FI_PROVIDER is '", value("FI_PROVIDER"), "' on ", node->host,
+                                     ": libfabric may fall back to TCP in silence"));
+    if (!node->gpus.empty() && !node->ofi_plugin)
+      complaints.add(node->host, str("NCCL's plugin libnccl-net.so is not in the library path of ",
+                                     node->host, ": NCCL goes over TCP"));
+    if (node->locked_memory < kEnough)
+      complaints.add(node->host, str("ranks on ", node->host, " may lock ", human_bytes(node->locked_memory),
+                                     " of memory, EFA needs it unlimited"));
+    if (!value("RDMAV_FORK_SAFE").empty())
+      complaints.add(node->host,
+                     str("RDMAV_FORK_SAFE is set on ", node->host, ", which EFA does not support"));
+  }
+  if (!any) return ok("efa_use", "no EFA devices to use");
+  if (complaints.none()) return ok("efa_use", "EFA is used: provider, plugin and locked memory are there");
+  return warning(
+      "efa_use", complaints.text(),
+      "export FI_PROVIDER=efa, unset RDMAV_FORK_SAFE, add /opt/amazon/ofi-nccl to LD_LIBRARY_PATH, set "
+      "LimitMEMLOCK=infinity for slurmd",
+      complaints.nodes);
+}
+
+Finding check_shm(const std::vector<NodeCard>& cards) {
+  return check_room("shm", "/dev/shm", cards, &NodeCard::shm, std::uint64_t{64} << 20,
+                    "mount a tmpfs of half the memory there; in a container --shm-size=16g or --ipc=host");
+}
+
+Finding check_tmp(const std::vector<NodeCard>& cards) {
+  return check_room("tmp", "/tmp", cards, &NodeCard::tmp, std::uint64_t{16} << 20,
+                    "remove what earlier jobs left there; PMIx and MPI keep their sockets and files in it");
+}
+
+Finding check_memory_size(const std::vector<NodeCard>& cards) {
+  const auto nodes = nodes_of(cards);
+  std::uint64_t most = 0;
+  for (const NodeCard* node : nodes) most = std::max(most, node->memory_bytes);
+  Complaints complaints;
+  for (const NodeCard* node : nodes) {
+    if (static_cast<double>(node->memory_bytes) < 0.97 * static_cast<double>(most))
+      complaints.add(node->host, str(node->host, " has ", human_bytes(node->memory_bytes),
+                                     " of memory, others ", human_bytes(most)));
+  }
+  if (complaints.none()) return ok("memory", str(human_bytes(most), " of memory on each node"));
+  return warning("memory", complaints.text(),
+                 "a module may have failed: have the node examined, or leave it out", complaints.nodes);
+}
+
+Finding check_time(const std::vector<NodeCard>& cards) {
+  std::vector<double> clocks;
+  for (const NodeCard& card : cards) clocks.push_back(card.clock_s);
+  std::sort(clocks.begin(), clocks.end());
+  const double middle = clocks[clocks.size() / 2];
+  constexpr double kFar = 5;  // ranks look within the time of a barrier, on a busy machine a second or two
+  Complaints complaints;
+  for (const NodeCard* node : nodes_of(cards)) {
+    const double off = node->clock_s - middle;
+    if (std::abs(off) > kFar)
+      complaints.add(node->host, str("the clock of ", node->host, " is ", std::round(std::abs(off)), " s ",
+                                     off < 0 ? "behind" : "ahead"));
+  }
+  if (complaints.none()) return ok("time", "the nodes' clocks agree");
+  return warning("time", complaints.text(), "start chrony on the nodes; leases and logs go by the clock",
+                 complaints.nodes);
+}
+
+std::vector<Finding> check_cards(const std::vector<NodeCard>& cards) {
+  return {check_ranks(cards),       check_versions(cards), check_gpu_count(cards), check_gpu_clocks(cards),
+          check_efa(cards),         check_efa_use(cards),  check_shm(cards),       check_tmp(cards),
+          check_memory_size(cards), check_time(cards)};
+}
+
+}  // namespace echelon::app::doctor

@@ -1,0 +1,153 @@
+#include "app/doctor/checks/recipe_checks.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "data/loader.h"
+#include "text/tokenizer.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+/// The part of a memory that state may take before activations, which are not predicted, surely find no room.
+constexpr double kTight = 0.8;
+
+ModelInput input_of(const ModelOptions& model) {
+  return {model.vocab_size, {.channels = model.channels, .size = model.image_size, .classes = model.classes}};
+}
+
+/// An Error's text is one sentence and names what to change.
+Finding from_error(const std::string& name, const Error& error) {
+  return fault(name, error.what(), "mend what the line names; docs/data.md has the formats");
+}
+
+Finding open_stream(const std::string& name, const std::string& what,
+                    const std::function<std::unique_ptr<Loader>()>& open) {
+  try {
+    const std::unique_ptr<Loader> loader = open();
+    if (!loader) return ok(name, "the recipe names no " + what);
+    (void)loader->read(0, 1);
+    Finding finding =
+        ok(name, str(what, " opens, ", human_count(static_cast<std::uint64_t>(loader->samples_per_epoch())),
+                     " samples an epoch"));
+    finding.values = {{"samples_per_epoch", loader->samples_per_epoch()}};
+    return finding;
+  } catch (const Error& error) {
+    return from_error(name, error);
+  }
+}
+
+bool on_gpus(const Recipe& recipe, const Gpus& gpus) {
+  const std::string& device = recipe.train.device;
+  return device == "cuda" || device == "cuda_shared" || (device == "auto" && !gpus.cards.empty());
+}
+
+/// What `ranks` ranks keep against what there is.
+Finding judge_memory(int ranks, std::uint64_t needed, const std::string& where, std::uint64_t there) {
+  Finding finding =
+      ok("memory", str("the state of ", counted(static_cast<std::size_t>(ranks), "rank"), " takes ",
+                       human_bytes(needed), " before activations, ", where, " has ", human_bytes(there)));
+  finding.values = {{"needed_bytes", needed}, {"available_bytes", there}};
+  if (static_cast<double>(needed) <= kTight * static_cast<double>(there)) return finding;
+  finding.verdict = needed > there ? Verdict::kFault : Verdict::kWarning;
+  finding.text += needed > there ? ": it does not fit" : ": little is left for them";
+  finding.advice =
+      "use more ranks with shard.strategy: full_shard, precision.master or optimizer states in bf16, or "
+      "shard.offload: cpu; echelon plan and docs/tuning.md help";
+  return finding;
+}
+
+}  // namespace
+
+Finding check_data(const Recipe& recipe) {
+  return open_stream("data", "training data", [&] {
+    return make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed));
+  });
+}
+
+Finding check_validation_data(const Recipe& recipe) {
+  return open_stream("validation_data", "validation data", [&] {
+    return make_validation_loader(recipe.data, input_of(recipe.model),
+                                  static_cast<std::uint64_t>(recipe.run.seed));
+  });
+}
+
+Finding check_tokenizer(const Recipe& recipe) {
+  const std::string path = tokenizer_path(recipe.data);
+  if (path.empty()) return ok("tokenizer", "the recipe's data comes without a tokenizer");
+  try {
+    const std::int64_t size = Tokenizer::load(path)->vocab_size();
+    if (size > recipe.model.vocab_size) {
+      return fault(
+          "tokenizer",
+          str("tokenizer '", path, "' has ", size, " ids, but model.vocab_size is ", recipe.model.vocab_size),
+          str("set model.vocab_size to ", size, " or more"));
+    }
+    return ok("tokenizer", str("tokenizer '", path, "' has ", size, " ids, model.vocab_size is ",
+                               recipe.model.vocab_size));
+  } catch (const Error& error) {
+    return from_error("tokenizer", error);
+  }
+}
+
+Finding check_room(const Recipe& recipe, const RecipeSize& size, const FolderFacts& folder) {
+  const auto kept = static_cast<std::uint64_t>(checkpoints_kept(recipe));
+  const std::uint64_t needed = size.checkpoint_bytes * kept;
+  Finding finding =
+      ok("checkpoint_room", str(kept, kept == 1 ? " checkpoint of " : " checkpoints of ",
+                                human_bytes(size.checkpoint_bytes), " need ", human_bytes(needed), ", '",
+                                folder.folder, "' has ", human_bytes(folder.available_bytes), " free"));
+  finding.values = {{"checkpoint_bytes", size.checkpoint_bytes},
+                    {"checkpoints", kept},
+                    {"available_bytes", folder.available_bytes}};
+  if (needed <= folder.available_bytes) return finding;
+  finding.verdict = Verdict::kFault;
+  finding.advice = "make room, keep fewer (checkpoint.keep_last), or set run.dir to a larger file system";
+  return finding;
+}
+
+Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShape& shape,
+                     const Machine& machine, const Gpus& gpus) {
+  const bool offloaded = recipe.shard.offload == "cpu";
+  if (on_gpus(recipe, gpus) && !offloaded) {
+    if (gpus.cards.empty()) {
+      return unknown("memory",
+                     str("each GPU needs ", human_bytes(size.rank_bytes),
+                         " before activations, and this machine has none to compare with"),
+                     "run this on a compute node");
+    }
+    const auto least =
+        std::min_element(gpus.cards.begin(), gpus.cards.end(),
+                         [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
+    const auto cards = static_cast<int>(gpus.cards.size());
+    const int sharing = (shape.ranks_per_node + cards - 1) / cards;
+    return judge_memory(sharing, size.rank_bytes * static_cast<std::uint64_t>(sharing), least->name,
+                        least->memory_bytes);
+  }
+  const std::optional<std::uint64_t> memory = machine.memory_bytes();
+  if (!memory) return unknown("memory", "/proc/meminfo does not tell this machine's memory");
+  const std::uint64_t needed =
+      (size.rank_bytes + size.staging_bytes) * static_cast<std::uint64_t>(shape.ranks_per_node);
+  return judge_memory(shape.ranks_per_node, needed, "this machine", *memory);
+}
+
+Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& gpus) {
+  const auto cards = static_cast<int>(gpus.cards.size());
+  const std::string& device = recipe.train.device;
+  if (!on_gpus(recipe, gpus))
+    return ok("devices", str("train.device is ", device, ": ranks compute on the CPU"));
+  if (cards == 0) {
+    return unknown("devices",
+                   str("train.device is ", device, ", and this machine shows no GPU (", gpus.note, ")"),
+                   "run this on a compute node");
+  }
+  if (cards >= shape.ranks_per_node || device == "cuda_shared")
+    return ok("devices", str(cards, " GPUs for ", shape.ranks_per_node, " ranks of a node"));
+  return fault("devices", str(shape.ranks_per_node, " ranks of a node, but ", cards, " GPUs"),
+               "ask for as many tasks as GPUs (--ntasks-per-node), or set train.device: cuda_shared");
+}
+
+}  // namespace echelon::app::doctor

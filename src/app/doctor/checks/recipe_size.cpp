@@ -1,0 +1,63 @@
+#include "app/doctor/checks/recipe_size.h"
+
+#include <algorithm>
+
+#include "recipe/parameter_count.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+std::uint64_t bytes_of(const std::string& type) {
+  return type == "fp32" ? 4 : 2;
+}
+
+/// Bytes a parameter: the weights that persist.
+std::uint64_t master_bytes(const PrecisionOptions& precision) {
+  if (precision.master != "unset") return bytes_of(precision.master);
+  return precision.preset == "bf16_pure" ? 2 : 4;
+}
+
+/// Bytes a parameter: the optimizer's states and the averaged weights.
+std::uint64_t state_bytes(const OptimOptions& optim) {
+  std::uint64_t bytes = optim.ema_decay > 0 ? 4 : 0;
+  if (optim.kind == "sgd") return bytes + (optim.momentum == 0.0 ? 0 : 4);
+  if (optim.kind != "anyprecision_adamw") return bytes + 8;  // adamw, adadelta: two of fp32
+  bytes += bytes_of(optim.momentum_dtype) + bytes_of(optim.variance_dtype);
+  return bytes + (optim.kahan ? bytes_of(optim.compensation_dtype) : 0);
+}
+
+std::int64_t shard_group(const ShardOptions& shard, std::int64_t ranks, std::int64_t ranks_per_node) {
+  if (shard.strategy == "no_shard") return 1;
+  if (shard.strategy.rfind("hybrid", 0) != 0) return ranks;
+  if (shard.mesh.shard > 0) return shard.mesh.shard;
+  return shard.mesh.replicate > 0 ? ranks / shard.mesh.replicate : ranks_per_node;
+}
+
+}  // namespace
+
+std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per_node) {
+  const std::optional<std::int64_t> parameters = recipe::parameter_count(recipe.model);
+  if (!parameters) return std::nullopt;
+  const std::int64_t group =
+      std::clamp<std::int64_t>(shard_group(recipe.shard, ranks, ranks_per_node), 1, ranks);
+  const auto mine = static_cast<std::uint64_t>((*parameters + group - 1) / group);
+  const std::uint64_t saved = master_bytes(recipe.precision) + state_bytes(recipe.optim);
+  constexpr std::uint64_t kGradient = 4;
+  return RecipeSize{.parameters = *parameters,
+                    .checkpoint_bytes = static_cast<std::uint64_t>(*parameters) * saved,
+                    .rank_bytes = mine * (saved + kGradient),
+                    .staging_bytes = recipe.checkpoint.async ? mine * saved : 0};
+}
+
+std::int64_t checkpoints_kept(const Recipe& recipe) {
+  const CheckpointOptions& options = recipe.checkpoint;
+  const std::int64_t steps = recipe.train.steps;
+  const std::int64_t saves =
+      options.every_steps > 0 ? (steps + options.every_steps - 1) / options.every_steps : 1;
+  if (options.keep_last == 0) return std::max<std::int64_t>(1, saves);
+  const std::int64_t milestones = options.keep_every_steps > 0 ? steps / options.keep_every_steps : 0;
+  const std::int64_t kept = options.keep_last + milestones + (options.keep_best ? 1 : 0) + 1;
+  return std::clamp<std::int64_t>(kept, 1, std::max<std::int64_t>(1, saves));
+}
+
+}  // namespace echelon::app::doctor

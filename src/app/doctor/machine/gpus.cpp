@@ -1,0 +1,71 @@
+#include "app/doctor/machine/gpus.h"
+
+#include <array>
+#include <cstdlib>
+#include <sstream>
+
+#include "base/process/program.h"
+#include "base/str.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+constexpr const char* kQuery =
+    "--query-gpu=name,memory.total,clocks.max.sm,clocks_throttle_reasons.active,"
+    "ecc.errors.uncorrected.volatile.total";
+constexpr std::size_t kFields = 5;
+
+struct Slowdown {
+  std::uint64_t bit;
+  const char* name;
+};
+// nvml.h, nvmlClocksThrottleReason*. Idle, application clocks and the software power cap are no faults.
+constexpr std::array<Slowdown, 4> kGrave{{{0x08, "hardware slowdown"},
+                                          {0x20, "software thermal slowdown"},
+                                          {0x40, "hardware thermal slowdown"},
+                                          {0x80, "power brake"}}};
+
+std::vector<std::string> fields_of(const std::string& line) {
+  std::vector<std::string> fields;
+  std::istringstream rest(line);
+  for (std::string field; std::getline(rest, field, ',');) {
+    const auto first = field.find_first_not_of(' ');
+    fields.push_back(first == field.npos ? "" : field.substr(first));
+  }
+  return fields;
+}
+
+}  // namespace
+
+std::vector<GpuCard> parse_gpus(const std::string& text) {
+  std::vector<GpuCard> cards;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::vector<std::string> fields = fields_of(line);
+    if (fields.size() != kFields) continue;
+    char* end = nullptr;
+    const long long errors = std::strtoll(fields[4].c_str(), &end, 10);
+    const bool counted = end != fields[4].c_str();
+    cards.push_back({.name = fields[0],
+                     .memory_bytes = std::strtoull(fields[1].c_str(), nullptr, 10) << 20,
+                     .max_mhz = static_cast<int>(std::strtol(fields[2].c_str(), nullptr, 10)),
+                     .slowed_by = std::strtoull(fields[3].c_str(), nullptr, 16),
+                     .ecc_errors = counted ? errors : -1});
+  }
+  return cards;
+}
+
+Gpus ask_gpus(double deadline_s) {
+  const ProgramRun run = run_program({"nvidia-smi", kQuery, "--format=csv,noheader,nounits"}, deadline_s);
+  if (!run.good()) return {.note = run.trouble("nvidia-smi")};
+  return {.cards = parse_gpus(run.out)};
+}
+
+std::string grave_slowdown(std::uint64_t slowed_by) {
+  std::vector<std::string> names;
+  for (const Slowdown& slowdown : kGrave)
+    if ((slowed_by & slowdown.bit) != 0) names.emplace_back(slowdown.name);
+  return join(names, ", ");
+}
+
+}  // namespace echelon::app::doctor

@@ -1,0 +1,62 @@
+#include "app/doctor/machine/machine.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+namespace echelon::app::doctor {
+
+std::filesystem::path Machine::at(const std::string& path) const {
+  return root_ / std::filesystem::path(path).relative_path();
+}
+
+std::optional<std::string> Machine::text(const std::string& path) const {
+  // Files of /proc and /sys tell no size, so this is a plain read to the end, up to a limit.
+  std::ifstream file(at(path), std::ios::binary);
+  std::string content(std::size_t{64} << 10, '\0');
+  if (!file.read(content.data(), static_cast<std::streamsize>(content.size())) && file.bad())
+    return std::nullopt;
+  if (!file.is_open()) return std::nullopt;
+  content.resize(static_cast<std::size_t>(file.gcount()));
+  const auto last = content.find_last_not_of(" \t\r\n");
+  content.resize(last == content.npos ? 0 : last + 1);
+  return content;
+}
+
+std::vector<std::string> Machine::names(const std::string& path) const {
+  std::vector<std::string> found;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(at(path), error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    found.push_back(entry->path().filename().string());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::optional<std::uint64_t> Machine::meminfo(const std::string& field) const {
+  std::istringstream lines(text("/proc/meminfo").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(field + ":", 0) != 0) continue;
+    return std::strtoull(line.c_str() + field.size() + 1, nullptr, 10) * 1024;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> Machine::memory_bytes() const {
+  std::optional<std::uint64_t> total = meminfo("MemTotal");
+  for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    const std::string value = text(limit).value_or("max");
+    const std::uint64_t bytes = std::strtoull(value.c_str(), nullptr, 10);  // "max" gives 0
+    if (bytes > 0 && total) total = std::min(*total, bytes);
+  }
+  return total;
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+}  // namespace echelon::app::doctor

@@ -1,0 +1,75 @@
+#include "app/doctor/rates/compute_rate.h"
+
+#include <algorithm>
+
+#include "app/doctor/rates/exchange.h"
+#include "app/doctor/rates/rates.h"
+#include "app/engine/engine.h"
+#include "app/plugin.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+struct Computing {
+  double flops = 0;
+  std::string device;
+  std::string fault;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Computing, flops, device, fault)
+
+/// The complaints of all ranks as one finding, or nothing to complain of.
+Finding complain(const JobInfo& info, const std::vector<Computing>& all) {
+  std::vector<std::string> texts;
+  std::vector<std::string> nodes;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].fault.empty()) continue;
+    texts.push_back(str("rank ", rank, " on ", info.hosts[rank], ": ", all[rank].fault));
+    nodes.push_back(info.hosts[rank]);
+  }
+  if (texts.empty()) return ok("matmul", "");
+  return fault("matmul", listed(texts, 3), "install the program whole on every node: bin/, lib/ and libtorch",
+               nodes);
+}
+
+Computing find_engine(MatmulFunction*& matmul) {
+  Computing mine;
+  try {
+    matmul = engine_function<MatmulFunction>("echelon_engine_matmul");
+  } catch (const Error& error) {
+    mine.fault = printable(error.what(), 200);
+  }
+  return mine;
+}
+
+std::vector<Rate> sum_by_node(const JobInfo& info, const std::vector<Computing>& all) {
+  std::vector<Rate> rates;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string& host = info.hosts[rank];
+    auto node = std::find_if(rates.begin(), rates.end(), [&](const Rate& rate) { return rate.host == host; });
+    if (node == rates.end()) node = rates.insert(rates.end(), {host, 0});
+    node->value += all[rank].flops / 1e9;
+  }
+  return rates;
+}
+
+}  // namespace
+
+Finding examine_compute_rate(Job& job, double seconds, double slow) {
+  const JobInfo& info = job.info();
+  MatmulFunction* matmul = nullptr;
+  // The engine's choice of devices is collective: it is called on all ranks or on none.
+  Finding missing = complain(info, exchange_facts(job, "doctor engine", find_engine(matmul)));
+  if (missing.verdict != Verdict::kOk) return missing;
+  MatmulResult result;
+  (void)matmul({.job = &job, .seconds = seconds}, result);
+  const Computing mine{result.flops, result.device, printable(result.fault, 200)};
+  const std::vector<Computing> all = exchange_facts(job, "doctor matmul", mine);
+  Finding failed = complain(info, all);
+  if (failed.verdict != Verdict::kOk) return failed;
+  const std::vector<Rate> rates = sum_by_node(info, all);
+  return judge_rates(
+      "matmul", str("multiplies matrices on ", all[0].device, " at"), "GFLOP/s", rates, slow,
+      "look for other processes, heat or a lower clock on the node, or leave it out (--exclude)");
+}
+
+}  // namespace echelon::app::doctor

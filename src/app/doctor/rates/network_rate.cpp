@@ -1,0 +1,143 @@
+#include "app/doctor/rates/network_rate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+
+#include "app/doctor/rates/exchange.h"
+#include "app/doctor/rates/pairs.h"
+#include "app/doctor/rates/rates.h"
+#include "comm/communicator.h"
+#include "comm/mpi/mpi_worker.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kTrialBytes = std::size_t{64} << 10;  // of each of the two
+constexpr std::size_t kMostBytes = std::size_t{4} << 20;
+constexpr double kExchangeS = 0.1;
+constexpr int kMostRounds = 15;
+constexpr int kRepeats = 3;
+
+struct Talking {
+  double start_ms = 0;
+  double barrier_ms = 0;
+  double bytes_per_s = 0;  ///< with the best partner, the slower way; 0: had none
+  std::string fault;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Talking, start_ms, barrier_ms, bytes_per_s, fault)
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+/// One exchange of `bytes` each way, seconds.
+double exchange(Communicator& pair, std::vector<std::byte>& buffer, std::size_t bytes) {
+  const auto start = Clock::now();
+  pair.all_gather(buffer.data(), bytes, DType::kU8, "doctor pair").wait();
+  return milliseconds_since(start) / 1e3;
+}
+
+/// Best of a few exchanges with the one other rank of `pair`, bytes a second each way. On a slow network
+/// the exchanges are smaller, so that the examination ends in time.
+double rate_of(Communicator& pair, std::vector<std::byte>& buffer) {
+  (void)exchange(pair, buffer, kTrialBytes);  // opens connections
+  double trial_s = exchange(pair, buffer, kTrialBytes);
+  pair.all_reduce(&trial_s, 1, DType::kF64, ReduceOp::kMax, "doctor trial").wait();  // both must send as much
+  const double wanted = static_cast<double>(kTrialBytes) / trial_s * kExchangeS;
+  const std::size_t bytes =
+      std::clamp(static_cast<std::size_t>(std::min(wanted, 1e12)), kTrialBytes, kMostBytes);
+  double best_s = exchange(pair, buffer, bytes);
+  for (int repeat = 0; repeat < kRepeats; ++repeat) best_s = std::min(best_s, exchange(pair, buffer, bytes));
+  // A node that sends slowly receives as fast as ever: the slower way is the pair's.
+  pair.all_reduce(&best_s, 1, DType::kF64, ReduceOp::kMax, "doctor pair").wait();
+  return static_cast<double>(bytes) / best_s;
+}
+
+/// Where this rank stands among those that exchange: first ranks of nodes, or all ranks of a single node.
+struct Places {
+  int mine = -1;
+  int count = 0;
+};
+
+Places places_of(const JobInfo& info) {
+  if (info.num_nodes == 1) return {info.rank, info.size};
+  return {info.local_rank == 0 ? info.node : -1, info.num_nodes};
+}
+
+Talking talk(Job& job, double timeout_s) {
+  Talking talking;
+  const JobInfo& info = job.info();
+  const auto start = Clock::now();
+  const std::unique_ptr<Communicator> world = make_mpi_communicator(job, timeout_s);
+  talking.start_ms = milliseconds_since(start);
+  world->barrier("doctor warm-up");
+  const auto barrier = Clock::now();
+  world->barrier("doctor barrier");
+  talking.barrier_ms = milliseconds_since(barrier);
+  const Places places = places_of(info);
+  std::vector<std::byte> buffer(2 * kMostBytes);
+  const int rounds = std::min(rounds_of(places.count), kMostRounds);
+  for (int round = 0; round < rounds; ++round) {
+    const int partner = places.mine < 0 ? -1 : partner_of(places.mine, places.count, round);
+    const int color = partner < 0 ? places.count + info.rank : std::min(places.mine, partner);
+    const std::unique_ptr<Communicator> pair = world->split(color, info.rank);
+    world->barrier("doctor round");
+    if (pair->size() == 2) talking.bytes_per_s = std::max(talking.bytes_per_s, rate_of(*pair, buffer));
+  }
+  world->barrier("doctor end");
+  return talking;
+}
+
+Finding judge_start(const JobInfo& info, const std::vector<Talking>& all) {
+  std::vector<std::string> texts;
+  std::vector<std::string> nodes;
+  double start_ms = 0;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    start_ms = std::max(start_ms, all[rank].start_ms);
+    if (all[rank].fault.empty()) continue;
+    texts.push_back(str("rank ", rank, " on ", info.hosts[rank], ": ", all[rank].fault));
+    nodes.push_back(info.hosts[rank]);
+  }
+  if (!texts.empty()) {
+    return fault(
+        "mpi", listed(texts, 2),
+        "the same Open MPI and PMIx must be on all nodes, and their addresses reachable from each other");
+  }
+  Finding finding = ok("mpi", str(mpi_library_version(), " starts in ", std::round(start_ms),
+                                  " ms, a barrier takes ", std::round(all[0].barrier_ms * 100) / 100, " ms"));
+  finding.values = {{"start_ms", std::round(start_ms)}, {"barrier_ms", all[0].barrier_ms}};
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> examine_network(Job& job, double timeout_s, double slow) {
+  const JobInfo& info = job.info();
+  if (info.size == 1) return {};
+  Talking mine;
+  try {
+    mine = talk(job, timeout_s);
+  } catch (const Error& error) {
+    mine.fault = printable(error.what(), 300);
+  }
+  const std::vector<Talking> all = exchange_facts(job, "doctor network", mine);
+  std::vector<Finding> findings{judge_start(info, all)};
+  if (findings[0].verdict != Verdict::kOk) return findings;
+  std::vector<Rate> rates;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string name = info.num_nodes == 1 ? str("rank ", rank) : info.hosts[rank];
+    if (all[rank].bytes_per_s > 0) rates.push_back({name, all[rank].bytes_per_s / 1e6});
+  }
+  Finding bandwidth =
+      judge_rates("bandwidth", "exchanges over MPI", "MB/s", rates, slow,
+                  "look at the node's network device, cable and routes, or leave it out (--exclude)");
+  if (info.num_nodes == 1) bandwidth.nodes.clear();
+  findings.push_back(std::move(bandwidth));
+  return findings;
+}
+
+}  // namespace echelon::app::doctor

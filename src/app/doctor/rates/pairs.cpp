@@ -1,0 +1,24 @@
+#include "app/doctor/rates/pairs.h"
+
+namespace echelon::app::doctor {
+
+int rounds_of(int places) {
+  return places + places % 2 - 1;
+}
+
+// An odd number of places stands on a circle; in round r those whose numbers sum to r, modulo their count,
+// meet. The one that would meet itself meets the last place, which stands in the middle.
+int partner_of(int me, int places, int round) {
+  const int even = places + places % 2;
+  const int circle = even - 1;
+  int partner = 0;
+  if (me == even - 1) {
+    partner = (round * (circle + 1) / 2) % circle;  // 2 * partner == round (mod circle)
+  } else {
+    partner = ((round - me) % circle + circle) % circle;
+    if (partner == me) partner = even - 1;
+  }
+  return partner < places ? partner : -1;
+}
+
+}  // namespace echelon::app::doctor

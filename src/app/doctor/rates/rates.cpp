@@ -1,0 +1,47 @@
+#include "app/doctor/rates/rates.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/str.h"
+
+namespace echelon::app::doctor {
+namespace {
+
+/// Three digits are plenty for a measured rate.
+double rounded(double value) {
+  if (value <= 0) return 0;
+  const double unit = std::pow(10, std::floor(std::log10(value)) - 2);
+  return std::round(value / unit) * unit;
+}
+
+}  // namespace
+
+Finding judge_rates(const std::string& name, const std::string& what, const std::string& unit,
+                    const std::vector<Rate>& rates, double slow, const std::string& advice) {
+  std::vector<double> sorted;
+  nlohmann::ordered_json values = nlohmann::ordered_json::object();
+  for (const Rate& rate : rates) {
+    sorted.push_back(rate.value);
+    values[rate.host] = rounded(rate.value);
+  }
+  std::sort(sorted.begin(), sorted.end());
+  const double median = sorted[sorted.size() / 2];
+  std::vector<std::string> texts;
+  std::vector<std::string> nodes;
+  for (const Rate& rate : rates) {
+    if (rate.value >= slow * median) continue;
+    texts.push_back(
+        str(rate.host, " ", what, " ", rounded(rate.value), " ", unit, ", others ", rounded(median)));
+    nodes.push_back(rate.host);
+  }
+  Finding finding =
+      texts.empty() ? ok(name, str(rates.size() == 1 ? rates[0].host : str("the slowest of ", rates.size()),
+                                   " ", what, " ", rounded(sorted[0]), " ", unit,
+                                   rates.size() == 1 ? "" : str(", the median ", rounded(median))))
+                    : fault(name, join(texts, "; "), advice, nodes);
+  finding.values = std::move(values);
+  return finding;
+}
+
+}  // namespace echelon::app::doctor

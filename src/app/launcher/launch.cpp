@@ -1,0 +1,254 @@
+#include "app/launcher/launch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "app/launcher/output_relay.h"
+#include "app/launcher/rank_processes.h"
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/log.h"
+#include "base/process/process.h"
+#include "base/process/program.h"
+#include "base/str.h"
+#include "base/terminal/standard_output.h"
+
+namespace echelon::app {
+namespace {
+
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGQUIT};
+constexpr int kOldestOpenMpi = 4;
+constexpr int kSearchMs = 5;        // between looks for ranks that mpirun has not started yet
+constexpr int kSearchLongMs = 100;  // the same, once it takes its time
+
+/// Number in front of the first dot of Open MPI's version. Throws Error(kEnvironment): another MPI's mpirun.
+int open_mpi_version(const std::string& mpirun) {
+  constexpr std::string_view kName = "(Open MPI) ";
+  const ProgramRun asked = run_program({mpirun, "--version"}, 30);
+  const auto at = asked.out.find(kName);
+  const int version = at == std::string::npos ? 0 : std::atoi(asked.out.c_str() + at + kName.size());
+  if (version < kOldestOpenMpi) {
+    throw Error(Code::kEnvironment,
+                str("cannot start local ranks: '", mpirun, "' is not mpirun of Open MPI ", kOldestOpenMpi,
+                    " or newer (", asked.good() ? printable(asked.out) : asked.trouble(mpirun),
+                    "); put Open MPI's in front in PATH, or run one rank"));
+  }
+  return version;
+}
+
+struct Command {
+  std::vector<std::string> words;
+  bool epoll = true;  ///< may libevent use it? In Open MPI 4 it warns of closed descriptors while mpirun ends
+};
+
+Command mpirun_command(const std::string& mpirun, int ranks, const std::vector<std::string>& rank) {
+  // From version 5 on mpirun is PRRTE's prterun: parameters of its own, no -q (MpirunTalk), and a need for
+  // epoll.
+  const bool prrte = open_mpi_version(mpirun) >= 5;
+  const std::string parameter = prrte ? "--prtemca" : "--mca";
+  Command command{
+      .words = {mpirun,
+                // This machine only, even inside a Slurm allocation, and more ranks than cores if the user
+                // wants them.
+                parameter, "plm", prrte ? "^slurm" : "isolated", parameter, "ras", "^slurm",
+                "--oversubscribe", "--allow-run-as-root",
+                // A rank's communication thread must not be tied to the core of its computing threads.
+                "--bind-to", "none",
+                // Shared memory is all that one machine needs; choosing it saves the search for networks.
+                "--mca", "pml", "ob1", "--mca", "btl", prrte ? "self,sm" : "self,vader", "-n",
+                std::to_string(ranks)},
+      .epoll = prrte};
+  if (!prrte) command.words.emplace_back("-q");
+  command.words.insert(command.words.end(), rank.begin(), rank.end());
+  return command;
+}
+
+/// The forwarded signals and SIGCHLD, taken from a file descriptor while this object lives.
+class SignalQueue {
+ public:
+  SignalQueue() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (const int number : kForwarded) {
+      struct sigaction now {};
+      sigaction(number, nullptr, &now);
+      // nohup: a signal that is blocked would come through the descriptor although it is ignored.
+      if (number != SIGHUP || now.sa_handler != SIG_IGN) sigaddset(&set, number);
+    }
+    sigprocmask(SIG_BLOCK, &set, &before_);
+    fd_ = fs::Fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  SignalQueue(const SignalQueue&) = delete;
+  SignalQueue& operator=(const SignalQueue&) = delete;
+  ~SignalQueue() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  [[nodiscard]] const sigset_t& mask_before() const { return before_; }
+  /// Next signal, or 0.
+  [[nodiscard]] int take() const {
+    signalfd_siginfo info;
+    return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_{};
+  fs::Fd fd_;
+};
+
+/// Streams of mpirun and its ranks on their way to those of this process.
+struct Relays {
+  OutputRelay out{STDOUT_FILENO};
+  OutputRelay ranks_err{STDERR_FILENO};
+  OutputRelay mpirun_err{STDERR_FILENO, OutputRelay::Talk::kLeftOut};
+
+  [[nodiscard]] std::array<OutputRelay*, 3> all() { return {&out, &ranks_err, &mpirun_err}; }
+  /// What to poll for: the streams, and then `signals`.
+  [[nodiscard]] std::vector<pollfd> awaited_beside(int signals) {
+    std::vector<pollfd> awaited;
+    for (const OutputRelay* relay : all()) awaited.push_back(relay->awaited());
+    awaited.push_back({.fd = signals, .events = POLLIN, .revents = 0});
+    return awaited;
+  }
+  /// `polled` begins with what awaited_beside() has given.
+  void pass_on(const std::vector<pollfd>& polled) {
+    for (std::size_t n = 0; n < all().size(); ++n) {
+      if (polled[n].revents != 0) all()[n]->pass_on();
+    }
+  }
+  [[nodiscard]] bool done() {
+    const auto relays = all();
+    return std::all_of(relays.begin(), relays.end(), [](const OutputRelay* relay) { return relay->done(); });
+  }
+};
+
+[[noreturn]] void become_mpirun(char* const* arguments, const SignalQueue& signals, Relays& relays,
+                                pid_t launcher, bool epoll) {
+  // mpirun answers SIGTERM by ending its ranks: what must happen when the launcher is gone, kill -9 included.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != launcher) _exit(127);
+  setpgid(0, 0);  // Ctrl-C of a terminal is for the launcher, which passes it to the ranks
+  const int null = open("/dev/null", O_RDONLY);
+  if (null >= 0) dup2(null, STDIN_FILENO);
+  dup2(relays.out.entry(), STDOUT_FILENO);
+  dup2(relays.mpirun_err.entry(), STDERR_FILENO);
+  for (const OutputRelay* relay : relays.all()) relay->keep_ends();
+  sigprocmask(SIG_SETMASK, &signals.mask_before(), nullptr);
+  if (!epoll) setenv("EVENT_NOEPOLL", "1", 0);
+  execv(arguments[0], arguments);
+  _exit(127);
+}
+
+pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : command.words) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  offer_to_ranks(relays.out, relays.ranks_err);
+  const pid_t launcher = getpid();
+  const pid_t pid = fork();
+  if (pid < 0)
+    throw Error(Code::kEnvironment, str("cannot start ", command.words[0], ": ", fs::reason(errno)));
+  if (pid == 0) become_mpirun(arguments.data(), signals, relays, launcher, command.epoll);
+  for (OutputRelay* relay : relays.all()) relay->begin();
+  return pid;
+}
+
+/// Until mpirun ends; returns its wait status.
+int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals, Relays& relays) {
+  for (int round = 0;; ++round) {
+    std::vector<pollfd> watched = relays.awaited_beside(signals.fd());
+    const std::size_t first_handle = watched.size();
+    for (const int handle : processes.handles())
+      watched.push_back({.fd = handle, .events = POLLIN, .revents = 0});
+    const int patience = processes.complete() ? -1 : round < 200 ? kSearchMs : kSearchLongMs;
+    poll(watched.data(), watched.size(), patience);
+    relays.pass_on(watched);
+    for (std::size_t n = first_handle; n < watched.size(); ++n) {
+      if (watched[n].revents != 0) processes.ended(watched[n].fd);
+    }
+    bool child_changed = false;
+    for (int number = signals.take(); number != 0; number = signals.take()) {
+      number == SIGCHLD ? void(child_changed = true) : processes.signal(number);
+    }
+    int status = 0;
+    if (child_changed && waitpid(mpirun, &status, WNOHANG) == mpirun) return status;
+    if (!processes.complete()) processes.search();
+  }
+}
+
+/// Passes on what mpirun has written before it ended. A signal cuts that short: a pager may never read it.
+void finish(Relays& relays, const SignalQueue& signals) {
+  while (!relays.done()) {
+    std::vector<pollfd> watched = relays.awaited_beside(signals.fd());
+    poll(watched.data(), watched.size(), -1);
+    relays.pass_on(watched);
+    for (int number = signals.take(); number != 0; number = signals.take()) {
+      if (number != SIGCHLD) return;
+    }
+  }
+}
+
+void report(const std::string& line) {
+  log::error("echelon: " + line);
+}
+
+int exit_code(int status, const RankProcesses& processes) {
+  if (WIFSIGNALED(status)) {
+    report(str("mpirun was ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)),
+               "): its ranks were stopped"));
+    return static_cast<int>(Code::kPeer);
+  }
+  const int code = WEXITSTATUS(status);
+  if (code <= 128 || code > 128 + SIGRTMAX) return code;
+  if (processes.was_sent(code - 128)) {
+    report(str("ended at once by signal ", code - 128, " (", strsignal(code - 128),
+               "), as asked: what was trained after the last checkpoint is lost"));
+    return code;
+  }
+  const std::string who = processes.first_ended() < 0 ? "a rank" : str("rank ", processes.first_ended());
+  report(str(who, " was ended by signal ", code - 128, " (", strsignal(code - 128),
+             code - 128 == SIGKILL ? ", for example because memory ran out" : "",
+             "): the other ranks were stopped"));
+  return static_cast<int>(Code::kPeer);
+}
+
+}  // namespace
+
+int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_rank) {
+  const std::string mpirun = find_program("mpirun");
+  if (mpirun.empty()) {
+    throw Error(
+        Code::kEnvironment,
+        "cannot start local ranks: mpirun is not in PATH; install Open MPI (Debian, Ubuntu: apt-get install "
+        "openmpi-bin), or run one rank");
+  }
+  if (argv_of_one_rank.empty() || find_program(argv_of_one_rank[0]).empty()) {
+    throw Error(Code::kEnvironment,
+                str("cannot start local ranks: '", argv_of_one_rank.empty() ? "" : argv_of_one_rank[0],
+                    "' is no program"));
+  }
+  const Command command = mpirun_command(mpirun, ranks, argv_of_one_rank);
+  const SignalQueue signals;
+  std::signal(SIGPIPE, SIG_IGN);  // as the relays want it
+  Relays relays;
+  const pid_t pid = start(command, signals, relays);
+  RankProcesses processes(pid, ranks);
+  const int status = attend(pid, processes, signals, relays);
+  if (WIFSIGNALED(status)) processes.kill_rest();
+  finish(relays, signals);
+  const int code = exit_code(status, processes);
+  if (code == 0 && !relays.out.whole()) throw standard_output_error();
+  return code;
+}
+
+}  // namespace echelon::app

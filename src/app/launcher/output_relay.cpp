@@ -1,0 +1,87 @@
+#include "app/launcher/output_relay.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/process/process.h"
+#include "base/str.h"
+
+namespace echelon::app {
+namespace {
+
+constexpr const char* kOffer =
+    "ECHELON_RANK_OUTPUT";  ///< "PID OUT ERR": a process and two of its descriptors
+
+void replace(int stream, pid_t owner, int descriptor) {
+  const fs::Fd offered(::open(str("/proc/", owner, "/fd/", descriptor).c_str(), O_WRONLY | O_CLOEXEC));
+  if (offered.valid()) ::dup2(offered.get(), stream);
+}
+
+}  // namespace
+
+OutputRelay::OutputRelay(int stream, Talk talk) : stream_(stream), talk_(talk) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw Error(Code::kEnvironment, str("cannot make a pipe: ", fs::reason(errno)));
+  exit_ = fs::Fd(ends[0]);
+  entry_ = fs::Fd(ends[1]);
+}
+
+void OutputRelay::keep_ends() const {
+  for (const fs::Fd* end : {&exit_, &entry_}) fcntl(end->get(), F_SETFD, 0);
+}
+
+void OutputRelay::begin() {
+  entry_ = fs::Fd();
+}
+
+pollfd OutputRelay::awaited() const {
+  if (pending_.empty()) return {.fd = exit_.get(), .events = POLLIN, .revents = 0};
+  return {.fd = stream_, .events = POLLOUT, .revents = 0};
+}
+
+void OutputRelay::pass_on() {
+  if (pending_.empty()) {
+    std::array<char, PIPE_BUF> taken{};  // a pipe that is ready takes as much without blocking
+    const ssize_t n = ::read(exit_.get(), taken.data(), taken.size());
+    const bool ended = n == 0 || (n < 0 && errno != EINTR);
+    if (ended) exit_ = fs::Fd();
+    const std::string_view bytes(taken.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+    if (read_) pending_ = talk_ == Talk::kPassed ? bytes : ended ? filter_.rest() : filter_.pass(bytes);
+    return;
+  }
+  const ssize_t n = ::write(stream_, pending_.data(), std::min<std::size_t>(pending_.size(), PIPE_BUF));
+  if (n >= 0) pending_.erase(0, static_cast<std::size_t>(n));
+  if (n >= 0 || errno == EINTR || errno == EAGAIN) return;
+  read_ = false;
+  pending_.clear();
+}
+
+void offer_to_ranks(const OutputRelay& out, const OutputRelay& err) {
+  ::setenv(kOffer, str(::getpid(), " ", out.reader(), " ", err.reader()).c_str(), 1);
+}
+
+void use_offered_output() {
+  const char* offer = std::getenv(kOffer);
+  if (offer == nullptr) return;
+  std::istringstream words(offer);
+  pid_t launcher = 0;
+  int out = -1;
+  int err = -1;
+  words >> launcher >> out >> err;
+  ::unsetenv(kOffer);  // it is for this process, not for those that it starts
+  const auto mpirun = process_info(::getppid());
+  if (!words || !mpirun || mpirun->parent != launcher) return;
+  replace(STDOUT_FILENO, launcher, out);
+  replace(STDERR_FILENO, launcher, err);
+}
+
+}  // namespace echelon::app

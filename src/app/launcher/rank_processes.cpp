@@ -1,0 +1,84 @@
+#include "app/launcher/rank_processes.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "base/process/process.h"
+
+namespace echelon::app {
+namespace {
+
+bool is_child(pid_t pid, pid_t parent) {
+  const auto info = process_info(pid);
+  return info && info->parent == parent;
+}
+
+/// PMIX_RANK in the environment a process was started with; -1 for a child that has not become a rank yet.
+int rank_of(pid_t pid) {
+  const std::string environment = fs::process_file(pid, "environ");
+  const std::string key("\0PMIX_RANK=", 11);
+  const auto at = ('\0' + environment).find(key);
+  if (at == std::string::npos) return -1;
+  return std::atoi(environment.c_str() + at + key.size() - 1);
+}
+
+}  // namespace
+
+void RankProcesses::search() {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    const pid_t pid = std::atoi(entry.path().filename().c_str());
+    if (pid <= 0 || std::find(known_.begin(), known_.end(), pid) != known_.end()) continue;
+    if (!is_child(pid, mpirun_)) continue;
+    const int rank = rank_of(pid);
+    if (rank < 0) continue;
+    fs::Fd handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    // The number may have passed to another process since it was looked at; the handle cannot.
+    if (!handle.valid() || !is_child(pid, mpirun_)) continue;
+    known_.push_back(pid);
+    found_.push_back({.rank = rank, .handle = std::move(handle)});
+    for (const int number : signals_) deliver(found_.back(), number);
+  }
+}
+
+void RankProcesses::deliver(const Process& process, int number) const {
+  syscall(SYS_pidfd_send_signal, process.handle.get(), number, nullptr, 0);
+}
+
+void RankProcesses::signal(int number) {
+  signals_.push_back(number);
+  for (const Process& process : found_) deliver(process, number);
+}
+
+bool RankProcesses::was_sent(int number) const {
+  return std::find(signals_.begin(), signals_.end(), number) != signals_.end();
+}
+
+std::vector<int> RankProcesses::handles() const {
+  std::vector<int> handles;
+  for (const Process& process : found_) {
+    if (!process.ended) handles.push_back(process.handle.get());
+  }
+  return handles;
+}
+
+void RankProcesses::ended(int handle) {
+  for (Process& process : found_) {
+    if (process.handle.get() != handle) continue;
+    process.ended = true;
+    if (first_ended_ < 0) first_ended_ = process.rank;
+  }
+}
+
+void RankProcesses::kill_rest() {
+  search();
+  for (const Process& process : found_) deliver(process, SIGKILL);
+}
+
+}  // namespace echelon::app

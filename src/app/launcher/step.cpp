@@ -1,0 +1,40 @@
+#include "app/launcher/step.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "base/process/process.h"
+#include "bootstrap/job.h"
+
+namespace echelon::app {
+namespace {
+
+/// A launcher ends all ranks when one has left, also the first, which is to tell why.
+constexpr std::chrono::seconds kTimeToTell{1};
+
+}  // namespace
+
+void once_per_step(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    if (first_of_step()) throw;
+    std::this_thread::sleep_for(kTimeToTell);
+    throw Error(error.code(), "");
+  }
+}
+
+int local_ranks(int option) {
+  if (!inside_launched_step()) return std::max(1, option);
+  if (option != 0) {
+    throw Error(Code::kUsage,
+                "--ranks starts local ranks and has no place inside an srun or mpirun step: leave it out, "
+                "the step's tasks are the ranks");
+  }
+  return 0;
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,203 @@
+#include "base/files/fs.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "base/files/disk.h"
+#include "base/files/kill_point.h"
+#include "base/files/own_file.h"
+#include "base/str.h"
+
+namespace echelon::fs {
+namespace {
+
+[[noreturn]] void fail(Code code, std::string_view doing, const Path& path, int error) {
+  throw Error(code, str("cannot ", doing, " '", path.string(), "': ", reason(error)));
+}
+
+}  // namespace
+
+std::string reason(int errno_value) {
+  return std::generic_category().message(errno_value);
+}
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Fd::~Fd() {
+  if (fd_ >= 0) disk().close(fd_);
+}
+
+void Fd::close(Code code, const Path& path) {
+  const int fd = std::exchange(fd_, -1);
+  if (fd >= 0 && disk().close(fd) != 0) fail(code, "close", path, errno);
+}
+
+Fd open(const Path& path, int flags, Code code, unsigned mode) {
+  int fd = -1;
+  do {
+    fd = disk().open(path.c_str(), flags, mode);
+  } while (fd < 0 && errno == EINTR);
+  if (fd < 0) fail(code, (flags & (O_WRONLY | O_RDWR)) != 0 ? "open for writing" : "open", path, errno);
+  return Fd(fd);
+}
+
+void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> bytes, Code code,
+              const Path& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = disk().pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail(code, "write", path, n < 0 ? errno : EIO);  // 0 for ever would be a hang
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+}
+
+void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> bytes, Code code, const Path& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = disk().pread(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(code, "read", path, errno);
+    if (n == 0) {
+      throw Error(code, str("cannot read '", path.string(), "': file ends at byte ", offset, ", ",
+                            bytes.size(), " bytes early; it was cut short"));
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+}
+
+void fsync(const Fd& fd, Code code, const Path& path) {
+  // Never retried: after a failed fsync the kernel may have dropped the dirty pages, so a second success
+  // means nothing.
+  if (disk().fsync(fd.get()) != 0) fail(code, "flush to disk", path, errno);
+}
+
+void fsync_directory(const Path& directory, Code code) {
+  const Fd fd = open(directory, O_RDONLY | O_DIRECTORY, code);
+  if (disk().fsync(fd.get()) != 0 && errno != EINVAL) fail(code, "flush folder", directory, errno);
+}
+
+std::string read_file(const Path& path, std::uint64_t max_bytes, Code code) {
+  return read_all(open(path, O_RDONLY | O_NONBLOCK, code), max_bytes, code, path);
+}
+
+std::string read_all(const Fd& fd, std::uint64_t max_bytes, Code code, const Path& path) {
+  struct stat info {};
+  if (disk().fstat(fd.get(), &info) != 0) fail(code, "stat", path, errno);
+  if (!S_ISREG(info.st_mode)) throw Error(code, str("'", path.string(), "' is not a regular file"));
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size > max_bytes) {
+    throw Error(code,
+                str("'", path.string(), "' has ", size, " bytes; at most ", max_bytes, " are accepted here"));
+  }
+  std::string text(size, '\0');
+  read_at(fd, 0, std::as_writable_bytes(std::span(text)), code, path);
+  return text;
+}
+
+namespace {
+
+void replace(const Path& path, std::string_view text, Code code, bool durable) {
+  Draft draft = create_draft(path, code);
+  try {
+    write_at(draft.fd, 0, std::as_bytes(std::span(text)), code, draft.path);
+    if (durable) fsync(draft.fd, code, draft.path);
+    draft.fd.close(code, draft.path);
+    if (durable) kill_point("publish");
+    if (disk().rename(draft.path.c_str(), path.c_str()) != 0) fail(code, "rename into place", path, errno);
+  } catch (...) {
+    disk().unlink(draft.path.c_str());
+    throw;
+  }
+  if (durable) fsync_directory(path.has_parent_path() ? path.parent_path() : Path("."), code);
+}
+
+}  // namespace
+
+void publish_file(const Path& path, std::string_view text, Code code) {
+  replace(path, text, code, true);
+}
+
+void replace_file(const Path& path, std::string_view text, Code code) {
+  replace(path, text, code, false);
+}
+
+namespace {
+
+bool is(const Path& path, mode_t kind) {
+  struct stat info {};
+  return disk().lstat(path.c_str(), &info) == 0 && (info.st_mode & S_IFMT) == kind;
+}
+
+/// Follows links: run.dir may be one.
+bool is_folder(const Path& path) {
+  return is(path / ".", S_IFDIR);
+}
+
+/// `path` with what lies above it, for `wanted`, which errors name.
+void make_folder(const Path& path, const Path& wanted, Code code) {
+  struct stat info {};
+  const int error = disk().lstat((path / ".").c_str(), &info) == 0 ? 0 : errno;
+  if (error == 0 && S_ISDIR(info.st_mode)) return;
+  const auto refuse = [&](const std::string& why) {
+    throw Error(code, str("cannot create folder '", wanted.string(), "': ", why));
+  };
+  if (is(path, S_IFREG)) refuse(str("'", path.string(), "' is a file"));
+  const Path above = path.has_parent_path() ? path.parent_path() : Path(".");
+  const bool goes_on = error == 0 || error == ENOENT || error == ENOTDIR;
+  if (above == path || !goes_on) refuse(reason(error));
+  make_folder(above, wanted, code);
+  // Another rank may have been quicker.
+  if (disk().mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) refuse(reason(errno));
+  if (!is_folder(path)) refuse("a file of that name is in the way");
+  // Whatever is made durable inside is worth nothing if a loss of power takes the folder's name away.
+  fsync_directory(above, code);
+}
+
+}  // namespace
+
+void make_directories(const Path& path, Code code) {
+  make_folder(path.has_filename() ? path : path.parent_path(), path, code);
+}
+
+std::vector<Path> list_folder(const Path& folder, Code code) {
+  std::vector<std::string> names;
+  if (disk().list(folder.c_str(), names) != 0) fail(code, "list folder", folder, errno);
+  std::sort(names.begin(), names.end());
+  std::vector<Path> entries;
+  for (const std::string& name : names) entries.push_back(folder / name);
+  return entries;
+}
+
+void rename(const Path& from, const Path& to, Code code) {
+  if (disk().rename(from.c_str(), to.c_str()) != 0)
+    throw Error(code, str("cannot rename '", from.string(), "' to '", to.string(), "': ", reason(errno)));
+}
+
+void remove_tree(const Path& path, Code code) {
+  if (is(path, S_IFDIR)) {
+    for (const Path& entry : list_folder(path, code)) remove_tree(entry, code);
+    if (disk().rmdir(path.c_str()) != 0 && errno != ENOENT) fail(code, "remove folder", path, errno);
+  } else if (disk().unlink(path.c_str()) != 0 && errno != ENOENT) {
+    fail(code, "remove", path, errno);
+  }
+}
+
+std::string process_file(long pid, const char* name) {
+  const std::ifstream file(str("/proc/", pid, "/", name), std::ios::binary);
+  std::ostringstream text;
+  // Not by istreambuf_iterator: that lets an exception out when the process ends between open and read.
+  if (file) text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace echelon::fs

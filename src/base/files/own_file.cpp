@@ -1,0 +1,126 @@
+#include "base/files/own_file.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "base/files/disk.h"
+#include "base/str.h"
+
+namespace echelon::fs {
+namespace {
+
+constexpr std::string_view kDraftEnd = ".tmp";
+constexpr std::size_t kIdDigits = 8;
+
+[[noreturn]] void refuse_link(const Path& path, Code code) {
+  throw Error(code, str("'", path.string(),
+                        "' is a symbolic link, and what is kept there must be a file: remove the link"));
+}
+
+/// A link is named as such: "too many levels of symbolic links" tells nobody what is wrong.
+Fd open_unlinked(const Path& path, int flags, Code code, unsigned mode) {
+  struct stat info {};
+  if (disk().lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) refuse_link(path, code);
+  return open(path, flags | O_NOFOLLOW | O_NONBLOCK, code, mode);
+}
+
+void require_plain(const Fd& fd, const Path& path, Code code, bool to_write) {
+  struct stat info {};
+  if (disk().fstat(fd.get(), &info) != 0)
+    throw Error(code, str("cannot stat '", path.string(), "': ", reason(errno)));
+  if (!S_ISREG(info.st_mode)) throw Error(code, str("'", path.string(), "' is not a regular file"));
+  if (to_write && info.st_nlink > 1) {
+    throw Error(code, str("'", path.string(), "' is one of ", info.st_nlink,
+                          " names of a file (hard links), and writing to it would change what the others "
+                          "name: remove this one"));
+  }
+}
+
+bool is_draft(std::string_view name) {
+  if (!name.ends_with(kDraftEnd)) return false;
+  name.remove_suffix(kDraftEnd.size());
+  const std::size_t dot = name.rfind('.');
+  if (dot == 0 || dot == name.npos || name.size() - dot - 1 != kIdDigits) return false;
+  return name.find_first_not_of("0123456789abcdef", dot + 1) == name.npos;
+}
+
+}  // namespace
+
+Fd open_own(const Path& path, int flags, Code code, unsigned mode) {
+  if ((flags & O_EXCL) != 0) return open(path, flags | O_NOFOLLOW, code, mode);
+  Fd fd = open_unlinked(path, flags & ~O_TRUNC, code, mode);
+  require_plain(fd, path, code, true);
+  if ((flags & O_TRUNC) != 0 && disk().ftruncate(fd.get(), 0) != 0)
+    throw Error(code, str("cannot empty '", path.string(), "': ", reason(errno)));
+  return fd;
+}
+
+Fd open_own_to_read(const Path& path, Code code) {
+  Fd fd = open_unlinked(path, O_RDONLY, code, 0);
+  require_plain(fd, path, code, false);
+  return fd;
+}
+
+std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code) {
+  return read_all(open_own_to_read(path, code), max_bytes, code, path);
+}
+
+Draft create_draft(const Path& path, Code code) {
+  // Not by str(): a stream that gets no memory ends in the middle, silently, which would be another name.
+  Path name = path.string().append(1, '.').append(random_hex()).append(kDraftEnd);
+  Fd fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, code);
+  return {std::move(name), std::move(fd)};
+}
+
+void remove_drafts(const Path& folder) noexcept {
+  try {
+    std::vector<std::string> names;
+    if (disk().list(folder.c_str(), names) != 0) return;
+    for (const std::string& name : names) {
+      if (is_draft(name)) (void)disk().unlink((folder / name).c_str());
+    }
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory; they stay
+  }
+}
+
+std::string random_hex() {
+  static constexpr std::string_view kHex = "0123456789abcdef";
+  std::uint32_t bits = 0;
+  while (::getrandom(&bits, sizeof(bits), 0) != sizeof(bits)) {  // interrupted while the machine starts
+  }
+  std::string digits(kIdDigits, '0');
+  for (char& digit : digits) {
+    digit = kHex[bits & 15U];
+    bits >>= 4;
+  }
+  return digits;
+}
+
+void require_own_folder(const Path& path, Code code, std::string_view remedy) {
+  const Path named = path.has_filename() ? path : path.parent_path();  // "out/" would follow a link
+  const uid_t me = ::geteuid();
+  const auto look = [&](const Path& what) {
+    struct stat info {};
+    if (disk().lstat(what.c_str(), &info) != 0)
+      throw Error(code, str("cannot stat '", path.string(), "': ", reason(errno)));
+    return info;
+  };
+  const auto refuse = [&](const char* what, uid_t owner) {
+    throw Error(
+        code, str(what, " '", named.string(), "' belongs to user ", owner, ", who can change what user ", me,
+                  " (this process) writes there; name a folder of your own, or ", remedy));
+  };
+  const struct stat entry = look(named);
+  if (S_ISLNK(entry.st_mode) && entry.st_uid != me && entry.st_uid != 0) refuse("the link", entry.st_uid);
+  const struct stat folder = look(named / ".");
+  if (!S_ISDIR(folder.st_mode)) throw Error(code, str("'", named.string(), "' is not a folder"));
+  if (folder.st_uid != me) refuse("the folder", folder.st_uid);
+}
+
+}  // namespace echelon::fs

@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/files/fs.h"
+
+/// Files that this program makes and keeps where others may have put something before: in run, checkpoint and
+/// output folders. Everything that is written there is opened here.
+namespace echelon::fs {
+
+/// open(2) of such a file for writing: never through a symbolic link, never waiting for a pipe. What is there
+/// already must be a regular file of this one name: another name of it (a hard link) may be any file of the
+/// user. O_TRUNC takes place after that look, and with O_EXCL nothing may be there. Throws Error(code).
+[[nodiscard]] Fd open_own(const Path& path, int flags, Code code, unsigned mode = 0644);
+
+/// The same for reading, of more than one name too.
+[[nodiscard]] Fd open_own_to_read(const Path& path, Code code);
+/// Content of such a file, or of an open one; more than `max_bytes` is an error.
+[[nodiscard]] std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code);
+[[nodiscard]] std::string read_all(const Fd& fd, std::uint64_t max_bytes, Code code, const Path& path);
+
+/// publish_file() without the fsyncs: for a text that need not survive the machine.
+void replace_file(const Path& path, std::string_view text, Code code);
+
+/// A new file that is to become `path` by rename.
+struct Draft {
+  Path path;  ///< "<path>.<eight random hex digits>.tmp"
+  Fd fd;      ///< for writing
+};
+[[nodiscard]] Draft create_draft(const Path& path, Code code);
+/// Removes the drafts that killed processes left in `folder`; only for who has the folder to himself. What
+/// cannot be removed stays.
+void remove_drafts(const Path& folder) noexcept;
+
+/// Eight random lower-case hex digits.
+[[nodiscard]] std::string random_hex();
+
+/// Throws Error(code) unless the folder `path` belongs to this process's effective user. A link to a folder
+/// has to be that user's or root's, too. `remedy` ends the message: "set run.allow_foreign_folder=true".
+void require_own_folder(const Path& path, Code code, std::string_view remedy);
+
+}  // namespace echelon::fs

@@ -1,0 +1,75 @@
+#include "base/process/process.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+#include "base/files/fs.h"
+#include "base/str.h"
+#include "base/utc_time.h"
+
+namespace echelon {
+
+std::optional<ProcessInfo> process_info(pid_t pid) {
+  const std::string text = fs::process_file(pid, "stat");
+  // The second field, the program's name in parentheses, may hold anything.
+  const auto name_end = text.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(text.substr(name_end + 1));
+  ProcessInfo info;
+  std::string skipped;
+  fields >> skipped >> info.parent;  // the third and fourth
+  for (int i = 5; i < 22; ++i) fields >> skipped;
+  if (!(fields >> info.start)) return std::nullopt;  // the 22nd
+  return info;
+}
+
+std::string process_space() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat space {};
+  if (boot.empty() || ::stat("/proc/self/ns/pid", &space) != 0) return "";
+  return str("boot ", boot, " space ", space.st_ino);
+}
+
+double process_began_s() {
+  const auto info = process_info(getpid());
+  timespec up{};
+  if (!info || ::clock_gettime(CLOCK_BOOTTIME, &up) != 0) return utc_now_s();
+  const double began = static_cast<double>(info->start) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  const double age = static_cast<double>(up.tv_sec) + static_cast<double>(up.tv_nsec) * 1e-9 - began;
+  return utc_now_s() - std::max(0.0, age);
+}
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') != name.npos) return access(name.c_str(), X_OK) == 0 ? name : "";
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return "";
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+bool first_of_step() {
+  for (const char* variable : {"PMIX_RANK", "SLURM_PROCID"}) {  // a step without PMIx has ranks, too
+    const char* value = std::getenv(variable);
+    if (value != nullptr) return std::string_view(value) == "0";
+  }
+  return true;
+}
+
+}  // namespace echelon

@@ -1,0 +1,134 @@
+#include "base/terminal/command_line.h"
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <streambuf>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/foreign_text.h"
+#include "base/number.h"
+#include "base/process/process.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+std::string integer_problem(const std::string& text) {
+  std::int64_t value = 0;
+  return read_integer(text, value);
+}
+
+std::string count_problem(const std::string& text) {
+  std::int64_t value = 0;
+  const std::string problem = read_integer(text, value);
+  return problem.empty() && value < 0 ? "is below 0" : problem;
+}
+
+std::string number_problem(const std::string& text) {
+  double value = 0;
+  return read_number(text, value);
+}
+
+void read_strictly(CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  std::string (*find_problem)(const std::string&) = nullptr;
+  if (type.starts_with("INT")) find_problem = integer_problem;
+  if (type.starts_with("UINT")) find_problem = count_problem;
+  if (type.starts_with("FLOAT")) find_problem = number_problem;
+  if (find_problem == nullptr) return;
+  CLI::Validator strict("");
+  strict.operation([find_problem](std::string& text) {
+    const std::string problem = find_problem(text);
+    return problem.empty() ? problem : str('\'', printable(text), "' ", problem);
+  });
+  option.transform(strict);  // the one way to go before the ranges, which let nan pass
+}
+
+std::vector<std::string> names_of_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+}  // namespace
+
+void read_numbers_strictly(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) read_strictly(*option);
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    read_numbers_strictly(*command);
+}
+
+CLI::Validator above_zero() {
+  const auto problem = [](std::string& text) {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value > 0) return std::string();
+    return str("Value ", text, " is not above 0");
+  };
+  return CLI::Validator(problem, "POSITIVE");
+}
+
+void check_commands(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  std::string place = app.get_name();
+  for (std::size_t i = 0; at->get_require_subcommand_min() > 0; ++i) {
+    const std::vector<std::string> names = names_of_commands(*at);
+    const std::string all = str("there are ", join(names, ", "), "; try '", place, " --help'");
+    const std::string before = at == &app ? "" : place.substr(app.get_name().size() + 1) + ' ';
+    if (i == words.size()) {
+      throw Error(Code::kUsage,
+                  str(before.empty() ? "no command given; " : before + "needs a command; ", all));
+    }
+    if (words[i].starts_with('-')) return;
+    if (std::find(names.begin(), names.end(), words[i]) == names.end()) {
+      const std::string meant = nearest(words[i], names);
+      throw Error(Code::kUsage, str("no command '", before, printable(words[i]), "'; ",
+                                    meant.empty() ? all : str("did you mean '", before, meant, "'?")));
+    }
+    at = at->get_subcommand(words[i]);
+    place += ' ' + words[i];
+  }
+}
+
+/// Hands everything on, and knows whether there was anything.
+class MachineOutput::Watch final : public std::streambuf {
+ public:
+  Watch() : below_(std::cout.rdbuf(this)) {}
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch() override { std::cout.rdbuf(below_); }
+  [[nodiscard]] bool any() const { return any_; }
+
+ protected:
+  int_type overflow(int_type c) override {
+    any_ = true;
+    return traits_type::eq_int_type(c, traits_type::eof()) ? traits_type::not_eof(c)
+                                                           : below_->sputc(traits_type::to_char_type(c));
+  }
+  std::streamsize xsputn(const char* text, std::streamsize count) override {
+    any_ = any_ || count > 0;
+    return below_->sputn(text, count);
+  }
+  int sync() override { return below_->pubsync(); }
+
+ private:
+  std::streambuf* below_;
+  bool any_ = false;
+};
+
+MachineOutput::MachineOutput(const std::vector<std::string>& words) : watch_(std::make_unique<Watch>()) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  wanted_ = std::find(words.begin(), end, "--json") != end && first_of_step();
+}
+
+MachineOutput::~MachineOutput() = default;
+
+void MachineOutput::report(Code code, const std::string& text) {
+  if (!wanted_ || watch_->any() || text.empty()) return;
+  const nlohmann::ordered_json object{{"error", {{"code", static_cast<int>(code)}, {"message", text}}}};
+  std::cout << json_text(object) << std::endl;
+}
+
+}  // namespace echelon

@@ -1,0 +1,74 @@
+#include "base/terminal/status_line.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#include "base/str.h"
+
+namespace echelon::status_line {
+namespace {
+
+constexpr std::string_view kWipe = "\r\033[K";
+// A line that wrapped could not be wiped: only its last part is the cursor's line.
+constexpr std::string_view kNoWrap = "\033[?7l";
+constexpr std::string_view kWrap = "\033[?7h";
+constexpr double kSoonest_s = 0.5;
+
+// As with the logger, the terminal is the process's: two of these would write over each other.
+struct Shown {
+  std::mutex mutex;
+  std::string text;
+};
+Shown& shown() {
+  static Shown only;
+  return only;
+}
+
+std::string drawn(const std::string& text) {
+  return text.empty() ? "" : str(kNoWrap, text, kWrap);
+}
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+bool is_possible(int fd) {
+  const char* kind = std::getenv("TERM");
+  return ::isatty(fd) == 1 && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
+}
+
+void show(const std::string& text) {
+  const std::lock_guard lock(shown().mutex);
+  if (text.empty() && shown().text.empty()) return;
+  shown().text = text;
+  print(str(kWipe, drawn(text)));
+}
+
+void print_above(std::string_view line) {
+  const std::lock_guard lock(shown().mutex);
+  const std::string& text = shown().text;
+  print(text.empty() ? std::string(line) : str(kWipe, line, drawn(text)));
+}
+
+std::string bar(double share, std::size_t width) {
+  const double part = std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0.0;
+  const auto filled = static_cast<std::size_t>(part * static_cast<double>(width));
+  return std::string(filled, '#') + std::string(width - filled, '.');
+}
+
+std::string pace(std::uint64_t done, std::uint64_t total, double seconds) {
+  if (done == 0 || seconds < kSoonest_s) return "";
+  const double rate = static_cast<double>(done) / seconds;
+  const double left = static_cast<double>(total - std::min(done, total)) / rate;
+  return str(", ", human_bytes(static_cast<std::uint64_t>(rate)), "/s, ", std::llround(left), " s left");
+}
+
+}  // namespace echelon::status_line

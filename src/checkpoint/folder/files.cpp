@@ -1,0 +1,91 @@
+#include "checkpoint/folder/files.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "base/files/disk.h"
+#include "base/str.h"
+
+namespace echelon::checkpoint {
+
+InputFile open_input(const fs::Path& path) {
+  struct stat info {};
+  if (fs::disk().lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+    throw Error(Code::kCheckpoint,
+                str("'", path.string(), "' is a symbolic link; a checkpoint holds regular files only"));
+  }
+  // O_NONBLOCK: opening a pipe must not wait for its writer.
+  InputFile file{fs::open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, Code::kCheckpoint), 0};
+  if (fs::disk().fstat(file.fd.get(), &info) != 0) {
+    throw Error(Code::kCheckpoint, str("cannot stat '", path.string(), "': ", fs::reason(errno)));
+  }
+  if (!S_ISREG(info.st_mode))
+    throw Error(Code::kCheckpoint, str("'", path.string(), "' is not a regular file"));
+  file.bytes = static_cast<std::uint64_t>(info.st_size);
+  return file;
+}
+
+std::string read_input(const fs::Path& path, std::uint64_t max_bytes) {
+  const InputFile file = open_input(path);
+  if (file.bytes > max_bytes) {
+    throw Error(Code::kCheckpoint, str("'", path.string(), "' has ", file.bytes, " bytes; at most ",
+                                       max_bytes, " are accepted here"));
+  }
+  std::string text(file.bytes, '\0');
+  fs::read_at(file.fd, 0, std::as_writable_bytes(std::span(text)), Code::kCheckpoint, path);
+  return text;
+}
+
+namespace {
+
+/// What lies at `path`, false when nothing does. A path that cannot be looked at is no path without an entry:
+/// who takes it for one may pass over a commit, or remove it.
+bool look(const fs::Path& path, struct stat& info) {
+  if (fs::disk().lstat(path.c_str(), &info) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  throw Error(Code::kCheckpoint, str("cannot stat '", path.string(), "': ", fs::reason(errno)));
+}
+
+}  // namespace
+
+bool entry_exists(const fs::Path& path) {
+  struct stat info {};
+  return look(path, info);
+}
+
+bool is_folder(const fs::Path& path) {
+  return is_real_folder(path / ".");
+}
+
+bool is_real_folder(const fs::Path& path) {
+  struct stat info {};
+  return look(path, info) && S_ISDIR(info.st_mode);
+}
+
+void require_file_size_allowed(const fs::Path& path, std::uint64_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
+    return;
+  throw Error(Code::kCheckpoint,
+              str("cannot write '", path.string(), "': it needs ", human_bytes(bytes),
+                  ", this process may write files of ", human_bytes(limit.rlim_cur), " (ulimit -f)"));
+}
+
+void reserve_space(const fs::Fd& fd, const fs::Path& path, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  const auto size = static_cast<off_t>(bytes);
+  int error = 0;
+  do {
+    error = fs::disk().fallocate(fd.get(), size) == 0 ? 0 : errno;
+  } while (error == EINTR);
+  if (error == EOPNOTSUPP || error == ENOSYS) error = fs::disk().ftruncate(fd.get(), size) == 0 ? 0 : errno;
+  if (error != 0) {
+    throw Error(Code::kCheckpoint, str("cannot reserve ", human_bytes(bytes), " for '", path.string(),
+                                       "': ", fs::reason(error)));
+  }
+}
+
+}  // namespace echelon::checkpoint

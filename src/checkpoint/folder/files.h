@@ -1,0 +1,39 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "base/files/fs.h"
+
+/// Opening what somebody else may have put into a checkpoint folder.
+namespace echelon::checkpoint {
+
+/// An open regular file and its size.
+struct InputFile {
+  fs::Fd fd;
+  std::uint64_t bytes = 0;
+};
+
+/// Opens for reading; refuses links, pipes, devices and folders, and never blocks. Throws Error(kCheckpoint).
+[[nodiscard]] InputFile open_input(const fs::Path& path);
+
+/// Content of a small file, opened as above; more than `max_bytes` is an error.
+[[nodiscard]] std::string read_input(const fs::Path& path, std::uint64_t max_bytes);
+
+/// Is there an entry of that name, of whatever kind? A dangling link counts. These three throw
+/// Error(kCheckpoint) when the system cannot tell.
+[[nodiscard]] bool entry_exists(const fs::Path& path);
+/// A folder, or a link to one.
+[[nodiscard]] bool is_folder(const fs::Path& path);
+/// A folder itself, not a link to one.
+[[nodiscard]] bool is_real_folder(const fs::Path& path);
+
+/// Throws Error(kCheckpoint) when this process may not write a file of `bytes` bytes. Looked at beforehand
+/// because running into that limit raises a signal that ends the process.
+void require_file_size_allowed(const fs::Path& path, std::uint64_t bytes);
+
+/// Reserves `bytes` on the disk for the open file `path`, so that a full disk shows now. Where the file
+/// system cannot reserve (NFS 3) the size is set and a full disk shows at a later write. Throws
+/// Error(kCheckpoint).
+void reserve_space(const fs::Fd& fd, const fs::Path& path, std::uint64_t bytes);
+
+}  // namespace echelon::checkpoint

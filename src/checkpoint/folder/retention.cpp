@@ -1,0 +1,252 @@
+#include "checkpoint/folder/retention.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+
+#include "base/error.h"
+#include "base/files/disk.h"
+#include "base/files/fs.h"
+#include "base/files/kill_point.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/folder/lease.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/read/contents.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using Path = std::filesystem::path;
+
+constexpr std::string_view kTrashPrefix = ".trash-";
+constexpr std::string_view kPartialMark = ".partial-";
+constexpr std::int64_t kAlwaysKept = 2;
+constexpr std::int64_t kOrphanAfter_s = 24 * 3600;
+
+/// Are all files that the manifest lists there, with their sizes? A commit that lost one must not displace an
+/// older whole one.
+bool files_are_there(const Path& folder, const Manifest& manifest) {
+  try {
+    for (const ManifestShard& shard : manifest.shards) {
+      if (open_input(folder / shard.file).bytes != shard.bytes) return false;
+    }
+    for (const auto& [name, file] : manifest.attachments) {
+      if (open_input(folder / name).bytes != file.bytes) return false;
+    }
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Holders of leases that count, by step folder.
+std::map<std::string, std::string> readers_in(const Path& checkpoints) {
+  std::map<std::string, std::string> readers;
+  for (const Lease& lease : leases_in(checkpoints)) {
+    if (!lease.stale) readers[lease.step_folder] = lease.holder;
+  }
+  return readers;
+}
+
+bool try_remove(const Path& path) {
+  try {
+    fs::remove_tree(path, Code::kCheckpoint);
+    return true;
+  } catch (const Error& e) {
+    log::warn(str(e.what(), "; the next clean-up tries again"));
+    return false;
+  }
+}
+
+/// Rename first: from then on nobody takes the half-removed folder for a checkpoint.
+bool discard(const Path& folder) {
+  const Path checkpoints = folder.parent_path();
+  const Path trash = checkpoints / (std::string(kTrashPrefix) + folder.filename().string());
+  try {
+    fs::rename(folder, trash, Code::kCheckpoint);
+    if (readers_in(checkpoints).contains(folder.filename().string())) {
+      fs::rename(trash, folder, Code::kCheckpoint);
+      return false;
+    }
+    fs::fsync_directory(checkpoints, Code::kCheckpoint);
+    kill_point("aside");
+  } catch (const Error& e) {
+    log::warn(str("old checkpoint stays: ", e.what()));
+    return false;
+  }
+  (void)try_remove(trash);
+  return true;
+}
+
+bool is_trash(const Path& path) {
+  return path.filename().string().starts_with(kTrashPrefix) && is_real_folder(path);
+}
+
+/// The name that a folder in the trash had.
+std::string name_before(const Path& trash) {
+  return trash.filename().string().substr(kTrashPrefix.size());
+}
+
+std::vector<Path> entries_of(const Path& folder) {
+  return entry_exists(folder) ? fs::list_folder(folder, Code::kCheckpoint) : std::vector<Path>{};
+}
+
+/// Why one folder stays or goes, seen from what is kept of the whole ones.
+class Judge {
+ public:
+  Judge(const RetentionPolicy& policy, std::span<const StepFolder> oldest_first)
+      : policy_(policy), last_(policy.keep_last == 0 ? 0 : std::max(policy.keep_last, kAlwaysKept)) {
+    std::int64_t whole = 0;
+    for (auto step = oldest_first.rbegin(); step != oldest_first.rend(); ++step) {
+      if (step->state != StepState::kWhole) continue;
+      newest_ = std::max(newest_, step->step);
+      if (whole++ < last_) border_ = step->folder.filename().string();
+    }
+    // "Damaged" may mean that a file could not be read just now: while there are not enough whole ones, no
+    // commit goes.
+    if (whole < last_ && !oldest_first.empty()) border_ = oldest_first.front().folder.filename().string();
+  }
+
+  [[nodiscard]] PruneDecision decide(const StepFolder& step, bool among_last) const {
+    PruneDecision decision{.step = step, .why = stays(step, among_last)};
+    if (!decision.why.empty()) return decision;
+    decision.goes = true;
+    if (step.state == StepState::kWhole) decision.why = str("older than the last ", last_);
+    if (step.state == StepState::kDamaged) decision.why = str("damaged, and older than the last ", last_);
+    if (step.state == StepState::kUncommitted) decision.why = "its save did not finish";
+    return decision;
+  }
+  /// Name of the oldest folder among the last ones.
+  [[nodiscard]] const std::string& border() const { return border_; }
+
+ private:
+  [[nodiscard]] std::string stays(const StepFolder& step, bool among_last) const {
+    if (newest_ < 0) return "there is no whole commit to fall back on";
+    if (step.state == StepState::kUncommitted && step.step > newest_)
+      return "its save may still go on: it is newer than the newest commit";
+    if (step.state != StepState::kUncommitted && among_last)
+      return step.state == StepState::kDamaged ? "damaged, but newer than what is kept; see verify"
+             : last_ == 0                      ? "all are kept"
+                                               : str("one of the last ", last_);
+    if (step.state != StepState::kUncommitted) {
+      if (policy_.keep_every > 0 && step.step % policy_.keep_every == 0)
+        return str("kept every ", policy_.keep_every, " steps");
+      if (std::find(policy_.keep_steps.begin(), policy_.keep_steps.end(), step.step) !=
+          policy_.keep_steps.end())
+        return "this step is to be kept";
+    }
+    return step.reader.empty() ? "" : "read by " + step.reader;
+  }
+
+  const RetentionPolicy& policy_;
+  std::int64_t last_;
+  std::int64_t newest_ = -1;  ///< step of the newest whole commit
+  std::string border_;
+};
+
+/// Time of the last change of anything in a tree.
+std::int64_t last_change(const Path& path, int depth = 0) {
+  struct stat info {};
+  if (fs::disk().lstat(path.c_str(), &info) != 0) return 0;
+  std::int64_t last = info.st_mtime;
+  if (!S_ISDIR(info.st_mode) || depth > 3) return last;
+  for (const Path& entry : fs::list_folder(path, Code::kCheckpoint))
+    last = std::max(last, last_change(entry, depth + 1));
+  return last;
+}
+
+bool is_partial_output(const Path& path) {
+  const std::string name = path.filename().string();
+  const auto mark = name.rfind(kPartialMark);
+  return mark != std::string::npos && mark != 0 &&
+         is_save_id(std::string_view(name).substr(mark + kPartialMark.size()));
+}
+
+}  // namespace
+
+std::vector<StepFolder> step_folders(const Path& checkpoints) {
+  const auto readers = readers_in(checkpoints);
+  std::vector<StepFolder> steps;
+  for (const auto& [found, manifest] : list_with_manifests(checkpoints)) {
+    StepFolder step{.folder = found.folder, .step = found.step, .state = StepState::kUncommitted};
+    if (manifest) {
+      step.state = files_are_there(found.folder, *manifest) ? StepState::kWhole : StepState::kDamaged;
+    }
+    if (!found.problem.empty()) step.state = StepState::kDamaged;
+    const auto reader = readers.find(found.folder.filename().string());
+    if (reader != readers.end()) step.reader = reader->second;
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+std::vector<PruneDecision> plan_prune(std::span<const StepFolder> oldest_first,
+                                      const RetentionPolicy& policy) {
+  const Judge judge(policy, oldest_first);
+  std::vector<PruneDecision> plan;
+  bool among_last = false;
+  for (const StepFolder& step : oldest_first) {
+    among_last = among_last || step.folder.filename() == judge.border();
+    plan.push_back(judge.decide(step, among_last || policy.keep_last == 0));
+  }
+  return plan;
+}
+
+std::vector<Path> carry_out(std::span<const PruneDecision> plan) {
+  std::vector<Path> gone;
+  for (const PruneDecision& decision : plan) {
+    if (decision.goes && discard(decision.step.folder)) gone.push_back(decision.step.folder);
+  }
+  return gone;
+}
+
+void bring_back_leased(const Path& checkpoints) {
+  const auto readers = readers_in(checkpoints);
+  for (const Path& path : entries_of(checkpoints)) {
+    if (!is_trash(path) || !readers.contains(name_before(path))) continue;
+    if (!entry_exists(checkpoints / name_before(path)))
+      fs::rename(path, checkpoints / name_before(path), Code::kCheckpoint);
+  }
+}
+
+void prune(const Path& checkpoints, const RetentionPolicy& policy) {
+  bring_back_leased(checkpoints);
+  for (const Path& path : entries_of(checkpoints)) {
+    if (is_trash(path)) (void)try_remove(path);
+  }
+  (void)carry_out(plan_prune(step_folders(checkpoints), policy));
+}
+
+std::vector<Leftover> find_leftovers(const Path& checkpoints) {
+  std::vector<Leftover> leftovers;
+  const auto readers = readers_in(checkpoints);
+  for (const Path& path : entries_of(checkpoints)) {
+    if (is_trash(path) && !readers.contains(name_before(path)))
+      leftovers.push_back({path, "an interrupted prune left it"});
+    if (is_partial_output(path) && std::time(nullptr) - last_change(path) > kOrphanAfter_s)
+      leftovers.push_back({path, "an output that was never finished, unchanged for a day"});
+  }
+  for (const PruneDecision& decision : plan_prune(step_folders(checkpoints), {.keep_last = 0})) {
+    if (decision.goes)
+      leftovers.push_back({decision.step.folder, decision.why});  // only what was never committed
+  }
+  for (const Lease& lease : leases_in(checkpoints)) {
+    if (lease.stale) leftovers.push_back({lease.file, "a lease of " + lease.holder + ", which has ended"});
+  }
+  return leftovers;
+}
+
+std::size_t remove_leftovers(std::span<const Leftover> leftovers) {
+  std::size_t gone = 0;
+  for (const Leftover& leftover : leftovers) {
+    const bool attempt = parse_step_folder(leftover.path.filename().string()).has_value();
+    if (attempt ? discard(leftover.path) : try_remove(leftover.path)) ++gone;
+  }
+  return gone;
+}
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,71 @@
+// list(), look_at() and the links they leave out: the folder that holds all checkpoints of a run.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/read/reader.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using Path = std::filesystem::path;
+
+/// A folder that does not exist yet has no entries.
+std::vector<Path> entries_of(const Path& folder) {
+  return entry_exists(folder) ? fs::list_folder(folder, Code::kCheckpoint) : std::vector<Path>{};
+}
+
+ListedStep look_at_with_manifest(const Path& step_folder) {
+  const auto name = parse_step_folder(step_folder.filename().string());
+  ListedStep step{.found = {.folder = step_folder, .step = name ? name->step : 0}};
+  if (!entry_exists(step_folder / kCommitFile)) return step;
+  try {
+    step.manifest = load_manifest(step_folder);
+    step.found.step = step.manifest->step;
+    step.found.committed = true;
+  } catch (const Error& e) {
+    step.found.problem = e.what();
+  }
+  return step;
+}
+
+}  // namespace
+
+Found look_at(const Path& step_folder) {
+  return look_at_with_manifest(step_folder).found;
+}
+
+std::vector<ListedStep> list_with_manifests(const Path& checkpoints) {
+  std::vector<ListedStep> all;
+  for (const Path& path : entries_of(checkpoints)) {
+    if (parse_step_folder(path.filename().string()) && is_real_folder(path))
+      all.push_back(look_at_with_manifest(path));
+  }
+  std::sort(all.begin(), all.end(), [](const ListedStep& a, const ListedStep& b) {
+    return std::pair(a.found.step, a.found.folder.filename()) <
+           std::pair(b.found.step, b.found.folder.filename());
+  });
+  return all;
+}
+
+std::vector<Found> list(const Path& checkpoints) {
+  std::vector<Found> all;
+  for (ListedStep& step : list_with_manifests(checkpoints)) all.push_back(std::move(step.found));
+  return all;
+}
+
+void warn_of_linked_steps(const Path& checkpoints) {
+  for (const Path& path : entries_of(checkpoints)) {
+    if (!parse_step_folder(path.filename().string()) || is_real_folder(path) || !is_folder(path)) continue;
+    log::warn(str("'", path.string(),
+                  "' is a symbolic link and passed over: links in a run's folder are not followed; move the "
+                  "checkpoint itself there, or give its own path"));
+  }
+}
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,102 @@
+#include "checkpoint/format/geometry.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "checkpoint/format/names.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+constexpr std::array kTypes{DType::kF32, DType::kBF16, DType::kF16, DType::kF64,
+                            DType::kI32, DType::kI64,  DType::kU8};
+
+}  // namespace
+
+std::optional<std::uint64_t> count_elements(std::span<const std::int64_t> shape, DType dtype) {
+  if (shape.size() > kMaxDims || size_of(dtype) == 0) return std::nullopt;
+  const std::uint64_t limit = kMaxTensorBytes / size_of(dtype);
+  std::uint64_t count = 1;
+  for (const std::int64_t dim : shape) {
+    if (dim < 0 || dim > kMaxDim) return std::nullopt;
+    if (dim != 0 && count > limit / static_cast<std::uint64_t>(dim)) return std::nullopt;
+    count *= static_cast<std::uint64_t>(dim);
+  }
+  return count;
+}
+
+std::uint64_t element_count(const TensorInfo& tensor) {
+  const auto count = count_elements(tensor.shape, tensor.dtype);
+  if (!count) {
+    throw Error(Code::kCheckpoint,
+                str("tensor '", tensor.name, "': shape ", shape_text(tensor.shape), " of ",
+                    name_of(tensor.dtype), " is out of bounds (8 dimensions, 2^40 each, 1 PiB)"));
+  }
+  return *count;
+}
+
+void check_tensors(std::span<const TensorInfo> tensors) {
+  std::vector<std::string_view> names;
+  for (const TensorInfo& tensor : tensors) {
+    if (const std::string problem = tensor_name_problem(tensor.name); !problem.empty()) {
+      throw Error(Code::kCheckpoint, str("tensor name '", tensor.name.substr(0, 300), "' ", problem));
+    }
+    (void)element_count(tensor);
+    names.push_back(tensor.name);
+  }
+  std::sort(names.begin(), names.end());
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    if (names[i] == names[i - 1])
+      throw Error(Code::kCheckpoint, str("tensor '", names[i], "' is listed twice"));
+  }
+  for (const std::string_view name : names) {
+    for (auto at = name.find('/'); at != std::string_view::npos; at = name.find('/', at + 1)) {
+      if (!std::binary_search(names.begin(), names.end(), name.substr(0, at))) continue;
+      throw Error(Code::kCheckpoint, str("tensor '", name.substr(0, at), "' cannot be stored beside '", name,
+                                         "': HDF5 would need it to be a tensor and a group"));
+    }
+  }
+}
+
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::vector<std::string> dims;
+  for (const std::int64_t dim : shape) dims.push_back(std::to_string(dim));
+  return str('[', join(dims, ", "), ']');
+}
+
+std::optional<DType> dtype_named(std::string_view name) {
+  const auto* found =
+      std::find_if(kTypes.begin(), kTypes.end(), [&](DType type) { return name_of(type) == name; });
+  if (found == kTypes.end()) return std::nullopt;
+  return *found;
+}
+
+void prove_coverage(const std::string& tensor, std::uint64_t elements, std::vector<Range>& pieces) {
+  std::sort(pieces.begin(), pieces.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::uint64_t covered = 0;
+  int last = -1;
+  for (const Range& piece : pieces) {
+    if (piece.begin > covered) break;  // reported below as a hole
+    if (piece.begin < covered) {
+      throw Error(Code::kCheckpoint, str("tensor '", tensor, "': element ", piece.begin,
+                                         " is stored twice, by rank ", last, " and by rank ", piece.rank));
+    }
+    covered = piece.end;
+    last = piece.rank;
+  }
+  if (covered < elements) {
+    const auto next =
+        std::find_if(pieces.begin(), pieces.end(), [&](const Range& p) { return p.begin > covered; });
+    throw Error(Code::kCheckpoint, str("tensor '", tensor, "': elements ", covered, " to ",
+                                       (next == pieces.end() ? elements : next->begin) - 1, " of ", elements,
+                                       " are stored by no rank"));
+  }
+  if (covered > elements) {
+    throw Error(Code::kCheckpoint, str("tensor '", tensor, "': rank ", last, " stores elements up to ",
+                                       covered, ", but there are only ", elements));
+  }
+}
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,50 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/checksum/crc32c.h"
+#include "base/checksum/crc64.h"
+#include "checkpoint/write/shard_plan.h"
+
+namespace echelon::checkpoint {
+
+/// Sums up a shard's tensor bytes as they pass by, run after run in the order of the file: each checksum
+/// block, and each piece as a whole.
+class PieceSums {
+ public:
+  /// A block whose last byte has passed.
+  struct Block {
+    std::uint64_t at = 0;  ///< where in the piece
+    std::uint64_t size = 0;
+    std::uint32_t crc = 0;
+    bool ends_piece = false;
+  };
+
+  /// `run`: tensor bytes of `index`, which are `bytes`. Nothing while the block goes on in a later run.
+  std::optional<Block> add(const ShardIndex& index, const Run& run, std::span<const std::byte> bytes) {
+    if (run.at == 0) *this = {};
+    const std::uint64_t in_block = run.at % index.block_bytes;
+    block_crc_ = crc32c(bytes, in_block == 0 ? 0 : block_crc_);
+    fingerprint_ = crc64(bytes, fingerprint_);
+    const Block block{.at = run.at - in_block,
+                      .size = in_block + run.bytes,
+                      .crc = block_crc_,
+                      .ends_piece = run.at + run.bytes == index.entries[run.entry].bytes};
+    if (!block.ends_piece && block.size != index.block_bytes) return std::nullopt;
+    crc_ = crc32c_combine(crc_, block.crc, block.size);
+    return block;
+  }
+
+  /// Of the piece, up to the last complete block.
+  [[nodiscard]] std::uint32_t crc() const { return crc_; }
+  [[nodiscard]] std::uint64_t fingerprint() const { return fingerprint_; }
+
+ private:
+  std::uint32_t block_crc_ = 0;
+  std::uint32_t crc_ = 0;
+  std::uint64_t fingerprint_ = 0;
+};
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,36 @@
+#include "checkpoint/format/shard_indexes.h"
+
+namespace echelon::checkpoint {
+
+ShardIndexes::ShardIndexes(std::filesystem::path folder, const Manifest& manifest)
+    : folder_(std::move(folder)), manifest_(&manifest), loaded_(manifest.shards.size()) {}
+
+ShardIndexes::ShardIndexes(std::filesystem::path folder, const Manifest& manifest,
+                           std::vector<ShardIndex> loaded)
+    : ShardIndexes(std::move(folder), manifest) {
+  for (ShardIndex& index : loaded) {
+    std::unique_ptr<const ShardIndex>& place = loaded_.at(static_cast<std::size_t>(index.rank));
+    place = std::make_unique<const ShardIndex>(std::move(index));
+  }
+}
+
+const ShardIndex& ShardIndexes::of(std::size_t rank) const {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<const ShardIndex>& index = loaded_.at(rank);
+  if (!index) {
+    index = std::make_unique<const ShardIndex>(
+        load_shard_index(folder_, manifest_->shards[rank], static_cast<int>(rank),
+                         static_cast<int>(loaded_.size()), manifest_->save_id));
+  }
+  return *index;
+}
+
+std::filesystem::path ShardIndexes::path(std::size_t rank) const {
+  return folder_ / manifest_->shards.at(rank).file;
+}
+
+std::uint64_t ShardIndexes::file_bytes(std::size_t rank) const {
+  return manifest_->shards.at(rank).bytes;
+}
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,35 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "checkpoint/read/contents.h"
+
+namespace echelon::checkpoint {
+
+/// The indexes of a checkpoint's shards by rank, each loaded and checked whole when it is first asked for:
+/// with the checksums of their blocks those of a large checkpoint take hundreds of megabytes, and a rank
+/// reads few shards. Thread-safe.
+class ShardIndexes {
+ public:
+  /// Loads nothing. `manifest` must outlive it.
+  ShardIndexes(std::filesystem::path folder, const Manifest& manifest);
+  /// Has these already and loads no others: what salvage() found.
+  ShardIndexes(std::filesystem::path folder, const Manifest& manifest, std::vector<ShardIndex> loaded);
+
+  /// Throws Error(kCheckpoint) as load_shard_index() does.
+  [[nodiscard]] const ShardIndex& of(std::size_t rank) const;
+  [[nodiscard]] std::filesystem::path path(std::size_t rank) const;
+  [[nodiscard]] std::uint64_t file_bytes(std::size_t rank) const;
+  [[nodiscard]] std::size_t ranks() const { return loaded_.size(); }
+
+ private:
+  std::filesystem::path folder_;
+  const Manifest* manifest_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<const ShardIndex>> loaded_;  ///< by rank; null: not yet
+};
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,220 @@
+#include "checkpoint/read/bulk_read.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <tuple>
+
+#include "base/checksum/crc32c.h"
+#include "base/error.h"
+#include "base/files/disk.h"
+#include "base/files/fs.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/read/bulk_memory.h"
+#include "checkpoint/write/shard_plan.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+constexpr std::uint64_t kUnitBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kBorder = 4096;
+
+/// Whole blocks that lie one behind the other in a shard: one request.
+struct Unit {
+  std::size_t rank = 0;
+  std::uint64_t begin = 0;  ///< file offsets; begin is on a 4 KiB border because pieces and blocks are
+  std::uint64_t end = 0;
+};
+
+/// A shard opened twice: past the page cache for large requests, and as usual where that is refused.
+class ShardFile {
+ public:
+  ShardFile(std::filesystem::path path, std::uint64_t expected)
+      : path_(std::move(path)), file_(open_input(path_)) {
+    if (file_.bytes != expected) {
+      throw Error(Code::kCheckpoint, str("shard '", path_.string(), "' changed from ", expected, " to ",
+                                         file_.bytes, " bytes while it was read"));
+    }
+    direct_ = fs::Fd(fs::disk().open(path_.c_str(), O_RDONLY | O_DIRECT | O_NOFOLLOW, 0));
+  }
+
+  /// `to` has room for the request rounded up to 4 KiB.
+  void read(std::uint64_t begin, std::span<std::byte> to) const {
+    std::size_t done = 0;
+    while (direct_.valid() && begin % kBorder == 0 && done < to.size() && done % kBorder == 0) {
+      const std::size_t size = (to.size() - done + kBorder - 1) / kBorder * kBorder;
+      const ssize_t n =
+          fs::disk().pread(direct_.get(), to.data() + done, size, static_cast<off_t>(begin + done));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;  // refused, or the end: the plain way finds out and tells
+      done += static_cast<std::size_t>(n);
+    }
+    if (done < to.size()) fs::read_at(file_.fd, begin + done, to.subspan(done), Code::kCheckpoint, path_);
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  InputFile file_;
+  fs::Fd direct_;
+};
+
+/// The blocks that [begin, end) of a piece touches, as file offsets.
+Unit blocks_of(const ShardIndex& index, const WantedPart& part) {
+  const ShardEntry& entry = index.entries[part.entry];
+  const std::uint64_t block = index.block_bytes;
+  return {part.rank, entry.file_offset + part.begin / block * block,
+          entry.file_offset + std::min(entry.bytes, (part.end + block - 1) / block * block)};
+}
+
+/// A part in file order. Parts may lie inside one another, so their ends need not rise.
+struct OrderedPart : WantedPart {
+  std::uint64_t reach = 0;  ///< largest end of this part and those of the same piece in front of it
+};
+
+class BulkRead {
+ public:
+  BulkRead(const ShardIndexes& indexes, std::span<const WantedPart> parts) : indexes_(indexes) {
+    for (const WantedPart& part : parts) parts_.push_back({part, part.end});
+    std::sort(parts_.begin(), parts_.end(), [](const WantedPart& a, const WantedPart& b) {
+      return std::tuple(a.rank, a.entry, a.begin) < std::tuple(b.rank, b.entry, b.begin);
+    });
+    const OrderedPart* before = nullptr;
+    for (OrderedPart& part : parts_) {
+      if (before != nullptr && before->rank == part.rank && before->entry == part.entry)
+        part.reach = std::max(part.end, before->reach);
+      before = &part;
+    }
+    files_.resize(indexes.ranks());
+    for (const WantedPart& part : parts_) {
+      if (!files_[part.rank])
+        files_[part.rank] =
+            std::make_unique<ShardFile>(indexes.path(part.rank), indexes.file_bytes(part.rank));
+      add(blocks_of(indexes.of(part.rank), part));
+    }
+  }
+
+  void run(int threads) {
+    std::vector<std::thread> helpers;
+    const int wanted = std::min(threads, static_cast<int>(units_.size()));
+    for (int i = 1; i < wanted; ++i) helpers.emplace_back([this] { work(); });
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  /// Appends blocks, joined with what is right in front of them as long as a unit has room; the padding
+  /// between two pieces is read with them.
+  void add(Unit blocks) {
+    if (!units_.empty() && units_.back().rank == blocks.rank) {
+      Unit& last = units_.back();
+      if (blocks.begin < last.end) blocks.begin = last.end;  // wanted twice
+      if (blocks.begin >= blocks.end) return;
+      const bool near = blocks.begin - last.end < kBorder;
+      if (near && blocks.end - last.begin <= kUnitBytes) {
+        last.end = blocks.end;
+        return;
+      }
+    }
+    const std::uint64_t block = indexes_.of(blocks.rank).block_bytes;
+    const std::uint64_t step = std::max(block, kUnitBytes / block * block);
+    for (std::uint64_t at = blocks.begin; at < blocks.end; at += step)
+      units_.push_back({blocks.rank, at, std::min(blocks.end, at + step)});
+  }
+
+  void work() {
+    try {
+      std::optional<BulkMemory> buffer;
+      for (std::size_t i = next_++; i < units_.size() && !failed_; i = next_++) {
+        const Unit& unit = units_[i];
+        const std::uint64_t size = unit.end - unit.begin;
+        if (!buffer || size > buffer->bytes().size())
+          buffer.emplace(std::max(kUnitBytes, (size + kBorder - 1) / kBorder * kBorder));
+        const std::span<std::byte> bytes = buffer->bytes().first(size);
+        in_context(first_of(unit), [&] { files_[unit.rank]->read(unit.begin, bytes); });
+        deliver(unit, bytes);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      failed_ = true;
+    }
+  }
+
+  /// For errors; a unit begins with a block.
+  [[nodiscard]] std::string first_of(const Unit& unit) const {
+    const ShardIndex& index = indexes_.of(unit.rank);
+    const Run run = runs_between(index, unit.begin, unit.begin + 1).front();
+    return str("tensor '", index.entries[run.entry].tensor.name, "' of rank ", index.rank);
+  }
+
+  void deliver(const Unit& unit, std::span<const std::byte> bytes) const {
+    const ShardIndex& index = indexes_.of(unit.rank);
+    for (const Run& run : runs_between(index, unit.begin, unit.end)) {
+      if (run.entry == Run::kNoEntry) continue;
+      const auto block = bytes.subspan(run.file_offset - unit.begin, run.bytes);
+      if (give(unit.rank, run, block) != index.block_crcs[run.block]) {
+        refuse_block(files_[unit.rank]->path(), index.rank, index.entries[run.entry], run.at, run.bytes);
+      }
+    }
+  }
+
+  /// Copies what is wanted of a block; returns the block's checksum.
+  [[nodiscard]] std::uint32_t give(std::size_t rank, const Run& run, std::span<const std::byte> block) const {
+    const std::uint64_t block_end = run.at + run.bytes;
+    auto part = std::partition_point(parts_.begin(), parts_.end(), [&](const OrderedPart& p) {
+      return std::tuple(p.rank, p.entry) < std::tuple(rank, run.entry) ||
+             (std::tuple(p.rank, p.entry) == std::tuple(rank, run.entry) && p.reach <= run.at);
+    });
+    const auto wants = [&](auto at) {
+      return at != parts_.end() && at->rank == rank && at->entry == run.entry && at->begin < block_end;
+    };
+    const bool alone = wants(part) && !wants(part + 1);
+    if (alone && part->begin <= run.at && part->end >= block_end)
+      return crc32c_copy({part->to + (run.at - part->begin), run.bytes}, block);
+    for (; wants(part); ++part) {
+      const std::uint64_t from = std::max(part->begin, run.at);
+      const std::uint64_t to = std::min(part->end, block_end);
+      if (from < to) std::memcpy(part->to + (from - part->begin), block.data() + (from - run.at), to - from);
+    }
+    return crc32c(block);
+  }
+
+  const ShardIndexes& indexes_;
+  std::vector<OrderedPart> parts_;  ///< in file order
+  std::vector<std::unique_ptr<ShardFile>> files_;
+  std::vector<Unit> units_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace
+
+void read_parts(const ShardIndexes& indexes, std::span<const WantedPart> parts, int threads) {
+  BulkRead(indexes, parts).run(threads);
+}
+
+void refuse_block(const std::filesystem::path& file, int rank, const ShardEntry& entry, std::uint64_t at,
+                  std::uint64_t size) {
+  const std::uint64_t element = size_of(entry.tensor.dtype);
+  throw Error(Code::kCheckpoint,
+              str("shard '", file.string(), "' (rank ", rank, ") is damaged: tensor '", entry.tensor.name,
+                  "', elements ", entry.begin + at / element, " to ", entry.begin + (at + size) / element - 1,
+                  ", file bytes ", entry.file_offset + at, " to ", entry.file_offset + at + size - 1,
+                  ": checksum differs"));
+}
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,315 @@
+#include "checkpoint/read/contents.h"
+
+#include <algorithm>
+
+#include "base/checksum/crc32c.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/bytes.h"
+#include "checkpoint/format/json.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/read/reader.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using Path = std::filesystem::path;
+
+std::uint32_t crc_of(std::string_view text) {
+  return crc32c(std::as_bytes(std::span(text)));
+}
+
+std::string quoted(const Path& path) {
+  return str('\'', path.string(), '\'');
+}
+
+// "runs/x/" has an empty last part.
+std::string last_part(const Path& folder) {
+  return folder.filename().empty() ? folder.parent_path().filename().string() : folder.filename().string();
+}
+
+}  // namespace
+
+Manifest load_manifest(const Path& folder) {
+  const Path commit_path = folder / kCommitFile;
+  if (!entry_exists(commit_path)) {
+    throw Error(Code::kCheckpoint,
+                str("checkpoint ", quoted(folder),
+                    entry_exists(folder) ? " was never committed (it has no file COMMIT): its "
+                                           "save did not finish; use an earlier one"
+                                         : " does not exist"));
+  }
+  const Commit commit = parse_commit(read_input(commit_path, kMaxCommitBytes), quoted(commit_path));
+  const Path path = folder / kManifestFile;
+  const std::string text = read_input(path, kMaxManifestBytes);
+  if (text.size() != commit.manifest_bytes || crc_of(text) != commit.manifest_crc) {
+    throw Error(Code::kCheckpoint, str(quoted(path), " is damaged: ", text.size(), " bytes with checksum ",
+                                       checksum_text(crc_of(text)), ", COMMIT vouches for ",
+                                       commit.manifest_bytes, " with ", checksum_text(commit.manifest_crc)));
+  }
+  Manifest manifest = parse_manifest(text, quoted(path));
+  if (manifest.step != commit.step || manifest.save_id != commit.save_id ||
+      manifest.format_minor != commit.format_minor) {
+    throw Error(Code::kCheckpoint,
+                str(quoted(commit_path), " is of step ", commit.step, ", save ", commit.save_id, ", format ",
+                    kFormatMajor, '.', commit.format_minor, ", but MANIFEST.json of step ", manifest.step,
+                    ", save ", manifest.save_id, ", format ", kFormatMajor, '.', manifest.format_minor));
+  }
+  const auto name = parse_step_folder(last_part(folder));
+  if (name && (name->step != manifest.step || name->save_id != manifest.save_id)) {
+    throw Error(Code::kCheckpoint,
+                str("folder ", quoted(folder), " holds the checkpoint ",
+                    step_folder_name(manifest.step, manifest.save_id), ": it was renamed or swapped"));
+  }
+  return manifest;
+}
+
+namespace {
+
+/// An index up to this size costs no more to read whole than in parts.
+constexpr std::uint64_t kSmallIndexBytes = std::uint64_t{64} << 10;
+
+/// A shard that must have `bytes` bytes (0: any number).
+InputFile open_shard(const Path& path, const std::string& what, std::uint64_t bytes) {
+  InputFile file = open_input(path);
+  if (bytes != 0 && file.bytes != bytes) {
+    throw Error(Code::kCheckpoint, str(what, " has ", file.bytes, " bytes, expected ", bytes, ": it was ",
+                                       file.bytes < bytes ? "cut short" : "extended"));
+  }
+  return file;
+}
+
+/// `block`: from the first byte of the file on.
+IndexHead head_of(const InputFile& file, std::span<const std::byte> block, const std::string& what) {
+  const IndexHead head = decode_index_head(block.first(std::min(block.size(), kIndexHeaderBytes)), what);
+  if (head.file_bytes != file.bytes || head.index_bytes > file.bytes) {
+    throw Error(Code::kCheckpoint,
+                str(what, ": its index is damaged (states a file of ", head.file_bytes, " bytes)"));
+  }
+  return head;
+}
+
+/// Reads on until `block` holds the first `end` bytes of the file; or cuts it there.
+void extend(std::vector<std::byte>& block, std::uint64_t end, const InputFile& file, const Path& path) {
+  const std::size_t known = std::min<std::uint64_t>(block.size(), end);
+  block.resize(end);
+  fs::read_at(file.fd, known, std::span(block).subspan(known), Code::kCheckpoint, path);
+}
+
+/// The user block.
+std::vector<std::byte> read_index(const Path& path, const std::string& what, std::uint64_t bytes) {
+  const InputFile file = open_shard(path, what, bytes);
+  std::vector<std::byte> block;
+  extend(block, std::min<std::uint64_t>(file.bytes, kIndexHeaderBytes), file, path);
+  extend(block, head_of(file, block, what).index_bytes, file, path);
+  return block;
+}
+
+/// Where a shard is and what it must be.
+struct Wanted {
+  Path path;
+  std::string what;  ///< for errors
+  const ManifestShard& shard;
+  int rank;
+  int ranks;
+  const std::string& save_id;
+};
+Wanted existing(const Path& folder, const ManifestShard& shard, int rank, int ranks,
+                const std::string& save_id) {
+  const Path path = folder / shard.file;
+  if (!entry_exists(path)) {
+    throw Error(Code::kCheckpoint, str("shard ", quoted(path), " (rank ", rank, ") is missing"));
+  }
+  return {path, str("shard ", quoted(path)), shard, rank, ranks, save_id};
+}
+
+ShardIndex require_place(ShardIndex index, const Wanted& wanted) {
+  if (index.save_id != wanted.save_id) {
+    throw Error(Code::kCheckpoint, str(wanted.what, " belongs to save ", index.save_id, ", not to ",
+                                       wanted.save_id, ": a stale file"));
+  }
+  if (index.rank != wanted.rank || index.ranks != wanted.ranks) {
+    throw Error(Code::kCheckpoint,
+                str(wanted.what, " is of rank ", index.rank, " of ", index.ranks, ", expected rank ",
+                    wanted.rank, " of ", wanted.ranks, ": files were swapped"));
+  }
+  return index;
+}
+
+ShardIndex whole_index(std::span<const std::byte> block, const Wanted& wanted) {
+  ShardIndex index = require_place(decode_index(block, wanted.what), wanted);
+  if (index_crc(block) != wanted.shard.index_crc) {
+    throw Error(Code::kCheckpoint, str(wanted.what, ": its index (bytes 0 to ", block.size(),
+                                       ") is not the one that was committed"));
+  }
+  return index;
+}
+
+}  // namespace
+
+ManifestShard describe_shard(const Path& folder, const std::string& name) {
+  const std::vector<std::byte> block = read_index(folder / name, str("shard ", quoted(folder / name)), 0);
+  return {.file = name,
+          .bytes = decode_index_head(std::span(block).first(kIndexHeaderBytes), name).file_bytes,
+          .index_crc = index_crc(block)};
+}
+
+ShardIndex load_shard_index(const Path& folder, const ManifestShard& shard, int rank, int ranks,
+                            const std::string& save_id) {
+  const Wanted wanted = existing(folder, shard, rank, ranks, save_id);
+  return whole_index(read_index(wanted.path, wanted.what, shard.bytes), wanted);
+}
+
+namespace {
+
+/// What a shard says it holds. A small index is checked whole; of a larger one the checksums of its blocks
+/// are not read, and what was read is for the manifest's checksums to prove.
+ShardIndex load_shard_table(const Wanted& wanted) {
+  const InputFile file = open_shard(wanted.path, wanted.what, wanted.shard.bytes);
+  std::vector<std::byte> block;
+  extend(block, std::min(file.bytes, kSmallIndexBytes), file, wanted.path);
+  const IndexHead head = head_of(file, block, wanted.what);
+  if (head.index_bytes <= block.size()) return whole_index(std::span(block).first(head.index_bytes), wanted);
+  const IndexTable table = find_table(std::span(block).first(kIndexHeaderBytes), wanted.what);
+  extend(block, table.entries_end, file, wanted.path);
+  std::vector<std::byte> names(table.names_end - table.names);
+  fs::read_at(file.fd, table.names, names, Code::kCheckpoint, wanted.path);
+  block.insert(block.end(), names.begin(), names.end());
+  return require_place(decode_table(block, wanted.what), wanted);
+}
+
+Coverage covered(const std::vector<TensorInfo>& tensors, const std::vector<ShardIndex>& shards) {
+  Coverage coverage(tensors);
+  for (const ShardIndex& shard : shards) coverage.add(shard.rank, shard.entries);
+  coverage.prove();
+  return coverage;
+}
+
+void check_digests(const Manifest& manifest, const Coverage& coverage) {
+  if (manifest.digests.empty()) return;
+  const std::vector<TensorDigest> found = coverage.digests();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i] == manifest.digests[i]) continue;
+    throw Error(Code::kCheckpoint, str("tensor '", manifest.tensors[i].name,
+                                       "': the checksums of its pieces do not make up that of the manifest"));
+  }
+}
+
+}  // namespace
+
+void check_shards_cover(const std::vector<TensorInfo>& tensors, const std::vector<ShardIndex>& shards) {
+  (void)covered(tensors, shards);
+}
+
+std::vector<TensorDigest> digests_of(const std::vector<TensorInfo>& tensors,
+                                     const std::vector<ShardIndex>& shards) {
+  return covered(tensors, shards).digests();
+}
+
+void check_digests(const Manifest& manifest, const std::vector<ShardIndex>& shards) {
+  check_digests(manifest, covered(manifest.tensors, shards));
+}
+
+Contents load_contents(const Path& folder) {
+  Contents contents{.folder = folder, .manifest = load_manifest(folder)};
+  const Manifest& manifest = contents.manifest;
+  const int ranks = static_cast<int>(manifest.shards.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    contents.shards.push_back(load_shard_index(folder, manifest.shards[static_cast<std::size_t>(rank)], rank,
+                                               ranks, manifest.save_id));
+  }
+  in_context(str("checkpoint ", quoted(folder)),
+             [&] { check_digests(manifest, covered(manifest.tensors, contents.shards)); });
+  return contents;
+}
+
+Outline load_outline(const Path& folder) {
+  Outline outline{.folder = folder, .manifest = load_manifest(folder)};
+  const Manifest& manifest = outline.manifest;
+  const int ranks = static_cast<int>(manifest.shards.size());
+  Coverage coverage(manifest.tensors);
+  const std::string context = str("checkpoint ", quoted(folder));
+  for (int rank = 0; rank < ranks; ++rank) {
+    const ManifestShard& shard = manifest.shards[static_cast<std::size_t>(rank)];
+    const ShardIndex index = load_shard_table(existing(folder, shard, rank, ranks, manifest.save_id));
+    in_context(context, [&] { coverage.add(rank, index.entries); });
+  }
+  in_context(context, [&] {
+    coverage.prove();
+    check_digests(manifest, coverage);
+  });
+  outline.pieces = coverage.take();
+  return outline;
+}
+
+Outline outline_of(const Contents& contents) {
+  return {contents.folder, contents.manifest, covered(contents.manifest.tensors, contents.shards).take()};
+}
+
+bool is_step_folder(const Path& folder) {
+  return parse_step_folder(last_part(folder)).has_value() || entry_exists(folder / kCommitFile) ||
+         entry_exists(folder / kManifestFile);
+}
+
+Path checkpoints_folder(const Path& folder) {
+  const Path inside = folder / "checkpoints";
+  return is_folder(inside) ? inside : folder;
+}
+
+namespace {
+
+/// Commits of a run or checkpoints folder, newest first, damaged ones included.
+std::vector<Found> commits_of(const Path& folder) {
+  if (!is_folder(folder)) {
+    throw Error(Code::kCheckpoint, str("no checkpoint ", quoted(folder),
+                                       ": there is no such folder; name a run folder or a step folder"));
+  }
+  warn_of_linked_steps(checkpoints_folder(folder));
+  std::vector<Found> commits = list(checkpoints_folder(folder));
+  std::erase_if(commits, [](const Found& found) { return !found.committed && found.problem.empty(); });
+  if (commits.empty()) {
+    throw Error(Code::kCheckpoint, str("no committed checkpoint in ", quoted(checkpoints_folder(folder)),
+                                       "; name a run folder or a step folder"));
+  }
+  std::reverse(commits.begin(), commits.end());
+  return commits;
+}
+
+}  // namespace
+
+Path newest_commit(const Path& folder) {
+  return is_step_folder(folder) ? folder : commits_of(folder).front().folder;
+}
+
+Outline open_newest(const Path& folder) {
+  if (is_step_folder(folder)) return load_outline(folder);
+  std::string first_problem;
+  for (const Found& found : commits_of(folder)) {
+    try {
+      return load_outline(found.folder);
+    } catch (const Error& e) {
+      if (first_problem.empty()) first_problem = e.what();
+      log::warn(str("checkpoint ", quoted(found.folder),
+                    " is DAMAGED and passed over, trying the one before it: ", e.what()));
+    }
+  }
+  throw Error(Code::kCheckpoint, str("no whole checkpoint in ", quoted(folder), "; newest: ", first_problem));
+}
+
+std::string load_attachment(const Path& folder, const Manifest& manifest, const std::string& name) {
+  const auto found = manifest.attachments.find(name);
+  if (found == manifest.attachments.end()) {
+    throw Error(Code::kCheckpoint, str("checkpoint ", quoted(folder), " has no attachment '", name, "'"));
+  }
+  const Path path = folder / name;
+  std::string content = read_input(path, kMaxAttachmentBytes);
+  if (content.size() != found->second.bytes || crc_of(content) != found->second.crc) {
+    throw Error(Code::kCheckpoint,
+                str("attachment ", quoted(path), " is damaged: its size or checksum differs"));
+  }
+  return content;
+}
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,84 @@
+#pragma once
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/format/coverage.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/format/shard_index.h"
+#include "checkpoint/read/reader.h"
+
+/// What a checkpoint folder says about itself, verified, without any tensor bytes.
+namespace echelon::checkpoint {
+
+/// COMMIT, then the MANIFEST.json it vouches for. Throws Error(kCheckpoint); a folder without COMMIT "was
+/// never committed". When the folder's name is a step folder's, it must agree.
+[[nodiscard]] Manifest load_manifest(const std::filesystem::path& folder);
+
+/// The index of one shard: right size, right checksum, right save, right rank.
+[[nodiscard]] ShardIndex load_shard_index(const std::filesystem::path& folder, const ManifestShard& shard,
+                                          int rank, int ranks, const std::string& save_id);
+
+/// Every element of every tensor in exactly one shard, with the type and shape of `tensors`. Throws
+/// Error(kCheckpoint).
+void check_shards_cover(const std::vector<TensorInfo>& tensors, const std::vector<ShardIndex>& shards);
+
+/// What each of `tensors`, covered by `shards`, sums up to: from the indexes alone.
+[[nodiscard]] std::vector<TensorDigest> digests_of(const std::vector<TensorInfo>& tensors,
+                                                   const std::vector<ShardIndex>& shards);
+
+/// Throws Error(kCheckpoint), naming the tensor, unless they add up to what the manifest says.
+void check_digests(const Manifest& manifest, const std::vector<ShardIndex>& shards);
+
+/// What a manifest says of the shard `name`, taken from the file itself. Throws Error(kCheckpoint).
+[[nodiscard]] ManifestShard describe_shard(const std::filesystem::path& folder, const std::string& name);
+
+struct Contents {
+  std::filesystem::path folder;
+  Manifest manifest;
+  std::vector<ShardIndex> shards;  ///< by rank; salvage() leaves out those that are lost
+};
+/// All of the above. Throws Error(kCheckpoint).
+[[nodiscard]] Contents load_contents(const std::filesystem::path& folder);
+
+/// What a Reader needs of a checkpoint before it knows what will be read: a few words a piece instead of the
+/// checksums of every block.
+struct Outline {
+  std::filesystem::path folder;
+  Manifest manifest;
+  std::vector<std::vector<StoredPiece>> pieces;  ///< of each of manifest.tensors, by rising begin
+};
+/// The same checks as load_contents(), but for one: of an index of more than 64 KiB only the table of what
+/// the shard holds is read, which the manifest's checksums prove; load_shard_index() checks the rest. Throws
+/// Error(kCheckpoint).
+[[nodiscard]] Outline load_outline(const std::filesystem::path& folder);
+/// Of shards that cover the tensors. Throws Error(kCheckpoint) when they do not.
+[[nodiscard]] Outline outline_of(const Contents& contents);
+
+/// What list() finds, with what it parsed for that.
+struct ListedStep {
+  Found found;
+  std::optional<Manifest> manifest;  ///< of those that are committed
+};
+[[nodiscard]] std::vector<ListedStep> list_with_manifests(const std::filesystem::path& checkpoints);
+
+/// Does `folder` look like one checkpoint (by name or content) rather than a folder of them?
+[[nodiscard]] bool is_step_folder(const std::filesystem::path& folder);
+
+/// `folder` itself, or its subfolder "checkpoints" when it is a run folder.
+[[nodiscard]] std::filesystem::path checkpoints_folder(const std::filesystem::path& folder);
+
+/// The step folder that `folder` means: itself, or of a run or checkpoints folder the one committed last,
+/// whole or not. Throws Error(kCheckpoint) when nothing was ever committed there.
+[[nodiscard]] std::filesystem::path newest_commit(const std::filesystem::path& folder);
+
+/// Opens a step folder, or the newest whole checkpoint of a run or checkpoints folder; damaged newer ones are
+/// named in a warning and passed over. Throws Error(kCheckpoint) when there is none.
+[[nodiscard]] Outline open_newest(const std::filesystem::path& folder);
+
+/// Content of one attachment, verified.
+[[nodiscard]] std::string load_attachment(const std::filesystem::path& folder, const Manifest& manifest,
+                                          const std::string& name);
+
+}  // namespace echelon::checkpoint

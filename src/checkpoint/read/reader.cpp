@@ -1,0 +1,260 @@
+#include "checkpoint/read/reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/checksum/crc32c.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/format/shard_indexes.h"
+#include "checkpoint/read/bulk_read.h"
+#include "checkpoint/read/contents.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+/// A stored piece with what its shard's index says of it.
+struct Piece {
+  const ShardIndex& shard;
+  const ShardEntry& entry;
+};
+
+using Pieces = std::vector<StoredPiece>;
+
+/// The first piece of which something is behind element `begin`.
+Pieces::const_iterator first_behind(const Pieces& pieces, std::uint64_t begin) {
+  return std::partition_point(pieces.begin(), pieces.end(),
+                              [&](const StoredPiece& piece) { return piece.end <= begin; });
+}
+
+struct Tensor {
+  const TensorInfo& info;
+  const Pieces& pieces;  ///< by rising begin, without hole or overlap (checked when opened)
+};
+
+}  // namespace
+
+struct Reader::Impl {
+  explicit Impl(Outline opened) : outline(std::move(opened)), indexes(outline.folder, outline.manifest) {
+    number_tensors();
+  }
+  explicit Impl(Contents contents)
+      : outline(outline_of(contents)), indexes(outline.folder, outline.manifest, std::move(contents.shards)) {
+    number_tensors();
+  }
+
+  Outline outline;
+  ShardIndexes indexes;
+  std::unordered_map<std::string_view, std::size_t> numbers;  ///< of manifest.tensors, by name
+
+  void number_tensors() {
+    const std::vector<TensorInfo>& tensors = outline.manifest.tensors;
+    for (std::size_t i = 0; i < tensors.size(); ++i) numbers[tensors[i].name] = i;
+  }
+  [[nodiscard]] Tensor at(const std::string& name) const;
+  /// Throws unless elements [begin, end) exist and fill `out` exactly.
+  [[nodiscard]] Tensor checked(const std::string& name, std::uint64_t begin, std::uint64_t end,
+                               std::size_t out) const;
+  /// Loads the index of its shard. Throws when that says something else than when the checkpoint was opened.
+  [[nodiscard]] Piece find(const Tensor& tensor, const StoredPiece& stored) const;
+  void read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out) const;
+};
+
+Reader::Reader(const std::filesystem::path& folder) : impl_(std::make_unique<Impl>(open_newest(folder))) {}
+
+Reader::Reader(Contents contents) : impl_(std::make_unique<Impl>(std::move(contents))) {}
+
+Reader::~Reader() = default;
+
+const std::filesystem::path& Reader::folder() const {
+  return impl_->outline.folder;
+}
+std::int64_t Reader::step() const {
+  return impl_->outline.manifest.step;
+}
+const std::string& Reader::save_id() const {
+  return impl_->outline.manifest.save_id;
+}
+int Reader::ranks() const {
+  return static_cast<int>(impl_->indexes.ranks());
+}
+const std::string& Reader::trainer_state() const {
+  return impl_->outline.manifest.trainer_state;
+}
+const std::vector<TensorInfo>& Reader::tensors() const {
+  return impl_->outline.manifest.tensors;
+}
+
+const TensorInfo* Reader::find(const std::string& name) const {
+  const auto found = impl_->numbers.find(name);
+  return found == impl_->numbers.end() ? nullptr : &impl_->outline.manifest.tensors[found->second];
+}
+
+Tensor Reader::Impl::at(const std::string& name) const {
+  const auto found = numbers.find(name);
+  if (found == numbers.end()) {
+    throw Error(Code::kCheckpoint,
+                str("checkpoint '", outline.folder.string(), "' has no tensor '", name, "'"));
+  }
+  return {outline.manifest.tensors[found->second], outline.pieces[found->second]};
+}
+
+Piece Reader::Impl::find(const Tensor& tensor, const StoredPiece& stored) const {
+  const ShardIndex& shard = in_context(str("tensor '", tensor.info.name, "' of rank ", stored.rank),
+                                       [&]() -> const ShardIndex& { return indexes.of(stored.rank); });
+  if (stored.entry < shard.entries.size()) {
+    const ShardEntry& entry = shard.entries[stored.entry];
+    if (entry.begin == stored.begin && entry.end == stored.end && entry.tensor.name == tensor.info.name)
+      return {shard, entry};
+  }
+  throw Error(Code::kCheckpoint, str("shard '", indexes.path(stored.rank).string(), "' (rank ", stored.rank,
+                                     "): its index is not what it was when the checkpoint was opened"));
+}
+
+std::vector<StoredRange> Reader::stored_ranges(const std::string& name) const {
+  std::vector<StoredRange> ranges;
+  for (const StoredPiece& piece : impl_->at(name).pieces)
+    ranges.push_back({piece.begin, piece.end, static_cast<int>(piece.rank)});
+  return ranges;
+}
+
+std::uint32_t Reader::checksum(const std::string& name) const {
+  const Tensor tensor = impl_->at(name);
+  std::uint32_t crc = 0;
+  for (const StoredPiece& piece : tensor.pieces)
+    crc = crc32c_combine(crc, piece.crc, (piece.end - piece.begin) * size_of(tensor.info.dtype));
+  return crc;
+}
+
+std::optional<std::uint64_t> Reader::fingerprint(const std::string& name) const {
+  const Manifest& manifest = impl_->outline.manifest;
+  if (manifest.digests.empty()) return std::nullopt;
+  return manifest.digests[static_cast<std::size_t>(&impl_->at(name).info - manifest.tensors.data())]
+      .fingerprint;
+}
+
+std::vector<std::string> Reader::attachments() const {
+  std::vector<std::string> names;
+  for (const auto& [name, file] : impl_->outline.manifest.attachments) names.push_back(name);
+  return names;
+}
+
+std::string Reader::attachment(const std::string& name) const {
+  return load_attachment(impl_->outline.folder, impl_->outline.manifest, name);
+}
+
+Tensor Reader::Impl::checked(const std::string& name, std::uint64_t begin, std::uint64_t end,
+                             std::size_t out) const {
+  const Tensor tensor = at(name);
+  const std::uint64_t elements = element_count(tensor.info);
+  if (begin > end || end > elements || out != (end - begin) * size_of(tensor.info.dtype)) {
+    throw Error(Code::kCheckpoint, str("tensor '", name, "' of ", elements, " elements cannot give elements ",
+                                       begin, " to ", end, " into a buffer of ", out, " bytes"));
+  }
+  return tensor;
+}
+
+void Reader::read_many(std::span<const Request> requests) const {
+  constexpr int kThreads = 4;
+  std::vector<WantedPart> parts;
+  for (const Request& request : requests) {
+    const Tensor tensor = impl_->checked(request.tensor, request.begin, request.end, request.out.size());
+    const std::uint64_t size = size_of(tensor.info.dtype);
+    std::uint64_t at = request.begin;
+    for (auto piece = first_behind(tensor.pieces, at); at < request.end; ++piece) {
+      (void)impl_->find(tensor, *piece);
+      const std::uint64_t end = std::min(request.end, piece->end);
+      parts.push_back({.rank = piece->rank,
+                       .entry = piece->entry,
+                       .begin = (at - piece->begin) * size,
+                       .end = (end - piece->begin) * size,
+                       .to = request.out.data() + (at - request.begin) * size});
+      at = end;
+    }
+  }
+  read_parts(impl_->indexes, parts, kThreads);
+}
+
+void Reader::read(const std::string& tensor, std::uint64_t begin, std::uint64_t end,
+                  std::span<std::byte> out) const {
+  const Tensor stored = impl_->checked(tensor, begin, end, out.size());
+  const std::uint64_t size = size_of(stored.info.dtype);
+  auto piece = first_behind(stored.pieces, begin);
+  for (std::uint64_t at = begin; at < end; ++piece) {
+    const std::uint64_t stop = std::min(end, piece->end);
+    const std::uint64_t first = piece->begin;
+    impl_->read_piece(impl_->find(stored, *piece), (at - first) * size, (stop - first) * size,
+                      out.subspan((at - begin) * size, (stop - at) * size));
+    at = stop;
+  }
+}
+
+namespace {
+
+/// Reads blocks of one piece and compares their checksums; says where when one differs.
+class BlockReader {
+ public:
+  BlockReader(const std::filesystem::path& path, const Piece& piece, std::uint64_t expected_bytes)
+      : path_(path), piece_(piece), file_(open_input(path)) {
+    if (file_.bytes != expected_bytes) {
+      throw Error(Code::kCheckpoint, str("shard '", path.string(), "' changed from ", expected_bytes, " to ",
+                                         file_.bytes, " bytes while it was read"));
+    }
+  }
+
+  [[nodiscard]] std::uint64_t block_bytes() const { return piece_.shard.block_bytes; }
+
+  /// Whole blocks, from byte `at` of the piece on, straight to where they are wanted.
+  void blocks(std::uint64_t at, std::span<std::byte> to) const {
+    in_context(str("tensor '", piece_.entry.tensor.name, "' of rank ", piece_.shard.rank),
+               [&] { fs::read_at(file_.fd, piece_.entry.file_offset + at, to, Code::kCheckpoint, path_); });
+    for (std::uint64_t done = 0; done < to.size(); done += block_bytes()) {
+      const auto block = to.subspan(done, std::min<std::uint64_t>(block_bytes(), to.size() - done));
+      const std::uint64_t number = piece_.entry.first_block + (at + done) / block_bytes();
+      if (crc32c(block) != piece_.shard.block_crcs[number]) fail(at + done, block.size());
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(std::uint64_t at, std::uint64_t size) const {
+    refuse_block(path_, piece_.shard.rank, piece_.entry, at, size);
+  }
+
+  std::filesystem::path path_;
+  Piece piece_;
+  InputFile file_;
+};
+
+}  // namespace
+
+// [begin, end) are bytes of the piece. Blocks wanted whole are read in place; the ragged ones at the ends go
+// through a scratch block, because a checksum only says something about a whole block.
+void Reader::Impl::read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end,
+                              std::span<std::byte> out) const {
+  const auto rank = static_cast<std::size_t>(piece.shard.rank);
+  const BlockReader reader(indexes.path(rank), piece, indexes.file_bytes(rank));
+  const std::uint64_t block = reader.block_bytes();
+  const std::uint64_t total = piece.entry.bytes;
+  std::vector<std::byte> scratch;
+  for (std::uint64_t at = begin; at < end;) {
+    const std::uint64_t start = at / block * block;
+    const std::uint64_t whole_end = end == total ? end : end / block * block;
+    if (start == at && whole_end > at) {
+      reader.blocks(at, out.subspan(at - begin, whole_end - at));
+      at = whole_end;
+      continue;
+    }
+    const std::uint64_t stop = std::min(start + block, total);
+    scratch.resize(stop - start);
+    reader.blocks(start, scratch);
+    const std::uint64_t wanted = std::min(stop, end) - at;
+    std::memcpy(out.data() + (at - begin), scratch.data() + (at - start), wanted);
+    at += wanted;
+  }
+}
+
+}  // namespace echelon::checkpoint

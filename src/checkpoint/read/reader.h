@@ -1,0 +1,93 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/write/writer.h"
+
+namespace echelon::checkpoint {
+
+/// Elements [begin, end) of a flattened tensor, as one rank stored them.
+struct StoredRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  int rank = 0;
+};
+
+struct Contents;
+
+/// A committed checkpoint opened for reading. Opening checks COMMIT -> MANIFEST -> every shard's size and
+/// what it holds, and reads no tensor bytes; the checksums of the blocks of a large shard are read and
+/// checked when something of that shard is first read, so that a rank takes memory for what it needs. Never
+/// lets libhdf5 parse anything. read() may be called from several threads.
+class Reader {
+ public:
+  /// `folder`: a step folder, or a run folder / checkpoints folder for its newest commit. Throws
+  /// Error(kCheckpoint).
+  explicit Reader(const std::filesystem::path& folder);
+  /// Of what was opened and checked before.
+  explicit Reader(Contents contents);
+  ~Reader();
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& folder() const;
+  [[nodiscard]] std::int64_t step() const;
+  [[nodiscard]] const std::string& save_id() const;
+  [[nodiscard]] int ranks() const;  ///< world size that wrote it
+  [[nodiscard]] const std::string& trainer_state() const;
+  [[nodiscard]] const std::vector<TensorInfo>& tensors() const;
+  [[nodiscard]] const TensorInfo* find(const std::string& name) const;  ///< null when absent
+  /// By rising begin. Reading in steps of 64 KiB from a range's begin touches no checksum block twice.
+  [[nodiscard]] std::vector<StoredRange> stored_ranges(const std::string& name) const;
+  /// CRC32C of the whole tensor's bytes as they were in memory at the save, whatever the sharding; reads
+  /// nothing.
+  [[nodiscard]] std::uint32_t checksum(const std::string& name) const;
+  /// CRC-64/NVME of the same; nothing for a checkpoint of format 1.0, which has none.
+  [[nodiscard]] std::optional<std::uint64_t> fingerprint(const std::string& name) const;
+  [[nodiscard]] std::vector<std::string> attachments() const;
+  [[nodiscard]] std::string attachment(const std::string& name) const;  ///< verified content
+
+  /// Elements [begin, end) of the flattened tensor, from however many shards hold them. Checksums of every
+  /// block touched are verified on the bytes delivered. `out`: exactly (end - begin) * size_of(dtype) bytes.
+  void read(const std::string& tensor, std::uint64_t begin, std::uint64_t end,
+            std::span<std::byte> out) const;
+
+  /// One of many reads: elements [begin, end) of `tensor` into `out`, as for read().
+  struct Request {
+    std::string tensor;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::span<std::byte> out;
+  };
+  /// All of them at the speed of the disk, with a few threads of its own and 8 MiB of memory for each. Reads
+  /// only the checksum blocks that hold wanted bytes. Throws as read() does; what is in the buffers then is
+  /// undefined.
+  void read_many(std::span<const Request> requests) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// One step folder found under a checkpoints folder.
+struct Found {
+  std::filesystem::path folder;
+  std::int64_t step = 0;
+  bool committed = false;  ///< COMMIT and MANIFEST.json check out
+  std::string problem;     ///< why a commit that was made does not count; empty also when none was ever made
+};
+/// One step folder, whatever it is called; its step is 0 where neither its name nor its manifest tells.
+[[nodiscard]] Found look_at(const std::filesystem::path& step_folder);
+/// Step folders, oldest step first. A folder that does not exist gives an empty list.
+[[nodiscard]] std::vector<Found> list(const std::filesystem::path& checkpoints);
+
+/// Links are not followed: list() leaves out those that are called like a step folder. Warns of each.
+void warn_of_linked_steps(const std::filesystem::path& checkpoints);
+
+}  // namespace echelon::checkpoint

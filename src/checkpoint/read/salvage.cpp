@@ -1,0 +1,166 @@
+#include "checkpoint/read/salvage.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/str.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/read/reader.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using Path = std::filesystem::path;
+
+constexpr std::uint64_t kStepBytes = std::uint64_t{4} << 20;
+
+/// Runs `body`; whether it went through. What it throws becomes `problem`.
+template <class Body>
+bool succeeds(std::string& problem, Body&& body) {
+  try {
+    body();
+    return true;
+  } catch (const Error& e) {
+    if (e.code() != Code::kCheckpoint) throw;
+    problem = e.what();
+    return false;
+  }
+}
+
+/// Files in `folder` that are called like a shard: by number of ranks, then rank.
+std::map<int, std::map<int, std::string>> shard_files(const Path& folder) {
+  std::map<int, std::map<int, std::string>> found;
+  for (const Path& path : fs::list_folder(folder, Code::kCheckpoint)) {
+    const std::string name = path.filename().string();
+    int rank = 0;
+    int ranks = 0;
+    if (std::sscanf(name.c_str(), "shard-%5d-of-%5d.h5", &rank, &ranks) != 2) continue;
+    if (rank >= 0 && rank < ranks && name == shard_file_name(rank, ranks)) found[ranks][rank] = name;
+  }
+  return found;
+}
+
+/// Takes the place of a manifest that is not there or not sound: the folder's name and the files in it.
+Manifest guess_manifest(const Path& folder) {
+  const Path named = folder.filename().empty() ? folder.parent_path() : folder;
+  const auto name = parse_step_folder(named.filename().string());
+  if (!name) {
+    throw Error(Code::kCheckpoint,
+                str("'", folder.string(), "' has no sound manifest and is not called like a ",
+                    "step folder; give it back its name, step-SSSSSSSSS.IIIIIIII"));
+  }
+  Manifest manifest{.step = name->step, .save_id = name->save_id};
+  const auto files = shard_files(folder);
+  if (files.empty()) throw Error(Code::kCheckpoint, str("no shard in '", folder.string(), "'"));
+  const auto most = std::max_element(files.begin(), files.end(), [](const auto& a, const auto& b) {
+    return a.second.size() < b.second.size();
+  });
+  manifest.shards.resize(static_cast<std::size_t>(most->first));
+  for (int rank = 0; rank < most->first; ++rank)
+    manifest.shards[static_cast<std::size_t>(rank)].file = shard_file_name(rank, most->first);
+  return manifest;
+}
+
+void load_shards(Salvage& result, bool sound) {
+  Manifest& manifest = result.contents.manifest;
+  const int ranks = static_cast<int>(manifest.shards.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    ManifestShard& shard = manifest.shards[static_cast<std::size_t>(rank)];
+    std::string problem;
+    const bool loaded = succeeds(problem, [&] {
+      if (!sound) shard = describe_shard(result.contents.folder, shard.file);
+      result.contents.shards.push_back(
+          load_shard_index(result.contents.folder, shard, rank, ranks, manifest.save_id));
+    });
+    if (!loaded) result.lost_shards.push_back(std::move(problem));
+  }
+  if (result.contents.shards.empty())
+    throw Error(Code::kCheckpoint, "nothing can be salvaged: " + result.lost_shards.front());
+}
+
+/// Without a manifest: every tensor that some index names.
+std::vector<TensorInfo> tensors_named(const std::vector<ShardIndex>& shards) {
+  std::map<std::string, TensorInfo> tensors;
+  for (const ShardIndex& shard : shards) {
+    for (const ShardEntry& entry : shard.entries) tensors.emplace(entry.tensor.name, entry.tensor);
+  }
+  std::vector<TensorInfo> list;
+  for (auto& [name, tensor] : tensors) list.push_back(std::move(tensor));
+  return list;
+}
+
+/// The shards with the entries of `tensors` only.
+std::vector<ShardIndex> only(const std::vector<ShardIndex>& shards, const std::vector<TensorInfo>& tensors) {
+  std::set<std::string_view> names;
+  for (const TensorInfo& tensor : tensors) names.insert(tensor.name);
+  std::vector<ShardIndex> kept = shards;
+  for (ShardIndex& shard : kept) {
+    std::erase_if(shard.entries,
+                  [&](const ShardEntry& entry) { return names.count(entry.tensor.name) == 0; });
+  }
+  return kept;
+}
+
+/// Leaves only tensors for which `check` throws nothing.
+template <class Check>
+void sift(Salvage& result, Check&& check) {
+  Manifest& manifest = result.contents.manifest;
+  std::vector<TensorInfo> good;
+  std::vector<TensorDigest> digests;
+  for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+    const TensorInfo& tensor = manifest.tensors[i];
+    std::string problem;
+    if (!succeeds(problem, [&] { check(tensor); })) {
+      result.lost.push_back({tensor.name, std::move(problem)});
+      continue;
+    }
+    good.push_back(tensor);
+    if (!manifest.digests.empty()) digests.push_back(manifest.digests[i]);
+  }
+  manifest.tensors = std::move(good);
+  manifest.digests = std::move(digests);
+  result.contents.shards = only(result.contents.shards, manifest.tensors);
+}
+
+}  // namespace
+
+Salvage salvage(const Path& folder, const SalvageProgress& progress) {
+  Salvage result;
+  result.contents.folder = folder;
+  const bool sound = succeeds(result.problem, [&] { result.contents.manifest = load_manifest(folder); });
+  if (!sound) result.contents.manifest = guess_manifest(folder);
+  load_shards(result, sound);
+  if (!sound) result.contents.manifest.tensors = tensors_named(result.contents.shards);
+
+  sift(result, [&](const TensorInfo& tensor) {
+    const std::vector<TensorInfo> one{tensor};
+    check_shards_cover(one, only(result.contents.shards, one));
+  });
+  std::uint64_t total = 0;
+  for (const TensorInfo& tensor : result.contents.manifest.tensors)
+    total += element_count(tensor) * size_of(tensor.dtype);
+  std::uint64_t done = 0;
+  std::vector<std::byte> buffer;
+  const Reader reader(result.contents);
+  sift(result, [&](const TensorInfo& tensor) {
+    const std::uint64_t count = element_count(tensor);
+    const std::uint64_t size = size_of(tensor.dtype);
+    for (std::uint64_t at = 0; at < count; at += kStepBytes / size) {
+      const std::uint64_t stop = std::min(count, at + kStepBytes / size);
+      buffer.resize((stop - at) * size);
+      done += buffer.size();
+      if (progress) progress(done, total);
+      reader.read(tensor.name, at, stop, buffer);
+    }
+  });
+  std::sort(result.lost.begin(), result.lost.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return result;
+}
+
+}  // namespace echelon::checkpoint

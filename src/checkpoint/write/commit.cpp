@@ -1,0 +1,128 @@
+#include <algorithm>
+
+#include "base/caught.h"
+#include "base/checksum/crc32c.h"
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/hdf5/h5_layout.h"
+#include "checkpoint/read/contents.h"
+#include "checkpoint/write/writer.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+std::uint32_t crc_of(const std::string& text) {
+  return crc32c(std::as_bytes(std::span(text)));
+}
+
+/// Reads back every shard's index, so that what counts is what is in the files.
+std::vector<ShardIndex> read_back(const std::filesystem::path& folder, const CommitInfo& info,
+                                  Manifest& manifest) {
+  std::vector<ShardIndex> indexes;
+  for (int rank = 0; rank < info.ranks; ++rank) {
+    const std::string name = shard_file_name(rank, info.ranks);
+    if (!entry_exists(folder / name)) {
+      throw Error(Code::kCheckpoint, str("rank ", rank, "'s '", name,
+                                         "' cannot be seen from the committing rank: was it written, ",
+                                         "and is the run folder on a file system that all nodes share?"));
+    }
+    manifest.shards.push_back(describe_shard(folder, name));
+    indexes.push_back(load_shard_index(folder, manifest.shards.back(), rank, info.ranks, info.save_id));
+  }
+  return indexes;
+}
+
+/// False also when the system cannot tell.
+bool is_there(const std::filesystem::path& file) noexcept {
+  try {
+    return entry_exists(file);
+  } catch (...) {
+    return false;
+  }
+}
+
+/// Makes the commit. What fails behind the rename, or a rename that fails and happened all the same (as on a
+/// network), does not unmake it: the file decides. Returns why a loss of power may; "": it cannot.
+std::string publish_commit(const std::filesystem::path& file, const std::string& text) {
+  try {
+    fs::publish_file(file, text, Code::kCheckpoint);
+    return "";
+  } catch (...) {
+    if (!is_there(file)) throw;
+    return caught();
+  }
+}
+
+std::string publish(const std::filesystem::path& folder, const CommitInfo& info, Manifest& manifest) {
+  for (const auto& [name, content] : info.attachments) {
+    fs::publish_file(folder / name, content, Code::kCheckpoint);
+    manifest.attachments[name] = {content.size(), crc_of(content)};
+  }
+  const std::string text = manifest_text(manifest);
+  if (text.size() > kMaxManifestBytes) {
+    throw Error(Code::kCheckpoint, str("MANIFEST.json would have ", text.size(), " bytes, at most ",
+                                       kMaxManifestBytes, " can be read back: shorten the trainer state"));
+  }
+  (void)parse_manifest(text, "MANIFEST.json");  // never commit what a reader would refuse
+  fs::publish_file(folder / kManifestFile, text, Code::kCheckpoint);
+  // The folder's own name must be durable before the commit is.
+  const auto parent = std::filesystem::absolute(folder).lexically_normal().parent_path();
+  fs::fsync_directory(parent, Code::kCheckpoint);
+  const Commit commit{.step = info.step,
+                      .save_id = info.save_id,
+                      .manifest_bytes = text.size(),
+                      .manifest_crc = crc_of(text)};
+  return publish_commit(folder / kCommitFile, commit_text(commit));
+}
+
+void check_attachments(const std::map<std::string, std::string>& attachments) {
+  for (const auto& [name, content] : attachments) {
+    if (const std::string problem = attachment_name_problem(name); !problem.empty()) {
+      throw Error(Code::kCheckpoint, str("attachment name '", name, "' ", problem));
+    }
+    if (content.size() > kMaxAttachmentBytes) {
+      throw Error(Code::kCheckpoint,
+                  str("attachment '", name, "' is larger than ", human_bytes(kMaxAttachmentBytes)));
+    }
+  }
+}
+
+}  // namespace
+
+std::string commit(const std::filesystem::path& folder, const CommitInfo& info) {
+  return in_context(str("cannot commit checkpoint '", folder.string(), "'"), [&] {
+    const std::string expected = step_folder_name(info.step, info.save_id);
+    if (folder.filename() != expected) {
+      throw Error(Code::kCheckpoint, str("step ", info.step, ", save ", info.save_id,
+                                         " belongs into a folder '", expected, "'"));
+    }
+    check_attachments(info.attachments);
+    check_tensors(info.tensors);
+    Manifest manifest{.step = info.step,
+                      .save_id = info.save_id,
+                      .tensors = info.tensors,
+                      .trainer_state = info.trainer_state,
+                      .versions = {{"hdf5", h5_version()}}};
+    std::sort(manifest.tensors.begin(), manifest.tensors.end(),
+              [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+    const std::vector<ShardIndex> indexes = read_back(folder, info, manifest);
+    check_shards_cover(manifest.tensors, indexes);
+    manifest.digests = digests_of(manifest.tensors, indexes);
+    return publish(folder, info, manifest);
+  });
+}
+
+void discard_attempt(const std::filesystem::path& folder) noexcept {
+  try {
+    // Throws where the system cannot tell: what may be committed stays.
+    if (entry_exists(folder / kCommitFile)) return;
+    fs::remove_tree(folder, Code::kCheckpoint);
+  } catch (...) {
+  }
+}
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,253 @@
+#include "checkpoint/write/rank_save.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <mutex>
+#include <string_view>
+#include <thread>
+
+#include "base/caught.h"
+#include "base/error.h"
+#include "base/files/disk.h"
+#include "base/files/fs.h"
+#include "base/files/kill_point.h"
+#include "base/files/own_file.h"
+#include "base/log.h"
+#include "base/process/process.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/write/shard_write.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point began) {
+  return std::chrono::duration<double>(Clock::now() - began).count();
+}
+
+/// Tells rank 0 that a rank's save failed. Its names are made while there is memory: leave() needs none, so
+/// that a rank that fails for want of memory can say so.
+class FailureNote {
+ public:
+  FailureNote(const std::filesystem::path& folder, int rank)
+      : folder_(folder),
+        path_(folder / failure_file_name(rank)),
+        draft_(path_.string().append(1, '.').append(fs::random_hex()).append(".tmp")) {}
+
+  /// Best effort: the disk that failed the shard may fail the note; then rank 0 waits until its time is over.
+  void leave(std::string_view why) const noexcept {
+    {
+      int fd = -1;
+      do {
+        fd = fs::disk().open(draft_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+      } while (fd < 0 && errno == EINTR);
+      const fs::Fd file(fd);
+      if (!file.valid() || !written(file, why)) return give_up();
+    }
+    if (fs::disk().rename(draft_.c_str(), path_.c_str()) != 0) return give_up();
+    const fs::Fd folder(fs::disk().open(folder_.c_str(), O_RDONLY | O_DIRECTORY, 0));
+    if (folder.valid()) (void)fs::disk().fsync(folder.get());
+  }
+
+ private:
+  [[nodiscard]] static bool written(const fs::Fd& file, std::string_view text) noexcept {
+    for (std::size_t at = 0; at < text.size();) {
+      const ssize_t n =
+          fs::disk().pwrite(file.get(), text.data() + at, text.size() - at, static_cast<off_t>(at));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      at += static_cast<std::size_t>(n);
+    }
+    return fs::disk().fsync(file.get()) == 0;
+  }
+  void give_up() const noexcept { (void)fs::disk().unlink(draft_.c_str()); }
+
+  std::filesystem::path folder_;
+  std::filesystem::path path_;
+  std::filesystem::path draft_;
+};
+
+}  // namespace
+
+std::string failure_file_name(int rank) {
+  std::string digits = std::to_string(rank);
+  return "FAILED-" + std::string(5 - std::min<std::size_t>(5, digits.size()), '0') + digits;
+}
+
+/// Shared by the object and its thread, because a thread in a hung system call outlives the object.
+struct RankSave::Work {
+  Work(SavePlan wanted, ShardPlan layout, std::vector<Slice> slices, std::shared_ptr<Staging> memory,
+       FailureNote note)
+      : plan(std::move(wanted)),
+        failure(std::move(note)),
+        rank(layout.index.rank),
+        staging(std::move(memory)),
+        shard(plan.folder, std::move(layout), std::move(slices), *staging,
+              {.bytes_per_s = plan.bytes_per_s, .timeout_s = plan.timeout_s}) {}
+
+  void run() noexcept;
+  /// Up to the commit. Returns the doubt in it.
+  [[nodiscard]] std::string save();
+  void wait_for_shards() const;
+  void tell_of_commit() const noexcept;
+  void end(Status how) noexcept;
+  /// Waits at most `seconds` for the end; whether it came.
+  [[nodiscard]] bool over(double seconds) const;
+
+  SavePlan plan;
+  FailureNote failure;
+  int rank;
+  std::shared_ptr<Staging> staging;
+  ShardWrite shard;
+  const Clock::time_point began = Clock::now();
+  std::atomic<bool> cancelled{false};
+  std::string given_up;  ///< why, by the mutex
+  mutable std::mutex mutex;
+  mutable std::condition_variable ended;
+  Status status;
+};
+
+void RankSave::Work::end(Status how) noexcept {
+  {
+    const std::lock_guard lock(mutex);
+    status = std::move(how);
+    status.seconds = seconds_since(began);
+  }
+  ended.notify_all();
+}
+
+bool RankSave::Work::over(double seconds) const {
+  std::unique_lock lock(mutex);
+  return ended.wait_for(lock, std::chrono::duration<double>(seconds),
+                        [&] { return status.state != State::kRunning; });
+}
+
+void RankSave::Work::wait_for_shards() const {
+  auto pause = std::chrono::milliseconds(1);
+  for (int next = 0; next < plan.commit.ranks;) {
+    const std::string name = shard_file_name(next, plan.commit.ranks);
+    if (entry_exists(plan.folder / name)) {
+      ++next;
+      continue;
+    }
+    for (int other = 0; other < plan.commit.ranks; ++other) {
+      const auto note = plan.folder / failure_file_name(other);
+      if (entry_exists(note)) throw Error(Code::kCheckpoint, read_input(note, 1 << 16));
+    }
+    {
+      const std::lock_guard lock(mutex);
+      if (!given_up.empty()) throw Error(Code::kCheckpoint, given_up);
+    }
+    if (cancelled) throw Error(Code::kCheckpoint, "the run ended before the save did");
+    if (seconds_since(began) > plan.timeout_s) {
+      throw Error(
+          Code::kCheckpoint,
+          str("rank ", next, "'s '", name, "' was not there after ", std::lround(plan.timeout_s),
+              " s (checkpoint.timeout_s): its disk hangs or is too slow, or the run folder is not on a "
+              "file system that all nodes share"));
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::milliseconds(200));
+  }
+}
+
+std::string RankSave::Work::save() {
+  in_context(str("cannot save rank ", rank, "'s shard on ", host_name()), [&] { shard.write(); });
+  if (rank != 0) return "";
+  wait_for_shards();
+  std::string doubt = commit(plan.folder, plan.commit);
+  kill_point("committed");
+  return doubt;
+}
+
+void RankSave::Work::tell_of_commit() const noexcept {
+  try {
+    if (plan.on_commit) plan.on_commit();
+  } catch (...) {
+    const std::string why = caught();
+    try {
+      log::warn(
+          str("checkpoint '", plan.folder.string(), "' is committed; what follows a commit failed: ", why));
+    } catch (...) {
+    }
+  }
+}
+
+void RankSave::Work::run() noexcept {
+  Status how{.state = State::kDone};
+  try {
+    how.doubt = save();
+  } catch (...) {
+    how.state = State::kFailed;
+    how.error = caught();
+    failure.leave(how.error);
+    if (rank == 0) discard_attempt(plan.folder);
+  }
+  // Outside the try: a commit is never taken back.
+  if (rank == 0 && how.state == State::kDone && how.doubt.empty()) tell_of_commit();
+  end(std::move(how));
+}
+
+RankSave::RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices,
+                   std::shared_ptr<Staging> staging) {
+  const FailureNote note(plan.folder, layout.index.rank);
+  try {
+    fs::make_directories(plan.folder, Code::kCheckpoint);
+    kill_point("folder");
+    plan.waits ? staging->reset(Staging::kPipeWindows) : staging->reset();
+    in_context(str("cannot save rank ", layout.index.rank, "'s shard on ", host_name()), [&] {
+      work_ = std::make_shared<Work>(std::move(plan), std::move(layout), std::move(slices),
+                                     std::move(staging), note);
+    });
+    std::thread([work = work_] { work->run(); }).detach();
+  } catch (...) {
+    note.leave(caught());
+    throw;
+  }
+}
+
+RankSave::~RankSave() {
+  constexpr double kGrace_s = 10;
+  work_->cancelled = true;
+  if (!staged_) work_->staging->stop();  // nothing will come
+  if (!work_->over(kGrace_s)) work_->staging->stop();
+}
+
+void RankSave::stage() {
+  staged_ = true;
+  try {
+    work_->shard.stage();
+  } catch (...) {
+    // The writing thread fails with the same words.
+  }
+}
+
+void RankSave::give_up(const std::string& why) {
+  const std::lock_guard lock(work_->mutex);
+  work_->given_up = why;
+}
+
+RankSave::Status RankSave::status() const {
+  const std::lock_guard lock(work_->mutex);
+  return work_->status;
+}
+
+RankSave::Status RankSave::wait(double seconds) const {
+  (void)work_->over(seconds);
+  return status();
+}
+
+std::uint64_t RankSave::bytes() const {
+  return work_->shard.file_bytes();
+}
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/format/shard_index.h"
+#include "checkpoint/hdf5/h5_layout.h"
+
+namespace echelon::checkpoint {
+
+/// Where every byte of a shard will lie, before any of them is there.
+struct ShardPlan {
+  ShardIndex index;                  ///< complete but for the checksums of tensor bytes
+  std::vector<std::byte> metadata;   ///< HDF5's own part, right behind the index
+  std::vector<std::size_t> sources;  ///< for each index entry: which slice it stores
+};
+
+/// Largest element type first, then by name, so that equal state gives equal files. Empty slices are left
+/// out; the bytes of the others are not looked at. Throws Error(kCheckpoint) for a slice that is not what it
+/// says, and for two slices of one tensor.
+[[nodiscard]] ShardPlan plan_shard(int rank, int ranks, const std::string& save_id,
+                                   std::span<const Slice> slices);
+
+/// The plan of another save of the same slices: laying a file out anew takes milliseconds that training
+/// waits.
+[[nodiscard]] ShardPlan replan_shard(ShardPlan earlier, const std::string& save_id);
+
+/// A stretch of the file behind the index that is of one kind, and within one checksum block when it belongs
+/// to a tensor.
+struct Run {
+  static constexpr std::size_t kNoEntry = ~std::size_t{0};
+  std::uint64_t file_offset = 0;
+  std::uint64_t bytes = 0;
+  std::size_t entry = kNoEntry;  ///< tensor bytes: of which index entry; kNoEntry: HDF5 metadata or zeros
+  std::uint64_t at = 0;          ///< tensor bytes: where in the piece
+  std::uint64_t block = 0;       ///< tensor bytes: number of its checksum
+};
+/// The runs that make up file bytes [begin, end), end <= file_bytes.
+[[nodiscard]] std::vector<Run> runs_between(const ShardIndex& index, std::uint64_t begin, std::uint64_t end);
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,200 @@
+#include "checkpoint/write/shard_write.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <thread>
+
+#include "base/caught.h"
+#include "base/checksum/crc32c.h"
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/files/kill_point.h"
+#include "base/process/process.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/names.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// A folder belongs to one attempt: a file that is there already is somebody else's.
+std::filesystem::path unused(std::filesystem::path path) {
+  if (entry_exists(path)) {
+    throw Error(Code::kCheckpoint, str("cannot create '", path.string(), "': ", fs::reason(EEXIST)));
+  }
+  return path;
+}
+
+/// The plan knows where everything goes; what comes must be of these sizes.
+ShardPlan checked(ShardPlan plan, const std::vector<Slice>& slices) {
+  for (std::size_t i = 0; i < plan.index.entries.size(); ++i) {
+    const ShardEntry& entry = plan.index.entries[i];
+    const Slice& slice = slices.at(plan.sources[i]);
+    const bool same =
+        slice.tensor.name == entry.tensor.name && slice.begin == entry.begin && slice.end == entry.end;
+    if (same && (slice.read || slice.bytes.size() == entry.bytes)) continue;
+    throw Error(Code::kCheckpoint, str("tensor '", slice.tensor.name, "': elements ", slice.begin, " to ",
+                                       slice.end, " need ", entry.bytes, " bytes, got ", slice.bytes.size()));
+  }
+  return plan;
+}
+
+}  // namespace
+
+ShardWrite::ShardWrite(const std::filesystem::path& folder, ShardPlan plan, std::vector<Slice> slices,
+                       Staging& staging, const WriteLimits& limits)
+    : path_(unused(folder / shard_file_name(plan.index.rank, plan.index.ranks))),
+      plan_(checked(std::move(plan), slices)),
+      slices_(std::move(slices)),
+      staging_(&staging),
+      limits_(limits),
+      began_s_(now_s()),
+      file_(path_.string() + std::string(kUnfinished), plan_.index.file_bytes) {
+  kill_point("reserved");
+}
+
+void ShardWrite::stage() {
+  try {
+    const ShardIndex& index = plan_.index;
+    for (std::uint64_t at = index.index_bytes; at < index.file_bytes; at += Staging::kWindowBytes) {
+      const std::span<std::byte> window = staging_->take_free();
+      if (window.empty()) return;  // write() failed and reports it
+      const auto used = window.first(std::min<std::uint64_t>(Staging::kWindowBytes, index.file_bytes - at));
+      fill(used, at);
+      staging_->put_full(used);
+    }
+    kill_point("staged");
+  } catch (...) {
+    stage_error_ = caught();
+    staging_->stop();
+    throw;
+  }
+}
+
+void ShardWrite::fill(std::span<std::byte> window, std::uint64_t file_offset) {
+  ShardIndex& index = plan_.index;
+  for (const Run& run : runs_between(index, file_offset, file_offset + window.size())) {
+    const auto to = window.subspan(run.file_offset - file_offset, run.bytes);
+    if (run.entry == Run::kNoEntry) {
+      const std::uint64_t at = run.file_offset - index.index_bytes;
+      const std::size_t metadata =
+          std::min<std::uint64_t>(run.bytes, plan_.metadata.size() - std::min(at, plan_.metadata.size()));
+      if (metadata != 0) std::memcpy(to.data(), plan_.metadata.data() + at, metadata);
+      std::memset(to.data() + metadata, 0, to.size() - metadata);
+      continue;
+    }
+    const Slice& slice = slices_[plan_.sources[run.entry]];
+    std::uint32_t& crc = index.block_crcs[run.block];
+    if (slice.read) {
+      slice.read(run.at, to);
+      crc = crc32c(to, crc);
+    } else {
+      crc = crc32c_copy(to, slice.bytes.subspan(run.at, run.bytes), crc);
+    }
+  }
+}
+
+void ShardWrite::check(std::span<const std::byte> window, std::uint64_t file_offset) {
+  ShardIndex& index = plan_.index;
+  for (const Run& run : runs_between(index, file_offset, file_offset + window.size())) {
+    if (run.entry == Run::kNoEntry) continue;
+    const auto bytes = window.subspan(run.file_offset - file_offset, run.bytes);
+    const auto block = sums_.add(index, run, bytes);
+    if (!block) continue;
+    ShardEntry& entry = index.entries[run.entry];
+    if (block->crc != index.block_crcs[run.block]) {
+      throw Error(Code::kCheckpoint,
+                  str("tensor '", entry.tensor.name, "' changed in memory between its copy and its write (",
+                      "around element ", entry.begin + run.at / size_of(entry.tensor.dtype),
+                      "): failing memory, or a defect; nothing of this save is kept"));
+    }
+    if (!block->ends_piece) continue;
+    entry.crc = sums_.crc();
+    entry.fingerprint = sums_.fingerprint();
+  }
+}
+
+void ShardWrite::slow_down(std::uint64_t written, double writing_since_s) const {
+  const double never = std::numeric_limits<double>::infinity();
+  const double deadline = limits_.timeout_s > 0 ? began_s_ + limits_.timeout_s : never;
+  if (limits_.bytes_per_s > 0) {
+    const double due =
+        writing_since_s + static_cast<double>(written) / static_cast<double>(limits_.bytes_per_s);
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(std::max(0.0, std::min(due, deadline) - now_s())));
+  }
+  if (now_s() < deadline) return;
+  throw Error(Code::kCheckpoint, str("not written after ", std::lround(limits_.timeout_s),
+                                     " s (checkpoint.timeout_s): ", human_bytes(written), " of ",
+                                     human_bytes(plan_.index.file_bytes), " were; the disk is too slow"));
+}
+
+void ShardWrite::write_windows() {
+  const double began = now_s();
+  const std::uint64_t first = plan_.index.index_bytes;
+  for (std::uint64_t at = first; at < plan_.index.file_bytes;) {
+    const std::span<std::byte> window = staging_->take_full();
+    if (window.empty()) throw Error(Code::kCheckpoint, stage_error_.empty() ? "given up" : stage_error_);
+    check(window, at);
+    file_.write_bulk(at, window);
+    kill_point("window");
+    at += window.size();
+    staging_->put_free({window.data(), Staging::kWindowBytes});
+    slow_down(at - first, began);
+  }
+}
+
+void ShardWrite::write_index() {
+  // Last, so that a shard cut off in the middle has no index and cannot pass for a whole one.
+  const std::vector<std::byte> block = encode_index(plan_.index);
+  file_.write(0, block);
+  kill_point("index");
+}
+
+void ShardWrite::write() {
+  try {
+    write_windows();
+    write_index();
+    file_.finish();
+    kill_point("flushed");
+    file_.publish(path_);
+    kill_point("durable");
+  } catch (...) {
+    staging_->stop();
+    file_.discard();
+    throw;
+  }
+}
+
+void write_shard(const std::filesystem::path& folder, int rank, int ranks, const std::string& save_id,
+                 std::vector<Slice> slices) {
+  in_context(str("cannot save rank ", rank, "'s shard on ", host_name()), [&] {
+    Staging pipe(Staging::kPipeWindows * Staging::kWindowBytes);
+    ShardPlan plan = plan_shard(rank, ranks, save_id, slices);
+    ShardWrite shard(folder, std::move(plan), std::move(slices), pipe, {});
+    std::thread stager([&] {
+      try {
+        shard.stage();
+      } catch (...) {
+        // write() throws the same
+      }
+    });
+    try {
+      shard.write();
+    } catch (...) {
+      stager.join();
+      throw;
+    }
+    stager.join();
+  });
+}
+
+}  // namespace echelon::checkpoint

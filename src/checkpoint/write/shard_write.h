@@ -1,0 +1,62 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "checkpoint/format/piece_sums.h"
+#include "checkpoint/write/new_file.h"
+#include "checkpoint/write/shard_plan.h"
+#include "checkpoint/write/staging.h"
+#include "checkpoint/write/writer.h"
+
+namespace echelon::checkpoint {
+
+/// Bounds on writing one shard.
+struct WriteLimits {
+  std::uint64_t bytes_per_s = 0;  ///< 0: as fast as the disk
+  double timeout_s = 0;           ///< from the creation of the file; 0: none
+};
+
+/// One shard on its way to the disk, by two threads: stage() copies the state, write() brings the copy to the
+/// disk. The CRC-32C of every block is made while it is copied and compared again before it is written, so
+/// nothing that happens to the copy in between goes unnoticed.
+///
+/// The file is called shard-R-of-N.h5.part until all of it is on the disk; under its own name it is durable.
+class ShardWrite {
+ public:
+  /// Creates the file in `folder`, which exists, and reserves its space: a full disk shows now. `plan` is
+  /// that of these slices. `staging`, used by no other save, must outlive it. `bytes_per_s` limits the rate
+  /// of writing; 0: no limit. Throws Error(kCheckpoint).
+  ShardWrite(const std::filesystem::path& folder, ShardPlan plan, std::vector<Slice> slices, Staging& staging,
+             const WriteLimits& limits);
+
+  /// Copies everything; afterwards the slices' bytes may change. Returns as well when write() has failed.
+  /// Throws what a Slice::read throws, after which write() throws the same.
+  void stage();
+
+  /// Writes what stage() copies, makes it durable and gives the file its name. Throws Error(kCheckpoint); the
+  /// file is removed then, and no write or flush is tried a second time.
+  void write();
+
+  [[nodiscard]] std::uint64_t file_bytes() const { return plan_.index.file_bytes; }
+
+ private:
+  void fill(std::span<std::byte> window, std::uint64_t file_offset);
+  void check(std::span<const std::byte> window, std::uint64_t file_offset);
+  void write_windows();
+  void write_index();
+  void slow_down(std::uint64_t written, double writing_since_s) const;
+
+  std::filesystem::path path_;
+  ShardPlan plan_;
+  std::vector<Slice> slices_;
+  Staging* staging_;
+  WriteLimits limits_;
+  double began_s_;
+  NewFile file_;
+  std::string stage_error_;
+  PieceSums sums_;  ///< of what was written
+};
+
+}  // namespace echelon::checkpoint

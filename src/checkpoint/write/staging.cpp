@@ -1,0 +1,132 @@
+#include "checkpoint/write/staging.h"
+
+#include <algorithm>
+#include <new>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon::checkpoint {
+
+namespace {
+
+BulkMemory take_memory(std::uint64_t bytes) {
+  try {
+    return BulkMemory(bytes, BulkMemory::Touch::kLater);
+  } catch (const std::bad_alloc&) {
+    throw Error(Code::kCheckpoint, str("cannot get ", human_bytes(bytes),
+                                       " of memory to copy the state to before it is written; set ",
+                                       "checkpoint.async to false, which needs none"));
+  }
+}
+
+}  // namespace
+
+Staging::Staging(std::uint64_t bytes)
+    : memory_(
+          take_memory(std::max<std::uint64_t>(2, (bytes + kWindowBytes - 1) / kWindowBytes) * kWindowBytes)) {
+  reset();
+}
+
+Staging::~Staging() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  if (warming_.joinable()) warming_.join();
+}
+
+std::span<std::byte> Staging::window(std::size_t number) const {
+  return memory_.bytes().subspan(number * kWindowBytes, kWindowBytes);
+}
+
+std::uint64_t Staging::touched_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return taken_ * kWindowBytes;
+}
+
+void Staging::warm_up() {
+  if (warming_.joinable()) return;
+  try {
+    warming_ = std::thread([this] { touch_all(); });
+  } catch (const std::system_error&) {  // no thread to be had: the first save touches as it copies
+  }
+}
+
+void Staging::touch_all() noexcept {
+  for (;;) {
+    std::span<std::byte> next;
+    {
+      const std::lock_guard lock(mutex_);
+      if (ending_ || taken_ * kWindowBytes == bytes()) return;
+      next = window(taken_++);
+      touching_ = true;
+    }
+    BulkMemory::touch(next);
+    {
+      const std::lock_guard lock(mutex_);
+      touching_ = false;
+      try {
+        if (taken_ <= windows_) free_.push_back(next);
+      } catch (const std::bad_alloc&) {  // the next reset() finds it
+      }
+    }
+    changed_.notify_all();
+  }
+}
+
+void Staging::reset(std::size_t windows) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !touching_; });
+  full_.clear();
+  free_.clear();
+  stopped_ = false;
+  windows_ = std::min(windows, static_cast<std::size_t>(bytes() / kWindowBytes));
+  for (std::size_t i = 0; i < std::min(windows_, taken_); ++i) free_.push_back(window(i));
+}
+
+std::span<std::byte> Staging::take_free() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return stopped_ || !free_.empty() || taken_ < windows_; });
+  if (stopped_) return {};
+  if (free_.empty()) return window(taken_++);  // becomes memory as it is filled
+  const std::span<std::byte> next = free_.front();
+  free_.pop_front();
+  return next;
+}
+
+std::span<std::byte> Staging::take_full() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return stopped_ || !full_.empty(); });
+  if (stopped_) return {};
+  const std::span<std::byte> next = full_.front();
+  full_.pop_front();
+  return next;
+}
+
+void Staging::put_full(std::span<std::byte> window) {
+  {
+    const std::lock_guard lock(mutex_);
+    full_.push_back(window);
+  }
+  changed_.notify_all();
+}
+
+void Staging::put_free(std::span<std::byte> window) {
+  {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(window);
+  }
+  changed_.notify_all();
+}
+
+void Staging::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+}
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,69 @@
+#pragma once
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <thread>
+
+#include "checkpoint/read/bulk_memory.h"
+
+namespace echelon::checkpoint {
+
+/// Memory between the trainer's state and the disk: windows of kWindowBytes that one thread fills and another
+/// writes, in order. Kept from save to save, because memory touched for the first time is slow. Large enough
+/// for a whole shard it lets training go on after one copy; of a few windows it is a plain pipe. A window is
+/// an address only until it is first used, or until warm_up() comes to it.
+class Staging {
+ public:
+  static constexpr std::size_t kWindowBytes = std::size_t{8} << 20;
+  static constexpr std::size_t kPipeWindows = 4;
+
+  /// `bytes`: rounded up to whole windows, two at least. Throws Error(kCheckpoint) when they cannot be had.
+  explicit Staging(std::uint64_t bytes);
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  ~Staging();
+
+  [[nodiscard]] std::uint64_t bytes() const { return memory_.bytes().size(); }
+  /// How much of it is memory by now, or is just becoming it.
+  [[nodiscard]] std::uint64_t touched_bytes() const;
+
+  /// Begins to make all of it memory, on a thread of its own, beside a save as well. Returns at once; the
+  /// second call and those after it do nothing.
+  void warm_up();
+
+  /// Filling thread: the next window, page-aligned; waits for one to become free. Empty when stopped.
+  [[nodiscard]] std::span<std::byte> take_free();
+  /// Filling thread: the window is full; its size may be less than the whole window.
+  void put_full(std::span<std::byte> window);
+  /// Writing thread: the oldest full window; waits for one. Empty when stopped.
+  [[nodiscard]] std::span<std::byte> take_full();
+  /// Writing thread: the window may be filled again.
+  void put_free(std::span<std::byte> window);
+
+  /// Either thread: there is nothing more to do for the other one; wakes it.
+  void stop();
+  /// Before another save, when no thread of one uses it: all windows are free again. `windows`: at most so
+  /// many are used, so that a save that training waits for anyhow takes no more memory than a pipe.
+  void reset(std::size_t windows = ~std::size_t{0});
+
+ private:
+  [[nodiscard]] std::span<std::byte> window(std::size_t number) const;
+  void touch_all() noexcept;
+
+  BulkMemory memory_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::span<std::byte>> free_;
+  std::deque<std::span<std::byte>> full_;
+  std::size_t windows_ = 0;  ///< of this save
+  std::size_t taken_ = 0;    ///< windows that are memory, or just becoming it: the first so many
+  bool touching_ = false;    ///< the warming thread has the last of these
+  bool ending_ = false;
+  bool stopped_ = false;
+  std::thread warming_;
+};
+
+}  // namespace echelon::checkpoint

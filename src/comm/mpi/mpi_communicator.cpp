@@ -1,0 +1,244 @@
+#include "comm/mpi/mpi_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "bootstrap/hidden_pmix.h"
+#include "comm/local_communicator.h"
+#include "comm/mpi/mpi_collectives.h"
+
+namespace echelon {
+namespace {
+
+// MPI promises tags up to 32767.
+constexpr int kTagsPerGroup = 3;
+constexpr int kLastTag = 32767;
+
+template <class T>
+Blob blob_of(const T& value) {
+  Blob bytes(sizeof(T));
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+
+template <class T>
+T value_of(const Blob& bytes) {
+  T value;
+  if (bytes.size() != sizeof(T))
+    throw Error(Code::kPeer, "a rank of another build takes part: start the same binary on all ranks");
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  return value;
+}
+
+struct SplitWish {
+  int color;
+  int key;
+  int next_tag;
+};
+
+}  // namespace
+
+struct MpiCommunicator::Shared {
+  explicit Shared(std::shared_ptr<Activity> activity) : history(std::move(activity)) {}
+  MpiGroup group;
+  History history;
+};
+
+MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiProcess> process, MpiGroup group)
+    : Communicator(group.rank, group.size()),
+      process_(std::move(process)),
+      shared_(std::make_shared<Shared>(process_->told.activity)) {
+  group.outgoing.resize(group.world_ranks.size());
+  group.incoming.resize(group.world_ranks.size());
+  shared_->group = std::move(group);
+}
+
+MpiCommunicator::~MpiCommunicator() {
+  try {
+    process_->worker.submit([] {}).wait();
+  } catch (...) {
+    // Communication has failed: whoever waited for an operation has the error already.
+  }
+}
+
+template <class Run>
+Pending MpiCommunicator::issue(Operation operation, Run run) {
+  operation.sequence = next_sequence_++;
+  shared_->history.issued(operation);
+  return process_->worker.submit([shared = shared_, operation, run = std::move(run)] {
+    run(shared->group, operation);
+    shared->history.done(operation.sequence);
+  });
+}
+
+std::function<std::byte*(std::size_t)> MpiCommunicator::staging() const {
+  return [worker = &process_->worker](std::size_t bytes) { return worker->staging(bytes); };
+}
+
+Pending MpiCommunicator::all_gather(void* buffer, std::size_t count, DType type, std::string_view label) {
+  return issue(
+      make_operation(OperationKind::kAllGather, count, type, label),
+      [buffer](MpiGroup& group, const Operation& operation) { mpi_all_gather(group, operation, buffer); });
+}
+
+Pending MpiCommunicator::reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
+                                        float scale, bool accumulate, std::string_view label) {
+  if (in_type != DType::kF32 && in_type != DType::kBF16 && in_type != DType::kF16) {
+    throw Error(Code::kUsage,
+                str("reduce-scatter '", label, "' of ", name_of(in_type), ", expected fp32, bf16 or fp16"));
+  }
+  return issue(make_operation(OperationKind::kReduceScatter, count, in_type, label),
+               [=, staging = staging()](MpiGroup& group, const Operation& operation) {
+                 mpi_reduce_scatter(group, operation, input, output, scale, accumulate, staging);
+               });
+}
+
+Pending MpiCommunicator::all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
+                                    std::string_view label) {
+  if (type != DType::kF32 && type != DType::kF64 && type != DType::kI64) {
+    throw Error(Code::kUsage,
+                str("all-reduce '", label, "' of ", name_of(type), ", expected fp32, fp64 or int64"));
+  }
+  Operation operation = make_operation(OperationKind::kAllReduce, count, type, label);
+  operation.op = op;
+  return issue(operation, [data, staging = staging()](MpiGroup& group, const Operation& issued) {
+    mpi_all_reduce(group, issued, data, staging);
+  });
+}
+
+Pending MpiCommunicator::broadcast(void* data, std::size_t bytes, int root, std::string_view label) {
+  if (root < 0 || root >= size()) {
+    throw Error(Code::kUsage, str("broadcast '", label, "' from rank ", root, " in a group of ", size()));
+  }
+  Operation operation = make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label);
+  operation.root = root;
+  return issue(operation,
+               [data](MpiGroup& group, const Operation& issued) { mpi_broadcast(group, issued, data); });
+}
+
+std::vector<Blob> MpiCommunicator::gather_blobs(const Blob& mine, std::string_view label) {
+  Operation operation = make_operation(OperationKind::kGatherBlobs, 0, DType::kU8, label);
+  operation.blob_bytes = mine.size();
+  std::vector<Blob> all(static_cast<std::size_t>(size()));
+  issue(operation, [&](MpiGroup& group, const Operation& issued) {
+    mpi_gather_blobs(group, issued, mine, all);
+  }).wait();
+  return all;
+}
+
+void MpiCommunicator::barrier(std::string_view label) {
+  issue(make_operation(OperationKind::kBarrier, 0, DType::kU8, label), [](MpiGroup& group,
+                                                                          const Operation& operation) {
+    mpi_barrier(group, operation);
+  }).wait();
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
+  const MpiGroup& parent = shared_->group;
+  std::vector<SplitWish> wishes;
+  for (const Blob& blob : gather_blobs(blob_of(SplitWish{color, key, process_->next_tag}), "split")) {
+    wishes.push_back(value_of<SplitWish>(blob));
+  }
+  // All ranks agree on tags that none of them uses yet; groups of different colours share no rank, so no tag
+  // clashes.
+  const int tag = std::max_element(wishes.begin(), wishes.end(), [](auto& a, auto& b) {
+                    return a.next_tag < b.next_tag;
+                  })->next_tag;
+  process_->next_tag = tag + kTagsPerGroup;
+  if (process_->next_tag > kLastTag) {
+    throw Error(Code::kUsage, str("group '", parent.name, "' cannot be split: ", kLastTag / kTagsPerGroup,
+                                  " groups is the most one process can make"));
+  }
+  std::vector<int> members;
+  for (int member = 0; member < size(); ++member) {
+    if (wishes[static_cast<std::size_t>(member)].color == color) members.push_back(member);
+  }
+  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
+    return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key;
+  });
+  MpiGroup group{.name = str(parent.name, "/", splits_++, ".", color),
+                 .tag = tag,
+                 .timeout_s = parent.timeout_s,
+                 .watch = parent.watch,
+                 .awaited = parent.awaited,
+                 .failure = parent.failure};
+  for (const int member : members) {
+    if (member == rank()) group.rank = static_cast<int>(group.world_ranks.size());
+    group.world_ranks.push_back(parent.world_ranks[static_cast<std::size_t>(member)]);
+    group.hosts.push_back(parent.hosts[static_cast<std::size_t>(member)]);
+  }
+  if (group.size() == 1) return std::make_unique<LocalCommunicator>();
+  return std::make_unique<MpiCommunicator>(process_, std::move(group));
+}
+
+std::vector<std::string> MpiCommunicator::recent() const {
+  return shared_->history.recent();
+}
+
+namespace {
+
+/// MPI can be initialised once per process, so the object that owns it is the process's. Never destroyed on
+/// exit: without finish_mpi() its thread may still sit inside MPI.
+std::shared_ptr<MpiProcess>& process_slot() {
+  static auto* slot = new std::shared_ptr<MpiProcess>();
+  return *slot;
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s) {
+  return make_mpi_communicator(job, timeout_s, {});
+}
+
+std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s, const ProcessWatch& watch) {
+  const JobInfo& info = job.info();
+  if (info.size == 1) return std::make_unique<LocalCommunicator>();
+  std::shared_ptr<MpiProcess>& process = process_slot();
+  if (!process) {
+    std::optional<HiddenPmix> hidden;
+    if (mpi_connects_first()) hidden.emplace();
+    process = std::make_shared<MpiProcess>(timeout_s, watch);
+  }
+  const int rank = process->worker.rank();
+  const int size = process->worker.size();
+  if (size == 1 || size != info.size || rank != info.rank) {
+    throw Error(
+        Code::kEnvironment,
+        str(size == 1 ? "MPI found no launcher and became a job of its own on every rank: " : "",
+            mpi_library_version(), " counts itself rank ", rank, " of ", size, ", PMIx rank ", info.rank,
+            " of ", info.size,
+            ": MPI must be built with the PMIx of this launcher (srun --mpi=pmix or Open MPI's mpirun)"));
+  }
+  MpiGroup world{.name = "world",
+                 .rank = rank,
+                 .hosts = info.hosts,
+                 .tag = process->next_tag,
+                 .timeout_s = timeout_s,
+                 .watch = process->watch.get(),
+                 .awaited = process->told.awaited.get(),
+                 .failure = process->told.failure.get()};
+  for (int member = 0; member < size; ++member) world.world_ranks.push_back(member);
+  process->next_tag += kTagsPerGroup;
+  if (!process->watch) {
+    MpiCommunicator first(process, world);
+    std::vector<PeerWatch::Process> processes;
+    for (const Blob& blob : first.gather_blobs(blob_of(PeerWatch::this_process()), "processes")) {
+      processes.push_back(value_of<PeerWatch::Process>(blob));
+    }
+    process->watch = std::make_unique<PeerWatch>(processes, rank);
+    world.watch = process->watch.get();
+  }
+  return std::make_unique<MpiCommunicator>(process, std::move(world));
+}
+
+void finish_mpi() {
+  std::shared_ptr<MpiProcess>& process = process_slot();
+  if (!process) return;
+  process->worker.finish(30.0);
+  process.reset();
+}
+
+}  // namespace echelon

@@ -1,0 +1,53 @@
+#pragma once
+#include <memory>
+
+#include "comm/communicator.h"
+#include "comm/history.h"
+#include "comm/mpi/mpi_exchange.h"
+#include "comm/mpi/mpi_worker.h"
+#include "comm/process_watch.h"
+
+namespace echelon {
+
+/// What all communicators of a process share: MPI's thread, the watch over the ranks' processes, and what
+/// they tell and are told.
+struct MpiProcess {
+  MpiProcess(double timeout_s, ProcessWatch links) : told(std::move(links)), worker(timeout_s) {}
+  ProcessWatch told;
+  MpiWorker worker;
+  std::unique_ptr<PeerWatch> watch;
+  int next_tag = 0;  ///< first message tag that no group of this rank uses
+};
+
+/// A group of CPU ranks: numbers and checks operations here, runs them on the communication thread.
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(std::shared_ptr<MpiProcess> process, MpiGroup group);
+  /// Waits for the operations already issued, whose Pendings nobody can wait for any more.
+  ~MpiCommunicator() override;
+
+  [[nodiscard]] Pending all_gather(void* buffer, std::size_t count, DType type,
+                                   std::string_view label) override;
+  [[nodiscard]] Pending reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
+                                       float scale, bool accumulate, std::string_view label) override;
+  [[nodiscard]] Pending all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
+                                   std::string_view label) override;
+  [[nodiscard]] Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) override;
+  [[nodiscard]] std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) override;
+  void barrier(std::string_view label) override;
+  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
+  [[nodiscard]] std::vector<std::string> recent() const override;
+
+ private:
+  struct Shared;
+  template <class Run>
+  [[nodiscard]] Pending issue(Operation operation, Run run);
+  [[nodiscard]] std::function<std::byte*(std::size_t)> staging() const;  ///< the worker's memory
+
+  std::shared_ptr<MpiProcess> process_;
+  std::shared_ptr<Shared> shared_;  ///< also held by every operation under way
+  std::uint64_t next_sequence_ = 0;
+  int splits_ = 0;
+};
+
+}  // namespace echelon

@@ -1,0 +1,249 @@
+#include "comm/mpi/mpi_exchange.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+using namespace std::chrono_literals;
+
+// MPI counts are int; larger messages go in pieces, on both sides alike.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 30;
+constexpr auto kWatchInterval = 50ms;
+constexpr auto kStoodStill = 1s;
+// A peer that ended in good order has left its last messages behind: they get this long to be found.
+constexpr auto kLastWords = 200ms;
+
+/// How a waiting rank leaves the core to computing ones: polls hard for as long as a prompt peer needs, then
+/// naps that grow to a bound that costs little latency.
+class Patience {
+ public:
+  void reset() { polls_ = 0; }
+  void pause() {
+    using Clock = std::chrono::steady_clock;
+    if (polls_++ == 0) {
+      spin_end_ = Clock::now() + 60us;
+      nap_ = 10us;
+      return;
+    }
+    if (nap_ == 10us && (polls_ % 8 != 0 || Clock::now() < spin_end_)) {
+      if (polls_ % 4 == 0) sched_yield();
+      return;
+    }
+    std::this_thread::sleep_for(nap_);
+    nap_ = std::min<std::chrono::microseconds>(nap_ * 2, 160us);
+  }
+
+ private:
+  unsigned polls_ = 0;
+  std::chrono::steady_clock::time_point spin_end_;
+  std::chrono::microseconds nap_{};
+};
+
+}  // namespace
+
+std::string MpiGroup::name_of(int member) const {
+  const auto index = static_cast<std::size_t>(member);
+  return str("rank ", world_ranks[index], " (", hosts[index], ")");
+}
+
+MpiExchange::MpiExchange(MpiGroup& group, const Operation& mine)
+    : group_(group),
+      mine_(mine),
+      arrived_(group.world_ranks.size(), false),
+      next_watch_(start_ + kWatchInterval) {
+  arrived_[static_cast<std::size_t>(group.rank)] = true;
+}
+
+void MpiExchange::check(int mpi_result, const char* call) const {
+  if (mpi_result == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(mpi_result, text, &length);
+  throw Error(Code::kPeer,
+              str(call, " failed in ", this_operation(), " on ", group_.name_of(group_.rank), ": ", text));
+}
+
+void MpiExchange::add(MPI_Request request, int peer, std::function<void()> done) {
+  ++open_;
+  if (!free_.empty()) {
+    const auto index = static_cast<std::size_t>(free_.back());
+    free_.pop_back();
+    requests_[index] = request;
+    messages_[index] = {peer, std::move(done)};
+    return;
+  }
+  requests_.push_back(request);
+  messages_.push_back({peer, std::move(done)});
+}
+
+void MpiExchange::announce(const std::function<std::span<const std::byte>(int)>& along,
+                           OnArrival on_arrival) {
+  on_arrival_ = std::move(on_arrival);
+  const int size = group_.size();
+  // Starting with the next rank spreads the first messages over all receivers.
+  for (int step = 1; step < size; ++step) {
+    const int peer = (group_.rank + step) % size;
+    const auto index = static_cast<std::size_t>(peer);
+    const int world = group_.world_ranks[index];
+    MPI_Request request;
+    check(MPI_Irecv(&group_.incoming[index], sizeof(MpiEnvelope), MPI_BYTE, world, group_.tag, MPI_COMM_WORLD,
+                    &request),
+          "MPI_Irecv");
+    add(request, peer, [this, peer] { on_envelope(peer); });
+    MpiEnvelope& envelope = group_.outgoing[index];
+    const auto bytes = along(peer);
+    envelope.operation = mine_;
+    envelope.inline_bytes = bytes.size();
+    std::copy(bytes.begin(), bytes.end(), envelope.bytes);
+    const int length = static_cast<int>(offsetof(MpiEnvelope, bytes) + bytes.size());
+    check(MPI_Isend(&envelope, length, MPI_BYTE, world, group_.tag, MPI_COMM_WORLD, &request), "MPI_Isend");
+    add(request, peer, {});
+  }
+}
+
+void MpiExchange::on_envelope(int peer) {
+  const auto index = static_cast<std::size_t>(peer);
+  const MpiEnvelope& envelope = group_.incoming[index];
+  const Operation& theirs = envelope.operation;
+  if (!matches(mine_, theirs)) {
+    throw Error(
+        Code::kPeer,
+        str(group_.name_of(peer), " issued ", describe(theirs), " as operation #", theirs.sequence,
+            " of group '", group_.name, "', ", group_.name_of(group_.rank), " issued ", describe(mine_),
+            " as #", mine_.sequence, ": all ranks must run the same program, recipe and data plan"));
+  }
+  arrived_[index] = true;
+  on_arrival_({peer, theirs, {envelope.bytes, envelope.inline_bytes}});
+}
+
+void MpiExchange::send(int peer, const void* bytes, std::size_t size, MpiPhase phase,
+                       const std::function<void()>& done) {
+  const int world = group_.world_ranks[static_cast<std::size_t>(peer)];
+  for (std::size_t begin = 0; begin < size; begin += kPieceBytes) {
+    const std::size_t piece = std::min(kPieceBytes, size - begin);
+    MPI_Request request;
+    check(MPI_Isend(static_cast<const std::byte*>(bytes) + begin, static_cast<int>(piece), MPI_BYTE, world,
+                    group_.tag + static_cast<int>(phase), MPI_COMM_WORLD, &request),
+          "MPI_Isend");
+    add(request, peer, begin + piece == size ? done : std::function<void()>());
+  }
+}
+
+void MpiExchange::receive(int peer, void* bytes, std::size_t size, MpiPhase phase,
+                          const std::function<void()>& done) {
+  const int world = group_.world_ranks[static_cast<std::size_t>(peer)];
+  // Pieces of one pair arrive in order, but complete in any order: the last one to complete calls `done`.
+  auto left = std::make_shared<std::size_t>((size + kPieceBytes - 1) / kPieceBytes);
+  for (std::size_t begin = 0; begin < size; begin += kPieceBytes) {
+    const std::size_t piece = std::min(kPieceBytes, size - begin);
+    MPI_Request request;
+    check(MPI_Irecv(static_cast<std::byte*>(bytes) + begin, static_cast<int>(piece), MPI_BYTE, world,
+                    group_.tag + static_cast<int>(phase), MPI_COMM_WORLD, &request),
+          "MPI_Irecv");
+    add(request, peer, [left, done] {
+      if (--*left == 0 && done) done();
+    });
+  }
+}
+
+bool MpiExchange::progress() {
+  finished_.resize(requests_.size());
+  statuses_.resize(requests_.size());
+  int count = 0;
+  const int result = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
+                                  finished_.data(), statuses_.data());
+  if (result == MPI_ERR_IN_STATUS) {
+    for (int n = 0; n < count; ++n) check(statuses_[static_cast<std::size_t>(n)].MPI_ERROR, "a message");
+  }
+  check(result, "MPI_Testsome");
+  if (count == MPI_UNDEFINED || count == 0) return false;
+  const std::vector<int> batch(finished_.begin(), finished_.begin() + count);
+  for (const int index : batch) {
+    --open_;
+    free_.push_back(index);
+    last_peer_ = messages_[static_cast<std::size_t>(index)].peer;
+    const auto done = std::move(messages_[static_cast<std::size_t>(index)].done);
+    if (done) done();  // may start further messages
+  }
+  return true;
+}
+
+void MpiExchange::run() {
+  Patience patience;
+  auto deadline =
+      start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(group_.timeout_s));
+  auto last = Clock::now();
+  while (open_ > 0) {
+    if (progress()) {
+      patience.reset();
+      last = Clock::now();
+      continue;
+    }
+    patience.pause();
+    const auto now = Clock::now();
+    // Stopped with its job (scontrol suspend, a virtual machine that moves): no time to wait for others.
+    if (now - last > kStoodStill) deadline += now - last;
+    last = now;
+    if (now >= next_watch_) check_ended_peers(now);
+    if (now >= deadline) report_deadline();
+  }
+  if (group_.awaited == nullptr || last_peer_ < 0) return;
+  const double took = std::chrono::duration<double>(Clock::now() - start_).count();
+  group_.awaited->add(group_.world_ranks[static_cast<std::size_t>(last_peer_)], took);
+}
+
+std::vector<int> MpiExchange::waiting_for() const {
+  std::vector<int> peers;
+  for (int peer = 0; peer < group_.size(); ++peer) {
+    if (!arrived_[static_cast<std::size_t>(peer)]) peers.push_back(peer);
+  }
+  if (!peers.empty()) return peers;
+  for (std::size_t index = 0; index < requests_.size(); ++index) {
+    if (requests_[index] != MPI_REQUEST_NULL) peers.push_back(messages_[index].peer);
+  }
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+std::string MpiExchange::this_operation() const {
+  return str(describe(mine_), " (operation #", mine_.sequence, " of group '", group_.name, "', ",
+             mine_.count * size_of(mine_.type), " bytes)");
+}
+
+void MpiExchange::check_ended_peers(Clock::time_point now) {
+  next_watch_ = now + kWatchInterval;
+  if (group_.failure != nullptr) {
+    group_.failure->check();
+  }
+  if (group_.watch == nullptr) return;
+  for (const int peer : waiting_for()) {
+    if (!group_.watch->ended(group_.world_ranks[static_cast<std::size_t>(peer)])) continue;
+    if (ended_since_ == Clock::time_point{}) ended_since_ = now;
+    if (now - ended_since_ < kLastWords) return;
+    throw Error(Code::kPeer,
+                str(group_.name_of(peer), " has ended without taking part in ", this_operation(),
+                    ", noticed by ", group_.name_of(group_.rank), ": see that rank's own message and log"));
+  }
+}
+
+void MpiExchange::report_deadline() const {
+  std::vector<std::string> names;
+  for (const int peer : waiting_for()) names.push_back(group_.name_of(peer));
+  const bool none_came = std::find(arrived_.begin(), arrived_.end(), false) != arrived_.end();
+  throw Error(
+      Code::kPeer,
+      str(this_operation(), " on ", group_.name_of(group_.rank), " waited ", group_.timeout_s,
+          none_came ? " s, still not arrived: " : " s, arrived but the data stopped between here and: ",
+          join(names, ", ")));
+}
+
+}  // namespace echelon

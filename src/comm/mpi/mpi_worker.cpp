@@ -1,0 +1,192 @@
+#include "comm/mpi/mpi_worker.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <sys/prctl.h>
+
+#include <chrono>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon {
+
+class MpiWorker::Completion final : public Pending::State {
+ public:
+  void set(std::exception_ptr failure) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::move(failure);
+    done_ = true;
+    changed_.notify_all();
+  }
+  void wait() override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return done_; });
+    if (failure_) std::rethrow_exception(failure_);
+  }
+  [[nodiscard]] bool wait_for(double seconds) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return done_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::exception_ptr failure_;
+};
+
+struct MpiWorker::Task {
+  std::function<void()> work;
+  std::shared_ptr<Completion> completion;
+};
+
+namespace {
+
+void start_mpi(int& rank, int& size) {
+  // Open MPI 5 ends a process whose connection to another one breaks, unless it is to tolerate failures: then
+  // the call returns an error, as in version 4.
+  setenv("OMPI_MCA_mpi_ft_enable", "1", 0);
+  int level = 0;
+  // FUNNELED: the thread that initialises MPI is the only one to call it.
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS ||
+      level < MPI_THREAD_FUNNELED) {
+    throw Error(Code::kEnvironment, str("MPI_Init_thread failed or offers thread level ", level,
+                                        ", expected MPI_THREAD_FUNNELED (", MPI_THREAD_FUNNELED,
+                                        ") or more: use an MPI built with thread support"));
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+}
+
+}  // namespace
+
+MpiWorker::MpiWorker(double timeout_s) {
+  thread_ = std::thread([this] { loop(); });
+  const auto completion = std::make_shared<Completion>();
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({[this] { start_mpi(rank_, size_); }, completion});
+    wake_.notify_one();
+  }
+  if (!completion->wait_for(timeout_s)) {
+    thread_.detach();  // it is lost inside MPI; the caller reports and exits
+    throw Error(Code::kEnvironment,
+                str("MPI_Init_thread of ", mpi_library_version(), " did not return within ", timeout_s,
+                    " s: a rank did not start, or MPI cannot reach its PMIx server"));
+  }
+  try {
+    completion->wait();
+  } catch (...) {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      wake_.notify_one();
+    }
+    thread_.join();
+    throw;
+  }
+}
+
+MpiWorker::~MpiWorker() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    wake_.notify_one();
+  }
+  thread_.join();
+}
+
+Pending MpiWorker::submit(std::function<void()> task) {
+  auto completion = std::make_shared<Completion>();
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({std::move(task), completion});
+    wake_.notify_one();
+  }
+  return Pending(completion);
+}
+
+void MpiWorker::finish(double timeout_s) {
+  const auto completion = std::make_shared<Completion>();
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({[] { MPI_Finalize(); }, completion});
+    wake_.notify_one();
+  }
+  if (completion->wait_for(timeout_s)) return;  // after a failure it did nothing, which is known already
+  thread_.detach();
+  throw Error(Code::kPeer,
+              str("MPI_Finalize did not return within ", timeout_s, " s: another rank did not come to it"));
+}
+
+std::byte* MpiWorker::staging(std::size_t bytes) {
+  if (bytes > staging_bytes_) {
+    staging_.reset();
+    staging_.reset(new std::byte[bytes]);
+    staging_bytes_ = bytes;
+  }
+  return staging_.get();
+}
+
+void MpiWorker::loop() {
+  pthread_setname_np(pthread_self(), "echelon-comm");
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // naps of tens of microseconds are meant (mpi_exchange.cpp)
+  while (true) {
+    Task task;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return !queue_.empty() || ending_; });
+      if (queue_.empty()) return;
+      task = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    if (!failure_) {
+      try {
+        task.work();
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+    }
+    task.work = nullptr;
+    task.completion->set(failure_);
+  }
+}
+
+std::string mpi_library_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);  // allowed before MPI_Init
+  std::string version(text, static_cast<std::size_t>(length));
+  // "Open MPI v4.1.4, package: ..., ident: ..."
+  return version.substr(0, version.find(','));
+}
+
+bool mpi_connects_first() {
+  constexpr std::string_view kOpenMpi = "Open MPI v";
+  const std::string version = mpi_library_version();
+  return version.starts_with(kOpenMpi) && std::atoi(version.c_str() + kOpenMpi.size()) >= 5;
+}
+
+std::string mpi_thread_level() {
+  int running = 0;
+  int level = 0;
+  MPI_Initialized(&running);
+  if (running == 0) return "not started";
+  MPI_Query_thread(&level);
+  switch (level) {
+    case MPI_THREAD_SINGLE:
+      return "MPI_THREAD_SINGLE";
+    case MPI_THREAD_FUNNELED:
+      return "MPI_THREAD_FUNNELED";
+    case MPI_THREAD_SERIALIZED:
+      return "MPI_THREAD_SERIALIZED";
+    default:
+      return "MPI_THREAD_MULTIPLE";
+  }
+}
+
+}  // namespace echelon

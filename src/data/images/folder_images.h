@@ -1,0 +1,51 @@
+#pragma once
+#include <filesystem>
+#include <mutex>
+#include <set>
+
+#include "data/images/image_source.h"
+#include "data/options.h"
+#include "image/image.h"
+#include "image/image_folder.h"
+
+namespace echelon::data {
+
+/// Images of a folder, decoded when they are read. Training images are cut out and mirrored at random,
+/// others show the middle (data.image).
+///
+/// An image that cannot be used stops the run, or with data.on_bad_record: skip counts as read without being
+/// counted in loss and accuracy (label -1). It keeps its place in the order of samples, so what the other
+/// samples are does not depend on who met it; each is logged once on the rank that meets it. Files of other
+/// kinds than .jpg, .jpeg and .png are an error too, or left out and told of.
+class FolderImages final : public ImageSource {
+ public:
+  /// `training_seed`: null for validation. Throws Error(kData): see list_image_folder; more classes than
+  /// shape.classes, channels other than 1 or 3.
+  FolderImages(const std::filesystem::path& folder, const DataOptions& options, const ImageShape& shape,
+               const std::uint64_t* training_seed);
+
+  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(list_.files.size()); }
+  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
+  [[nodiscard]] std::int64_t read(std::int64_t index, std::int64_t sample,
+                                  std::span<std::uint8_t> pixels) const override;
+  [[nodiscard]] const std::vector<std::string>& classes() const { return list_.classes; }
+
+ private:
+  [[nodiscard]] Image view(const std::filesystem::path& path, std::uint64_t sample) const;
+  void check_listing() const;
+  void count_bad(std::int64_t index, const std::string& why) const;
+
+  std::filesystem::path folder_;
+  ImageOptions options_;
+  bool skips_;
+  std::size_t most_bad_;
+  ImageShape shape_;
+  bool training_;
+  std::uint64_t key_ = 0;
+  ImageFolder list_;
+  std::uint32_t fingerprint_ = 0;
+  mutable std::mutex bad_mutex_;
+  mutable std::set<std::int64_t> bad_;
+};
+
+}  // namespace echelon::data

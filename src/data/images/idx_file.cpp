@@ -1,0 +1,122 @@
+#include "data/images/idx_file.h"
+
+#include <array>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/str.h"
+#include "data/prepare/gzip_input.h"
+
+namespace echelon::data {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30;
+constexpr unsigned kUnsignedByte = 0x08;
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+  throw Error(Code::kData, str("idx file '", path.string(), "' ", why));
+}
+
+std::uint32_t read_word(GzipInput& input, const std::filesystem::path& path) {
+  std::array<std::byte, 4> bytes{};
+  if (input.read(bytes) < bytes.size()) refuse(path, "ends inside its header: it was cut short");
+  std::uint32_t word = 0;
+  for (const std::byte byte : bytes) word = word << 8 | static_cast<std::uint32_t>(byte);
+  return word;
+}
+
+std::string hex(std::uint32_t word) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (int shift = 28; shift >= 0; shift -= 4) {
+    text += kDigits[word >> shift & 15U];
+    if (shift % 8 == 0 && shift > 0) text += ' ';
+  }
+  return text;
+}
+
+void check_magic(const std::filesystem::path& path, std::uint32_t magic, std::size_t dimensions) {
+  const std::uint32_t expected = kUnsignedByte << 8 | static_cast<std::uint32_t>(dimensions);
+  if (magic == expected) return;
+  if (magic >> 16 != 0) {
+    refuse(path, str("is no idx file: it starts with the bytes ", hex(magic), ", expected ", hex(expected)));
+  }
+  if ((magic >> 8 & 255U) != kUnsignedByte) {
+    refuse(path, str("holds numbers of another type than unsigned bytes: it starts with ", hex(magic),
+                     ", expected ", hex(expected)));
+  }
+  refuse(path, str("has ", magic & 255U, " dimensions, expected ", dimensions,
+                   ": images have 3 (data.path), labels 1 (data.labels)"));
+}
+
+/// Elements of the file, after checks against what it can hold.
+std::uint64_t count_of(const std::filesystem::path& path, const std::vector<std::int64_t>& dimensions,
+                       std::uint64_t most) {
+  std::uint64_t count = 1;
+  for (const std::int64_t size : dimensions) {
+    if (size == 0) refuse(path, "has a dimension of size 0: it holds nothing");
+    if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(size), &count) || count > kMostBytes) {
+      refuse(path, str("claims more than ", human_bytes(kMostBytes), ", which is not accepted"));
+    }
+  }
+  if (count > most) refuse(path, str("is cut short: its header tells of ", count, " bytes more"));
+  return count;
+}
+
+}  // namespace
+
+IdxFile read_idx(const std::filesystem::path& path, std::size_t dimensions) {
+  GzipInput input(path);
+  check_magic(path, read_word(input, path), dimensions);
+  IdxFile file;
+  for (std::size_t i = 0; i < dimensions; ++i) file.dimensions.push_back(read_word(input, path));
+  const std::uint64_t header = 4 * (1 + dimensions);
+  const std::uint64_t most = input.most_bytes() > header ? input.most_bytes() - header : 0;
+  file.values.resize(count_of(path, file.dimensions, most));
+  const std::size_t got = input.read(std::as_writable_bytes(std::span(file.values)));
+  if (got < file.values.size()) {
+    refuse(path, str("is cut short: ", got, " of ", file.values.size(), " bytes after its header"));
+  }
+  std::byte extra{};
+  if (input.read(std::span(&extra, 1)) > 0) refuse(path, "is longer than its header says");
+  return file;
+}
+
+void publish_idx(const std::filesystem::path& path, const IdxFile& content) {
+  std::string bytes;
+  const auto add_word = [&bytes](std::uint64_t word) {
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift & 255U);
+  };
+  add_word(kUnsignedByte << 8 | content.dimensions.size());
+  for (const std::int64_t size : content.dimensions) add_word(static_cast<std::uint64_t>(size));
+  bytes.append(content.values.begin(), content.values.end());
+  fs::publish_file(path, bytes, Code::kData);
+}
+
+std::filesystem::path find_labels(const std::filesystem::path& images) {
+  std::string name = images.filename().string();
+  const auto replace_last = [&name](std::string_view from, std::string_view to) {
+    const std::size_t at = name.rfind(from);
+    if (at != std::string::npos) name.replace(at, from.size(), to);
+    return at != std::string::npos;
+  };
+  if (!replace_last("images", "labels")) {
+    throw Error(Code::kData, str("'", images.string(),
+                                 "' has no 'images' in its name that tells what its labels are called: name "
+                                 "their file in data.labels"));
+  }
+  (void)replace_last("idx3", "idx1");
+  const bool zipped = name.ends_with(".gz");
+  const std::string other = zipped ? name.substr(0, name.size() - 3) : name + ".gz";
+  for (const std::string& candidate : {name, other}) {
+    std::error_code ignored;
+    const auto path = images.parent_path() / candidate;
+    if (std::filesystem::exists(path, ignored)) return path;
+  }
+  throw Error(Code::kData, str("no labels beside '", images.string(), "': looked for '", name, "' and '",
+                               other, "'; name the file in data.labels"));
+}
+
+}  // namespace echelon::data

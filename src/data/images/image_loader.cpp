@@ -1,0 +1,124 @@
+#include "data/images/image_loader.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/checksum/crc32c.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "data/images/folder_images.h"
+#include "data/images/idx_images.h"
+#include "data/images/synthetic_images.h"
+
+namespace echelon {
+namespace {
+
+constexpr std::size_t kLevels = 256;
+
+double of_channel(const std::vector<double>& values, std::size_t channel, double otherwise) {
+  if (values.empty()) return otherwise;
+  return values.size() == 1 ? values.front() : values.at(channel);
+}
+
+/// As torchvision's to_tensor and normalize compute it in fp32.
+std::vector<float> value_table(std::int64_t channels, const DataOptions& options) {
+  std::vector<float> table;
+  for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
+    const auto mean = static_cast<float>(of_channel(options.mean, c, 0.0));
+    const auto std = static_cast<float>(of_channel(options.std, c, 1.0));
+    for (std::size_t level = 0; level < kLevels; ++level)
+      table.push_back((static_cast<float>(level) / 255.0F - mean) / std);
+  }
+  return table;
+}
+
+using Seed = std::optional<std::uint64_t>;
+
+std::uint32_t identity(std::uint32_t source, const std::vector<float>& values, Seed seed) {
+  const std::array<std::uint64_t, 4> parts{4, source, seed ? 1U : 0U, seed.value_or(0)};
+  return crc32c(std::as_bytes(std::span(values)), crc32c(std::as_bytes(std::span(parts))));
+}
+
+void check_same_classes(const DataOptions& options, const data::FolderImages& validation) {
+  const std::vector<std::string> training = data::list_image_folder(options.path).classes;
+  if (training == validation.classes()) return;
+  const auto [here, there] = std::mismatch(training.begin(), training.end(), validation.classes().begin(),
+                                           validation.classes().end());
+  throw Error(
+      Code::kData,
+      str("image folders '", options.path, "' and '", options.validation.path,
+          "' have other classes, so their labels would not mean the same: the first that differs is '",
+          here == training.end() ? "(none)" : printable(*here), "' and '",
+          there == validation.classes().end() ? "(none)" : printable(*there), "'"));
+}
+
+}  // namespace
+
+ImageLoader::ImageLoader(std::unique_ptr<data::ImageSource> source, const data::ImageShape& shape,
+                         const DataOptions& options, Seed shuffle_seed)
+    : source_(std::move(source)), shape_(shape), values_(value_table(shape.channels, options)) {
+  if (shuffle_seed) order_.emplace(static_cast<std::uint64_t>(source_->size()), *shuffle_seed);
+  fingerprint_ = identity(source_->fingerprint(), values_, shuffle_seed);
+}
+
+SampleBatch ImageLoader::read(std::int64_t first, std::int64_t count) const {
+  if (first < 0 || count < 0)
+    throw Error(Code::kUsage, str("cannot read ", count, " samples from sample ", first));
+  SampleBatch batch{.samples = count, .first_sample = first};
+  batch.image_shape = {shape_.channels, shape_.size, shape_.size};
+  const auto numel = static_cast<std::size_t>(shape_.numel());
+  const std::size_t plane = numel / static_cast<std::size_t>(shape_.channels);
+  std::vector<std::uint8_t> pixels(numel);
+  batch.images.resize(numel * static_cast<std::size_t>(count));  // zeros where an image cannot be used
+  float* to = batch.images.data();
+  for (std::int64_t sample = first; sample < first + count; ++sample, to += numel) {
+    const std::int64_t place = sample % source_->size();
+    const std::int64_t index =
+        order_ ? static_cast<std::int64_t>(order_->at(static_cast<std::uint64_t>(sample / source_->size()),
+                                                      static_cast<std::uint64_t>(place)))
+               : place;
+    const std::int64_t label = source_->read(index, sample, pixels);
+    batch.targets.push_back(label);
+    if (label < 0) continue;
+    for (std::size_t begin = 0; begin < numel; begin += plane) {
+      const float* values = values_.data() + begin / plane * kLevels;
+      for (std::size_t i = begin; i < begin + plane; ++i) to[i] = values[pixels[i]];
+    }
+  }
+  return batch;
+}
+
+std::unique_ptr<Loader> make_image_loader(const DataOptions& options, const data::ImageShape& shape,
+                                          std::uint64_t seed) {
+  std::unique_ptr<data::ImageSource> source;
+  if (options.kind == "synthetic_images") {
+    source = std::make_unique<data::SyntheticImages>(shape, seed);
+  } else if (options.kind == "idx") {
+    source = std::make_unique<data::IdxImages>(options.path, options.labels, shape);
+  } else if (options.kind == "image_folder") {
+    source = std::make_unique<data::FolderImages>(options.path, options, shape, &seed);
+  } else {
+    throw Error(Code::kUsage, str("data.kind is '", options.kind, "', which gives no images"));
+  }
+  return std::make_unique<ImageLoader>(std::move(source), shape, options,
+                                       options.shuffle ? Seed(seed) : std::nullopt);
+}
+
+std::unique_ptr<Loader> make_image_validation_loader(const DataOptions& options,
+                                                     const data::ImageShape& shape, std::uint64_t seed) {
+  std::unique_ptr<data::ImageSource> source;
+  const ValidationDataOptions& validation = options.validation;
+  if (options.kind == "synthetic_images") {
+    source = std::make_unique<data::SyntheticImages>(shape, seed, validation.samples);
+  } else if (options.kind == "image_folder") {
+    auto folder = std::make_unique<data::FolderImages>(validation.path, options, shape, nullptr);
+    check_same_classes(options, *folder);
+    source = std::move(folder);
+  } else {
+    source = std::make_unique<data::IdxImages>(validation.path, validation.labels, shape);
+  }
+  return std::make_unique<ImageLoader>(std::move(source), shape, options, std::nullopt);
+}
+
+}  // namespace echelon

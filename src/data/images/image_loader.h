@@ -1,0 +1,46 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/images/image_source.h"
+#include "data/loader.h"
+#include "data/sample_order.h"
+
+namespace echelon {
+
+/// Batches out of an image source: in a shuffled or the source's order, values from 0 to 1, less the mean and
+/// divided by the standard deviation of their channel. An image that cannot be used is a row of zeros whose
+/// target does not count.
+class ImageLoader final : public Loader {
+ public:
+  /// `shuffle_seed`: none for the source's order. data.mean and data.std have no, one, or shape.channels
+  /// values.
+  ImageLoader(std::unique_ptr<data::ImageSource> source, const data::ImageShape& shape,
+              const DataOptions& options, std::optional<std::uint64_t> shuffle_seed);
+
+  [[nodiscard]] std::int64_t samples_per_epoch() const override { return source_->size(); }
+  [[nodiscard]] SampleSize sample_size() const override { return {}; }
+  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
+
+ private:
+  std::unique_ptr<data::ImageSource> source_;
+  data::ImageShape shape_;
+  std::optional<SampleOrder> order_;
+  std::vector<float> values_;  ///< [channels, 256]: what each 8-bit value becomes
+  std::uint32_t fingerprint_ = 0;
+};
+
+/// The training stream of data.kind image_folder, idx or synthetic_images. Throws Error(kData): see
+/// FolderImages, IdxImages.
+[[nodiscard]] std::unique_ptr<Loader> make_image_loader(const DataOptions& options,
+                                                        const data::ImageShape& shape, std::uint64_t seed);
+
+/// What data.validation names, in its own order. Throws Error(kData), also when a folder's classes are not
+/// those of data.path.
+[[nodiscard]] std::unique_ptr<Loader> make_image_validation_loader(const DataOptions& options,
+                                                                   const data::ImageShape& shape,
+                                                                   std::uint64_t seed);
+
+}  // namespace echelon

@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/prepare/prepare.h"
+#include "data/prepare/sources.h"
+#include "text/tokenizer.h"
+
+namespace echelon::data {
+
+using ProgressCallback = std::function<void(const PrepareProgress&)>;
+
+/// A sample of about options.train_bytes of the corpus' text: lines picked by a hash of (seed, record, line),
+/// long ones cut. Throws Error(kData) as tokenise_corpus does.
+[[nodiscard]] std::vector<std::string> sample_lines(const std::vector<SourceFile>& files,
+                                                    const PrepareOptions& options,
+                                                    const ProgressCallback& progress);
+
+struct CorpusResult {
+  PreparedFile train;
+  PreparedFile valid;
+  std::uint64_t empty_records = 0;
+  std::uint64_t bad_records = 0;
+  std::vector<std::string> bad_examples;  ///< of the first few
+};
+
+/// Tokenises every record with BOS in front (when the tokenizer has one) and EOS behind, and publishes
+/// options.output/train.tok and, with a validation fraction, valid.tok. A record goes to one of them by a
+/// hash of (seed, its number); when that leaves one side empty, the record nearest to the border of the hash
+/// changes sides; a single record is cut. `before_publishing` runs when all is written but nothing visible
+/// yet. Of a pair, source and target become two documents, one behind the other. Throws Error(kData): no
+/// text, a bad record under BadRecords::kStop or more of them than options.max_bad_records, disk full, a
+/// tokenizer without EOS.
+[[nodiscard]] CorpusResult tokenise_corpus(const std::vector<SourceFile>& files,
+                                           const PrepareOptions& options, const Tokenizer& tokenizer,
+                                           const ProgressCallback& progress,
+                                           const std::function<void()>& before_publishing);
+
+}  // namespace echelon::data

@@ -1,0 +1,100 @@
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "base/str.h"
+#include "data/ordered_pipeline.h"
+#include "data/prepare/corpus.h"
+#include "data/prepare/records.h"
+
+namespace echelon::data {
+namespace {
+
+constexpr std::size_t kLongestLine = 4096;
+
+/// Characters with a meaning of their own inside the trainer: U+2581, U+2585, NUL. Tokens for them come from
+/// bytes.
+bool is_reserved(std::string_view line) {
+  return line.find("\xE2\x96\x81") != std::string_view::npos ||
+         line.find("\xE2\x96\x85") != std::string_view::npos || line.find('\0') != std::string_view::npos;
+}
+
+/// Appends `line` in parts of at most kLongestLine bytes, cut between characters.
+void append_parts(std::string_view line, std::vector<std::string>& lines) {
+  while (!line.empty()) {
+    std::size_t length = std::min(line.size(), kLongestLine);
+    while (length < line.size() && (static_cast<unsigned char>(line[length]) & 0xC0U) == 0x80) --length;
+    lines.emplace_back(line.substr(0, length));
+    line.remove_prefix(length);
+  }
+}
+
+class LineSampler {
+ public:
+  LineSampler(std::uint64_t seed, double share)
+      : key_(stream_key(seed, "tokenizer sample")),
+        limit_(static_cast<std::uint64_t>(std::min(share, 1.0) * 0x1p32)) {}
+
+  void pick(std::uint64_t record, std::string_view text, std::vector<std::string>& lines) const {
+    for (std::uint64_t number = 0; !text.empty(); ++number) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      const std::string_view line = text.substr(0, end);
+      text.remove_prefix(std::min(end + 1, text.size()));
+      if (philox4x32(key_, record, number)[0] < limit_ && !is_reserved(line)) append_parts(line, lines);
+    }
+  }
+
+ private:
+  std::uint64_t key_;
+  std::uint64_t limit_;  // of a 32-bit word
+};
+
+struct Sampled {
+  std::vector<std::string> lines;
+  std::uint64_t bytes = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> sample_lines(const std::vector<SourceFile>& files, const PrepareOptions& options,
+                                      const ProgressCallback& progress) {
+  PrepareProgress now{.stage = "reading a sample"};
+  double total = 1;
+  for (const auto& file : files) {
+    constexpr double kUsualCompression = 4;
+    now.bytes_total += file.bytes;
+    total +=
+        static_cast<double>(file.bytes) * (packing_of(file.path) == Packing::kNone ? 1 : kUsualCompression);
+  }
+  const LineSampler sampler(options.seed, static_cast<double>(options.train_bytes) / total);
+  using Pipeline = OrderedPipeline<RecordBatch, Sampled>;
+  Pipeline pipeline(options.threads, [&]() -> Pipeline::Work {
+    return [&](const RecordBatch& batch) {
+      Sampled sampled{.lines = {}, .bytes = batch.bytes};
+      for (const Record& record : batch.records) {
+        const Document document = open_document(record, options);
+        if (document.fault.empty()) {
+          sampler.pick(record.index, document.text + '\n' + document.target, sampled.lines);
+        } else if (options.on_bad_record == BadRecords::kStop) {
+          throw bad_record_error(document);
+        }
+      }
+      return sampled;
+    };
+  });
+  RecordReader reader(files, options);
+  std::vector<std::string> lines;
+  pipeline.run([&] { return reader.next(); },
+               [&](Sampled sampled) {
+                 std::move(sampled.lines.begin(), sampled.lines.end(), std::back_inserter(lines));
+                 now.bytes_done += sampled.bytes;
+                 progress(now);
+               });
+  if (lines.empty())
+    throw Error(Code::kData, "the sources hold no text to train a tokenizer on: name sources that do");
+  return lines;
+}
+
+}  // namespace echelon::data

@@ -1,0 +1,158 @@
+#include "data/prepare/prepare_manifest.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+
+#include "base/checksum/crc32c.h"
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/foreign_json.h"
+#include "base/foreign_text.h"
+#include "base/str.h"
+#include "data/prepare/text_format.h"
+#include "data/tokens/token_file.h"
+#include "text/tokenizer_digest.h"
+
+namespace echelon::data {
+namespace {
+
+namespace stdfs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+
+std::uint32_t crc_of(std::string_view text, std::uint32_t crc) {
+  return crc32c(std::as_bytes(std::span(text)), crc);
+}
+
+Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& files) {
+  std::uint64_t bytes = 0;
+  std::uint32_t crc = 0;
+  for (const SourceFile& file : files) {
+    bytes += file.bytes;
+    crc = crc_of(str(stdfs::absolute(file.path).lexically_normal().string(), '\n', file.bytes, ' ',
+                     file.modified_ns, '\n'),
+                 crc);
+  }
+  Json identity;
+  identity["format"] = kFormat;
+  identity["sources"] = {{"files", files.size()}, {"bytes", bytes}, {"list_crc32c", crc}};
+  identity["text_format"] = name_of(options.format);
+  if (options.pairs()) {
+    identity["pairs"] = {{"input", options.input}, {"target", options.target}, {"prefix", options.prefix}};
+  } else if (options.rows()) {
+    identity["field"] = options.text_field();
+  }
+  if (options.tokenizer.empty()) {
+    identity["tokenizer"] = {{"trained_vocab_size", options.train_vocab_size},
+                             {"trained_bytes", options.train_bytes}};
+  } else {
+    identity["tokenizer"] = {{"digest", tokenizer_digest(options.tokenizer)}};
+  }
+  identity["validation_fraction"] = options.validation_fraction;
+  identity["seed"] = options.seed;
+  identity["on_bad_record"] = options.on_bad_record == BadRecords::kSkip ? "skip" : "stop";
+  return identity;
+}
+
+Json to_json(const PreparedFile& file) {
+  return {{"tokens", file.tokens},
+          {"documents", file.documents},
+          {"bytes", file.bytes},
+          {"header_crc32c", file.crc}};
+}
+
+PreparedFile prepared_file(const nlohmann::json& json) {
+  return {json.at("tokens"), json.at("documents"), json.at("bytes"), json.at("header_crc32c")};
+}
+
+/// True when `path` is the token file the report tells of; with no report of one, when it does not exist.
+bool is_current(const stdfs::path& path, const PreparedFile& file) {
+  std::error_code ignored;
+  if (file.tokens == 0) return !stdfs::exists(path, ignored);
+  return TokenFile(path).header().header_crc == file.crc;
+}
+
+}  // namespace
+
+PrepareManifest::PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files)
+    : options_(options), folder_(options.output), identity_(json_text(identity_of(options, files), -1)) {}
+
+std::optional<PrepareReport> PrepareManifest::find_finished() const {
+  const stdfs::path folder(folder_);
+  try {
+    const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
+    const auto json = parse_foreign_json(text, "prepare.json", Code::kData);
+    if (json.at("made_from") != nlohmann::json::parse(identity_)) return {};
+    PrepareReport report;
+    report.format = options_.format;
+    report.up_to_date = true;
+    report.source_files = json.at("made_from").at("sources").at("files");
+    report.source_bytes = json.at("made_from").at("sources").at("bytes");
+    report.empty_records = json.at("empty_records");
+    report.bad_records = json.at("bad_records");
+    report.bad_examples = json.at("bad_examples").get<std::vector<std::string>>();
+    report.duplicate_sources = json.at("duplicate_sources");
+    report.vocab_size = json.at("vocab_size");
+    report.tokenizer_digest = json.at("tokenizer_digest");
+    report.train = prepared_file(json.at("train"));
+    report.valid = prepared_file(json.at("valid"));
+    const bool whole = report.train.tokens > 0 && is_current(folder / "train.tok", report.train) &&
+                       is_current(folder / "valid.tok", report.valid) &&
+                       tokenizer_digest(find_tokenizer(folder)) == report.tokenizer_digest;
+    return whole ? std::optional(report) : std::nullopt;
+  } catch (const Error&) {
+    return {};  // a file is missing or damaged: made again
+  } catch (const nlohmann::json::exception&) {
+    return {};  // unfinished, or not written by this version
+  }
+}
+
+void PrepareManifest::check_replaceable() const {
+  if (options_.force) return;
+  const stdfs::path folder(folder_);
+  try {
+    const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
+    const auto json = read_foreign_json(text).value;
+    if (json.is_object() && json.contains("made_from") &&
+        json["made_from"] == nlohmann::json::parse(identity_))
+      return;
+  } catch (const Error&) {
+    // No manifest: what else lies there decides.
+  }
+  std::error_code ignored;
+  for (const char* name : {"prepare.json", "train.tok", "valid.tok", "tokenizer.model", "tokenizer.json"}) {
+    const stdfs::path path = folder / name;
+    if (!stdfs::exists(path, ignored)) continue;
+    if (!options_.tokenizer.empty() && stdfs::equivalent(path, options_.tokenizer, ignored)) continue;
+    throw Error(Code::kData, str("'", path.string(),
+                                 "' was made from other sources or options: choose another --output "
+                                 "or replace it with --force"));
+  }
+}
+
+void PrepareManifest::announce() const {
+  Json json;
+  json["made_from"] = Json::parse(identity_);
+  fs::publish_file(folder_ + "/prepare.json", json_text(json) + "\n", Code::kData);
+}
+
+void PrepareManifest::publish(const PrepareReport& report) const {
+  Json json;
+  json["made_from"] = Json::parse(identity_);
+  json["vocab_size"] = report.vocab_size;
+  json["tokenizer_digest"] = report.tokenizer_digest;
+  json["empty_records"] = report.empty_records;
+  json["bad_records"] = report.bad_records;
+  json["bad_examples"] = report.bad_examples;
+  json["duplicate_sources"] = report.duplicate_sources;
+  json["train"] = to_json(report.train);
+  json["valid"] = to_json(report.valid);
+  // A file name need not be UTF-8.
+  const std::string text = json_text(json) + "\n";
+  fs::publish_file(folder_ + "/prepare.json", text, Code::kData);
+}
+
+}  // namespace echelon::data

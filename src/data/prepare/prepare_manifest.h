@@ -1,0 +1,38 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/prepare/prepare.h"
+#include "data/prepare/sources.h"
+
+namespace echelon::data {
+
+/// prepare.json: what the data files of a folder were made from and hold. It is written last, so where it
+/// stands the files beside it are whole.
+class PrepareManifest {
+ public:
+  /// Identity of the work: options that change the result, and path, size and time of every source.
+  PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files);
+
+  /// The report kept in `options.output`, when it was made from the same identity and its files still are the
+  /// ones it tells of. Empty otherwise.
+  [[nodiscard]] std::optional<PrepareReport> find_finished() const;
+
+  /// Throws Error(kData) when the folder holds data files of another identity, unless options.force.
+  void check_replaceable() const;
+
+  /// Writes a manifest without results: called before the first file is replaced, so that an interrupted run
+  /// is recognised and made again, and never taken for a whole one.
+  void announce() const;
+
+  /// Throws Error(kData) when it cannot be written.
+  void publish(const PrepareReport& report) const;
+
+ private:
+  const PrepareOptions& options_;
+  std::string folder_;
+  std::string identity_;  // JSON
+};
+
+}  // namespace echelon::data

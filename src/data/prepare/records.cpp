@@ -1,0 +1,181 @@
+#include "data/prepare/records.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/foreign_json.h"
+#include "base/str.h"
+#include "data/prepare/csv_row.h"
+#include "text/utf8.h"
+
+namespace echelon::data {
+namespace {
+
+constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMaxDocumentBytes = std::uint64_t{1} << 30;
+// A batch of tiny files is bounded too.
+constexpr std::size_t kMostRecords = 4096;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+// Only one or two texts of a record matter: what else is in it need not be tidy.
+constexpr JsonLimits kRecordLimits{.depth = 512, .unique_keys = false};
+constexpr std::string_view kBlank = " \t\r";
+
+std::string where(const Record& record) {
+  return record.row.line == 0 ? str("'", record.source->path.string(), "'")
+                              : str(record.source->path.string(), ":", record.row.line);
+}
+
+/// The column named `name`. Throws Error(kData): there is none, or several.
+std::size_t find_column(const std::vector<std::string>& header, const std::string& name,
+                        const SourceFile& file) {
+  const auto found = std::find(header.begin(), header.end(), name);
+  const auto refuse = [&](std::string_view what) {
+    throw Error(Code::kData, str("'", file.path.string(), "' has ", what, " column '", printable(name),
+                                 "'; its header row has: ", printable(join(header, ", "), 300)));
+  };
+  if (found == header.end()) refuse("no");
+  if (std::find(found + 1, header.end(), name) != header.end()) refuse("more than one");
+  return static_cast<std::size_t>(found - header.begin());
+}
+
+std::string json_field(nlohmann::json& object, const std::string& name, std::string& text) {
+  const auto value = object.find(name);
+  if (value == object.end()) return str("has no field '", name, "'");
+  if (!value->is_string()) return str("field '", name, "' is ", value->type_name(), ", expected a string");
+  text = std::move(value->get_ref<std::string&>());
+  return "";
+}
+
+std::string open_line(const Record& record, const PrepareOptions& options, Document& document) {
+  auto [object, problem] = read_foreign_json(record.row.text, kRecordLimits);
+  if (!problem.empty()) return problem;
+  if (!object.is_object()) return str("not a JSON object but ", object.type_name());
+  if (!options.pairs()) return json_field(object, options.text_field(), document.text);
+  if (auto fault = json_field(object, options.input, document.text); !fault.empty()) return fault;
+  if (options.target == options.input) {
+    document.target = document.text;
+    return "";
+  }
+  return json_field(object, options.target, document.target);
+}
+
+std::string open_row(const Record& record, const PrepareOptions& options, Document& document) {
+  const auto bad = find_invalid_utf8(record.row.text);
+  if (bad != std::string::npos) return str("not UTF-8 at byte ", bad, " of the row");
+  std::vector<std::string> fields;
+  if (auto fault = split_csv_row(record.row.text, fields); !fault.empty()) return fault;
+  const CsvColumns& columns = *record.columns;
+  if (fields.size() != columns.count)
+    return str("has ", fields.size(), " columns, the header row ", columns.count);
+  if (options.pairs()) document.target = fields[columns.target];
+  document.text = std::move(fields[columns.text]);
+  return "";
+}
+
+std::string open_file(const Record& record, Document& document) {
+  const SourceFile& source = *record.source;
+  document.text = read_source(source, kMaxDocumentBytes);
+  if (document.text.starts_with(kByteOrderMark)) document.text.erase(0, kByteOrderMark.size());
+  const auto nul = document.text.find('\0');
+  if (nul != std::string::npos) return str("a binary file (NUL at byte ", nul, ")");
+  const auto bad = find_invalid_utf8(document.text);
+  return bad == std::string::npos ? "" : str("not UTF-8 at byte ", bad);
+}
+
+/// A pair teaches nothing without either side.
+std::string complete_pair(const PrepareOptions& options, Document& document) {
+  const auto is_blank = [](const std::string& text) {
+    return text.find_first_not_of(" \t\r\n") == std::string::npos;
+  };
+  if (is_blank(document.text)) return str("'", options.input, "' is empty");
+  if (is_blank(document.target)) return str("'", options.target, "' is empty");
+  document.text.insert(0, options.prefix);
+  return "";
+}
+
+}  // namespace
+
+std::optional<RecordBatch> RecordReader::next() {
+  RecordBatch batch;
+  while (file_ < files_.size() && batch.bytes < kBatchBytes && batch.records.size() < kMostRecords) {
+    if (options_.rows()) {
+      add_rows(batch);
+    } else {
+      add_file(batch);
+    }
+  }
+  if (batch.records.empty() && batch.bytes == 0) return std::nullopt;
+  return batch;
+}
+
+void RecordReader::add_file(RecordBatch& batch) {
+  const SourceFile& file = files_[file_++];
+  batch.records.push_back({.index = index_++, .source = &file, .row = {}, .columns = {}});
+  batch.bytes += file.bytes;
+}
+
+/// Opens the current file and, in CSV, reads its header.
+void RecordReader::open_rows() {
+  const SourceFile& file = files_[file_];
+  const bool csv = options_.format == TextFormat::kCsv;
+  rows_ = std::make_unique<RowStream>(file, csv ? RowStream::Kind::kCsv : RowStream::Kind::kLines);
+  covered_ = 0;
+  if (!csv) return;
+  Row row;
+  std::vector<std::string> header;
+  const bool any = rows_->next(row);
+  if (any && row.fault.empty()) row.fault = split_csv_row(row.text, header);
+  if (!any || !row.fault.empty()) {
+    throw Error(Code::kData,
+                str("'", file.path.string(), "' has no header row: ", any ? row.fault : "it is empty"));
+  }
+  auto columns = std::make_shared<CsvColumns>();
+  columns->count = header.size();
+  columns->text = find_column(header, options_.pairs() ? options_.input : options_.text_field(), file);
+  if (options_.pairs()) columns->target = find_column(header, options_.target, file);
+  columns_ = std::move(columns);
+}
+
+/// Gives rows of the current file until it ends or the batch is full.
+void RecordReader::add_rows(RecordBatch& batch) {
+  const SourceFile& file = files_[file_];
+  if (!rows_) open_rows();
+  std::uint64_t text_bytes = 0;
+  bool more = true;
+  while (more && text_bytes < kBatchBytes && batch.records.size() < kMostRecords) {
+    Row row;
+    more = rows_->next(row);
+    if (!more || (row.fault.empty() && row.text.find_first_not_of(kBlank) == std::string::npos)) continue;
+    text_bytes += row.text.size();
+    batch.records.push_back({.index = index_++, .source = &file, .row = std::move(row), .columns = columns_});
+  }
+  const std::uint64_t position = more ? rows_->position() : file.bytes;
+  batch.bytes += position - covered_;
+  covered_ = position;
+  if (more) return;
+  rows_.reset();
+  ++file_;
+}
+
+Error bad_record_error(const Document& document) {
+  return {Code::kData, str("bad record ", document.fault, "; correct it or use --on-bad-record skip")};
+}
+
+Document open_document(const Record& record, const PrepareOptions& options) {
+  Document document{.fault = record.row.fault};
+  if (document.fault.empty()) {
+    if (options.format == TextFormat::kJsonl) {
+      document.fault = open_line(record, options, document);
+    } else if (options.format == TextFormat::kCsv) {
+      document.fault = open_row(record, options, document);
+    } else {
+      document.fault = open_file(record, document);
+    }
+  }
+  if (document.fault.empty() && options.pairs()) document.fault = complete_pair(options, document);
+  if (!document.fault.empty()) document.fault = str(where(record), ": ", document.fault);
+  return document;
+}
+
+}  // namespace echelon::data

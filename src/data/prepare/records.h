@@ -1,0 +1,75 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "data/prepare/prepare.h"
+#include "data/prepare/row_stream.h"
+#include "data/prepare/sources.h"
+
+namespace echelon::data {
+
+/// The first row of a CSV file: which columns hold what is wanted.
+struct CsvColumns {
+  std::size_t count = 0;
+  std::size_t text = 0;
+  std::size_t target = 0;  ///< pairs
+};
+
+/// One document, or a pair, before it is looked at. For text and code `row` is empty and the worker reads the
+/// file.
+struct Record {
+  std::uint64_t index = 0;  ///< counted over all sources, good or bad
+  const SourceFile* source = nullptr;
+  Row row;
+  std::shared_ptr<const CsvColumns> columns;  ///< csv
+};
+
+/// Some records together, about 1 MiB of text; the unit of work of a thread.
+struct RecordBatch {
+  std::vector<Record> records;
+  std::uint64_t bytes = 0;  ///< of source files covered
+};
+
+/// Cuts the sources into batches, in order. Not thread-safe.
+class RecordReader {
+ public:
+  /// `files` and `options` must outlive the reader and its batches.
+  RecordReader(const std::vector<SourceFile>& files, const PrepareOptions& options)
+      : files_(files), options_(options) {}
+
+  /// Empty at the end. Throws Error(kData): unreadable file; a CSV file without the columns that are wanted.
+  [[nodiscard]] std::optional<RecordBatch> next();
+
+ private:
+  void add_file(RecordBatch& batch);
+  void add_rows(RecordBatch& batch);
+  void open_rows();
+
+  const std::vector<SourceFile>& files_;
+  const PrepareOptions& options_;
+  std::size_t file_ = 0;             // index of the next or current file
+  std::uint64_t index_ = 0;          // of the next record
+  std::unique_ptr<RowStream> rows_;  // jsonl, csv: of the current file
+  std::uint64_t covered_ = 0;        // bytes of it
+  std::shared_ptr<const CsvColumns> columns_;
+};
+
+/// The text of a record, or why it has none.
+struct Document {
+  std::string text;
+  std::string target;  ///< pairs
+  std::string fault;   ///< "'a.py': not UTF-8 at byte 17"; empty for a good document
+};
+
+/// What stops the work under BadRecords::kStop.
+[[nodiscard]] Error bad_record_error(const Document& document);
+
+/// Reads and checks one record. The source of a pair begins with options.prefix; a pair with an empty side is
+/// at fault. Throws Error(kData) for a file that cannot be read or changed since it was listed.
+[[nodiscard]] Document open_document(const Record& record, const PrepareOptions& options);
+
+}  // namespace echelon::data

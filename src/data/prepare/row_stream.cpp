@@ -1,0 +1,79 @@
+#include "data/prepare/row_stream.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+
+namespace echelon::data {
+namespace {
+
+constexpr std::size_t kPart = std::size_t{1} << 20;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+}  // namespace
+
+/// Reads the next part behind what is pending. False at the end of the file.
+bool RowStream::fill() {
+  pending_.erase(0, at_);
+  at_ = 0;
+  const std::size_t before = pending_.size();
+  pending_.resize(before + kPart);
+  pending_.resize(before + stream_.read(std::span(pending_).subspan(before)));
+  if (!begun_ && pending_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+  begun_ = true;
+  return pending_.size() > before;
+}
+
+bool RowStream::next(Row& row) {
+  CsvRowEnd csv;
+  std::size_t searched = 0;  // bytes of the row
+  const auto find_end = [&] {
+    const auto part = std::string_view(pending_).substr(at_ + searched);
+    const std::size_t end = kind_ == Kind::kCsv ? csv.find(part) : part.find('\n');
+    return end == std::string_view::npos ? end : end + searched;
+  };
+  std::size_t end = find_end();
+  while (end == std::string::npos && pending_.size() - at_ <= kLongestRow) {
+    searched = pending_.size() - at_;
+    const bool first = !begun_;
+    if (!fill()) break;
+    if (first) searched = 0;
+    end = find_end();
+  }
+  row = Row{.text = {}, .line = line_, .fault = {}};
+  const std::size_t size = std::min(end, pending_.size() - at_);
+  const bool ended = end != std::string::npos;
+  if (size > kLongestRow) {
+    row.fault = str("longer than ", kLongestRow, " bytes", csv.is_quoted() ? "; is a quote not closed?" : "");
+  } else if (!ended && csv.is_quoted()) {
+    row.fault = "its quote is not closed up to the end of the file";
+  }
+  if (!row.fault.empty()) {
+    skip_line();
+    return true;
+  }
+  if (size == 0 && !ended) return false;
+  take(size, ended ? 1 : 0, row);
+  return true;
+}
+
+void RowStream::take(std::size_t size, std::size_t newline, Row& row) {
+  row.text = pending_.substr(at_, size);
+  line_ += newline + static_cast<std::uint64_t>(std::count(row.text.begin(), row.text.end(), '\n'));
+  at_ += size + newline;
+}
+
+/// Leaves out the first line of what is pending, however long it is: where a row cannot be trusted, the next
+/// line is the nearest place where another may begin.
+void RowStream::skip_line() {
+  std::size_t end = pending_.find('\n', at_);
+  while (end == std::string::npos) {
+    at_ = pending_.size();
+    if (!fill()) return;
+    end = pending_.find('\n');
+  }
+  at_ = end + 1;
+  ++line_;
+}
+
+}  // namespace echelon::data

@@ -1,0 +1,209 @@
+#include "data/prepare/source_stream.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/str.h"
+
+namespace echelon::data {
+
+/// The bytes of a file as they lie on the disk, through a buffer.
+struct SourceStream::Input {
+  explicit Input(const SourceFile& source) : file(source), fd(fs::open(source.path, O_RDONLY, Code::kData)) {}
+
+  [[nodiscard]] std::uint64_t at() const { return offset - (buffer.size() - used); }
+  [[nodiscard]] std::span<const std::byte> rest() const { return std::span(buffer).subspan(used); }
+
+  /// Makes rest() hold at least one byte; false at the end of the file.
+  bool fill() {
+    if (used < buffer.size()) return true;
+    constexpr std::uint64_t kBufferBytes = std::uint64_t{1} << 18;
+    buffer.resize(std::min(kBufferBytes, file.bytes - offset));
+    used = 0;
+    fs::read_at(fd, offset, buffer, Code::kData, file.path);
+    offset += buffer.size();
+    if (buffer.empty()) check_unchanged();
+    return !buffer.empty();
+  }
+
+  void check_unchanged() const {
+    struct stat info {};
+    if (::fstat(fd.get(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) == file.bytes) return;
+    throw Error(Code::kData, str("source '", file.path.string(), "' changed while it was read: it had ",
+                                 file.bytes, " bytes and has ", info.st_size, "; run again"));
+  }
+
+  [[noreturn]] void refuse(std::string_view what) const {
+    throw Error(Code::kData, str("source '", file.path.string(), "' ", what, " at byte ", at(), " of ",
+                                 file.bytes, ": copy it again"));
+  }
+
+  const SourceFile file;
+  fs::Fd fd;
+  std::vector<std::byte> buffer;
+  std::size_t used = 0;
+  std::uint64_t offset = 0;  // of the file, behind the buffer
+};
+
+/// Turns the bytes of an Input into text.
+struct SourceStream::Decoder {
+  virtual ~Decoder() = default;
+  /// Fills `text`, at least one byte of it; 0 at the end.
+  virtual std::size_t read(Input& input, std::span<char> text) = 0;
+};
+
+namespace {
+
+struct PlainDecoder final : SourceStream::Decoder {
+  std::size_t read(SourceStream::Input& input, std::span<char> text) override {
+    if (!input.fill()) return 0;
+    const auto part = input.rest().first(std::min(input.rest().size(), text.size()));
+    std::transform(part.begin(), part.end(), text.begin(), [](std::byte b) { return static_cast<char>(b); });
+    input.used += part.size();
+    return part.size();
+  }
+};
+
+/// Loops over members: calls `step` until it gives text or the file ends between two of them.
+template <class Step>
+std::size_t decode(SourceStream::Input& input, bool& inside, Step&& step) {
+  for (;;) {
+    if (!input.fill()) {
+      if (inside) input.refuse("is cut short: its compressed data end too early");
+      return 0;
+    }
+    if (const std::size_t count = step(); count > 0) return count;
+  }
+}
+
+class GzipDecoder final : public SourceStream::Decoder {
+ public:
+  GzipDecoder() {
+    constexpr int kGzip = 16;  // and no zlib streams
+    if (inflateInit2(&stream_, MAX_WBITS + kGzip) != Z_OK)
+      throw Error(Code::kEnvironment, "the zlib library cannot be used: too little memory");
+  }
+  GzipDecoder(const GzipDecoder&) = delete;
+  GzipDecoder& operator=(const GzipDecoder&) = delete;
+  ~GzipDecoder() override { inflateEnd(&stream_); }
+
+  std::size_t read(SourceStream::Input& input, std::span<char> text) override {
+    return decode(input, inside_, [&] { return step(input, text); });
+  }
+
+ private:
+  std::size_t step(SourceStream::Input& input, std::span<char> text) {
+    constexpr std::size_t kMost = std::size_t{1} << 30;
+    const auto rest = input.rest();
+    const std::size_t room = std::min(text.size(), kMost);
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(rest.data()));
+    stream_.avail_in = static_cast<uInt>(rest.size());
+    stream_.next_out = reinterpret_cast<Bytef*>(text.data());
+    stream_.avail_out = static_cast<uInt>(room);
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    input.used += rest.size() - stream_.avail_in;
+    if (result == Z_STREAM_END) {
+      inflateReset(&stream_);
+      inside_ = false;
+    } else if (result == Z_OK || result == Z_BUF_ERROR) {
+      inside_ = true;
+    } else {
+      input.refuse(
+          str("holds what is not gzip data (", stream_.msg != nullptr ? stream_.msg : "damaged", ")"));
+    }
+    return room - stream_.avail_out;
+  }
+
+  z_stream stream_{};
+  bool inside_ = true;  // a member has begun and not ended; an empty file is no gzip file
+};
+
+class ZstdDecoder final : public SourceStream::Decoder {
+ public:
+  ZstdDecoder() : stream_(ZSTD_createDStream(), ZSTD_freeDStream) {
+    if (!stream_) throw Error(Code::kEnvironment, "the zstd library cannot be used: too little memory");
+  }
+
+  std::size_t read(SourceStream::Input& input, std::span<char> text) override {
+    // A full buffer may leave text inside of the decoder when the file's bytes are all used.
+    if (pending_) {
+      if (const std::size_t count = step(input, text); count > 0) return count;
+    }
+    return decode(input, inside_, [&] { return step(input, text); });
+  }
+
+ private:
+  std::size_t step(SourceStream::Input& input, std::span<char> text) {
+    const auto rest = input.rest();
+    ZSTD_inBuffer in{rest.data(), rest.size(), 0};
+    ZSTD_outBuffer out{text.data(), text.size(), 0};
+    const std::size_t result = ZSTD_decompressStream(stream_.get(), &out, &in);
+    input.used += in.pos;
+    if (ZSTD_isError(result) != 0)
+      input.refuse(str("holds what is not zstd data (", ZSTD_getErrorName(result), ")"));
+    inside_ = result != 0;
+    pending_ = inside_ && out.pos == out.size;
+    return out.pos;
+  }
+
+  std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> stream_;
+  bool inside_ = true;
+  bool pending_ = false;
+};
+
+std::unique_ptr<SourceStream::Decoder> decoder_for(Packing packing) {
+  if (packing == Packing::kGzip) return std::make_unique<GzipDecoder>();
+  if (packing == Packing::kZstd) return std::make_unique<ZstdDecoder>();
+  return std::make_unique<PlainDecoder>();
+}
+
+}  // namespace
+
+Packing packing_of(const std::filesystem::path& path) {
+  if (path.extension() == ".gz") return Packing::kGzip;
+  return path.extension() == ".zst" ? Packing::kZstd : Packing::kNone;
+}
+
+SourceStream::SourceStream(const SourceFile& file, Packing packing)
+    : input_(std::make_unique<Input>(file)), decoder_(decoder_for(packing)) {}
+
+SourceStream::~SourceStream() = default;
+
+std::size_t SourceStream::read(std::span<char> text) {
+  std::size_t filled = 0;
+  while (filled < text.size()) {
+    const std::size_t count = decoder_->read(*input_, text.subspan(filled));
+    if (count == 0) break;
+    filled += count;
+  }
+  return filled;
+}
+
+std::uint64_t SourceStream::position() const {
+  return input_->at();
+}
+
+std::string read_source(const SourceFile& file, std::uint64_t most) {
+  SourceStream stream(file);
+  std::string text;
+  for (std::size_t part = std::min<std::uint64_t>(file.bytes + 1, most + 1);;) {
+    const std::size_t before = text.size();
+    text.resize(before + part);
+    text.resize(before + stream.read(std::span(text).subspan(before)));
+    if (text.size() > most) {
+      throw Error(Code::kData, str("source '", file.path.string(), "' holds more than ", most,
+                                   " bytes, the most one document may have"));
+    }
+    if (text.size() < before + part) return text;
+    part = std::min<std::uint64_t>(text.size(), most + 1 - text.size());
+  }
+}
+
+}  // namespace echelon::data

@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "data/prepare/sources.h"
+
+namespace echelon::data {
+
+/// How the bytes of a file are compressed.
+enum class Packing : std::uint8_t { kNone, kGzip, kZstd };
+
+/// What the name of a file says: .gz, .zst, or none.
+[[nodiscard]] Packing packing_of(const std::filesystem::path& path);
+
+/// The content of a source file from its start, in parts; what is compressed is decompressed on the way, one
+/// stream behind the other when a file holds several. Not thread-safe.
+class SourceStream {
+ public:
+  /// Throws Error(kData): cannot be opened.
+  SourceStream(const SourceFile& file, Packing packing);
+  explicit SourceStream(const SourceFile& file) : SourceStream(file, packing_of(file.path)) {}
+  ~SourceStream();
+
+  /// Fills `text` from its start and returns how much of it; less than its size only at the end. Throws
+  /// Error(kData) naming file and byte: unreadable, shorter than when it was listed, not of the format it is
+  /// said to be, damaged, cut short.
+  [[nodiscard]] std::size_t read(std::span<char> text);
+
+  /// Bytes of the file used so far.
+  [[nodiscard]] std::uint64_t position() const;
+
+  /// What the file is read through.
+  struct Input;
+  struct Decoder;
+
+ private:
+  std::unique_ptr<Input> input_;
+  std::unique_ptr<Decoder> decoder_;
+};
+
+/// The whole content. Throws Error(kData) as SourceStream does, and for more than `most` bytes.
+[[nodiscard]] std::string read_source(const SourceFile& file, std::uint64_t most);
+
+}  // namespace echelon::data

@@ -1,0 +1,104 @@
+#include "data/prepare/sources.h"
+
+#include <fnmatch.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/str.h"
+#include "data/prepare/text_format.h"
+
+namespace echelon::data {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+SourceFile examine(const stdfs::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    throw Error(Code::kData, str("cannot read source '", path.string(), "': ", fs::reason(errno)));
+  }
+  if (!S_ISREG(info.st_mode)) {
+    throw Error(Code::kData, str("source '", path.string(), "' is neither a file nor a folder"));
+  }
+  if (path.extension() == ".parquet") {
+    throw Error(Code::kData,
+                str("source '", path.string(),
+                    "' is Parquet, which is not read: write it as JSONL first, e.g. "
+                    "python3 -c \"import pandas; pandas.read_parquet('in.parquet').to_json('out.jsonl', "
+                    "orient='records', lines=True)\""));
+  }
+  return {path,
+          static_cast<std::uint64_t>(info.st_size),
+          static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1000000000 + info.st_mtim.tv_nsec,
+          {info.st_dev, info.st_ino}};
+}
+
+bool matches(const stdfs::path& below, const std::vector<std::string>& include) {
+  return std::any_of(include.begin(), include.end(), [&](const std::string& pattern) {
+    const std::string text =
+        pattern.find('/') == std::string::npos ? below.filename().string() : below.string();
+    return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+  });
+}
+
+bool is_hidden(const stdfs::path& path) {
+  return path.filename().string().starts_with('.');
+}
+
+void walk(const stdfs::path& root, const std::vector<std::string>& include, const stdfs::path& output,
+          std::vector<SourceFile>& files) {
+  std::error_code error;
+  stdfs::recursive_directory_iterator entry(root, error);
+  for (; !error && entry != stdfs::recursive_directory_iterator(); entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored)) {
+      if (is_hidden(entry->path()) || stdfs::equivalent(entry->path(), output, ignored)) {
+        entry.disable_recursion_pending();
+      }
+    } else if (!is_hidden(entry->path()) && entry->is_regular_file(ignored) &&
+               matches(entry->path().lexically_relative(root), include)) {
+      files.push_back(examine(entry->path()));
+    }
+  }
+  if (error) {
+    throw Error(Code::kData, str("cannot list source folder '", root.string(), "': ", error.message()));
+  }
+}
+
+}  // namespace
+
+Sources list_sources(const PrepareOptions& options) {
+  const auto include = options.include.empty() ? default_include(options.format) : options.include;
+  std::vector<SourceFile> files;
+  for (const auto& source : options.sources) {
+    const stdfs::path path = stdfs::path(source).lexically_normal();
+    std::error_code ignored;
+    if (stdfs::is_directory(path, ignored)) {
+      walk(path, include, options.output, files);
+    } else {
+      files.push_back(examine(path));
+    }
+  }
+  const auto by_path = [](const SourceFile& a, const SourceFile& b) {
+    return a.path.native() < b.path.native();
+  };
+  std::sort(files.begin(), files.end(), by_path);
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
+  const auto duplicates =
+      std::erase_if(files, [&](const SourceFile& file) { return !seen.insert(file.identity).second; });
+  if (files.empty()) {
+    const bool any_format = options.include.empty() && options.format == TextFormat::kBySuffix;
+    throw Error(Code::kData, str(any_format ? "no source files of a known suffix" : "no source files match ",
+                                 any_format ? "" : join(include, " "), " in ", join(options.sources, ", "),
+                                 ": name other sources or patterns (--include)"));
+  }
+  return {std::move(files), duplicates};
+}
+
+}  // namespace echelon::data

@@ -1,0 +1,132 @@
+#include "data/prepare/text_format.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/foreign_text.h"
+#include "base/str.h"
+#include "data/prepare/source_stream.h"
+
+namespace echelon::data {
+namespace {
+
+constexpr std::array kFormats{TextFormat::kText, TextFormat::kCode, TextFormat::kJsonl, TextFormat::kCsv};
+
+std::vector<std::string> with_packed(const std::vector<std::string>& patterns) {
+  std::vector<std::string> all = patterns;
+  for (const char* packing : {".gz", ".zst"}) {
+    for (const std::string& pattern : patterns) all.push_back(pattern + packing);
+  }
+  return all;
+}
+
+TextFormat or_text(TextFormat format) {
+  return format == TextFormat::kBySuffix ? TextFormat::kText : format;
+}
+
+std::string told(const SourceFile& file) {
+  const TextFormat format = format_of(file.path);
+  return str("'", file.path.string(), "' is ", name_of(or_text(format)),
+             format == TextFormat::kBySuffix ? " (its name says nothing else)" : "");
+}
+
+TextFormat common_format(const std::vector<SourceFile>& files) {
+  const TextFormat first = or_text(format_of(files.front().path));
+  const auto other = std::find_if(files.begin(), files.end(), [&](const SourceFile& file) {
+    return or_text(format_of(file.path)) != first;
+  });
+  if (other == files.end()) return first;
+  throw Error(Code::kUsage,
+              str("the sources are of more than one format: ", told(files.front()), ", ", told(*other),
+                  "; name one with --format, choose files with --include, or prepare them apart"));
+}
+
+}  // namespace
+
+const char* name_of(TextFormat format) {
+  switch (format) {
+    case TextFormat::kBySuffix:
+      break;
+    case TextFormat::kText:
+      return "text";
+    case TextFormat::kCode:
+      return "code";
+    case TextFormat::kJsonl:
+      return "jsonl";
+    case TextFormat::kCsv:
+      return "csv";
+  }
+  return "by suffix";
+}
+
+std::vector<std::string> default_include(TextFormat format) {
+  switch (format) {
+    case TextFormat::kBySuffix:
+      break;
+    case TextFormat::kText:
+      return with_packed({"*.txt", "*.md", "*.rst"});
+    case TextFormat::kCode:
+      return {"*.py",  "*.pyi",  "*.c",  "*.h",  "*.cc", "*.cpp", "*.cxx", "*.hpp", "*.cu",
+              "*.cuh", "*.rs",   "*.go", "*.js", "*.ts", "*.sh",  "*.jl",  "*.lua", "*.rb",
+              "*.pl",  "*.java", "*.kt", "*.cs", "*.hs", "*.sql", "*.R",   "*.f90", "*.scala"};
+    case TextFormat::kJsonl: {
+      // Not *.json: beside data that is what describes them; compressed, it is data.
+      auto patterns = with_packed({"*.jsonl", "*.ndjson"});
+      patterns.insert(patterns.end(), {"*.json.gz", "*.json.zst"});
+      return patterns;
+    }
+    case TextFormat::kCsv:
+      return with_packed({"*.csv"});
+  }
+  std::vector<std::string> all;
+  for (const TextFormat each : kFormats) {
+    const auto patterns = default_include(each);
+    all.insert(all.end(), patterns.begin(), patterns.end());
+  }
+  return all;
+}
+
+TextFormat format_of(const std::filesystem::path& file) {
+  const std::filesystem::path name = packing_of(file) == Packing::kNone ? file.filename() : file.stem();
+  const auto is_like = [&](const std::string& pattern) {
+    return ::fnmatch(pattern.c_str(), name.c_str(), FNM_CASEFOLD) == 0;
+  };
+  if (is_like("*.json")) return TextFormat::kJsonl;
+  for (const TextFormat format : kFormats) {
+    const auto patterns = default_include(format);
+    if (std::any_of(patterns.begin(), patterns.end(), is_like)) return format;
+  }
+  return TextFormat::kBySuffix;
+}
+
+PrepareOptions settle_format(const PrepareOptions& options, const std::vector<SourceFile>& files) {
+  PrepareOptions settled = options;
+  if (settled.format == TextFormat::kBySuffix) settled.format = common_format(files);
+  if (settled.on_bad_record == BadRecords::kByFormat) {
+    settled.on_bad_record = settled.format == TextFormat::kCode ? BadRecords::kSkip : BadRecords::kStop;
+  }
+  return settled;
+}
+
+std::string describe_format(const PrepareOptions& settled, const std::vector<SourceFile>& files) {
+  std::string unit = "each a document";
+  if (settled.rows()) {
+    const char* row = settled.format == TextFormat::kCsv ? "row" : "line";
+    unit = settled.pairs() ? str("'", foreign_text(settled.input), "' and '", foreign_text(settled.target),
+                                 "' of each ", row, " a pair")
+                           : str("'", foreign_text(settled.text_field()), "' of each ", row, " a document");
+  }
+  const auto unknown = std::find_if(files.begin(), files.end(), [](const SourceFile& file) {
+    return format_of(file.path) == TextFormat::kBySuffix;
+  });
+  const std::string why = unknown == files.end() ? "by suffix; --format names another"
+                                                 : str("'", unknown->path.string(),
+                                                       "' has no suffix that says a format; --format does");
+  return str("reading ", files.size(), files.size() == 1 ? " file as " : " files as ",
+             name_of(settled.format), ", ", unit, " (", why, ")");
+}
+
+}  // namespace echelon::data

@@ -1,0 +1,44 @@
+#include "data/tokens/document_index.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace echelon {
+namespace {
+
+constexpr std::uint64_t kBlock = 2048;  // ends: as many bytes as are verified at once
+
+}  // namespace
+
+DocumentIndex::DocumentIndex(const TokenFile& file) : file_(file) {
+  std::vector<std::uint64_t> ends(std::min(file.document_count(), kBlock * 128));
+  for (std::uint64_t first = 0; first < file.document_count(); first += ends.size()) {
+    const auto part =
+        std::span(ends).first(std::min<std::uint64_t>(ends.size(), file.document_count() - first));
+    file.read_ends(first, part);
+    for (std::uint64_t last = kBlock - 1; last < part.size(); last += kBlock)
+      block_ends_.push_back(part[last]);
+    if (part.size() % kBlock != 0) block_ends_.push_back(part.back());
+  }
+}
+
+std::vector<std::int64_t> DocumentIndex::parts(std::uint64_t begin, std::uint64_t end) const {
+  std::vector<std::int64_t> lengths;
+  std::array<std::uint64_t, kBlock> buffer{};
+  // The first block with an end behind `begin`; its documents are the ones to look at, and those behind them.
+  auto block = static_cast<std::uint64_t>(std::upper_bound(block_ends_.begin(), block_ends_.end(), begin) -
+                                          block_ends_.begin());
+  for (std::uint64_t at = begin; at < end; ++block) {
+    const std::uint64_t first = block * kBlock;
+    const auto ends = std::span(buffer).first(std::min(kBlock, file_.document_count() - first));
+    file_.read_ends(first, ends);
+    for (auto next = std::upper_bound(ends.begin(), ends.end(), at); next != ends.end() && at < end; ++next) {
+      lengths.push_back(static_cast<std::int64_t>(std::min(*next, end) - at));
+      at = std::min(*next, end);
+    }
+  }
+  return lengths;
+}
+
+}  // namespace echelon

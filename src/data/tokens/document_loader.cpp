@@ -1,0 +1,78 @@
+#include "data/tokens/document_loader.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "data/data_identity.h"
+#include "data/tokens/token_loader.h"
+
+namespace echelon {
+
+DocumentLoader::DocumentLoader(TokenFile file, std::int64_t seq_len,
+                               std::optional<std::uint64_t> shuffle_seed)
+    : file_(std::move(file)),
+      seq_len_(seq_len),
+      order_(file_.document_count(), shuffle_seed),
+      fingerprint_(data_identity<5>({3, file_.header().header_crc, static_cast<std::uint64_t>(seq_len),
+                                     shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)})) {}
+
+std::int64_t DocumentLoader::samples_per_epoch() const {
+  return static_cast<std::int64_t>(file_.document_count());
+}
+
+SampleBatch DocumentLoader::read(std::int64_t first, std::int64_t count) const {
+  SampleBatch batch = empty_batch(first, count);
+  std::vector<std::int64_t> ids;
+  for (std::int64_t sample = first; sample < first + count; ++sample) {
+    const auto range = file_.document(order_.at(static_cast<std::uint64_t>(sample)));
+    ids.resize(std::min(range.end - range.begin, static_cast<std::uint64_t>(seq_len_) + 1));
+    file_.read(range.begin, ids);
+    // A single token goes in and predicts nothing.
+    const auto length = static_cast<std::ptrdiff_t>(std::max<std::size_t>(ids.size(), 2) - 1);
+    ids.resize(static_cast<std::size_t>(length) + 1, -1);
+    batch.lengths.push_back(length);
+    batch.ids.insert(batch.ids.end(), ids.begin(), ids.begin() + length);
+    batch.targets.insert(batch.targets.end(), ids.begin() + 1, ids.end());
+  }
+  return batch;
+}
+
+PairLoader::PairLoader(TokenFile file, std::int64_t seq_len, std::int64_t target_len,
+                       std::optional<std::uint64_t> shuffle_seed)
+    : file_(std::move(file)),
+      seq_len_(seq_len),
+      target_len_(target_len),
+      order_(file_.document_count() / 2, shuffle_seed),
+      fingerprint_(data_identity<6>({4, file_.header().header_crc, static_cast<std::uint64_t>(seq_len),
+                                     static_cast<std::uint64_t>(target_len), shuffle_seed ? 1U : 0U,
+                                     shuffle_seed.value_or(0)})) {}
+
+std::int64_t PairLoader::samples_per_epoch() const {
+  return static_cast<std::int64_t>(file_.document_count() / 2);
+}
+
+/// Appends a document of at most `most` tokens, the last one always its own; returns their number.
+std::int64_t PairLoader::append(std::uint64_t document, std::int64_t most,
+                                std::vector<std::int64_t>& ids) const {
+  const auto range = file_.document(document);
+  const std::uint64_t length = std::min(range.end - range.begin, static_cast<std::uint64_t>(most));
+  const std::size_t before = ids.size();
+  ids.resize(before + length);
+  file_.read(range.begin, std::span(ids).subspan(before));
+  if (length < range.end - range.begin) file_.read(range.end - 1, std::span(ids).last(1));
+  return static_cast<std::int64_t>(length);
+}
+
+SampleBatch PairLoader::read(std::int64_t first, std::int64_t count) const {
+  SampleBatch batch = empty_batch(first, count);
+  for (std::int64_t sample = first; sample < first + count; ++sample) {
+    const std::uint64_t pair = order_.at(static_cast<std::uint64_t>(sample));
+    batch.lengths.push_back(append(2 * pair, seq_len_, batch.ids));
+    batch.target_lengths.push_back(append(2 * pair + 1, target_len_, batch.targets));
+  }
+  return batch;
+}
+
+}  // namespace echelon

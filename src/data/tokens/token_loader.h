@@ -1,0 +1,63 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "data/loader.h"
+#include "data/sample_order.h"
+#include "data/tokens/document_index.h"
+#include "data/tokens/token_file.h"
+
+namespace echelon {
+
+/// Windows of a token file: window w is tokens [w * seq_len, w * seq_len + seq_len + 1), so neighbours share
+/// one token and every token but the first is a target once an epoch. The stream is packed: windows cross
+/// document borders. Tokens after the last whole window are not used.
+///
+/// With `separate` (data.packing: documents) the parts of different documents in a window are sequences of
+/// their own, and the last token of a document predicts nothing.
+class TokenLoader final : public Loader {
+ public:
+  /// `shuffle_seed`: none for file order. Throws Error(kData) when the file holds less than one window.
+  TokenLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
+              bool separate = false);
+  TokenLoader(const TokenLoader&) = delete;
+  TokenLoader& operator=(const TokenLoader&) = delete;
+
+  [[nodiscard]] std::int64_t samples_per_epoch() const override;
+  [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
+  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
+
+ private:
+  void separate(SampleBatch& batch) const;
+  [[nodiscard]] std::uint64_t first_token(std::int64_t sample) const;
+
+  TokenFile file_;
+  std::int64_t seq_len_;
+  std::uint64_t windows_;
+  EpochOrder order_;
+  std::optional<DocumentIndex> documents_;
+  std::uint32_t fingerprint_;
+};
+
+/// Ids computed from (seed, sample, position), for benchmarks and tests without files. The stream has
+/// structure to learn: half of the ids are the one before plus 1 (modulo vocab_size), the others favour small
+/// ids.
+class SyntheticLoader final : public Loader {
+ public:
+  /// 2 <= vocab_size <= 2^31.
+  SyntheticLoader(std::int64_t seq_len, std::int64_t vocab_size, std::uint64_t seed);
+
+  [[nodiscard]] std::int64_t samples_per_epoch() const override { return std::int64_t{1} << 40; }
+  [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
+  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
+
+ private:
+  std::int64_t seq_len_;
+  std::uint64_t vocab_size_;
+  std::uint64_t key_;
+  std::uint32_t fingerprint_;
+};
+
+}  // namespace echelon

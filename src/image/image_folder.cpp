@@ -1,0 +1,110 @@
+#include "image/image_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon::data {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+constexpr int kDeepest = 32;  // a link to a folder above would go on for ever
+
+bool is_image_name(const stdfs::path& path) {
+  static constexpr std::array<std::string_view, 3> kEndings{".jpg", ".jpeg", ".png"};
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
+}
+
+/// Folders and other entries of `folder`, each in the order of names. Links count as what they lead to.
+struct Entries {
+  std::vector<std::string> folders;
+  std::vector<std::string> files;
+};
+
+Entries entries_of(const stdfs::path& folder) {
+  Entries entries;
+  std::error_code error;
+  stdfs::directory_iterator at(folder, error);
+  for (; !error && at != stdfs::directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with('.')) continue;
+    std::error_code ignored;  // a link that leads nowhere is told of when its image is read
+    (at->is_directory(ignored) ? entries.folders : entries.files).push_back(name);
+  }
+  if (error) {
+    throw Error(Code::kData, str("cannot read image folder '", folder.string(), "': ", error.message()));
+  }
+  std::sort(entries.folders.begin(), entries.folders.end());
+  std::sort(entries.files.begin(), entries.files.end());
+  return entries;
+}
+
+/// Collects (folder, name) of one class.
+class ClassFiles {
+ public:
+  explicit ClassFiles(const stdfs::path& root) : root_(root) {}
+
+  void add(const std::string& folder, int depth) {
+    if (depth > kDeepest) {
+      throw Error(Code::kData, str("image folder '", (root_ / folder).string(), "' is nested more than ",
+                                   kDeepest, " deep: does a link lead back to a folder above it?"));
+    }
+    const Entries entries = entries_of(root_ / folder);
+    for (const std::string& name : entries.files) found_.emplace_back(folder, name);
+    for (const std::string& name : entries.folders) add(str(folder, "/", name), depth + 1);
+  }
+
+  /// By folder first, as torchvision.
+  std::vector<std::pair<std::string, std::string>> sorted() {
+    std::sort(found_.begin(), found_.end());
+    return std::move(found_);
+  }
+
+ private:
+  const stdfs::path& root_;
+  std::vector<std::pair<std::string, std::string>> found_;
+};
+
+}  // namespace
+
+ImageFolder list_image_folder(const std::filesystem::path& folder) {
+  ImageFolder list;
+  Entries top = entries_of(folder);
+  list.classes = std::move(top.folders);
+  list.others = std::move(top.files);
+  if (list.classes.empty()) {
+    throw Error(Code::kData, str("image folder '", folder.string(),
+                                 "' has no subfolders; expected one for each class, with its images inside"));
+  }
+  for (std::size_t label = 0; label < list.classes.size(); ++label) {
+    ClassFiles collected(folder);
+    collected.add(list.classes[label], 0);
+    const std::size_t before = list.files.size();
+    for (auto& [inside, name] : collected.sorted()) {
+      const std::string path = str(inside, "/", name);
+      if (is_image_name(name)) {
+        list.files.push_back({static_cast<std::int64_t>(label), path});
+      } else {
+        list.others.push_back(path);
+      }
+    }
+    if (list.files.size() == before) {
+      throw Error(Code::kData, str("image folder '", (folder / list.classes[label]).string(),
+                                   "' holds no .jpg, .jpeg or .png file; every subfolder is a class: remove "
+                                   "it or fill it"));
+    }
+  }
+  return list;
+}
+
+}  // namespace echelon::data

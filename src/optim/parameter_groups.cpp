@@ -1,0 +1,93 @@
+#include "optim/parameter_groups.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+/// How many existing names a refused pattern is answered with.
+constexpr std::size_t kNamesShown = 4;
+
+/// Of the whole model, whatever this rank holds of it.
+std::vector<std::string> parameter_names(const ShardedModel& model) {
+  std::vector<std::string> names;
+  for (const auto& unit : model.units()) {
+    for (const Parameter* parameter : unit->layout().parameters()) {
+      for (const Parameter::Part& part : parameter->parts()) names.push_back(part.name);
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+void require_match(const std::string& key, const std::string& pattern,
+                   const std::vector<std::string>& names) {
+  if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); }))
+    return;
+  // Evenly spread over the model, so that its different kinds of names are seen.
+  std::vector<std::string> shown;
+  const std::size_t count = std::min(kNamesShown, names.size());
+  for (std::size_t i = 0; i < count; ++i)
+    shown.push_back("'" + names[i * (names.size() - 1) / std::max<std::size_t>(count - 1, 1)] + "'");
+  throw Error(Code::kUsage, str(key, ": pattern '", pattern, "' matches no parameter; names look like ",
+                                join(shown, ", "), " ('*' stands for any characters)"));
+}
+
+namespace {
+
+double factor_of(const std::pair<std::string, std::string>& entry) {
+  char* end = nullptr;
+  const double factor = std::strtod(entry.second.c_str(), &end);
+  if (entry.second.empty() || *end != '\0' || !std::isfinite(factor) || factor < 0) {
+    throw Error(Code::kUsage, str("optim.lr_factors: '", entry.first, "' has the factor '", entry.second,
+                                  "'; expected a number of at least 0"));
+  }
+  return factor;
+}
+
+/// What one parameter is updated with; `factors` are those of options.lr_factors.
+ParameterGroup group_of(const OptimOptions& options, const std::vector<double>& factors,
+                        const std::string& name) {
+  ParameterGroup group{.decays = !matches_any(options.no_decay, name)};
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    if (matches(options.lr_factors[i].first, name)) group.lr_factor = factors[i];  // the last one counts
+  }
+  return group;
+}
+
+}  // namespace
+
+std::vector<ParameterGroup> parameter_groups(const OptimOptions& options, const ShardedModel& model) {
+  const std::vector<std::string> names = parameter_names(model);
+  for (const std::string& pattern : options.no_decay) require_match("optim.no_decay", pattern, names);
+  std::vector<double> factors;
+  for (const auto& entry : options.lr_factors) {
+    require_match("optim.lr_factors", entry.first, names);
+    factors.push_back(factor_of(entry));
+  }
+  std::vector<ParameterGroup> groups;
+  for (std::size_t u = 0; u < model.units().size(); ++u) {
+    for (const SlicePiece& piece : model.units()[u]->pieces()) {
+      const ParameterGroup wanted = group_of(options, factors, piece.part->name);
+      auto group = std::find_if(groups.begin(), groups.end(), [&](const ParameterGroup& g) {
+        return g.decays == wanted.decays && g.lr_factor == wanted.lr_factor;
+      });
+      if (group == groups.end()) group = groups.insert(groups.end(), wanted);
+      const std::int64_t end = piece.at + piece.end - piece.begin;
+      if (!group->ranges.empty() && group->ranges.back().unit == u && group->ranges.back().end == piece.at) {
+        group->ranges.back().end = end;
+      } else {
+        group->ranges.push_back({u, piece.at, end});
+      }
+    }
+  }
+  return groups;
+}
+
+}  // namespace echelon

@@ -1,0 +1,179 @@
+#include "recipe/check/check.h"
+
+#include "base/error.h"
+#include "base/str.h"
+#include "recipe/check/check_images.h"
+#include "recipe/check/check_model.h"
+#include "recipe/check/checked.h"
+#include "recipe/check/contradictions.h"
+#include "recipe/check/multiples.h"
+#include "recipe/load.h"
+#include "recipe/yaml/writer.h"
+
+namespace echelon::recipe {
+namespace {
+
+void require_validation_data(const Recipe& recipe, const std::string& key, std::int64_t interval,
+                             std::vector<Conflict>& found) {
+  if (interval == 0 || !recipe.data.validation.path.empty() || recipe.data.validation.samples > 0) return;
+  if (recipe.data.kind == "synthetic_images") {
+    found.push_back({{"data.validation.samples", key},
+                     str("data.validation.samples is 0; ", key, " is ", interval,
+                         ": say how many images are computed for validation, or set ", key, ": 0")});
+    return;
+  }
+  found.push_back({{"data.validation.path", key},
+                   str("data.validation.path is missing; ", key, " is ", interval,
+                       ": name a token file, or set ", key, ": 0")});
+}
+
+void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
+  const std::string& kind = recipe.data.kind;
+  const bool has_file = kind == "tokens" || kind == "pairs";
+  if (has_file && recipe.data.path.empty() && recipe.data.mixture.empty()) {
+    found.push_back({{"data.path", "data.kind"},
+                     str("data.path is missing; data.kind: ", kind,
+                         " reads a token file: make one with `echelon prepare` and name it "
+                         "here, or set data.kind: synthetic_",
+                         kind)});
+  }
+  if (has_file && !recipe.data.path.empty() && !recipe.data.mixture.empty()) {
+    found.push_back({{"data.mixture", "data.path"},
+                     "data.mixture and data.path are both given; training reads one of them: add the file of "
+                     "data.path to data.mixture, or remove one"});
+  }
+  const bool pairs = kind == "pairs" || kind == "synthetic_pairs";
+  const bool takes_pairs = recipe.model.kind == "t5";
+  if (pairs != takes_pairs && (pairs || kind == "tokens" || kind == "synthetic_tokens")) {
+    found.push_back({{"data.kind", "model.kind"},
+                     str("data.kind is ", kind, "; model.kind: ", recipe.model.kind, " trains on ",
+                         takes_pairs ? "pairs or synthetic_pairs" : "tokens or synthetic_tokens")});
+  }
+  require_validation_data(recipe, "train.validate_every_steps", recipe.train.validate_every_steps, found);
+  require_validation_data(recipe, "train.validate_every_epochs", recipe.train.validate_every_epochs, found);
+  require_validation_data(recipe, "data.validation.generate", recipe.data.validation.generate, found);
+  if (is_used("model.max_positions", recipe) && recipe.data.seq_len > recipe.model.max_positions) {
+    found.push_back({{"data.seq_len", "model.max_positions"},
+                     str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",
+                         recipe.model.max_positions, "): shorten the one or raise the other")});
+  }
+}
+
+void check_training(const Recipe& recipe, std::vector<Conflict>& found) {
+  const TrainOptions& train = recipe.train;
+  if (train.epochs == 0 && recipe.schedule.warmup_steps > train.steps) {
+    found.push_back({{"schedule.warmup_steps", "train.steps"},
+                     str("schedule.warmup_steps is ", recipe.schedule.warmup_steps,
+                         "; expected at most train.steps (", train.steps, ")")});
+  }
+  if (recipe.schedule.min_lr > recipe.optim.lr) {
+    found.push_back(
+        {{"schedule.min_lr", "optim.lr"},
+         str("schedule.min_lr is ", shortest(recipe.schedule.min_lr), "; expected at most optim.lr (",
+             shortest(recipe.optim.lr), "), the peak it falls from")});
+  }
+  if (train.global_batch_size % train.micro_batch_size != 0) {
+    found.push_back(
+        {{"train.global_batch_size", "train.micro_batch_size"},
+         str("train.global_batch_size is ", train.global_batch_size,
+             "; expected a multiple of train.micro_batch_size (", train.micro_batch_size,
+             ") x ranks, such as ", nearest_multiples(train.global_batch_size, train.micro_batch_size))});
+  }
+  if (!(Checked(train.steps) * train.global_batch_size * recipe.data.seq_len).value()) {
+    found.push_back({{"train.steps", "train.global_batch_size", "data.seq_len"},
+                     str("train.steps x train.global_batch_size x data.seq_len (", train.steps, " x ",
+                         train.global_batch_size, " x ", recipe.data.seq_len,
+                         ") is more than 2^63 tokens; lower one of them")});
+  }
+}
+
+void check_cluster(const ClusterOptions& cluster, std::vector<Conflict>& found) {
+  constexpr double kBeats = 3;  // one that is late must not end a run
+  if (cluster.heartbeat_timeout_s == 0 ||
+      cluster.heartbeat_timeout_s >= kBeats * cluster.heartbeat_interval_s)
+    return;
+  found.push_back({{"cluster.heartbeat_timeout_s", "cluster.heartbeat_interval_s"},
+                   str("cluster.heartbeat_timeout_s is ", shortest(cluster.heartbeat_timeout_s),
+                       "; expected at least three times cluster.heartbeat_interval_s (",
+                       shortest(cluster.heartbeat_interval_s), "), or 0 for no heartbeats")});
+}
+
+}  // namespace
+
+std::vector<Conflict> conflicts(const Recipe& recipe) {
+  std::vector<Conflict> found;
+  find_model_conflicts(recipe.model, found);
+  check_data(recipe, found);
+  find_image_conflicts(recipe, found);
+  check_training(recipe, found);
+  check_cluster(recipe.cluster, found);
+  find_contradictions(recipe, found);
+  return found;
+}
+
+}  // namespace echelon::recipe
+
+namespace echelon {
+namespace {
+
+/// What is wrong with a divisor of the ranks; such as "shard.mesh.shard is 4; with 6 ranks expected ...".
+std::string not_a_divisor(const char* key, std::int64_t value, int ranks) {
+  return str(key, " is ", value, "; with ", ranks, ranks == 1 ? " rank" : " ranks",
+             " expected a divisor of it: ", recipe::divisors_of(ranks), "; or start ",
+             recipe::nearest_multiples(ranks, value), " ranks");
+}
+
+void check_batch(const TrainOptions& train, int ranks, std::vector<std::string>& faults) {
+  const std::int64_t global = train.global_batch_size;
+  const std::int64_t micro = train.micro_batch_size;
+  const auto unit = (recipe::Checked(micro) * ranks).value();
+  if (!unit || *unit < 1) {
+    faults.push_back(str("train.micro_batch_size x ranks (", micro, " x ", ranks, ") is not a batch size"));
+  } else if (global % *unit != 0) {
+    faults.push_back(
+        str("train.global_batch_size is ", global, "; with ", ranks, ranks == 1 ? " rank" : " ranks",
+            " expected a multiple of train.micro_batch_size x ranks (", micro, " x ", ranks, " = ", *unit,
+            "): set train.global_batch_size to ", recipe::nearest_multiples(global, *unit)));
+  }
+}
+
+/// Reports a mesh that does not fit. Returns the ranks that share one copy of the state; 0: those of a node,
+/// not known here.
+std::int64_t check_mesh(const ShardOptions& shard, int ranks, std::vector<std::string>& faults) {
+  if (!shard.strategy.starts_with("hybrid_")) return ranks;
+  const MeshOptions& mesh = shard.mesh;
+  const std::size_t before = faults.size();
+  if (mesh.shard > 0 && ranks % mesh.shard != 0) {
+    faults.push_back(not_a_divisor("shard.mesh.shard", mesh.shard, ranks));
+  } else if (mesh.replicate > 0 && ranks % mesh.replicate != 0) {
+    faults.push_back(not_a_divisor("shard.mesh.replicate", mesh.replicate, ranks));
+  } else if (mesh.shard > 0 && mesh.replicate > 0 && mesh.replicate != ranks / mesh.shard) {
+    faults.push_back(str("shard.mesh.shard x shard.mesh.replicate is ", mesh.shard, " x ", mesh.replicate,
+                         "; expected the number of ranks (", ranks, "): set shard.mesh.replicate to ",
+                         ranks / mesh.shard, ", shard.mesh.shard to ", ranks / mesh.replicate, ", or start ",
+                         mesh.shard * mesh.replicate, " ranks"));
+  }
+  if (faults.size() > before) return 0;
+  if (mesh.shard > 0) return mesh.shard;
+  return mesh.replicate > 0 ? ranks / mesh.replicate : 0;
+}
+
+void check_partial_gather(std::int64_t kept, std::int64_t group, std::vector<std::string>& faults) {
+  if (kept < 2 || group == 0 || group % kept == 0) return;
+  faults.push_back(str("shard.reshard_after_forward is ", kept,
+                       "; expected true, false, or a divisor of the ranks that share one copy of the state (",
+                       group, "): ", recipe::divisors_of(group)));
+}
+
+}  // namespace
+
+void validate_for_size(const Recipe& recipe, int ranks) {
+  if (ranks < 1) throw Error(Code::kUsage, str("the number of ranks is ", ranks, "; expected at least 1"));
+  std::vector<std::string> faults;
+  check_batch(recipe.train, ranks, faults);
+  const std::int64_t group = check_mesh(recipe.shard, ranks, faults);
+  check_partial_gather(recipe.shard.reshard_after_forward, group, faults);
+  if (!faults.empty()) throw Error(Code::kUsage, join(faults, "\n"));
+}
+
+}  // namespace echelon

@@ -1,0 +1,96 @@
+#include "recipe/check/check_model.h"
+
+#include "base/str.h"
+#include "recipe/check/multiples.h"
+#include "recipe/parameter_count.h"
+
+namespace echelon::recipe {
+namespace {
+
+constexpr std::int64_t kMaxParameters = 10'000'000'000'000;
+
+/// Says whether the heads divide the width.
+bool check_heads(const ModelOptions& model, std::vector<Conflict>& found) {
+  if (model.hidden_size % model.heads == 0) return true;
+  found.push_back({{"model.hidden_size", "model.heads"},
+                   str("model.hidden_size is ", model.hidden_size, "; expected a multiple of model.heads (",
+                       model.heads, "), such as ", nearest_multiples(model.hidden_size, model.heads))});
+  return false;
+}
+
+void check_llama(const ModelOptions& model, std::vector<Conflict>& found) {
+  if (check_heads(model, found) && model.hidden_size / model.heads % 2 != 0) {
+    found.push_back({{"model.hidden_size", "model.heads"},
+                     str("model.hidden_size / model.heads is ", model.hidden_size, " / ", model.heads, " = ",
+                         model.hidden_size / model.heads,
+                         "; expected an even head size, because rotary positions turn pairs of values; set "
+                         "model.hidden_size to ",
+                         nearest_multiples(model.hidden_size, 2 * model.heads))});
+  }
+  if (model.heads % model.kv_heads != 0) {
+    found.push_back({{"model.kv_heads", "model.heads"},
+                     str("model.kv_heads is ", model.kv_heads, "; expected a divisor of model.heads (",
+                         model.heads, "): ", divisors_of(model.heads))});
+  }
+}
+
+void check_t5(const ModelOptions& model, std::vector<Conflict>& found) {
+  if (model.head_size == 0) (void)check_heads(model, found);
+  // The encoder's distances have a sign: half of its buckets are for each, and half of those for one distance
+  // alone.
+  if (model.relative_buckets < 4 || model.relative_buckets % 2 != 0) {
+    found.push_back({{"model.relative_buckets"},
+                     str("model.relative_buckets is ", model.relative_buckets,
+                         "; expected an even number from 4 on, because each direction has half of them")});
+  }
+  if (model.relative_max_distance <= model.relative_buckets / 2) {
+    found.push_back({{"model.relative_max_distance", "model.relative_buckets"},
+                     str("model.relative_max_distance is ", model.relative_max_distance,
+                         "; expected more than half of model.relative_buckets (", model.relative_buckets,
+                         "): the first half of the buckets is for one distance each")});
+  }
+}
+
+void check_vit(const ModelOptions& model, std::vector<Conflict>& found) {
+  (void)check_heads(model, found);
+  if (model.image_size % model.patch_size == 0) return;
+  found.push_back({{"model.patch_size", "model.image_size"},
+                   str("model.patch_size is ", model.patch_size, "; expected a divisor of model.image_size (",
+                       model.image_size, "): ", divisors_of(model.image_size))});
+}
+
+void check_cnn(const ModelOptions& model, std::vector<Conflict>& found) {
+  if (model.image_size >= 6) return;
+  found.push_back(
+      {{"model.image_size"},
+       str("model.image_size is ", model.image_size,
+           "; expected at least 6: two convolutions of 3 x 3 and a pool of 2 x 2 leave nothing")});
+}
+
+void check_parameters(const ModelOptions& model, std::vector<Conflict>& found) {
+  const std::vector<std::string> sizes{"model.layers",     "model.hidden_size",    "model.intermediate_size",
+                                       "model.vocab_size", "model.heads",          "model.kv_heads",
+                                       "model.head_size",  "model.decoder_layers", "model.image_size",
+                                       "model.classes",    "model.max_positions"};
+  const auto parameters = parameter_count(model);
+  if (parameters && *parameters <= kMaxParameters) return;
+  found.push_back(
+      {sizes, str("the model has ",
+                  parameters ? human_count(static_cast<std::uint64_t>(*parameters)) : "more than 2^63",
+                  " parameters; at most ", human_count(kMaxParameters), " are accepted; check model.layers (",
+                  model.layers, "), hidden_size (", model.hidden_size, "), intermediate_size (",
+                  model.intermediate_size, ") and vocab_size (", model.vocab_size, ")")});
+}
+
+}  // namespace
+
+void find_model_conflicts(const ModelOptions& model, std::vector<Conflict>& found) {
+  if (model.kind == "llama") check_llama(model, found);
+  if (model.kind == "gpt2") (void)check_heads(model, found);
+  if (model.kind == "t5") check_t5(model, found);
+  if (model.kind == "vit" || model.kind == "deepvit") check_vit(model, found);
+  if (model.kind == "cnn") check_cnn(model, found);
+  check_parameters(model, found);
+}
+
+}  // namespace echelon::recipe

@@ -1,0 +1,73 @@
+#include "recipe/check/faults.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "recipe/yaml/characters.h"
+
+namespace echelon::recipe {
+namespace {
+
+constexpr std::size_t kMaxReported = 50;
+constexpr std::size_t kMaxKept = 1000;  // a megabyte of garbage must not become a gigabyte of reports
+constexpr std::size_t kMaxShownBytes = 60;
+
+}  // namespace
+
+std::size_t Sources::add_file(std::string name) {
+  sources_.push_back({std::move(name), false});
+  return sources_.size() - 1;
+}
+
+std::size_t Sources::add_override(std::string_view argument) {
+  sources_.push_back({str("command line: ", shown(argument)), true});
+  return sources_.size() - 1;
+}
+
+bool Sources::is_override(const Position& at) const {
+  return sources_[at.source].is_override;
+}
+
+std::string Sources::where(const Position& at) const {
+  const Source& source = sources_[at.source];
+  return source.is_override ? source.name : str(source.name, ':', at.line, ':', at.column);
+}
+
+std::string Sources::origin(const Position& at) const {
+  return is_override(at) ? "command line" : where(at);
+}
+
+void Faults::add(const Position& at, std::string text) {
+  ++count_;
+  if (faults_.size() < kMaxKept) faults_.push_back({at, std::move(text)});
+}
+
+bool Faults::full() const {
+  return faults_.size() == kMaxKept;
+}
+
+void Faults::add_at(const Position& at, const Faults& others) {
+  for (const Fault& fault : others.faults_) add(at, fault.text);
+}
+
+void Faults::raise_if_any(const Sources& sources) const {
+  if (faults_.empty()) return;
+  std::vector<Fault> sorted = faults_;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) { return a.at < b.at; });
+  std::vector<std::string> lines;
+  for (const Fault& fault : sorted) {
+    if (lines.size() == kMaxReported) {
+      lines.push_back(str("... and ", count_ - kMaxReported, " more; correct these first"));
+      break;
+    }
+    lines.push_back(str(sources.where(fault.at), ": ", fault.text));
+  }
+  throw Error(Code::kUsage, join(lines, "\n"));
+}
+
+std::string shown(std::string_view text) {
+  return str("'", printable(text, kMaxShownBytes), "'");
+}
+
+}  // namespace echelon::recipe

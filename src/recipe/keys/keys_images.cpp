@@ -1,0 +1,36 @@
+#include "recipe/keys/keys_table.h"
+
+namespace echelon::recipe {
+
+std::vector<Key> image_keys() {
+  return {
+      {ECHELON_KEY(data.labels), Text::kPath, "",
+       "`idx`: labels file. Empty: the one beside `path`, `...labels-idx1-ubyte` for `...images-idx3-ubyte`, "
+       "with or without `.gz`."},
+      {ECHELON_KEY(data.mean), NumberRange{-1e6, 1e6}, "",
+       "Images: taken from every value, which are 0 to 1; one for all channels, or one each. Empty: 0."},
+      {ECHELON_KEY(data.std), NumberRange{0.0, 1e6, true, false}, "",
+       "Images: what values are divided by then. Empty: 1."},
+      {ECHELON_KEY(data.image.crop),
+       Choices{{{"random", "any part of the image, torchvision's RandomResizedCrop"},
+                {"centre", "its middle, as for validation"}},
+               {}},
+       "", "`image_folder`: what is cut out of a training image."},
+      {ECHELON_KEY(data.image.crop_area), kAboveZeroToOne, "",
+       "`random`: limits of that part's share of the image."},
+      {ECHELON_KEY(data.image.flip), {}, "", "`image_folder`: half of the training images are mirrored."},
+      {ECHELON_KEY(data.image.resize), IntegerRange{0, 65'536}, "pixels",
+       "`image_folder`: shorter side of an image before its middle is cut out. 0: `model.image_size`."},
+      {ECHELON_KEY(data.image.max_pixels), IntegerRange{1, 10'000'000'000}, "pixels",
+       "`image_folder`: a larger image file is a bad record."},
+      {ECHELON_KEY(data.on_bad_record),
+       Choices{{{"stop", "the run ends with exit code 4"},
+                {"skip", "the image is read as one that does not count, and logged"}},
+               {}},
+       "", "`image_folder`: what becomes of an image file that cannot be used."},
+      {ECHELON_KEY(data.max_bad_records), IntegerRange{0, 1'000'000'000}, "files",
+       "`skip`: a rank that meets more of them ends the run."},
+  };
+}
+
+}  // namespace echelon::recipe

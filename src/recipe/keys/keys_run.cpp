@@ -1,0 +1,191 @@
+#include <limits>
+
+#include "recipe/keys/keys_table.h"
+
+namespace echelon::recipe {
+
+std::vector<Key> run_keys() {
+  return {
+      {ECHELON_KEY(run.name), Text::kName, "", "Name of the run: its folder, log lines and job name."},
+      {ECHELON_KEY(run.dir), Text::kPath, "",
+       "Run folder: resolved recipe, metrics, logs, checkpoints. Empty: `runs/<run.name>`."},
+      {ECHELON_KEY(run.seed), IntegerRange{0, std::numeric_limits<std::int64_t>::max()}, "",
+       "Seed of the initial weights and of the data order."},
+      {ECHELON_KEY(run.allow_foreign_folder),
+       {},
+       "",
+       "Also train in a run folder that belongs to another user, who can then change what the run writes, "
+       "its checkpoints too. Files are never written through links."},
+  };
+}
+
+std::vector<Key> data_keys() {
+  return {
+      {ECHELON_KEY(data.kind),
+       Choices{{{"tokens", "a file made by `echelon prepare`"},
+                {"pairs", "a file of sources and targets made by `echelon prepare`, for encoder-decoders"},
+                {"synthetic_tokens", "random ids, needs no file"},
+                {"synthetic_pairs", "random sources and targets made from them, needs no file"},
+                {"image_folder", "JPEG and PNG files, a subfolder for each class"},
+                {"idx", "images and labels in the format of MNIST, plain or gzip"},
+                {"synthetic_images", "computed images, needs no file"}},
+               {}},
+       "", "Where training samples come from."},
+      {ECHELON_KEY(data.path), Text::kPath, "",
+       "Token file, images file of `idx`, or folder; kinds that are not `synthetic_...` need it, or "
+       "`mixture`."},
+      {ECHELON_KEY(data.mixture), NumberRange{1e-6, 1e6}, "",
+       "Several token files and their weights, instead of `path`. Each is shuffled and run through apart; "
+       "of the samples in a row each gives its exact share.",
+       Text::kPath},
+      {ECHELON_KEY(data.tokenizer), Text::kPath, "",
+       "sentencepiece model or tokenizer.json. Empty: `tokenizer.model` or `tokenizer.json` beside "
+       "`data.path` when it is there."},
+      {ECHELON_KEY(data.seq_len), IntegerRange{1, 16'777'216}, "tokens",
+       "Length of the sequences trained on."},
+      {ECHELON_KEY(data.target_len), IntegerRange{1, 16'777'216}, "tokens",
+       "Pairs: most tokens of a target; `seq_len` is that of a source. Longer ones are cut and keep their "
+       "EOS."},
+      {ECHELON_KEY(data.full_length),
+       {},
+       "",
+       "`synthetic_pairs`: every source has `seq_len` and every target `target_len` tokens; else lengths "
+       "vary."},
+      {ECHELON_KEY(data.packing),
+       Choices{{{"stream", "windows of the documents one behind the other"},
+                {"documents", "the same windows; attention does not cross documents"},
+                {"pad", "every document by itself, cut at `seq_len`; nothing is padded"}},
+               {}},
+       "", "How documents become samples."},
+      {ECHELON_KEY(data.shuffle), {}, "", "`false`: samples in file order."},
+      {ECHELON_KEY(data.workers), IntegerRange{0, 1024}, "threads",
+       "Threads of a rank that read and decode ahead of training. Their number changes no sample. 0: batches "
+       "are read when they are needed."},
+      {ECHELON_KEY(data.prefetch_batches), IntegerRange{1, 1024}, "micro-batches",
+       "How many a rank reads ahead."},
+  };
+}
+
+std::vector<Key> validation_keys() {
+  return {
+      {ECHELON_KEY(data.validation.path), Text::kPath, "",
+       "File or folder for validation, of the same kind. Empty: no validation."},
+      {ECHELON_KEY(data.validation.samples), IntegerRange{0, 1'000'000'000}, "images",
+       "`synthetic_images`: so many computed images that training does not see. 0: no validation."},
+      {ECHELON_KEY(data.validation.labels), Text::kPath, "",
+       "`idx`: labels file of `data.validation.path`. Empty: the one beside it."},
+      {ECHELON_KEY(data.validation.batches), IntegerRange{0, 1'000'000}, "global batches",
+       "Size of one validation pass. 0, and more than there are: all samples. None counts twice."},
+      {ECHELON_KEY(data.validation.generate), IntegerRange{0, 1'000'000'000}, "samples",
+       "`kind: pairs`: after each validation pass the model generates texts for so many sources, and "
+       "`rouge1`, `rouge2` and `rougeL` compare them with the targets. 0: none."},
+      {ECHELON_KEY(data.validation.beams), IntegerRange{1, 1024}, "",
+       "`generate`: continuations that the search keeps. 1: the likeliest token each time."},
+      {ECHELON_KEY(data.validation.max_new_tokens), IntegerRange{1, 16'777'216}, "tokens",
+       "`generate`: longest generated text."},
+  };
+}
+
+namespace {
+
+std::vector<Key> save_keys() {
+  return {
+      {ECHELON_KEY(checkpoint.every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
+       "Checkpoint interval. 0: not by steps. A run always saves at its end and on a stop signal."},
+      {ECHELON_KEY(checkpoint.every_minutes), NumberRange{0.0, 1e6}, "minutes",
+       "Checkpoint interval by time. 0: not by time."},
+      {ECHELON_KEY(checkpoint.auto_interval),
+       {},
+       "",
+       "Checkpoint interval that loses least time: the root of 2 x cost of a save x "
+       "`mean_time_to_failure_hours` (Young, Daly), never less than the time a save takes."},
+      {ECHELON_KEY(checkpoint.mean_time_to_failure_hours), NumberRange{0.0, 1e6, true, false}, "hours",
+       "`auto_interval`: of the whole job; half the nodes, twice the hours."},
+      {ECHELON_KEY(checkpoint.async),
+       Choices{{{"true", "training goes on when the state has been copied in memory"},
+                {"false", "a save ends before training goes on; needs no memory"}},
+               {}},
+       "", "Write checkpoints while training goes on."},
+      {ECHELON_KEY(checkpoint.max_write_mb_per_s), NumberRange{0.0, 1e6}, "MB/s",
+       "Limit of a rank's rate of writing, for a disk that others use. 0: none."},
+      {ECHELON_KEY(checkpoint.timeout_s), IntegerRange{1, 1'000'000}, "seconds",
+       "A save that takes longer has failed."},
+      {ECHELON_KEY(checkpoint.max_failures), IntegerRange{1, 1'000'000}, "saves",
+       "So many failed saves in a row end the run with exit code 5: training that cannot be kept is lost."},
+  };
+}
+
+std::vector<Key> keep_keys() {
+  return {
+      {ECHELON_KEY(checkpoint.keep_last), IntegerRange{0, 1'000'000}, "checkpoints",
+       "Older committed ones are removed, but never the last two. 0: keep all."},
+      {ECHELON_KEY(checkpoint.keep_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
+       "Checkpoints at multiples of this stay as well. 0: none."},
+      {ECHELON_KEY(checkpoint.keep_best),
+       {},
+       "",
+       "Save at every new lowest validation loss, and keep the best one."},
+      {ECHELON_KEY(checkpoint.resume),
+       Choices{{{"auto", "the newest committed checkpoint of the run folder, if any"},
+                {"never", "refuse a run folder that has one"},
+                {"must", "refuse a run folder that has none"}},
+               {}},
+       "", "What a starting run continues from."},
+      {ECHELON_KEY(checkpoint.init_from), Text::kPath, "",
+       "Checkpoint (step folder, run folder, or the output of `echelon-ckpt import`) whose weights a new run "
+       "starts from; optimizer and data start anew. Not looked at when the run folder has a checkpoint. "
+       "Empty: "
+       "initial weights by `run.seed`."},
+      {ECHELON_KEY(checkpoint.init_partial),
+       {},
+       "",
+       "Let `init_from` name a checkpoint of another model and take the weights that fit. Those that this "
+       "model "
+       "does not have are dropped, those that the checkpoint does not have in the same shape start fresh; "
+       "the "
+       "log names them."},
+      {ECHELON_KEY(checkpoint.consolidate),
+       Choices{{{"none", "nothing"},
+                {"hdf5", "`consolidated-step-N.h5` in the run folder"},
+                {"safetensors", "`consolidated-step-N/` in the run folder, which transformers opens"}},
+               {}},
+       "", "What a finished run makes of its last checkpoint, or with `keep_best` of its best."},
+  };
+}
+
+}  // namespace
+
+std::vector<Key> checkpoint_keys() {
+  std::vector<Key> all = save_keys();
+  for (const Key& key : keep_keys()) all.push_back(key);
+  return all;
+}
+
+std::vector<Key> metrics_keys() {
+  return {
+      {ECHELON_KEY(metrics.every_steps), IntegerRange{1, kMaxSteps}, "optimizer steps",
+       "A line in `metrics.jsonl` and in the log every so many."},
+  };
+}
+
+std::vector<Key> cluster_keys() {
+  return {
+      {ECHELON_KEY(cluster.timeout_s), IntegerRange{1, 604'800}, "seconds",
+       "Longest wait for other ranks in one start-up exchange or one collective."},
+      {ECHELON_KEY(cluster.heartbeat_interval_s), NumberRange{0.05, 60.0}, "seconds",
+       "Every rank gives a sign of life so often, over a connection beside the collectives."},
+      {ECHELON_KEY(cluster.heartbeat_timeout_s), NumberRange{0.0, 3600.0}, "seconds",
+       "A rank or node without a sign for so long is lost: the run ends with exit code 7 and names it. 0: no "
+       "heartbeats; then only `timeout_s` ends a run whose peer is gone."},
+      {ECHELON_KEY(cluster.straggler_factor), NumberRange{0.0, 1000.0}, "",
+       "Warn of a rank that works so many times the median of all ranks in 10 steps in a row. 0: never."},
+      {ECHELON_KEY(cluster.capacity_block_end), Text::kTime, "",
+       "End of the AWS capacity block that the nodes belong to, such as `2026-03-01T11:30:00Z`. AWS takes "
+       "them back "
+       "30 minutes before it; the run saves and stops ahead of that. Empty: there is none."},
+      {ECHELON_KEY(cluster.stop_margin_s), NumberRange{0.0, 86'400.0}, "seconds",
+       "A run stops before the end of the job when one more step, a save and so much more no longer fit."},
+  };
+}
+
+}  // namespace echelon::recipe

@@ -1,0 +1,46 @@
+#include "recipe/keys/keys_table.h"
+
+#include <iterator>
+
+namespace echelon::recipe {
+
+const std::vector<Key>& keys() {
+  static const std::vector<Key> table = [] {
+    std::vector<Key> all;
+    for (std::vector<Key> part :
+         {run_keys(), model_keys(), shard_keys(), precision_keys(), activation_checkpointing_keys(),
+          data_keys(), validation_keys(), image_keys(), optim_keys(), schedule_keys(), train_keys(),
+          checkpoint_keys(), metrics_keys(), cluster_keys()}) {
+      all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
+    }
+    return all;
+  }();
+  return table;
+}
+
+const std::vector<Section>& sections() {
+  static const std::vector<Section> table{
+      {"run", "Name, folder and seed of the run."},
+      {"model", "What is trained. The defaults describe a 179 M parameter Llama."},
+      {"shard", "How weights, gradients and optimizer state are split over ranks."},
+      {"shard.mesh",
+       "The two groups of the hybrid strategies: ranks that share one copy of the state, and copies. `shard` "
+       "x "
+       "`replicate` = ranks."},
+      {"shard.wrap", "Which parameters form a unit: the amount that is gathered at once."},
+      {"precision", "Number types. `unset`: the preset's; without a preset: not cast."},
+      {"activation_checkpointing", "Memory against recomputation."},
+      {"data", "What it is trained on."},
+      {"data.validation", "What it is measured on."},
+      {"data.image", "How image files become what the model sees."},
+      {"optim", "The optimizer."},
+      {"schedule", "The learning rate by step."},
+      {"train", "Device, length and batch of the run."},
+      {"checkpoint", "When state is saved and what a run continues from."},
+      {"metrics", "What is written down while training."},
+      {"cluster", "How ranks wait for each other, and when the time of a job is over."},
+  };
+  return table;
+}
+
+}  // namespace echelon::recipe

@@ -1,0 +1,28 @@
+#pragma once
+#include <vector>
+
+#include "recipe/keys/keys.h"
+
+/// A key's path and field for a row of the table. The field's own name is the key's name, so the two cannot
+/// drift apart.
+#define ECHELON_KEY(field) #field, [](Recipe & recipe) -> Slot { return &recipe.field; }
+
+namespace echelon::recipe {
+
+// The rows of each section; keys() is all of them.
+[[nodiscard]] std::vector<Key> run_keys();
+[[nodiscard]] std::vector<Key> model_keys();
+[[nodiscard]] std::vector<Key> shard_keys();
+[[nodiscard]] std::vector<Key> precision_keys();
+[[nodiscard]] std::vector<Key> activation_checkpointing_keys();
+[[nodiscard]] std::vector<Key> data_keys();
+[[nodiscard]] std::vector<Key> validation_keys();
+[[nodiscard]] std::vector<Key> image_keys();
+[[nodiscard]] std::vector<Key> optim_keys();
+[[nodiscard]] std::vector<Key> schedule_keys();
+[[nodiscard]] std::vector<Key> train_keys();
+[[nodiscard]] std::vector<Key> checkpoint_keys();
+[[nodiscard]] std::vector<Key> metrics_keys();
+[[nodiscard]] std::vector<Key> cluster_keys();
+
+}  // namespace echelon::recipe

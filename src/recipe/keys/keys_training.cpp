@@ -1,0 +1,150 @@
+#include "recipe/keys/keys_table.h"
+
+namespace echelon::recipe {
+namespace {
+
+Choices low_or_single() {
+  return Choices{{{"bf16", "bfloat16"}, {"fp32", "single precision"}}, {}};
+}
+
+/// What every kind of optimizer has, and then what only some have.
+std::vector<Key> common_optim_keys() {
+  return {
+      {ECHELON_KEY(optim.kind),
+       Choices{{{"adamw", "AdamW, decoupled weight decay (Loshchilov & Hutter)"},
+                {"anyprecision_adamw", "AdamW with states in low precision and Kahan-compensated weights"},
+                {"sgd", "stochastic gradient descent with momentum"},
+                {"adadelta", "Adadelta (Zeiler)"}},
+               {"adam", "adafactor", "lion", "muon"}},
+       "", "Optimizer."},
+      {ECHELON_KEY(optim.lr), NumberRange{0.0, 100.0, true, false}, "",
+       "Peak learning rate; `schedule` scales it by step."},
+      {ECHELON_KEY(optim.betas), kBelowOne, "",
+       "`adamw`, `anyprecision_adamw`: decay of the averages of gradient and squared gradient."},
+      {ECHELON_KEY(optim.eps), kAboveZeroToOne, "", "Added to the root of the second average."},
+      {ECHELON_KEY(optim.weight_decay), NumberRange{0.0, 100.0}, "",
+       "Weight decay; that of AdamW is decoupled and multiplied by the learning rate."},
+  };
+}
+
+std::vector<Key> own_optim_keys() {
+  return {
+      {ECHELON_KEY(optim.momentum), kBelowOne, "", "`sgd`: share of the last step that is taken again."},
+      {ECHELON_KEY(optim.nesterov), {}, "", "`sgd`: Nesterov's momentum."},
+      {ECHELON_KEY(optim.rho), kBelowOne, "", "`adadelta`: decay of its two averages."},
+      {ECHELON_KEY(optim.momentum_dtype), low_or_single(), "",
+       "`anyprecision_adamw`: type of the average of the gradient."},
+      {ECHELON_KEY(optim.variance_dtype), low_or_single(), "",
+       "`anyprecision_adamw`: type of the average of the squared gradient."},
+      {ECHELON_KEY(optim.compensation_dtype), low_or_single(), "",
+       "`anyprecision_adamw`: type of the Kahan compensation."},
+      {ECHELON_KEY(optim.kahan),
+       {},
+       "",
+       "`anyprecision_adamw`: keep what rounding takes from a weight and add it later."},
+  };
+}
+
+std::vector<Key> parameter_keys() {
+  return {
+      {ECHELON_KEY(optim.no_decay), Text::kPattern, "", "Parameters without weight decay."},
+      {ECHELON_KEY(optim.lr_factors), NumberRange{0.0, 1000.0}, "",
+       "Factor on the learning rate of the parameters that match; of several patterns the last that matches "
+       "counts. 0: the parameters stay as they are."},
+      {ECHELON_KEY(optim.ema_decay), kBelowOne, "",
+       "Decay of a moving average of the weights, split like them. 0: none."},
+  };
+}
+
+}  // namespace
+
+std::vector<Key> optim_keys() {
+  std::vector<Key> all = common_optim_keys();
+  for (const std::vector<Key>& part : {own_optim_keys(), parameter_keys()}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+std::vector<Key> schedule_keys() {
+  return {
+      {ECHELON_KEY(schedule.kind),
+       Choices{{{"constant", "optim.lr at every step"},
+                {"linear_warmup", "linear up to optim.lr, then constant"},
+                {"step", "times `gamma` every `step_size` steps"},
+                {"cosine", "a cosine from optim.lr down to min_lr"},
+                {"warmup_cosine", "linear up to optim.lr, then a cosine down to min_lr"},
+                {"warmup_stable_decay",
+                 "linear up to optim.lr, constant, then down to min_lr over the last `decay_steps`"},
+                {"sequence", "the phases of `sequence`, one after the other"}},
+               {}},
+       "", "Learning rate by step."},
+      {ECHELON_KEY(schedule.warmup_steps), IntegerRange{0, kMaxSteps}, "steps",
+       "Steps of linear warm-up; at most `train.steps`."},
+      {ECHELON_KEY(schedule.warmup_start_factor), NumberRange{0.0, 1.0}, "",
+       "Warm-up starts at this share of `optim.lr`."},
+      {ECHELON_KEY(schedule.min_lr), NumberRange{0.0, 100.0}, "",
+       "Learning rate at the last step; at most `optim.lr`."},
+      {ECHELON_KEY(schedule.step_size), IntegerRange{1, kMaxSteps}, "steps",
+       "`step`: steps from one fall to the next."},
+      {ECHELON_KEY(schedule.step_epochs), IntegerRange{0, 1'000'000}, "epochs",
+       "`step`: epochs from one fall to the next, in place of `step_size`. 0: `step_size` counts."},
+      {ECHELON_KEY(schedule.gamma), kAboveZeroToOne, "", "`step`: factor at each fall."},
+      {ECHELON_KEY(schedule.decay_steps), IntegerRange{0, kMaxSteps}, "steps",
+       "`warmup_stable_decay`: length of the final fall."},
+      {ECHELON_KEY(schedule.sequence), Text::kPhase, "",
+       "`sequence`: phases of the run, each `constant`, `linear_warmup`, `linear_decay`, `cosine` or `step` "
+       "and "
+       "its number of steps; the last may leave the number out and then lasts to the end of the run."},
+  };
+}
+
+std::vector<Key> train_keys() {
+  return {
+      {ECHELON_KEY(train.device),
+       Choices{{{"auto", "a GPU for each rank when there is one, else CPU"},
+                {"cpu", "CPU"},
+                {"cuda", "NVIDIA GPU, required"},
+                {"cuda_shared",
+                 "NVIDIA GPU, required; ranks may share one, their collectives go through the host"}},
+               {}},
+       "", "Where the run computes."},
+      {ECHELON_KEY(train.steps), IntegerRange{1, kMaxSteps}, "optimizer steps", "Length of the run."},
+      {ECHELON_KEY(train.epochs), IntegerRange{0, 1'000'000}, "epochs",
+       "Length of the run in passes over the data, in place of `steps`. No sample is left out at an epoch's "
+       "end: a step may hold the end of one and the beginning of the next. 0: `steps` counts."},
+      {ECHELON_KEY(train.micro_batch_size), IntegerRange{1, 1'000'000}, "sequences",
+       "Per rank and forward pass."},
+      {ECHELON_KEY(train.global_batch_size), IntegerRange{1, 1'000'000'000}, "sequences",
+       "Per optimizer step over all ranks; a multiple of `micro_batch_size` x ranks, the quotient is "
+       "gradient accumulation."},
+      {ECHELON_KEY(train.reduce_gradients),
+       Choices{{{"each_micro_batch", "after every backward: less memory"},
+                {"last_micro_batch", "once per step: less traffic, whole gradients are kept between passes"}},
+               {}},
+       "", "When gradients are summed over ranks while they accumulate."},
+      {ECHELON_KEY(train.clip_grad_norm), NumberRange{0.0, 1e9}, "",
+       "Largest gradient norm; larger ones are scaled down. 0: no clipping."},
+      {ECHELON_KEY(train.clip_grad_value), NumberRange{0.0, 1e9}, "",
+       "Largest gradient element; larger ones are cut off. 0: no clipping."},
+      {ECHELON_KEY(train.non_finite),
+       Choices{{{"stop", "the run fails"}, {"skip", "the step is left out"}}, {}}, "",
+       "What happens at a step whose loss or gradients are not finite."},
+      {ECHELON_KEY(train.max_skipped_steps), IntegerRange{1, 1'000'000}, "optimizer steps",
+       "`skip`: so many in a row stop the run."},
+      {ECHELON_KEY(train.validate_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
+       "Validation interval. 0: never."},
+      {ECHELON_KEY(train.validate_every_epochs), IntegerRange{0, 1'000'000}, "epochs",
+       "Validation at the end of every so many passes over the data, and at the run's end. 0: not by "
+       "epochs."},
+      {ECHELON_KEY(train.deterministic),
+       {},
+       "",
+       "GPU: only kernels that give the same bits on every run, so that a resumed run equals an undisturbed "
+       "one in every bit; slower. A CPU run does so without it."},
+      {ECHELON_KEY(train.threads_per_rank), IntegerRange{0, 4096}, "threads",
+       "Compute threads. 0: `OMP_NUM_THREADS`, or where that is not set, this node's cores / ranks on it."},
+  };
+}
+
+}  // namespace echelon::recipe

@@ -1,0 +1,105 @@
+#include "recipe/yaml/characters.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/str.h"
+
+namespace echelon::recipe {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+std::string code_point_name(std::uint32_t code) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  std::string digits;
+  for (int shift = code > 0xFFFF ? 20 : 12; shift >= 0; shift -= 4) digits += kHex[(code >> shift) & 15];
+  return "U+" + digits;
+}
+
+std::string problem_of(std::uint32_t code) {
+  if (code == '\t') return "is a tab; use spaces";
+  if (code == '\n' || code == '\r') return "is a line break";
+  if (code == 0) return "is a NUL byte; is this a text file?";
+  if (code < 0x20 || (code >= 0x7F && code <= 0x9F))
+    return str("is the control character ", code_point_name(code), "; remove it");
+  if (code == 0xFEFF) return "is a byte order mark; save the file as UTF-8 without one";
+  // Not seen on screen, or reorders what is: two recipes that look alike must be alike.
+  const bool hidden = code == 0xAD || (code >= 0x200B && code <= 0x200F) ||
+                      (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) ||
+                      (code >= 0xFFF9 && code <= 0xFFFF) || (code >= 0xE0000 && code <= 0xE0FFF);
+  if (hidden) return str("is the invisible character ", code_point_name(code), "; remove it");
+  if (code == 0xA0 || code == 0x3000 || (code >= 0x2000 && code <= 0x200A)) {
+    return str("is the unusual space ", code_point_name(code), "; use a plain space");
+  }
+  return "";
+}
+
+}  // namespace
+
+Character character_at(std::string_view text, std::size_t at) {
+  const Character broken{1, "is not valid UTF-8; save the file as UTF-8"};
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at);
+  if (lead < 0x80) return {1, problem_of(lead)};
+  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || at + bytes > text.size()) return broken;
+  std::uint32_t code = lead & (0x7Fu >> bytes);
+  for (std::size_t i = at + 1; i < at + bytes; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return broken;
+    code = (code << 6) | (byte(i) & 0x3Fu);
+  }
+  const bool overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
+  if (overlong || (code >= 0xD800 && code <= 0xDFFF) || code > 0x10FFFF) return broken;
+  return {bytes, problem_of(code)};
+}
+
+std::string first_character_problem(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    Character character = character_at(text, at);
+    if (!character.problem.empty()) return std::move(character.problem);
+    at += character.bytes;
+  }
+  return "";
+}
+
+std::string check_characters(std::string_view text, std::size_t source, Faults& faults) {
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    faults.add({source, 1, 1}, "the file is UTF-16 text; save it as UTF-8");
+    return "";
+  }
+  if (text.starts_with(kByteOrderMark)) {
+    faults.add({source, 1, 1}, "the file starts with a byte order mark; save it as UTF-8 without one");
+    text.remove_prefix(kByteOrderMark.size());
+  }
+  std::string clean;
+  Position position{source, 1, 1};
+  int reported_line = 0;  // one report a line: a line indented with tabs, or of binary data, is one mistake
+  for (std::size_t at = 0; at < text.size();) {
+    const Character character = character_at(text, at);
+    const bool line_end = text[at] == '\n' || (text[at] == '\r' && text.substr(at + 1).starts_with('\n'));
+    if (!character.problem.empty() && !line_end) {
+      if (reported_line != position.line) faults.add(position, str("this character ", character.problem));
+      reported_line = position.line;
+      // One character for one, so that positions stay; blank stays blank, so that structure stays.
+      clean += character.problem.find("space") != std::string::npos ? ' ' : '_';
+    } else {
+      clean += text.substr(at, character.bytes);
+    }
+    at += character.bytes;
+    ++position.column;
+    if (clean.back() == '\n') position = {source, position.line + 1, 1};
+  }
+  return clean;
+}
+
+Position position_at(std::string_view text, std::size_t source, std::size_t offset) {
+  offset = std::min(offset, text.size());
+  const std::string_view before = text.substr(0, offset);
+  const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 == 0
+  Position position{source, 1 + static_cast<int>(std::count(before.begin(), before.end(), '\n')), 1};
+  for (std::size_t at = line_start; at < offset; at += character_at(text, at).bytes) ++position.column;
+  return position;
+}
+
+}  // namespace echelon::recipe

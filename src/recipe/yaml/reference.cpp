@@ -1,0 +1,213 @@
+#include "recipe/yaml/reference.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "recipe/keys/keys.h"
+#include "recipe/load.h"
+#include "recipe/model_presets.h"
+#include "recipe/yaml/json_value.h"
+#include "recipe/yaml/scalar.h"
+#include "recipe/yaml/value.h"
+#include "recipe/yaml/writer.h"
+
+namespace echelon::recipe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kBegin = "<!-- keys: made by recipe_docs, do not edit -->\n";
+constexpr std::string_view kEnd = "<!-- end of keys -->\n";
+
+std::string type_name(const Key& key) {
+  static constexpr std::array<const char*, 8> kNames{"true/false", "integer", "number", "two numbers",
+                                                     "text",       "list",    "map",    "numbers"};
+  Recipe recipe;
+  if (std::holds_alternative<SwitchOrInteger>(key.rule)) return "true/false or integer";
+  return kNames[key.slot(recipe).index()];
+}
+
+/// "`pre` (meaning), `post` (meaning)", or the range in words.
+std::string allowed(const Key& key) {
+  const auto* choices = std::get_if<Choices>(&key.rule);
+  if (choices == nullptr) return expected(key);
+  std::vector<std::string> values;
+  for (const auto& choice : choices->values) {
+    values.push_back(str('`', choice.value, '`', choice.meaning.empty() ? "" : ": ", choice.meaning));
+  }
+  Recipe recipe;
+  const bool map = std::holds_alternative<PatternMap*>(key.slot(recipe));
+  return str(map ? "patterns, each with " : "", join(values, map ? " or " : "; "));
+}
+
+std::string row(const Key& key) {
+  const std::string unit = key.unit.empty() ? "" : str(", ", key.unit);
+  return str("| `", key.path, "` | ", type_name(key), unit, " | `", written(key, Recipe()), "` | ",
+             allowed(key), " | ", key.meaning, " |\n");
+}
+
+Json pattern_schema() {
+  return {{"type", "string"}, {"minLength", 1}, {"maxLength", 200}, {"pattern", "^[A-Za-z0-9._*?![\\]-]+$"}};
+}
+
+Json path_schema() {
+  return {{"type", "string"}, {"pattern", "^([^-~$][^$]*)?$"}};
+}
+
+Json phase_schema() {
+  return {{"type", "string"}, {"pattern", str("^(", join(phase_kinds(), "|"), ")( [1-9][0-9]*)?$")}};
+}
+
+Json range_schema(const IntegerRange& range) {
+  return {{"type", "integer"}, {"minimum", range.low}, {"maximum", range.high}};
+}
+
+Json words_schema(const Choices& choices) {
+  Json values = Json::array();
+  for (const std::string& word : words_of(choices)) values.push_back(word);
+  return values;
+}
+
+Json switch_schema(const Choices& choices) {
+  Json values = Json::array();
+  for (const std::string& word : words_of(choices)) values.push_back(word == "true");
+  return {{"type", "boolean"}, {"enum", values}};
+}
+
+Json number_schema(const NumberRange& range) {
+  Json schema{{"type", "number"}};
+  schema[range.low_excluded ? "exclusiveMinimum" : "minimum"] = range.low;
+  schema[range.high_excluded ? "exclusiveMaximum" : "maximum"] = range.high;
+  return schema;
+}
+
+struct SchemaOf {
+  const Key& key;
+  Json operator()(const bool*) const {
+    const auto* choices = std::get_if<Choices>(&key.rule);
+    if (choices == nullptr) return {{"type", "boolean"}};
+    return switch_schema(*choices);
+  }
+  Json operator()(const std::int64_t*) const {
+    if (const auto* either = std::get_if<SwitchOrInteger>(&key.rule))
+      return {{"anyOf", {{{"type", "boolean"}}, range_schema(either->range)}}};
+    return range_schema(std::get<IntegerRange>(key.rule));
+  }
+  Json operator()(const double*) const { return number_schema(std::get<NumberRange>(key.rule)); }
+  Json operator()(const std::array<double, 2>*) const {
+    return {{"type", "array"},
+            {"items", number_schema(std::get<NumberRange>(key.rule))},
+            {"minItems", 2},
+            {"maxItems", 2}};
+  }
+  Json operator()(const std::vector<double>*) const {
+    return {{"type", "array"}, {"items", number_schema(std::get<NumberRange>(key.rule))}, {"maxItems", 1000}};
+  }
+  Json operator()(const std::string*) const {
+    Json schema{{"type", "string"}};
+    if (const auto* choices = std::get_if<Choices>(&key.rule)) {
+      schema["enum"] = words_schema(*choices);
+    } else if (std::get<Text>(key.rule) == Text::kName) {
+      schema["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$";
+    } else if (std::get<Text>(key.rule) == Text::kTime) {
+      schema["pattern"] =
+          "^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\\.[0-9]*)?)?(Z|\\+00:00))?$";
+    } else {
+      schema = path_schema();
+    }
+    return schema;
+  }
+  Json operator()(const std::vector<std::string>*) const {
+    const bool phases = std::get<Text>(key.rule) == Text::kPhase;
+    Json schema{{"type", "array"}, {"items", phases ? phase_schema() : pattern_schema()}, {"maxItems", 1000}};
+    if (!phases) schema["uniqueItems"] = true;
+    return schema;
+  }
+  Json operator()(const PatternMap*) const {
+    const auto* choices = std::get_if<Choices>(&key.rule);
+    Json value;
+    if (choices == nullptr) {
+      value = number_schema(std::get<NumberRange>(key.rule));
+    } else if (is_switch(*choices)) {
+      value = switch_schema(*choices);
+    } else {
+      value = {{"type", "string"}, {"enum", words_schema(*choices)}};
+    }
+    return {{"type", "object"},
+            {"propertyNames", key.names == Text::kPath ? path_schema() : pattern_schema()},
+            {"maxProperties", 1000},
+            {"additionalProperties", value}};
+  }
+};
+
+Json key_schema(const Key& key) {
+  Recipe defaults;
+  Json schema = std::visit(SchemaOf{key}, key.slot(defaults));
+  schema["default"] = json_value(key, defaults);
+  schema["description"] = key.unit.empty() ? key.meaning : str(key.meaning, " Unit: ", key.unit, ".");
+  return schema;
+}
+
+Json object_schema(const std::string& description) {
+  return {{"type", "object"},
+          {"description", description},
+          {"additionalProperties", false},
+          {"properties", Json::object()}};
+}
+
+/// The schema object of section `path` ("" is the root).
+Json& section_schema(Json& root, const std::string& path) {
+  if (path.empty()) return root;
+  return section_schema(root, parent_of(path))["properties"][leaf_of(path)];
+}
+
+}  // namespace
+
+std::string with_reference(std::string_view document) {
+  const std::size_t begin = document.find(kBegin);
+  const std::size_t end = document.find(kEnd);
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) {
+    throw Error(Code::kUsage,
+                str("recipe.md has no place for the keys; expected the lines '",
+                    kBegin.substr(0, kBegin.size() - 1), "' and '", kEnd.substr(0, kEnd.size() - 1), "'"));
+  }
+  return str(document.substr(0, begin + kBegin.size()), recipe_reference_markdown(), document.substr(end));
+}
+
+}  // namespace echelon::recipe
+
+namespace echelon {
+
+std::string recipe_reference_markdown() {
+  std::string out;
+  for (const recipe::Section& section : recipe::sections()) {
+    out += str("\n### ", section.path, "\n\n", section.meaning, "\n\n");
+    out += "| key | type | default | allowed | meaning |\n|---|---|---|---|---|\n";
+    for (const recipe::Key& key : recipe::keys()) {
+      if (recipe::parent_of(key.path) == section.path) out += recipe::row(key);
+    }
+    if (section.path == "model") out += str("\n#### Presets\n\n", recipe::model_presets_markdown());
+  }
+  return out + "\n";
+}
+
+std::string recipe_json_schema() {
+  using recipe::Json;
+  Json root{{"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "Echelon recipe"}};
+  root.update(recipe::object_schema("Everything an Echelon run is made from."));
+  root["properties"]["include"] = {
+      {"type", "string"},
+      {"minLength", 1},
+      {"description", "One base recipe, relative to this file; keys here win over its keys."}};
+  for (const recipe::Section& section : recipe::sections()) {
+    recipe::section_schema(root, section.path) = recipe::object_schema(section.meaning);
+  }
+  for (const recipe::Key& key : recipe::keys()) {
+    recipe::section_schema(root, recipe::parent_of(key.path))["properties"][recipe::leaf_of(key.path)] =
+        recipe::key_schema(key);
+  }
+  return root.dump(2) + "\n";
+}
+
+}  // namespace echelon

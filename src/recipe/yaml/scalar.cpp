@@ -1,0 +1,169 @@
+#include "recipe/yaml/scalar.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/number.h"
+#include "base/str.h"
+#include "base/utc_time.h"
+#include "recipe/check/other_names.h"
+#include "recipe/yaml/characters.h"
+
+namespace echelon::recipe {
+namespace {
+
+constexpr std::size_t kMaxNameBytes = 100;
+constexpr std::size_t kMaxPathBytes = 4096;
+constexpr std::size_t kMaxPatternBytes = 200;
+constexpr std::string_view kDigits = "0123456789";
+
+constexpr std::string_view kNameCharacters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+constexpr std::array<std::string_view, 5> kPhases{"constant", "linear_warmup", "linear_decay", "cosine",
+                                                  "step"};
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
+}
+
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+  return lower;
+}
+
+std::string name_problem(const std::string& text) {
+  if (text.empty()) return "is empty";
+  if (text.size() > kMaxNameBytes) return str("is longer than ", kMaxNameBytes, " characters");
+  if (text.find_first_not_of(kNameCharacters) != std::string::npos)
+    return "has a character that is not allowed in a name";
+  if (text[0] == '.' || text[0] == '-') return "starts with '.' or '-'";
+  return "";
+}
+
+std::string path_problem(const std::string& text) {
+  if (text.size() > kMaxPathBytes) return str("is longer than ", kMaxPathBytes, " bytes");
+  if (const std::string problem = first_character_problem(text); !problem.empty())
+    return "has a character that " + problem;
+  if (text.starts_with('-')) return "starts with '-', which commands take for an option; write ./ before it";
+  if (text.starts_with('~') || text.find('$') != std::string::npos) {
+    return "has a '~' or '$' that is not expanded here; write the path out, or pass it as an override and "
+           "let the shell expand it";
+  }
+  return "";
+}
+
+std::string pattern_problem(const std::string& text) {
+  if (text.empty()) return "is empty";
+  if (text.size() > kMaxPatternBytes) return str("is longer than ", kMaxPatternBytes, " bytes");
+  const std::string allowed = str(kNameCharacters, "*?[]!");
+  if (const std::size_t at = text.find_first_not_of(allowed); at != std::string::npos) {
+    const std::string what = text[at] == ' ' ? "a blank" : text[at] == ',' ? "a ','" : "a character";
+    return str("has ", what, " that no pattern holds; write each pattern as an entry of its own");
+  }
+  const std::size_t open = text.find('[');
+  if (open != std::string::npos && text.find(']', open + 2) == std::string::npos)
+    return "has a '[' without its ']'";
+  return "";
+}
+
+std::string phase_problem(const std::string& text) {
+  const std::string kind = text.substr(0, text.find(' '));
+  if (std::find(kPhases.begin(), kPhases.end(), kind) == kPhases.end()) {
+    return str("does not start with one of: ", join(phase_kinds(), ", "));
+  }
+  if (kind.size() == text.size()) return "";
+  const std::string digits = text.substr(kind.size() + 1);
+  std::int64_t steps = 0;
+  if (!all_digits(digits) || !read_integer(digits, steps).empty()) {
+    return "does not end in a number of steps, written in digits";
+  }
+  return steps < 1 || steps > kMaxSteps ? str("has a number of steps that is not from 1 to ", kMaxSteps) : "";
+}
+
+}  // namespace
+
+std::string read_bool(const std::string& text, bool& value) {
+  if (text == "true" || text == "false") {
+    value = text == "true";
+    return "";
+  }
+  const std::string lower = in_lower_case(text);
+  for (const std::string_view yes : {"true", "yes", "on", "y", "1"}) {
+    if (lower == yes) return "must be written true";
+  }
+  for (const std::string_view no : {"false", "no", "off", "n", "0"}) {
+    if (lower == no) return "must be written false";
+  }
+  return "is not true or false";
+}
+
+std::string range_problem(const IntegerRange& range, std::int64_t value) {
+  return value < range.low || value > range.high ? "is out of range" : "";
+}
+
+std::string range_problem(const NumberRange& range, double value) {
+  const bool low = range.low_excluded ? value > range.low : value >= range.low;
+  const bool high = range.high_excluded ? value < range.high : value <= range.high;
+  return low && high ? "" : "is out of range";
+}
+
+std::string choice_problem(const std::string& path, const Choices& choices, const std::string& text) {
+  const std::vector<std::string> values = words_of(choices);
+  const auto is_value = [&](std::string_view word) {
+    return std::find(values.begin(), values.end(), word) != values.end();
+  };
+  if (is_value(text)) return "";
+  const auto& planned = choices.planned;
+  if (std::find(planned.begin(), planned.end(), text) != planned.end())
+    return "is not available in this version";
+  const std::string word = in_lower_case(text);
+  if (is_value(word)) return str("must be written ", word);
+  for (const OtherValue& other : other_values()) {
+    if (other.name == word && (other.path.empty() || other.path == path) && is_value(other.value))
+      return str("is called ", other.value, " here");
+  }
+  return "is not one of its values";
+}
+
+std::string text_problem(Text kind, const std::string& text) {
+  switch (kind) {
+    case Text::kName:
+      return name_problem(text);
+    case Text::kPath:
+      return path_problem(text);
+    case Text::kPattern:
+      return pattern_problem(text);
+    case Text::kTime:
+      return text.empty() || parse_utc(text) ? "" : "is no point in time";
+    case Text::kPhase:
+      return phase_problem(text);
+  }
+  return "";
+}
+
+std::vector<std::string> words_of(const Choices& choices) {
+  std::vector<std::string> words;
+  for (const Choices::Choice& choice : choices.values) words.push_back(choice.value);
+  return words;
+}
+
+bool is_switch(const Choices& choices) {
+  const std::string& word = choices.values.front().value;
+  return word == "true" || word == "false";
+}
+
+std::vector<std::string> phase_kinds() {
+  return {kPhases.begin(), kPhases.end()};
+}
+
+std::int64_t phase_steps(const std::string& text) {
+  std::int64_t steps = 0;
+  const std::size_t blank = text.find(' ');
+  if (blank != std::string::npos) (void)read_integer(text.substr(blank + 1), steps);
+  return steps;
+}
+
+}  // namespace echelon::recipe

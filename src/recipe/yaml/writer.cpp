@@ -1,0 +1,162 @@
+#include "recipe/yaml/writer.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+
+#include "base/str.h"
+#include "recipe/load.h"
+
+namespace echelon::recipe {
+namespace {
+
+/// Whether every YAML reader takes the text for text without quotes.
+bool is_plain(const std::string& text) {
+  static constexpr std::array<std::string_view, 10> kWords{"true", "false", "yes", "no", "on",
+                                                           "off",  "null",  "y",   "n",  "nan"};
+  std::string lower;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x80 || (std::isalnum(byte) == 0 && c != '_' && c != '.' && c != '/' && c != '-'))
+      return false;
+    lower += static_cast<char>(std::tolower(byte));
+  }
+  if (text.empty() || (std::isalpha(static_cast<unsigned char>(text[0])) == 0 && text[0] != '/'))
+    return false;
+  return std::find(kWords.begin(), kWords.end(), lower) == kWords.end();
+}
+
+std::string quoted(const std::string& text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += {'\\', c};
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string text_of(const std::string& text) {
+  return is_plain(text) ? text : quoted(text);
+}
+
+struct Writer {
+  const Key& key;
+  std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
+  std::string operator()(const std::int64_t* value) const {
+    const bool is_switch = std::holds_alternative<SwitchOrInteger>(key.rule) && *value < 2;
+    return is_switch ? (*value == 1 ? "true" : "false") : std::to_string(*value);
+  }
+  std::string operator()(const double* value) const { return shortest(*value); }
+  std::string operator()(const std::array<double, 2>* value) const {
+    return str("[", shortest((*value)[0]), ", ", shortest((*value)[1]), "]");
+  }
+  std::string operator()(const std::vector<double>* list) const {
+    std::vector<std::string> entries;
+    for (const double value : *list) entries.push_back(shortest(value));
+    return str("[", join(entries, ", "), "]");
+  }
+  std::string operator()(const std::string* value) const { return text_of(*value); }
+  std::string operator()(const std::vector<std::string>* list) const {
+    return str("[", join(entries_of(*list), ", "), "]");
+  }
+  std::string operator()(const PatternMap* map) const { return str("{", join(entries_of(*map), ", "), "}"); }
+
+  static std::vector<std::string> entries_of(const std::vector<std::string>& list) {
+    std::vector<std::string> entries;
+    for (const std::string& text : list) entries.push_back(text_of(text));
+    return entries;
+  }
+  static std::vector<std::string> entries_of(const PatternMap& map) {
+    std::vector<std::string> entries;
+    for (const auto& [pattern, value] : map) entries.push_back(str(text_of(pattern), ": ", value));
+    return entries;
+  }
+};
+
+struct Line {
+  std::string text;
+  std::string comment;
+};
+
+/// Opens the sections that lead to `path` and are not open yet.
+void open_sections(const std::string& path, std::string& open, std::vector<Line>& lines) {
+  const std::string parent = parent_of(path);
+  if (parent.empty() || parent == open) return;
+  if (!(open == parent || open.starts_with(parent + "."))) {
+    open_sections(parent, open, lines);
+    const auto depth = static_cast<std::size_t>(std::count(parent.begin(), parent.end(), '.'));
+    lines.push_back({str(std::string(2 * depth, ' '), leaf_of(parent), ":"), ""});
+  }
+  open = parent;
+}
+
+/// The lines of a key: one, or for a long list or map one for each entry too. A line that a reader takes has
+/// a limit, a list has none that would keep within it.
+std::vector<Line> lines_of(const Key& key, const Recipe& recipe) {
+  static constexpr std::size_t kLongest = 60;
+  const std::string indent(2 * static_cast<std::size_t>(std::count(key.path.begin(), key.path.end(), '.')),
+                           ' ');
+  const std::string value = written(key, recipe);
+  Recipe copy = recipe;
+  const Slot slot = key.slot(copy);
+  auto* const* list = std::get_if<std::vector<std::string>*>(&slot);
+  auto* const* map = std::get_if<PatternMap*>(&slot);
+  if (value.size() <= kLongest || (list == nullptr && map == nullptr)) {
+    return {{str(indent, leaf_of(key.path), ": ", value), ""}};
+  }
+  std::vector<Line> lines{{str(indent, leaf_of(key.path), ":"), ""}};
+  for (const std::string& entry : list != nullptr ? Writer::entries_of(**list) : Writer::entries_of(**map)) {
+    lines.push_back({str(indent, list != nullptr ? "  - " : "  ", entry), ""});
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string shortest(double value) {
+  std::array<char, 32> buffer{};
+  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  std::string text(buffer.data(), end);
+  if (text.find('.') != std::string::npos) return text;
+  const std::size_t exponent = text.find('e');
+  return exponent == std::string::npos ? text + ".0" : text.insert(exponent, ".0");
+}
+
+std::string written(const Key& key, const Recipe& recipe) {
+  Recipe copy = recipe;  // the accessor is for writing
+  return std::visit(Writer{key}, key.slot(copy));
+}
+
+}  // namespace echelon::recipe
+
+namespace echelon {
+
+std::string to_yaml(const Recipe& recipe, const std::map<std::string, std::string>* origins) {
+  std::vector<recipe::Line> lines;
+  std::string open;
+  std::size_t width = 0;
+  for (const recipe::Key& key : recipe::keys()) {
+    recipe::open_sections(key.path, open, lines);
+    std::vector<recipe::Line> own = recipe::lines_of(key, recipe);
+    if (origins != nullptr && origins->contains(key.path)) own.front().comment = origins->at(key.path);
+    width = std::max(width, own.front().text.size());
+    lines.insert(lines.end(), own.begin(), own.end());
+  }
+  std::string out;
+  for (const recipe::Line& line : lines) {
+    out += line.text;
+    if (!line.comment.empty()) out += std::string(width + 2 - line.text.size(), ' ') + "# " + line.comment;
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace echelon

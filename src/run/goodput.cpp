@@ -1,0 +1,174 @@
+#include "run/goodput.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<const char*, kSpentKinds> kNames{"start", "train", "validate", "stall", "lost", "idle"};
+constexpr std::array<const char*, 5> kEnds{"running", "finished", "stopped", "failed", "killed"};
+
+double thousandths(double seconds) {
+  return std::round(seconds * 1e3) / 1e3;
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(Code::kUsage, "not written by this program: " + what);
+}
+
+const Json& member(const Json& object, const char* name) {
+  if (!object.is_object() || !object.contains(name)) refuse(str("no ", name));
+  return object[name];
+}
+
+double number(const Json& object, const char* name) {
+  const Json& value = member(object, name);
+  if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
+    refuse(str(name, " is no number from 0 on"));
+  return value.get<double>();
+}
+
+std::int64_t count(const Json& object, const char* name) {
+  if (!member(object, name).is_number_integer() || number(object, name) > 1e15)
+    refuse(str(name, " is no count"));
+  return object[name].get<std::int64_t>();
+}
+
+std::string text(const Json& object, const char* name) {
+  if (!member(object, name).is_string()) refuse(str(name, " is no text"));
+  return object[name].get<std::string>();
+}
+
+std::optional<double> perhaps(const Json& object, const char* name) {
+  if (member(object, name).is_null()) return std::nullopt;
+  return number(object, name);
+}
+
+RunStart parse_start(const Json& json) {
+  RunStart start{.job = text(json, "job"),
+                 .restart = count(json, "restart"),
+                 .ranks = count(json, "ranks"),
+                 .began_s = number(json, "began"),
+                 .ended_s = number(json, "ended"),
+                 .end = text(json, "end"),
+                 .first_step = count(json, "first_step"),
+                 .last_step = count(json, "last_step"),
+                 .saved_step = count(json, "saved_step"),
+                 .until_saved_s = number(json, "train_until_saved")};
+  if (std::find(kEnds.begin(), kEnds.end(), start.end) == kEnds.end()) refuse("end is none of its words");
+  const Json& seconds = member(json, "seconds");
+  for (std::size_t i = 0; i < kSpentKinds; ++i) start.seconds[i] = number(seconds, kNames[i]);
+  const Json& took = member(json, "took");
+  start.took = {perhaps(took, "step"), perhaps(took, "save"), perhaps(took, "validation")};
+  return start;
+}
+
+Json json_of(const std::optional<double>& seconds) {
+  return seconds ? Json(thousandths(*seconds)) : Json(nullptr);
+}
+
+Json json_of(const SpentSeconds& seconds) {
+  Json json = Json::object();
+  for (std::size_t i = 0; i < kSpentKinds; ++i) json[kNames[i]] = thousandths(seconds[i]);
+  return json;
+}
+
+Json json_of(const RunStart& start) {
+  return {{"job", start.job},
+          {"restart", start.restart},
+          {"ranks", start.ranks},
+          {"began", thousandths(start.began_s)},
+          {"ended", thousandths(start.ended_s)},
+          {"end", start.end},
+          {"first_step", start.first_step},
+          {"last_step", start.last_step},
+          {"saved_step", start.saved_step},
+          {"train_until_saved", thousandths(start.until_saved_s)},
+          {"seconds", json_of(start.seconds)},
+          {"took",
+           {{"step", json_of(start.took.step)},
+            {"save", json_of(start.took.save)},
+            {"validation", json_of(start.took.validation)}}}};
+}
+
+struct Total {
+  double allocated_s = 0;
+  SpentSeconds seconds{};
+
+  explicit Total(const std::vector<RunStart>& starts) {
+    for (const RunStart& start : starts) {
+      allocated_s += start.ended_s - start.began_s;
+      for (std::size_t i = 0; i < kSpentKinds; ++i) seconds[i] += start.seconds[i];
+    }
+  }
+  [[nodiscard]] double share() const {
+    const double good = seconds[static_cast<std::size_t>(Spent::kTrain)] +
+                        seconds[static_cast<std::size_t>(Spent::kValidate)];
+    return allocated_s > 0 ? good / allocated_s : 0;
+  }
+};
+
+}  // namespace
+
+const char* name_of(Spent spent) {
+  return kNames[static_cast<std::size_t>(spent)];
+}
+
+void RunStart::lose_after(std::int64_t step) {
+  if (step >= last_step) return;
+  const double all_s = (*this)[Spent::kTrain] + (*this)[Spent::kLost];
+  const double saved_s = std::min(until_saved_s, all_s);
+  // Time is known at three steps; in between, steps count as equally long.
+  double kept_s = 0;
+  if (step >= saved_step) {
+    kept_s = saved_s + (all_s - saved_s) * static_cast<double>(step - saved_step) /
+                           static_cast<double>(last_step - saved_step);
+  } else if (step > first_step) {
+    kept_s = saved_s * static_cast<double>(step - first_step) / static_cast<double>(saved_step - first_step);
+  }
+  const double lost_s = std::max((*this)[Spent::kLost], all_s - kept_s);  // lost once is lost for good
+  (*this)[Spent::kLost] = lost_s;
+  (*this)[Spent::kTrain] = all_s - lost_s;
+}
+
+Goodput Goodput::parse(const std::string& json) {
+  const Json parsed = Json::parse(json, nullptr, false);
+  if (parsed.is_discarded()) refuse("no whole JSON");
+  const Json& starts = member(parsed, "starts");
+  if (!starts.is_array()) refuse("starts is no list");
+  Goodput goodput;
+  for (const Json& start : starts) goodput.starts.push_back(parse_start(start));
+  return goodput;
+}
+
+std::string Goodput::to_json() const {
+  const Total total(starts);
+  Json json{{"starts", Json::array()}, {"total", {{"allocated", thousandths(total.allocated_s)}}}};
+  for (const RunStart& start : starts) json["starts"].push_back(json_of(start));
+  json["total"].update(json_of(total.seconds));
+  json["goodput"] = std::round(total.share() * 1e4) / 1e4;
+  return json.dump(1) + "\n";
+}
+
+std::string Goodput::summary() const {
+  const Total total(starts);
+  const bool one = starts.size() == 1;
+  std::string line =
+      str("goodput ", std::round(total.share() * 1e3) / 10, " % of ", describe_seconds(total.allocated_s),
+          one ? "" : str(" in ", starts.size(), " starts"), ":");
+  for (std::size_t i = 0; i < kSpentKinds; ++i) {
+    const double seconds = total.seconds[i];
+    line += str(i == 0 ? " " : ", ", kNames[i], " ",
+                seconds < 9.95 ? std::round(seconds * 10) / 10 : std::round(seconds));
+  }
+  return line;
+}
+
+}  // namespace echelon

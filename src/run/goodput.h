@@ -1,0 +1,57 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "run/deadline.h"
+
+namespace echelon {
+
+/// What the time of a job is spent on.
+enum class Spent : std::uint8_t {
+  kStart,     ///< before the first step and after the last
+  kTrain,     ///< steps that later ones build on
+  kValidate,  ///< and generating texts for it
+  kStall,     ///< training waits for a save
+  kLost,      ///< steps that were trained and not saved, and had to be trained again
+  kIdle,      ///< standing still because of a peer; after rank 0 has gone, until all have
+};
+inline constexpr std::size_t kSpentKinds = 6;
+using SpentSeconds = std::array<double, kSpentKinds>;
+[[nodiscard]] const char* name_of(Spent spent);
+
+/// One start of a run and where its time went.
+struct RunStart {
+  std::string job;  ///< Slurm's number; empty: no Slurm
+  std::int64_t restart = 0;
+  std::int64_t ranks = 1;
+  double began_s = 0;  ///< since 1970
+  double ended_s = 0;
+  std::string end;              ///< running | finished | stopped | failed | killed
+  std::int64_t first_step = 0;  ///< that it began with; 0 until that is known
+  std::int64_t last_step = 0;   ///< that it trained
+  std::int64_t saved_step = 0;  ///< of its newest checkpoint
+  double until_saved_s = 0;     ///< of training, that of lost steps included, until saved_step
+  SpentSeconds seconds{};       ///< sum to ended_s - began_s
+  Durations took;               ///< its steps, saves and validations; the last known
+
+  [[nodiscard]] double& operator[](Spent spent) { return seconds[static_cast<std::size_t>(spent)]; }
+  [[nodiscard]] double operator[](Spent spent) const { return seconds[static_cast<std::size_t>(spent)]; }
+  /// The run goes on from `step`: what this start trained after it is lost.
+  void lose_after(std::int64_t step);
+};
+
+/// All starts of a run: the content of goodput.json.
+struct Goodput {
+  std::vector<RunStart> starts;
+
+  /// Throws Error(kUsage) for anything but what to_json() writes.
+  [[nodiscard]] static Goodput parse(const std::string& json);
+  /// With the sums over all starts and the share of the time that was training or validation.
+  [[nodiscard]] std::string to_json() const;
+  /// "goodput 93.1 % of 512 s: start 12, train 470, ..."
+  [[nodiscard]] std::string summary() const;
+};
+
+}  // namespace echelon

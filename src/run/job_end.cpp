@@ -1,0 +1,73 @@
+#include "run/job_end.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <string>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process/program.h"
+#include "base/str.h"
+#include "base/utc_time.h"
+
+namespace echelon {
+namespace {
+
+constexpr double kLatest_s = 1e11;
+
+std::optional<double> parse_seconds(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || *end != '\0' || !std::isfinite(value) || value < 0 || value > kLatest_s)
+    return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<double> parse_job_end(std::string_view text) {
+  const std::string line(
+      text.substr(0, text.find('\n')));  // one job; a heterogeneous one has a line for each part
+  if (line == "NONE" || line == "UNLIMITED") return std::numeric_limits<double>::infinity();
+  if (line.empty() || line.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  const auto end_s = parse_seconds(line);
+  return end_s && *end_s > 0 ? end_s : std::nullopt;
+}
+
+std::optional<double> ask_job_end(double patience_s) {
+  const char* job = std::getenv("SLURM_JOB_ID");
+  if (job == nullptr) return std::nullopt;
+  try {
+    // Slurm's tools print points in time as strftime would: here as seconds, whatever the user's format and
+    // zone.
+    const ProgramRun run = run_program(
+        {"env", "SLURM_TIME_FORMAT=%s", "squeue", "--noheader", "--jobs", job, "--format=%e"}, patience_s);
+    if (run.good()) return parse_job_end(run.out);
+    log::note("the end of the job is not known from Slurm: " + run.trouble("squeue"));
+  } catch (const Error& e) {
+    log::note(str("the end of the job is not known from Slurm: ", e.what()));
+  }
+  return std::nullopt;
+}
+
+std::optional<double> job_end(double now_s) {
+  const auto told = seconds_in_environment("SLURM_JOB_END_TIME");
+  if (told && *told > now_s) return told;
+  const auto asked = ask_job_end();
+  if (asked && *asked > now_s) return asked;
+  const auto past = asked ? asked : told;
+  if (past) {
+    log::warn(str(
+        "the job's end (", describe_utc(*past, now_s), asked ? ", says squeue" : ", says SLURM_JOB_END_TIME",
+        ") is past, and it still runs: ", "without an end to look at, the run stops only on a signal"));
+  }
+  return std::nullopt;
+}
+
+std::optional<double> seconds_in_environment(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? std::nullopt : parse_seconds(text);
+}
+
+}  // namespace echelon

@@ -1,0 +1,282 @@
+#include "run/ledger.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/files/own_file.h"
+#include "base/log.h"
+#include "base/process/process.h"
+#include "base/str.h"
+#include "base/utc_time.h"
+#include "run/job_end.h"
+#include "run/start_notes.h"
+
+namespace echelon {
+namespace {
+
+constexpr double kShare = 0.005;
+constexpr double kOftenest_s = 0.1;
+constexpr double kRarest_s = 5;
+constexpr std::chrono::seconds kPatience{5};  // with a disk that may hang
+constexpr double kLongestLeaving_s = 600;
+constexpr std::size_t kRecent = 32;
+constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+/// The first name that is free beside `file`.
+std::filesystem::path aside(const std::filesystem::path& file) {
+  for (int n = 1;; ++n) {
+    std::filesystem::path name = file;
+    name += str(".unreadable-", n);
+    if (!std::filesystem::exists(std::filesystem::symlink_status(name))) return name;
+  }
+}
+
+Goodput take_up(const std::filesystem::path& file) {
+  try {
+    if (!std::filesystem::exists(std::filesystem::symlink_status(file))) return {};
+    try {
+      const std::string text = fs::read_own_file(file, kMostBytes, Code::kUsage);
+      return in_context(str("'", file.string(), "'"), [&] { return Goodput::parse(text); });
+    } catch (const Error& e) {
+      const std::filesystem::path to = aside(file);
+      log::warn(str(e.what(), "; it is kept as '", to.filename().string(),
+                    "', and the account of this run's time begins anew"));
+      fs::rename(file, to, Code::kUsage);
+    }
+  } catch (const std::exception& e) {  // the disk's troubles; the run does not need this file
+    log::warn(str("the account of this run's time begins anew: ", e.what()));
+  }
+  return {};
+}
+
+/// After rank 0's last account of `last` its ranks held the nodes until all of them were gone.
+void account_for_leaving(RunStart& last, const std::filesystem::path& run_dir, double next_began_s) {
+  if (last.job.empty()) return;
+  const auto noted = noted_end(run_dir, last.job, last.ended_s);
+  if (!noted || *noted > last.ended_s + kLongestLeaving_s) return;
+  const double gone_s = std::min(*noted, next_began_s);
+  if (gone_s <= last.ended_s) return;
+  last[Spent::kIdle] += gone_s - last.ended_s;
+  last.ended_s = gone_s;
+}
+
+/// Whole for every reader, and quick: only the last text has to survive the machine.
+void replace(const std::filesystem::path& file, const std::string& text, bool durable) {
+  durable ? fs::publish_file(file, text, Code::kUsage) : fs::replace_file(file, text, Code::kUsage);
+}
+
+}  // namespace
+
+/// What the callers and the writing thread share.
+struct Ledger::Book {
+  struct Interval {
+    Spent spent;
+    double begin_s;
+    double end_s;
+  };
+
+  std::filesystem::path file;
+  std::function<double()> now_s;
+
+  mutable std::mutex mutex;
+  std::condition_variable asked;
+  std::condition_variable written;
+  Goodput goodput;  // the last start is this one
+  Spent spent = Spent::kStart;
+  double since_s = 0;
+  std::deque<Interval> recent;
+  std::map<std::int64_t, double> saving;  // step -> seconds of training until then
+  bool still = false;                     // until the end
+  bool over = false;
+  bool kept = false;  // the file holds the end
+
+  RunStart& mine() { return goodput.starts.back(); }
+  /// Until now; the mutex is held.
+  void settle() {
+    if (over) return;
+    const double now = std::max(now_s(), since_s);
+    mine()[spent] += now - since_s;
+    if (!recent.empty() && recent.back().spent == spent) {
+      recent.back().end_s = now;
+    } else {
+      recent.push_back({spent, since_s, now});
+      if (recent.size() > kRecent) recent.pop_front();
+    }
+    since_s = mine().ended_s = now;
+  }
+  void write_until_over();
+};
+
+void Ledger::Book::write_until_over() {
+  bool warned = false;
+  std::unique_lock lock(mutex);
+  while (!kept) {
+    settle();
+    const std::string text = goodput.to_json();
+    const bool last = over;
+    lock.unlock();
+    try {
+      replace(file, text, last);
+    } catch (const Error& e) {
+      if (!warned) log::warn(str("the account of this run's time is not kept: ", e.what()));
+      warned = true;
+    }
+    lock.lock();
+    kept = last;
+    const double pause = std::clamp(kShare * (since_s - mine().began_s), kOftenest_s, kRarest_s);
+    if (!kept) asked.wait_for(lock, std::chrono::duration<double>(pause), [&] { return over; });
+  }
+  written.notify_all();
+}
+
+Ledger::Start Ledger::this_start(std::int64_t ranks) {
+  Start start{.job = variable("SLURM_JOB_ID"), .ranks = ranks, .began_s = process_began_s()};
+  if (const std::string array = variable("SLURM_ARRAY_JOB_ID"); !array.empty())
+    start.job = array + "_" + variable("SLURM_ARRAY_TASK_ID");
+  start.restart = static_cast<std::int64_t>(seconds_in_environment("SLURM_RESTART_COUNT").value_or(0));
+  const auto told = seconds_in_environment("ECHELON_STARTED_AT");
+  if (told && *told < start.began_s) start.began_s = *told;
+  return start;
+}
+
+Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> now_s)
+    : book_(std::make_shared<Book>()) {
+  Book& book = *book_;
+  book.file = std::move(file);
+  book.now_s = std::move(now_s);
+  book.goodput = take_up(book.file);
+  const double now = book.now_s();
+  std::vector<RunStart>& starts = book.goodput.starts;
+  if (!starts.empty() && starts.back().job == start.job)
+    account_for_leaving(starts.back(), book.file.parent_path(), std::min(now, start.began_s));
+  double free_s = 0;  // no second counts twice, be it that one script starts the run several times
+  for (RunStart& earlier : starts) {
+    if (earlier.end == "running") earlier.end = "killed";
+    free_s = std::max(free_s, earlier.ended_s);
+  }
+  const double began = std::min(now, std::max(start.began_s, free_s));
+  starts.push_back({.job = std::move(start.job),
+                    .restart = start.restart,
+                    .ranks = start.ranks,
+                    .began_s = began,
+                    .ended_s = began,
+                    .end = "running"});
+  book.since_s = began;
+  std::thread([book = book_] { book->write_until_over(); }).detach();
+}
+
+Ledger::~Ledger() {
+  end("failed");
+}
+
+Spent Ledger::enter(Spent spent) {
+  const std::lock_guard lock(book_->mutex);
+  book_->settle();
+  const Spent before = book_->spent;
+  if (!book_->still) book_->spent = spent;
+  return before;
+}
+
+void Ledger::resumed(std::int64_t step) {
+  const std::lock_guard lock(book_->mutex);
+  for (RunStart& start : book_->goodput.starts) start.lose_after(step);
+  RunStart& mine = book_->mine();
+  mine.first_step = mine.last_step = mine.saved_step = step;
+}
+
+void Ledger::trained(std::int64_t step) {
+  const std::lock_guard lock(book_->mutex);
+  book_->mine().last_step = step;
+}
+
+void Ledger::took(const Durations& durations) {
+  const std::lock_guard lock(book_->mutex);
+  book_->mine().took = durations;
+}
+
+void Ledger::saving(std::int64_t step) {
+  const std::lock_guard lock(book_->mutex);
+  book_->settle();
+  book_->saving[step] = book_->mine()[Spent::kTrain];
+}
+
+void Ledger::saved(std::int64_t step) {
+  const std::lock_guard lock(book_->mutex);
+  const auto found = book_->saving.find(step);
+  if (found == book_->saving.end()) return;
+  book_->mine().saved_step = step;
+  book_->mine().until_saved_s = found->second;
+  book_->saving.erase(book_->saving.begin(), std::next(found));
+}
+
+void Ledger::stood_still_since(double time_s) {
+  const std::lock_guard lock(book_->mutex);
+  if (book_->over || book_->still) return;
+  book_->settle();
+  RunStart& mine = book_->mine();
+  for (const Book::Interval& interval : book_->recent) {
+    const double taken = interval.end_s - std::max(interval.begin_s, time_s);
+    if (taken <= 0) continue;
+    mine[interval.spent] -= taken;
+    mine[Spent::kIdle] += taken;
+  }
+  book_->spent = Spent::kIdle;
+  book_->still = true;
+}
+
+void Ledger::end(const char* how) {
+  std::unique_lock lock(book_->mutex);
+  if (!book_->over) {
+    book_->settle();
+    book_->mine().end = how;
+    book_->over = true;
+    book_->asked.notify_all();
+  }
+  book_->written.wait_for(lock, kPatience, [&] { return book_->kept; });
+}
+
+Durations Ledger::earlier() const {
+  const std::lock_guard lock(book_->mutex);
+  const std::vector<RunStart>& starts = book_->goodput.starts;
+  Durations known;
+  for (auto start = std::next(starts.rbegin()); start != starts.rend(); ++start) {
+    if (start->ranks != starts.back().ranks) continue;
+    if (!known.step) known.step = start->took.step;
+    if (!known.save) known.save = start->took.save;
+    if (!known.validation) known.validation = start->took.validation;
+  }
+  return known;
+}
+
+bool Ledger::has_earlier_starts() const {
+  const std::lock_guard lock(book_->mutex);
+  return book_->goodput.starts.size() > 1;
+}
+
+std::string Ledger::summary() const {
+  const std::lock_guard lock(book_->mutex);
+  book_->settle();
+  return book_->goodput.summary();
+}
+
+std::function<double()> steady_utc_clock() {
+  const auto anchor = std::chrono::steady_clock::now();
+  return [anchor, at_anchor = utc_now_s()] {
+    return at_anchor + std::chrono::duration<double>(std::chrono::steady_clock::now() - anchor).count();
+  };
+}
+
+}  // namespace echelon

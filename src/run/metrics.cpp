@@ -1,0 +1,79 @@
+#include "run/metrics.h"
+
+#include <fcntl.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
+
+#include "base/files/own_file.h"
+#include "base/log.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30;
+
+/// The file's lines up to `last_step`; a torn last line (the process died while writing) is dropped.
+std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_step) {
+  std::string kept;
+  std::istringstream file(fs::read_own_file(path, kMostBytes, Code::kUsage));
+  for (std::string line; std::getline(file, line);) {
+    const auto parsed = nlohmann::json::parse(line, nullptr, false);
+    if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_integer()) continue;
+    if (parsed["step"].get<std::int64_t>() <= last_step) kept += line + "\n";
+  }
+  return kept;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t resumed_step) : path_(std::move(path)) {
+  if (std::filesystem::exists(std::filesystem::symlink_status(path_)))
+    fs::publish_file(path_, lines_up_to(path_, resumed_step), Code::kUsage);
+  file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
+}
+
+void MetricsFile::append(const StepMetrics& m) {
+  nlohmann::ordered_json line{{"step", m.step},
+                              {"time", std::round(m.time_s * 1e3) / 1e3},
+                              {"loss", m.loss},
+                              {"lr", m.lr},
+                              {"grad_norm", m.grad_norm},
+                              {"epoch", m.epoch},
+                              {"tokens", nullptr},
+                              {"samples", m.samples},
+                              {"tokens_per_s", nullptr},
+                              {"samples_per_s", m.samples_per_s},
+                              {"step_time_s", m.step_time_s},
+                              {"comm_wait_s", m.comm_wait_s},
+                              {"data_wait_s", m.data_wait_s},
+                              {"skipped_steps", m.skipped_steps},
+                              {"mfu", nullptr},
+                              {"peak_rss_bytes", m.peak_rss_bytes},
+                              {"peak_device_bytes", m.peak_device_bytes}};
+  if (m.tokens) line["tokens"] = *m.tokens;
+  if (m.tokens_per_s) line["tokens_per_s"] = *m.tokens_per_s;
+  if (m.mfu) line["mfu"] = *m.mfu;
+  if (m.loss_scale) line["loss_scale"] = *m.loss_scale;
+  if (m.validation_loss) line["validation_loss"] = *m.validation_loss;
+  if (m.validation_accuracy) line["validation_accuracy"] = *m.validation_accuracy;
+  if (m.rouge) {
+    line["rouge1"] = m.rouge->rouge1;
+    line["rouge2"] = m.rouge->rouge2;
+    line["rougeL"] = m.rouge->rouge_l;
+  }
+  const std::string text = str(torn_ ? "\n" : "", line.dump(), "\n");
+  try {
+    fs::write_at(file_, 0, std::as_bytes(std::span(text)), Code::kUsage, path_);
+    torn_ = false;
+  } catch (const Error& e) {
+    // A full disk must not end a run whose weights are fine; a torn line is dropped at the next resume.
+    torn_ = true;
+    log::warn(str("step ", m.step, " is missing in metrics: ", e.what()));
+  }
+}
+
+}  // namespace echelon

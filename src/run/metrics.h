@@ -1,0 +1,52 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "base/files/fs.h"
+#include "text/rouge.h"
+
+namespace echelon {
+
+/// One logged step; a line of metrics.jsonl.
+struct StepMetrics {
+  std::int64_t step = 0;
+  double time_s = 0;  ///< when it was logged, since 1970
+  double loss = 0;    ///< mean over the step's predictions that count, all ranks
+  double lr = 0;
+  double grad_norm = 0;                ///< before clipping
+  double epoch = 0;                    ///< passes over the data so far
+  std::optional<std::int64_t> tokens;  ///< of sequences, in all steps so far; nothing: there are none, or the
+                                       ///< run began with a version that did not count them
+  std::int64_t samples = 0;            ///< in all steps so far
+  std::optional<double> tokens_per_s;  ///< of sequences; nothing: there are none
+  double samples_per_s = 0;
+  double step_time_s = 0;          ///< mean over the steps since the line before
+  double comm_wait_s = 0;          ///< of it, waiting for collectives that nothing hides; largest over ranks
+  double data_wait_s = 0;          ///< of it, waiting for data; largest over ranks
+  std::int64_t skipped_steps = 0;  ///< so far: steps left out because they were not finite
+  std::optional<double> loss_scale;  ///< fp16 only
+  std::optional<double> mfu;         ///< model FLOP/s over the devices' peak; absent where no peak is known
+  std::uint64_t peak_rss_bytes = 0;  ///< largest over ranks
+  std::uint64_t peak_device_bytes = 0;  ///< largest over ranks; 0 on the CPU
+  std::optional<double> validation_loss;
+  std::optional<double> validation_accuracy;  ///< share of samples; where there are classes
+  std::optional<RougeScores> rouge;           ///< of texts generated in validation
+};
+
+/// Appends to metrics.jsonl, one JSON object a line.
+class MetricsFile {
+ public:
+  /// Lines of steps after `resumed_step` (work that was lost with the process that did it) are removed first,
+  /// so that every step appears once.
+  MetricsFile(std::filesystem::path path, std::int64_t resumed_step);
+  /// A line that cannot be written is a warning, not an error.
+  void append(const StepMetrics& metrics);
+
+ private:
+  std::filesystem::path path_;
+  fs::Fd file_;
+  bool torn_ = false;  ///< does it end with part of a line?
+};
+
+}  // namespace echelon

@@ -1,0 +1,160 @@
+#include "run/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/files/disk.h"
+#include "base/files/own_file.h"
+#include "base/log.h"
+#include "base/process/process.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+std::string describe_this_process() {
+  const std::string host = host_name();
+  const char* job = std::getenv("SLURM_JOB_ID");
+  return str("process ", getpid(), " on ", host.empty() ? "?" : host,
+             job != nullptr ? str(" (Slurm job ", job, ")") : "");
+}
+
+std::string owner_of(const std::filesystem::path& lock) {
+  const std::string owner = fs::read_own_file(lock, 4096, Code::kUsage);
+  return owner.empty() ? "another job" : owner;
+}
+
+/// 0, or why the file cannot be locked: EWOULDBLOCK when somebody held it all the time. `waiting` is called
+/// before the wait, where there is one.
+template <class Waiting>
+int lock_within(const fs::Fd& file, std::chrono::milliseconds patience, const Waiting& waiting) {
+  constexpr std::chrono::milliseconds kPause{50};
+  const auto until = std::chrono::steady_clock::now() + patience;
+  bool told = false;
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return errno;
+    if (std::chrono::steady_clock::now() >= until) return EWOULDBLOCK;
+    if (!std::exchange(told, true)) waiting();
+    std::this_thread::sleep_for(kPause);
+  }
+  return 0;
+}
+
+/// Of `folder` and what is above it: what is not there, outermost first.
+std::vector<std::filesystem::path> missing_of(std::filesystem::path folder) {
+  std::vector<std::filesystem::path> missing;
+  std::error_code error;
+  if (!folder.has_filename()) folder = folder.parent_path();
+  for (; !folder.empty() && !std::filesystem::exists(std::filesystem::symlink_status(folder, error));
+       folder = folder.parent_path())
+    missing.insert(missing.begin(), folder);
+  return missing;
+}
+
+/// Is it "rank-<number>.log"?
+bool is_rank_log(std::string_view name) {
+  if (!name.starts_with("rank-") || !name.ends_with(".log")) return false;
+  const std::string_view number = name.substr(5, name.size() - 9);
+  return !number.empty() && number.find_first_not_of("0123456789") == number.npos;
+}
+
+/// The files in a run folder that say nothing worth keeping of a start that failed at once; nothing where
+/// there is more than those.
+std::optional<std::vector<std::filesystem::path>> files_of_no_value(const std::filesystem::path& root) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& path : fs::list_folder(root, Code::kUsage)) {
+    const std::string name = path.filename().string();
+    if (name == ".lock" || name == "goodput.json") {
+      files.push_back(path);
+    } else if (name == "logs") {
+      for (const auto& log : fs::list_folder(path, Code::kUsage)) {
+        if (!is_rank_log(log.filename().string())) return std::nullopt;
+        files.push_back(log);
+      }
+    } else if (name != "checkpoints" || !fs::list_folder(path, Code::kUsage).empty()) {
+      return std::nullopt;
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(std::filesystem::path root, bool lock, const RunFolderRules& rules)
+    : root_(std::move(root)) {
+  in_context(str("run folder (run.dir) '", root_.string(), "'"), [&] {
+    made_ = missing_of(root_);
+    for (const auto& folder : {root_, checkpoints(), root_ / "logs"}) {
+      try {
+        fs::make_directories(folder, Code::kUsage);
+      } catch (const Error& e) {
+        throw Error(e.code(), str(e.what(), "; set run.dir to a folder that can be written"));
+      }
+      if (!rules.allow_foreign)
+        fs::require_own_folder(folder, Code::kUsage, "set run.allow_foreign_folder=true");
+    }
+    if (!lock) return;
+    take_lock(rules.patience);
+    for (const auto& folder : {root_, root_ / "logs"})
+      fs::remove_drafts(folder);  // of starts that were killed
+  });
+}
+
+void RunFolder::take_lock(std::chrono::milliseconds patience) {
+  const std::filesystem::path file = root_ / ".lock";
+  lock_ = fs::open_own(file, O_RDWR | O_CREAT, Code::kUsage);
+  // The owner is often just going: ranks that lost their launcher, a run that writes its last lines.
+  const int error = lock_within(lock_, patience, [&] {
+    log::info(str("run folder '", root_.string(), "' is in use by ", owner_of(file), "; waiting ",
+                  std::chrono::duration_cast<std::chrono::seconds>(patience).count(), " s for it to end"));
+  });
+  if (error == EWOULDBLOCK) {
+    throw Error(Code::kUsage,
+                str("in use by ", owner_of(file), "; wait for it, or give this run another run.dir"));
+  }
+  if (error != 0) {
+    log::warn(str("'", file.string(), "' cannot be locked (", fs::reason(error),
+                  "): nothing keeps a second job out of this run folder"));
+  }
+  const std::string owner = describe_this_process();
+  if (::ftruncate(lock_.get(), 0) != 0)
+    throw Error(Code::kUsage, str("cannot write '", file.string(), "': ", fs::reason(errno)));
+  fs::write_at(lock_, 0, std::as_bytes(std::span(owner)), Code::kUsage, file);
+}
+
+void RunFolder::remove_if_made() noexcept {
+  try {
+    if (made_.empty() || !lock_.valid()) return;
+    const auto files = files_of_no_value(root_);
+    if (!files) return;
+    for (const auto& file : *files) fs::disk().unlink(file.c_str());
+    for (const auto& folder : {root_ / "logs", checkpoints()}) fs::disk().rmdir(folder.c_str());
+    for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) {
+      if (fs::disk().rmdir(folder->c_str()) != 0) break;  // somebody else has come to use it
+    }
+    made_.clear();
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then it stays
+  }
+}
+
+void RunFolder::wait_for_release() const {
+  const fs::Fd file(::open((root_ / ".lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  while (file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 &&
+         (errno == EWOULDBLOCK || errno == EINTR))
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
+std::filesystem::path RunFolder::log(int rank) const {
+  return root_ / "logs" / str("rank-", rank, ".log");
+}
+
+}  // namespace echelon

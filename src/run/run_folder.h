@@ -1,0 +1,43 @@
+#pragma once
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/files/fs.h"
+
+namespace echelon {
+
+struct RunFolderRules {
+  bool allow_foreign = false;                ///< the folder may belong to another user
+  std::chrono::milliseconds patience{5000};  ///< with the lock's owner, who may just be going
+};
+
+/// A run's folder: recipe.yaml, metrics.jsonl, checkpoints/, logs/. Rank 0 of a job holds its lock as long as
+/// this object lives; the kernel releases it with the process, however that ends.
+class RunFolder {
+ public:
+  /// Creates what is missing. Throws Error(kUsage) for a folder that cannot be written or belongs to another
+  /// user; with `lock` also, naming the owner, when another job holds it and does not let go in time.
+  RunFolder(std::filesystem::path root, bool lock, const RunFolderRules& rules = {});
+
+  /// For a start that failed before anything was worth keeping: removes the folders that this object made,
+  /// with the lock, the logs of ranks and the ledger. Where anything else has come to lie there, nothing
+  /// goes. With `lock` only, and once; the log goes on without a file.
+  void remove_if_made() noexcept;
+
+  [[nodiscard]] const std::filesystem::path& root() const { return root_; }
+  [[nodiscard]] std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
+  [[nodiscard]] std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path log(int rank) const;
+  /// For the other ranks: returns when rank 0 has let go of the lock, at once on a file system without locks.
+  void wait_for_release() const;
+
+ private:
+  void take_lock(std::chrono::milliseconds patience);
+  std::filesystem::path root_;
+  std::vector<std::filesystem::path> made_;  ///< of the root and what is above it, outermost first
+  fs::Fd lock_;
+};
+
+}  // namespace echelon

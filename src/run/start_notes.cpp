@@ -1,0 +1,64 @@
+#include "run/start_notes.h"
+
+#include <cstdint>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/files/own_file.h"
+#include "base/log.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+
+struct Note {
+  std::string what;  ///< start | end | held; empty: none of these
+  double time_s = 0;
+};
+
+Note parse(const std::string& line) {
+  std::istringstream words(line);
+  std::string what, value, rest;
+  double time_s = 0;
+  words >> what;
+  if (what == "start" || what == "end") {
+    words >> value;
+  } else if (what != "held") {
+    return {};
+  }
+  if (!(words >> time_s) || words >> rest) return {};
+  return {what, time_s};
+}
+
+}  // namespace
+
+std::optional<double> noted_end(std::string_view notes, double running_s) {
+  bool ran = false;  // the start that the last line belongs to, at running_s
+  while (!notes.empty()) {
+    const std::size_t size = notes.find('\n');
+    if (size == notes.npos) break;  // torn, or being written
+    const Note note = parse(std::string(notes.substr(0, size)));
+    notes.remove_prefix(size + 1);
+    if (note.what == "held") continue;
+    if (ran && note.what == "end" && note.time_s >= running_s) return note.time_s;
+    ran = note.what == "start" && note.time_s <= running_s;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> noted_end(const std::filesystem::path& run_dir, const std::string& job,
+                                double running_s) {
+  const std::filesystem::path file = run_dir / "logs" / str("starts-", job, ".txt");
+  try {
+    if (!std::filesystem::exists(file)) return std::nullopt;  // not our batch script
+    return noted_end(fs::read_own_file(file, kMostBytes, Code::kUsage), running_s);
+  } catch (const std::exception& e) {  // the disk's troubles; the run does not need this file
+    log::note(str("when the last start ended is not known: ", e.what()));
+  }
+  return std::nullopt;
+}
+
+}  // namespace echelon

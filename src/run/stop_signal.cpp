@@ -1,0 +1,77 @@
+#include "run/stop_signal.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+
+namespace echelon {
+namespace {
+
+// A signal handler can reach nothing but a variable of static storage.
+volatile std::sig_atomic_t received = 0;
+volatile std::sig_atomic_t from_keyboard = 0;
+
+constexpr std::array<int, 5> kSignals{SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGQUIT};
+std::array<struct sigaction, kSignals.size()> previous;
+
+void on_signal(int signal) {
+  if (signal == SIGINT || signal == SIGQUIT) {
+    if (from_keyboard != 0) _exit(128 + signal);
+    from_keyboard = 1;
+  }
+  received = signal;
+}
+
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  received = 0;
+  from_keyboard = 0;
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;  // blocking calls of libraries go on; the flag is polled once a step
+  sigemptyset(&action.sa_mask);
+  sigset_t held;
+  sigemptyset(&held);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    const bool stays = kSignals[i] == SIGHUP && is_ignored(SIGHUP);
+    sigaction(kSignals[i], stays ? nullptr : &action, &previous[i]);
+    sigaddset(&held, kSignals[i]);
+  }
+  pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
+}
+
+StopSignal::~StopSignal() {
+  if (!restores_) return;
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &previous[i], nullptr);
+}
+
+const char* StopSignal::requested() const {
+  switch (received) {
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGINT:
+      return "SIGINT";
+    case SIGUSR2:
+      return "SIGUSR2";
+    case SIGHUP:
+      return "SIGHUP";
+    case SIGQUIT:
+      return "SIGQUIT";
+    default:
+      return nullptr;
+  }
+}
+
+void StopSignal::ignore_further() {
+  restores_ = false;
+  for (const int number : kSignals) std::signal(number, SIG_IGN);
+}
+
+}  // namespace echelon

@@ -1,0 +1,48 @@
+#include "shard/memory/offloaded_inputs.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace echelon {
+
+class OffloadedInputs::Input {
+ public:
+  at::Device device;
+  at::Tensor host;                ///< page-locked
+  at::Tensor back = {};           ///< undefined before it is brought
+  CopyStream::Mark arrived = {};  ///< of `back`
+};
+
+std::shared_ptr<OffloadedInputs::Input> OffloadedInputs::put(const at::Tensor& x) {
+  const auto input = std::make_shared<Input>(
+      Input{.device = x.device(),
+            .host = at::empty(x.sizes(), at::TensorOptions(x.scalar_type()).pinned_memory(true))});
+  const CopyStream::Turn turn(*copies_);
+  input->host.copy_(x, /*non_blocking=*/true);
+  turn.uses(x);
+  std::erase_if(waiting_, [](const auto& other) { return other.expired(); });  // of a pass without a backward
+  waiting_.push_back(input);
+  return input;
+}
+
+at::Tensor OffloadedInputs::take(const std::shared_ptr<Input>& input) {
+  if (!input->back.defined()) bring(*input);
+  std::erase_if(waiting_, [&](const auto& other) { return other.expired() || other.lock() == input; });
+  if (!waiting_.empty()) bring(*waiting_.back().lock());
+  input->arrived.hold_stream();
+  input->host.reset();
+  return std::move(input->back);
+}
+
+void OffloadedInputs::bring(Input& input) {
+  if (input.back.defined()) return;
+  // Of the current stream's memory, which the copy may write to: it starts behind what that stream has by
+  // now.
+  input.back = at::empty(input.host.sizes(), input.host.options().device(input.device));
+  const CopyStream::Turn turn(*copies_);
+  input.back.copy_(input.host, /*non_blocking=*/true);
+  input.arrived = turn.mark();
+}
+
+}  // namespace echelon

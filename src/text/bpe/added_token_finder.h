@@ -1,0 +1,32 @@
+#pragma once
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/bpe/tokenizer_json.h"
+
+namespace echelon::data {
+
+/// Finds added tokens in a text: leftmost first, of those that begin at one place the longest. Unchangeable.
+class AddedTokenFinder {
+ public:
+  explicit AddedTokenFinder(std::vector<AddedToken> tokens);
+
+  using OnText = std::function<void(std::string_view)>;
+  using OnToken = std::function<void(std::int32_t)>;
+
+  /// Gives the parts of `text` (valid UTF-8) in order: stretches without a token, none empty, and the tokens.
+  void split(std::string_view text, const OnText& on_text, const OnToken& on_token) const;
+
+ private:
+  [[nodiscard]] const AddedToken* longest_at(std::string_view text, std::size_t at) const;
+
+  std::vector<AddedToken> tokens_;  // by content
+  std::bitset<256> first_bytes_;
+};
+
+}  // namespace echelon::data

@@ -1,0 +1,173 @@
+#include "text/bpe/bpe_tokenizer.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "text/bpe/byte_alphabet.h"
+#include "text/bpe/word_cache.h"
+#include "text/sentencepiece/text_normalizer.h"
+#include "text/text_pieces.h"
+#include "text/tokenizer_digest.h"
+#include "text/utf8.h"
+
+namespace echelon::data {
+namespace {
+
+// What ByteLevel with use_regex splits by, fixed by GPT-2.
+constexpr std::string_view kByteLevelPattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+std::vector<AddedToken> added_tokens(const TokenizerJson& json, bool normalized) {
+  std::vector<AddedToken> chosen;
+  for (AddedToken token : json.added_tokens) {
+    if (token.normalized != normalized) continue;
+    if (normalized) token.content = normalize(token.content, json.normalizers);
+    if (!token.content.empty()) chosen.push_back(std::move(token));
+  }
+  return chosen;
+}
+
+std::vector<std::string> bytes_by_id(const TokenizerJson& json) {
+  std::vector<std::string> all;
+  const auto set = [&](std::int32_t id, std::string bytes) {
+    if (static_cast<std::size_t>(id) >= all.size()) all.resize(static_cast<std::size_t>(id) + 1);
+    all[static_cast<std::size_t>(id)] = std::move(bytes);
+  };
+  const auto shown = [](const std::string& token) { return bytes_of(token).value_or(token); };
+  for (const auto& [token, id] : json.model.vocab) set(id, shown(token));
+  for (const AddedToken& token : json.added_tokens) {
+    set(token.id, token.special ? std::string() : shown(token.content));
+  }
+  return all;
+}
+
+}  // namespace
+
+class BpeEncoder final : public TextEncoder {
+ public:
+  explicit BpeEncoder(const BpeTokenizer& tokenizer) : tokenizer_(tokenizer) {
+    for (const auto& split : tokenizer.splits_) matchers_.emplace_back(split.pattern);
+  }
+
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) override {
+    ids_ = &ids;
+    if (find_invalid_utf8(text) != std::string_view::npos) return encode_valid(replace_invalid_utf8(text));
+    encode_valid(text);
+  }
+
+ private:
+  void encode_valid(std::string_view text) {
+    const auto on_token = [this](std::int32_t id) { ids_->push_back(id); };
+    const auto on_normal_text = [this](std::string_view part) { split(part, 0); };
+    const auto on_text = [&](std::string_view part) {
+      std::string normal;
+      if (!tokenizer_.normalizers_.empty()) part = normal = normalize(part, tokenizer_.normalizers_);
+      tokenizer_.normalized_tokens_.split(part, on_normal_text, on_token);
+    };
+    tokenizer_.raw_tokens_.split(text, on_text, on_token);
+  }
+
+  /// Sends `text` through the splits from number `step` on.
+  void split(std::string_view text, std::size_t step) {
+    if (step == tokenizer_.byte_level_at_ && tokenizer_.add_prefix_space_ && !text.starts_with(' ')) {
+      return split_by(str(" ", text), step);
+    }
+    split_by(text, step);
+  }
+
+  void split_by(std::string_view text, std::size_t step) {
+    if (step == tokenizer_.splits_.size()) return add_word(text);
+    const auto& rule = tokenizer_.splits_[step];
+    for_each_piece(text, matchers_[step], rule.behavior, rule.invert,
+                   [&](std::string_view piece) { split(piece, step + 1); });
+  }
+
+  void add_word(std::string_view word) {
+    if (copy_known(word)) return;
+    const std::size_t before = ids_->size();
+    if (const std::int32_t id = tokenizer_.pairs_.whole_word(word); id >= 0) {
+      ids_->push_back(id);
+    } else if (word.size() <= WordCache::kLongestWord) {
+      tokenizer_.pairs_.encode(word, scratch_, *ids_);
+    } else {
+      return add_parts(word);
+    }
+    words_.add(word, std::span(*ids_).subspan(before));
+  }
+
+  /// Without a regular expression a word is a whole text: its parts repeat where it does not.
+  void add_parts(std::string_view word) {
+    for (std::size_t begin = 0; begin < word.size();) {
+      const std::size_t end = tokenizer_.pairs_.part_end(word, begin);
+      const std::string_view part = word.substr(begin, end - begin);
+      begin = end;
+      if (parts_known(part)) continue;
+      const std::size_t before = ids_->size();
+      tokenizer_.pairs_.encode(part, scratch_, *ids_);
+      parts_.add(part, std::span(*ids_).subspan(before));
+    }
+  }
+
+  bool copy_known(std::string_view word) { return copy(words_.find(word)); }
+  bool parts_known(std::string_view part) { return copy(parts_.find(part)); }
+  bool copy(std::optional<std::span<const std::int32_t>> known) {
+    if (known) ids_->insert(ids_->end(), known->begin(), known->end());
+    return known.has_value();
+  }
+
+  const BpeTokenizer& tokenizer_;
+  std::vector<SplitPattern::Matcher> matchers_;
+  BytePairs::Scratch scratch_;
+  WordCache words_;
+  WordCache parts_;  // apart: a whole word may have an id that the same text as a part does not get
+  std::vector<std::int32_t>* ids_ = nullptr;
+};
+
+BpeTokenizer::BpeTokenizer(std::string_view json, std::string_view name)
+    : BpeTokenizer(TokenizerJson::parse(json, name), name, tokenizer_digest_of(json)) {}
+
+BpeTokenizer::BpeTokenizer(const TokenizerJson& json, std::string_view name, std::uint64_t digest)
+    : raw_tokens_(added_tokens(json, false)),
+      normalized_tokens_(added_tokens(json, true)),
+      normalizers_(json.normalizers),
+      byte_level_at_(json.splits.size()),
+      add_prefix_space_(json.byte_level.add_prefix_space),
+      pairs_(json.model, name),
+      bos_id_(json.bos_id),
+      eos_id_(json.eos_id),
+      digest_(digest),
+      bytes_(bytes_by_id(json)) {
+  for (const SplitStep& step : json.splits) {
+    splits_.push_back({step.literal ? SplitPattern::literal(step.pattern, step.field)
+                                    : SplitPattern(step.pattern, step.field),
+                       step.invert, step.behavior});
+  }
+  if (json.byte_level.use_regex) {
+    splits_.push_back({SplitPattern(kByteLevelPattern, "ByteLevel"), false, SplitBehavior::kIsolated});
+  }
+}
+
+std::unique_ptr<TextEncoder> BpeTokenizer::make_encoder() const {
+  return std::make_unique<BpeEncoder>(*this);
+}
+
+std::int64_t BpeTokenizer::vocab_size() const {
+  return static_cast<std::int64_t>(bytes_.size());
+}
+
+std::string BpeTokenizer::decode(std::span<const std::int32_t> ids) const {
+  std::string text;
+  for (const std::int32_t id : ids) {
+    if (id < 0 || id >= vocab_size()) {
+      throw Error(Code::kData,
+                  str("cannot decode token id ", id, ": the tokenizer has ids 0 to ", vocab_size() - 1));
+    }
+    text += bytes_[static_cast<std::size_t>(id)];
+  }
+  return replace_invalid_utf8(text);
+}
+
+}  // namespace echelon::data

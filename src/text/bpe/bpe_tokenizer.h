@@ -1,0 +1,55 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/bpe/added_token_finder.h"
+#include "text/bpe/byte_pairs.h"
+#include "text/bpe/split_pattern.h"
+#include "text/bpe/tokenizer_json.h"
+#include "text/tokenizer.h"
+
+namespace echelon::data {
+
+/// A tokenizer.json of Hugging Face's `tokenizers`, byte-level BPE; gives the ids that package gives.
+///
+/// A text goes through these stages: added tokens are cut out; the rest is normalised; added tokens that are
+/// looked for in normalised text are cut out; the rest is split into words by the pre-tokenizers; each word's
+/// bytes are merged.
+class BpeTokenizer final : public Tokenizer {
+ public:
+  /// Throws Error(kData): see TokenizerJson::parse, SplitPattern and BytePairs.
+  BpeTokenizer(std::string_view json, std::string_view name);
+
+  [[nodiscard]] std::unique_ptr<TextEncoder> make_encoder() const override;
+  [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const override;
+  [[nodiscard]] std::int64_t vocab_size() const override;
+  [[nodiscard]] std::int32_t bos_id() const override { return bos_id_; }
+  [[nodiscard]] std::int32_t eos_id() const override { return eos_id_; }
+  [[nodiscard]] std::uint64_t digest() const override { return digest_; }
+
+ private:
+  friend class BpeEncoder;
+  struct Split {
+    SplitPattern pattern;
+    bool invert = false;
+    SplitBehavior behavior = SplitBehavior::kIsolated;
+  };
+  BpeTokenizer(const TokenizerJson& json, std::string_view name, std::uint64_t digest);
+
+  AddedTokenFinder raw_tokens_;
+  AddedTokenFinder normalized_tokens_;
+  std::vector<Normalization> normalizers_;
+  std::vector<Split> splits_;  ///< ByteLevel's own regular expression included
+  std::size_t byte_level_at_;  ///< the split in front of which ByteLevel begins; splits_.size(): it has none
+  bool add_prefix_space_;
+  BytePairs pairs_;
+  std::int32_t bos_id_;
+  std::int32_t eos_id_;
+  std::uint64_t digest_;
+  std::vector<std::string> bytes_;  ///< of each id, for decoding; empty: none
+};
+
+}  // namespace echelon::data

@@ -1,0 +1,70 @@
+#pragma once
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "text/bpe/tokenizer_json.h"
+
+namespace echelon::data {
+
+/// Byte-pair encoding of words: of all pairs of neighbours that merge, the one of the lowest rank (and of
+/// these the leftmost) becomes one symbol, until none merges. Unchangeable.
+class BytePairs {
+ public:
+  /// Throws Error(kData): a merge of tokens that the vocabulary does not hold. `name` is for messages.
+  BytePairs(const BytePairModel& model, std::string_view name);
+
+  /// Working memory of encode(); one per thread.
+  class Scratch {
+    friend class BytePairs;
+    struct Symbol {
+      std::int32_t id = 0;  // -1: merged into its left neighbour
+      std::int32_t previous = -1;
+      std::int32_t next = -1;
+    };
+    struct Candidate {
+      std::uint32_t rank = 0;
+      std::int32_t position = 0;
+      std::int32_t id = 0;  // of the merged symbol
+    };
+    std::vector<Symbol> symbols;
+    std::vector<Candidate> queue;
+  };
+
+  /// Appends the ids of `word`, which has less than 2^31 bytes.
+  void encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
+
+  /// Whether a word is looked up whole before anything merges (ignore_merges): its id, or -1.
+  [[nodiscard]] std::int32_t whole_word(std::string_view word) const;
+
+  /// The first place behind `begin` where `word` can be cut without changing its ids: no merge spans it.
+  [[nodiscard]] std::size_t part_end(std::string_view word, std::size_t begin) const;
+
+ private:
+  struct Merge {
+    std::uint64_t pair = 0;  // left id, right id
+    std::uint32_t rank = 0;
+    std::int32_t id = -1;  // -1: free
+  };
+  void read_bytes(const BytePairModel& model);
+  void read_merges(const BytePairModel& model, std::string_view name);
+  void note_joined(std::string_view token);
+  [[nodiscard]] const Merge* find(std::int32_t left, std::int32_t right) const;
+  void begin(std::string_view word, Scratch& scratch) const;
+  void merge_all(Scratch& scratch) const;
+  void consider(Scratch& scratch, std::int32_t left, std::int32_t right) const;
+
+  std::array<std::vector<std::int32_t>, 256> byte_ids_;  // its own, else those to fall back to
+  std::bitset<256> known_bytes_;                         // those with an id of their own
+  std::int32_t unk_id_ = -1;
+  bool fuse_unk_ = false;
+  std::vector<Merge> merges_;  // an open hash table, at most half in use
+  std::bitset<65536> joined_;  // [a * 256 + b]: some merge joins byte a and byte b behind it
+  std::unordered_map<std::string, std::int32_t> words_;  // with ignore_merges
+};
+
+}  // namespace echelon::data

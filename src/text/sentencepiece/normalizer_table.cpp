@@ -1,0 +1,198 @@
+#include "text/sentencepiece/normalizer_table.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/str.h"
+
+namespace echelon::data {
+namespace {
+
+std::uint32_t u32_at(std::string_view bytes, std::size_t at) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 4; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return value;
+}
+
+/// One unit of the array: a node, or the value of the node that points to it.
+struct Unit {
+  std::uint32_t bits = 0;
+  [[nodiscard]] std::uint32_t label() const { return bits & 0x800000FFU; }  // of a value: never a byte
+  [[nodiscard]] bool has_value() const { return (bits >> 8 & 1U) != 0; }
+  [[nodiscard]] std::uint32_t value() const { return bits & 0x7FFFFFFFU; }
+  [[nodiscard]] std::uint32_t offset() const { return (bits >> 10) << ((bits & (1U << 9)) >> 6); }
+};
+
+/// The parts of a table.
+struct Parts {
+  std::vector<Unit> units;
+  std::string_view texts;
+};
+
+std::optional<Parts> parts_of(std::string_view table) {
+  if (table.size() < 4) return std::nullopt;
+  const std::size_t array_bytes = u32_at(table, 0);
+  if (array_bytes % 4 != 0 || array_bytes == 0 || array_bytes > table.size() - 4) return std::nullopt;
+  Parts parts{std::vector<Unit>(array_bytes / 4), table.substr(4 + array_bytes)};
+  for (std::size_t i = 0; i < parts.units.size(); ++i) parts.units[i].bits = u32_at(table, 4 + 4 * i);
+  return parts;
+}
+
+// Nodes may be shared, so a damaged array may go in circles. sentencepiece's own tables lead to 300,000.
+constexpr std::size_t kMostNodes = 4'000'000;
+constexpr std::size_t kLongestRule = 1000;
+
+/// Units by the node whose children they are: those of `base`, where a node says that its children are,
+/// are units[first[base]] to units[first[base + 1] - 1].
+struct Children {
+  explicit Children(const std::vector<Unit>& all) : first((all.size() | 255U) + 2) {
+    for (std::size_t at = 1; at < all.size(); ++at) {
+      if (all[at].label() < 256) ++first[(at ^ all[at].label()) + 1];
+    }
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    units.resize(first.back());
+    std::vector<std::uint32_t> next = first;
+    for (std::size_t at = 1; at < all.size(); ++at) {
+      if (all[at].label() < 256) units[next[at ^ all[at].label()]++] = static_cast<std::uint32_t>(at);
+    }
+  }
+  std::vector<std::uint32_t> first;
+  std::vector<std::uint32_t> units;
+};
+
+// What the library has room for on its stack, without a look at how many there are.
+constexpr std::uint32_t kMostRulesOnAPath = 32;
+constexpr std::size_t kLongestText = 4096;  // its own have 66 bytes; every byte of a document may become one
+
+/// Looks at every row of children once, however many nodes share it, and finds the path with the most rules.
+class PathWalk {
+ public:
+  explicit PathWalk(const std::vector<Unit>& units) : units_(units), children_(units), rows_(units.size()) {}
+
+  /// The most rules on a path from the root, or nothing where paths go in circles.
+  std::optional<std::uint32_t> most_rules() {
+    const std::uint32_t root = units_[0].offset();
+    std::vector<std::uint32_t> open{root};
+    while (!open.empty()) {
+      const std::uint32_t row = open.back();
+      if (rows_[row].step != Step::kNew) {  // all below it is done; or another path came by before
+        if (rows_[row].step == Step::kOpen) finish(row);
+        open.pop_back();
+        continue;
+      }
+      rows_[row].step = Step::kOpen;
+      if (row == units_[0].label()) return std::nullopt;  // the root is a child
+      for (const std::uint32_t child : children_of(row)) {
+        const Row& below = rows_[row_of(child)];
+        if (below.step == Step::kOpen) return std::nullopt;
+        if (below.step == Step::kNew) open.push_back(row_of(child));
+      }
+    }
+    return rows_[root].rules;
+  }
+
+ private:
+  enum class Step : std::uint8_t { kNew, kOpen, kDone };
+  struct Row {
+    Step step = Step::kNew;
+    std::uint32_t rules = 0;  // most rules on a path that begins with one of the children
+  };
+  [[nodiscard]] std::uint32_t row_of(std::uint32_t unit) const { return unit ^ units_[unit].offset(); }
+  [[nodiscard]] std::span<const std::uint32_t> children_of(std::uint32_t row) const {
+    const std::uint32_t begin = children_.first[row];
+    return std::span(children_.units).subspan(begin, children_.first[row + 1] - begin);
+  }
+  void finish(std::uint32_t row) {
+    std::uint32_t most = 0;
+    for (const std::uint32_t child : children_of(row)) {
+      most = std::max(most, rows_[row_of(child)].rules + (units_[child].has_value() ? 1U : 0U));
+    }
+    rows_[row] = {Step::kDone, most};
+  }
+
+  const std::vector<Unit>& units_;
+  Children children_;
+  std::vector<Row> rows_;
+};
+
+/// Whether the text that begins there ends soon.
+bool is_short(std::string_view texts, std::size_t begin) {
+  return texts.substr(begin, kLongestText + 1).find('\0') != std::string_view::npos;
+}
+
+struct Node {
+  std::size_t children = 0;  // the child of byte c is the unit at children ^ c, if c is its label
+  std::size_t depth = 0;
+  char label = 0;
+};
+
+}  // namespace
+
+std::string normalizer_table_problem(std::string_view table) {
+  const auto parts = parts_of(table);
+  if (!parts) return "its size is not what it says";
+  const auto& [units, texts] = *parts;
+  // The library reads the child of any byte before it looks whether there is one: a whole row of 256.
+  if (units.size() % 256 != 0) return "its array is cut";
+  if (texts.empty() || texts.back() != '\0') return "its texts have no end";
+  for (std::size_t at = 0; at < units.size(); ++at) {
+    if (at != 0 && units[at].label() > 255) continue;  // a value: no path leads here
+    const std::size_t children = at ^ units[at].offset();
+    if (children >= units.size()) return str("unit ", at, " points out of its array");
+    if (at == 0 || !units[at].has_value()) continue;
+    const std::size_t text = units[children].value();
+    if (text >= texts.size()) return str("unit ", at, " points out of its texts");
+    if (!is_short(texts, text))
+      return str("the text of unit ", at, " has more than ", kLongestText, " bytes");
+  }
+  const auto most = PathWalk(units).most_rules();
+  if (!most) return "its array goes in circles";
+  if (*most > kMostRulesOnAPath)
+    return str("more than ", kMostRulesOnAPath, " of its rules begin one another");
+  return "";
+}
+
+bool for_each_rule(std::string_view table,
+                   const std::function<void(std::string_view from, std::string_view to)>& rule) {
+  const auto parts = parts_of(table);
+  if (!parts) return false;
+  const auto& [units, texts] = *parts;
+  const Children children_of(units);
+  std::string from;
+  std::size_t nodes = 0;
+  std::vector<Node> open{{.children = units[0].offset()}};
+  while (!open.empty()) {
+    const Node node = open.back();
+    open.pop_back();
+    if (node.depth > 0) {
+      from.resize(node.depth - 1);
+      from += node.label;
+    }
+    if (node.children + 1 >= children_of.first.size()) continue;
+    for (std::uint32_t i = children_of.first[node.children]; i < children_of.first[node.children + 1]; ++i) {
+      const std::size_t at = children_of.units[i];
+      const Unit unit = units[at];
+      const auto byte = static_cast<char>(unit.label());
+      if (++nodes > kMostNodes || node.depth >= kLongestRule) return false;
+      const std::size_t children = at ^ unit.offset();
+      if (unit.has_value()) {
+        if (children >= units.size()) return false;
+        const std::size_t begin = units[children].value();
+        if (begin >= texts.size()) return false;
+        const std::size_t end = texts.find('\0', begin);
+        if (end == std::string_view::npos) return false;
+        from.resize(node.depth);
+        from += byte;
+        rule(from, texts.substr(begin, end - begin));
+      }
+      open.push_back({children, node.depth + 1, byte});
+    }
+  }
+  return true;
+}
+
+}  // namespace echelon::data

@@ -1,0 +1,229 @@
+#include "text/sentencepiece/sentencepiece_json.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/foreign_text.h"
+#include "text/sentencepiece/normalizer_table.h"
+#include "text/sentencepiece/sentencepiece_tokenizer.h"
+#include "text/sentencepiece/sentencepiece_traits.h"
+#include "text/sentencepiece/unigram_words.h"
+
+namespace echelon::data {
+namespace {
+
+using Json = nlohmann::json;
+using Type = SentencepiecePiece::Type;
+
+std::string base64(std::string_view bytes) {
+  static constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      bits = bits << 8 | (at + i < bytes.size() ? static_cast<unsigned char>(bytes[at + i]) : 0U);
+    for (std::size_t i = 0; i < 4; ++i)
+      out += at + i <= bytes.size() ? kDigits[bits >> (18 - 6 * i) & 63U] : '=';
+  }
+  return out;
+}
+
+bool is_merged(const SentencepiecePiece& piece) {
+  return piece.type == Type::kNormal;
+}
+
+/// Each way to make a piece of two others, the piece with the best score first: sentencepiece joins the
+/// neighbours whose whole is best, `tokenizers` the pair that is listed first.
+Json merges_of(const SentencepieceTraits& traits) {
+  std::map<std::string_view, std::size_t> ids;
+  for (std::size_t id = 0; id < traits.pieces.size(); ++id) {
+    if (is_merged(traits.pieces[id])) ids.emplace(traits.pieces[id].text, id);
+  }
+  std::vector<std::tuple<float, std::size_t, std::size_t>> merges;  // minus the score, both parts
+  for (const SentencepiecePiece& piece : traits.pieces) {
+    if (!is_merged(piece)) continue;
+    for (std::size_t at = 0; at < piece.text.size();) {
+      at += std::max<std::size_t>(utf8_length(piece.text.substr(at, 4)), 1);
+      const auto left = ids.find(piece.text.substr(0, at));
+      const auto right = ids.find(piece.text.substr(std::min(at, piece.text.size())));
+      if (left != ids.end() && right != ids.end())
+        merges.emplace_back(-piece.score, left->second, right->second);
+    }
+  }
+  std::sort(merges.begin(), merges.end());
+  Json list = Json::array();
+  for (const auto& [score, left, right] : merges)
+    list.push_back(Json::array({traits.pieces[left].text, traits.pieces[right].text}));
+  return list;
+}
+
+Json bpe_model(const SentencepieceTraits& traits, const Json& unknown) {
+  Json vocab = Json::object();
+  for (std::size_t id = 0; id < traits.pieces.size(); ++id) vocab[std::string(traits.pieces[id].text)] = id;
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", unknown},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", true},
+          {"byte_fallback", traits.byte_fallback},
+          {"ignore_merges", false},
+          {"vocab", std::move(vocab)},
+          {"merges", merges_of(traits)}};
+}
+
+Json unigram_model(const SentencepieceTraits& traits) {
+  Json vocab = Json::array();
+  std::size_t unknown = 0;
+  const std::vector<double> scores = unigram_scores(traits);
+  for (std::size_t id = 0; id < traits.pieces.size(); ++id) {
+    const SentencepiecePiece& piece = traits.pieces[id];
+    if (piece.type == Type::kUnknown) unknown = id;
+    vocab.push_back(Json::array({piece.text, scores[id]}));
+  }
+  return {{"type", "Unigram"},
+          {"unk_id", unknown},
+          {"vocab", std::move(vocab)},
+          {"byte_fallback", traits.byte_fallback}};
+}
+
+Json replaced(const Json& pattern, std::string_view content) {
+  return {{"type", "Replace"}, {"pattern", pattern}, {"content", content}};
+}
+
+Json sequence(const char* name, const Json& steps) {
+  return {{"type", "Sequence"}, {name, steps}};
+}
+
+/// How text becomes what BPE merges, and back: spaces are written as kSpaceSign.
+void add_bpe_steps(const SentencepieceTraits& traits, Json& root) {
+  Json normalizers = Json::array();
+  if (traits.add_dummy_prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", kSpaceSign}});
+  normalizers.push_back(replaced({{"String", " "}}, kSpaceSign));
+  Json decoders = Json::array({replaced({{"String", kSpaceSign}}, " ")});
+  decoders.push_back({{"type", "ByteFallback"}});
+  decoders.push_back({{"type", "Fuse"}});
+  if (traits.add_dummy_prefix)
+    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  root["normalizer"] = sequence("normalizers", normalizers);
+  root["pre_tokenizer"] = nullptr;
+  root["decoder"] = sequence("decoders", decoders);
+}
+
+/// The same for the words of a unigram model.
+void add_unigram_steps(const SentencepieceTraits& traits, Json& root) {
+  Json normalizers = Json::array();
+  if (!traits.normalizer_table.empty())
+    normalizers.push_back(
+        {{"type", "Precompiled"}, {"precompiled_charsmap", base64(traits.normalizer_table)}});
+  if (traits.remove_extra_whitespaces) {
+    // Not "Strip": that takes away U+0085 too, which sentencepiece has as a character.
+    normalizers.push_back(replaced({{"Regex", R"(\A +| +\z)"}}, ""));
+    normalizers.push_back(replaced({{"Regex", " {2,}"}}, " "));
+  }
+  const Json words{{"type", "Metaspace"},
+                   {"replacement", kSpaceSign},
+                   {"prepend_scheme", traits.add_dummy_prefix ? "always" : "never"},
+                   {"split", true}};
+  root["normalizer"] = normalizers.empty() ? Json(nullptr) : sequence("normalizers", normalizers);
+  root["pre_tokenizer"] = words;
+  root["decoder"] = words;
+}
+
+/// Symbols that an added token stands for. The parts of the text between added tokens are encoded apart, with
+/// a space in front of each and none at its ends where the model asks for that; sentencepiece does it to the
+/// whole. So a unigram model has its symbols as pieces, where the normaliser leaves them alone.
+/// By id.
+std::vector<bool> symbols_apart(const SentencepieceTraits& traits) {
+  const auto& pieces = traits.pieces;
+  const bool unigram = traits.type == SentencepieceTraits::Type::kUnigram;
+  std::vector<bool> apart(pieces.size());
+  const auto rewrites = [&](std::string_view from) {
+    for (std::size_t id = 0; id < pieces.size(); ++id) {
+      if (pieces[id].type != Type::kUserDefined) continue;
+      if (!unigram || pieces[id].text.find(from) != std::string_view::npos) apart[id] = true;
+    }
+  };
+  rewrites(" ");
+  rewrites(kSpaceSign);
+  if (!traits.normalizer_table.empty()) {
+    static_cast<void>(for_each_rule(traits.normalizer_table,
+                                    [&](std::string_view from, std::string_view) { rewrites(from); }));
+  }
+  return apart;
+}
+
+Json added_tokens(const SentencepieceTraits& traits, const std::vector<bool>& apart) {
+  Json tokens = Json::array();
+  for (std::size_t id = 0; id < traits.pieces.size(); ++id) {
+    const SentencepiecePiece& piece = traits.pieces[id];
+    const bool special = piece.type == Type::kControl || piece.type == Type::kUnknown;
+    if (!special && !apart[id]) continue;
+    tokens.push_back({{"id", id},
+                      {"content", piece.text},
+                      {"single_word", false},
+                      {"lstrip", false},
+                      {"rstrip", false},
+                      {"normalized", false},
+                      {"special", special}});
+  }
+  return tokens;
+}
+
+/// BOS, the text, EOS; -1: none.
+Json frame(const SentencepieceTraits& traits, std::int32_t bos, std::int32_t eos) {
+  Json single = Json::array();
+  Json tokens = Json::object();
+  const auto add = [&](std::int32_t id) {
+    if (id < 0) return;
+    const std::string text(traits.pieces.at(static_cast<std::size_t>(id)).text);
+    single.push_back({{"SpecialToken", {{"id", text}, {"type_id", 0}}}});
+    tokens[text] = {{"id", text}, {"ids", {id}}, {"tokens", {text}}};
+  };
+  add(bos);
+  single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  add(eos);
+  if (tokens.empty()) return nullptr;
+  Json pair = single;
+  pair.push_back({{"Sequence", {{"id", "B"}, {"type_id", 0}}}});
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
+}
+
+bool is_convertible(const SentencepieceTraits& traits, const std::vector<bool>& apart) {
+  if (!traits.escape_whitespaces || traits.treat_whitespace_as_suffix || !traits.denormalizer_table.empty())
+    return false;
+  const bool any_apart = std::find(apart.begin(), apart.end(), true) != apart.end();
+  if ((traits.add_dummy_prefix || traits.remove_extra_whitespaces) && any_apart) return false;
+  if (traits.type == SentencepieceTraits::Type::kUnigram) return true;
+  return traits.type == SentencepieceTraits::Type::kBpe && traits.normalizer_table.empty() &&
+         !traits.remove_extra_whitespaces;
+}
+
+}  // namespace
+
+std::string tokenizer_json_of(std::string_view model_bytes, bool sources) {
+  const auto traits = read_traits(model_bytes);
+  if (!traits) return "";
+  const std::vector<bool> apart = symbols_apart(*traits);
+  if (!is_convertible(*traits, apart)) return "";
+  const SentencepieceTokenizer tokenizer(model_bytes, "tokenizer.model");
+  Json unknown;
+  for (const SentencepiecePiece& piece : traits->pieces) {
+    if (piece.type == Type::kUnknown) unknown = piece.text;
+  }
+  Json root{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
+  root["added_tokens"] = added_tokens(*traits, apart);
+  const bool bpe = traits->type == SentencepieceTraits::Type::kBpe;
+  bpe ? add_bpe_steps(*traits, root) : add_unigram_steps(*traits, root);
+  root["post_processor"] = frame(*traits, tokenizer.bos_id(), sources ? tokenizer.eos_id() : -1);
+  root["model"] = bpe ? bpe_model(*traits, unknown) : unigram_model(*traits);
+  return root.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace echelon::data

@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace echelon::data {
+
+/// A sentencepiece model.
+class SentencepieceTokenizer final : public Tokenizer {
+ public:
+  /// Throws Error(kData): not a sentencepiece model.
+  SentencepieceTokenizer(std::string_view model_bytes, std::string_view name);
+  ~SentencepieceTokenizer() override;
+
+  [[nodiscard]] std::unique_ptr<TextEncoder> make_encoder() const override;
+  [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const override;
+  [[nodiscard]] std::int64_t vocab_size() const override;
+  [[nodiscard]] std::int32_t bos_id() const override;
+  [[nodiscard]] std::int32_t eos_id() const override;
+  [[nodiscard]] std::uint64_t digest() const override;
+
+  /// Appends the ids of `text` as the library finds them, without a memory.
+  void append(std::string_view text, std::vector<std::int32_t>& ids) const;
+
+  /// `text` as the pieces show it. Not for a model that has bytes for unknown characters.
+  [[nodiscard]] std::string normalized(std::string_view text) const;
+
+  /// End of the word that starts at `begin` < text.size(). Words are the smallest parts that can be encoded
+  /// apart: the ids of a text are those of its words, one after the other. For a model that gives no such
+  /// promise the only word is the text.
+  [[nodiscard]] std::size_t word_end(std::string_view text, std::size_t begin) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace echelon::data

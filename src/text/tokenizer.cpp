@@ -1,0 +1,26 @@
+#include "text/tokenizer.h"
+
+#include "text/bpe/bpe_tokenizer.h"
+#include "text/sentencepiece/sentencepiece_tokenizer.h"
+#include "text/tokenizer_digest.h"
+
+namespace echelon {
+
+std::unique_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& path) {
+  return from_bytes(read_tokenizer_model(path), path.string());
+}
+
+std::unique_ptr<const Tokenizer> Tokenizer::from_bytes(std::string_view model_bytes, std::string_view name) {
+  if (tokenizer_file_name(model_bytes) == "tokenizer.json") {
+    return std::make_unique<data::BpeTokenizer>(model_bytes, name);
+  }
+  return std::make_unique<data::SentencepieceTokenizer>(model_bytes, name);
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+  std::vector<std::int32_t> ids;
+  make_encoder()->encode(text, ids);
+  return ids;
+}
+
+}  // namespace echelon

@@ -1,0 +1,60 @@
+#include "train/eval/generation_score.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "data/batch_stream.h"
+#include "train/batch_tensors.h"
+#include "train/eval/inference_model.h"
+
+namespace echelon {
+namespace {
+
+/// Text of ids, without the token that ends it and those that are not counted.
+template <class Iterator>
+std::string text_of(const Tokenizer& tokenizer, Iterator begin, Iterator end) {
+  std::vector<std::int32_t> ids;
+  for (; begin != end && *begin != tokenizer.eos_id(); ++begin) {
+    if (*begin >= 0 && *begin < tokenizer.vocab_size()) ids.push_back(static_cast<std::int32_t>(*begin));
+  }
+  return tokenizer.decode(ids);
+}
+
+}  // namespace
+
+std::optional<RougeScores> generation_score(ShardedModel& model, const Loader& pairs,
+                                            const Tokenizer& tokenizer, const DataOptions& options,
+                                            const TrainOptions& train, Communicator& comm, AgreedStop& stop) {
+  const std::int64_t end = std::min(options.validation.generate, pairs.samples_per_epoch());
+  const std::int64_t per_pass = train.micro_batch_size * comm.size();
+  const GenerateOptions search{.max_new_tokens = options.validation.max_new_tokens,
+                               .end_id = tokenizer.eos_id(),
+                               .beams = options.validation.beams};
+  BatchStream stream(pairs, {comm.rank() * train.micro_batch_size, train.micro_batch_size, per_pass},
+                     options.workers, options.prefetch_batches);
+  double sum[4] = {0, 0, 0, 0};
+  for (std::int64_t first = 0; first < end; first += per_pass) {
+    stop.begin_look();
+    const SampleBatch batch = stream.next();
+    const auto generated = generate_together(model, to_tensors(batch, model.device()), search, comm, &stop);
+    if (stop.end_look()) return std::nullopt;
+    auto target = batch.targets.begin();
+    for (std::int64_t i = 0; i < batch.samples; ++i) {
+      const auto behind = target + batch.target_lengths[static_cast<std::size_t>(i)];
+      const std::string right = text_of(tokenizer, target, behind);
+      target = behind;
+      if (batch.first_sample + i >= end) continue;  // of the last pass, for ranks that have nothing left
+      const auto& ids = generated[static_cast<std::size_t>(i)];
+      const RougeScores scores = rouge(text_of(tokenizer, ids.begin(), ids.end()), right);
+      sum[0] += scores.rouge1;
+      sum[1] += scores.rouge2;
+      sum[2] += scores.rouge_l;
+      sum[3] += 1;
+    }
+  }
+  comm.all_reduce(sum, 4, DType::kF64, ReduceOp::kSum, "generation").wait();
+  const double count = std::max(1.0, sum[3]);
+  return RougeScores{sum[0] / count, sum[1] / count, sum[2] / count};
+}
+
+}  // namespace echelon

@@ -1,0 +1,38 @@
+#include "train/eval/inference_model.h"
+
+#include "base/error.h"
+#include "base/str.h"
+#include "comm/agree.h"
+#include "train/state_tensors.h"
+
+namespace echelon {
+
+std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& reader,
+                                                   std::unique_ptr<Model> model, Communicator& comm) {
+  auto sharded =
+      std::make_unique<ShardedModel>(std::move(model), comm, EngineOptions{.trains = false}, 0, at::kCPU);
+  agree(comm, "load weights", [&] {
+    in_context(str("checkpoint '", reader.folder().string(), "'"), [&] {
+      if (const WeightMatch match = match_weights(reader, *sharded); !match.whole())
+        throw Error(Code::kCheckpoint,
+                    str("its weights are not those of its recipe's model: ", describe(match)));
+      load_weights(reader, *sharded);
+    });
+  });
+  return sharded;
+}
+
+std::vector<std::vector<std::int64_t>> generate_together(ShardedModel& model, const Batch& prompts,
+                                                         const GenerateOptions& options, Communicator& comm,
+                                                         AgreedStop* stop) {
+  const auto any_unfinished = [&comm, stop](bool unfinished) {
+    double shared[2] = {unfinished ? 1.0 : 0.0, stop != nullptr ? stop->vote() : 0.0};
+    comm.all_reduce(shared, 2, DType::kF64, ReduceOp::kSum, "generation").wait();
+    if (stop != nullptr && stop->decide(shared[1])) return false;
+    return shared[0] > 0;
+  };
+  const auto decoder = model.decoder(prompts);
+  return generate(*decoder, prompts.samples, options, any_unfinished);
+}
+
+}  // namespace echelon

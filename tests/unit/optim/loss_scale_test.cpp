@@ -1,0 +1,121 @@
+#include "optim/loss_scale.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "comm/local_communicator.h"
+#include "shard/sharded_model.h"
+#include "unit/model/tensors.h"
+#include "unit/train/small_model.h"
+
+namespace echelon {
+namespace {
+
+PrecisionOptions options() {
+  PrecisionOptions chosen;
+  chosen.loss_scale = 1024;
+  chosen.loss_scale_growth_steps = 3;
+  return chosen;
+}
+
+TEST(LossScale, IsOneWhereNothingNeedsIt) {
+  LossScale scale(options(), false);
+  scale.update(false);
+  EXPECT_EQ(scale.factor(), 1.0);
+  EXPECT_FALSE(scale.can_shrink());
+}
+
+TEST(LossScale, HalvesAtAnOverflowAndDoublesAfterARunOfFiniteSteps) {
+  LossScale scale(options(), true);
+  scale.update(false);
+  EXPECT_EQ(scale.factor(), 512.0);
+  for (const double expected : {512.0, 512.0, 1024.0, 1024.0, 1024.0, 2048.0}) {
+    scale.update(true);
+    EXPECT_EQ(scale.factor(), expected);
+  }
+}
+
+TEST(LossScale, AnOverflowStartsTheRunAnew) {
+  LossScale scale(options(), true);
+  scale.update(true);
+  scale.update(true);
+  scale.update(false);
+  scale.update(true);
+  EXPECT_EQ(scale.factor(), 512.0);
+  EXPECT_EQ(scale.finite_in_a_row(), 1);
+}
+
+TEST(LossScale, StopsShrinkingWhereScalingIsNotTheCause) {
+  LossScale scale(options(), true);
+  for (int i = 0; i < 100; ++i) scale.update(false);
+  EXPECT_FALSE(scale.can_shrink());
+  EXPECT_GT(scale.factor(), 0.0);
+}
+
+TEST(LossScale, GoesOnWhereItWasSaved) {
+  LossScale scale(options(), true);
+  scale.restore(4096, 2);
+  scale.update(true);
+  EXPECT_EQ(scale.factor(), 8192.0);
+}
+
+/// Each tensor's gradient as the optimizer gets it, in a step of so many tokens that gradients are small.
+/// `scaled`: as the trainer scales them.
+std::map<std::string, at::Tensor> small_gradients(const PrecisionOptions& precision, bool scaled = true) {
+  EngineOptions engine;
+  engine.precision = precision;
+  LocalCommunicator comm;
+  ShardedModel model(build_model(test::small_options(), resolve(precision).types(), at::kCPU), comm, engine,
+                     3, at::kCPU);
+  const LossScale scale(precision, scaled && model.needs_loss_scale());
+  at::manual_seed(1);
+  const Batch batch = language_batch(at::randint(0, 13, {4, 9}, at::kLong));
+  (void)model.accumulate(batch, scale.factor() / (1 << 20), {});
+  model.finish_gradients();
+  std::map<std::string, at::Tensor> gradients;
+  for (const auto& unit : model.units()) {
+    for (const SlicePiece& piece : unit->pieces()) {
+      gradients[piece.part->name] =
+          unit->gradient().narrow(0, piece.at, piece.end - piece.begin) / scale.factor();
+    }
+  }
+  return gradients;
+}
+
+TEST(LossScale, IsThereWhereverGradientsPassThroughFp16) {
+  const std::map<std::string, at::Tensor> exact = small_gradients({});
+  const std::vector<std::pair<const char*, PrecisionOptions>> some_fp16{
+      {"everything", {.preset = "fp16"}},
+      {"the block's", {.overrides = {{"model.layers.1", "fp16"}}}},
+      {"attention's", {.overrides = {{"*self_attn", "fp16"}}}},
+      {"the norms'", {.overrides = {{"*norm", "fp16"}}}},
+      {"all but the products'", {.overrides = {{"*", "fp16"}, {"*mlp", "fp32"}}}}};
+  for (const auto& [whose, precision] : some_fp16) {
+    for (const auto& [name, gradient] : small_gradients(precision))
+      EXPECT_LT(test::relative_error(gradient, exact.at(name)), 0.02) << whose << ": " << name;
+  }
+  const std::string query = "model.layers.1.self_attn.q_proj.weight";
+  const auto unscaled = small_gradients({.overrides = {{"*self_attn", "fp16"}}}, false);
+  EXPECT_GT(test::relative_error(unscaled.at(query), exact.at(query)), 0.2) << "gradients are not small";
+}
+
+TEST(LossScale, IsNotThereWithoutFp16) {
+  const auto needed = [](const PrecisionOptions& precision) {
+    EngineOptions engine;
+    engine.precision = precision;
+    LocalCommunicator comm;
+    return ShardedModel(build_model(test::small_options(), at::kFloat, at::kCPU), comm, engine, 3, at::kCPU)
+        .needs_loss_scale();
+  };
+  EXPECT_FALSE(needed({}));
+  EXPECT_FALSE(needed({.preset = "bf16"}));
+  EXPECT_FALSE(needed({.buffer = "fp16"})) << "tables are constant";
+  EXPECT_TRUE(needed({.preset = "fp16", .param = "fp32"})) << "gradients travel as fp16";
+  EXPECT_TRUE(needed({.output = "fp16"}));
+}
+
+}  // namespace
+}  // namespace echelon

@@ -1,0 +1,62 @@
+#include "optim/pattern_check.h"
+
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+std::unique_ptr<Model> llama() {
+  const ModelOptions options{.vocab_size = 13,
+                             .hidden_size = 8,
+                             .intermediate_size = 12,
+                             .layers = 2,
+                             .heads = 2,
+                             .kv_heads = 1,
+                             .max_positions = 8};
+  return build_model(options, at::kFloat, at::kMeta);
+}
+
+std::vector<std::string> keys_of(const std::vector<PatternFault>& faults) {
+  std::vector<std::string> keys;
+  for (const PatternFault& fault : faults) keys.push_back(fault.key);
+  return keys;
+}
+
+TEST(PatternCheck, FindsEveryPatternThatNamesNothing) {
+  ShardOptions shard;
+  shard.wrap.exclude = {"nothing"};
+  shard.wrap.modules = {"model.layers.*", "model.layer.*"};
+  shard.reshard_overrides = {{"*.attention", "true"}};
+  const PrecisionOptions precision{.overrides = {{"lm_head", "fp32"}, {"head", "fp32"}}};
+  const ActivationCheckpointingOptions activations{.policy = "full", .modules = {"model.layers.2"}};
+  const OptimOptions optim{.no_decay = {"*.bias", "*norm*"}, .lr_factors = {{"lm_head", "2"}}};
+  const auto model = llama();
+  const auto faults = pattern_faults(*model, shard, precision, activations, optim);
+  EXPECT_EQ(keys_of(faults),
+            (std::vector<std::string>{"shard.wrap.exclude", "shard.wrap.modules", "shard.reshard_overrides",
+                                      "precision.overrides", "activation_checkpointing.modules",
+                                      "optim.no_decay", "optim.lr_factors"}));
+  EXPECT_EQ(
+      faults[5].text.rfind("optim.no_decay: pattern '*.bias' matches no parameter; names look like '", 0), 0U)
+      << faults[5].text;
+  EXPECT_EQ(faults[3].text.rfind("precision.overrides: pattern 'head' matches no module; this model has ", 0),
+            0U)
+      << faults[3].text;
+}
+
+TEST(PatternCheck, TakesWhatNamesSomething) {
+  ShardOptions shard;
+  shard.wrap.modules = {"*.mlp"};
+  const OptimOptions optim{.no_decay = {"*norm*", "*embed*"}, .lr_factors = {{"lm_head.*", "2"}}};
+  const auto model = llama();
+  EXPECT_TRUE(
+      pattern_faults(*model, shard, {.overrides = {{"*norm*", "fp32"}, {"lm_head", "fp32"}}}, {}, optim)
+          .empty());
+  EXPECT_TRUE(pattern_faults(*model, {}, {}, {}, {}).empty());
+}
+
+}  // namespace
+}  // namespace echelon

@@ -1,0 +1,235 @@
+#include "run/ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+
+#include "base/files/fs.h"
+#include "support/temp_dir.h"
+
+namespace echelon {
+namespace {
+
+/// A run's folder and a clock that goes only when it is told to.
+struct RunFiles {
+  test::TempDir folder;
+  std::shared_ptr<std::atomic<double>> now = std::make_shared<std::atomic<double>>(1000);
+
+  std::unique_ptr<Ledger> start(double began = 0, std::int64_t ranks = 2) {
+    return std::make_unique<Ledger>(file(), Ledger::Start{.job = "12", .ranks = ranks, .began_s = began},
+                                    [now = now] { return now->load(); });
+  }
+  void pass(double seconds) { now->store(now->load() + seconds); }
+  std::filesystem::path file() const { return folder.path() / "goodput.json"; }
+  nlohmann::json read() const { return nlohmann::json::parse(fs::read_file(file(), 1 << 20, Code::kUsage)); }
+  /// As a process leaves it that is killed: the file is kept, whatever this object does later.
+  void kill(std::unique_ptr<Ledger>& ledger) {
+    ledger->end("failed");
+    auto json = read();
+    json["starts"].back()["end"] = "running";
+    ledger.reset();
+    fs::publish_file(file(), json.dump(), Code::kUsage);
+  }
+};
+
+double sum(const nlohmann::json& seconds) {
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0,
+                         [](double sum, const nlohmann::json& value) { return sum + value.get<double>(); });
+}
+
+void expect_whole(const nlohmann::json& ledger) {
+  double allocated = 0;
+  for (const auto& start : ledger["starts"]) {
+    const double took = start["ended"].get<double>() - start["began"].get<double>();
+    EXPECT_NEAR(sum(start["seconds"]), took, 0.005) << start;
+    allocated += took;
+  }
+  EXPECT_NEAR(ledger["total"]["allocated"].get<double>(), allocated, 0.005);
+}
+
+TEST(Ledger, AccountsForEverySecondFromTheBatchScriptsStart) {
+  RunFiles run;
+  {
+    const auto ledger = run.start(990);
+    run.pass(2);
+    ledger->resumed(0);
+    {
+      const SpentOn training(ledger.get(), Spent::kTrain);
+      run.pass(30);
+      {
+        const SpentOn validating(ledger.get(), Spent::kValidate);
+        run.pass(5);
+      }
+      ledger->trained(3);
+      {
+        const SpentOn saving(ledger.get(), Spent::kStall);
+        ledger->saving(3);
+        run.pass(4);
+        ledger->saved(3);
+      }
+    }
+    run.pass(1);
+    ledger->end("finished");
+    run.pass(100);
+    ledger->end("failed");  // the first word counts
+  }
+  const auto json = run.read();
+  expect_whole(json);
+  const auto& start = json["starts"][0];
+  EXPECT_EQ(start["job"], "12");
+  EXPECT_EQ(start["began"], 990);
+  EXPECT_EQ(start["ended"], 1042);
+  EXPECT_EQ(start["end"], "finished");
+  EXPECT_EQ(start["last_step"], 3);
+  EXPECT_EQ(start["saved_step"], 3);
+  EXPECT_EQ(start["seconds"],
+            nlohmann::json(
+                {{"start", 13}, {"train", 30}, {"validate", 5}, {"stall", 4}, {"lost", 0}, {"idle", 0}}));
+}
+
+TEST(Ledger, AStartThatWasKilledIsClosedByTheNextAndItsUnsavedStepsAreLost) {
+  RunFiles run;
+  auto killed = run.start();
+  killed->resumed(0);
+  killed->enter(Spent::kTrain);
+  run.pass(50);
+  killed->saving(5);
+  run.pass(20);
+  killed->saved(5);  // training went on beside the save
+  killed->trained(7);
+  killed->took({.step = 10, .save = 3, .validation = {}});
+  run.kill(killed);
+  run.pass(60);  // in the queue
+  const auto next = run.start(run.now->load() - 1);
+  EXPECT_TRUE(next->has_earlier_starts());
+  EXPECT_EQ(next->earlier().step, 10);
+  EXPECT_EQ(next->earlier().save, 3);
+  next->resumed(5);
+  next->end("stopped");
+  const auto json = run.read();
+  expect_whole(json);
+  EXPECT_EQ(json["starts"][0]["end"], "killed");
+  EXPECT_EQ(json["starts"][0]["seconds"]["lost"], 20);
+  EXPECT_EQ(json["starts"][0]["seconds"]["train"], 50);
+  EXPECT_EQ(json["starts"][1]["first_step"], 5);
+  EXPECT_EQ(json["starts"][1]["end"], "stopped");
+}
+
+TEST(Ledger, WhatOtherNumbersOfRanksTookIsNoForecast) {
+  RunFiles run;
+  run.start(0, 2)->took({.step = 10, .save = {}, .validation = 7});
+  run.start(0, 2)->took({.step = {}, .save = 3, .validation = 8});
+  EXPECT_EQ(run.start(0, 4)->earlier().step, std::nullopt);
+  const Durations known = run.start(0, 2)->earlier();
+  EXPECT_EQ(known.step, 10);
+  EXPECT_EQ(known.save, 3);
+  EXPECT_EQ(known.validation, 8);
+}
+
+TEST(Ledger, NoSecondBelongsToTwoStarts) {
+  RunFiles run;
+  run.start(900);
+  run.pass(10);
+  run.start(900);  // the same script started the run once more
+  const auto json = run.read();
+  expect_whole(json);
+  EXPECT_EQ(json["starts"][1]["began"], 1000);
+  EXPECT_EQ(json["starts"][0]["end"], "failed") << "nobody said how it ended";
+}
+
+/// Seconds that the next start adds to one that began at 1000 and gave its last account at 1030.
+double leaving(const std::string& notes, double next_began, const std::string& next_job = "12") {
+  RunFiles run;
+  auto first = run.start(1000);
+  run.pass(30);
+  run.kill(first);
+  std::filesystem::create_directory(run.folder.path() / "logs");
+  std::ofstream(run.folder.path() / "logs/starts-12.txt") << notes;
+  run.pass(5000);
+  Ledger(run.file(), {.job = next_job, .began_s = next_began}, [now = run.now] {
+    return now->load();
+  }).end("finished");
+  const auto json = run.read();
+  expect_whole(json);
+  EXPECT_EQ(json["starts"][0]["end"], "killed");
+  EXPECT_EQ(json["starts"][1]["began"], next_began);
+  const double idle = json["starts"][0]["seconds"]["idle"];
+  EXPECT_EQ(json["starts"][0]["ended"], 1030 + idle);
+  return idle;
+}
+
+TEST(Ledger, AStartLastsUntilItsScriptSawAllRanksGo) {
+  const std::string first = "start 0 1000\nend 85 1034.5\n";
+  EXPECT_EQ(leaving(first + "start 5 2000\n", 2000), 4.5);
+  EXPECT_EQ(leaving(first + "start 5 1500\nend 1 1510\nstart 5 2000\n", 2000), 4.5)
+      << "one that died too early for an account lies between";
+  EXPECT_EQ(leaving(first, 1032), 2) << "no second belongs to two starts";
+  EXPECT_EQ(leaving(first, 2000, "13"), 0) << "another job, which knows nothing of this one";
+  EXPECT_EQ(leaving("start 0 1000\nend 85 1029\nstart 5 2000\n", 2000), 0) << "before the last account";
+  EXPECT_EQ(leaving("start 0 1000\nend 85 1631\nstart 5 2000\n", 2000), 0) << "too long for ranks to leave";
+  EXPECT_EQ(leaving("start 0 1000\nend 85 10", 2000), 0) << "torn";
+  EXPECT_EQ(leaving("", 2000), 0);
+}
+
+TEST(Ledger, TimeSinceAPeerHungIsIdleWhateverWasThoughtOfItThen) {
+  RunFiles run;
+  const auto ledger = run.start(1000);
+  ledger->enter(Spent::kTrain);
+  run.pass(30);
+  ledger->enter(Spent::kStall);
+  run.pass(10);
+  ledger->enter(Spent::kTrain);
+  run.pass(20);
+  ledger->stood_still_since(1035);
+  ledger->enter(Spent::kStart);  // on the way out
+  run.pass(3);
+  ledger->end("failed");
+  const auto json = run.read();
+  expect_whole(json);
+  EXPECT_EQ(json["starts"][0]["seconds"],
+            nlohmann::json(
+                {{"start", 0}, {"train", 30}, {"validate", 0}, {"stall", 5}, {"lost", 0}, {"idle", 28}}));
+}
+
+TEST(Ledger, TheFileIsRefreshedWhileNothingHappens) {
+  RunFiles run;
+  const auto ledger = run.start(1000);
+  for (int i = 0; i < 3; ++i) {
+    run.pass(7);
+    const double now = run.now->load();
+    const auto told = [&] {
+      return std::filesystem::exists(run.file()) && run.read()["starts"][0]["ended"].get<double>() == now;
+    };
+    while (!told())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // else the test's own limit ends it
+    EXPECT_EQ(run.read()["starts"][0]["end"], "running");
+  }
+}
+
+TEST(Ledger, AForeignFileIsKeptAsideAndStopsNothing) {
+  RunFiles run;
+  for (const char* text : {"{\"starts\": [", "no ledger"}) {
+    std::ofstream(run.file()) << text;
+    run.start();
+    EXPECT_EQ(run.read()["starts"].size(), 1U);
+  }
+  EXPECT_EQ(fs::read_file(run.folder.path() / "goodput.json.unreadable-1", 100, Code::kUsage),
+            "{\"starts\": [");
+  EXPECT_EQ(fs::read_file(run.folder.path() / "goodput.json.unreadable-2", 100, Code::kUsage), "no ledger");
+}
+
+TEST(Ledger, AFolderThatTakesNoFileStopsNothing) {
+  RunFiles run;
+  std::filesystem::create_directory(run.file());  // not even root can replace it by a file
+  std::ofstream(run.file() / "x") << "x";
+  const auto ledger = run.start();
+  ledger->end("finished");
+  EXPECT_NE(ledger->summary(), "");
+}
+
+}  // namespace
+}  // namespace echelon

@@ -1,0 +1,149 @@
+#include "run/metrics.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
+
+#include "base/files/disk.h"
+#include "support/faulty_disk.h"
+#include "support/temp_dir.h"
+
+namespace echelon {
+namespace {
+
+class Metrics : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::filesystem::path path() const { return dir_.path() / "metrics.jsonl"; }
+  void put(const std::string& text) const { std::ofstream(path(), std::ios::binary) << text; }
+  [[nodiscard]] std::string text() const { return fs::read_file(path(), 1 << 20, Code::kUsage); }
+
+ private:
+  test::TempDir dir_;
+};
+
+TEST_F(Metrics, OneObjectALineWithEveryDigit) {
+  MetricsFile file(path(), 0);
+  const StepMetrics metrics{.step = 7,
+                            .time_s = 1772364600.1254,
+                            .loss = 0.1 + 0.2,
+                            .lr = 3e-4,
+                            .grad_norm = 1.0 / 3,
+                            .tokens = 3'000'000'000,
+                            .samples = 56,
+                            .tokens_per_s = 1e5,
+                            .step_time_s = 0.25,
+                            .mfu = 0.5,
+                            .peak_rss_bytes = 1ULL << 40,
+                            .validation_loss = 2.5,
+                            .rouge = RougeScores{0.5, 0.25, 0.375}};
+  file.append(metrics);
+  file.append({.step = 8});
+  const std::string lines = text();
+  const auto first = nlohmann::json::parse(lines.substr(0, lines.find('\n')));
+  EXPECT_EQ(first["step"], 7);
+  EXPECT_EQ(first["loss"].get<double>(), 0.1 + 0.2);
+  EXPECT_EQ(first["grad_norm"].get<double>(), 1.0 / 3);
+  EXPECT_EQ(first["mfu"], 0.5);
+  EXPECT_EQ(first["time"].get<double>(), 1772364600.125);
+  EXPECT_EQ(first["tokens"], 3'000'000'000);
+  EXPECT_EQ(first["samples"], 56);
+  EXPECT_EQ(first["tokens_per_s"], 1e5);
+  EXPECT_EQ(first["peak_rss_bytes"], 1ULL << 40);
+  EXPECT_EQ(first["validation_loss"], 2.5);
+  EXPECT_EQ(first["rouge1"], 0.5);
+  EXPECT_EQ(first["rouge2"], 0.25);
+  EXPECT_EQ(first["rougeL"], 0.375);
+  const auto second = nlohmann::json::parse(lines.substr(lines.find('\n') + 1));
+  for (const char* absent : {"mfu", "tokens", "tokens_per_s"})
+    EXPECT_TRUE(second[absent].is_null()) << absent;
+  EXPECT_FALSE(second.contains("validation_loss"));
+  EXPECT_FALSE(second.contains("rouge1"));
+  EXPECT_EQ(lines.back(), '\n');
+}
+
+TEST_F(Metrics, AFullDiskIsNamedAndALineAfterItIsWhole) {
+  fs::Disk real;
+  test::FaultyDisk disk(
+      real, {{.call = test::DiskCall::kWrite, .nth = 2, .does = test::Fault::Does::kShorten, .bytes = 10},
+             {.call = test::DiskCall::kWrite, .nth = 3, .error = ENOSPC}});
+  const fs::DiskInUse in_use(disk);
+  MetricsFile file(path(), 0);
+  file.append({.step = 1});
+  testing::internal::CaptureStderr();
+  file.append({.step = 2});
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("step 2 is missing"), std::string::npos) << told;
+  EXPECT_NE(told.find("No space left on device"), std::string::npos) << told;
+  file.append({.step = 3});
+  std::istringstream lines(text());
+  std::vector<std::int64_t> steps;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (json.is_object()) steps.push_back(json["step"].get<std::int64_t>());
+  }
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 3}));
+}
+
+TEST_F(Metrics, LinesAfterTheResumedStepAreRemoved) {
+  put("{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n");
+  MetricsFile(path(), 2).append({.step = 3});
+  const std::string lines = text();
+  EXPECT_EQ(lines.substr(0, 22), "{\"step\":1}\n{\"step\":2}\n");
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3);
+  EXPECT_EQ(lines.find("{\"step\":4}"), std::string::npos);
+}
+
+TEST_F(Metrics, TornLastLineIsDropped) {
+  put("{\"step\":1}\n{\"step\":2,\"lo");
+  const MetricsFile file(path(), 5);
+  EXPECT_EQ(text(), "{\"step\":1}\n");
+}
+
+TEST_F(Metrics, WholeLastLineWithoutItsEndIsCompleted) {
+  put("{\"step\":1}\n{\"step\":2}");
+  MetricsFile(path(), 5).append({.step = 6});
+  EXPECT_EQ(text().substr(0, 22), "{\"step\":1}\n{\"step\":2}\n");
+}
+
+TEST_F(Metrics, WhatIsNoMetricsLineIsDropped) {
+  put("\n" + std::string(100, '\0') + "\n[1]\n{\"step\":\"2\"}\n{\"step\":1.5}\nnull\n{\"step\":1}\n");
+  const MetricsFile file(path(), 5);
+  EXPECT_EQ(text(), "{\"step\":1}\n");
+}
+
+TEST_F(Metrics, ANewRunStartsEmpty) {
+  const MetricsFile file(path(), 0);
+  EXPECT_EQ(text(), "");
+}
+
+TEST_F(Metrics, StartingAnewRemovesEverything) {
+  put("{\"step\":1}\n{\"step\":2}\n");
+  const MetricsFile file(path(), 0);
+  EXPECT_EQ(text(), "");
+}
+
+TEST_F(Metrics, LinesThatCannotBeReadAreNotReplaced) {
+  std::filesystem::create_symlink("/proc/self/mem", path());  // opens, and nothing can be read at its begin
+  EXPECT_THROW(MetricsFile(path(), 5), std::exception);
+  EXPECT_TRUE(std::filesystem::is_symlink(path()));
+}
+
+TEST_F(Metrics, AFolderInTheWayIsNamed) {
+  std::filesystem::create_directory(path());
+  try {
+    const MetricsFile file(path(), 0);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find(path().string()), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace echelon

@@ -1,0 +1,143 @@
+#include "run/run_folder.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "support/temp_dir.h"
+
+namespace echelon {
+namespace {
+
+std::string refusal_of(const std::filesystem::path& root) {
+  try {
+    const RunFolder folder(root, true, {.patience = {}});
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kUsage);
+    return e.what();
+  }
+  return "";
+}
+
+TEST(RunFolder, MakesWhatIsMissing) {
+  const test::TempDir dir;
+  const RunFolder folder(dir.path() / "a" / "b", true);
+  EXPECT_TRUE(std::filesystem::is_directory(dir.path() / "a" / "b" / "checkpoints"));
+  EXPECT_TRUE(std::filesystem::is_directory(dir.path() / "a" / "b" / "logs"));
+  EXPECT_EQ(folder.log(3), dir.path() / "a" / "b" / "logs" / "rank-3.log");
+}
+
+TEST(RunFolder, SecondOwnerIsRefusedWithTheFirstOnesName) {
+  const test::TempDir dir;
+  {
+    const RunFolder first(dir.path(), true);
+    const std::string refusal = refusal_of(dir.path());
+    EXPECT_NE(refusal.find("in use by process " + std::to_string(getpid()) + " on "), std::string::npos)
+        << refusal;
+    EXPECT_NE(refusal.find(dir.path().string()), std::string::npos) << refusal;
+    EXPECT_NO_THROW(RunFolder(dir.path(), false)) << "other ranks of the same job take no lock";
+  }
+  EXPECT_EQ(refusal_of(dir.path()), "") << "the lock ends with its owner";
+}
+
+TEST(RunFolder, RefusalDoesNotEraseTheOwnersName) {
+  const test::TempDir dir;
+  const RunFolder first(dir.path(), true);
+  EXPECT_EQ(refusal_of(dir.path()), refusal_of(dir.path()));
+  EXPECT_NE(refusal_of(dir.path()).find("process"), std::string::npos);
+}
+
+TEST(RunFolder, LockOfAKilledProcessIsGone) {
+  const test::TempDir dir;
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const RunFolder folder(dir.path(), true);
+    (void)!write(ready[1], "x", 1);
+    pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_NE(refusal_of(dir.path()).find("process " + std::to_string(child)), std::string::npos);
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(refusal_of(dir.path()), "");
+  close(ready[0]);
+  close(ready[1]);
+}
+
+TEST(RunFolder, WaitsForAnOwnerThatIsGoing) {
+  const test::TempDir dir;
+  auto first = std::make_unique<RunFolder>(dir.path(), true);
+  std::thread going([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    first.reset();
+  });
+  EXPECT_NO_THROW(RunFolder(dir.path(), true, {.patience = std::chrono::minutes(2)}));
+  going.join();
+}
+
+TEST(RunFolder, OfAnotherUserIsRefusedAndLeftAlone) {
+  if (::geteuid() != 0) {
+    EXPECT_NE(refusal_of("/").find("belongs to user 0"), std::string::npos);
+    return;
+  }
+  const test::TempDir dir;
+  const auto theirs = dir.path() / "theirs";
+  std::filesystem::create_directory(theirs);
+  ASSERT_EQ(::chown(theirs.c_str(), 54321, 54321), 0);
+  EXPECT_NE(refusal_of(theirs).find("belongs to user 54321"), std::string::npos) << refusal_of(theirs);
+  EXPECT_NE(refusal_of(theirs).find("set run.allow_foreign_folder=true"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_empty(theirs));
+  const auto mine = dir.path() / "mine";
+  std::filesystem::create_directories(mine / "logs");
+  ASSERT_EQ(::chown((mine / "logs").c_str(), 54321, 54321), 0);
+  EXPECT_NE(refusal_of(mine).find("logs' belongs to user 54321"), std::string::npos);
+  EXPECT_NO_THROW(RunFolder(theirs, true, {.allow_foreign = true}));
+}
+
+TEST(RunFolder, TakesTheDraftsOfKilledStartsAway) {
+  const test::TempDir dir;
+  fs::publish_file(dir.path() / "goodput.json.0123abcd.tmp", "half", Code::kUsage);
+  const RunFolder folder(dir.path(), true);
+  EXPECT_FALSE(std::filesystem::exists(dir.path() / "goodput.json.0123abcd.tmp"));
+}
+
+TEST(RunFolder, OfAStartThatFailedGoesWhenTheStartMadeIt) {
+  const test::TempDir dir;
+  const auto root = dir.path() / "runs" / "name";
+  {
+    RunFolder folder(root, true);
+    fs::publish_file(folder.log(0), "why", Code::kUsage);
+    fs::publish_file(root / "goodput.json", "{}", Code::kUsage);
+    folder.remove_if_made();
+    EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+  }
+  for (const char* other : {"notes", "logs/peer-failure.txt", "checkpoints/step-1"}) {
+    RunFolder folder(root, true);
+    fs::publish_file(root / other, "mine", Code::kUsage);
+    folder.remove_if_made();
+    EXPECT_TRUE(std::filesystem::exists(root / other));
+    EXPECT_TRUE(std::filesystem::exists(root / ".lock")) << "all or nothing";
+    std::filesystem::remove_all(dir.path() / "runs");
+  }
+  std::filesystem::create_directories(root);  // as `echelon submit` does
+  RunFolder folder(root, true);
+  folder.remove_if_made();
+  EXPECT_TRUE(std::filesystem::is_directory(root / "logs"));
+}
+
+TEST(RunFolder, AFileInTheWayIsNamed) {
+  const test::TempDir dir;
+  fs::publish_file(dir.path() / "taken", "", Code::kUsage);
+  EXPECT_NE(refusal_of(dir.path() / "taken").find("taken"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace echelon

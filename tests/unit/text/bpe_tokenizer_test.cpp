@@ -1,0 +1,160 @@
+#include "text/bpe/bpe_tokenizer.h"
+
+#include <map>
+
+#include "base/str.h"
+#include "support/tokenizer_json.h"
+#include "text/bpe/pattern_syntax.h"
+#include "unit/data/fixtures.h"
+
+namespace echelon::data {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::byte_level_document;
+using testing::byte_level_json;
+using testing::message_of;
+
+Json added_token(const char* content, int id) {
+  Json token = byte_level_document()["added_tokens"][0];
+  token["content"] = content;
+  token["id"] = id;
+  return token;
+}
+
+/// What a document with `value` at the JSON pointer `where` is refused for, without the file's name.
+std::string refusal_of(const char* where, const Json& value) {
+  Json document = byte_level_document();
+  document[Json::json_pointer(where)] = value;
+  const std::string text = message_of([&] { BpeTokenizer(document.dump(), "t"); });
+  const std::string front = "tokenizer 't': field tokenizer.json";
+  return text.starts_with(front) ? text.substr(front.size()) : text;
+}
+
+TEST(BpeTokenizer, MergesByRankInsideWords) {
+  const BpeTokenizer tokenizer(byte_level_json(), "t");
+  EXPECT_EQ(tokenizer.vocab_size(), 261);
+  const auto id = [](const char* token) { return byte_level_document()["model"]["vocab"][token].get<int>(); };
+  EXPECT_EQ(tokenizer.encode("the the"), (std::vector<std::int32_t>{id("t"), id("he"), id("Ġt"), id("he")}));
+  EXPECT_EQ(tokenizer.encode("x[EOT]y"), (std::vector<std::int32_t>{id("x"), 2, id("y")}));
+  EXPECT_EQ(tokenizer.encode("").size(), 0U);
+}
+
+TEST(BpeTokenizer, GivesBackEveryText) {
+  const BpeTokenizer tokenizer(byte_level_json(), "t");
+  for (const std::string text : {"", " ", "a\n\n \tb", "größer 日本語 😀", "\x01\x7f", "\xEF\xBB\xBF"}) {
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+  }
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("a\xFFz\xE2\x82")), "a\xEF\xBF\xBDz\xEF\xBF\xBD");
+  EXPECT_EQ(tokenizer.decode(std::vector<std::int32_t>{0, 1, 2}), "");
+  EXPECT_EQ(message_of([&] { (void)tokenizer.decode(std::vector<std::int32_t>{261}); }),
+            "cannot decode token id 261: the tokenizer has ids 0 to 260");
+}
+
+TEST(BpeTokenizer, FindsTheEndsOfADocument) {
+  const auto ends = [](const Json& document) {
+    const BpeTokenizer tokenizer(document.dump(), "t");
+    return std::pair(tokenizer.bos_id(), tokenizer.eos_id());
+  };
+  Json document = byte_level_document();
+  EXPECT_EQ(ends(document), std::pair(1, 2));  // by name
+  const Json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  const Json pad = {{"SpecialToken", {{"id", "[PAD]"}, {"type_id", 0}}}};
+  const Json ids = {{"[PAD]", {{"id", "[PAD]"}, {"ids", {0}}, {"tokens", {"[PAD]"}}}}};
+  document["post_processor"] = {
+      {"type", "TemplateProcessing"}, {"single", {text, pad}}, {"special_tokens", ids}};
+  EXPECT_EQ(ends(document), std::pair(-1, 0));  // the template says that there is no BOS
+  document["post_processor"]["single"] = {pad, text};
+  EXPECT_EQ(ends(document), std::pair(0, 2));  // an end is needed: by name
+  document["post_processor"] = {{"type", "Sequence"}, {"processors", {{{"type", "ByteLevel"}}}}};
+  EXPECT_EQ(ends(document), std::pair(1, 2));
+  document["added_tokens"] = Json::array();
+  EXPECT_EQ(ends(document), std::pair(-1, -1));
+}
+
+TEST(BpeTokenizer, RefusesWhatItWouldDoOtherwise) {
+  const std::map<std::string, std::string> refusals{
+      {refusal_of("/model/type", "Unigram"),
+       ".model.type is \"Unigram\", expected BPE; for a Unigram model name the sentencepiece model "
+       "(spiece.model) "
+       "that comes with it"},
+      {refusal_of("/model/dropout", 0.1),
+       ".model.dropout is 0.1, expected none: with dropout, ids would be drawn by chance"},
+      {refusal_of("/model/end_of_word_suffix", "</w>"),
+       ".model.end_of_word_suffix is \"</w>\", expected none"},
+      {refusal_of("/normalizer", {{"type", "Nmt"}}),
+       ".normalizer.type is \"Nmt\", expected NFC, NFD, NFKC, NFKD, Lowercase or Sequence: no other "
+       "normalizer is "
+       "supported"},
+      {refusal_of("/pre_tokenizer", {{"type", "Whitespace"}}),
+       ".pre_tokenizer.type is \"Whitespace\", expected Split, Digits, ByteLevel or a Sequence of them: no "
+       "other "
+       "pre-tokenizer is supported"},
+      {refusal_of("/decoder/type", "WordPiece"),
+       ".decoder.type is \"WordPiece\", expected ByteLevel: no other decoder is supported"},
+  };
+  for (const auto& [found, expected] : refusals) EXPECT_EQ(found, expected);
+  EXPECT_EQ(refusal_of("/pre_tokenizer", nullptr).rfind(".pre_tokenizer holds no ByteLevel step: ", 0), 0U);
+}
+
+TEST(BpeTokenizer, NamesTheFieldThatIsWrong) {
+  EXPECT_EQ(refusal_of("/model/vocab/he", -1),
+            ".model.vocab['he'] is -1, expected a number from 0 to 16777215");
+  EXPECT_EQ(refusal_of("/model/vocab", Json::array()),
+            ".model.vocab is array, expected an object of 1 to 4000000 tokens");
+  EXPECT_EQ(refusal_of("/model/merges/1", "Ġ t x"),
+            ".model.merges[1] is \"\\u0120 t x\", expected two tokens and a space between them");
+  EXPECT_EQ(refusal_of("/model/merges/1", Json::array({"x", "y"})),
+            "tokenizer 't': model.merges[1] needs the token 'xy', which model.vocab does not hold");
+  EXPECT_EQ(refusal_of("/model/unk_token", "[UNK]"),
+            ".model.unk_token is \"[UNK]\", expected a token of model.vocab");
+  EXPECT_EQ(refusal_of("/added_tokens/0/id", 5),
+            ".added_tokens[0].id is 5, expected 0, which model.vocab says for '[PAD]'");
+  EXPECT_EQ(refusal_of("/added_tokens/3", added_token("new", 262)),
+            ".added_tokens[3].id is 262, expected 261, which is the next free one for 'new'");
+  EXPECT_EQ(refusal_of("/added_tokens/3", added_token("[PAD]", 0)),
+            ".added_tokens[3].content is \"[PAD]\", expected a token that is not listed twice");
+  EXPECT_EQ(refusal_of("/pre_tokenizer/add_prefix_space", "no"),
+            ".pre_tokenizer.add_prefix_space is \"no\", expected true or false");
+}
+
+TEST(BpeTokenizer, RefusesWhatIsNoTokenizer) {
+  const auto refusal = [](const std::string& bytes) { return message_of([&] { BpeTokenizer(bytes, "t"); }); };
+  EXPECT_EQ(
+      refusal("{"),
+      "tokenizer 't': not valid JSON at byte 2: syntax error while parsing object key - unexpected end of "
+      "input; expected string literal");
+  EXPECT_EQ(refusal("{}"), "tokenizer 't': field tokenizer.json has no field 'model'");
+  EXPECT_EQ(refusal("{\"a\":" + std::string(100, '[')), "tokenizer 't': nested deeper than 32 levels");
+  EXPECT_EQ(refusal("{" + std::string(std::size_t{64} << 20, ' ')),
+            "tokenizer 't': 67108865 bytes, expected at most 67108864");
+}
+
+TEST(BpeTokenizer, BoundsTheWorkOfARegularExpression) {
+  Json document = byte_level_document();
+  document["pre_tokenizer"] = {{"type", "Sequence"},
+                               {"pretokenizers",
+                                {{{"type", "Split"},
+                                  {"pattern", {{"Regex", "(a+)+[bc]"}}},
+                                  {"behavior", "Isolated"},
+                                  {"invert", false}},
+                                 document["pre_tokenizer"]}}};
+  const BpeTokenizer tokenizer(document.dump(), "t");
+  EXPECT_EQ(tokenizer.encode("aab").size(), 3U);
+  EXPECT_EQ(message_of([&] { (void)tokenizer.encode(std::string(1000, 'a')); }),
+            "cannot split text by the regular expression of tokenizer 't': field "
+            "tokenizer.json.pre_tokenizer.pretokenizers[0].pattern.Regex: match limit exceeded");
+}
+
+TEST(PatternSyntax, RefusesWhatTheEnginesReadUnlike) {
+  for (const char* pattern :
+       {"\\w+", "\\b", "a\\1", "\\p{Han}", "[a[b]]", "[a&&b]", "(?m)a", "\\R", "[[:alpha:]]", "x{,3}",
+        "a{2}+", "[\\P{L}]", "\\xE9", "[]a]", "(?<n>a)", "(*UTF)", "a\\"}) {
+    const std::string text = message_of([&] { (void)pcre2_syntax(pattern, "field f"); });
+    EXPECT_EQ(text.rfind(str("field f holds the pattern '", pattern, "' with '"), 0), 0U) << text;
+  }
+  EXPECT_EQ(pcre2_syntax("a\\.\\h[^\\r\\n]\\u00e9(?i:'s)", ""), "a\\.[0-9a-fA-F][^\\r\\n]\\x{00e9}(?i:'s)");
+}
+
+}  // namespace
+}  // namespace echelon::data
