@@ -12,8 +12,8 @@ namespace echelon {
 /// thread.
 class AgreedStop {
  public:
-  /// Both outlive this object. `clock` says before each vote why this rank has to stop at once; empty text:
-  /// it has not to. Null: no clock.
+  /// Both outlive this object. `clock` says before each vote why this rank must stop at once; empty text:
+  /// it need not. Null: no clock.
   AgreedStop(const StopSignal& signal, Communicator& comm, std::function<std::string()> clock = {});
   AgreedStop(const AgreedStop&) = delete;
   AgreedStop& operator=(const AgreedStop&) = delete;

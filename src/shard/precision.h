@@ -19,7 +19,7 @@ struct Precision {
   [[nodiscard]] ModelTypes types() const { return {buffer, output}; }
 };
 
-/// A key that is set counts before the preset; what neither states is not cast: gradients, tables and outputs
+/// A key that is set overrides the preset; what neither states is not cast: gradients, tables and outputs
 /// stay in `param`, and that and the master weights in fp32. Throws Error(kUsage) for an unknown name.
 [[nodiscard]] Precision resolve(const PrecisionOptions& options);
 

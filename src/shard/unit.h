@@ -56,7 +56,7 @@ class Unit final : public GradientSink {
   void release_after_forward(bool backward_follows);
   /// Frees the gathered bytes; views stay valid objects.
   void reshard();
-  /// The slice has changed: gathered weights of before are worthless.
+  /// The slice has changed: invalidates gathered weights.
   void weights_changed();
 
   /// Before a micro-batch's forward.

@@ -82,7 +82,7 @@ class TrainLoop {
   void look_at_clock(std::int64_t number);
   /// Nothing when a stop was decided before its end.
   [[nodiscard]] std::optional<ValidationResult> validate();
-  /// `left_out`: the validation that was due is.
+  /// `left_out`: the due validation was skipped.
   void announce_stop(bool left_out);
   void note_validation(double loss);
   void save(bool last);

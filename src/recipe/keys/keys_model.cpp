@@ -44,10 +44,10 @@ std::vector<Key> common_model_keys() {
       {ECHELON_KEY(model.init_std), NumberRange{0.0, 10.0, true, false}, "",
        "Standard deviation of the initial weights."},
       {ECHELON_KEY(model.dropout), model_ranges::kDropout, "",
-       "Share of activations that a training pass zeroes; `cnn`: in front of the last layer, and half of it "
-       "behind the convolutions. Attention's probabilities, which are never stored, are not dropped. Which "
-       "ones "
-       "depends on `run.seed` and the sample's number alone, not on the number of ranks."},
+       "Dropout probability; `cnn`: before the last layer, and half of it after the convolutions. Not "
+       "applied "
+       "to attention probabilities. Masks depend only on `run.seed` and the sample's number, not on the "
+       "number of ranks."},
   };
 }
 

@@ -35,8 +35,8 @@ std::vector<Key> data_keys() {
        "Token file, images file of `idx`, or folder; kinds that are not `synthetic_...` need it, or "
        "`mixture`."},
       {ECHELON_KEY(data.mixture), NumberRange{1e-6, 1e6}, "",
-       "Several token files and their weights, instead of `path`. Each is shuffled and run through apart; "
-       "of the samples in a row each gives its exact share.",
+       "Token files and sampling weights, instead of `path`. Each file is shuffled and repeated "
+       "independently; proportions are exact.",
        Text::kPath},
       {ECHELON_KEY(data.tokenizer), Text::kPath, "",
        "sentencepiece model or tokenizer.json. Empty: `tokenizer.model` or `tokenizer.json` beside "
@@ -54,13 +54,13 @@ std::vector<Key> data_keys() {
       {ECHELON_KEY(data.packing),
        Choices{{{"stream", "windows of the documents one behind the other"},
                 {"documents", "the same windows; attention does not cross documents"},
-                {"pad", "every document by itself, cut at `seq_len`; nothing is padded"}},
+                {"pad", "one document per sample, truncated at `seq_len`; no padding is computed"}},
                {}},
        "", "How documents become samples."},
       {ECHELON_KEY(data.shuffle), {}, "", "`false`: samples in file order."},
       {ECHELON_KEY(data.workers), IntegerRange{0, 1024}, "threads",
-       "Threads of a rank that read and decode ahead of training. Their number changes no sample. 0: batches "
-       "are read when they are needed."},
+       "Loader threads per rank; their number does not affect the data. 0: batches are read when they are "
+       "needed."},
       {ECHELON_KEY(data.prefetch_batches), IntegerRange{1, 1024}, "micro-batches",
        "How many a rank reads ahead."},
   };
@@ -75,7 +75,7 @@ std::vector<Key> validation_keys() {
       {ECHELON_KEY(data.validation.labels), Text::kPath, "",
        "`idx`: labels file of `data.validation.path`. Empty: the one beside it."},
       {ECHELON_KEY(data.validation.batches), IntegerRange{0, 1'000'000}, "global batches",
-       "Size of one validation pass. 0, and more than there are: all samples. None counts twice."},
+       "Global batches per validation pass. 0, or more than there are: the whole set, each sample once."},
       {ECHELON_KEY(data.validation.generate), IntegerRange{0, 1'000'000'000}, "samples",
        "`kind: pairs`: after each validation pass the model generates texts for so many sources, and "
        "`rouge1`, `rouge2` and `rougeL` compare them with the targets. 0: none."},
@@ -102,8 +102,8 @@ std::vector<Key> save_keys() {
       {ECHELON_KEY(checkpoint.mean_time_to_failure_hours), NumberRange{0.0, 1e6, true, false}, "hours",
        "`auto_interval`: of the whole job; half the nodes, twice the hours."},
       {ECHELON_KEY(checkpoint.async),
-       Choices{{{"true", "training goes on when the state has been copied in memory"},
-                {"false", "a save ends before training goes on; needs no memory"}},
+       Choices{{{"true", "training resumes once the state is copied in memory"},
+                {"false", "training blocks until the save is durable; no extra memory"}},
                {}},
        "", "Write checkpoints while training goes on."},
       {ECHELON_KEY(checkpoint.max_write_mb_per_s), NumberRange{0.0, 1e6}, "MB/s",
@@ -118,7 +118,7 @@ std::vector<Key> save_keys() {
 std::vector<Key> keep_keys() {
   return {
       {ECHELON_KEY(checkpoint.keep_last), IntegerRange{0, 1'000'000}, "checkpoints",
-       "Older committed ones are removed, but never the last two. 0: keep all."},
+       "Number of newest checkpoints to keep; the newest two are always kept. 0: keep all."},
       {ECHELON_KEY(checkpoint.keep_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
        "Checkpoints at multiples of this stay as well. 0: none."},
       {ECHELON_KEY(checkpoint.keep_best),
@@ -173,12 +173,14 @@ std::vector<Key> cluster_keys() {
       {ECHELON_KEY(cluster.timeout_s), IntegerRange{1, 604'800}, "seconds",
        "Longest wait for other ranks in one start-up exchange or one collective."},
       {ECHELON_KEY(cluster.heartbeat_interval_s), NumberRange{0.05, 60.0}, "seconds",
-       "Every rank gives a sign of life so often, over a connection beside the collectives."},
+       "Heartbeat interval; heartbeats use a TCP connection of their own."},
       {ECHELON_KEY(cluster.heartbeat_timeout_s), NumberRange{0.0, 3600.0}, "seconds",
-       "A rank or node without a sign for so long is lost: the run ends with exit code 7 and names it. 0: no "
-       "heartbeats; then only `timeout_s` ends a run whose peer is gone."},
+       "A rank or node without a heartbeat for this long is lost: the run ends with exit code 7 and names "
+       "it. "
+       "0: no heartbeats; then only `timeout_s` ends a run whose peer is gone."},
       {ECHELON_KEY(cluster.straggler_factor), NumberRange{0.0, 1000.0}, "",
-       "Warn of a rank that works so many times the median of all ranks in 10 steps in a row. 0: never."},
+       "Warn when a rank's time per step exceeds this multiple of the median of all ranks for 10 consecutive "
+       "steps. 0: never."},
       {ECHELON_KEY(cluster.capacity_block_end), Text::kTime, "",
        "End of the AWS capacity block that the nodes belong to, such as `2026-03-01T11:30:00Z`. AWS takes "
        "them back "

@@ -37,10 +37,9 @@ std::vector<Key> wrap_keys() {
 std::vector<Key> gather_keys() {
   return {
       {ECHELON_KEY(shard.reshard_after_forward), SwitchOrInteger{{2, kMaxRanks}}, "",
-       "`true`: gathered weights are given back after forward. `false`: they are kept until their backward, "
-       "more memory, less traffic. K: a K-th of them is kept, and backward gathers among K neighbouring "
-       "ranks "
-       "(ZeRO++ hpZ)."},
+       "`true`: gathered weights are freed after forward. `false`: they are kept until their backward: more "
+       "memory, less traffic. Integer K: after forward, weights stay sharded over groups of K neighbouring "
+       "ranks, so that the backward all-gather stays inside the group (ZeRO++ hpZ)."},
       {ECHELON_KEY(shard.reshard_overrides),
        Choices{{{"true", "given back after forward"}, {"false", "kept until backward"}}, {}}, "",
        "`reshard_after_forward` of the units whose module matches; of several patterns the last that matches "

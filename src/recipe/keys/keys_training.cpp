@@ -29,7 +29,7 @@ std::vector<Key> common_optim_keys() {
 
 std::vector<Key> own_optim_keys() {
   return {
-      {ECHELON_KEY(optim.momentum), kBelowOne, "", "`sgd`: share of the last step that is taken again."},
+      {ECHELON_KEY(optim.momentum), kBelowOne, "", "`sgd`: momentum coefficient."},
       {ECHELON_KEY(optim.nesterov), {}, "", "`sgd`: Nesterov's momentum."},
       {ECHELON_KEY(optim.rho), kBelowOne, "", "`adadelta`: decay of its two averages."},
       {ECHELON_KEY(optim.momentum_dtype), low_or_single(), "",
@@ -131,7 +131,7 @@ std::vector<Key> train_keys() {
        Choices{{{"stop", "the run fails"}, {"skip", "the step is left out"}}, {}}, "",
        "What happens at a step whose loss or gradients are not finite."},
       {ECHELON_KEY(train.max_skipped_steps), IntegerRange{1, 1'000'000}, "optimizer steps",
-       "`skip`: so many in a row stop the run."},
+       "`skip`: the run stops after more consecutive skipped steps than this."},
       {ECHELON_KEY(train.validate_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
        "Validation interval. 0: never."},
       {ECHELON_KEY(train.validate_every_epochs), IntegerRange{0, 1'000'000}, "epochs",
