@@ -71,13 +71,14 @@ std::vector<Key> validation_keys() {
       {ECHELON_KEY(data.validation.path), Text::kPath, "",
        "File or folder for validation, of the same kind. Empty: no validation."},
       {ECHELON_KEY(data.validation.samples), IntegerRange{0, 1'000'000'000}, "images",
-       "`synthetic_images`: so many computed images that training does not see. 0: no validation."},
+       "`synthetic_images`: number of generated images, none of which is in the training data. 0: no "
+       "validation."},
       {ECHELON_KEY(data.validation.labels), Text::kPath, "",
        "`idx`: labels file of `data.validation.path`. Empty: the one beside it."},
       {ECHELON_KEY(data.validation.batches), IntegerRange{0, 1'000'000}, "global batches",
        "Global batches per validation pass. 0, or more than there are: the whole set, each sample once."},
       {ECHELON_KEY(data.validation.generate), IntegerRange{0, 1'000'000'000}, "samples",
-       "`kind: pairs`: after each validation pass the model generates texts for so many sources, and "
+       "`kind: pairs`: after each validation pass the model generates texts for this many sources, and "
        "`rouge1`, `rouge2` and `rougeL` compare them with the targets. 0: none."},
       {ECHELON_KEY(data.validation.beams), IntegerRange{1, 1024}, "",
        "`generate`: continuations that the search keeps. 1: the likeliest token each time."},
@@ -100,7 +101,8 @@ std::vector<Key> save_keys() {
        "Checkpoint interval that loses least time: the root of 2 x cost of a save x "
        "`mean_time_to_failure_hours` (Young, Daly), never less than the time a save takes."},
       {ECHELON_KEY(checkpoint.mean_time_to_failure_hours), NumberRange{0.0, 1e6, true, false}, "hours",
-       "`auto_interval`: of the whole job; half the nodes, twice the hours."},
+       "`auto_interval`: mean time between failures of the whole job; it doubles when the number of nodes "
+       "halves."},
       {ECHELON_KEY(checkpoint.async),
        Choices{{{"true", "training resumes once the state is copied in memory"},
                 {"false", "training blocks until the save is durable; no extra memory"}},
@@ -111,7 +113,7 @@ std::vector<Key> save_keys() {
       {ECHELON_KEY(checkpoint.timeout_s), IntegerRange{1, 1'000'000}, "seconds",
        "A save that takes longer has failed."},
       {ECHELON_KEY(checkpoint.max_failures), IntegerRange{1, 1'000'000}, "saves",
-       "So many failed saves in a row end the run with exit code 5: training that cannot be kept is lost."},
+       "The run ends with exit code 5 after this many consecutive failed saves."},
   };
 }
 
@@ -133,7 +135,7 @@ std::vector<Key> keep_keys() {
        "", "What a starting run continues from."},
       {ECHELON_KEY(checkpoint.init_from), Text::kPath, "",
        "Checkpoint (step folder, run folder, or the output of `echelon-ckpt import`) whose weights a new run "
-       "starts from; optimizer and data start anew. Not looked at when the run folder has a checkpoint. "
+       "starts from; optimizer and data start anew. Ignored when the run folder has a checkpoint. "
        "Empty: "
        "initial weights by `run.seed`."},
       {ECHELON_KEY(checkpoint.init_partial),
@@ -149,7 +151,7 @@ std::vector<Key> keep_keys() {
                 {"hdf5", "`consolidated-step-N.h5` in the run folder"},
                 {"safetensors", "`consolidated-step-N/` in the run folder, which transformers opens"}},
                {}},
-       "", "What a finished run makes of its last checkpoint, or with `keep_best` of its best."},
+       "", "What a finished run converts its last checkpoint to, or with `keep_best` its best."},
   };
 }
 
@@ -164,7 +166,7 @@ std::vector<Key> checkpoint_keys() {
 std::vector<Key> metrics_keys() {
   return {
       {ECHELON_KEY(metrics.every_steps), IntegerRange{1, kMaxSteps}, "optimizer steps",
-       "A line in `metrics.jsonl` and in the log every so many."},
+       "Interval of the lines in `metrics.jsonl` and in the log."},
   };
 }
 
@@ -186,7 +188,7 @@ std::vector<Key> cluster_keys() {
        "them back "
        "30 minutes before it; the run saves and stops ahead of that. Empty: there is none."},
       {ECHELON_KEY(cluster.stop_margin_s), NumberRange{0.0, 86'400.0}, "seconds",
-       "A run stops before the end of the job when one more step, a save and so much more no longer fit."},
+       "A run stops before the end of the job when one more step, a save and this margin no longer fit."},
   };
 }
 

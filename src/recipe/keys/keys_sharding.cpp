@@ -107,7 +107,7 @@ std::vector<Key> shard_keys() {
 std::vector<Key> precision_keys() {
   return {
       {ECHELON_KEY(precision.preset), presets(), "",
-       "Types at once; a type given below wins over the preset's."},
+       "Sets several types at once; a type given below overrides it."},
       {ECHELON_KEY(precision.param), types(true, true), "",
        "Type of weights and activations while computing."},
       {ECHELON_KEY(precision.reduce), types(true, true), "",
@@ -122,7 +122,7 @@ std::vector<Key> precision_keys() {
        "Where anything is fp16: factor on the loss at the start, a power of two; halved when gradients "
        "overflow."},
       {ECHELON_KEY(precision.loss_scale_growth_steps), IntegerRange{1, kMaxSteps}, "optimizer steps",
-       "Where anything is fp16: the factor is doubled after so many finite steps in a row."},
+       "Where anything is fp16: the factor is doubled after this many consecutive finite steps."},
   };
 }
 
@@ -142,7 +142,7 @@ std::vector<Key> activation_checkpointing_keys() {
       {ECHELON_KEY(activation_checkpointing.offload),
        {},
        "",
-       "`full`, `every_n`: the kept inputs wait in host memory."},
+       "`full`, `every_n`: the saved inputs stay in host memory between forward and backward."},
   };
 }
 

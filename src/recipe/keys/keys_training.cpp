@@ -41,7 +41,7 @@ std::vector<Key> own_optim_keys() {
       {ECHELON_KEY(optim.kahan),
        {},
        "",
-       "`anyprecision_adamw`: keep what rounding takes from a weight and add it later."},
+       "`anyprecision_adamw`: Kahan summation: what rounding takes from a weight is kept and added later."},
   };
 }
 
@@ -52,7 +52,7 @@ std::vector<Key> parameter_keys() {
        "Factor on the learning rate of the parameters that match; of several patterns the last that matches "
        "counts. 0: the parameters stay as they are."},
       {ECHELON_KEY(optim.ema_decay), kBelowOne, "",
-       "Decay of a moving average of the weights, split like them. 0: none."},
+       "Decay of an exponential moving average of the weights, sharded like them. 0: none."},
   };
 }
 
@@ -86,12 +86,12 @@ std::vector<Key> schedule_keys() {
       {ECHELON_KEY(schedule.min_lr), NumberRange{0.0, 100.0}, "",
        "Learning rate at the last step; at most `optim.lr`."},
       {ECHELON_KEY(schedule.step_size), IntegerRange{1, kMaxSteps}, "steps",
-       "`step`: steps from one fall to the next."},
+       "`step`: steps between two decays."},
       {ECHELON_KEY(schedule.step_epochs), IntegerRange{0, 1'000'000}, "epochs",
-       "`step`: epochs from one fall to the next, in place of `step_size`. 0: `step_size` counts."},
-      {ECHELON_KEY(schedule.gamma), kAboveZeroToOne, "", "`step`: factor at each fall."},
+       "`step`: epochs between two decays, instead of `step_size`. 0: `step_size` applies."},
+      {ECHELON_KEY(schedule.gamma), kAboveZeroToOne, "", "`step`: factor of each decay."},
       {ECHELON_KEY(schedule.decay_steps), IntegerRange{0, kMaxSteps}, "steps",
-       "`warmup_stable_decay`: length of the final fall."},
+       "`warmup_stable_decay`: length of the final decay."},
       {ECHELON_KEY(schedule.sequence), Text::kPhase, "",
        "`sequence`: phases of the run, each `constant`, `linear_warmup`, `linear_decay`, `cosine` or `step` "
        "and "
@@ -135,13 +135,12 @@ std::vector<Key> train_keys() {
       {ECHELON_KEY(train.validate_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
        "Validation interval. 0: never."},
       {ECHELON_KEY(train.validate_every_epochs), IntegerRange{0, 1'000'000}, "epochs",
-       "Validation at the end of every so many passes over the data, and at the run's end. 0: not by "
-       "epochs."},
+       "Validation interval in passes over the data; also at the end of the run. 0: not by epochs."},
       {ECHELON_KEY(train.deterministic),
        {},
        "",
-       "GPU: only kernels that give the same bits on every run, so that a resumed run equals an undisturbed "
-       "one in every bit; slower. A CPU run does so without it."},
+       "GPU: only kernels that give the same bits on every run, so that a resumed run is bitwise equal to an "
+       "undisturbed one; slower. CPU runs always are."},
       {ECHELON_KEY(train.threads_per_rank), IntegerRange{0, 4096}, "threads",
        "Compute threads. 0: `OMP_NUM_THREADS`, or where that is not set, this node's cores / ranks on it."},
   };
