@@ -93,7 +93,7 @@ std::multiset<std::string> fields_of(const std::string& header) {
 
 TEST(KeyTable, HasEveryFieldOfTheOptionStructs) {
   std::multiset<std::string> fields;
-  for (const char* module : {"bootstrap", "checkpoint", "data", "model", "shard", "train"}) {
+  for (const char* module : {"bootstrap", "checkpoint", "data", "model", "optim", "run", "shard", "train"}) {
     fields.merge(fields_of(std::string(module) + "/options.h"));
   }
   std::multiset<std::string> leaves;
