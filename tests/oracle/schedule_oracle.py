@@ -5,7 +5,7 @@ import re
 import torch
 from torch.optim import lr_scheduler
 
-SOURCE = pathlib.Path(__file__).resolve().parents[1] / "unit" / "train" / "schedule_test.cpp"
+SOURCE = pathlib.Path(__file__).resolve().parents[1] / "unit" / "optim" / "schedule_test.cpp"
 LR = 2e-3
 TEST = re.compile(r"((?:// torch: [^\n]*\n)+)TEST\(Schedule, (\w+)\) \{(.*?)\n\}", re.DOTALL)
 TABLE = re.compile(r"\{([-+.,\de\s]+)\}\);", re.DOTALL)
