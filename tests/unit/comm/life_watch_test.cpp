@@ -17,6 +17,13 @@
 #include "base/log.h"
 #include "support/temp_dir.h"
 
+#ifdef __SANITIZE_THREAD__
+/// MPI's network library has a thread that a forked process has not, and that ThreadSanitizer misses there.
+extern "C" const char* __tsan_default_suppressions() {  // NOLINT: the sanitizer's name
+  return "thread:ucs_pthread_create\n";
+}
+#endif
+
 namespace echelon {
 namespace {
 
