@@ -40,6 +40,9 @@ struct Roll {
   std::uint64_t blob_bytes;
 };
 
+/// What ranks tell each other is small. A size beyond this was damaged on its way, and is not worth memory.
+constexpr std::size_t kLargestBlob = std::size_t{256} << 20;
+
 /// Of the host's window: a piece of every rank's blob, or what each says of itself.
 std::size_t window_bytes(int ranks) {
   constexpr std::size_t kWindow = 1 << 20;
@@ -124,6 +127,9 @@ class NcclCommunicator final : public Communicator {
     const std::vector<Roll> rolls = call_roll(operation, mine.size());
     std::size_t slot = 0;
     for (const Roll& roll : rolls) slot = std::max<std::size_t>(slot, roll.blob_bytes);
+    if (slot > kLargestBlob)
+      throw Error(Code::kPeer, str(describe(operation), ": a rank announces ", human_bytes(slot),
+                                   "; expected at most ", human_bytes(kLargestBlob)));
     const Blob all = gather_host(operation, mine, slot);
     std::vector<Blob> blobs;
     for (std::size_t rank = 0; rank < rolls.size(); ++rank) {
