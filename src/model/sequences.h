@@ -55,6 +55,8 @@ class SequenceLayout {
     at::Tensor table;
     at::Tensor rows;
   };
+  /// int64 [tokens]: of each sequence `first` of its number and on.
+  [[nodiscard]] at::Tensor counted_from(const std::function<std::int64_t(std::int64_t)>& first) const;
   at::Tensor keep(at::Tensor Kept::*which, at::Device device, const std::function<at::Tensor()>& make) const;
 
   std::vector<std::int64_t> lengths_;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "model/kernels/kernels.h"
 #include "model/ops/device_kernels.h"
+#include "model/ops/upload.h"
 #include "shard/memory/host_memory.h"
 
 namespace echelon {
@@ -30,8 +31,7 @@ void cast_into(const at::Tensor& slice, const at::Tensor& slot) {
     round_to<kernels::Fp16>(slice, slot);
   } else if (slice.device() != slot.device() && slice.scalar_type() != slot.scalar_type()) {
     // Cast first: fewer bytes cross the bus.
-    const at::Tensor sent =
-        at::empty(slice.sizes(), at::TensorOptions(slot.scalar_type()).pinned_memory(true));
+    const at::Tensor sent = page_locked(slice.sizes(), slot.scalar_type());
     cast_into(slice, sent);
     slot.copy_(sent, true);
   } else if (slice.device() != slot.device()) {
@@ -258,9 +258,7 @@ void Unit::finish_reduce() {
 void Unit::start_landing() {
   const at::Tensor& sum = arrived_.tensor();
   if (sum.is_cpu()) return take_in(sum);
-  landing_ = accumulating_ ? at::empty(gradient_.sizes(),
-                                       at::TensorOptions(gradient_.scalar_type()).pinned_memory(true))
-                           : gradient_;
+  landing_ = accumulating_ ? page_locked(gradient_.sizes(), gradient_.scalar_type()) : gradient_;
   const CopyStream::Turn turn(*setup_.copies);
   landing_.copy_(sum, true);
   landed_ = turn.mark();

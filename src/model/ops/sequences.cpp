@@ -31,14 +31,16 @@ at::Tensor SequenceLayout::keep(at::Tensor Kept::*which, at::Device device,
   return kept;
 }
 
+at::Tensor SequenceLayout::counted_from(const std::function<std::int64_t(std::int64_t)>& first) const {
+  at::Tensor result = at::empty({tokens_}, at::kLong);
+  auto* values = result.mutable_data_ptr<std::int64_t>();
+  for (std::int64_t s = 0; s < count(); ++s)
+    std::iota(values + begins_[s], values + begins_[s] + lengths_[s], first(s));
+  return result;
+}
+
 at::Tensor SequenceLayout::positions(at::Device device) const {
-  return keep(&Kept::positions, device, [this] {
-    at::Tensor result = at::empty({tokens_}, at::kLong);
-    auto* values = result.mutable_data_ptr<std::int64_t>();
-    for (std::int64_t s = 0; s < count(); ++s)
-      std::iota(values + begins_[s], values + begins_[s] + lengths_[s], 0);
-    return result;
-  });
+  return keep(&Kept::positions, device, [this] { return counted_from([](std::int64_t) { return 0; }); });
 }
 
 at::Tensor SequenceLayout::sequence_numbers(at::Device device) const {
@@ -62,13 +64,8 @@ at::Tensor SequenceLayout::tokens_of_rectangle(at::Device device) const {
 }
 
 at::Tensor SequenceLayout::places_in_rectangle(at::Device device) const {
-  return keep(&Kept::places_in_rectangle, device, [this] {
-    at::Tensor result = at::empty({tokens_}, at::kLong);
-    auto* values = result.mutable_data_ptr<std::int64_t>();
-    for (std::int64_t s = 0; s < count(); ++s)
-      std::iota(values + begins_[s], values + begins_[s] + lengths_[s], s * longest_);
-    return result;
-  });
+  return keep(&Kept::places_in_rectangle, device,
+              [this] { return counted_from([this](std::int64_t s) { return s * longest_; }); });
 }
 
 at::Tensor SequenceLayout::padding_of_rectangle(at::Device device) const {

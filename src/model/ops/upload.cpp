@@ -4,10 +4,14 @@
 
 namespace echelon {
 
+at::Tensor page_locked(at::IntArrayRef shape, at::ScalarType type) {
+  return at::empty(shape, at::TensorOptions(type).pinned_memory(true));
+}
+
 at::Tensor upload(const at::Tensor& host, at::Device device) {
   if (device.is_cpu()) return host;
   // PyTorch's pool of page-locked memory gives it to nobody else before the copy is through.
-  const at::Tensor locked = at::empty(host.sizes(), host.options().pinned_memory(true));
+  const at::Tensor locked = page_locked(host.sizes(), host.scalar_type());
   locked.copy_(host);
   return locked.to(device, /*non_blocking=*/true);
 }

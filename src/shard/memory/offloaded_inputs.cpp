@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/ops/upload.h"
+
 namespace echelon {
 
 class OffloadedInputs::Input {
@@ -15,9 +17,8 @@ class OffloadedInputs::Input {
 };
 
 std::shared_ptr<OffloadedInputs::Input> OffloadedInputs::put(const at::Tensor& x) {
-  const auto input = std::make_shared<Input>(
-      Input{.device = x.device(),
-            .host = at::empty(x.sizes(), at::TensorOptions(x.scalar_type()).pinned_memory(true))});
+  const auto input =
+      std::make_shared<Input>(Input{.device = x.device(), .host = page_locked(x.sizes(), x.scalar_type())});
   const CopyStream::Turn turn(*copies_);
   input->host.copy_(x, /*non_blocking=*/true);
   turn.uses(x);

@@ -5,6 +5,7 @@
 #include <execinfo.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
@@ -13,23 +14,6 @@
 
 namespace echelon::test::deferred {
 namespace {
-
-void join(Clock& clock, const Clock& other) {
-  for (std::size_t i = 0; i < kStreams; ++i) clock[i] = std::max(clock[i], other[i]);
-}
-
-const std::byte* begin_of(const Access& access) {
-  return static_cast<const std::byte*>(access.begin);
-}
-const std::byte* end_of(const Access& access) {
-  return begin_of(access) + access.bytes;
-}
-bool overlap(const Access& a, const Access& b) {
-  return begin_of(a) < end_of(b) && begin_of(b) < end_of(a);
-}
-bool covers(const Access& a, const Access& b) {
-  return begin_of(a) <= begin_of(b) && end_of(b) <= end_of(a);
-}
 
 /// Of the function that a call returns to, if it is this program's; empty: nothing is known.
 std::string function_at(const void* address) {
@@ -71,38 +55,35 @@ void Streams::restart(std::string left_out) {
   seen = {};
   host_waits = 0;
   left_out_ = std::move(left_out);
-  for (Stream& stream : streams_) stream.clock = {};
+  books_ = {};
   host_ = {};
-  past_.clear();
-  count_ = 1;
+  for (Stream& stream : streams_) stream.clock.assign(static_cast<std::size_t>(books_.open()) + 1, 0);
 }
 
-void Streams::judge(const Clock& clock, const std::string& what, const Access& access) {
-  for (const Past& past : past_) {
-    const bool matters = (past.access.writes || access.writes) && overlap(past.access, access);
-    if (!matters || clock[past.stream] >= past.number) continue;
-    std::string finding =
-        str(what, access.writes ? " writes" : " reads", " what ", past.what, " of stream ", past.stream,
-            past.access.writes ? " writes" : " reads", ", without waiting for it");
-    if (std::find(seen.findings.begin(), seen.findings.end(), finding) == seen.findings.end())
-      seen.findings.push_back(std::move(finding));
-  }
+std::size_t Streams::add() {
+  const int number = books_.open();
+  streams_.emplace_back().clock.resize(static_cast<std::size_t>(number) + 1);
+  return static_cast<std::size_t>(number);
 }
 
-void Streams::forget(const Access& access) {
-  std::erase_if(past_, [&](const Past& past) { return covers(access, past.access); });
+void Streams::note(const std::string& finding) {
+  if (!finding.empty() &&
+      std::find(seen.findings.begin(), seen.findings.end(), finding) == seen.findings.end())
+    seen.findings.push_back(finding);
 }
 
 void Streams::give(std::size_t stream, const std::string& what, const std::vector<Access>& accesses,
                    std::function<void()> body) {
   Stream& its = streams_.at(stream);
-  join(its.clock, host_);
-  for (const Access& access : accesses) judge(its.clock, what, access);
+  stand_in::join(its.clock, host_);
   const std::uint64_t number = ++its.clock[stream];
+  const auto name = std::make_shared<const std::string>(what);
   for (const Access& access : accesses) {
-    if (access.writes) forget(access);
+    const stand_in::Range range{access.begin, access.bytes};
+    const int timeline = static_cast<int>(stream);
+    note(access.writes ? books_.writes(timeline, its.clock, range, name)
+                       : books_.reads(timeline, its.clock, range, name));
   }
-  for (const Access& access : accesses) past_.push_back({access, stream, number, what});
   its.waiting.push_back({number, std::move(body)});
 }
 
@@ -116,23 +97,23 @@ void Streams::run(std::size_t stream, std::uint64_t until) {
 }
 
 void Streams::run_all() {
-  for (std::size_t i = 0; i < count_; ++i) run(i);
+  for (std::size_t i = 0; i < streams_.size(); ++i) run(i);
 }
 
 Streams::Event Streams::record(std::size_t stream) {
   Stream& its = streams_.at(stream);
-  join(its.clock, host_);
+  stand_in::join(its.clock, host_);
   return {stream, its.clock[stream], its.clock};
 }
 
 void Streams::block(std::size_t stream, const Event& event) {
   give(stream, "a wait", {}, [this, event] { run(event.stream, event.number); });
-  join(streams_.at(stream).clock, event.clock);
+  stand_in::join(streams_.at(stream).clock, event.clock);
 }
 
 void Streams::hold_host(const Event& event) {
   run(event.stream, event.number);
-  join(host_, event.clock);
+  stand_in::join(host_, event.clock);
 }
 
 void Streams::allocated(const void* begin, std::size_t bytes, std::size_t stream) {
@@ -151,12 +132,13 @@ void Streams::freed(const void* begin) {
   const auto found = blocks_.find(begin);
   const Block& block = found->second;
   // As PyTorch's allocator: used again in the order of its own stream, and after what its users have now.
-  Clock clock = record(block.stream).clock;
-  for (const std::size_t user : block.users) join(clock, record(user).clock);
-  const Access whole{begin, block.bytes, true};
-  judge(clock, "who gets freed memory", whole);
+  stand_in::Clock clock = record(block.stream).clock;
+  for (const std::size_t user : block.users) stand_in::join(clock, record(user).clock);
+  const stand_in::Range whole{begin, block.bytes};
+  const auto name = std::make_shared<const std::string>("who gets freed memory");
+  note(books_.writes(static_cast<int>(block.stream), clock, whole, name));
   run_all();
-  forget(whole);
+  books_.fresh(whole);
   blocks_.erase(found);
 }
 

@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -7,16 +6,14 @@
 #include <mutex>
 
 #include "gpu/deferred/deferred_device.h"
+#include "gpu/stand_in/books.h"
 
 namespace echelon::test::deferred {
-
-constexpr std::size_t kStreams = 64;
-/// By stream: how many of its operations are known to be done before.
-using Clock = std::array<std::uint64_t, kStreams>;
 
 /// The device's streams and the accesses to its memory. Locked by its callers.
 class Streams {
  public:
+  Streams() { add(); }
   static Streams& instance();
 
   std::recursive_mutex mutex;
@@ -27,7 +24,8 @@ class Streams {
   bool leaves_out(const std::string& what);
   void restart(std::string left_out);
 
-  [[nodiscard]] std::size_t add() { return count_++; }
+  /// A stream more; its number.
+  std::size_t add();
   /// Adds an operation, done when it is due; its accesses are judged now.
   void give(std::size_t stream, const std::string& what, const std::vector<Access>& accesses,
             std::function<void()> body);
@@ -38,7 +36,7 @@ class Streams {
   struct Event {
     std::size_t stream = 0;
     std::uint64_t number = 0;
-    Clock clock{};
+    stand_in::Clock clock;
   };
   [[nodiscard]] Event record(std::size_t stream);
   void block(std::size_t stream, const Event& event);
@@ -57,27 +55,19 @@ class Streams {
   };
   struct Stream {
     std::deque<Operation> waiting;
-    Clock clock{};
-  };
-  struct Past {
-    Access access;
-    std::size_t stream;
-    std::uint64_t number;
-    std::string what;
+    stand_in::Clock clock;
   };
   struct Block {
     std::size_t bytes;
     std::size_t stream;
     std::vector<std::size_t> users;
   };
-  void judge(const Clock& clock, const std::string& what, const Access& access);
-  void forget(const Access& access);
+  void note(const std::string& finding);
 
   std::string left_out_;
-  std::array<Stream, kStreams> streams_;
-  Clock host_{};  ///< what the host has waited for
-  std::size_t count_ = 1;
-  std::vector<Past> past_;
+  stand_in::Books books_;
+  std::deque<Stream> streams_;  ///< a timeline of the books each, by its number
+  stand_in::Clock host_;        ///< what the host has waited for
   std::map<const void*, Block> blocks_;
 };
 
