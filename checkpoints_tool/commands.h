@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checkpoints_tool/convert/conversion.h"
+#include "checkpoints_tool/output_type.h"
 
 namespace echelon::tool {
 
@@ -36,19 +37,19 @@ void verify_checkpoint(const VerifyOptions& options);
 
 struct ConsolidateOptions {
   Path checkpoint;
-  std::string to;                      ///< "hdf5" | "safetensors"
-  Path output;                         ///< file for hdf5, folder for safetensors; must not exist
-  std::string dtype = "same";          ///< of the model's floating-point tensors: same | fp32 | bf16
-  bool optimizer = false;              ///< also everything outside model/
-  std::string max_shard_size = "5GB";  ///< of each safetensors file
+  OutputFormat to = OutputFormat::kHdf5;
+  Path output;                           ///< file for hdf5, folder for safetensors; must not exist
+  OutputType dtype = OutputType::kSame;  ///< of the model's floating-point tensors
+  bool optimizer = false;                ///< also everything outside model/
+  std::string max_shard_size = "5GB";    ///< of each safetensors file
   ConversionLimits limits;
 };
 void consolidate(const ConsolidateOptions& options);
 
 struct ExportOptions {
   Path checkpoint;
-  Path output;                         ///< folder to make; must not exist
-  std::string dtype = "same";          ///< same | fp32 | bf16
+  Path output;  ///< folder to make; must not exist
+  OutputType dtype = OutputType::kSame;
   bool ema = false;                    ///< the averaged weights instead of the last ones
   std::string max_shard_size = "5GB";  ///< of each safetensors file
   ConversionLimits limits;
@@ -80,10 +81,10 @@ struct DiffOptions {
 [[nodiscard]] bool diff_checkpoints(const DiffOptions& options);
 
 struct ImportOptions {
-  Path input;                  ///< Hugging Face folder, or one .safetensors file beside its config.json
-  Path output;                 ///< folder to make; must not exist
-  std::string dtype = "fp32";  ///< of the weights: same | fp32 | bf16
-  int world = 1;               ///< shards to write
+  Path input;   ///< Hugging Face folder, or one .safetensors file beside its config.json
+  Path output;  ///< folder to make; must not exist
+  OutputType dtype = OutputType::kFp32;  ///< of the weights
+  int world = 1;                         ///< shards to write
 };
 void import_weights(const ImportOptions& options);
 

@@ -21,12 +21,11 @@ bool is_model(const TensorInfo& tensor) {
   return tensor.name.starts_with(kModelPrefix);
 }
 
-DType output_type(const TensorInfo& tensor, const std::string& wanted) {
-  if (wanted == "same" || !is_model(tensor) || !is_floating(tensor.dtype)) return tensor.dtype;
-  return *checkpoint::dtype_named(wanted);
+DType output_type(const TensorInfo& tensor, OutputType wanted) {
+  return is_model(tensor) && is_floating(tensor.dtype) ? converted(tensor.dtype, wanted) : tensor.dtype;
 }
 
-std::vector<OutputTensor> tensors_for(const Reader& reader, const std::string& dtype, bool model) {
+std::vector<OutputTensor> tensors_for(const Reader& reader, OutputType dtype, bool model) {
   std::vector<OutputTensor> tensors;
   for (const TensorInfo& tensor : reader.tensors()) {
     if (is_model(tensor) != model) continue;
@@ -68,11 +67,11 @@ void consolidate(const ConsolidateOptions& options) {
   const Reader& reader = leased.reader;
   if (tensors_for(reader, options.dtype, true).empty())
     throw Error(Code::kCheckpoint, "the checkpoint holds no tensor under 'model/'");
-  Conversion conversion{
-      .doing = "consolidating",
-      .options = str("consolidate ", options.to, ' ', options.dtype, options.optimizer ? " optimizer" : ""),
-      .output = options.output};
-  const bool hdf5 = options.to == "hdf5";
+  Conversion conversion{.doing = "consolidating",
+                        .options = str("consolidate ", word_of(options.to), ' ', word_of(options.dtype),
+                                       options.optimizer ? " optimizer" : ""),
+                        .output = options.output};
+  const bool hdf5 = options.to == OutputFormat::kHdf5;
   hdf5 ? plan_hdf5_output(reader, options, conversion) : plan_safetensors_output(reader, options, conversion);
   convert_checkpoint(reader, conversion, options.limits);
   std::cout << "wrote '" << options.output.string() << "' from step " << reader.step() << '\n';

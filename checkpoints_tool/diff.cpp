@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -24,13 +25,20 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kStepBytes = std::uint64_t{4} << 20;
 
+enum class Difference : std::uint8_t { kOnlyA, kOnlyB, kType, kShape, kContent };
+
+std::string_view json_name(Difference difference) {
+  constexpr std::array<std::string_view, 5> kNames{"only_a", "only_b", "dtype", "shape", "content"};
+  return kNames.at(static_cast<std::size_t>(difference));
+}
+
 /// How one tensor differs.
 struct TensorDifference {
   std::string name;
-  std::string_view kind;  ///< only_a | only_b | dtype | shape | content
+  Difference kind = Difference::kContent;
   const TensorInfo* a = nullptr;
   const TensorInfo* b = nullptr;
-  std::optional<ElementDifference> elements;  ///< with --data, for kind content
+  std::optional<ElementDifference> elements;  ///< with --data, of kContent
 };
 
 /// Same type and shape: is the content the same, going by what the manifests say?
@@ -49,15 +57,15 @@ std::vector<TensorDifference> differences(const Reader& a, const Reader& b) {
   for (auto& [name, tensor] : all) {
     tensor.name = name;
     if (tensor.b == nullptr) {
-      tensor.kind = "only_a";
+      tensor.kind = Difference::kOnlyA;
     } else if (tensor.a == nullptr) {
-      tensor.kind = "only_b";
+      tensor.kind = Difference::kOnlyB;
     } else if (tensor.a->dtype != tensor.b->dtype) {
-      tensor.kind = "dtype";
+      tensor.kind = Difference::kType;
     } else if (tensor.a->shape != tensor.b->shape) {
-      tensor.kind = "shape";
+      tensor.kind = Difference::kShape;
     } else if (!same_content(a, b, name)) {
-      tensor.kind = "content";
+      tensor.kind = Difference::kContent;
     } else {
       continue;
     }
@@ -70,14 +78,15 @@ std::vector<TensorDifference> differences(const Reader& a, const Reader& b) {
 void compare_data(const Reader& a, const Reader& b, std::vector<TensorDifference>& found) {
   std::uint64_t total = 0;
   for (const TensorDifference& tensor : found) {
-    if (tensor.kind == "content") total += checkpoint::element_count(*tensor.a) * size_of(tensor.a->dtype);
+    if (tensor.kind == Difference::kContent)
+      total += checkpoint::element_count(*tensor.a) * size_of(tensor.a->dtype);
   }
   Progress progress("comparing");
   std::vector<std::byte> of_a;
   std::vector<std::byte> of_b;
   std::uint64_t done = 0;
   for (TensorDifference& tensor : found) {
-    if (tensor.kind != "content") continue;
+    if (tensor.kind != Difference::kContent) continue;
     const std::uint64_t count = checkpoint::element_count(*tensor.a);
     const std::uint64_t size = size_of(tensor.a->dtype);
     tensor.elements.emplace();
@@ -95,7 +104,7 @@ void compare_data(const Reader& a, const Reader& b, std::vector<TensorDifference
 }
 
 Json tensor_json(const Reader& a, const Reader& b, const TensorDifference& tensor) {
-  Json json = {{"name", tensor.name}, {"difference", tensor.kind}};
+  Json json = {{"name", tensor.name}, {"difference", json_name(tensor.kind)}};
   const auto side = [&](const char* key, const Reader& reader, const TensorInfo* info) {
     if (info == nullptr) return;
     json[key] = {{"dtype", name_of(info->dtype)},
@@ -124,11 +133,11 @@ void print_json(const Reader& a, const Reader& b, const std::vector<TensorDiffer
 }
 
 std::string description(const TensorDifference& tensor) {
-  if (tensor.kind == "only_a") return "only in A";
-  if (tensor.kind == "only_b") return "only in B";
-  if (tensor.kind == "dtype")
+  if (tensor.kind == Difference::kOnlyA) return "only in A";
+  if (tensor.kind == Difference::kOnlyB) return "only in B";
+  if (tensor.kind == Difference::kType)
     return str("type ", name_of(tensor.a->dtype), " in A, ", name_of(tensor.b->dtype), " in B");
-  if (tensor.kind == "shape") {
+  if (tensor.kind == Difference::kShape) {
     return str("shape ", checkpoint::shape_text(tensor.a->shape), " in A, ",
                checkpoint::shape_text(tensor.b->shape), " in B");
   }

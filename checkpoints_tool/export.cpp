@@ -24,7 +24,7 @@ using checkpoint::TensorInfo;
 
 /// One parameter of the model as it lies in the checkpoint, on its way out.
 OutputTensor parameter(const Reader& reader, const TensorInfo& wanted, const ModelDescription& model,
-                       std::string_view prefix, const std::string& dtype) {
+                       std::string_view prefix, OutputType dtype) {
   const TensorInfo* stored = reader.find(std::string(prefix) + wanted.name);
   if (stored == nullptr)
     refuse(reader,
@@ -38,13 +38,13 @@ OutputTensor parameter(const Reader& reader, const TensorInfo& wanted, const Mod
     refuse(reader, str("tensor '", stored->name, "' becomes ", checkpoint::shape_text(tensor.shape()),
                        ", the model of its config.json has ", checkpoint::shape_text(wanted.shape)));
   }
-  if (dtype != "same" && is_floating(stored->dtype)) tensor.dtype = *checkpoint::dtype_named(dtype);
+  if (is_floating(stored->dtype)) tensor.dtype = converted(stored->dtype, dtype);
   return tensor;
 }
 
 /// Every parameter of the model in the model's own order; there must be no other under `prefix`.
 std::vector<OutputTensor> parameters(const Reader& reader, const ModelDescription& model,
-                                     std::string_view prefix, const std::string& dtype) {
+                                     std::string_view prefix, OutputType dtype) {
   std::vector<OutputTensor> tensors;
   std::set<std::string> expected;
   for (const TensorInfo& wanted : model.tensors) {
@@ -78,7 +78,7 @@ void export_weights(const ExportOptions& options) {
       reader.attachment("config.json"), "config.json", Purpose::kExport,
       [&](const std::string& name) { return reader.find(str(kModelPrefix, name)) != nullptr; });
   Conversion conversion{.doing = "exporting",
-                        .options = str("export ", options.dtype, options.ema ? " ema" : ""),
+                        .options = str("export ", word_of(options.dtype), options.ema ? " ema" : ""),
                         .output = options.output};
   add_companions(reader, options.dtype, conversion);
   add_safetensors(parameters(reader, model, options.ema ? kAveragedPrefix : kModelPrefix, options.dtype),

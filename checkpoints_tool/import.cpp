@@ -35,10 +35,6 @@ struct Job {
   throw Error(Code::kCheckpoint, str("cannot import '", folder.string(), "': ", problem));
 }
 
-DType target_type(DType source, const std::string& wanted) {
-  return wanted == "same" ? source : *checkpoint::dtype_named(wanted);
-}
-
 /// What of a model's names stands in a folder's files.
 class StoredNames {
  public:
@@ -56,7 +52,7 @@ class StoredNames {
 
 /// The parameter `wanted`, which the files call `name`.
 Job match_one(const WeightSource& source, const TensorInfo& wanted, const std::string& name,
-              const ModelDescription& model, const std::string& dtype) {
+              const ModelDescription& model, OutputType dtype) {
   const auto found = source.tensors().find(name);
   if (found == source.tensors().end())
     refuse(source.folder(), str("tensor '", name, "' ", checkpoint::shape_text(wanted.shape),
@@ -71,7 +67,7 @@ Job match_one(const WeightSource& source, const TensorInfo& wanted, const std::s
   if (!is_floating(stored.dtype))
     refuse(source.folder(),
            str("tensor '", name, "' is ", name_of(stored.dtype), ", a weight is a floating-point number"));
-  Job job{&found->second, {"model/" + wanted.name, target_type(stored.dtype, dtype), wanted.shape}};
+  Job job{&found->second, {"model/" + wanted.name, converted(stored.dtype, dtype), wanted.shape}};
   job.transposed = has_ending(wanted.name, model.transposed);
   if (job.transposed) std::swap(job.target.shape.at(0), job.target.shape.at(1));
   return job;
@@ -79,7 +75,7 @@ Job match_one(const WeightSource& source, const TensorInfo& wanted, const std::s
 
 /// Every parameter of the model, with its shape, and nothing else.
 std::vector<Job> match(const WeightSource& source, const ModelDescription& model, const StoredNames& stored,
-                       const std::string& dtype) {
+                       OutputType dtype) {
   std::vector<Job> jobs;
   std::set<std::string> known;
   for (const TensorInfo& wanted : model.tensors) {
@@ -166,7 +162,7 @@ class Filler {
 /// config.json and the tokenizer, byte for byte but for the element type and what the model's description
 /// corrects; and a recipe.
 std::map<std::string, std::string> attachments_of(const Path& folder, const std::string& config,
-                                                  const ModelDescription& model, const std::string& dtype) {
+                                                  const ModelDescription& model, OutputType dtype) {
   std::map<std::string, std::string> files{
       {"config.json", config_with_flags(config_with_dtype(config, dtype), model.config_flags)},
       {"recipe.yaml", model.whole_recipe()}};

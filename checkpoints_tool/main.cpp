@@ -69,17 +69,18 @@ void add_limits(CLI::App& command, ConversionLimits& limits) {
       ->capture_default_str();
 }
 
+void add_type(CLI::App& command, OutputType& type, const char* help) {
+  add_choice(command, "--dtype", type, help)->default_str(std::string(word_of(type)));
+}
+
 void add_consolidate(CLI::App& app) {
   auto options = std::make_shared<ConsolidateOptions>();
   CLI::App* command = app.add_subcommand("consolidate", "Join the shards into whole tensors");
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
-  command->add_option("--to", options->to, "hdf5: one file; safetensors: a folder that transformers opens")
-      ->required()
-      ->check(CLI::IsMember({"hdf5", "safetensors"}));
+  add_choice(*command, "--to", options->to, "hdf5: one file; safetensors: a folder that transformers opens")
+      ->required();
   command->add_option("--output", options->output, "File or folder to make; must not exist")->required();
-  command->add_option("--dtype", options->dtype, "Type of the model's floating-point tensors")
-      ->check(CLI::IsMember({"same", "fp32", "bf16"}))
-      ->capture_default_str();
+  add_type(*command, options->dtype, "Type of the model's floating-point tensors");
   command->add_flag("--optimizer", options->optimizer, "Also the optimizer's and all other tensors");
   add_shard_size(*command, options->max_shard_size);
   add_limits(*command, options->limits);
@@ -91,9 +92,7 @@ void add_export(CLI::App& app) {
   CLI::App* command = app.add_subcommand("export", "Write the model as a Hugging Face folder");
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
   command->add_option("--output", options->output, "Folder to make; must not exist")->required();
-  command->add_option("--dtype", options->dtype, "Type of the weights")
-      ->check(CLI::IsMember({"same", "fp32", "bf16"}))
-      ->capture_default_str();
+  add_type(*command, options->dtype, "Type of the weights");
   command->add_flag("--ema", options->ema, "The averaged weights instead of the last ones");
   add_shard_size(*command, options->max_shard_size);
   add_limits(*command, options->limits);
@@ -146,9 +145,7 @@ void add_import(CLI::App& app) {
       ->add_option("DIR", options->input, "Hugging Face folder, or a .safetensors file beside a config.json")
       ->required();
   command->add_option("--output", options->output, "Folder to make; must not exist")->required();
-  command->add_option("--dtype", options->dtype, "Type of the weights; the trainer's own is fp32")
-      ->check(CLI::IsMember({"same", "fp32", "bf16"}))
-      ->capture_default_str();
+  add_type(*command, options->dtype, "Type of the weights; the trainer's own is fp32");
   add_world(*command, options->world);
   command->callback([options] { import_weights(*options); });
 }

@@ -17,11 +17,11 @@ checkpoint::Json parse_config(const std::string& text) {
 
 }  // namespace
 
-std::string config_with_dtype(const std::string& text, const std::string& dtype) {
+std::string config_with_dtype(const std::string& text, OutputType dtype) {
   checkpoint::Json config = parse_config(text);
-  if (dtype == "same") return text;
+  if (dtype == OutputType::kSame) return text;
   for (const char* key : {"torch_dtype", "dtype"}) {
-    if (config.contains(key)) config[key] = dtype == "bf16" ? "bfloat16" : "float32";
+    if (config.contains(key)) config[key] = dtype == OutputType::kBf16 ? "bfloat16" : "float32";
   }
   return config.dump(2) + "\n";
 }

@@ -2,11 +2,13 @@
 #include <map>
 #include <string>
 
+#include "checkpoints_tool/output_type.h"
+
 namespace echelon::tool {
 
-/// A config.json whose element type, where it states one, is that of weights in `dtype`: fp32 or bf16; "same"
+/// A config.json whose element type, where it states one, is that of weights in `dtype`: fp32 or bf16; kSame
 /// leaves every byte as it is. Throws Error(kCheckpoint) when it is not a JSON object.
-[[nodiscard]] std::string config_with_dtype(const std::string& text, const std::string& dtype);
+[[nodiscard]] std::string config_with_dtype(const std::string& text, OutputType dtype);
 
 /// A config.json with these members true or false; unchanged where they already are, or are absent and the
 /// value is transformers' default, true.

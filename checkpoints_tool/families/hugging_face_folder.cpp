@@ -25,7 +25,7 @@ void check_has_config(const checkpoint::Reader& reader) {
               "folder; use consolidate --to hdf5 for the bare tensors");
 }
 
-void add_companions(const checkpoint::Reader& reader, const std::string& dtype, Conversion& conversion) {
+void add_companions(const checkpoint::Reader& reader, OutputType dtype, Conversion& conversion) {
   check_has_config(reader);
   conversion.texts[kConfigFile] = config_with_dtype(reader.attachment(kConfigFile), dtype);
   const std::vector<std::string> all = reader.attachments();

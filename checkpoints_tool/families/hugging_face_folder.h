@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "checkpoints_tool/convert/conversion.h"
+#include "checkpoints_tool/output_type.h"
 
 /// A Hugging Face folder as the output of a conversion.
 namespace echelon::tool {
@@ -18,7 +19,7 @@ void check_has_config(const checkpoint::Reader& reader);
 /// Adds config.json (with `dtype` as in config_with_dtype), the tokenizer's files and generation_config.json;
 /// the latter, and a tokenizer_config.json beside a tokenizer.json, are made where the checkpoint has none.
 /// Throws Error(kCheckpoint) when there is no sound config.json.
-void add_companions(const checkpoint::Reader& reader, const std::string& dtype, Conversion& conversion);
+void add_companions(const checkpoint::Reader& reader, OutputType dtype, Conversion& conversion);
 [[nodiscard]] bool has_tokenizer(const Conversion& conversion);
 
 /// Adds <stem>.safetensors, or its parts and their index. `max_shard_size` as on the command line.

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/range.h"
+#include "base/options/range.h"
 #include "checkpoint/format/json.h"
 
 namespace echelon::tool {

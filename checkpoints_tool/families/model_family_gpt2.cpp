@@ -1,4 +1,4 @@
-#include "base/model_ranges.h"
+#include "base/options/model_ranges.h"
 #include "base/str.h"
 #include "checkpoints_tool/families/model_family.h"
 

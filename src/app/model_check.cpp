@@ -8,14 +8,14 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "recipe/keys/keys.h"
+#include "recipe/yaml/writer.h"
 
 namespace echelon::app {
 namespace {
 
 bool has_patterns(const recipe::Key& key, Recipe& recipe) {
   const recipe::Slot slot = key.slot(recipe);
-  if (const auto* map = std::get_if<PatternMap*>(&slot))
-    return key.names == recipe::Text::kPattern && !(*map)->empty();
+  if (recipe::is_map(slot)) return key.names == recipe::Text::kPattern && !recipe::entries(slot).empty();
   const auto* list = std::get_if<std::vector<std::string>*>(&slot);
   const auto* text = std::get_if<recipe::Text>(&key.rule);
   return list != nullptr && text != nullptr && *text == recipe::Text::kPattern && !(*list)->empty();

@@ -106,7 +106,7 @@ nlohmann::ordered_json to_json(const data::PreparedFile& file) {
 void print_json(const PrepareReport& report) {
   nlohmann::ordered_json json;
   json["up_to_date"] = report.up_to_date;
-  json["format"] = data::name_of(report.format);
+  json["format"] = word_of(report.format);
   json["source_files"] = report.source_files;
   json["source_bytes"] = report.source_bytes;
   json["empty_records"] = report.empty_records;
@@ -124,12 +124,9 @@ void run(Arguments arguments) {
   // Not required() of CLI11, which would ask for them beside a subcommand too.
   if (options.sources.empty()) throw CLI::RequiredError("sources");
   if (options.output.empty()) throw CLI::RequiredError("--output");
-  for (const auto format :
-       {data::TextFormat::kText, data::TextFormat::kCode, data::TextFormat::kJsonl, data::TextFormat::kCsv}) {
-    if (arguments.format == data::name_of(format)) options.format = format;
-  }
-  if (arguments.on_bad_record == "skip") options.on_bad_record = data::BadRecords::kSkip;
-  if (arguments.on_bad_record == "stop") options.on_bad_record = data::BadRecords::kStop;
+  options.format = choice_of<data::TextFormat>(arguments.format).value_or(options.format);
+  options.on_bad_record =
+      choice_of<data::BadRecords>(arguments.on_bad_record).value_or(options.on_bad_record);
   const PrepareReport report = [&] {
     ProgressLine line;  // gone before anything else is printed
     return data::prepare(options, [&](const PrepareProgress& progress) { line.show(progress); });

@@ -69,7 +69,7 @@ int print_json(const ValidateArguments& arguments) {
 /// What an optimizer step takes: tokens of a language model, else samples.
 std::string step_size(const Recipe& recipe) {
   const std::int64_t samples = recipe.train.global_batch_size;
-  const bool sequences = recipe.model.kind == "llama" || recipe.model.kind == "gpt2";
+  const bool sequences = !takes_images(recipe.model.kind) && !takes_pairs(recipe.model.kind);
   return sequences ? human_count(static_cast<std::uint64_t>(samples * recipe.data.seq_len)) + " tokens"
                    : human_count(static_cast<std::uint64_t>(samples)) + " samples";
 }

@@ -2,7 +2,23 @@
 #include <cstdint>
 #include <string>
 
+#include "base/options/choice.h"
+
 namespace echelon {
+
+/// What a starting run continues from.
+enum class Resume : std::uint8_t {
+  kAuto,   ///< the newest committed checkpoint, if any
+  kNever,  ///< refuse a run folder that has one
+  kMust,   ///< refuse a run folder that has none
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kWords<Resume>{"auto", "never", "must"};
+
+/// What is made of the last step.
+enum class Consolidate : std::uint8_t { kNone, kHdf5, kSafetensors };
+template <>
+inline constexpr std::array<std::string_view, 3> kWords<Consolidate>{"none", "hdf5", "safetensors"};
 
 /// Recipe section `checkpoint`.
 struct CheckpointOptions {
@@ -17,11 +33,10 @@ struct CheckpointOptions {
   std::int64_t max_failures = 3;      ///< so many failed saves in a row end the run
   double max_write_mb_per_s = 0;      ///< a rank; 0: as fast as the disk
   std::int64_t timeout_s = 1800;      ///< for one save; then it has failed
-  std::string resume =
-      "auto";  ///< auto: newest committed one if any | never: refuse a run folder that has one | must
-  std::string init_from;             ///< checkpoint whose weights a new run starts from; empty: none
-  bool init_partial = false;         ///< init_from: take what fits of another model
-  std::string consolidate = "none";  ///< none | hdf5 | safetensors: what is made of the last step
+  Resume resume = Resume::kAuto;
+  std::string init_from;      ///< checkpoint whose weights a new run starts from; empty: none
+  bool init_partial = false;  ///< init_from: take what fits of another model
+  Consolidate consolidate = Consolidate::kNone;
 };
 
 }  // namespace echelon

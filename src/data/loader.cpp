@@ -1,7 +1,6 @@
 #include "data/loader.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -52,39 +51,39 @@ TokenFile open_matching(const std::string& path, const DataOptions& options, std
 
 /// A language model learns the next token: a file of which no token has one in its document teaches nothing.
 void require_targets(const TokenFile& file, const DataOptions& options) {
-  if (options.packing == "stream" || file.document_count() < file.token_count()) return;
-  throw Error(Code::kData, str("token file '", file.path().string(), "' has nothing to predict: its ",
-                               file.document_count(), " documents have one token each, and data.packing is ",
-                               options.packing, ": prepare longer documents, or set data.packing: stream"));
+  if (options.packing == Packing::kStream || file.document_count() < file.token_count()) return;
+  throw Error(Code::kData,
+              str("token file '", file.path().string(), "' has nothing to predict: its ",
+                  file.document_count(), " documents have one token each, and data.packing is ",
+                  word_of(options.packing), ": prepare longer documents, or set data.packing: stream"));
 }
 
 std::unique_ptr<Loader> open_file(const std::string& path, const DataOptions& options,
                                   std::int64_t vocab_size, std::optional<std::uint64_t> shuffle) {
   TokenFile file = open_matching(path, options, vocab_size);
-  const bool pairs = options.kind == "pairs";
+  const bool pairs = options.kind == DataKind::kPairs;
   if (file.header().holds_pairs() != pairs) {
     throw Error(Code::kData, str("token file '", path, "' holds ", pairs ? "documents" : "pairs of texts",
-                                 ", but data.kind is ", options.kind,
+                                 ", but data.kind is ", word_of(options.kind),
                                  ": set data.kind: ", pairs ? "tokens" : "pairs", ", or name another file"));
   }
   if (pairs)
     return std::make_unique<PairLoader>(std::move(file), options.seq_len, options.target_len, shuffle);
   require_targets(file, options);
-  if (options.packing == "pad")
+  if (options.packing == Packing::kPad)
     return std::make_unique<DocumentLoader>(std::move(file), options.seq_len, shuffle);
   return std::make_unique<TokenLoader>(std::move(file), options.seq_len, shuffle,
-                                       options.packing == "documents");
+                                       options.packing == Packing::kDocuments);
 }
 
 /// Weights in millionths, so that they are whole numbers.
-std::uint64_t share_of(const std::string& path, const std::string& weight) {
+std::uint64_t share_of(const std::string& path, double weight) {
   constexpr double kUnit = 1e6;
-  const double value = std::strtod(weight.c_str(), nullptr);
-  if (!(value >= 1 / kUnit && value <= kUnit)) {
+  if (!(weight >= 1 / kUnit && weight <= kUnit)) {
     throw Error(Code::kUsage, str("data.mixture: the weight of '", path, "' is ", weight,
                                   ", expected 0.000001 to 1000000"));
   }
-  return static_cast<std::uint64_t>(std::llround(value * kUnit));
+  return static_cast<std::uint64_t>(std::llround(weight * kUnit));
 }
 
 std::unique_ptr<Loader> open_mixture(const DataOptions& options, std::int64_t vocab_size,
@@ -104,32 +103,24 @@ std::unique_ptr<Loader> open_mixture(const DataOptions& options, std::int64_t vo
   return std::make_unique<MixtureLoader>(std::move(sources), seed);
 }
 
-bool gives_images(const DataOptions& options) {
-  return options.kind == "image_folder" || options.kind == "idx" || options.kind == "synthetic_images";
-}
-
 }  // namespace
 
 std::string tokenizer_path(const DataOptions& options) {
-  if (!options.tokenizer.empty() || options.kind.starts_with("synthetic") || gives_images(options))
+  if (!options.tokenizer.empty() || is_synthetic(options.kind) || gives_images(options.kind))
     return options.tokenizer;
   const std::string& file = options.mixture.empty() ? options.path : options.mixture.front().first;
   return find_tokenizer(std::filesystem::path(file).parent_path()).string();
 }
 
 std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput& input, std::uint64_t seed) {
-  if (gives_images(options)) return make_image_loader(options, input.images, seed);
+  if (gives_images(options.kind)) return make_image_loader(options, input.images, seed);
   const std::int64_t vocab_size = input.vocab_size;
   check_sizes(options, vocab_size);
-  if (options.kind == "synthetic_tokens")
+  if (options.kind == DataKind::kSyntheticTokens)
     return std::make_unique<SyntheticLoader>(options.seq_len, vocab_size, seed);
-  if (options.kind == "synthetic_pairs")
+  if (options.kind == DataKind::kSyntheticPairs)
     return std::make_unique<SyntheticPairLoader>(
         PairSizes{options.seq_len, options.target_len, vocab_size, options.full_length}, seed);
-  if (options.kind != "tokens" && options.kind != "pairs") {
-    throw Error(Code::kUsage, str("data.kind is '", options.kind,
-                                  "', expected tokens, pairs, synthetic_tokens or synthetic_pairs"));
-  }
   const auto shuffle = options.shuffle ? std::optional(seed) : std::nullopt;
   if (!options.mixture.empty()) return open_mixture(options, vocab_size, shuffle, seed);
   if (options.path.empty()) {
@@ -141,7 +132,7 @@ std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput
 std::unique_ptr<Loader> make_validation_loader(const DataOptions& options, const ModelInput& input,
                                                std::uint64_t seed) {
   if (options.validation.path.empty() && options.validation.samples == 0) return nullptr;
-  if (gives_images(options)) return make_image_validation_loader(options, input.images, seed);
+  if (gives_images(options.kind)) return make_image_validation_loader(options, input.images, seed);
   check_sizes(options, input.vocab_size);
   return open_file(options.validation.path, options, input.vocab_size, std::nullopt);
 }

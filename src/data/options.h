@@ -4,9 +4,53 @@
 #include <string>
 #include <vector>
 
-#include "base/patterns.h"
+#include "base/options/choice.h"
+#include "base/options/patterns.h"
 
 namespace echelon {
+
+enum class DataKind : std::uint8_t {
+  kTokens,           ///< a file made by `echelon prepare`
+  kPairs,            ///< one with sources and targets
+  kSyntheticTokens,  ///< random ids, no file
+  kSyntheticPairs,
+  kImageFolder,      ///< JPEG and PNG files, a subfolder for each class
+  kIdx,              ///< the format of MNIST
+  kSyntheticImages,  ///< computed, no file
+};
+template <>
+inline constexpr std::array<std::string_view, 7> kWords<DataKind>{
+    "tokens", "pairs", "synthetic_tokens", "synthetic_pairs", "image_folder", "idx", "synthetic_images"};
+
+[[nodiscard]] constexpr bool is_synthetic(DataKind kind) {
+  return kind == DataKind::kSyntheticTokens || kind == DataKind::kSyntheticPairs ||
+         kind == DataKind::kSyntheticImages;
+}
+[[nodiscard]] constexpr bool gives_images(DataKind kind) {
+  return kind == DataKind::kImageFolder || kind == DataKind::kIdx || kind == DataKind::kSyntheticImages;
+}
+[[nodiscard]] constexpr bool gives_pairs(DataKind kind) {
+  return kind == DataKind::kPairs || kind == DataKind::kSyntheticPairs;
+}
+
+/// How documents become samples.
+enum class Packing : std::uint8_t {
+  kStream,     ///< windows of the documents one behind the other
+  kDocuments,  ///< the same windows; attention does not cross documents
+  kPad,        ///< one document per sample
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kWords<Packing>{"stream", "documents", "pad"};
+
+/// What is cut out of a training image.
+enum class Crop : std::uint8_t { kRandom, kCentre };
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<Crop>{"random", "centre"};
+
+/// What is done with a record that cannot be used.
+enum class BadRecord : std::uint8_t { kStop, kSkip };
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<BadRecord>{"stop", "skip"};
 
 /// Recipe key `data.validation`.
 struct ValidationDataOptions {
@@ -21,7 +65,7 @@ struct ValidationDataOptions {
 
 /// Recipe section `data.image`.
 struct ImageOptions {
-  std::string crop = "random";                 ///< of training images: random | centre
+  Crop crop = Crop::kRandom;                   ///< of training images
   std::array<double, 2> crop_area{0.08, 1.0};  ///< limits of a random crop's share of the image
   bool flip = true;                            ///< half of the training images are mirrored
   std::int64_t resize = 0;  ///< shorter side before the centre is cut out, pixels; 0: model.image_size
@@ -30,25 +74,23 @@ struct ImageOptions {
 
 /// Recipe section `data`.
 struct DataOptions {
-  /// tokens: a file made by `echelon prepare` | pairs: one with sources and targets | synthetic_tokens,
-  /// synthetic_pairs: random ids, no file
-  std::string kind = "tokens";
-  std::string path;                   ///< token file (kind: tokens, pairs)
-  PatternMap mixture;                 ///< instead of `path`: token file -> weight, a number above 0
-  std::string tokenizer;              ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
-  std::int64_t seq_len = 512;         ///< tokens a sample is trained on; a sample reads seq_len + 1
-  std::int64_t target_len = 150;      ///< kind: pairs: most tokens of a target; seq_len is of a source
-  bool full_length = false;           ///< synthetic_pairs: no length varies
-  std::string packing = "stream";     ///< tokens: stream | documents | pad
-  bool shuffle = true;                ///< false: samples in file order
-  std::int64_t workers = 1;           ///< threads of a rank that read ahead; 0: batches are read when needed
-  std::int64_t prefetch_batches = 2;  ///< micro-batches of a rank read ahead
-  std::string labels;                 ///< labels file (kind: idx); empty: the one beside `path`
+  DataKind kind = DataKind::kTokens;
+  std::string path;                    ///< token file (kind: tokens, pairs)
+  PatternMap<double> mixture;          ///< instead of `path`: token file -> weight, a number above 0
+  std::string tokenizer;               ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
+  std::int64_t seq_len = 512;          ///< tokens a sample is trained on; a sample reads seq_len + 1
+  std::int64_t target_len = 150;       ///< kind: pairs: most tokens of a target; seq_len is of a source
+  bool full_length = false;            ///< synthetic_pairs: no length varies
+  Packing packing = Packing::kStream;  ///< kind: tokens
+  bool shuffle = true;                 ///< false: samples in file order
+  std::int64_t workers = 1;            ///< threads of a rank that read ahead; 0: batches are read when needed
+  std::int64_t prefetch_batches = 2;   ///< micro-batches of a rank read ahead
+  std::string labels;                  ///< labels file (kind: idx); empty: the one beside `path`
   std::vector<double> mean;  ///< taken from each channel's values of 0 to 1; one, one a channel, or none
   std::vector<double> std;   ///< what they are divided by then
   ImageOptions image;
-  std::string on_bad_record = "stop";  ///< stop | skip: an image file that cannot be used
-  std::int64_t max_bad_records = 100;  ///< skip: a rank that met more of them stops all the same
+  BadRecord on_bad_record = BadRecord::kStop;  ///< an image file that cannot be used
+  std::int64_t max_bad_records = 100;          ///< skip: a rank that met more of them stops all the same
   ValidationDataOptions validation;
 };
 

@@ -39,14 +39,21 @@ std::unique_ptr<Decoder> Model::decoder(const Batch& /*prompts*/) const {
 }
 
 std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device) {
-  if (options.kind == "llama") return std::make_unique<Llama>(options, types, device);
-  if (options.kind == "gpt2") return std::make_unique<Gpt2>(options, types, device);
-  if (options.kind == "vit") return std::make_unique<Vit>(options, types);
-  if (options.kind == "deepvit") return std::make_unique<DeepVit>(options, types);
-  if (options.kind == "cnn") return std::make_unique<Cnn>(options, types);
-  if (options.kind == "t5") return std::make_unique<T5>(options, types);
-  throw Error(Code::kUsage,
-              str("model.kind '", options.kind, "' is unknown; known: llama, gpt2, t5, vit, deepvit, cnn"));
+  switch (options.kind) {
+    case ModelKind::kLlama:
+      break;
+    case ModelKind::kGpt2:
+      return std::make_unique<Gpt2>(options, types, device);
+    case ModelKind::kT5:
+      return std::make_unique<T5>(options, types);
+    case ModelKind::kVit:
+      return std::make_unique<Vit>(options, types);
+    case ModelKind::kDeepVit:
+      return std::make_unique<DeepVit>(options, types);
+    case ModelKind::kCnn:
+      return std::make_unique<Cnn>(options, types);
+  }
+  return std::make_unique<Llama>(options, types, device);
 }
 
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {

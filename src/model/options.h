@@ -2,12 +2,35 @@
 #include <cstdint>
 #include <string>
 
+#include "base/options/choice.h"
+
 namespace echelon {
+
+enum class ModelKind : std::uint8_t { kLlama, kGpt2, kT5, kVit, kDeepVit, kCnn };
+template <>
+inline constexpr std::array<std::string_view, 6> kWords<ModelKind>{"llama", "gpt2",    "t5",
+                                                                   "vit",   "deepvit", "cnn"};
+
+/// Is it trained on images? The others read texts.
+[[nodiscard]] constexpr bool takes_images(ModelKind kind) {
+  return kind == ModelKind::kVit || kind == ModelKind::kDeepVit || kind == ModelKind::kCnn;
+}
+/// Is it trained on pairs of texts, source and target?
+[[nodiscard]] constexpr bool takes_pairs(ModelKind kind) {
+  return kind == ModelKind::kT5;
+}
+
+enum class FeedForward : std::uint8_t {
+  kRelu,       ///< two matrices, as T5 v1.0
+  kGatedGelu,  ///< three matrices, as T5 v1.1
+};
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<FeedForward>{"relu", "gated_gelu"};
 
 /// Recipe section `model`. Defaults describe the 179 M Llama of the FSDP2 article. Which kind obeys which
 /// key stands in recipe/check/contradictions.cpp.
 struct ModelOptions {
-  std::string kind = "llama";   ///< llama | gpt2 | t5 | vit | deepvit | cnn
+  ModelKind kind = ModelKind::kLlama;
   std::string preset = "none";  ///< published model of recipe/model_presets.h that the keys not given follow
   std::int64_t vocab_size = 50000;
   std::int64_t hidden_size = 768;
@@ -22,9 +45,9 @@ struct ModelOptions {
   double init_std = 0.02;       ///< standard deviation of the initial weights
   double dropout = 0.0;         ///< share of activations that a training pass zeroes
   // t5
-  std::int64_t decoder_layers = 0;           ///< 0: as many as layers
-  std::int64_t head_size = 0;                ///< elements of an attention head; 0: hidden_size / heads
-  std::string feed_forward = "relu";         ///< relu (v1.0) | gated_gelu (v1.1)
+  std::int64_t decoder_layers = 0;  ///< 0: as many as layers
+  std::int64_t head_size = 0;       ///< elements of an attention head; 0: hidden_size / heads
+  FeedForward feed_forward = FeedForward::kRelu;
   std::int64_t relative_buckets = 32;        ///< of the relative position bias
   std::int64_t relative_max_distance = 128;  ///< from here on all distances share a bucket
   // vit, deepvit, cnn

@@ -15,12 +15,17 @@ namespace echelon {
 namespace {
 
 std::unique_ptr<UpdateRule> make_rule(const OptimOptions& options) {
-  if (options.kind == "adamw") return std::make_unique<AdamW>(options);
-  if (options.kind == "anyprecision_adamw") return std::make_unique<AnyPrecisionAdamW>(options);
-  if (options.kind == "sgd") return std::make_unique<Sgd>(options);
-  if (options.kind == "adadelta") return std::make_unique<Adadelta>(options);
-  throw Error(Code::kUsage, str("optim.kind '", options.kind,
-                                "' is unknown; known: adamw, anyprecision_adamw, sgd, adadelta"));
+  switch (options.kind) {
+    case OptimKind::kAdamW:
+      break;
+    case OptimKind::kAnyPrecisionAdamW:
+      return std::make_unique<AnyPrecisionAdamW>(options);
+    case OptimKind::kSgd:
+      return std::make_unique<Sgd>(options);
+    case OptimKind::kAdadelta:
+      return std::make_unique<Adadelta>(options);
+  }
+  return std::make_unique<AdamW>(options);
 }
 
 }  // namespace
@@ -34,7 +39,7 @@ Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& optio
   for (const auto& unit : model.units()) {
     if (unit->master().scalar_type() == at::kFloat || rule_->takes_bf16_weights()) continue;
     throw Error(Code::kUsage,
-                str("optim.kind ", kind_, " needs fp32 weights, but precision.master is bf16; use ",
+                str("optim.kind ", word_of(kind_), " needs fp32 weights, but precision.master is bf16; use ",
                     "optim.kind: anyprecision_adamw, or precision.master: fp32"));
   }
   for (const UpdateRule::StateSpec& spec : rule_->states()) {

@@ -30,11 +30,11 @@ class Optimizer {
   /// Gradients are worthless afterwards.
   void step(std::int64_t number, double lr, double gradient_factor);
 
-  [[nodiscard]] const std::string& kind() const { return kind_; }
+  [[nodiscard]] OptimKind kind() const { return kind_; }
   [[nodiscard]] const std::vector<OptimizerState>& states() const { return states_; }
 
  private:
-  std::string kind_;
+  OptimKind kind_;
   double weight_decay_;
   std::unique_ptr<UpdateRule> rule_;
   std::vector<ParameterGroup> groups_;
@@ -45,7 +45,7 @@ class Optimizer {
 /// Bytes of state that an optimizer keeps for a parameter, the average of the weights included.
 [[nodiscard]] std::int64_t state_bytes_per_parameter(const OptimOptions& options);
 
-/// The optimizer of recipe section `optim`. Throws Error(kUsage) for an unknown kind.
+/// The optimizer of recipe section `optim`.
 [[nodiscard]] std::unique_ptr<Optimizer> make_optimizer(const OptimOptions& options,
                                                         const ShardedModel& model);
 

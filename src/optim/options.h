@@ -4,43 +4,53 @@
 #include <string>
 #include <vector>
 
-#include "base/patterns.h"
+#include "base/options/choice.h"
+#include "base/options/float_type.h"
+#include "base/options/patterns.h"
+#include "optim/schedule_kind.h"
 
 namespace echelon {
 
+enum class OptimKind : std::uint8_t {
+  kAdamW,              ///< Loshchilov & Hutter
+  kAnyPrecisionAdamW,  ///< states in low precision, Kahan-compensated weights
+  kSgd,
+  kAdadelta,  ///< Zeiler
+};
+template <>
+inline constexpr std::array<std::string_view, 4> kWords<OptimKind>{"adamw", "anyprecision_adamw", "sgd",
+                                                                   "adadelta"};
+
 /// Recipe section `optim`.
 struct OptimOptions {
-  /// adamw (Loshchilov & Hutter) | anyprecision_adamw (states in low precision, Kahan-compensated weights) |
-  /// sgd | adadelta (Zeiler)
-  std::string kind = "adamw";
+  OptimKind kind = OptimKind::kAdamW;
   double lr = 1e-3;
   std::array<double, 2> betas{0.9, 0.95};
   double eps = 1e-8;
   double weight_decay = 0.1;
-  double momentum = 0.0;                    ///< sgd
-  bool nesterov = false;                    ///< sgd
-  double rho = 0.9;                         ///< adadelta
-  std::string momentum_dtype = "bf16";      ///< anyprecision_adamw: first moment, fp32 | bf16
-  std::string variance_dtype = "bf16";      ///< anyprecision_adamw: second moment
-  std::string compensation_dtype = "bf16";  ///< anyprecision_adamw: Kahan compensation
-  bool kahan = true;                        ///< anyprecision_adamw
-  std::vector<std::string> no_decay;        ///< parameter patterns without weight decay
-  PatternMap lr_factors;                    ///< parameter pattern -> factor on the learning rate
-  double ema_decay = 0.0;                   ///< sharded average of the weights; 0: none
+  double momentum = 0.0;                            ///< sgd
+  bool nesterov = false;                            ///< sgd
+  double rho = 0.9;                                 ///< adadelta
+  FloatType momentum_dtype = FloatType::kBf16;      ///< anyprecision_adamw: first moment, fp32 | bf16
+  FloatType variance_dtype = FloatType::kBf16;      ///< anyprecision_adamw: second moment
+  FloatType compensation_dtype = FloatType::kBf16;  ///< anyprecision_adamw: Kahan compensation
+  bool kahan = true;                                ///< anyprecision_adamw
+  std::vector<std::string> no_decay;                ///< parameter patterns without weight decay
+  PatternMap<double> lr_factors;                    ///< parameter pattern -> factor on the learning rate
+  double ema_decay = 0.0;                           ///< sharded average of the weights; 0: none
 };
 
 /// Recipe section `schedule`: factor on optim.lr by step.
 struct ScheduleOptions {
-  /// constant | linear_warmup | step | cosine | warmup_cosine | warmup_stable_decay | sequence
-  std::string kind = "warmup_cosine";
+  ScheduleKind kind = ScheduleKind::kWarmupCosine;
   std::int64_t warmup_steps = 0;
   double warmup_start_factor = 0.1;
-  double min_lr = 0.0;                ///< absolute learning rate at the last step
-  std::int64_t step_size = 1;         ///< step: steps between two falls
-  std::int64_t step_epochs = 0;       ///< step: epochs between two falls; 0: step_size counts
-  double gamma = 0.7;                 ///< step: factor at each fall
-  std::int64_t decay_steps = 0;       ///< warmup_stable_decay: length of the final decay
-  std::vector<std::string> sequence;  ///< sequence: "linear_warmup 100", "constant 500", "cosine"
+  double min_lr = 0.0;           ///< absolute learning rate at the last step
+  std::int64_t step_size = 1;    ///< step: steps between two falls
+  std::int64_t step_epochs = 0;  ///< step: epochs between two falls; 0: step_size counts
+  double gamma = 0.7;            ///< step: factor at each fall
+  std::int64_t decay_steps = 0;  ///< warmup_stable_decay: length of the final decay
+  std::vector<SchedulePhase> sequence;
 };
 
 }  // namespace echelon

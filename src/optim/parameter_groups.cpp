@@ -1,8 +1,6 @@
 #include "optim/parameter_groups.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -41,23 +39,10 @@ void require_match(const std::string& key, const std::string& pattern,
 
 namespace {
 
-double factor_of(const std::pair<std::string, std::string>& entry) {
-  char* end = nullptr;
-  const double factor = std::strtod(entry.second.c_str(), &end);
-  if (entry.second.empty() || *end != '\0' || !std::isfinite(factor) || factor < 0) {
-    throw Error(Code::kUsage, str("optim.lr_factors: '", entry.first, "' has the factor '", entry.second,
-                                  "'; expected a number of at least 0"));
-  }
-  return factor;
-}
-
-/// What one parameter is updated with; `factors` are those of options.lr_factors.
-ParameterGroup group_of(const OptimOptions& options, const std::vector<double>& factors,
-                        const std::string& name) {
+/// What one parameter is updated with.
+ParameterGroup group_of(const OptimOptions& options, const std::string& name) {
   ParameterGroup group{.decays = !matches_any(options.no_decay, name)};
-  for (std::size_t i = 0; i < factors.size(); ++i) {
-    if (matches(options.lr_factors[i].first, name)) group.lr_factor = factors[i];  // the last one counts
-  }
+  if (const double* factor = last_match(options.lr_factors, name)) group.lr_factor = *factor;
   return group;
 }
 
@@ -66,15 +51,11 @@ ParameterGroup group_of(const OptimOptions& options, const std::vector<double>& 
 std::vector<ParameterGroup> parameter_groups(const OptimOptions& options, const ShardedModel& model) {
   const std::vector<std::string> names = parameter_names(model);
   for (const std::string& pattern : options.no_decay) require_match("optim.no_decay", pattern, names);
-  std::vector<double> factors;
-  for (const auto& entry : options.lr_factors) {
-    require_match("optim.lr_factors", entry.first, names);
-    factors.push_back(factor_of(entry));
-  }
+  for (const auto& [pattern, factor] : options.lr_factors) require_match("optim.lr_factors", pattern, names);
   std::vector<ParameterGroup> groups;
   for (std::size_t u = 0; u < model.units().size(); ++u) {
     for (const SlicePiece& piece : model.units()[u]->pieces()) {
-      const ParameterGroup wanted = group_of(options, factors, piece.part->name);
+      const ParameterGroup wanted = group_of(options, piece.part->name);
       auto group = std::find_if(groups.begin(), groups.end(), [&](const ParameterGroup& g) {
         return g.decays == wanted.decays && g.lr_factor == wanted.lr_factor;
       });

@@ -7,7 +7,8 @@
 namespace echelon {
 namespace {
 
-std::vector<std::string> patterns_of(const PatternMap& map) {
+template <class Value>
+std::vector<std::string> patterns_of(const PatternMap<Value>& map) {
   std::vector<std::string> patterns;
   for (const auto& [pattern, value] : map) patterns.push_back(pattern);
   return patterns;

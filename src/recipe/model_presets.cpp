@@ -48,7 +48,7 @@ ModelPreset gpt(const char* name, const char* what, std::int64_t layers, std::in
                 std::int64_t heads) {
   return {name,
           what,
-          {.kind = "gpt2",
+          {.kind = ModelKind::kGpt2,
            .vocab_size = 50257,
            .hidden_size = hidden,
            .intermediate_size = 4 * hidden,
@@ -87,7 +87,7 @@ struct T5Size {
 ModelPreset t5(const char* name, const char* what, const T5Size& size, bool gated) {
   return {name,
           what,
-          {.kind = "t5",
+          {.kind = ModelKind::kT5,
            .vocab_size = 32128,
            .hidden_size = size.hidden,
            .intermediate_size = size.intermediate,
@@ -98,7 +98,7 @@ ModelPreset t5(const char* name, const char* what, const T5Size& size, bool gate
            .dropout = 0.1,
            .decoder_layers = size.layers,
            .head_size = size.head_size,
-           .feed_forward = gated ? "gated_gelu" : "relu"}};
+           .feed_forward = gated ? FeedForward::kGatedGelu : FeedForward::kRelu}};
 }
 
 std::vector<ModelPreset> t5s() {
@@ -121,7 +121,7 @@ std::vector<ModelPreset> t5s() {
 ModelPreset deepvit(const char* name, const char* what, std::int64_t layers) {
   return {name,
           what,
-          {.kind = "deepvit",
+          {.kind = ModelKind::kDeepVit,
            .hidden_size = 1024,
            .intermediate_size = 2048,
            .layers = layers,
@@ -133,10 +133,10 @@ ModelPreset deepvit(const char* name, const char* what, std::int64_t layers) {
 
 std::vector<ModelPreset> image_models() {
   return {
-      {"vit_base", "ViT-B/16", {.kind = "vit", .norm_eps = 1e-12}},
+      {"vit_base", "ViT-B/16", {.kind = ModelKind::kVit, .norm_eps = 1e-12}},
       {"vit_large",
        "ViT-L/16",
-       {.kind = "vit",
+       {.kind = ModelKind::kVit,
         .hidden_size = 1024,
         .intermediate_size = 4096,
         .layers = 24,
@@ -149,7 +149,7 @@ std::vector<ModelPreset> image_models() {
       deepvit("deepvit_8b", "DeepViT 8B of the same, the one the blog reports on", 952),
       {"mnist_cnn",
        "The network of the MNIST tutorials",
-       {.kind = "cnn", .dropout = 0.5, .image_size = 28, .channels = 1, .classes = 10}},
+       {.kind = ModelKind::kCnn, .dropout = 0.5, .image_size = 28, .channels = 1, .classes = 10}},
   };
 }
 
@@ -187,7 +187,7 @@ const ModelPreset* find_model_preset(std::string_view name) {
   return found == table.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> presets_of(std::string_view kind) {
+std::vector<std::string> presets_of(ModelKind kind) {
   std::vector<std::string> names;
   for (const ModelPreset& preset : model_presets()) {
     if (preset.model.kind == kind) names.push_back(preset.name);
@@ -195,16 +195,11 @@ std::vector<std::string> presets_of(std::string_view kind) {
   return names;
 }
 
-std::string preset_problem(const ModelPreset& preset, const std::string& kind) {
-  const std::string of = str("model.preset is ", preset.name, ", a ", preset.model.kind);
-  if (!kind.empty() && kind != preset.model.kind) {
-    return str(of, ", but model.kind is ", kind, "; remove model.kind, or name a preset of ", kind, ": ",
-               join(presets_of(kind), ", "));
-  }
-  const auto& kinds = std::get<Choices>(find_key("model.kind")->rule);
-  const std::string problem = choice_problem("model.kind", kinds, preset.model.kind);
-  return problem.empty() ? ""
-                         : str(of, ", which ", problem, "; available kinds: ", join(words_of(kinds), ", "));
+std::string preset_problem(const ModelPreset& preset, std::optional<ModelKind> kind) {
+  if (!kind || *kind == preset.model.kind) return "";
+  return str("model.preset is ", preset.name, ", a ", word_of(preset.model.kind), ", but model.kind is ",
+             word_of(*kind), "; remove model.kind, or name a preset of ", word_of(*kind), ": ",
+             join(presets_of(*kind), ", "));
 }
 
 std::string model_presets_markdown() {
@@ -212,8 +207,8 @@ std::string model_presets_markdown() {
       "| preset | `kind` | parameters | keys beside the defaults | model |\n|---|---|---|---|---|\n";
   for (const ModelPreset& preset : model_presets()) {
     const auto parameters = static_cast<std::uint64_t>(parameter_count(preset.model).value_or(0));
-    out += str("| `", preset.name, "` | `", preset.model.kind, "` | ", human_count(parameters), " | ",
-               sizes_of(preset), " | ", preset.what, " |\n");
+    out += str("| `", preset.name, "` | `", word_of(preset.model.kind), "` | ", human_count(parameters),
+               " | ", sizes_of(preset), " | ", preset.what, " |\n");
   }
   return out;
 }

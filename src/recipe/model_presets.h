@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,11 +22,10 @@ struct ModelPreset {
 [[nodiscard]] const ModelPreset* find_model_preset(std::string_view name);
 
 /// The names of those of `kind`.
-[[nodiscard]] std::vector<std::string> presets_of(std::string_view kind);
+[[nodiscard]] std::vector<std::string> presets_of(ModelKind kind);
 
-/// Why `preset` cannot be had beside `kind` ("": not given): the two contradict each other, or this version
-/// does not have its kind. Or "".
-[[nodiscard]] std::string preset_problem(const ModelPreset& preset, const std::string& kind);
+/// Why `preset` contradicts `kind`, where that is given; or "".
+[[nodiscard]] std::string preset_problem(const ModelPreset& preset, std::optional<ModelKind> kind);
 
 /// The reference's table of presets, in Markdown.
 [[nodiscard]] std::string model_presets_markdown();

@@ -42,7 +42,7 @@ Checked t5(const ModelOptions& model) {
   const Checked hidden = model.hidden_size;
   const std::int64_t head = model.head_size > 0 ? model.head_size : model.hidden_size / model.heads;
   const Checked attention = Checked(4) * hidden * (Checked(model.heads) * head) + hidden;
-  const Checked matrices = model.feed_forward == "gated_gelu" ? 3 : 2;
+  const Checked matrices = model.feed_forward == FeedForward::kGatedGelu ? 3 : 2;
   const Checked feed_forward = matrices * hidden * model.intermediate_size + hidden;
   const Checked biases = Checked(2) * model.relative_buckets * model.heads;
   const std::int64_t decoder_layers = model.decoder_layers > 0 ? model.decoder_layers : model.layers;
@@ -92,12 +92,21 @@ Checked cnn(const ModelOptions& model) {
 }  // namespace
 
 std::optional<std::int64_t> parameter_count(const ModelOptions& model) {
-  if (model.kind == "gpt2") return gpt2(model).value();
-  if (model.kind == "t5") return t5(model).value();
-  if (model.kind == "vit") return vit(model).value();
-  if (model.kind == "deepvit") return deepvit(model).value();
-  if (model.kind == "cnn") return cnn(model).value();
-  return llama(model).value();
+  switch (model.kind) {
+    case ModelKind::kLlama:
+      return llama(model).value();
+    case ModelKind::kGpt2:
+      return gpt2(model).value();
+    case ModelKind::kT5:
+      return t5(model).value();
+    case ModelKind::kVit:
+      return vit(model).value();
+    case ModelKind::kDeepVit:
+      return deepvit(model).value();
+    case ModelKind::kCnn:
+      return cnn(model).value();
+  }
+  return std::nullopt;
 }
 
 }  // namespace echelon::recipe

@@ -105,9 +105,8 @@ class Parser {
   void apply_model_preset() {
     const ModelPreset* preset = find_model_preset(recipe_.model.preset);
     if (preset == nullptr) return;
-    if (const std::string problem =
-            preset_problem(*preset, given_.contains("model.kind") ? recipe_.model.kind : "");
-        !problem.empty()) {
+    const auto kind = given_.contains("model.kind") ? std::optional(recipe_.model.kind) : std::nullopt;
+    if (const std::string problem = preset_problem(*preset, kind); !problem.empty()) {
       faults_.add(blame({"model.preset", "model.kind"}), problem);
       broken_.insert("model");
       return;

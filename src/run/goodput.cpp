@@ -13,7 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<const char*, kSpentKinds> kNames{"start", "train", "validate", "stall", "lost", "idle"};
-constexpr std::array<const char*, 5> kEnds{"running", "finished", "stopped", "failed", "killed"};
 
 double thousandths(double seconds) {
   return std::round(seconds * 1e3) / 1e3;
@@ -51,18 +50,23 @@ std::optional<double> perhaps(const Json& object, const char* name) {
   return number(object, name);
 }
 
+StartEnd end_of(const Json& start) {
+  const auto end = choice_of<StartEnd>(text(start, "end"));
+  if (!end) refuse("end is none of its words");
+  return *end;
+}
+
 RunStart parse_start(const Json& json) {
   RunStart start{.job = text(json, "job"),
                  .restart = count(json, "restart"),
                  .ranks = count(json, "ranks"),
                  .began_s = number(json, "began"),
                  .ended_s = number(json, "ended"),
-                 .end = text(json, "end"),
+                 .end = end_of(json),
                  .first_step = count(json, "first_step"),
                  .last_step = count(json, "last_step"),
                  .saved_step = count(json, "saved_step"),
                  .until_saved_s = number(json, "train_until_saved")};
-  if (std::find(kEnds.begin(), kEnds.end(), start.end) == kEnds.end()) refuse("end is none of its words");
   const Json& seconds = member(json, "seconds");
   for (std::size_t i = 0; i < kSpentKinds; ++i) start.seconds[i] = number(seconds, kNames[i]);
   const Json& took = member(json, "took");
@@ -86,7 +90,7 @@ Json json_of(const RunStart& start) {
           {"ranks", start.ranks},
           {"began", thousandths(start.began_s)},
           {"ended", thousandths(start.ended_s)},
-          {"end", start.end},
+          {"end", word_of(start.end)},
           {"first_step", start.first_step},
           {"last_step", start.last_step},
           {"saved_step", start.saved_step},

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/options/choice.h"
 #include "run/deadline.h"
 
 namespace echelon {
@@ -21,6 +22,12 @@ inline constexpr std::size_t kSpentKinds = 6;
 using SpentSeconds = std::array<double, kSpentKinds>;
 [[nodiscard]] const char* name_of(Spent spent);
 
+/// How a start ended, as far as is known.
+enum class StartEnd : std::uint8_t { kRunning, kFinished, kStopped, kFailed, kKilled };
+template <>
+inline constexpr std::array<std::string_view, 5> kWords<StartEnd>{"running", "finished", "stopped", "failed",
+                                                                  "killed"};
+
 /// One start of a run and where its time went.
 struct RunStart {
   std::string job;  ///< Slurm's number; empty: no Slurm
@@ -28,7 +35,7 @@ struct RunStart {
   std::int64_t ranks = 1;
   double began_s = 0;  ///< since 1970
   double ended_s = 0;
-  std::string end;              ///< running | finished | stopped | failed | killed
+  StartEnd end = StartEnd::kRunning;
   std::int64_t first_step = 0;  ///< that it began with; 0 until that is known
   std::int64_t last_step = 0;   ///< that it trained
   std::int64_t saved_step = 0;  ///< of its newest checkpoint

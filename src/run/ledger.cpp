@@ -164,7 +164,7 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
     account_for_leaving(starts.back(), book.file.parent_path(), std::min(now, start.began_s));
   double free_s = 0;  // no second counts twice, be it that one script starts the run several times
   for (RunStart& earlier : starts) {
-    if (earlier.end == "running") earlier.end = "killed";
+    if (earlier.end == StartEnd::kRunning) earlier.end = StartEnd::kKilled;
     free_s = std::max(free_s, earlier.ended_s);
   }
   const double began = std::min(now, std::max(start.began_s, free_s));
@@ -173,13 +173,13 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
                     .ranks = start.ranks,
                     .began_s = began,
                     .ended_s = began,
-                    .end = "running"});
+                    .end = StartEnd::kRunning});
   book.since_s = began;
   std::thread([book = book_] { book->write_until_over(); }).detach();
 }
 
 Ledger::~Ledger() {
-  end("failed");
+  end(StartEnd::kFailed);
 }
 
 Spent Ledger::enter(Spent spent) {
@@ -237,7 +237,7 @@ void Ledger::stood_still_since(double time_s) {
   book_->still = true;
 }
 
-void Ledger::end(const char* how) {
+void Ledger::end(StartEnd how) {
   std::unique_lock lock(book_->mutex);
   if (!book_->over) {
     book_->settle();

@@ -48,7 +48,7 @@ class Ledger {
   void stood_still_since(double time_s);
   /// The start is over: finished | stopped | failed. The first word counts. Returns when the file says so, or
   /// after a few seconds: the disk may be what hangs.
-  void end(const char* how);
+  void end(StartEnd how);
 
   /// What steps, saves and validations took: each in the last earlier start on as many ranks that knows.
   [[nodiscard]] Durations earlier() const;

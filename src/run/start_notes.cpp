@@ -15,22 +15,24 @@ namespace {
 constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
 
 struct Note {
-  std::string what;  ///< start | end | held; empty: none of these
+  enum class Kind { kStart, kEnd, kHeld, kOther } kind = Kind::kOther;
   double time_s = 0;
 };
 
+Note::Kind kind_of(const std::string& word) {
+  if (word == "start") return Note::Kind::kStart;
+  if (word == "end") return Note::Kind::kEnd;
+  return word == "held" ? Note::Kind::kHeld : Note::Kind::kOther;
+}
+
 Note parse(const std::string& line) {
   std::istringstream words(line);
-  std::string what, value, rest;
-  double time_s = 0;
-  words >> what;
-  if (what == "start" || what == "end") {
-    words >> value;
-  } else if (what != "held") {
-    return {};
-  }
-  if (!(words >> time_s) || words >> rest) return {};
-  return {what, time_s};
+  std::string word, value, rest;
+  words >> word;
+  Note note{.kind = kind_of(word)};
+  if (note.kind == Note::Kind::kStart || note.kind == Note::Kind::kEnd) words >> value;
+  if (note.kind == Note::Kind::kOther || !(words >> note.time_s) || words >> rest) return {};
+  return note;
 }
 
 }  // namespace
@@ -42,9 +44,9 @@ std::optional<double> noted_end(std::string_view notes, double running_s) {
     if (size == notes.npos) break;  // torn, or being written
     const Note note = parse(std::string(notes.substr(0, size)));
     notes.remove_prefix(size + 1);
-    if (note.what == "held") continue;
-    if (ran && note.what == "end" && note.time_s >= running_s) return note.time_s;
-    ran = note.what == "start" && note.time_s <= running_s;
+    if (note.kind == Note::Kind::kHeld) continue;
+    if (ran && note.kind == Note::Kind::kEnd && note.time_s >= running_s) return note.time_s;
+    ran = note.kind == Note::Kind::kStart && note.time_s <= running_s;
   }
   return std::nullopt;
 }

@@ -23,27 +23,32 @@ void check_mesh(const ShardOptions& options, std::int64_t shard, int world) {
 Strategy strategy_of(const ShardOptions& options) {
   using Weights = Strategy::Weights;
   Strategy strategy;
-  if (options.strategy == "full_shard" || options.strategy == "hybrid_shard") {
-    strategy.weights = options.reshard_after_forward == 0 ? Weights::kPass : Weights::kLayer;
-    strategy.keep_ranks = std::max<std::int64_t>(1, options.reshard_after_forward);
-    strategy.replicated = options.strategy == "hybrid_shard";
-  } else if (options.strategy == "shard_grad_op" || options.strategy == "hybrid_grad_op") {
-    strategy.weights = Weights::kPass;
-    strategy.replicated = options.strategy == "hybrid_grad_op";
-  } else if (options.strategy == "shard_optimizer") {
-    strategy.weights = Weights::kStep;
-    strategy.reduce_at_end = true;
-  } else if (options.strategy == "no_shard") {
-    strategy.weights = Weights::kStep;
-    strategy.replicated = true;
-  } else {
-    throw Error(Code::kUsage, str("shard.strategy '", options.strategy, "' is unknown"));
+  switch (options.strategy) {
+    case ShardStrategy::kFullShard:
+    case ShardStrategy::kHybridShard:
+      strategy.weights = options.reshard_after_forward.on ? Weights::kLayer : Weights::kPass;
+      strategy.keep_ranks = std::max<std::int64_t>(1, options.reshard_after_forward.count);
+      strategy.replicated = options.strategy == ShardStrategy::kHybridShard;
+      break;
+    case ShardStrategy::kShardGradOp:
+    case ShardStrategy::kHybridGradOp:
+      strategy.weights = Weights::kPass;
+      strategy.replicated = options.strategy == ShardStrategy::kHybridGradOp;
+      break;
+    case ShardStrategy::kShardOptimizer:
+      strategy.weights = Weights::kStep;
+      strategy.reduce_at_end = true;
+      break;
+    case ShardStrategy::kNoShard:
+      strategy.weights = Weights::kStep;
+      strategy.replicated = true;
+      break;
   }
   return strategy;
 }
 
 int shard_group_size(const ShardOptions& options, int world, int ranks_per_node) {
-  if (options.strategy == "no_shard") return 1;
+  if (options.strategy == ShardStrategy::kNoShard) return 1;
   if (!strategy_of(options).replicated) return world;
   const MeshOptions& mesh = options.mesh;
   std::int64_t size = ranks_per_node;

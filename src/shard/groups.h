@@ -20,7 +20,6 @@ struct Strategy {
   bool reduce_at_end = false;   ///< whole gradients stay on the rank until the step's last micro-batch
   std::int64_t keep_ranks = 1;  ///< K of reshard_after_forward; 1: none
 };
-/// Throws Error(kUsage) for an unknown strategy.
 [[nodiscard]] Strategy strategy_of(const ShardOptions& options);
 
 /// Ranks that share one copy of the state. Throws Error(kUsage) when the sizes do not fit `world` ranks.

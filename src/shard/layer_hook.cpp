@@ -3,9 +3,6 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "base/error.h"
-#include "base/str.h"
-
 namespace echelon {
 namespace {
 
@@ -32,11 +29,8 @@ struct OnBackward : torch::autograd::Function<OnBackward> {
 }  // namespace
 
 RecomputePlan::RecomputePlan(const Model& model, const ActivationCheckpointingOptions& options) {
-  if (options.policy == "none") return;
-  if (options.policy != "full" && options.policy != "every_n" && options.policy != "selective") {
-    throw Error(Code::kUsage, str("activation_checkpointing.policy '", options.policy, "' is unknown"));
-  }
-  mode_ = options.policy == "selective" ? Mode::kSelective : Mode::kFull;
+  if (options.policy == RecomputePolicy::kNone) return;
+  mode_ = options.policy == RecomputePolicy::kSelective ? Mode::kSelective : Mode::kFull;
   const std::vector<Layer*> layers = all_layers(model);
   for (const std::string& pattern : options.modules) {
     require_match("activation_checkpointing.modules", pattern, layers);
@@ -46,7 +40,7 @@ RecomputePlan::RecomputePlan(const Model& model, const ActivationCheckpointingOp
     const bool named = options.modules.empty() ? layer->role() == Layer::Role::kBlock
                                                : matches_any(options.modules, layer->name());
     if (!named) continue;
-    if (options.policy != "every_n" || index % options.every_n == 0) layers_.insert(layer);
+    if (options.policy != RecomputePolicy::kEveryN || index % options.every_n == 0) layers_.insert(layer);
     ++index;
   }
 }
@@ -122,7 +116,7 @@ void ShardedModel::Hook::begin_backward() {
   owner_->activity_->enter(Doing::kBackward, unit().name());
   if (!plan_->weights_in_backward) return;
   unit().start_unshard();
-  if (owner_->options_.backward_prefetch == "pre") owner_->prefetch_backward();
+  if (owner_->options_.backward_prefetch == BackwardPrefetch::kPre) owner_->prefetch_backward();
   owner_->unshard(unit());
 }
 

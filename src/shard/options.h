@@ -3,15 +3,27 @@
 #include <string>
 #include <vector>
 
-#include "base/patterns.h"
+#include "base/options/choice.h"
+#include "base/options/patterns.h"
+#include "base/options/switch_or_count.h"
+#include "shard/precision_options.h"
 
 namespace echelon {
 
+/// Which parameters become a unit.
+enum class WrapPolicy : std::uint8_t {
+  kTransformer,  ///< one unit a layer
+  kSizeBased,    ///< modules of at least `min_params`
+  kModules,      ///< those named by `modules`
+  kNone,         ///< the model is one unit
+};
+template <>
+inline constexpr std::array<std::string_view, 4> kWords<WrapPolicy>{"transformer", "size_based", "modules",
+                                                                    "none"};
+
 /// Recipe key `shard.wrap`: which parameters are gathered together.
 struct WrapOptions {
-  /// transformer: one unit a layer | size_based: modules of at least `min_params` | modules: those named by
-  /// `modules` | none: the model is one unit
-  std::string policy = "transformer";
+  WrapPolicy policy = WrapPolicy::kTransformer;
   std::int64_t min_params = 100'000'000;  ///< size_based: parameters of a unit, at least
   std::vector<std::string> exclude;       ///< size_based: patterns of modules that never become units
   std::vector<std::string> modules;       ///< modules: patterns of the modules that become units
@@ -23,42 +35,68 @@ struct MeshOptions {
   std::int64_t replicate = 0;  ///< copies; 0: world size / shard
 };
 
+enum class ShardStrategy : std::uint8_t {
+  kFullShard,       ///< ZeRO-3
+  kShardGradOp,     ///< ZeRO-2
+  kShardOptimizer,  ///< ZeRO-1
+  kNoShard,         ///< DDP
+  kHybridShard,     ///< kFullShard in groups, replicated between them
+  kHybridGradOp,    ///< kShardGradOp in groups, replicated between them
+};
+template <>
+inline constexpr std::array<std::string_view, 6> kWords<ShardStrategy>{
+    "full_shard", "shard_grad_op", "shard_optimizer", "no_shard", "hybrid_shard", "hybrid_grad_op"};
+
+/// Is the state kept once per group of ranks, in several copies?
+[[nodiscard]] constexpr bool is_hybrid(ShardStrategy strategy) {
+  return strategy == ShardStrategy::kHybridShard || strategy == ShardStrategy::kHybridGradOp;
+}
+
+/// When backward asks for the next unit.
+enum class BackwardPrefetch : std::uint8_t {
+  kPre,   ///< before this unit's backward
+  kPost,  ///< after it
+  kNone,
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kWords<BackwardPrefetch>{"pre", "post", "none"};
+
+enum class Offload : std::uint8_t {
+  kNone,
+  kCpu,  ///< slices, gradients and optimizer state in host memory
+};
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<Offload>{"none", "cpu"};
+
 /// Recipe section `shard`.
 struct ShardOptions {
-  /// full_shard (ZeRO-3) | shard_grad_op (ZeRO-2) | shard_optimizer (ZeRO-1) | no_shard (DDP) | hybrid_shard
-  /// | hybrid_grad_op: full_shard / shard_grad_op in groups, replicated between them
-  std::string strategy = "full_shard";
+  ShardStrategy strategy = ShardStrategy::kFullShard;
   MeshOptions mesh;
   WrapOptions wrap;
-  /// 1 (true): gathered weights are given back after forward; 0 (false): kept until their backward; K >= 2: a
-  /// K-th of them is kept and backward gathers among K neighbouring ranks (ZeRO++ hpZ)
-  std::int64_t reshard_after_forward = 1;
-  PatternMap reshard_overrides;           ///< module pattern -> true | false
-  std::int64_t forward_prefetch = 1;      ///< units gathered ahead of the one computing
-  std::string backward_prefetch = "pre";  ///< pre: ask for the next unit before this one's backward | post:
-                                          ///< after it | none
-  std::int64_t max_gathered_bytes = 0;    ///< prefetch stops where gathered weights exceed it; 0: no cap
-  std::string offload = "none";           ///< none | cpu: slices, gradients, optimizer in host memory
+  /// On: gathered weights are freed after forward. Off: they are kept until their backward. A count K >= 2: a
+  /// K-th of them is kept, and backward gathers among K neighbouring ranks (ZeRO++ hpZ)
+  SwitchOrCount reshard_after_forward;
+  PatternMap<bool> reshard_overrides;  ///< module pattern -> its reshard_after_forward
+  std::int64_t forward_prefetch = 1;   ///< units gathered ahead of the one computing
+  BackwardPrefetch backward_prefetch = BackwardPrefetch::kPre;
+  std::int64_t max_gathered_bytes = 0;  ///< prefetch stops where gathered weights exceed it; 0: no cap
+  Offload offload = Offload::kNone;
 };
 
-/// Recipe section `precision`. A type left "unset" takes the preset's; without a preset it means: not cast.
-struct PrecisionOptions {
-  std::string preset = "none";   ///< none | fp32 | bf16 | bf16_fp32_reduce | fp16 | grad_bf16 | bf16_pure
-  std::string param = "unset";   ///< weights and activations while computing: unset | fp32 | bf16 | fp16
-  std::string reduce = "unset";  ///< gradients on their way between ranks
-  std::string buffer = "unset";  ///< constant tables (rotary cos/sin)
-  std::string output = "unset";  ///< logits as the loss gets them
-  std::string master = "unset";  ///< the weights that persist: unset | fp32 | bf16
-  PatternMap overrides;          ///< module pattern -> type of its weights and computation
-  double loss_scale = 65536.0;   ///< fp16: factor on the loss at the start, a power of two
-  std::int64_t loss_scale_growth_steps = 2000;  ///< fp16: doubled after so many finite steps in a row
+/// Which activations are computed again in backward instead of kept.
+enum class RecomputePolicy : std::uint8_t {
+  kNone,
+  kFull,       ///< of each block only its input is kept
+  kEveryN,     ///< of each n-th block
+  kSelective,  ///< products and attention are kept, what is cheap is computed again
 };
+template <>
+inline constexpr std::array<std::string_view, 4> kWords<RecomputePolicy>{"none", "full", "every_n",
+                                                                         "selective"};
 
 /// Recipe section `activation_checkpointing`.
 struct ActivationCheckpointingOptions {
-  /// none | full: only a block's input is kept | every_n: of each n-th block | selective: products and
-  /// attention are kept, what is cheap is computed again
-  std::string policy = "none";
+  RecomputePolicy policy = RecomputePolicy::kNone;
   std::int64_t every_n = 2;
   std::vector<std::string> modules;  ///< patterns; empty: every block
   bool offload = false;              ///< kept inputs wait in host memory

@@ -1,63 +1,41 @@
 #include "shard/precision.h"
 
-#include <array>
-
 #include "base/error.h"
 #include "base/str.h"
 
 namespace echelon {
 namespace {
 
-struct Preset {
-  const char* name;
-  const char* param;
-  const char* reduce;
-  const char* buffer;
-  const char* master;
-};
-
-/// The named policies of the PyTorch FSDP tutorials, and bf16_pure for optimizers that keep low-precision
-/// weights exact (AnyPrecisionAdamW).
-constexpr std::array<Preset, 7> kPresets{{{"none", "fp32", "unset", "unset", "fp32"},
-                                          {"fp32", "fp32", "fp32", "fp32", "fp32"},
-                                          {"bf16", "bf16", "bf16", "bf16", "fp32"},
-                                          {"bf16_fp32_reduce", "bf16", "fp32", "bf16", "fp32"},
-                                          {"fp16", "fp16", "fp16", "fp16", "fp32"},
-                                          {"grad_bf16", "fp32", "bf16", "unset", "fp32"},
-                                          {"bf16_pure", "bf16", "bf16", "bf16", "bf16"}}};
-
-const Preset& preset_of(const std::string& name) {
-  for (const Preset& preset : kPresets) {
-    if (name == preset.name) return preset;
-  }
-  throw Error(Code::kUsage, str("precision.preset '", name,
-                                "' is unknown; known: none, fp32, bf16, "
-                                "bf16_fp32_reduce, fp16, grad_bf16, bf16_pure"));
-}
-
-at::ScalarType choose(const std::string& key, const std::string& preset, at::ScalarType not_cast) {
-  if (key != "unset") return scalar_type(key);
-  return preset == "unset" ? not_cast : scalar_type(preset);
+at::ScalarType choose(FloatType key, FloatType preset, at::ScalarType not_cast) {
+  const FloatType type = key == FloatType::kUnset ? preset : key;
+  return type == FloatType::kUnset ? not_cast : scalar_type(type);
 }
 
 }  // namespace
 
 Precision resolve(const PrecisionOptions& options) {
-  const Preset& preset = preset_of(options.preset);
+  const PresetTypes preset = types_of(options.preset);
   Precision precision;
   precision.param = choose(options.param, preset.param, at::kFloat);
   precision.reduce = choose(options.reduce, preset.reduce, precision.param);
   precision.buffer = choose(options.buffer, preset.buffer, at::kFloat);
-  precision.output = choose(options.output, "unset", precision.param);
+  precision.output = choose(options.output, FloatType::kUnset, precision.param);
   precision.master = choose(options.master, preset.master, at::kFloat);
   return precision;
 }
 
-at::ScalarType scalar_type(const std::string& name) {
-  if (name == "bf16") return at::kBFloat16;
-  if (name == "fp32") return at::kFloat;
-  if (name == "fp16") return at::kHalf;
-  throw Error(Code::kUsage, str("precision '", name, "' is unknown; known: bf16, fp16, fp32"));
+at::ScalarType scalar_type(FloatType type) {
+  switch (type) {
+    case FloatType::kBf16:
+      return at::kBFloat16;
+    case FloatType::kFp32:
+      return at::kFloat;
+    case FloatType::kFp16:
+      return at::kHalf;
+    case FloatType::kUnset:
+      break;
+  }
+  throw Error(Code::kUsage, "a type of a module is unset; expected bf16, fp16 or fp32");
 }
 
 DType dtype_of(at::ScalarType type) {

@@ -20,11 +20,11 @@ struct Precision {
 };
 
 /// A key that is set overrides the preset; what neither states is not cast: gradients, tables and outputs
-/// stay in `param`, and that and the master weights in fp32. Throws Error(kUsage) for an unknown name.
+/// stay in `param`, and that and the master weights in fp32.
 [[nodiscard]] Precision resolve(const PrecisionOptions& options);
 
-/// "bf16" -> at::kBFloat16, "fp32" -> at::kFloat, "fp16" -> at::kHalf.
-[[nodiscard]] at::ScalarType scalar_type(const std::string& name);
+/// Throws Error(kUsage) for an unset one.
+[[nodiscard]] at::ScalarType scalar_type(FloatType type);
 [[nodiscard]] DType dtype_of(at::ScalarType type);
 /// "bf16", ...: the spelling used in recipes.
 [[nodiscard]] std::string precision_name(at::ScalarType type);

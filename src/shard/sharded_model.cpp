@@ -70,7 +70,7 @@ void ShardedModel::make_units(const EngineOptions& options) {
                         .strategy = strategy,
                         .precision = precision_,
                         .reduce_at_end = strategy.reduce_at_end || options.reduce_at_end,
-                        .offload = options.shard.offload == "cpu",
+                        .offload = options.shard.offload == Offload::kCpu,
                         .trains = options.trains};
   for (const UnitPlan& plan : plan_) {
     if (plan.parameters.empty()) continue;
@@ -159,7 +159,7 @@ void ShardedModel::reduce(std::size_t index) {
   units_[index]->start_reduce();
   reduced_[index] = true;
   reducing_.push_back(units_[index].get());
-  if (options_.backward_prefetch == "post") prefetch_backward();
+  if (options_.backward_prefetch == BackwardPrefetch::kPost) prefetch_backward();
 }
 
 at::Tensor ShardedModel::accumulate(const Batch& batch, double gradient_scale, MicroBatch place) {

@@ -18,7 +18,7 @@ namespace echelon {
 /// Everything the engine needs to know of a recipe.
 struct EngineOptions {
   ShardOptions shard;
-  PrecisionOptions precision{.preset = "fp32", .param = "unset", .reduce = "unset", .buffer = "unset"};
+  PrecisionOptions precision{.preset = PrecisionPreset::kFp32};
   ActivationCheckpointingOptions activations;
   bool reduce_at_end = false;  ///< train.reduce_gradients: last_micro_batch
   int ranks_per_node = 1;      ///< size of a shard group when a hybrid strategy names none

@@ -28,15 +28,6 @@ std::int64_t whole_numel(const Layer& layer) {
   return total;
 }
 
-/// Value of the last pattern that matches; null when none does.
-const std::string* last_match(const PatternMap& map, const std::string& name) {
-  const std::string* found = nullptr;
-  for (const auto& [pattern, value] : map) {
-    if (matches(pattern, name)) found = &value;
-  }
-  return found;
-}
-
 /// Marks the layers that become units; returns the parameters that are in one now.
 std::int64_t wrap_by_size(Layer& layer, const WrapOptions& options, std::set<const Layer*>& chosen) {
   const std::int64_t numel = whole_numel(layer);
@@ -51,20 +42,24 @@ std::int64_t wrap_by_size(Layer& layer, const WrapOptions& options, std::set<con
 std::set<const Layer*> chosen_layers(const Model& model, const WrapOptions& options) {
   std::set<const Layer*> chosen;
   const std::vector<Layer*> layers = all_layers(model);
-  if (options.policy == "transformer") {
-    for (const Layer* layer : layers) {
-      if (layer->role() != Layer::Role::kPart) chosen.insert(layer);
-    }
-  } else if (options.policy == "size_based") {
-    for (const std::string& pattern : options.exclude) require_match("shard.wrap.exclude", pattern, layers);
-    for (const auto& layer : model.layers()) wrap_by_size(*layer, options, chosen);
-  } else if (options.policy == "modules") {
-    for (const std::string& pattern : options.modules) require_match("shard.wrap.modules", pattern, layers);
-    for (const Layer* layer : layers) {
-      if (matches_any(options.modules, layer->name())) chosen.insert(layer);
-    }
-  } else if (options.policy != "none") {
-    throw Error(Code::kUsage, str("shard.wrap.policy '", options.policy, "' is unknown"));
+  switch (options.policy) {
+    case WrapPolicy::kTransformer:
+      for (const Layer* layer : layers) {
+        if (layer->role() != Layer::Role::kPart) chosen.insert(layer);
+      }
+      break;
+    case WrapPolicy::kSizeBased:
+      for (const std::string& pattern : options.exclude) require_match("shard.wrap.exclude", pattern, layers);
+      for (const auto& layer : model.layers()) wrap_by_size(*layer, options, chosen);
+      break;
+    case WrapPolicy::kModules:
+      for (const std::string& pattern : options.modules) require_match("shard.wrap.modules", pattern, layers);
+      for (const Layer* layer : layers) {
+        if (matches_any(options.modules, layer->name())) chosen.insert(layer);
+      }
+      break;
+    case WrapPolicy::kNone:
+      break;
   }
   return chosen;
 }
@@ -99,7 +94,7 @@ class Planner {
 
   void visit(Layer& layer, std::size_t unit, Path path) {
     path.push_back(&layer);
-    const std::string* type = last_match(overrides_, layer.name());
+    const FloatType* type = last_match(overrides_, layer.name());
     const at::ScalarType compute = type != nullptr ? scalar_type(*type) : units_[unit].compute;
     if (chosen_.count(&layer) > 0 || compute != units_[unit].compute) unit = add_unit(layer, unit, compute);
     for (const auto& parameter : layer.parameters()) units_[unit].parameters.push_back(parameter.get());
@@ -116,9 +111,9 @@ class Planner {
                   .outer = units_[around].compute,
                   .weights = weights_,
                   .weights_in_backward = layer.role() != Layer::Role::kEmbedding};
-    const std::string* reshard = last_match(options_.reshard_overrides, layer.name());
+    const bool* reshard = last_match(options_.reshard_overrides, layer.name());
     if (reshard != nullptr && weights_ != Strategy::Weights::kStep) {
-      unit.weights = *reshard == "true" ? Strategy::Weights::kLayer : Strategy::Weights::kPass;
+      unit.weights = *reshard ? Strategy::Weights::kLayer : Strategy::Weights::kPass;
     }
     units_.push_back(std::move(unit));
     return units_.size() - 1;
@@ -137,7 +132,7 @@ class Planner {
 
   const Model& model_;
   const ShardOptions& options_;
-  const PatternMap& overrides_;
+  const PatternMap<FloatType>& overrides_;
   Strategy::Weights weights_;
   std::set<const Layer*> chosen_;
   std::vector<UnitPlan> units_;

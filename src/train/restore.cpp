@@ -30,11 +30,11 @@ std::vector<std::string> candidates(const CheckpointOptions& options, const RunF
     }
   }
   std::reverse(newest_first.begin(), newest_first.end());
-  if (options.resume == "must" && newest_first.empty()) {
+  if (options.resume == Resume::kMust && newest_first.empty()) {
     throw Error(Code::kUsage, str("checkpoint.resume is 'must', but '", folder.checkpoints().string(),
                                   "' holds no committed checkpoint; set it to 'auto' for a first start"));
   }
-  if (options.resume == "never" && !newest_first.empty()) {
+  if (options.resume == Resume::kNever && !newest_first.empty()) {
     throw Error(Code::kUsage,
                 str("checkpoint.resume is 'never', but '", folder.checkpoints().string(),
                     "' holds checkpoints; set it to 'auto' to continue them, or use another run.dir"));

@@ -101,7 +101,8 @@ void require_same_optimizer(const checkpoint::Reader& reader, const TrainState& 
   const States theirs = states_in(reader.tensors());
   const States ours = states_in(expected);
   if (theirs != ours) {
-    const std::string own = state.optim.kind() + optimizer_of(ours).substr(optimizer_of(ours).find(' '));
+    const std::string own =
+        std::string(word_of(state.optim.kind())) + optimizer_of(ours).substr(optimizer_of(ours).find(' '));
     throw Error(Code::kCheckpoint,
                 str("checkpoint '", folder, "' was trained with optim.kind ", optimizer_of(theirs),
                     ", this recipe says ", own, "; use the optimizer it was made with, or another run.dir"));

@@ -50,7 +50,7 @@ int run(const std::vector<std::string>& arguments) {
   if (arguments.size() != 6 || arguments[0] != "read") return 2;
   DataOptions options;
   options.path = arguments[1];
-  options.packing = arguments[2];
+  options.packing = choice_of<Packing>(arguments[2]).value();
   options.seq_len = std::stoll(arguments[3]);
   read(options, std::stoll(arguments[4]), std::stoll(arguments[5]));
   return 0;

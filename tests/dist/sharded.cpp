@@ -48,8 +48,8 @@ void expect_gradients(int layers, const std::vector<int>& order, const EngineOpt
 
 EngineOptions with(const std::string& strategy, const std::string& recompute = "none") {
   EngineOptions options;
-  options.shard.strategy = strategy;
-  options.activations.policy = recompute;
+  options.shard.strategy = choice_of<ShardStrategy>(strategy).value();
+  options.activations.policy = choice_of<RecomputePolicy>(recompute).value();
   return options;
 }
 

@@ -72,10 +72,11 @@ std::unique_ptr<Loader> loader_of(const Recipe& recipe) {
 }
 
 ShardedModel build(const Recipe& recipe, Communicator& comm) {
-  const EngineOptions options{.shard = recipe.shard,
-                              .precision = recipe.precision,
-                              .activations = recipe.activation_checkpointing,
-                              .reduce_at_end = recipe.train.reduce_gradients == "last_micro_batch"};
+  const EngineOptions options{
+      .shard = recipe.shard,
+      .precision = recipe.precision,
+      .activations = recipe.activation_checkpointing,
+      .reduce_at_end = recipe.train.reduce_gradients == ReduceGradients::kLastMicroBatch};
   return {build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU), comm, options,
           static_cast<std::uint64_t>(recipe.run.seed), at::kCPU};
 }

@@ -93,10 +93,11 @@ void compute_in_one_order() {
 }  // namespace
 
 Compute choose_compute(const TrainOptions& options, Job& job) {
-  if (options.device == "cpu") return {};
+  if (options.device == TrainDevice::kCpu) return {};
   std::string why;
   const auto accelerator = load_accelerator(why);
-  const DeviceChoice choice = agree_on_devices(accelerator.get(), why, job, options.device == "cuda_shared");
+  const DeviceChoice choice =
+      agree_on_devices(accelerator.get(), why, job, options.device == TrainDevice::kCudaShared);
   const bool all = std::find(choice.devices.begin(), choice.devices.end(), -1) == choice.devices.end();
   if (all) {
     if (options.deterministic) compute_in_one_order();
@@ -105,10 +106,10 @@ Compute choose_compute(const TrainOptions& options, Job& job) {
     ops::install_device_kernels(accelerator->kernels());
     return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device)), accelerator, choice.shared};
   }
-  if (options.device == "auto") return {};
+  if (options.device == TrainDevice::kAuto) return {};
   const bool scarce = accelerator != nullptr && accelerator->device_count() > 0;
   throw Error(Code::kEnvironment,
-              str("train.device is '", options.device, "', but ", choice.lacking, "; ",
+              str("train.device is '", word_of(options.device), "', but ", choice.lacking, "; ",
                   scarce ? "start fewer ranks a node, or use 'cuda_shared', where ranks may share a GPU, or "
                          : "use ",
                   "'auto' or 'cpu' to train on the CPU"));
@@ -120,7 +121,7 @@ void require_precision(const Compute& compute, const PrecisionOptions& options) 
   const std::array types{precision.param, precision.reduce, precision.buffer, precision.output,
                          precision.master};
   bool wanted = std::find(types.begin(), types.end(), at::kBFloat16) != types.end();
-  for (const auto& [pattern, type] : options.overrides) wanted = wanted || type == "bf16";
+  for (const auto& [pattern, type] : options.overrides) wanted = wanted || type == FloatType::kBf16;
   if (!wanted) return;
   throw Error(
       Code::kEnvironment,

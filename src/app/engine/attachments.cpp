@@ -18,10 +18,6 @@
 namespace echelon::app {
 namespace {
 
-bool is_language_model(const ModelOptions& model) {
-  return model.kind == "llama" || model.kind == "gpt2" || model.kind == "t5";
-}
-
 using nlohmann::json;
 
 json id_or_null(std::int32_t id) {
@@ -67,14 +63,14 @@ std::string with_special_ids(const std::string& text, const Tokenizer* tokenizer
 std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Model& model) {
   std::map<std::string, std::string> files{{"recipe.yaml", to_yaml(recipe)},
                                            {"config.json", model.hugging_face_config()}};
-  if (!is_language_model(recipe.model)) return files;
+  if (takes_images(recipe.model.kind)) return files;
   std::unique_ptr<const Tokenizer> tokenizer;
   if (const std::string path = tokenizer_path(recipe.data); !path.empty()) {
     std::string content = read_tokenizer_model(path);
     tokenizer = Tokenizer::from_bytes(content, path);
     const std::string name = tokenizer_file_name(content);
     if (name == "tokenizer.model") {
-      std::string json = data::tokenizer_json_of(content, recipe.model.kind == "t5");
+      std::string json = data::tokenizer_json_of(content, takes_pairs(recipe.model.kind));
       if (!json.empty()) files["tokenizer.json"] = std::move(json);
     }
     files[name] = std::move(content);

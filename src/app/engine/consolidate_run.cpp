@@ -65,26 +65,25 @@ int run(const std::vector<std::string>& command) {
 }  // namespace
 
 void consolidate_run(const Recipe& recipe, const Path& root) {
-  if (recipe.checkpoint.consolidate == "none") return;
+  if (recipe.checkpoint.consolidate == Consolidate::kNone) return;
   const Path from = choose(recipe, root / "checkpoints");
   const std::string step = from.filename().string().substr(0, from.filename().string().find('.'));
-  const bool hdf5 = recipe.checkpoint.consolidate == "hdf5";
+  const std::string format(word_of(recipe.checkpoint.consolidate));
+  const bool hdf5 = recipe.checkpoint.consolidate == Consolidate::kHdf5;
   const Path output = root / str("consolidated-", step, hdf5 ? ".h5" : "");
   if (std::filesystem::exists(output)) return;
   const Path tool = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "echelon-ckpt";
   log::info(str("consolidating ", from.string()));
-  std::vector<std::string> command{
-      tool.string(), "consolidate",  from.string(), "--to", recipe.checkpoint.consolidate,
-      "--output",    output.string()};
+  std::vector<std::string> command{tool.string(), "consolidate", from.string(),  "--to",
+                                   format,        "--output",    output.string()};
   if (recipe.run.allow_foreign_folder) command.emplace_back("--allow-foreign-folder");
   const int code = run(command);
   if (code != 0) {
-    throw Error(Code::kCheckpoint,
-                str("the run is complete and its checkpoint whole, but '", output.string(),
-                    "' could not be made (echelon-ckpt: exit code ", code,
-                    "); make it by hand: echelon-ckpt "
-                    "consolidate ",
-                    from.string(), " --to ", recipe.checkpoint.consolidate, " --output ", output.string()));
+    throw Error(Code::kCheckpoint, str("the run is complete and its checkpoint whole, but '", output.string(),
+                                       "' could not be made (echelon-ckpt: exit code ", code,
+                                       "); make it by hand: echelon-ckpt "
+                                       "consolidate ",
+                                       from.string(), " --to ", format, " --output ", output.string()));
   }
 }
 

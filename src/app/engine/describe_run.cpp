@@ -29,7 +29,7 @@ std::string precisions(const Precision& p) {
 }  // namespace
 
 std::string attention_of(const Compute& compute, const Recipe& recipe) {
-  if (!compute.accelerator || recipe.model.kind != "llama") return {};
+  if (!compute.accelerator || recipe.model.kind != ModelKind::kLlama) return {};
   const ModelOptions& model = recipe.model;
   return ops::attention_backend(
       compute.device, resolve(recipe.precision).param,
@@ -41,7 +41,7 @@ EngineOptions engine_options(const Recipe& recipe, int ranks_per_node,
   return {.shard = recipe.shard,
           .precision = recipe.precision,
           .activations = recipe.activation_checkpointing,
-          .reduce_at_end = recipe.train.reduce_gradients == "last_micro_batch",
+          .reduce_at_end = recipe.train.reduce_gradients == ReduceGradients::kLastMicroBatch,
           .ranks_per_node = ranks_per_node,
           .activity = activity};
 }
@@ -55,12 +55,13 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
   const std::int64_t state_bytes = state_bytes_per_parameter(recipe.optim);
   std::int64_t elements = 0;
   for (const auto& unit : model.units()) elements += unit->layout().slice_numel();
-  log::info(
-      str("model ", recipe.model.kind, ": ", human_count(static_cast<std::uint64_t>(model.model().numel())),
-          " parameters in ", model.units().size(), model.units().size() == 1 ? " unit; " : " units; ",
-          recipe.shard.strategy, " over ", model.groups().describe(), "; ", precisions(model.precision()),
-          "; ", human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + elements * state_bytes)),
-          " of weights, gradients and optimizer state a rank"));
+  log::info(str("model ", word_of(recipe.model.kind), ": ",
+                human_count(static_cast<std::uint64_t>(model.model().numel())), " parameters in ",
+                model.units().size(), model.units().size() == 1 ? " unit; " : " units; ",
+                word_of(recipe.shard.strategy), " over ", model.groups().describe(), "; ",
+                precisions(model.precision()), "; ",
+                human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + elements * state_bytes)),
+                " of weights, gradients and optimizer state a rank"));
   if (!compute.accelerator && model.computes_in(at::kBFloat16) &&
       kernels::bf16_products() == kernels::Bf16Products::kNone) {
     log::warn("this CPU has no bf16 products: bf16 computes right, and slower than precision.param: fp32");
@@ -70,7 +71,7 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
     log::info("  " + line);
   }
   const std::int64_t passes = recipe.train.global_batch_size / (recipe.train.micro_batch_size * info.size);
-  if (passes > 1 && recipe.train.reduce_gradients == "last_micro_batch") {
+  if (passes > 1 && recipe.train.reduce_gradients == ReduceGradients::kLastMicroBatch) {
     log::info(str("gradients are reduced once in ", passes, " micro-batches: at the price of ",
                   human_bytes(static_cast<std::uint64_t>(model.model().numel()) * 4),
                   " a rank for their sums"));

@@ -37,11 +37,11 @@ void plan(const PlanRequest& request) {
         std::max(largest, layout.padded_numel() * static_cast<std::int64_t>(c10::elementSize(unit.compute)));
     ++count;
   }
-  std::cout << "model " << recipe.model.kind << ": "
+  std::cout << "model " << word_of(recipe.model.kind) << ": "
             << human_count(static_cast<std::uint64_t>(model->numel())) << " parameters in " << count
             << (count == 1 ? " unit" : " units") << ", largest " << bytes(largest) << " gathered\n"
-            << recipe.shard.strategy << " over " << request.ranks << (request.ranks == 1 ? " rank" : " ranks")
-            << ", " << group << " to a shard group\n"
+            << word_of(recipe.shard.strategy) << " over " << request.ranks
+            << (request.ranks == 1 ? " rank" : " ranks") << ", " << group << " to a shard group\n"
             << "kept on each rank: weights " << bytes(elements * master) << ", gradients "
             << bytes(elements * 4) << ", optimizer " << bytes(elements * state_bytes) << "; together "
             << bytes(elements * (master + 4 + state_bytes)) << '\n';

@@ -34,7 +34,7 @@ std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, const Job& job, Com
                              [ledger = life.ledger.get()](double since_s) {
                                if (ledger == nullptr) return;
                                ledger->stood_still_since(utc_now_s() - since_s);
-                               ledger->end("failed");
+                               ledger->end(StartEnd::kFailed);
                              }},
       job.info(), comm, life.watch);
 }
@@ -72,7 +72,7 @@ void close_ledger(RankLife& life, int status) {
   if (!life.ledger) return;
   const bool stopped = status == static_cast<int>(Code::kRequeue);
   const bool failed = status != 0 && !stopped;
-  life.ledger->end(failed ? "failed" : stopped ? "stopped" : "finished");
+  life.ledger->end(failed ? StartEnd::kFailed : stopped ? StartEnd::kStopped : StartEnd::kFinished);
   const std::string summary = life.ledger->summary();
   failed ? log::note(summary) : log::info(summary);
 }

@@ -50,7 +50,10 @@ using Texts = std::vector<std::string>;
 class Conversation {
  public:
   Conversation(const Tokenizer& tokenizer, const ModelOptions& model, const GenerateOptions& search)
-      : tokenizer_(tokenizer), encodes_(model.kind == "t5"), vocab_size_(model.vocab_size), search_(search) {
+      : tokenizer_(tokenizer),
+        encodes_(takes_pairs(model.kind)),
+        vocab_size_(model.vocab_size),
+        search_(search) {
     search_.end_id = tokenizer.eos_id();
     if (encodes_) return;
     longest_ = model.max_positions - search.max_new_tokens;

@@ -299,7 +299,8 @@ int train(const TrainRequest& request) {
     const bool lead = job->info().rank == 0;
     const int end = status == 0 && lead ? consolidate_or_tell(recipe, life.signal, where(*job)) : status;
     // Slurm ends a step's last task a while after the others (srun --wait): they stay as long as it works.
-    if (status == 0 && !lead && recipe.checkpoint.consolidate != "none") life.folder->wait_for_release();
+    if (status == 0 && !lead && recipe.checkpoint.consolidate != Consolidate::kNone)
+      life.folder->wait_for_release();
     life.signal.ignore_further();
     close_ledger(life, end);
     log::flush();

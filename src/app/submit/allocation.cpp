@@ -62,20 +62,20 @@ std::string counted(std::int64_t number, const std::string& what) {
   return str(number, " ", what, number == 1 ? "" : "s");
 }
 
-void check_devices(const Allocation& job, const std::string& device) {
+void check_devices(const Allocation& job, TrainDevice device) {
   const std::int64_t tasks = job.tasks_per_node;
   const std::int64_t gpus = job.gpus_per_node;
-  if (device == "cpu" && gpus > 0) {
+  if (device == TrainDevice::kCpu && gpus > 0) {
     refuse(str("train.device is cpu, and the job asks for ", counted(gpus, "GPU"),
                " a node that nothing would use: ask for none, or set train.device=auto"));
   }
-  if (device.starts_with("cuda") && gpus == 0) {
+  if ((device == TrainDevice::kCuda || device == TrainDevice::kCudaShared) && gpus == 0) {
     refuse(
-        str("train.device is ", device,
+        str("train.device is ", word_of(device),
             ", and the job asks for no GPUs: add --gpus-per-node N, or, where Slurm does not hand them out, "
             "set train.device=auto"));
   }
-  if (gpus > 0 && tasks > gpus && device != "cuda_shared") {
+  if (gpus > 0 && tasks > gpus && device != TrainDevice::kCudaShared) {
     refuse(str("--tasks-per-node is ", tasks, ", and a node gets ", counted(gpus, "GPU"),
                "; expected one GPU for each task: ask for ", counted(tasks, "GPU"), ", start at most ",
                counted(gpus, "task"), ", or let tasks share with train.device=cuda_shared"));
@@ -114,7 +114,7 @@ Allocation allocate(const Options& options, const Recipe& recipe) {
   check_devices(job, recipe.train.device);
   in_context(str("--nodes ", job.nodes, " x --tasks-per-node ", job.tasks_per_node),
              [&] { validate_for_size(recipe, static_cast<int>(job.ranks())); });
-  if (job.gpus_per_node > job.tasks_per_node && recipe.train.device != "cuda_shared")
+  if (job.gpus_per_node > job.tasks_per_node && recipe.train.device != TrainDevice::kCudaShared)
     job.note =
         str(job.gpus_per_node - job.tasks_per_node, " of ", job.gpus_per_node,
             " GPUs of each node stay idle: ", "one task uses one GPU, and there are ", job.tasks_per_node);

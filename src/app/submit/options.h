@@ -3,6 +3,18 @@
 #include <string>
 #include <vector>
 
+#include "base/options/choice.h"
+
+namespace echelon::submit {
+
+enum class ContainerRuntime : std::uint8_t { kPyxis, kApptainer };
+}  // namespace echelon::submit
+
+namespace echelon {
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<submit::ContainerRuntime>{"pyxis", "apptainer"};
+}  // namespace echelon
+
 namespace echelon::submit {
 
 /// The command line of `echelon submit`, unchecked. An empty text or a 0 means: not given.
@@ -28,7 +40,7 @@ struct Options {
   std::string dependency;           ///< "afterok:17"
 
   std::string container_image;
-  std::string container_runtime;  ///< pyxis | apptainer; not given: by the image's name
+  std::string container_runtime;  ///< a word of ContainerRuntime; not given: by the image's name
   std::string container_mounts;   ///< "/data:/data:ro,/scratch:/scratch", beside the folders of job and run
   std::string program;  ///< what a rank runs; not given: this program, in a container `echelon` of its PATH
 };

@@ -63,7 +63,7 @@ std::string directives(const Options& options, const Allocation& job, const Plac
 bool by_apptainer(const Options& options) {
   const std::string& runtime = options.container_runtime;
   if (runtime.empty()) return options.container_image.ends_with(".sif");
-  if (runtime == "apptainer" || runtime == "pyxis") return runtime == "apptainer";
+  if (const auto known = choice_of<ContainerRuntime>(runtime)) return *known == ContainerRuntime::kApptainer;
   throw Error(Code::kUsage,
               str("--container-runtime is '", printable(runtime), "'; expected pyxis or apptainer"));
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/options/choice.h"
 #include "base/str.h"
 
 /// What both programs' command lines do beside what CLI11 does.
@@ -24,6 +25,14 @@ template <class T>
     return str("Value ", text, " not in range ", least, " to ", most);
   };
   return CLI::Validator(problem, str(CLI::detail::type_name<T>(), " in [", least, " - ", most, "]"));
+}
+
+/// An option that takes one of an enum's words; `choice` holds the default and outlives the parsing.
+template <HasWords Choice>
+CLI::Option* add_choice(CLI::App& command, const std::string& name, Choice& choice, const std::string& help) {
+  const auto store = [&choice](const std::string& word) { choice = choice_of<Choice>(word).value(); };
+  return command.add_option_function<std::string>(name, store, help)
+      ->check(CLI::IsMember(std::vector<std::string>(kWords<Choice>.begin(), kWords<Choice>.end())));
 }
 
 /// Numbers above 0.

@@ -48,7 +48,7 @@ FolderImages::FolderImages(const std::filesystem::path& folder, const DataOption
                            const ImageShape& shape, const std::uint64_t* training_seed)
     : folder_(folder),
       options_(options.image),
-      skips_(options.on_bad_record == "skip"),
+      skips_(options.on_bad_record == BadRecord::kSkip),
       most_bad_(static_cast<std::size_t>(options.max_bad_records)),
       shape_(shape),
       training_(training_seed != nullptr),
@@ -84,7 +84,7 @@ Image FolderImages::view(const std::filesystem::path& path, std::uint64_t sample
   check_ratio(whole, path.string());
   if (!training_) return centre_view(whole, options_.resize, shape_.size);
   Image image =
-      options_.crop == "random"
+      options_.crop == Crop::kRandom
           ? resize(crop(whole, random_box(whole, options_.crop_area, key_, sample)), shape_.size, shape_.size)
           : centre_view(whole, options_.resize, shape_.size);
   if (options_.flip && random_flip(key_, sample)) flip_horizontally(image);

@@ -92,14 +92,12 @@ SampleBatch ImageLoader::read(std::int64_t first, std::int64_t count) const {
 std::unique_ptr<Loader> make_image_loader(const DataOptions& options, const data::ImageShape& shape,
                                           std::uint64_t seed) {
   std::unique_ptr<data::ImageSource> source;
-  if (options.kind == "synthetic_images") {
+  if (options.kind == DataKind::kSyntheticImages) {
     source = std::make_unique<data::SyntheticImages>(shape, seed);
-  } else if (options.kind == "idx") {
+  } else if (options.kind == DataKind::kIdx) {
     source = std::make_unique<data::IdxImages>(options.path, options.labels, shape);
-  } else if (options.kind == "image_folder") {
-    source = std::make_unique<data::FolderImages>(options.path, options, shape, &seed);
   } else {
-    throw Error(Code::kUsage, str("data.kind is '", options.kind, "', which gives no images"));
+    source = std::make_unique<data::FolderImages>(options.path, options, shape, &seed);
   }
   return std::make_unique<ImageLoader>(std::move(source), shape, options,
                                        options.shuffle ? Seed(seed) : std::nullopt);
@@ -109,9 +107,9 @@ std::unique_ptr<Loader> make_image_validation_loader(const DataOptions& options,
                                                      const data::ImageShape& shape, std::uint64_t seed) {
   std::unique_ptr<data::ImageSource> source;
   const ValidationDataOptions& validation = options.validation;
-  if (options.kind == "synthetic_images") {
+  if (options.kind == DataKind::kSyntheticImages) {
     source = std::make_unique<data::SyntheticImages>(shape, seed, validation.samples);
-  } else if (options.kind == "image_folder") {
+  } else if (options.kind == DataKind::kImageFolder) {
     auto folder = std::make_unique<data::FolderImages>(validation.path, options, shape, nullptr);
     check_same_classes(options, *folder);
     source = std::move(folder);

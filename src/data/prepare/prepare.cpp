@@ -49,7 +49,7 @@ void check_fields(const PrepareOptions& settled) {
   if (settled.rows()) return;
   const char* option = settled.pairs() ? "--input and --target need" : "--field needs";
   if (!settled.pairs() && settled.field.empty()) return;
-  throw Error(Code::kUsage, str(option, " rows, and the sources are read as ", name_of(settled.format),
+  throw Error(Code::kUsage, str(option, " rows, and the sources are read as ", word_of(settled.format),
                                 "; name their format with --format csv or jsonl"));
 }
 

@@ -1,19 +1,35 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "base/options/choice.h"
 
 namespace echelon::data {
 
 /// text, code: one file is one document. jsonl: one line is one, a JSON object whose `field` holds the text.
 /// csv: one row is one, and `field` is a column's name in the header row. kBySuffix: what the names of the
 /// sources say, which must be the same of all.
-enum class TextFormat { kBySuffix, kText, kCode, kJsonl, kCsv };
+enum class TextFormat : std::uint8_t { kBySuffix, kText, kCode, kJsonl, kCsv };
 
 /// What becomes of a record that cannot be used: not UTF-8, not a JSON object with the field, a row with too
 /// few columns, a binary file. kByFormat: code is skipped, everything else stops.
-enum class BadRecords { kByFormat, kStop, kSkip };
+enum class BadRecords : std::uint8_t { kByFormat, kStop, kSkip };
+
+}  // namespace echelon::data
+
+namespace echelon {
+template <>
+inline constexpr std::array<std::string_view, 5> kWords<data::TextFormat>{"by suffix", "text", "code",
+                                                                          "jsonl", "csv"};
+template <>
+inline constexpr std::array<std::string_view, 3> kWords<data::BadRecords>{"by format", "stop", "skip"};
+}  // namespace echelon
+
+namespace echelon::data {
 
 /// The arguments of `echelon prepare`; docs/data.md tells what each means to the user.
 struct PrepareOptions {

@@ -39,7 +39,7 @@ Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& f
   Json identity;
   identity["format"] = kFormat;
   identity["sources"] = {{"files", files.size()}, {"bytes", bytes}, {"list_crc32c", crc}};
-  identity["text_format"] = name_of(options.format);
+  identity["text_format"] = word_of(options.format);
   if (options.pairs()) {
     identity["pairs"] = {{"input", options.input}, {"target", options.target}, {"prefix", options.prefix}};
   } else if (options.rows()) {
@@ -53,7 +53,7 @@ Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& f
   }
   identity["validation_fraction"] = options.validation_fraction;
   identity["seed"] = options.seed;
-  identity["on_bad_record"] = options.on_bad_record == BadRecords::kSkip ? "skip" : "stop";
+  identity["on_bad_record"] = word_of(options.on_bad_record);
   return identity;
 }
 

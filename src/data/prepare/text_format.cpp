@@ -29,7 +29,7 @@ TextFormat or_text(TextFormat format) {
 
 std::string told(const SourceFile& file) {
   const TextFormat format = format_of(file.path);
-  return str("'", file.path.string(), "' is ", name_of(or_text(format)),
+  return str("'", file.path.string(), "' is ", word_of(or_text(format)),
              format == TextFormat::kBySuffix ? " (its name says nothing else)" : "");
 }
 
@@ -45,22 +45,6 @@ TextFormat common_format(const std::vector<SourceFile>& files) {
 }
 
 }  // namespace
-
-const char* name_of(TextFormat format) {
-  switch (format) {
-    case TextFormat::kBySuffix:
-      break;
-    case TextFormat::kText:
-      return "text";
-    case TextFormat::kCode:
-      return "code";
-    case TextFormat::kJsonl:
-      return "jsonl";
-    case TextFormat::kCsv:
-      return "csv";
-  }
-  return "by suffix";
-}
 
 std::vector<std::string> default_include(TextFormat format) {
   switch (format) {
@@ -126,7 +110,7 @@ std::string describe_format(const PrepareOptions& settled, const std::vector<Sou
                                                  : str("'", unknown->path.string(),
                                                        "' has no suffix that says a format; --format does");
   return str("reading ", files.size(), files.size() == 1 ? " file as " : " files as ",
-             name_of(settled.format), ", ", unit, " (", why, ")");
+             word_of(settled.format), ", ", unit, " (", why, ")");
 }
 
 }  // namespace echelon::data

@@ -9,7 +9,6 @@
 namespace echelon::data {
 
 /// "text", "code", "jsonl", "csv"; as --format spells it.
-[[nodiscard]] const char* name_of(TextFormat format);
 
 /// The files of a folder that are taken for an empty options.include; for kBySuffix those of every format.
 [[nodiscard]] std::vector<std::string> default_include(TextFormat format);

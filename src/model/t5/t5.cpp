@@ -165,7 +165,7 @@ std::unique_ptr<Decoder> T5::decoder(const Batch& prompts) const {
 }
 
 std::string T5::hugging_face_config() const {
-  const bool gated = options_.feed_forward == "gated_gelu";
+  const bool gated = options_.feed_forward == FeedForward::kGatedGelu;
   const nlohmann::json config{{"architectures", {"T5ForConditionalGeneration"}},
                               {"model_type", "t5"},
                               {"is_encoder_decoder", true},
@@ -195,7 +195,7 @@ std::string T5::hugging_face_config() const {
 double T5::flops_per_sample(const SampleShape& shape) const {
   const auto hidden = static_cast<double>(options_.hidden_size);
   const double projection = hidden * static_cast<double>(options_.heads * t5_head_size(options_));
-  const double matrices = options_.feed_forward == "gated_gelu" ? 3.0 : 2.0;
+  const double matrices = options_.feed_forward == FeedForward::kGatedGelu ? 3.0 : 2.0;
   const double feed_forward = matrices * hidden * static_cast<double>(options_.intermediate_size);
   const auto sources = static_cast<double>(shape.tokens);
   const auto targets = static_cast<double>(shape.target_tokens);

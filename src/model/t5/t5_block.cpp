@@ -96,7 +96,7 @@ T5Block::FeedForward T5Block::feed_forward(Layer& layer, int number) const {
   const std::int64_t hidden = options_.hidden_size;
   const std::int64_t width = options_.intermediate_size;
   Parts inner;
-  if (options_.feed_forward == "gated_gelu") {
+  if (options_.feed_forward == echelon::FeedForward::kGatedGelu) {
     inner.push_back({prefix + ".wi_0.weight", {width, hidden}});
     inner.push_back({prefix + ".wi_1.weight", {width, hidden}});
   } else {
@@ -176,7 +176,7 @@ at::Tensor T5Block::feed(const at::Tensor& x, const T5Pass& pass) const {
       [this, pass, again = feed_forward_.norm.again(*layer_, x)](const at::Tensor& in) {
         const std::string site = feed_forward_.name + ".inner";
         const at::Tensor inner = ops::linear(in, *feed_forward_.inner, again);
-        if (options_.feed_forward == "relu")
+        if (options_.feed_forward == echelon::FeedForward::kRelu)
           return ops::linear(ops::relu_dropout(inner, options_.dropout, pass->batch, site),
                              *feed_forward_.outer);
         const auto gated = [dropout = options_.dropout, pass, site](const at::Tensor& gate_up) {

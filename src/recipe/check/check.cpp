@@ -16,7 +16,7 @@ namespace {
 void require_validation_data(const Recipe& recipe, const std::string& key, std::int64_t interval,
                              std::vector<Conflict>& found) {
   if (interval == 0 || !recipe.data.validation.path.empty() || recipe.data.validation.samples > 0) return;
-  if (recipe.data.kind == "synthetic_images") {
+  if (recipe.data.kind == DataKind::kSyntheticImages) {
     found.push_back({{"data.validation.samples", key},
                      str("data.validation.samples is 0; ", key, " is ", interval,
                          ": say how many images are computed for validation, or set ", key, ": 0")});
@@ -28,26 +28,26 @@ void require_validation_data(const Recipe& recipe, const std::string& key, std::
 }
 
 void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
-  const std::string& kind = recipe.data.kind;
-  const bool has_file = kind == "tokens" || kind == "pairs";
+  const DataKind kind = recipe.data.kind;
+  const bool has_file = kind == DataKind::kTokens || kind == DataKind::kPairs;
   if (has_file && recipe.data.path.empty() && recipe.data.mixture.empty()) {
     found.push_back({{"data.path", "data.kind"},
-                     str("data.path is missing; data.kind: ", kind,
+                     str("data.path is missing; data.kind: ", word_of(kind),
                          " reads a token file: make one with `echelon prepare` and name it "
                          "here, or set data.kind: synthetic_",
-                         kind)});
+                         word_of(kind))});
   }
   if (has_file && !recipe.data.path.empty() && !recipe.data.mixture.empty()) {
     found.push_back({{"data.mixture", "data.path"},
                      "data.mixture and data.path are both given; training reads one of them: add the file of "
                      "data.path to data.mixture, or remove one"});
   }
-  const bool pairs = kind == "pairs" || kind == "synthetic_pairs";
-  const bool takes_pairs = recipe.model.kind == "t5";
-  if (pairs != takes_pairs && (pairs || kind == "tokens" || kind == "synthetic_tokens")) {
-    found.push_back({{"data.kind", "model.kind"},
-                     str("data.kind is ", kind, "; model.kind: ", recipe.model.kind, " trains on ",
-                         takes_pairs ? "pairs or synthetic_pairs" : "tokens or synthetic_tokens")});
+  const bool wants_pairs = takes_pairs(recipe.model.kind);
+  if (gives_pairs(kind) != wants_pairs && !gives_images(kind)) {
+    found.push_back(
+        {{"data.kind", "model.kind"},
+         str("data.kind is ", word_of(kind), "; model.kind: ", word_of(recipe.model.kind), " trains on ",
+             wants_pairs ? "pairs or synthetic_pairs" : "tokens or synthetic_tokens")});
   }
   require_validation_data(recipe, "train.validate_every_steps", recipe.train.validate_every_steps, found);
   require_validation_data(recipe, "train.validate_every_epochs", recipe.train.validate_every_epochs, found);
@@ -140,7 +140,7 @@ void check_batch(const TrainOptions& train, int ranks, std::vector<std::string>&
 /// Reports a mesh that does not fit. Returns the ranks that share one copy of the state; 0: those of a node,
 /// not known here.
 std::int64_t check_mesh(const ShardOptions& shard, int ranks, std::vector<std::string>& faults) {
-  if (!shard.strategy.starts_with("hybrid_")) return ranks;
+  if (!is_hybrid(shard.strategy)) return ranks;
   const MeshOptions& mesh = shard.mesh;
   const std::size_t before = faults.size();
   if (mesh.shard > 0 && ranks % mesh.shard != 0) {
@@ -159,7 +159,7 @@ std::int64_t check_mesh(const ShardOptions& shard, int ranks, std::vector<std::s
 }
 
 void check_partial_gather(std::int64_t kept, std::int64_t group, std::vector<std::string>& faults) {
-  if (kept < 2 || group == 0 || group % kept == 0) return;
+  if (kept == 0 || group == 0 || group % kept == 0) return;
   faults.push_back(str("shard.reshard_after_forward is ", kept,
                        "; expected true, false, or a divisor of the ranks that share one copy of the state (",
                        group, "): ", recipe::divisors_of(group)));
@@ -172,7 +172,7 @@ void validate_for_size(const Recipe& recipe, int ranks) {
   std::vector<std::string> faults;
   check_batch(recipe.train, ranks, faults);
   const std::int64_t group = check_mesh(recipe.shard, ranks, faults);
-  check_partial_gather(recipe.shard.reshard_after_forward, group, faults);
+  check_partial_gather(recipe.shard.reshard_after_forward.count, group, faults);
   if (!faults.empty()) throw Error(Code::kUsage, join(faults, "\n"));
 }
 

@@ -1,33 +1,22 @@
 #include "recipe/check/check_images.h"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "base/str.h"
 #include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {
 namespace {
 
-template <std::size_t N>
-bool is_one_of(const std::array<std::string_view, N>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
-constexpr std::array<std::string_view, 3> kImageModels{"vit", "deepvit", "cnn"};
-constexpr std::array<std::string_view, 3> kImageData{"image_folder", "idx", "synthetic_images"};
-
 void check_kinds(const Recipe& recipe, std::vector<Conflict>& found) {
-  const bool model = is_one_of(kImageModels, recipe.model.kind);
-  if (model == is_one_of(kImageData, recipe.data.kind)) return;
+  const bool model = takes_images(recipe.model.kind);
+  if (model == gives_images(recipe.data.kind)) return;
   found.push_back(
       {{"data.kind", "model.kind"},
-       model ? str("data.kind is ", recipe.data.kind, ", but model.kind: ", recipe.model.kind,
-                   " is a model of images; set data.kind: image_folder, idx or synthetic_images")
-             : str("data.kind is ", recipe.data.kind, ", but model.kind: ", recipe.model.kind,
-                   " is a model of tokens; set data.kind: tokens or another that gives tokens, or a "
-                   "model.kind of images: vit, deepvit or cnn")});
+       model
+           ? str("data.kind is ", word_of(recipe.data.kind), ", but model.kind: ", word_of(recipe.model.kind),
+                 " is a model of images; set data.kind: image_folder, idx or synthetic_images")
+           : str("data.kind is ", word_of(recipe.data.kind), ", but model.kind: ", word_of(recipe.model.kind),
+                 " is a model of tokens; set data.kind: tokens or another that gives tokens, or a "
+                 "model.kind of images: vit, deepvit or cnn")});
 }
 
 void check_channels(const char* key, const std::vector<double>& values, std::int64_t channels,
@@ -58,16 +47,16 @@ void check_views(const Recipe& recipe, std::vector<Conflict>& found) {
 void find_image_conflicts(const Recipe& recipe, std::vector<Conflict>& found) {
   const DataOptions& data = recipe.data;
   check_kinds(recipe, found);
-  if (!is_one_of(kImageData, data.kind)) return;
-  if (data.path.empty() && data.kind != "synthetic_images") {
+  if (!gives_images(data.kind)) return;
+  if (data.path.empty() && data.kind != DataKind::kSyntheticImages) {
     found.push_back({{"data.path", "data.kind"},
-                     data.kind == "idx"
+                     data.kind == DataKind::kIdx
                          ? "data.path is missing; data.kind: idx reads an images file, such as MNIST's "
                            "train-images-idx3-ubyte: name it here (`./make.sh digits` makes a small one)"
                          : "data.path is missing; data.kind: image_folder reads a folder with one subfolder "
                            "for each class: name it here"});
   }
-  if (data.kind == "synthetic_images" && !data.validation.path.empty()) {
+  if (data.kind == DataKind::kSyntheticImages && !data.validation.path.empty()) {
     found.push_back({{"data.validation.path", "data.kind"},
                      "data.validation.path is set, but data.kind: synthetic_images reads no files; set "
                      "data.validation.samples "
@@ -75,7 +64,7 @@ void find_image_conflicts(const Recipe& recipe, std::vector<Conflict>& found) {
   }
   check_channels("data.mean", data.mean, recipe.model.channels, found);
   check_channels("data.std", data.std, recipe.model.channels, found);
-  if (data.kind == "image_folder") check_views(recipe, found);
+  if (data.kind == DataKind::kImageFolder) check_views(recipe, found);
 }
 
 }  // namespace echelon::recipe

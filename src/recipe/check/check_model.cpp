@@ -85,11 +85,24 @@ void check_parameters(const ModelOptions& model, std::vector<Conflict>& found) {
 }  // namespace
 
 void find_model_conflicts(const ModelOptions& model, std::vector<Conflict>& found) {
-  if (model.kind == "llama") check_llama(model, found);
-  if (model.kind == "gpt2") (void)check_heads(model, found);
-  if (model.kind == "t5") check_t5(model, found);
-  if (model.kind == "vit" || model.kind == "deepvit") check_vit(model, found);
-  if (model.kind == "cnn") check_cnn(model, found);
+  switch (model.kind) {
+    case ModelKind::kLlama:
+      check_llama(model, found);
+      break;
+    case ModelKind::kGpt2:
+      (void)check_heads(model, found);
+      break;
+    case ModelKind::kT5:
+      check_t5(model, found);
+      break;
+    case ModelKind::kVit:
+    case ModelKind::kDeepVit:
+      check_vit(model, found);
+      break;
+    case ModelKind::kCnn:
+      check_cnn(model, found);
+      break;
+  }
   check_parameters(model, found);
 }
 

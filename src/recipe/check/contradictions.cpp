@@ -5,7 +5,6 @@
 
 #include "base/str.h"
 #include "recipe/keys/keys.h"
-#include "recipe/yaml/scalar.h"
 #include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {
@@ -17,69 +16,80 @@ constexpr std::size_t kLongestShown = 60;
 struct Use {
   const char* key;
   const char* chooser;
-  std::array<const char*, 5> values;  ///< of `chooser`; empty places are null
+  std::uint16_t values;  ///< of `chooser`: a bit for each
 };
 
+/// The set of these values of one enum, or of a switch.
+template <class... Values>
+constexpr std::uint16_t any_of(Values... values) {
+  return static_cast<std::uint16_t>(((1U << static_cast<unsigned>(values)) | ...));
+}
+
 constexpr std::array kUses{
-    Use{"model.kv_heads", "model.kind", {"llama"}},
-    Use{"model.max_positions", "model.kind", {"llama", "gpt2"}},
-    Use{"model.rope_theta", "model.kind", {"llama"}},
-    Use{"model.tie_embeddings", "model.kind", {"llama", "gpt2", "t5"}},
-    Use{"model.init_std", "model.kind", {"llama", "gpt2", "vit", "deepvit"}},
-    Use{"model.dropout", "model.kind", {"gpt2", "t5", "vit", "deepvit", "cnn"}},
-    Use{"model.decoder_layers", "model.kind", {"t5"}},
-    Use{"model.head_size", "model.kind", {"t5"}},
-    Use{"model.feed_forward", "model.kind", {"t5"}},
-    Use{"model.relative_buckets", "model.kind", {"t5"}},
-    Use{"model.relative_max_distance", "model.kind", {"t5"}},
-    Use{"model.image_size", "model.kind", {"vit", "deepvit", "cnn"}},
-    Use{"model.patch_size", "model.kind", {"vit", "deepvit"}},
-    Use{"model.channels", "model.kind", {"vit", "deepvit", "cnn"}},
-    Use{"model.classes", "model.kind", {"vit", "deepvit", "cnn"}},
-    Use{"data.full_length", "data.kind", {"synthetic_pairs"}},
-    Use{"data.validation.samples", "data.kind", {"synthetic_images"}},
-    Use{"data.validation.generate", "data.kind", {"pairs"}},
-    Use{"data.validation.beams", "data.kind", {"pairs"}},
-    Use{"data.validation.max_new_tokens", "data.kind", {"pairs"}},
-    Use{"data.packing", "data.kind", {"tokens"}},
-    Use{"data.target_len", "data.kind", {"pairs", "synthetic_pairs"}},
-    Use{"data.mixture", "data.kind", {"tokens", "pairs"}},
-    Use{"data.labels", "data.kind", {"idx"}},
-    Use{"data.validation.labels", "data.kind", {"idx"}},
-    Use{"data.mean", "data.kind", {"image_folder", "idx", "synthetic_images"}},
-    Use{"data.std", "data.kind", {"image_folder", "idx", "synthetic_images"}},
-    Use{"data.image.crop", "data.kind", {"image_folder"}},
-    Use{"data.image.crop_area", "data.kind", {"image_folder"}},
-    Use{"data.image.crop_area", "data.image.crop", {"random"}},
-    Use{"data.image.flip", "data.kind", {"image_folder"}},
-    Use{"data.image.resize", "data.kind", {"image_folder"}},
-    Use{"data.image.max_pixels", "data.kind", {"image_folder"}},
-    Use{"data.on_bad_record", "data.kind", {"image_folder"}},
-    Use{"data.max_bad_records", "data.on_bad_record", {"skip"}},
-    Use{"shard.mesh.shard", "shard.strategy", {"hybrid_shard", "hybrid_grad_op"}},
-    Use{"shard.mesh.replicate", "shard.strategy", {"hybrid_shard", "hybrid_grad_op"}},
-    Use{"shard.wrap.min_params", "shard.wrap.policy", {"size_based"}},
-    Use{"shard.wrap.exclude", "shard.wrap.policy", {"size_based"}},
-    Use{"shard.wrap.modules", "shard.wrap.policy", {"modules"}},
-    Use{"activation_checkpointing.every_n", "activation_checkpointing.policy", {"every_n"}},
-    Use{"activation_checkpointing.modules",
-        "activation_checkpointing.policy",
-        {"full", "every_n", "selective"}},
-    Use{"activation_checkpointing.offload", "activation_checkpointing.policy", {"full", "every_n"}},
-    Use{"optim.momentum", "optim.kind", {"sgd"}},
-    Use{"optim.nesterov", "optim.kind", {"sgd"}},
-    Use{"optim.rho", "optim.kind", {"adadelta"}},
-    Use{"optim.momentum_dtype", "optim.kind", {"anyprecision_adamw"}},
-    Use{"optim.variance_dtype", "optim.kind", {"anyprecision_adamw"}},
-    Use{"optim.compensation_dtype", "optim.kind", {"anyprecision_adamw"}},
-    Use{"optim.compensation_dtype", "optim.kahan", {"true"}},
-    Use{"optim.kahan", "optim.kind", {"anyprecision_adamw"}},
-    Use{"schedule.step_size", "schedule.kind", {"step", "sequence"}},
-    Use{"schedule.step_epochs", "schedule.kind", {"step"}},
-    Use{"schedule.gamma", "schedule.kind", {"step", "sequence"}},
-    Use{"schedule.decay_steps", "schedule.kind", {"warmup_stable_decay"}},
-    Use{"schedule.sequence", "schedule.kind", {"sequence"}},
-    Use{"train.max_skipped_steps", "train.non_finite", {"skip"}},
+    Use{"model.kv_heads", "model.kind", any_of(ModelKind::kLlama)},
+    Use{"model.max_positions", "model.kind", any_of(ModelKind::kLlama, ModelKind::kGpt2)},
+    Use{"model.rope_theta", "model.kind", any_of(ModelKind::kLlama)},
+    Use{"model.tie_embeddings", "model.kind", any_of(ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kT5)},
+    Use{"model.init_std", "model.kind",
+        any_of(ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kVit, ModelKind::kDeepVit)},
+    Use{"model.dropout", "model.kind",
+        any_of(ModelKind::kGpt2, ModelKind::kT5, ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn)},
+    Use{"model.decoder_layers", "model.kind", any_of(ModelKind::kT5)},
+    Use{"model.head_size", "model.kind", any_of(ModelKind::kT5)},
+    Use{"model.feed_forward", "model.kind", any_of(ModelKind::kT5)},
+    Use{"model.relative_buckets", "model.kind", any_of(ModelKind::kT5)},
+    Use{"model.relative_max_distance", "model.kind", any_of(ModelKind::kT5)},
+    Use{"model.image_size", "model.kind", any_of(ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn)},
+    Use{"model.patch_size", "model.kind", any_of(ModelKind::kVit, ModelKind::kDeepVit)},
+    Use{"model.channels", "model.kind", any_of(ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn)},
+    Use{"model.classes", "model.kind", any_of(ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn)},
+    Use{"data.full_length", "data.kind", any_of(DataKind::kSyntheticPairs)},
+    Use{"data.validation.samples", "data.kind", any_of(DataKind::kSyntheticImages)},
+    Use{"data.validation.generate", "data.kind", any_of(DataKind::kPairs)},
+    Use{"data.validation.beams", "data.kind", any_of(DataKind::kPairs)},
+    Use{"data.validation.max_new_tokens", "data.kind", any_of(DataKind::kPairs)},
+    Use{"data.packing", "data.kind", any_of(DataKind::kTokens)},
+    Use{"data.target_len", "data.kind", any_of(DataKind::kPairs, DataKind::kSyntheticPairs)},
+    Use{"data.mixture", "data.kind", any_of(DataKind::kTokens, DataKind::kPairs)},
+    Use{"data.labels", "data.kind", any_of(DataKind::kIdx)},
+    Use{"data.validation.labels", "data.kind", any_of(DataKind::kIdx)},
+    Use{"data.mean", "data.kind", any_of(DataKind::kImageFolder, DataKind::kIdx, DataKind::kSyntheticImages)},
+    Use{"data.std", "data.kind", any_of(DataKind::kImageFolder, DataKind::kIdx, DataKind::kSyntheticImages)},
+    Use{"data.image.crop", "data.kind", any_of(DataKind::kImageFolder)},
+    Use{"data.image.crop_area", "data.kind", any_of(DataKind::kImageFolder)},
+    Use{"data.image.crop_area", "data.image.crop", any_of(Crop::kRandom)},
+    Use{"data.image.flip", "data.kind", any_of(DataKind::kImageFolder)},
+    Use{"data.image.resize", "data.kind", any_of(DataKind::kImageFolder)},
+    Use{"data.image.max_pixels", "data.kind", any_of(DataKind::kImageFolder)},
+    Use{"data.on_bad_record", "data.kind", any_of(DataKind::kImageFolder)},
+    Use{"data.max_bad_records", "data.on_bad_record", any_of(BadRecord::kSkip)},
+    Use{"shard.mesh.shard", "shard.strategy",
+        any_of(ShardStrategy::kHybridShard, ShardStrategy::kHybridGradOp)},
+    Use{"shard.mesh.replicate", "shard.strategy",
+        any_of(ShardStrategy::kHybridShard, ShardStrategy::kHybridGradOp)},
+    Use{"shard.wrap.min_params", "shard.wrap.policy", any_of(WrapPolicy::kSizeBased)},
+    Use{"shard.wrap.exclude", "shard.wrap.policy", any_of(WrapPolicy::kSizeBased)},
+    Use{"shard.wrap.modules", "shard.wrap.policy", any_of(WrapPolicy::kModules)},
+    Use{"activation_checkpointing.every_n", "activation_checkpointing.policy",
+        any_of(RecomputePolicy::kEveryN)},
+    Use{"activation_checkpointing.modules", "activation_checkpointing.policy",
+        any_of(RecomputePolicy::kFull, RecomputePolicy::kEveryN, RecomputePolicy::kSelective)},
+    Use{"activation_checkpointing.offload", "activation_checkpointing.policy",
+        any_of(RecomputePolicy::kFull, RecomputePolicy::kEveryN)},
+    Use{"optim.momentum", "optim.kind", any_of(OptimKind::kSgd)},
+    Use{"optim.nesterov", "optim.kind", any_of(OptimKind::kSgd)},
+    Use{"optim.rho", "optim.kind", any_of(OptimKind::kAdadelta)},
+    Use{"optim.momentum_dtype", "optim.kind", any_of(OptimKind::kAnyPrecisionAdamW)},
+    Use{"optim.variance_dtype", "optim.kind", any_of(OptimKind::kAnyPrecisionAdamW)},
+    Use{"optim.compensation_dtype", "optim.kind", any_of(OptimKind::kAnyPrecisionAdamW)},
+    Use{"optim.compensation_dtype", "optim.kahan", any_of(true)},
+    Use{"optim.kahan", "optim.kind", any_of(OptimKind::kAnyPrecisionAdamW)},
+    Use{"schedule.step_size", "schedule.kind", any_of(ScheduleKind::kStep, ScheduleKind::kSequence)},
+    Use{"schedule.step_epochs", "schedule.kind", any_of(ScheduleKind::kStep)},
+    Use{"schedule.gamma", "schedule.kind", any_of(ScheduleKind::kStep, ScheduleKind::kSequence)},
+    Use{"schedule.decay_steps", "schedule.kind", any_of(ScheduleKind::kWarmupStableDecay)},
+    Use{"schedule.sequence", "schedule.kind", any_of(ScheduleKind::kSequence)},
+    Use{"train.max_skipped_steps", "train.non_finite", any_of(NonFinite::kSkip)},
 };
 
 /// What a recipe says about its keys, by path.
@@ -102,48 +112,57 @@ class Said {
   Recipe defaults_;
 };
 
-std::vector<std::string> values_of(const Use& use) {
-  std::vector<std::string> values;
-  for (const char* value : use.values) {
-    if (value != nullptr) values.emplace_back(value);
+/// The words of the values beside which the key means something.
+std::vector<std::string> words_of(const Use& use) {
+  Recipe recipe;
+  const Slot slot = find_key(use.chooser)->slot(recipe);
+  const auto* choice = std::get_if<ChoiceField>(&slot);
+  if (choice == nullptr) return {use.values == any_of(true) ? "true" : "false"};
+  std::vector<std::string> words;
+  for (std::size_t value = 0; value < choice->words.size(); ++value) {
+    if ((use.values >> value & 1U) != 0) words.emplace_back(choice->words[value]);
   }
-  return values;
+  return words;
 }
 
 /// Whether the chooser has a value beside which the key means something.
-bool is_chosen(const Use& use, const Said& said) {
-  const std::vector<std::string> values = values_of(use);
-  return std::find(values.begin(), values.end(), said.value(use.chooser)) != values.end();
+bool is_chosen(const Use& use, const Recipe& recipe) {
+  Recipe copy = recipe;  // the accessor is for writing
+  const Slot slot = find_key(use.chooser)->slot(copy);
+  const auto* choice = std::get_if<ChoiceField>(&slot);
+  const unsigned value = choice != nullptr ? *choice->value : static_cast<unsigned>(*std::get<bool*>(slot));
+  return (use.values >> value & 1U) != 0;
 }
 
-void check_uses(const Said& said, std::vector<Conflict>& found) {
+void check_uses(const Recipe& recipe, const Said& said, std::vector<Conflict>& found) {
   for (const Use& use : kUses) {
     const bool reported = !found.empty() && found.back().keys.front() == use.key;
     if (reported || !said.is_set(use.key)) continue;
-    if (is_chosen(use, said)) continue;
+    if (is_chosen(use, recipe)) continue;
     found.push_back(
         {{use.key, use.chooser},
          str(said.words(use.key), ", which ", use.chooser, ": ", said.value(use.chooser),
-             " does not use; remove it, or set ", use.chooser, ": ", join(values_of(use), " or "))});
+             " does not use; remove it, or set ", use.chooser, ": ", join(words_of(use), " or "))});
   }
 }
 
 void check_shard(const ShardOptions& shard, std::vector<Conflict>& found) {
-  if (shard.reshard_after_forward >= 2 && shard.strategy != "full_shard" &&
-      shard.strategy != "hybrid_shard") {
-    found.push_back({{"shard.reshard_after_forward", "shard.strategy"},
-                     str("shard.reshard_after_forward is ", shard.reshard_after_forward,
-                         ", which shard.strategy: ", shard.strategy,
-                         " does not use; set it to true or false, or set shard.strategy: full_shard or "
-                         "hybrid_shard")});
+  const std::int64_t kept = shard.reshard_after_forward.count;
+  if (kept > 0 && shard.strategy != ShardStrategy::kFullShard &&
+      shard.strategy != ShardStrategy::kHybridShard) {
+    found.push_back(
+        {{"shard.reshard_after_forward", "shard.strategy"},
+         str("shard.reshard_after_forward is ", kept, ", which shard.strategy: ", word_of(shard.strategy),
+             " does not use; set it to true or false, or set shard.strategy: full_shard or "
+             "hybrid_shard")});
   }
-  if (shard.wrap.policy == "modules" && shard.wrap.modules.empty()) {
+  if (shard.wrap.policy == WrapPolicy::kModules && shard.wrap.modules.empty()) {
     found.push_back(
         {{"shard.wrap.modules", "shard.wrap.policy"},
          "shard.wrap.modules is empty; shard.wrap.policy: modules needs the patterns of the modules "
          "that become units, such as [\"model.layers.*\"]"});
   }
-  if (shard.offload == "cpu" && shard.strategy == "no_shard") {
+  if (shard.offload == Offload::kCpu && shard.strategy == ShardStrategy::kNoShard) {
     found.push_back(
         {{"shard.offload", "shard.strategy"},
          "shard.offload is cpu, but shard.strategy: no_shard has no parts to keep in host memory; set "
@@ -154,29 +173,29 @@ void check_shard(const ShardOptions& shard, std::vector<Conflict>& found) {
 /// The value that counts of a type that may come from the preset, and the key that says it.
 struct Type {
   const char* key;
-  std::string value;
+  FloatType value;
 };
 
 Type param_of(const PrecisionOptions& precision) {
-  if (precision.param != "unset") return {"precision.param", precision.param};
-  static constexpr std::array<std::string_view, 3> kBf16{"bf16", "bf16_fp32_reduce", "bf16_pure"};
-  if (precision.preset == "fp16") return {"precision.preset", "fp16"};
-  const bool bf16 = std::find(kBf16.begin(), kBf16.end(), precision.preset) != kBf16.end();
-  return {"precision.preset", bf16 ? "bf16" : "fp32"};
+  if (precision.param != FloatType::kUnset) return {"precision.param", precision.param};
+  return {"precision.preset", types_of(precision.preset).param};
 }
 
 Type master_of(const PrecisionOptions& precision) {
-  if (precision.master != "unset") return {"precision.master", precision.master};
-  return {"precision.preset", precision.preset == "bf16_pure" ? "bf16" : "fp32"};
+  if (precision.master != FloatType::kUnset) return {"precision.master", precision.master};
+  return {"precision.preset", types_of(precision.preset).master};
 }
 
 /// May gradients pass through fp16? Which modules an override names is known with the model only.
 bool has_fp16_gradients(const PrecisionOptions& precision) {
-  const bool preset = precision.preset == "fp16";
-  const auto is_fp16 = [&](const std::string& key) { return key == "fp16" || (preset && key == "unset"); };
-  return is_fp16(precision.param) || is_fp16(precision.reduce) || precision.output == "fp16" ||
+  const PresetTypes preset = types_of(precision.preset);
+  const auto is_fp16 = [](FloatType key, FloatType by_preset) {
+    return (key == FloatType::kUnset ? by_preset : key) == FloatType::kFp16;
+  };
+  return is_fp16(precision.param, preset.param) || is_fp16(precision.reduce, preset.reduce) ||
+         precision.output == FloatType::kFp16 ||
          std::any_of(precision.overrides.begin(), precision.overrides.end(),
-                     [](const auto& entry) { return entry.second == "fp16"; });
+                     [](const auto& entry) { return entry.second == FloatType::kFp16; });
 }
 
 void check_precision(const Recipe& recipe, const Said& said, std::vector<Conflict>& found) {
@@ -188,11 +207,12 @@ void check_precision(const Recipe& recipe, const Said& said, std::vector<Conflic
                          said.words(param.key), "); remove it, or set precision.param: fp16")});
   }
   const Type master = master_of(recipe.precision);
-  if (master.value != "bf16") return;
-  if (recipe.optim.kind != "anyprecision_adamw") {
+  if (master.value != FloatType::kBf16) return;
+  if (recipe.optim.kind != OptimKind::kAnyPrecisionAdamW) {
     found.push_back(
         {{master.key, "optim.kind"},
-         str(said.words(master.key), ": bf16 master weights, in which optim.kind: ", recipe.optim.kind,
+         str(said.words(master.key),
+             ": bf16 master weights, in which optim.kind: ", word_of(recipe.optim.kind),
              " loses small steps; set optim.kind: anyprecision_adamw, or precision.master: fp32")});
   }
   if (recipe.optim.ema_decay > 0) {
@@ -204,7 +224,7 @@ void check_precision(const Recipe& recipe, const Said& said, std::vector<Conflic
 }
 
 void check_steps(const Recipe& recipe, const Said& said, std::vector<Conflict>& found) {
-  if (recipe.optim.kind == "sgd" && recipe.optim.nesterov && recipe.optim.momentum == 0) {
+  if (recipe.optim.kind == OptimKind::kSgd && recipe.optim.nesterov && recipe.optim.momentum == 0) {
     found.push_back({{"optim.nesterov", "optim.momentum"},
                      "optim.nesterov is true, but optim.momentum is 0; set optim.momentum, such as 0.9, or "
                      "optim.nesterov: false"});
@@ -239,7 +259,7 @@ void check_warmup_and_decay(const Recipe& recipe, std::vector<Conflict>& found) 
   const ScheduleOptions& schedule = recipe.schedule;
   const std::int64_t steps = recipe.train.steps;
   if (recipe.train.epochs > 0) return;  // their number of steps is known with the data
-  if (schedule.kind != "warmup_stable_decay" || schedule.warmup_steps > steps ||
+  if (schedule.kind != ScheduleKind::kWarmupStableDecay || schedule.warmup_steps > steps ||
       schedule.warmup_steps + schedule.decay_steps <= steps)
     return;
   found.push_back(
@@ -249,8 +269,8 @@ void check_warmup_and_decay(const Recipe& recipe, std::vector<Conflict>& found) 
 }
 
 void check_sequence(const Recipe& recipe, std::vector<Conflict>& found) {
-  const std::vector<std::string>& phases = recipe.schedule.sequence;
-  if (recipe.schedule.kind != "sequence") return;
+  const std::vector<SchedulePhase>& phases = recipe.schedule.sequence;
+  if (recipe.schedule.kind != ScheduleKind::kSequence) return;
   if (phases.empty()) {
     found.push_back({{"schedule.sequence", "schedule.kind"},
                      "schedule.sequence is empty; schedule.kind: sequence needs its phases, such as "
@@ -258,9 +278,9 @@ void check_sequence(const Recipe& recipe, std::vector<Conflict>& found) {
     return;
   }
   std::int64_t sum = 0;  // 1000 phases of 10^12 steps at most
-  for (const std::string& phase : phases) sum += phase_steps(phase);
+  for (const SchedulePhase& phase : phases) sum += phase.steps;
   if (recipe.train.epochs > 0) return;
-  const bool open_end = phase_steps(phases.back()) == 0;
+  const bool open_end = phases.back().steps == 0;
   const std::int64_t steps = recipe.train.steps;
   if (open_end ? sum < steps : sum == steps) return;
   found.push_back(
@@ -275,14 +295,13 @@ void check_sequence(const Recipe& recipe, std::vector<Conflict>& found) {
 }  // namespace
 
 bool is_used(std::string_view key, const Recipe& recipe) {
-  const Said said(recipe);
   return std::all_of(kUses.begin(), kUses.end(),
-                     [&](const Use& use) { return use.key != key || is_chosen(use, said); });
+                     [&](const Use& use) { return use.key != key || is_chosen(use, recipe); });
 }
 
 void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {
   const Said said(recipe);
-  check_uses(said, found);
+  check_uses(recipe, said, found);
   check_shard(recipe.shard, found);
   check_precision(recipe, said, found);
   check_steps(recipe, said, found);

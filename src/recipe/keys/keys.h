@@ -1,28 +1,51 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "base/patterns.h"
-#include "base/range.h"
+#include "base/options/choice.h"
+#include "base/options/patterns.h"
+#include "base/options/range.h"
 #include "recipe/recipe.h"
 
 namespace echelon::recipe {
 
+/// A field that is an enum class with words (base/options/choice.h).
+struct ChoiceField {
+  std::uint8_t* value;
+  std::span<const std::string_view> words;  ///< by value
+  [[nodiscard]] std::string_view word() const { return words[*value]; }
+};
+
 /// The field behind a key; the alternative held is the key's type.
-using Slot = std::variant<bool*, std::int64_t*, double*, std::array<double, 2>*, std::string*,
-                          std::vector<std::string>*, PatternMap*, std::vector<double>*>;
+using Slot =
+    std::variant<bool*, std::int64_t*, double*, std::array<double, 2>*, std::string*, ChoiceField,
+                 SwitchOrCount*, std::vector<std::string>*, std::vector<double>*, std::vector<SchedulePhase>*,
+                 PatternMap<bool>*, PatternMap<double>*, PatternMap<FloatType>*>;
+
+template <class Field>
+[[nodiscard]] Slot slot_of(Field& field) {
+  if constexpr (HasWords<Field>) {
+    // An unsigned char may be another name of any object's bytes.
+    return ChoiceField{reinterpret_cast<std::uint8_t*>(&field), kWords<Field>};
+  } else {
+    return &field;
+  }
+}
+
+/// Has the key a name pattern for each of its values?
+[[nodiscard]] constexpr bool is_map(const Slot& slot) {
+  return std::holds_alternative<PatternMap<bool>*>(slot) ||
+         std::holds_alternative<PatternMap<double>*>(slot) ||
+         std::holds_alternative<PatternMap<FloatType>*>(slot);
+}
 
 /// No number of steps is larger.
 inline constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
-
-/// true (1), false (0), or one of these integers.
-struct SwitchOrInteger {
-  IntegerRange range;
-};
 
 /// Allowed words (each value of a map), or true/false where not both are.
 struct Choices {
@@ -38,13 +61,13 @@ struct Choices {
 enum class Text {
   kName,     ///< letters, digits, '.', '_', '-'
   kPath,     ///< of a file or folder
-  kPattern,  ///< each entry of a list: a pattern of base/patterns.h; none twice
+  kPattern,  ///< each entry of a list: a pattern of base/options/patterns.h; none twice
   kTime,     ///< "2026-03-01T11:30:00Z"; empty: none
   kPhase,    ///< each entry of a list: "linear_warmup 100", a kind of schedule and its steps
 };
 
-/// Of a number: also of each element of a list, each value of a map.
-using Rule = std::variant<std::monostate, IntegerRange, SwitchOrInteger, NumberRange, Choices, Text>;
+/// Of a number: also of each element of a list, each value of a map; of a switch or count: of the count.
+using Rule = std::variant<std::monostate, IntegerRange, NumberRange, Choices, Text>;
 
 /// One key of a recipe. The table of them is all that loading, writing, the reference and the JSON Schema
 /// know.

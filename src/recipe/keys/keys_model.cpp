@@ -1,4 +1,4 @@
-#include "base/model_ranges.h"
+#include "base/options/model_ranges.h"
 #include "recipe/keys/keys_table.h"
 #include "recipe/model_presets.h"
 
@@ -14,13 +14,13 @@ Choices presets() {
 std::vector<Key> common_model_keys() {
   return {
       {ECHELON_KEY(model.kind),
-       Choices{{{"llama", "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU"},
-                {"gpt2", "decoder with LayerNorm, learned positions, GELU, biases"},
-                {"t5", "encoder-decoder for pairs of texts, v1.0 and v1.1"},
-                {"vit", "Vision Transformer for images"},
-                {"deepvit", "ViT whose attention maps are mixed across heads"},
-                {"cnn", "the two convolutions and two linear layers of the MNIST tutorials"}},
-               {}},
+       choices<ModelKind>(
+           {{ModelKind::kLlama, "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU"},
+            {ModelKind::kGpt2, "decoder with LayerNorm, learned positions, GELU, biases"},
+            {ModelKind::kT5, "encoder-decoder for pairs of texts, v1.0 and v1.1"},
+            {ModelKind::kVit, "Vision Transformer for images"},
+            {ModelKind::kDeepVit, "ViT whose attention maps are mixed across heads"},
+            {ModelKind::kCnn, "the two convolutions and two linear layers of the MNIST tutorials"}}),
        "", "Architecture."},
       {ECHELON_KEY(model.preset), presets(), "",
        "Published model, listed below, that sets `kind` and every size not given here."},
@@ -58,8 +58,9 @@ std::vector<Key> own_model_keys() {
       {ECHELON_KEY(model.head_size), model_ranges::kHeadSize, "",
        "`t5`: elements of an attention head. 0: `hidden_size` / `heads`."},
       {ECHELON_KEY(model.feed_forward),
-       Choices{{{"relu", "two matrices, as T5 v1.0"}, {"gated_gelu", "three matrices, as T5 v1.1"}}, {}}, "",
-       "`t5`: kind of the feed-forward block."},
+       choices<FeedForward>({{FeedForward::kRelu, "two matrices, as T5 v1.0"},
+                             {FeedForward::kGatedGelu, "three matrices, as T5 v1.1"}}),
+       "", "`t5`: kind of the feed-forward block."},
       {ECHELON_KEY(model.relative_buckets), model_ranges::kRelativeBuckets, "",
        "`t5`: buckets of the relative position bias."},
       {ECHELON_KEY(model.relative_max_distance), model_ranges::kRelativeMaxDistance, "tokens",

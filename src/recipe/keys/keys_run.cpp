@@ -22,14 +22,15 @@ std::vector<Key> run_keys() {
 std::vector<Key> data_keys() {
   return {
       {ECHELON_KEY(data.kind),
-       Choices{{{"tokens", "a file made by `echelon prepare`"},
-                {"pairs", "a file of sources and targets made by `echelon prepare`, for encoder-decoders"},
-                {"synthetic_tokens", "random ids, needs no file"},
-                {"synthetic_pairs", "random sources and targets made from them, needs no file"},
-                {"image_folder", "JPEG and PNG files, a subfolder for each class"},
-                {"idx", "images and labels in the format of MNIST, plain or gzip"},
-                {"synthetic_images", "computed images, needs no file"}},
-               {}},
+       choices<DataKind>(
+           {{DataKind::kTokens, "a file made by `echelon prepare`"},
+            {DataKind::kPairs,
+             "a file of sources and targets made by `echelon prepare`, for encoder-decoders"},
+            {DataKind::kSyntheticTokens, "random ids, needs no file"},
+            {DataKind::kSyntheticPairs, "random sources and targets made from them, needs no file"},
+            {DataKind::kImageFolder, "JPEG and PNG files, a subfolder for each class"},
+            {DataKind::kIdx, "images and labels in the format of MNIST, plain or gzip"},
+            {DataKind::kSyntheticImages, "computed images, needs no file"}}),
        "", "Where training samples come from."},
       {ECHELON_KEY(data.path), Text::kPath, "",
        "Token file, images file of `idx`, or folder; kinds that are not `synthetic_...` need it, or "
@@ -52,10 +53,10 @@ std::vector<Key> data_keys() {
        "`synthetic_pairs`: every source has `seq_len` and every target `target_len` tokens; else lengths "
        "vary."},
       {ECHELON_KEY(data.packing),
-       Choices{{{"stream", "windows of the documents one behind the other"},
-                {"documents", "the same windows; attention does not cross documents"},
-                {"pad", "one document per sample, truncated at `seq_len`; no padding is computed"}},
-               {}},
+       choices<Packing>(
+           {{Packing::kStream, "windows of the documents one behind the other"},
+            {Packing::kDocuments, "the same windows; attention does not cross documents"},
+            {Packing::kPad, "one document per sample, truncated at `seq_len`; no padding is computed"}}),
        "", "How documents become samples."},
       {ECHELON_KEY(data.shuffle), {}, "", "`false`: samples in file order."},
       {ECHELON_KEY(data.workers), IntegerRange{0, 1024}, "threads",
@@ -128,10 +129,9 @@ std::vector<Key> keep_keys() {
        "",
        "Save at every new lowest validation loss, and keep the best one."},
       {ECHELON_KEY(checkpoint.resume),
-       Choices{{{"auto", "the newest committed checkpoint of the run folder, if any"},
-                {"never", "refuse a run folder that has one"},
-                {"must", "refuse a run folder that has none"}},
-               {}},
+       choices<Resume>({{Resume::kAuto, "the newest committed checkpoint of the run folder, if any"},
+                        {Resume::kNever, "refuse a run folder that has one"},
+                        {Resume::kMust, "refuse a run folder that has none"}}),
        "", "What a starting run continues from."},
       {ECHELON_KEY(checkpoint.init_from), Text::kPath, "",
        "Checkpoint (step folder, run folder, or the output of `echelon-ckpt import`) whose weights a new run "
@@ -147,10 +147,10 @@ std::vector<Key> keep_keys() {
        "the "
        "log names them."},
       {ECHELON_KEY(checkpoint.consolidate),
-       Choices{{{"none", "nothing"},
-                {"hdf5", "`consolidated-step-N.h5` in the run folder"},
-                {"safetensors", "`consolidated-step-N/` in the run folder, which transformers opens"}},
-               {}},
+       choices<Consolidate>({{Consolidate::kNone, "nothing"},
+                             {Consolidate::kHdf5, "`consolidated-step-N.h5` in the run folder"},
+                             {Consolidate::kSafetensors,
+                              "`consolidated-step-N/` in the run folder, which transformers opens"}}),
        "", "What a finished run converts its last checkpoint to, or with `keep_best` its best."},
   };
 }

@@ -21,11 +21,10 @@ std::vector<Key> mesh_keys() {
 std::vector<Key> wrap_keys() {
   return {
       {ECHELON_KEY(shard.wrap.policy),
-       Choices{{{"transformer", "one unit per layer, one for the rest"},
-                {"size_based", "modules of at least `min_params` parameters"},
-                {"modules", "the modules that `modules` names"},
-                {"none", "the model is one unit"}},
-               {}},
+       choices<WrapPolicy>({{WrapPolicy::kTransformer, "one unit per layer, one for the rest"},
+                            {WrapPolicy::kSizeBased, "modules of at least `min_params` parameters"},
+                            {WrapPolicy::kModules, "the modules that `modules` names"},
+                            {WrapPolicy::kNone, "the model is one unit"}}),
        "", "Which parameters are gathered together."},
       {ECHELON_KEY(shard.wrap.min_params), IntegerRange{1, kMaxParameters}, "parameters",
        "`size_based`: size of a unit, at least."},
@@ -36,7 +35,7 @@ std::vector<Key> wrap_keys() {
 
 std::vector<Key> gather_keys() {
   return {
-      {ECHELON_KEY(shard.reshard_after_forward), SwitchOrInteger{{2, kMaxRanks}}, "",
+      {ECHELON_KEY(shard.reshard_after_forward), IntegerRange{2, kMaxRanks}, "",
        "`true`: gathered weights are freed after forward. `false`: they are kept until their backward: more "
        "memory, less traffic. Integer K: after forward, weights stay sharded over groups of K neighbouring "
        "ranks, so that the backward all-gather stays inside the group (ZeRO++ hpZ)."},
@@ -47,41 +46,50 @@ std::vector<Key> gather_keys() {
       {ECHELON_KEY(shard.forward_prefetch), IntegerRange{0, 64}, "units",
        "Units gathered ahead of the one computing."},
       {ECHELON_KEY(shard.backward_prefetch),
-       Choices{{{"pre", "ask for the next unit before this one's backward"},
-                {"post", "ask for it after this one's backward"},
-                {"none", "ask for it when it is needed"}},
-               {}},
+       choices<BackwardPrefetch>(
+           {{BackwardPrefetch::kPre, "ask for the next unit before this one's backward"},
+            {BackwardPrefetch::kPost, "ask for it after this one's backward"},
+            {BackwardPrefetch::kNone, "ask for it when it is needed"}}),
        "", "When backward asks for the next unit."},
       {ECHELON_KEY(shard.max_gathered_bytes), IntegerRange{0, kMaxBytes}, "bytes",
        "Prefetching pauses while gathered weights are larger. 0: no limit."},
       {ECHELON_KEY(shard.offload),
-       Choices{{{"none", "everything stays in the device's memory"},
-                {"cpu", "a rank's part of weights, gradients and optimizer state is kept in host memory"}},
-               {}},
+       choices<Offload>({{Offload::kNone, "everything stays in the device's memory"},
+                         {Offload::kCpu,
+                          "a rank's part of weights, gradients and optimizer state is kept in host memory"}}),
        "", "What is kept in host memory."},
   };
 }
 
-/// The choices of a type, and what "unset" is beside them.
-Choices types(bool unset, bool fp16) {
-  Choices choices;
-  if (unset) choices.values.push_back({"unset", "the preset's"});
-  choices.values.push_back({"fp32", "single precision"});
-  choices.values.push_back({"bf16", "bfloat16"});
-  if (fp16) choices.values.push_back({"fp16", "half precision"});
-  return choices;
+Choices types_or_unset() {
+  return choices<FloatType>({{FloatType::kUnset, "the preset's"},
+                             {FloatType::kFp32, "single precision"},
+                             {FloatType::kBf16, "bfloat16"},
+                             {FloatType::kFp16, "half precision"}});
+}
+
+Choices master_types() {
+  return choices<FloatType>({{FloatType::kUnset, "the preset's"},
+                             {FloatType::kFp32, "single precision"},
+                             {FloatType::kBf16, "bfloat16"}});
+}
+
+Choices types() {
+  return choices<FloatType>({{FloatType::kFp32, "single precision"},
+                             {FloatType::kBf16, "bfloat16"},
+                             {FloatType::kFp16, "half precision"}});
 }
 
 Choices presets() {
-  return Choices{
-      {{"none", "only the types below count"},
-       {"fp32", "everything fp32"},
-       {"bf16", "`param`, `reduce`, `buffer` bf16"},
-       {"bf16_fp32_reduce", "`param`, `buffer` bf16, `reduce` fp32"},
-       {"fp16", "`param`, `reduce`, `buffer` fp16, with a gradient scaler over all ranks"},
-       {"grad_bf16", "only `reduce` bf16"},
-       {"bf16_pure", "`master`, `param`, `reduce`, `buffer` bf16, for `optim.kind: anyprecision_adamw`"}},
-      {}};
+  using enum PrecisionPreset;
+  return choices<PrecisionPreset>(
+      {{kNone, "only the types below count"},
+       {kFp32, "everything fp32"},
+       {kBf16, "`param`, `reduce`, `buffer` bf16"},
+       {kBf16Fp32Reduce, "`param`, `buffer` bf16, `reduce` fp32"},
+       {kFp16, "`param`, `reduce`, `buffer` fp16, with a gradient scaler over all ranks"},
+       {kGradBf16, "only `reduce` bf16"},
+       {kBf16Pure, "`master`, `param`, `reduce`, `buffer` bf16, for `optim.kind: anyprecision_adamw`"}});
 }
 
 }  // namespace
@@ -89,14 +97,15 @@ Choices presets() {
 std::vector<Key> shard_keys() {
   std::vector<Key> all{
       {ECHELON_KEY(shard.strategy),
-       Choices{{{"full_shard", "weights, gradients and optimizer state are split over all ranks (ZeRO-3)"},
-                {"shard_grad_op",
-                 "the same, but weights stay gathered from forward to the end of backward (ZeRO-2)"},
-                {"shard_optimizer", "only optimizer state is split (ZeRO-1)"},
-                {"no_shard", "every rank holds everything (DDP)"},
-                {"hybrid_shard", "`full_shard` in groups of ranks, each group holds a copy"},
-                {"hybrid_grad_op", "`shard_grad_op` in groups of ranks, each group holds a copy"}},
-               {}},
+       choices<ShardStrategy>(
+           {{ShardStrategy::kFullShard,
+             "weights, gradients and optimizer state are split over all ranks (ZeRO-3)"},
+            {ShardStrategy::kShardGradOp,
+             "the same, but weights stay gathered from forward to the end of backward (ZeRO-2)"},
+            {ShardStrategy::kShardOptimizer, "only optimizer state is split (ZeRO-1)"},
+            {ShardStrategy::kNoShard, "every rank holds everything (DDP)"},
+            {ShardStrategy::kHybridShard, "`full_shard` in groups of ranks, each group holds a copy"},
+            {ShardStrategy::kHybridGradOp, "`shard_grad_op` in groups of ranks, each group holds a copy"}}),
        "", "What is split over the ranks."}};
   for (const std::vector<Key>& part : {mesh_keys(), wrap_keys(), gather_keys()}) {
     all.insert(all.end(), part.begin(), part.end());
@@ -108,15 +117,14 @@ std::vector<Key> precision_keys() {
   return {
       {ECHELON_KEY(precision.preset), presets(), "",
        "Sets several types at once; a type given below overrides it."},
-      {ECHELON_KEY(precision.param), types(true, true), "",
+      {ECHELON_KEY(precision.param), types_or_unset(), "",
        "Type of weights and activations while computing."},
-      {ECHELON_KEY(precision.reduce), types(true, true), "",
-       "Type in which gradients are summed over ranks."},
-      {ECHELON_KEY(precision.buffer), types(true, true), "", "Type of constant tables (rotary cos and sin)."},
-      {ECHELON_KEY(precision.output), types(true, true), "", "Type in which the loss gets the logits."},
-      {ECHELON_KEY(precision.master), types(true, false), "",
+      {ECHELON_KEY(precision.reduce), types_or_unset(), "", "Type in which gradients are summed over ranks."},
+      {ECHELON_KEY(precision.buffer), types_or_unset(), "", "Type of constant tables (rotary cos and sin)."},
+      {ECHELON_KEY(precision.output), types_or_unset(), "", "Type in which the loss gets the logits."},
+      {ECHELON_KEY(precision.master), master_types(), "",
        "Type of the weights that persist from step to step. bf16 needs `optim.kind: anyprecision_adamw`."},
-      {ECHELON_KEY(precision.overrides), types(false, true), "",
+      {ECHELON_KEY(precision.overrides), types(), "",
        "`param` of the modules that match; of several patterns the last that matches counts."},
       {ECHELON_KEY(precision.loss_scale), NumberRange{0.0, 1e30, true, false}, "",
        "Where anything is fp16: factor on the loss at the start, a power of two; halved when gradients "
@@ -129,11 +137,11 @@ std::vector<Key> precision_keys() {
 std::vector<Key> activation_checkpointing_keys() {
   return {
       {ECHELON_KEY(activation_checkpointing.policy),
-       Choices{{{"none", "every activation is kept until its backward"},
-                {"full", "of each block only its input is kept"},
-                {"every_n", "of every n-th block only its input is kept"},
-                {"selective", "products and attention are kept, what is cheap is computed again"}},
-               {}},
+       choices<RecomputePolicy>({{RecomputePolicy::kNone, "every activation is kept until its backward"},
+                                 {RecomputePolicy::kFull, "of each block only its input is kept"},
+                                 {RecomputePolicy::kEveryN, "of every n-th block only its input is kept"},
+                                 {RecomputePolicy::kSelective,
+                                  "products and attention are kept, what is cheap is computed again"}}),
        "", "Which activations are computed again in backward instead of kept."},
       {ECHELON_KEY(activation_checkpointing.every_n), IntegerRange{1, 10'000}, "blocks",
        "`every_n`: distance of the blocks computed again."},

@@ -1,13 +1,26 @@
 #pragma once
+#include <initializer_list>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "base/options/choice.h"
 #include "recipe/keys/keys.h"
 
 /// A key's path and field for a row of the table. The field's own name is the key's name, so the two cannot
 /// drift apart.
-#define ECHELON_KEY(field) #field, [](Recipe & recipe) -> Slot { return &recipe.field; }
+#define ECHELON_KEY(field) #field, [](Recipe & recipe) -> Slot { return slot_of(recipe.field); }
 
 namespace echelon::recipe {
+
+/// The words of these choices and what each means.
+template <HasWords Choice>
+[[nodiscard]] Choices choices(std::initializer_list<std::pair<Choice, const char*>> each,
+                              std::vector<std::string> planned = {}) {
+  Choices all{{}, std::move(planned)};
+  for (const auto& [choice, meaning] : each) all.values.push_back({std::string(word_of(choice)), meaning});
+  return all;
+}
 
 // The rows of each section; keys() is all of them.
 [[nodiscard]] std::vector<Key> run_keys();

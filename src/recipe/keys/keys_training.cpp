@@ -4,18 +4,19 @@ namespace echelon::recipe {
 namespace {
 
 Choices low_or_single() {
-  return Choices{{{"bf16", "bfloat16"}, {"fp32", "single precision"}}, {}};
+  return choices<FloatType>({{FloatType::kBf16, "bfloat16"}, {FloatType::kFp32, "single precision"}});
 }
 
 /// What every kind of optimizer has, and then what only some have.
 std::vector<Key> common_optim_keys() {
   return {
       {ECHELON_KEY(optim.kind),
-       Choices{{{"adamw", "AdamW, decoupled weight decay (Loshchilov & Hutter)"},
-                {"anyprecision_adamw", "AdamW with states in low precision and Kahan-compensated weights"},
-                {"sgd", "stochastic gradient descent with momentum"},
-                {"adadelta", "Adadelta (Zeiler)"}},
-               {"adam", "adafactor", "lion", "muon"}},
+       choices<OptimKind>({{OptimKind::kAdamW, "AdamW, decoupled weight decay (Loshchilov & Hutter)"},
+                           {OptimKind::kAnyPrecisionAdamW,
+                            "AdamW with states in low precision and Kahan-compensated weights"},
+                           {OptimKind::kSgd, "stochastic gradient descent with momentum"},
+                           {OptimKind::kAdadelta, "Adadelta (Zeiler)"}},
+                          {"adam", "adafactor", "lion", "muon"}),
        "", "Optimizer."},
       {ECHELON_KEY(optim.lr), NumberRange{0.0, 100.0, true, false}, "",
        "Peak learning rate; `schedule` scales it by step."},
@@ -69,15 +70,15 @@ std::vector<Key> optim_keys() {
 std::vector<Key> schedule_keys() {
   return {
       {ECHELON_KEY(schedule.kind),
-       Choices{{{"constant", "optim.lr at every step"},
-                {"linear_warmup", "linear up to optim.lr, then constant"},
-                {"step", "times `gamma` every `step_size` steps"},
-                {"cosine", "a cosine from optim.lr down to min_lr"},
-                {"warmup_cosine", "linear up to optim.lr, then a cosine down to min_lr"},
-                {"warmup_stable_decay",
-                 "linear up to optim.lr, constant, then down to min_lr over the last `decay_steps`"},
-                {"sequence", "the phases of `sequence`, one after the other"}},
-               {}},
+       choices<ScheduleKind>(
+           {{ScheduleKind::kConstant, "optim.lr at every step"},
+            {ScheduleKind::kLinearWarmup, "linear up to optim.lr, then constant"},
+            {ScheduleKind::kStep, "times `gamma` every `step_size` steps"},
+            {ScheduleKind::kCosine, "a cosine from optim.lr down to min_lr"},
+            {ScheduleKind::kWarmupCosine, "linear up to optim.lr, then a cosine down to min_lr"},
+            {ScheduleKind::kWarmupStableDecay,
+             "linear up to optim.lr, constant, then down to min_lr over the last `decay_steps`"},
+            {ScheduleKind::kSequence, "the phases of `sequence`, one after the other"}}),
        "", "Learning rate by step."},
       {ECHELON_KEY(schedule.warmup_steps), IntegerRange{0, kMaxSteps}, "steps",
        "Steps of linear warm-up; at most `train.steps`."},
@@ -102,12 +103,12 @@ std::vector<Key> schedule_keys() {
 std::vector<Key> train_keys() {
   return {
       {ECHELON_KEY(train.device),
-       Choices{{{"auto", "a GPU for each rank when there is one, else CPU"},
-                {"cpu", "CPU"},
-                {"cuda", "NVIDIA GPU, required"},
-                {"cuda_shared",
-                 "NVIDIA GPU, required; ranks may share one, their collectives go through the host"}},
-               {}},
+       choices<TrainDevice>(
+           {{TrainDevice::kAuto, "a GPU for each rank when there is one, else CPU"},
+            {TrainDevice::kCpu, "CPU"},
+            {TrainDevice::kCuda, "NVIDIA GPU, required"},
+            {TrainDevice::kCudaShared,
+             "NVIDIA GPU, required; ranks may share one, their collectives go through the host"}}),
        "", "Where the run computes."},
       {ECHELON_KEY(train.steps), IntegerRange{1, kMaxSteps}, "optimizer steps", "Length of the run."},
       {ECHELON_KEY(train.epochs), IntegerRange{0, 1'000'000}, "epochs",
@@ -119,17 +120,17 @@ std::vector<Key> train_keys() {
        "Per optimizer step over all ranks; a multiple of `micro_batch_size` x ranks, the quotient is "
        "gradient accumulation."},
       {ECHELON_KEY(train.reduce_gradients),
-       Choices{{{"each_micro_batch", "after every backward: less memory"},
-                {"last_micro_batch", "once per step: less traffic, whole gradients are kept between passes"}},
-               {}},
+       choices<ReduceGradients>({{ReduceGradients::kEachMicroBatch, "after every backward: less memory"},
+                                 {ReduceGradients::kLastMicroBatch,
+                                  "once per step: less traffic, whole gradients are kept between passes"}}),
        "", "When gradients are summed over ranks while they accumulate."},
       {ECHELON_KEY(train.clip_grad_norm), NumberRange{0.0, 1e9}, "",
        "Largest gradient norm; larger ones are scaled down. 0: no clipping."},
       {ECHELON_KEY(train.clip_grad_value), NumberRange{0.0, 1e9}, "",
        "Largest gradient element; larger ones are cut off. 0: no clipping."},
       {ECHELON_KEY(train.non_finite),
-       Choices{{{"stop", "the run fails"}, {"skip", "the step is left out"}}, {}}, "",
-       "What happens at a step whose loss or gradients are not finite."},
+       choices<NonFinite>({{NonFinite::kStop, "the run fails"}, {NonFinite::kSkip, "the step is left out"}}),
+       "", "What happens at a step whose loss or gradients are not finite."},
       {ECHELON_KEY(train.max_skipped_steps), IntegerRange{1, 1'000'000}, "optimizer steps",
        "`skip`: the run stops after more consecutive skipped steps than this."},
       {ECHELON_KEY(train.validate_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",

@@ -1,35 +1,51 @@
 #include "recipe/yaml/json_value.h"
 
-#include "recipe/yaml/scalar.h"
+#include "recipe/yaml/writer.h"
 
 namespace echelon::recipe {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A map's values are texts in the recipe; numbers and switches are none in JSON.
-Json map_value(const Rule& rule, const std::string& text) {
-  double number = 0;
-  if (std::holds_alternative<NumberRange>(rule) && read_number(text, number).empty()) return number;
-  if (text == "true" || text == "false") return text == "true";
-  return text;
+Json json_of(FloatType value) {
+  return word_of(value);
 }
+
+Json json_of(double value) {
+  return value;
+}
+
+Json json_of(bool value) {
+  return value;
+}
+
+struct JsonOf {
+  template <class Field>
+  Json operator()(Field* field) const {
+    return *field;
+  }
+  Json operator()(ChoiceField field) const { return field.word(); }
+  Json operator()(SwitchOrCount* field) const {
+    return field->count > 0 ? Json(field->count) : Json(field->on);
+  }
+  Json operator()(std::vector<SchedulePhase>* phases) const {
+    Json list = Json::array();
+    for (const SchedulePhase& phase : *phases) list.push_back(phase_text(phase));
+    return list;
+  }
+  template <class Value>
+  Json operator()(PatternMap<Value>* map) const {
+    Json object = Json::object();
+    for (const auto& [pattern, value] : *map) object[pattern] = json_of(value);
+    return object;
+  }
+};
 
 }  // namespace
 
 Json json_value(const Key& key, const Recipe& recipe) {
   Recipe copy = recipe;  // the accessor is for writing
-  const Slot slot = key.slot(copy);
-  if (const auto* const* integer = std::get_if<std::int64_t*>(&slot)) {
-    const bool is_switch = std::holds_alternative<SwitchOrInteger>(key.rule) && **integer < 2;
-    return is_switch ? Json(**integer == 1) : Json(**integer);
-  }
-  if (const auto* const* map = std::get_if<PatternMap*>(&slot)) {
-    Json object = Json::object();
-    for (const auto& [pattern, text] : **map) object[pattern] = map_value(key.rule, text);
-    return object;
-  }
-  return std::visit([](const auto* field) { return Json(*field); }, slot);
+  return std::visit(JsonOf(), key.slot(copy));
 }
 
 }  // namespace echelon::recipe

@@ -21,10 +21,11 @@ constexpr std::string_view kBegin = "<!-- keys: made by recipe_docs, do not edit
 constexpr std::string_view kEnd = "<!-- end of keys -->\n";
 
 std::string type_name(const Key& key) {
-  static constexpr std::array<const char*, 8> kNames{"true/false", "integer", "number", "two numbers",
-                                                     "text",       "list",    "map",    "numbers"};
+  // By the alternative of Slot.
+  static constexpr std::array<const char*, std::variant_size_v<Slot>> kNames{
+      "true/false", "integer", "number", "two numbers", "text", "text", "true/false or integer",
+      "list",       "numbers", "list",   "map",         "map",  "map"};
   Recipe recipe;
-  if (std::holds_alternative<SwitchOrInteger>(key.rule)) return "true/false or integer";
   return kNames[key.slot(recipe).index()];
 }
 
@@ -37,7 +38,7 @@ std::string allowed(const Key& key) {
     values.push_back(str('`', choice.value, '`', choice.meaning.empty() ? "" : ": ", choice.meaning));
   }
   Recipe recipe;
-  const bool map = std::holds_alternative<PatternMap*>(key.slot(recipe));
+  const bool map = is_map(key.slot(recipe));
   return str(map ? "patterns, each with " : "", join(values, map ? " or " : "; "));
 }
 
@@ -69,9 +70,19 @@ Json words_schema(const Choices& choices) {
   return values;
 }
 
+Json text_schema(const Choices& choices) {
+  Json schema{{"type", "string"}};
+  schema["enum"] = words_schema(choices);
+  return schema;
+}
+
 Json switch_schema(const Choices& choices) {
   Json values = Json::array();
-  for (const std::string& word : words_of(choices)) values.push_back(word == "true");
+  for (const std::string& word : words_of(choices)) {
+    bool value = false;
+    (void)read_bool(word, value);
+    values.push_back(value);
+  }
   return {{"type", "boolean"}, {"enum", values}};
 }
 
@@ -89,11 +100,11 @@ struct SchemaOf {
     if (choices == nullptr) return {{"type", "boolean"}};
     return switch_schema(*choices);
   }
-  Json operator()(const std::int64_t*) const {
-    if (const auto* either = std::get_if<SwitchOrInteger>(&key.rule))
-      return {{"anyOf", {{{"type", "boolean"}}, range_schema(either->range)}}};
-    return range_schema(std::get<IntegerRange>(key.rule));
+  Json operator()(const std::int64_t*) const { return range_schema(std::get<IntegerRange>(key.rule)); }
+  Json operator()(const SwitchOrCount*) const {
+    return {{"anyOf", {{{"type", "boolean"}}, range_schema(std::get<IntegerRange>(key.rule))}}};
   }
+  Json operator()(ChoiceField) const { return text_schema(std::get<Choices>(key.rule)); }
   Json operator()(const double*) const { return number_schema(std::get<NumberRange>(key.rule)); }
   Json operator()(const std::array<double, 2>*) const {
     return {{"type", "array"},
@@ -105,10 +116,9 @@ struct SchemaOf {
     return {{"type", "array"}, {"items", number_schema(std::get<NumberRange>(key.rule))}, {"maxItems", 1000}};
   }
   Json operator()(const std::string*) const {
+    if (const auto* choices = std::get_if<Choices>(&key.rule)) return text_schema(*choices);
     Json schema{{"type", "string"}};
-    if (const auto* choices = std::get_if<Choices>(&key.rule)) {
-      schema["enum"] = words_schema(*choices);
-    } else if (std::get<Text>(key.rule) == Text::kName) {
+    if (std::get<Text>(key.rule) == Text::kName) {
       schema["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$";
     } else if (std::get<Text>(key.rule) == Text::kTime) {
       schema["pattern"] =
@@ -119,21 +129,22 @@ struct SchemaOf {
     return schema;
   }
   Json operator()(const std::vector<std::string>*) const {
-    const bool phases = std::get<Text>(key.rule) == Text::kPhase;
-    Json schema{{"type", "array"}, {"items", phases ? phase_schema() : pattern_schema()}, {"maxItems", 1000}};
-    if (!phases) schema["uniqueItems"] = true;
-    return schema;
+    return {{"type", "array"}, {"items", pattern_schema()}, {"maxItems", 1000}, {"uniqueItems", true}};
   }
-  Json operator()(const PatternMap*) const {
-    const auto* choices = std::get_if<Choices>(&key.rule);
-    Json value;
-    if (choices == nullptr) {
-      value = number_schema(std::get<NumberRange>(key.rule));
-    } else if (is_switch(*choices)) {
-      value = switch_schema(*choices);
-    } else {
-      value = {{"type", "string"}, {"enum", words_schema(*choices)}};
-    }
+  Json operator()(const std::vector<SchedulePhase>*) const {
+    return {{"type", "array"}, {"items", phase_schema()}, {"maxItems", 1000}};
+  }
+  Json operator()(const PatternMap<bool>*) const {
+    return map_schema(switch_schema(std::get<Choices>(key.rule)));
+  }
+  Json operator()(const PatternMap<double>*) const {
+    return map_schema(number_schema(std::get<NumberRange>(key.rule)));
+  }
+  Json operator()(const PatternMap<FloatType>*) const {
+    return map_schema(text_schema(std::get<Choices>(key.rule)));
+  }
+
+  [[nodiscard]] Json map_schema(const Json& value) const {
     return {{"type", "object"},
             {"propertyNames", key.names == Text::kPath ? path_schema() : pattern_schema()},
             {"maxProperties", 1000},

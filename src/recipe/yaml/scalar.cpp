@@ -20,8 +20,6 @@ constexpr std::string_view kDigits = "0123456789";
 
 constexpr std::string_view kNameCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-constexpr std::array<std::string_view, 5> kPhases{"constant", "linear_warmup", "linear_decay", "cosine",
-                                                  "step"};
 
 bool all_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kDigits) == std::string_view::npos;
@@ -70,20 +68,28 @@ std::string pattern_problem(const std::string& text) {
 }
 
 std::string phase_problem(const std::string& text) {
-  const std::string kind = text.substr(0, text.find(' '));
-  if (std::find(kPhases.begin(), kPhases.end(), kind) == kPhases.end()) {
-    return str("does not start with one of: ", join(phase_kinds(), ", "));
-  }
-  if (kind.size() == text.size()) return "";
-  const std::string digits = text.substr(kind.size() + 1);
-  std::int64_t steps = 0;
-  if (!all_digits(digits) || !read_integer(digits, steps).empty()) {
-    return "does not end in a number of steps, written in digits";
-  }
-  return steps < 1 || steps > kMaxSteps ? str("has a number of steps that is not from 1 to ", kMaxSteps) : "";
+  SchedulePhase ignored;
+  return read_phase(text, ignored);
 }
 
 }  // namespace
+
+std::string read_phase(const std::string& text, SchedulePhase& phase) {
+  const std::string word = text.substr(0, text.find(' '));
+  const auto kind = choice_of<ScheduleKind>(word);
+  if (!kind || std::find(kPhaseKinds.begin(), kPhaseKinds.end(), *kind) == kPhaseKinds.end()) {
+    return str("does not start with one of: ", join(phase_kinds(), ", "));
+  }
+  std::int64_t steps = 0;
+  if (word.size() < text.size()) {
+    const std::string digits = text.substr(word.size() + 1);
+    if (!all_digits(digits) || !read_integer(digits, steps).empty())
+      return "does not end in a number of steps, written in digits";
+    if (steps < 1 || steps > kMaxSteps) return str("has a number of steps that is not from 1 to ", kMaxSteps);
+  }
+  phase = {*kind, steps};
+  return "";
+}
 
 std::string read_bool(const std::string& text, bool& value) {
   if (text == "true" || text == "false") {
@@ -150,20 +156,10 @@ std::vector<std::string> words_of(const Choices& choices) {
   return words;
 }
 
-bool is_switch(const Choices& choices) {
-  const std::string& word = choices.values.front().value;
-  return word == "true" || word == "false";
-}
-
 std::vector<std::string> phase_kinds() {
-  return {kPhases.begin(), kPhases.end()};
-}
-
-std::int64_t phase_steps(const std::string& text) {
-  std::int64_t steps = 0;
-  const std::size_t blank = text.find(' ');
-  if (blank != std::string::npos) (void)read_integer(text.substr(blank + 1), steps);
-  return steps;
+  std::vector<std::string> words;
+  for (const ScheduleKind kind : kPhaseKinds) words.emplace_back(word_of(kind));
+  return words;
 }
 
 }  // namespace echelon::recipe

@@ -23,14 +23,10 @@ namespace echelon::recipe {
 /// The words a key of choices takes.
 [[nodiscard]] std::vector<std::string> words_of(const Choices& choices);
 
-/// Whether they are of true and false.
-[[nodiscard]] bool is_switch(const Choices& choices);
-
 /// The kinds of schedule that a phase of schedule.sequence may name.
 [[nodiscard]] std::vector<std::string> phase_kinds();
 
-/// Steps of a phase of schedule.sequence ("constant 500": 500), 0 when it names none. For texts that
-/// text_problem() accepts.
-[[nodiscard]] std::int64_t phase_steps(const std::string& text);
+/// "constant 500", or without a number "cosine": a phase of 0 steps.
+[[nodiscard]] std::string read_phase(const std::string& text, SchedulePhase& phase);
 
 }  // namespace echelon::recipe

@@ -19,21 +19,24 @@ class ScalarReader {
 
   std::string operator()(std::int64_t* field) const {
     if (node_.quoted) return quoted();
-    const auto* either = std::get_if<SwitchOrInteger>(&key_.rule);
-    if (either != nullptr) {
-      bool on = false;
-      const std::string problem = read_bool(node_.text, on);
-      if (problem.empty()) *field = on ? 1 : 0;
-      if (problem.empty() || problem.starts_with("must be written")) return problem;
-    }
     std::int64_t value = 0;
-    if (std::string problem = read_integer(node_.text, value); !problem.empty()) {
-      return either == nullptr ? problem : "is neither true nor false nor an integer";
-    }
-    const auto* range = either != nullptr ? &either->range : std::get_if<IntegerRange>(&key_.rule);
+    if (std::string problem = read_integer(node_.text, value); !problem.empty()) return problem;
+    const auto* range = std::get_if<IntegerRange>(&key_.rule);
     if (range != nullptr && !range_problem(*range, value).empty()) return range_problem(*range, value);
     *field = value;
     return "";
+  }
+  std::string operator()(SwitchOrCount* field) const {
+    bool on = false;
+    const std::string problem = (*this)(&on);
+    if (problem.empty()) *field = {on, 0};
+    if (problem.empty() || node_.quoted || problem.starts_with("must be written")) return problem;
+    std::int64_t ignored = 0;
+    if (!read_integer(node_.text, ignored).empty()) return "is neither true nor false nor an integer";
+    SwitchOrCount value;
+    const std::string why = (*this)(&value.count);
+    if (why.empty()) *field = value;
+    return why;
   }
   std::string operator()(double* field) const {
     if (node_.quoted) return quoted();
@@ -57,7 +60,7 @@ class ScalarReader {
   }
   std::string operator()(std::string* field) const {
     std::string problem;
-    if (const auto* choices = std::get_if<Choices>(&key_.rule)) {
+    if (const auto* choices = std::get_if<Choices>(&key_.rule)) {  // model.preset: a name, not an enum
       problem = choice_problem(key_.path, *choices, node_.text);
     } else if (const auto* kind = std::get_if<Text>(&key_.rule)) {
       problem = text_problem(*kind, node_.text);
@@ -65,10 +68,22 @@ class ScalarReader {
     if (problem.empty()) *field = node_.text;
     return problem;
   }
+  std::string operator()(ChoiceField field) const {
+    std::string problem = choice_problem(key_.path, std::get<Choices>(key_.rule), node_.text);
+    if (!problem.empty()) return problem;
+    const auto word = std::find(field.words.begin(), field.words.end(), node_.text);
+    *field.value = static_cast<std::uint8_t>(word - field.words.begin());
+    return "";
+  }
   std::string operator()(std::array<double, 2>*) const { return "is one value, not a list"; }
-  std::string operator()(std::vector<std::string>*) const { return "is one value, not a list"; }
-  std::string operator()(std::vector<double>*) const { return "is one value, not a list"; }
-  std::string operator()(PatternMap*) const { return "is one value, not a map of patterns"; }
+  template <class Element>
+  std::string operator()(std::vector<Element>*) const {
+    return "is one value, not a list";
+  }
+  template <class Value>
+  std::string operator()(PatternMap<Value>*) const {
+    return "is one value, not a map of patterns";
+  }
 
  private:
   static std::string quoted() { return "is in quotes, which makes it text; remove the quotes"; }
@@ -127,14 +142,32 @@ class Entries {
       check_text(std::get<Text>(key_.rule), item);
       entries.push_back(item.text);
     }
-    if (key_.path == "schedule.sequence") check_phases(list);
     if (good_) field = std::move(entries);
     return good_;
   }
 
-  bool read(const Node& map, PatternMap& field) {
+  bool read(const Node& list, std::vector<SchedulePhase>& field) {
+    std::vector<std::string> texts;
+    const bool readable = read(list, texts);
+    check_phases(list);
+    if (!readable || !good_) return false;
+    std::vector<SchedulePhase> phases(texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) (void)read_phase(texts[i], phases[i]);
+    field = std::move(phases);
+    return true;
+  }
+
+  bool read_map(const Node& map, const Slot& slot) {
+    if (auto* const* switches = std::get_if<PatternMap<bool>*>(&slot)) return read(map, **switches);
+    if (auto* const* numbers = std::get_if<PatternMap<double>*>(&slot)) return read(map, **numbers);
+    return read(map, *std::get<PatternMap<FloatType>*>(slot));
+  }
+
+ private:
+  template <class Value>
+  bool read(const Node& map, PatternMap<Value>& field) {
     if (too_many(map.items.size() / 2)) return false;
-    PatternMap entries;
+    PatternMap<Value> entries;
     for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
       const Node& pattern = map.items[i];
       const Node& value = map.items[i + 1];
@@ -142,13 +175,12 @@ class Entries {
         check_text(key_.names, pattern);
       const Position& value_at = value.kind == Node::Kind::kNull ? pattern.at : value.at;
       if (is_text(value, value_at, str("the value of ", shown(pattern.text))))
-        entries.emplace_back(pattern.text, read_value(pattern, value));
+        entries.emplace_back(pattern.text, read_value<Value>(pattern, value));
     }
     if (good_) field = std::move(entries);
     return good_;
   }
 
- private:
   void report(const Position& at, const std::string& problem) {
     good_ = false;
     faults_.add(at, str(key_.path, ": ", problem));
@@ -181,8 +213,9 @@ class Entries {
   void check_phases(const Node& list) {
     for (std::size_t i = 0; i + 1 < list.items.size(); ++i) {
       const Node& item = list.items[i];
-      if (item.kind != Node::Kind::kScalar || !text_problem(Text::kPhase, item.text).empty()) continue;
-      if (phase_steps(item.text) == 0) {
+      SchedulePhase phase;
+      if (item.kind != Node::Kind::kScalar || !read_phase(item.text, phase).empty()) continue;
+      if (phase.steps == 0) {
         report(item.at, str(shown(item.text),
                             " has no number of steps, which only the last phase may leave "
                             "out; expected such as '",
@@ -191,25 +224,15 @@ class Entries {
     }
   }
 
-  /// The value the way a recipe writes it.
-  std::string read_value(const Node& pattern, const Node& value) {
-    std::string text = value.text;
-    std::string problem;
-    if (const auto* choices = std::get_if<Choices>(&key_.rule); choices == nullptr) {
-      double number = 0;
-      problem = ScalarReader(key_, value)(&number);
-      text = shortest(number);
-    } else if (is_switch(*choices)) {
-      bool ignored = false;
-      problem = ScalarReader(key_, value)(&ignored);
-    } else {
-      problem = choice_problem(key_.path, *choices, value.text);
-    }
+  template <class Value>
+  Value read_value(const Node& pattern, const Node& value) {
+    Value read{};
+    const std::string problem = std::visit(ScalarReader(key_, value), slot_of(read));
     if (!problem.empty()) {
       report(value.at,
              str(shown(pattern.text), ": ", shown(value.text), " ", problem, "; expected ", expected(key_)));
     }
-    return text;
+    return read;
   }
 
   const Key& key_;
@@ -253,13 +276,15 @@ bool assign(const Key& key, const Node& value, const Position& at, Recipe& recip
   } else if (value.kind == Node::Kind::kScalar) {
     problem = std::visit(ScalarReader(key, value), slot);
     if (!problem.empty()) problem = str(shown(value.text), " ", problem);
-  } else if (auto* const* map = std::get_if<PatternMap*>(&slot)) {
-    if (value.kind == Node::Kind::kMap) return Entries(key, at, faults).read(value, **map);
+  } else if (is_map(slot)) {
+    if (value.kind == Node::Kind::kMap) return Entries(key, at, faults).read_map(value, slot);
     problem = "a list where a map of patterns belongs";
   } else if (value.kind == Node::Kind::kMap) {
     problem = "a section where a value belongs";
   } else if (auto* const* list = std::get_if<std::vector<std::string>*>(&slot)) {
     return Entries(key, at, faults).read(value, **list);
+  } else if (auto* const* phases = std::get_if<std::vector<SchedulePhase>*>(&slot)) {
+    return Entries(key, at, faults).read(value, **phases);
   } else if (is_broken(value)) {
     return false;  // reported already
   } else if (auto* const* numbers = std::get_if<std::vector<double>*>(&slot)) {
@@ -275,8 +300,14 @@ bool assign(const Key& key, const Node& value, const Position& at, Recipe& recip
 
 void copy_value(const Key& key, Recipe& from, Recipe& to) {
   std::visit(
-      [](auto* target, auto* source) {
-        if constexpr (std::is_same_v<decltype(target), decltype(source)>) *target = *source;
+      [](auto target, auto source) {
+        if constexpr (!std::is_same_v<decltype(target), decltype(source)>) {
+          return;  // a key has one type
+        } else if constexpr (std::is_same_v<decltype(target), ChoiceField>) {
+          *target.value = *source.value;
+        } else {
+          *target = *source;
+        }
       },
       key.slot(to), key.slot(from));
 }
@@ -286,7 +317,7 @@ std::string expected(const Key& key) {
   const Slot slot = key.slot(recipe);
   const auto* choices = std::get_if<Choices>(&key.rule);
   const auto* numbers = std::get_if<NumberRange>(&key.rule);
-  if (std::holds_alternative<PatternMap*>(slot)) {
+  if (is_map(slot)) {
     const std::string each = choices != nullptr ? words(*choices) : str("a number ", words(*numbers));
     const std::string example = choices != nullptr ? choices->values.front().value : "0.5";
     return str(key.names == Text::kPath ? "a map of files, such as {data/train.tok: "
@@ -301,9 +332,9 @@ std::string expected(const Key& key) {
                : str("a number ", words(*numbers));
   }
   if (choices != nullptr) return words(*choices);
-  if (const auto* range = std::get_if<IntegerRange>(&key.rule)) return words(*range);
-  if (const auto* either = std::get_if<SwitchOrInteger>(&key.rule)) {
-    return str("true, false or ", words(either->range));
+  if (const auto* range = std::get_if<IntegerRange>(&key.rule)) {
+    const bool either = std::holds_alternative<SwitchOrCount*>(slot);
+    return str(either ? "true, false or " : "", words(*range));
   }
   if (const auto* text = std::get_if<Text>(&key.rule)) return words(*text);
   return "true or false";

@@ -47,37 +47,60 @@ std::string text_of(const std::string& text) {
   return is_plain(text) ? text : quoted(text);
 }
 
-struct Writer {
-  const Key& key;
-  std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
-  std::string operator()(const std::int64_t* value) const {
-    const bool is_switch = std::holds_alternative<SwitchOrInteger>(key.rule) && *value < 2;
-    return is_switch ? (*value == 1 ? "true" : "false") : std::to_string(*value);
+std::string text_of(bool value) {
+  return value ? "true" : "false";
+}
+
+std::string text_of(double value) {
+  return shortest(value);
+}
+
+std::string text_of(FloatType value) {
+  return std::string(word_of(value));
+}
+
+std::string text_of(const SchedulePhase& phase) {
+  return text_of(phase_text(phase));
+}
+
+struct EntryWriter {
+  template <class Field>
+  std::vector<std::string> operator()(const Field& /*field*/) const {
+    return {};
   }
-  std::string operator()(const double* value) const { return shortest(*value); }
+  template <class Element>
+  std::vector<std::string> operator()(std::vector<Element>* list) const {
+    std::vector<std::string> entries;
+    for (const Element& element : *list) entries.push_back(text_of(element));
+    return entries;
+  }
+  template <class Value>
+  std::vector<std::string> operator()(PatternMap<Value>* map) const {
+    std::vector<std::string> entries;
+    for (const auto& [pattern, value] : *map) entries.push_back(str(text_of(pattern), ": ", text_of(value)));
+    return entries;
+  }
+};
+
+struct Writer {
+  std::string operator()(const bool* value) const { return text_of(*value); }
+  std::string operator()(const std::int64_t* value) const { return std::to_string(*value); }
+  std::string operator()(const double* value) const { return text_of(*value); }
+  std::string operator()(const SwitchOrCount* value) const {
+    return value->count > 0 ? std::to_string(value->count) : text_of(value->on);
+  }
+  std::string operator()(ChoiceField field) const { return std::string(field.word()); }
   std::string operator()(const std::array<double, 2>* value) const {
     return str("[", shortest((*value)[0]), ", ", shortest((*value)[1]), "]");
   }
-  std::string operator()(const std::vector<double>* list) const {
-    std::vector<std::string> entries;
-    for (const double value : *list) entries.push_back(shortest(value));
-    return str("[", join(entries, ", "), "]");
-  }
   std::string operator()(const std::string* value) const { return text_of(*value); }
-  std::string operator()(const std::vector<std::string>* list) const {
-    return str("[", join(entries_of(*list), ", "), "]");
+  template <class Element>
+  std::string operator()(std::vector<Element>* list) const {
+    return str("[", join(EntryWriter()(list), ", "), "]");
   }
-  std::string operator()(const PatternMap* map) const { return str("{", join(entries_of(*map), ", "), "}"); }
-
-  static std::vector<std::string> entries_of(const std::vector<std::string>& list) {
-    std::vector<std::string> entries;
-    for (const std::string& text : list) entries.push_back(text_of(text));
-    return entries;
-  }
-  static std::vector<std::string> entries_of(const PatternMap& map) {
-    std::vector<std::string> entries;
-    for (const auto& [pattern, value] : map) entries.push_back(str(text_of(pattern), ": ", value));
-    return entries;
+  template <class Value>
+  std::string operator()(PatternMap<Value>* map) const {
+    return str("{", join(EntryWriter()(map), ", "), "}");
   }
 };
 
@@ -107,14 +130,13 @@ std::vector<Line> lines_of(const Key& key, const Recipe& recipe) {
   const std::string value = written(key, recipe);
   Recipe copy = recipe;
   const Slot slot = key.slot(copy);
-  auto* const* list = std::get_if<std::vector<std::string>*>(&slot);
-  auto* const* map = std::get_if<PatternMap*>(&slot);
-  if (value.size() <= kLongest || (list == nullptr && map == nullptr)) {
+  const std::vector<std::string> each = entries(slot);
+  if (value.size() <= kLongest || each.empty()) {
     return {{str(indent, leaf_of(key.path), ": ", value), ""}};
   }
   std::vector<Line> lines{{str(indent, leaf_of(key.path), ":"), ""}};
-  for (const std::string& entry : list != nullptr ? Writer::entries_of(**list) : Writer::entries_of(**map)) {
-    lines.push_back({str(indent, list != nullptr ? "  - " : "  ", entry), ""});
+  for (const std::string& entry : each) {
+    lines.push_back({str(indent, is_map(slot) ? "  " : "  - ", entry), ""});
   }
   return lines;
 }
@@ -130,9 +152,17 @@ std::string shortest(double value) {
   return exponent == std::string::npos ? text + ".0" : text.insert(exponent, ".0");
 }
 
+std::string phase_text(const SchedulePhase& phase) {
+  return phase.steps > 0 ? str(word_of(phase.kind), " ", phase.steps) : std::string(word_of(phase.kind));
+}
+
+std::vector<std::string> entries(const Slot& slot) {
+  return std::visit(EntryWriter(), slot);
+}
+
 std::string written(const Key& key, const Recipe& recipe) {
   Recipe copy = recipe;  // the accessor is for writing
-  return std::visit(Writer{key}, key.slot(copy));
+  return std::visit(Writer(), key.slot(copy));
 }
 
 }  // namespace echelon::recipe

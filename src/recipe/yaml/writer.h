@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "recipe/keys/keys.h"
 
@@ -9,7 +10,13 @@ namespace echelon::recipe {
 /// same.
 [[nodiscard]] std::string written(const Key& key, const Recipe& recipe);
 
+/// The entries of a list or map, each as YAML writes it; of another field none.
+[[nodiscard]] std::vector<std::string> entries(const Slot& slot);
+
 /// The fewest digits that read back as `value`, always with a '.', so that no YAML reader takes it for text.
 [[nodiscard]] std::string shortest(double value);
+
+/// "constant 500", or of a phase to the end of the run "constant".
+[[nodiscard]] std::string phase_text(const SchedulePhase& phase);
 
 }  // namespace echelon::recipe

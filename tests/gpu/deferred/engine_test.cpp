@@ -26,8 +26,8 @@ void expect_in_order(const EngineOptions& options, const std::vector<at::Tensor>
 
 EngineOptions with(const std::string& strategy, const std::string& precision) {
   EngineOptions options;
-  options.shard.strategy = strategy;
-  options.precision.preset = precision;
+  options.shard.strategy = choice_of<ShardStrategy>(strategy).value();
+  options.precision.preset = choice_of<PrecisionPreset>(precision).value();
   return options;
 }
 
@@ -44,13 +44,13 @@ TEST_F(Deferred, WhatWaitsInHostMemoryChangesNoBit) {
         for (const bool reduce_at_end : {false, true}) {
           SCOPED_TRACE(str(strategy, ", ", precision, ", recompute ", recompute, ", ", reduce_at_end));
           EngineOptions options = with(strategy, precision);
-          options.activations.policy = recompute;
+          options.activations.policy = choice_of<RecomputePolicy>(recompute).value();
           options.activations.every_n = 2;
           options.activations.offload = true;
           options.reduce_at_end = reduce_at_end;
           const auto same = reduce_at_end ? train_on_device(small("llama"), options) : expected;
           expect_in_order(options, same);
-          options.shard.offload = "cpu";
+          options.shard.offload = Offload::kCpu;
           expect_in_order(options, same);
         }
       }
@@ -78,10 +78,10 @@ std::set<std::string> not_needed(const EngineOptions& options, std::set<std::str
 TEST_F(Deferred, EachPlaceThatPutsStreamsInOrderIsNeeded) {
   std::set<std::string> places;
   EngineOptions options = with("full_shard", "bf16");
-  options.shard.offload = "cpu";
+  options.shard.offload = Offload::kCpu;
   for (const std::string& place : not_needed(options, places)) ADD_FAILURE() << place;
-  options.shard.offload = "none";
-  options.activations.policy = "full";
+  options.shard.offload = Offload::kNone;
+  options.activations.policy = RecomputePolicy::kFull;
   options.activations.offload = true;
   for (const std::string& place : not_needed(options, places)) ADD_FAILURE() << place;
   EXPECT_EQ(places.size(), 7U) << testing::PrintToString(places);

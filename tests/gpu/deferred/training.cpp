@@ -35,14 +35,14 @@ SampleBatch batch_of(const ModelOptions& model, std::int64_t number) {
     return batch;
   }
   batch.ids = ids(24, number);
-  if (model.kind == "t5") {
+  if (model.kind == ModelKind::kT5) {
     batch.lengths = {11, 13};
     batch.target_lengths = {6, 4};
     batch.targets = ids(10, number + 1);
     return batch;
   }
   batch.lengths = batch.sample_lengths = {12, 12};
-  if (model.kind == "llama") batch.lengths = {5, 7, 12};
+  if (model.kind == ModelKind::kLlama) batch.lengths = {5, 7, 12};
   batch.targets = ids(24, number + 1);
   return batch;
 }
@@ -50,7 +50,7 @@ SampleBatch batch_of(const ModelOptions& model, std::int64_t number) {
 }  // namespace
 
 Subject small(const std::string& kind) {
-  Subject subject{.model = {.kind = kind,
+  Subject subject{.model = {.kind = choice_of<ModelKind>(kind).value(),
                             .vocab_size = kVocabulary,
                             .hidden_size = 24,
                             .intermediate_size = 40,

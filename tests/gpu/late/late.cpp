@@ -82,10 +82,10 @@ double train(Communicator& comm, const EngineOptions& options) {
 EngineOptions with(const std::string& strategy, const std::string& recompute = "none",
                    std::int64_t prefetch = 1, const std::string& backward = "pre") {
   EngineOptions options;
-  options.shard.strategy = strategy;
+  options.shard.strategy = choice_of<ShardStrategy>(strategy).value();
   options.shard.forward_prefetch = prefetch;
-  options.shard.backward_prefetch = backward;
-  options.activations.policy = recompute;
+  options.shard.backward_prefetch = choice_of<BackwardPrefetch>(backward).value();
+  options.activations.policy = choice_of<RecomputePolicy>(recompute).value();
   if (strategy.starts_with("hybrid")) options.shard.mesh = {ranks().info().size / 2, 2};
   return options;
 }
@@ -128,15 +128,15 @@ TEST(Late, EveryOtherWayOfKeepingAndSendingDoes) {
     options.reduce_at_end = true;
     expect_right(*mpi, options);
     options = with(strategy);
-    options.shard.wrap.policy = "none";
+    options.shard.wrap.policy = WrapPolicy::kNone;
     expect_right(*mpi, options);
     options = with(strategy);
-    options.shard.offload = "cpu";
+    options.shard.offload = Offload::kCpu;
     expect_right(*mpi, options);
   }
-  for (const std::int64_t kept : {0, 2}) {
-    if (kept > 0 && ranks().info().size % kept != 0) continue;
-    SCOPED_TRACE(str("reshard_after_forward ", kept));
+  for (const SwitchOrCount kept : {SwitchOrCount{false, 0}, SwitchOrCount{true, 2}}) {
+    if (kept.count > 0 && ranks().info().size % kept.count != 0) continue;
+    SCOPED_TRACE(str("reshard_after_forward ", kept.on, " ", kept.count));
     EngineOptions options = with("full_shard");
     options.shard.reshard_after_forward = kept;
     expect_right(*mpi, options);

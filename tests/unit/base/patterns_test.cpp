@@ -1,4 +1,4 @@
-#include "base/patterns.h"
+#include "base/options/patterns.h"
 
 #include <gtest/gtest.h>
 

@@ -89,7 +89,7 @@ TEST_F(PictureFolder, ShowsAnotherViewForEachTrainingSample) {
   EXPECT_EQ(views.size(), 20U);
   const FolderImages again(dir_.path(), options_, kShape, &kSeed);
   EXPECT_EQ(read(again, 4, 7, 2), read(images, 4, 7, 2));
-  options_.image.crop = "centre";
+  options_.image.crop = Crop::kCentre;
   const FolderImages centred(dir_.path(), options_, kShape, &kSeed);
   views.clear();
   for (std::int64_t sample = 0; sample < 20; ++sample) views.insert(read(centred, 4, sample, 2));
@@ -114,7 +114,7 @@ TEST_F(PictureFolder, SkipsImagesThatCannotBeUsedUpToTheLimit) {
   write_bytes(dir_ / "ant/2.PNG", "no image");
   std::filesystem::remove(dir_ / "ant/10.jpeg");
   std::filesystem::create_symlink("nowhere", dir_ / "ant/10.jpeg");
-  options_.on_bad_record = "skip";
+  options_.on_bad_record = BadRecord::kSkip;
   options_.max_bad_records = 2;
   const FolderImages images(dir_.path(), options_, kShape, &kSeed);
   ASSERT_EQ(images.size(), 5);
@@ -134,7 +134,7 @@ TEST_F(PictureFolder, RefusesFilesOfOtherKindsUnlessSkipped) {
   EXPECT_EQ(message, str("image folder '", dir_.path().string(),
                          "' holds 2 files that are not .jpg, .jpeg or .png in a class's folder, the first "
                          "'readme.md': remove them, or set data.on_bad_record: skip"));
-  options_.on_bad_record = "skip";
+  options_.on_bad_record = BadRecord::kSkip;
   EXPECT_EQ(FolderImages(dir_.path(), options_, kShape, nullptr).size(), 5);
 }
 

@@ -31,7 +31,7 @@ class NumberedImages : public ::testing::Test {
     }
     data::publish_idx(dir_ / "images", images);
     data::publish_idx(dir_ / "labels", labels);
-    options_.kind = "idx";
+    options_.kind = DataKind::kIdx;
     options_.path = (dir_ / "images").string();
     options_.validation.path = options_.path;
   }
@@ -119,7 +119,7 @@ TEST_F(NumberedImages, HaveNoTokenizer) {
 
 TEST(SyntheticImageLoader, NeedsNoFile) {
   DataOptions options;
-  options.kind = "synthetic_images";
+  options.kind = DataKind::kSyntheticImages;
   options.mean = {0.1, 0.2, 0.3};
   const auto images = make_loader(options, {0, {3, 8, 5}}, 3);
   const SampleBatch batch = images->read(10, 6);
@@ -130,7 +130,7 @@ TEST(SyntheticImageLoader, NeedsNoFile) {
 
 TEST(SyntheticImageLoader, ValidatesOnImagesThatTrainingDoesNotSee) {
   DataOptions options;
-  options.kind = "synthetic_images";
+  options.kind = DataKind::kSyntheticImages;
   options.shuffle = false;
   const ModelInput input{0, {1, 8, 3}};
   EXPECT_EQ(make_validation_loader(options, input, 3), nullptr);
@@ -178,11 +178,11 @@ TEST(ImageFolderLoader, TakesAnImageThatCannotBeUsedForARowOfZerosThatDoesNotCou
   for (const char* name : {"a/0.png", "a/1.png", "b/0.png"}) write_pixel(dir / name);
   write_bytes(dir / "a/1.png", "broken");
   DataOptions options;
-  options.kind = "image_folder";
+  options.kind = DataKind::kImageFolder;
   options.path = dir.path().string();
   options.shuffle = false;
   options.mean = {0.5};
-  options.on_bad_record = "skip";
+  options.on_bad_record = BadRecord::kSkip;
   const SampleBatch batch = make_loader(options, {0, {1, 1, 2}}, 3)->read(0, 3);
   EXPECT_EQ(batch.targets, (std::vector<std::int64_t>{0, -1, 1}));
   EXPECT_EQ(batch.images, (std::vector<float>{200 / 255.0F - 0.5F, 0, 200 / 255.0F - 0.5F}));
@@ -193,7 +193,7 @@ TEST(ImageFolderLoader, RefusesAValidationFolderOfOtherClasses) {
   for (const char* name : {"train/a/0.png", "train/b/0.png", "valid/a/0.png", "valid/c/0.png"})
     write_pixel(dir / name);
   DataOptions options;
-  options.kind = "image_folder";
+  options.kind = DataKind::kImageFolder;
   options.path = (dir / "train").string();
   options.validation.path = (dir / "valid").string();
   EXPECT_EQ(message_of([&] {

@@ -17,7 +17,7 @@ using testing::write_counting_file;
 
 using Numbers = std::vector<std::int64_t>;
 
-DataOptions in_order(const std::filesystem::path& path, std::int64_t seq_len, const char* packing) {
+DataOptions in_order(const std::filesystem::path& path, std::int64_t seq_len, Packing packing) {
   DataOptions options;
   options.path = path.string();
   options.seq_len = seq_len;
@@ -44,8 +44,8 @@ void write_pairs(const std::filesystem::path& path, const Numbers& sources, cons
 TEST(Packing, KeepsDocumentsOfAWindowApart) {
   const TempDir dir;
   write_counting_file(dir / "a.tok", {3, 1, 7, 2, 8}, 300);  // borders at 3, 4, 11, 13
-  const auto stream = make_loader(in_order(dir / "a.tok", 5, "stream"), 300, 1)->read(0, 4);
-  const auto batch = make_loader(in_order(dir / "a.tok", 5, "documents"), 300, 1)->read(0, 4);
+  const auto stream = make_loader(in_order(dir / "a.tok", 5, Packing::kStream), 300, 1)->read(0, 4);
+  const auto batch = make_loader(in_order(dir / "a.tok", 5, Packing::kDocuments), 300, 1)->read(0, 4);
   EXPECT_EQ(batch.ids, stream.ids);
   EXPECT_EQ(batch.sample_lengths, Numbers(4, 5));
   EXPECT_EQ(batch.lengths, (Numbers{3, 1, 1, 5, 1, 2, 2, 5}));
@@ -57,7 +57,7 @@ TEST(Packing, KeepsDocumentsOfAWindowApart) {
 TEST(Packing, TellsABorderRightBehindAWindow) {
   const TempDir dir;
   write_counting_file(dir / "a.tok", {5, 6}, 300);
-  const auto batch = make_loader(in_order(dir / "a.tok", 5, "documents"), 300, 1)->read(0, 2);
+  const auto batch = make_loader(in_order(dir / "a.tok", 5, Packing::kDocuments), 300, 1)->read(0, 2);
   EXPECT_EQ(batch.lengths, (Numbers{5, 5}));
   EXPECT_EQ(batch.targets, (Numbers{1, 2, 3, 4, -1, 6, 7, 8, 9, 10}));
 }
@@ -65,7 +65,7 @@ TEST(Packing, TellsABorderRightBehindAWindow) {
 TEST(Packing, MakesEveryDocumentASample) {
   const TempDir dir;
   write_counting_file(dir / "a.tok", {3, 1, 7}, 300);
-  const auto loader = make_loader(in_order(dir / "a.tok", 4, "pad"), 300, 1);
+  const auto loader = make_loader(in_order(dir / "a.tok", 4, Packing::kPad), 300, 1);
   EXPECT_EQ(loader->samples_per_epoch(), 3);
   const auto batch = loader->read(0, 4);  // the first one again
   EXPECT_EQ(batch.lengths, (Numbers{2, 1, 4, 2}));
@@ -76,19 +76,19 @@ TEST(Packing, MakesEveryDocumentASample) {
 TEST(Packing, RefusesAFileThatTeachesNothing) {
   const TempDir dir;
   write_counting_file(dir / "a.tok", std::vector<int>(40, 1), 300);
-  for (const char* packing : {"documents", "pad"}) {
+  for (const Packing packing : {Packing::kDocuments, Packing::kPad}) {
     const std::string expected =
         str("token file '", (dir / "a.tok").string(),
-            "' has nothing to predict: its 40 documents have one token each, and data.packing is ", packing,
-            ": prepare longer documents, or set data.packing: stream");
+            "' has nothing to predict: its 40 documents have one token each, and data.packing is ",
+            word_of(packing), ": prepare longer documents, or set data.packing: stream");
     DataOptions options = in_order(dir / "a.tok", 5, packing);
     EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }), expected);
     options.validation.path = options.path;
     EXPECT_EQ(message_of([&] { (void)make_validation_loader(options, 300, 1); }), expected);
   }
-  EXPECT_EQ(make_loader(in_order(dir / "a.tok", 5, "stream"), 300, 1)->samples_per_epoch(), 7);
+  EXPECT_EQ(make_loader(in_order(dir / "a.tok", 5, Packing::kStream), 300, 1)->samples_per_epoch(), 7);
   write_counting_file(dir / "b.tok", {1, 1, 2, 1, 1, 1}, 300);  // one target is enough
-  EXPECT_EQ(make_loader(in_order(dir / "b.tok", 5, "pad"), 300, 1)->samples_per_epoch(), 6);
+  EXPECT_EQ(make_loader(in_order(dir / "b.tok", 5, Packing::kPad), 300, 1)->samples_per_epoch(), 6);
 }
 
 TEST(DocumentIndex, FindsTheBordersThatTheFileHas) {
@@ -117,8 +117,8 @@ TEST(DocumentIndex, FindsTheBordersThatTheFileHas) {
 TEST(Pairs, AreCutAndKeepTheirEos) {
   const TempDir dir;
   write_pairs(dir / "p.tok", {3, 6, 5}, {2, 5, 3});
-  DataOptions options = in_order(dir / "p.tok", 5, "stream");
-  options.kind = "pairs";
+  DataOptions options = in_order(dir / "p.tok", 5, Packing::kStream);
+  options.kind = DataKind::kPairs;
   options.target_len = 3;
   const auto loader = make_loader(options, 300, 1);
   EXPECT_EQ(loader->samples_per_epoch(), 3);
@@ -133,13 +133,13 @@ TEST(Pairs, AreNotTakenForDocumentsNorDocumentsForPairs) {
   const TempDir dir;
   write_pairs(dir / "p.tok", {3}, {2});
   write_counting_file(dir / "a.tok", {30}, 300);
-  DataOptions options = in_order(dir / "p.tok", 4, "stream");
+  DataOptions options = in_order(dir / "p.tok", 4, Packing::kStream);
   EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
             str("token file '", options.path,
                 "' holds pairs of texts, but data.kind is tokens: set data.kind: pairs, "
                 "or name another file"));
-  options = in_order(dir / "a.tok", 4, "stream");
-  options.kind = "pairs";
+  options = in_order(dir / "a.tok", 4, Packing::kStream);
+  options.kind = DataKind::kPairs;
   EXPECT_EQ(message_of([&] { (void)make_loader(options, 300, 1); }),
             str("token file '", options.path,
                 "' holds documents, but data.kind is pairs: set data.kind: tokens, or "
@@ -148,7 +148,7 @@ TEST(Pairs, AreNotTakenForDocumentsNorDocumentsForPairs) {
 
 TEST(Pairs, CanBeMadeUp) {
   DataOptions options;
-  options.kind = "synthetic_pairs";
+  options.kind = DataKind::kSyntheticPairs;
   options.seq_len = 6;
   options.target_len = 4;
   options.full_length = true;
@@ -168,7 +168,7 @@ class Mixture : public ::testing::Test {
  protected:
   void SetUp() override {
     options_.seq_len = 8;
-    options_.packing = "pad";
+    options_.packing = Packing::kPad;
     for (int source = 0; source < 3; ++source) {
       const auto path = dir_ / str("s", source, ".tok");
       TokenFileWriter writer(path, {.vocab_size = 300});
@@ -180,7 +180,7 @@ class Mixture : public ::testing::Test {
   }
 
   static constexpr std::array<int, 3> kSizes{50, 7, 120};
-  static constexpr std::array<const char*, 3> kWeights{"0.5", "0.2", "0.3"};
+  static constexpr std::array<double, 3> kWeights{0.5, 0.2, 0.3};
   TempDir dir_;
   DataOptions options_;
 };
@@ -226,20 +226,20 @@ TEST_F(Mixture, HasAFingerprintOfFilesWeightsAndSeed) {
   EXPECT_FALSE(add(options_, 5));
   EXPECT_TRUE(add(options_, 6));
   DataOptions other = options_;
-  other.mixture[0].second = "0.6";
+  other.mixture[0].second = 0.6;
   EXPECT_TRUE(add(other, 5));
   other.mixture.pop_back();
   EXPECT_TRUE(add(other, 5));
-  for (auto& [path, weight] : other.mixture) weight = str(weight, "0");  // the same shares
+  for (auto& [path, weight] : other.mixture) weight += 1e-9;  // less than a share's unit
   EXPECT_FALSE(add(other, 5));
 }
 
 TEST_F(Mixture, RefusesWhatDoesNotGoTogether) {
-  options_.mixture[1].second = "0";
+  options_.mixture[1].second = 0;
   EXPECT_EQ(message_of([&] { (void)make_loader(options_, 300, 1); }, Code::kUsage),
             str("data.mixture: the weight of '", options_.mixture[1].first,
                 "' is 0, expected 0.000001 to 1000000"));
-  options_.mixture[1].second = "1";
+  options_.mixture[1].second = 1;
   for (int source = 0; source < 2; ++source) {
     TokenFileWriter writer(options_.mixture[static_cast<std::size_t>(source)].first,
                            {.vocab_size = 300, .tokenizer_digest = 7U + static_cast<unsigned>(source)});
@@ -283,7 +283,7 @@ TEST(SampleLedger, HoldsEverySampleOnceAnEpochOverResumesAtOtherWorldSizes) {
   DataOptions options;
   options.path = (dir / "a.tok").string();
   options.seq_len = 2;
-  options.packing = "pad";
+  options.packing = Packing::kPad;
   auto samples = ledger(options, 4, 0, 50, 24);  // two epochs of 2400 samples, on 4, 3 and 2 ranks
   for (const auto& sample : ledger(options, 3, 50, 130, 24)) samples.push_back(sample);
   for (const auto& sample : ledger(options, 2, 130, 200, 24)) samples.push_back(sample);

@@ -20,7 +20,7 @@ using Prompts = std::vector<std::vector<std::int64_t>>;
 const Prompts kPrompts{{5}, {1, 2, 3, 4, 5, 6, 7}, {9, 8, 7}, {30, 1, 30, 1, 30}};
 
 std::unique_ptr<Model> model_of(const std::string& kind, double deviation = 0.3) {
-  ModelOptions options{.kind = kind,
+  ModelOptions options{.kind = choice_of<ModelKind>(kind).value(),
                        .vocab_size = 31,
                        .hidden_size = 24,
                        .intermediate_size = 40,

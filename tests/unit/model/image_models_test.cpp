@@ -14,11 +14,11 @@ namespace echelon {
 namespace {
 
 ModelOptions mnist() {
-  return {.kind = "cnn", .image_size = 28, .channels = 1, .classes = 10};
+  return {.kind = ModelKind::kCnn, .image_size = 28, .channels = 1, .classes = 10};
 }
 
 ModelOptions small(const std::string& kind) {
-  return {.kind = kind,
+  return {.kind = choice_of<ModelKind>(kind).value(),
           .hidden_size = 24,
           .intermediate_size = 40,
           .layers = 2,
@@ -216,13 +216,13 @@ TEST(Cnn, StartsFromUniformValuesWithinTheRootOfItsInputs) {
 
 TEST(Vit, OfTheBaseSizeHasThePublishedParameters) {
   ModelOptions options;
-  options.kind = "vit";
+  options.kind = ModelKind::kVit;
   EXPECT_EQ(build_model(options, at::kFloat, at::kCPU)->numel(), 86'567'656);
 }
 
 TEST(Vit, CountsItsFlops) {
   ModelOptions options;
-  options.kind = "vit";
+  options.kind = ModelKind::kVit;
   // 17.58 G multiply-adds forward is the published figure of ViT-B/16 at 224 pixels; 6 a weight and token.
   EXPECT_NEAR(build_model(options, at::kFloat, at::kCPU)->flops_per_sample({}) / 6, 17.58e9, 0.02e9);
 }

@@ -165,11 +165,5 @@ TEST(Model, FlopsCountMatricesSixTimesAndAttention) {
   }
 }
 
-TEST(Model, UnknownKindIsRefused) {
-  ModelOptions options = small(false);
-  options.kind = "mamba";
-  EXPECT_THROW((void)build_model(options, at::kFloat, at::kCPU), Error);
-}
-
 }  // namespace
 }  // namespace echelon

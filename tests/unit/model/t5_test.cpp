@@ -16,7 +16,7 @@ namespace echelon {
 namespace {
 
 ModelOptions small(bool gated) {
-  return {.kind = "t5",
+  return {.kind = ModelKind::kT5,
           .vocab_size = 61,
           .hidden_size = 24,
           .intermediate_size = 40,
@@ -26,7 +26,7 @@ ModelOptions small(bool gated) {
           .tie_embeddings = !gated,
           .decoder_layers = 3,
           .head_size = 5,
-          .feed_forward = gated ? "gated_gelu" : "relu"};
+          .feed_forward = gated ? FeedForward::kGatedGelu : FeedForward::kRelu};
 }
 
 std::unique_ptr<Model> built(const ModelOptions& options) {

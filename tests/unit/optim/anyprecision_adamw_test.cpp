@@ -9,7 +9,7 @@
 namespace echelon {
 namespace {
 
-OptimOptions options_of(const std::string& moments, bool kahan) {
+OptimOptions options_of(FloatType moments, bool kahan) {
   return {.betas = {0.8, 0.9},
           .eps = 1e-6,
           .weight_decay = 0.3,
@@ -20,7 +20,7 @@ OptimOptions options_of(const std::string& moments, bool kahan) {
 }
 
 TEST(AnyPrecisionAdamW, InFp32ItIsAdamW) {
-  const OptimOptions options = options_of("fp32", false);
+  const OptimOptions options = options_of(FloatType::kFp32, false);
   test::expect_follows<test::ExactAdamW>(AnyPrecisionAdamW(options), options, 2e-6);
 }
 
@@ -55,10 +55,10 @@ void expect_same(const at::Tensor& actual, const at::Tensor& expected, const std
 }
 
 TEST(AnyPrecisionAdamW, OnePassIsTheChainOfTensorOperationsForEveryMixOfTypes) {
-  const std::string names[] = {"fp32", "bf16"};
+  constexpr std::array kTypes{FloatType::kFp32, FloatType::kBf16};
   for (int mix = 0; mix < 32; ++mix) {
-    const auto type = [&](int bit) { return names[(mix >> bit) & 1]; };
-    OptimOptions options = options_of("bf16", (mix & 16) != 0);
+    const auto type = [&](int bit) { return kTypes.at(static_cast<std::size_t>(mix >> bit & 1)); };
+    OptimOptions options = options_of(FloatType::kBf16, (mix & 16) != 0);
     options.momentum_dtype = type(1);
     options.variance_dtype = type(2);
     options.compensation_dtype = type(3);
@@ -71,8 +71,9 @@ TEST(AnyPrecisionAdamW, OnePassIsTheChainOfTensorOperationsForEveryMixOfTypes) {
       rule.update(values, std::span(&pass, 1));
       const UpdateRange chain = copy_of(start);
       rule.update_by_tensor_operations(values, chain);
-      const std::string what = str("weights ", type(0), ", moments ", type(1), " ", type(2),
-                                   ", compensation ", options.kahan ? type(3) : "none", ": ");
+      const std::string what =
+          str("weights ", word_of(type(0)), ", moments ", word_of(type(1)), " ", word_of(type(2)),
+              ", compensation ", options.kahan ? word_of(type(3)) : "none", ": ");
       expect_same(pass.weights, chain.weights, what + "weights");
       for (std::size_t s = 0; s < start.states.size(); ++s) {
         expect_same(pass.states[s], chain.states[s], what + rule.states()[s].name);
@@ -85,9 +86,9 @@ TEST(AnyPrecisionAdamW, OnePassIsTheChainOfTensorOperationsForEveryMixOfTypes) {
 /// Distance of bf16 weights near 1 from those of fp32 AdamW after 200 steps that are each a small part of the
 /// difference between two bf16 numbers there.
 double distance_after_small_steps(bool kahan) {
-  OptimOptions options = options_of("bf16", kahan);
+  OptimOptions options = options_of(FloatType::kBf16, kahan);
   options.weight_decay = 0;
-  OptimOptions exact = options_of("fp32", false);
+  OptimOptions exact = options_of(FloatType::kFp32, false);
   exact.weight_decay = 0;
   const AnyPrecisionAdamW low(options);
   const AnyPrecisionAdamW high(exact);
@@ -111,7 +112,8 @@ TEST(AnyPrecisionAdamW, KahanSummationSavesUpdatesThatBf16WeightsWouldLose) {
 }
 
 TEST(AnyPrecisionAdamW, KeepsItsStatesInTheTypesAskedFor) {
-  const auto states = AnyPrecisionAdamW({.momentum_dtype = "fp32", .variance_dtype = "bf16"}).states();
+  const auto states =
+      AnyPrecisionAdamW({.momentum_dtype = FloatType::kFp32, .variance_dtype = FloatType::kBf16}).states();
   ASSERT_EQ(states.size(), 3U);
   EXPECT_EQ(states[0].name, "exp_avg");
   EXPECT_EQ(states[0].dtype, at::kFloat);
@@ -120,7 +122,6 @@ TEST(AnyPrecisionAdamW, KeepsItsStatesInTheTypesAskedFor) {
   EXPECT_EQ(states[2].name, "compensation");
   EXPECT_EQ(states[2].dtype, at::kBFloat16);
   EXPECT_EQ(AnyPrecisionAdamW({.kahan = false}).states().size(), 2U);
-  EXPECT_THROW(AnyPrecisionAdamW({.variance_dtype = "fp12"}), Error);
 }
 
 }  // namespace

@@ -88,17 +88,17 @@ std::map<std::string, at::Tensor> small_gradients(const PrecisionOptions& precis
 TEST(LossScale, IsThereWhereverGradientsPassThroughFp16) {
   const std::map<std::string, at::Tensor> exact = small_gradients({});
   const std::vector<std::pair<const char*, PrecisionOptions>> some_fp16{
-      {"everything", {.preset = "fp16"}},
-      {"the block's", {.overrides = {{"model.layers.1", "fp16"}}}},
-      {"attention's", {.overrides = {{"*self_attn", "fp16"}}}},
-      {"the norms'", {.overrides = {{"*norm", "fp16"}}}},
-      {"all but the products'", {.overrides = {{"*", "fp16"}, {"*mlp", "fp32"}}}}};
+      {"everything", {.preset = PrecisionPreset::kFp16}},
+      {"the block's", {.overrides = {{"model.layers.1", FloatType::kFp16}}}},
+      {"attention's", {.overrides = {{"*self_attn", FloatType::kFp16}}}},
+      {"the norms'", {.overrides = {{"*norm", FloatType::kFp16}}}},
+      {"all but the products'", {.overrides = {{"*", FloatType::kFp16}, {"*mlp", FloatType::kFp32}}}}};
   for (const auto& [whose, precision] : some_fp16) {
     for (const auto& [name, gradient] : small_gradients(precision))
       EXPECT_LT(test::relative_error(gradient, exact.at(name)), 0.02) << whose << ": " << name;
   }
   const std::string query = "model.layers.1.self_attn.q_proj.weight";
-  const auto unscaled = small_gradients({.overrides = {{"*self_attn", "fp16"}}}, false);
+  const auto unscaled = small_gradients({.overrides = {{"*self_attn", FloatType::kFp16}}}, false);
   EXPECT_GT(test::relative_error(unscaled.at(query), exact.at(query)), 0.2) << "gradients are not small";
 }
 
@@ -111,10 +111,11 @@ TEST(LossScale, IsNotThereWithoutFp16) {
         .needs_loss_scale();
   };
   EXPECT_FALSE(needed({}));
-  EXPECT_FALSE(needed({.preset = "bf16"}));
-  EXPECT_FALSE(needed({.buffer = "fp16"})) << "tables are constant";
-  EXPECT_TRUE(needed({.preset = "fp16", .param = "fp32"})) << "gradients travel as fp16";
-  EXPECT_TRUE(needed({.output = "fp16"}));
+  EXPECT_FALSE(needed({.preset = PrecisionPreset::kBf16}));
+  EXPECT_FALSE(needed({.buffer = FloatType::kFp16})) << "tables are constant";
+  EXPECT_TRUE(needed({.preset = PrecisionPreset::kFp16, .param = FloatType::kFp32}))
+      << "gradients travel as fp16";
+  EXPECT_TRUE(needed({.output = FloatType::kFp16}));
 }
 
 }  // namespace

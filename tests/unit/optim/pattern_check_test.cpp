@@ -29,10 +29,11 @@ TEST(PatternCheck, FindsEveryPatternThatNamesNothing) {
   ShardOptions shard;
   shard.wrap.exclude = {"nothing"};
   shard.wrap.modules = {"model.layers.*", "model.layer.*"};
-  shard.reshard_overrides = {{"*.attention", "true"}};
-  const PrecisionOptions precision{.overrides = {{"lm_head", "fp32"}, {"head", "fp32"}}};
-  const ActivationCheckpointingOptions activations{.policy = "full", .modules = {"model.layers.2"}};
-  const OptimOptions optim{.no_decay = {"*.bias", "*norm*"}, .lr_factors = {{"lm_head", "2"}}};
+  shard.reshard_overrides = {{"*.attention", true}};
+  const PrecisionOptions precision{.overrides = {{"lm_head", FloatType::kFp32}, {"head", FloatType::kFp32}}};
+  const ActivationCheckpointingOptions activations{.policy = RecomputePolicy::kFull,
+                                                   .modules = {"model.layers.2"}};
+  const OptimOptions optim{.no_decay = {"*.bias", "*norm*"}, .lr_factors = {{"lm_head", 2}}};
   const auto model = llama();
   const auto faults = pattern_faults(*model, shard, precision, activations, optim);
   EXPECT_EQ(keys_of(faults),
@@ -50,11 +51,12 @@ TEST(PatternCheck, FindsEveryPatternThatNamesNothing) {
 TEST(PatternCheck, TakesWhatNamesSomething) {
   ShardOptions shard;
   shard.wrap.modules = {"*.mlp"};
-  const OptimOptions optim{.no_decay = {"*norm*", "*embed*"}, .lr_factors = {{"lm_head.*", "2"}}};
+  const OptimOptions optim{.no_decay = {"*norm*", "*embed*"}, .lr_factors = {{"lm_head.*", 2}}};
   const auto model = llama();
-  EXPECT_TRUE(
-      pattern_faults(*model, shard, {.overrides = {{"*norm*", "fp32"}, {"lm_head", "fp32"}}}, {}, optim)
-          .empty());
+  EXPECT_TRUE(pattern_faults(*model, shard,
+                             {.overrides = {{"*norm*", FloatType::kFp32}, {"lm_head", FloatType::kFp32}}}, {},
+                             optim)
+                  .empty());
   EXPECT_TRUE(pattern_faults(*model, {}, {}, {}, {}).empty());
 }
 

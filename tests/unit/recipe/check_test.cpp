@@ -53,13 +53,13 @@ TEST(ValidateForSize, RefusesNoRanksAndOverflow) {
 }
 
 /// The refusal of a mesh, with a batch that fits.
-std::string mesh_refusal(const std::string& strategy, std::int64_t shard, std::int64_t replicate,
+std::string mesh_refusal(ShardStrategy strategy, std::int64_t shard, std::int64_t replicate,
                          std::int64_t reshard, int ranks) {
   Recipe recipe;
   recipe.train.global_batch_size = ranks;
   recipe.shard.strategy = strategy;
   recipe.shard.mesh = {.shard = shard, .replicate = replicate};
-  recipe.shard.reshard_after_forward = reshard;
+  recipe.shard.reshard_after_forward.count = reshard;
   try {
     validate_for_size(recipe, ranks);
   } catch (const Error& error) {
@@ -75,7 +75,7 @@ TEST(ValidateForSize, TakesEveryMeshWhoseProductIsTheRanks) {
         const bool fits = shard == 0       ? replicate == 0 || ranks % replicate == 0
                           : replicate == 0 ? ranks % shard == 0
                                            : shard * replicate == ranks;
-        EXPECT_EQ(mesh_refusal("hybrid_shard", shard, replicate, 1, ranks) == "accepted", fits)
+        EXPECT_EQ(mesh_refusal(ShardStrategy::kHybridShard, shard, replicate, 1, ranks) == "accepted", fits)
             << shard << " " << replicate << " " << ranks;
       }
     }
@@ -84,35 +84,38 @@ TEST(ValidateForSize, TakesEveryMeshWhoseProductIsTheRanks) {
 
 TEST(ValidateForSize, NamesTheMeshesThatWork) {
   EXPECT_EQ(
-      mesh_refusal("hybrid_shard", 4, 0, 1, 6),
+      mesh_refusal(ShardStrategy::kHybridShard, 4, 0, 1, 6),
       "shard.mesh.shard is 4; with 6 ranks expected a divisor of it: 1, 2, 3, 6; or start 4 or 8 ranks");
-  EXPECT_EQ(mesh_refusal("hybrid_grad_op", 0, 4, 1, 1),
+  EXPECT_EQ(mesh_refusal(ShardStrategy::kHybridGradOp, 0, 4, 1, 1),
             "shard.mesh.replicate is 4; with 1 rank expected a divisor of it: 1; or start 4 or 8 ranks");
-  EXPECT_EQ(mesh_refusal("hybrid_shard", 2, 2, 1, 8),
+  EXPECT_EQ(mesh_refusal(ShardStrategy::kHybridShard, 2, 2, 1, 8),
             "shard.mesh.shard x shard.mesh.replicate is 2 x 2; expected the number of ranks (8): set "
             "shard.mesh.replicate to 4, shard.mesh.shard to 4, or start 4 ranks");
 }
 
 TEST(ValidateForSize, LetsBackwardGatherAmongADivisorOfTheGroup) {
   for (const auto& [strategy, shard, replicate, group] :
-       std::vector<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>>{
-           {"full_shard", 0, 0, 12}, {"hybrid_shard", 4, 0, 4}, {"hybrid_shard", 0, 2, 6}}) {
+       std::vector<std::tuple<ShardStrategy, std::int64_t, std::int64_t, std::int64_t>>{
+           {ShardStrategy::kFullShard, 0, 0, 12},
+           {ShardStrategy::kHybridShard, 4, 0, 4},
+           {ShardStrategy::kHybridShard, 0, 2, 6}}) {
     for (std::int64_t kept = 2; kept <= 13; ++kept) {
       EXPECT_EQ(mesh_refusal(strategy, shard, replicate, kept, 12) == "accepted", group % kept == 0)
-          << strategy << " " << kept;
+          << word_of(strategy) << " " << kept;
     }
   }
   EXPECT_EQ(
-      mesh_refusal("full_shard", 0, 0, 4, 6),
+      mesh_refusal(ShardStrategy::kFullShard, 0, 0, 4, 6),
       "shard.reshard_after_forward is 4; expected true, false, or a divisor of the ranks that share one copy "
       "of the state (6): 1, 2, 3, 6");
-  EXPECT_EQ(mesh_refusal("hybrid_shard", 0, 0, 5, 6), "accepted") << "the ranks of a node are not known";
+  EXPECT_EQ(mesh_refusal(ShardStrategy::kHybridShard, 0, 0, 5, 6), "accepted")
+      << "the ranks of a node are not known";
 }
 
 TEST(ValidateForSize, ReportsBatchAndMeshTogether) {
   Recipe recipe;
   recipe.train.global_batch_size = 7;
-  recipe.shard.strategy = "hybrid_shard";
+  recipe.shard.strategy = ShardStrategy::kHybridShard;
   recipe.shard.mesh.shard = 4;
   try {
     validate_for_size(recipe, 6);
@@ -137,17 +140,18 @@ TEST(ModelConflicts, AreJudgedByKind) {
   using Texts = std::vector<std::string>;
   const ModelOptions odd{.hidden_size = 21, .heads = 3, .kv_heads = 3};
   EXPECT_EQ(model_faults(odd).size(), 1u) << "rotary positions turn pairs";
-  for (const char* kind : {"gpt2", "t5", "vit", "deepvit"}) {
+  for (const ModelKind kind : {ModelKind::kGpt2, ModelKind::kT5, ModelKind::kVit, ModelKind::kDeepVit}) {
     ModelOptions model = odd;
     model.kind = kind;
-    EXPECT_EQ(model_faults(model), Texts{}) << kind;
+    EXPECT_EQ(model_faults(model), Texts{}) << word_of(kind);
     model.hidden_size = 20;
     EXPECT_EQ(model_faults(model),
               Texts{"model.hidden_size is 20; expected a multiple of model.heads (3), such as 18 or 21"})
-        << kind;
+        << word_of(kind);
   }
-  EXPECT_EQ(model_faults({.kind = "t5", .hidden_size = 20, .heads = 3, .head_size = 5}), Texts{});
-  EXPECT_EQ(model_faults({.kind = "cnn", .hidden_size = 20, .heads = 3}), Texts{}) << "it has no heads";
+  EXPECT_EQ(model_faults({.kind = ModelKind::kT5, .hidden_size = 20, .heads = 3, .head_size = 5}), Texts{});
+  EXPECT_EQ(model_faults({.kind = ModelKind::kCnn, .hidden_size = 20, .heads = 3}), Texts{})
+      << "it has no heads";
 }
 
 TEST(ModelConflicts, NameBucketsPatchesAndImagesThatLeaveNothing) {
@@ -155,28 +159,31 @@ TEST(ModelConflicts, NameBucketsPatchesAndImagesThatLeaveNothing) {
     const auto faults = model_faults(model);
     return faults.size() == 1 ? faults[0] : std::to_string(faults.size()) + " faults";
   };
-  EXPECT_NE(one({.kind = "t5", .relative_buckets = 33}).find("an even number from 4 on"), std::string::npos);
-  EXPECT_NE(one({.kind = "t5", .relative_buckets = 2}).find("an even number from 4 on"), std::string::npos);
-  EXPECT_NE(
-      one({.kind = "t5", .relative_max_distance = 16}).find("more than half of model.relative_buckets (32)"),
-      std::string::npos);
-  EXPECT_EQ(model_faults({.kind = "t5", .relative_max_distance = 17}).size(), 0u);
-  EXPECT_EQ(one({.kind = "vit", .image_size = 28, .patch_size = 16}),
+  EXPECT_NE(one({.kind = ModelKind::kT5, .relative_buckets = 33}).find("an even number from 4 on"),
+            std::string::npos);
+  EXPECT_NE(one({.kind = ModelKind::kT5, .relative_buckets = 2}).find("an even number from 4 on"),
+            std::string::npos);
+  EXPECT_NE(one({.kind = ModelKind::kT5, .relative_max_distance = 16})
+                .find("more than half of model.relative_buckets (32)"),
+            std::string::npos);
+  EXPECT_EQ(model_faults({.kind = ModelKind::kT5, .relative_max_distance = 17}).size(), 0u);
+  EXPECT_EQ(one({.kind = ModelKind::kVit, .image_size = 28, .patch_size = 16}),
             "model.patch_size is 16; expected a divisor of model.image_size (28): 1, 2, 4, 7, 14, 28");
-  EXPECT_NE(one({.kind = "cnn", .image_size = 5}).find("expected at least 6"), std::string::npos);
-  EXPECT_EQ(model_faults({.kind = "cnn", .image_size = 6}).size(), 0u);
+  EXPECT_NE(one({.kind = ModelKind::kCnn, .image_size = 5}).find("expected at least 6"), std::string::npos);
+  EXPECT_EQ(model_faults({.kind = ModelKind::kCnn, .image_size = 6}).size(), 0u);
 }
 
 TEST(ModelConflicts, ReportTooManyParametersOfEveryKind) {
-  for (const char* kind : {"llama", "gpt2", "t5", "vit", "deepvit"}) {
+  for (const ModelKind kind :
+       {ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kT5, ModelKind::kVit, ModelKind::kDeepVit}) {
     const auto faults = model_faults({.kind = kind, .hidden_size = 768 * 1024, .layers = 10'000});
-    ASSERT_EQ(faults.size(), 1u) << kind;
-    EXPECT_NE(faults[0].find("at most 10,000,000,000,000 are accepted"), std::string::npos) << kind;
+    ASSERT_EQ(faults.size(), 1u) << word_of(kind);
+    EXPECT_NE(faults[0].find("at most 10,000,000,000,000 are accepted"), std::string::npos) << word_of(kind);
   }
 }
 
 /// The conflicts of a Llama, or another model, on some data.
-std::vector<std::string> data_conflicts(const DataOptions& data, const std::string& model = "llama") {
+std::vector<std::string> data_conflicts(const DataOptions& data, ModelKind model = ModelKind::kLlama) {
   Recipe recipe;
   recipe.data = data;
   recipe.model.kind = model;
@@ -189,17 +196,17 @@ std::vector<std::string> data_conflicts(const DataOptions& data, const std::stri
 
 TEST(DataConflicts, DemandOneSourceOfTheKindThatTheModelTakes) {
   using Messages = std::vector<std::string>;
-  EXPECT_EQ(data_conflicts({.kind = "pairs", .path = "p.tok"}, "t5"), Messages{});
-  EXPECT_EQ(data_conflicts({.mixture = {{"a.tok", "1"}}}), Messages{});
-  EXPECT_EQ(data_conflicts({.kind = "pairs", .path = "p.tok"}),
+  EXPECT_EQ(data_conflicts({.kind = DataKind::kPairs, .path = "p.tok"}, ModelKind::kT5), Messages{});
+  EXPECT_EQ(data_conflicts({.mixture = {{"a.tok", 1}}}), Messages{});
+  EXPECT_EQ(data_conflicts({.kind = DataKind::kPairs, .path = "p.tok"}),
             Messages{"data.kind is pairs; model.kind: llama trains on tokens or synthetic_tokens"});
-  EXPECT_EQ(data_conflicts({.kind = "synthetic_tokens"}, "t5"),
+  EXPECT_EQ(data_conflicts({.kind = DataKind::kSyntheticTokens}, ModelKind::kT5),
             Messages{"data.kind is synthetic_tokens; model.kind: t5 trains on pairs or synthetic_pairs"});
-  EXPECT_EQ(data_conflicts({.path = "b.tok", .mixture = {{"a.tok", "1"}}}),
+  EXPECT_EQ(data_conflicts({.path = "b.tok", .mixture = {{"a.tok", 1}}}),
             Messages{"data.mixture and data.path are both given; training reads one of them: add the file of "
                      "data.path to data.mixture, or remove one"});
   EXPECT_EQ(
-      data_conflicts({.kind = "pairs"}, "t5"),
+      data_conflicts({.kind = DataKind::kPairs}, ModelKind::kT5),
       Messages{
           "data.path is missing; data.kind: pairs reads a token file: make one with `echelon prepare` and "
           "name it here, or set data.kind: synthetic_pairs"});
@@ -212,7 +219,7 @@ TEST(DataConflicts, DemandOneSourceOfTheKindThatTheModelTakes) {
 
 TEST(Conflicts, AreNoneInASoundRecipe) {
   Recipe recipe;
-  recipe.data.kind = "synthetic_tokens";
+  recipe.data.kind = DataKind::kSyntheticTokens;
   EXPECT_TRUE(recipe::conflicts(recipe).empty());
 }
 

@@ -119,7 +119,8 @@ TEST(ShippedRecipes, AllLoadAndRoundTripAndThoseForCpusTakeOneAndTwoRanks) {
     SCOPED_TRACE(file);
     const LoadedRecipe loaded = load_recipe(file, {});
     for (const int ranks : {1, 2}) {
-      if (loaded.recipe.train.device == "cuda") continue;  // written for a cluster; tests/e2e/recipes.py
+      if (loaded.recipe.train.device == TrainDevice::kCuda)
+        continue;  // written for a cluster; tests/e2e/recipes.py
       EXPECT_NO_THROW(validate_for_size(loaded.recipe, ranks));
     }
     const std::string resolved = to_yaml(loaded.recipe, &loaded.origins);

@@ -21,7 +21,7 @@ std::string synthetic(const std::string& model) {
 TEST(ModelPreset, FillsEveryKeyNotGivenAndSaysSo) {
   const LoadedRecipe loaded = parse(synthetic("{preset: llama_8b}"));
   EXPECT_EQ(loaded.recipe.model.preset, "llama_8b");
-  EXPECT_EQ(loaded.recipe.model.kind, "llama");
+  EXPECT_EQ(loaded.recipe.model.kind, ModelKind::kLlama);
   EXPECT_EQ(loaded.recipe.model.vocab_size, 128256);
   EXPECT_EQ(loaded.recipe.model.intermediate_size, 14336);
   EXPECT_EQ(loaded.recipe.model.rope_theta, 500000.0);
@@ -62,11 +62,11 @@ TEST(ModelPreset, IsWrittenOutSoThatTheResolvedRecipeMeansTheSame) {
 
 TEST(ModelPreset, RefusesAnotherKindBesideIt) {
   const recipe::ModelPreset& preset = *recipe::find_model_preset("t5_3b");
-  EXPECT_EQ(recipe::preset_problem(preset, "gpt2"),
+  EXPECT_EQ(recipe::preset_problem(preset, ModelKind::kGpt2),
             "model.preset is t5_3b, a t5, but model.kind is gpt2; remove model.kind, or name a preset of "
             "gpt2: gpt2, "
             "gpt2_medium, gpt2_large, gpt2_xl, gpt_175b, gpt_1t");
-  EXPECT_EQ(recipe::preset_problem(*recipe::find_model_preset("llama_8b"), "llama"), "");
+  EXPECT_EQ(recipe::preset_problem(*recipe::find_model_preset("llama_8b"), ModelKind::kLlama), "");
 }
 
 TEST(ModelPreset, ThatDoesNotExistIsRefusedOnce) {
@@ -92,9 +92,9 @@ TEST(ModelPresets, AreSoundModelsThatSetOnlyWhatTheirKindUses) {
 
 TEST(ModelPresets, OfAKindAreFoundByIt) {
   std::size_t count = 0;
-  for (const char* kind : {"llama", "gpt2", "t5", "vit", "deepvit", "cnn"}) {
-    const auto names = recipe::presets_of(kind);
-    EXPECT_FALSE(names.empty()) << kind;
+  for (const std::string_view word : kWords<ModelKind>) {
+    const auto names = recipe::presets_of(choice_of<ModelKind>(word).value());
+    EXPECT_FALSE(names.empty()) << word;
     count += names.size();
   }
   EXPECT_EQ(count, recipe::model_presets().size());

@@ -56,11 +56,12 @@ TEST(ParameterCount, IsNothingRatherThanWrapped) {
   ModelOptions model;
   model.layers = kMax / 2;
   EXPECT_EQ(recipe::parameter_count(model), std::nullopt);
-  for (const char* kind : {"llama", "gpt2", "t5", "vit", "deepvit"}) {
+  for (const ModelKind kind :
+       {ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kT5, ModelKind::kVit, ModelKind::kDeepVit}) {
     model = {.kind = kind, .intermediate_size = kMax / 3};
-    EXPECT_EQ(recipe::parameter_count(model), std::nullopt) << kind;
+    EXPECT_EQ(recipe::parameter_count(model), std::nullopt) << word_of(kind);
   }
-  model = {.kind = "cnn", .classes = kMax / 3};
+  model = {.kind = ModelKind::kCnn, .classes = kMax / 3};
   EXPECT_EQ(recipe::parameter_count(model), std::nullopt);
 }
 

@@ -25,9 +25,9 @@ TEST(ParseRecipe, KeepsDefaultsOfKeysNotGiven) {
   const LoadedRecipe loaded = parse(kBase);
   EXPECT_EQ(loaded.recipe.model.hidden_size, 768);
   EXPECT_EQ(loaded.recipe.optim.betas[1], 0.95);
-  EXPECT_EQ(loaded.recipe.shard.reshard_after_forward, 1);
-  EXPECT_EQ(loaded.recipe.precision.param, "unset");
-  EXPECT_EQ(loaded.recipe.checkpoint.resume, "auto");
+  EXPECT_EQ(loaded.recipe.shard.reshard_after_forward, SwitchOrCount());
+  EXPECT_EQ(loaded.recipe.precision.param, FloatType::kUnset);
+  EXPECT_EQ(loaded.recipe.checkpoint.resume, Resume::kAuto);
 }
 
 TEST(ParseRecipe, ReadsEveryTypeInBlockAndFlowStyle) {
@@ -40,8 +40,8 @@ TEST(ParseRecipe, ReadsEveryTypeInBlockAndFlowStyle) {
   EXPECT_EQ(loaded.recipe.optim.lr, 2.5e-4);
   EXPECT_EQ(loaded.recipe.optim.betas, (std::array<double, 2>{0.8, 0.9}));
   EXPECT_EQ(loaded.recipe.train.steps, 7);
-  EXPECT_EQ(loaded.recipe.train.device, "cpu");
-  EXPECT_EQ(loaded.recipe.shard.wrap.policy, "none");
+  EXPECT_EQ(loaded.recipe.train.device, TrainDevice::kCpu);
+  EXPECT_EQ(loaded.recipe.shard.wrap.policy, WrapPolicy::kNone);
 }
 
 TEST(ParseRecipe, TakesNumbersInAnyDecimalForm) {
@@ -133,7 +133,7 @@ TEST_F(Includes, MayBeEightDeep) {
     files_[std::to_string(i) + ".yaml"] = "include: " + std::to_string(i + 1) + ".yaml\n";
   }
   files_["8.yaml"] = kBase;
-  EXPECT_EQ(load("0.yaml").recipe.data.kind, "synthetic_tokens");
+  EXPECT_EQ(load("0.yaml").recipe.data.kind, DataKind::kSyntheticTokens);
 }
 
 TEST_F(Includes, ThatCannotBeReadAreTheOnlyFaultReported) {

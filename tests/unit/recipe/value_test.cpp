@@ -90,7 +90,7 @@ TEST(Lists, TakeThousandPatternsOfTwoHundredBytesAndNotOneMore) {
 }
 
 TEST(Maps, AreReadInBlockAndFlowStyleInTheOrderWritten) {
-  const PatternMap expected{{"*norm*", "fp32"}, {"lm_head", "bf16"}};
+  const PatternMap<FloatType> expected{{"*norm*", FloatType::kFp32}, {"lm_head", FloatType::kBf16}};
   for (const std::string text : {"precision: {overrides: {\"*norm*\": fp32, lm_head: bf16}}\n",
                                  "precision:\n  overrides:\n    '*norm*': fp32\n    lm_head: \"bf16\"\n"}) {
     EXPECT_EQ(parse(kBase + text).recipe.precision.overrides, expected) << text;
@@ -101,14 +101,15 @@ TEST(Maps, HoldNumbersAndSwitchesTheWayRecipesWriteThem) {
   const LoadedRecipe loaded = parse(
       kBase +
       "optim: {lr_factors: {\"*.bias\": 2, lm_head: 1e-1}}\nshard: {reshard_overrides: {a.b: false}}\n");
-  EXPECT_EQ(loaded.recipe.optim.lr_factors, (PatternMap{{"*.bias", "2.0"}, {"lm_head", "0.1"}}));
-  EXPECT_EQ(loaded.recipe.shard.reshard_overrides, (PatternMap{{"a.b", "false"}}));
+  EXPECT_EQ(loaded.recipe.optim.lr_factors, (PatternMap<double>{{"*.bias", 2.0}, {"lm_head", 0.1}}));
+  EXPECT_EQ(loaded.recipe.shard.reshard_overrides, (PatternMap<bool>{{"a.b", false}}));
   EXPECT_EQ(written("optim.lr_factors", loaded), "{\"*.bias\": 2.0, lm_head: 0.1}");
 }
 
 TEST(Maps, HoldFilesWhereTheirNamesArePaths) {
   const LoadedRecipe loaded = parse("data: {mixture: {data/a b/train.tok: 2, ../web.tok: 0.5}}\n");
-  EXPECT_EQ(loaded.recipe.data.mixture, (PatternMap{{"data/a b/train.tok", "2.0"}, {"../web.tok", "0.5"}}));
+  EXPECT_EQ(loaded.recipe.data.mixture,
+            (PatternMap<double>{{"data/a b/train.tok", 2.0}, {"../web.tok", 0.5}}));
   const std::string message = refusal("data:\n  mixture:\n    $HOME/a.tok: 1\n    b.tok: 0\n");
   EXPECT_NE(message.find("r.yaml:3:5: data.mixture: '$HOME/a.tok' has a '~' or '$'"), std::string::npos)
       << message;
@@ -128,7 +129,7 @@ TEST(Maps, OfALaterLayerReplaceThoseBefore) {
 
 TEST(Maps, AreSetOnTheCommandLineInFlowStyle) {
   const LoadedRecipe loaded = parse(kBase, {"precision.overrides={\"*norm*\": fp32}"});
-  EXPECT_EQ(loaded.recipe.precision.overrides, (PatternMap{{"*norm*", "fp32"}}));
+  EXPECT_EQ(loaded.recipe.precision.overrides, (PatternMap<FloatType>{{"*norm*", FloatType::kFp32}}));
   EXPECT_NE(refusal(kBase, {"precision.overrides=fp32"}).find("'fp32' is one value, not a map of patterns"),
             std::string::npos);
   EXPECT_NE(
@@ -163,9 +164,9 @@ TEST(Maps, KeepNumbersInTheirRangeAndSwitchesSpelledOut) {
             std::string::npos);
 }
 
-TEST(SwitchOrInteger, TakesAndWritesTrueFalseAndIntegersFromTwo) {
-  for (const auto& [text, value] :
-       std::vector<std::pair<std::string, std::int64_t>>{{"true", 1}, {"false", 0}, {"2", 2}, {"8", 8}}) {
+TEST(SwitchOrCount, TakesAndWritesTrueFalseAndIntegersFromTwo) {
+  for (const auto& [text, value] : std::vector<std::pair<std::string, SwitchOrCount>>{
+           {"true", {true, 0}}, {"false", {false, 0}}, {"2", {true, 2}}, {"8", {true, 8}}}) {
     const LoadedRecipe loaded = parse(kBase + "shard: {reshard_after_forward: " + text + "}\n");
     EXPECT_EQ(loaded.recipe.shard.reshard_after_forward, value);
     EXPECT_EQ(written("shard.reshard_after_forward", loaded), text);

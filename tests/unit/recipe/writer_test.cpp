@@ -10,6 +10,7 @@
 
 #include "recipe/check/check.h"
 #include "recipe/load.h"
+#include "recipe/yaml/value.h"
 #include "recipe_support.h"
 
 namespace echelon {
@@ -44,12 +45,7 @@ struct Randomize {
     if (!std::holds_alternative<recipe::Choices>(key.rule)) *field = random() % 2 == 0;
   }
   void operator()(std::int64_t* field) const {
-    const auto* either = std::get_if<recipe::SwitchOrInteger>(&key.rule);
-    if (either != nullptr && random() % 2 == 0) {
-      *field = static_cast<std::int64_t>(random() % 2);
-      return;
-    }
-    const auto& range = either != nullptr ? either->range : std::get<IntegerRange>(key.rule);
+    const auto& range = std::get<IntegerRange>(key.rule);
     const std::int64_t width = std::min<std::int64_t>(range.high - range.low, 1'000'000);
     *field = range.low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(width));
   }
@@ -105,28 +101,33 @@ struct Randomize {
       *field = "n" + std::to_string(random() % 1000) + "._-";
     }
   }
-  void operator()(std::vector<std::string>* field) const {
+  void operator()(SwitchOrCount* field) const {
+    *field = {random() % 2 == 0, 0};
+    if (field->on && random() % 2 == 0) (*this)(&field->count);
+  }
+  void operator()(const recipe::ChoiceField& field) const {
+    const auto& values = std::get<recipe::Choices>(key.rule).values;
+    const std::string& word = values[random() % values.size()].value;
+    *field.value = static_cast<std::uint8_t>(std::find(field.words.begin(), field.words.end(), word) -
+                                             field.words.begin());
+  }
+  void operator()(std::vector<std::string>* field) const { *field = patterns(); }
+  void operator()(std::vector<SchedulePhase>* field) const {
     field->clear();
-    if (std::get<recipe::Text>(key.rule) == recipe::Text::kPhase) {
-      for (std::size_t i = random() % 8; i > 0; --i) field->push_back("step " + std::to_string(i));
-    } else {
-      *field = patterns();
-    }
+    for (auto i = static_cast<std::int64_t>(random() % 8); i > 0; --i)
+      field->push_back({kPhaseKinds[random() % kPhaseKinds.size()], i});
   }
   void operator()(std::vector<double>* field) const {
     field->resize(random() % 4);
     for (double& value : *field) (*this)(&value);
   }
-  void operator()(PatternMap* field) const {
+  template <class Value>
+  void operator()(PatternMap<Value>* field) const {
     field->clear();
     for (const std::string& pattern : patterns()) {
-      if (const auto* choices = std::get_if<recipe::Choices>(&key.rule)) {
-        field->emplace_back(pattern, choices->values[random() % choices->values.size()].value);
-      } else {
-        double number = 0;
-        (*this)(&number);
-        field->emplace_back(pattern, recipe::shortest(number));
-      }
+      Value value{};
+      std::visit(*this, recipe::slot_of(value));
+      field->emplace_back(pattern, value);
     }
   }
 
@@ -147,8 +148,7 @@ void make_sound(Recipe& recipe) {
     for (const std::string& path : found.front().keys) {
       const Key& key = *recipe::find_key(path);
       Recipe defaults;
-      std::visit([&](auto* field) { *field = *std::get<decltype(field)>(key.slot(defaults)); },
-                 key.slot(recipe));
+      recipe::copy_value(key, defaults, recipe);
     }
     if (recipe.data.path.empty()) recipe.data.path = "images";  // its default is a conflict of its own
   }
@@ -175,12 +175,12 @@ TEST(ToYaml, RoundTripsAnyRecipeExactly) {
                                 .init_std = recipe.model.init_std};
     recipe.data.path = "images";
     if (i % 2 == 0) {
-      recipe.model.kind = "cnn";
-      recipe.data.kind = "image_folder";
+      recipe.model.kind = ModelKind::kCnn;
+      recipe.data.kind = DataKind::kImageFolder;
     } else {
       const std::int64_t seq_len = recipe.data.seq_len;
       recipe.data = {};
-      recipe.data.kind = "synthetic_tokens";
+      recipe.data.kind = DataKind::kSyntheticTokens;
       recipe.data.seq_len = seq_len;
     }
     recipe.data.seq_len = recipe.data.seq_len % 2048 + 1;
@@ -202,13 +202,13 @@ TEST(ToYaml, RoundTripsAnyRecipeExactly) {
 
 TEST(ToYaml, WritesTheLargestListsAndMapsSoThatTheyCanBeRead) {
   Recipe recipe;
-  recipe.data.kind = "synthetic_tokens";
+  recipe.data.kind = DataKind::kSyntheticTokens;
   recipe.run.dir = "runs/x";
   for (int i = 0; i < 1000; ++i) {
     const std::string number = std::to_string(i);
     const std::string pattern = "*" + std::string(199 - number.size(), 'a') + number;
     recipe.optim.no_decay.push_back(pattern);
-    recipe.optim.lr_factors.emplace_back(pattern, recipe::shortest(i));
+    recipe.optim.lr_factors.emplace_back(pattern, i);
   }
   const LoadedRecipe again = test::parse(to_yaml(recipe));
   EXPECT_EQ(again.recipe.optim.no_decay, recipe.optim.no_decay);

@@ -11,7 +11,8 @@ namespace {
 
 /// Steps 0 to 40 in 80 s of training, of which the first 30 took 50 s and are saved.
 RunStart killed_start() {
-  RunStart start{.job = "12", .restart = 1, .ranks = 4, .began_s = 1000, .ended_s = 1100, .end = "killed"};
+  RunStart start{
+      .job = "12", .restart = 1, .ranks = 4, .began_s = 1000, .ended_s = 1100, .end = StartEnd::kKilled};
   start.last_step = 40;
   start.saved_step = 30;
   start.until_saved_s = 50;

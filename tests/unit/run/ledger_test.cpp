@@ -28,7 +28,7 @@ struct RunFiles {
   nlohmann::json read() const { return nlohmann::json::parse(fs::read_file(file(), 1 << 20, Code::kUsage)); }
   /// As a process leaves it that is killed: the file is kept, whatever this object does later.
   void kill(std::unique_ptr<Ledger>& ledger) {
-    ledger->end("failed");
+    ledger->end(StartEnd::kFailed);
     auto json = read();
     json["starts"].back()["end"] = "running";
     ledger.reset();
@@ -73,9 +73,9 @@ TEST(Ledger, AccountsForEverySecondFromTheBatchScriptsStart) {
       }
     }
     run.pass(1);
-    ledger->end("finished");
+    ledger->end(StartEnd::kFinished);
     run.pass(100);
-    ledger->end("failed");  // the first word counts
+    ledger->end(StartEnd::kFailed);  // the first word counts
   }
   const auto json = run.read();
   expect_whole(json);
@@ -109,7 +109,7 @@ TEST(Ledger, AStartThatWasKilledIsClosedByTheNextAndItsUnsavedStepsAreLost) {
   EXPECT_EQ(next->earlier().step, 10);
   EXPECT_EQ(next->earlier().save, 3);
   next->resumed(5);
-  next->end("stopped");
+  next->end(StartEnd::kStopped);
   const auto json = run.read();
   expect_whole(json);
   EXPECT_EQ(json["starts"][0]["end"], "killed");
@@ -152,7 +152,7 @@ double leaving(const std::string& notes, double next_began, const std::string& n
   run.pass(5000);
   Ledger(run.file(), {.job = next_job, .began_s = next_began}, [now = run.now] {
     return now->load();
-  }).end("finished");
+  }).end(StartEnd::kFinished);
   const auto json = run.read();
   expect_whole(json);
   EXPECT_EQ(json["starts"][0]["end"], "killed");
@@ -187,7 +187,7 @@ TEST(Ledger, TimeSinceAPeerHungIsIdleWhateverWasThoughtOfItThen) {
   ledger->stood_still_since(1035);
   ledger->enter(Spent::kStart);  // on the way out
   run.pass(3);
-  ledger->end("failed");
+  ledger->end(StartEnd::kFailed);
   const auto json = run.read();
   expect_whole(json);
   EXPECT_EQ(json["starts"][0]["seconds"],
@@ -227,7 +227,7 @@ TEST(Ledger, AFolderThatTakesNoFileStopsNothing) {
   std::filesystem::create_directory(run.file());  // not even root can replace it by a file
   std::ofstream(run.file() / "x") << "x";
   const auto ledger = run.start();
-  ledger->end("finished");
+  ledger->end(StartEnd::kFinished);
   EXPECT_NE(ledger->summary(), "");
 }
 

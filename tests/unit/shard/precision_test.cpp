@@ -15,7 +15,7 @@ TEST(Precision, WhatIsUnsetIsNotCast) {
   const Precision none = of({});
   for (const at::ScalarType type : {none.param, none.reduce, none.buffer, none.output, none.master})
     EXPECT_EQ(type, at::kFloat);
-  const Precision param = of({.param = "bf16"});
+  const Precision param = of({.param = FloatType::kBf16});
   EXPECT_EQ(param.param, at::kBFloat16);
   EXPECT_EQ(param.reduce, at::kBFloat16) << "gradients have the type of what they belong to";
   EXPECT_EQ(param.output, at::kBFloat16);
@@ -24,29 +24,32 @@ TEST(Precision, WhatIsUnsetIsNotCast) {
 }
 
 TEST(Precision, PresetsAreThoseOfTheTutorials) {
-  const Precision mixed = of({.preset = "bf16_fp32_reduce"});
+  const Precision mixed = of({.preset = PrecisionPreset::kBf16Fp32Reduce});
   EXPECT_EQ(mixed.param, at::kBFloat16);
   EXPECT_EQ(mixed.reduce, at::kFloat);
   EXPECT_EQ(mixed.buffer, at::kBFloat16);
-  const Precision gradients = of({.preset = "grad_bf16"});
+  const Precision gradients = of({.preset = PrecisionPreset::kGradBf16});
   EXPECT_EQ(gradients.param, at::kFloat);
   EXPECT_EQ(gradients.reduce, at::kBFloat16);
-  const Precision half = of({.preset = "fp16"});
+  const Precision half = of({.preset = PrecisionPreset::kFp16});
   EXPECT_EQ(half.reduce, at::kHalf);
-  const Precision pure = of({.preset = "bf16_pure"});
+  const Precision pure = of({.preset = PrecisionPreset::kBf16Pure});
   EXPECT_EQ(pure.master, at::kBFloat16);
 }
 
 TEST(Precision, AKeyCountsBeforeThePreset) {
-  const Precision precision = of({.preset = "bf16", .reduce = "fp32", .output = "fp32"});
+  const Precision precision =
+      of({.preset = PrecisionPreset::kBf16, .reduce = FloatType::kFp32, .output = FloatType::kFp32});
   EXPECT_EQ(precision.param, at::kBFloat16);
   EXPECT_EQ(precision.reduce, at::kFloat);
   EXPECT_EQ(precision.output, at::kFloat);
 }
 
-TEST(Precision, UnknownNamesAreRefused) {
-  EXPECT_THROW((void)of({.preset = "fp8"}), Error);
-  EXPECT_THROW((void)of({.param = "float"}), Error);
+TEST(Precision, HasAScalarTypeForEveryTypeThatIsSet) {
+  EXPECT_EQ(scalar_type(FloatType::kBf16), at::kBFloat16);
+  EXPECT_EQ(scalar_type(FloatType::kFp32), at::kFloat);
+  EXPECT_EQ(scalar_type(FloatType::kFp16), at::kHalf);
+  EXPECT_THROW((void)scalar_type(FloatType::kUnset), Error);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ at::Tensor ids_of(int seed) {
 
 EngineOptions bf16() {
   EngineOptions options;
-  options.precision.preset = "bf16_fp32_reduce";
+  options.precision.preset = PrecisionPreset::kBf16Fp32Reduce;
   return options;
 }
 
@@ -109,15 +109,15 @@ EngineOptions engine(const std::function<void(EngineOptions&)>& change) {
 
 std::vector<Configuration> all_configurations() {
   const auto policy = [](const char* name) {
-    return engine([=](EngineOptions& o) { o.shard.wrap.policy = name; });
+    return engine([=](EngineOptions& o) { o.shard.wrap.policy = choice_of<WrapPolicy>(name).value(); });
   };
   const auto strategy = [](const char* name) {
-    return engine([=](EngineOptions& o) { o.shard.strategy = name; });
+    return engine([=](EngineOptions& o) { o.shard.strategy = choice_of<ShardStrategy>(name).value(); });
   };
   const auto recompute = [](const char* name, const char* wrap) {
     return engine([=](EngineOptions& o) {
-      o.activations.policy = name;
-      o.shard.wrap.policy = wrap;
+      o.activations.policy = choice_of<RecomputePolicy>(name).value();
+      o.shard.wrap.policy = choice_of<WrapPolicy>(wrap).value();
       o.shard.wrap.min_params = 1000;
     });
   };
@@ -127,13 +127,13 @@ std::vector<Configuration> all_configurations() {
       {"none", false, policy("none")},
       {"noneTied", true, policy("none")},
       {"kept", false, engine([](EngineOptions& o) {
-         o.shard.reshard_after_forward = 0;
+         o.shard.reshard_after_forward.on = false;
          o.shard.forward_prefetch = 2;
-         o.shard.backward_prefetch = "post";
+         o.shard.backward_prefetch = BackwardPrefetch::kPost;
        })},
       {"lazy", true, engine([](EngineOptions& o) {
          o.shard.forward_prefetch = 0;
-         o.shard.backward_prefetch = "none";
+         o.shard.backward_prefetch = BackwardPrefetch::kNone;
        })},
       {"capped", false, engine([](EngineOptions& o) {
          o.shard.forward_prefetch = 8;
@@ -144,27 +144,27 @@ std::vector<Configuration> all_configurations() {
       {"noShard", true, strategy("no_shard")},
       {"reduceAtEnd", false, engine([](EngineOptions& o) { o.reduce_at_end = true; })},
       {"sizeBased", false, engine([](EngineOptions& o) {
-         o.shard.wrap.policy = "size_based";
+         o.shard.wrap.policy = WrapPolicy::kSizeBased;
          o.shard.wrap.min_params = 1000;
        })},
       {"nested", false, engine([](EngineOptions& o) {
-         o.shard.wrap.policy = "modules";
+         o.shard.wrap.policy = WrapPolicy::kModules;
          o.shard.wrap.modules = {"model.layers.1", "*.mlp", "*.self_attn", "lm_head"};
        })},
       {"normsApart", true, engine([](EngineOptions& o) {
-         o.shard.wrap.policy = "modules";
+         o.shard.wrap.policy = WrapPolicy::kModules;
          o.shard.wrap.modules = {"*norm"};
        })},
-      {"offload", false, engine([](EngineOptions& o) { o.shard.offload = "cpu"; })},
+      {"offload", false, engine([](EngineOptions& o) { o.shard.offload = Offload::kCpu; })},
       {"recompute", false, recompute("full", "transformer")},
       {"recomputeNested", false, recompute("full", "size_based")},
       {"recomputeEverySecond", true, recompute("every_n", "transformer")},
       {"recomputeCheap", false, recompute("selective", "transformer")},
       {"recomputeUnwrapped", false, recompute("full", "none")},
       {"recomputeKept", false, engine([](EngineOptions& o) {
-         o.activations.policy = "full";
+         o.activations.policy = RecomputePolicy::kFull;
          o.activations.modules = {"*.mlp", "*.1.self_attn"};
-         o.shard.strategy = "shard_grad_op";
+         o.shard.strategy = ShardStrategy::kShardGradOp;
        })},
   };
 }
@@ -290,7 +290,7 @@ class Twice final : public Model {
 
 TEST_P(Configurations, ALayerThatAlsoRunsWithoutAnInputGradientHasAllOfItsGradient) {
   EngineOptions options = GetParam().engine;
-  if (options.shard.wrap.policy == "modules") options.shard.wrap.modules = {"*"};
+  if (options.shard.wrap.policy == WrapPolicy::kModules) options.shard.wrap.modules = {"*"};
   if (!options.activations.modules.empty()) options.activations.modules = {"block"};
   LocalCommunicator comm;
   ShardedModel model(std::make_unique<Twice>(), comm, options, 9, at::kCPU);
@@ -350,13 +350,6 @@ TEST(ShardedModel, ResultsRepeatBitForBit) {
   }
   for (std::size_t i = 0; i < gradients[0].size(); ++i)
     EXPECT_TRUE(at::equal(gradients[0][i], gradients[1][i])) << i;
-}
-
-TEST(ShardedModel, PrecisionsAreNamedAsInRecipes) {
-  EXPECT_EQ(scalar_type("bf16"), at::kBFloat16);
-  EXPECT_EQ(scalar_type("fp32"), at::kFloat);
-  EXPECT_EQ(scalar_type("fp16"), at::kHalf);
-  EXPECT_THROW((void)scalar_type("fp8"), Error);
 }
 
 /// A communicator whose operations end a while after they were issued, on a thread of their own, as real ones

@@ -37,7 +37,7 @@ std::string units(const ShardOptions& options, bool tied = false, const Precisio
 
 ShardOptions policy(const std::string& name) {
   ShardOptions options;
-  options.wrap.policy = name;
+  options.wrap.policy = choice_of<WrapPolicy>(name).value();
   return options;
 }
 
@@ -81,8 +81,8 @@ TEST(Wrap, ModulesAreThosePatternsName) {
 }
 
 TEST(Wrap, AModuleOfAnotherPrecisionIsAUnitOfItsOwn) {
-  PrecisionOptions precision{.preset = "bf16"};
-  precision.overrides = {{"*norm", "fp32"}, {"model.layers.1.*", "bf16"}};
+  PrecisionOptions precision{.preset = PrecisionPreset::kBf16};
+  precision.overrides = {{"*norm", FloatType::kFp32}, {"model.layers.1.*", FloatType::kBf16}};
   EXPECT_EQ(units(policy("transformer"), false, precision),
             "model.embed_tokens:104 model.layers.0:480 model.layers.0.input_layernorm:8 "
             "model.layers.0.post_attention_layernorm:8 model.layers.1:496 lm_head:104 model.norm:8");
@@ -101,14 +101,15 @@ TEST(Wrap, APatternThatMatchesNothingIsRefusedByName) {
     EXPECT_NE(std::string(error.what()).find("model.layers.0"), std::string::npos);
   }
   options = policy("transformer");
-  options.reshard_overrides = {{"nothing", "true"}};
+  options.reshard_overrides = {{"nothing", true}};
   EXPECT_THROW((void)units(options), Error);
-  EXPECT_THROW((void)units(policy("transformer"), false, {.overrides = {{"nothing", "fp32"}}}), Error);
+  EXPECT_THROW((void)units(policy("transformer"), false, {.overrides = {{"nothing", FloatType::kFp32}}}),
+               Error);
 }
 
 TEST(Wrap, ReshardingIsDecidedByTheLastPatternThatMatches) {
   ShardOptions options = policy("transformer");
-  options.reshard_overrides = {{"model.layers.*", "false"}, {"model.layers.1", "true"}};
+  options.reshard_overrides = {{"model.layers.*", false}, {"model.layers.1", true}};
   const auto model = build_model(small(false), at::kFloat, at::kCPU);
   for (const UnitPlan& unit : plan_units(*model, options, {})) {
     const bool kept = unit.name == "model.layers.0" || unit.name == "root";

@@ -12,7 +12,7 @@ Recipe with_batch(std::int64_t global, const std::string& device = "auto") {
   Recipe recipe;
   recipe.train.micro_batch_size = 2;
   recipe.train.global_batch_size = global;
-  recipe.train.device = device;
+  recipe.train.device = choice_of<TrainDevice>(device).value();
   return recipe;
 }
 
@@ -41,7 +41,7 @@ TEST(Allocation, RefusesABatchThatDoesNotDivideOverTheRanks) {
 
 TEST(Allocation, RefusesAMeshThatDoesNotFit) {
   Recipe recipe = with_batch(16);
-  recipe.shard.strategy = "hybrid_shard";
+  recipe.shard.strategy = ShardStrategy::kHybridShard;
   recipe.shard.mesh.shard = 3;
   EXPECT_TRUE(holds(refusal(four_nodes(), recipe), "shard.mesh")) << refusal(four_nodes(), recipe);
 }

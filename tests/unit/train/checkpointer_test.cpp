@@ -28,8 +28,8 @@ using test::ThreadRanks;
 struct SavingRank {
   SavingRank(const std::filesystem::path& root, CheckpointOptions options, Communicator& comm)
       : small(comm.rank(), comm.size()),
-        optim(make_optimizer({.kind = "sgd"}, small.model)),
-        data(make_loader({.kind = "synthetic_tokens", .seq_len = 4}, 13, 1)),
+        optim(make_optimizer({.kind = OptimKind::kSgd}, small.model)),
+        data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
         state{.model = small.model, .optim = *optim, .data = *data},
         folder(root, false),
         checkpointer(options, folder, comm, {}) {

@@ -51,10 +51,10 @@ struct OneRun {
     options.train.global_batch_size = 4;
     options.train.clip_grad_norm = 0;
     options.train.steps = 1;
-    options.optim.kind = "sgd";
+    options.optim.kind = OptimKind::kSgd;
     options.optim.lr = 0.5;
     options.optim.weight_decay = 0;
-    options.schedule.kind = "constant";
+    options.schedule.kind = ScheduleKind::kConstant;
   }
   /// Trains to the end; returns the weights as one vector.
   at::Tensor train() {
@@ -138,7 +138,7 @@ TEST(TrainLoop, ClippingByValueBoundsEveryElementOfTheMeanGradient) {
 
 TEST(TrainLoop, AStepThatIsNotFiniteIsLeftOutAndCounted) {
   OneRun run;
-  run.engine.precision.preset = "fp16";
+  run.engine.precision.preset = PrecisionPreset::kFp16;
   run.engine.precision.loss_scale = 1e12;  // overflows until it has halved often enough
   run.options.train.steps = 40;
   const at::Tensor weights = run.train();
@@ -151,7 +151,7 @@ TEST(TrainLoop, AStepThatIsNotFiniteIsLeftOutAndCounted) {
 TEST(TrainLoop, TooManyInARowEndTheRunWithTheWeightsUntouched) {
   OneRun run;
   run.options.train.steps = 10;
-  run.options.train.non_finite = "skip";
+  run.options.train.non_finite = NonFinite::kSkip;
   run.options.train.max_skipped_steps = 2;
   run.options.optim.lr = std::numeric_limits<double>::max();  // the first update ruins the weights
   EXPECT_THROW(run.train(), Error);

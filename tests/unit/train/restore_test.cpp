@@ -18,8 +18,8 @@ struct OneRun {
   OneRun()
       : folder(temporary.path(), false),
         model(build_model(test::small_options(), at::kFloat, at::kCPU), comm, {}, 3, at::kCPU),
-        optim(make_optimizer({.kind = "sgd"}, model)),
-        data(make_loader({.kind = "synthetic_tokens", .seq_len = 4}, 13, 1)),
+        optim(make_optimizer({.kind = OptimKind::kSgd}, model)),
+        data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
         state{.model = model, .optim = *optim, .data = *data} {}
 
   /// A checkpoint of the state as if it were of `step`, with `trainer_state` in place of its own unless that
@@ -116,7 +116,7 @@ std::string said_of(const OneRun& source, const CheckpointOptions& options, cons
                     WeightMatch* match = nullptr) {
   LocalCommunicator comm;
   ShardedModel sharded(build_model(model, at::kFloat, at::kCPU), comm, {}, 5, at::kCPU);
-  const auto optim = make_optimizer({.kind = "sgd"}, sharded);
+  const auto optim = make_optimizer({.kind = OptimKind::kSgd}, sharded);
   TrainState state{.model = sharded, .optim = *optim, .data = *source.data};
   CheckpointOptions from = options;
   from.init_from = source.temporary.path();
@@ -176,7 +176,7 @@ TEST(InitialWeights, ThatDoNotFitStartFresh) {
   ModelOptions deep = test::small_options();
   deep.layers = 3;
   ShardedModel sharded(build_model(deep, at::kFloat, at::kCPU), comm, {}, 5, at::kCPU);
-  const auto optim = make_optimizer({.kind = "sgd"}, sharded);
+  const auto optim = make_optimizer({.kind = OptimKind::kSgd}, sharded);
   TrainState state{.model = sharded, .optim = *optim, .data = *source.data};
   (void)load_initial_weights({.init_from = source.temporary.path(), .init_partial = true}, comm, state);
   for (const auto& unit : sharded.units()) {

@@ -18,7 +18,7 @@ struct RankState {
       : small(rank, size),
         optim(make_optimizer(options, small.model)),
         ema(make_ema(options, small.model)),
-        data(make_loader({.kind = "synthetic_tokens", .seq_len = 4}, 13, 1)),
+        data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
         state{.model = small.model, .optim = *optim, .data = *data, .ema = ema.get()} {}
 
   /// f(purpose, slices) for everything a checkpoint holds.
@@ -61,11 +61,11 @@ std::string refusal(const std::filesystem::path& folder, const OptimOptions& opt
   return "";
 }
 
-const OptimOptions kAdamW{.kind = "adamw"};
-const OptimOptions kAnyPrecision{.kind = "anyprecision_adamw", .variance_dtype = "fp32"};
-const OptimOptions kSgd{.kind = "sgd"};
-const OptimOptions kMomentum{.kind = "sgd", .momentum = 0.9};
-const OptimOptions kAdadelta{.kind = "adadelta"};
+const OptimOptions kAdamW{.kind = OptimKind::kAdamW};
+const OptimOptions kAnyPrecision{.kind = OptimKind::kAnyPrecisionAdamW, .variance_dtype = FloatType::kFp32};
+const OptimOptions kSgd{.kind = OptimKind::kSgd};
+const OptimOptions kMomentum{.kind = OptimKind::kSgd, .momentum = 0.9};
+const OptimOptions kAdadelta{.kind = OptimKind::kAdadelta};
 
 OptimOptions averaged(OptimOptions options) {
   options.ema_decay = 0.99;
@@ -88,7 +88,8 @@ TEST(StateTensors, EveryStateComesBackOnAnyNumberOfRanks) {
           for (const at::Tensor& slice : slices) expected.push_back(at::empty_like(slice));
           mine.small.fill(expected, purpose);
           for (std::size_t u = 0; u < slices.size(); ++u)
-            EXPECT_TRUE(at::equal(slices[u], expected[u])) << options.kind << " " << purpose << " unit " << u;
+            EXPECT_TRUE(at::equal(slices[u], expected[u]))
+                << word_of(options.kind) << " " << purpose << " unit " << u;
         });
       }
     }
@@ -130,7 +131,7 @@ TEST(StateTensors, ACheckpointOfAnotherOptimizerSaysSo) {
       {kAnyPrecision, kAdamW,
        "was trained with optim.kind anyprecision_adamw (compensation bf16, exp_avg bf16, "},
       {kAnyPrecision,
-       {.kind = "anyprecision_adamw", .variance_dtype = "fp32", .kahan = false},
+       {.kind = OptimKind::kAnyPrecisionAdamW, .variance_dtype = FloatType::kFp32, .kahan = false},
        "exp_avg_sq fp32), this recipe says anyprecision_adamw (exp_avg bf16, exp_avg_sq fp32)"},
   };
   for (std::size_t i = 0; i < std::size(cases); ++i) {

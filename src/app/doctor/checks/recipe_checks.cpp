@@ -41,8 +41,16 @@ Finding open_stream(const std::string& name, const std::string& what,
 }
 
 bool on_gpus(const Recipe& recipe, const Gpus& gpus) {
-  const std::string& device = recipe.train.device;
-  return device == "cuda" || device == "cuda_shared" || (device == "auto" && !gpus.cards.empty());
+  switch (recipe.train.device) {
+    case TrainDevice::kCuda:
+    case TrainDevice::kCudaShared:
+      return true;
+    case TrainDevice::kAuto:
+      return !gpus.cards.empty();
+    case TrainDevice::kCpu:
+      break;
+  }
+  return false;
 }
 
 /// What `ranks` ranks keep against what there is.
@@ -111,7 +119,7 @@ Finding check_room(const Recipe& recipe, const RecipeSize& size, const FolderFac
 
 Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShape& shape,
                      const Machine& machine, const Gpus& gpus) {
-  const bool offloaded = recipe.shard.offload == "cpu";
+  const bool offloaded = recipe.shard.offload == Offload::kCpu;
   if (on_gpus(recipe, gpus) && !offloaded) {
     if (gpus.cards.empty()) {
       return unknown("memory",
@@ -136,7 +144,7 @@ Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShap
 
 Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& gpus) {
   const auto cards = static_cast<int>(gpus.cards.size());
-  const std::string& device = recipe.train.device;
+  const std::string_view device = word_of(recipe.train.device);
   if (!on_gpus(recipe, gpus))
     return ok("devices", str("train.device is ", device, ": ranks compute on the CPU"));
   if (cards == 0) {
@@ -144,7 +152,7 @@ Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& g
                    str("train.device is ", device, ", and this machine shows no GPU (", gpus.note, ")"),
                    "run this on a compute node");
   }
-  if (cards >= shape.ranks_per_node || device == "cuda_shared")
+  if (cards >= shape.ranks_per_node || recipe.train.device == TrainDevice::kCudaShared)
     return ok("devices", str(cards, " GPUs for ", shape.ranks_per_node, " ranks of a node"));
   return fault("devices", str(shape.ranks_per_node, " ranks of a node, but ", cards, " GPUs"),
                "ask for as many tasks as GPUs (--ntasks-per-node), or set train.device: cuda_shared");

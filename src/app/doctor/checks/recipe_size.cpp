@@ -7,28 +7,35 @@
 namespace echelon::app::doctor {
 namespace {
 
-std::uint64_t bytes_of(const std::string& type) {
-  return type == "fp32" ? 4 : 2;
+std::uint64_t bytes_of(FloatType type) {
+  return type == FloatType::kFp32 ? 4 : 2;
 }
 
 /// Bytes a parameter: the weights that persist.
 std::uint64_t master_bytes(const PrecisionOptions& precision) {
-  if (precision.master != "unset") return bytes_of(precision.master);
-  return precision.preset == "bf16_pure" ? 2 : 4;
+  return bytes_of(precision.master != FloatType::kUnset ? precision.master
+                                                        : types_of(precision.preset).master);
 }
 
 /// Bytes a parameter: the optimizer's states and the averaged weights.
 std::uint64_t state_bytes(const OptimOptions& optim) {
   std::uint64_t bytes = optim.ema_decay > 0 ? 4 : 0;
-  if (optim.kind == "sgd") return bytes + (optim.momentum == 0.0 ? 0 : 4);
-  if (optim.kind != "anyprecision_adamw") return bytes + 8;  // adamw, adadelta: two of fp32
+  switch (optim.kind) {
+    case OptimKind::kSgd:
+      return bytes + (optim.momentum == 0.0 ? 0 : 4);
+    case OptimKind::kAdamW:
+    case OptimKind::kAdadelta:
+      return bytes + 8;  // two of fp32
+    case OptimKind::kAnyPrecisionAdamW:
+      break;
+  }
   bytes += bytes_of(optim.momentum_dtype) + bytes_of(optim.variance_dtype);
   return bytes + (optim.kahan ? bytes_of(optim.compensation_dtype) : 0);
 }
 
 std::int64_t shard_group(const ShardOptions& shard, std::int64_t ranks, std::int64_t ranks_per_node) {
-  if (shard.strategy == "no_shard") return 1;
-  if (shard.strategy.rfind("hybrid", 0) != 0) return ranks;
+  if (shard.strategy == ShardStrategy::kNoShard) return 1;
+  if (!is_hybrid(shard.strategy)) return ranks;
   if (shard.mesh.shard > 0) return shard.mesh.shard;
   return shard.mesh.replicate > 0 ? ranks / shard.mesh.replicate : ranks_per_node;
 }

@@ -1,4 +1,4 @@
-#include "base/range.h"
+#include "base/options/range.h"
 
 #include "base/str.h"
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "base/range.h"
+#include "base/options/range.h"
 
 /// What a language model's numbers may be: of recipes, and of config.json files that are imported.
 namespace echelon::model_ranges {

@@ -1,0 +1,63 @@
+#pragma once
+#include <cstdint>
+
+#include "base/options/choice.h"
+#include "base/options/float_type.h"
+#include "base/options/patterns.h"
+
+namespace echelon {
+
+/// Several types at once: the named policies of the PyTorch FSDP tutorials, and kBf16Pure for optimizers that
+/// keep low-precision weights exact (AnyPrecisionAdamW).
+enum class PrecisionPreset : std::uint8_t {
+  kNone,
+  kFp32,
+  kBf16,
+  kBf16Fp32Reduce,
+  kFp16,
+  kGradBf16,
+  kBf16Pure
+};
+template <>
+inline constexpr std::array<std::string_view, 7> kWords<PrecisionPreset>{
+    "none", "fp32", "bf16", "bf16_fp32_reduce", "fp16", "grad_bf16", "bf16_pure"};
+
+/// The types a preset sets; kUnset: not cast.
+struct PresetTypes {
+  FloatType param, reduce, buffer, master;
+};
+[[nodiscard]] constexpr PresetTypes types_of(PrecisionPreset preset) {
+  using enum FloatType;
+  switch (preset) {
+    case PrecisionPreset::kNone:
+      break;
+    case PrecisionPreset::kFp32:
+      return {kFp32, kFp32, kFp32, kFp32};
+    case PrecisionPreset::kBf16:
+      return {kBf16, kBf16, kBf16, kFp32};
+    case PrecisionPreset::kBf16Fp32Reduce:
+      return {kBf16, kFp32, kBf16, kFp32};
+    case PrecisionPreset::kFp16:
+      return {kFp16, kFp16, kFp16, kFp32};
+    case PrecisionPreset::kGradBf16:
+      return {kFp32, kBf16, kUnset, kFp32};
+    case PrecisionPreset::kBf16Pure:
+      return {kBf16, kBf16, kBf16, kBf16};
+  }
+  return {kFp32, kUnset, kUnset, kFp32};
+}
+
+/// Recipe section `precision`. A type left unset takes the preset's; without a preset it means: not cast.
+struct PrecisionOptions {
+  PrecisionPreset preset = PrecisionPreset::kNone;
+  FloatType param = FloatType::kUnset;          ///< weights and activations while computing
+  FloatType reduce = FloatType::kUnset;         ///< gradients on their way between ranks
+  FloatType buffer = FloatType::kUnset;         ///< constant tables (rotary cos/sin)
+  FloatType output = FloatType::kUnset;         ///< logits as the loss gets them
+  FloatType master = FloatType::kUnset;         ///< the weights that persist: unset | fp32 | bf16
+  PatternMap<FloatType> overrides;              ///< module pattern -> type of its weights and computation
+  double loss_scale = 65536.0;                  ///< fp16: factor on the loss at the start, a power of two
+  std::int64_t loss_scale_growth_steps = 2000;  ///< fp16: doubled after so many finite steps in a row
+};
+
+}  // namespace echelon
