@@ -6,7 +6,7 @@
 #include <vector>
 
 /// Texts that tests expect word for word, many to a file: the tables below tests/golden. Their format stands
-/// in docs/contributing.md, "Golden tables".
+/// in docs/contributing.md, "Golden tables"; tests/e2e/golden.py reads and writes it, too.
 namespace echelon::test {
 
 /// What stands in a table between a line `== NAME` and the next one.
