@@ -17,6 +17,8 @@ import tempfile
 import time
 import unittest
 
+import golden
+
 ECHELON = os.environ["ECHELON_BIN"]
 CKPT = os.environ["ECHELON_CKPT_BIN"]
 PROGRESS = re.compile(r"^(starting|echelon [\d.]+: run |model |data: |resumed from |step \d+/|saved step |stopped after |"
@@ -26,7 +28,9 @@ WAIT_S = 250  # longest wait for anything; the machine may be busy
 ERRORS = (2, 3, 4, 5, 6, 7)
 SKIPPED = 77  # CTest knows this exit code (CMakeLists.txt)
 OWN_MOUNTS = "ECHELON_OWN_MOUNTS"  # empty: this process is in a mount namespace of its own; else why it is not
-GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden" / "e2e"
+TOP = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = pathlib.Path(sys.argv[0]).stem
+GOLDEN = TOP / "tests" / "golden" / "e2e" / f"{SCRIPT}.txt"
 
 # Starts ranks plainly, which talk through shared memory: a machine's networks are not looked at. The mpirun of Open MPI 5
 # has no option to be quiet, and is so unless a rank fails.
@@ -97,6 +101,7 @@ def environment(**more):
 class Case(unittest.TestCase):
     """A test in its own temporary folder, which is also the commands' working folder."""
     maxDiff = None
+    expected = set()  # cases of the golden table that tests asked for
 
     def setUp(self):
         self.expectations = 0
@@ -162,9 +167,9 @@ class Case(unittest.TestCase):
         process.wait(WAIT_S)
 
     def expect(self, code, *arguments, hide="", **more):
-        """Runs a command that has something to say; what it says, progress left out, is tests/golden/e2e/<test>.txt,
-        word for word. `hide`: a pattern of what differs from one machine or run to the next.
-        ECHELON_UPDATE_GOLDEN=1 writes these files anew, to be read before they are committed."""
+        """Runs a command that has something to say; what it says, progress left out, is the case <test> (a second time
+        <test>.2) of tests/golden/e2e/<script>.txt, word for word. `hide`: a pattern of what differs from one machine or run
+        to the next. ECHELON_UPDATE_GOLDEN=1 writes these cases anew, to be read before they are committed."""
         result = self.command(*arguments, code=code, **more)
         lines = [line for line in result.err.splitlines() if not PROGRESS.match(line)]
         text = "\n".join([f"exit {result.code}", *lines, ""])
@@ -174,11 +179,11 @@ class Case(unittest.TestCase):
         text = re.sub(r"(step-\d{9}\.)[0-9a-f]{8}", r"\1SAVE-ID", text)
         text = re.sub(hide, "N", text) if hide else text
         name, self.expectations = self._testMethodName.removeprefix("test_"), self.expectations + 1
-        path = GOLDEN / f"{name}{'' if self.expectations == 1 else f'.{self.expectations}'}.txt"
-        if os.environ.get("ECHELON_UPDATE_GOLDEN") == "1":
-            path.write_text(text)
-        self.assertTrue(path.exists(), f"no {path}; it would hold:\n{text}")
-        self.assertEqual(path.read_text(), text, f"{path} and what was said differ")
+        name += "" if self.expectations == 1 else f".{self.expectations}"
+        self.expected.add(name)
+        expected = golden.expected(GOLDEN, name, text)
+        self.assertIsNotNone(expected, f"no case {name} in {GOLDEN}; it would be:\n{text}")
+        self.assertEqual(expected, text, f"{name} in {GOLDEN} and what was said differ")
         if code in ERRORS:
             self.assertEqual(1, len([line for line in lines if line.startswith(("echelon: ", "echelon-ckpt: "))]), text)
         return result
@@ -316,10 +321,22 @@ def in_own_mounts():
         os.execvp("unshare", [*unshare, sys.executable, *sys.argv])
 
 
+def unused_expectations(test):
+    """What tests/golden/e2e holds in vain: tables of no script, cases of no test, cases of `test` that it did not ask for."""
+    yield from (table for table in GOLDEN.parent.glob("*.txt") if not (TOP / "tests" / "e2e" / f"{table.stem}.py").exists())
+    for name in golden.read(GOLDEN).keys() - {golden.ABOUT} - Case.expected:
+        owner = "test_" + name.partition(".")[0]
+        if owner == test or not hasattr(sys.modules["__main__"].Tests, owner):
+            yield f"{name} in {GOLDEN}"
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(f"usage: {sys.argv[0]} Tests.test_NAME; CMakeLists.txt registers every test by itself")
     result = unittest.main(module="__main__", verbosity=2, exit=False).result
     for _, why in result.skipped:
         print(f"SKIPPED: {why}")
-    sys.exit(not result.wasSuccessful() or (SKIPPED if result.skipped else 0))
+    if result.skipped or not result.wasSuccessful():
+        sys.exit(1 if not result.wasSuccessful() else SKIPPED)
+    if unused := list(unused_expectations(sys.argv[1].rpartition(".")[2])):
+        sys.exit(f"no test uses {', '.join(map(str, unused))}: remove it")

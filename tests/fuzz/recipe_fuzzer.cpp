@@ -3,10 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "recipe/parse.h"
+#include "support/golden_table.h"
+#include "support/places.h"
 
 namespace {
 
@@ -20,6 +25,19 @@ std::string included(std::string& text) {
 }
 
 }  // namespace
+
+/// Every text of the tables of bad recipes.
+std::vector<std::string> fuzz_seeds() {
+  namespace test = echelon::test;
+  std::set<std::string> seeds;
+  const std::filesystem::path folder = std::filesystem::path(test::source_dir()) / "tests/golden/recipe";
+  for (const std::filesystem::path& table : test::golden_tables(folder)) {
+    for (const test::GoldenCase& golden : test::read_golden(table).cases) {
+      for (const auto& [part, text] : golden.parts) seeds.insert(text);
+    }
+  }
+  return {seeds.begin(), seeds.end()};
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string text(reinterpret_cast<const char*>(data), size);

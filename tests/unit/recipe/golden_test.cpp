@@ -1,46 +1,73 @@
-// Every tests/golden/recipe/NN-name.yaml is a recipe that must be refused with exactly the text of
-// NN-name.expected. NN-name.args holds overrides, one a line. ECHELON_WRITE_EXPECTED=1 writes the .expected
-// files: read the diff.
+// Every case of tests/golden/recipe is a recipe that must be refused with exactly the text of its part
+// "said". The recipe lies in a file CASE.yaml; the part "overrides" has overrides, one a line; any other part
+// is a file beside the recipe. ECHELON_UPDATE_GOLDEN=1 writes the parts "said": read the diff.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <ostream>
 #include <sstream>
 
 #include "base/error.h"
 #include "recipe/load.h"
+#include "support/golden_table.h"
 #include "support/places.h"
+#include "support/temp_dir.h"
 
 namespace echelon {
 namespace {
 
 namespace stdfs = std::filesystem;
 
-const stdfs::path kFolder = stdfs::path(test::source_dir()) / "tests" / "golden" / "recipe";
+struct BadRecipeCase {
+  stdfs::path table;
+  test::GoldenCase golden;
 
-std::string text_of(const stdfs::path& file) {
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  return text.str();
+  friend std::ostream& operator<<(std::ostream& out, const BadRecipeCase& shown) {
+    return out << shown.table.filename().string();
+  }
+};
+
+std::vector<BadRecipeCase> bad_recipes() {
+  std::vector<BadRecipeCase> found;
+  const stdfs::path folder = stdfs::path(test::source_dir()) / "tests" / "golden" / "recipe";
+  for (const stdfs::path& table : test::golden_tables(folder)) {
+    for (test::GoldenCase& golden : test::read_golden(table).cases)
+      found.push_back({table, std::move(golden)});
+  }
+  return found;
 }
 
-std::vector<std::string> overrides_of(const stdfs::path& recipe) {
+/// Writes the files of a case into `folder`.
+void lay_out(const test::GoldenCase& golden, const stdfs::path& folder) {
+  for (const auto& [part, text] : golden.parts) {
+    if (part == "overrides" || part == "said") continue;
+    const stdfs::path file = folder / (part.empty() ? golden.name + ".yaml" : part);
+    stdfs::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << text;
+  }
+}
+
+std::vector<std::string> overrides_of(const test::GoldenCase& golden) {
   std::vector<std::string> overrides;
-  std::ifstream lines(stdfs::path(recipe).replace_extension(".args"));
+  const std::string* text = golden.part("overrides");
+  std::istringstream lines(text == nullptr ? "" : *text);
   for (std::string line; std::getline(lines, line);) overrides.push_back(line);
   return overrides;
 }
 
-/// The message with the folder's own path taken out, so that it is the same on every machine.
-std::string message_of(const stdfs::path& recipe) {
+/// The message without the folder's path, so that it is the same on every machine.
+std::string message_of(const test::GoldenCase& golden) {
+  const test::TempDir dir;
+  const stdfs::path folder = stdfs::canonical(dir.path());
+  lay_out(golden, folder);
   try {
-    (void)load_recipe(recipe, overrides_of(recipe));
+    (void)load_recipe(folder / (golden.name + ".yaml"), overrides_of(golden));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kUsage);
     std::string message = error.what();
-    const std::string prefix = kFolder.string() + "/";
+    const std::string prefix = folder.string() + "/";
     for (std::size_t at = 0; (at = message.find(prefix, at)) != std::string::npos;)
       message.erase(at, prefix.size());
     return message + "\n";
@@ -48,40 +75,25 @@ std::string message_of(const stdfs::path& recipe) {
   return "accepted\n";
 }
 
-std::vector<stdfs::path> cases() {
-  std::vector<stdfs::path> found;
-  for (const auto& entry : stdfs::directory_iterator(kFolder)) {
-    if (entry.path().extension() == ".yaml") found.push_back(entry.path());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
-class BadRecipe : public testing::TestWithParam<stdfs::path> {};
+class BadRecipe : public testing::TestWithParam<BadRecipeCase> {};
 
 TEST_P(BadRecipe, IsRefusedWithTheExpectedText) {
-  const std::string message = message_of(GetParam());
-  ASSERT_NE(message, "accepted\n") << GetParam() << " was accepted";
-  const stdfs::path expected = stdfs::path(GetParam()).replace_extension(".expected");
-  if (std::getenv("ECHELON_WRITE_EXPECTED") != nullptr) std::ofstream(expected, std::ios::binary) << message;
-  ASSERT_TRUE(stdfs::exists(expected)) << "no " << expected << "; the message is:\n" << message;
-  EXPECT_EQ(message, text_of(expected));
+  const auto& [table, golden] = GetParam();
+  const std::string message = message_of(golden);
+  ASSERT_NE(message, "accepted\n") << golden.name << " was accepted";
+  EXPECT_EQ(message, test::golden(table, golden.name, "said", message)) << golden.name << " in " << table;
 }
 
-std::string case_name(const testing::TestParamInfo<stdfs::path>& info) {
-  std::string name = info.param.stem().string();
+std::string case_name(const testing::TestParamInfo<BadRecipeCase>& info) {
+  std::string name = info.param.golden.name;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, BadRecipe, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Golden, BadRecipe, testing::ValuesIn(bad_recipes()), case_name);
 
-TEST(BadRecipes, AreFiftyOrMoreAndNoExpectedTextIsOrphaned) {
-  EXPECT_GE(cases().size(), 50u);
-  for (const auto& entry : stdfs::directory_iterator(kFolder)) {
-    if (entry.path().extension() != ".expected" && entry.path().extension() != ".args") continue;
-    EXPECT_TRUE(stdfs::exists(stdfs::path(entry.path()).replace_extension(".yaml"))) << entry.path();
-  }
+TEST(BadRecipes, AreAllFound) {
+  EXPECT_GE(bad_recipes().size(), 140U);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -11,6 +10,7 @@
 #include "app/submit/words.h"
 #include "base/files/fs.h"
 #include "base/str.h"
+#include "support/golden_table.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 #include "unit/submit/requests.h"
@@ -27,14 +27,6 @@ std::string head_of(const std::string& script) {
   EXPECT_TRUE(script.starts_with(kFirstLine));
   EXPECT_TRUE(script.ends_with(script_body()));
   return script.substr(kFirstLine.size(), script.size() - script_body().size() - kFirstLine.size());
-}
-
-/// Compares with tests/golden/submit/<name>.txt; ECHELON_UPDATE_GOLDEN=1 writes it anew.
-void expect_golden(const std::string& name, const std::string& text) {
-  const fs::Path path = kSource / "tests/golden/submit" / (name + ".txt");
-  const char* update = std::getenv("ECHELON_UPDATE_GOLDEN");
-  if (update != nullptr && std::string(update) == "1") std::ofstream(path) << text;
-  EXPECT_EQ(text, fs::read_file(path, 1 << 20, Code::kUsage)) << path;
 }
 
 Options everything() {
@@ -91,7 +83,15 @@ std::vector<Case> cases() {
 }
 
 TEST(JobScript, IsTheGoldenOne) {
-  for (const Case& c : cases()) expect_golden(c.name, head_of(c.script()));
+  const fs::Path table = kSource / "tests/golden/submit/scripts.txt";
+  std::set<std::string> names;
+  for (const Case& c : cases()) {
+    const std::string head = head_of(c.script());
+    EXPECT_EQ(head, test::golden(table, c.name, "", head)) << c.name << " in " << table;
+    names.insert(c.name);
+  }
+  for (const test::GoldenCase& golden : test::read_golden(table).cases)
+    EXPECT_TRUE(names.contains(golden.name)) << golden.name << " in " << table << " belongs to no test";
 }
 
 TEST(JobScript, EndsAsTheHandWrittenOneDoes) {
