@@ -38,8 +38,8 @@ void agree(Communicator& comm, std::string_view label, const std::function<void(
 }
 
 void check_digests(const Communicator& comm, double sum) {
-  if (sum == static_cast<double>(comm.digest()) * comm.size())
-    return;  // exact in fp64: 32 bits per rank leave room for 2^21 ranks
+  // Exact in fp64: 32 bits per rank leave room for 2^21 ranks.
+  if (sum == static_cast<double>(comm.digest()) * comm.size()) return;
   const std::vector<std::string> last = comm.recent();
   throw Error(Code::kPeer,
               str("rank ", comm.rank(), " has issued other operations than the other ranks; its last: ",

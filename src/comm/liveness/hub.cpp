@@ -80,8 +80,7 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
   if (peer.rank < 0) {
     if (frame.kind != FrameKind::kHello || frame.token != options_.token || frame.rank < 0 ||
         frame.rank >= size) {
-      ::shutdown(peer.wire.fd(),
-                 SHUT_RDWR);  // not a rank of this run (no token); dropped when the loop sees it closed
+      ::shutdown(peer.wire.fd(), SHUT_RDWR);  // no rank of this run; drop_closed() removes it
       return;
     }
     peer.rank = frame.rank;

@@ -43,14 +43,14 @@ struct Roll {
 /// Blobs are small. A larger size must be damaged, and no memory is taken for it.
 constexpr std::size_t kLargestBlob = std::size_t{256} << 20;
 
-/// Size of the pinned window: a piece of every rank's blob, and at least every rank's Roll.
+/// Size of the pinned window; at least every rank's Roll.
 std::size_t window_bytes(int ranks) {
   constexpr std::size_t kWindow = 1 << 20;
   return std::max(kWindow, static_cast<std::size_t>(ranks) * sizeof(Roll));
 }
 
 /// Two NCCL communicators over the same ranks, each with a stream: an all-gather of weights must not queue
-/// behind a reduction of gradients issued before it. Blobs and barriers use the lane of the reductions.
+/// behind an earlier reduction of gradients. Blobs and barriers use the lane of the reductions.
 struct Lanes {
   std::shared_ptr<NcclGroup> gather;
   std::shared_ptr<NcclGroup> reduce;
@@ -147,7 +147,7 @@ class NcclCommunicator final : public Communicator {
     const std::vector<int> members = members_of(color, key);
     const auto own = std::find(members.begin(), members.end(), rank());
     const int new_rank = static_cast<int>(own - members.begin());
-    // NCCL requires non-negative colours, ours may be any: the lowest member identifies the group as well.
+    // NCCL requires non-negative colours, ours may be any; the lowest member identifies the group, too.
     const int nccl_color = *std::min_element(members.begin(), members.end());
     const std::string name = str(lanes_.reduce->name(), "/", splits_++, ".", color);
     // Split groups share a stream per lane: a buffer that one fills and another sends on needs no event.
@@ -206,7 +206,7 @@ class NcclCommunicator final : public Communicator {
     return Pending(std::make_shared<State>(lanes_.reduce->shared(), std::move(end), current_stream_));
   }
 
-  /// Numbers the operation and adds it to both hashes: of this group, and of all groups (digest()).
+  /// Numbers the operation; adds it to the hashes of this group and of all groups (digest()).
   void number(Operation& operation) {
     operation.sequence = next_sequence_++;
     roll_hash_ = mix(roll_hash_, operation);
@@ -228,7 +228,6 @@ class NcclCommunicator final : public Communicator {
                                    static_cast<std::uint64_t>(operation.type),
                                    static_cast<std::uint64_t>(operation.op),
                                    static_cast<std::uint64_t>(operation.root)};
-    // As FNV-1a on whole words, with a shift that carries high bits down.
     for (const std::uint64_t word : words) hash = (hash ^ word) * 1099511628211ULL ^ (hash >> 29);
     return hash;
   }
