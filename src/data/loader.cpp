@@ -32,7 +32,7 @@ void check_sizes(const DataOptions& options, std::int64_t vocab_size) {
   }
 }
 
-/// Opens `path` and proves that it fits the model and the tokenizer of `options`.
+/// Opens `path` and checks that it fits the model and the tokenizer of `options`.
 TokenFile open_matching(const std::string& path, const DataOptions& options, std::int64_t vocab_size) {
   TokenFile file(path);
   const TokenFileHeader& header = file.header();
@@ -50,7 +50,8 @@ TokenFile open_matching(const std::string& path, const DataOptions& options, std
   return file;
 }
 
-/// A language model learns the next token: a file of which no token has one in its document teaches nothing.
+/// A language model predicts the next token: a file whose documents have one token each has nothing to
+/// predict.
 void require_targets(const TokenFile& file, const DataOptions& options) {
   if (options.packing == "stream" || file.document_count() < file.token_count()) return;
   throw Error(Code::kData, str("token file '", file.path().string(), "' has nothing to predict: its ",
@@ -76,7 +77,7 @@ std::unique_ptr<Loader> open_file(const std::string& path, const DataOptions& op
                                        options.packing == "documents");
 }
 
-/// Weights in millionths, so that they are whole numbers.
+/// Weights in millionths, so that they are integers and shares are exact.
 std::uint64_t share_of(const std::string& path, const std::string& weight) {
   constexpr double kUnit = 1e6;
   const double value = std::strtod(weight.c_str(), nullptr);

@@ -14,7 +14,7 @@
 
 namespace echelon::data {
 
-/// The bytes of a file as they lie on the disk, through a buffer.
+/// The raw bytes of a file, through a buffer.
 struct SourceStream::Input {
   explicit Input(const SourceFile& source) : file(source), fd(fs::open(source.path, O_RDONLY, Code::kData)) {}
 
@@ -122,7 +122,7 @@ class GzipDecoder final : public SourceStream::Decoder {
   }
 
   z_stream stream_{};
-  bool inside_ = true;  // a member has begun and not ended; an empty file is no gzip file
+  bool inside_ = true;  // inside a member; true at first, because an empty file is not a gzip file
 };
 
 class ZstdDecoder final : public SourceStream::Decoder {
@@ -132,7 +132,7 @@ class ZstdDecoder final : public SourceStream::Decoder {
   }
 
   std::size_t read(SourceStream::Input& input, std::span<char> text) override {
-    // A full buffer may leave text inside of the decoder when the file's bytes are all used.
+    // If the output buffer was full, the decoder may still hold text when all input has been used.
     if (pending_) {
       if (const std::size_t count = step(input, text); count > 0) return count;
     }

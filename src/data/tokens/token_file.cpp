@@ -102,8 +102,8 @@ void TokenFile::read(std::uint64_t first, std::span<std::int64_t> ids) const {
                 {raw.get(), ids.size() * header_.token_width});
   const std::uint64_t largest =
       header_.token_width == 2 ? widen<std::uint16_t>(raw.get(), ids) : widen<std::uint32_t>(raw.get(), ids);
-  // Checksums prove what was written; this proves that the writer was right, before an id indexes an
-  // embedding.
+  // A checksum proves that the bytes are as written; this check proves that the id is valid, before it
+  // indexes an embedding.
   if (largest > header_.max_token) {
     refuse(path_, str("holds token id ", largest, " after token ", first, ", above its stated largest id ",
                       header_.max_token, ": prepare the data again"));

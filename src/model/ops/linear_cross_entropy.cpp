@@ -62,8 +62,8 @@ std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight) {
 
 at::Tensor logits_of(const at::Tensor& x, const at::Tensor& value, at::ScalarType output) {
   at::Tensor logits = product(x, value.t());
+  // Rounded as the results of a module with this output type.
   if (static_cast<std::int64_t>(c10::elementSize(output)) < logits.element_size())
-    // Rounds the logits as a module with this output type would, for equality with models that do.
     logits.copy_(logits.to(output));
   return logits;
 }
