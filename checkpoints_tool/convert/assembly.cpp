@@ -17,15 +17,15 @@ namespace {
 
 using checkpoint::Reader;
 
-// Program, libraries and the checkpoint's index.
+// Reserved for program, libraries and the checkpoint's index.
 constexpr std::uint64_t kBaseBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kWorkerBytes = kWindowBytes + kWindowFillerBytes;
 constexpr std::uint64_t kMostTileBytes = std::uint64_t{256} << 20;
 constexpr int kDefaultWorkers = 4;
 constexpr auto kLook = std::chrono::milliseconds(100);
 
-/// Bytes of `window` that belong to transposed tensors, each stretch given to `each` as where it begins in
-/// the window and how long it is.
+/// Calls `each`(offset in the window, length) for every range of `window` that belongs to a transposed
+/// tensor.
 template <class Each>
 void for_each_transposed(const OutputFile& file, const Window& window, Each&& each) {
   for (const Part& part : parts_of(file, window)) {
@@ -35,7 +35,7 @@ void for_each_transposed(const OutputFile& file, const Window& window, Each&& ea
   }
 }
 
-/// Gives each run of a tile's bytes that stays together to `each`, with its place in the file.
+/// Calls `each` for every contiguous run of a tile's bytes, with its position in the file.
 template <class Each>
 void for_each_run(const Tile& tile, std::span<std::byte> bytes, Each&& each) {
   const std::uint64_t size = size_of(tile.tensor->dtype);
@@ -63,13 +63,13 @@ class Assembly {
     records_.resize(windows_.size());
   }
 
-  /// Windows first: those at the ends of a transposed tensor put zeros where tiles will be.
+  /// Windows before tiles: windows at the ends of a transposed tensor write zeros where tiles will go.
   void run(int workers, Progress& progress) {
     run_until(windows_.size(), workers, progress);
     run_until(windows_.size() + tiles_.size(), workers, progress);
   }
 
-  /// The parts were right one by one; this proves that they were put together in the right order.
+  /// Each part was verified when it was read; this proves that they were assembled in the right order.
   void prove_checksums() const;
 
   void finish() {
@@ -77,7 +77,7 @@ class Assembly {
   }
 
  private:
-  /// Makes windows and tiles from the next one up to number `end`.
+  /// Produces windows and tiles from the next one up to number `end`.
   void run_until(std::size_t end, int workers, Progress& progress) {
     if (next_ >= end) return;
     ended_ = 0;
@@ -95,7 +95,7 @@ class Assembly {
     next_ = end;  // each worker has taken a number behind it
   }
 
-  /// Until all workers have ended.
+  /// Waits until all workers have ended.
   void watch(int workers, Progress& progress) {
     const std::uint64_t total = planned_bytes(plan_);
     std::unique_lock lock(ending_);

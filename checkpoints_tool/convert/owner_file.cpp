@@ -57,7 +57,7 @@ Owner read_owner(const fs::Path& path) {
                              path.string(), "')")));
 }
 
-/// Puts `draft` in the place of an owner that is gone. `error`: why link(2) failed.
+/// Replaces the file of an owner that has ended by `draft`. `error`: why link(2) failed.
 void take_over(const fs::Path& path, const fs::Path& draft, const Owner& mine, int error) {
   if (error != EEXIST) {
     throw Error(Code::kCheckpoint, str("cannot create '", path.string(), "': ", fs::reason(error)));
@@ -71,8 +71,8 @@ void take_over(const fs::Path& path, const fs::Path& draft, const Owner& mine, i
 }  // namespace
 
 OwnerFile::OwnerFile(const fs::Path& folder) : path_(folder / "owner") {
-  // Only processes of this machine take each other's files over; among them the lock keeps the look at the
-  // old file and its removal together. Where it is not supported that small gap stays.
+  // Only processes of this machine take over each other's files. Among them a lock makes checking and
+  // removing the old file atomic. Without locks on the file system a small race remains.
   const fs::Fd guard = fs::open(folder, O_RDONLY | O_DIRECTORY, Code::kCheckpoint);
   (void)::flock(guard.get(), LOCK_EX);
   const Owner mine = this_process();
