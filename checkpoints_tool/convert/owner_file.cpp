@@ -64,6 +64,7 @@ void take_over(const fs::Path& path, const fs::Path& draft, const Owner& mine, i
   }
   const Owner other = read_owner(path);
   const bool seen = other.host == mine.host && !mine.space.empty() && other.space == mine.space;
+  // A process id alone proves nothing, since ids are reused; with the start time it names one process.
   if (!seen || (other.start != 0 && start_of(other.pid) == other.start)) refuse(path, other, seen);
   fs::rename(draft, path, Code::kCheckpoint);
 }
@@ -82,6 +83,8 @@ OwnerFile::OwnerFile(const fs::Path& folder) : path_(folder / "owner") {
     fs::write_at(draft.fd, 0, std::as_bytes(std::span(text)), Code::kCheckpoint, draft.path);
     fs::fsync(draft.fd, Code::kCheckpoint, draft.path);
     draft.fd.close(Code::kCheckpoint, draft.path);
+    // Written first and linked afterwards, so that nobody reads an owner file without its text. Unlike
+    // rename, link(2) fails when the name is taken.
     if (::link(draft.path.c_str(), path_.c_str()) != 0) take_over(path_, draft.path, mine, errno);
   } catch (...) {
     (void)fs::disk().unlink(draft.path.c_str());

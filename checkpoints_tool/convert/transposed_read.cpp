@@ -83,6 +83,7 @@ void TransposedRead::gather(const SourceTensor& matrix, std::uint64_t begin, std
   }
   const std::uint64_t first_row = wanted == 1 ? begin % rows : 0;
   const std::uint64_t end_row = wanted == 1 ? first_row + count : rows;
+  // Several rows in one read only if whole rows are read; otherwise one short read for each row.
   const bool whole = wanted * kWorthSkipping >= columns;
   const std::uint64_t step = whole ? std::max<std::uint64_t>(1, kBlockBytes / (columns * size)) : 1;
   for (std::uint64_t row = first_row; row < end_row; row += step) {

@@ -178,6 +178,7 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
                     .ended_s = began,
                     .end = "running"});
   book.since_s = began;
+  // Detached: a write on a hanging disk cannot be interrupted, and must not keep the process from ending.
   std::thread([book = book_] { book->write_until_over(); }).detach();
 }
 
@@ -213,6 +214,8 @@ void Ledger::took(const Durations& durations) {
 void Ledger::saving(std::int64_t step) {
   const std::lock_guard lock(book_->mutex);
   book_->settle();
+  // Saves are committed in the background while training goes on, so the time is noted now and counted when
+  // the commit is known.
   book_->saving[step] = book_->mine()[Spent::kTrain];
 }
 
@@ -230,6 +233,7 @@ void Ledger::stood_still_since(double time_s) {
   if (book_->over || book_->still) return;
   book_->settle();
   RunStart& mine = book_->mine();
+  // A fault is noticed only after a timeout. What was counted as training since then was waiting.
   for (const Book::Interval& interval : book_->recent) {
     const double taken = interval.end_s - std::max(interval.begin_s, time_s);
     if (taken <= 0) continue;
@@ -256,6 +260,7 @@ Durations Ledger::earlier() const {
   const std::vector<RunStart>& starts = book_->goodput.starts;
   Durations known;
   for (auto start = std::next(starts.rbegin()); start != starts.rend(); ++start) {
+    // Times on another number of ranks say nothing about this one.
     if (start->ranks != starts.back().ranks) continue;
     if (!known.step) known.step = start->took.step;
     if (!known.save) known.save = start->took.save;

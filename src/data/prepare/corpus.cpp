@@ -41,7 +41,8 @@ struct Split {
   std::optional<std::uint64_t> moved;  ///< a record that changes sides, against its hash
   bool cut = false;                    ///< one record only: its end is the validation part
 
-  /// In [0, 1); below `fraction`: validation.
+  /// In [0, 1); below `fraction`: validation. By the number of the record, so that neither the number of
+  /// threads nor the tokenizer changes who validates.
   [[nodiscard]] double place(std::uint64_t record) const {
     return static_cast<double>(philox4x32(key, record, 0)[0]) * 0x1p-32;
   }
@@ -68,6 +69,7 @@ class CorpusWriter {
   /// `target`: of a pair; empty: `ids` is a document.
   void add(std::uint64_t record, std::span<const std::int32_t> ids, std::span<const std::int32_t> target) {
     const double place = split_.place(record);
+    // If all records are on one side, one of these two is nearest to the border; see better_split().
     if (documents_ == 0 || place < lowest_.first) lowest_ = {place, record};
     if (documents_ == 0 || place > highest_.first) highest_ = {place, record};
     ++documents_;
@@ -102,6 +104,7 @@ class CorpusWriter {
     const auto wanted =
         static_cast<std::size_t>(std::lround(split_.fraction * static_cast<double>(ids.size())));
     const auto [begin, end] = std::pair(ids.begin(), ids.end());
+    // At least one token on each side.
     const auto border = end - static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(wanted, 1, ids.size() - 1));
     std::vector<std::int32_t> train(begin, border);
     train.push_back(tokenizer_.eos_id());
