@@ -28,7 +28,7 @@ void inspect(const InspectOptions& options);
 struct VerifyOptions {
   Path checkpoint;
   bool quick = false;
-  bool deep = false;  ///< the default; for people who want to say it
+  bool deep = false;  ///< the default, made explicit
   bool hdf5 = false;  ///< also let libhdf5 parse the shards, in a limited child process, and compare
   bool json = false;
 };
@@ -64,7 +64,7 @@ void make_view(const ViewOptions& options);
 
 struct SalvageOptions {
   Path folder;  ///< one step folder
-  Path output;  ///< HDF5 file to make, with a report beside it; empty: only tell
+  Path output;  ///< HDF5 file to write, with a report beside it; empty: report only
   bool json = false;
   ConversionLimits limits;
 };

@@ -41,7 +41,7 @@ struct TensorDifference {
   std::optional<ElementDifference> elements;  ///< with --data, of kContent
 };
 
-/// Same type and shape: is the content the same, going by what the manifests say?
+/// For equal type and shape: is the content the same according to the manifests?
 bool same_content(const Reader& a, const Reader& b, const std::string& name) {
   if (a.checksum(name) != b.checksum(name)) return false;
   const auto of_a = a.fingerprint(name);

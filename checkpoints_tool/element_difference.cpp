@@ -15,7 +15,8 @@ float bf16_value(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// Bits of a float as a number that grows with its value; both zeros become the same one.
+/// Maps the bits of a float to an integer that increases with its value, so that differences count
+/// representable numbers (ulp). Both zeros map to the same integer.
 template <class Bits>
 std::make_signed_t<Bits> rank_of(Bits bits) {
   constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);

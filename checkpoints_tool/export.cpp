@@ -22,7 +22,7 @@ using checkpoint::TensorInfo;
   throw Error(Code::kCheckpoint, str("cannot export '", reader.folder().string(), "': ", problem));
 }
 
-/// One parameter of the model as it lies in the checkpoint, on its way out.
+/// One parameter of the model, as stored in the checkpoint, to be exported.
 OutputTensor parameter(const Reader& reader, const TensorInfo& wanted, const ModelDescription& model,
                        std::string_view prefix, OutputType dtype) {
   const TensorInfo* stored = reader.find(std::string(prefix) + wanted.name);

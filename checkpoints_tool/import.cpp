@@ -24,7 +24,7 @@ using checkpoint::TensorInfo;
 constexpr std::uint64_t kStepBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{4} << 20;
 
-/// A parameter on its way in.
+/// A parameter to be imported.
 struct Job {
   const SourceTensor* source = nullptr;
   TensorInfo target;
@@ -35,7 +35,7 @@ struct Job {
   throw Error(Code::kCheckpoint, str("cannot import '", folder.string(), "': ", problem));
 }
 
-/// What of a model's names stands in a folder's files.
+/// How a model's names appear in a folder's files.
 class StoredNames {
  public:
   StoredNames(const WeightSource& source, const ModelDescription& model) : prefix_(model.optional_prefix) {
@@ -47,7 +47,7 @@ class StoredNames {
   }
 
  private:
-  std::string prefix_;  ///< that the files leave out
+  std::string prefix_;  ///< a prefix that the files omit
 };
 
 /// The parameter `wanted`, which the files call `name`.
@@ -93,7 +93,7 @@ std::vector<Job> match(const WeightSource& source, const ModelDescription& model
   return jobs;
 }
 
-/// A second copy of a tied weight must be a copy.
+/// A second copy of a tied weight must be equal to the first.
 void check_tied(const WeightSource& source, const ModelDescription& model, const StoredNames& stored) {
   for (const auto& [tied_name, tied_to] : model.tied) {
     const std::string name = stored(tied_name);
@@ -159,8 +159,8 @@ class Filler {
   std::uint64_t total_ = 0;
 };
 
-/// config.json and the tokenizer, byte for byte but for the element type and what the model's description
-/// corrects; and a recipe.
+/// config.json and the tokenizer, unchanged except for the element type and corrections from the model's
+/// description; and a recipe.
 std::map<std::string, std::string> attachments_of(const Path& folder, const std::string& config,
                                                   const ModelDescription& model, OutputType dtype) {
   std::map<std::string, std::string> files{

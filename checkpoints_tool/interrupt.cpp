@@ -6,7 +6,7 @@
 namespace echelon::tool {
 namespace {
 
-volatile std::sig_atomic_t g_signal = 0;  // a signal handler can reach nothing else
+volatile std::sig_atomic_t g_signal = 0;  // static storage: a signal handler has no argument for its data
 void note(int signal) {
   g_signal = signal;
 }
@@ -15,7 +15,8 @@ void note(int signal) {
 
 void watch_interrupts() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP})
-    if (std::signal(number, note) == SIG_IGN) std::signal(number, SIG_IGN);  // nohup, or a shell's background
+    // Ignored before: by nohup, or for a shell's background jobs.
+    if (std::signal(number, note) == SIG_IGN) std::signal(number, SIG_IGN);
 }
 
 void check_interrupt() {

@@ -10,7 +10,7 @@ struct Interrupted {
   std::string hint;  ///< how to go on, for the one line that is printed
 };
 
-/// From now on SIGINT, SIGTERM and SIGHUP are noted instead of ending the process; what is ignored stays so.
+/// Makes SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; ignored signals stay ignored.
 void watch_interrupts();
 /// Throws Interrupted when one came.
 void check_interrupt();

@@ -197,7 +197,7 @@ int fail(int code, const std::string& text) {
   return code;
 }
 
-/// `code`, unless what was printed has not all arrived.
+/// `code`, unless the output could not be written completely.
 int after_output(int code) {
   try {
     if (code <= kDiffer) finish_standard_output();
@@ -265,7 +265,7 @@ int command(int argc, char** argv) {
 }  // namespace echelon::tool
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, which says so
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit becomes an error of write(2)
   echelon::tool::watch_interrupts();
   return echelon::tool::command(argc, argv);
 }

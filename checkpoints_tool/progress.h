@@ -5,8 +5,7 @@
 
 namespace echelon::tool {
 
-/// A bar on standard error when that is a terminal, silence otherwise. Also the place where long work notices
-/// Ctrl-C.
+/// A bar on standard error if that is a terminal, otherwise nothing. Long work also notices Ctrl-C here.
 class Progress {
  public:
   explicit Progress(std::string doing);

@@ -35,8 +35,9 @@ Path existing_checkpoints(const Path& run) {
   return checkpoints;
 }
 
-/// The trainer notes in each checkpoint which step had the best validation loss so far; the newest one knows.
-/// What it notes may be damaged: then the one before says which step must not go.
+/// The trainer stores in each checkpoint which step had the best validation loss so far, so the newest one
+/// has it.
+/// That entry may be damaged; then the previous checkpoint says which step to keep.
 std::int64_t best_step(const std::vector<StepFolder>& oldest_first) {
   for (auto step = oldest_first.rbegin(); step != oldest_first.rend(); ++step) {
     if (step->state != StepState::kWhole) continue;
@@ -76,7 +77,7 @@ void print_json(const std::vector<Row>& rows, bool done) {
   std::cout << json_text(nlohmann::ordered_json{{"done", done}, {"entries", std::move(list)}}) << '\n';
 }
 
-/// What went or would go. Throws when something was to go and is still there.
+/// What was or would be removed. Throws if something could not be removed.
 void report(const std::vector<Row>& rows, bool done, bool json) {
   std::uint64_t bytes = 0;
   std::size_t count = 0;

@@ -22,8 +22,8 @@ std::uint64_t bytes_of(const std::vector<TensorInfo>& tensors) {
   return sum;
 }
 
-/// The new shards vouch for the same content as the old ones: their sums of whole tensors were made from the
-/// bytes that were written.
+/// Checks that new and old shards have the same content: the new checksums of whole tensors were computed
+/// from the written bytes.
 void check_same_content(const Reader& from, const Path& folder) {
   const Reader to(folder);
   for (const TensorInfo& tensor : from.tensors()) {

@@ -75,7 +75,7 @@ void salvage_tensors(const SalvageOptions& options) {
     found = checkpoint::salvage(options.folder,
                                 [&](std::uint64_t done, std::uint64_t total) { progress.show(done, total); });
   }
-  checkpoint::warn_without(lease);  // only now: of a folder that holds no checkpoint the error says enough
+  checkpoint::warn_without(lease);  // only now: for a folder without a checkpoint the error is enough
   options.json ? void(std::cout << json_text(report_of(found)) << '\n') : print_text(found);
   const std::size_t intact = found.contents.manifest.tensors.size();
   if (!options.output.empty() && intact != 0) {

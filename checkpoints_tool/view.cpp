@@ -45,8 +45,8 @@ std::vector<H5ViewDataset> datasets_of(const Contents& contents, const Reader& r
   return datasets;
 }
 
-/// Reads the first and the last element of every piece through the view and compares them with the shards'.
-/// A wrong or missing mapping shows at one of them.
+/// Reads the first and the last element of every piece through the view and compares them with the shards.
+/// A wrong or missing mapping changes at least one of them.
 void check_view(const Path& path, const Reader& reader) {
   const checkpoint::H5ViewReader view(path);
   Progress progress("checking");

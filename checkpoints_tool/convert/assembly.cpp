@@ -17,15 +17,15 @@ namespace {
 
 using checkpoint::Reader;
 
-// Program, libraries and the checkpoint's index.
+// Reserved for program, libraries and the checkpoint's index.
 constexpr std::uint64_t kBaseBytes = std::uint64_t{32} << 20;
 constexpr std::uint64_t kWorkerBytes = kWindowBytes + kWindowFillerBytes;
 constexpr std::uint64_t kMostTileBytes = std::uint64_t{256} << 20;
 constexpr int kDefaultWorkers = 4;
 constexpr auto kLook = std::chrono::milliseconds(100);
 
-/// Bytes of `window` that belong to transposed tensors, each stretch given to `each` as where it begins in
-/// the window and how long it is.
+/// Calls `each`(offset in the window, length) for every range of `window` that belongs to a transposed
+/// tensor.
 template <class Each>
 void for_each_transposed(const OutputFile& file, const Window& window, Each&& each) {
   for (const Part& part : parts_of(file, window)) {
@@ -35,7 +35,7 @@ void for_each_transposed(const OutputFile& file, const Window& window, Each&& ea
   }
 }
 
-/// Gives each run of a tile's bytes that stays together to `each`, with its place in the file.
+/// Calls `each` for every contiguous run of a tile's bytes, with its position in the file.
 template <class Each>
 void for_each_run(const Tile& tile, std::span<std::byte> bytes, Each&& each) {
   const std::uint64_t size = size_of(tile.tensor->dtype);
@@ -63,13 +63,13 @@ class Assembly {
     records_.resize(windows_.size());
   }
 
-  /// Windows first: those at the ends of a transposed tensor put zeros where tiles will be.
+  /// Windows before tiles: windows at the ends of a transposed tensor write zeros where tiles will go.
   void run(int workers, Progress& progress) {
     run_until(windows_.size(), workers, progress);
     run_until(windows_.size() + tiles_.size(), workers, progress);
   }
 
-  /// The parts were right one by one; this proves that they were put together in the right order.
+  /// Each part was verified when it was read; this proves that they were assembled in the right order.
   void prove_checksums() const;
 
   void finish() {
@@ -77,7 +77,7 @@ class Assembly {
   }
 
  private:
-  /// Makes windows and tiles from the next one up to number `end`.
+  /// Produces windows and tiles from the next one up to number `end`.
   void run_until(std::size_t end, int workers, Progress& progress) {
     if (next_ >= end) return;
     ended_ = 0;
@@ -95,7 +95,7 @@ class Assembly {
     next_ = end;  // each worker has taken a number behind it
   }
 
-  /// Until all workers have ended.
+  /// Waits until all workers have ended.
   void watch(int workers, Progress& progress) {
     const std::uint64_t total = planned_bytes(plan_);
     std::unique_lock lock(ending_);
@@ -114,6 +114,7 @@ class Assembly {
       }
     } catch (...) {
       const std::lock_guard lock(ending_);
+      // An exception must not leave a thread. The first one counts: those after it may be its consequences.
       if (!failure_) failure_ = std::current_exception();
       stop_ = true;
     }
@@ -137,11 +138,15 @@ class Assembly {
     DirectFile& into = files_[window.file];
     std::uint64_t here = size;
     for_each_transposed(file, window, [&](std::uint64_t, std::uint64_t bytes) { here -= bytes; });
+    // The whole window belongs to transposed tensors: only tiles write there.
     if (here == 0) return 0;
+    // A journal record says only that an earlier process wrote this window. Neither was flushed, so after
+    // a loss of power the record may be there without the bytes: they are read back and compared.
     const auto earlier = journal_.earlier().find(number);
     if (earlier != journal_.earlier().end() &&
         earlier->second.parts.size() == parts_of(file, window).size()) {
       into.read(window.begin, buffer.first(padded));
+      // The file may already hold tiles; the record was made when there were zeros in their place.
       for_each_transposed(file, window, [&](std::uint64_t at, std::uint64_t bytes) {
         const auto tiles = buffer.subspan(at, bytes);
         std::fill(tiles.begin(), tiles.end(), std::byte{0});
@@ -153,6 +158,7 @@ class Assembly {
     }
     WindowRecord record = filler.fill(file, window, buffer.first(size));
     record.window = number;
+    // O_DIRECT writes whole blocks. The padding is zero and is cut off at the end.
     std::fill(buffer.begin() + static_cast<std::ptrdiff_t>(size),
               buffer.begin() + static_cast<std::ptrdiff_t>(padded), std::byte{0});
     into.write(window.begin, buffer.first(padded));
@@ -201,6 +207,7 @@ void Assembly::prove_checksums() const {
       const OutputTensor& tensor = *parts[k].tensor;
       if (tensor.transposed) continue;  // every byte was checked when it was read
       const std::uint64_t size = size_of(tensor.source.dtype);
+      // Parts of a tensor follow each other, also across windows, so one running value is enough.
       if (parts[k].begin == 0) crc = 0;
       crc = crc32c_combine(crc, records_[i].parts[k], (parts[k].end - parts[k].begin) * size);
       const bool whole = parts[k].end * size_of(tensor.dtype) == tensor.bytes;
@@ -223,6 +230,7 @@ Workers workers_within(std::uint64_t memory_bytes, int jobs, const OutputPlan& p
   if (jobs == 0) jobs = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kDefaultWorkers);
   const std::uint64_t room = memory_bytes - held;
   const std::uint64_t count = std::min<std::uint64_t>(static_cast<std::uint64_t>(jobs), room / kWorkerBytes);
+  // What the windows leave over makes tiles larger: fewer and longer reads of a transposed tensor.
   return {static_cast<int>(count), std::min(room / count - kWindowFillerBytes, kMostTileBytes)};
 }
 

@@ -7,7 +7,8 @@
 #include "checkpoints_tool/convert/output_plan.h"
 #include "checkpoints_tool/progress.h"
 
-/// Carries a plan out: worker threads make windows and write them past the page cache, in bounded memory.
+/// Carries out a plan: worker threads fill windows and write them, bypassing the page cache, in bounded
+/// memory.
 namespace echelon::tool {
 
 /// Threads, and how large a tile each of them may hold.

@@ -15,7 +15,7 @@ namespace {
 
 using checkpoint::Reader;
 
-// Equal texts mean equal bytes: the heads of the files hold all names, types, shapes and offsets.
+// Equal texts mean equal output: the headers contain all names, types, shapes and offsets.
 std::string identity_of(const Reader& reader, const Conversion& conversion) {
   checkpoint::Json json = {{"program", ECHELON_VERSION},   {"step", reader.step()},
                            {"save_id", reader.save_id()},  {"options", conversion.options},

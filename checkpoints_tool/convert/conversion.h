@@ -9,7 +9,7 @@
 
 namespace echelon::tool {
 
-/// A checkpoint in another form: everything about the output, nothing done yet.
+/// A planned conversion of a checkpoint: everything about the output, before any work.
 struct Conversion {
   std::string doing;    ///< "consolidating", for the progress bar
   std::string options;  ///< what the user asked for, in words
@@ -19,15 +19,15 @@ struct Conversion {
   std::vector<std::string> attachments;      ///< and those copied from the checkpoint byte for byte
 };
 
-/// What a conversion may use, as it was said on the command line.
+/// Resources and permissions of a conversion, from the command line.
 struct ConversionLimits {
   bool allow_foreign_folder = false;  ///< go on in a partial output of another user
   std::string memory = "256M";        ///< of the whole process, its windows for reading and writing included
   int jobs = 0;                       ///< worker threads; 0: one for each core, at most 4
 };
 
-/// Carries it out: the output is there whole or not at all, durable. A run that was killed or interrupted is
-/// taken up by the next one for the same checkpoint and options. Throws Error(kUsage, kCheckpoint) and
+/// Carries it out: the output appears complete and durable, or not at all. A killed or interrupted run is
+/// resumed by the next one with the same checkpoint and options. Throws Error(kUsage, kCheckpoint) and
 /// Interrupted.
 void convert_checkpoint(const checkpoint::Reader& reader, const Conversion& conversion,
                         const ConversionLimits& limits);

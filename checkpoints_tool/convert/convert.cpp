@@ -36,7 +36,8 @@ std::uint16_t to_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
 }
 
-// Rounds to odd, so that rounding the result once more to bf16 is the same as rounding the double directly.
+// Rounds to odd, so that rounding the float to bf16 gives the same as rounding the double directly (Boldo
+// and Melquiond, "When double rounding is odd", 2005).
 float narrow_for_bf16(double value) {
   const auto nearest = static_cast<float>(value);
   if (std::isnan(value) || static_cast<double>(nearest) == value || std::isinf(nearest)) return nearest;

@@ -39,7 +39,7 @@ void DirectFile::give_up_direct() {
   const int flags = ::fcntl(fd_.get(), F_GETFL);
   if (flags < 0 || ::fcntl(fd_.get(), F_SETFL, flags & ~O_DIRECT) != 0)
     fail("change the way of writing", path_, errno);
-  direct_ = false;  // last, so that who sees it may rely on it
+  direct_ = false;  // last: a thread that sees it may rely on the rest
 }
 
 void DirectFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -53,11 +53,11 @@ void DirectFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
       give_up_direct();
       continue;
     }
-    if (n <= 0) fail("write", path_, n < 0 ? errno : EIO);  // 0 for ever would be a hang
+    if (n <= 0) fail("write", path_, n < 0 ? errno : EIO);  // retrying on 0 could loop forever
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }
-  // Only a hint, here and below: whether the bytes arrived is for finish() to say.
+  // Only a hint, here and below: finish() makes sure that the bytes are on disk.
   if (!direct_) (void)::sync_file_range(fd_.get(), static_cast<off_t>(begin), size, SYNC_FILE_RANGE_WRITE);
 }
 
@@ -71,7 +71,7 @@ void DirectFile::read(std::uint64_t offset, std::span<std::byte> bytes) {
       continue;
     }
     if (n < 0) fail("read", path_, errno);
-    if (n == 0) fail("read", path_, EIO);  // it was reserved to its full size
+    if (n == 0) fail("read", path_, EIO);  // not the end: the full size was reserved
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }

@@ -8,14 +8,14 @@
 
 namespace echelon::tool {
 
-/// What direct transfers want offsets, sizes and addresses to be multiples of.
+/// Alignment of offsets, sizes and addresses for direct transfers.
 inline constexpr std::uint64_t kDirectAlignment = 4096;
 
-/// A file of known size that is written in large aligned pieces, past the page cache where the file system
-/// lets us: copying into the cache and waiting for it to drain is several times slower on fast disks. Where
-/// it does not (tmpfs, some network file systems), writing goes through the cache and the system is told to
-/// begin at once. Keeps what is there, so that a conversion can be taken up again. Any failure is final.
-/// read() and write() may be called from several threads. Throws Error(kCheckpoint).
+/// A file of known size, written in large aligned pieces that bypass the page cache where the file system
+/// allows it: going through the cache is several times slower on fast disks. Elsewhere (tmpfs, some network
+/// file systems) writes use the cache and write-back is started at once. Keeps existing content, so that a
+/// conversion can resume. Any failure is final. read() and write() may be called from several threads.
+/// Throws Error(kCheckpoint).
 class DirectFile {
  public:
   /// Opens or creates `path` and reserves `bytes` on the disk, so that a full disk shows now.

@@ -17,7 +17,7 @@ std::vector<std::vector<Share>> split_evenly(std::span<const checkpoint::TensorI
   const auto count = static_cast<std::uint64_t>(ranks);
   const std::uint64_t stretch = total / count + (total % count != 0 ? 1 : 0);
   std::vector<std::vector<Share>> shares(count);
-  std::uint64_t at = 0;  // byte in the row of all tensors
+  std::uint64_t at = 0;  // byte in the concatenation of all tensors
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::uint64_t size = size_of(tensors[i].dtype);
     const std::uint64_t elements = checkpoint::element_count(tensors[i]);

@@ -15,8 +15,8 @@ struct Share {
   std::uint64_t end = 0;
 };
 
-/// How `ranks` shards divide tensors: one after the other, cut into stretches of nearly equal bytes, so that
-/// at most ranks - 1 tensors are cut. By rank; a rank may get nothing.
+/// Divides tensors over `ranks` shards: concatenated and cut into ranges of nearly equal size, so that at
+/// most ranks - 1 tensors are cut. By rank; a rank may get nothing.
 [[nodiscard]] std::vector<std::vector<Share>> split_evenly(std::span<const checkpoint::TensorInfo> tensors,
                                                            int ranks);
 

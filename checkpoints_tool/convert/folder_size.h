@@ -4,7 +4,7 @@
 
 namespace echelon::tool {
 
-/// Bytes of the regular files in a tree, links not followed; what cannot be read counts nothing.
+/// Total size of the regular files in a tree, without following links; unreadable entries count 0.
 [[nodiscard]] std::uint64_t folder_size(const std::filesystem::path& path);
 
 }  // namespace echelon::tool

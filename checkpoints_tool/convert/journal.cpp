@@ -55,7 +55,7 @@ std::vector<std::byte> encode_record(const WindowRecord& record) {
   return bytes;
 }
 
-/// Bytes of the record at the front, 0 when there is no whole one.
+/// Size of the record at the front, 0 if there is no complete one.
 std::size_t decode_record(std::span<const std::byte> bytes, WindowRecord& record) {
   if (bytes.size() < kRecordBytes + kCrcBytes || get<std::uint32_t>(bytes, 0) != kMark) return 0;
   const std::uint64_t parts = get<std::uint32_t>(bytes, 4);

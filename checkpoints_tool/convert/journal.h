@@ -9,13 +9,14 @@
 
 namespace echelon::tool {
 
-/// Which windows of an output are written, in a file that survives a kill: opening it again gives the records
-/// back. It is a hint and not a proof: whoever takes a window for done compares its bytes with the record, so
-/// nothing depends on what reached the disk first. A torn end is cut off, a journal of another conversion is
-/// begun anew. append() may be called from several threads. Throws Error(kCheckpoint).
+/// Records which windows of an output are written, in a file that survives a kill; opening it again returns
+/// the records. It is a hint and not a proof: a window's bytes are compared with its record before it
+/// counts as done, so the order of writes on disk does not matter. An incomplete last record is cut off; a
+/// journal of another conversion is restarted. append() may be called from several threads. Throws
+/// Error(kCheckpoint).
 class Journal {
  public:
-  /// `identity`: text that says all that decides the output's bytes.
+  /// `identity`: text that determines the output's bytes.
   Journal(fs::Path path, const std::string& identity);
 
   /// What earlier runs finished, by window.

@@ -31,7 +31,7 @@ std::filesystem::path write_new_checkpoint(const std::filesystem::path& output,
     checkpoint::write_shard(folder, rank++, info.ranks, info.save_id, std::move(slices));
   }
   if (const std::string doubt = checkpoint::commit(folder, info); !doubt.empty())
-    throw Error(Code::kCheckpoint, doubt);  // nobody has seen it yet
+    throw Error(Code::kCheckpoint, doubt);  // not visible to others yet
   check(folder);
   partial.publish();
   return output / name;

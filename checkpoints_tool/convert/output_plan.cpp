@@ -12,7 +12,7 @@
 namespace echelon::tool {
 namespace {
 
-/// Gives each tensor its place and leaves out what has no bytes.
+/// Assigns each tensor its position and drops empty ones.
 void place(OutputFile& file, std::vector<OutputTensor> tensors, const std::vector<std::uint64_t>& offsets) {
   for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].offset = offsets[i];
   std::erase_if(tensors, [](const OutputTensor& tensor) { return tensor.bytes == 0; });
@@ -40,8 +40,8 @@ OutputFile plan_safetensors_file(std::vector<OutputTensor> tensors, std::string 
   return file;
 }
 
-// The groups of huggingface_hub's split_state_dict_into_shards_factory: a tensor above the
-// limit is a group by itself, put before the group that is being filled, which goes on behind it.
+// The grouping of huggingface_hub's split_state_dict_into_shards_factory: a tensor above the limit is a
+// group by itself. It is placed before the group being filled, which continues after it.
 std::vector<std::vector<OutputTensor>> split(std::vector<OutputTensor> tensors, std::uint64_t limit) {
   std::vector<std::vector<OutputTensor>> groups;
   std::vector<OutputTensor> current;

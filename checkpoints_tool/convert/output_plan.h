@@ -7,14 +7,14 @@
 #include "base/dtype.h"
 #include "checkpoint/write/writer.h"
 
-/// What a conversion writes where: decided before the first byte is moved, from the manifest alone. The same
-/// checkpoint and options always give the same plan, so an interrupted conversion can be taken up again.
+/// The layout of a conversion's output, computed in advance from the manifest alone. The same checkpoint
+/// and options always give the same plan, so an interrupted conversion can resume.
 namespace echelon::tool {
 
 /// Unit of work, of memory and of the journal. Windows lie at multiples of this in each file.
 inline constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
 
-/// A whole tensor on its way out.
+/// A whole tensor of the output.
 struct OutputTensor {
   checkpoint::TensorInfo source;
   std::string name;  ///< in the output
@@ -46,7 +46,7 @@ struct Window {
 /// All windows, file by file.
 [[nodiscard]] std::vector<Window> windows_of(const OutputPlan& plan);
 
-/// What of a tensor lies in a window.
+/// The part of a tensor in a window.
 struct Part {
   const OutputTensor* tensor = nullptr;
   std::uint64_t begin = 0;  ///< elements [begin, end) of the flattened tensor as it is written

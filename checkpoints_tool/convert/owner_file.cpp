@@ -57,13 +57,14 @@ Owner read_owner(const fs::Path& path) {
                              path.string(), "')")));
 }
 
-/// Puts `draft` in the place of an owner that is gone. `error`: why link(2) failed.
+/// Replaces the file of an owner that has ended by `draft`. `error`: why link(2) failed.
 void take_over(const fs::Path& path, const fs::Path& draft, const Owner& mine, int error) {
   if (error != EEXIST) {
     throw Error(Code::kCheckpoint, str("cannot create '", path.string(), "': ", fs::reason(error)));
   }
   const Owner other = read_owner(path);
   const bool seen = other.host == mine.host && !mine.space.empty() && other.space == mine.space;
+  // A process id alone proves nothing, since ids are reused; with the start time it names one process.
   if (!seen || (other.start != 0 && start_of(other.pid) == other.start)) refuse(path, other, seen);
   fs::rename(draft, path, Code::kCheckpoint);
 }
@@ -71,8 +72,8 @@ void take_over(const fs::Path& path, const fs::Path& draft, const Owner& mine, i
 }  // namespace
 
 OwnerFile::OwnerFile(const fs::Path& folder) : path_(folder / "owner") {
-  // Only processes of this machine take each other's files over; among them the lock keeps the look at the
-  // old file and its removal together. Where it is not supported that small gap stays.
+  // Only processes of this machine take over each other's files. Among them a lock makes checking and
+  // removing the old file atomic. Without locks on the file system a small race remains.
   const fs::Fd guard = fs::open(folder, O_RDONLY | O_DIRECTORY, Code::kCheckpoint);
   (void)::flock(guard.get(), LOCK_EX);
   const Owner mine = this_process();
@@ -82,6 +83,8 @@ OwnerFile::OwnerFile(const fs::Path& folder) : path_(folder / "owner") {
     fs::write_at(draft.fd, 0, std::as_bytes(std::span(text)), Code::kCheckpoint, draft.path);
     fs::fsync(draft.fd, Code::kCheckpoint, draft.path);
     draft.fd.close(Code::kCheckpoint, draft.path);
+    // Written first and linked afterwards, so that nobody reads an owner file without its text. Unlike
+    // rename, link(2) fails when the name is taken.
     if (::link(draft.path.c_str(), path_.c_str()) != 0) take_over(path_, draft.path, mine, errno);
   } catch (...) {
     (void)fs::disk().unlink(draft.path.c_str());

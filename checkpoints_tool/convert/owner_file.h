@@ -3,10 +3,10 @@
 
 namespace echelon::tool {
 
-/// Says which process works in a folder, so that no two do. Holds a file `owner` with host, process id, start
-/// time and process_space(), made by link(2), which is atomic on network file systems too. The file of a
-/// process of this machine that is gone is taken over; one without the space is of an earlier version, and
-/// whose it is cannot be told.
+/// Ensures that only one process works in a folder. Holds a file `owner` with host, process id, start time
+/// and process_space(), created by link(2), which is atomic on network file systems, too. The file of an
+/// ended process of this machine is taken over. A file without the space is from an earlier version, and
+/// its owner cannot be identified.
 class OwnerFile {
  public:
   /// Throws Error(kUsage) naming the owner when there is one, Error(kCheckpoint) when the folder cannot be

@@ -48,7 +48,7 @@ Path checked_output(Path path, const Path& checkpoint) {
 void publish_output(const Path& made, const Path& output) {
   int error =
       ::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, output.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
-  // Some network file systems cannot promise not to replace; a look and a plain rename must do there.
+  // Some network file systems lack RENAME_NOREPLACE; there a check and a plain rename must do.
   if ((error == EINVAL || error == ENOSYS) && !checkpoint::entry_exists(output)) {
     error = ::rename(made.c_str(), output.c_str()) == 0 ? 0 : errno;
   }

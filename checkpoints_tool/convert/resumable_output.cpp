@@ -24,7 +24,7 @@ ResumableOutput::ResumableOutput(fs::Path path, const fs::Path& checkpoint, cons
   try {
     owner_.emplace(folder_);
   } catch (...) {
-    (void)fs::disk().rmdir(folder_.c_str());  // where it is new there is nothing in it
+    (void)fs::disk().rmdir(folder_.c_str());  // a new one is empty
     throw;
   }
 }
@@ -33,7 +33,7 @@ ResumableOutput::~ResumableOutput() {
   if (kept_) return;
   try {
     fs::remove_tree(folder_, Code::kCheckpoint);
-  } catch (const Error&) {  // the error that brought us here counts
+  } catch (const Error&) {  // report the original error
   }
 }
 

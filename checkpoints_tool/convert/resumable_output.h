@@ -30,7 +30,7 @@ class ResumableOutput {
   /// Makes a folder of this output, or takes the one that an earlier run made; refuses links and, unless
   /// they are allowed, folders of other users. Throws Error(kUsage).
   void make_folder(const fs::Path& folder) const;
-  /// Leaves everything for a later run.
+  /// Keeps everything for a later run.
   void keep() { kept_ = true; }
   /// The content is durable already; gives it its name and removes the rest.
   void publish();

@@ -7,8 +7,8 @@ namespace echelon::tool {
 namespace {
 
 constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 20;
-/// Whole rows are read where at least one element of this many is wanted: few long reads beat many short
-/// ones.
+/// Whole rows are read if at least one of this many elements is wanted: few long reads are faster than many
+/// short ones.
 constexpr std::uint64_t kWorthSkipping = 16;
 
 /// Rows of a matrix, from column `column` of row `row` on, as they lie in memory.
@@ -62,7 +62,7 @@ void TransposedRead::operator()(const SourceTensor& matrix, std::uint64_t begin,
 
 void TransposedRead::read_ahead(const SourceTensor& matrix, std::uint64_t begin) {
   const std::uint64_t size = size_of(matrix.info.dtype);
-  held_of_ = nullptr;  // what is held is no longer right, should reading fail
+  held_of_ = nullptr;  // invalid until the read succeeds
   held_.resize(std::min(ahead_ / size * size, matrix.bytes - begin * size));
   gather(matrix, begin, held_);
   held_of_ = &matrix;
@@ -76,13 +76,14 @@ void TransposedRead::gather(const SourceTensor& matrix, std::uint64_t begin, std
   const std::uint64_t count = to.size() / size;
   const std::uint64_t first = begin / rows;
   const std::uint64_t wanted = (begin + count - 1) / rows - first + 1;
-  if (wanted > 1 && count < rows) {  // ends of two columns: what lies between is not read
+  if (wanted > 1 && count < rows) {  // the ends of two columns: the elements between them are not read
     const std::uint64_t here = ((first + 1) * rows - begin) * size;
     gather(matrix, begin, to.first(here));
     return gather(matrix, (first + 1) * rows, to.subspan(here));
   }
   const std::uint64_t first_row = wanted == 1 ? begin % rows : 0;
   const std::uint64_t end_row = wanted == 1 ? first_row + count : rows;
+  // Several rows in one read only if whole rows are read; otherwise one short read for each row.
   const bool whole = wanted * kWorthSkipping >= columns;
   const std::uint64_t step = whole ? std::max<std::uint64_t>(1, kBlockBytes / (columns * size)) : 1;
   for (std::uint64_t row = first_row; row < end_row; row += step) {

@@ -9,7 +9,7 @@
 namespace echelon::tool {
 namespace {
 
-/// A rectangle of a matrix as it lies in memory, row behind row, and where it stands in a tile.
+/// A rectangle of a matrix, row-major in memory, and its position in a tile.
 struct Block {
   std::span<const std::byte> bytes;
   std::uint64_t row = 0;
@@ -18,8 +18,8 @@ struct Block {
   std::uint64_t columns = 0;
 };
 
-/// Puts the block's elements where they are in the transpose of a tile of `height` rows. Some columns at a
-/// time: few enough that the places that are written stay in the cache from one row to the next.
+/// Writes the block's elements to their places in the transpose of a tile of `height` rows. A few columns
+/// at a time, so that the written cache lines stay in the cache from one row to the next.
 template <class Element>
 void scatter(const Block& block, std::uint64_t height, std::span<std::byte> out) {
   constexpr std::uint64_t kAtOnce = 64 / sizeof(Element);
@@ -119,7 +119,7 @@ std::span<const std::byte> WindowFiller::converted(const OutputTensor& tensor, s
 WindowRecord WindowFiller::fill(const Tile& tile, std::span<std::byte> out) {
   const OutputTensor& tensor = *tile.tensor;
   const auto width = static_cast<std::uint64_t>(tensor.source.shape.at(1));
-  // What is read at a time lies together: whole rows, or a part of one.
+  // Each read is contiguous: whole rows, or a part of one.
   const std::uint64_t room = kScratchBytes / size_of(tensor.source.dtype);
   const std::uint64_t columns = std::min(tile.columns, room);
   const std::uint64_t rows = columns == width ? room / width : 1;

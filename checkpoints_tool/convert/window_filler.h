@@ -8,17 +8,16 @@
 
 namespace echelon::tool {
 
-/// What is kept of a finished window or tile: enough to recognise it on the disk, and to prove at the end
-/// that the windows together hold what was saved.
+/// The record of a finished window or tile: enough to recognise it on disk, and to prove at the end that
+/// all windows together contain what was saved.
 struct WindowRecord {
   std::uint64_t window = 0;  ///< number in windows_of(); of a tile, its number in tiles_of() behind them
   std::uint32_t crc = 0;     ///< of its bytes as they were written
   std::vector<std::uint32_t> parts;  ///< of the checkpoint's bytes behind each of parts_of(); 0 if transposed
 };
 
-/// Makes the bytes of windows and tiles out of a checkpoint: reads ranges (the reader checks every byte
-/// against its checksum), converts, transposes. Needs kWindowFillerBytes of memory whatever the size of a
-/// tensor. One for each thread.
+/// Produces the bytes of windows and tiles from a checkpoint: reads ranges (the reader verifies every
+/// byte), converts, transposes. Needs kWindowFillerBytes of memory for any tensor size. One per thread.
 class WindowFiller {
  public:
   explicit WindowFiller(const checkpoint::Reader& reader) : reader_(reader) {}

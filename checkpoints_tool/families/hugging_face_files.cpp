@@ -40,7 +40,7 @@ std::string config_with_flags(const std::string& text, const std::map<std::strin
 
 std::string generation_config(const std::string& text) {
   const checkpoint::Json config = parse_config(text);
-  if (!config.contains("eos_token_id")) return "";  // no model that generates
+  if (!config.contains("eos_token_id")) return "";  // the model cannot generate
   checkpoint::Json made{{"_from_model_config", true}};
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"}) {
     if (config.contains(key) && !config[key].is_null()) made[key] = config[key];
@@ -52,7 +52,7 @@ std::string tokenizer_config(const std::string& text, const std::string& tokeniz
   const checkpoint::Json config = parse_config(text);
   const checkpoint::Json json = read_foreign_json(tokenizer).value;
   if (!json.is_object()) return "";
-  // Without a class transformers takes that of the model's family, some of which change what the file says.
+  // Without a class transformers uses that of the model's family, and some of those override the file.
   checkpoint::Json made{{"tokenizer_class", "PreTrainedTokenizerFast"},
                         {"clean_up_tokenization_spaces", false}};
   const checkpoint::Json added = json.value("added_tokens", checkpoint::Json::array());

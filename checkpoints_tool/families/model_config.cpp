@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  // products of two fit 64 bits
 
-/// Members of every model's config.json that change nothing of what it computes: where it comes from, how
-/// text is made with it, special ids, what other heads than the language model's would do.
+/// Members of any model's config.json that do not affect the computation: origin, generation settings,
+/// special ids, settings of heads other than the language model's.
 constexpr std::array kNeutral{"_attn_implementation",
                               "_attn_implementation_autoset",
                               "_commit_hash",
@@ -82,7 +82,7 @@ constexpr std::array kNeutral{"_attn_implementation",
                               "use_bfloat16",
                               "use_cache"};
 
-/// What says nothing: null, false, an empty list or object.
+/// Values without meaning: null, false, an empty list or object.
 bool is_nothing(const checkpoint::Json& value) {
   return value.is_null() || value == false || ((value.is_object() || value.is_array()) && value.empty());
 }

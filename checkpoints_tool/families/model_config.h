@@ -11,7 +11,7 @@
 
 namespace echelon::tool {
 
-/// What a config.json is read for.
+/// The purpose for which a config.json is read.
 enum class Purpose {
   kImport,  ///< to train and to sample with: nothing in it may be left out or be what a recipe refuses
   kExport,  ///< of a checkpoint that has its weights already
@@ -54,11 +54,11 @@ class ModelConfig {
   /// two values. To be called before `key` is read.
   void take_other_name(const char* key, const char* other);
 
-  /// Takes `value`, which the file keeps inside `where`, for that of `key`. To be called before it is read.
+  /// Uses `value`, which the file has inside `where`, as that of `key`. Call it before `key` is read.
   void take_value(const char* key, const checkpoint::Json& value, const char* where);
 
-  /// Refuses, on import, what was neither asked for, nor is one of `neutral`, nor is known to change nothing
-  /// in any model: it may change what the model computes.
+  /// Refuses, on import, every member that was not queried, is not in `neutral` and is not known to be
+  /// harmless in any model: it may change what the model computes.
   void check_all_known(const std::vector<std::string_view>& neutral) const;
 
  private:

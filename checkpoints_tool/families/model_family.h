@@ -15,7 +15,7 @@ using NameEndings = std::vector<std::string>;
 
 using HasTensor = std::function<bool(const std::string& name)>;
 
-/// What a config.json says about a model, as far as its weights are concerned.
+/// The description of a model's weights, from its config.json.
 struct ModelDescription {
   std::string kind;  ///< as recipes call it
   std::vector<checkpoint::TensorInfo>

@@ -13,8 +13,8 @@ void check_computed(const ModelConfig& config) {
   config.require_flag("is_encoder_decoder", false);
 }
 
-/// Behind the embeddings and in the blocks alike. Of attention's probabilities, which have their own
-/// (attn_pdrop), the trainer drops none.
+/// One rate after the embeddings and in the blocks. The trainer has no dropout of attention probabilities
+/// (attn_pdrop).
 double dropout_of(const ModelConfig& config) {
   constexpr double kDefault = 0.1;
   const double dropout = config.real_or("resid_pdrop", kDefault, model_ranges::kDropout);

@@ -20,17 +20,18 @@ bool is_gated(const ModelConfig& config) {
   const bool gated = feed_forward == "gated-gelu";
   if (!gated && feed_forward != "relu")
     config.differs(str("'feed_forward_proj' is '", printable(feed_forward), '\''));
-  // Both follow from it; where they stand in the file they win.
+  // Both follow from it, but values in the file take precedence.
   const char* activation = gated ? "gelu_new" : "relu";
   config.require_text("dense_act_fn", activation, activation);
   config.require_flag("is_gated_act", gated);
   return gated;
 }
 
-/// What the head is. In files of transformers 4 tie_word_embeddings says both whether it is the embedding and
-/// whether the decoder's outputs are scaled for it. transformers 5 always writes true, with
-/// scale_decoder_outputs. The trainer's tied head is scaled; one that is not becomes a head of its own, with
-/// the embedding's weights where the files have no others: both versions compute the same with that.
+/// Determines the head. In files of transformers 4, tie_word_embeddings says both whether the head is the
+/// embedding and whether the decoder's outputs are scaled for it. transformers 5 always writes true,
+/// together with scale_decoder_outputs. The trainer's tied head is scaled. An unscaled one becomes a
+/// separate head, initialised with the embedding if the files have no other weights; both versions then
+/// compute the same.
 struct Head {
   bool tied = true;
   bool copied = false;  ///< starts as the embedding
@@ -42,7 +43,7 @@ Head head_of(const ModelConfig& config, const HasTensor& has_tensor) {
   return {.tied = tied && scaled, .copied = tied && !scaled && !has_tensor("lm_head.weight")};
 }
 
-/// What a decoder starts with. transformers takes another number from the file.
+/// The token a decoder starts with; transformers would take another one from the file.
 void check_start(const ModelConfig& config) {
   config.require_number("decoder_start_token_id", 0);
 }
@@ -149,7 +150,7 @@ ModelDescription describe_t5(ModelConfig& config, const HasTensor& has_tensor) {
           "\n  decoder_layers: ", decoder_layers, "\n  head_size: ", sizes.head,
           "\n  feed_forward: ", sizes.gated ? "gated_gelu" : "relu", "\n  relative_buckets: ", sizes.buckets,
           "\n  relative_max_distance: ", distance, '\n');
-  config.check_all_known({"n_positions"});  // which nothing reads
+  config.check_all_known({"n_positions"});  // unused
   return model;
 }
 

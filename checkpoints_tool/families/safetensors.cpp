@@ -25,7 +25,7 @@ SafetensorsLayout lay_out_safetensors(const std::vector<SafetensorsEntry>& entri
     const std::size_t size_b = size_of(entries[b].dtype);
     return size_a != size_b ? size_a > size_b : entries[a].name < entries[b].name;
   });
-  // Loaders that look at __metadata__ want the framework named; those that do not ignore it.
+  // Some loaders require the framework's name in __metadata__; the others ignore it.
   nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
   layout.offsets.resize(entries.size());
   std::uint64_t at = 0;

@@ -14,7 +14,7 @@ struct SafetensorsEntry {
   std::uint64_t bytes = 0;
 };
 
-/// Where everything lies in a .safetensors file.
+/// The layout of a .safetensors file.
 struct SafetensorsLayout {
   std::string head;                    ///< length field, JSON and padding: a multiple of 4 KiB
   std::vector<std::size_t> order;      ///< entries in file order: largest element type first, then by name

@@ -45,7 +45,7 @@ bool is_pickle(const Path& path) {
                                 "; name the .safetensors file itself when it is called otherwise"));
 }
 
-/// Links are what a download cache is made of; say how to get at the files.
+/// Download caches consist of links, so the message says how to get plain files.
 void refuse_link(const Path& path) {
   struct stat info {};
   if (fs::disk().lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {

@@ -7,14 +7,14 @@
 namespace echelon {
 
 std::string caught() noexcept {
-  // These words need no memory: a std::string keeps so few characters in itself.
+  // No allocation: these texts fit into std::string's own buffer (15 characters).
   try {
     try {
       throw;
     } catch (const std::bad_alloc&) {
       return "out of memory";
     } catch (const std::exception& e) {
-      const std::string_view text = e.what();  // some bring a page of stack frames along
+      const std::string_view text = e.what();  // PyTorch's c10::Error has stack frames in what()
       if (!text.empty()) return std::string(text.substr(0, text.find('\n')));
       return "unknown error";
     } catch (...) {

@@ -3,8 +3,8 @@
 
 namespace echelon {
 
-/// In a catch block: what the exception that is being handled says, in one line; "out of memory" for
-/// std::bad_alloc, "unknown error" for what says nothing. Never throws, not even where no memory is left.
+/// In a catch block: the message of the current exception, in one line; "out of memory" for std::bad_alloc,
+/// "unknown error" if there is none. Never throws, not even out of memory.
 [[nodiscard]] std::string caught() noexcept;
 
 }  // namespace echelon

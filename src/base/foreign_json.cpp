@@ -13,14 +13,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The parser's words behind its own numbers: ": syntax error while parsing value - unexpected '}'".
+/// The part of the parser's message after its own numbers: ": syntax error while parsing value - unexpected
+/// '}'".
 std::string reason_of(const std::exception& e) {
   const std::string_view text = e.what();
   const auto reason = text.find(": syntax error");
   return reason == std::string_view::npos ? "" : printable(text.substr(reason), 200);
 }
 
-/// Builds the value while the parser reports events, so that limits act before memory is spent.
+/// Builds the value from SAX events, so that limits apply before memory is allocated.
 class Builder : public nlohmann::json_sax<Json> {
  public:
   explicit Builder(const JsonLimits& limits) : limits_(limits) {}
@@ -72,7 +73,7 @@ class Builder : public nlohmann::json_sax<Json> {
     place(std::move(value));
     return true;
   }
-  // Pointers stay good: a container gets no new member while one of its members is open.
+  // The pointers in open_ stay valid: a container gets no new member while one of its members is open.
   bool open(Json&& container) {
     if (open_.size() >= static_cast<std::size_t>(limits_.depth))
       return fail(str("nested deeper than ", limits_.depth, " levels"));
@@ -95,7 +96,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
 ForeignJson read_foreign_json(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes) return {{}, str(text.size(), " bytes, expected at most ", limits.bytes)};
-  // The parser takes a zero byte for the end of the text and would not look at what follows it.
+  // The parser takes a zero byte as the end of the text and would ignore what follows.
   if (text.find('\0') != std::string_view::npos) return {{}, "not valid JSON: it holds a zero byte"};
   Builder builder(limits);
   if (Json::sax_parse(text.begin(), text.end(), &builder)) return {builder.take(), ""};

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-/// The reader of JSON that others wrote. Not for public headers.
+/// Reads untrusted JSON. Not for public headers.
 namespace echelon {
 
 struct JsonLimits {
@@ -22,8 +22,8 @@ struct ForeignJson {
 };
 
 /// Strict: refuses what is over the limits, numbers outside double, bad UTF-8, zero bytes and anything after
-/// the value. Takes a time and a stack that do not depend on how the text is nested, and what it returns may
-/// be walked, compared and dumped by recursion.
+/// the value. Time and stack do not depend on the nesting of the text. The depth of the result is limited, so
+/// it may be walked, compared and dumped by recursion.
 [[nodiscard]] ForeignJson read_foreign_json(std::string_view text, const JsonLimits& limits = {});
 
 /// The value; throws Error(code) "<what>: <problem>".

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kHex = "0123456789abcdef";
 
-/// Whether the character acts on a terminal, is not seen on it, or is not what it looks like.
+/// True for characters that control a terminal, are invisible, change the text's direction, or look like a
+/// space.
 bool is_unsafe(std::uint32_t code) {
   if (code < 0x20 || (code >= 0x7F && code <= 0xA0)) return true;
   return code == 0xAD || code == 0x61C || code == 0x3000 || (code >= 0x2000 && code <= 0x200F) ||
@@ -39,7 +40,7 @@ void append_escape(std::string& out, std::uint32_t code) {
   for (const int shift : {12, 8, 4, 0}) out += kHex[(code >> shift) & 15U];
 }
 
-/// `text`, safe to show, up to the first character that starts at or behind byte `max`.
+/// `text`, safe to show, up to the first character that starts at or after byte `max`.
 std::string safe(std::string_view text, std::size_t max, bool keep_lines) {
   std::string out;
   std::size_t at = 0;
@@ -88,7 +89,8 @@ std::string plain_json(const std::string& json) {
         at, std::max<std::size_t>(1, utf8_length(std::string_view(json).substr(at, 4))));
     at += character.size();
     const std::uint32_t code = code_point(character);
-    if (code < 0x7F || !is_unsafe(code)) {  // below, JSON itself allows nothing but line breaks
+    // Below 0x7F dump() has escaped all control characters but line breaks.
+    if (code < 0x7F || !is_unsafe(code)) {
       out += character;
     } else if (code < 0x10000) {
       append_escape(out, code);

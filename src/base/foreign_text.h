@@ -3,14 +3,13 @@
 #include <string>
 #include <string_view>
 
-/// Text that others wrote (paths, what stands in files, what a child process says), made fit to be shown: a
-/// terminal obeys none of it and a reader of JSON gets JSON.
+/// Makes untrusted text (paths, contents of files, output of child processes) safe to show: a terminal
+/// executes none of it, and readers of JSON get valid JSON.
 namespace echelon {
 
-/// `text` in one line of valid UTF-8 that changes nothing on a terminal but the place it stands at. Control
-/// characters (line breaks and tabs too), characters that are not seen, look like a space or change the
-/// direction of what follows, and bytes that are no UTF-8 become \xNN, byte by byte; everything else stays.
-/// For messages, tables and strings in JSON.
+/// `text` as one line of valid UTF-8 without effects on a terminal. Control characters (including line breaks
+/// and tabs), characters that are invisible, look like a space or change the text's direction, and bytes that
+/// are not UTF-8 become \xNN, byte by byte; everything else stays. For messages, tables and strings in JSON.
 [[nodiscard]] std::string foreign_text(std::string_view text);
 
 /// The same line by line, for logs: line feeds and tabs stay.

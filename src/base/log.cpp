@@ -16,7 +16,7 @@
 namespace echelon::log {
 namespace {
 
-/// Standard error, which may end in a status line.
+/// Standard error, whose last line may be a status line.
 class Console final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -27,7 +27,7 @@ class Console final : public spdlog::sinks::base_sink<spdlog::details::null_mute
   void flush_() override { std::fflush(stderr); }
 };
 
-/// Appends to a file that is opened with care, which spdlog's own sinks do not.
+/// Appends to a file opened with open_own(); spdlog's own sinks would follow links.
 class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit OwnFileSink(const fs::Path& path)
@@ -37,7 +37,7 @@ class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    // At the end, as O_APPEND has it.
+    // O_APPEND writes at the end, whatever offset is given.
     fs::write_at(file_, 0, std::as_bytes(std::span(line.data(), line.size())), Code::kUsage, path_);
   }
   void flush_() override {}
@@ -46,7 +46,7 @@ class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
   fs::Fd file_;
 };
 
-// The one process-wide object: a log line must be possible from anywhere, also while a constructor fails.
+// Process-wide: a log line must be possible from anywhere, also while a constructor fails.
 std::shared_ptr<spdlog::logger>& current() {
   static auto logger = [] {
     auto made = std::make_shared<spdlog::logger>("echelon", std::make_shared<Console>());
@@ -61,7 +61,8 @@ std::shared_ptr<spdlog::logger>& current() {
 void init(std::string_view prefix, bool console, const std::filesystem::path& file) {
   std::vector<spdlog::sink_ptr> sinks{std::make_shared<Console>()};
   sinks.back()->set_pattern("%v");
-  // What ends a run may be known to one rank alone: nobody should have to look for it in N files.
+  // Errors go to standard error from every rank: the cause of a failure may be known to one rank only, and
+  // nobody should have to search N files.
   sinks.back()->set_level(console ? spdlog::level::info : spdlog::level::err);
   if (!file.empty()) {
     sinks.push_back(in_context("log file", [&] { return std::make_shared<OwnFileSink>(file); }));

@@ -11,7 +11,7 @@ namespace echelon::log {
 void init(std::string_view prefix, bool console, const std::filesystem::path& file);
 
 void info(std::string_view text);
-/// To the file only: what explains an error and would bury it on a terminal.
+/// To the file only: details that would bury an error on a terminal.
 void note(std::string_view text);
 void warn(std::string_view text);
 void error(std::string_view text);

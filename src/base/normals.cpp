@@ -11,16 +11,17 @@
 namespace echelon {
 namespace {
 
-/// Pairs computed at a time; their intermediate values stay in the first-level cache.
+/// Pairs at a time; their intermediate values stay in the first-level cache.
 constexpr std::size_t kPairs = 256;
 
 struct Block {
   std::array<float, 2 * kPairs> values;
-  std::array<std::uint32_t, kPairs> doubtful;  ///< not 0: how libm rounds decides
+  std::array<std::uint32_t, kPairs> doubtful;  ///< not 0: libm may round it to another float
   std::uint32_t some_doubtful;                 ///< not 0: some are
 };
 
-/// ln(u) of u in [2^-32, 1], to less than an ulp: u = 2^e m with m around 1, and fdlibm's series for ln(m).
+/// ln(u) of u in [2^-32, 1], to less than an ulp: u = 2^e m with m around 1, and fdlibm's series for ln(m)
+/// (e_log.c). Without branches or calls, so that the loop over it vectorises, which std::log does not.
 [[gnu::always_inline]] inline double log_of(double u) {
   constexpr double kLn2High = 6.93147180369123816490e-01;
   constexpr double kLn2Low = 1.90821492927058770002e-10;
@@ -43,7 +44,7 @@ struct Block {
   return e * kLn2High - ((half - (s * (half + (even + odd)) + e * kLn2Low)) - f);
 }
 
-/// fdlibm's series on [-pi/4, pi/4].
+/// fdlibm's series on [-pi/4, pi/4] (k_sin.c, k_cos.c).
 [[gnu::always_inline]] inline double sine_of(double x) {
   const double z = x * x;
   const double r = 8.33333333332248946124e-03 +
@@ -64,7 +65,8 @@ struct Block {
   return whole + ((1.0 - whole - half) + z * r);
 }
 
-/// Is the float next to `value` another one within some ulps (of double) of error?
+/// True if an error of some ulps (of double) could round `value` to another float. Such values are computed
+/// again by normal_at(), so all bits are its.
 [[gnu::always_inline]] inline bool near_a_border(double value) {
   constexpr double kError = 0x1p-46;
   return static_cast<float>(value * (1 - kError)) != static_cast<float>(value * (1 + kError));
@@ -97,7 +99,8 @@ ECHELON_VECTOR_CLONES void compute(std::uint64_t key, std::uint64_t first_pair, 
     const double odd = radius * ((quarter & 2U) != 0 ? -s : s);
     block.values[2 * i] = static_cast<float>(even);
     block.values[2 * i + 1] = static_cast<float>(odd);
-    // A sine next to 0 has lost digits; the others are wrong by less than near_a_border() takes into account.
+    // Close to 0 the sine of the reduced angle has lost digits. Elsewhere the error is below what
+    // near_a_border() allows for.
     block.doubtful[i] = std::uint32_t{near_a_border(even)} | std::uint32_t{near_a_border(odd)} |
                         std::uint32_t{std::abs(rest) < 1e-6};
     some |= block.doubtful[i];

@@ -7,8 +7,8 @@
 
 namespace echelon {
 
-/// Joins its arguments with operator<<: str("step ", 4) == "step 4". Throws std::bad_alloc where memory ends:
-/// a stream left to itself catches that and gives the text cut short.
+/// Joins its arguments with operator<<: str("step ", 4) == "step 4". Throws std::bad_alloc when out of
+/// memory; by default a stream would swallow that and truncate the text.
 template <class... Parts>
 [[nodiscard]] std::string str(const Parts&... parts) {
   std::ostringstream out;
@@ -26,14 +26,14 @@ template <class... Parts>
 /// 12345678 -> "12,345,678".
 [[nodiscard]] std::string human_count(std::uint64_t count);
 
-/// `text` out of a file, fit for a one-line message: foreign_text() of it, cut with "..." behind the
-/// character that byte `max` lies in.
+/// `text` out of a file, fit for a one-line message: foreign_text() of it, cut with "..." after the
+/// character that contains byte `max`.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t max = 80);
 
 /// Levenshtein distance, for did-you-mean.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate nearest to `word`, or "" when none is near enough to be meant (distance > max(2, length/3)).
+/// The candidate nearest to `word`, or "" when all are too far (distance > max(2, length/3)).
 [[nodiscard]] std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace echelon

@@ -16,8 +16,8 @@ namespace echelon {
 struct CallThread::Shared {
   std::mutex mutex;
   std::condition_variable changed;
-  std::function<int()> next;  ///< to be made
-  bool busy = false;          ///< with one
+  std::function<int()> next;  ///< the call to make
+  bool busy = false;          ///< with a call
   std::optional<int> result;
   bool over = false;
 
@@ -32,7 +32,7 @@ void CallThread::Shared::serve() {
     auto call = std::exchange(next, nullptr);
     lock.unlock();
     const int value = call();
-    call = nullptr;  // unlocked: it may hold the last hold on who owns this thread
+    call = nullptr;  // outside the lock: it may own the last reference to the object that owns this thread
     lock.lock();
     result = value;
     busy = false;
@@ -57,7 +57,7 @@ CallThread::~CallThread() {
 
 std::optional<int> CallThread::call_within(double seconds, std::function<int()> call) {
   std::unique_lock lock(shared_->mutex);
-  if (shared_->busy) return std::nullopt;  // it hangs in an earlier one
+  if (shared_->busy) return std::nullopt;  // an earlier call still hangs
   shared_->busy = true;
   shared_->result.reset();
   shared_->next = std::move(call);

@@ -5,9 +5,8 @@
 
 namespace echelon {
 
-/// A thread that is there beforehand, for calls without a deadline of their own: PMIx's must be possible at
-/// the end, too, when the system may have no thread left and the reason for the end is to be told. Not
-/// thread-safe.
+/// A thread, created in advance, for calls that have no deadline. PMIx's last calls must work even when the
+/// system can start no more threads, because they report why the job ends. Not thread-safe.
 class CallThread {
  public:
   /// Throws Error(kEnvironment) when no thread can be had.
@@ -16,7 +15,7 @@ class CallThread {
   CallThread& operator=(const CallThread&) = delete;
   ~CallThread();  ///< does not wait: a call that never returns keeps the thread
 
-  /// What `call` returns, or nothing when it does not in so many seconds, or an earlier one has not yet.
+  /// The result of `call`, or nothing if it does not return within `seconds`, or an earlier call still hangs.
   [[nodiscard]] std::optional<int> call_within(double seconds, std::function<int()> call);
 
  private:

@@ -7,13 +7,13 @@
 
 namespace {
 
-// In the environment, because a program and the engine that it loads each have a copy of this library, and
-// the loader gives everybody the program's function.
+// A flag in the environment: the program and the engine it loads each have a copy of this library, and the
+// loader resolves PMIx_Initialized to the program's copy for everybody.
 constexpr const char* kHidden = "ECHELON_PMIX_HIDDEN";
 
 }  // namespace
 
-/// In front of PMIx's own, for this process and all its libraries.
+/// Interposes PMIx's own function, for this process and all its libraries.
 extern "C" int PMIx_Initialized(void) {
   using Function = int (*)();
   static const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "PMIx_Initialized"));

@@ -2,9 +2,9 @@
 
 namespace echelon {
 
-/// While it lives, PMIx_Initialized() is 0 in this process, whoever asks: Open MPI 5 connects and learns its
-/// rank only where that is so, and else computes with an empty name. Leaving PMIx for that time instead would
-/// let its server end MPI's first fence without this rank. Not thread-safe.
+/// While it lives, PMIx_Initialized() returns 0 to every caller in this process. Open MPI 5 connects and
+/// reads its rank only if PMIx looks uninitialised; otherwise it goes on with an empty name. Finalising PMIx
+/// for that time instead would let its server complete MPI's first fence without this rank. Not thread-safe.
 class HiddenPmix {
  public:
   HiddenPmix();

@@ -7,7 +7,7 @@
 
 namespace echelon {
 
-/// Who am I, who else takes part. Same on every rank except rank, local_rank, node and host.
+/// This rank and its job. Equal on every rank except rank, local_rank, node and host.
 struct JobInfo {
   int rank = 0;
   int size = 1;

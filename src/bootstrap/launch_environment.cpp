@@ -47,8 +47,7 @@ LaunchEnvironment read_launch_environment(const Getenv& getenv) {
     if (!found.slurm_tasks) found.slurm_tasks = count_of(getenv, "SLURM_NTASKS");
     found.slurm_task = count_of(getenv, "SLURM_PROCID");
   }
-  // mpirun inside a step of its own: its ranks inherit the step's variables, which then say nothing about
-  // them.
+  // mpirun inside a Slurm step: its ranks inherit the step's variables, which do not describe them.
   if (found.mpirun_ranks && !found.slurm_server()) {
     found.slurm_tasks.reset();
     found.slurm_task.reset();

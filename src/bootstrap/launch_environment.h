@@ -28,11 +28,11 @@ using Getenv = std::function<const char*(const char*)>;
 /// Throws Error(kEnvironment) where a count is not a number.
 [[nodiscard]] LaunchEnvironment read_launch_environment(const Getenv& getenv);
 
-/// The launch that the environment supports was asked for. Throws Error(kEnvironment) where one task of
-/// several would go on alone, or where PMIx is asked for and there is none.
+/// Checks that the environment supports the requested launch. Throws Error(kEnvironment) if one task of
+/// several would run alone, or if PMIx is requested and there is none.
 void check_launch(Launch launch, const LaunchEnvironment& environment);
 
-/// PMIx's answers fit the environment: a server gave them, and it counts as many ranks as Slurm has tasks.
+/// Checks PMIx's answers: a server gave them, and its number of ranks equals Slurm's number of tasks.
 /// Throws Error(kEnvironment).
 void check_pmix_answer(const std::string& name_space, int size, const LaunchEnvironment& environment);
 

@@ -15,8 +15,8 @@
 namespace echelon {
 namespace {
 
-/// What a PMIx call was given, and where its answer lands. Shared with the call, which may outlive the
-/// waiting caller and reads its arguments as long as it lasts.
+/// Arguments and answer of a non-blocking PMIx call. Shared with the call, which may outlive the waiting
+/// caller and reads its arguments until it completes.
 struct Answer {
   Answer() = default;
   Answer(const Answer&) = delete;
@@ -91,7 +91,7 @@ pmix_proc_t process(const char* name_space, pmix_rank_t rank) {
 struct PmixClient::Self {
   pmix_proc_t proc{};
   std::string name_space;
-  CallThread calls;  ///< for those that block: PMIx itself offers no deadline for them
+  CallThread calls;  ///< for blocking calls, for which PMIx has no deadline
 };
 
 PmixClient::PmixClient(const LaunchEnvironment& environment, double timeout_s)
@@ -145,7 +145,7 @@ std::optional<std::string> PmixClient::host_of(int rank) const {
   pmix_info_t options[1];
   const bool yes = true;
   PMIX_INFO_LOAD(&options[0], PMIX_OPTIONAL, &yes,
-                 PMIX_BOOL);  // what the library knows already, no question to peers
+                 PMIX_BOOL);  // only what the library already knows: no request to peers
   pmix_value_t* value = nullptr;
   const pmix_status_t status = PMIx_Get(&proc, PMIX_HOSTNAME, options, 1, &value);
   PMIX_INFO_DESTRUCT(&options[0]);
@@ -204,6 +204,7 @@ std::optional<Blob> PmixClient::published(int rank, const std::string& key, doub
     return std::nullopt;
   }
   if (!answer->wait(wait_s)) return std::nullopt;
+  // No lock: the callback sets the status last, under the mutex that wait() has held.
   return answer->bytes;
 }
 

@@ -9,8 +9,8 @@
 
 namespace echelon {
 
-/// The PMIx calls a job needs, each with a deadline of our own: some server and library pairs never answer.
-/// PMIx types stay in the source file. Not thread-safe.
+/// The PMIx calls that a job needs, each with a deadline, because some pairs of server and library never
+/// answer. PMIx types stay in the source file. Not thread-safe.
 class PmixClient {
  public:
   /// PMIx_Init on a helper thread, at most `timeout_s`. Throws Error(kEnvironment). After an expired deadline

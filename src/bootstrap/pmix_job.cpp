@@ -11,7 +11,7 @@
 namespace echelon {
 namespace {
 
-/// What travels is the round's name, a zero byte and the caller's bytes, so that ranks in different places
+/// Prefixes the caller's bytes with the round's name and a zero byte, so that ranks at different rounds
 /// notice.
 Blob wrap(std::string_view name, const Blob& mine) {
   Blob bytes(name.size() + 1 + mine.size());
@@ -58,7 +58,8 @@ std::vector<std::string> PmixJob::all_hosts() {
   std::vector<std::string> hosts;
   for (int rank = 0; rank < info_.size; ++rank) {
     auto host = client_.host_of(rank);
-    // Every server answers this for all ranks or for none but its own, so the ranks take the same way here.
+    // A server answers this for all ranks or only for its own node's. So all ranks take the same branch here,
+    // which matters because exchange_host_names() is collective.
     if (!host || host->empty()) return exchange_host_names();
     hosts.push_back(std::move(*host));
   }
@@ -106,7 +107,7 @@ std::vector<Blob> PmixJob::exchange(std::string_view name, const Blob& mine) {
 
 void PmixJob::fence(std::string_view name) {
   if (info_.size == 1) return;
-  // The key only serves to tell who is missing, should the deadline pass.
+  // The key serves only to name the missing ranks after a timeout.
   const std::string key = next_key();
   client_.publish(key, wrap(name, {}));
   if (!client_.fence(false, str("fence '", name, "' of ", info_.size, " ranks"))) report_missing(name, key);

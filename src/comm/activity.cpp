@@ -73,7 +73,7 @@ void Activity::issued(const Operation& operation) {
 void Activity::done() {
   const std::lock_guard lock(mutex_);
   ++now_.done;
-  under_way_since_ = Clock::now();  // of the next one: operations run one after the other
+  under_way_since_ = Clock::now();  // the next one starts now: operations run one after the other
 }
 
 Activity::Now Activity::now() const {

@@ -8,13 +8,13 @@
 namespace echelon {
 namespace {
 
-/// What a program ends with that an exception of another kind ends: out of memory, as a rule.
+/// The exit code for an exception that is no Error: usually std::bad_alloc.
 constexpr Code kForeign = Code::kTraining;
 
 }  // namespace
 
 void agree(Communicator& comm, std::string_view label, const std::function<void()>& body) {
-  Blob status(1);  // taken before `body` can use up the memory
+  Blob status(1);  // allocated before `body` can exhaust the memory
   std::exception_ptr mine;
   Code code{};
   try {
@@ -31,13 +31,15 @@ void agree(Communicator& comm, std::string_view label, const std::function<void(
   for (int rank = 0; rank < comm.size(); ++rank) {
     const int theirs = std::to_integer<int>(all[static_cast<std::size_t>(rank)].at(0));
     if (theirs == 0) continue;
+    // All ranks follow the lowest failing one: one rank prints, all exit with the same code.
     if (rank == comm.rank()) std::rethrow_exception(mine);
     throw Error(static_cast<Code>(theirs), "");
   }
 }
 
 void check_digests(const Communicator& comm, double sum) {
-  if (sum == static_cast<double>(comm.digest()) * comm.size()) return;  // exact: 32 bits a rank
+  // Exact in fp64: 32 bits per rank leave room for 2^21 ranks.
+  if (sum == static_cast<double>(comm.digest()) * comm.size()) return;
   const std::vector<std::string> last = comm.recent();
   throw Error(Code::kPeer,
               str("rank ", comm.rank(), " has issued other operations than the other ranks; its last: ",

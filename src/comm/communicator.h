@@ -13,7 +13,7 @@ namespace echelon {
 
 enum class ReduceOp : std::uint8_t { kSum, kMax, kMin };
 
-/// Completion of one asynchronous collective. Cheap to copy. A default-made one is complete.
+/// Completion of one asynchronous collective. Cheap to copy. A default-constructed one is complete.
 /// wait() is called by one thread at a time; on the CPU it blocks the caller, on a GPU it makes the caller's
 /// current stream wait and returns at once. Rethrows the operation's Error (kPeer: timed out, mismatched,
 /// peer died).
@@ -36,8 +36,8 @@ class Pending {
 };
 
 /// Collectives of one group of ranks. All ranks of a group issue the same operations in the same order;
-/// operations of one communicator run in issue order, on a thread (CPU) or stream (GPU) of their own. Buffers
-/// belong to the caller and stay untouched by it until the Pending is waited for. `label` names the buffer in
+/// operations of one communicator run in issue order, on a separate thread (CPU) or stream (GPU). The caller
+/// owns the buffers and must not touch them until it has waited for the Pending. `label` names the buffer in
 /// errors and in the ring of recent operations; it is part of the order check, so ranks that issue different
 /// operations get an Error(kPeer) that names both instead of a hang. Thread rule: one issuing thread.
 class Communicator {
@@ -73,21 +73,21 @@ class Communicator {
   /// Ranks of the same `color` form a new group, ordered by `key`, then by rank. Collective over this group.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
-  /// A hint: buffers of later operations will lie in these bytes, which stay allocated until forget_buffer()
-  /// or as long as this communicator. Networks that know them beforehand need no copies of their own.
+  /// A hint: buffers of later operations will be in these bytes, which stay allocated until forget_buffer()
+  /// or as long as this communicator. A network that knows them in advance can avoid internal copies.
   virtual void register_buffer(void* /*memory*/, std::size_t /*bytes*/) {}
-  /// Before registered memory is freed: lets the operations under way end. Does not throw; a network that has
-  /// failed has forgotten everything.
+  /// To be called before registered memory is freed; waits for running operations. Does not throw; after a
+  /// failure of the network it does nothing.
   virtual void forget_buffer(void* /*memory*/) {}
 
-  /// Of all operations that this communicator and those split from it or beside it have issued: the same on
-  /// ranks that have issued the same. 0 where every operation is compared before it runs. Ranks that compare
-  /// it now and then find a difference that the network does not tell.
+  /// A hash of all operations that this communicator and those split from it or beside it have issued: equal
+  /// on ranks that have issued the same. 0 where every operation is compared before it runs. Comparing it
+  /// from time to time finds differences that the network does not report.
   [[nodiscard]] virtual std::uint32_t digest() const { return 0; }
 
-  /// Seconds for which streams of callers have stood still in wait() for operations of this communicator and
-  /// of those split from it or beside it, as far as these waits have ended. 0 on the CPU, where wait() blocks
-  /// the caller.
+  /// Seconds for which callers' streams were blocked by wait() for operations of this communicator and of
+  /// those split from it or beside it, counting waits that have ended. 0 on the CPU, where wait() blocks the
+  /// caller.
   [[nodiscard]] virtual double stream_wait_s() const { return 0; }
 
   /// The last operations (newest last): "#41 all-gather layers.3 393216 x bf16, issued 12.031 s, done 12.034

@@ -18,7 +18,7 @@ void History::done(std::uint64_t sequence) {
   if (activity_) activity_->done();
   const std::lock_guard lock(mutex_);
   Entry& entry = ring_[sequence % kLength];
-  if (entry.operation.sequence != sequence) return;  // overtaken by 64 younger ones
+  if (entry.operation.sequence != sequence) return;  // already overwritten by a newer one
   entry.done = Clock::now();
   entry.is_done = true;
 }

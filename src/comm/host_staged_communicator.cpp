@@ -11,7 +11,7 @@ namespace {
 
 class StagedOperation;
 
-/// What a communicator and those split from it have in common.
+/// Shared by a communicator and those split from it.
 class Staging {
  public:
   explicit Staging(DeviceCopies copies) : copies_(std::move(copies)) {}
@@ -22,11 +22,12 @@ class Staging {
   }
 
   [[nodiscard]] const DeviceCopies& copies() const { return copies_; }
-  /// Finishes every operation under way that is going to write to any of these bytes.
+  /// Waits for every running operation that will write to any of these bytes. Results reach the device only
+  /// in wait(), so an operation that reads them must not start before.
   void settle(const void* device, std::size_t bytes);
   void add(const std::shared_ptr<StagedOperation>& operation);
 
-  /// Host memory, handed back by give().
+  /// Host memory, returned by give(). Blocks are reused, because page-locking memory is slow.
   [[nodiscard]] std::pair<std::size_t, std::byte*> take(std::size_t bytes) {
     const auto found = free_.lower_bound(bytes);
     if (found == free_.end()) return {bytes, copies_.allocate_host(std::max<std::size_t>(bytes, 1))};
@@ -42,14 +43,15 @@ class Staging {
   std::vector<std::weak_ptr<StagedOperation>> under_way_;
 };
 
-/// An operation's host memory, and where its result belongs.
+/// An operation's host memory, and the destination of its result.
 class StagedOperation final : public Pending::State {
  public:
   StagedOperation(std::shared_ptr<Staging> staging, std::size_t bytes)
       : staging_(std::move(staging)), block_(staging_->take(bytes)) {}
   StagedOperation(const StagedOperation&) = delete;
   StagedOperation& operator=(const StagedOperation&) = delete;
-  /// The host's operation must not outlive its memory; whoever dropped its result does not want its error.
+  /// The host's operation must not outlive its memory. A caller that dropped the Pending does not want its
+  /// error.
   ~StagedOperation() override {
     try {
       inner_.wait();

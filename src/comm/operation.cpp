@@ -8,6 +8,7 @@
 namespace echelon {
 namespace {
 
+// FNV-1a, 64 bits: labels longer than Operation::label still differ in the check.
 std::uint64_t fnv1a(std::string_view text) {
   std::uint64_t hash = 14695981039346656037ULL;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;

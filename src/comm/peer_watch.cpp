@@ -21,7 +21,8 @@ PeerWatch::PeerWatch(const std::vector<Process>& processes, int own) : processes
     if (static_cast<int>(rank) == own || processes[rank].machine == 0 ||
         processes[rank].machine != mine.machine)
       continue;
-    // Kernels before 5.3 have no process handles: the rank is then not watched.
+    // A process handle and not a process id, which could be reused. Kernels before 5.3 have none: the rank is
+    // then not watched.
     processes_[rank] =
         fs::Fd(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(processes[rank].pid), 0)));
   }

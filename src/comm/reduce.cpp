@@ -9,13 +9,13 @@
 #include "base/str.h"
 #include "base/vector_clones.h"
 
-// Compiled with -ffp-contract=off (CMakeLists.txt): a fused multiply-add on some machines only would change
-// bits.
+// Compiled with -ffp-contract=off (CMakeLists.txt): the vector clones for processors with FMA would otherwise
+// round differently from the others.
 
 namespace echelon {
 namespace {
 
-// Elements handled at a time: the running sums stay in the first-level cache while the sources stream by.
+// Elements at a time: 8 KiB of running sums stay in the first-level cache while the sources stream through.
 constexpr std::size_t kBlock = 2048;
 
 ECHELON_VECTOR_CLONES void load_bf16(const std::uint16_t* source, float* sums, std::size_t count) {
@@ -56,6 +56,8 @@ void add_source(const void* source, DType type, std::size_t begin, std::size_t c
                 float* sums) {
   if (type == DType::kBF16) {
     const auto* values = static_cast<const std::uint16_t*>(source) + begin;
+    // The first source is loaded, not added to zero: 0 + -0 would lose the sign of a negative zero, and
+    // clearing would cost a pass. Widening bf16 is exact, so only the fp32 additions round.
     first ? load_bf16(values, sums, count) : add_bf16(values, sums, count);
   } else if (type == DType::kF16) {
     const auto* values = static_cast<const std::uint16_t*>(source) + begin;

@@ -28,6 +28,7 @@ void BatchStream::serve() {
   const auto capacity = static_cast<std::int64_t>(places_.size());
   std::unique_lock lock(mutex_);
   for (;;) {
+    // Then the place of the next number is free: the batch that had it is taken.
     changed_.wait(lock, [&] { return closed_ || begun_ < taken_ + capacity; });
     if (closed_) return;
     const std::int64_t number = begun_++;
@@ -36,10 +37,12 @@ void BatchStream::serve() {
     try {
       filled.batch = read(number);
     } catch (...) {
+      // Kept for take(): training sees the error after all batches before this one.
       filled.failure = std::current_exception();
     }
     lock.lock();
     places_[static_cast<std::size_t>(number % capacity)] = std::move(filled);
+    // All are woken: workers wait for free places, and the training thread for one batch.
     changed_.notify_all();
   }
 }

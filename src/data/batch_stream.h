@@ -18,9 +18,9 @@ struct BatchPlan {
   std::int64_t stride = 1;  ///< samples of all ranks together
 };
 
-/// A rank's batches one after another, read and decoded ahead by threads of its own. Every batch is a
-/// function of its number, so neither the number of threads nor their speed changes what comes out. At most
-/// `ahead` batches are kept.
+/// A rank's batches in order, read and decoded ahead by internal threads. Every batch is a function of its
+/// number, so neither the number of threads nor their speed changes the output. At most `ahead` batches are
+/// kept.
 class BatchStream {
  public:
   /// `loader` outlives this. workers 0: next() reads itself. ahead >= 1.
@@ -32,7 +32,7 @@ class BatchStream {
   /// The next batch, or the error of reading it. One thread.
   [[nodiscard]] SampleBatch next();
 
-  /// Seconds that next() has waited so far: what training lost to its data.
+  /// Seconds that next() has waited so far: the time training lost to data.
   [[nodiscard]] double waited_s() const { return waited_s_; }
 
  private:

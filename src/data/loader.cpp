@@ -31,7 +31,7 @@ void check_sizes(const DataOptions& options, std::int64_t vocab_size) {
   }
 }
 
-/// Opens `path` and proves that it fits the model and the tokenizer of `options`.
+/// Opens `path` and checks that it fits the model and the tokenizer of `options`.
 TokenFile open_matching(const std::string& path, const DataOptions& options, std::int64_t vocab_size) {
   TokenFile file(path);
   const TokenFileHeader& header = file.header();
@@ -49,7 +49,8 @@ TokenFile open_matching(const std::string& path, const DataOptions& options, std
   return file;
 }
 
-/// A language model learns the next token: a file of which no token has one in its document teaches nothing.
+/// A language model predicts the next token: a file whose documents have one token each has nothing to
+/// predict.
 void require_targets(const TokenFile& file, const DataOptions& options) {
   if (options.packing == Packing::kStream || file.document_count() < file.token_count()) return;
   throw Error(Code::kData,
@@ -76,7 +77,7 @@ std::unique_ptr<Loader> open_file(const std::string& path, const DataOptions& op
                                        options.packing == Packing::kDocuments);
 }
 
-/// Weights in millionths, so that they are whole numbers.
+/// Weights in millionths, so that they are integers and shares are exact.
 std::uint64_t share_of(const std::string& path, double weight) {
   constexpr double kUnit = 1e6;
   if (!(weight >= 1 / kUnit && weight <= kUnit)) {

@@ -37,7 +37,7 @@ struct SampleSize {
   std::int64_t targets = 1;        ///< predictions that count
 };
 
-/// Where the stream stands; the whole of it goes into a checkpoint. Independent of world size.
+/// The position in the stream, all of which is stored in a checkpoint. Independent of world size.
 struct DataPosition {
   std::int64_t next_sample = 0;  ///< global sample number, counted over epochs
 };
@@ -59,7 +59,7 @@ class Loader {
   [[nodiscard]] virtual std::uint32_t fingerprint() const = 0;
 };
 
-/// What the model takes: data that does not fit is refused.
+/// What the model accepts: data that does not fit is refused.
 struct ModelInput {
   ModelInput(std::int64_t vocabulary, const data::ImageShape& shape = {})  // NOLINT: meant to be implicit
       : vocab_size(vocabulary), images(shape) {}

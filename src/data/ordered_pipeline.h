@@ -12,9 +12,9 @@
 
 namespace echelon::data {
 
-/// Work spread over threads whose results come back in the order of the input: `produce` and `consume` run on
-/// the calling thread, workers in between. At most 4 inputs a worker are under way, so memory is bounded. The
-/// first exception, in input order, of any of the three leaves run().
+/// Distributes work over threads and returns results in input order: `produce` and `consume` run on the
+/// calling thread, workers in between. At most 4 inputs per worker are in flight, so memory is bounded.
+/// run() throws the first exception, in input order, of any of the three.
 template <class In, class Out>
 class OrderedPipeline {
  public:
@@ -44,7 +44,7 @@ class OrderedPipeline {
 
   void run(const Produce& produce, const Consume& consume) {
     std::deque<std::future<Out>> under_way;
-    std::exception_ptr failure;  // of produce: what was submitted before it comes first
+    std::exception_ptr failure;  // of produce; earlier inputs are consumed first
     for (bool more = true; more;) {
       try {
         std::optional<In> input = produce();

@@ -7,8 +7,9 @@
 namespace echelon {
 namespace {
 
-// Even, so that both halves are moved equally often. Philox is a strong round function; eight rounds leave no
-// statistical trace at any size.
+// Even, so that both halves are changed equally often. With Philox as the round function, eight rounds
+// leave no detectable pattern at any size (Luby and Rackoff, 1988: four rounds of a strong function already
+// give a pseudorandom permutation).
 constexpr std::uint64_t kRounds = 8;
 
 std::uint64_t round_word(std::uint64_t key, std::uint64_t epoch, std::uint64_t round, std::uint64_t half) {
@@ -33,6 +34,7 @@ SampleOrder::SampleOrder(std::uint64_t size, std::uint64_t seed)
       right_size_((size + left_size_ - 1) / left_size_) {}
 
 std::uint64_t SampleOrder::permute(std::uint64_t epoch, std::uint64_t value) const {
+  // Modular addition instead of the usual XOR, because the halves' sizes are not powers of two.
   std::uint64_t left = value / right_size_;
   std::uint64_t right = value % right_size_;
   for (std::uint64_t round = 0; round < kRounds; round += 2) {
@@ -44,6 +46,7 @@ std::uint64_t SampleOrder::permute(std::uint64_t epoch, std::uint64_t value) con
 
 std::uint64_t SampleOrder::at(std::uint64_t epoch, std::uint64_t index) const {
   std::uint64_t value = permute(epoch, index);
+  // Cycle walking. left_size * right_size exceeds size by less than left_size, so this rarely repeats.
   while (value >= size_) value = permute(epoch, value);
   return value;
 }

@@ -15,7 +15,7 @@ namespace {
 
 namespace stdfs = std::filesystem;
 
-constexpr int kDeepest = 32;  // a link to a folder above would go on for ever
+constexpr int kDeepest = 32;  // a link to a parent folder would recurse forever
 
 bool is_image_name(const stdfs::path& path) {
   static constexpr std::array<std::string_view, 3> kEndings{".jpg", ".jpeg", ".png"};
@@ -25,7 +25,7 @@ bool is_image_name(const stdfs::path& path) {
   return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
 }
 
-/// Folders and other entries of `folder`, each in the order of names. Links count as what they lead to.
+/// Folders and other entries of `folder`, each in name order. Links are followed.
 struct Entries {
   std::vector<std::string> folders;
   std::vector<std::string> files;
@@ -38,7 +38,7 @@ Entries entries_of(const stdfs::path& folder) {
   for (; !error && at != stdfs::directory_iterator(); at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (name.starts_with('.')) continue;
-    std::error_code ignored;  // a link that leads nowhere is told of when its image is read
+    std::error_code ignored;  // a dangling link is reported when its image is read
     (at->is_directory(ignored) ? entries.folders : entries.files).push_back(name);
   }
   if (error) {

@@ -9,19 +9,21 @@
 namespace echelon::data {
 namespace {
 
-constexpr int kFractionBits = 22;  // 8 bits of pixel, 22 of weight, 2 to spare
+constexpr int kFractionBits = 22;  // as Pillow: 8 bits of pixel, 22 of weight, 2 spare
 constexpr int kTries = 10;
 constexpr double kLongestRatio = 4.0 / 3.0;
 // Counters of a sample's draws: the tries of the box take four words each.
 constexpr std::uint64_t kFlipDraw = kTries;
 
-/// What output pixel i of one axis is made of: input pixels [first, first + weights.size()).
+/// The weights of one output pixel along one axis: input pixels [first, first + weights.size()).
 struct Taps {
   std::int64_t first = 0;
   std::vector<std::int32_t> weights;
 };
 
 std::vector<Taps> taps_of(std::int64_t input, std::int64_t output) {
+  // Same formulas and order of operations as precompute_coeffs() in Pillow's Resample.c, so that results
+  // are equal to the bit.
   const double scale = static_cast<double>(input) / static_cast<double>(output);
   const double reach = std::max(scale, 1.0);
   std::vector<Taps> all(static_cast<std::size_t>(output));
@@ -89,13 +91,13 @@ Image resize_columns(const Image& image, std::int64_t height) {
   return out;
 }
 
-/// Half of `space`, a half rounded to the even number, as Python's round().
+/// Half of `space`, rounded half to even as Python's round(), which torchvision's CenterCrop uses.
 std::int64_t middle(std::int64_t space) {
   const std::int64_t half = space / 2;
   return half + (space % 2 != 0 && half % 2 != 0 ? 1 : 0);
 }
 
-/// The largest part in the middle whose sides have an accepted ratio.
+/// The largest centred box with an accepted aspect ratio: torchvision's fallback.
 Box middle_box(const Image& image) {
   Box box{0, 0, image.width, image.height};
   const double ratio = static_cast<double>(image.width) / static_cast<double>(image.height);
@@ -153,6 +155,7 @@ Box random_box(const Image& image, const std::array<double, 2>& area, std::uint6
   for (std::uint64_t i = 0; i < kTries; ++i) {
     const auto words = philox4x32(key, i, sample);
     const double target = pixels * (area[0] + uniform(words[0]) * (area[1] - area[0]));
+    // Uniform in the logarithm, so that 3:4 is as likely as 4:3.
     const double ratio = std::exp((2 * uniform(words[1]) - 1) * std::log(kLongestRatio));
     Box box;
     box.width = std::lround(std::sqrt(target * ratio));

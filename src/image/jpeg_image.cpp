@@ -15,13 +15,14 @@
 namespace echelon::data {
 namespace {
 
-/// More scans than any encoder writes; each costs a pass over the whole picture.
+/// More scans than any encoder writes. Each costs a pass over the whole picture, so a small hostile file
+/// could take hours.
 constexpr int kMostScans = 200;
 
-/// libjpeg reports an error by calling back and must not get control again. The way out is longjmp, so the
-/// functions that set the mark hold nothing that has a destructor.
+/// libjpeg reports an error through a callback that must not return. The only way out is longjmp, so the
+/// functions that call setjmp have no objects with destructors.
 struct Failure {
-  jpeg_error_mgr manager;  // first, because libjpeg hands out a pointer to it
+  jpeg_error_mgr manager;  // first member, because libjpeg passes a pointer to it
   std::jmp_buf mark;
   std::array<char, JMSG_LENGTH_MAX> text;
 };
@@ -32,8 +33,8 @@ void leave(j_common_ptr info) {
   std::longjmp(failure->mark, 1);
 }
 
-/// Warnings mean that libjpeg went on with pixels of its own invention. Those about missing data are errors
-/// here; the rest (stray bytes between markers) leaves the picture whole.
+/// After a warning libjpeg continues with invented pixels. Warnings about missing data are errors here; the
+/// others (stray bytes between markers) leave the picture intact.
 void warned(j_common_ptr info, int level) {
   if (level >= 0) return;
   ++info->err->num_warnings;

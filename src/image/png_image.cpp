@@ -16,8 +16,8 @@ namespace {
 
 constexpr png_alloc_size_t kMostChunkBytes = 8'000'000;
 
-/// What libpng's callbacks know. An error must not return to libpng: the way out is longjmp, so the functions
-/// that set the mark hold nothing that has a destructor.
+/// State of libpng's callbacks. The error callback must not return to libpng: the only way out is longjmp,
+/// so the functions that call setjmp have no objects with destructors.
 struct State {
   std::span<const std::uint8_t> rest;
   std::jmp_buf mark;

@@ -7,7 +7,7 @@
 
 namespace echelon {
 
-/// One rank's micro-batch as a model takes it; all tensors on the model's device. Token models use `ids`,
+/// One rank's micro-batch, the input of a model; all tensors on the model's device. Token models use `ids`,
 /// image models `images`.
 struct Batch {
   std::int64_t samples = 0;
@@ -33,13 +33,13 @@ struct Batch {
 /// in and columns [1, T] are predicted.
 [[nodiscard]] Batch language_batch(const at::Tensor& ids);
 
-/// The size of one sample, for arithmetic on cost.
+/// The size of one sample, for cost estimates.
 struct SampleShape {
   std::int64_t tokens = 0;         ///< that go in; 0: not a token model
   std::int64_t target_tokens = 0;  ///< of an encoder-decoder's target
 };
 
-/// What one evaluation pass gives, summed over the batch.
+/// The result of one evaluation pass, summed over the batch.
 struct Score {
   at::Tensor loss;  ///< fp32 scalar, as Model::loss
   at::Tensor

@@ -3,10 +3,10 @@
 
 namespace echelon {
 
-/// Continues sequences token by token, keeping what the model computed of the tokens before, so that a step
-/// costs one token. A row is one continuation; at first there is one for each prompt. Called without
-/// autograd, from one thread; the model outlives it. Under a sharded model every call is collective: all
-/// ranks make the same calls, each with rows of its own.
+/// Continues sequences token by token with cached keys and values, so that a step costs one token. A row is
+/// one continuation; at first there is one for each prompt. Called without autograd, from one thread; the
+/// model outlives it. Under a sharded model every call is collective: all ranks make the same calls, each
+/// with rows of its own.
 class Decoder {
  public:
   virtual ~Decoder() = default;
@@ -19,7 +19,7 @@ class Decoder {
   /// vocabulary]. Throws Error(kUsage) where a row would grow longer than the model's positions reach.
   [[nodiscard]] virtual at::Tensor step(const at::Tensor& ids) = 0;
 
-  /// `rows`, int64 [any number]: row i continues what row rows[i] was.
+  /// `rows`, int64 [any number]: the new row i is a copy of the old row rows[i].
   virtual void reorder(const at::Tensor& rows) = 0;
 };
 

@@ -3,7 +3,7 @@
 
 namespace echelon {
 
-/// A model that tells of which class an image is. One sample is one prediction.
+/// A model that predicts the class of an image. One sample is one prediction.
 class ImageClassifier : public Model {
  public:
   at::Tensor loss(const Batch& batch, double gradient_scale) override;

@@ -11,17 +11,16 @@
 
 namespace echelon {
 
-/// What goes into a layer: first what flows through the model, then what comes along (an encoder's output, a
-/// position bias). Whatever needs a gradient goes in here: a body that captured it would hide it from
-/// recomputation.
+/// Inputs of a layer: first the hidden states, then others (an encoder's output, a position bias). Every
+/// tensor that needs a gradient must be an input: a body that captured it would hide it from recomputation.
 using LayerInputs = std::vector<at::Tensor>;
 
-/// What a layer computes. Whoever keeps it for later (recomputation in backward) keeps a copy, so it captures
-/// by value what does not live as long as the model.
+/// The computation of a layer. Recomputation keeps a copy of it until backward, so it must capture by value
+/// what does not live as long as the model.
 using LayerBody = std::function<at::Tensor(const LayerInputs&)>;
 
-/// What an engine does around a layer's computation: gather the weights, prefetch the next, free them,
-/// compute again in backward.
+/// What an engine does around a layer's computation: gather its weights, prefetch the next ones, free them,
+/// recompute in backward.
 class LayerHook {
  public:
   virtual ~LayerHook() = default;
@@ -31,9 +30,9 @@ class LayerHook {
   [[nodiscard]] virtual bool recomputes_cheap() const { return false; }
 };
 
-/// A stretch of the computation with parameters and layers of its own: the model is a tree of them, and the
-/// grain at which weights are gathered and activations recomputed. The model decides what a layer computes;
-/// the layer carries parameters and the hook. Knows nothing of ranks.
+/// A part of the computation with parameters and child layers: the model is a tree of them. Weights are
+/// gathered and activations recomputed per layer. The model decides what a layer computes; the layer carries
+/// parameters and the hook. Knows nothing of ranks.
 class Layer {
  public:
   enum class Role {

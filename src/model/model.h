@@ -13,7 +13,7 @@
 
 namespace echelon {
 
-/// Number types of a model beside those of its weights.
+/// Element types of a model other than those of its weights.
 struct ModelTypes {
   ModelTypes(at::ScalarType b, at::ScalarType o = at::kFloat)
       : buffer(b), output(o) {}  // NOLINT: meant to be
@@ -38,15 +38,15 @@ class Model {
   [[nodiscard]] std::vector<Parameter*> parameters() const;
   [[nodiscard]] std::int64_t numel() const;
 
-  /// The cross entropy SUMMED over the targets that count (fp32 scalar). Under autograd, backward() of it
-  /// yields gradients multiplied by `gradient_scale`.
+  /// The cross entropy SUMMED over the targets that are not ignored (fp32 scalar). Under autograd, backward()
+  /// of it yields gradients multiplied by `gradient_scale`.
   [[nodiscard]] virtual at::Tensor loss(const Batch& batch, double gradient_scale) = 0;
 
   /// The loss, and where there are classes how many samples are right. Called without autograd.
   [[nodiscard]] virtual Score evaluate(const Batch& batch) { return {loss(batch, 0.0), {}}; }
 
-  /// Continues `prompts`: ids and sequences of a language model, or what goes into an encoder. Throws
-  /// Error(kUsage) for a model that continues nothing.
+  /// Continues `prompts`: ids and sequences of a language model, or an encoder's input. Throws Error(kUsage)
+  /// for a model that cannot generate.
   [[nodiscard]] virtual std::unique_ptr<Decoder> decoder(const Batch& prompts) const;
 
   /// Hugging Face config.json of this architecture, so that exported weights open in transformers.

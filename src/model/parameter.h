@@ -8,7 +8,8 @@
 
 namespace echelon {
 
-/// Initial values: a pure function of (seed, name, element index), so independent of how the model is cut up.
+/// Initial values: a pure function of (seed, name, element index), so independent of how the model is
+/// sharded.
 struct InitSpec {
   enum class Kind { kNormal, kUniform, kConstant } kind = Kind::kNormal;
   float value = 0.02F;  ///< standard deviation, bound on both sides of zero, or the constant

@@ -5,7 +5,7 @@
 
 namespace echelon {
 
-/// In which order the values of a patch stand.
+/// Order of the values of a patch.
 enum class PatchLayout {
   kChannelsFirst,  ///< channel, row, column: as a convolution's kernel
   kChannelsLast,   ///< row, column, channel

@@ -9,8 +9,8 @@
 
 namespace echelon {
 
-/// How the rows of a [tokens, ...] tensor fall into sequences, which lie one after another without padding:
-/// what would be padding is never computed. Constant; shared by all that is computed from a batch.
+/// How the rows of a [tokens, ...] tensor are divided into concatenated sequences without padding, so padding
+/// is never computed. Immutable; shared by everything computed from a batch.
 class SequenceLayout {
  public:
   /// Throws Error(kUsage) for a length below one.
@@ -39,7 +39,7 @@ class SequenceLayout {
   [[nodiscard]] at::Tensor places_in_rectangle(at::Device device) const;
   /// bool [count, longest]: places behind their sequence's end.
   [[nodiscard]] at::Tensor padding_of_rectangle(at::Device device) const;
-  /// int32 [count + 1]: tokens before each sequence, and at last of all.
+  /// int32 [count + 1]: cumulative lengths (cu_seqlens of varlen flash attention).
   [[nodiscard]] at::Tensor borders(at::Device device) const;
   /// [tokens, ...]: for each token the row of `table` at its position. Of the last table asked for.
   [[nodiscard]] at::Tensor rows_at_positions(const at::Tensor& table) const;
@@ -63,7 +63,7 @@ class SequenceLayout {
   std::vector<std::int64_t> begins_;
   std::int64_t tokens_ = 0;
   std::int64_t longest_ = 0;
-  mutable std::mutex mutex_;  ///< autograd has threads of its own
+  mutable std::mutex mutex_;  ///< autograd calls from its own threads
   mutable Kept kept_;
 };
 

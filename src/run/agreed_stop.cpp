@@ -11,9 +11,9 @@ AgreedStop::AgreedStop(const StopSignal& signal, Communicator& comm, std::functi
 
 AgreedStop::~AgreedStop() {
   try {
-    pending_.wait();  // after an error elsewhere: the sum is still being written
+    pending_.wait();  // after an error elsewhere the sum may still be running, and writes to this object
   } catch (...) {
-    return;  // that error is told, and this one comes of it
+    return;  // that error is reported; this one is its consequence
   }
 }
 

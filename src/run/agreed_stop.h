@@ -7,8 +7,8 @@
 
 namespace echelon {
 
-/// The stop that all ranks agree on, whichever of them a signal came to, or the clock told. Every rank votes
-/// in a sum over all; a sum above 0 is a stop, on all of them at the same place and for good. Used by one
+/// Lets all ranks stop at the same place, whichever of them got a signal or reached its deadline. Every rank
+/// votes in a sum over all ranks; a sum above 0 means stop, on all of them and irrevocably. Used by one
 /// thread.
 class AgreedStop {
  public:
@@ -21,14 +21,14 @@ class AgreedStop {
 
   /// This rank wants to stop; nothing happens while the reason is empty.
   void request(const std::string& reason);
-  /// This rank's part of a sum that the ranks make anyhow.
+  /// This rank's term of a sum that the ranks compute anyway.
   [[nodiscard]] double vote();
-  /// What that sum says.
+  /// Evaluates that sum.
   bool decide(double votes);
 
-  /// A sum of its own, where nothing else is reduced: started here, and done beside what follows ...
+  /// A separate sum, where nothing else is reduced: started here and run beside the following work ...
   void begin_look();
-  /// ... until it is asked for. Collective.
+  /// ... until its result is needed. Collective.
   bool end_look();
   bool look();
 

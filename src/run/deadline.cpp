@@ -18,7 +18,7 @@ constexpr std::size_t kRecentSaves = 3;  // and validations
 constexpr double kMostAboveMedian = 3;
 constexpr double kForEver_s = std::numeric_limits<double>::infinity();
 
-/// Of the last `count`.
+/// The longest of the last `count`.
 std::optional<double> longest(const std::deque<double>& times, std::size_t count) {
   if (times.empty()) return std::nullopt;
   const auto last = static_cast<std::ptrdiff_t>(std::min(count, times.size()));
@@ -29,6 +29,7 @@ std::optional<double> step_forecast(const std::deque<double>& times) {
   if (times.empty()) return std::nullopt;
   std::vector<double> sorted(times.begin(), times.end());
   std::sort(sorted.begin(), sorted.end());
+  // The longest recent step, unless it is an outlier: one hiccup must not stop the run early.
   return std::min(sorted.back(), kMostAboveMedian * sorted[(sorted.size() - 1) / 2]);
 }
 
@@ -102,6 +103,7 @@ std::string Deadline::reason_to_stop(const Ahead& ahead) {
   const double step_s = ahead.step ? take.step.value_or(0) : 0;
   const double validation_s = ahead.validation ? take.validation.value_or(0) : 0;
   const double needed_s =
+      // A save in progress runs beside the step, so only the longer of the two counts.
       validation_s + ahead.before_s + std::max(step_s, ahead.beside_s) + save_s() + setting_.margin_s;
   if (needed_s <= left_s() || fits_after_all(needed_s)) return "";
   std::vector<std::string> parts;

@@ -8,15 +8,15 @@
 
 namespace echelon {
 
-/// What things take, in seconds; nothing: not known.
+/// Durations in seconds; nothing: unknown.
 struct Durations {
   std::optional<double> step;
   std::optional<double> save;  ///< until it is durable
   std::optional<double> validation;
 };
 
-/// Says when training has to stop so that its last save is durable before the job's time is over. Lives on
-/// rank 0, which tells the others; used by one thread. All points in time are seconds since 1970.
+/// Decides when training must stop so that its last save is durable before the job ends. Lives on rank 0,
+/// whose vote stops the others; used by one thread. All points in time are seconds since 1970.
 class Deadline {
  public:
   struct Setting {
@@ -34,13 +34,13 @@ class Deadline {
   void step_took(double seconds) { note(steps_, seconds); }
   void save_took(double seconds) { note(saves_, seconds); }
   void validation_took(double seconds) { note(validations_, seconds); }
-  /// What is expected of the next ones. Of the steps that were not long ago the longest, but no more than
-  /// three times the median: one hiccup is no forecast.
+  /// Forecasts. For steps: the longest recent one, but at most three times the median, because one outlier is
+  /// no forecast.
   [[nodiscard]] Durations expected() const;
-  /// expected(), or what is assumed.
+  /// The expected duration of a save, or the assumed one.
   [[nodiscard]] double save_s() const;
 
-  /// What comes before training can stop the next time.
+  /// Work that comes before training can stop the next time.
   struct Ahead {
     bool step = false;
     bool validation = false;
@@ -48,12 +48,12 @@ class Deadline {
     double beside_s =
         0;  ///< rest of a save that is written while training goes on; the last one waits for it
   };
-  /// Why training has to stop now, for a line of the log; empty: what is ahead, one more save and the margin
-  /// fit. Asks for the end once more before it says so.
+  /// Why training must stop now, for the log; empty: `ahead`, one more save and the margin fit. Queries the
+  /// job's end again before it returns a reason.
   [[nodiscard]] std::string reason_to_stop(const Ahead& ahead);
 
-  /// Throws Error(kUsage) when earlier starts tell that not even one step and a save fit, or when the
-  /// capacity block is over: the next start would fare no better.
+  /// Throws Error(kUsage) if, judging by earlier starts, not even one step and a save fit, or if the capacity
+  /// block is over: the next start would have the same problem.
   void require_room();
 
   /// "the job ends at 12:34:56 UTC, in 95 s"; empty: no end is known.

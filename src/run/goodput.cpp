@@ -129,7 +129,7 @@ void RunStart::lose_after(std::int64_t step) {
   if (step >= last_step) return;
   const double all_s = (*this)[Spent::kTrain] + (*this)[Spent::kLost];
   const double saved_s = std::min(until_saved_s, all_s);
-  // Time is known at three steps; in between, steps count as equally long.
+  // The time is known at three steps (first, saved, last); between them, steps count as equally long.
   double kept_s = 0;
   if (step >= saved_step) {
     kept_s = saved_s + (all_s - saved_s) * static_cast<double>(step - saved_step) /
@@ -137,7 +137,8 @@ void RunStart::lose_after(std::int64_t step) {
   } else if (step > first_step) {
     kept_s = saved_s * static_cast<double>(step - first_step) / static_cast<double>(saved_step - first_step);
   }
-  const double lost_s = std::max((*this)[Spent::kLost], all_s - kept_s);  // lost once is lost for good
+  // A lost step stays lost, even if a later start resumes further on.
+  const double lost_s = std::max((*this)[Spent::kLost], all_s - kept_s);
   (*this)[Spent::kLost] = lost_s;
   (*this)[Spent::kTrain] = all_s - lost_s;
 }

@@ -12,11 +12,11 @@ namespace echelon {
 /// What the time of a job is spent on.
 enum class Spent : std::uint8_t {
   kStart,     ///< before the first step and after the last
-  kTrain,     ///< steps that later ones build on
+  kTrain,     ///< steps that later steps build on
   kValidate,  ///< and generating texts for it
   kStall,     ///< training waits for a save
   kLost,      ///< steps that were trained and not saved, and had to be trained again
-  kIdle,      ///< standing still because of a peer; after rank 0 has gone, until all have
+  kIdle,      ///< waiting for a hung peer; after rank 0's exit, until all have exited
 };
 inline constexpr std::size_t kSpentKinds = 6;
 using SpentSeconds = std::array<double, kSpentKinds>;

@@ -28,7 +28,7 @@ std::optional<double> parse_seconds(const std::string& text) {
 
 std::optional<double> parse_job_end(std::string_view text) {
   const std::string line(
-      text.substr(0, text.find('\n')));  // one job; a heterogeneous one has a line for each part
+      text.substr(0, text.find('\n')));  // the first line: a heterogeneous job has one per component
   if (line == "NONE" || line == "UNLIMITED") return std::numeric_limits<double>::infinity();
   if (line.empty() || line.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
   const auto end_s = parse_seconds(line);
@@ -39,7 +39,7 @@ std::optional<double> ask_job_end(double patience_s) {
   const char* job = std::getenv("SLURM_JOB_ID");
   if (job == nullptr) return std::nullopt;
   try {
-    // Slurm's tools print points in time as strftime would: here as seconds, whatever the user's format and
+    // Slurm's tools format times with strftime: %s gives seconds, independent of the user's format and time
     // zone.
     const ProgramRun run = run_program(
         {"env", "SLURM_TIME_FORMAT=%s", "squeue", "--noheader", "--jobs", job, "--format=%e"}, patience_s);

@@ -25,7 +25,7 @@ namespace {
 constexpr double kShare = 0.005;
 constexpr double kOftenest_s = 0.1;
 constexpr double kRarest_s = 5;
-constexpr std::chrono::seconds kPatience{5};  // with a disk that may hang
+constexpr std::chrono::seconds kPatience{5};  // for a disk that may hang
 constexpr double kLongestLeaving_s = 600;
 constexpr std::size_t kRecent = 32;
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
@@ -35,7 +35,7 @@ std::string variable(const char* name) {
   return text == nullptr ? "" : text;
 }
 
-/// The first name that is free beside `file`.
+/// The first unused name for a file that is set aside.
 std::filesystem::path aside(const std::filesystem::path& file) {
   for (int n = 1;; ++n) {
     std::filesystem::path name = file;
@@ -62,7 +62,8 @@ Goodput take_up(const std::filesystem::path& file) {
   return {};
 }
 
-/// After rank 0's last account of `last` its ranks held the nodes until all of them were gone.
+/// Adds to `last` the time from rank 0's last record until all ranks had exited, during which the job held
+/// its nodes.
 void account_for_leaving(RunStart& last, const std::filesystem::path& run_dir, double next_began_s) {
   if (last.job.empty()) return;
   const auto noted = noted_end(run_dir, last.job, last.ended_s);
@@ -73,14 +74,15 @@ void account_for_leaving(RunStart& last, const std::filesystem::path& run_dir, d
   last.ended_s = gone_s;
 }
 
-/// Whole for every reader, and quick: only the last text has to survive the machine.
+/// Atomic for readers. Only the last text is flushed: the others need not survive a loss of power, and an
+/// fsync every few seconds is expensive on shared file systems.
 void replace(const std::filesystem::path& file, const std::string& text, bool durable) {
   durable ? fs::publish_file(file, text, Code::kUsage) : fs::replace_file(file, text, Code::kUsage);
 }
 
 }  // namespace
 
-/// What the callers and the writing thread share.
+/// Shared by the callers and the writing thread, which may outlive the object on a hanging disk.
 struct Ledger::Book {
   struct Interval {
     Spent spent;
@@ -162,8 +164,9 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
   std::vector<RunStart>& starts = book.goodput.starts;
   if (!starts.empty() && starts.back().job == start.job)
     account_for_leaving(starts.back(), book.file.parent_path(), std::min(now, start.began_s));
-  double free_s = 0;  // no second counts twice, be it that one script starts the run several times
+  double free_s = 0;  // no second counts twice, even if one script starts the run several times
   for (RunStart& earlier : starts) {
+    // Only a start that could not write its end still says "running".
     if (earlier.end == StartEnd::kRunning) earlier.end = StartEnd::kKilled;
     free_s = std::max(free_s, earlier.ended_s);
   }
@@ -175,6 +178,7 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
                     .ended_s = began,
                     .end = StartEnd::kRunning});
   book.since_s = began;
+  // Detached: a write on a hanging disk cannot be interrupted, and must not keep the process from ending.
   std::thread([book = book_] { book->write_until_over(); }).detach();
 }
 
@@ -210,6 +214,8 @@ void Ledger::took(const Durations& durations) {
 void Ledger::saving(std::int64_t step) {
   const std::lock_guard lock(book_->mutex);
   book_->settle();
+  // Saves are committed in the background while training goes on, so the time is noted now and counted when
+  // the commit is known.
   book_->saving[step] = book_->mine()[Spent::kTrain];
 }
 
@@ -227,6 +233,7 @@ void Ledger::stood_still_since(double time_s) {
   if (book_->over || book_->still) return;
   book_->settle();
   RunStart& mine = book_->mine();
+  // A fault is noticed only after a timeout. What was counted as training since then was waiting.
   for (const Book::Interval& interval : book_->recent) {
     const double taken = interval.end_s - std::max(interval.begin_s, time_s);
     if (taken <= 0) continue;
@@ -253,6 +260,7 @@ Durations Ledger::earlier() const {
   const std::vector<RunStart>& starts = book_->goodput.starts;
   Durations known;
   for (auto start = std::next(starts.rbegin()); start != starts.rend(); ++start) {
+    // Times on another number of ranks say nothing about this one.
     if (start->ranks != starts.back().ranks) continue;
     if (!known.step) known.step = start->took.step;
     if (!known.save) known.save = start->took.save;

@@ -10,47 +10,48 @@
 
 namespace echelon {
 
-/// Keeps <run.dir>/goodput.json: where every second of a run went, over all its starts. Lives on rank 0. The
-/// file is replaced whole, by a thread of the ledger, every 0.5 % of the start's age (0.1 to 5 s), so that it
-/// is true to that much when the process is killed. A file that cannot be written is one warning. Functions
-/// may be called from any thread and wait for no disk, but for end().
+/// Keeps <run.dir>/goodput.json, which says where every second of a run went, over all its starts. Exists on
+/// rank 0 only. A thread rewrites the whole file each time the start has become 0.5 % older (every 0.1 to
+/// 5 s), so when the process is killed, the file misses at most that much. If the file cannot be written,
+/// there is one warning. All functions may be called from any thread; only end() waits for the disk.
 class Ledger {
  public:
-  /// Of the start that begins with this object.
+  /// Describes the start that begins with this object.
   struct Start {
     std::string job;
     std::int64_t restart = 0;
     std::int64_t ranks = 1;
     double began_s = 0;  ///< since 1970
   };
-  /// The start that this process belongs to, from Slurm's variables and ECHELON_STARTED_AT, the time at which
-  /// the batch script began; else the process's own.
+  /// The start that this process belongs to, from Slurm's variables. It began at ECHELON_STARTED_AT, the time
+  /// at which the batch script began; if that is not set, when this process began.
   [[nodiscard]] static Start this_start(std::int64_t ranks);
 
-  /// Takes up the file that is there; a start in it that never ended was killed. One that cannot be read is
-  /// put aside with a warning. The last start in it lasted until its batch script says that all ranks were
-  /// gone (start_notes.h), when that is of the same job. `now_s`: since 1970; never goes back.
+  /// Continues an existing file. A start without an end in it was killed. A file that cannot be read is
+  /// renamed, with a warning. If the last start was of the same job, it lasted until all ranks had exited, as
+  /// noted by the batch script (start_notes.h). `now_s`: seconds since 1970; never decreases.
   Ledger(std::filesystem::path file, Start start, std::function<double()> now_s);
-  ~Ledger();  ///< end("failed") where nothing else was said
+  ~Ledger();  ///< end("failed") unless end() was called
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  /// From now on time is spent on something else. Returns what it was spent on.
+  /// From now on, time counts as `spent`. Returns what it counted as before.
   Spent enter(Spent spent);
-  /// The run goes on from `step`: what earlier starts trained after it is lost.
+  /// The run continues from `step`: what earlier starts trained after it is lost.
   void resumed(std::int64_t step);
   void trained(std::int64_t step);
-  /// What is expected of later starts.
+  /// Durations that later starts can expect; see earlier().
   void took(const Durations& durations);
   void saving(std::int64_t step);  ///< the state as it is now
   void saved(std::int64_t step);   ///< it is committed
-  /// A peer's fault ends the run: since then (seconds since 1970) it stood still, and does so to its end.
+  /// A peer's fault ends the run: all time from `time_s` (seconds since 1970) to the end counts as idle.
   void stood_still_since(double time_s);
-  /// The start is over: finished | stopped | failed. The first word counts. Returns when the file says so, or
-  /// after a few seconds: the disk may be what hangs.
+  /// The start is over: finished | stopped | failed. Only the first call counts. Returns when the file holds
+  /// the end, or after a few seconds, because the disk may hang.
   void end(StartEnd how);
 
-  /// What steps, saves and validations took: each in the last earlier start on as many ranks that knows.
+  /// What steps, saves and validations took: each from the latest earlier start with the same number of ranks
+  /// that has measured it.
   [[nodiscard]] Durations earlier() const;
   [[nodiscard]] bool has_earlier_starts() const;
   [[nodiscard]] std::string summary() const;
@@ -61,7 +62,7 @@ class Ledger {
       book_;  // shared with the thread, which a disk may hold up for longer than this object lives
 };
 
-/// Time is spent on something as long as this object lives. A null ledger keeps none.
+/// Time counts as `spent` as long as this object lives. Does nothing without a ledger.
 class SpentOn {
  public:
   SpentOn(Ledger* ledger, Spent spent)
@@ -77,7 +78,7 @@ class SpentOn {
   Spent before_;
 };
 
-/// Seconds since 1970 that never go back, whatever is done to the machine's clock.
+/// Seconds since 1970 that never decrease, even if the machine's clock is set.
 [[nodiscard]] std::function<double()> steady_utc_clock();
 
 }  // namespace echelon

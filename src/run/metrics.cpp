@@ -31,6 +31,7 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_ste
 }  // namespace
 
 MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t resumed_step) : path_(std::move(path)) {
+  // Steps after the checkpoint are trained again; their lines must not occur twice.
   if (std::filesystem::exists(std::filesystem::symlink_status(path_)))
     fs::publish_file(path_, lines_up_to(path_, resumed_step), Code::kUsage);
   file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);

@@ -27,7 +27,7 @@ std::string duration(double seconds) {
   return str(total / 3600, " h ", total % 3600 / 60, " min");
 }
 
-/// A share of the step's time above which waiting for data is told.
+/// Waiting for data is shown above this share of the step's time.
 constexpr double kNoticedWait = 0.05;
 
 std::string rate(const StepMetrics& m) {

@@ -5,7 +5,7 @@
 namespace echelon {
 namespace {
 
-// A signal handler can reach nothing but a variable of static storage.
+// A signal handler has no argument for its data, hence static storage.
 volatile std::sig_atomic_t requested = 0;
 struct sigaction previous;
 

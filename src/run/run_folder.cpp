@@ -33,8 +33,8 @@ std::string owner_of(const std::filesystem::path& lock) {
   return owner.empty() ? "another job" : owner;
 }
 
-/// 0, or why the file cannot be locked: EWOULDBLOCK when somebody held it all the time. `waiting` is called
-/// before the wait, where there is one.
+/// 0, or the error: EWOULDBLOCK if another process held the lock all the time. `waiting` is called once,
+/// before the first wait.
 template <class Waiting>
 int lock_within(const fs::Fd& file, std::chrono::milliseconds patience, const Waiting& waiting) {
   constexpr std::chrono::milliseconds kPause{50};
@@ -49,7 +49,7 @@ int lock_within(const fs::Fd& file, std::chrono::milliseconds patience, const Wa
   return 0;
 }
 
-/// Of `folder` and what is above it: what is not there, outermost first.
+/// The missing ones of `folder` and its parents, outermost first.
 std::vector<std::filesystem::path> missing_of(std::filesystem::path folder) {
   std::vector<std::filesystem::path> missing;
   std::error_code error;
@@ -67,8 +67,8 @@ bool is_rank_log(std::string_view name) {
   return !number.empty() && number.find_first_not_of("0123456789") == number.npos;
 }
 
-/// The files in a run folder that say nothing worth keeping of a start that failed at once; nothing where
-/// there is more than those.
+/// The files that a start which failed at once leaves in a run folder, none worth keeping; nothing if the
+/// folder contains anything else.
 std::optional<std::vector<std::filesystem::path>> files_of_no_value(const std::filesystem::path& root) {
   std::vector<std::filesystem::path> files;
   for (const auto& path : fs::list_folder(root, Code::kUsage)) {
@@ -112,7 +112,7 @@ RunFolder::RunFolder(std::filesystem::path root, bool lock, const RunFolderRules
 void RunFolder::take_lock(std::chrono::milliseconds patience) {
   const std::filesystem::path file = root_ / ".lock";
   lock_ = fs::open_own(file, O_RDWR | O_CREAT, Code::kUsage);
-  // The owner is often just going: ranks that lost their launcher, a run that writes its last lines.
+  // The owner is often about to exit: ranks that lost their launcher, a run that writes its last lines.
   const int error = lock_within(lock_, patience, [&] {
     log::info(str("run folder '", root_.string(), "' is in use by ", owner_of(file), "; waiting ",
                   std::chrono::duration_cast<std::chrono::seconds>(patience).count(), " s for it to end"));
@@ -139,10 +139,10 @@ void RunFolder::remove_if_made() noexcept {
     for (const auto& file : *files) fs::disk().unlink(file.c_str());
     for (const auto& folder : {root_ / "logs", checkpoints()}) fs::disk().rmdir(folder.c_str());
     for (auto folder = made_.rbegin(); folder != made_.rend(); ++folder) {
-      if (fs::disk().rmdir(folder->c_str()) != 0) break;  // somebody else has come to use it
+      if (fs::disk().rmdir(folder->c_str()) != 0) break;  // another process has started to use it
     }
     made_.clear();
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then it stays
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the folder stays
   }
 }
 

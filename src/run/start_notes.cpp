@@ -38,10 +38,10 @@ Note parse(const std::string& line) {
 }  // namespace
 
 std::optional<double> noted_end(std::string_view notes, double running_s) {
-  bool ran = false;  // the start that the last line belongs to, at running_s
+  bool ran = false;  // whether the start of the previous lines was running at running_s
   while (!notes.empty()) {
     const std::size_t size = notes.find('\n');
-    if (size == notes.npos) break;  // torn, or being written
+    if (size == notes.npos) break;  // an incomplete last line
     const Note note = parse(std::string(notes.substr(0, size)));
     notes.remove_prefix(size + 1);
     if (note.kind == Note::Kind::kHeld) continue;

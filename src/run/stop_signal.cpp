@@ -8,7 +8,7 @@
 namespace echelon {
 namespace {
 
-// A signal handler can reach nothing but a variable of static storage.
+// A signal handler has no argument for its data, hence static storage.
 volatile std::sig_atomic_t received = 0;
 volatile std::sig_atomic_t from_keyboard = 0;
 
@@ -17,6 +17,7 @@ std::array<struct sigaction, kSignals.size()> previous;
 
 void on_signal(int signal) {
   if (signal == SIGINT || signal == SIGQUIT) {
+    // _exit() is async-signal-safe, exit() is not.
     if (from_keyboard != 0) _exit(128 + signal);
     from_keyboard = 1;
   }
@@ -35,7 +36,7 @@ StopSignal::StopSignal() {
   from_keyboard = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;  // blocking calls of libraries go on; the flag is polled once a step
+  action.sa_flags = SA_RESTART;  // does not interrupt libraries' calls; the flag is polled every step
   sigemptyset(&action.sa_mask);
   sigset_t held;
   sigemptyset(&held);
@@ -44,6 +45,7 @@ StopSignal::StopSignal() {
     sigaction(kSignals[i], stays ? nullptr : &action, &previous[i]);
     sigaddset(&held, kSignals[i]);
   }
+  // A parent may have left these signals blocked, and masks are inherited through exec.
   pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
 }
 

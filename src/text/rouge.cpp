@@ -14,10 +14,11 @@ using Words = std::vector<std::string>;
 constexpr std::string_view kKelvinSign = "\xE2\x84\xAA";
 constexpr std::string_view kDottedCapitalI = "\xC4\xB0";
 
-/// The letter or digit that the character at text[at] is in lower case, or 0; `at` moves behind it.
+/// The lower-case letter or digit of the character at text[at], or 0; `at` advances past it.
 char letter_at(std::string_view text, std::size_t& at) {
   const std::string_view rest = text.substr(at);
-  // The two characters outside of ASCII whose lower case lies in it, or begins there.
+  // The two non-ASCII characters whose lower case is ASCII or begins with it: Kelvin sign and dotted
+  // capital I.
   if (rest.starts_with(kKelvinSign)) {
     at += kKelvinSign.size();
     return 'k';

@@ -8,7 +8,7 @@
 
 namespace echelon::data {
 
-/// A stretch of a text: a match of a pattern, or what lies between two.
+/// A part of a text: a match of a pattern, or the text between two.
 struct TextPiece {
   std::size_t begin = 0;
   std::size_t end = 0;

@@ -9,7 +9,7 @@
 
 namespace echelon {
 
-/// Turns text into ids, with a memory of the words it met. One per thread; its Tokenizer must outlive it.
+/// Turns text into ids, with a cache of words. One per thread; its Tokenizer must outlive it.
 class TextEncoder {
  public:
   virtual ~TextEncoder() = default;

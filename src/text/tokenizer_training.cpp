@@ -28,7 +28,7 @@ class Lines final : public sentencepiece::SentenceIterator {
 }  // namespace
 
 std::string train_tokenizer(const std::vector<std::string>& lines, std::int64_t vocab_size) {
-  // num_threads is part of the model's bytes: fixed, so that every machine makes the same file.
+  // num_threads is stored in the model: fixed, so that every machine makes the same file.
   const std::unordered_map<std::string, std::string> settings{
       {"model_type", "bpe"},
       {"vocab_size", std::to_string(vocab_size)},
@@ -51,7 +51,7 @@ std::string train_tokenizer(const std::vector<std::string>& lines, std::int64_t 
   if (!status.ok()) {
     std::string reason = status.ToString();
     std::replace(reason.begin(), reason.end(), '\n', ' ');
-    // Its advice is about options that a user does not have here.
+    // The trainer's advice is about options that are not available here.
     const std::string too_small =
         "Vocabulary size is smaller than required_chars. " + std::to_string(vocab_size) + " vs ";
     if (const auto at = reason.find(too_small); at != std::string::npos) {

@@ -16,7 +16,8 @@ namespace {
 // All registers below are "raw": without the inversion at both ends.
 using Table = std::array<std::array<std::uint32_t, 256>, 8>;
 
-// kTables[k][b]: the register after byte b and k zero bytes; eight look-ups advance it by eight bytes.
+// kTables[k][b]: the register after byte b and k zero bytes; eight look-ups advance it by eight bytes
+// ("slicing by 8", Kounavis and Berry, Intel, 2005).
 constexpr Table make_tables() {
   Table tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
@@ -56,8 +57,9 @@ std::uint32_t advance_portable(std::uint32_t crc, const std::byte* at, std::size
 
 #if defined(__x86_64__)
 
-// The instruction takes three cycles but one can start every cycle: three independent lanes of kLane bytes
-// keep it busy, and appending zeros joins them.
+// The crc32 instruction has a latency of three cycles and a throughput of one per cycle: three independent
+// lanes of kLane bytes keep it busy. To join lanes, a register is advanced over the zeros that stand for the
+// later ones.
 constexpr std::size_t kLane = 1024;
 constexpr std::array<std::uint32_t, 2> kLaneShift{Crc32cField::zeros(kLane), Crc32cField::zeros(2 * kLane)};
 
@@ -128,6 +130,7 @@ std::uint32_t advance_fast(std::uint32_t crc, const std::byte* from, std::byte* 
   const std::size_t folded = size / 64 * 64;
   if (folded >= kFoldMinBytes && can_fold()) {
     const auto rest = fold(kFold, crc, from, to, folded);
+    // The 16 folded bytes already contain the start value, so their CRC begins at zero.
     crc = advance_sse42<false>(0, rest.data(), nullptr, rest.size());
     from += folded;
     if constexpr (kCopy) to += folded;

@@ -13,6 +13,8 @@ namespace {
 
 #define ECHELON_FOLD_TARGET __attribute__((target("avx512f,avx512vl,avx512dq,vpclmulqdq,pclmul,sse4.1")))
 
+// Moves each 128-bit lane over the bits that follow: the product of either half with x^distance mod P,
+// added.
 ECHELON_FOLD_TARGET inline __m512i moved(__m512i value, __m512i by) {
   return _mm512_xor_si512(_mm512_clmulepi64_epi128(value, by, 0x00),
                           _mm512_clmulepi64_epi128(value, by, 0x11));
@@ -54,6 +56,7 @@ ECHELON_FOLD_TARGET std::array<std::byte, 16> fold_all(const FoldConstants& cons
                                                        std::size_t size) {
   const auto put = [to](std::size_t at) { return kStore == Store::kNone ? nullptr : to + at; };
   const __m512i first = _mm512_zextsi128_si512(_mm_cvtsi64_si128(static_cast<long long>(crc)));
+  // Four accumulators hide the latency of the carry-less product.
   __m512i a = _mm512_xor_si512(take<kStore>(from, put(0)), first);
   __m512i b = take<kStore>(from + 64, put(64));
   __m512i c = take<kStore>(from + 128, put(128));
@@ -71,6 +74,7 @@ ECHELON_FOLD_TARGET std::array<std::byte, 16> fold_all(const FoldConstants& cons
   c = _mm512_xor_si512(moved(b, by_512), c);
   d = _mm512_xor_si512(moved(c, by_512), d);
   for (; at < size; at += 64) d = _mm512_xor_si512(moved(d, by_512), take<kStore>(from + at, put(at)));
+  // Streaming stores are weakly ordered: another thread may read the copy next.
   if constexpr (kStore == Store::kStreamed) _mm_sfence();
   return to_one(d, constants);
 }
@@ -88,7 +92,8 @@ bool can_fold() {
 std::array<std::byte, 16> fold(const FoldConstants& constants, std::uint64_t crc, const std::byte* from,
                                std::byte* to, std::size_t size) {
   if (to == nullptr) return fold_all<Store::kNone>(constants, crc, from, to, size);
-  // Bytes on their way to the disk are not read again soon: keep them out of the cache, as memcpy does.
+  // The copy goes to disk and is not read again soon: streaming stores keep it out of the cache, as memcpy
+  // does for large sizes. They need aligned addresses.
   const bool aligned = reinterpret_cast<std::uintptr_t>(to) % 64 == 0 && size >= 4096;
   return aligned ? fold_all<Store::kStreamed>(constants, crc, from, to, size)
                  : fold_all<Store::kCached>(constants, crc, from, to, size);

@@ -7,7 +7,7 @@
 /// as fast as memory. Used by crc32c.cpp and crc64.cpp.
 namespace echelon {
 
-/// For each distance a register half is moved by: {its first eight bytes, its last eight bytes}.
+/// For each distance: the factors for the first and the last eight bytes of a 16-byte register.
 struct FoldConstants {
   std::array<std::uint64_t, 2> by_2048;
   std::array<std::uint64_t, 2> by_512;

@@ -12,8 +12,8 @@
 namespace echelon::fs {
 namespace {
 
-// One for the process, like the file systems behind it: handing it to every function would not make two of
-// them any more independent.
+// One per process, like the file systems behind it: passing it to every function would not make two of them
+// independent.
 std::atomic<Disk*>& in_use() {
   static Disk real;
   static std::atomic<Disk*> current{&real};
@@ -70,6 +70,7 @@ int Disk::list(const char* path, std::vector<std::string>& names) {
   if (folder == nullptr) return -1;
   names.clear();
   errno = 0;
+  // readdir() returns null both at the end and on errors; only errno tells them apart.
   while (const dirent* entry = ::readdir(folder)) {
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") names.emplace_back(name);

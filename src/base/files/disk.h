@@ -36,8 +36,8 @@ class Disk {
 /// The one in use: the real one unless a DiskInUse lives.
 [[nodiscard]] Disk& disk();
 
-/// For tests: puts another Disk behind everything in this process while it lives. Not to be made or destroyed
-/// while another thread uses files.
+/// For tests: replaces the Disk of this process while it lives. Do not create or destroy it while another
+/// thread uses files.
 class DiskInUse {
  public:
   explicit DiskInUse(Disk& disk);

@@ -55,7 +55,7 @@ void write_at(const Fd& fd, std::uint64_t offset, std::span<const std::byte> byt
   while (!bytes.empty()) {
     const ssize_t n = disk().pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) fail(code, "write", path, n < 0 ? errno : EIO);  // 0 for ever would be a hang
+    if (n <= 0) fail(code, "write", path, n < 0 ? errno : EIO);  // retrying on 0 could loop forever
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }
@@ -76,13 +76,14 @@ void read_at(const Fd& fd, std::uint64_t offset, std::span<std::byte> bytes, Cod
 }
 
 void fsync(const Fd& fd, Code code, const Path& path) {
-  // Never retried: after a failed fsync the kernel may have dropped the dirty pages, so a second success
-  // means nothing.
+  // Never retried: after a failed fsync the kernel may have dropped the dirty pages, so a second call can
+  // succeed without the data being on disk.
   if (disk().fsync(fd.get()) != 0) fail(code, "flush to disk", path, errno);
 }
 
 void fsync_directory(const Path& directory, Code code) {
   const Fd fd = open(directory, O_RDONLY | O_DIRECTORY, code);
+  // EINVAL: a file system that cannot flush folders.
   if (disk().fsync(fd.get()) != 0 && errno != EINVAL) fail(code, "flush folder", directory, errno);
 }
 
@@ -110,6 +111,8 @@ void replace(const Path& path, std::string_view text, Code code, bool durable) {
   Draft draft = create_draft(path, code);
   try {
     write_at(draft.fd, 0, std::as_bytes(std::span(text)), code, draft.path);
+    // Order matters: content first, then the name, then the folder. A rename before the flush could leave
+    // an empty file under the final name after a loss of power.
     if (durable) fsync(draft.fd, code, draft.path);
     draft.fd.close(code, draft.path);
     if (durable) kill_point("publish");
@@ -138,12 +141,12 @@ bool is(const Path& path, mode_t kind) {
   return disk().lstat(path.c_str(), &info) == 0 && (info.st_mode & S_IFMT) == kind;
 }
 
-/// Follows links: run.dir may be one.
+/// Follows links, because run.dir may be one.
 bool is_folder(const Path& path) {
   return is(path / ".", S_IFDIR);
 }
 
-/// `path` with what lies above it, for `wanted`, which errors name.
+/// Creates `path` and its missing parents. Errors name `wanted`.
 void make_folder(const Path& path, const Path& wanted, Code code) {
   struct stat info {};
   const int error = disk().lstat((path / ".").c_str(), &info) == 0 ? 0 : errno;
@@ -156,10 +159,10 @@ void make_folder(const Path& path, const Path& wanted, Code code) {
   const bool goes_on = error == 0 || error == ENOENT || error == ENOTDIR;
   if (above == path || !goes_on) refuse(reason(error));
   make_folder(above, wanted, code);
-  // Another rank may have been quicker.
+  // EEXIST: another rank may have created it first.
   if (disk().mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) refuse(reason(errno));
   if (!is_folder(path)) refuse("a file of that name is in the way");
-  // Whatever is made durable inside is worth nothing if a loss of power takes the folder's name away.
+  // Durable files inside are lost if a loss of power removes the folder's name from its parent.
   fsync_directory(above, code);
 }
 
@@ -195,7 +198,7 @@ void remove_tree(const Path& path, Code code) {
 std::string process_file(long pid, const char* name) {
   const std::ifstream file(str("/proc/", pid, "/", name), std::ios::binary);
   std::ostringstream text;
-  // Not by istreambuf_iterator: that lets an exception out when the process ends between open and read.
+  // Not with istreambuf_iterator, which throws if the process ends between open and read.
   if (file) text << file.rdbuf();
   return text.str();
 }

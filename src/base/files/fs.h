@@ -8,8 +8,7 @@
 
 #include "base/error.h"
 
-/// Files the careful way: every failure names the path and the system's reason; publishing is atomic and
-/// durable.
+/// File operations whose errors name the path and the system's reason; publishing is atomic and durable.
 namespace echelon::fs {
 
 using Path = std::filesystem::path;
@@ -61,8 +60,8 @@ void make_directories(const Path& path, Code code);
 /// Throws Error(code) naming both.
 void rename(const Path& from, const Path& to, Code code);
 
-/// Removes a file, or a folder with everything in it, without following links. What is gone already is no
-/// error. Throws Error(code) naming the first entry that stays.
+/// Removes a file, or a folder with everything in it, without following links. A missing
+/// entry is no error. Throws Error(code) naming the first entry that cannot be removed.
 void remove_tree(const Path& path, Code code);
 
 /// Content of /proc/<pid>/<name>; empty when there is no such process, or it ends at this very moment.

@@ -23,7 +23,7 @@ constexpr std::size_t kIdDigits = 8;
                         "' is a symbolic link, and what is kept there must be a file: remove the link"));
 }
 
-/// A link is named as such: "too many levels of symbolic links" tells nobody what is wrong.
+/// Reports a link as such: ELOOP's "too many levels of symbolic links" would mislead.
 Fd open_unlinked(const Path& path, int flags, Code code, unsigned mode) {
   struct stat info {};
   if (disk().lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) refuse_link(path, code);
@@ -54,6 +54,7 @@ bool is_draft(std::string_view name) {
 
 Fd open_own(const Path& path, int flags, Code code, unsigned mode) {
   if ((flags & O_EXCL) != 0) return open(path, flags | O_NOFOLLOW, code, mode);
+  // Without O_TRUNC: the file must not be emptied before it is known to be a plain one.
   Fd fd = open_unlinked(path, flags & ~O_TRUNC, code, mode);
   require_plain(fd, path, code, true);
   if ((flags & O_TRUNC) != 0 && disk().ftruncate(fd.get(), 0) != 0)
@@ -72,7 +73,7 @@ std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code) 
 }
 
 Draft create_draft(const Path& path, Code code) {
-  // Not by str(): a stream that gets no memory ends in the middle, silently, which would be another name.
+  // Not with str(): out of memory, a stream truncates silently, which would give another name.
   Path name = path.string().append(1, '.').append(random_hex()).append(kDraftEnd);
   Fd fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, code);
   return {std::move(name), std::move(fd)};
@@ -85,14 +86,14 @@ void remove_drafts(const Path& folder) noexcept {
     for (const std::string& name : names) {
       if (is_draft(name)) (void)disk().unlink((folder / name).c_str());
     }
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory; they stay
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): out of memory: the drafts stay
   }
 }
 
 std::string random_hex() {
   static constexpr std::string_view kHex = "0123456789abcdef";
   std::uint32_t bits = 0;
-  while (::getrandom(&bits, sizeof(bits), 0) != sizeof(bits)) {  // interrupted while the machine starts
+  while (::getrandom(&bits, sizeof(bits), 0) != sizeof(bits)) {  // may be interrupted early after boot
   }
   std::string digits(kIdDigits, '0');
   for (char& digit : digits) {
@@ -103,7 +104,7 @@ std::string random_hex() {
 }
 
 void require_own_folder(const Path& path, Code code, std::string_view remedy) {
-  const Path named = path.has_filename() ? path : path.parent_path();  // "out/" would follow a link
+  const Path named = path.has_filename() ? path : path.parent_path();  // lstat of "out/" would follow a link
   const uid_t me = ::geteuid();
   const auto look = [&](const Path& what) {
     struct stat info {};

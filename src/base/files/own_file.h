@@ -5,16 +5,16 @@
 
 #include "base/files/fs.h"
 
-/// Files that this program makes and keeps where others may have put something before: in run, checkpoint and
-/// output folders. Everything that is written there is opened here.
+/// Files that this program writes in run, checkpoint and output folders, where others may have placed
+/// something before. All of them are opened here.
 namespace echelon::fs {
 
-/// open(2) of such a file for writing: never through a symbolic link, never waiting for a pipe. What is there
-/// already must be a regular file of this one name: another name of it (a hard link) may be any file of the
-/// user. O_TRUNC takes place after that look, and with O_EXCL nothing may be there. Throws Error(code).
+/// open(2) of such a file for writing: never through a symbolic link, never waiting for a pipe. An existing
+/// entry must be a regular file with one hard link, because a second link may be any file of the user.
+/// O_TRUNC takes effect after this check; with O_EXCL nothing may exist. Throws Error(code).
 [[nodiscard]] Fd open_own(const Path& path, int flags, Code code, unsigned mode = 0644);
 
-/// The same for reading, of more than one name too.
+/// The same for reading; several hard links are allowed.
 [[nodiscard]] Fd open_own_to_read(const Path& path, Code code);
 /// Content of such a file, or of an open one; more than `max_bytes` is an error.
 [[nodiscard]] std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code);
@@ -29,8 +29,8 @@ struct Draft {
   Fd fd;      ///< for writing
 };
 [[nodiscard]] Draft create_draft(const Path& path, Code code);
-/// Removes the drafts that killed processes left in `folder`; only for who has the folder to himself. What
-/// cannot be removed stays.
+/// Removes the drafts that killed processes left in `folder`. The caller must be the only user of the folder.
+/// Files that cannot be removed stay.
 void remove_drafts(const Path& folder) noexcept;
 
 /// Eight random lower-case hex digits.

@@ -19,7 +19,7 @@ namespace echelon {
 
 std::optional<ProcessInfo> process_info(pid_t pid) {
   const std::string text = fs::process_file(pid, "stat");
-  // The second field, the program's name in parentheses, may hold anything.
+  // proc(5): the second field, the program's name in parentheses, may contain anything, also ')'.
   const auto name_end = text.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));

@@ -34,8 +34,8 @@ Pipe make_pipe() {
   return {fs::Fd(ends[0]), fs::Fd(ends[1])};
 }
 
-/// What posix_spawn does in the child: streams, a process group of its own, signals as a shell would have
-/// them.
+/// Settings of the child: its streams, and a new process group, so that a kill at the deadline reaches what
+/// it started, too.
 class SpawnPlan {
  public:
   SpawnPlan(int out, int err) {
@@ -65,7 +65,8 @@ class SpawnPlan {
   posix_spawnattr_t attributes_{};
 };
 
-/// Takes what there is to read; false at the end of the stream. More than the limit is read and dropped.
+/// Reads what is available; false at the end of the stream. Output beyond the limit is read and dropped, so
+/// that the child does not block on a full pipe.
 bool drain(const fs::Fd& fd, std::string& text) {
   std::array<char, 4096> buffer{};
   const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());

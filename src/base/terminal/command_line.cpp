@@ -43,7 +43,7 @@ void read_strictly(CLI::Option& option) {
     const std::string problem = find_problem(text);
     return problem.empty() ? problem : str('\'', printable(text), "' ", problem);
   });
-  option.transform(strict);  // the one way to go before the ranges, which let nan pass
+  option.transform(strict);  // a transform runs before range checks, which would accept nan
 }
 
 std::vector<std::string> names_of_commands(const CLI::App& app) {
@@ -92,7 +92,7 @@ void check_commands(const CLI::App& app, const std::vector<std::string>& words) 
   }
 }
 
-/// Hands everything on, and knows whether there was anything.
+/// Passes everything on and records whether anything was printed.
 class MachineOutput::Watch final : public std::streambuf {
  public:
   Watch() : below_(std::cout.rdbuf(this)) {}

@@ -8,15 +8,14 @@
 #include "base/options/choice.h"
 #include "base/str.h"
 
-/// What both programs' command lines do beside what CLI11 does.
+/// Additions to CLI11 for both programs' command lines.
 namespace echelon {
 
-/// From now on the numbers among the options of `app` and of its commands are read as those of a recipe are
-/// (base/number.h). CLI11 alone takes nan, 0x10 and 1e23, and -1 for a number that has no sign. To be called
-/// when all options are there.
+/// Makes the numeric options of `app` and its commands follow the rules of recipes (base/number.h). CLI11
+/// alone accepts nan, 0x10 and 1e23, and -1 for unsigned numbers. Call it after all options are defined.
 void read_numbers_strictly(CLI::App& app);
 
-/// Numbers from `least` to `most`. CLI11's own says it in other words in each version.
+/// Numbers from `least` to `most`. Not CLI11's own, whose message differs between versions.
 template <class T>
 [[nodiscard]] CLI::Validator in_range(T least, T most) {
   const auto problem = [least, most](std::string& text) {
@@ -43,8 +42,8 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, Choice& choi
 /// begin with '-' are left to CLI11.
 void check_commands(const CLI::App& app, const std::vector<std::string>& words);
 
-/// Standard output of a command that may be one for programs (--json): while this lives, it is known whether
-/// anything was printed. Make it before anything is.
+/// Watches standard output of a command that may run with --json: knows whether anything was printed. Create
+/// it before the first output.
 class MachineOutput {
  public:
   /// `words`: the command line behind the program's name.
@@ -54,7 +53,8 @@ class MachineOutput {
   ~MachineOutput();
 
   /// With --json, where the command printed no report of its own: {"error": {"code": .., "message": ".."}}.
-  /// Of the ranks of a job only the first prints, and nobody for an empty text, which another rank reported.
+  /// In a job only rank 0 prints it. Nothing is printed for an empty text, which means that another rank
+  /// reported.
   void report(Code code, const std::string& text);
 
  private:

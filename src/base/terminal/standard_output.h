@@ -6,8 +6,8 @@
 
 namespace echelon {
 
-/// While it lives, what is printed to std::cout goes through terminal_text(), line by line: a table of names
-/// that others chose commands no terminal. One at a time, made by main().
+/// While it lives, std::cout passes through terminal_text() line by line: names chosen by others cannot
+/// control the terminal. One at a time, created by main().
 class TerminalOutput {
  public:
   TerminalOutput();
@@ -35,8 +35,8 @@ class TerminalOutput {
   Lines lines_;
 };
 
-/// At a command's end: everything printed has reached standard output, or Error(kEnvironment) tells that it
-/// has not, as on a full disk or a closed pipe.
+/// At a command's end: flushes standard output. Throws Error(kEnvironment) if not everything was written, as
+/// on a full disk or a closed pipe.
 void finish_standard_output();
 /// What it throws then.
 [[nodiscard]] Error standard_output_error();

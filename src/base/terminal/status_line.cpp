@@ -14,12 +14,12 @@ namespace echelon::status_line {
 namespace {
 
 constexpr std::string_view kWipe = "\r\033[K";
-// A line that wrapped could not be wiped: only its last part is the cursor's line.
+// Without wrapping, because only the cursor's line can be wiped, not the earlier parts of a wrapped one.
 constexpr std::string_view kNoWrap = "\033[?7l";
 constexpr std::string_view kWrap = "\033[?7h";
 constexpr double kSoonest_s = 0.5;
 
-// As with the logger, the terminal is the process's: two of these would write over each other.
+// Process-wide, like the logger: two status lines would overwrite each other.
 struct Shown {
   std::mutex mutex;
   std::string text;

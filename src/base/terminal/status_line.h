@@ -3,16 +3,15 @@
 #include <string>
 #include <string_view>
 
-/// The line at the bottom of a terminal that is written anew while work goes on. There is one, as there is
-/// one terminal: lines of the log go above it. Thread-safe.
+/// The line at the bottom of a terminal that is redrawn while work goes on. There is one per process; log
+/// lines are printed above it. Thread-safe.
 namespace echelon::status_line {
 
-/// Can a line on this descriptor be written anew: is it a terminal, and one that knows how (TERM is set and
-/// not "dumb")?
+/// True if a line on this descriptor can be redrawn: it is a terminal, and TERM is set and not "dumb".
 [[nodiscard]] bool is_possible(int fd);
 
-/// Shows `text` on standard error in place of what was shown before; "" takes it away. One line without
-/// newline; what is wider than the terminal is not seen.
+/// Replaces the text shown on standard error by `text`; "" removes it. One line without newline; what does
+/// not fit the terminal's width is cut off.
 void show(const std::string& text);
 
 /// Prints a whole line, newline included, to standard error, above what is shown.

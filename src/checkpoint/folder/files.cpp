@@ -17,6 +17,7 @@ InputFile open_input(const fs::Path& path) {
     throw Error(Code::kCheckpoint,
                 str("'", path.string(), "' is a symbolic link; a checkpoint holds regular files only"));
   }
+  // The check above gives a clear message, O_NOFOLLOW the guarantee: the entry may change in between.
   // O_NONBLOCK: opening a pipe must not wait for its writer.
   InputFile file{fs::open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, Code::kCheckpoint), 0};
   if (fs::disk().fstat(file.fd.get(), &info) != 0) {
@@ -41,8 +42,8 @@ std::string read_input(const fs::Path& path, std::uint64_t max_bytes) {
 
 namespace {
 
-/// What lies at `path`, false when nothing does. A path that cannot be looked at is no path without an entry:
-/// who takes it for one may pass over a commit, or remove it.
+/// Fills `info`; false if there is no entry. A path that cannot be examined is an error and not "no entry": a
+/// caller that confuses the two may skip a commit, or remove it.
 bool look(const fs::Path& path, struct stat& info) {
   if (fs::disk().lstat(path.c_str(), &info) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
@@ -57,6 +58,7 @@ bool entry_exists(const fs::Path& path) {
 }
 
 bool is_folder(const fs::Path& path) {
+  // The appended "." makes lstat follow a link to a folder.
   return is_real_folder(path / ".");
 }
 
@@ -81,6 +83,7 @@ void reserve_space(const fs::Fd& fd, const fs::Path& path, std::uint64_t bytes) 
   do {
     error = fs::disk().fallocate(fd.get(), size) == 0 ? 0 : errno;
   } while (error == EINTR);
+  // A file system without fallocate: set the size only, so that writes go to a file of the final length.
   if (error == EOPNOTSUPP || error == ENOSYS) error = fs::disk().ftruncate(fd.get(), size) == 0 ? 0 : errno;
   if (error != 0) {
     throw Error(Code::kCheckpoint, str("cannot reserve ", human_bytes(bytes), " for '", path.string(),

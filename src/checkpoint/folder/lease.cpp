@@ -31,7 +31,7 @@ constexpr std::chrono::minutes kTouchEvery{5};
 constexpr std::int64_t kStaleAfter_s = 3600;
 constexpr std::uint64_t kMaxLeaseBytes = 256;
 
-/// This machine as a part of a file's name.
+/// This host's name, with characters that are safe in file names.
 std::string this_host() {
   const std::string name = host_name();
   if (name.empty()) return "unknown";
@@ -46,9 +46,9 @@ std::string this_host() {
 
 constexpr std::string_view kStart = " start ";
 
-/// What tells process `pid` from a later one of the same number, and from one of the same number on another
-/// machine or in another container; empty when there is none. Earlier versions left "process space ...",
-/// without the machine.
+/// Identifies process `pid` even if its number is reused, here, on another machine or in another container:
+/// boot id, PID namespace and start time. Empty if unknown. Earlier versions wrote "process space ...",
+/// without the boot id.
 std::string process_mark(pid_t pid) {
   const auto info = process_info(pid);
   const std::string space = process_space();
@@ -72,7 +72,7 @@ std::optional<LeaseName> parse_name(std::string_view name) {
   LeaseName found;
   const auto [end, error] = std::from_chars(name.data() + pid + 1, name.data() + id, found.pid);
   if (error != std::errc{} || end != name.data() + id || found.pid <= 0) return std::nullopt;
-  // "step-000001200.a1b2c3d4-host": the first '-' behind the dot ends the folder's name.
+  // "step-000001200.a1b2c3d4-host": the first '-' after the dot ends the folder's name.
   const auto dot = name.find('.');
   const auto host = dot == std::string_view::npos ? dot : name.find('-', dot);
   if (host == std::string_view::npos || host >= pid) return std::nullopt;
@@ -95,7 +95,7 @@ bool is_stale(const Path& file, const LeaseName& name) {
   }
   const std::string mine = process_mark(::getpid());
   const auto space = mine.substr(0, mine.find(kStart));
-  // Of a process that cannot be seen from here, or need not be one of here, only the time can tell.
+  // A process of another boot or PID namespace cannot be looked up here: only the hour counts.
   if (mine.empty() || !mark.starts_with(str(space, kStart))) return false;
   return process_mark(name.pid) != mark;
 }
@@ -110,9 +110,11 @@ ReadLease::ReadLease(const Path& step_folder) {
     return;
   }
   const std::string mark = process_mark(::getpid());
-  // Not by str(): a stream that gets no memory ends in the middle, and such a lease protects nothing.
+  // Not with str(): out of memory, a stream truncates silently, and a lease with a truncated name protects
+  // nothing.
   file_ = folder.parent_path() / (std::string(kPrefix) + name + '-' + this_host() + '-' +
                                   std::to_string(::getpid()) + '-' + new_save_id());
+  // Errors become a note, not an exception: reading must work on a read-only file system, too.
   const int fd = fs::disk().open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
   int error = fd < 0 ? errno : 0;
   if (fd >= 0) {
@@ -147,6 +149,7 @@ ReadLease::~ReadLease() {
 void ReadLease::keep_fresh() {
   std::unique_lock lock(mutex_);
   while (!stop_.wait_for(lock, kTouchEvery, [this] { return stopped_; })) {
+    // Twelve times within the hour after which others count the lease as stale.
     ::utimensat(AT_FDCWD, file_.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
   }
 }

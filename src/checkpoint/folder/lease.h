@@ -9,12 +9,13 @@
 
 namespace echelon::checkpoint {
 
-/// Says that this process reads a checkpoint, so that no prune() removes it meanwhile: a file
+/// Marks a checkpoint as being read by this process, so that no prune() removes it: a file
 /// ".lease-<step folder>-<host>-<pid>-<id>" beside the step folder, touched by a thread every few minutes and
-/// removed at the end. Take it first and open the checkpoint then: prune() looks again after it has put a
-/// folder aside, so one of the two notices the other.
+/// removed at the end. Take it before opening the checkpoint: prune() looks again after it has renamed a
+/// folder, so one of the two notices the other.
 ///
-/// A folder that cannot be written, or that is not called like a step folder, is read without; note() tells.
+/// Without write permission, or if the folder is not named like a step folder, there is no lease; note() says
+/// so.
 class ReadLease {
  public:
   explicit ReadLease(const std::filesystem::path& step_folder);

@@ -27,8 +27,8 @@ constexpr std::string_view kPartialMark = ".partial-";
 constexpr std::int64_t kAlwaysKept = 2;
 constexpr std::int64_t kOrphanAfter_s = 24 * 3600;
 
-/// Are all files that the manifest lists there, with their sizes? A commit that lost one must not displace an
-/// older whole one.
+/// Do all files listed in the manifest exist, with their sizes? A commit that lost one must not cause the
+/// removal of an older intact one.
 bool files_are_there(const Path& folder, const Manifest& manifest) {
   try {
     for (const ManifestShard& shard : manifest.shards) {
@@ -43,7 +43,7 @@ bool files_are_there(const Path& folder, const Manifest& manifest) {
   }
 }
 
-/// Holders of leases that count, by step folder.
+/// Holders of valid leases, by step folder.
 std::map<std::string, std::string> readers_in(const Path& checkpoints) {
   std::map<std::string, std::string> readers;
   for (const Lease& lease : leases_in(checkpoints)) {
@@ -62,16 +62,20 @@ bool try_remove(const Path& path) {
   }
 }
 
-/// Rename first: from then on nobody takes the half-removed folder for a checkpoint.
+/// Renames first: from then on nobody mistakes the half-removed folder for a checkpoint.
 bool discard(const Path& folder) {
   const Path checkpoints = folder.parent_path();
   const Path trash = checkpoints / (std::string(kTrashPrefix) + folder.filename().string());
   try {
     fs::rename(folder, trash, Code::kCheckpoint);
+    // Looked at again after the rename: a reader creates its lease before it opens the folder, so either
+    // this sees the lease, or the reader no longer finds the folder.
     if (readers_in(checkpoints).contains(folder.filename().string())) {
       fs::rename(trash, folder, Code::kCheckpoint);
       return false;
     }
+    // The rename must be durable before the first file goes: a loss of power could otherwise bring back the
+    // old name with files missing.
     fs::fsync_directory(checkpoints, Code::kCheckpoint);
     kill_point("aside");
   } catch (const Error& e) {
@@ -95,7 +99,7 @@ std::vector<Path> entries_of(const Path& folder) {
   return entry_exists(folder) ? fs::list_folder(folder, Code::kCheckpoint) : std::vector<Path>{};
 }
 
-/// Why one folder stays or goes, seen from what is kept of the whole ones.
+/// Decides for one folder whether it is kept, from the list of all folders.
 class Judge {
  public:
   Judge(const RetentionPolicy& policy, std::span<const StepFolder> oldest_first)
@@ -106,8 +110,8 @@ class Judge {
       newest_ = std::max(newest_, step->step);
       if (whole++ < last_) border_ = step->folder.filename().string();
     }
-    // "Damaged" may mean that a file could not be read just now: while there are not enough whole ones, no
-    // commit goes.
+    // "Damaged" may mean that a file was temporarily unreadable: without enough intact commits, none is
+    // removed.
     if (whole < last_ && !oldest_first.empty()) border_ = oldest_first.front().folder.filename().string();
   }
 
@@ -232,7 +236,7 @@ std::vector<Leftover> find_leftovers(const Path& checkpoints) {
   }
   for (const PruneDecision& decision : plan_prune(step_folders(checkpoints), {.keep_last = 0})) {
     if (decision.goes)
-      leftovers.push_back({decision.step.folder, decision.why});  // only what was never committed
+      leftovers.push_back({decision.step.folder, decision.why});  // keep_last 0: only uncommitted ones
   }
   for (const Lease& lease : leases_in(checkpoints)) {
     if (lease.stale) leftovers.push_back({lease.file, "a lease of " + lease.holder + ", which has ended"});

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-/// Which checkpoints of a run are kept, and how the others go.
+/// Which checkpoints of a run are kept, and how the others are removed.
 namespace echelon::checkpoint {
 
-/// A commit stays when any of these keeps it. The newest two whole commits always stay.
+/// A commit is kept if any of these keeps it. The newest two intact commits are always kept.
 struct RetentionPolicy {
   std::int64_t keep_last = 3;            ///< the newest ones; 0: all
   std::int64_t keep_every = 0;           ///< those whose step is a multiple of it; 0: none
@@ -17,7 +17,7 @@ struct RetentionPolicy {
 
 enum class StepState {
   kWhole,        ///< committed, and every file is there with its size
-  kDamaged,      ///< was committed, but COMMIT, MANIFEST.json or a file is not as it was
+  kDamaged,      ///< was committed, but COMMIT, MANIFEST.json or a file has changed
   kUncommitted,  ///< its save did not finish, or has not yet
 };
 
@@ -37,34 +37,34 @@ struct PruneDecision {
   bool goes = false;
   std::string why;  ///< for people: "older than the last 3"
 };
-/// In the order given. Without a whole commit nothing goes.
+/// In the order given. Without an intact commit nothing is removed.
 [[nodiscard]] std::vector<PruneDecision> plan_prune(std::span<const StepFolder> oldest_first,
                                                     const RetentionPolicy& policy);
 
 /// Carries a plan out, oldest first: a folder is renamed to ".trash-<name>" and then removed, so an
-/// interruption at any moment leaves whole commits and rubbish, never half a commit. A folder on which a
-/// lease appeared meanwhile comes back. Returns the folders that are gone; what could not be removed is named
-/// in a warning.
+/// interruption at any moment leaves intact commits and trash, never half a commit. A folder on which a lease
+/// appeared meanwhile gets its name back. Returns the removed folders; warns of those that could not be
+/// removed.
 std::vector<std::filesystem::path> carry_out(std::span<const PruneDecision> plan);
 
-/// What was put aside by a pruning that ended before it looked for leases again, and has one, gets its name
-/// back. Throws Error(kCheckpoint).
+/// Gives folders in the trash their names back if they have a lease: an interrupted prune left them before it
+/// looked for leases again. Throws Error(kCheckpoint).
 void bring_back_leased(const std::filesystem::path& checkpoints);
 
-/// What a run's trainer does after a commit: brings back what is leased, removes what else earlier prunings
-/// left, then plans and carries out.
+/// What a run does after each commit: restores leased folders, removes what earlier prunes left, then plans
+/// and carries out.
 void prune(const std::filesystem::path& checkpoints, const RetentionPolicy& policy);
 
-/// Something that nobody needs any more.
+/// An entry that is no longer needed.
 struct Leftover {
   std::filesystem::path path;
   std::string why;
 };
-/// In a checkpoints folder: folders that a pruning put aside, attempts that did not finish and are not newer
-/// than the newest whole commit, stale leases, and outputs of echelon-ckpt ("<name>.partial-<id>") that
-/// nothing has written to for a day.
+/// In a checkpoints folder: folders that a prune renamed, unfinished attempts that are not newer than the
+/// newest intact commit, stale leases, and outputs of echelon-ckpt ("<name>.partial-<id>") unchanged for a
+/// day.
 [[nodiscard]] std::vector<Leftover> find_leftovers(const std::filesystem::path& checkpoints);
-/// Returns how many are gone; the others are named in a warning.
+/// Returns how many were removed; warns of the others.
 std::size_t remove_leftovers(std::span<const Leftover> leftovers);
 
 }  // namespace echelon::checkpoint

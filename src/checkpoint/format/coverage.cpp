@@ -57,6 +57,7 @@ std::vector<TensorDigest> Coverage::digests() const {
     const std::uint64_t size = size_of((*tensors_)[i].dtype);
     for (const StoredPiece& piece : pieces_[i]) {
       const std::uint64_t bytes = (piece.end - piece.begin) * size;
+      // Pieces are sorted by begin here: combining is not commutative.
       digests[i].crc = crc32c_combine(digests[i].crc, piece.crc, bytes);
       digests[i].fingerprint = crc64_combine(digests[i].fingerprint, piece.fingerprint, bytes);
     }

@@ -11,7 +11,7 @@
 
 namespace echelon::checkpoint {
 
-/// Where elements [begin, end) of a tensor are stored, and what their bytes sum up to.
+/// Where elements [begin, end) of a tensor are stored, and the checksums of their bytes.
 struct StoredPiece {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -21,8 +21,8 @@ struct StoredPiece {
   std::uint32_t entry = 0;  ///< of that rank's index
 };
 
-/// What the shards of a checkpoint hold of its tensors, gathered shard by shard: a few words a piece,
-/// whatever its size.
+/// The pieces of all tensors of a checkpoint, collected shard by shard: a few words per piece, whatever its
+/// size.
 class Coverage {
  public:
   /// `tensors` must outlive it.
@@ -31,13 +31,14 @@ class Coverage {
   /// The entries of rank `rank`'s index. Throws Error(kCheckpoint) for a tensor that is not there, or is of
   /// another type or shape.
   void add(int rank, std::span<const ShardEntry> entries);
-  /// Behind the last add(): sorts, and throws Error(kCheckpoint) unless every element of every tensor is in
+  /// After the last add(): sorts, and throws Error(kCheckpoint) unless every element of every tensor is in
   /// exactly one shard.
   void prove();
-  /// Behind prove(): what each tensor sums up to.
+  /// After prove(): the checksums of each whole tensor.
   [[nodiscard]] std::vector<TensorDigest> digests() const;
 
-  /// Behind prove(), and last: of each tensor, in the order of `tensors`, by rising begin.
+  /// After prove(), as the last call: the pieces of each tensor, in the order of `tensors`, by increasing
+  /// begin.
   [[nodiscard]] std::vector<std::vector<StoredPiece>> take() { return std::move(pieces_); }
 
  private:

@@ -21,6 +21,7 @@ std::optional<std::uint64_t> count_elements(std::span<const std::int64_t> shape,
   std::uint64_t count = 1;
   for (const std::int64_t dim : shape) {
     if (dim < 0 || dim > kMaxDim) return std::nullopt;
+    // Divides instead of multiplying, so that a hostile shape cannot overflow.
     if (dim != 0 && count > limit / static_cast<std::uint64_t>(dim)) return std::nullopt;
     count *= static_cast<std::uint64_t>(dim);
   }
@@ -53,6 +54,7 @@ void check_tensors(std::span<const TensorInfo> tensors) {
   }
   for (const std::string_view name : names) {
     for (auto at = name.find('/'); at != std::string_view::npos; at = name.find('/', at + 1)) {
+      // Looked up prefix by prefix: in sorted order "a.b" may stand between "a" and "a/b".
       if (!std::binary_search(names.begin(), names.end(), name.substr(0, at))) continue;
       throw Error(Code::kCheckpoint, str("tensor '", name.substr(0, at), "' cannot be stored beside '", name,
                                          "': HDF5 would need it to be a tensor and a group"));

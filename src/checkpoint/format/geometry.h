@@ -31,7 +31,7 @@ void check_tensors(std::span<const TensorInfo> tensors);
 /// The element type called `name` in manifests, or nothing.
 [[nodiscard]] std::optional<DType> dtype_named(std::string_view name);
 
-/// A piece of a tensor somewhere.
+/// A piece of a tensor, stored by `rank`.
 struct Range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

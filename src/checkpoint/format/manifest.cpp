@@ -74,6 +74,7 @@ std::vector<ManifestShard> parse_shards(const Json& root, const std::string& wha
                         .index_crc = checksum(json, "index_crc32c", what)};
     const std::string expected =
         shard_file_name(static_cast<int>(shards.size()), static_cast<int>(list.size()));
+    // The name is redundant; requiring it means that no path from the file is ever used.
     if (shard.file != expected) {
       throw Error(Code::kCheckpoint,
                   str(what, ": shard ", shards.size(), " must be called '", expected, "'"));
@@ -176,6 +177,8 @@ Commit parse_commit(std::string_view source, const std::string& what) {
                       .save_id = save_id_of(root, what),
                       .manifest_bytes = number(manifest, "bytes", kMaxManifestBytes, what),
                       .manifest_crc = checksum(manifest, "crc32c", what)};
+  // Anything else could hide a flipped bit in a place that the parser ignores, such as white space or an
+  // unknown key.
   if (canonical_text(root) != source)
     throw Error(Code::kCheckpoint, str(what, ": not spelled as it was written"));
   return commit;

@@ -25,7 +25,7 @@ struct ManifestAttachment {
   std::uint32_t crc = 0;
 };
 
-/// What a whole tensor's bytes sum up to, however it is cut.
+/// Checksums of a whole tensor's bytes, independent of how it was cut.
 struct TensorDigest {
   std::uint32_t crc = 0;          ///< CRC-32C
   std::uint64_t fingerprint = 0;  ///< CRC-64/NVME

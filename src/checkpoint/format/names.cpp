@@ -25,8 +25,8 @@ bool is_plain(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' || c == '-';
 }
 
-// Names are joined without str(): a stream that gets no memory ends in the middle and says nothing, and a
-// file under half its name is a lost one.
+// Names are joined without str(): out of memory, a stream truncates silently, and a file with a truncated
+// name is lost.
 std::string padded(std::int64_t value, int digits) {
   std::array<char, 32> text{};
   const int size = std::snprintf(text.data(), text.size(), "%0*lld", digits, static_cast<long long>(value));

@@ -6,8 +6,7 @@
 
 #include "checkpoint/write/writer.h"
 
-/// What things in a checkpoint may be called. Every name that comes from a file goes through here before it
-/// is used.
+/// Allowed names in a checkpoint. Every name that comes from a file is checked here before it is used.
 namespace echelon::checkpoint {
 
 inline constexpr std::string_view kManifestFile = "MANIFEST.json";
@@ -33,7 +32,7 @@ struct StepName {
 /// Why `name` cannot name a tensor, or "". Allowed: [A-Za-z0-9._-] parts separated by '/', at most 255 bytes.
 [[nodiscard]] std::string tensor_name_problem(std::string_view name);
 
-/// Why `name` cannot name an attachment, or "". Allowed: [A-Za-z0-9._-], at most 100 bytes, no name of ours.
+/// Why `name` cannot name an attachment, or "". Allowed: [A-Za-z0-9._-], at most 100 bytes, no reserved name.
 [[nodiscard]] std::string attachment_name_problem(std::string_view name);
 
 /// Does an attachment of this name belong to the weights as Hugging Face keeps them: a tokenizer's file, or

@@ -10,11 +10,11 @@
 
 namespace echelon::checkpoint {
 
-/// Sums up a shard's tensor bytes as they pass by, run after run in the order of the file: each checksum
-/// block, and each piece as a whole.
+/// Computes checksums of a shard's tensor bytes in file order, run after run: of each block, and of each
+/// whole piece.
 class PieceSums {
  public:
-  /// A block whose last byte has passed.
+  /// A complete block.
   struct Block {
     std::uint64_t at = 0;  ///< where in the piece
     std::uint64_t size = 0;
@@ -22,7 +22,7 @@ class PieceSums {
     bool ends_piece = false;
   };
 
-  /// `run`: tensor bytes of `index`, which are `bytes`. Nothing while the block goes on in a later run.
+  /// `run`: tensor bytes of `index`, which are `bytes`. Nothing while the block is incomplete.
   std::optional<Block> add(const ShardIndex& index, const Run& run, std::span<const std::byte> bytes) {
     if (run.at == 0) *this = {};
     const std::uint64_t in_block = run.at % index.block_bytes;

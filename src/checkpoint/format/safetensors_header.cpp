@@ -38,7 +38,7 @@ constexpr std::array kOtherTypes{OtherType{"BOOL", DType::kU8},    OtherType{"I8
                                  OtherType{"I16", DType::kF16},    OtherType{"U16", DType::kF16},
                                  OtherType{"U32", DType::kI32},    OtherType{"U64", DType::kI64}};
 
-/// One tensor as its fields arrive.
+/// One tensor while its fields are parsed.
 struct Draft {
   SafetensorsTensor tensor;
   std::uint64_t begin = 0;  ///< data_offsets, counted from the end of the header
@@ -49,15 +49,15 @@ struct Draft {
   bool has_offsets = false;
 };
 
-/// Takes the header apart while it is parsed: no tree of values is made, so a header costs no more memory
-/// than the tensors it describes.
+/// A SAX handler: it builds no tree of JSON values, so a hostile header of 100 MB takes no more memory than
+/// the tensors it describes.
 class Handler : public nlohmann::json_sax<Json> {
  public:
   [[nodiscard]] std::vector<Draft> take() { return std::move(drafts_); }
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
   bool null() override {
-    // The reference takes "no metadata" in this spelling.
+    // The reference library writes null for "no metadata".
     return at_ == At::kMetadataValue ? leave(At::kRoot) : other("null");
   }
   bool boolean(bool) override { return other("true or false"); }
@@ -130,7 +130,7 @@ class Handler : public nlohmann::json_sax<Json> {
     kShape,
     kOffsetsValue,
     kOffsets,
-    kUnknown,  ///< the value of a field nobody here knows
+    kUnknown,  ///< the value of an unknown field
   };
 
   bool leave(At next) {
@@ -144,7 +144,7 @@ class Handler : public nlohmann::json_sax<Json> {
   Draft& draft() { return drafts_.back(); }
   [[nodiscard]] std::string named() const { return "tensor '" + drafts_.back().tensor.info.name + "'"; }
 
-  /// A value where a certain one was expected, unless nobody cares.
+  /// A value of the wrong kind: an error, except within an unknown field.
   bool other(const char* found) {
     if (skipped_ > 0) return true;
     switch (at_) {
@@ -245,7 +245,9 @@ void check_names(const std::vector<Draft>& drafts, const std::string& what) {
   if (twice != names.end()) refuse(what, str("tensor '", *twice, "' appears twice"));
 }
 
-/// The ranges, in order, must tile the data without hole or overlap.
+/// The ranges, in order, must tile the data without hole or overlap, as the format's reference requires (see
+/// Metadata::validate in huggingface/safetensors, tensor.rs). Otherwise a file could hide bytes or alias
+/// tensors.
 std::vector<SafetensorsTensor> place(std::vector<Draft> drafts, std::uint64_t data_begin,
                                      std::uint64_t file_bytes, const std::string& what) {
   std::sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
@@ -310,7 +312,7 @@ std::uint64_t safetensors_header_bytes(std::span<const std::byte> length, std::u
 std::vector<SafetensorsTensor> parse_safetensors_header(std::string_view json, std::uint64_t file_bytes,
                                                         const std::string& what) {
   if (!json.starts_with('{')) refuse(what, "its header does not begin with '{'");
-  // The JSON library takes a zero byte for the end of the text and would not look at what follows it.
+  // The JSON library takes a zero byte as the end of the text and would ignore what follows.
   if (json.find('\0') != std::string_view::npos) refuse(what, "its header holds a zero byte");
   Handler handler;
   if (!Json::sax_parse(json.begin(), json.end(), &handler))

@@ -10,8 +10,8 @@
 #include "checkpoint/folder/files.h"
 #include "checkpoint/write/writer.h"
 
-/// What a .safetensors file says about itself: text in, checked structure out. The rules are those of the
-/// format's own library (huggingface/safetensors, tensor.rs), and some that are stricter, which
+/// The header of a .safetensors file: text in, checked structure out. The rules are those of the format's
+/// reference library (huggingface/safetensors, tensor.rs), and some that are stricter, which
 /// docs/echelon_ckpt.md lists.
 namespace echelon::checkpoint {
 

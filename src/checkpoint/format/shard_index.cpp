@@ -14,7 +14,7 @@
 namespace echelon::checkpoint {
 namespace {
 
-// A first byte that is no text, and line ends that a text-mode copy would change.
+// As in PNG's signature: a first byte that is not ASCII, and line ends that a text-mode copy would change.
 constexpr std::array<unsigned char, 8> kMagic{0x89, 'E', 'C', 'K', 'P', '\r', '\n', 0x1A};
 constexpr std::size_t kEntryBytes = 128;
 constexpr std::size_t kCrcField = 92;
@@ -38,7 +38,8 @@ struct Sections {
   std::uint64_t entries = 0, entry_bytes = 0, blocks = 0, names = 0, name_bytes = 0;
 };
 
-/// Where the three tables behind the header lie; they fill the block from the front.
+/// Positions of the three tables after the header. All sums stay below 2^64: `count` and `entry_bytes` have
+/// 32 bits, the others are compared with the index size first.
 Sections find_sections(std::span<const std::byte> block, std::uint64_t index_bytes, const std::string& what) {
   Sections s;
   const std::uint64_t count = get<std::uint32_t>(block, header::kEntries);
@@ -128,6 +129,7 @@ std::uint64_t index_size(std::span<const ShardEntry> entries, std::uint32_t bloc
   for (const ShardEntry& e : entries) {
     bytes += kEntryBytes + e.tensor.name.size() + sizeof(std::uint32_t) * block_count(e.bytes, block_bytes);
   }
+  // HDF5 allows user blocks only of a power of two, at least 512 bytes.
   return std::max(kMinIndexBytes, std::bit_ceil(bytes));
 }
 
@@ -208,7 +210,7 @@ IndexHead decode_index_head(std::span<const std::byte> head, const std::string& 
 
 namespace {
 
-/// What the header says of the shard.
+/// Decodes the header's fields about the shard.
 ShardIndex decode_header(std::span<const std::byte> block, const IndexHead& head, const std::string& what) {
   ShardIndex index{.minor = get<std::uint16_t>(block, header::kMinor),
                    .index_bytes = head.index_bytes,
@@ -242,6 +244,7 @@ ShardIndex decode_index(std::span<const std::byte> block, const std::string& wha
   const IndexHead head = decode_index_head(block.first(std::min(block.size(), kIndexHeaderBytes)), what);
   if (head.index_bytes != block.size())
     refuse(what, str("index of ", head.index_bytes, " bytes read as ", block.size()));
+  // The checksum comes first: of a damaged index the user should read "damaged", not the first odd value.
   if (get<std::uint32_t>(block, kCrcField) != index_crc(block)) {
     refuse(what, str("index (bytes 0 to ", block.size(), ") is damaged: its checksum differs"));
   }

@@ -7,7 +7,7 @@
 
 #include "checkpoint/write/writer.h"
 
-/// The binary index in a shard's user block: all a reader needs, so that nobody has to parse HDF5.
+/// The binary index in a shard's user block: all that a reader needs, so that it need not parse HDF5.
 /// Byte by byte in docs/checkpoint_format.md.
 namespace echelon::checkpoint {
 
@@ -39,8 +39,8 @@ struct ShardIndex {
   std::uint64_t index_bytes = 0;  ///< size of the user block
   std::uint64_t file_bytes = 0;
   std::uint32_t block_bytes = kBlockBytes;
-  std::uint32_t layout_crc = 0;     ///< of all bytes behind the user block that belong to no tensor
-  std::vector<ShardEntry> entries;  ///< by rising file_offset
+  std::uint32_t layout_crc = 0;     ///< of all bytes after the user block that are in no tensor
+  std::vector<ShardEntry> entries;  ///< by increasing file_offset
   std::vector<std::uint32_t> block_crcs;
 };
 
@@ -71,8 +71,8 @@ void seal_index(std::span<std::byte> block);
 /// Everything, hostile input included: sizes are checked before anything is allocated or read.
 [[nodiscard]] ShardIndex decode_index(std::span<const std::byte> block, const std::string& what);
 
-/// Of a user block the bytes that say what the shard holds: [0, entries_end) and [names, names_end). Between
-/// them lie the checksums of the blocks, which are nearly all of a large index.
+/// The parts of a user block that list what the shard holds: [0, entries_end) and [names, names_end). The
+/// block checksums between them are nearly all of a large index.
 struct IndexTable {
   std::uint64_t entries_end = 0;
   std::uint64_t names = 0;
@@ -81,8 +81,8 @@ struct IndexTable {
 /// From the first kIndexHeaderBytes.
 [[nodiscard]] IndexTable find_table(std::span<const std::byte> header, const std::string& what);
 
-/// From those two parts, one right behind the other: all but `block_crcs`. Hostile input is refused as by
-/// decode_index(), but nothing vouches for these bytes.
+/// Decodes those two parts, concatenated: everything but `block_crcs`. Hostile input is refused as by
+/// decode_index(), but no checksum has been verified.
 [[nodiscard]] ShardIndex decode_table(std::span<const std::byte> parts, const std::string& what);
 
 }  // namespace echelon::checkpoint

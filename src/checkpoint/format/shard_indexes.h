@@ -9,9 +9,9 @@
 
 namespace echelon::checkpoint {
 
-/// The indexes of a checkpoint's shards by rank, each loaded and checked whole when it is first asked for:
-/// with the checksums of their blocks those of a large checkpoint take hundreds of megabytes, and a rank
-/// reads few shards. Thread-safe.
+/// The indexes of a checkpoint's shards by rank. Each is loaded and checked whole at its first use: with
+/// block checksums, the indexes of a large checkpoint take hundreds of megabytes, and a rank reads few
+/// shards. Thread-safe.
 class ShardIndexes {
  public:
   /// Loads nothing. `manifest` must outlive it.

@@ -18,7 +18,7 @@ std::int64_t count(const Json& object, const char* key, std::uint64_t max, const
   return static_cast<std::int64_t>(number(object, key, max, what));
 }
 
-/// JSON has no spelling for NaN and infinity: who writes one writes null.
+/// JSON cannot express NaN and infinity; writers put null instead.
 double finite(const Json& object, const char* key, const std::string& what) {
   const Json& value = member(object, key, what);
   if (!value.is_number() || !std::isfinite(value.get<double>()))
@@ -88,11 +88,11 @@ TrainerState parse_trainer_state(const std::string& text, std::int64_t step, con
 
 void check_trainer_state(const std::string& text, std::int64_t step, const std::string& what) {
   const Json json = parse_json(text, what);
-  // The position in the data is what only a trainer has.
+  // Only a trainer stores a position in the data.
   if (json.contains("next_sample") || json.contains("data_fingerprint")) {
     (void)parse(json, step, what);
   } else {
-    (void)parse_best(json, what);  // prune and consolidate go by it
+    (void)parse_best(json, what);  // prune and consolidate use it
   }
 }
 

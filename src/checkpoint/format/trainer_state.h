@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-/// What a trainer keeps in a checkpoint beside tensors: the object `trainer_state` of its manifest. Tools
-/// look into it too, so what it must say is decided here, once.
+/// What a trainer stores in a checkpoint besides tensors: the object `trainer_state` of the manifest. Tools
+/// use it too, so its rules are defined here, once.
 namespace echelon::checkpoint {
 
 struct TrainerState {
@@ -31,17 +31,17 @@ struct TrainerState {
 /// A JSON object that parse_trainer_state() takes. Throws Error(kCheckpoint) for values it would refuse.
 [[nodiscard]] std::string trainer_state_text(const TrainerState& state);
 
-/// Everything a run goes on from. Throws Error(kCheckpoint), naming `what`, where something is missing, of
+/// Everything a run resumes from. Throws Error(kCheckpoint), naming `what`, where something is missing, of
 /// another kind, out of range, or of another step than the manifest's, `step`.
 [[nodiscard]] TrainerState parse_trainer_state(const std::string& text, std::int64_t step,
                                                const std::string& what);
 
-/// The same check, for tools: a state that no trainer wrote (an import's, another program's) is sound as it
-/// is, as nothing goes on from it.
+/// The same check, for tools: a state that no trainer wrote (an import's, another program's) is always valid,
+/// because no run resumes from it.
 void check_trainer_state(const std::string& text, std::int64_t step, const std::string& what);
 
-/// The step of the lowest validation loss so far and that loss, whoever wrote the state; nothing when it says
-/// nothing of one. Throws Error(kCheckpoint), naming `what`, when it says something else.
+/// The lowest validation loss so far and its step, whoever wrote the state; nothing if there is none. Throws
+/// Error(kCheckpoint), naming `what`, if the entry is invalid.
 [[nodiscard]] std::optional<TrainerState::Best> best_of(const std::string& text, const std::string& what);
 
 }  // namespace echelon::checkpoint

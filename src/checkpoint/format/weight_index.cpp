@@ -30,6 +30,7 @@ WeightIndex parse_weight_index(std::string_view source, const std::string& what)
     if (!file.is_string())
       throw Error(Code::kCheckpoint, str(what, ": 'weight_map' must name a file for tensor '", name, "'"));
     const auto& text = file.get_ref<const std::string&>();
+    // The rule for attachments excludes '/' and a leading '.', so the name cannot lead out of the folder.
     std::string problem = attachment_name_problem(text);
     if (problem.empty() && !text.ends_with(".safetensors")) problem = "does not end in '.safetensors'";
     if (!problem.empty()) {

@@ -6,7 +6,7 @@
 #include "base/dtype.h"
 #include "checkpoint/hdf5/h5_layout.h"
 
-/// What every use of libhdf5 here needs. Internal to the h5_ files.
+/// Helpers for libhdf5. Internal to the h5_ files.
 namespace echelon::checkpoint {
 
 /// Throws Error(kCheckpoint) "libhdf5 could not <what>" when `status` is negative.
@@ -22,7 +22,7 @@ class H5Handle {
   H5Handle& operator=(const H5Handle&) = delete;
   ~H5Handle();
   operator hid_t() const { return id_; }
-  /// Closes with the result looked at: closing a file is what writes it.
+  /// Closes and checks the result: closing a file is what writes it.
   void finish(const char* what);
 
  private:
@@ -33,7 +33,7 @@ class H5Handle {
 /// The type of elements in files; negative when libhdf5 fails.
 [[nodiscard]] hid_t h5_type(DType dtype);
 
-/// From now on failures are our one-line errors only, not libhdf5's own prints.
+/// Turns off libhdf5's own error output; failures are our one-line errors.
 void h5_quiet();
 
 /// Creation times would make two layouts of the same tensors differ.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr haddr_t kMaxAddress = haddr_t{1} << 62;
 
-// libhdf5 sees the H5FD_t in front and calls back with it.
+// libhdf5 sees only the H5FD_t at the front and passes it to the callbacks (its convention for file drivers).
 struct InputDriver {
   H5FD_t base{};
   const H5Input* input = nullptr;
@@ -59,7 +59,7 @@ haddr_t end_of_file(const H5FD_t* file, H5FD_mem_t) {
   return self(file)->input->bytes;
 }
 
-// As the library's own drivers do, zeros stand behind the end of the file.
+// Reads after the end of the file give zeros, as in the library's own drivers.
 herr_t read_input_file(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, size_t size, void* to) {
   auto* next = static_cast<char*>(to);
   if (address > kMaxAddress) return -1;

@@ -5,7 +5,7 @@
 
 namespace echelon::checkpoint {
 
-/// An open file that libhdf5 may read and do nothing else with: it never sees a path.
+/// An open file that libhdf5 may only read; it never gets a path.
 struct H5Input {
   int fd = -1;
   std::uint64_t bytes = 0;

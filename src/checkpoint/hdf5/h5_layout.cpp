@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kAlignment = 4096;
 
-/// Makes the data sets of one file, groups first.
+/// Creates the data sets of one file, groups first.
 class Builder {
  public:
   explicit Builder(hid_t file)
@@ -22,6 +22,8 @@ class Builder {
         data_creation_(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, "make a property list") {
     h5_without_times(group_creation_);
     h5_without_times(data_creation_);
+    // Contiguous, allocated at creation and never filled: every data set gets its address now, and the
+    // library writes no raw data.
     h5_check(H5Pset_layout(data_creation_, H5D_CONTIGUOUS), "choose the contiguous layout");
     h5_check(H5Pset_alloc_time(data_creation_, H5D_ALLOC_TIME_EARLY), "choose early allocation");
     h5_check(H5Pset_fill_time(data_creation_, H5D_FILL_TIME_NEVER), "turn filling off");
@@ -64,7 +66,7 @@ std::vector<std::uint64_t> build(H5Memory& memory, std::span<const H5Dataset> da
   const H5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make a property list");
   h5_without_times(creation);
   h5_check(H5Pset_userblock(creation, user_block), "set the user block");
-  // This format checksums its metadata: libhdf5 itself notices a flipped bit there.
+  // This format version has checksums for its metadata, so libhdf5 notices a flipped bit there.
   h5_check(H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110), "choose the format version");
   if (!use_memory(access, &memory)) h5_check(-1, "use a file in memory");
   H5Handle file(H5Fcreate("layout", H5F_ACC_TRUNC, creation, access), H5Fclose, "make a file");
@@ -84,8 +86,8 @@ std::vector<std::uint64_t> build(H5Memory& memory, std::span<const H5Dataset> da
 H5Layout lay_out_h5(std::span<const H5Dataset> datasets, std::uint64_t user_block,
                     std::span<const H5Attribute> root) {
   h5_quiet();
-  // Addresses count from the start of the user block. First round: how much metadata is there? Second round:
-  // the same again with the raw data right behind it.
+  // Addresses count from the start of the user block. The first round, with raw data far away, measures the
+  // metadata. The second one repeats it with the raw data right after.
   H5Memory probe{.data_begin = std::uint64_t{1} << 40};
   (void)build(probe, datasets, user_block, root);
   const std::uint64_t metadata_bytes = (probe.metadata_end + kAlignment - 1) / kAlignment * kAlignment;

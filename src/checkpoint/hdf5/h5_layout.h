@@ -8,7 +8,7 @@
 
 #include "base/dtype.h"
 
-/// The only place that knows libhdf5. The library lays a file out in memory; nobody lets it touch a disk,
+/// libhdf5 is used only here and in the h5_ files. It lays a file out in memory and never touches a disk,
 /// because it hides write errors (a full disk at close) and never flushes.
 namespace echelon::checkpoint {
 

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kAlignment = 4096;
 constexpr haddr_t kMaxAddress = haddr_t{1} << 62;
 
-// libhdf5 sees the H5FD_t in front and calls back with it.
+// libhdf5 sees only the H5FD_t at the front and passes it to the callbacks (its convention for file drivers).
 struct MemoryFile {
   H5FD_t base{};
   H5Memory* memory = nullptr;
@@ -42,7 +42,7 @@ int compare(const H5FD_t* a, const H5FD_t* b) {
   return self(a)->memory == self(b)->memory ? 0 : (self(a)->memory < self(b)->memory ? -1 : 1);
 }
 
-// No features: above all no aggregation, so every allocation comes here.
+// No features, above all no aggregation of allocations: each one reaches allocate().
 herr_t query(const H5FD_t*, unsigned long* flags) {
   *flags = 0;
   return 0;
@@ -64,7 +64,7 @@ haddr_t end_of_addresses(const H5FD_t* file, H5FD_mem_t) {
   return self(file)->end;
 }
 
-// Called by the library for the superblock, which it places by hand at the front.
+// The library calls this for the superblock, which it places at the front without allocate().
 herr_t set_end_of_addresses(H5FD_t* file, H5FD_mem_t, haddr_t address) {
   MemoryFile& mine = *self(file);
   mine.end = address;
@@ -88,11 +88,12 @@ herr_t read_memory(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, size_t size
 herr_t write_memory(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, size_t size, const void* from) {
   H5Memory& memory = *self(file)->memory;
   if (address > memory.data_begin || size > memory.data_begin - address)
-    return -1;  // raw data never comes this way
+    return -1;  // raw data is never written through libhdf5
   try {
     if (memory.metadata.size() < address + size) memory.metadata.resize(address + size);
   } catch (const std::bad_alloc&) {
-    // Told behind the library's back: it crashes at exit over a file whose last flush failed.
+    // Not reported to the library, which crashes at exit after a failed last flush; the caller checks this
+    // flag.
     memory.out_of_memory = true;
     return 0;
   }

@@ -7,18 +7,18 @@
 
 namespace echelon::checkpoint {
 
-/// The memory behind a file that libhdf5 lays out: metadata is kept, raw data gets an address and no bytes.
+/// The in-memory file that libhdf5 lays out: metadata is kept, raw data gets an address but no bytes.
 /// Addresses count from the start of the file, user block included. Metadata grows from its front, raw data
 /// from `data_begin` on, every piece on a 4 KiB border.
 struct H5Memory {
   std::uint64_t data_begin = 0;  ///< first address for raw data; metadata must stay below
-  /// No tensors: raw data is kept like metadata. libhdf5 asks for the heap of virtual data sets under that
-  /// name.
+  /// For files without tensors: raw data is kept like metadata. libhdf5 allocates the heap of virtual data
+  /// sets as raw data.
   bool keeps_all = false;
   std::uint64_t metadata_end = 0;   ///< grows
   std::uint64_t data_end = 0;       ///< grows
   std::vector<std::byte> metadata;  ///< bytes [0, metadata_end) as written so far
-  bool out_of_memory = false;       ///< something written is missing: the file is worth nothing
+  bool out_of_memory = false;       ///< a write was lost: the file is unusable
 };
 
 /// Makes `access` (a file-access property list) use `memory`, which must outlive the file. False on failure.

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMaxProblems = 100;
 constexpr hsize_t kMaxLinks = 1'000'000;  ///< in one group
 
-/// Owns one libhdf5 handle; an invalid one is for the caller to see.
+/// Owns one libhdf5 handle. It may be invalid: with a hostile file that is a finding, not an exception.
 class Handle {
  public:
   using Close = herr_t (*)(hid_t);
@@ -74,7 +74,7 @@ class Comparison {
     if (++problems_ <= kMaxProblems) text_ += str(tensor, '\t', problem, '\n');
   }
 
-  // Only names that the index knows are followed, so the depth is bounded and no cycle is entered.
+  // Follows only names that are in the index, so the depth is bounded and no cycle is entered.
   void walk(hid_t group, const std::string& prefix) {
     H5G_info_t info{};
     if (group < 0 || H5Gget_info(group, &info) < 0 || info.nlinks > kMaxLinks)
@@ -150,7 +150,7 @@ class Comparison {
     }
   }
 
-  /// Nothing unless it is plain numbers, so many of them.
+  /// Nothing unless it is exactly `count` plain 64-bit integers.
   static std::optional<std::vector<std::int64_t>> read_attribute(hid_t object, const char* name,
                                                                  std::size_t count) {
     if (object < 0 || H5Aexists(object, name) <= 0) return std::nullopt;
@@ -178,7 +178,7 @@ class Comparison {
 void prepare_library() {
   H5open();
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  H5PLset_loading_state(0);  // a file may name a filter, and with it code to load
+  H5PLset_loading_state(0);  // no plugins: a file may name a filter, and so code to load
 }
 
 }  // namespace
@@ -199,6 +199,7 @@ std::vector<H5Problem> read_h5_problems(std::string_view output, const ShardInde
     output.remove_prefix(std::min(line.size() + 1, output.size()));
     const std::size_t tab = std::min(line.find('\t'), line.size());
     const std::string_view tensor = line.substr(0, tab);
+    // The child may be under the file's control, so its output is checked like any other input.
     const bool known = std::any_of(index.entries.begin(), index.entries.end(),
                                    [&](const ShardEntry& entry) { return entry.tensor.name == tensor; });
     problems.push_back(

@@ -9,7 +9,7 @@
 
 namespace echelon::checkpoint {
 
-/// What HDF5 tools would see of a shard and its index does not say, or says otherwise.
+/// A difference between what HDF5 tools see in a shard and its index.
 struct H5Problem {
   std::string tensor;  ///< empty: of the file as a whole
   std::string problem;
@@ -22,9 +22,9 @@ struct H5Problem {
 [[nodiscard]] std::vector<H5Problem> verify_h5(const InputFile& file, const ShardIndex& index,
                                                const ChildLimits& limits = {});
 
-/// What the child says, one problem a line: tensor, tab, text. A file may have talked libhdf5 into saying
-/// anything: the texts are made safe to show, a tensor that the index does not have is left out, and of too
-/// many problems only the first are told.
+/// Parses the child's output, one problem per line: tensor, tab, text. A hostile file may control that
+/// output: texts are made safe to show, unknown tensor names are dropped, and only the first of too many
+/// problems are kept.
 [[nodiscard]] std::vector<H5Problem> read_h5_problems(std::string_view output, const ShardIndex& index);
 
 }  // namespace echelon::checkpoint

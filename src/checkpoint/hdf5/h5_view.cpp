@@ -11,10 +11,10 @@
 namespace echelon::checkpoint {
 namespace {
 
-// Metadata grows from the front up to here; there is nothing behind it.
+// Upper limit for metadata, which grows from the front; nothing comes after it.
 constexpr std::uint64_t kMetadataLimit = std::uint64_t{1} << 40;
 
-/// What libhdf5 shows where a source is missing.
+/// The value that libhdf5 shows where a source is missing: a quiet NaN, or an extreme integer.
 std::uint64_t fill_bits(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -35,7 +35,7 @@ std::uint64_t fill_bits(DType dtype) {
   return 0;
 }
 
-// libhdf5 takes "%b" in the name of a source for a block number and "%%" for a percent sign.
+// In the name of a source libhdf5 replaces "%b" by a block number and "%%" by a percent sign.
 std::string escaped(const std::string& file) {
   std::string text;
   for (const char c : file) text += c == '%' ? std::string("%%") : std::string(1, c);
@@ -115,7 +115,7 @@ H5ViewReader::H5ViewReader(const std::filesystem::path& path) {
   h5_quiet();
   const H5Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make a property list");
 #if H5_VERSION_GE(1, 10, 7)
-  // Shared file systems often refuse locks, and nobody writes these files.
+  // Shared file systems often refuse locks, and these files are never written again.
   h5_check(H5Pset_file_locking(access, false, true), "turn file locks off");
 #endif
   file_ = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);

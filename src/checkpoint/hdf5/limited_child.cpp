@@ -30,7 +30,7 @@ namespace echelon::checkpoint {
 namespace {
 
 constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
-constexpr int kCannotLimit = 99;  // exit code of a child that gave up before it began
+constexpr int kCannotLimit = 99;  // exit code of a child that could not limit itself
 constexpr int kThrew = 98;
 
 #if defined(__x86_64__)
@@ -41,7 +41,7 @@ constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #error "name this processor for the system call filter"
 #endif
 
-// The sanitizers reserve terabytes of address space, look at memory through pipes and have signal stacks.
+// The sanitizers reserve terabytes of address space, probe memory through pipes and use signal stacks.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kSanitized = true;
 #else
@@ -55,7 +55,8 @@ sock_filter jump(std::uint32_t value, std::uint8_t if_equal, std::uint8_t otherw
   return {BPF_JMP | BPF_JEQ | BPF_K, if_equal, otherwise, value};
 }
 
-/// What is not named ends the process; opening a file fails, as there is always code that copes with that.
+/// A seccomp allow-list: any call that is not named kills the process. Calls that open or examine files fail
+/// with EACCES instead, because libraries try them and can handle the failure.
 std::vector<sock_filter> make_filter() {
   std::vector<sock_filter> filter;
   const auto load = [&](std::size_t offset) {
@@ -65,6 +66,7 @@ std::vector<sock_filter> make_filter() {
     filter.push_back(jump(static_cast<std::uint32_t>(number), 0, 1));
     filter.push_back(statement(BPF_RET | BPF_K, verdict));
   };
+  // Checked first: another architecture's numbers (32-bit calls on x86-64) mean other calls.
   load(offsetof(seccomp_data, arch));
   filter.push_back(jump(kArchitecture, 1, 0));
   filter.push_back(statement(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
@@ -102,7 +104,7 @@ std::vector<sock_filter> make_filter() {
   for (const int number : {SYS_pipe2, SYS_sigaltstack}) {
     if (kSanitized) answer(number, SECCOMP_RET_ALLOW);
   }
-  // Memory, but none to run code from.
+  // Memory, but not executable.
   for (const int number : {SYS_mmap, SYS_mprotect}) {
     filter.push_back(jump(static_cast<std::uint32_t>(number), 0, 4));
     load(offsetof(seccomp_data, args[2]));
@@ -130,7 +132,7 @@ bool apply_limits(const ChildLimits& limits) {
 
 void close_between(unsigned first, unsigned last) {
   if (first > last || ::syscall(SYS_close_range, first, last, 0U) == 0) return;
-  // A kernel before 5.9.
+  // Kernels before 5.9 have no close_range.
   for (unsigned fd = first; fd <= std::min(last, 65535U); ++fd) ::close(static_cast<int>(fd));
 }
 
@@ -144,7 +146,7 @@ void close_all_but(int a, int b) {
 
 [[noreturn]] void run_child(int input, int out, const std::function<void()>& prepare,
                             const std::function<std::string()>& body, const ChildLimits& limits) {
-  // Handlers of the parent would only act on its state.
+  // The parent's handlers would act on its copied state.
   for (const int signal : {SIGINT, SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPIPE})
     std::signal(signal, SIG_DFL);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -152,6 +154,7 @@ void close_all_but(int a, int b) {
   int code = kThrew;
   try {
     prepare();
+    // After prepare(): a library may open files while it starts.
     if (!apply_limits(limits)) ::_exit(kCannotLimit);
     const std::string text = body();
     std::size_t done = 0;
@@ -188,6 +191,7 @@ std::string failure_of(int status, bool in_time, const ChildLimits& limits) {
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
     if (signal == SIGSYS) return "asked the system for something it has no business with";
+    // At the soft limit the kernel sends SIGXCPU; both limits are equal here, so SIGKILL may come first.
     if (signal == SIGXCPU || signal == SIGKILL)
       return str("used more than ", limits.cpu_s, " s of processor time");
     return str("ended by signal ", signal, " (", ::strsignal(signal), ')');

@@ -28,14 +28,14 @@ namespace {
 constexpr std::uint64_t kUnitBytes = std::uint64_t{8} << 20;
 constexpr std::uint64_t kBorder = 4096;
 
-/// Whole blocks that lie one behind the other in a shard: one request.
+/// Consecutive whole blocks of a shard that are read in one request.
 struct Unit {
   std::size_t rank = 0;
-  std::uint64_t begin = 0;  ///< file offsets; begin is on a 4 KiB border because pieces and blocks are
+  std::uint64_t begin = 0;  ///< file offsets; begin is a multiple of 4 KiB because pieces and blocks are
   std::uint64_t end = 0;
 };
 
-/// A shard opened twice: past the page cache for large requests, and as usual where that is refused.
+/// A shard opened twice: with O_DIRECT for large requests, and normally where that is refused.
 class ShardFile {
  public:
   ShardFile(std::filesystem::path path, std::uint64_t expected)
@@ -55,7 +55,7 @@ class ShardFile {
       const ssize_t n =
           fs::disk().pread(direct_.get(), to.data() + done, size, static_cast<off_t>(begin + done));
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) break;  // refused, or the end: the plain way finds out and tells
+      if (n <= 0) break;  // refused, or the end: the normal read below reports it
       done += static_cast<std::size_t>(n);
     }
     if (done < to.size()) fs::read_at(file_.fd, begin + done, to.subspan(done), Code::kCheckpoint, path_);
@@ -69,7 +69,7 @@ class ShardFile {
   fs::Fd direct_;
 };
 
-/// The blocks that [begin, end) of a piece touches, as file offsets.
+/// The blocks that [begin, end) of a piece overlaps, as file offsets.
 Unit blocks_of(const ShardIndex& index, const WantedPart& part) {
   const ShardEntry& entry = index.entries[part.entry];
   const std::uint64_t block = index.block_bytes;
@@ -77,9 +77,10 @@ Unit blocks_of(const ShardIndex& index, const WantedPart& part) {
           entry.file_offset + std::min(entry.bytes, (part.end + block - 1) / block * block)};
 }
 
-/// A part in file order. Parts may lie inside one another, so their ends need not rise.
+/// A part in file order. Parts may contain one another, so their ends need not increase. `reach`, the running
+/// maximum of the ends, does, which allows a binary search.
 struct OrderedPart : WantedPart {
-  std::uint64_t reach = 0;  ///< largest end of this part and those of the same piece in front of it
+  std::uint64_t reach = 0;  ///< largest end of this part and those before it in the same piece
 };
 
 class BulkRead {
@@ -114,12 +115,12 @@ class BulkRead {
   }
 
  private:
-  /// Appends blocks, joined with what is right in front of them as long as a unit has room; the padding
-  /// between two pieces is read with them.
+  /// Appends blocks. Joins them with the previous unit if they are adjacent and it has room; the padding
+  /// between two pieces is then read as well.
   void add(Unit blocks) {
     if (!units_.empty() && units_.back().rank == blocks.rank) {
       Unit& last = units_.back();
-      if (blocks.begin < last.end) blocks.begin = last.end;  // wanted twice
+      if (blocks.begin < last.end) blocks.begin = last.end;  // already in the unit
       if (blocks.begin >= blocks.end) return;
       const bool near = blocks.begin - last.end < kBorder;
       if (near && blocks.end - last.begin <= kUnitBytes) {
@@ -152,7 +153,7 @@ class BulkRead {
     }
   }
 
-  /// For errors; a unit begins with a block.
+  /// Names the first tensor of a unit, for errors.
   [[nodiscard]] std::string first_of(const Unit& unit) const {
     const ShardIndex& index = indexes_.of(unit.rank);
     const Run run = runs_between(index, unit.begin, unit.begin + 1).front();
@@ -164,13 +165,16 @@ class BulkRead {
     for (const Run& run : runs_between(index, unit.begin, unit.end)) {
       if (run.entry == Run::kNoEntry) continue;
       const auto block = bytes.subspan(run.file_offset - unit.begin, run.bytes);
+      // Bytes are delivered before their checksum is known; on a mismatch the whole read fails, and its
+      // buffers are undefined by contract.
       if (give(unit.rank, run, block) != index.block_crcs[run.block]) {
         refuse_block(files_[unit.rank]->path(), index.rank, index.entries[run.entry], run.at, run.bytes);
       }
     }
   }
 
-  /// Copies what is wanted of a block; returns the block's checksum.
+  /// Copies the wanted bytes of a block; returns the block's checksum. In the usual case, one part that
+  /// contains the whole block, copy and checksum are one pass.
   [[nodiscard]] std::uint32_t give(std::size_t rank, const Run& run, std::span<const std::byte> block) const {
     const std::uint64_t block_end = run.at + run.bytes;
     auto part = std::partition_point(parts_.begin(), parts_.end(), [&](const OrderedPart& p) {

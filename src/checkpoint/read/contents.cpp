@@ -68,7 +68,7 @@ Manifest load_manifest(const Path& folder) {
 
 namespace {
 
-/// An index up to this size costs no more to read whole than in parts.
+/// Up to this size an index is as fast to read whole as in parts.
 constexpr std::uint64_t kSmallIndexBytes = std::uint64_t{64} << 10;
 
 /// A shard that must have `bytes` bytes (0: any number).
@@ -91,7 +91,7 @@ IndexHead head_of(const InputFile& file, std::span<const std::byte> block, const
   return head;
 }
 
-/// Reads on until `block` holds the first `end` bytes of the file; or cuts it there.
+/// Extends `block` to the first `end` bytes of the file, or truncates it to them.
 void extend(std::vector<std::byte>& block, std::uint64_t end, const InputFile& file, const Path& path) {
   const std::size_t known = std::min<std::uint64_t>(block.size(), end);
   block.resize(end);
@@ -140,6 +140,8 @@ ShardIndex require_place(ShardIndex index, const Wanted& wanted) {
 
 ShardIndex whole_index(std::span<const std::byte> block, const Wanted& wanted) {
   ShardIndex index = require_place(decode_index(block, wanted.what), wanted);
+  // decode_index() has checked the index against its own checksum; this checks that it is the committed
+  // one.
   if (index_crc(block) != wanted.shard.index_crc) {
     throw Error(Code::kCheckpoint, str(wanted.what, ": its index (bytes 0 to ", block.size(),
                                        ") is not the one that was committed"));
@@ -164,8 +166,9 @@ ShardIndex load_shard_index(const Path& folder, const ManifestShard& shard, int 
 
 namespace {
 
-/// What a shard says it holds. A small index is checked whole; of a larger one the checksums of its blocks
-/// are not read, and what was read is for the manifest's checksums to prove.
+/// The list of pieces in a shard. A small index is read and checked whole. Of a larger one the block
+/// checksums are skipped, so its own checksum cannot be verified; instead, the tensor checksums combined from
+/// the pieces must equal those of the manifest (check_digests).
 ShardIndex load_shard_table(const Wanted& wanted) {
   const InputFile file = open_shard(wanted.path, wanted.what, wanted.shard.bytes);
   std::vector<std::byte> block;
@@ -260,7 +263,7 @@ Path checkpoints_folder(const Path& folder) {
 
 namespace {
 
-/// Commits of a run or checkpoints folder, newest first, damaged ones included.
+/// Commits of a run or checkpoints folder, newest first, including damaged ones.
 std::vector<Found> commits_of(const Path& folder) {
   if (!is_folder(folder)) {
     throw Error(Code::kCheckpoint, str("no checkpoint ", quoted(folder),
@@ -268,6 +271,8 @@ std::vector<Found> commits_of(const Path& folder) {
   }
   warn_of_linked_steps(checkpoints_folder(folder));
   std::vector<Found> commits = list(checkpoints_folder(folder));
+  // A folder with COMMIT that does not check out stays in the list: it must be reported, not skipped
+  // silently.
   std::erase_if(commits, [](const Found& found) { return !found.committed && found.problem.empty(); });
   if (commits.empty()) {
     throw Error(Code::kCheckpoint, str("no committed checkpoint in ", quoted(checkpoints_folder(folder)),

@@ -9,7 +9,7 @@
 #include "checkpoint/format/shard_index.h"
 #include "checkpoint/read/reader.h"
 
-/// What a checkpoint folder says about itself, verified, without any tensor bytes.
+/// The description of a checkpoint folder (commit, manifest, indexes), verified, without tensor bytes.
 namespace echelon::checkpoint {
 
 /// COMMIT, then the MANIFEST.json it vouches for. Throws Error(kCheckpoint); a folder without COMMIT "was
@@ -24,14 +24,14 @@ namespace echelon::checkpoint {
 /// Error(kCheckpoint).
 void check_shards_cover(const std::vector<TensorInfo>& tensors, const std::vector<ShardIndex>& shards);
 
-/// What each of `tensors`, covered by `shards`, sums up to: from the indexes alone.
+/// Checksums of each of `tensors`, covered by `shards`, computed from the indexes alone.
 [[nodiscard]] std::vector<TensorDigest> digests_of(const std::vector<TensorInfo>& tensors,
                                                    const std::vector<ShardIndex>& shards);
 
-/// Throws Error(kCheckpoint), naming the tensor, unless they add up to what the manifest says.
+/// Throws Error(kCheckpoint), naming the tensor, unless the combined checksums equal the manifest's.
 void check_digests(const Manifest& manifest, const std::vector<ShardIndex>& shards);
 
-/// What a manifest says of the shard `name`, taken from the file itself. Throws Error(kCheckpoint).
+/// The manifest's entry for the shard `name`, computed from the file itself. Throws Error(kCheckpoint).
 [[nodiscard]] ManifestShard describe_shard(const std::filesystem::path& folder, const std::string& name);
 
 struct Contents {
@@ -42,15 +42,15 @@ struct Contents {
 /// All of the above. Throws Error(kCheckpoint).
 [[nodiscard]] Contents load_contents(const std::filesystem::path& folder);
 
-/// What a Reader needs of a checkpoint before it knows what will be read: a few words a piece instead of the
-/// checksums of every block.
+/// What a Reader needs before it knows what will be read: a few words per piece instead of the checksums of
+/// every block.
 struct Outline {
   std::filesystem::path folder;
   Manifest manifest;
   std::vector<std::vector<StoredPiece>> pieces;  ///< of each of manifest.tensors, by rising begin
 };
-/// The same checks as load_contents(), but for one: of an index of more than 64 KiB only the table of what
-/// the shard holds is read, which the manifest's checksums prove; load_shard_index() checks the rest. Throws
+/// The same checks as load_contents(), with one exception: of an index larger than 64 KiB only the list of
+/// pieces is read, and verified by the manifest's checksums; load_shard_index() checks the rest. Throws
 /// Error(kCheckpoint).
 [[nodiscard]] Outline load_outline(const std::filesystem::path& folder);
 /// Of shards that cover the tensors. Throws Error(kCheckpoint) when they do not.

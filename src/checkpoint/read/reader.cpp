@@ -17,7 +17,7 @@
 namespace echelon::checkpoint {
 namespace {
 
-/// A stored piece with what its shard's index says of it.
+/// A stored piece with its shard's index and entry.
 struct Piece {
   const ShardIndex& shard;
   const ShardEntry& entry;
@@ -25,7 +25,7 @@ struct Piece {
 
 using Pieces = std::vector<StoredPiece>;
 
-/// The first piece of which something is behind element `begin`.
+/// The first piece that ends after element `begin`.
 Pieces::const_iterator first_behind(const Pieces& pieces, std::uint64_t begin) {
   return std::partition_point(pieces.begin(), pieces.end(),
                               [&](const StoredPiece& piece) { return piece.end <= begin; });
@@ -33,7 +33,7 @@ Pieces::const_iterator first_behind(const Pieces& pieces, std::uint64_t begin) {
 
 struct Tensor {
   const TensorInfo& info;
-  const Pieces& pieces;  ///< by rising begin, without hole or overlap (checked when opened)
+  const Pieces& pieces;  ///< by increasing begin, without hole or overlap (checked when opened)
 };
 
 }  // namespace
@@ -59,7 +59,7 @@ struct Reader::Impl {
   /// Throws unless elements [begin, end) exist and fill `out` exactly.
   [[nodiscard]] Tensor checked(const std::string& name, std::uint64_t begin, std::uint64_t end,
                                std::size_t out) const;
-  /// Loads the index of its shard. Throws when that says something else than when the checkpoint was opened.
+  /// Loads the index of its shard. Throws if it differs from what was read when the checkpoint was opened.
   [[nodiscard]] Piece find(const Tensor& tensor, const StoredPiece& stored) const;
   void read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out) const;
 };
@@ -166,6 +166,7 @@ void Reader::read_many(std::span<const Request> requests) const {
     const std::uint64_t size = size_of(tensor.info.dtype);
     std::uint64_t at = request.begin;
     for (auto piece = first_behind(tensor.pieces, at); at < request.end; ++piece) {
+      // Loads and checks the shard's index here, on one thread, so that errors name the tensor.
       (void)impl_->find(tensor, *piece);
       const std::uint64_t end = std::min(request.end, piece->end);
       parts.push_back({.rank = piece->rank,
@@ -231,8 +232,8 @@ class BlockReader {
 
 }  // namespace
 
-// [begin, end) are bytes of the piece. Blocks wanted whole are read in place; the ragged ones at the ends go
-// through a scratch block, because a checksum only says something about a whole block.
+// [begin, end) are bytes of the piece. Whole blocks are read in place; partial ones at the ends go through a
+// scratch block, because only a whole block has a checksum.
 void Reader::Impl::read_piece(const Piece& piece, std::uint64_t begin, std::uint64_t end,
                               std::span<std::byte> out) const {
   const auto rank = static_cast<std::size_t>(piece.shard.rank);

@@ -65,9 +65,8 @@ class Reader {
     std::uint64_t end = 0;
     std::span<std::byte> out;
   };
-  /// All of them at the speed of the disk, with a few threads of its own and 8 MiB of memory for each. Reads
-  /// only the checksum blocks that hold wanted bytes. Throws as read() does; what is in the buffers then is
-  /// undefined.
+  /// All of them at the speed of the disk, on a few internal threads with 8 MiB of memory each. Reads only
+  /// the checksum blocks that hold wanted bytes. Throws as read() does; the buffers are undefined then.
   void read_many(std::span<const Request> requests) const;
 
  private:
@@ -80,14 +79,14 @@ struct Found {
   std::filesystem::path folder;
   std::int64_t step = 0;
   bool committed = false;  ///< COMMIT and MANIFEST.json check out
-  std::string problem;     ///< why a commit that was made does not count; empty also when none was ever made
+  std::string problem;     ///< why a commit is not valid; also empty if there never was one
 };
-/// One step folder, whatever it is called; its step is 0 where neither its name nor its manifest tells.
+/// One step folder, whatever its name; its step is 0 if neither name nor manifest gives it.
 [[nodiscard]] Found look_at(const std::filesystem::path& step_folder);
 /// Step folders, oldest step first. A folder that does not exist gives an empty list.
 [[nodiscard]] std::vector<Found> list(const std::filesystem::path& checkpoints);
 
-/// Links are not followed: list() leaves out those that are called like a step folder. Warns of each.
+/// Links are not followed: list() skips those named like a step folder. Warns of each.
 void warn_of_linked_steps(const std::filesystem::path& checkpoints);
 
 }  // namespace echelon::checkpoint

@@ -19,7 +19,7 @@ using Path = std::filesystem::path;
 
 constexpr std::uint64_t kStepBytes = std::uint64_t{4} << 20;
 
-/// Runs `body`; whether it went through. What it throws becomes `problem`.
+/// Runs `body` and returns whether it succeeded. The text of a checkpoint error becomes `problem`.
 template <class Body>
 bool succeeds(std::string& problem, Body&& body) {
   try {
@@ -32,7 +32,7 @@ bool succeeds(std::string& problem, Body&& body) {
   }
 }
 
-/// Files in `folder` that are called like a shard: by number of ranks, then rank.
+/// Files in `folder` with the name of a shard: by number of ranks, then rank.
 std::map<int, std::map<int, std::string>> shard_files(const Path& folder) {
   std::map<int, std::map<int, std::string>> found;
   for (const Path& path : fs::list_folder(folder, Code::kCheckpoint)) {
@@ -45,7 +45,7 @@ std::map<int, std::map<int, std::string>> shard_files(const Path& folder) {
   return found;
 }
 
-/// Takes the place of a manifest that is not there or not sound: the folder's name and the files in it.
+/// A substitute for a missing or damaged manifest, from the folder's name and the files in it.
 Manifest guess_manifest(const Path& folder) {
   const Path named = folder.filename().empty() ? folder.parent_path() : folder;
   const auto name = parse_step_folder(named.filename().string());
@@ -57,6 +57,7 @@ Manifest guess_manifest(const Path& folder) {
   Manifest manifest{.step = name->step, .save_id = name->save_id};
   const auto files = shard_files(folder);
   if (files.empty()) throw Error(Code::kCheckpoint, str("no shard in '", folder.string(), "'"));
+  // Shards of several world sizes can only come from mixed-up folders: take the size with the most files.
   const auto most = std::max_element(files.begin(), files.end(), [](const auto& a, const auto& b) {
     return a.second.size() < b.second.size();
   });
@@ -106,7 +107,7 @@ std::vector<ShardIndex> only(const std::vector<ShardIndex>& shards, const std::v
   return kept;
 }
 
-/// Leaves only tensors for which `check` throws nothing.
+/// Keeps only tensors for which `check` does not throw.
 template <class Check>
 void sift(Salvage& result, Check&& check) {
   Manifest& manifest = result.contents.manifest;

@@ -13,12 +13,12 @@ namespace echelon::checkpoint {
 struct Salvage {
   std::string
       problem;  ///< why the folder is no checkpoint by itself; empty when commit and manifest are sound
-  std::vector<std::string> lost_shards;  ///< why each shard that cannot be used cannot
+  std::vector<std::string> lost_shards;  ///< for each unusable shard, why
   struct LostTensor {
     std::string name;
     std::string problem;
   };
-  std::vector<LostTensor> lost;  ///< tensors known by name that are not whole and intact
+  std::vector<LostTensor> lost;  ///< known tensors that are not complete and intact
   Contents contents;             ///< the tensors that are, and the shards that hold them: a Reader opens it
 };
 

@@ -18,7 +18,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-/// Walks one shard from its first byte behind the index to its last.
+/// Reads one shard from the first byte after the index to its last.
 class ShardCheck {
  public:
   ShardCheck(const Path& path, const ShardIndex& index, VerifyReport& report,
@@ -64,6 +64,7 @@ class ShardCheck {
     }
     const bool whole =
         sums_.crc() == entry.crc && (index_.minor == 0 || sums_.fingerprint() == entry.fingerprint);
+    // Every block is right and the piece is not: then the piece's own sums in the index are wrong.
     if (block->ends_piece && blocks_good_ && !whole) damaged(entry, 0, entry.bytes);
   }
 
@@ -90,7 +91,7 @@ class ShardCheck {
   InputFile file_;
   std::uint32_t between_ = 0;  ///< of everything outside tensors so far
   PieceSums sums_;
-  bool blocks_good_ = true;  ///< all of this piece so far
+  bool blocks_good_ = true;  ///< all blocks of this piece so far
 };
 
 /// Runs `body`; what it throws becomes a damage of `file`.
@@ -115,7 +116,7 @@ std::vector<ShardIndex> check_indexes(const Path& folder, const Manifest& manife
       report.bytes_checked += indexes.back().index_bytes;
     });
   }
-  // With a shard gone, holes follow from that; they would only bury the cause.
+  // A missing shard leaves holes; reporting them too would bury the cause.
   if (report.damages.empty()) {
     collect(report, std::string(), -1, [&] {
       check_shards_cover(manifest.tensors, indexes);
@@ -125,7 +126,7 @@ std::vector<ShardIndex> check_indexes(const Path& folder, const Manifest& manife
   return indexes;
 }
 
-/// What libhdf5 sees of a shard.
+/// Checks a shard as libhdf5 sees it.
 void check_h5(const Path& path, const ShardIndex& index, VerifyReport& report) {
   for (const H5Problem& found : verify_h5(open_input(path), index)) {
     const std::string tensor = found.tensor.empty() ? "" : str(" tensor '", found.tensor, "':");

@@ -19,7 +19,8 @@ std::uint32_t crc_of(const std::string& text) {
   return crc32c(std::as_bytes(std::span(text)));
 }
 
-/// Reads back every shard's index, so that what counts is what is in the files.
+/// Reads back every shard's index: the manifest describes what is in the files, not what the ranks meant to
+/// write.
 std::vector<ShardIndex> read_back(const std::filesystem::path& folder, const CommitInfo& info,
                                   Manifest& manifest) {
   std::vector<ShardIndex> indexes;
@@ -36,7 +37,7 @@ std::vector<ShardIndex> read_back(const std::filesystem::path& folder, const Com
   return indexes;
 }
 
-/// False also when the system cannot tell.
+/// False also if the system returns an error.
 bool is_there(const std::filesystem::path& file) noexcept {
   try {
     return entry_exists(file);
@@ -45,8 +46,9 @@ bool is_there(const std::filesystem::path& file) noexcept {
   }
 }
 
-/// Makes the commit. What fails behind the rename, or a rename that fails and happened all the same (as on a
-/// network), does not unmake it: the file decides. Returns why a loss of power may; "": it cannot.
+/// Creates COMMIT. If something fails after the rename, or a rename reports failure but took effect (as on
+/// NFS, where a reply can be lost), the commit stands: only the file's existence counts. Returns the reason
+/// why a loss of power may undo it, or "".
 std::string publish_commit(const std::filesystem::path& file, const std::string& text) {
   try {
     fs::publish_file(file, text, Code::kCheckpoint);
@@ -67,9 +69,10 @@ std::string publish(const std::filesystem::path& folder, const CommitInfo& info,
     throw Error(Code::kCheckpoint, str("MANIFEST.json would have ", text.size(), " bytes, at most ",
                                        kMaxManifestBytes, " can be read back: shorten the trainer state"));
   }
-  (void)parse_manifest(text, "MANIFEST.json");  // never commit what a reader would refuse
+  (void)parse_manifest(text, "MANIFEST.json");  // never commit a manifest that a reader would refuse
   fs::publish_file(folder / kManifestFile, text, Code::kCheckpoint);
-  // The folder's own name must be durable before the commit is.
+  // The step folder's name is an entry of its parent: without this flush a loss of power could lose the
+  // folder with a durable COMMIT in it.
   const auto parent = std::filesystem::absolute(folder).lexically_normal().parent_path();
   fs::fsync_directory(parent, Code::kCheckpoint);
   const Commit commit{.step = info.step,
@@ -118,7 +121,7 @@ std::string commit(const std::filesystem::path& folder, const CommitInfo& info) 
 
 void discard_attempt(const std::filesystem::path& folder) noexcept {
   try {
-    // Throws where the system cannot tell: what may be committed stays.
+    // Throws if the system returns an error: a folder that may be committed is kept.
     if (entry_exists(folder / kCommitFile)) return;
     fs::remove_tree(folder, Code::kCheckpoint);
   } catch (...) {

@@ -18,7 +18,7 @@ NewFile::NewFile(fs::Path path, std::uint64_t bytes) : path_(std::move(path)) {
   try {
     reserve_space(fd_, path_, bytes);
   } catch (...) {
-    discard();  // the destructor does not run for an object that was never complete
+    discard();  // no destructor runs after a constructor that throws
     throw;
   }
   const int direct = fs::disk().open(path_.c_str(), O_WRONLY | O_DIRECT | O_NOFOLLOW, 0);
@@ -33,7 +33,7 @@ void NewFile::discard() noexcept {
   direct_ = fs::Fd();
   fd_ = fs::Fd();
   if (!path_.empty()) fs::disk().unlink(path_.c_str());
-  path_.clear();  // what has that name later is another's
+  path_.clear();  // a later file of that name belongs to another save
 }
 
 void NewFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
@@ -52,7 +52,8 @@ void NewFile::write_bulk(std::uint64_t offset, std::span<const std::byte> bytes)
       throw Error(Code::kCheckpoint, str("cannot write '", path_.string(), "': ", fs::reason(errno)));
     }
     done += n < 0 ? 0 : static_cast<std::size_t>(n);
-    // A file system may accept the flag and refuse the write, or stop at an odd place.
+    // A file system may accept O_DIRECT and refuse the write (EINVAL), or stop at an unaligned place: the
+    // rest is written through the page cache.
     if (n <= 0 || done % kBorder != 0) direct_ = fs::Fd();
   }
   write(offset + done, bytes.subspan(done));
@@ -60,12 +61,16 @@ void NewFile::write_bulk(std::uint64_t offset, std::span<const std::byte> bytes)
 
 void NewFile::finish() {
   direct_.close(Code::kCheckpoint, path_);
+  // Also after O_DIRECT writes: they bypass the page cache, but not the disk's own cache nor the file's
+  // metadata. A failed fsync is final; Linux reports it once and may drop the pages (the "fsyncgate" of
+  // 2018).
   fs::fsync(fd_, Code::kCheckpoint, path_);
   fd_.close(Code::kCheckpoint, path_);
   finished_ = true;
 }
 
 void NewFile::publish(const fs::Path& name) {
+  // After the flush of the content: the final name means that everything in the file is durable.
   fs::rename(path_, name, Code::kCheckpoint);
   path_.clear();
   kill_point("named");

@@ -7,8 +7,8 @@
 
 namespace echelon::checkpoint {
 
-/// A new file of known size, written at any offsets, durable after finish(). Any failure is final: no write
-/// or flush is ever tried again, and the destructor removes an unfinished file. Not thread-safe.
+/// A new file of known size, written at any offsets, durable after finish(). Any failure is final: no
+/// write or flush is ever retried, and the destructor removes an unfinished file. Not thread-safe.
 class NewFile {
  public:
   /// Creates `path`, which must not exist, and reserves `bytes` on the disk, so that a full disk shows now.
@@ -18,8 +18,9 @@ class NewFile {
   ~NewFile();
 
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// The same for megabytes that nobody reads soon: past the page cache where the file system can, which is
-  /// faster and leaves the trainer's memory alone. Needs `offset` and the address on 4 KiB borders.
+  /// The same for large data that is not read soon: bypasses the page cache where the file system allows it,
+  /// which is faster and does not evict the trainer's memory. `offset` and address must be multiples of 4
+  /// KiB.
   void write_bulk(std::uint64_t offset, std::span<const std::byte> bytes);
   /// Flushes to disk and closes. The folder still needs a flush for the name to be durable.
   void finish();

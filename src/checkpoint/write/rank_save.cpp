@@ -34,8 +34,8 @@ double seconds_since(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
 }
 
-/// Tells rank 0 that a rank's save failed. Its names are made while there is memory: leave() needs none, so
-/// that a rank that fails for want of memory can say so.
+/// Tells rank 0 that a rank's save failed. File names are built in advance: leave() allocates nothing, so a
+/// rank that runs out of memory can still report it.
 class FailureNote {
  public:
   FailureNote(const std::filesystem::path& folder, int rank)
@@ -43,7 +43,7 @@ class FailureNote {
         path_(folder / failure_file_name(rank)),
         draft_(path_.string().append(1, '.').append(fs::random_hex()).append(".tmp")) {}
 
-  /// Best effort: the disk that failed the shard may fail the note; then rank 0 waits until its time is over.
+  /// Best effort: the disk that failed may fail here, too. Rank 0 then waits until its timeout.
   void leave(std::string_view why) const noexcept {
     {
       int fd = -1;
@@ -83,7 +83,7 @@ std::string failure_file_name(int rank) {
   return "FAILED-" + std::string(5 - std::min<std::size_t>(5, digits.size()), '0') + digits;
 }
 
-/// Shared by the object and its thread, because a thread in a hung system call outlives the object.
+/// Shared by the object and its thread, because a thread in a hanging system call outlives the object.
 struct RankSave::Work {
   Work(SavePlan wanted, ShardPlan layout, std::vector<Slice> slices, std::shared_ptr<Staging> memory,
        FailureNote note)
@@ -95,12 +95,12 @@ struct RankSave::Work {
               {.bytes_per_s = plan.bytes_per_s, .timeout_s = plan.timeout_s}) {}
 
   void run() noexcept;
-  /// Up to the commit. Returns the doubt in it.
+  /// Everything up to the commit. Returns the doubt in it (Status::doubt).
   [[nodiscard]] std::string save();
   void wait_for_shards() const;
   void tell_of_commit() const noexcept;
   void end(Status how) noexcept;
-  /// Waits at most `seconds` for the end; whether it came.
+  /// Waits at most `seconds` for the end; returns whether it came.
   [[nodiscard]] bool over(double seconds) const;
 
   SavePlan plan;
@@ -133,6 +133,8 @@ bool RankSave::Work::over(double seconds) const {
 
 void RankSave::Work::wait_for_shards() const {
   auto pause = std::chrono::milliseconds(1);
+  // Polls the folder, in rank order: a shard has its final name only when it is durable. Any rank's failure
+  // note ends the wait, whichever shard is waited for.
   for (int next = 0; next < plan.commit.ranks;) {
     const std::string name = shard_file_name(next, plan.commit.ranks);
     if (entry_exists(plan.folder / name)) {
@@ -192,7 +194,7 @@ void RankSave::Work::run() noexcept {
     failure.leave(how.error);
     if (rank == 0) discard_attempt(plan.folder);
   }
-  // Outside the try: a commit is never taken back.
+  // Outside the try block: nothing that fails after a commit may revoke it.
   if (rank == 0 && how.state == State::kDone && how.doubt.empty()) tell_of_commit();
   end(std::move(how));
 }
@@ -208,6 +210,7 @@ RankSave::RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices,
       work_ = std::make_shared<Work>(std::move(plan), std::move(layout), std::move(slices),
                                      std::move(staging), note);
     });
+    // Detached: it cannot be joined while it hangs in a system call.
     std::thread([work = work_] { work->run(); }).detach();
   } catch (...) {
     note.leave(caught());
@@ -218,7 +221,7 @@ RankSave::RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices,
 RankSave::~RankSave() {
   constexpr double kGrace_s = 10;
   work_->cancelled = true;
-  if (!staged_) work_->staging->stop();  // nothing will come
+  if (!staged_) work_->staging->stop();  // no windows will come: wakes the writing thread
   if (!work_->over(kGrace_s)) work_->staging->stop();
 }
 
@@ -227,7 +230,7 @@ void RankSave::stage() {
   try {
     work_->shard.stage();
   } catch (...) {
-    // The writing thread fails with the same words.
+    // The writing thread fails with the same message.
   }
 }
 

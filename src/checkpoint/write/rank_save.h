@@ -12,29 +12,29 @@
 
 namespace echelon::checkpoint {
 
-/// What all ranks of one save agree on beforehand.
+/// What all ranks of one save agree on in advance.
 struct SavePlan {
   std::filesystem::path folder;   ///< the step folder; every rank may create it
   CommitInfo commit;              ///< used by rank 0
   std::uint64_t bytes_per_s = 0;  ///< limit on the rate of writing; 0: none
-  bool waits = false;  ///< training waits for the end: a pipe is as quick as room for all, and takes less
+  bool waits = false;       ///< training waits for the end: a pipe is as fast as a full copy, and needs less
   double timeout_s = 1800;  ///< after which rank 0 gives up on shards that do not come
   /// Rank 0, on the writing thread, after a commit that no loss of power can undo; may be empty. What it
   /// throws is a warning in the log: nothing makes a committed save fail.
   std::function<void()> on_commit;
 };
 
-/// One rank's part of one save, written by a thread of its own. Rank 0's thread also waits for the other
-/// ranks' shards, which have their names only when they are durable, and commits. The ranks need no
-/// communication for that, only the folder: a rank that fails leaves a file there which says why. Where the
-/// folder is what fails, give_up() brings the news.
+/// One rank's part of one save, written by a separate thread. Rank 0's thread also waits for the other
+/// ranks' shards, which have their names only when they are durable, and commits. The ranks
+/// coordinate only through the folder: a rank that fails leaves a file there that says why. If the folder
+/// itself fails, give_up() passes the news on.
 class RankSave {
  public:
   enum class State { kRunning, kDone, kFailed };
   struct Status {
     State state = State::kRunning;
     std::string error;   ///< why it failed
-    std::string doubt;   ///< of rank 0: committed, but a loss of power may undo it, for this reason
+    std::string doubt;   ///< rank 0: committed, but a loss of power may undo it; the reason
     double seconds = 0;  ///< from the creation of the object to the end
   };
 
@@ -45,14 +45,13 @@ class RankSave {
   RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices, std::shared_ptr<Staging> staging);
   RankSave(const RankSave&) = delete;
   RankSave& operator=(const RankSave&) = delete;
-  /// Gives up what is not done within a moment. A thread that hangs in a system call is left to itself.
+  /// Abandons what is not done within 10 s. A thread that hangs in a system call is left behind.
   ~RankSave();
 
   /// Copies the state; when it returns, the slices' bytes may change. Never throws: see status().
   void stage();
 
-  /// Rank 0: another rank has said, not through the folder, why its part failed: nothing is waited for any
-  /// more.
+  /// Rank 0: another rank has reported its failure, not through the folder. Ends the wait for shards.
   void give_up(const std::string& why);
 
   [[nodiscard]] Status status() const;

@@ -28,6 +28,8 @@ std::vector<std::size_t> file_order(std::span<const Slice> slices) {
   }
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const auto key = [&](std::size_t i) {
+      // Largest elements first, as safetensors files do; then by name, so that equal state gives equal
+      // files.
       return std::tuple(-static_cast<int>(size_of(slices[i].tensor.dtype)),
                         std::string_view(slices[i].tensor.name));
     };
@@ -46,7 +48,7 @@ H5Dataset dataset_of(const ShardEntry& entry) {
                          {"flat_end", {signed_number(entry.end)}, true}}};
 }
 
-// The metadata, then the zero bytes in front of each tensor: what verification finds between the tensors.
+// CRC of everything outside tensors, in file order: the metadata, then the zero bytes before each tensor.
 std::uint32_t crc_between(const ShardPlan& plan) {
   static constexpr std::array<std::byte, 4096> kZeros{};
   std::uint32_t crc = crc32c(plan.metadata);
@@ -113,6 +115,7 @@ ShardPlan replan_shard(ShardPlan earlier, const std::string& save_id) {
 
 std::vector<Run> runs_between(const ShardIndex& index, std::uint64_t begin, std::uint64_t end) {
   std::vector<Run> runs;
+  // Entries are sorted by file offset.
   auto entry = std::partition_point(index.entries.begin(), index.entries.end(),
                                     [&](const ShardEntry& e) { return e.file_offset + e.bytes <= begin; });
   for (std::uint64_t at = begin; at < end;) {

@@ -9,7 +9,7 @@
 
 namespace echelon::checkpoint {
 
-/// Where every byte of a shard will lie, before any of them is there.
+/// The layout of a shard, computed before anything is written.
 struct ShardPlan {
   ShardIndex index;                  ///< complete but for the checksums of tensor bytes
   std::vector<std::byte> metadata;   ///< HDF5's own part, right behind the index
@@ -22,12 +22,12 @@ struct ShardPlan {
 [[nodiscard]] ShardPlan plan_shard(int rank, int ranks, const std::string& save_id,
                                    std::span<const Slice> slices);
 
-/// The plan of another save of the same slices: laying a file out anew takes milliseconds that training
+/// The plan for another save of the same slices. Planning again would cost milliseconds for which training
 /// waits.
 [[nodiscard]] ShardPlan replan_shard(ShardPlan earlier, const std::string& save_id);
 
-/// A stretch of the file behind the index that is of one kind, and within one checksum block when it belongs
-/// to a tensor.
+/// Consecutive bytes of the file after the index that are either all outside tensors, or within one checksum
+/// block of one tensor.
 struct Run {
   static constexpr std::size_t kNoEntry = ~std::size_t{0};
   std::uint64_t file_offset = 0;

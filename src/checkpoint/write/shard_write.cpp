@@ -25,7 +25,7 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// A folder belongs to one attempt: a file that is there already is somebody else's.
+/// A step folder belongs to one attempt, so an existing file belongs to somebody else.
 std::filesystem::path unused(std::filesystem::path path) {
   if (entry_exists(path)) {
     throw Error(Code::kCheckpoint, str("cannot create '", path.string(), "': ", fs::reason(EEXIST)));
@@ -33,7 +33,7 @@ std::filesystem::path unused(std::filesystem::path path) {
   return path;
 }
 
-/// The plan knows where everything goes; what comes must be of these sizes.
+/// The plan fixes the layout; the slices must have the planned sizes.
 ShardPlan checked(ShardPlan plan, const std::vector<Slice>& slices) {
   for (std::size_t i = 0; i < plan.index.entries.size(); ++i) {
     const ShardEntry& entry = plan.index.entries[i];
@@ -97,6 +97,7 @@ void ShardWrite::fill(std::span<std::byte> window, std::uint64_t file_offset) {
       slice.read(run.at, to);
       crc = crc32c(to, crc);
     } else {
+      // One pass over memory: the checksum is taken from the source bytes as they are copied.
       crc = crc32c_copy(to, slice.bytes.subspan(run.at, run.bytes), crc);
     }
   }
@@ -110,6 +111,7 @@ void ShardWrite::check(std::span<const std::byte> window, std::uint64_t file_off
     const auto block = sums_.add(index, run, bytes);
     if (!block) continue;
     ShardEntry& entry = index.entries[run.entry];
+    // A second checksum, of the copy, right before the write. It covers the time the copy spent in memory.
     if (block->crc != index.block_crcs[run.block]) {
       throw Error(Code::kCheckpoint,
                   str("tensor '", entry.tensor.name, "' changed in memory between its copy and its write (",
@@ -126,6 +128,7 @@ void ShardWrite::slow_down(std::uint64_t written, double writing_since_s) const 
   const double never = std::numeric_limits<double>::infinity();
   const double deadline = limits_.timeout_s > 0 ? began_s_ + limits_.timeout_s : never;
   if (limits_.bytes_per_s > 0) {
+    // Sleeps until the bytes written so far are due at the allowed rate.
     const double due =
         writing_since_s + static_cast<double>(written) / static_cast<double>(limits_.bytes_per_s);
     std::this_thread::sleep_for(
@@ -153,7 +156,7 @@ void ShardWrite::write_windows() {
 }
 
 void ShardWrite::write_index() {
-  // Last, so that a shard cut off in the middle has no index and cannot pass for a whole one.
+  // Last, so that an interrupted shard has no index and cannot be mistaken for a complete one.
   const std::vector<std::byte> block = encode_index(plan_.index);
   file_.write(0, block);
   kill_point("index");
@@ -169,6 +172,7 @@ void ShardWrite::write() {
     kill_point("durable");
   } catch (...) {
     staging_->stop();
+    // Nothing is retried: after a failed write or flush the state of the file is unknown.
     file_.discard();
     throw;
   }

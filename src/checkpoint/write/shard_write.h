@@ -18,11 +18,11 @@ struct WriteLimits {
   double timeout_s = 0;           ///< from the creation of the file; 0: none
 };
 
-/// One shard on its way to the disk, by two threads: stage() copies the state, write() brings the copy to the
-/// disk. The CRC-32C of every block is made while it is copied and compared again before it is written, so
-/// nothing that happens to the copy in between goes unnoticed.
+/// Writes one shard with two threads: stage() copies the state, write() writes the copy to disk. The CRC-32C
+/// of every block is computed during the copy and verified before the write, so any change of the copy in
+/// between is detected.
 ///
-/// The file is called shard-R-of-N.h5.part until all of it is on the disk; under its own name it is durable.
+/// The file is named shard-R-of-N.h5.part until all of it is on disk; with its final name it is durable.
 class ShardWrite {
  public:
   /// Creates the file in `folder`, which exists, and reserves its space: a full disk shows now. `plan` is

@@ -50,7 +50,7 @@ void Staging::warm_up() {
   if (warming_.joinable()) return;
   try {
     warming_ = std::thread([this] { touch_all(); });
-  } catch (const std::system_error&) {  // no thread to be had: the first save touches as it copies
+  } catch (const std::system_error&) {  // no thread available: the first save touches the pages as it copies
   }
 }
 
@@ -63,13 +63,15 @@ void Staging::touch_all() noexcept {
       next = window(taken_++);
       touching_ = true;
     }
+    // Without the lock: touching 8 MiB takes milliseconds, and a save may run at the same time.
     BulkMemory::touch(next);
     {
       const std::lock_guard lock(mutex_);
       touching_ = false;
       try {
+        // A save that uses the memory as a pipe must not get more windows than it asked for.
         if (taken_ <= windows_) free_.push_back(next);
-      } catch (const std::bad_alloc&) {  // the next reset() finds it
+      } catch (const std::bad_alloc&) {  // the next reset() adds it
       }
     }
     changed_.notify_all();
@@ -90,7 +92,7 @@ std::span<std::byte> Staging::take_free() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return stopped_ || !free_.empty() || taken_ < windows_; });
   if (stopped_) return {};
-  if (free_.empty()) return window(taken_++);  // becomes memory as it is filled
+  if (free_.empty()) return window(taken_++);  // its pages are touched as it is filled
   const std::span<std::byte> next = free_.front();
   free_.pop_front();
   return next;

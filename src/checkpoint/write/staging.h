@@ -12,9 +12,9 @@
 namespace echelon::checkpoint {
 
 /// Memory between the trainer's state and the disk: windows of kWindowBytes that one thread fills and another
-/// writes, in order. Kept from save to save, because memory touched for the first time is slow. Large enough
-/// for a whole shard it lets training go on after one copy; of a few windows it is a plain pipe. A window is
-/// an address only until it is first used, or until warm_up() comes to it.
+/// writes, in order. Kept from save to save, because the first touch of memory is slow. If it holds a whole
+/// shard, training goes on after one copy; with a few windows it is a pipe. A window is only address space
+/// until its first use, or until warm_up() touches it.
 class Staging {
  public:
   static constexpr std::size_t kWindowBytes = std::size_t{8} << 20;
@@ -27,11 +27,11 @@ class Staging {
   ~Staging();
 
   [[nodiscard]] std::uint64_t bytes() const { return memory_.bytes().size(); }
-  /// How much of it is memory by now, or is just becoming it.
+  /// How much of it is allocated, or is being allocated.
   [[nodiscard]] std::uint64_t touched_bytes() const;
 
-  /// Begins to make all of it memory, on a thread of its own, beside a save as well. Returns at once; the
-  /// second call and those after it do nothing.
+  /// Starts to touch all of it on a separate thread, also while a save runs. Returns at once; further calls
+  /// do nothing.
   void warm_up();
 
   /// Filling thread: the next window, page-aligned; waits for one to become free. Empty when stopped.
@@ -43,10 +43,10 @@ class Staging {
   /// Writing thread: the window may be filled again.
   void put_free(std::span<std::byte> window);
 
-  /// Either thread: there is nothing more to do for the other one; wakes it.
+  /// Either thread: tells the other one that there is nothing more to do, and wakes it.
   void stop();
-  /// Before another save, when no thread of one uses it: all windows are free again. `windows`: at most so
-  /// many are used, so that a save that training waits for anyhow takes no more memory than a pipe.
+  /// Before another save, when no thread uses it: all windows are free again. `windows`: at most this many
+  /// are used, so that a save that training waits for anyway needs no more memory than a pipe.
   void reset(std::size_t windows = ~std::size_t{0});
 
  private:
@@ -59,8 +59,8 @@ class Staging {
   std::deque<std::span<std::byte>> free_;
   std::deque<std::span<std::byte>> full_;
   std::size_t windows_ = 0;  ///< of this save
-  std::size_t taken_ = 0;    ///< windows that are memory, or just becoming it: the first so many
-  bool touching_ = false;    ///< the warming thread has the last of these
+  std::size_t taken_ = 0;    ///< number of windows, from the first, that are allocated or being allocated
+  bool touching_ = false;    ///< the warming thread is working on the last of these
   bool ending_ = false;
   bool stopped_ = false;
   std::thread warming_;

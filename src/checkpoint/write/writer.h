@@ -56,8 +56,8 @@ struct CommitInfo {
 /// cannot.
 std::string commit(const std::filesystem::path& folder, const CommitInfo& info);
 
-/// Removes what there is of an attempt that failed; what stays goes with a later prune(). A folder that holds
-/// a COMMIT, or of which the system cannot tell, is left alone.
+/// Removes the files of a failed attempt; a later prune() removes what is left. A folder that has a COMMIT,
+/// or that cannot be examined, is left alone.
 void discard_attempt(const std::filesystem::path& folder) noexcept;
 
 }  // namespace echelon::checkpoint

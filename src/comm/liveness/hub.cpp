@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr int kLook_ms = 50;
-constexpr double kStoodStill_s = 1;  // a round takes kLook_ms and a little
-constexpr double kExamine_s = 2;     // longest that a verdict waits for what others can tell of the suspect
+constexpr double kStoodStill_s = 1;  // a round normally takes little more than kLook_ms
+constexpr double kExamine_s = 2;     // longest wait for another rank's examination of the suspect
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -42,6 +42,7 @@ void Hub::loop() {
   pthread_setname_np(pthread_self(), "echelon-hub");
   double last_s = now_s();
   while (!ending_) {
+    // This thread did not run, so silence of others in that time proves nothing.
     if (const double gap = now_s() - last_s; gap > kStoodStill_s) judge_.stood_still(gap);
     last_s = now_s();
     std::vector<pollfd> queries{{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0}};
@@ -79,7 +80,7 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
   if (peer.rank < 0) {
     if (frame.kind != FrameKind::kHello || frame.token != options_.token || frame.rank < 0 ||
         frame.rank >= size) {
-      ::shutdown(peer.wire.fd(), SHUT_RDWR);  // a stranger; dropped when the loop sees it closed
+      ::shutdown(peer.wire.fd(), SHUT_RDWR);  // no rank of this run; drop_closed() removes it
       return;
     }
     peer.rank = frame.rank;
@@ -99,7 +100,7 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
         examination_->answer = frame.text_view();
       return;
     default:
-      return;  // of a hub
+      return;  // frames that only a hub sends
   }
 }
 
@@ -121,6 +122,7 @@ Hub::Peer* Hub::find(int rank) {
 }
 
 void Hub::decide(double now) {
+  // Only the first verdict counts: what follows it are consequences.
   if (announced_) return;
   if (const auto finding = judge_.look(now)) {
     if (examine(*finding, now)) announce(*finding);
@@ -130,8 +132,8 @@ void Hub::decide(double now) {
   if (const auto warning = judge_.straggler(now)) options_.on_warning(*warning);
 }
 
-/// True when all is known that can be: a silent process is looked at by a neighbour, a stalled one tells
-/// where it stands.
+/// Collects details before the verdict; true when there are no more to wait for. A silent process is
+/// inspected by a rank of the same node, a stalled one sends its stack.
 bool Hub::examine(const Finding& finding, double now) {
   const bool silent = finding.kind == Finding::Kind::kSilent;
   if (!silent && finding.kind != Finding::Kind::kStalled) return true;
@@ -152,7 +154,7 @@ void Hub::announce(const Finding& finding) {
   Finding told = finding;
   if (examination_ && examination_->rank == finding.rank && !examination_->answer.empty())
     told.text += "; " + examination_->answer;
-  options_.on_verdict(told);  // first what must last: the ranks end as soon as they know
+  options_.on_verdict(told);  // records first: ranks exit as soon as they get the verdict
   Frame verdict{.kind = FrameKind::kVerdict, .rank = told.rank};
   verdict.set_text(told.text);
   for (const auto& peer : peers_) peer->wire.send(verdict);

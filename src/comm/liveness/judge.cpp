@@ -10,17 +10,17 @@
 namespace echelon {
 namespace {
 
-/// Processes of a node that dies do not end in the same instant, and one that reports its own failure may
-/// close before its words are read.
+/// Processes of a dying node do not end in the same instant, and the connection of a rank that reports its
+/// own failure may close before its message is read: a verdict waits this long.
 constexpr double kTogether_s = 0.5;
-/// After a whole job was suspended, its collectives look old until they go on.
+/// After a suspended job continues, its collectives look old for a moment: a stall must last this long.
 constexpr double kStallHolds_s = 3;
 constexpr std::int64_t kSlowSteps = 10;
 constexpr double kSlowFor_s = 5;
-constexpr double kSlowWork_s = 0.02;  // less is not worth a warning
+constexpr double kSlowWork_s = 0.02;  // smaller differences are not worth a warning
 constexpr std::int64_t kSlowBeats = 10;
-constexpr double kSmoothing = 0.06;  // of averages, a beat
-constexpr double kAwaited = 0.7;     // of the share of time that a straggler costs the others
+constexpr double kSmoothing = 0.06;  // weight of the newest heartbeat in averages: a memory of about 16
+constexpr double kAwaited = 0.7;     // of the waiting time that a straggler would cause
 constexpr double kSlowNetworkFactor = 10;
 constexpr double kSlowNetwork_s = 0.005;
 constexpr double kBetweenWarnings_s = 600;
@@ -105,7 +105,7 @@ bool Judge::whole_node_gone(int rank, double time_s) const {
   const std::vector<int> ranks = ranks_of_host(hosts_[static_cast<std::size_t>(rank)]);
   return std::all_of(ranks.begin(), ranks.end(), [&](int other) {
     const Peer& candidate = peer(other);
-    if (!candidate.known) return true;  // never heard: says nothing
+    if (!candidate.known) return true;  // never heard of: no evidence either way
     return !candidate.left && (candidate.ended || time_s - candidate.heard_s > options_.silence_s / 2);
   });
 }
@@ -185,10 +185,11 @@ std::optional<Finding> Judge::look_for_stalled(double time_s) {
   if (time_s - stalled_since_s_ < kStallHolds_s) return std::nullopt;
   int last = -1;
   for (std::size_t n = 0; n < peers_.size(); ++n) {
+    // The culprit is the rank that has issued the fewest operations; those that wait have issued one more.
     if (!peers_[n].known || peers_[n].left || peers_[n].now.issued >= most) continue;
     if (last < 0 || peers_[n].now.issued < peer(last).now.issued) last = static_cast<int>(n);
   }
-  if (last < 0) return std::nullopt;  // all have come: the communicators' own deadline tells what is stuck
+  if (last < 0) return std::nullopt;  // all have issued it: the communicators' deadline reports what is stuck
   return Finding{.kind = Finding::Kind::kStalled,
                  .rank = last,
                  .text = str(name_of(last), " stands still while ", waiting,
@@ -211,6 +212,7 @@ std::optional<Finding> Judge::slow_work(double time_s) {
   for (const Peer& candidate : peers_) {
     if (candidate.known && candidate.now.steps > 0) all.push_back(candidate.work_s);
   }
+  // Until every rank has finished a step there is no fair median.
   if (all.size() != peers_.size()) return std::nullopt;
   const double usual = median(all);
   for (std::size_t n = 0; n < peers_.size(); ++n) {
@@ -237,7 +239,7 @@ std::optional<Finding> Judge::slow_work(double time_s) {
 }
 
 std::optional<Finding> Judge::slow_network() {
-  // Rank 0's own node has no network between: it is left out.
+  // There is no network between rank 0 and its own node, so that node is left out.
   std::vector<double> all;
   for (std::size_t n = 0; n < peers_.size(); ++n) {
     if (hosts_[n] != hosts_[0] && peers_[n].known && peers_[n].round_trip_s > 0)
@@ -265,9 +267,10 @@ std::optional<Finding> Judge::slow_network() {
   return std::nullopt;
 }
 
-/// Processors may be slow where no work of a step is: each rank votes with the share of its time that it
-/// waits, and a node's own ranks have no vote on it (on a single node: the rank itself has none). Averaged
-/// over some ten beats. Where all wait for all, nobody stands out and nobody is slow.
+/// Finds slow processors that the measured work of a step does not show. Each rank votes with the share of
+/// its time that it waits for another. Ranks of the same node have no vote on it (on a single node: the rank
+/// itself has none). Averaged over about 16 heartbeats. If all wait for all, nobody stands out and nobody is
+/// reported.
 std::optional<Finding> Judge::awaited_by_most() {
   if (!std::exchange(new_votes_, false)) return std::nullopt;
   const bool by_node =

@@ -21,11 +21,11 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr int kLook_ms = 50;
-constexpr double kStoodStill_s = 1;   // a round takes kLook_ms and a little
-constexpr double kConnect_s = 3;      // for one address
-constexpr double kEcho_s = 2;         // an error of communication waits so long, and two beats, for its cause
-constexpr double kDisk_s = 2;         // a word in log and run folder, whose disk may be what hangs
-constexpr double kGrace_s = 5;        // after a verdict, to leave in good order
+constexpr double kStoodStill_s = 1;  // a round normally takes little more than kLook_ms
+constexpr double kConnect_s = 3;     // per address
+constexpr double kEcho_s = 2;   // an error of a collective waits this long, and two heartbeats, for a verdict
+constexpr double kDisk_s = 2;   // limit for writing to the log and run folder, whose disk may be what hangs
+constexpr double kGrace_s = 5;  // after a verdict, for an orderly exit
 constexpr double kLastToLeave_s = 3;  // rank 0, which can end the others, stays longer
 constexpr std::size_t kRoundTrips = 9;
 constexpr std::size_t kShownFrames = 6;
@@ -34,7 +34,7 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Where the hub is, as rank 0 tells the others: port, token, addresses.
+/// The hub's address as rank 0 sends it to the others: port, token, addresses.
 std::string card_of(int port, const std::array<char, 16>& token) {
   std::string text = str(port, " ", std::string(token.data(), token.size()));
   for (const std::string& address : own_addresses()) text += " " + address;
@@ -51,7 +51,7 @@ std::array<char, 16> new_token() {
   return token;
 }
 
-/// The ranks that wait give up after cluster.timeout_s: the cause must be known and examined by then.
+/// Waiting ranks give up after cluster.timeout_s: the cause must be found and examined before that.
 double before_the_deadline(const ClusterOptions& cluster) {
   constexpr double kJudging_s = 7;
   const auto timeout = static_cast<double>(cluster.timeout_s);
@@ -126,7 +126,7 @@ void LifeWatch::loop() {
     pollfd query{.fd = wire_->closed() ? -1 : wire_->fd(), .events = events, .revents = 0};
     (void)poll(&query, 1, kLook_ms);
     const double now = now_s();
-    // This process itself was stopped: that says nothing about the hub.
+    // This process itself did not run, which says nothing about the hub.
     if (now - last_s > kStoodStill_s) last_ack_s_ += now - last_s;
     last_s = now;
     if (query.revents != 0) {
@@ -140,6 +140,7 @@ void LifeWatch::loop() {
     if (now - verdict_s < kGrace_s + (job_.rank == 0 ? kLastToLeave_s : 0)) continue;
     run_within(kDisk_s,
                [] { log::note("this process did not leave by itself after the verdict and is ended"); });
+    // Not exit(): destructors and atexit handlers would wait for the thread that hangs.
     _exit(static_cast<int>(Code::kPeer));
   }
 }
@@ -222,9 +223,10 @@ void LifeWatch::judge_hub(double now) {
 
 void LifeWatch::end_by(const std::string& verdict, bool mine) {
   if (ended_) return;
-  watch_.failure->set(verdict);  // first what needs no disk
+  watch_.failure->set(verdict);  // in memory first: writing may hang
   ended_ = true;
-  // One line a node: nobody can tell who else is left. On rank 0's node the next one speaks.
+  // One line per node, because a rank cannot know which others are left. On rank 0's node local rank 1 prints
+  // it.
   const bool speaks = mine && job_.local_rank == (job_.host == job_.hosts[0] ? 1 : 0);
   run_within(kDisk_s, [verdict, speaks, logs = options_.logs, who = who_am_i(job_)] {
     log::note("the run ends: " + verdict);
@@ -235,7 +237,7 @@ void LifeWatch::end_by(const std::string& verdict, bool mine) {
 }
 
 void LifeWatch::on_verdict(const Finding& finding) {
-  if (unwatched_) {  // rank 0 does not hear its own hub
+  if (unwatched_) {  // rank 0 has no connection to its own hub
     watch_.failure->set(finding.text);
     ended_ = true;
   }
@@ -252,13 +254,16 @@ void LifeWatch::on_verdict(const Finding& finding) {
 LifeWatch::Conclusion LifeWatch::conclude(const Error& error) {
   const bool echo = error.code() == Code::kPeer;
   const double deadline = now_s() + kEcho_s + 2 * options_.cluster.heartbeat_interval_s;
+  // A collective that fails with kPeer is usually an echo of another rank's end. The verdict, which names
+  // the cause, arrives a moment later and replaces this error.
   while (echo && wire_ && !ended_ && now_s() < deadline) std::this_thread::sleep_for(10ms);
-  if (!ended_ || !echo) {  // a rank's own failure is told, whatever else has come to light
+  if (!ended_ || !echo) {  // a rank's own failure is reported even if there is a verdict
     leaving_ = true;
     return {error, *error.what() != '\0'};
   }
   log::note(error.what());
-  // Ends a stopped process, too; but only after those that can have left in good order.
+  // Rank 0's exit makes the launcher end the rest, stopped processes too; so it waits for those that can exit
+  // by themselves.
   if (hub_) hub_->wait_for_leaving(kLastToLeave_s);
   return {Error(Code::kPeer, ""), job_.rank == 0};
 }

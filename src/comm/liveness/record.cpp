@@ -27,6 +27,7 @@ void note_peer_failure(const std::filesystem::path& logs, const std::string& sen
   const std::string start =
       str(" ", variable("SLURM_JOB_ID", "-"), " ", variable("SLURM_RESTART_COUNT", "0"), " ");
   try {
+    // Ranks that lost rank 0 only suspect it: they do not overwrite the sentence of this start of the job.
     if (!certain && std::filesystem::exists(path)) {
       const std::string old = fs::read_own_file(path, 8192, Code::kUsage);
       const auto space = old.find(' ');
@@ -44,7 +45,7 @@ void note_suspect(const std::filesystem::path& logs, const std::string& host, co
       str(std::time(nullptr), " ", host, " ", variable("SLURM_JOB_ID", "-"), " ", sentence, "\n");
   try {
     const fs::Fd file = fs::open_own(path, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
-    // At the end, as O_APPEND has it.
+    // O_APPEND writes at the end, whatever offset is given.
     fs::write_at(file, 0, std::as_bytes(std::span(line)), Code::kUsage, path);
   } catch (const Error& error) {
     log::warn(error.what());

@@ -19,10 +19,10 @@
 namespace echelon {
 namespace {
 
-// A signal handler can reach nothing but variables of static storage.
+// A signal handler has no argument for its data, hence static storage.
 constexpr int kMostFrames = 64;
 std::array<void*, kMostFrames> frames;
-std::atomic<int> count{-1};  // -1: not there yet
+std::atomic<int> count{-1};  // -1: the handler has not run yet
 struct sigaction previous;
 
 int probe_signal() {
@@ -62,7 +62,7 @@ std::string first_line(const std::string& path) {
 
 StackProbe::StackProbe() : thread_(pthread_self()) {
   std::array<void*, 1> warm_up;
-  backtrace(warm_up.data(), 1);  // loads the unwinder, which a signal handler must not do
+  backtrace(warm_up.data(), 1);  // loads the unwinder library, which allocates: not allowed in a handler
   struct sigaction action {};
   action.sa_handler = on_probe;
   action.sa_flags = SA_RESTART;
@@ -88,6 +88,8 @@ std::vector<std::string> StackProbe::take() const {
 std::string look_at_process(std::int64_t pid) {
   const std::string folder = str("/proc/", pid);
   const std::string stat = first_line(folder + "/stat");
+  // proc(5): the second field is the program's name in parentheses and may contain anything; the state
+  // follows the last ')'.
   const auto end_of_name = stat.rfind(')');
   if (end_of_name == std::string::npos || stat.size() < end_of_name + 3)
     return str("its process ", pid, " is not there any more");

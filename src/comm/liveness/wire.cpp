@@ -21,16 +21,18 @@
 namespace echelon {
 namespace {
 
-/// A peer that reads nothing any more must not fill this process's memory.
+/// A peer that does not read must not fill this process's memory: more than this is dropped.
 constexpr std::size_t kMostWaiting = 64 * sizeof(Frame);
 
+// Bridges of containers and virtual machines have addresses that other nodes cannot reach, often the same
+// ones on every node.
 bool is_bridge(std::string_view name) {
   constexpr std::array<std::string_view, 5> kPrefixes{"docker", "virbr", "veth", "br-", "cni"};
   return std::any_of(kPrefixes.begin(), kPrefixes.end(),
                      [name](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
 }
 
-/// Both kinds of address in the one type that sockets take.
+/// An IPv4 or IPv6 address in the type that the socket calls take.
 struct Address {
   sockaddr_storage storage{};
   socklen_t length = 0;
@@ -61,7 +63,7 @@ std::string try_connect(const fs::Fd& socket, const Address& address, double pat
   pollfd query{.fd = socket.get(), .events = POLLOUT, .revents = 0};
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_s);
   int ready = -1;
-  while (ready < 0) {  // a signal is no answer
+  while (ready < 0) {  // interrupted by a signal: wait again
     const std::chrono::duration<double> left = deadline - std::chrono::steady_clock::now();
     ready = poll(&query, 1, std::max(0, static_cast<int>(left.count() * 1000)));
     if (ready < 0 && errno != EINTR) return fs::reason(errno);
@@ -77,6 +79,7 @@ std::string try_connect(const fs::Fd& socket, const Address& address, double pat
 
 Wire::Wire(fs::Fd socket) : socket_(std::move(socket)) {
   const int yes = 1;
+  // Frames are small; Nagle's algorithm would delay them and spoil the round-trip times.
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 }
 
@@ -96,7 +99,7 @@ void Wire::flush() {
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      broken_ = true;  // what the other end has sent before may still be read
+      broken_ = true;  // data that the peer sent before may still be readable
       out_.clear();
       return;
     }
@@ -115,11 +118,12 @@ std::vector<Frame> Wire::receive() {
       break;
     }
     in_.insert(in_.end(), piece.begin(), piece.begin() + got);
-    if (in_.size() > kMostWaiting) break;  // the rest comes with the next call
+    if (in_.size() > kMostWaiting) break;  // the rest is read by the next call
   }
   std::vector<Frame> frames(in_.size() / sizeof(Frame));
   for (std::size_t n = 0; n < frames.size(); ++n) {
     std::memcpy(static_cast<void*>(&frames[n]), in_.data() + n * sizeof(Frame), sizeof(Frame));
+    // What arrives is not trusted to be terminated.
     frames[n].text[sizeof(frames[n].text) - 1] = '\0';
     frames[n].now.unit[sizeof(frames[n].now.unit) - 1] = '\0';
   }
@@ -135,7 +139,7 @@ Listener listen_anywhere() {
   Listener listener{.socket = fs::Fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
   Address any;
   if (listener.socket.valid()) {
-    const int no = 0;  // IPv4 peers, too
+    const int no = 0;  // accept IPv4 peers, too
     setsockopt(listener.socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
     any = *parse("::", 0);
   } else {  // a machine without IPv6
@@ -169,7 +173,7 @@ std::vector<std::string> own_addresses() {
         first.emplace_back(text.data());
     } else if (entry->ifa_addr->sa_family == AF_INET6) {
       const auto* v6 = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr);
-      if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) continue;  // means nothing without an interface
+      if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) continue;  // needs an interface to be reachable
       if (inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size()) != nullptr)
         later.emplace_back(text.data());
     }

@@ -5,11 +5,14 @@
 namespace echelon {
 namespace {
 
+// A chunk should fit a core's cache; below the smallest size the cost of a message dominates. With many
+// ranks chunks shrink, so that the staging memory stays bounded.
 constexpr std::size_t kChunkBytes = 512 * 1024;
 constexpr std::size_t kSmallestChunkBytes = 32 * 1024;
 constexpr std::size_t kStagingBytes = 64 * 1024 * 1024;
 constexpr std::size_t kBanks = 2;
-// Chunks offered to one peer at a time; more than its banks, so that it never waits for the sender to look.
+// Chunks offered to one peer at a time. More than the peer has banks, so that it need not wait until this
+// rank polls again.
 constexpr std::size_t kSendWindow = 4;
 
 std::size_t chunk_bytes(int ranks) {
@@ -17,6 +20,8 @@ std::size_t chunk_bytes(int ranks) {
                     kChunkBytes);
 }
 
+// Must give the same answer on every rank, since it decides whether data follow the announcements: it looks
+// at the parts of all ranks, not only at those of this one.
 bool all_inline(const MpiChunkedReduce::Plan& plan, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     if (plan.count_of(rank) * plan.element_bytes > kInlineBytes) return false;
@@ -67,7 +72,7 @@ void MpiChunkedReduce::run() {
 }
 
 void MpiChunkedReduce::on_arrival(const MpiExchange::Arrival& arrival) {
-  // Without a part of its own this rank goes on when it has heard from all others.
+  // A rank that owns no part combines nothing: it is done when all announcements have come.
   const bool all_came = --unheard_ == 0;
   if (small_) {
     std::copy(arrival.bytes.begin(), arrival.bytes.end(), landing(arrival.peer, 0));
@@ -89,8 +94,8 @@ void MpiChunkedReduce::receive_chunk(int peer, std::size_t chunk) {
 }
 
 void MpiChunkedReduce::send_next_chunk(int peer) {
-  // Sends complete in any order but must start in that of the chunks: it is how the receiver tells them
-  // apart.
+  // Sends complete in any order, but start in the order of the chunks: messages carry no chunk number, and
+  // MPI matches those of one pair and tag in the order they were started.
   const std::size_t chunk = sent_[static_cast<std::size_t>(peer)];
   if (chunk == chunks_of(peer)) return;
   ++sent_[static_cast<std::size_t>(peer)];
@@ -99,6 +104,8 @@ void MpiChunkedReduce::send_next_chunk(int peer) {
                  [this, peer] { send_next_chunk(peer); });
 }
 
+// Chunks complete in any order, but are combined in order: a bank is free for chunk k + kBanks only when
+// chunk k has been combined.
 void MpiChunkedReduce::on_chunk(std::size_t chunk) {
   --pending_[chunk % kBanks];
   while (next_ < chunks_of(rank_) && pending_[next_ % kBanks] == 0) combine_next();
@@ -106,6 +113,8 @@ void MpiChunkedReduce::on_chunk(std::size_t chunk) {
 
 void MpiChunkedReduce::combine_next() {
   const std::size_t begin = next_ * chunk_elements_;
+  // Sources are listed in rank order whatever the order of arrival: that makes the sum bitwise
+  // reproducible.
   for (int rank = 0; rank < group_.size(); ++rank) {
     sources_[static_cast<std::size_t>(rank)] =
         rank == rank_ ? plan_.part_of(rank_) + begin * plan_.element_bytes : landing(rank, next_);

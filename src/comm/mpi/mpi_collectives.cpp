@@ -9,8 +9,9 @@
 namespace echelon {
 namespace {
 
-// Up to here every rank sends all of an all-reduce to every other and sums it alone: one message time.
-// Beyond, the sum is shared out.
+// Up to this size every rank sends the whole vector to every other and sums it alone, which takes one message
+// time. Beyond it, each rank sums one part and sends the result to all (reduce-scatter, then all-gather).
+// Both sum in rank order, so the size changes no bit.
 constexpr std::size_t kWholeAllReduceBytes = 32 * 1024;
 
 std::span<const std::byte> nothing(int) {
@@ -84,7 +85,8 @@ void mpi_all_reduce(MpiGroup& group, const Operation& operation, void* data, con
     return whole ? operation.count : begin_of(rank + 1) - begin_of(rank);
   };
   const auto part_of = [&](int rank) { return first + begin_of(rank) * element; };
-  // The result may not land on the data while they are still being sent: a whole reduction goes to a copy.
+  // Peers may still be reading the data when the sum is ready, so a whole reduction goes to a copy first. In
+  // the other case the result overwrites only the own part, which this rank sends to nobody.
   std::vector<std::byte> copy(whole ? bytes_of(operation) : 0);
   std::byte* result = whole ? copy.data() : part_of(group.rank);
   MpiExchange exchange(group, operation);
@@ -102,6 +104,8 @@ void mpi_all_reduce(MpiGroup& group, const Operation& operation, void* data, con
              if (whole) return;
              for (int peer = 0; peer < group.size(); ++peer) {
                if (peer == group.rank) continue;
+               // A tag of its own: a peer may finish its part, and send the result, before its last chunks
+               // for this rank.
                exchange.receive(peer, part_of(peer), count_of(peer) * element, MpiPhase::kSecond);
                exchange.send(peer, part_of(group.rank), count_of(group.rank) * element, MpiPhase::kSecond);
              }

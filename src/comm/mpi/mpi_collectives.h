@@ -3,7 +3,7 @@
 
 namespace echelon {
 
-/// Where collectives keep data under way: returns at least so many bytes, the same memory at every call.
+/// Scratch memory of the collectives: returns at least this many bytes, the same memory at every call.
 using Staging = std::function<std::byte*(std::size_t)>;
 
 /// The collectives of communicator.h on one group, run to completion on the communication thread. `operation`

@@ -13,7 +13,7 @@
 namespace echelon {
 namespace {
 
-// MPI promises tags up to 32767.
+// The MPI standard guarantees tags only up to 32767 (MPI_TAG_UB).
 constexpr int kTagsPerGroup = 3;
 constexpr int kLastTag = 32767;
 
@@ -68,6 +68,7 @@ template <class Run>
 Pending MpiCommunicator::issue(Operation operation, Run run) {
   operation.sequence = next_sequence_++;
   shared_->history.issued(operation);
+  // The task holds `shared_`: it may still run when this communicator is destroyed after a failure.
   return process_->worker.submit([shared = shared_, operation, run = std::move(run)] {
     run(shared->group, operation);
     shared->history.done(operation.sequence);
@@ -142,8 +143,9 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   for (const Blob& blob : gather_blobs(blob_of(SplitWish{color, key, process_->next_tag}), "split")) {
     wishes.push_back(value_of<SplitWish>(blob));
   }
-  // All ranks agree on tags that none of them uses yet; groups of different colours share no rank, so no tag
-  // clashes.
+  // All ranks of the parent take the largest of their next free tags. Groups of different colours can share
+  // the tags, because they share no rank. Separate tags on MPI_COMM_WORLD replace MPI_Comm_split, whose
+  // blocking calls have no deadline.
   const int tag = std::max_element(wishes.begin(), wishes.end(), [](auto& a, auto& b) {
                     return a.next_tag < b.next_tag;
                   })->next_tag;
@@ -180,8 +182,8 @@ std::vector<std::string> MpiCommunicator::recent() const {
 
 namespace {
 
-/// MPI can be initialised once per process, so the object that owns it is the process's. Never destroyed on
-/// exit: without finish_mpi() its thread may still sit inside MPI.
+/// MPI can be initialised only once per process, so its owner is a process-wide object. It is not destroyed
+/// at exit: without finish_mpi() its thread may still be inside MPI.
 std::shared_ptr<MpiProcess>& process_slot() {
   static auto* slot = new std::shared_ptr<MpiProcess>();
   return *slot;
@@ -223,6 +225,8 @@ std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s, 
   for (int member = 0; member < size; ++member) world.world_ranks.push_back(member);
   process->next_tag += kTagsPerGroup;
   if (!process->watch) {
+    // The watch over the ranks' processes needs their ids, which only a first communicator can exchange. It
+    // uses the tags of `world`; its numbering of operations ends here, on all ranks alike.
     MpiCommunicator first(process, world);
     std::vector<PeerWatch::Process> processes;
     for (const Blob& blob : first.gather_blobs(blob_of(PeerWatch::this_process()), "processes")) {

@@ -9,8 +9,8 @@
 
 namespace echelon {
 
-/// What all communicators of a process share: MPI's thread, the watch over the ranks' processes, and what
-/// they tell and are told.
+/// What all communicators of a process share: MPI's thread, the watch over the ranks' processes, and the
+/// connection to failure detection.
 struct MpiProcess {
   MpiProcess(double timeout_s, ProcessWatch links) : told(std::move(links)), worker(timeout_s) {}
   ProcessWatch told;
@@ -23,7 +23,7 @@ struct MpiProcess {
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(std::shared_ptr<MpiProcess> process, MpiGroup group);
-  /// Waits for the operations already issued, whose Pendings nobody can wait for any more.
+  /// Waits for operations already issued, because they use the caller's buffers.
   ~MpiCommunicator() override;
 
   [[nodiscard]] Pending all_gather(void* buffer, std::size_t count, DType type,
@@ -45,7 +45,7 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] std::function<std::byte*(std::size_t)> staging() const;  ///< the worker's memory
 
   std::shared_ptr<MpiProcess> process_;
-  std::shared_ptr<Shared> shared_;  ///< also held by every operation under way
+  std::shared_ptr<Shared> shared_;  ///< also held by every running operation
   std::uint64_t next_sequence_ = 0;
   int splits_ = 0;
 };

@@ -15,11 +15,10 @@
 
 namespace echelon {
 
-/// Bytes that travel together with the announcement of an operation: small operations are over after one
-/// message.
+/// Payloads up to this size are sent inside the announcement, so a small operation takes one message.
 constexpr std::size_t kInlineBytes = 2048;
 
-/// An operation may have a second round of data that overtakes the first between some pairs.
+/// An operation may have a second round of data, which can overtake the first between some pairs.
 enum class MpiPhase { kFirst = 1, kSecond = 2 };
 
 /// The announcement of an operation.
@@ -29,8 +28,8 @@ struct MpiEnvelope {
   std::byte bytes[kInlineBytes];
 };
 
-/// One group of ranks as the communication thread sees it. Numbers of ranks are the group's own unless they
-/// say world.
+/// One group of ranks as the communication thread sees it. Ranks are numbered within the group unless a name
+/// says `world`.
 struct MpiGroup {
   std::string name;              ///< "world", "world/0", ...
   int rank = 0;                  ///< this rank
@@ -39,7 +38,7 @@ struct MpiGroup {
   int tag = 0;  ///< messages of this group carry tag (announcements), tag + 1 and tag + 2 (data, by phase)
   double timeout_s = 0;
   const PeerWatch* watch = nullptr;      ///< may be null
-  Awaited* awaited = nullptr;            ///< told who came last; may be null
+  Awaited* awaited = nullptr;            ///< records who came last; may be null
   const PeerFailure* failure = nullptr;  ///< once set, every wait ends with it; may be null
   std::vector<MpiEnvelope> outgoing;     ///< one per member, reused by every operation
   std::vector<MpiEnvelope> incoming;
@@ -49,15 +48,16 @@ struct MpiGroup {
   [[nodiscard]] std::string name_of(int member) const;
 };
 
-/// The messages of one operation of one group. Every rank announces the operation to every other and hears
-/// theirs before any data go either way, so that different operations never touch each other's buffers. Only
-/// non-blocking point-to-point calls are used: each wait can end at the deadline and tell who is missing.
+/// The messages of one operation of one group. Every rank announces the operation to every other. Between
+/// two ranks data are sent only after both announcements, so different operations never write to each other's
+/// buffers. Only non-blocking point-to-point calls are used: each wait can end at the deadline and name who
+/// is missing.
 class MpiExchange {
  public:
   struct Arrival {
     int peer;
     const Operation& theirs;
-    std::span<const std::byte> bytes;  ///< what they sent along; valid during the call
+    std::span<const std::byte> bytes;  ///< the payload inside the announcement; valid during the call
   };
   using OnArrival = std::function<void(const Arrival&)>;
 
@@ -74,8 +74,8 @@ class MpiExchange {
   void receive(int peer, void* bytes, std::size_t size, MpiPhase phase,
                const std::function<void()>& done = {});
 
-  /// Until every message has gone or come. Throws Error(kPeer): deadline, ended peer, different operation,
-  /// MPI error.
+  /// Runs until every message has been sent or received. Throws Error(kPeer): deadline, ended peer, different
+  /// operation, MPI error.
   void run();
 
  private:
@@ -99,7 +99,7 @@ class MpiExchange {
   const Clock::time_point start_ = Clock::now();
   OnArrival on_arrival_;
   std::vector<bool> arrived_;
-  int last_peer_ = -1;  ///< of the last message that has gone or come
+  int last_peer_ = -1;  ///< of the last completed message
   std::vector<MPI_Request> requests_;
   std::vector<Message> messages_;  ///< of the request of the same index
   std::vector<int> free_;          ///< indices of finished requests

@@ -45,8 +45,8 @@ struct MpiWorker::Task {
 namespace {
 
 void start_mpi(int& rank, int& size) {
-  // Open MPI 5 ends a process whose connection to another one breaks, unless it is to tolerate failures: then
-  // the call returns an error, as in version 4.
+  // Open MPI 5 ends a process whose connection to another one breaks, unless fault tolerance (ULFM) is on.
+  // With it the call returns an error, as in version 4. A value of the user wins (last argument 0).
   setenv("OMPI_MCA_mpi_ft_enable", "1", 0);
   int level = 0;
   // FUNNELED: the thread that initialises MPI is the only one to call it.
@@ -56,6 +56,7 @@ void start_mpi(int& rank, int& size) {
                                         ", expected MPI_THREAD_FUNNELED (", MPI_THREAD_FUNNELED,
                                         ") or more: use an MPI built with thread support"));
   }
+  // The default handler aborts the process; errors must come back as return codes to be reported.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -126,6 +127,7 @@ void MpiWorker::finish(double timeout_s) {
 std::byte* MpiWorker::staging(std::size_t bytes) {
   if (bytes > staging_bytes_) {
     staging_.reset();
+    // Freed first, so that old and new never exist at the same time. Not std::vector, which would clear it.
     staging_.reset(new std::byte[bytes]);
     staging_bytes_ = bytes;
   }
@@ -134,7 +136,7 @@ std::byte* MpiWorker::staging(std::size_t bytes) {
 
 void MpiWorker::loop() {
   pthread_setname_np(pthread_self(), "echelon-comm");
-  prctl(PR_SET_TIMERSLACK, 1000UL);  // naps of tens of microseconds are meant (mpi_exchange.cpp)
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // default slack is 50 us: naps of 10 us (mpi_exchange.cpp) would take 60
   while (true) {
     Task task;
     {
@@ -151,6 +153,7 @@ void MpiWorker::loop() {
         failure_ = std::current_exception();
       }
     }
+    // Releases what the task holds before its waiter goes on.
     task.work = nullptr;
     task.completion->set(failure_);
   }

@@ -16,8 +16,7 @@ namespace echelon {
 
 /// The one thread of this process that calls MPI, and its queue of work. It sleeps while the queue is empty.
 /// The first task that throws ends all communication: that task and every later one fail with the same error
-/// at once, and MPI is not called again, because after a lost peer nothing that ranks would say next can be
-/// matched.
+/// at once, and MPI is not called again, because after a lost peer later messages could not be matched.
 class MpiWorker {
  public:
   /// Starts the thread and MPI on it. Throws Error(kEnvironment) where MPI_Init fails or takes over
@@ -37,7 +36,7 @@ class MpiWorker {
   /// MPI_Finalize on the thread, unless communication has failed. Throws Error(kPeer) after `timeout_s`.
   void finish(double timeout_s);
 
-  /// At least `bytes` of memory for data under way, kept from one operation to the next. For tasks only.
+  /// At least `bytes` of scratch memory, kept from one operation to the next. For tasks only.
   [[nodiscard]] std::byte* staging(std::size_t bytes);
 
  private:
@@ -59,8 +58,8 @@ class MpiWorker {
 
 /// "Open MPI v4.1.4", for doctor and messages. Callable from any thread, without a worker too.
 [[nodiscard]] std::string mpi_library_version();
-/// Must this MPI believe that it is the first in the process to connect to PMIx (HiddenPmix)? Before MPI is
-/// started, too.
+/// True if this MPI works only if PMIx looks uninitialised when it starts (HiddenPmix). Callable before MPI
+/// is started.
 [[nodiscard]] bool mpi_connects_first();
 /// "MPI_THREAD_FUNNELED" and the like: what the running MPI grants; "not started" without one. From any
 /// thread.

@@ -28,7 +28,7 @@ class CudaStream {
 /// A point in a stream. Recorded on construction.
 class CudaEvent {
  public:
-  enum class Kind { kOrder, kTimed };  ///< without a time it costs the device less
+  enum class Kind { kOrder, kTimed };  ///< kOrder has no timestamp and costs the device less
 
   explicit CudaEvent(cudaStream_t stream, Kind kind = Kind::kOrder);
   CudaEvent(const CudaEvent&) = delete;
@@ -44,8 +44,8 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// Host memory that a device reads and writes by itself. Copies from and to other memory may wait for the
-/// stream, and so for ranks that have died.
+/// Page-locked host memory, which the device reads and writes directly. A copy from or to pageable memory may
+/// block the host until the stream is idle, and so wait for ranks that have died.
 class CudaPinned {
  public:
   explicit CudaPinned(std::size_t bytes);
@@ -58,12 +58,12 @@ class CudaPinned {
   void* memory_ = nullptr;
 };
 
-/// Who gives device memory and takes it back, both in the order of a stream.
+/// A source of device memory; allocation and release are in stream order.
 struct CudaMemory {
   std::function<void*(std::size_t bytes, cudaStream_t stream)> take;
   std::function<void(void* memory, cudaStream_t stream)> give_back;
 };
-/// The driver's pool. What is taken there is in nobody's books.
+/// The driver's pool (cudaMallocAsync). It appears in no memory accounting.
 [[nodiscard]] CudaMemory driver_memory();
 
 /// Device memory that grows in stream order and is reused by later operations of that stream.

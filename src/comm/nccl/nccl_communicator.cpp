@@ -34,23 +34,23 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   return op == ReduceOp::kSum ? ncclSum : op == ReduceOp::kMax ? ncclMax : ncclMin;
 }
 
-/// What every rank says of itself where the ranks meet on the host.
+/// What every rank sends first at barriers and for blobs: a hash of its operations, and its blob's size.
 struct Roll {
   std::uint64_t operations_hash;
   std::uint64_t blob_bytes;
 };
 
-/// What ranks tell each other is small. A size beyond this was damaged on its way, and is not worth memory.
+/// Blobs are small. A larger size must be damaged, and no memory is taken for it.
 constexpr std::size_t kLargestBlob = std::size_t{256} << 20;
 
-/// Of the host's window: a piece of every rank's blob, or what each says of itself.
+/// Size of the pinned window; at least every rank's Roll.
 std::size_t window_bytes(int ranks) {
   constexpr std::size_t kWindow = 1 << 20;
   return std::max(kWindow, static_cast<std::size_t>(ranks) * sizeof(Roll));
 }
 
-/// Two NCCL communicators over the same ranks, each with a stream: gathering weights must not wait behind a
-/// reduction of gradients that was issued before. What meets on the host goes with the reductions.
+/// Two NCCL communicators over the same ranks, each with a stream: an all-gather of weights must not queue
+/// behind an earlier reduction of gradients. Blobs and barriers use the lane of the reductions.
 struct Lanes {
   std::shared_ptr<NcclGroup> gather;
   std::shared_ptr<NcclGroup> reduce;
@@ -147,10 +147,10 @@ class NcclCommunicator final : public Communicator {
     const std::vector<int> members = members_of(color, key);
     const auto own = std::find(members.begin(), members.end(), rank());
     const int new_rank = static_cast<int>(own - members.begin());
-    // NCCL wants non-negative colours; members_of() has put the ranks in order.
+    // NCCL requires non-negative colours, ours may be any; the lowest member identifies the group, too.
     const int nccl_color = *std::min_element(members.begin(), members.end());
     const std::string name = str(lanes_.reduce->name(), "/", splits_++, ".", color);
-    // A stream for each lane of the whole family: what one group fills and another sends on is in order.
+    // Split groups share a stream per lane: a buffer that one fills and another sends on needs no event.
     NcclShared shared = lanes_.reduce->shared();
     shared.history = std::make_shared<History>(shared.activity);
     Lanes lanes;
@@ -206,7 +206,7 @@ class NcclCommunicator final : public Communicator {
     return Pending(std::make_shared<State>(lanes_.reduce->shared(), std::move(end), current_stream_));
   }
 
-  /// The operation's number is its place in the group, and it counts in what the ranks compare.
+  /// Numbers the operation; adds it to the hashes of this group and of all groups (digest()).
   void number(Operation& operation) {
     operation.sequence = next_sequence_++;
     roll_hash_ = mix(roll_hash_, operation);
@@ -232,7 +232,7 @@ class NcclCommunicator final : public Communicator {
     return hash;
   }
 
-  /// fp32: NCCL sums, in an order of its own.
+  /// fp32: NCCL sums, in an order that it chooses; fixed for the same ranks and NCCL version.
   void queue_wide_sum(ncclComm_t comm, const float* input, float* output, std::size_t count, float scale,
                       bool accumulate) {
     const cudaStream_t stream = lanes_.reduce->stream();
@@ -243,8 +243,8 @@ class NcclCommunicator final : public Communicator {
       check_cuda(scale_into(sum, output, count, scale, accumulate, stream), "scaling the sum");
   }
 
-  /// Two-byte elements travel as they are and are summed in fp32 where they arrive, in rank order: a sum on
-  /// the way would be rounded at every rank it passes.
+  /// Two-byte elements are summed in fp32 by the receiver, in rank order. NCCL's ring would round at every
+  /// rank.
   [[nodiscard]] Pieces queue_exchange(ncclComm_t comm, const std::byte* input, DType type,
                                       std::size_t count) {
     const std::size_t piece = count * size_of(type);
@@ -254,6 +254,7 @@ class NcclCommunicator final : public Communicator {
     const auto failed = [](ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; };
     ncclResult_t queued = size() == 1 ? ncclSuccess : ncclGroupStart();
     for (int step = 1; step < size() && !failed(queued); ++step) {
+      // In one NCCL group, sends and receives run together and cannot deadlock.
       const int to = (rank() + step) % size();
       const int from = (rank() - step + size()) % size();
       queued = ncclSend(input + static_cast<std::size_t>(to) * piece, count, nccl, to, comm, stream);
@@ -279,7 +280,7 @@ class NcclCommunicator final : public Communicator {
     return all;
   }
 
-  /// `bytes` of every rank's blob, one behind the other, where they are until the next call.
+  /// `bytes` of every rank's blob, concatenated; valid until the next call.
   const std::byte* gather_piece(Operation operation, const Blob& mine, std::size_t from, std::size_t bytes) {
     number(operation);
     std::byte* window = lanes_.reduce->shared().window->data();
@@ -337,7 +338,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   CudaMemory memory_;
-  CudaScratch scratch_;  ///< of the stream of reductions; goes after the groups that use it
+  CudaScratch scratch_;  ///< on the reductions' stream; destroyed after the groups that use it
   Lanes lanes_;
   std::function<void*()> current_stream_;
   std::uint64_t next_sequence_ = 0;

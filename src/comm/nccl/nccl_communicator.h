@@ -7,7 +7,7 @@
 
 namespace echelon {
 
-/// What a GPU communicator must know beside the job.
+/// What a GPU communicator needs in addition to the job.
 struct NcclOptions {
   int device = 0;          ///< CUDA device of this rank
   double timeout_s = 300;  ///< longest an operation may stay unfinished after the one before it
@@ -15,20 +15,19 @@ struct NcclOptions {
   /// Pending::wait() makes it wait. Called on the issuing thread. Must not be empty.
   std::function<void*()> current_stream;
   ProcessWatch watch;  ///< its failure, once set, aborts all groups
-  /// Of pieces on their way: the training's own pool, so that they are in its books.
+  /// Device memory for received pieces: the pool of the training, so that it is accounted for there.
   CudaMemory memory = driver_memory();
 };
 
 /// GPU ranks over NCCL; buffers lie on the device. All ranks of `job` take part; the id travels through
 /// Job::exchange. What differs from the CPU ranks:
-///  - all-gathers and reductions have an NCCL communicator and a stream each, so they run side by side;
-///  within a
-///    lane, operations of this communicator and of all split from it run in the order of their issue. Buffers
-///    are ordered by events: an operation starts after what the issuing stream has queued, Pending::wait()
-///    makes the waiting stream wait for it, and the host waits for nothing;
-///  - reduce_scatter of bf16 and fp16 sums in rank order as CPU ranks do: the pieces travel as they are, from
-///    every rank to every rank. That of fp32, and all_reduce, leave the order to NCCL: same bits on every run
-///    with the same ranks and NCCL version;
+///  - all-gathers and reductions have an NCCL communicator and a stream each (a lane), so they run side by
+///    side. Within a lane, operations of this communicator and of all split from it run in issue order.
+///    Buffers are ordered by events: an operation starts after what the issuing stream has queued,
+///    Pending::wait() makes the waiting stream wait for it, and the host does not block;
+///  - reduce_scatter of bf16 and fp16 sums in rank order as CPU ranks do: the pieces are sent unchanged, from
+///    every rank to every rank. fp32 reduce_scatter and all_reduce leave the order to NCCL: same bits in
+///    every run with the same ranks and NCCL version;
 ///  - the order check happens in barrier() and gather_blobs(), by a running hash of all operations of the
 ///    communicator, and where the caller compares digest(); ranks that disagree get an error there, or at the
 ///    deadline when NCCL itself hangs on the difference;

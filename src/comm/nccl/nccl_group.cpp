@@ -8,12 +8,12 @@ namespace echelon {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kLook = 20ms;       // how often the watchdog looks
-constexpr auto kLastLook = 200us;  // and at the end, when somebody waits for it
-constexpr auto kSpin = 50us;       // a collective is through within some microseconds as a rule;
-constexpr auto kNap = 50us;        // connecting takes seconds
+constexpr auto kLook = 20ms;       // polling interval of the watchdog
+constexpr auto kLastLook = 200us;  // the same while the destructor waits for it
+constexpr auto kSpin = 50us;       // issuing a collective usually takes some microseconds: spin;
+constexpr auto kNap = 50us;        // connecting takes seconds: sleep
 
-/// Non-blocking, so that a missing rank meets our deadline and not an endless call.
+/// Non-blocking, so that a missing rank runs into the deadline of settle() and not into a call without end.
 ncclConfig_t configuration(const std::string& name) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -29,7 +29,7 @@ NcclGroup::NcclGroup(const std::string& name, NcclShared shared, const Start& st
   try {
     connect(start(&handle_->comm, &config), name);
   } catch (const Error&) {
-    ncclCommAbort(handle_->comm);  // knows NULL
+    ncclCommAbort(handle_->comm);  // accepts NULL
     throw;
   }
   begin_watch();
@@ -46,7 +46,7 @@ NcclGroup::~NcclGroup() {
     ending_ = true;
     wake_.notify_all();
   }
-  watchdog_.join();  // returns when nothing is under way, or after a failure
+  watchdog_.join();  // ends when no operation is running, or after a failure
   if (aborted_) return;
   if (shared_.failure->text()) {
     end_now();
@@ -73,7 +73,8 @@ void NcclGroup::connect(ncclResult_t begun, const std::string& name) {
   }
 }
 
-/// NCCL returns success, leaves the child NULL and is in progress on the parent until the child is there.
+/// With a non-blocking parent ncclCommSplit returns success at once and leaves the child NULL; the parent
+/// reports "in progress" until the child exists. Until then `joining_` keeps alive what NCCL writes to.
 std::shared_ptr<NcclGroup::Handle> NcclGroup::split_off(const std::string& name, int color, int key) {
   const std::lock_guard calls(calls_);
   shared_.failure->check();
@@ -85,9 +86,9 @@ std::shared_ptr<NcclGroup::Handle> NcclGroup::split_off(const std::string& name,
   return std::exchange(joining_, nullptr);
 }
 
-/// Ends the communicator and the child that had not come out of it.
+/// Aborts the communicator, and a child whose split did not complete.
 void NcclGroup::end_now() {
-  ncclCommAbort(handle_->comm);  // returns when NCCL's own thread is through
+  ncclCommAbort(handle_->comm);  // returns when NCCL's own thread has ended
   if (joining_) ncclCommAbort(joining_->comm);
 }
 
@@ -98,7 +99,7 @@ void NcclGroup::settle(const char* doing) {
     const ncclResult_t asked = ncclCommGetAsyncError(handle_->comm, &state);
     if (asked != ncclSuccess) state = asked;
     if (state != ncclInProgress) break;
-    shared_.failure->check();  // whoever aborts needs the lock that is held here
+    shared_.failure->check();  // abort() needs the lock that is held here
     const auto waited = Clock::now() - began;
     if (std::chrono::duration<double>(waited).count() > shared_.timeout_s) {
       throw Error(Code::kPeer,
@@ -144,7 +145,7 @@ void NcclGroup::forget_buffer(void* memory) {
     registered_.erase(found);
     check(ncclCommDeregister(handle_->comm, handle), "releasing a buffer");
   } catch (const Error&) {
-    // The watchdog ends a communicator that has failed, and with it what it knew.
+    // The watchdog aborts a communicator that has failed, and its registrations with it.
   }
 }
 
@@ -156,6 +157,7 @@ std::shared_ptr<CudaEvent> NcclGroup::issue(const Operation& operation, std::opt
   std::shared_ptr<CudaEvent> end;
   try {
     if (after) {
+      // Destroying the event right after the wait is queued is allowed: CUDA keeps what it needs.
       const CudaEvent ready(*after);
       check_cuda(cudaStreamWaitEvent(stream(), ready.get(), 0), "ordering communication after computation");
     }
@@ -164,7 +166,7 @@ std::shared_ptr<CudaEvent> NcclGroup::issue(const Operation& operation, std::opt
   } catch (const Error& error) {
     const std::string text =
         str(describe(operation), " (operation #", operation.sequence, "): ", error.what());
-    shared_.failure->set(text);  // the watchdogs abort: nobody knows what is under way
+    shared_.failure->set(text);  // the watchdogs abort: what NCCL has queued is unknown
     const std::lock_guard lock(mutex_);
     wake_.notify_all();
     throw Error(error.code(), text);
@@ -191,7 +193,7 @@ void NcclGroup::wait_on_host(const CudaEvent& event) {
     std::this_thread::sleep_for(nap);
     nap = std::min<std::chrono::microseconds>(nap * 2, 200us);
   }
-  shared_.failure->check();  // an abort lets the stream pass, too
+  shared_.failure->check();  // after an abort events count as passed, too
 }
 
 void NcclGroup::fail(const std::string& text) {
@@ -206,10 +208,10 @@ void NcclGroup::abort() {
     under_way_.clear();
     aborted_ = true;
   }
-  end_now();  // and the kernels that wait for other ranks
+  end_now();  // also ends the kernels that wait for other ranks
 }
 
-/// What NCCL itself has noticed. While the issuing thread is in a call it asks for itself.
+/// Asks NCCL for an asynchronous error. Skipped while the issuing thread holds the lock: settle() asks then.
 void NcclGroup::ask(const Operation& stuck) {
   ncclResult_t state = ncclSuccess;
   std::string why;
@@ -230,6 +232,7 @@ void NcclGroup::begin_watch() {
 
 void NcclGroup::watch() {
   cudaSetDevice(shared_.device);
+  // The deadline counts from the end of the operation before, not from the issue: a long queue is no hang.
   auto last_end = Clock::now();
   std::unique_lock lock(mutex_);
   while (true) {
@@ -244,7 +247,7 @@ void NcclGroup::watch() {
         last_end = Clock::now();
       }
     } catch (const Error&) {
-      continue;  // to the failure
+      continue;  // the next round sees the failure
     }
     if (under_way_.empty()) {
       if (ending_) return;

@@ -26,9 +26,9 @@ struct NcclShared {
   double timeout_s = 300;
   std::shared_ptr<CudaStream> stream;     ///< operations of all groups on it run in the order of their issue
   std::shared_ptr<History> history;       ///< of the ranks' communicator, which numbers operations
-  std::shared_ptr<Activity> activity;     ///< told of every operation of every group
-  std::shared_ptr<PeerFailure> failure;   ///< one group's failure ends all
-  std::shared_ptr<CudaPinned> window;     ///< what ranks say on the host passes through it; one at a time
+  std::shared_ptr<Activity> activity;     ///< records every operation of every group
+  std::shared_ptr<PeerFailure> failure;   ///< a failure of one group ends all
+  std::shared_ptr<CudaPinned> window;     ///< for blobs and barriers; one operation at a time
   std::shared_ptr<StreamWaits> waits;     ///< of the callers' streams for operations of all groups
   std::shared_ptr<std::uint64_t> digest;  ///< of all operations of all groups, kept by the issuing thread
 };
@@ -39,18 +39,18 @@ class NcclGroup {
  public:
   using Start = std::function<ncclResult_t(ncclComm_t*, ncclConfig_t*)>;
 
-  /// A group of its own: `start` begins ncclCommInitRankConfig with a non-blocking configuration. Throws
+  /// A new group: `start` calls ncclCommInitRankConfig with a non-blocking configuration. Throws
   /// Error(kEnvironment) where it fails or takes more than the timeout, Error(kPeer) at a failure.
   NcclGroup(const std::string& name, NcclShared shared, const Start& start);
   /// The ranks of `parent` that give the same `color` (>= 0), ordered by `key`. Throws likewise; the parent
-  /// is of no use then.
+  /// is unusable then.
   NcclGroup(const std::string& name, NcclShared shared, NcclGroup& parent, int color, int key);
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
-  /// Lets the operations under way end, at most until the deadline.
+  /// Waits for running operations, at most until the deadline.
   ~NcclGroup();
 
-  /// Queues an operation on the stream, behind what the stream `*after` has queued so far if one is given:
+  /// Queues an operation on the stream, after what the stream `*after` has queued so far if one is given:
   /// `queue` makes the NCCL calls and kernel launches. Returns the event of its end. Throws Error(kPeer)
   /// after a failure.
   [[nodiscard]] std::shared_ptr<CudaEvent> issue(const Operation& operation,
@@ -58,8 +58,8 @@ class NcclGroup {
                                                  const std::function<void(ncclComm_t)>& queue);
   /// Blocks until the event has passed. Throws Error(kPeer) at a failure.
   void wait_on_host(const CudaEvent& event);
-  /// Buffers of later operations lie in it: NCCL may then move them without copies of its own. A memory that
-  /// NCCL cannot register is used as before.
+  /// Buffers of later operations are in this memory: NCCL may then transfer them without internal copies.
+  /// Memory that NCCL cannot register works as before.
   void register_buffer(void* memory, std::size_t bytes);
   /// Communicator::forget_buffer().
   void forget_buffer(void* memory);
@@ -77,14 +77,14 @@ class NcclGroup {
     Operation operation;
     std::shared_ptr<CudaEvent> end;
   };
-  /// What NCCL keeps pointers to.
+  /// NCCL keeps pointers to these, so they must not move.
   struct Handle {
     std::string name;
     ncclComm_t comm = nullptr;
   };
   void settle(const char* doing);
   [[nodiscard]] bool passed(const CudaEvent& event);
-  /// Until the communicator `name`, which NCCL has begun to make, is there.
+  /// Waits until the communicator `name`, which NCCL has begun to create, exists.
   void connect(ncclResult_t begun, const std::string& name);
   [[nodiscard]] std::shared_ptr<Handle> split_off(const std::string& name, int color, int key);
   void end_now();
@@ -95,9 +95,9 @@ class NcclGroup {
   void abort();
 
   const NcclShared shared_;
-  std::mutex calls_;  ///< held around NCCL calls: no two threads may be in those of one communicator
+  std::mutex calls_;  ///< held around NCCL calls, which are not thread-safe per communicator
   std::shared_ptr<Handle> handle_;
-  /// A child that is not through: NCCL fills it from a thread of its own as long as this communicator lives.
+  /// A child whose split has not completed: an NCCL thread writes to it while this communicator lives.
   std::shared_ptr<Handle> joining_;
   std::map<void*, void*> registered_;  ///< memory -> NCCL's handle
 

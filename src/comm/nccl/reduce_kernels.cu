@@ -45,7 +45,7 @@ __device__ void load(const std::uint16_t* piece, std::size_t i, float (&to)[V]) 
   }
 }
 
-/// No fused multiply-add: the CPU ranks have none either.
+/// No fused multiply-add, so that the bits equal those of CPU ranks (comm/reduce.cpp).
 __device__ float scaled(float sum, float scale, bool accumulate, float before) {
   const float product = __fmul_rn(scale, sum);
   return accumulate ? __fadd_rn(before, product) : product;
@@ -57,6 +57,7 @@ __global__ void sum_kernel(Pieces pieces, float* output, float scale, bool accum
   const auto* arrived = static_cast<const std::uint16_t*>(pieces.arrived);
   for (std::size_t i = own_index() * V; i < pieces.count; i += all_threads() * V) {
     float sum[V] = {};
+    // The first piece is copied, not added to zero: 0 + -0 would lose the sign of a negative zero.
     for (int rank = 0; rank < pieces.size; ++rank) {
       const std::uint16_t* piece =
           rank == pieces.rank ? own : arrived + static_cast<std::size_t>(rank) * pieces.count;

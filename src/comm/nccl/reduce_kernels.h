@@ -10,8 +10,8 @@ namespace echelon {
 /// Element-wise kernels around the collectives, queued on `stream`; they return the launch's error. Pointers
 /// are device memory. Arithmetic as on the CPU (comm/reduce.h): fp32, each operation rounded by itself.
 
-/// What the ranks sent to this one: `own` is its own piece, piece r of the others lies at arrived + r *
-/// count.
+/// The ranks' contributions to this rank's part: `own` is this rank's, that of rank r is at arrived + r *
+/// count (elements).
 struct Pieces {
   const void* own = nullptr;
   const void* arrived = nullptr;

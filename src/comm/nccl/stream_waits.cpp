@@ -4,7 +4,7 @@ namespace echelon {
 
 void StreamWaits::wait(cudaStream_t stream, const CudaEvent& end) {
   const std::lock_guard lock(mutex_);
-  collect();  // a run that never asks keeps few of them
+  collect();  // so that few events are kept even if seconds() is never called
   auto began = std::make_unique<CudaEvent>(stream, CudaEvent::Kind::kTimed);
   check_cuda(cudaStreamWaitEvent(stream, end.get(), 0), "waiting for communication");
   auto ended = std::make_unique<CudaEvent>(stream, CudaEvent::Kind::kTimed);

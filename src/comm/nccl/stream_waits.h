@@ -9,15 +9,15 @@
 
 namespace echelon {
 
-/// Makes streams wait for events, and measures for how long they stand still: each wait lies between two
-/// events with a time. The host waits for nothing. Safe from several threads.
+/// Makes streams wait for events, and measures how long they are blocked: a timed event is recorded before
+/// and after each wait. The host does not block. Thread-safe.
 class StreamWaits {
  public:
-  /// What `stream` gets from now on starts after `end`. Throws Error(kEnvironment) where CUDA fails.
+  /// Work queued on `stream` from now on starts after `end`. Throws Error(kEnvironment) where CUDA fails.
   void wait(cudaStream_t stream, const CudaEvent& end);
 
-  /// Seconds of the waits that have ended, as far as they ended in the order of their issue. Throws as
-  /// wait().
+  /// Total seconds of waits that have ended, counted in issue order: a wait after one that still runs is not
+  /// in it yet. Throws as wait().
   [[nodiscard]] double seconds();
 
  private:

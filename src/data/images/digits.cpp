@@ -93,7 +93,7 @@ Digit read_digit(std::string_view line, std::size_t number, const std::filesyste
   return digit;
 }
 
-/// Refuses to replace a file of another content: the real MNIST's have the same names.
+/// Refuses to replace a file with other content: the real MNIST has the same file names.
 void publish(const std::filesystem::path& path, const IdxFile& content, bool force) {
   std::error_code ignored;
   if (!force && std::filesystem::exists(path, ignored)) {
@@ -101,7 +101,7 @@ void publish(const std::filesystem::path& path, const IdxFile& content, bool for
     try {
       present = read_idx(path, content.dimensions.size());
     } catch (const Error&) {
-      present = {};  // whatever it is, it is something else
+      present = {};  // unreadable or of another kind: other content
     }
     if (present.dimensions == content.dimensions && present.values == content.values) return;
     throw Error(Code::kData, str("'", path.string(),

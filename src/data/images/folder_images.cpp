@@ -14,7 +14,8 @@
 namespace echelon::data {
 namespace {
 
-/// Its shorter side becomes the model's size, so the longer one would become a hundred times that.
+/// The shorter side is scaled to the model's size, so the longer one could become a hundred times that:
+/// such images are refused.
 constexpr std::int64_t kLongest = 100;
 
 void check_ratio(const Image& image, std::string_view name) {

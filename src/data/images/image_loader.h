@@ -9,9 +9,9 @@
 
 namespace echelon {
 
-/// Batches out of an image source: in a shuffled or the source's order, values from 0 to 1, less the mean and
-/// divided by the standard deviation of their channel. An image that cannot be used is a row of zeros whose
-/// target does not count.
+/// Batches from an image source, in a shuffled order or the source's, with values from 0 to 1, minus the
+/// mean and divided by the standard deviation of their channel. An unusable image is a row of zeros with an
+/// ignored target.
 class ImageLoader final : public Loader {
  public:
   /// `shuffle_seed`: none for the source's order. data.mean and data.std have no, one, or shape.channels

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostExamples = 10;  // of bad records
 
-/// Token ids of one batch's good documents, one behind the other.
+/// Concatenated token ids of one batch's good documents.
 struct Tokenised {
   struct Part {
     std::uint64_t record = 0;
@@ -38,10 +38,11 @@ struct Tokenised {
 struct Split {
   double fraction = 0;
   std::uint64_t key = 0;
-  std::optional<std::uint64_t> moved;  ///< the record that goes to the other side than its hash says
+  std::optional<std::uint64_t> moved;  ///< a record that changes sides, against its hash
   bool cut = false;                    ///< one record only: its end is the validation part
 
-  /// In [0, 1); below `fraction`: validation.
+  /// In [0, 1); below `fraction`: validation. By the number of the record, so that neither the number of
+  /// threads nor the tokenizer changes who validates.
   [[nodiscard]] double place(std::uint64_t record) const {
     return static_cast<double>(philox4x32(key, record, 0)[0]) * 0x1p-32;
   }
@@ -68,6 +69,7 @@ class CorpusWriter {
   /// `target`: of a pair; empty: `ids` is a document.
   void add(std::uint64_t record, std::span<const std::int32_t> ids, std::span<const std::int32_t> target) {
     const double place = split_.place(record);
+    // If all records are on one side, one of these two is nearest to the border; see better_split().
     if (documents_ == 0 || place < lowest_.first) lowest_ = {place, record};
     if (documents_ == 0 || place > highest_.first) highest_ = {place, record};
     ++documents_;
@@ -78,7 +80,7 @@ class CorpusWriter {
     if (!target.empty()) writer.add_document(target);
   }
 
-  /// How to split instead, when this way leaves one side empty.
+  /// The split to use instead if this one leaves one side empty.
   [[nodiscard]] std::optional<Split> better_split() const {
     if (documents_ == 0 || !valid_ || (train_->document_count() > 0 && valid_->document_count() > 0))
       return {};
@@ -102,6 +104,7 @@ class CorpusWriter {
     const auto wanted =
         static_cast<std::size_t>(std::lround(split_.fraction * static_cast<double>(ids.size())));
     const auto [begin, end] = std::pair(ids.begin(), ids.end());
+    // At least one token on each side.
     const auto border = end - static_cast<std::ptrdiff_t>(std::clamp<std::size_t>(wanted, 1, ids.size() - 1));
     std::vector<std::int32_t> train(begin, border);
     train.push_back(tokenizer_.eos_id());
@@ -122,7 +125,7 @@ class CorpusWriter {
   std::uint64_t tokens_ = 0;
 };
 
-/// One batch's work, on a thread with an encoder of its own.
+/// Processes one batch, on a thread with its own encoder.
 Tokenised tokenise(const RecordBatch& batch, const PrepareOptions& options, const Tokenizer& tokenizer,
                    TextEncoder& encoder) {
   Tokenised out{.bytes = batch.bytes};
@@ -207,8 +210,7 @@ CorpusResult tokenise_corpus(const std::vector<SourceFile>& files, const Prepare
                     result.bad_records, " unusable records",
                     result.bad_records > 0 ? ", first " + result.bad_examples.front() : "", ")"));
   }
-  // Only a handful of documents comes here, so a second pass is cheap and one rule serves corpora of any
-  // size.
+  // Only tiny corpora get here, so a second pass is cheap, and one rule serves corpora of any size.
   if (const auto better = writer->better_split()) {
     if (better->cut && options.pairs()) {
       throw Error(Code::kData,

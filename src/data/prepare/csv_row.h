@@ -5,7 +5,7 @@
 
 namespace echelon::data {
 
-/// Where a character of a CSV file stands (RFC 4180).
+/// The state of a CSV parser at a character (RFC 4180).
 enum class CsvPlace { kFieldStart, kPlain, kQuoted, kQuoteInQuoted };
 
 /// The place behind `c`, which stands at `place`. A quote begins a quoted field at its start only; inside of
@@ -19,7 +19,7 @@ class CsvRowEnd {
   /// before; npos when it does not end here.
   [[nodiscard]] std::size_t find(std::string_view part);
 
-  /// Does what was searched so far end inside of quotes?
+  /// True if the text searched so far ends inside quotes.
   [[nodiscard]] bool is_quoted() const { return place_ == CsvPlace::kQuoted; }
 
  private:

@@ -19,8 +19,8 @@ class GzipInput {
   /// SourceStream does.
   [[nodiscard]] std::size_t read(std::span<std::byte> bytes);
 
-  /// Most bytes that the whole file can come to: what a claim about its content can be compared with before
-  /// memory is taken for it. Deflate expands 1 byte to at most 1032.
+  /// Upper limit of the uncompressed size, to check claims about the content before memory is allocated.
+  /// Deflate expands 1 byte to at most 1032 (zlib's technical notes).
   [[nodiscard]] std::uint64_t most_bytes() const { return most_bytes_; }
 
  private:

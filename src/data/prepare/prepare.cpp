@@ -44,7 +44,7 @@ void check(const PrepareOptions& options) {
          str("--threads is ", options.threads, ", expected 1 to 1024"));
 }
 
-/// What depends on the format, which may depend on the sources.
+/// Resolves what depends on the format, which may depend on the sources.
 void check_fields(const PrepareOptions& settled) {
   if (settled.rows()) return;
   const char* option = settled.pairs() ? "--input and --target need" : "--field needs";
@@ -53,8 +53,8 @@ void check_fields(const PrepareOptions& settled) {
                                 "; name their format with --format csv or jsonl"));
 }
 
-/// Keeps a second `prepare` out of the folder while it lives. Where the file system has no locks there is
-/// none.
+/// Locks the folder against a second `prepare` while it lives; without effect on file systems without
+/// locks.
 fs::Fd lock_folder(const std::string& folder) {
   fs::Fd fd = fs::open(folder, O_RDONLY | O_DIRECTORY, Code::kData);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {

@@ -68,7 +68,7 @@ PreparedFile prepared_file(const nlohmann::json& json) {
   return {json.at("tokens"), json.at("documents"), json.at("bytes"), json.at("header_crc32c")};
 }
 
-/// True when `path` is the token file the report tells of; with no report of one, when it does not exist.
+/// True if `path` is the token file in the report; without one in the report, if it does not exist.
 bool is_current(const stdfs::path& path, const PreparedFile& file) {
   std::error_code ignored;
   if (file.tokens == 0) return !stdfs::exists(path, ignored);
@@ -120,7 +120,7 @@ void PrepareManifest::check_replaceable() const {
         json["made_from"] == nlohmann::json::parse(identity_))
       return;
   } catch (const Error&) {
-    // No manifest: what else lies there decides.
+    // No manifest: the other files in the folder decide.
   }
   std::error_code ignored;
   for (const char* name : {"prepare.json", "train.tok", "valid.tok", "tokenizer.model", "tokenizer.json"}) {

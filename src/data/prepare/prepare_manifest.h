@@ -8,8 +8,8 @@
 
 namespace echelon::data {
 
-/// prepare.json: what the data files of a folder were made from and hold. It is written last, so where it
-/// stands the files beside it are whole.
+/// prepare.json: sources, options and sizes of a folder's data files. It is written last, so if it exists
+/// the files beside it are complete.
 class PrepareManifest {
  public:
   /// Identity of the work: options that change the result, and path, size and time of every source.
@@ -22,8 +22,8 @@ class PrepareManifest {
   /// Throws Error(kData) when the folder holds data files of another identity, unless options.force.
   void check_replaceable() const;
 
-  /// Writes a manifest without results: called before the first file is replaced, so that an interrupted run
-  /// is recognised and made again, and never taken for a whole one.
+  /// Writes a manifest without results, before the first file is replaced, so that an interrupted run is
+  /// recognised and repeated, and never mistaken for a complete one.
   void announce() const;
 
   /// Throws Error(kData) when it cannot be written.

@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::uint64_t kBatchBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxDocumentBytes = std::uint64_t{1} << 30;
-// A batch of tiny files is bounded too.
+// Bounds batches of tiny files, too.
 constexpr std::size_t kMostRecords = 4096;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-// Only one or two texts of a record matter: what else is in it need not be tidy.
+// Only one or two fields of a record matter, so duplicate keys elsewhere are allowed.
 constexpr JsonLimits kRecordLimits{.depth = 512, .unique_keys = false};
 constexpr std::string_view kBlank = " \t\r";
 
@@ -83,7 +83,7 @@ std::string open_file(const Record& record, Document& document) {
   return bad == std::string::npos ? "" : str("not UTF-8 at byte ", bad);
 }
 
-/// A pair teaches nothing without either side.
+/// A pair without either side cannot be trained on.
 std::string complete_pair(const PrepareOptions& options, Document& document) {
   const auto is_blank = [](const std::string& text) {
     return text.find_first_not_of(" \t\r\n") == std::string::npos;
@@ -137,7 +137,7 @@ void RecordReader::open_rows() {
   columns_ = std::move(columns);
 }
 
-/// Gives rows of the current file until it ends or the batch is full.
+/// Adds rows of the current file until it ends or the batch is full.
 void RecordReader::add_rows(RecordBatch& batch) {
   const SourceFile& file = files_[file_];
   if (!rows_) open_rows();

@@ -19,7 +19,7 @@ struct CsvColumns {
   std::size_t target = 0;  ///< pairs
 };
 
-/// One document, or a pair, before it is looked at. For text and code `row` is empty and the worker reads the
+/// One document or pair before it is checked. For text and code `row` is empty and the worker reads the
 /// file.
 struct Record {
   std::uint64_t index = 0;  ///< counted over all sources, good or bad

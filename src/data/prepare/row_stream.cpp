@@ -12,7 +12,7 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
 
-/// Reads the next part behind what is pending. False at the end of the file.
+/// Appends the next part to what is pending. False at the end of the file.
 bool RowStream::fill() {
   pending_.erase(0, at_);
   at_ = 0;
@@ -63,8 +63,8 @@ void RowStream::take(std::size_t size, std::size_t newline, Row& row) {
   at_ += size + newline;
 }
 
-/// Leaves out the first line of what is pending, however long it is: where a row cannot be trusted, the next
-/// line is the nearest place where another may begin.
+/// Skips the first pending line, however long it is: after a malformed row, the next line is the nearest
+/// place where another row may begin.
 void RowStream::skip_line() {
   std::size_t end = pending_.find('\n', at_);
   while (end == std::string::npos) {

@@ -14,7 +14,7 @@
 
 namespace echelon::data {
 
-/// The bytes of a file as they lie on the disk, through a buffer.
+/// The raw bytes of a file, through a buffer.
 struct SourceStream::Input {
   explicit Input(const SourceFile& source) : file(source), fd(fs::open(source.path, O_RDONLY, Code::kData)) {}
 
@@ -25,6 +25,8 @@ struct SourceStream::Input {
   bool fill() {
     if (used < buffer.size()) return true;
     constexpr std::uint64_t kBufferBytes = std::uint64_t{1} << 18;
+    // At most the size at listing: a file that has grown is then noticed by its size, and a file that has
+    // shrunk by a short read.
     buffer.resize(std::min(kBufferBytes, file.bytes - offset));
     used = 0;
     fs::read_at(fd, offset, buffer, Code::kData, file.path);
@@ -110,6 +112,7 @@ class GzipDecoder final : public SourceStream::Decoder {
     const int result = inflate(&stream_, Z_NO_FLUSH);
     input.used += rest.size() - stream_.avail_in;
     if (result == Z_STREAM_END) {
+      // RFC 1952: a gzip file may consist of several members, as `cat a.gz b.gz` or bgzip make them.
       inflateReset(&stream_);
       inside_ = false;
     } else if (result == Z_OK || result == Z_BUF_ERROR) {
@@ -122,7 +125,7 @@ class GzipDecoder final : public SourceStream::Decoder {
   }
 
   z_stream stream_{};
-  bool inside_ = true;  // a member has begun and not ended; an empty file is no gzip file
+  bool inside_ = true;  // inside a member; true at first, because an empty file is not a gzip file
 };
 
 class ZstdDecoder final : public SourceStream::Decoder {
@@ -132,7 +135,7 @@ class ZstdDecoder final : public SourceStream::Decoder {
   }
 
   std::size_t read(SourceStream::Input& input, std::span<char> text) override {
-    // A full buffer may leave text inside of the decoder when the file's bytes are all used.
+    // If the output buffer was full, the decoder may still hold text when all input has been used.
     if (pending_) {
       if (const std::size_t count = step(input, text); count > 0) return count;
     }
@@ -148,6 +151,7 @@ class ZstdDecoder final : public SourceStream::Decoder {
     input.used += in.pos;
     if (ZSTD_isError(result) != 0)
       input.refuse(str("holds what is not zstd data (", ZSTD_getErrorName(result), ")"));
+    // 0: a frame is complete; another one may follow (RFC 8878).
     inside_ = result != 0;
     pending_ = inside_ && out.pos == out.size;
     return out.pos;

@@ -57,7 +57,7 @@ std::vector<std::string> default_include(TextFormat format) {
               "*.cuh", "*.rs",   "*.go", "*.js", "*.ts", "*.sh",  "*.jl",  "*.lua", "*.rb",
               "*.pl",  "*.java", "*.kt", "*.cs", "*.hs", "*.sql", "*.R",   "*.f90", "*.scala"};
     case TextFormat::kJsonl: {
-      // Not *.json: beside data that is what describes them; compressed, it is data.
+      // Not *.json, which beside data usually describes it; compressed, it is data.
       auto patterns = with_packed({"*.jsonl", "*.ndjson"});
       patterns.insert(patterns.end(), {"*.json.gz", "*.json.zst"});
       return patterns;

@@ -26,7 +26,7 @@ DocumentIndex::DocumentIndex(const TokenFile& file) : file_(file) {
 std::vector<std::int64_t> DocumentIndex::parts(std::uint64_t begin, std::uint64_t end) const {
   std::vector<std::int64_t> lengths;
   std::array<std::uint64_t, kBlock> buffer{};
-  // The first block with an end behind `begin`; its documents are the ones to look at, and those behind them.
+  // The first block with a document end after `begin`: the search starts there.
   auto block = static_cast<std::uint64_t>(std::upper_bound(block_ends_.begin(), block_ends_.end(), begin) -
                                           block_ends_.begin());
   for (std::uint64_t at = begin; at < end; ++block) {

@@ -6,9 +6,8 @@
 
 namespace echelon {
 
-/// Where the documents of a token file end, for finding the borders inside of any range of tokens at the
-/// price of one block: the end of every 2048th document is kept in memory. Unchangeable; any number of
-/// threads.
+/// The document ends of a token file. Finds the borders inside any range of tokens by reading one block:
+/// the end of every 2048th document is kept in memory. Immutable; thread-safe.
 class DocumentIndex {
  public:
   /// Reads all ends once. `file` must outlive this. Throws Error(kData) as TokenFile::read does.

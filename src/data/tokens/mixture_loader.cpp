@@ -48,6 +48,8 @@ std::int64_t MixtureLoader::samples_per_epoch() const {
 
 MixtureLoader::Draw MixtureLoader::draw(std::uint64_t number) const {
   const std::uint64_t round = number / ends_.back();
+  // Each round of n_1 + n_2 + ... samples is a permutation of its places; the first n_1 places belong to
+  // source 1, and so on. So shares are exact in every round, without any stored state.
   const std::uint64_t place = order_.at(round, number % ends_.back());
   const auto source =
       static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), place) - ends_.begin());

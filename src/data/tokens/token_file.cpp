@@ -71,11 +71,13 @@ TokenFile::TokenFile(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 void TokenFile::read_verified(std::uint64_t offset, std::span<std::byte> bytes) const {
+  // Whole blocks are read, since only a block has a checksum.
   const std::uint64_t body_end = header_.checksums_offset();
   const std::uint64_t first_block = (offset - kTokenHeaderBytes) / kTokenBlockBytes;
   const std::uint64_t begin = kTokenHeaderBytes + first_block * kTokenBlockBytes;
   const std::uint64_t blocks = (offset + bytes.size() - begin + kTokenBlockBytes - 1) / kTokenBlockBytes;
   const std::uint64_t end = std::min(begin + blocks * kTokenBlockBytes, body_end);
+  // Not a vector: it would clear what the read overwrites.
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(end - begin);
   const std::span<std::byte> whole(buffer.get(), end - begin);
   fs::read_at(fd_, begin, whole, Code::kData, path_);
@@ -102,8 +104,8 @@ void TokenFile::read(std::uint64_t first, std::span<std::int64_t> ids) const {
                 {raw.get(), ids.size() * header_.token_width});
   const std::uint64_t largest =
       header_.token_width == 2 ? widen<std::uint16_t>(raw.get(), ids) : widen<std::uint32_t>(raw.get(), ids);
-  // Checksums prove what was written; this proves that the writer was right, before an id indexes an
-  // embedding.
+  // A checksum proves that the bytes are as written; this check proves that the id is valid, before it
+  // indexes an embedding.
   if (largest > header_.max_token) {
     refuse(path_, str("holds token id ", largest, " after token ", first, ", above its stated largest id ",
                       header_.max_token, ": prepare the data again"));
@@ -137,6 +139,7 @@ void TokenFile::read_ends(std::uint64_t first, std::span<std::uint64_t> ends) co
 }
 
 void TokenFile::verify() const {
+  // Piece by piece, in bounded memory.
   constexpr std::uint64_t kStride = std::uint64_t{1} << 18;
   std::vector<std::int64_t> ids(std::min(kStride, header_.token_count));
   for (std::uint64_t at = 0; at < header_.token_count; at += kStride) {

@@ -91,9 +91,11 @@ TokenFileHeader TokenFileWriter::finish() {
   const auto table = std::as_bytes(std::span(block_crcs_));
   header_.checksums_crc = crc32c(table);
   fs::write_at(draft_.fd, header_.checksums_offset(), table, Code::kData, draft_.path);
+  // The header is last: a file that was cut off before has zeros there and no magic.
   fs::write_at(draft_.fd, 0, encode_token_header(header_), Code::kData, draft_.path);
   fs::fsync(draft_.fd, Code::kData, draft_.path);
   draft_.fd.close(Code::kData, draft_.path);
+  // Flushed before the rename, so that the final name never shows incomplete content after a loss of power.
   fs::rename(draft_.path, path_, Code::kData);
   published_ = true;
   fs::fsync_directory(path_.has_parent_path() ? path_.parent_path() : fs::Path("."), Code::kData);

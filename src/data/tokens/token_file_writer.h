@@ -9,16 +9,16 @@
 
 namespace echelon {
 
-/// What a token file says of itself besides its tokens.
+/// Metadata of a token file.
 struct TokenFileOptions {
   std::uint64_t vocab_size = 0;        ///< every id must be below it
   std::uint64_t tokenizer_digest = 0;  ///< Tokenizer::digest(); 0: made without a tokenizer
   std::uint32_t flags = 0;             ///< kDocuments... bits
 };
 
-/// Writes one token file, document by document, as a draft (fs::create_draft); finish() makes it durable and
-/// gives it its name, so readers see a whole file or none. Without finish() nothing stays. Memory: 8 bytes a
-/// document, 4 bytes a 16 KiB block. Not thread-safe.
+/// Writes one token file, document by document, as a draft (fs::create_draft); finish() makes it durable
+/// and renames it, so readers see a complete file or none. Without finish() the draft is removed. Memory: 8
+/// bytes per document, 4 bytes per 16 KiB block. Not thread-safe.
 class TokenFileWriter {
  public:
   /// Throws Error(kData) when the file cannot be made.

@@ -11,10 +11,10 @@
 namespace echelon {
 namespace {
 
-// The first byte is no text character, the last two show a transfer that rewrote line ends.
+// The first byte is not ASCII; the last two reveal a transfer that changed line ends.
 constexpr std::array<unsigned char, 8> kMagic{0x93, 'E', 'C', 'H', 'T', 'O', '\r', '\n'};
 
-// More than any storage holds, and small enough that no product or sum below wraps.
+// Larger than any storage, and small enough that no product or sum below overflows.
 constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 48;
 constexpr std::uint64_t kMaxVocabulary = std::uint64_t{1} << 31;
 

@@ -77,7 +77,7 @@ void TokenLoader::separate(SampleBatch& batch) const {
   std::size_t at = 0;
   for (std::int64_t sample = batch.first_sample; sample < batch.first_sample + batch.samples; ++sample) {
     const std::uint64_t begin = first_token(sample);
-    // One token more than goes in, which tells whether the last one ends its document.
+    // One token more than the input, to know whether the last one ends its document.
     auto parts = documents_->parts(begin, begin + static_cast<std::uint64_t>(seq_len_) + 1);
     for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
       at += static_cast<std::size_t>(parts[i]);
@@ -100,7 +100,7 @@ SampleBatch SyntheticLoader::read(std::int64_t first, std::int64_t count) const 
     std::uint64_t previous = 0;
     for (std::size_t column = 0; column < ids.size(); ++column) {
       const auto words = philox4x32(key_, column, static_cast<std::uint64_t>(sample));
-      // The product of two uniform numbers leans towards zero, as the ranks of words in a text do.
+      // The product of two uniform numbers favours small values, like the ranks of words in a text (Zipf).
       const std::uint64_t skewed = (std::uint64_t{words[0]} * words[1]) >> 32;
       const bool continues = column > 0 && (words[2] & 1) != 0;
       previous = continues ? (previous + 1) % vocab_size_ : (skewed * vocab_size_) >> 32;

@@ -19,7 +19,7 @@ struct Softmax {
 
 __device__ inline Softmax join(Softmax a, Softmax b) {
   const float largest = fmaxf(a.largest, b.largest);
-  // Of minus infinities, or nothing, the sum stays as it is: their difference would be NaN.
+  // If both are -infinity (no elements yet), their difference would be NaN.
   const float weight_a = a.largest == largest ? 1.0F : expf(a.largest - largest);
   const float weight_b = b.largest == largest ? 1.0F : expf(b.largest - largest);
   // Rounded as written: with a fused multiply-add the two lanes of an exchange would differ in the last bit.
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kRowThreads)
     });
     return;
   }
-  // Read before the gradient takes its place: softmax_of() ends behind a barrier.
+  // Read before the gradient overwrites it: softmax_of() ends with a barrier.
   const float at_target = target < n ? widen(row[target]) : NAN;
   const Softmax all = softmax_of(row, head, n);
   if (threadIdx.x == 0) losses[blockIdx.x] = all.largest + logf(all.sum) - at_target;

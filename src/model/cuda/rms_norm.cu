@@ -8,10 +8,10 @@
 namespace echelon::gpu {
 namespace {
 
-/// Blocks of the backward pass, each with a partial sum of the weight's gradient: a number of its own, not
-/// the device's, so that the order of the sum is the same everywhere.
+/// Blocks of the backward pass, each with a partial sum of the weight's gradient. A constant and not a
+/// function of the device, so that the order of the sum is the same everywhere.
 constexpr std::int64_t kParts = 512;
-/// Partial sums of rows up to this length lie in shared memory (48 KB without asking for more).
+/// Partial sums of rows up to this length are in shared memory (48 KB, available without opting in to more).
 constexpr std::int64_t kSharedColumns = 12000;
 
 /// One block a row.
@@ -41,8 +41,8 @@ __global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std
   }
 }
 
-/// Block b takes rows b, b + blocks, ...; each thread owns the same columns in every row, so that the partial
-/// sums need no exchange.
+/// Block b processes rows b, b + blocks, ... Each thread owns the same columns in every row, so partial sums
+/// need no exchange between threads.
 template <int V, class T>
 __global__ void backward_kernel(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx,
                                 float* partial, std::int64_t rows, std::int64_t n) {

@@ -8,7 +8,8 @@
 namespace echelon {
 namespace {
 
-/// Log probability of beams that are not there yet: the first step has one beam only.
+/// Log probability of beams that do not exist yet: all but the first start with it, as in transformers, or
+/// the first step would choose the same token for every beam.
 constexpr float kNoBeam = -1e9F;
 
 struct Beam {
@@ -16,7 +17,7 @@ struct Beam {
   float score = 0;  ///< log probability; of a finished one divided by its length penalty
 };
 
-/// A beam of the step before and a token that may follow it.
+/// A beam of the previous step and a token that may follow it.
 struct Candidate {
   float score;
   std::int64_t beam;
@@ -34,7 +35,7 @@ class PromptSearch {
   [[nodiscard]] const std::vector<Beam>& running() const { return running_; }
   [[nodiscard]] bool improvable() const { return improvable_; }
 
-  /// `candidates`: the best ones, best first. Returns the beams of before that the running ones continue.
+  /// `candidates`: the best ones, best first. Returns the previous beams that the running ones continue.
   std::vector<std::int64_t> advance(const std::vector<Candidate>& candidates) {
     const auto beams = static_cast<std::size_t>(options_.beams);
     const auto length = static_cast<std::int64_t>(running_.front().ids.size()) + 1;
@@ -44,6 +45,8 @@ class PromptSearch {
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const Candidate& c = candidates[i];
       const bool ends = c.id == options_.end_id || length == options_.max_new_tokens;
+      // transformers' rule: an ending counts only among the best `beams` candidates. 2 * beams of them
+      // guarantee that at least `beams` do not end.
       if (ends && (i >= beams || !improvable_)) continue;
       if (!ends && next.size() == beams) continue;
       Beam beam{running_[static_cast<std::size_t>(c.beam)].ids, c.score};
@@ -56,15 +59,17 @@ class PromptSearch {
         origins.push_back(c.beam);
       }
     }
-    if (next.empty()) {  // all that is possible has ended
+    if (next.empty()) {  // every possible continuation has ended
       improvable_ = false;
       return {};
     }
-    while (next.size() < beams) {  // a vocabulary smaller than the search is wide
+    while (next.size() < beams) {  // fewer candidates than beams: a very small vocabulary
       next.push_back({next.front().ids, kNoBeam});
       origins.push_back(origins.front());
     }
     running_ = std::move(next);
+    // early_stopping=False: goes on until the best running beam, if it ended now, could not beat the worst
+    // finished one.
     improvable_ = improvable_ &&
                   (finished_.size() < beams || running_.front().score / penalty > finished_.back().score);
     return origins;
@@ -119,13 +124,13 @@ std::vector<std::vector<Candidate>> candidates_of(const at::Tensor& logits,
   return all;
 }
 
-/// The rows a decoder had and the tokens that follow them.
+/// For each row of the next step: the decoder's row it continues, and its token.
 struct Step {
   std::vector<std::int64_t> rows;
   std::vector<std::int64_t> ids;
 };
 
-/// Advances every search that goes on; one that does not keeps its rows, with tokens that do not matter.
+/// Advances every unfinished search. A finished one keeps its rows in the batch, with arbitrary tokens.
 Step advance(std::vector<PromptSearch>& searches, const std::vector<std::vector<Candidate>>& candidates,
              std::int64_t beams) {
   Step step;

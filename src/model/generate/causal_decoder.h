@@ -14,9 +14,9 @@ namespace echelon {
 /// computed or one token of each.
 using BlockAttention = std::function<at::Tensor(std::int64_t block, const at::Tensor& qkv)>;
 
-/// What a decoder-only model is made of, for whoever runs it token by token.
+/// The parts of a decoder-only model, for running it token by token.
 struct CausalParts {
-  /// ids [tokens] at their places in their sequences, int64 [tokens] -> hidden states [tokens, hidden].
+  /// ids [tokens] at their positions in their sequences, int64 [tokens] -> hidden states [tokens, hidden].
   std::function<at::Tensor(const at::Tensor& ids, const at::Tensor& positions, const BlockAttention&)> hidden;
   /// Hidden states -> logits, fp32 [tokens, vocabulary].
   std::function<at::Tensor(const at::Tensor& hidden)> logits;
@@ -26,7 +26,7 @@ struct CausalParts {
   std::int64_t max_positions;
 };
 
-/// A decoder of decoder-only models: prompts go through as ragged sequences, every later token alone.
+/// A decoder of decoder-only models: prompts run as ragged sequences, later tokens one at a time.
 class CausalDecoder final : public Decoder {
  public:
   /// `prompts`: ids and sequences. Throws Error(kUsage) for one longer than max_positions.

@@ -17,9 +17,11 @@ std::int64_t draw(const at::Tensor& logits, const GenerateOptions& options, std:
   const auto [top, ids] = scaled.sort(/*stable=*/true, 0, /*descending=*/true);
   at::Tensor cumulative = at::softmax(top.narrow(0, 0, kept), 0).cumsum(0);
   const auto* shares = cumulative.const_data_ptr<double>();
-  // The first whose share, together with the likelier ones, reaches top_p is the last that may be drawn.
+  // The candidates end with the first token at which the cumulative probability reaches top_p.
   std::int64_t last = 0;
   while (last + 1 < kept && shares[last] < options.top_p) ++last;
+  // A pure function of seed, prompt number and position, so neither the batch nor the rank changes the
+  // token.
   const std::uint64_t key = stream_key(options.seed, str("sample/", prompt));
   const double chance =
       static_cast<double>(uniform_at(key, static_cast<std::uint64_t>(place))) * shares[last];

@@ -13,7 +13,7 @@ namespace {
 
 using Continuations = std::vector<std::vector<std::int64_t>>;
 
-/// Every prompt's next tokens: the likeliest, or drawn ones.
+/// Every prompt's next token: the most likely one, or a sampled one.
 std::vector<std::int64_t> next_tokens(const at::Tensor& logits, const GenerateOptions& options,
                                       std::int64_t place) {
   const at::Tensor host = options.temperature == 0.0 ? logits.argmax(1).cpu() : logits.cpu();
@@ -39,6 +39,7 @@ Continuations single_search(Decoder& decoder, std::int64_t prompts, const Genera
     }
     if (place + 1 == options.max_new_tokens) return found;
     const bool unfinished = !std::all_of(done.begin(), done.end(), [](bool d) { return d; });
+    // With sharded weights a step is collective: all ranks go on until the last prompt of all is done.
     if (!(any_unfinished ? any_unfinished(unfinished) : unfinished)) return found;
     logits = decoder.step(at::tensor(ids, at::kLong).to(logits.device()));
   }

@@ -8,8 +8,8 @@
 
 namespace echelon {
 
-/// Given whether this process still has something to continue, tells whether any that steps along with it
-/// has: a sharded model's ranks all step until the last one is done. Empty: this process is alone.
+/// Given whether this process still has an unfinished prompt, returns whether any rank has: a sharded model's
+/// ranks all step until the last one is done. Empty: a single process.
 using AnyUnfinished = std::function<bool(bool)>;
 
 /// Token ids as prompts of a decoder, on `device`. No prompt may be empty.

@@ -8,7 +8,7 @@
 namespace echelon {
 namespace {
 
-/// Tokens that room is made for at a time, at least.
+/// Smallest growth of the capacity, in tokens: growing copies the cache.
 constexpr std::int64_t kGrowth = 32;
 
 /// [tokens, kv_heads, d] -> [rows, kv_heads, longest, d], zero behind a row's end.
@@ -43,6 +43,8 @@ void KvCache::append(const at::Tensor& k, const at::Tensor& v) {
     lengths_ = at::zeros({k.size(0)}, k.options().dtype(at::kLong));
   }
   reserve(++longest_);
+  // Rows have different lengths, so each one's new token goes to its own end; no row is padded at the
+  // front.
   const at::Tensor place = lengths_.view({-1, 1, 1, 1}).expand({k.size(0), k.size(1), 1, k.size(2)});
   k_.scatter_(2, place, k.unsqueeze(2));
   v_.scatter_(2, place, v.unsqueeze(2));
@@ -54,6 +56,7 @@ at::Tensor KvCache::attend(const at::Tensor& q, const at::Tensor& bias) const {
   const std::int64_t group = options_.heads / options_.kv_heads;
   const at::Tensor queries = q.view({rows, options_.kv_heads, group, options_.head_dim});
   const at::Tensor keys = k_.narrow(2, 0, longest_);
+  // Scale, bias and softmax in fp32, as in training's attention.
   at::Tensor scores = at::matmul(queries, keys.transpose(2, 3)).to(at::kFloat) * options_.scale;
   if (bias.defined()) {
     scores = scores + bias.to(at::kFloat).view({bias.size(0), options_.kv_heads, group, longest_});

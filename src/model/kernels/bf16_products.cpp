@@ -32,7 +32,8 @@ ProcessorWords read_words() {
   words.leaf7_edx = edx;
   const unsigned last_subleaf = eax;
   if (last_subleaf >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0) words.leaf7_1_eax = eax;
-  // Tiles are usable where the kernel gives their state to whoever asks, as oneDNN does.
+  // AMX also needs the operating system: Linux must support the tile state, which a process then requests
+  // (oneDNN does).
   constexpr int kGetSupportedState = 0x1021;  // ARCH_GET_XCOMP_SUPP, from Linux 5.16
   std::uint64_t state = 0;
   if (syscall(SYS_arch_prctl, kGetSupportedState, &state) == 0) words.usable_state = state;
@@ -43,7 +44,7 @@ ProcessorWords read_words() {
 }  // namespace
 
 Bf16Products bf16_products(const ProcessorWords& words) {
-  if (!words.avx512) return Bf16Products::kNone;  // which both extend
+  if (!words.avx512) return Bf16Products::kNone;  // both extensions need AVX-512
   const bool tiles = (words.leaf7_edx & kAmxBf16) != 0 && (words.leaf7_edx & kAmxTile) != 0;
   if (tiles && (words.usable_state & kTileStates) == kTileStates) return Bf16Products::kAmx;
   return has_avx512_bf16(words) ? Bf16Products::kAvx512 : Bf16Products::kNone;

@@ -3,7 +3,7 @@
 
 namespace echelon::kernels {
 
-/// What an x86 processor and its system say of themselves.
+/// What an x86 processor and its operating system report.
 struct ProcessorWords {
   bool avx512 = false;             ///< F, BW, DQ and VL, and the system keeps their registers
   std::uint32_t leaf7_edx = 0;     ///< CPUID 7, subleaf 0
@@ -11,7 +11,7 @@ struct ProcessorWords {
   std::uint64_t usable_state = 0;  ///< register states that the system lets a process use, as in XCR0
 };
 
-/// What multiplies bf16 matrices faster than fp32 ones.
+/// The instructions that multiply bf16 matrices faster than fp32 ones.
 enum class Bf16Products : std::uint8_t {
   kNone,    ///< bf16 is computed by way of fp32
   kAvx512,  ///< dot products of AVX512-BF16
@@ -20,7 +20,7 @@ enum class Bf16Products : std::uint8_t {
 [[nodiscard]] Bf16Products bf16_products(const ProcessorWords& words);
 /// Of this machine.
 [[nodiscard]] Bf16Products bf16_products();
-/// Has this machine AVX512-BF16, whether or not it has tiles too?
+/// True if this machine has AVX512-BF16, with or without tiles.
 [[nodiscard]] bool has_avx512_bf16();
 
 }  // namespace echelon::kernels

@@ -30,8 +30,8 @@ inline void store(Bf16& to, float v) {
   to.bits = static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FC0U : rounded);
 }
 
-/// Computed as written: what fast-math cannot see through it cannot merge with its surroundings. GCC's own
-/// __builtin_assoc_barrier is dropped when a loop is vectorised.
+/// A barrier against fast-math: the compiler cannot reassociate across it. GCC's __builtin_assoc_barrier does
+/// not survive vectorisation of a loop.
 inline float as_written(float v) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) ^ kNoBits);
 }

@@ -1,4 +1,6 @@
 // One source, compiled once per instruction set: ECHELON_ISA names the namespace, -march comes from CMake.
+// All arithmetic is in fp32, whatever the element type: bf16 and fp16 are widened when loaded and rounded
+// once when stored. Sums over a row would lose digits in two bytes.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -33,6 +35,7 @@ void rms_norm_backward(const T* dy, const T* x, const T* w, const float* inv_rms
       dot += g * load(w[i]);
       dw_sum[i] += g * inv;
     }
+    // y = x w r with r = (mean(x^2) + eps)^(-1/2), so dr/dx_i = -r^3 x_i / n: the second term of dx.
     const float correction = dot * inv * inv * inv / static_cast<float>(n);
     for (std::int64_t i = 0; i < n; ++i) {
       store(dx[i], load(dy[i]) * load(w[i]) * inv - load(x[i]) * correction);
@@ -47,7 +50,7 @@ void layer_norm(const T* x, const T* w, const T* b, T* y, float* statistics, std
     float sum = 0;
     for (std::int64_t i = 0; i < n; ++i) sum += load(x[i]);
     const float mean = sum / static_cast<float>(n);
-    float squares = 0;  // of what is left without the mean: their difference would cancel
+    float squares = 0;  // two passes: E[x^2] - E[x]^2 would cancel
     for (std::int64_t i = 0; i < n; ++i) squares += (load(x[i]) - mean) * (load(x[i]) - mean);
     const float inv = 1.0F / std::sqrt(squares / static_cast<float>(n) + eps);
     statistics[2 * r] = mean;
@@ -72,6 +75,8 @@ void layer_norm_backward(const T* dy, const T* x, const T* w, const float* stati
       dw_sum[i] += g * normal;
       db_sum[i] += g;
     }
+    // With normal = (x - mean) inv, the gradient is inv times what is left of dy w without its mean and
+    // without its component along normal.
     const float mean_gradient = sum / static_cast<float>(n);
     const float correction = dot / static_cast<float>(n);
     for (std::int64_t i = 0; i < n; ++i) {
@@ -143,7 +148,8 @@ struct RowSoftmax {
   float sum;  ///< of exp(x - max)
 };
 
-/// Largest element, over independent lanes: a single running maximum cannot be vectorised while NaNs count.
+/// Largest element, over independent lanes: IEEE rules for NaN keep the compiler from vectorising one running
+/// maximum.
 template <class T>
 float row_max(const T* x, std::int64_t n) {
   constexpr std::int64_t kLanes = 64;
@@ -165,7 +171,7 @@ template <class T>
 RowSoftmax row_softmax(const T* x, std::int64_t n, float scale) {
   const float top = row_max(x, n) * scale;
   constexpr std::int64_t kBlock =
-      512;  // exponentials first, their sum after: one loop with both is not vectorised
+      512;  // exponentials first, then their sum: one loop with both is not vectorised
   float block[kBlock];
   float sum = 0;
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {
@@ -191,6 +197,8 @@ float softmax_cross_entropy(T* logits, std::int64_t n, std::int64_t target, floa
   }
   const RowSoftmax row = row_softmax(logits, n, 1.0F);
   const float at_target = load(logits[target]);
+  // In place: the logits of a large vocabulary are the largest tensor of a step, and their gradient
+  // replaces them. Subtracting `scale` at the target completes softmax(x) - onehot(target).
   const float factor = scale / row.sum;
   for (std::int64_t i = 0; i < n; ++i) store(logits[i], exponential(load(logits[i]) - row.max) * factor);
   store(logits[target], exponential(at_target - row.max) * factor - scale);
@@ -226,6 +234,8 @@ void attention_probabilities(T* scores, const float* log_sum_exp, const ScoreRow
   for (std::int64_t r = 0; r < shape.rows; ++r, scores += shape.columns) {
     const std::int64_t n = shape.visible(r);
     const float scale = apply_bias(scores, shape, r, n);
+    // exp(x - lse) is the softmax: the saved fp32 log-sum-exp replaces the probabilities, as in
+    // FlashAttention (Dao et al., 2022).
     const float lse = log_sum_exp[r];
     for (std::int64_t i = 0; i < n; ++i) store(scores[i], exponential(load(scores[i]) * scale - lse));
     std::fill(scores + n, scores + shape.columns, T{});
@@ -257,7 +267,8 @@ void row_dots(const T* a, const T* b, float* out, std::int64_t rows, std::int64_
   }
 }
 
-/// Rotates one head by the angle of its position; `sign` -1 is the inverse rotation.
+/// Rotates one head by the angle of its position (RoPE, Su et al., 2021), pairing element i with i + d/2 as
+/// transformers' Llama does. `sign` -1 is the inverse, which is also the transpose: the backward pass.
 template <class T>
 void rotate(const T* from, T* to, const float* angle, std::int64_t d, float sign) {
   if (angle == nullptr) {
@@ -305,8 +316,8 @@ void rope_merge(T* row, const T* dq, const T* dk, const T* dv, const float* angl
 template <class T>
 void dropout(const T* x, T* y, std::int64_t n, std::uint64_t key, std::uint64_t counter_low,
              std::uint64_t counter_high, std::uint32_t threshold, float factor) {
-  constexpr std::int64_t kHalves = 8;  // of the four words of a call
-  constexpr std::int64_t kCalls = 16;  // made together, one in each lane of a vector
+  constexpr std::int64_t kHalves = 8;  // 16-bit halves of the four words of a call
+  constexpr std::int64_t kCalls = 16;  // computed together, one per vector lane
   std::array<std::uint32_t, 4> words[kCalls];
   std::uint16_t halves[kCalls * kHalves];
   for (std::int64_t begin = 0; begin < n; begin += kCalls * kHalves, counter_low += kCalls) {
@@ -375,6 +386,7 @@ double sum_of_squares(const float* values, std::int64_t n) {
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {
     const std::int64_t end = std::min(n, begin + kBlock);
     float sum = 0;
+    // fp32 within a block vectorises; fp64 over the blocks keeps the error independent of the size.
     for (std::int64_t i = begin; i < end; ++i) sum += values[i] * values[i];
     total += static_cast<double>(sum);
   }

@@ -6,7 +6,7 @@
 
 namespace echelon::kernels {
 
-/// A matrix as it lies in memory: element (row, column) is data[row * row_stride + column * column_stride];
+/// A strided matrix: element (row, column) is data[row * row_stride + column * column_stride];
 /// one of the strides is 1. Nothing needs to be aligned.
 template <class Pointer>
 struct MatrixView {

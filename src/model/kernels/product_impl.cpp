@@ -14,9 +14,11 @@ using packing::kColumns;
 using packing::kRows;
 using packing::kVectors;
 
-/// Elements of b that are packed at a time: they stay in the second-level cache while all rows of a pass by.
+/// Elements of b packed at a time, 400 KiB: they stay in the second-level cache while all rows of a are
+/// multiplied with them (the blocking of Goto and van de Geijn, "Anatomy of High-Performance Matrix
+/// Multiplication", 2008).
 constexpr std::int64_t kBlockElements = 200 * 1024;
-/// A longer k goes in pieces, whose sums wait in fp32 in between.
+/// A longer k is cut into pieces; partial sums stay in fp32 between them.
 constexpr std::int64_t kLongestSum = 6144;
 constexpr std::int64_t kTileElements = kRows * kColumns;
 
@@ -25,7 +27,7 @@ struct Plan {
   std::int64_t pieces;         ///< of k
   std::int64_t piece;          ///< k of a piece, even; the last one may be shorter
   std::int64_t block_columns;  ///< of b packed together, a multiple of kColumns
-  bool pack_a;                 ///< rows of a lie along memory
+  bool pack_a;                 ///< a is not contiguous along k, so it is packed, too
 };
 
 std::int64_t round_up(std::int64_t value, std::int64_t unit) {
@@ -76,7 +78,7 @@ inline __m512bh broadcast_pair(const Bf16* from) {
   return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
 }
 
-/// Fetches the cache lines of the next strip that belong to 16 pairs; both orientations have eight.
+/// Prefetches the next strip's cache lines for 16 pairs; there are eight in either orientation.
 inline void prefetch_rows(const Strip& next, std::int64_t pair) {
   const Bf16* at = next.data + pair * next.pair;
   const std::int64_t step = next.pair == 2 ? next.row : 32;
@@ -84,9 +86,9 @@ inline void prefetch_rows(const Strip& next, std::int64_t pair) {
     _mm_prefetch(reinterpret_cast<const char*>(at + r * step), _MM_HINT_T0);
 }
 
-/// acc += strip * panel: the whole work is here. 24 sums stay in registers; a step of k costs 3 loads of b
-/// and 8 broadcasts of a for 24 dot products. b comes in the order of memory, which the processor sees coming
-/// by itself; to ask for it here as well costs 4 %.
+/// acc += strip * panel: nearly all time is spent here. 24 sums stay in registers (of 32); a step of k costs
+/// 3 loads of b and 8 broadcasts of a for 24 dot products. b is read in memory order, which the hardware
+/// prefetches; prefetching it here as well costs 4 %.
 inline void multiply(const Strip& a, const Strip& next, const Bf16* b, std::int64_t pairs,
                      Accumulators& acc) {
   const std::int64_t row = a.row;
@@ -139,7 +141,7 @@ inline __mmask16 first_lanes(std::int64_t count) {
 }
 
 inline void store_rows(const Accumulators& acc, const Tile& tile) {
-  // Unrolled, so that the sums go from registers to c without a stop in memory.
+  // Unrolled, so that the sums are stored from registers and not through a copy in memory.
 #pragma GCC unroll 8
   for (std::int64_t r = 0; r < kRows; ++r) {
     if (r >= tile.rows) break;
@@ -160,7 +162,7 @@ inline void store_rows(const Accumulators& acc, const Tile& tile) {
   }
 }
 
-/// Element by element: edges of a result whose columns lie along memory.
+/// Element by element: edges of a result with contiguous columns.
 void store_any(const float* values, const Tile& tile) {
   for (std::int64_t n = 0; n < tile.columns; ++n) {
     for (std::int64_t r = 0; r < tile.rows; ++r) {
@@ -186,7 +188,7 @@ inline void store_quarters(__m512i columns, Bf16* to, std::int64_t stride) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 12 * stride), _mm512_extracti32x4_epi32(columns, 3));
 }
 
-/// A full tile whose columns lie along memory.
+/// A full tile with contiguous columns, transposed in registers.
 inline void store_columns(const Accumulators& acc, const Tile& tile) {
   for (int v = 0; v < kVectors; ++v) {
     const __m512i r01 = pair_rows(acc[0][v], acc[1][v]);
@@ -221,7 +223,7 @@ inline void quarter(const float* from, float (&to)[4][16]) {
   _mm512_store_pd(to[3], _mm512_unpackhi_pd(high01, high23));
 }
 
-/// A full tile on top of what is there, columns along memory.
+/// Adds a full tile to the result, with contiguous columns.
 void add_columns(const float* values, const Tile& tile) {
   alignas(64) float first[4][16];
   alignas(64) float last[4][16];
@@ -240,7 +242,7 @@ void add_columns(const float* values, const Tile& tile) {
   }
 }
 
-/// Apart from the common cases, whose sums would otherwise not stay in registers.
+/// Not inlined: otherwise the compiler would not keep the sums of the common cases in registers.
 [[gnu::noinline]] void store_rarer(const float* values, const Tile& tile) {
   if (tile.row == 1 && tile.rows == kRows && tile.columns == kColumns) {
     add_columns(values, tile);
@@ -346,8 +348,8 @@ class Piece {
   bool last_;
 };
 
-/// All rows of a pass by each block of b, and where they lie along memory they are packed as a whole: the
-/// larger operand is better cast as b. c^T = b^T a^T.
+/// Every block of b is multiplied with all rows of a, and a non-contiguous a is packed as a whole: the larger
+/// operand should be b. Swaps them by c^T = b^T a^T.
 Product with_small_a(const Product& p) {
   if (p.a.column_stride == 1 || p.m <= p.n) return p;
   return {p.n, p.m, p.k, p.b.transposed(), p.a.transposed(), p.c.transposed(), p.accumulate};

@@ -20,7 +20,7 @@ inline __mmask16 first_lanes(std::int64_t count) {
                      : static_cast<__mmask16>((1U << std::max<std::int64_t>(count, 0)) - 1U);
 }
 
-/// One pair of rows, columns along memory, cut into panels of kPanel columns that lie `stride` apart.
+/// One pair of rows with contiguous columns, cut into panels of kPanel columns that lie `stride` apart.
 template <int kPanel>
 inline void pack_pair(const Bf16* even, const Bf16* odd, std::int64_t columns, std::int64_t stride,
                       Bf16* to) {
@@ -42,10 +42,10 @@ inline void prefetch_row(const Bf16* row, std::int64_t columns) {
     _mm_prefetch(reinterpret_cast<const char*>(row + n), _MM_HINT_T0);
 }
 
-/// [length, columns] with columns along memory -> panels of kPanel columns.
+/// [length, columns], contiguous along columns -> panels of kPanel columns.
 template <int kPanel>
 void pack_wide(const Source& source, std::int64_t columns, std::int64_t length, Bf16* to) {
-  constexpr std::int64_t kAhead = 8;  // rows: far apart, where the processor does not see them coming
+  constexpr std::int64_t kAhead = 8;  // rows: too far apart for the hardware to prefetch them
   const std::int64_t stride = (length + 1) / 2 * 2 * kPanel;
   for (std::int64_t k = 0; k < length; k += 2, to += 2 * kPanel) {
     const Bf16* even = source.data + k * source.row_stride;
@@ -88,7 +88,7 @@ inline void transpose(__m512i (&r)[16]) {
   }
 }
 
-/// Up to 32 elements of k of 16 columns, k along memory.
+/// Up to 32 elements of k of 16 columns, contiguous along k.
 void pack_square(const Source& source, std::int64_t columns, std::int64_t length, std::int64_t panel,
                  Bf16* to) {
   __m512i r[16];
@@ -102,7 +102,7 @@ void pack_square(const Source& source, std::int64_t columns, std::int64_t length
   for (std::int64_t kp = 0; kp < pairs; ++kp) _mm512_store_si512(to + kp * 2 * panel, r[kp]);
 }
 
-/// [length, columns] with k along memory -> panels of kColumns.
+/// [length, columns], contiguous along k -> panels of kColumns.
 void pack_tall(const Source& source, std::int64_t columns, std::int64_t length, Bf16* to) {
   const std::int64_t pairs = (length + 1) / 2;
   const std::int64_t width = (columns + kColumns - 1) / kColumns * kColumns;
@@ -116,7 +116,7 @@ void pack_tall(const Source& source, std::int64_t columns, std::int64_t length, 
   }
 }
 
-/// One strip of rows, k along memory: the last one of a, or all when k is odd.
+/// One strip of rows, contiguous along k: the last one of a, or all if k is odd.
 void pack_strip(const Source& a, std::int64_t rows, std::int64_t length, Bf16* to) {
   const std::int64_t padded = (length + 1) / 2 * 2;
   for (std::int64_t r = 0; r < kRows; ++r) {

@@ -3,8 +3,8 @@
 
 #include "model/kernels/product.h"
 
-/// Operands in the order in which the product's inner loop reads them; k in pairs, as the instruction wants
-/// them, an odd end filled up with zeros. For product_impl.cpp.
+/// Packs operands in the order in which the product's inner loop reads them; k in pairs, as the instruction
+/// vdpbf16ps needs them, an odd end padded with zero. For product_impl.cpp.
 namespace echelon::kernels::packing {
 
 constexpr int kRows = 8;     ///< of a tile of c

@@ -7,6 +7,9 @@
 namespace echelon::ops {
 
 at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::Tensor& b) {
+  // Without a sink (tests, single tensors) autograd gets the gradient. With one it is written straight into
+  // the unit's reduction buffer: the first product overwrites, later ones (a shared weight, another micro-
+  // batch) add.
   if (parameter.sink == nullptr) return product(a, b);
   parameter.sink->open(parameter);
   product_into(parameter.gradient, a, b, parameter.deposited);

@@ -10,7 +10,7 @@
 #include "model/kernels/kernels.h"
 #include "model/parameter.h"
 
-/// Shared by the operations: raw pointers for the kernels, and the way of a weight gradient into its sink.
+/// Shared by the operations: raw pointers for the kernels, and how a weight gradient gets into its sink.
 namespace echelon::ops {
 
 template <class T>
@@ -37,8 +37,8 @@ T* out(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
 }
 
-/// A sum over rows is made of this fixed number of partial sums, added in order: the same bits for any number
-/// of threads.
+/// A sum over rows consists of this fixed number of partial sums, added in order: the same bits for any
+/// number of threads.
 constexpr std::int64_t kPartials = 8;
 
 /// Calls f(partial, first row, rows) for each partial sum, in parallel.

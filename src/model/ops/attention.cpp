@@ -19,13 +19,13 @@ using kernels::ScoreRows;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// What one attention is besides the tensors that get gradients; travels through autograd's saved data.
+/// The arguments of one attention without gradients; carried through autograd's saved data.
 struct Setting final : torch::CustomClassHolder {
   AttentionOptions options;
   Sequences queries;
   Sequences keys;
   at::Tensor rotary;   ///< may be undefined
-  bool cross = false;  ///< queries come from elsewhere than keys and values
+  bool cross = false;  ///< queries come from another tensor than keys and values
   bool biased = false;
 };
 
@@ -35,7 +35,7 @@ struct Group {
   at::Tensor k;       ///< [keys, d]
   at::Tensor v;       ///< [keys, d]
   at::Tensor out;     ///< [group, T, d], strided: the attention's output or its gradient, token-major
-  float* lse;         ///< head h's begins at lse + h * head_stride
+  float* lse;         ///< that of head h begins at lse + h * head_stride
   const float* bias;  ///< element of distance zero of the first head's; null: none
   std::int64_t head_stride;
   std::int64_t bias_stride;
@@ -77,6 +77,8 @@ at::Tensor rows_of(const at::Tensor& by_head, const Block& block) {
 template <class T>
 void forward_group(const Group& g) {
   for_each_block(g, [&](const Block& block) {
+    // One block of queries at a time, so memory grows with the length and not with its square. The group's
+    // query heads are stacked into one product. A causal block needs only the keys up to its last query.
     at::Tensor scores = product(rows_of(g.q, block), g.k.narrow(0, 0, block.columns).t());
     for_each_head<T>(scores, g, block, [&](T* s, std::int64_t h, const ScoreRows& shape) {
       kernels::kernels<T>().attention_softmax(s, g.lse + h * g.head_stride + block.first, shape);
@@ -86,7 +88,7 @@ void forward_group(const Group& g) {
   });
 }
 
-/// Where the gradients of a Group go.
+/// Destinations of a Group's gradients.
 struct GroupGradients {
   at::Tensor q;  ///< [group, T, d]
   at::Tensor k;  ///< [keys, d]
@@ -98,12 +100,14 @@ struct GroupGradients {
 template <class T>
 void backward_group(const Group& g, const float* delta, const GroupGradients& to) {
   const auto& kernel = kernels::kernels<T>();
+  // Summed in fp32 over the blocks: in bf16 each addition would round away part of the earlier ones.
   at::Tensor dk = at::zeros(g.k.sizes(), g.k.options().dtype(at::kFloat));
   at::Tensor dv = at::zeros_like(dk);
   for_each_block(g, [&](const Block& block) {
     const at::Tensor q = rows_of(g.q, block);
     const at::Tensor dout = rows_of(g.out, block);
     const at::Tensor k = g.k.narrow(0, 0, block.columns);
+    // Computed again instead of kept; then the usual five products of attention's backward pass.
     at::Tensor probs = product(q, k.t());
     for_each_head<T>(probs, g, block, [&](T* s, std::int64_t h, const ScoreRows& shape) {
       kernel.attention_probabilities(s, g.lse + h * g.head_stride + block.first, shape);
@@ -177,13 +181,14 @@ Gradients attend_backward(const Operands& o, const at::Tensor& result, const Set
   const std::int64_t tokens = setting.queries->tokens();
   const std::int64_t group = group_of(s);
   Gradients gradients{empty_heads(tokens, setting.keys->tokens(), s, result.options()), {}};
-  // Sequences are handled at the same time: each has its own sums.
+  // Sequences run in parallel, so each has its own sums; they are added below in a fixed order.
   if (o.bias.defined()) {
     gradients.bias = at::zeros({setting.queries->count(), s.heads, o.bias.size(1)}, o.bias.options());
   }
   at::Tensor delta = at::empty({tokens, s.heads}, o.lse.options());
   visit(result.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
+    // delta = rowsum(dO * O) equals rowsum(dP * P) and needs no pass over the scores (FlashAttention).
     kernels::kernels<T>().row_dots(in<T>(o.token_major), in<T>(result), out<float>(delta), delta.numel(),
                                    s.head_dim);
     const at::Tensor delta_by_head = delta.t().contiguous();

@@ -11,10 +11,10 @@ namespace echelon::ops {
 namespace {
 
 constexpr std::int64_t kLeast = 128;
-constexpr std::int64_t kMost = 1024;    // what is kept anyway
+constexpr std::int64_t kMost = 1024;    // oneDNN's own default
 constexpr std::int64_t kOfTokens = 64;  // projections and their gradients, in an encoder and a decoder
 constexpr std::int64_t kOfBlock = 7;    // attention: two products in forward, five in backward
-constexpr std::int64_t kDocuments = 2;  // that share a block of queries
+constexpr std::int64_t kDocuments = 2;  // documents that may share a block of queries
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 namespace echelon::ops {
 namespace {
 
-/// The plugin is loaded once in a process, and so are its kernels.
+/// Process-wide, because the plugin is loaded once per process.
 struct Installed {
   std::shared_ptr<const DeviceKernels> kernels;
   at::DeviceType device = at::DeviceType::CUDA;

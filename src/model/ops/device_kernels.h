@@ -18,14 +18,14 @@ struct DropoutRows {
   at::Tensor places;   ///< int64 [rows]: of the row in its sample
 };
 
-/// Where sequences begin that lie one behind another.
+/// Borders of concatenated sequences.
 struct Borders {
-  at::Tensor at;  ///< int32 [count + 1], on the device: rows before each sequence, and at last of all
+  at::Tensor at;  ///< int32 [count + 1], on the device: cumulative lengths, from 0 to all rows
   std::int64_t longest = 0;
 };
 
-/// The fused kernels of a GPU, for tensors that lie on it: what model/kernels is on the CPU, with the same
-/// arithmetic (model/cuda/gpu_kernels.h). Implemented by the plugin that is loaded where a GPU is, so that
+/// The fused kernels of a GPU: the counterpart of model/kernels on the CPU, with the same arithmetic
+/// (model/cuda/gpu_kernels.h). Implemented by the plugin that is loaded where a GPU is, so that
 /// nothing else links CUDA. Outputs are given by the caller; all tensors are dense and row-major unless said
 /// otherwise. Work is queued on the device's current stream of the calling thread, and no function waits for
 /// it. Throws Error(kUsage) for tensors it cannot take, Error(kEnvironment) when the device refuses.
@@ -83,13 +83,13 @@ class DeviceKernels {
   virtual void cast(const at::Tensor& from, const at::Tensor& to) const = 0;
 };
 
-/// From now on these serve the tensors on devices of this type. Before the first of them is computed with. A
-/// test gives the CPU a device's kernels: every branch of the operations that a GPU takes then runs there.
+/// Installs the kernels for tensors on devices of this type, before the first computation with one. A test
+/// installs them for the CPU: then every branch that a GPU takes runs there.
 void install_device_kernels(std::shared_ptr<const DeviceKernels> kernels,
                             at::DeviceType device = at::DeviceType::CUDA);
 
-/// Those that serve this tensor; null: it is computed with as a CPU's. The one question by which operations
-/// choose. Throws Error(kEnvironment) for a tensor on a GPU where none are installed.
+/// The kernels for this tensor; null: use the CPU's. Operations decide by this alone. Throws
+/// Error(kEnvironment) for a tensor on a GPU without installed kernels.
 [[nodiscard]] const DeviceKernels* device_kernels(const at::Tensor& tensor);
 
 /// Which of PyTorch's fused attentions takes these shapes on `device`, a GPU: "flash", "cudnn" or

@@ -30,7 +30,7 @@ void for_each_row(const at::Tensor& elements, const F& f) {
   });
 }
 
-/// y = x masked, and where `relu` asks for it without what is negative.
+/// y = mask(x), and with `relu` also max(0, .).
 at::Tensor masked(const at::Tensor& x, const DropoutRows& rows, bool relu) {
   at::Tensor y = at::empty_like(x);
   if (const DeviceKernels* device = device_kernels(x)) {
@@ -68,7 +68,8 @@ struct Dropout : torch::autograd::Function<Dropout> {
   }
 };
 
-/// A zero of the result was negative or dropped: both stop the gradient.
+/// A zero in the result was negative or dropped; both stop the gradient. So the result is all that backward
+/// needs.
 struct ReluDropout : torch::autograd::Function<ReluDropout> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const DropoutRows* rows) {
     at::Tensor y = rows != nullptr ? masked(x, *rows, true) : at::relu(x);
@@ -93,11 +94,13 @@ struct ReluDropout : torch::autograd::Function<ReluDropout> {
 DropoutRows rows_of(const at::Tensor& x, double probability, const Batch& batch, std::string_view site) {
   DropoutRows rows;
   rows.key = stream_key(batch.dropout_key, site);
-  // The share that can be told apart with 16 bits, and the factor that fits it exactly.
+  // The probability rounded to 16 bits, and the factor that matches the rounded one exactly.
   rows.threshold = static_cast<std::uint32_t>(std::lround(probability * 0x1p16));
   rows.factor = static_cast<float>(1.0 / (1.0 - rows.threshold * 0x1p-16));
   const bool by_token = batch.by_sample != nullptr && batch.by_sample->tokens() == x.size(0);
   const Sequences samples = by_token ? batch.by_sample : make_sequences(x.size(0), 1);
+  // The global sample number and the position select the random words: the mask depends neither on the rank
+  // nor on the batch around the sample, and recomputation gets the same one.
   rows.samples = samples->sequence_numbers(x.device()) + batch.first_sample;
   rows.places = samples->positions(x.device());
   return rows;

@@ -41,6 +41,8 @@ void add_rows(const at::Tensor& ids, const at::Tensor& dy, const at::Tensor& gra
   const std::int64_t* id = in<std::int64_t>(ids);
   std::vector<std::int64_t> order(static_cast<std::size_t>(ids.numel()));
   std::iota(order.begin(), order.end(), std::int64_t{0});
+  // Stable: equal ids are summed in token order, so the bits do not depend on the sort. Each run has one
+  // writer, so threads need no atomics.
   std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return id[a] < id[b]; });
   const std::vector<Run> runs = runs_of(id, order);
   visit(dy.scalar_type(), [&](auto tag) {

@@ -15,7 +15,7 @@ using torch::autograd::variable_list;
 /// Rows that a thread takes at a time.
 constexpr std::int64_t kGrain = 16;
 
-/// What computes a gated unit.
+/// SwiGLU (Shazeer, "GLU Variants Improve Transformer", 2020).
 struct Swish {
   static constexpr auto forward = [](const auto& table) { return table.swiglu; };
   static constexpr auto backward = [](const auto& table) { return table.swiglu_backward; };
@@ -27,7 +27,7 @@ struct Swish {
     device.swiglu_backward(gate_up, dout, dgate_up);
   }
 };
-/// On a device of PyTorch's operations.
+/// GEGLU of the same paper. On a device it uses PyTorch's operations.
 struct Gelu {
   static constexpr auto forward = [](const auto& table) { return table.geglu; };
   static constexpr auto backward = [](const auto& table) { return table.geglu_backward; };

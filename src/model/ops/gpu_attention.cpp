@@ -18,8 +18,8 @@ using kernels::QkvShape;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// [batch, T, heads, d]: the order in which fused attentions keep their results, so that neither those nor
-/// their gradients are copied.
+/// [batch, T, heads, d]: the layout of fused attentions' results, so that neither results nor gradients are
+/// copied.
 at::Tensor empty_heads(std::int64_t batch, std::int64_t heads, const QkvShape& s,
                        const at::TensorOptions& options) {
   return at::empty({batch, s.seq_len, heads, s.head_dim}, options);
@@ -50,7 +50,7 @@ struct RopeSplit : torch::autograd::Function<RopeSplit> {
   }
 };
 
-/// What the attention is called with: [batch, heads, T, d].
+/// Arguments of the attention: [batch, heads, T, d].
 struct Operands {
   at::Tensor q;
   at::Tensor k;
@@ -82,8 +82,8 @@ at::Tensor repeat_heads(const at::Tensor& x, std::int64_t heads) {
       .transpose(1, 2);
 }
 
-/// What a fused attention takes, and its name. The memory-efficient one, the only one for fp32, knows no
-/// groups.
+/// Adapts the operands to a fused attention and returns its name. The memory-efficient one, the only one for
+/// fp32, does not support grouped heads.
 const char* fit(Operands& operands) {
   const char* name = fused_name(operands);
   if (name == nullptr && operands.grouped) {
@@ -100,9 +100,9 @@ const char* fit(Operands& operands) {
           "fp32"));
 }
 
-/// [tokens, width] -> [sequences * longest, width]; behind its end a sequence repeats its last row, to whose
-/// copies nothing flows back: nobody sees them. Both ways rows are only picked, where index_select's gradient
-/// would add them up atomically.
+/// [tokens, width] -> [sequences * longest, width]. Padding repeats a sequence's last row; the copies are
+/// masked, so no gradient reaches them. Both directions only select rows; index_select's own gradient would
+/// add atomically.
 struct Pad : torch::autograd::Function<Pad> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& rows, const SequenceLayout* sequences) {
     ctx->save_for_backward({sequences->places_in_rectangle(rows.device())});
@@ -157,8 +157,8 @@ struct BiasOfPairs : torch::autograd::Function<BiasOfPairs> {
     const std::int64_t heads = dy.size(1);
     const std::int64_t queries = dy.size(2);
     const std::int64_t keys = dy.size(3);
-    // The last query first, each row padded to `width`: read as rows one shorter, row i has moved i to the
-    // right, and a column holds a diagonal.
+    // Rows in reverse order, each padded to `width`. Read again as rows of width - 1, row i is shifted right
+    // by i, so each column holds one diagonal.
     const std::int64_t width = queries + keys;
     at::Tensor rows = at::zeros({heads, queries, width}, dy.options());
     rows.narrow(2, 0, keys).copy_(dy[0].flip(1));
@@ -173,8 +173,8 @@ struct BiasOfPairs : torch::autograd::Function<BiasOfPairs> {
   }
 };
 
-/// Added to the scores, [sequences | 1, heads | 1, queries, keys]: the bias, and minus infinity where a query
-/// does not see a key. Undefined: nothing to add.
+/// The additive mask, [sequences | 1, heads | 1, queries, keys]: the bias, and minus infinity where a query
+/// must not see a key. Undefined: no mask.
 at::Tensor mask_of(const SequenceLayout& queries, const SequenceLayout& keys, const AttentionOptions& options,
                    const at::Tensor& bias, const at::TensorOptions& type) {
   at::Tensor mask;
@@ -202,7 +202,7 @@ at::Tensor attend(Operands operands, const SequenceLayout& queries, const Sequen
                   const AttentionOptions& options, const at::Tensor& bias) {
   const at::Tensor mask = mask_of(queries, keys, options, bias, operands.q.options());
   if (!mask.defined() && options.causal) (void)fit(operands);
-  // An undefined tensor is not taken for "no mask".
+  // PyTorch does not accept an undefined tensor as "no mask".
   const auto added = mask.defined() ? std::optional<at::Tensor>(mask) : std::nullopt;
   const at::Tensor result =
       at::scaled_dot_product_attention(operands.q, operands.k, operands.v, added, 0.0,
@@ -210,7 +210,8 @@ at::Tensor attend(Operands operands, const SequenceLayout& queries, const Sequen
   return unpadded(result.transpose(1, 2), queries);
 }
 
-/// Can sequences of different lengths be attended to as they lie?
+/// True if sequences of different lengths can be attended to without padding (varlen flash attention's
+/// limits).
 bool fits_as_it_lies(const AttentionOptions& options) {
   constexpr std::int64_t kLargest = 256;
   return options.head_dim % 8 == 0 && options.head_dim <= kLargest;
@@ -228,7 +229,8 @@ at::Tensor by_head(const at::Tensor& rows, std::int64_t heads) {
 at::Tensor attend_as_it_lies(const at::Tensor& qkv, const SequenceLayout& sequences,
                              const AttentionOptions& options, const at::Tensor& rotary) {
   variable_list parts;
-  if (rotary.defined()) {  // one long sequence, whose tokens have their angles from their own sequences
+  if (rotary.defined()) {  // as one long sequence, with each token's angle from its position in its own
+                           // sequence
     const QkvShape shape{sequences.tokens(), options.heads, options.kv_heads, options.head_dim};
     for (const at::Tensor& part : RopeSplit::apply(qkv, sequences.rows_at_positions(rotary), shape))
       parts.push_back(part.squeeze(0));
@@ -248,7 +250,7 @@ at::Tensor attend_as_it_lies(const at::Tensor& qkv, const SequenceLayout& sequen
 
 const char* attention_backend(at::Device device, at::ScalarType type, const QkvShape& shape) {
   const auto options = at::TensorOptions().dtype(type).device(device);
-  const auto heads = [&](std::int64_t count) {  // backward counts: it has limits of its own
+  const auto heads = [&](std::int64_t count) {  // requires grad, because backward has its own limits
     return empty_heads(1, count, shape, options).transpose(1, 2).requires_grad_(true);
   };
   Operands operands{heads(shape.heads), heads(shape.kv_heads), heads(shape.kv_heads),

@@ -10,7 +10,7 @@ namespace {
 
 using kernels::QkvShape;
 
-/// Tokens that a thread takes at a time.
+/// Tokens per task of a thread.
 constexpr std::int64_t kGrain = 32;
 
 QkvShape query_shape(const Heads& heads) {

@@ -19,8 +19,8 @@ struct Kept final : torch::CustomClassHolder {
 };
 
 struct Linear : torch::autograd::Function<Linear> {
-  // `value` is an input of its own so that the output requires grad and, without a sink, the leaf gets its
-  // gradient.
+  // `value` is a separate input so that the output requires grad and, without a sink, the leaf gets its
+  // gradient. The address of the Parameter travels as an integer; it outlives every graph.
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
                             const std::optional<at::Tensor>& bias_value, Parameter* weight, Parameter* bias,
                             const Recompute* x_again) {

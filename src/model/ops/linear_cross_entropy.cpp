@@ -37,6 +37,7 @@ double cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* sca
     });
   });
   double sum = 0;
+  // In row order and fp64, so the loss does not depend on the number of threads.
   for (const float loss : losses) sum += static_cast<double>(loss);
   return sum;
 }
@@ -61,6 +62,7 @@ std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight) {
 
 at::Tensor logits_of(const at::Tensor& x, const at::Tensor& value, at::ScalarType output) {
   at::Tensor logits = product(x, value.t());
+  // Rounded as the results of a module with this output type.
   if (static_cast<std::int64_t>(c10::elementSize(output)) < logits.element_size())
     logits.copy_(logits.to(output));
   return logits;
@@ -82,12 +84,14 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
                             Parameter* weight, const at::Tensor& targets, double scale,
                             at::ScalarType output) {
+    // Gradients are computed here, in forward, while a chunk's logits exist: all logits at once would be
+    // the largest tensor of the step (as in Liger Kernel's fused linear cross entropy).
     const std::int64_t step = chunk_rows(x, *weight);
     at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
     at::Tensor dx = at::empty_like(x);
-    at::Tensor dw;  // what deposit() hands back without a sink
-    // Several chunks' products are summed in fp32: in bf16 each addition would round away part of the earlier
-    // ones.
+    at::Tensor dw;  // what deposit() returns without a sink
+    // Products of several chunks are summed in fp32: in bf16 each addition would round away part of the
+    // earlier ones.
     at::Tensor sum;
     for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
       const std::int64_t rows = std::min(step, x.size(0) - begin);

@@ -10,8 +10,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// For a GPU. ATen's backward adds atomically there, and train.deterministic refuses it. No two windows share
-/// an element, so each element only asks whether its window has taken it.
+/// For GPUs, where ATen's backward adds atomically and train.deterministic refuses it. Windows do not
+/// overlap, so each element only checks whether its window has chosen it.
 struct MaxPool2x2 : torch::autograd::Function<MaxPool2x2> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x) {
     auto [y, taken] = at::max_pool2d_with_indices(x, 2);
@@ -27,7 +27,7 @@ struct MaxPool2x2 : torch::autograd::Function<MaxPool2x2> {
     };
     const at::Tensor elements =
         at::arange(shape[2] * shape[3], taken.options()).view({1, 1, shape[2], shape[3]});
-    // An odd last row or column lies in no window.
+    // An odd last row or column is in no window.
     const std::int64_t height = 2 * taken.size(2);
     const std::int64_t width = 2 * taken.size(3);
     const at::Tensor inside = elements.narrow(2, 0, height).narrow(3, 0, width);

@@ -17,7 +17,7 @@ namespace echelon::ops {
 /// [tokens] int64 ids -> [tokens, hidden].
 [[nodiscard]] at::Tensor embedding(const at::Tensor& ids, Parameter& weight);
 
-/// Makes a value again that backward needs and forward did not keep; called without autograd.
+/// Recomputes a value that backward needs and forward did not keep; called without autograd.
 using Recompute = std::function<at::Tensor()>;
 
 /// x [tokens, in] * weight[out, in]^T, plus bias[out] where there is one -> [tokens, out]. With `x_again` it
@@ -50,7 +50,7 @@ struct AttentionOptions {
   float scale;  ///< factor on the products of queries and keys
 };
 
-/// What tells tokens apart by place; undefined: nothing.
+/// Position information of an attention; undefined tensors: none.
 struct AttentionPositions {
   at::Tensor rotary;  ///< fp32 [>= longest sequence, head_dim] (cos half | sin half), for queries and keys
   /// [heads, 2 * span - 1], span >= longest sequence: added to the scaled score of query i and key j is
@@ -73,7 +73,7 @@ struct AttentionPositions {
 /// left out. The gradient goes to the first of equal ones.
 [[nodiscard]] at::Tensor max_pool_2x2(const at::Tensor& x);
 
-/// A parameter as an ordinary tensor for any operation of ATen: its gradient takes the way of all weight
+/// A parameter as an ordinary tensor for any ATen operation; its gradient goes to the sink like all weight
 /// gradients. Slower than the operations above, which write gradients in place.
 [[nodiscard]] at::Tensor use(Parameter& weight);
 
@@ -84,7 +84,7 @@ struct AttentionPositions {
 [[nodiscard]] at::Tensor dropout(const at::Tensor& x, double probability, const Batch& batch,
                                  std::string_view site);
 
-/// dropout(relu(x)), of which backward needs nothing but the result.
+/// dropout(relu(x)); backward needs only the result.
 [[nodiscard]] at::Tensor relu_dropout(const at::Tensor& x, double probability, const Batch& batch,
                                       std::string_view site);
 

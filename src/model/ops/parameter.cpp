@@ -13,7 +13,7 @@
 namespace echelon {
 namespace {
 
-/// Elements that are worth a thread of their own.
+/// Elements for which a separate thread pays off.
 constexpr std::int64_t kThreadsShare = 1 << 16;
 
 std::int64_t product(const std::vector<std::int64_t>& shape) {

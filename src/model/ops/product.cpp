@@ -13,11 +13,11 @@ namespace {
 using kernels::Bf16;
 using kernels::Product;
 
-/// Packing pays from here on: a product with a vector or a few is bound by reading the matrix.
+/// Packing pays off from this size; a product with few vectors is limited by reading the matrix once.
 constexpr std::int64_t kFewestRows = 8;
-/// Below, oneDNN's tiles (AMX) gain less than the code costs that it compiles for each new shape.
+/// Below this size, oneDNN's AMX kernels gain less than compiling code for each new shape costs.
 constexpr std::int64_t kLeastTiled = std::int64_t{1} << 23;
-/// Borders between threads fall between tiles.
+/// Threads get multiples of this many rows or columns, so that no tile is split between them.
 constexpr std::int64_t kSplit = 48;
 
 bool lies_well(const at::Tensor& matrix) {
@@ -26,7 +26,7 @@ bool lies_well(const at::Tensor& matrix) {
           (matrix.stride(0) == 1 && matrix.stride(1) >= matrix.size(0)));
 }
 
-/// A function of the shape alone, so that the same bits come out whatever was computed before.
+/// A function of the shape alone, so that the bits do not depend on what was computed before.
 bool better_tiled(std::int64_t m, std::int64_t n, std::int64_t k) {
   static const bool tiles = kernels::bf16_products() == kernels::Bf16Products::kAmx;
   return tiles && m * n * k >= kLeastTiled;
@@ -70,8 +70,8 @@ Product part(Product whole, bool rows, std::int64_t from, std::int64_t to) {
 
 void product_into(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
   if (!suits(result, a, b)) {
-    // Where the processor has no products of fp16, at::mm is 40 times faster when the elements that are
-    // summed lie side by side in both operands.
+    // On processors without fp16 products, at::mm is 40 times faster if both operands are contiguous along
+    // the summed dimension.
     const bool fp16_on_cpu = result.is_cpu() && result.scalar_type() == at::kHalf;
     return fp16_on_cpu ? library_product(result, a.contiguous(), b.t().contiguous().t(), accumulate)
                        : library_product(result, a, b, accumulate);

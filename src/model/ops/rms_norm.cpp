@@ -45,6 +45,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
       device->rms_norm_backward(dy, x, weight.value, saved[1], dx, dw);
       return {dx, deposit(weight, dw), {}, {}};
     }
+    // A fixed number of partial sums, whatever the number of threads: the same bits on every machine.
     at::Tensor partial = at::zeros({kPartials, n}, x.options().dtype(at::kFloat));
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;

@@ -10,7 +10,7 @@ at::Tensor page_locked(at::IntArrayRef shape, at::ScalarType type) {
 
 at::Tensor upload(const at::Tensor& host, at::Device device) {
   if (device.is_cpu()) return host;
-  // PyTorch's pool of page-locked memory gives it to nobody else before the copy is through.
+  // May be freed at once: PyTorch's pool of page-locked memory does not reuse it before the copy is complete.
   const at::Tensor locked = page_locked(host.sizes(), host.scalar_type());
   locked.copy_(host);
   return locked.to(device, /*non_blocking=*/true);

@@ -6,14 +6,14 @@
 
 namespace echelon {
 
-/// What a T5 is made of, for whoever runs it token by token.
+/// The parts of a T5, for running it token by token.
 struct T5DecoderParts {
   std::function<at::Tensor()> encode;  ///< the encoder's output for the sources
   /// Next tokens, int64 [rows] -> logits, fp32 [rows, vocabulary].
   std::function<at::Tensor(const at::Tensor& ids, const at::Tensor& encoded, T5Kept& kept)> logits;
 };
 
-/// A decoder of T5: the encoder runs once, and keys and values of its output are made once.
+/// A decoder of T5: the encoder runs once, and keys and values of its output are computed once.
 class T5Decoder final : public Decoder {
  public:
   /// `first`: int64 [sources], the tokens that start the targets.

@@ -5,8 +5,8 @@
 
 namespace echelon {
 
-/// How T5 sorts the distances between tokens (Raffel et al., section 2.1): one bucket each for the nearest,
-/// then logarithmically wider ones up to max_distance, behind which all share the last.
+/// T5's buckets of distances between tokens (Raffel et al., section 2.1): one bucket for each of the nearest,
+/// then logarithmically wider ones up to max_distance; all beyond it share the last.
 struct RelativeBuckets {
   std::int64_t count;
   std::int64_t max_distance;

@@ -79,7 +79,7 @@ const AddedToken* AddedTokenFinder::longest_at(std::string_view text, std::size_
   const AddedToken* longest = nullptr;
   auto [begin, end] = std::pair(tokens_.begin(), tokens_.end());
   for (std::size_t depth = 0; begin != end && at + depth < text.size(); ++depth) {
-    // All in [begin, end) agree with the text so far; those that end here were looked at.
+    // All tokens in [begin, end) match the text so far; those that end here have been considered.
     const auto byte = static_cast<unsigned char>(text[at + depth]);
     const auto byte_of = [&](const AddedToken& token) {
       return token.content.size() > depth ? static_cast<int>(static_cast<unsigned char>(token.content[depth]))
@@ -93,7 +93,7 @@ const AddedToken* AddedTokenFinder::longest_at(std::string_view text, std::size_
 }
 
 void AddedTokenFinder::split(std::string_view text, const OnText& on_text, const OnToken& on_token) const {
-  std::size_t given = 0;  // how far the text was handed out
+  std::size_t given = 0;  // text up to here has been emitted
   for (std::size_t at = 0; at < text.size() && first_bytes_.any();) {
     const bool begins = first_bytes_[static_cast<unsigned char>(text[at])];
     const AddedToken* token = begins ? longest_at(text, at) : nullptr;

@@ -16,7 +16,7 @@
 namespace echelon::data {
 namespace {
 
-// What ByteLevel with use_regex splits by, fixed by GPT-2.
+// The regular expression of ByteLevel with use_regex, as in GPT-2's encoder.py.
 constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -98,7 +98,7 @@ class BpeEncoder final : public TextEncoder {
     words_.add(word, std::span(*ids_).subspan(before));
   }
 
-  /// Without a regular expression a word is a whole text: its parts repeat where it does not.
+  /// Without a regular expression a word is the whole text, which does not repeat; but its parts do.
   void add_parts(std::string_view word) {
     for (std::size_t begin = 0; begin < word.size();) {
       const std::size_t end = tokenizer_.pairs_.part_end(word, begin);
@@ -122,7 +122,7 @@ class BpeEncoder final : public TextEncoder {
   std::vector<SplitPattern::Matcher> matchers_;
   BytePairs::Scratch scratch_;
   WordCache words_;
-  WordCache parts_;  // apart: a whole word may have an id that the same text as a part does not get
+  WordCache parts_;  // separate caches: a whole word may have an id that the same text as a part does not
   std::vector<std::int32_t>* ids_ = nullptr;
 };
 

@@ -42,7 +42,7 @@ std::optional<std::string> bytes_of(std::string_view token) {
   std::string bytes;
   for (std::size_t at = 0; at < token.size();) {
     unsigned code = static_cast<unsigned char>(token[at++]);
-    if (code >= 0x80) {  // all that matter have two bytes
+    if (code >= 0x80) {  // all relevant ones have two bytes
       if (code >= 0xE0 || at == token.size()) return std::nullopt;
       code = ((code & 0x1f) << 6) | (static_cast<unsigned char>(token[at++]) & 0x3f);
     }

@@ -16,7 +16,7 @@ std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
 }
 
 std::size_t hash_of(std::uint64_t pair) {
-  pair *= 0x9E3779B97F4A7C15U;  // 2^64 / golden ratio: spreads neighbours
+  pair *= 0x9E3779B97F4A7C15U;  // Fibonacci hashing: 2^64 / golden ratio
   return static_cast<std::size_t>(pair ^ (pair >> 29));
 }
 
@@ -49,7 +49,8 @@ BytePairs::BytePairs(const BytePairModel& model, std::string_view name) : fuse_u
   }
 }
 
-/// A byte without a token becomes the fallback tokens of its character, else the unknown token, else nothing.
+/// A byte without a token is encoded as the fallback tokens of its character, else as the unknown token,
+/// else dropped.
 void BytePairs::read_bytes(const BytePairModel& model) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     const std::string character = byte_character(static_cast<unsigned char>(byte));
@@ -85,8 +86,9 @@ void BytePairs::read_merges(const BytePairModel& model, std::string_view name) {
 
 void BytePairs::note_joined(std::string_view token) {
   const auto bytes = bytes_of(token);
-  if (!bytes) return;  // no word leads to it
+  if (!bytes) return;  // no word can contain it
   for (std::size_t i = 1; i < bytes->size(); ++i)
+    // Pairs of bytes that never meet inside a token: there a word can be cut without changing its ids.
     joined_.set(byte_at(*bytes, i - 1) * 256 + byte_at(*bytes, i));
 }
 
@@ -106,7 +108,7 @@ std::int32_t BytePairs::whole_word(std::string_view word) const {
 }
 
 std::size_t BytePairs::part_end(std::string_view word, std::size_t begin) const {
-  if (!known_bytes_.all()) return word.size();  // unknown bytes may fuse
+  if (!known_bytes_.all()) return word.size();  // adjacent unknown bytes may fuse into one token
   std::size_t end = begin + 1;
   while (end < word.size() && joined_[byte_at(word, end - 1) * 256 + byte_at(word, end)]) ++end;
   return end;
@@ -115,8 +117,8 @@ std::size_t BytePairs::part_end(std::string_view word, std::size_t begin) const 
 void BytePairs::begin(std::string_view word, Scratch& scratch) const {
   auto& symbols = scratch.symbols;
   symbols.clear();
-  // An unknown token is held back, to fuse with those behind it, until a known byte comes. That fallbacks
-  // overtake it is how `tokenizers` does it.
+  // An unknown token is held back, to fuse with following ones, until a known byte comes. Fallback tokens
+  // are emitted before it, as in `tokenizers`.
   bool held = false;
   const auto release = [&] {
     if (held) symbols.push_back({unk_id_, -1, -1});
@@ -139,7 +141,7 @@ void BytePairs::begin(std::string_view word, Scratch& scratch) const {
   }
 }
 
-/// Puts the merge of two neighbours, if there is one, into the queue.
+/// Queues the merge of two neighbours, if there is one.
 void BytePairs::consider(Scratch& scratch, std::int32_t left, std::int32_t right) const {
   if (left < 0 || right < 0) return;
   const auto& symbols = scratch.symbols;
@@ -165,7 +167,8 @@ void BytePairs::merge_all(Scratch& scratch) const {
     if (symbol.id < 0 || symbol.next < 0) continue;
     auto& right = symbols[static_cast<std::size_t>(symbol.next)];
     const Merge* merge = find(symbol.id, right.id);
-    // The symbols may have changed since. Another pair with the same result counts, as in `tokenizers`.
+    // The symbols may have changed since it was queued (entries are not removed). Another pair with the
+    // same result is accepted, as in `tokenizers`.
     if (merge == nullptr || merge->id != best.id) continue;
     symbol.id = best.id;
     right.id = -1;

@@ -11,7 +11,7 @@
 namespace echelon::data {
 namespace {
 
-// White_Space of Unicode, which has not changed since version 6.3, and all that is not in it.
+// Unicode's White_Space, unchanged since version 6.3, and its complement.
 constexpr std::string_view kSpaces =
     R"(\x09-\x0d\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 constexpr std::string_view kNoSpaces =
@@ -67,7 +67,7 @@ class Rewriter {
   void open_set(std::string_view rest) {
     set_ = true;
     take(rest.starts_with("[^") ? 2 : 1);
-    // Behind [ or [^ Ruby warns of an empty set and PCRE2 takes ] for a character.
+    // After [ or [^ Ruby warns of an empty set, and PCRE2 takes ] as a character.
     if (at_ < in_.size() && in_[at_] == ']') refuse("[]");
   }
 
@@ -170,7 +170,7 @@ class Rewriter {
     while (end < in_.size() && end - begin < most && is_hex(in_[end])) ++end;
     const std::string_view digits = in_.substr(begin, end - begin);
     const bool closed = !braces || (end < in_.size() && in_[end] == '}');
-    // Below 0x80 a \x byte is a character; above, Oniguruma means a byte of UTF-8 by it.
+    // Below 0x80 a \x byte is a character; above, Oniguruma takes it as a byte of UTF-8.
     const bool byte = kind == 'x' && !braces && !digits.empty() && (digits.size() == 2 && digits[0] >= '8');
     if (digits.empty() || !closed || byte || (kind == 'u' && digits.size() != 4)) refuse(in_.substr(at_, 3));
     out_ += str("\\x{", digits, "}");

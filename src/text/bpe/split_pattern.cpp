@@ -13,7 +13,7 @@
 namespace echelon::data {
 namespace {
 
-// A \p{..} with all its additions is some 2 KB; no pattern in use comes near.
+// A \p{..} with all its additions is about 2 KB; patterns in use are far smaller than this limit.
 constexpr std::size_t kLongestPattern = 10000;
 
 std::string message_of(int error) {
@@ -39,7 +39,7 @@ struct SplitPattern::Compiled {
 
 SplitPattern::SplitPattern(std::string_view pattern, const std::string& field)
     : SplitPattern(pcre2_syntax(pattern.substr(0, kLongestPattern + 1), field), field,
-                   // Ruby's ^ and $ stand at every line.
+                   // Ruby's ^ and $ match at every line.
                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C) {
   if (pattern.size() > kLongestPattern)
     throw Error(Code::kData, str(field, " is longer than ", kLongestPattern, " bytes"));
@@ -62,7 +62,7 @@ SplitPattern::SplitPattern(std::string_view pattern, std::string field, unsigned
     throw Error(Code::kData,
                 str(field, " holds a regular expression that cannot be used: ", message_of(error)));
   }
-  // Without the JIT (no support, or no memory for it) matching is slower and gives the same.
+  // Without the JIT (no support, or no memory) matching is slower, with the same results.
   (void)pcre2_jit_compile_8(compiled->code.get(), PCRE2_JIT_COMPLETE);
   compiled->field = std::move(field);
   compiled_ = std::move(compiled);

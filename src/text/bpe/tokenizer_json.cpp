@@ -158,8 +158,8 @@ BytePairModel read_model(const JsonField& field) {
   return model;
 }
 
-/// `tokenizers` gives an added token the id it has in the vocabulary, else the next free one, whatever the
-/// file states. Where the two differ the file was edited by hand and its author's meaning is unknown.
+/// `tokenizers` gives an added token its id in the vocabulary, else the next free id, and ignores the one
+/// in the file. If they differ, the file was edited by hand and its intent is unknown: refused.
 std::vector<AddedToken> read_added_tokens(const JsonField& root, const BytePairModel& model) {
   std::vector<AddedToken> all;
   const auto list = root.find("added_tokens");
@@ -274,7 +274,7 @@ void find_document_ends(const JsonField& root, TokenizerJson& out) {
   out.eos_id = silent || frame->after.empty() ? find_special(out.added_tokens, kEnds) : frame->after[0];
 }
 
-/// How a decoder joins tokens is known for bytes only.
+/// Only the ByteLevel decoder is supported.
 void check_decoder(const JsonField& root) {
   const auto decoder = root.find("decoder");
   if (!decoder) return;

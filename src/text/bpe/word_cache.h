@@ -8,9 +8,9 @@
 
 namespace echelon::data {
 
-/// Remembers the ids of short words, or other numbers that a word leads to. Most text is made of few words,
-/// so looking them up is what an encoder does most: an open hash table whose words and ids lie one behind the
-/// other. Not thread-safe.
+/// Caches the ids of short words, or other numbers derived from a word. Most text consists of few distinct
+/// words, so an encoder spends most of its time here: an open-addressing hash table with contiguous words
+/// and ids. Not thread-safe.
 class WordCache {
  public:
   WordCache();

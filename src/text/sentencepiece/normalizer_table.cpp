@@ -42,7 +42,8 @@ std::optional<Parts> parts_of(std::string_view table) {
   return parts;
 }
 
-// Nodes may be shared, so a damaged array may go in circles. sentencepiece's own tables lead to 300,000.
+// Nodes may be shared, so a damaged array may contain cycles: visits are limited. sentencepiece's own
+// tables need 300,000.
 constexpr std::size_t kMostNodes = 4'000'000;
 constexpr std::size_t kLongestRule = 1000;
 
@@ -64,16 +65,17 @@ struct Children {
   std::vector<std::uint32_t> units;
 };
 
-// What the library has room for on its stack, without a look at how many there are.
+// The library has room for this many on its stack and does not check.
 constexpr std::uint32_t kMostRulesOnAPath = 32;
 constexpr std::size_t kLongestText = 4096;  // its own have 66 bytes; every byte of a document may become one
 
-/// Looks at every row of children once, however many nodes share it, and finds the path with the most rules.
+/// Visits every row of children once, even if several nodes share it, and finds the path with the most
+/// rules.
 class PathWalk {
  public:
   explicit PathWalk(const std::vector<Unit>& units) : units_(units), children_(units), rows_(units.size()) {}
 
-  /// The most rules on a path from the root, or nothing where paths go in circles.
+  /// The most rules on a path from the root, or nothing if there is a cycle.
   std::optional<std::uint32_t> most_rules() {
     const std::uint32_t root = units_[0].offset();
     std::vector<std::uint32_t> open{root};
@@ -136,7 +138,8 @@ std::string normalizer_table_problem(std::string_view table) {
   const auto parts = parts_of(table);
   if (!parts) return "its size is not what it says";
   const auto& [units, texts] = *parts;
-  // The library reads the child of any byte before it looks whether there is one: a whole row of 256.
+  // The library reads the child of any byte before it checks that there is one, so a whole row of 256 must
+  // be readable.
   if (units.size() % 256 != 0) return "its array is cut";
   if (texts.empty() || texts.back() != '\0') return "its texts have no end";
   for (std::size_t at = 0; at < units.size(); ++at) {

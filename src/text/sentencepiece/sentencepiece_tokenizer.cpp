@@ -28,7 +28,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// What the library builds its tables with throws, at a symbol without a letter for example.
+/// The library's table builder throws, for example at a symbol without characters.
 bool loads(sentencepiece::SentencePieceProcessor& processor, std::string_view model_bytes) {
   try {
     return processor.LoadFromSerializedProto(model_bytes).ok();
@@ -136,8 +136,9 @@ struct SentencepieceTokenizer::Impl {
 
 SentencepieceTokenizer::SentencepieceTokenizer(std::string_view model_bytes, std::string_view name)
     : impl_(std::make_unique<Impl>()) {
-  // A well-formed protocol buffer first: the library writes to standard error when it meets anything else.
-  // And one that it can follow: it trusts the tables of a model.
+  // Checked for a well-formed protocol buffer first, because the library writes to standard error
+  // otherwise.
+  // And for valid tables, which the library trusts.
   const auto traits = read_traits(model_bytes);
   auto& processor = impl_->processor;
   if (const std::string problem = traits ? unsafe_model_problem(*traits) : ""; !problem.empty()) {

@@ -31,7 +31,7 @@ class FieldReader {
     if (rest_.empty() || !ok_) return false;
     const std::size_t before = rest_.size();
     const std::uint64_t tag = varint();
-    // The library cuts longer tags in its own way.
+    // The library truncates longer tags in its own way, so they are refused.
     if (before - rest_.size() > kLongestTag || tag > kLargestTag || tag >> 3 == 0) ok_ = false;
     field = Field{.number = tag >> 3, .wire = static_cast<Wire>(tag & 7)};
     switch (field.wire) {

@@ -22,7 +22,7 @@ bool holds(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// Bytes of the character that begins with `lead`; what is no lead byte counts as one.
+/// Length of the character that begins with `lead`; 1 for a byte that is not a lead byte.
 std::size_t character_bytes(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
   return byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
@@ -122,7 +122,7 @@ bool UnigramWords::is_plain(std::string_view word) const {
 
 bool UnigramWords::can_split(std::string_view text) const {
   if (!space_sign_is_space_ && holds(text, kSpaceSign)) return false;
-  constexpr std::size_t kLongWords = 32;  // in bytes on average: hardly met again
+  constexpr std::size_t kLongWords = 32;  // average bytes per word: longer words rarely repeat
   const auto count = std::count_if(text.begin(), text.end(), [this](char byte) { return separates(byte); });
   return text.size() <= kLongWords * (static_cast<std::size_t>(count) + 1);
 }
