@@ -14,10 +14,10 @@
 #include "run/progress.h"
 #include "run/report_request.h"
 #include "text/tokenizer.h"
-#include "train/checkpointer.h"
 #include "train/epochs.h"
 #include "train/eval/validation.h"
 #include "train/options.h"
+#include "train/save/checkpointer.h"
 #include "train/train_state.h"
 
 namespace echelon {
