@@ -1,7 +1,6 @@
 #include "train/save/checkpointer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/caught.h"
@@ -13,6 +12,7 @@
 #include "checkpoint/write/writer.h"
 #include "comm/agree.h"
 #include "comm/blob_text.h"
+#include "comm/reduce_fields.h"
 #include "train/state_tensors.h"
 #include "train/trainer_state.h"
 
@@ -39,6 +39,12 @@ std::string in_doubt(std::int64_t step, const std::string& why) {
 constexpr const char* kGoesOn = "; training goes on, the next save is tried in its time";
 
 constexpr double kTouchedBytes_per_s = 0.5e9;
+
+/// Ranks, while the end of a save is waited for.
+struct SaveSums {
+  double writing = 0;
+  double failed = 0;  ///< and not heard of
+};
 
 /// The first step behind `step` at which something that comes every `steps` steps is due.
 std::int64_t next_due(std::int64_t steps, std::int64_t step) {
@@ -291,12 +297,12 @@ void Checkpointer::wait_for_all() {
   // A word now and then, so that a slow disk meets no deadline of collectives.
   for (double slice_s = 0.05;; slice_s = std::min(2 * slice_s, 1.0)) {
     const bool running = in_flight_->save->wait(slice_s).state == RankSave::State::kRunning;
-    std::array<double, 2> ranks{running && steady_now_s() - began < limit ? 1.0 : 0.0,
-                                failed_here() ? 1.0 : 0.0};
-    comm_->all_reduce(ranks.data(), ranks.size(), DType::kF64, ReduceOp::kSum, "end of a save").wait();
-    const auto [ranks_that_write, ranks_that_failed] = ranks;
-    if (ranks_that_failed > 0) hear_of_failure();
-    if (ranks_that_write == 0) return log_end();
+    SaveSums ranks{.writing = running && steady_now_s() - began < limit ? 1.0 : 0.0,
+                   .failed = failed_here() ? 1.0 : 0.0};
+    all_reduce_fields(*comm_, ranks, {&SaveSums::writing, &SaveSums::failed}, ReduceOp::kSum,
+                      "end of a save");
+    if (ranks.failed > 0) hear_of_failure();
+    if (ranks.writing == 0) return log_end();
   }
 }
 
