@@ -32,7 +32,7 @@ void agree(Communicator& comm, std::string_view label, const std::function<void(
     const int theirs = std::to_integer<int>(all[static_cast<std::size_t>(rank)].at(0));
     if (theirs == 0) continue;
     if (rank == comm.rank()) std::rethrow_exception(mine);
-    throw Error(static_cast<Code>(theirs), "");
+    throw Error::already_reported(static_cast<Code>(theirs));
   }
 }
 

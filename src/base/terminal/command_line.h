@@ -45,8 +45,8 @@ class MachineOutput {
   ~MachineOutput();
 
   /// With --json, where the command printed no report of its own: {"error": {"code": .., "message": ".."}}.
-  /// Of the ranks of a job only the first prints, and nobody for an empty text, which another rank reported.
-  void report(Code code, const std::string& text);
+  /// Of the ranks of a job only the first prints, and nobody what is reported already.
+  void report(const Error& error);
 
  private:
   class Watch;

@@ -255,12 +255,12 @@ LifeWatch::Conclusion LifeWatch::conclude(const Error& error) {
   while (echo && wire_ && !ended_ && now_s() < deadline) std::this_thread::sleep_for(10ms);
   if (!ended_ || !echo) {  // a rank's own failure is told, whatever else has come to light
     leaving_ = true;
-    return {error, *error.what() != '\0'};
+    return {error, !error.is_reported()};
   }
   log::note(error.what());
   // Ends a stopped process, too; but only after those that can have left in good order.
   if (hub_) hub_->wait_for_leaving(kLastToLeave_s);
-  return {Error(Code::kPeer, ""), job_.rank == 0};
+  return {Error::already_reported(Code::kPeer), job_.rank == 0};
 }
 
 }  // namespace echelon

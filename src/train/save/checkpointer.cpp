@@ -228,17 +228,17 @@ NextAction::Kind Checkpointer::act_on(const Ended& last, SaveRequest request, st
   const std::string& why = last.outcome.error;
   const std::string text = not_saved(last.step, why.empty() ? "it is still being written" : why);
   if (next.report_failure && lead && logged_failure_of_ != last.step) log::error(text + kGoesOn);
+  const auto failure = [lead](const std::string& what) {
+    return lead ? Error(Code::kCheckpoint, what) : Error::already_reported(Code::kCheckpoint);
+  };
   switch (next.kind) {
     case NextAction::Kind::kStopFinalFailed:
-      throw Error(Code::kCheckpoint, lead ? text : "");
+      throw failure(text);
     case NextAction::Kind::kStopTooMany:
-      throw Error(Code::kCheckpoint, lead ? str(text, "; that is ", failures_,
-                                                " saves in a row (checkpoint.max_failures), and what ",
-                                                "training goes on to learn could not be kept")
-                                          : "");
+      throw failure(str(text, "; that is ", failures_, " saves in a row (checkpoint.max_failures), and what ",
+                        "training goes on to learn could not be kept"));
     case NextAction::Kind::kStopLastInTheWay:
-      throw Error(Code::kCheckpoint,
-                  lead ? not_saved(step, "the save before it is still being written") : "");
+      throw failure(not_saved(step, "the save before it is still being written"));
     case NextAction::Kind::kLeaveOut:
       if (lead && !next.report_failure)
         log::warn(str("step ", step,
