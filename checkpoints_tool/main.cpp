@@ -210,7 +210,7 @@ int after_output(int code) {
 int run(int argc, char** argv) {
   MachineOutput output({argv + 1, argv + argc});
   const auto refuse = [&output](Code code, const std::string& text) {
-    output.report(code, text);
+    output.report(Error(code, text));
     return fail(static_cast<int>(code), text);
   };
   CLI::App app("List, check and convert Echelon checkpoints. Needs no GPU.", "echelon-ckpt");

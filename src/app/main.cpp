@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, which says so
   echelon::MachineOutput output({argv + 1, argv + argc});
   const auto fail = [&output](const echelon::Error& error) {
-    output.report(error.code(), error.what());
+    output.report(error);
     return echelon::app::report_error(error, "");
   };
   try {

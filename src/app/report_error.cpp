@@ -6,7 +6,7 @@
 namespace echelon::app {
 
 int report_error(const Error& error, const std::string& where) {
-  if (*error.what() != '\0') log::error(str("echelon: ", where, where.empty() ? "" : ": ", error.what()));
+  if (!error.is_reported()) log::error(str("echelon: ", where, where.empty() ? "" : ": ", error.what()));
   log::flush();
   return static_cast<int>(error.code());
 }

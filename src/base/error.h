@@ -21,20 +21,29 @@ enum class Code {
 class Error : public std::runtime_error {
  public:
   Error(Code code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  /// Of a failure that another rank reports, or that is reported already: ends the process with `code`, and
+  /// is not printed.
+  [[nodiscard]] static Error already_reported(Code code) {
+    Error error(code, "already reported");
+    error.reported_ = true;
+    return error;
+  }
   [[nodiscard]] Code code() const noexcept { return code_; }
+  [[nodiscard]] bool is_reported() const noexcept { return reported_; }
 
  private:
   Code code_;
+  bool reported_ = false;
 };
 
-/// Runs `body`; an Error that leaves it gains "<doing>: " in front, unless its text is empty: that one was
-/// reported by another rank. For module borders, not for every line.
+/// Runs `body`; an Error that leaves it gains "<doing>: " in front, unless it is reported already. For module
+/// borders, not for every line.
 template <class Body>
 decltype(auto) in_context(std::string_view doing, Body&& body) {
   try {
     return std::forward<Body>(body)();
   } catch (const Error& e) {
-    if (*e.what() == '\0') throw;
+    if (e.is_reported()) throw;
     throw Error(e.code(), std::string(doing) + ": " + e.what());
   }
 }

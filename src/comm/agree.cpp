@@ -33,7 +33,7 @@ void agree(Communicator& comm, std::string_view label, const std::function<void(
     if (theirs == 0) continue;
     // All ranks follow the lowest failing one: one rank prints, all exit with the same code.
     if (rank == comm.rank()) std::rethrow_exception(mine);
-    throw Error(static_cast<Code>(theirs), "");
+    throw Error::already_reported(static_cast<Code>(theirs));
   }
 }
 

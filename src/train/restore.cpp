@@ -113,11 +113,10 @@ bool restore_latest(const CheckpointOptions& options, const RunFolder& folder, C
     if (newest_damage.empty()) newest_damage = damage;
   }
   if (newest_damage.empty()) return false;
-  throw Error(Code::kCheckpoint, comm.rank() != 0
-                                     ? ""
-                                     : str("resume: no whole checkpoint in '", folder.checkpoints().string(),
-                                           "', and none was touched; newest: ", newest_damage,
-                                           "; bring one back from a copy, or start another run.dir"));
+  if (comm.rank() != 0) throw Error::already_reported(Code::kCheckpoint);
+  throw Error(Code::kCheckpoint, str("resume: no whole checkpoint in '", folder.checkpoints().string(),
+                                     "', and none was touched; newest: ", newest_damage,
+                                     "; bring one back from a copy, or start another run.dir"));
 }
 
 WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator& comm, TrainState& state,

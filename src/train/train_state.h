@@ -7,6 +7,7 @@
 #include "optim/loss_scale.h"
 #include "optim/optimizer.h"
 #include "shard/sharded_model.h"
+#include "train/save/kept_best.h"
 
 namespace echelon {
 
@@ -24,11 +25,8 @@ struct TrainState {
   /// Of sequences, read in all steps so far. Nothing: the run began with a version that did not count.
   std::optional<std::int64_t> tokens = 0;
 
-  struct Best {
-    std::int64_t step = 0;
-    double validation_loss = 0;
-  };
-  std::optional<Best> best;  ///< lowest validation loss so far
+  using Best = BestValidation;
+  std::optional<Best> best;  ///< so far
 };
 
 }  // namespace echelon

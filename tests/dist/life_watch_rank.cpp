@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     const LifeWatch::Conclusion end = life->conclude(error);
     file << static_cast<int>(end.error.code()) << "\n"
-         << end.error.what() << "\n"
+         << (end.error.is_reported() ? "" : end.error.what()) << "\n"
          << error.what() << std::endl;
     // Time for the sleeping rank to be ended, before this exit makes the launcher stop it.
     std::this_thread::sleep_for(std::chrono::seconds(world->rank() == 0 ? 4 : 9));

@@ -70,8 +70,14 @@ class Trainer {
     Progress progress(Progress::Style::kNone, state_.step + 1, step);
     const StopSignal signal;
     AgreedStop stop(signal, comm_);
-    TrainLoop loop(options, state_, checkpointer, comm_, stop, {}, nullptr, folder, metrics.get(), progress);
-    if (loop.run() != RunEnd::kFinished) throw Error(Code::kRequeue, "stopped");
+    const LoopParts parts{.state = state_,
+                          .checkpointer = checkpointer,
+                          .comm = comm_,
+                          .stop = stop,
+                          .folder = folder,
+                          .progress = progress,
+                          .metrics = metrics.get()};
+    if (TrainLoop(options, parts).run() != RunEnd::kFinished) throw Error(Code::kRequeue, "stopped");
   }
 
  private:

@@ -86,7 +86,7 @@ bool stops_after(const char* done, AgreedStop& stop) {
 
 int leave_after(const Error& error, Job& job, RankLife& life) {
   const LifeWatch::Conclusion end =
-      life.peers ? life.peers->conclude(error) : LifeWatch::Conclusion{error, *error.what() != '\0'};
+      life.peers ? life.peers->conclude(error) : LifeWatch::Conclusion{error, !error.is_reported()};
   const int status = report_error(end.error, where(job));
   close_ledger(life, status);
   log::flush();

@@ -75,16 +75,23 @@ TrainOptions in_steps(const Recipe& recipe, const Loader& data) {
   return resolved.train;
 }
 
-LoopOptions loop_options(const Recipe& r, const Compute& compute, const Loader& data) {
-  LoopOptions options{.train = in_steps(r, data),
+/// Collective: where no accelerator tells its rate, that of the ranks is measured.
+LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const Compute& compute,
+                         const std::shared_ptr<const Tokenizer>& tokenizer,
+                         const std::shared_ptr<Activity>& activity, Communicator& comm) {
+  LoopOptions options{.train = train,
                       .optim = r.optim,
                       .schedule = r.schedule,
                       .metrics = r.metrics,
                       .data = r.data,
-                      .seed = static_cast<std::uint64_t>(r.run.seed)};
+                      .seed = static_cast<std::uint64_t>(r.run.seed),
+                      .tokenizer = tokenizer,
+                      .activity = activity};
   if (compute.accelerator) {
     options.peak_flops = compute.accelerator->peak_flops(compute.device.index());
     options.peak_device_bytes = [compute] { return compute.accelerator->peak_bytes(compute.device.index()); };
+  } else {
+    options.peak_flops = cpu_product_rate(resolve(r.precision).param, comm);
   }
   return options;
 }
@@ -205,9 +212,16 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
                   [&life] { return life.deadline ? life.deadline->reason_to_stop({}) : ""; });
   Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
   tell(lead, str("step ", state.step + 1, ", which also takes the memory that a step needs"));
-  TrainLoop loop(options, state, checkpointer, comm, stop, {life.deadline.get(), life.ledger.get()},
-                 validation, *life.folder, metrics.get(), progress);
-  if (loop.run() == RunEnd::kFinished) return 0;
+  const LoopParts parts{.state = state,
+                        .checkpointer = checkpointer,
+                        .comm = comm,
+                        .stop = stop,
+                        .folder = *life.folder,
+                        .progress = progress,
+                        .validation = validation,
+                        .metrics = metrics.get(),
+                        .clocks = {life.deadline.get(), life.ledger.get()}};
+  if (TrainLoop(options, parts).run() == RunEnd::kFinished) return 0;
   if (lead)
     log::info(str("stopped after step ", state.step, " as asked; start the same command again to go on"));
   return static_cast<int>(Code::kRequeue);
@@ -260,11 +274,10 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   if (stops_after("reading the checkpoint", stop)) return kStopped;
   Checkpointer checkpointer(recipe.checkpoint, folder, *comm, review.files(),
                             [&life](std::int64_t step, double seconds) { note_save(life, step, seconds); });
-  LoopOptions options = loop_options(recipe, compute, *inputs.data);
-  options.tokenizer = inputs.tokenizer;
-  options.activity = life.watch.activity;
-  if (is_complete(state, options.train.steps, lead, !review.changes().empty())) return 0;
-  if (!compute.accelerator) options.peak_flops = cpu_product_rate(resolve(recipe.precision).param, *comm);
+  const TrainOptions train = in_steps(recipe, *inputs.data);
+  if (is_complete(state, train.steps, lead, !review.changes().empty())) return 0;
+  const LoopOptions options =
+      loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity, *comm);
   return train_on(recipe, options, state, checkpointer, *comm, inputs.validation.get(), life);
 }
 

@@ -23,7 +23,7 @@ void once_per_step(const std::function<void()>& body) {
   } catch (const Error& error) {
     if (first_of_step()) throw;
     std::this_thread::sleep_for(kTimeToTell);
-    throw Error(error.code(), "");
+    throw Error::already_reported(error.code());
   }
 }
 

@@ -125,9 +125,10 @@ MachineOutput::MachineOutput(const std::vector<std::string>& words) : watch_(std
 
 MachineOutput::~MachineOutput() = default;
 
-void MachineOutput::report(Code code, const std::string& text) {
-  if (!wanted_ || watch_->any() || text.empty()) return;
-  const nlohmann::ordered_json object{{"error", {{"code", static_cast<int>(code)}, {"message", text}}}};
+void MachineOutput::report(const Error& error) {
+  if (!wanted_ || watch_->any() || error.is_reported()) return;
+  const nlohmann::ordered_json object{
+      {"error", {{"code", static_cast<int>(error.code())}, {"message", error.what()}}}};
   std::cout << json_text(object) << std::endl;
 }
 

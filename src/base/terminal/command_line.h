@@ -53,9 +53,8 @@ class MachineOutput {
   ~MachineOutput();
 
   /// With --json, where the command printed no report of its own: {"error": {"code": .., "message": ".."}}.
-  /// In a job only rank 0 prints it. Nothing is printed for an empty text, which means that another rank
-  /// reported.
-  void report(Code code, const std::string& text);
+  /// In a job only rank 0 prints it, and no rank an error that is reported already.
+  void report(const Error& error);
 
  private:
   class Watch;

@@ -259,13 +259,13 @@ LifeWatch::Conclusion LifeWatch::conclude(const Error& error) {
   while (echo && wire_ && !ended_ && now_s() < deadline) std::this_thread::sleep_for(10ms);
   if (!ended_ || !echo) {  // a rank's own failure is reported even if there is a verdict
     leaving_ = true;
-    return {error, *error.what() != '\0'};
+    return {error, !error.is_reported()};
   }
   log::note(error.what());
   // Rank 0's exit makes the launcher end the rest, stopped processes too; so it waits for those that can exit
   // by themselves.
   if (hub_) hub_->wait_for_leaving(kLastToLeave_s);
-  return {Error(Code::kPeer, ""), job_.rank == 0};
+  return {Error::already_reported(Code::kPeer), job_.rank == 0};
 }
 
 }  // namespace echelon

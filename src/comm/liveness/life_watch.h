@@ -44,7 +44,7 @@ class LifeWatch {
 
   /// What to do about an error that ends this rank.
   struct Conclusion {
-    Error error;         ///< empty text: another rank reports it, or it is reported already
+    Error error;         ///< is_reported(): there is nothing to print
     bool abort = false;  ///< end the job's other ranks: they may not know
   };
   /// An error of communication is often the echo of something that the hub is about to know: waits for its

@@ -3,12 +3,20 @@
 #include <algorithm>
 #include <vector>
 
+#include "comm/reduce_fields.h"
 #include "data/batch_stream.h"
 #include "train/batch_tensors.h"
 #include "train/eval/inference_model.h"
 
 namespace echelon {
 namespace {
+
+struct RougeSums {
+  double rouge1 = 0;
+  double rouge2 = 0;
+  double rouge_l = 0;
+  double texts = 0;
+};
 
 /// Text of ids, without the token that ends it and those that are not counted.
 template <class Iterator>
@@ -32,7 +40,7 @@ std::optional<RougeScores> generation_score(ShardedModel& model, const Loader& p
                                .beams = options.validation.beams};
   BatchStream stream(pairs, {comm.rank() * train.micro_batch_size, train.micro_batch_size, per_pass},
                      options.workers, options.prefetch_batches);
-  double sum[4] = {0, 0, 0, 0};
+  RougeSums sums;
   for (std::int64_t first = 0; first < end; first += per_pass) {
     stop.begin_look();
     const SampleBatch batch = stream.next();
@@ -46,15 +54,17 @@ std::optional<RougeScores> generation_score(ShardedModel& model, const Loader& p
       if (batch.first_sample + i >= end) continue;  // of the last pass, for ranks that have nothing left
       const auto& ids = generated[static_cast<std::size_t>(i)];
       const RougeScores scores = rouge(text_of(tokenizer, ids.begin(), ids.end()), right);
-      sum[0] += scores.rouge1;
-      sum[1] += scores.rouge2;
-      sum[2] += scores.rouge_l;
-      sum[3] += 1;
+      sums.rouge1 += scores.rouge1;
+      sums.rouge2 += scores.rouge2;
+      sums.rouge_l += scores.rouge_l;
+      sums.texts += 1;
     }
   }
-  comm.all_reduce(sum, 4, DType::kF64, ReduceOp::kSum, "generation").wait();
-  const double count = std::max(1.0, sum[3]);
-  return RougeScores{sum[0] / count, sum[1] / count, sum[2] / count};
+  all_reduce_fields(comm, sums,
+                    {&RougeSums::rouge1, &RougeSums::rouge2, &RougeSums::rouge_l, &RougeSums::texts},
+                    ReduceOp::kSum, "generation");
+  const double count = std::max(1.0, sums.texts);
+  return RougeScores{sums.rouge1 / count, sums.rouge2 / count, sums.rouge_l / count};
 }
 
 }  // namespace echelon

@@ -3,9 +3,19 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "comm/agree.h"
+#include "comm/reduce_fields.h"
 #include "train/state_tensors.h"
 
 namespace echelon {
+namespace {
+
+/// What the ranks agree on before each token.
+struct TokenSums {
+  double unfinished = 0;  ///< ranks that have a sequence to go on with
+  double stop_votes = 0;
+};
+
+}  // namespace
 
 std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& reader,
                                                    std::unique_ptr<Model> model, Communicator& comm) {
@@ -26,10 +36,11 @@ std::vector<std::vector<std::int64_t>> generate_together(ShardedModel& model, co
                                                          const GenerateOptions& options, Communicator& comm,
                                                          AgreedStop* stop) {
   const auto any_unfinished = [&comm, stop](bool unfinished) {
-    double shared[2] = {unfinished ? 1.0 : 0.0, stop != nullptr ? stop->vote() : 0.0};
-    comm.all_reduce(shared, 2, DType::kF64, ReduceOp::kSum, "generation").wait();
-    if (stop != nullptr && stop->decide(shared[1])) return false;
-    return shared[0] > 0;
+    TokenSums sums{.unfinished = unfinished ? 1.0 : 0.0, .stop_votes = stop != nullptr ? stop->vote() : 0.0};
+    all_reduce_fields(comm, sums, {&TokenSums::unfinished, &TokenSums::stop_votes}, ReduceOp::kSum,
+                      "generation");
+    if (stop != nullptr && stop->decide(sums.stop_votes)) return false;
+    return sums.unfinished > 0;
   };
   const auto decoder = model.decoder(prompts);
   return generate(*decoder, prompts.samples, options, any_unfinished);

@@ -4,10 +4,20 @@
 
 #include <algorithm>
 
+#include "comm/reduce_fields.h"
 #include "data/batch_stream.h"
 #include "train/batch_tensors.h"
 
 namespace echelon {
+namespace {
+
+struct ValidationSums {
+  double loss = 0;
+  double targets = 0;  ///< predictions that count
+  double correct = 0;  ///< of them, where there are classes
+};
+
+}  // namespace
 
 std::optional<ValidationResult> validate(ShardedModel& model, const Loader& samples,
                                          const DataOptions& options, const TrainOptions& train,
@@ -20,23 +30,24 @@ std::optional<ValidationResult> validate(ShardedModel& model, const Loader& samp
   if (options.validation.batches == 0 || end > all) end = all;
   BatchStream stream(samples, {comm.rank() * train.micro_batch_size, train.micro_batch_size, per_pass},
                      options.workers, options.prefetch_batches);
-  double sum[3] = {0, 0, 0};
+  ValidationSums sums;
   bool classes = false;
   for (std::int64_t first = 0; first < end; first += per_pass) {
     stop.begin_look();
     SampleBatch batch = stream.next();
     ignore_from(batch, end);
     const Score score = model.evaluate(to_tensors(batch, model.device()));
-    sum[0] += score.loss.item<double>();
-    sum[1] += static_cast<double>(counted_targets(batch));
+    sums.loss += score.loss.item<double>();
+    sums.targets += static_cast<double>(counted_targets(batch));
     classes = score.correct.defined();
-    if (classes) sum[2] += score.correct.item<double>();
+    if (classes) sums.correct += score.correct.item<double>();
     if (stop.end_look()) return std::nullopt;
   }
-  comm.all_reduce(sum, 3, DType::kF64, ReduceOp::kSum, "validation").wait();
-  const double counted = std::max(1.0, sum[1]);
-  ValidationResult result{sum[0] / counted, {}};
-  if (classes) result.accuracy = sum[2] / counted;
+  all_reduce_fields(comm, sums, {&ValidationSums::loss, &ValidationSums::targets, &ValidationSums::correct},
+                    ReduceOp::kSum, "validation");
+  const double counted = std::max(1.0, sums.targets);
+  ValidationResult result{sums.loss / counted, {}};
+  if (classes) result.accuracy = sums.correct / counted;
   return result;
 }
 

@@ -20,8 +20,25 @@ TEST(InContext, PutsWhatWasBeingDoneBeforeTheTextAndKeepsTheCode) {
             (std::pair<Code, std::string>(Code::kCheckpoint, "save: disk full")));
 }
 
-TEST(InContext, LeavesAnErrorThatAnotherRankReportsWithoutText) {
-  EXPECT_EQ(in_save(Error(Code::kPeer, "")), (std::pair<Code, std::string>(Code::kPeer, "")));
+TEST(InContext, LeavesAnErrorThatIsReportedAlreadyAsItIs) {
+  try {
+    in_context("save", [] { throw Error::already_reported(Code::kPeer); });
+    FAIL() << "nothing thrown";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kPeer);
+    EXPECT_TRUE(e.is_reported());
+    EXPECT_STREQ(e.what(), "already reported");
+  }
+}
+
+TEST(InContext, AnErrorIsNotReportedByItsContext) {
+  try {
+    in_context("save", [] { throw Error(Code::kPeer, ""); });
+    FAIL() << "nothing thrown";
+  } catch (const Error& e) {
+    EXPECT_FALSE(e.is_reported());
+    EXPECT_STREQ(e.what(), "save: ");
+  }
 }
 
 TEST(InContext, ReturnsWhatTheBodyReturns) {

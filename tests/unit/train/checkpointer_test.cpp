@@ -1,5 +1,5 @@
 // When saves fail, and what becomes of the best one: on a real disk, with calls that fail.
-#include "train/checkpointer.h"
+#include "train/save/checkpointer.h"
 
 #include <gtest/gtest.h>
 

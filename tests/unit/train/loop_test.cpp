@@ -69,9 +69,15 @@ struct OneRun {
     Progress progress(Progress::Style::kNone, 1, options.train.steps);
     const StopSignal signal;
     AgreedStop stop(signal, comm);
-    EXPECT_EQ(
-        TrainLoop(options, *state, checkpointer, comm, stop, {}, &data, folder, &metrics, progress).run(),
-        RunEnd::kFinished);
+    const LoopParts parts{.state = *state,
+                          .checkpointer = checkpointer,
+                          .comm = comm,
+                          .stop = stop,
+                          .folder = folder,
+                          .progress = progress,
+                          .validation = &data,
+                          .metrics = &metrics};
+    EXPECT_EQ(TrainLoop(options, parts).run(), RunEnd::kFinished);
     std::vector<at::Tensor> weights;
     for (const auto& unit : model->units()) weights.push_back(unit->master());
     return at::cat(weights);

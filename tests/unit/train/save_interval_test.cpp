@@ -1,4 +1,4 @@
-#include "train/save_interval.h"
+#include "train/save/save_interval.h"
 
 #include <gtest/gtest.h>
 

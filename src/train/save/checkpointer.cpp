@@ -1,17 +1,18 @@
-#include "train/checkpointer.h"
+#include "train/save/checkpointer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "base/caught.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "checkpoint/folder/retention.h"
 #include "checkpoint/write/writer.h"
 #include "comm/agree.h"
 #include "comm/blob_text.h"
+#include "comm/reduce_fields.h"
 #include "train/state_tensors.h"
 #include "train/trainer_state.h"
 
@@ -23,10 +24,6 @@ using checkpoint::RankSave;
 constexpr double kMegabyte = 1e6;
 constexpr double kPatience_s = 1;  // a save that is nearly over is worth waiting for, rather than losing one
 constexpr double kGrace_s = 10;    // rank 0 gives up by itself first, and says why
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double hundredths(double value) {
   return std::round(value * 100) / 100;
@@ -42,6 +39,12 @@ std::string in_doubt(std::int64_t step, const std::string& why) {
 constexpr const char* kGoesOn = "; training goes on, the next save is tried in its time";
 
 constexpr double kTouchedBytes_per_s = 0.5e9;
+
+/// Ranks, while the end of a save is waited for.
+struct SaveSums {
+  double writing = 0;
+  double failed = 0;  ///< and not heard of
+};
 
 /// The first step behind `step` at which something that comes every `steps` steps is due.
 std::int64_t next_due(std::int64_t steps, std::int64_t step) {
@@ -65,6 +68,7 @@ Checkpointer::Checkpointer(const CheckpointOptions& options, const RunFolder& fo
       comm_(&comm),
       attachments_(std::move(attachments)),
       on_saved_(std::move(on_saved)),
+      best_(options.keep_best),
       interval_(options) {}
 
 bool Checkpointer::must_copy(std::int64_t step) const {
@@ -74,10 +78,10 @@ bool Checkpointer::must_copy(std::int64_t step) const {
 }
 
 void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
-  interval_.begin(now_s());
+  interval_.begin(steady_now_s());
   last_step_ = last_step;
   polled_step_ = state.step;
-  polled_s_ = now_s();
+  polled_s_ = steady_now_s();
   const bool copies = must_copy(state.step);
   agree(*comm_, "memory for checkpoints", [&] {
     const std::uint64_t pipe = checkpoint::Staging::kPipeWindows * checkpoint::Staging::kWindowBytes;
@@ -93,7 +97,7 @@ void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
 
 bool Checkpointer::comes_near(std::int64_t step) {
   if (!must_copy(step)) return false;
-  const double now = now_s();
+  const double now = steady_now_s();
   // Half of what one thread of a busy machine does, and a second.
   const double ahead_s = 1 + static_cast<double>(staging_->bytes()) / kTouchedBytes_per_s;
   bool near = interval_.due(now + ahead_s);
@@ -125,15 +129,11 @@ void Checkpointer::look_for_best(TrainState& state) {
                     folder_->checkpoints().string(), "': the next validation counts as the best"));
     state.best.reset();
   }
-  best_on_disk_ = state.best;
-}
-
-bool Checkpointer::is_best(const TrainState& state) const {
-  return options_.keep_best && state.best && state.best->step == state.step;
+  best_.begin(state.best);
 }
 
 bool Checkpointer::due(const TrainState& state) const {
-  return is_best(state) || due_by_step(state.step);
+  return best_.is_new(state.best, state.step) || due_by_step(state.step);
 }
 
 bool Checkpointer::due_by_step(std::int64_t step) const {
@@ -141,12 +141,12 @@ bool Checkpointer::due_by_step(std::int64_t step) const {
 }
 
 std::optional<double> Checkpointer::in_flight_s() const {
-  if (!in_flight_ || in_flight_->told) return std::nullopt;
-  return now_s() - in_flight_->began_s;
+  if (!in_flight_ || in_flight_->logged) return std::nullopt;
+  return steady_now_s() - in_flight_->began_s;
 }
 
 bool Checkpointer::due_by_time() const {
-  return interval_.due(now_s());
+  return interval_.due(steady_now_s());
 }
 
 checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::filesystem::path& folder,
@@ -160,10 +160,9 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
   plan.commit.tensors = global_tensors(state);
   plan.commit.trainer_state = trainer_state_json(state, comm_->size());
   plan.commit.attachments = attachments_;
-  checkpoint::RetentionPolicy keep{.keep_last = options_.keep_last, .keep_every = options_.keep_every_steps};
-  if (options_.keep_best && state.best) keep.keep_steps.push_back(state.best->step);
-  // As long as the newest best is not certain to last, the one before it stays too.
-  if (best_on_disk_ && !is_best(state)) keep.keep_steps.push_back(best_on_disk_->step);
+  const checkpoint::RetentionPolicy keep{.keep_last = options_.keep_last,
+                                         .keep_every = options_.keep_every_steps,
+                                         .keep_steps = best_.steps_to_keep(state.best, state.step)};
   plan.on_commit = [checkpoints = folder_->checkpoints(), keep] {
     try {
       checkpoint::prune(checkpoints, keep);
@@ -174,79 +173,92 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
   return plan;
 }
 
-std::string Checkpointer::news() const {
-  if (!in_flight_) return "-";
-  const RankSave::Status status = in_flight_->save->status();
-  if (status.state == RankSave::State::kFailed) return "F" + status.error;
-  if (status.state != RankSave::State::kRunning) return status.doubt.empty() ? "-" : "D";
-  const double age = now_s() - in_flight_->began_s;
-  if (age < static_cast<double>(options_.timeout_s) + kGrace_s) return "B";
-  return str("Hrank ", comm_->rank(), " has been writing for ", std::lround(age),
-             " s (checkpoint.timeout_s: ", options_.timeout_s, "): its disk hangs");
-}
-
-Checkpointer::Past Checkpointer::settle() {
-  // One letter of state, then the id that rank 0 proposes, or why the last save failed.
-  std::string mine;
+SaveReport Checkpointer::report() const {
+  using State = SaveReport::State;
   try {
-    mine = news();
-    if ((mine == "-" || mine == "D") && comm_->rank() == 0) mine += checkpoint::new_save_id();
-  } catch (...) {
-    mine = "F" + caught();
-  }
-  Past past;
-  if (in_flight_) past = {.step = in_flight_->step, .best = in_flight_->best};
-  bool hung = false;
-  bool committed = false;
-  for (const Blob& blob : comm_->gather_blobs(to_blob(mine), "state of the last save")) {
-    const std::string theirs = to_text(blob);
-    hung = hung || theirs[0] == 'H';
-    past.busy = past.busy || theirs[0] == 'B';
-    if ((theirs[0] == 'F' || theirs[0] == 'H') && past.failure.empty()) past.failure = theirs.substr(1);
-    if ((theirs[0] == '-' || theirs[0] == 'D') && theirs.size() > 1) {  // rank 0
-      past.id = theirs.substr(1);
-      past.doubted = theirs[0] == 'D';
-      committed = in_flight_.has_value();
+    SaveReport mine;
+    if (in_flight_) {
+      const RankSave::Status status = in_flight_->save->status();
+      const double age = steady_now_s() - in_flight_->began_s;
+      if (status.state == RankSave::State::kFailed) {
+        mine = {.state = State::kFailed, .error = status.error};
+      } else if (status.state == RankSave::State::kDone) {
+        mine.state = status.doubt.empty() ? State::kDone : State::kUncertain;
+      } else if (age < static_cast<double>(options_.timeout_s) + kGrace_s) {
+        mine.state = State::kWriting;
+      } else {
+        mine = {.state = State::kHanging,
+                .error = str("rank ", comm_->rank(), " has been writing for ", std::lround(age),
+                             " s (checkpoint.timeout_s: ", options_.timeout_s, "): its disk hangs")};
+      }
     }
+    const bool writes = mine.state == State::kWriting || mine.state == State::kHanging;
+    if (comm_->rank() == 0 && !writes) mine.next_id = checkpoint::new_save_id();
+    return mine;
+  } catch (...) {  // whatever it is: the others wait for a word
+    return {.state = State::kFailed, .error = caught()};
   }
-  // A rank may fail when its shard has its name already; rank 0 may have seen it, and its word decides.
-  if (committed && !hung && !past.failure.empty()) {
-    if (comm_->rank() == 0) log::warn(in_doubt(past.step, past.failure));
-    past.failure.clear();
-    past.doubted = true;
-  }
-  // Rank 0 learns of a failure last; as long as it waits, the save is not over.
-  if (past.busy && !hung) past.failure.clear();
-  if (!past.busy && !hung) {
+}
+
+Checkpointer::Ended Checkpointer::settle(TrainState& state) {
+  std::vector<SaveReport> reports;
+  for (const Blob& blob : comm_->gather_blobs(encode(report()), "state of the last save"))
+    reports.push_back(decode_save_report(blob));
+  Ended ended{.outcome = outcome_of(reports)};
+  const SaveOutcome& outcome = ended.outcome;
+  if (!in_flight_) return ended;
+  ended.step = in_flight_->step;
+  state.best = best_.ended(in_flight_->best, outcome.state, state.best);
+  if (outcome.in_flight()) return ended;
+  if (comm_->rank() == 0) {
+    if (!outcome.doubt.empty()) log::warn(in_doubt(ended.step, outcome.doubt));
     // Rank 0's part removed the folder when it failed. A rank that failed later left its note in it.
-    if (comm_->rank() == 0 && in_flight_ && !past.failure.empty())
-      checkpoint::discard_attempt(in_flight_->folder);
-    in_flight_.reset();
+    if (!outcome.committed()) checkpoint::discard_attempt(in_flight_->folder);
   }
-  past.busy = past.busy || hung;
-  return past;
+  in_flight_.reset();
+  return ended;
 }
 
-void Checkpointer::fail(std::int64_t step, const std::string& why, bool final) {
-  ++failures_;
-  const std::string text = not_saved(step, why);
-  if (!final && failures_ < options_.max_failures) {
-    if (comm_->rank() == 0 && told_failure_of_ != step) log::error(text + kGoesOn);
-    return;
+NextAction::Kind Checkpointer::act_on(const Ended& last, SaveRequest request, std::int64_t step) {
+  request.failures = failures_;
+  request.max_failures = options_.max_failures;
+  const NextAction next = next_action(last.outcome, request);
+  failures_ = next.failures;
+  const bool lead = comm_->rank() == 0;
+  const std::string& why = last.outcome.error;
+  const std::string text = not_saved(last.step, why.empty() ? "it is still being written" : why);
+  if (next.report_failure && lead && logged_failure_of_ != last.step) log::error(text + kGoesOn);
+  const auto failure = [lead](const std::string& what) {
+    return lead ? Error(Code::kCheckpoint, what) : Error::already_reported(Code::kCheckpoint);
+  };
+  switch (next.kind) {
+    case NextAction::Kind::kStopFinalFailed:
+      throw failure(text);
+    case NextAction::Kind::kStopTooMany:
+      throw failure(str(text, "; that is ", failures_, " saves in a row (checkpoint.max_failures), and what ",
+                        "training goes on to learn could not be kept"));
+    case NextAction::Kind::kStopLastInTheWay:
+      throw failure(not_saved(step, "the save before it is still being written"));
+    case NextAction::Kind::kLeaveOut:
+      if (lead && !next.report_failure)
+        log::warn(str("step ", step,
+                      " is not saved: the checkpoint before it is still being written; "
+                      "save less often, or give checkpoints a faster disk"));
+      break;
+    case NextAction::Kind::kStart:
+    case NextAction::Kind::kGoOn:
+      break;
   }
-  if (comm_->rank() != 0) throw Error(Code::kCheckpoint, "");
-  throw Error(Code::kCheckpoint, final ? text
-                                       : str(text, "; that is ", failures_,
-                                             " saves in a row (checkpoint.max_failures), and what ",
-                                             "training goes on to learn could not be kept"));
+  return next.kind;
 }
 
-std::string Checkpointer::start(const TrainState& state, const std::string& id, bool waits) {
-  InFlight next{.step = state.step, .began_s = now_s()};
-  if (is_best(state)) next.best = state.best;
+Checkpointer::Ended Checkpointer::start(TrainState& state, const std::string& id, bool waits) {
+  InFlight next{.step = state.step, .began_s = steady_now_s()};
+  if (best_.is_new(state.best, state.step)) next.best = state.best;
   std::vector<checkpoint::Slice> slices;
   std::string mine;
   try {
+    if (id.empty()) throw Error(Code::kCheckpoint, "rank 0 has no id for the save");
     next.folder = folder_->checkpoints() / checkpoint::step_folder_name(state.step, id);
     slices = slices_of(state);
     if (!layout_) layout_ = checkpoint::plan_shard(comm_->rank(), comm_->size(), id, slices);
@@ -257,17 +269,21 @@ std::string Checkpointer::start(const TrainState& state, const std::string& id, 
   } catch (...) {  // whatever it is: the others wait for a word
     mine = caught();
   }
-  const std::string failure = first_of(comm_->gather_blobs(to_blob(mine), "room for a checkpoint"));
-  if (!failure.empty()) {
+  Ended ended{.step = state.step};
+  ended.outcome.error = first_of(comm_->gather_blobs(to_blob(mine), "room for a checkpoint"));
+  if (!ended.outcome.error.empty()) {
     next.save.reset();  // takes its file with it
     comm_->barrier("give the checkpoint up");
-    if (comm_->rank() == 0) checkpoint::discard_attempt(next.folder);
-    return failure;
+    if (comm_->rank() == 0 && !next.folder.empty()) checkpoint::discard_attempt(next.folder);
+    ended.outcome.state = SaveOutcome::State::kFailed;
+    state.best = best_.ended(next.best, ended.outcome.state, state.best);
+    return ended;
   }
   next.save->stage();
-  next.stall_s = now_s() - next.began_s;
+  next.stall_s = steady_now_s() - next.began_s;
   in_flight_ = std::move(next);
-  return "";
+  ended.outcome.state = SaveOutcome::State::kWriting;
+  return ended;
 }
 
 void Checkpointer::wait_for_end(double at_most_s) const {
@@ -277,92 +293,66 @@ void Checkpointer::wait_for_end(double at_most_s) const {
 void Checkpointer::wait_for_all() {
   if (!in_flight_) return;
   const double limit = static_cast<double>(options_.timeout_s) + kGrace_s;
-  const double began = now_s();
+  const double began = steady_now_s();
   // A word now and then, so that a slow disk meets no deadline of collectives.
   for (double slice_s = 0.05;; slice_s = std::min(2 * slice_s, 1.0)) {
     const bool running = in_flight_->save->wait(slice_s).state == RankSave::State::kRunning;
-    double words[2] = {running && now_s() - began < limit ? 1.0 : 0.0, failed_here() ? 1.0 : 0.0};
-    comm_->all_reduce(words, 2, DType::kF64, ReduceOp::kSum, "end of a save").wait();
-    if (words[1] > 0) hear_of_failure();
-    if (words[0] == 0) return tell();
+    SaveSums ranks{.writing = running && steady_now_s() - began < limit ? 1.0 : 0.0,
+                   .failed = failed_here() ? 1.0 : 0.0};
+    all_reduce_fields(*comm_, ranks, {&SaveSums::writing, &SaveSums::failed}, ReduceOp::kSum,
+                      "end of a save");
+    if (ranks.failed > 0) hear_of_failure();
+    if (ranks.writing == 0) return log_end();
   }
 }
 
 bool Checkpointer::failed_here() const {
-  return in_flight_ && !in_flight_->heard && comm_->rank() != 0 &&
+  return in_flight_ && !in_flight_->given_up && comm_->rank() != 0 &&
          in_flight_->save->status().state == RankSave::State::kFailed;
 }
 
 void Checkpointer::hear_of_failure() {
   const std::string mine = failed_here() ? in_flight_->save->status().error : "";
   const std::string why = first_of(comm_->gather_blobs(to_blob(mine), "failure of a save"));
-  in_flight_->heard = true;
+  in_flight_->given_up = true;
   if (comm_->rank() == 0) in_flight_->save->give_up(why);
 }
 
-void Checkpointer::remember_best(TrainState& state, const Past& past) {
-  if (past.busy) return;
-  if (past.failure.empty()) {
-    if (past.best && !past.doubted) best_on_disk_ = past.best;
-  } else if (past.best && state.best && state.best->step == past.best->step) {
-    state.best = best_on_disk_;
-  }
-}
-
-void Checkpointer::leave_out(TrainState& state, const Past& past) {
-  if (is_best(state)) state.best = best_on_disk_;
-  if (comm_->rank() != 0 || !past.failure.empty()) return;
-  log::warn(str("step ", state.step,
-                " is not saved: the checkpoint before it is still being written; "
-                "save less often, or give checkpoints a faster disk"));
-}
-
 void Checkpointer::save(TrainState& state, bool wait) {
-  interval_.begin(now_s());  // whatever comes of it: the next one is tried in its time
+  interval_.begin(steady_now_s());  // whatever comes of it: the next one is tried in its time
   // The weights of a new best are gone after the next step.
-  wait || is_best(state) ? wait_for_all() : wait_for_end(kPatience_s);
-  tell();
-  Past past = settle();
-  remember_best(state, past);
-  if (!past.failure.empty()) {
-    // The last save of a run is tried whatever became of those before.
-    if (!wait) fail(past.step, past.failure, false);
-    if (!past.busy) past = settle();  // for an id
-  } else if (!past.busy && past.step > 0) {
-    failures_ = 0;
+  wait || best_.is_new(state.best, state.step) ? wait_for_all() : wait_for_end(kPatience_s);
+  log_end();
+  const Ended previous = settle(state);
+  if (act_on(previous, {.begins = true, .final = wait}, state.step) == NextAction::Kind::kLeaveOut) {
+    state.best = best_.left_out(state.best, state.step);
+    return;
   }
-  if (past.busy) {
-    if (wait) fail(state.step, "the save before it is still being written", true);
-    return leave_out(state, past);
+  Ended mine = start(state, previous.outcome.next_id, wait || !options_.async);
+  if (mine.outcome.in_flight()) {
+    if (!wait && options_.async) return;
+    wait_for_all();
+    in_flight_->stall_s = steady_now_s() - in_flight_->began_s;
+    if (in_flight_->save->status().state == RankSave::State::kDone) log_end();
+    mine = settle(state);
   }
-  if (const std::string failure = start(state, past.id, wait || !options_.async); !failure.empty()) {
-    if (is_best(state)) state.best = best_on_disk_;
-    return fail(state.step, failure, wait);
-  }
-  if (!wait && options_.async) return;
-  wait_for_all();
-  in_flight_->stall_s = now_s() - in_flight_->began_s;
-  if (in_flight_->save->status().state == RankSave::State::kDone) tell();
-  past = settle();
-  remember_best(state, past);
-  if (past.busy || !past.failure.empty()) return fail(past.step, past.failure, wait);
-  failures_ = 0;
+  (void)act_on(mine, {.begins = false, .final = wait}, state.step);
 }
 
 void Checkpointer::poll(std::int64_t step) {
-  tell();
+  log_end();
   if (comes_near(step)) staging_->warm_up();
 }
 
-void Checkpointer::tell() {
-  if (!in_flight_ || in_flight_->told) return;
+void Checkpointer::log_end() {
+  if (!in_flight_ || in_flight_->logged) return;
   const RankSave::Status status = in_flight_->save->status();
   if (status.state == RankSave::State::kRunning) return;
-  in_flight_->told = true;
+  in_flight_->logged = true;
   if (status.state == RankSave::State::kFailed) {
     const std::string text = not_saved(in_flight_->step, status.error) + kGoesOn;
     comm_->rank() == 0 ? log::error(text) : log::note(text);
-    told_failure_of_ = in_flight_->step;
+    logged_failure_of_ = in_flight_->step;
     return;
   }
   interval_.saved(in_flight_->began_s, in_flight_->stall_s, status.seconds);

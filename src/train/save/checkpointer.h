@@ -11,7 +11,9 @@
 #include "checkpoint/write/rank_save.h"
 #include "comm/communicator.h"
 #include "run/run_folder.h"
-#include "train/save_interval.h"
+#include "train/save/kept_best.h"
+#include "train/save/next_action.h"
+#include "train/save/save_interval.h"
 #include "train/train_state.h"
 
 namespace echelon {
@@ -71,47 +73,38 @@ class Checkpointer {
   [[nodiscard]] std::uint64_t staging_bytes() const { return staging_ ? staging_->touched_bytes() : 0; }
 
  private:
-  /// Of one save of this rank.
+  /// This rank's part of the newest save, until all ranks know what has become of it.
   struct InFlight {
     std::unique_ptr<checkpoint::RankSave> save;
     std::int64_t step = 0;
     std::filesystem::path folder;
     double began_s = 0;
     double stall_s = 0;
-    std::optional<TrainState::Best> best;  ///< that it saves
-    bool told = false;
-    bool heard = false;  ///< rank 0 knows of another rank's failure
+    std::optional<BestValidation> best;  ///< that it saves
+    bool logged = false;                 ///< this rank's log has its end
+    bool given_up = false;               ///< rank 0 knows of another rank's failure
   };
-  /// How the save before this one ended, on all ranks.
-  struct Past {
-    std::int64_t step = 0;                      ///< that it saved; 0: there was none
-    std::optional<TrainState::Best> best = {};  ///< that it saved
-    bool busy = false;                          ///< some rank is still writing
-    bool doubted = false;                       ///< committed, but a loss of power may undo it
-    std::string failure;                        ///< of the first rank that failed; empty: none did
-    std::string id;                             ///< for the next one
+  /// What has become of the save of `step`.
+  struct Ended {
+    SaveOutcome outcome;
+    std::int64_t step = 0;
   };
-  /// Of the save in flight, for the other ranks: '-' nothing, 'D' a doubt about its commit, 'B' busy, 'F' or
-  /// 'H' and why it failed or hangs.
-  [[nodiscard]] std::string news() const;
-  [[nodiscard]] Past settle();
-  /// A save of `step` failed on some rank: told, or thrown when it is `final` or one too many.
-  void fail(std::int64_t step, const std::string& why, bool final);
-  /// Starts the save on every rank, or on none: then returns why.
-  [[nodiscard]] std::string start(const TrainState& state, const std::string& id, bool waits);
+  [[nodiscard]] SaveReport report() const;
+  /// Exchanges the reports; a save that has ended on all ranks is in flight no more. Collective.
+  [[nodiscard]] Ended settle(TrainState& state);
+  /// Starts the save on every rank, or on none: then its outcome is kFailed. Collective.
+  [[nodiscard]] Ended start(TrainState& state, const std::string& id, bool waits);
+  /// Counts, logs and throws as next_action() decides; a start and a save left out are the caller's.
+  /// `step`: whose save is requested.
+  [[nodiscard]] NextAction::Kind act_on(const Ended& last, SaveRequest request, std::int64_t step);
   [[nodiscard]] checkpoint::SavePlan plan(const TrainState& state, const std::filesystem::path& folder,
                                           const std::string& id) const;
   /// After a resume: forgets a best validation whose checkpoint is not there. Collective.
   void look_for_best(TrainState& state);
-  [[nodiscard]] bool is_best(const TrainState& state) const;  ///< and is it to be kept?
-  /// The best that is on the disk, after what became of the last save.
-  void remember_best(TrainState& state, const Past& past);
-  /// `state` is not saved: the save before it still goes on.
-  void leave_out(TrainState& state, const Past& past);
   void wait_for_end(double at_most_s) const;              ///< of this rank's part
   [[nodiscard]] bool must_copy(std::int64_t step) const;  ///< does training go on during a save after `step`?
   [[nodiscard]] bool comes_near(std::int64_t step);       ///< a save, after `step`
-  void tell();                                            ///< of a save that has ended
+  void log_end();                                         ///< of this rank's part, once
 
   CheckpointOptions options_;
   const RunFolder* folder_;
@@ -121,13 +114,13 @@ class Checkpointer {
   std::shared_ptr<checkpoint::Staging> staging_;
   std::optional<checkpoint::ShardPlan> layout_;  ///< of every save: the slices are always the same
   std::optional<InFlight> in_flight_;
-  std::optional<TrainState::Best> best_on_disk_;  ///< the newest best that is certain to last; with keep_best
+  KeptBest best_;
   std::int64_t last_step_ = 0;
   std::int64_t polled_step_ = 0;
   double polled_s_ = 0;
   SaveInterval interval_;
-  std::int64_t failures_ = 0;          ///< in a row
-  std::int64_t told_failure_of_ = -1;  ///< step
+  std::int64_t failures_ = 0;            ///< in a row
+  std::int64_t logged_failure_of_ = -1;  ///< step
 };
 
 }  // namespace echelon

@@ -1,0 +1,90 @@
+#include "shard/gathered_weights.h"
+
+#include <ATen/ATen.h>
+
+#include <optional>
+
+#include "shard/memory/cast.h"
+
+namespace echelon {
+
+GatheredWeights::GatheredWeights(const UnitPlan& plan, const UnitSetup& setup, const FlatLayout& layout,
+                                 const at::Tensor& slice)
+    : plan_(plan),
+      setup_(setup),
+      layout_(layout),
+      slice_(slice),
+      whole_(is_whole(slice, plan.compute, setup)
+                 ? ElasticTensor(slice)
+                 : ElasticTensor(*setup.pool, layout.padded_numel(), plan.compute, Use::kGathered)),
+      part_(*setup.pool, layout.padded_numel() / setup.strategy.keep_ranks, plan.compute, Use::kStaging),
+      state_(whole_.fixed() ? State::kGathered : State::kSharded) {}
+
+GatheredWeights::~GatheredWeights() {
+  try {
+    gathering_.wait();
+  } catch (...) {
+    // Communication has failed, so nothing uses the memory any more; whoever caused this destruction reports
+    // it.
+  }
+}
+
+void GatheredWeights::refuse(const char* call) const {
+  constexpr const char* kNames[] = {"sharded", "gathering", "gathered", "partly kept"};
+  refuse_call(plan_.name, call, kNames[static_cast<std::size_t>(state_)]);
+}
+
+void GatheredWeights::start() {
+  if (in_memory()) return;
+  whole_.inflate();
+  // The gather starts behind the copy out of host memory, so that who waits for it has waited for both.
+  std::optional<CopyStream::Turn> turn;
+  if (setup_.offload && state_ == State::kSharded) turn.emplace(*setup_.copies);
+  Communicator* group = &setup_.groups->shard();
+  std::int64_t share = layout_.slice_numel();
+  if (state_ == State::kPartlyKept) {
+    group = setup_.groups->keep();
+    share = layout_.padded_numel() / group->size();
+    whole_.view(group->rank() * share, {share}).copy_(part_.tensor());
+    part_.deflate();
+  } else {
+    cast_into(slice_, whole_.view(group->rank() * share, {share}));
+  }
+  gathering_ =
+      group->all_gather(whole_.data(), static_cast<std::size_t>(share), dtype_of(plan_.compute), plan_.name);
+  state_ = State::kGathering;
+}
+
+void GatheredWeights::finish() {
+  if (!in_memory()) refuse("finish()");
+  gathering_.wait();
+  state_ = State::kGathered;
+}
+
+void GatheredWeights::release() {
+  if (!in_memory() || whole_.fixed()) return;
+  finish();
+  whole_.deflate();
+  state_ = State::kSharded;
+}
+
+void GatheredWeights::keep_part() {
+  if (!in_memory() || whole_.fixed()) refuse("keep_part()");
+  finish();
+  const Communicator& keep = *setup_.groups->keep();
+  part_.inflate();
+  const std::int64_t share = layout_.padded_numel() / keep.size();
+  part_.view(0, {share}).copy_(whole_.view(keep.rank() * share, {share}));
+  release();
+  state_ = State::kPartlyKept;
+}
+
+void GatheredWeights::invalidate() {
+  if (state_ == State::kPartlyKept) {
+    part_.deflate();
+    state_ = State::kSharded;
+  }
+  release();
+}
+
+}  // namespace echelon

@@ -1,0 +1,56 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "comm/activity.h"
+#include "comm/communicator.h"
+#include "optim/options.h"
+#include "run/agreed_stop.h"
+#include "run/deadline.h"
+#include "run/ledger.h"
+#include "run/metrics.h"
+#include "run/options.h"
+#include "run/progress.h"
+#include "run/run_folder.h"
+#include "text/tokenizer.h"
+#include "train/options.h"
+#include "train/save/checkpointer.h"
+#include "train/train_state.h"
+
+namespace echelon {
+
+/// What the loop needs to know of the recipe and the machine.
+struct LoopOptions {
+  TrainOptions train;
+  OptimOptions optim;
+  ScheduleOptions schedule;
+  MetricsOptions metrics;
+  DataOptions data;
+  std::uint64_t seed = 1;
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< of texts generated in validation; null: none are
+  std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< told what the loop does
+  double peak_flops = 0;                             ///< of one rank's device, for MFU; 0: unknown
+  std::function<std::uint64_t()> peak_device_bytes;  ///< empty on the CPU
+};
+
+/// What counts and tells the time on rank 0; null elsewhere.
+struct Clocks {
+  Deadline* deadline = nullptr;
+  Ledger* ledger = nullptr;
+};
+
+/// What the loop drives. Everything outlives it.
+struct LoopParts {
+  TrainState& state;
+  Checkpointer& checkpointer;
+  Communicator& comm;  ///< of all ranks, for what they agree on
+  AgreedStop& stop;
+  const RunFolder& folder;
+  Progress& progress;
+  const Loader* validation = nullptr;  ///< null: none
+  MetricsFile* metrics = nullptr;      ///< null on every rank but 0
+  Clocks clocks = {};
+};
+
+}  // namespace echelon

@@ -1,0 +1,23 @@
+#include "train/save/kept_best.h"
+
+namespace echelon {
+
+std::optional<BestValidation> KeptBest::ended(const std::optional<BestValidation>& saved,
+                                              SaveOutcome::State outcome,
+                                              const std::optional<BestValidation>& best) {
+  if (!saved) return best;
+  if (outcome == SaveOutcome::State::kCommitted) on_disk_ = saved;
+  const bool lost = outcome == SaveOutcome::State::kFailed && best && best->step == saved->step;
+  return lost ? on_disk_ : best;
+}
+
+std::vector<std::int64_t> KeptBest::steps_to_keep(const std::optional<BestValidation>& best,
+                                                  std::int64_t step) const {
+  std::vector<std::int64_t> steps;
+  if (keeps_ && best) steps.push_back(best->step);
+  // As long as the newest best is not certain to last, the one before it stays too.
+  if (on_disk_ && !is_new(best, step)) steps.push_back(on_disk_->step);
+  return steps;
+}
+
+}  // namespace echelon

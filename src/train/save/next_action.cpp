@@ -1,0 +1,69 @@
+#include "train/save/next_action.h"
+
+#include <algorithm>
+
+namespace echelon {
+namespace {
+
+using Report = SaveReport::State;
+using State = SaveOutcome::State;
+using Kind = NextAction::Kind;
+
+NextAction stop(Kind kind, std::int64_t failures) {
+  return {.kind = kind, .failures = failures};
+}
+
+}  // namespace
+
+SaveOutcome outcome_of(const std::vector<SaveReport>& reports) {
+  const auto any = [&](Report state) {
+    return std::any_of(reports.begin(), reports.end(), [=](const auto& r) { return r.state == state; });
+  };
+  const SaveReport& lead = reports.front();
+  const auto trouble = std::find_if(reports.begin(), reports.end(), [](const SaveReport& report) {
+    return report.state == Report::kFailed || report.state == Report::kHanging;
+  });
+  SaveOutcome outcome{.next_id = lead.next_id};
+  if (any(Report::kHanging)) {
+    outcome.state = State::kHanging;
+    outcome.error = trouble->error;
+  } else if (any(Report::kWriting)) {
+    // A failure elsewhere does not count yet: rank 0 learns of it last, and as long as it waits the save is
+    // not over.
+    outcome.state = State::kWriting;
+  } else if (trouble == reports.end()) {
+    outcome.state = lead.state == Report::kNone        ? State::kNone
+                    : lead.state == Report::kUncertain ? State::kUncertain
+                                                       : State::kCommitted;
+  } else if (lead.state == Report::kDone || lead.state == Report::kUncertain) {
+    // A rank can fail when its shard has its name already. Rank 0 may have seen that shard, and its word
+    // decides: a commit cannot be undone.
+    outcome.state = State::kUncertain;
+    outcome.doubt = trouble->error;
+  } else {
+    outcome.state = State::kFailed;
+    outcome.error = trouble->error;
+  }
+  return outcome;
+}
+
+NextAction next_action(const SaveOutcome& outcome, const SaveRequest& request) {
+  NextAction next{.failures = outcome.committed() ? 0 : request.failures};
+  const bool failed = outcome.state == State::kFailed || outcome.state == State::kHanging ||
+                      (outcome.in_flight() && !request.begins);
+  // The final save is tried whatever became of those before it.
+  if (failed && !(request.begins && request.final)) {
+    ++next.failures;
+    if (request.final) return stop(Kind::kStopFinalFailed, next.failures);
+    if (next.failures >= request.max_failures) return stop(Kind::kStopTooMany, next.failures);
+    next.report_failure = true;
+  }
+  if (!request.begins) {
+    next.kind = Kind::kGoOn;
+  } else if (outcome.in_flight()) {
+    next.kind = request.final ? Kind::kStopLastInTheWay : Kind::kLeaveOut;
+  }
+  return next;
+}
+
+}  // namespace echelon

@@ -1,0 +1,44 @@
+#pragma once
+#include <optional>
+
+#include "train/epochs.h"
+#include "train/eval/validation.h"
+#include "train/interval_clock.h"
+#include "train/loop_parts.h"
+#include "train/train_step.h"
+
+namespace echelon {
+
+/// What a run says of its steps: lines of metrics over the interval since the line before, the status line,
+/// and memory in every rank's log. Everything it is made of outlives it.
+class StepReporter {
+ public:
+  StepReporter(const LoopOptions& options, const LoopParts& parts, const Epochs& epochs,
+               const TrainStep& step)
+      : options_(options), parts_(parts), epochs_(epochs), step_(step) {}
+
+  /// The steps from here on make the next line.
+  void begin_interval() { interval_.begin(reading()); }
+  void step_ended(const TrainStep::Result& result) { interval_.step_ended(result.tokens); }
+  /// For `seconds` there was no training.
+  void pause(double seconds) { interval_.pause(seconds); }
+  /// Of the interval, mean seconds a step.
+  [[nodiscard]] double step_s() const;
+
+  /// A line of metrics. Collective.
+  void line(const TrainStep::Result& result, double lr, const std::optional<ValidationResult>& validation);
+  /// Memory by category and what surrounds the layers costs, to this rank's log.
+  void memory() const;
+
+ private:
+  [[nodiscard]] IntervalClock::Reading reading() const;
+  [[nodiscard]] StepMetrics measure(const TrainStep::Result& result, double lr) const;
+
+  const LoopOptions& options_;
+  const LoopParts& parts_;
+  const Epochs& epochs_;
+  const TrainStep& step_;
+  IntervalClock interval_;
+};
+
+}  // namespace echelon
