@@ -1,12 +1,16 @@
 #pragma once
 #include <chrono>
 
+/// Time for durations and deadlines, of the clock that nobody sets.
 namespace echelon {
 
-/// Seconds of a clock that never jumps, since a moment of its own choice: for the length of things, and for
-/// deadlines.
+/// Seconds from some moment in the past, the same for all of this process.
 [[nodiscard]] inline double steady_now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+[[nodiscard]] inline double seconds_since(std::chrono::steady_clock::time_point moment) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - moment).count();
 }
 
 }  // namespace echelon
