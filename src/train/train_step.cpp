@@ -138,7 +138,7 @@ void TrainStep::leave_out(const Result& result) {
   ++skipped_in_a_row_;
   const bool overflow = state.loss_scale.can_shrink();  // what loss scaling is for
   const bool allowed =
-      options_.train.non_finite == "skip" && skipped_in_a_row_ <= options_.train.max_skipped_steps;
+      options_.train.non_finite == NonFinite::kSkip && skipped_in_a_row_ <= options_.train.max_skipped_steps;
   if (!allowed && !overflow) {
     parts_.checkpointer.wait_for_all();  // it may become the newest one
     throw Error(Code::kTraining,

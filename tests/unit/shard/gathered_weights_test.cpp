@@ -33,7 +33,7 @@ struct FourRanks {
   [[nodiscard]] std::int64_t bytes(Use use) const { return pool.bytes(use).live; }
 
   test::Twins comm{4, 2};
-  Groups groups{ShardOptions{.reshard_after_forward = 2}, comm, 1};
+  Groups groups{ShardOptions{.reshard_after_forward = {true, 2}}, comm, 1};
   BufferPool pool{at::kCPU};
   CopyStream copies{at::kCPU};
   UnitSetup setup{.groups = &groups, .pool = &pool, .copies = &copies, .strategy = {.keep_ranks = 2}};
