@@ -100,6 +100,24 @@ TEST(KeyTable, HasEveryFieldOfTheOptionStructs) {
   EXPECT_EQ(leaves, fields);
 }
 
+TEST(KeyTable, NamesEveryChoiceThatItsEnumHas) {
+  // What only another key may name: a type that is not set, fp16 masters or moments, a kind of a phase.
+  const std::set<std::string_view> elsewhere{"unset", "fp16", "linear_decay"};
+  Recipe recipe;
+  for (const Key& key : keys()) {
+    const recipe::Slot slot = key.slot(recipe);
+    const auto* choice = std::get_if<recipe::ChoiceField>(&slot);
+    if (choice == nullptr) continue;
+    const auto& values = std::get<recipe::Choices>(key.rule).values;
+    for (const std::string_view word : choice->words) {
+      const bool named =
+          std::any_of(values.begin(), values.end(), [&](const auto& value) { return value.value == word; });
+      EXPECT_TRUE(named || elsewhere.contains(word)) << key.path << " " << word;
+    }
+    EXPECT_LE(values.size(), choice->words.size()) << key.path;
+  }
+}
+
 struct Address {
   const void* operator()(auto* field) const { return field; }
   const void* operator()(const recipe::ChoiceField& field) const { return field.value; }
