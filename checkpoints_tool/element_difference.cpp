@@ -11,10 +11,6 @@
 namespace echelon::tool {
 namespace {
 
-float bf16_value(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
 /// Bits of a float as a number that grows with its value; both zeros become the same one.
 template <class Bits>
 std::make_signed_t<Bits> rank_of(Bits bits) {
@@ -75,9 +71,11 @@ void compare_elements(std::span<const std::byte> a, std::span<const std::byte> b
       return floats<std::uint32_t>(
           a, b, [](std::uint32_t x) { return std::bit_cast<float>(x); }, difference);
     case DType::kBF16:
-      return floats<std::uint16_t>(a, b, bf16_value, difference);
+      return floats<std::uint16_t>(
+          a, b, [](std::uint16_t x) { return bf16_to_float(x); }, difference);
     case DType::kF16:
-      return floats<std::uint16_t>(a, b, half_to_float, difference);
+      return floats<std::uint16_t>(
+          a, b, [](std::uint16_t x) { return half_to_float(x); }, difference);
     case DType::kF64:
       return floats<std::uint64_t>(
           a, b, [](std::uint64_t x) { return std::bit_cast<double>(x); }, difference);
