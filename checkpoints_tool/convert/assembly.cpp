@@ -132,7 +132,6 @@ class Assembly {
   std::uint64_t make_window(std::size_t number, WindowFiller& filler, std::span<std::byte> buffer) {
     const Window& window = windows_[number];
     const std::uint64_t size = window.end - window.begin;
-    const std::uint64_t padded = (size + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
     const OutputFile& file = plan_.files[window.file];
     DirectFile& into = files_[window.file];
     std::uint64_t here = size;
@@ -141,7 +140,7 @@ class Assembly {
     const auto earlier = journal_.earlier().find(number);
     if (earlier != journal_.earlier().end() &&
         earlier->second.parts.size() == parts_of(file, window).size()) {
-      into.read(window.begin, buffer.first(padded));
+      into.read(window.begin, buffer.first(size));
       for_each_transposed(file, window, [&](std::uint64_t at, std::uint64_t bytes) {
         const auto tiles = buffer.subspan(at, bytes);
         std::fill(tiles.begin(), tiles.end(), std::byte{0});
@@ -153,9 +152,7 @@ class Assembly {
     }
     WindowRecord record = filler.fill(file, window, buffer.first(size));
     record.window = number;
-    std::fill(buffer.begin() + static_cast<std::ptrdiff_t>(size),
-              buffer.begin() + static_cast<std::ptrdiff_t>(padded), std::byte{0});
-    into.write(window.begin, buffer.first(padded));
+    into.write(window.begin, buffer.first(size));
     journal_.append(record);
     records_[number] = std::move(record);
     return here;

@@ -1,47 +1,36 @@
 #pragma once
-#include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <span>
 
+#include "base/files/direct_io.h"
 #include "base/files/fs.h"
 
 namespace echelon::tool {
 
-/// What direct transfers want offsets, sizes and addresses to be multiples of.
-inline constexpr std::uint64_t kDirectAlignment = 4096;
-
 /// A file of known size that is written in large aligned pieces, past the page cache where the file system
-/// lets us: copying into the cache and waiting for it to drain is several times slower on fast disks. Where
-/// it does not (tmpfs, some network file systems), writing goes through the cache and the system is told to
-/// begin at once. Keeps what is there, so that a conversion can be taken up again. Any failure is final.
-/// read() and write() may be called from several threads. Throws Error(kCheckpoint).
+/// lets us. Where it does not, writing goes through the cache and the system is told to begin at once. Keeps
+/// what is there, so that a conversion can be taken up again. Any failure is final. read() and write() may be
+/// called from several threads. Throws Error(kCheckpoint).
 class DirectFile {
  public:
   /// Opens or creates `path` and reserves `bytes` on the disk, so that a full disk shows now.
   DirectFile(fs::Path path, std::uint64_t bytes);
 
-  /// `offset`, the size and the address are multiples of kDirectAlignment; only the end of the file may be
-  /// padded beyond its size.
+  /// `offset` and the address are multiples of fs::kDirectAlignment; so is the size, but at the file's end.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
   /// The same rules.
   void read(std::uint64_t offset, std::span<std::byte> bytes);
   /// Of any size and anywhere, through the page cache; once all of write() is done.
   void write_piece(std::uint64_t offset, std::span<const std::byte> bytes);
   void read_piece(std::uint64_t offset, std::span<std::byte> bytes);
-  /// Cuts off the padding, flushes to disk and closes.
+  /// Flushes to disk and closes.
   void finish();
 
  private:
-  /// After EINVAL: all threads go through the page cache from now on.
-  void give_up_direct();
-
   fs::Path path_;
   std::uint64_t bytes_;
   fs::Fd fd_;
-  fs::Fd cached_;  ///< the same file, never direct
-  std::atomic<bool> direct_ = true;
-  std::mutex giving_up_;
+  fs::DirectIo direct_;
 };
 
 }  // namespace echelon::tool
