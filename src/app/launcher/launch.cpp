@@ -149,6 +149,8 @@ struct Relays {
   _exit(127);
 }
 
+/// Not by run_program(): mpirun is attended to while it runs, and its child's side has steps that
+/// posix_spawn(3) has not: a death signal, descriptors kept open, the signals that were blocked before.
 pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) {
   std::vector<char*> arguments;
   for (const std::string& argument : command.words) arguments.push_back(const_cast<char*>(argument.c_str()));
