@@ -11,10 +11,6 @@
 namespace echelon::tool {
 namespace {
 
-float bf16_value(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
 /// Maps the bits of a float to an integer that increases with its value, so that differences count
 /// representable numbers (ulp). Both zeros map to the same integer.
 template <class Bits>
@@ -76,9 +72,11 @@ void compare_elements(std::span<const std::byte> a, std::span<const std::byte> b
       return floats<std::uint32_t>(
           a, b, [](std::uint32_t x) { return std::bit_cast<float>(x); }, difference);
     case DType::kBF16:
-      return floats<std::uint16_t>(a, b, bf16_value, difference);
+      return floats<std::uint16_t>(
+          a, b, [](std::uint16_t x) { return bf16_to_float(x); }, difference);
     case DType::kF16:
-      return floats<std::uint16_t>(a, b, half_to_float, difference);
+      return floats<std::uint16_t>(
+          a, b, [](std::uint16_t x) { return half_to_float(x); }, difference);
     case DType::kF64:
       return floats<std::uint64_t>(
           a, b, [](std::uint64_t x) { return std::bit_cast<double>(x); }, difference);

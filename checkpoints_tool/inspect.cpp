@@ -65,7 +65,7 @@ void print_json(const Contents& contents, const Reader& reader, const Totals& to
                {"shards", Json::array()},
                {"attachments", Json::array()},
                {"tensors", Json::array()},
-               {"trainer_state", Json::parse(manifest.trainer_state)}};
+               {"trainer_state", checkpoint::parse_json(manifest.trainer_state, "trainer state")}};
   for (const auto& shard : manifest.shards) {
     json["shards"].push_back({{"file", shard.file},
                               {"bytes", shard.bytes},

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/files/new_file.h"
 #include "base/str.h"
 #include "checkpoint/folder/lease.h"
 #include "checkpoint/format/geometry.h"
@@ -8,7 +9,6 @@
 #include "checkpoint/read/contents.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoint/read/verify.h"
-#include "checkpoint/write/new_file.h"
 #include "checkpoints_tool/commands.h"
 #include "checkpoints_tool/convert/partial_output.h"
 #include "checkpoints_tool/progress.h"
@@ -91,9 +91,11 @@ void make_view(const ViewOptions& options) {
   const std::vector<std::byte> bytes =
       checkpoint::lay_out_h5_view(datasets_of(contents, reader, to),
                                   std::vector<checkpoint::H5Attribute>{{"step", {reader.step()}, true}});
-  checkpoint::NewFile file(output.path(), bytes.size());
+  fs::NewFile file(output.path(), Code::kCheckpoint);
+  file.reserve(bytes.size());
   file.write(0, bytes);
   file.finish();
+  file.keep();
   check_view(output.path(), reader);
   output.publish();
   std::cout << "wrote '" << options.output.string() << "': " << reader.tensors().size() << " tensors of step "

@@ -82,12 +82,13 @@ function(echelon_file_tests module)
   endforeach()
 endfunction()
 
-# echelon_unit_tests(module [LIBS libs...] [ALONE files...]): one gtest binary from tests/unit/<module>/*_test.cpp. Those
-# without libtorch are labelled unit_torch_free (gtest_discover_tests takes one label): ./make.sh test runs them under the
-# sanitizers only, where all but ALONE are joined.
+# echelon_unit_tests(module [ROOMS folders...] [LIBS libs...] [ALONE files...]): one gtest binary from all .cpp files of
+# tests/unit/<module> and of its ROOMS. Those without libtorch are labelled unit_torch_free (gtest_discover_tests takes
+# one label): ./make.sh test runs them under the sanitizers only, where all but ALONE are joined.
 function(echelon_unit_tests module)
-  cmake_parse_arguments(ARG "" "" "LIBS;ALONE" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${module}/*.cpp)
+  cmake_parse_arguments(ARG "" "" "ROOMS;LIBS;ALONE" ${ARGN})
+  list(TRANSFORM ARG_ROOMS REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/tests/unit/${module}/\\1/*.cpp")
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${module}/*.cpp ${ARG_ROOMS})
   if(NOT sources)
     return()
   endif()

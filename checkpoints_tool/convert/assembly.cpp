@@ -133,7 +133,6 @@ class Assembly {
   std::uint64_t make_window(std::size_t number, WindowFiller& filler, std::span<std::byte> buffer) {
     const Window& window = windows_[number];
     const std::uint64_t size = window.end - window.begin;
-    const std::uint64_t padded = (size + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
     const OutputFile& file = plan_.files[window.file];
     DirectFile& into = files_[window.file];
     std::uint64_t here = size;
@@ -145,7 +144,7 @@ class Assembly {
     const auto earlier = journal_.earlier().find(number);
     if (earlier != journal_.earlier().end() &&
         earlier->second.parts.size() == parts_of(file, window).size()) {
-      into.read(window.begin, buffer.first(padded));
+      into.read(window.begin, buffer.first(size));
       // The file may already hold tiles; the record was made when there were zeros in their place.
       for_each_transposed(file, window, [&](std::uint64_t at, std::uint64_t bytes) {
         const auto tiles = buffer.subspan(at, bytes);
@@ -158,10 +157,7 @@ class Assembly {
     }
     WindowRecord record = filler.fill(file, window, buffer.first(size));
     record.window = number;
-    // O_DIRECT writes whole blocks. The padding is zero and is cut off at the end.
-    std::fill(buffer.begin() + static_cast<std::ptrdiff_t>(size),
-              buffer.begin() + static_cast<std::ptrdiff_t>(padded), std::byte{0});
-    into.write(window.begin, buffer.first(padded));
+    into.write(window.begin, buffer.first(size));
     journal_.append(record);
     records_[number] = std::move(record);
     return here;

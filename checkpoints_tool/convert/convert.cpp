@@ -6,35 +6,11 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "base/str.h"
 
 namespace echelon::tool {
 namespace {
-
-float from_bf16(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
-float from_f16(std::uint16_t bits) {
-  const int exponent = (bits >> 10) & 0x1F;
-  const int mantissa = bits & 0x3FF;
-  float value = 0;
-  if (exponent == 0x1F) {
-    value = mantissa == 0 ? INFINITY : NAN;
-  } else if (exponent == 0) {
-    value = std::ldexp(static_cast<float>(mantissa), -24);
-  } else {
-    value = std::ldexp(static_cast<float>(mantissa + 0x400), exponent - 25);
-  }
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
-std::uint16_t to_bf16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7FFFFFFFU) > 0x7F800000U)
-    return static_cast<std::uint16_t>((bits >> 16) | 0x40U);  // NaN, made quiet
-  return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
-}
 
 // Rounds to odd, so that rounding the float to bf16 gives the same as rounding the double directly (Boldo
 // and Melquiond, "When double rounding is odd", 2005).
@@ -58,17 +34,20 @@ void each(std::span<const std::byte> from, std::span<std::byte> to, Function fun
 }
 
 void to_fp32(std::span<const std::byte> from, DType type, std::span<std::byte> to) {
-  if (type == DType::kBF16) each<std::uint16_t, float>(from, to, from_bf16);
-  if (type == DType::kF16) each<std::uint16_t, float>(from, to, from_f16);
+  if (type == DType::kBF16)
+    each<std::uint16_t, float>(from, to, [](std::uint16_t v) { return bf16_to_float(v); });
+  if (type == DType::kF16)
+    each<std::uint16_t, float>(from, to, [](std::uint16_t v) { return half_to_float(v); });
   if (type == DType::kF64) each<double, float>(from, to, [](double v) { return static_cast<float>(v); });
 }
 
 void to_bf16(std::span<const std::byte> from, DType type, std::span<std::byte> to) {
-  if (type == DType::kF32) each<float, std::uint16_t>(from, to, [](float v) { return to_bf16(v); });
+  if (type == DType::kF32) each<float, std::uint16_t>(from, to, [](float v) { return float_to_bf16(v); });
   if (type == DType::kF16)
-    each<std::uint16_t, std::uint16_t>(from, to, [](std::uint16_t v) { return to_bf16(from_f16(v)); });
+    each<std::uint16_t, std::uint16_t>(from, to,
+                                       [](std::uint16_t v) { return float_to_bf16(half_to_float(v)); });
   if (type == DType::kF64)
-    each<double, std::uint16_t>(from, to, [](double v) { return to_bf16(narrow_for_bf16(v)); });
+    each<double, std::uint16_t>(from, to, [](double v) { return float_to_bf16(narrow_for_bf16(v)); });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "base/files/disk.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/process/process.h"
 #include "base/str.h"
@@ -58,7 +59,7 @@ Owner read_owner(const fs::Path& path) {
 }
 
 /// Replaces the file of an owner that has ended by `draft`. `error`: why link(2) failed.
-void take_over(const fs::Path& path, const fs::Path& draft, const Owner& mine, int error) {
+void take_over(const fs::Path& path, fs::NewFile& draft, const Owner& mine, int error) {
   if (error != EEXIST) {
     throw Error(Code::kCheckpoint, str("cannot create '", path.string(), "': ", fs::reason(error)));
   }
@@ -66,7 +67,7 @@ void take_over(const fs::Path& path, const fs::Path& draft, const Owner& mine, i
   const bool seen = other.host == mine.host && !mine.space.empty() && other.space == mine.space;
   // A process id alone proves nothing, since ids are reused; with the start time it names one process.
   if (!seen || (other.start != 0 && start_of(other.pid) == other.start)) refuse(path, other, seen);
-  fs::rename(draft, path, Code::kCheckpoint);
+  draft.rename(path);
 }
 
 }  // namespace
@@ -78,19 +79,12 @@ OwnerFile::OwnerFile(const fs::Path& folder) : path_(folder / "owner") {
   (void)::flock(guard.get(), LOCK_EX);
   const Owner mine = this_process();
   const std::string text = text_of(mine);
-  fs::Draft draft = fs::create_draft(path_, Code::kCheckpoint);
-  try {
-    fs::write_at(draft.fd, 0, std::as_bytes(std::span(text)), Code::kCheckpoint, draft.path);
-    fs::fsync(draft.fd, Code::kCheckpoint, draft.path);
-    draft.fd.close(Code::kCheckpoint, draft.path);
-    // Written first and linked afterwards, so that nobody reads an owner file without its text. Unlike
-    // rename, link(2) fails when the name is taken.
-    if (::link(draft.path.c_str(), path_.c_str()) != 0) take_over(path_, draft.path, mine, errno);
-  } catch (...) {
-    (void)fs::disk().unlink(draft.path.c_str());
-    throw;
-  }
-  (void)fs::disk().unlink(draft.path.c_str());
+  fs::NewFile draft(fs::draft_name(path_), Code::kCheckpoint);
+  draft.write(0, std::as_bytes(std::span(text)));
+  draft.finish();
+  // Written first and linked afterwards, so that nobody reads an owner file without its text. Unlike
+  // rename, link(2) fails when the name is taken.
+  if (fs::disk().link(draft.path().c_str(), path_.c_str()) != 0) take_over(path_, draft, mine, errno);
 }
 
 OwnerFile::~OwnerFile() {

@@ -1,12 +1,10 @@
 #include "checkpoints_tool/convert/partial_output.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-
 #include <algorithm>
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/files/disk.h"
 #include "base/files/fs.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
@@ -46,11 +44,10 @@ Path checked_output(Path path, const Path& checkpoint) {
 }
 
 void publish_output(const Path& made, const Path& output) {
-  int error =
-      ::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, output.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
-  // Some network file systems lack RENAME_NOREPLACE; there a check and a plain rename must do.
+  int error = fs::disk().rename_new(made.c_str(), output.c_str()) == 0 ? 0 : errno;
+  // Some network file systems cannot rename without replacing; there a check and a plain rename must do.
   if ((error == EINVAL || error == ENOSYS) && !checkpoint::entry_exists(output)) {
-    error = ::rename(made.c_str(), output.c_str()) == 0 ? 0 : errno;
+    error = fs::disk().rename(made.c_str(), output.c_str()) == 0 ? 0 : errno;
   }
   if (error != 0) {
     throw Error(Code::kUsage,
@@ -64,8 +61,11 @@ PartialOutput::PartialOutput(Path path, const Path& checkpoint)
       partial_(final_.string() + ".partial-" + checkpoint::new_save_id()) {}
 
 PartialOutput::~PartialOutput() {
-  std::error_code ignored;
-  if (!published_) std::filesystem::remove_all(partial_, ignored);
+  if (published_) return;
+  try {
+    fs::remove_tree(partial_, Code::kCheckpoint);
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the error that brought us here counts
+  }
 }
 
 void PartialOutput::publish() {

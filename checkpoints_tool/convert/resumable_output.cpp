@@ -18,7 +18,7 @@ constexpr std::string_view kMark = ".partial-";
 ResumableOutput::ResumableOutput(fs::Path path, const fs::Path& checkpoint, const std::string& identity,
                                  bool allow_foreign)
     : final_(checked_output(std::move(path), checkpoint)), allow_foreign_(allow_foreign) {
-  const std::uint32_t id = crc32c(std::as_bytes(std::span(identity)));
+  const std::uint32_t id = crc32c(identity);
   folder_ = final_.string() + std::string(kMark) + checkpoint::checksum_text(id);
   make_folder(folder_);
   try {

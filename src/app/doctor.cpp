@@ -14,7 +14,9 @@
 #include "app/doctor/commands.h"
 #include "app/launcher/launch.h"
 #include "base/error.h"
+#include "base/foreign_json.h"
 #include "base/foreign_text.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "bootstrap/job.h"
@@ -67,7 +69,7 @@ template <class Body>
 double milliseconds(Body&& body) {
   const auto start = std::chrono::steady_clock::now();
   body();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return 1e3 * seconds_since(start);
 }
 
 std::vector<json> gather_cards(Job& job, double& exchange_ms) {
@@ -78,8 +80,8 @@ std::vector<json> gather_cards(Job& job, double& exchange_ms) {
   exchange_ms = milliseconds([&] { all = job.exchange("doctor card", Blob(first, first + text.size())); });
   std::vector<json> cards;
   for (const Blob& blob : all) {
-    cards.push_back(json::parse(reinterpret_cast<const char*>(blob.data()),
-                                reinterpret_cast<const char*>(blob.data()) + blob.size()));
+    const std::string_view card(reinterpret_cast<const char*>(blob.data()), blob.size());
+    cards.push_back(parse_foreign_json(card, str("the card of rank ", cards.size()), Code::kPeer));
   }
   return cards;
 }

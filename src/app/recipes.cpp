@@ -1,5 +1,3 @@
-#include <fcntl.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -9,7 +7,7 @@
 #include <vector>
 
 #include "app/commands.h"
-#include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/str.h"
 #include "recipe/builtin.h"
 
@@ -51,9 +49,10 @@ void copy(const std::string& name, const std::string& destination) {
     throw Error(Code::kUsage,
                 str("recipes cp: '", path.string(), "' exists and is not overwritten; name another file"));
   }
-  fs::Fd file = fs::open(path, O_WRONLY | O_CREAT | O_EXCL, Code::kUsage);
-  fs::write_at(file, 0, std::as_bytes(std::span(recipe.text)), Code::kUsage, path);
-  file.close(Code::kUsage, path);
+  fs::NewFile file(path, Code::kUsage);
+  file.write(0, std::as_bytes(std::span(recipe.text)));
+  file.close();
+  file.keep();
   std::cout << path.string() << '\n';
 }
 

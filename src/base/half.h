@@ -4,9 +4,25 @@
 
 namespace echelon {
 
-/// IEEE 754 half precision (fp16) from and to single, to nearest even, without branches so that loops over
-/// them vectorise (the magic-number method of F. Giesen).
-[[nodiscard]] inline float half_to_float(std::uint16_t half) {
+/// Conversions between 16-bit floats and single precision, without branches so that loops over them
+/// vectorise. Always inlined: an out-of-line copy compiled for one instruction set could be linked into code
+/// for another. Therefore no pointers to them.
+
+/// bfloat16: the upper half of a float.
+[[nodiscard, gnu::always_inline]] inline float bf16_to_float(std::uint16_t bits) {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+/// Rounds to nearest even. A NaN, which must not be rounded up to infinity, becomes the NaN that PyTorch
+/// uses.
+[[nodiscard, gnu::always_inline]] inline std::uint16_t float_to_bf16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
+  return static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FC0U : rounded);
+}
+
+/// IEEE 754 half precision (fp16), to nearest even (the magic-number method of F. Giesen).
+[[nodiscard, gnu::always_inline]] inline float half_to_float(std::uint16_t half) {
   const std::uint32_t shifted = (half & 0x7FFFU) << 13;
   // Exponents move by 112; the product also normalises subnormals.
   const float scaled = std::bit_cast<float>(shifted) * std::bit_cast<float>(0x77800000U);
@@ -14,7 +30,7 @@ namespace echelon {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | (half & 0x8000U) << 16);
 }
 
-[[nodiscard]] inline std::uint16_t float_to_half(float value) {
+[[nodiscard, gnu::always_inline]] inline std::uint16_t float_to_half(float value) {
   const auto all = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t bits = all & 0x7FFFFFFFU;
   const std::uint32_t special = bits > 0x7F800000U ? 0x7E00U : 0x7C00U;

@@ -4,14 +4,11 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/steady_time.h"
 #include "base/str.h"
 
 namespace echelon {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point time) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - time).count();
-}
 
 double tenths(double seconds) {
   return std::round(seconds * 10) / 10;

@@ -1,7 +1,6 @@
 #include "comm/reduce.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 
 #include "base/error.h"
@@ -19,13 +18,11 @@ namespace {
 constexpr std::size_t kBlock = 2048;
 
 ECHELON_VECTOR_CLONES void load_bf16(const std::uint16_t* source, float* sums, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i)
-    sums[i] = std::bit_cast<float>(static_cast<std::uint32_t>(source[i]) << 16);
+  for (std::size_t i = 0; i < count; ++i) sums[i] = bf16_to_float(source[i]);
 }
 
 ECHELON_VECTOR_CLONES void add_bf16(const std::uint16_t* source, float* sums, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i)
-    sums[i] += std::bit_cast<float>(static_cast<std::uint32_t>(source[i]) << 16);
+  for (std::size_t i = 0; i < count; ++i) sums[i] += bf16_to_float(source[i]);
 }
 
 ECHELON_VECTOR_CLONES void load_fp16(const std::uint16_t* source, float* sums, std::size_t count) {

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/steady_time.h"
+
 namespace echelon {
 
 BatchStream::BatchStream(const Loader& loader, const BatchPlan& plan, std::int64_t workers,
@@ -62,7 +64,7 @@ SampleBatch BatchStream::take() {
 SampleBatch BatchStream::next() {
   const auto began = std::chrono::steady_clock::now();
   SampleBatch batch = take();
-  waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  waited_s_ += seconds_since(began);
   return batch;
 }
 

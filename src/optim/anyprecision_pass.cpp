@@ -4,15 +4,10 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/half.h"
+
 namespace echelon {
 namespace {
-
-/// The upper half of x, rounded to nearest even; a NaN must not be rounded up into an infinity.
-inline std::uint32_t bf16_bits(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-  return (bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FC0U : rounded;
-}
 
 /// An array whose type is known when the loop is compiled.
 template <bool kBf16>
@@ -23,7 +18,7 @@ struct Array {
   explicit Array(const LowPrecisionArray& array) : data(static_cast<Element*>(array.data)) {}
   float load(std::int64_t i) const {
     if constexpr (kBf16) {
-      return std::bit_cast<float>(std::uint32_t{data[i]} << 16);
+      return bf16_to_float(data[i]);
     } else {
       return data[i];
     }
@@ -38,7 +33,7 @@ struct Array {
   /// What x becomes when it is kept in this array's type.
   static float rounded(float x) {
     if constexpr (kBf16) {
-      return std::bit_cast<float>(bf16_bits(x) << 16);
+      return bf16_to_float(float_to_bf16(x));
     } else {
       return x;
     }

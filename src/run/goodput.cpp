@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/foreign_json.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -22,41 +23,41 @@ double thousandths(double seconds) {
   throw Error(Code::kUsage, "not written by this program: " + what);
 }
 
-const Json& member(const Json& object, const char* name) {
+const nlohmann::json& member(const nlohmann::json& object, const char* name) {
   if (!object.is_object() || !object.contains(name)) refuse(str("no ", name));
   return object[name];
 }
 
-double number(const Json& object, const char* name) {
-  const Json& value = member(object, name);
+double number(const nlohmann::json& object, const char* name) {
+  const nlohmann::json& value = member(object, name);
   if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
     refuse(str(name, " is no number from 0 on"));
   return value.get<double>();
 }
 
-std::int64_t count(const Json& object, const char* name) {
+std::int64_t count(const nlohmann::json& object, const char* name) {
   if (!member(object, name).is_number_integer() || number(object, name) > 1e15)
     refuse(str(name, " is no count"));
   return object[name].get<std::int64_t>();
 }
 
-std::string text(const Json& object, const char* name) {
+std::string text(const nlohmann::json& object, const char* name) {
   if (!member(object, name).is_string()) refuse(str(name, " is no text"));
   return object[name].get<std::string>();
 }
 
-std::optional<double> perhaps(const Json& object, const char* name) {
+std::optional<double> perhaps(const nlohmann::json& object, const char* name) {
   if (member(object, name).is_null()) return std::nullopt;
   return number(object, name);
 }
 
-StartEnd end_of(const Json& start) {
+StartEnd end_of(const nlohmann::json& start) {
   const auto end = choice_of<StartEnd>(text(start, "end"));
   if (!end) refuse("end is none of its words");
   return *end;
 }
 
-RunStart parse_start(const Json& json) {
+RunStart parse_start(const nlohmann::json& json) {
   RunStart start{.job = text(json, "job"),
                  .restart = count(json, "restart"),
                  .ranks = count(json, "ranks"),
@@ -67,9 +68,9 @@ RunStart parse_start(const Json& json) {
                  .last_step = count(json, "last_step"),
                  .saved_step = count(json, "saved_step"),
                  .until_saved_s = number(json, "train_until_saved")};
-  const Json& seconds = member(json, "seconds");
+  const nlohmann::json& seconds = member(json, "seconds");
   for (std::size_t i = 0; i < kSpentKinds; ++i) start.seconds[i] = number(seconds, kNames[i]);
-  const Json& took = member(json, "took");
+  const nlohmann::json& took = member(json, "took");
   start.took = {perhaps(took, "step"), perhaps(took, "save"), perhaps(took, "validation")};
   return start;
 }
@@ -144,12 +145,12 @@ void RunStart::lose_after(std::int64_t step) {
 }
 
 Goodput Goodput::parse(const std::string& json) {
-  const Json parsed = Json::parse(json, nullptr, false);
-  if (parsed.is_discarded()) refuse("no whole JSON");
-  const Json& starts = member(parsed, "starts");
+  const ForeignJson read = read_foreign_json(json);
+  if (!read.problem.empty()) refuse(read.problem);
+  const nlohmann::json& starts = member(read.value, "starts");
   if (!starts.is_array()) refuse("starts is no list");
   Goodput goodput;
-  for (const Json& start : starts) goodput.starts.push_back(parse_start(start));
+  for (const nlohmann::json& start : starts) goodput.starts.push_back(parse_start(start));
   return goodput;
 }
 

@@ -14,6 +14,7 @@
 #include "base/files/own_file.h"
 #include "base/log.h"
 #include "base/process/process.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "run/job_end.h"
@@ -282,9 +283,7 @@ std::string Ledger::summary() const {
 
 std::function<double()> steady_utc_clock() {
   const auto anchor = std::chrono::steady_clock::now();
-  return [anchor, at_anchor = utc_now_s()] {
-    return at_anchor + std::chrono::duration<double>(std::chrono::steady_clock::now() - anchor).count();
-  };
+  return [anchor, at_anchor = utc_now_s()] { return at_anchor + seconds_since(anchor); };
 }
 
 }  // namespace echelon

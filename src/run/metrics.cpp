@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/files/own_file.h"
+#include "base/foreign_json.h"
 #include "base/log.h"
 #include "base/str.h"
 
@@ -21,7 +22,7 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_ste
   std::string kept;
   std::istringstream file(fs::read_own_file(path, kMostBytes, Code::kUsage));
   for (std::string line; std::getline(file, line);) {
-    const auto parsed = nlohmann::json::parse(line, nullptr, false);
+    const nlohmann::json parsed = read_foreign_json(line).value;
     if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_integer()) continue;
     if (parsed["step"].get<std::int64_t>() <= last_step) kept += line + "\n";
   }

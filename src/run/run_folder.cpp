@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/files/disk.h"
+#include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/log.h"
 #include "base/process/process.h"
@@ -126,7 +127,7 @@ void RunFolder::take_lock(std::chrono::milliseconds patience) {
                   "): nothing keeps a second job out of this run folder"));
   }
   const std::string owner = describe_this_process();
-  if (::ftruncate(lock_.get(), 0) != 0)
+  if (fs::disk().ftruncate(lock_.get(), 0) != 0)
     throw Error(Code::kUsage, str("cannot write '", file.string(), "': ", fs::reason(errno)));
   fs::write_at(lock_, 0, std::as_bytes(std::span(owner)), Code::kUsage, file);
 }
@@ -147,7 +148,7 @@ void RunFolder::remove_if_made() noexcept {
 }
 
 void RunFolder::wait_for_release() const {
-  const fs::Fd file(::open((root_ / ".lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const fs::Fd file(fs::disk().open((root_ / ".lock").c_str(), O_RDONLY | O_NOFOLLOW, 0));
   while (file.valid() && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 &&
          (errno == EWOULDBLOCK || errno == EINTR))
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -11,7 +11,7 @@
 namespace echelon {
 
 std::uint64_t tokenizer_digest_of(std::string_view model_bytes) {
-  const std::uint64_t crc = crc32c(std::as_bytes(std::span(model_bytes)));
+  const std::uint64_t crc = crc32c(model_bytes);
   return (crc << 32) | (model_bytes.size() & 0xffffffffU);
 }
 

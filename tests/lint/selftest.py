@@ -95,6 +95,14 @@ class Lint(unittest.TestCase):
     def test_include_graph_finds_a_missing_header(self):
         self.finds("include_graph", {"src/data/file.cpp": '#include "base/gone.h"\n'}, "no such header: base/gone.h")
 
+    def test_one_of_each_finds_what_is_built_again(self):
+        for line, what in (("auto x = json::parse(text);", "JSON: 'json::parse('"), ("pid_t p = fork();", "process: 'fork('"),
+                           ("int f = ::open(path, 0);", "file: '::open('"), ("std::ofstream file(path);", "file: 'std::ofstream'"),
+                           ("std::filesystem::remove_all(path);", "file: 'std::filesystem::remove_all('")):
+            self.finds("one_of_each", {"src/data/file.cpp": f"// json::parse(\n{line}\n"}, f"src/data/file.cpp:2: {what}")
+        maker = {"src/base/files/disk.cpp": "int f = ::open(path, 0);\n", "src/data/file.cpp": "int f = fs::open(path, 0);\n"}
+        self.assertEqual(script("one_of_each", CLEAN | maker)[0], 0)
+
     def test_std_headers_finds_what_another_header_brings_along(self):
         self.finds("std_headers", {"src/base/text.cpp": "#include <functional>\nint f() { return std::min(1, 2); }\n"},
                    "src/base/text.cpp:2: uses std::min and does not include <algorithm>")
@@ -168,7 +176,7 @@ class Lint(unittest.TestCase):
         self.finds("docs", {"README.md": page.replace("set -e", "set -u")}, "README.md:4: the block is not what run.sh")
 
     def test_nothing_to_check_is_a_fault(self):
-        for name in ("include_graph", "std_headers", "limits", "format", "shell", "sbatch", "docs"):
+        for name in ("include_graph", "one_of_each", "std_headers", "limits", "format", "shell", "sbatch", "docs"):
             status, output = script(name, {"notes.bin": "\n"})
             self.assertEqual((status, "nothing to check" in output), (1, True), f"{name}: {output}")
 

@@ -47,6 +47,10 @@ void CrashModel::apply(const Operation& operation) {
       return flushed(files_.at(operation.handle));
     case DiskCall::kRename:
       return renamed(operation);
+    case DiskCall::kLink: {
+      const auto [to_folder, to_name] = visible_.place_of(operation.to);
+      return named(to_folder, {{to_name, visible_.find(operation.path)}});
+    }
     case DiskCall::kUnlink:
     case DiskCall::kRmdir:
       return named(folder, {{name, DiskTree::kNone}});

@@ -12,7 +12,8 @@ enum class DiskCall {
   kFlush,    ///< fsync and fdatasync, of a file or a folder
   kReserve,  ///< fallocate
   kResize,   ///< ftruncate
-  kRename,
+  kRename,   ///< rename and rename_new
+  kLink,
   kUnlink,
   kMkdir,
   kRmdir,

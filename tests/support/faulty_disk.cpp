@@ -136,6 +136,12 @@ int FaultyDisk::ftruncate(int fd, off_t size) {
 int FaultyDisk::rename(const char* from, const char* to) {
   return strike(DiskCall::kRename, to, [&] { return below_->rename(from, to); });
 }
+int FaultyDisk::rename_new(const char* from, const char* to) {
+  return strike(DiskCall::kRename, to, [&] { return below_->rename_new(from, to); });
+}
+int FaultyDisk::link(const char* from, const char* to) {
+  return strike(DiskCall::kLink, to, [&] { return below_->link(from, to); });
+}
 int FaultyDisk::unlink(const char* path) {
   return strike(DiskCall::kUnlink, path, [&] { return below_->unlink(path); });
 }

@@ -61,6 +61,8 @@ class FaultyDisk : public fs::Disk {
   int fallocate(int fd, off_t size) override;
   int ftruncate(int fd, off_t size) override;
   int rename(const char* from, const char* to) override;
+  int rename_new(const char* from, const char* to) override;
+  int link(const char* from, const char* to) override;
   int unlink(const char* path) override;
   int mkdir(const char* path, unsigned mode) override;
   int rmdir(const char* path) override;

@@ -112,6 +112,21 @@ int MemoryDisk::rename(const char* from, const char* to) {
   return 0;
 }
 
+int MemoryDisk::rename_new(const char* from, const char* to) {
+  struct stat info {};
+  return lstat(to, &info) == 0 ? fail(EEXIST) : rename(from, to);
+}
+
+int MemoryDisk::link(const char* from, const char* to) {
+  const std::lock_guard lock(mutex_);
+  const int node = tree_.find(from);
+  const auto [folder, name] = tree_.place_of(to);
+  if (node == DiskTree::kNone || folder == DiskTree::kNone) return fail(ENOENT);
+  if (tree_.entry(folder, name) != DiskTree::kNone) return fail(EEXIST);
+  tree_.link(folder, name, node);
+  return 0;
+}
+
 int MemoryDisk::unlink(const char* path) {
   const std::lock_guard lock(mutex_);
   const int node = tree_.find(path);

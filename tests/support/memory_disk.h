@@ -9,8 +9,8 @@
 
 namespace echelon::test {
 
-/// A disk whose folders and files lie in a DiskTree. Knows no links, rights or limits; everything is durable
-/// at once, so it takes other classes to lose something. Thread-safe.
+/// A disk whose folders and files lie in a DiskTree. Knows no symbolic links, rights or limits; everything is
+/// durable at once, so it takes other classes to lose something. Thread-safe.
 class MemoryDisk : public fs::Disk {
  public:
   explicit MemoryDisk(DiskTree tree) : tree_(std::move(tree)) {}
@@ -26,6 +26,8 @@ class MemoryDisk : public fs::Disk {
   int fallocate(int fd, off_t size) override;
   int ftruncate(int fd, off_t size) override;
   int rename(const char* from, const char* to) override;
+  int rename_new(const char* from, const char* to) override;
+  int link(const char* from, const char* to) override;
   int unlink(const char* path) override;
   int mkdir(const char* path, unsigned mode) override;
   int rmdir(const char* path) override;

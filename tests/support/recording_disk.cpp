@@ -84,6 +84,18 @@ int RecordingDisk::rename(const char* from, const char* to) {
   if (result == 0) operations_.push_back({.call = DiskCall::kRename, .path = from, .to = to});
   return result;
 }
+int RecordingDisk::rename_new(const char* from, const char* to) {
+  const std::lock_guard lock(mutex_);
+  const int result = below_->rename_new(from, to);
+  if (result == 0) operations_.push_back({.call = DiskCall::kRename, .path = from, .to = to});
+  return result;
+}
+int RecordingDisk::link(const char* from, const char* to) {
+  const std::lock_guard lock(mutex_);
+  const int result = below_->link(from, to);
+  if (result == 0) operations_.push_back({.call = DiskCall::kLink, .path = from, .to = to});
+  return result;
+}
 int RecordingDisk::unlink(const char* path) {
   const std::lock_guard lock(mutex_);
   const int result = below_->unlink(path);

@@ -18,7 +18,7 @@ struct Operation {
   Kind kind = Kind::kCall;
   DiskCall call = DiskCall::kWrite;  ///< never kClose, kRead, kStat or kList
   std::string path;                  ///< the file or folder as it was named; the text of a note
-  std::string to;                    ///< rename: the new name
+  std::string to;                    ///< rename and link: the new name
   int handle = -1;                   ///< which open file; every kOpen and kCreate begins one
   bool truncates = false;            ///< open: with O_TRUNC
   std::uint64_t offset = 0;          ///< write: where
@@ -44,6 +44,8 @@ class RecordingDisk : public fs::Disk {
   int fallocate(int fd, off_t size) override;
   int ftruncate(int fd, off_t size) override;
   int rename(const char* from, const char* to) override;
+  int rename_new(const char* from, const char* to) override;
+  int link(const char* from, const char* to) override;
   int unlink(const char* path) override;
   int mkdir(const char* path, unsigned mode) override;
   int rmdir(const char* path) override;

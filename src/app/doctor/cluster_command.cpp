@@ -9,6 +9,7 @@
 #include "app/doctor/machine/folder_probe.h"
 #include "app/doctor/report.h"
 #include "base/error.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "bootstrap/job.h"
@@ -82,8 +83,7 @@ void doctor_cluster(ClusterArguments arguments) {
   Report report("cluster");
   examine_slurm(arguments, recipe ? predict_save(*recipe, arguments.wish, folder) : std::nullopt, report);
   report.add(judge_folder(folder, true));
-  report.finish(arguments.common.as_json,
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  report.finish(arguments.common.as_json, seconds_since(start));
 }
 
 }  // namespace

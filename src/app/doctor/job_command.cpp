@@ -13,7 +13,9 @@
 #include "app/launcher/launch.h"
 #include "app/launcher/step.h"
 #include "base/process/process.h"
+#include "base/steady_time.h"
 #include "base/terminal/command_line.h"
+#include "base/utc_time.h"
 #include "comm/communicator.h"
 
 namespace echelon::app::doctor {
@@ -33,15 +35,11 @@ constexpr std::uint64_t kWriteBytes = std::uint64_t{16} << 20;
 constexpr double kComputeS = 1.0;
 constexpr double kLongExchangeMs = 5000;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 std::vector<NodeCard> exchange_cards(Job& job, const Machine& machine, Report& report) {
   NodeCard mine = make_card(machine, job.info());
   job.fence("doctor card");  // so that the exchange is timed and not the others' way here
   const auto start = Clock::now();
-  mine.clock_s = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  mine.clock_s = utc_now_s();
   std::vector<NodeCard> cards = exchange_facts(job, "doctor card", mine);
   const double ms = std::round(seconds_since(start) * 1e4) / 10;
   const JobInfo& info = job.info();

@@ -7,6 +7,7 @@
 #include "app/doctor/report.h"
 #include "app/model_check.h"
 #include "base/error.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "recipe/load.h"
@@ -65,8 +66,7 @@ void doctor_recipe(const RecipeArguments& arguments) {
     if (error.code() != Code::kUsage) throw;
     add_recipe_faults(report, error);
   }
-  report.finish(arguments.common.as_json,
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  report.finish(arguments.common.as_json, seconds_since(start));
 }
 
 }  // namespace

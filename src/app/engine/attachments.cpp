@@ -47,7 +47,7 @@ json earlier_config(const Recipe& recipe) {
 
 /// transformers puts numbers of its own in the place of an id that is not stated.
 std::string with_special_ids(const std::string& text, const Tokenizer* tokenizer, const Recipe& recipe) {
-  json config = json::parse(text);
+  json config = parse_foreign_json(text, "config.json", Code::kCheckpoint);
   if (tokenizer != nullptr) {
     config["bos_token_id"] = id_or_null(tokenizer->bos_id());
     config["eos_token_id"] = id_or_null(tokenizer->eos_id());

@@ -1,18 +1,11 @@
 #include "app/engine/consolidate_run.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
-
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process/program.h"
 #include "base/str.h"
 #include "checkpoint/format/trainer_state.h"
 #include "checkpoint/read/reader.h"
-
-extern char** environ;
 
 namespace echelon::app {
 namespace {
@@ -42,24 +35,14 @@ Path choose(const Recipe& recipe, const Path& checkpoints) {
 
 /// Runs the program to its end. Returns its exit code, 128 + n when signal n ended it.
 int run(const std::vector<std::string>& command) {
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  pid_t child = 0;
   // What it says belongs to the log; and where nobody reads standard output any more it would fail for that.
-  posix_spawn_file_actions_t actions{};
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  const int error = ::posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) {
-    throw Error(Code::kEnvironment, str("cannot start '", command[0],
-                                        "', which checkpoint.consolidate needs: ", fs::reason(error)));
+  const ProgramRun ran =
+      run_program(command, {.own_group = false, .output = ProgramOptions::Output::kStandardError});
+  if (!ran.found) {
+    throw Error(Code::kEnvironment,
+                str("'", command[0], "' cannot be started: checkpoint.consolidate needs it"));
   }
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ran.status;
 }
 
 }  // namespace

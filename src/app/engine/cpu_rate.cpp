@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "model/ops/product.h"
 
@@ -30,12 +31,10 @@ double best_rate(at::ScalarType type) {
   at::Tensor out = at::empty({kRows, columns}, type);
   const auto began = Clock::now();
   double best = 0;
-  for (std::int64_t rows = kFewestRows;
-       std::chrono::duration<double>(Clock::now() - began).count() < kSeconds;
-       rows = std::min(2 * rows, kRows)) {
+  for (std::int64_t rows = kFewestRows; seconds_since(began) < kSeconds; rows = std::min(2 * rows, kRows)) {
     const auto start = Clock::now();
     ops::product_into(out.narrow(0, 0, rows), a.narrow(0, 0, rows), b, false);
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_since(start);
     best = std::max(best, 2.0 * static_cast<double>(rows * kDepth * columns) / std::max(seconds, 1e-9));
   }
   return best;

@@ -9,6 +9,7 @@
 #include "app/engine/engine.h"
 #include "app/engine/threads.h"
 #include "base/error.h"
+#include "base/steady_time.h"
 
 namespace echelon::app {
 namespace {
@@ -32,7 +33,7 @@ double window_rate(const at::Tensor& a, at::Tensor& out, double seconds) {
     for (int i = 0; i < products; ++i) at::mm_out(out, a, a);
     if (a.is_cuda()) (void)out[0][0].item<float>();  // waits for the device
     done += flops * products;
-    elapsed = std::chrono::duration<double>(Clock::now() - start).count();
+    elapsed = seconds_since(start);
   }
   return done / elapsed;
 }
@@ -50,7 +51,7 @@ MatmulResult measure(const MatmulRequest& request) {
   MatmulResult result{.device = gpu ? compute.accelerator->device_name(compute.device.index()) : "the CPU"};
   const auto start = Clock::now();
   // The best window: a moment in which the machine did something else is no property of the node.
-  while (std::chrono::duration<double>(Clock::now() - start).count() < request.seconds)
+  while (seconds_since(start) < request.seconds)
     result.flops = std::max(result.flops, window_rate(a, out, kWindowS));
   return result;
 }

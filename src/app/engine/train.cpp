@@ -44,7 +44,7 @@ void keep_freed_memory() {
 /// One job, one recipe: ranks started from different files would wait for each other in different places.
 void require_same_recipe(Job& job, const Recipe& recipe) {
   const std::string text = to_yaml(recipe);
-  const std::uint32_t mine = crc32c(std::as_bytes(std::span(text)));
+  const std::uint32_t mine = crc32c(text);
   const auto bytes = std::as_bytes(std::span(&mine, 1));
   const auto all = job.exchange("recipe", Blob(bytes.begin(), bytes.end()));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {

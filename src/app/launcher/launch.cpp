@@ -149,6 +149,8 @@ struct Relays {
   _exit(127);
 }
 
+/// Not with run_program(): this process works while mpirun runs, and the child needs steps that
+/// posix_spawn(3) lacks: a death signal, inherited descriptors, the signal mask of before.
 pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) {
   std::vector<char*> arguments;
   for (const std::string& argument : command.words) arguments.push_back(const_cast<char*>(argument.c_str()));

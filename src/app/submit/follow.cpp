@@ -63,8 +63,8 @@ class Watch {
 
   /// The last known status.
   const JobStatus& look() {
-    const CommandResult result = run_command({"scontrol", "--oneliner", "show", "job", job_});
-    if (result.code == 0) {
+    const ProgramRun result = run_command({"scontrol", "--oneliner", "show", "job", job_});
+    if (result.status == 0) {
       status_ = parse_job(result.out);
       answered_ = Clock::now();
     } else if (result.err.find("Invalid job id") != result.err.npos) {

@@ -2,18 +2,14 @@
 #include <string>
 #include <vector>
 
-namespace echelon::submit {
+#include "base/process/program.h"
 
-struct CommandResult {
-  int code = 0;  ///< exit code, or 128 + the signal's number
-  std::string out;
-  std::string err;
-};
+namespace echelon::submit {
 
 /// Runs a program found in PATH to its end, at most 300 s. It sees this process's environment without the
 /// variables in `without` and without those that describe a job this process may itself be in (SLURM_JOB_ID
 /// ...). Throws Error(kEnvironment): no such program, it does not end, it prints more than 4 MiB.
-[[nodiscard]] CommandResult run_command(const std::vector<std::string>& command,
-                                        const std::vector<std::string>& without = {});
+[[nodiscard]] ProgramRun run_command(const std::vector<std::string>& command,
+                                     const std::vector<std::string>& without = {});
 
 }  // namespace echelon::submit

@@ -54,10 +54,10 @@ std::string one_line(const std::string& messages) {
   return join(parts, "; ");
 }
 
-CommandResult sbatch(const char* option, const std::filesystem::path& script,
-                     const std::vector<std::string>& without) {
-  CommandResult result = run_command({"sbatch", option, script.string()}, without);
-  if (result.code != 0) throw refusal(result.err + result.out);
+ProgramRun sbatch(const char* option, const std::filesystem::path& script,
+                  const std::vector<std::string>& without) {
+  ProgramRun result = run_command({"sbatch", option, script.string()}, without);
+  if (result.status != 0) throw refusal(result.err + result.out);
   return result;
 }
 
@@ -94,7 +94,7 @@ std::string submit_script(const std::filesystem::path& script, const std::vector
 }
 
 std::string test_script(const std::filesystem::path& script, const std::vector<std::string>& without) {
-  const CommandResult result = sbatch("--test-only", script, without);
+  const ProgramRun result = sbatch("--test-only", script, without);
   return result.out + result.err;
 }
 

@@ -1,9 +1,11 @@
 #include "app/submit/submission.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "app/submit/words.h"
 #include "base/error.h"
+#include "base/files/disk.h"
 #include "base/files/own_file.h"
 #include "base/foreign_text.h"
 #include "base/process/process.h"
@@ -182,11 +184,10 @@ void keep(const Submission& submission) {
           fs::require_own_folder(run.dir / name, Code::kUsage, "set run.allow_foreign_folder=true");
       }
       const stdfs::path folder = run.dir / submission.place.submission;
-      std::error_code error;
-      if (!stdfs::create_directory(folder, error))
+      if (fs::disk().mkdir(folder.c_str(), 0777) != 0)
         throw Error(Code::kUsage,
-                    str("cannot make '", folder.string(),
-                        "': ", error ? error.message() : "another submit has just made it; try again"));
+                    str("cannot make '", folder.string(), "': ",
+                        errno == EEXIST ? "another submit has just made it; try again" : fs::reason(errno)));
       fs::publish_file(folder / "recipe.yaml", run.recipe, Code::kUsage);
       fs::publish_file(folder / "job.sbatch", submission.script, Code::kUsage);
     });

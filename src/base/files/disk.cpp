@@ -49,6 +49,12 @@ int Disk::ftruncate(int fd, off_t size) {
 int Disk::rename(const char* from, const char* to) {
   return ::rename(from, to);
 }
+int Disk::rename_new(const char* from, const char* to) {
+  return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+}
+int Disk::link(const char* from, const char* to) {
+  return ::link(from, to);
+}
 int Disk::unlink(const char* path) {
   return ::unlink(path);
 }

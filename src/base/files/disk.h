@@ -24,6 +24,8 @@ class Disk {
   virtual int fallocate(int fd, off_t size);
   virtual int ftruncate(int fd, off_t size);
   virtual int rename(const char* from, const char* to);
+  virtual int rename_new(const char* from, const char* to);  ///< fails where `to` exists
+  virtual int link(const char* from, const char* to);        ///< a second name of a file
   virtual int unlink(const char* path);
   virtual int mkdir(const char* path, unsigned mode);
   virtual int rmdir(const char* path);

@@ -11,6 +11,7 @@
 
 #include "base/files/disk.h"
 #include "base/files/kill_point.h"
+#include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/str.h"
 
@@ -105,33 +106,20 @@ std::string read_all(const Fd& fd, std::uint64_t max_bytes, Code code, const Pat
   return text;
 }
 
-namespace {
-
-void replace(const Path& path, std::string_view text, Code code, bool durable) {
-  Draft draft = create_draft(path, code);
-  try {
-    write_at(draft.fd, 0, std::as_bytes(std::span(text)), code, draft.path);
-    // Order matters: content first, then the name, then the folder. A rename before the flush could leave
-    // an empty file under the final name after a loss of power.
-    if (durable) fsync(draft.fd, code, draft.path);
-    draft.fd.close(code, draft.path);
-    if (durable) kill_point("publish");
-    if (disk().rename(draft.path.c_str(), path.c_str()) != 0) fail(code, "rename into place", path, errno);
-  } catch (...) {
-    disk().unlink(draft.path.c_str());
-    throw;
-  }
-  if (durable) fsync_directory(path.has_parent_path() ? path.parent_path() : Path("."), code);
-}
-
-}  // namespace
-
 void publish_file(const Path& path, std::string_view text, Code code) {
-  replace(path, text, code, true);
+  NewFile draft(draft_name(path), code);
+  draft.write(0, std::as_bytes(std::span(text)));
+  // Order matters: content first, then the name, then the folder.
+  draft.finish();
+  kill_point("publish");
+  draft.publish(path);
 }
 
 void replace_file(const Path& path, std::string_view text, Code code) {
-  replace(path, text, code, false);
+  NewFile draft(draft_name(path), code);
+  draft.write(0, std::as_bytes(std::span(text)));
+  draft.close();
+  draft.rename(path);
 }
 
 namespace {

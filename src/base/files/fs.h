@@ -47,9 +47,11 @@ void fsync_directory(const Path& directory, Code code);
 /// Whole small file. Refuses anything that is not a regular file or is larger than `max_bytes`.
 [[nodiscard]] std::string read_file(const Path& path, std::uint64_t max_bytes, Code code);
 
-/// Writes a draft (own_file.h), fsyncs, renames it over `path`, fsyncs the folder: readers see the old or the
+/// Writes a draft (new_file.h), fsyncs, renames it over `path`, fsyncs the folder: readers see the old or the
 /// new text, whole. A link at `path` is replaced, not written through.
 void publish_file(const Path& path, std::string_view text, Code code);
+/// The same without the fsyncs: for a text that need not survive the machine.
+void replace_file(const Path& path, std::string_view text, Code code);
 
 /// mkdir -p, durable when it returns, with a clear error (not a directory, no permission, read-only ...).
 void make_directories(const Path& path, Code code);

@@ -6,17 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
-#include <vector>
 
 #include "base/files/disk.h"
 #include "base/str.h"
 
 namespace echelon::fs {
 namespace {
-
-constexpr std::string_view kDraftEnd = ".tmp";
-constexpr std::size_t kIdDigits = 8;
 
 [[noreturn]] void refuse_link(const Path& path, Code code) {
   throw Error(code, str("'", path.string(),
@@ -42,14 +37,6 @@ void require_plain(const Fd& fd, const Path& path, Code code, bool to_write) {
   }
 }
 
-bool is_draft(std::string_view name) {
-  if (!name.ends_with(kDraftEnd)) return false;
-  name.remove_suffix(kDraftEnd.size());
-  const std::size_t dot = name.rfind('.');
-  if (dot == 0 || dot == name.npos || name.size() - dot - 1 != kIdDigits) return false;
-  return name.find_first_not_of("0123456789abcdef", dot + 1) == name.npos;
-}
-
 }  // namespace
 
 Fd open_own(const Path& path, int flags, Code code, unsigned mode) {
@@ -72,30 +59,12 @@ std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code) 
   return read_all(open_own_to_read(path, code), max_bytes, code, path);
 }
 
-Draft create_draft(const Path& path, Code code) {
-  // Not with str(): out of memory, a stream truncates silently, which would give another name.
-  Path name = path.string().append(1, '.').append(random_hex()).append(kDraftEnd);
-  Fd fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, code);
-  return {std::move(name), std::move(fd)};
-}
-
-void remove_drafts(const Path& folder) noexcept {
-  try {
-    std::vector<std::string> names;
-    if (disk().list(folder.c_str(), names) != 0) return;
-    for (const std::string& name : names) {
-      if (is_draft(name)) (void)disk().unlink((folder / name).c_str());
-    }
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): out of memory: the drafts stay
-  }
-}
-
 std::string random_hex() {
   static constexpr std::string_view kHex = "0123456789abcdef";
   std::uint32_t bits = 0;
   while (::getrandom(&bits, sizeof(bits), 0) != sizeof(bits)) {  // may be interrupted early after boot
   }
-  std::string digits(kIdDigits, '0');
+  std::string digits(kRandomDigits, '0');
   for (char& digit : digits) {
     digit = kHex[bits & 15U];
     bits >>= 4;

@@ -20,20 +20,8 @@ namespace echelon::fs {
 [[nodiscard]] std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code);
 [[nodiscard]] std::string read_all(const Fd& fd, std::uint64_t max_bytes, Code code, const Path& path);
 
-/// publish_file() without the fsyncs: for a text that need not survive the machine.
-void replace_file(const Path& path, std::string_view text, Code code);
-
-/// A new file that is to become `path` by rename.
-struct Draft {
-  Path path;  ///< "<path>.<eight random hex digits>.tmp"
-  Fd fd;      ///< for writing
-};
-[[nodiscard]] Draft create_draft(const Path& path, Code code);
-/// Removes the drafts that killed processes left in `folder`. The caller must be the only user of the folder.
-/// Files that cannot be removed stay.
-void remove_drafts(const Path& folder) noexcept;
-
-/// Eight random lower-case hex digits.
+/// kRandomDigits random lower-case hex digits.
+inline constexpr std::size_t kRandomDigits = 8;
 [[nodiscard]] std::string random_hex();
 
 /// Throws Error(code) unless the folder `path` belongs to this process's effective user. A link to a folder

@@ -6,21 +6,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
+#include <cstdint>
 
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 
 namespace echelon {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::size_t kMostOutput = std::size_t{1} << 20;
 
 struct Pipe {
   fs::Fd read;
@@ -34,17 +36,25 @@ Pipe make_pipe() {
   return {fs::Fd(ends[0]), fs::Fd(ends[1])};
 }
 
-/// Settings of the child: its streams, and a new process group, so that a kill at the deadline reaches what
-/// it started, too.
+/// The texts as execve(2) takes them. They must outlive the result.
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
+
+/// Settings of the child: its streams and, with `own_group`, a new process group, so that a kill at the
+/// deadline reaches what it started, too.
 class SpawnPlan {
  public:
-  SpawnPlan(int out, int err) {
+  SpawnPlan(int out, int err, bool own_group) {
     posix_spawn_file_actions_init(&actions_);
     posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions_, out, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions_, err, STDERR_FILENO);
     posix_spawnattr_init(&attributes_);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP);
+    if (own_group) posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP);
     posix_spawnattr_setpgroup(&attributes_, 0);
   }
   SpawnPlan(const SpawnPlan&) = delete;
@@ -53,11 +63,12 @@ class SpawnPlan {
     posix_spawn_file_actions_destroy(&actions_);
     posix_spawnattr_destroy(&attributes_);
   }
-  int spawn(pid_t& child, const std::vector<std::string>& argv) const {
-    std::vector<char*> arguments;
-    for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
-    arguments.push_back(nullptr);
-    return ::posix_spawnp(&child, arguments[0], &actions_, &attributes_, arguments.data(), environ);
+  int spawn(pid_t& child, const std::vector<std::string>& argv,
+            const std::vector<std::string>& environment) const {
+    const std::vector<char*> words = pointers(argv);
+    const std::vector<char*> variables = pointers(environment);
+    return ::posix_spawnp(&child, words[0], &actions_, &attributes_, words.data(),
+                          environment.empty() ? environ : variables.data());
   }
 
  private:
@@ -65,70 +76,105 @@ class SpawnPlan {
   posix_spawnattr_t attributes_{};
 };
 
-/// Reads what is available; false at the end of the stream. Output beyond the limit is read and dropped, so
-/// that the child does not block on a full pipe.
-bool drain(const fs::Fd& fd, std::string& text) {
-  std::array<char, 4096> buffer{};
-  const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-  if (got < 0) return errno == EINTR || errno == EAGAIN;
-  if (text.size() < kMostOutput) text.append(buffer.data(), static_cast<std::size_t>(got));
-  return got > 0;
+/// For poll(2), at most a minute.
+int milliseconds_until(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
 }
 
-/// Reads both streams to their ends; false where the deadline came first.
-bool read_streams(const Pipe& out, const Pipe& err, Clock::time_point deadline, ProgramRun& run) {
-  std::array<pollfd, 2> streams{{{out.read.get(), POLLIN, 0}, {err.read.get(), POLLIN, 0}}};
-  while (streams[0].fd >= 0 || streams[1].fd >= 0) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
-    if (::poll(streams.data(), streams.size(), static_cast<int>(left)) < 0 && errno != EINTR) return false;
-    if (streams[0].fd >= 0 && streams[0].revents != 0 && !drain(out.read, run.out)) streams[0].fd = -1;
-    if (streams[1].fd >= 0 && streams[1].revents != 0 && !drain(err.read, run.err)) streams[1].fd = -1;
+/// Reads one stream of the child into a text.
+class Stream {
+ public:
+  Stream(const fs::Fd& fd, std::string& text, std::size_t most) : fd_(fd.get()), text_(text), most_(most) {}
+
+  /// -1 after the end of the stream; poll(2) ignores that.
+  [[nodiscard]] int fd() const { return fd_; }
+  /// Was there more output than the text may hold?
+  [[nodiscard]] bool is_over() const { return over_; }
+  /// Reads what is available. Output beyond the limit is read and dropped, so that the child does not block
+  /// on a full pipe.
+  void drain() {
+    std::array<char, 4096> buffer{};
+    const ssize_t got = ::read(fd_, buffer.data(), buffer.size());
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) fd_ = -1;
+    if (got <= 0) return;
+    const std::size_t kept = std::min(static_cast<std::size_t>(got), most_ - text_.size());
+    text_.append(buffer.data(), kept);
+    over_ = over_ || kept < static_cast<std::size_t>(got);
   }
-  return true;
+
+ private:
+  int fd_;
+  std::string& text_;
+  std::size_t most_;
+  bool over_ = false;
+};
+
+/// Reads both streams to their ends, until the deadline, or until there is too much output.
+void read_streams(Stream out, Stream err, Clock::time_point deadline, bool killed_beyond, ProgramRun& run) {
+  while (out.fd() >= 0 || err.fd() >= 0) {
+    run.timed_out = Clock::now() >= deadline;
+    run.overflowed = killed_beyond && (out.is_over() || err.is_over());
+    if (run.timed_out || run.overflowed) return;
+    std::array<pollfd, 2> awaited{{{out.fd(), POLLIN, 0}, {err.fd(), POLLIN, 0}}};
+    if (::poll(awaited.data(), awaited.size(), milliseconds_until(deadline)) < 0) continue;
+    if (awaited[0].revents != 0) out.drain();
+    if (awaited[1].revents != 0) err.drain();
+  }
 }
 
 /// Waits for the child; false where the deadline came first.
 bool reap(pid_t child, Clock::time_point deadline, int& status) {
+  const bool endless = deadline == Clock::time_point::max();
   for (;;) {
-    const pid_t ended = ::waitpid(child, &status, WNOHANG);
+    const pid_t ended = ::waitpid(child, &status, endless ? 0 : WNOHANG);
     if (ended == child || (ended < 0 && errno != EINTR)) return true;
     if (Clock::now() >= deadline) return false;
-    ::usleep(2000);
+    if (!endless) ::usleep(2000);
   }
+}
+
+Clock::time_point after(Clock::time_point start, double seconds) {
+  return std::isinf(seconds)
+             ? Clock::time_point::max()
+             : start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace
 
-ProgramRun run_program(const std::vector<std::string>& argv, double deadline_s) {
+ProgramRun run_program(const std::vector<std::string>& argv, const ProgramOptions& options) {
   const auto start = Clock::now();
-  const auto deadline =
-      start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(deadline_s));
-  Pipe out = make_pipe();
-  Pipe err = make_pipe();
+  const auto deadline = after(start, options.deadline_s);
+  const bool kept = options.output == ProgramOptions::Output::kKept;
+  Pipe out = kept ? make_pipe() : Pipe{};
+  Pipe err = kept ? make_pipe() : Pipe{};
   ProgramRun run;
   pid_t child = 0;
-  const int fault = SpawnPlan(out.write.get(), err.write.get()).spawn(child, argv);
+  const SpawnPlan plan(kept ? out.write.get() : STDERR_FILENO, kept ? err.write.get() : STDERR_FILENO,
+                       options.own_group);
+  const int fault = plan.spawn(child, argv, options.environment);
   if (fault == ENOENT || fault == EACCES || fault == ENOTDIR) return run;
   if (fault != 0) throw Error(Code::kEnvironment, str("cannot start '", argv[0], "': ", fs::reason(fault)));
   out.write = fs::Fd();
   err.write = fs::Fd();
   run.found = true;
+  read_streams({out.read, run.out, options.most_output}, {err.read, run.err, options.most_output}, deadline,
+               options.killed_beyond, run);
   int status = 0;
-  run.timed_out = !read_streams(out, err, deadline, run) || !reap(child, deadline, status);
-  if (run.timed_out) {
-    ::kill(-child, SIGKILL);
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+  run.timed_out = run.timed_out || (!run.overflowed && !reap(child, deadline, status));
+  if (run.timed_out || run.overflowed) {
+    ::kill(options.own_group ? -child : child, SIGKILL);
+    (void)reap(child, Clock::time_point::max(), status);
   }
   run.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  run.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  run.seconds = seconds_since(start);
   return run;
 }
 
 std::string ProgramRun::trouble(const std::string& program) const {
   if (!found) return str(program, " is not in PATH");
   if (timed_out) return str(program, " did not answer within ", static_cast<int>(seconds + 0.5), " s");
+  if (overflowed) return str(program, " prints without end");
   const std::string& said = err.empty() ? out : err;
   const std::string line = said.substr(0, said.find('\n'));
   return str(program, " exits with ", status, line.empty() ? "" : ": ", printable(line, 160));

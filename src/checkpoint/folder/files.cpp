@@ -1,7 +1,6 @@
 #include "checkpoint/folder/files.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -65,30 +64,6 @@ bool is_folder(const fs::Path& path) {
 bool is_real_folder(const fs::Path& path) {
   struct stat info {};
   return look(path, info) && S_ISDIR(info.st_mode);
-}
-
-void require_file_size_allowed(const fs::Path& path, std::uint64_t bytes) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
-    return;
-  throw Error(Code::kCheckpoint,
-              str("cannot write '", path.string(), "': it needs ", human_bytes(bytes),
-                  ", this process may write files of ", human_bytes(limit.rlim_cur), " (ulimit -f)"));
-}
-
-void reserve_space(const fs::Fd& fd, const fs::Path& path, std::uint64_t bytes) {
-  if (bytes == 0) return;
-  const auto size = static_cast<off_t>(bytes);
-  int error = 0;
-  do {
-    error = fs::disk().fallocate(fd.get(), size) == 0 ? 0 : errno;
-  } while (error == EINTR);
-  // A file system without fallocate: set the size only, so that writes go to a file of the final length.
-  if (error == EOPNOTSUPP || error == ENOSYS) error = fs::disk().ftruncate(fd.get(), size) == 0 ? 0 : errno;
-  if (error != 0) {
-    throw Error(Code::kCheckpoint, str("cannot reserve ", human_bytes(bytes), " for '", path.string(),
-                                       "': ", fs::reason(error)));
-  }
 }
 
 }  // namespace echelon::checkpoint

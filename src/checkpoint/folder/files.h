@@ -27,13 +27,4 @@ struct InputFile {
 /// A folder itself, not a link to one.
 [[nodiscard]] bool is_real_folder(const fs::Path& path);
 
-/// Throws Error(kCheckpoint) when this process may not write a file of `bytes` bytes. Checked in advance,
-/// because exceeding that limit raises a signal that ends the process.
-void require_file_size_allowed(const fs::Path& path, std::uint64_t bytes);
-
-/// Reserves `bytes` on the disk for the open file `path`, so that a full disk is detected now. Where
-/// the file system cannot reserve (NFS 3) the size is set, and a full disk is detected at a later write.
-/// Throws Error(kCheckpoint).
-void reserve_space(const fs::Fd& fd, const fs::Path& path, std::uint64_t bytes);
-
 }  // namespace echelon::checkpoint

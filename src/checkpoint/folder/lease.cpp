@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/files/disk.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/log.h"
 #include "base/process/process.h"
 #include "base/str.h"
@@ -114,17 +115,14 @@ ReadLease::ReadLease(const Path& step_folder) {
   // nothing.
   file_ = folder.parent_path() / (std::string(kPrefix) + name + '-' + this_host() + '-' +
                                   std::to_string(::getpid()) + '-' + new_save_id());
-  // Errors become a note, not an exception: reading must work on a read-only file system, too.
-  const int fd = fs::disk().open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
-  int error = fd < 0 ? errno : 0;
-  if (fd >= 0) {
-    const ssize_t written = fs::disk().pwrite(fd, mark.data(), mark.size(), 0);
-    if (written != static_cast<ssize_t>(mark.size())) error = written < 0 ? errno : ENOSPC;
-    if (fs::disk().close(fd) != 0) error = errno;
-    if (error != 0) fs::disk().unlink(file_.c_str());
-  }
-  if (error != 0) {
-    note_ = str("no lease can be left in '", folder.parent_path().string(), "' (", fs::reason(error),
+  try {
+    fs::NewFile lease(file_, Code::kCheckpoint);
+    lease.write(0, std::as_bytes(std::span(mark)));
+    lease.close();
+    lease.keep();
+  } catch (const Error& error) {
+    // A note, not an exception: reading must work on a read-only file system, too.
+    note_ = str("no lease can be left in '", folder.parent_path().string(), "' (", error.what(),
                 "): a prune at the same time would not know that this checkpoint is read");
     return;
   }

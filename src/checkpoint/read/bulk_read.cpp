@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -15,7 +14,7 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
-#include "base/files/disk.h"
+#include "base/files/direct_io.h"
 #include "base/files/fs.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
@@ -26,7 +25,7 @@ namespace echelon::checkpoint {
 namespace {
 
 constexpr std::uint64_t kUnitBytes = std::uint64_t{8} << 20;
-constexpr std::uint64_t kBorder = 4096;
+constexpr std::uint64_t kBorder = fs::kDirectAlignment;
 
 /// Consecutive whole blocks of a shard that are read in one request.
 struct Unit {
@@ -39,25 +38,17 @@ struct Unit {
 class ShardFile {
  public:
   ShardFile(std::filesystem::path path, std::uint64_t expected)
-      : path_(std::move(path)), file_(open_input(path_)) {
+      : path_(std::move(path)), file_(open_input(path_)), direct_(path_, O_RDONLY, Code::kCheckpoint) {
     if (file_.bytes != expected) {
       throw Error(Code::kCheckpoint, str("shard '", path_.string(), "' changed from ", expected, " to ",
                                          file_.bytes, " bytes while it was read"));
     }
-    direct_ = fs::Fd(fs::disk().open(path_.c_str(), O_RDONLY | O_DIRECT | O_NOFOLLOW, 0));
   }
 
   /// `to` has room for the request rounded up to 4 KiB.
-  void read(std::uint64_t begin, std::span<std::byte> to) const {
-    std::size_t done = 0;
-    while (direct_.valid() && begin % kBorder == 0 && done < to.size() && done % kBorder == 0) {
-      const std::size_t size = (to.size() - done + kBorder - 1) / kBorder * kBorder;
-      const ssize_t n =
-          fs::disk().pread(direct_.get(), to.data() + done, size, static_cast<off_t>(begin + done));
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) break;  // refused, or the end: the normal read below reports it
-      done += static_cast<std::size_t>(n);
-    }
+  void read(std::uint64_t begin, std::span<std::byte> to) {
+    const std::size_t rounded = (to.size() + kBorder - 1) / kBorder * kBorder;
+    const std::size_t done = begin % kBorder == 0 ? direct_.read(begin, {to.data(), rounded}) : 0;
     if (done < to.size()) fs::read_at(file_.fd, begin + done, to.subspan(done), Code::kCheckpoint, path_);
   }
 
@@ -66,7 +57,7 @@ class ShardFile {
  private:
   std::filesystem::path path_;
   InputFile file_;
-  fs::Fd direct_;
+  fs::DirectIo direct_;
 };
 
 /// The blocks that [begin, end) of a piece overlaps, as file offsets.

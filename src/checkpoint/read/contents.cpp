@@ -17,10 +17,6 @@ namespace {
 
 using Path = std::filesystem::path;
 
-std::uint32_t crc_of(std::string_view text) {
-  return crc32c(std::as_bytes(std::span(text)));
-}
-
 std::string quoted(const Path& path) {
   return str('\'', path.string(), '\'');
 }
@@ -44,9 +40,9 @@ Manifest load_manifest(const Path& folder) {
   const Commit commit = parse_commit(read_input(commit_path, kMaxCommitBytes), quoted(commit_path));
   const Path path = folder / kManifestFile;
   const std::string text = read_input(path, kMaxManifestBytes);
-  if (text.size() != commit.manifest_bytes || crc_of(text) != commit.manifest_crc) {
+  if (text.size() != commit.manifest_bytes || crc32c(text) != commit.manifest_crc) {
     throw Error(Code::kCheckpoint, str(quoted(path), " is damaged: ", text.size(), " bytes with checksum ",
-                                       checksum_text(crc_of(text)), ", COMMIT vouches for ",
+                                       checksum_text(crc32c(text)), ", COMMIT vouches for ",
                                        commit.manifest_bytes, " with ", checksum_text(commit.manifest_crc)));
   }
   Manifest manifest = parse_manifest(text, quoted(path));
@@ -310,7 +306,7 @@ std::string load_attachment(const Path& folder, const Manifest& manifest, const 
   }
   const Path path = folder / name;
   std::string content = read_input(path, kMaxAttachmentBytes);
-  if (content.size() != found->second.bytes || crc_of(content) != found->second.crc) {
+  if (content.size() != found->second.bytes || crc32c(content) != found->second.crc) {
     throw Error(Code::kCheckpoint,
                 str("attachment ", quoted(path), " is damaged: its size or checksum differs"));
   }

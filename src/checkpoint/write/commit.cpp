@@ -15,10 +15,6 @@
 namespace echelon::checkpoint {
 namespace {
 
-std::uint32_t crc_of(const std::string& text) {
-  return crc32c(std::as_bytes(std::span(text)));
-}
-
 /// Reads back every shard's index: the manifest describes what is in the files, not what the ranks meant to
 /// write.
 std::vector<ShardIndex> read_back(const std::filesystem::path& folder, const CommitInfo& info,
@@ -62,7 +58,7 @@ std::string publish_commit(const std::filesystem::path& file, const std::string&
 std::string publish(const std::filesystem::path& folder, const CommitInfo& info, Manifest& manifest) {
   for (const auto& [name, content] : info.attachments) {
     fs::publish_file(folder / name, content, Code::kCheckpoint);
-    manifest.attachments[name] = {content.size(), crc_of(content)};
+    manifest.attachments[name] = {content.size(), crc32c(content)};
   }
   const std::string text = manifest_text(manifest);
   if (text.size() > kMaxManifestBytes) {
@@ -78,7 +74,7 @@ std::string publish(const std::filesystem::path& folder, const CommitInfo& info,
   const Commit commit{.step = info.step,
                       .save_id = info.save_id,
                       .manifest_bytes = text.size(),
-                      .manifest_crc = crc_of(text)};
+                      .manifest_crc = crc32c(text)};
   return publish_commit(folder / kCommitFile, commit_text(commit));
 }
 

@@ -17,9 +17,10 @@
 #include "base/files/disk.h"
 #include "base/files/fs.h"
 #include "base/files/kill_point.h"
-#include "base/files/own_file.h"
+#include "base/files/new_file.h"
 #include "base/log.h"
 #include "base/process/process.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
@@ -30,18 +31,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point began) {
-  return std::chrono::duration<double>(Clock::now() - began).count();
-}
-
-/// Tells rank 0 that a rank's save failed. File names are built in advance: leave() allocates nothing, so a
-/// rank that runs out of memory can still report it.
+/// Tells rank 0 that a rank's save failed. File names are built in advance: leave() allocates nothing, unlike
+/// fs::NewFile, so a rank that runs out of memory can still report it.
 class FailureNote {
  public:
   FailureNote(const std::filesystem::path& folder, int rank)
-      : folder_(folder),
-        path_(folder / failure_file_name(rank)),
-        draft_(path_.string().append(1, '.').append(fs::random_hex()).append(".tmp")) {}
+      : folder_(folder), path_(folder / failure_file_name(rank)), draft_(fs::draft_name(path_)) {}
 
   /// Best effort: the disk that failed may fail here, too. Rank 0 then waits until its timeout.
   void leave(std::string_view why) const noexcept {

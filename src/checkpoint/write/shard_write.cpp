@@ -14,16 +14,13 @@
 #include "base/files/fs.h"
 #include "base/files/kill_point.h"
 #include "base/process/process.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
 
 namespace echelon::checkpoint {
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// A step folder belongs to one attempt, so an existing file belongs to somebody else.
 std::filesystem::path unused(std::filesystem::path path) {
@@ -56,8 +53,9 @@ ShardWrite::ShardWrite(const std::filesystem::path& folder, ShardPlan plan, std:
       slices_(std::move(slices)),
       staging_(&staging),
       limits_(limits),
-      began_s_(now_s()),
-      file_(path_.string() + std::string(kUnfinished), plan_.index.file_bytes) {
+      began_s_(steady_now_s()),
+      file_(path_.string() + std::string(kUnfinished), Code::kCheckpoint) {
+  file_.reserve(plan_.index.file_bytes);
   kill_point("reserved");
 }
 
@@ -132,16 +130,16 @@ void ShardWrite::slow_down(std::uint64_t written, double writing_since_s) const 
     const double due =
         writing_since_s + static_cast<double>(written) / static_cast<double>(limits_.bytes_per_s);
     std::this_thread::sleep_for(
-        std::chrono::duration<double>(std::max(0.0, std::min(due, deadline) - now_s())));
+        std::chrono::duration<double>(std::max(0.0, std::min(due, deadline) - steady_now_s())));
   }
-  if (now_s() < deadline) return;
+  if (steady_now_s() < deadline) return;
   throw Error(Code::kCheckpoint, str("not written after ", std::lround(limits_.timeout_s),
                                      " s (checkpoint.timeout_s): ", human_bytes(written), " of ",
                                      human_bytes(plan_.index.file_bytes), " were; the disk is too slow"));
 }
 
 void ShardWrite::write_windows() {
-  const double began = now_s();
+  const double began = steady_now_s();
   const std::uint64_t first = plan_.index.index_bytes;
   for (std::uint64_t at = first; at < plan_.index.file_bytes;) {
     const std::span<std::byte> window = staging_->take_full();
@@ -168,7 +166,9 @@ void ShardWrite::write() {
     write_index();
     file_.finish();
     kill_point("flushed");
-    file_.publish(path_);
+    file_.rename(path_);
+    kill_point("named");
+    fs::fsync_directory(path_.parent_path(), Code::kCheckpoint);
     kill_point("durable");
   } catch (...) {
     staging_->stop();

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/files/new_file.h"
 #include "checkpoint/format/piece_sums.h"
-#include "checkpoint/write/new_file.h"
 #include "checkpoint/write/shard_plan.h"
 #include "checkpoint/write/staging.h"
 #include "checkpoint/write/writer.h"
@@ -54,7 +54,7 @@ class ShardWrite {
   Staging* staging_;
   WriteLimits limits_;
   double began_s_;
-  NewFile file_;
+  fs::NewFile file_;
   std::string stage_error_;
   PieceSums sums_;  ///< of what was written
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/steady_time.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -16,10 +17,6 @@ using namespace std::chrono_literals;
 constexpr int kLook_ms = 50;
 constexpr double kStoodStill_s = 1;  // a round normally takes little more than kLook_ms
 constexpr double kExamine_s = 2;     // longest wait for another rank's examination of the suspect
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -34,17 +31,17 @@ Hub::~Hub() {
 }
 
 void Hub::wait_for_leaving(double at_most_s) const {
-  const double deadline = now_s() + at_most_s;
-  while (others_connected_ > 0 && now_s() < deadline) std::this_thread::sleep_for(10ms);
+  const double deadline = steady_now_s() + at_most_s;
+  while (others_connected_ > 0 && steady_now_s() < deadline) std::this_thread::sleep_for(10ms);
 }
 
 void Hub::loop() {
   pthread_setname_np(pthread_self(), "echelon-hub");
-  double last_s = now_s();
+  double last_s = steady_now_s();
   while (!ending_) {
     // This thread did not run, so silence of others in that time proves nothing.
-    if (const double gap = now_s() - last_s; gap > kStoodStill_s) judge_.stood_still(gap);
-    last_s = now_s();
+    if (const double gap = steady_now_s() - last_s; gap > kStoodStill_s) judge_.stood_still(gap);
+    last_s = steady_now_s();
     std::vector<pollfd> queries{{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0}};
     for (const auto& peer : peers_) {
       const short events = peer->wire.has_output() ? POLLIN | POLLOUT : POLLIN;
@@ -56,7 +53,7 @@ void Hub::loop() {
     }
     if (queries[0].revents != 0) accept_all();
     drop_closed();
-    decide(now_s());
+    decide(steady_now_s());
   }
   if (announced_) return;
   for (const auto& peer : peers_) peer->wire.send({.kind = FrameKind::kClosing});
@@ -90,7 +87,8 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::kHello:
     case FrameKind::kBeat:
-      judge_.heard(peer.rank, {frame.now, frame.round_trip_s, frame.awaited, frame.awaited_share}, now_s());
+      judge_.heard(peer.rank, {frame.now, frame.round_trip_s, frame.awaited, frame.awaited_share},
+                   steady_now_s());
       peer.wire.send({.kind = FrameKind::kAck, .number = frame.number});
       return;
     case FrameKind::kLeaving:
@@ -106,7 +104,7 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
 
 void Hub::drop_closed() {
   for (const auto& peer : peers_) {
-    if (peer->wire.closed() && peer->rank >= 0) judge_.ended(peer->rank, now_s());
+    if (peer->wire.closed() && peer->rank >= 0) judge_.ended(peer->rank, steady_now_s());
   }
   peers_.erase(
       std::remove_if(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->wire.closed(); }),

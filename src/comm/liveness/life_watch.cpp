@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/log.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "comm/blob_text.h"
 #include "comm/liveness/median.h"
@@ -29,10 +30,6 @@ constexpr double kGrace_s = 5;  // after a verdict, for an orderly exit
 constexpr double kLastToLeave_s = 3;  // rank 0, which can end the others, stays longer
 constexpr std::size_t kRoundTrips = 9;
 constexpr std::size_t kShownFrames = 6;
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// The hub's address as rank 0 sends it to the others: port, token, addresses.
 std::string card_of(int port, const std::array<char, 16>& token) {
@@ -108,7 +105,7 @@ void LifeWatch::connect(const JobInfo& job, Communicator& comm) {
       .kind = FrameKind::kHello, .rank = job.rank, .process = getpid(), .now = watch_.activity->now()};
   std::copy_n(token.begin(), std::min(token.size(), hello.token.size()), hello.token.begin());
   wire_->send(hello);
-  last_ack_s_ = now_s();
+  last_ack_s_ = steady_now_s();
 }
 
 LifeWatch::~LifeWatch() {
@@ -119,13 +116,13 @@ LifeWatch::~LifeWatch() {
 void LifeWatch::loop() {
   pthread_setname_np(pthread_self(), "echelon-beat");
   double verdict_s = 0;
-  double last_s = now_s();
+  double last_s = steady_now_s();
   while (true) {
     if (leaving_) return ended_ ? void() : leave();
     const short events = wire_->has_output() ? POLLIN | POLLOUT : POLLIN;
     pollfd query{.fd = wire_->closed() ? -1 : wire_->fd(), .events = events, .revents = 0};
     (void)poll(&query, 1, kLook_ms);
-    const double now = now_s();
+    const double now = steady_now_s();
     // This process itself did not run, which says nothing about the hub.
     if (now - last_s > kStoodStill_s) last_ack_s_ += now - last_s;
     last_s = now;
@@ -253,10 +250,10 @@ void LifeWatch::on_verdict(const Finding& finding) {
 
 LifeWatch::Conclusion LifeWatch::conclude(const Error& error) {
   const bool echo = error.code() == Code::kPeer;
-  const double deadline = now_s() + kEcho_s + 2 * options_.cluster.heartbeat_interval_s;
+  const double deadline = steady_now_s() + kEcho_s + 2 * options_.cluster.heartbeat_interval_s;
   // A collective that fails with kPeer is usually an echo of another rank's end. The verdict, which names
   // the cause, arrives a moment later and replaces this error.
-  while (echo && wire_ && !ended_ && now_s() < deadline) std::this_thread::sleep_for(10ms);
+  while (echo && wire_ && !ended_ && steady_now_s() < deadline) std::this_thread::sleep_for(10ms);
   if (!ended_ || !echo) {  // a rank's own failure is reported even if there is a verdict
     leaving_ = true;
     return {error, !error.is_reported()};

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -204,7 +205,7 @@ void MpiExchange::run() {
   }
   // Statistics for finding slow ranks: who came last, and how long this operation took.
   if (group_.awaited == nullptr || last_peer_ < 0) return;
-  const double took = std::chrono::duration<double>(Clock::now() - start_).count();
+  const double took = seconds_since(start_);
   group_.awaited->add(group_.world_ranks[static_cast<std::size_t>(last_peer_)], took);
 }
 

@@ -38,7 +38,7 @@ std::uint32_t identity(const ImageFolder& list) {
   std::uint32_t crc = 0;
   for (const ImageFolder::File& file : list.files) {
     const std::array<std::int64_t, 1> label{file.label};
-    crc = crc32c(std::as_bytes(std::span(label)), crc32c(std::as_bytes(std::span(file.path)), crc));
+    crc = crc32c(std::as_bytes(std::span(label)), crc32c(file.path, crc));
   }
   return crc;
 }

@@ -7,6 +7,7 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "data/data_identity.h"
 #include "data/images/folder_images.h"
 #include "data/images/idx_images.h"
 #include "data/images/synthetic_images.h"
@@ -37,7 +38,7 @@ using Seed = std::optional<std::uint64_t>;
 
 std::uint32_t identity(std::uint32_t source, const std::vector<float>& values, Seed seed) {
   const std::array<std::uint64_t, 4> parts{4, source, seed ? 1U : 0U, seed.value_or(0)};
-  return crc32c(std::as_bytes(std::span(values)), crc32c(std::as_bytes(std::span(parts))));
+  return crc32c(std::as_bytes(std::span(values)), data_identity(parts));
 }
 
 void check_same_classes(const DataOptions& options, const data::FolderImages& validation) {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/checksum/crc32c.h"
 #include "base/philox.h"
+#include "data/data_identity.h"
 
 namespace echelon::data {
 namespace {
@@ -52,7 +52,7 @@ SyntheticImages::SyntheticImages(const ImageShape& shape, std::uint64_t seed, st
   const std::array<std::uint64_t, 5> identity{3, static_cast<std::uint64_t>(shape.channels),
                                               static_cast<std::uint64_t>(shape.size),
                                               static_cast<std::uint64_t>(shape.classes), seed};
-  fingerprint_ = crc32c(std::as_bytes(std::span(identity)));
+  fingerprint_ = data_identity(identity);
 }
 
 std::int64_t SyntheticImages::read(std::int64_t index, std::int64_t /*sample*/,

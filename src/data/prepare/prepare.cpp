@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/disk.h"
+#include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/str.h"
 #include "data/prepare/corpus.h"
@@ -99,14 +101,14 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
     const std::filesystem::path folder(options.output);
     const std::string name = tokenizer_file_name(model);
     fs::publish_file(folder / name, model, Code::kData);
-    std::error_code ignored;  // the other kind's, of an earlier run: replaced on request
-    std::filesystem::remove(folder / (name == "tokenizer.json" ? "tokenizer.model" : "tokenizer.json"),
-                            ignored);
+    // Left by an earlier run of the other kind; replaced on request.
+    const auto other = folder / (name == "tokenizer.json" ? "tokenizer.model" : "tokenizer.json");
+    (void)fs::disk().unlink(other.c_str());
   };
   CorpusResult corpus = tokenise_corpus(files, options, *tokenizer, progress, publish_tokenizer);
   if (corpus.valid.tokens == 0) {
-    std::error_code ignored;  // one of an earlier run, replaced on request
-    std::filesystem::remove(std::filesystem::path(options.output) / "valid.tok", ignored);
+    // Left by an earlier run; replaced on request.
+    (void)fs::disk().unlink((std::filesystem::path(options.output) / "valid.tok").c_str());
   }
 
   PrepareReport report;

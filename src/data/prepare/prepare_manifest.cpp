@@ -23,16 +23,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 
-std::uint32_t crc_of(std::string_view text, std::uint32_t crc) {
-  return crc32c(std::as_bytes(std::span(text)), crc);
-}
-
 Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& files) {
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;
   for (const SourceFile& file : files) {
     bytes += file.bytes;
-    crc = crc_of(str(stdfs::absolute(file.path).lexically_normal().string(), '\n', file.bytes, ' ',
+    crc = crc32c(str(stdfs::absolute(file.path).lexically_normal().string(), '\n', file.bytes, ' ',
                      file.modified_ns, '\n'),
                  crc);
   }
@@ -78,14 +74,20 @@ bool is_current(const stdfs::path& path, const PreparedFile& file) {
 }  // namespace
 
 PrepareManifest::PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files)
-    : options_(options), folder_(options.output), identity_(json_text(identity_of(options, files), -1)) {}
+    : options_(options), folder_(options.output), identity_(identity_of(options, files)) {}
+
+/// Was it written for this identity? Compared as texts, because file names need not be UTF-8.
+bool PrepareManifest::made(const nlohmann::json& manifest) const {
+  return manifest.is_object() && manifest.contains("made_from") &&
+         json_text(manifest["made_from"]) == json_text(nlohmann::json(identity_));
+}
 
 std::optional<PrepareReport> PrepareManifest::find_finished() const {
   const stdfs::path folder(folder_);
   try {
     const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
     const auto json = parse_foreign_json(text, "prepare.json", Code::kData);
-    if (json.at("made_from") != nlohmann::json::parse(identity_)) return {};
+    if (!made(json)) return {};
     PrepareReport report;
     report.format = options_.format;
     report.up_to_date = true;
@@ -115,10 +117,7 @@ void PrepareManifest::check_replaceable() const {
   const stdfs::path folder(folder_);
   try {
     const auto text = fs::read_file(folder / "prepare.json", std::uint64_t{1} << 20, Code::kData);
-    const auto json = read_foreign_json(text).value;
-    if (json.is_object() && json.contains("made_from") &&
-        json["made_from"] == nlohmann::json::parse(identity_))
-      return;
+    if (made(read_foreign_json(text).value)) return;
   } catch (const Error&) {
     // No manifest: the other files in the folder decide.
   }
@@ -135,13 +134,13 @@ void PrepareManifest::check_replaceable() const {
 
 void PrepareManifest::announce() const {
   Json json;
-  json["made_from"] = Json::parse(identity_);
+  json["made_from"] = identity_;
   fs::publish_file(folder_ + "/prepare.json", json_text(json) + "\n", Code::kData);
 }
 
 void PrepareManifest::publish(const PrepareReport& report) const {
   Json json;
-  json["made_from"] = Json::parse(identity_);
+  json["made_from"] = identity_;
   json["vocab_size"] = report.vocab_size;
   json["tokenizer_digest"] = report.tokenizer_digest;
   json["empty_records"] = report.empty_records;

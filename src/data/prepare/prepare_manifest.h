@@ -1,4 +1,5 @@
 #pragma once
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,7 +10,7 @@
 namespace echelon::data {
 
 /// prepare.json: sources, options and sizes of a folder's data files. It is written last, so if it exists
-/// the files beside it are complete.
+/// the files beside it are complete. For source files of this module only.
 class PrepareManifest {
  public:
   /// Identity of the work: options that change the result, and path, size and time of every source.
@@ -30,9 +31,11 @@ class PrepareManifest {
   void publish(const PrepareReport& report) const;
 
  private:
+  [[nodiscard]] bool made(const nlohmann::json& manifest) const;
+
   const PrepareOptions& options_;
   std::string folder_;
-  std::string identity_;  // JSON
+  nlohmann::ordered_json identity_;
 };
 
 }  // namespace echelon::data

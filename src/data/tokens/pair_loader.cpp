@@ -5,10 +5,10 @@
 #include <cmath>
 #include <span>
 
-#include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/philox.h"
 #include "base/str.h"
+#include "data/data_identity.h"
 
 namespace echelon {
 namespace {
@@ -23,7 +23,7 @@ std::uint32_t identity(const PairSizes& sizes, std::uint64_t seed) {
                                            static_cast<std::uint64_t>(sizes.vocabulary),
                                            sizes.full_length ? 1U : 0U,
                                            seed};
-  return crc32c(std::as_bytes(std::span(parts)));
+  return data_identity(parts);
 }
 
 /// `limit` times an exponentially distributed number of the given mean, from 1 to limit.

@@ -5,7 +5,6 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
-#include "base/files/disk.h"
 #include "base/str.h"
 
 namespace echelon {
@@ -24,16 +23,12 @@ void narrow(std::span<const std::int32_t> ids, std::byte* to) {
 }  // namespace
 
 TokenFileWriter::TokenFileWriter(std::filesystem::path path, const TokenFileOptions& options)
-    : path_(std::move(path)), draft_(fs::create_draft(path_, Code::kData)) {
+    : path_(std::move(path)), draft_(fs::draft_name(path_), Code::kData) {
   header_.vocab_size = options.vocab_size;
   header_.tokenizer_digest = options.tokenizer_digest;
   header_.flags = options.flags;
   header_.token_width = token_width_for(options.vocab_size);
   pending_.reserve(kBufferBytes + kTokenBlockBytes);
-}
-
-TokenFileWriter::~TokenFileWriter() {
-  if (!published_) fs::disk().unlink(draft_.path.c_str());
 }
 
 void TokenFileWriter::add_document(std::span<const std::int32_t> ids) {
@@ -72,7 +67,7 @@ void TokenFileWriter::flush_blocks(bool last) {
   for (std::size_t at = 0; at < whole; at += kTokenBlockBytes) {
     block_crcs_.push_back(crc32c(bytes.subspan(at, std::min<std::size_t>(kTokenBlockBytes, whole - at))));
   }
-  fs::write_at(draft_.fd, kTokenHeaderBytes + written_, bytes, Code::kData, draft_.path);
+  draft_.write(kTokenHeaderBytes + written_, bytes);
   written_ += whole;
   pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(whole));
 }
@@ -90,15 +85,12 @@ TokenFileHeader TokenFileWriter::finish() {
   flush_blocks(true);
   const auto table = std::as_bytes(std::span(block_crcs_));
   header_.checksums_crc = crc32c(table);
-  fs::write_at(draft_.fd, header_.checksums_offset(), table, Code::kData, draft_.path);
+  draft_.write(header_.checksums_offset(), table);
   // The header is last: a file that was cut off before has zeros there and no magic.
-  fs::write_at(draft_.fd, 0, encode_token_header(header_), Code::kData, draft_.path);
-  fs::fsync(draft_.fd, Code::kData, draft_.path);
-  draft_.fd.close(Code::kData, draft_.path);
+  draft_.write(0, encode_token_header(header_));
   // Flushed before the rename, so that the final name never shows incomplete content after a loss of power.
-  fs::rename(draft_.path, path_, Code::kData);
-  published_ = true;
-  fs::fsync_directory(path_.has_parent_path() ? path_.parent_path() : fs::Path("."), Code::kData);
+  draft_.finish();
+  draft_.publish(path_);
   return header_;
 }
 

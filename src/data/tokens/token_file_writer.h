@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "base/files/own_file.h"
+#include "base/files/new_file.h"
 #include "data/tokens/token_format.h"
 
 namespace echelon {
@@ -16,16 +16,13 @@ struct TokenFileOptions {
   std::uint32_t flags = 0;             ///< kDocuments... bits
 };
 
-/// Writes one token file, document by document, as a draft (fs::create_draft); finish() makes it durable
-/// and renames it, so readers see a complete file or none. Without finish() the draft is removed. Memory: 8
-/// bytes per document, 4 bytes per 16 KiB block. Not thread-safe.
+/// Writes one token file, document by document, as a draft (fs::NewFile); finish() makes it durable and
+/// renames it, so readers see a complete file or none. Without finish() the draft is removed. Memory: 8 bytes
+/// per document, 4 bytes per 16 KiB block. Not thread-safe.
 class TokenFileWriter {
  public:
   /// Throws Error(kData) when the file cannot be made.
   TokenFileWriter(std::filesystem::path path, const TokenFileOptions& options);
-  TokenFileWriter(const TokenFileWriter&) = delete;
-  TokenFileWriter& operator=(const TokenFileWriter&) = delete;
-  ~TokenFileWriter();
 
   /// Throws Error(kData): empty document, id outside [0, vocab_size), disk full.
   void add_document(std::span<const std::int32_t> ids);
@@ -42,14 +39,13 @@ class TokenFileWriter {
   void flush_blocks(bool last);
 
   std::filesystem::path path_;
-  fs::Draft draft_;
+  fs::NewFile draft_;
   TokenFileHeader header_;
   std::vector<std::uint64_t> ends_;
   std::vector<std::uint32_t> block_crcs_;
   std::vector<std::byte> pending_;
   std::vector<std::byte> narrow_;  // one document's ids in file width
   std::uint64_t written_ = 0;      // body bytes on disk
-  bool published_ = false;
 };
 
 }  // namespace echelon

@@ -6,59 +6,46 @@
 #include <nlohmann/json.hpp>
 
 #include "base/str.h"
-#include "model/patches.h"
 
 namespace echelon {
 namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-constexpr InitSpec kZero{InitSpec::Kind::kConstant, 0.0F};
 constexpr InitSpec kUnitNormal{InitSpec::Kind::kNormal, 1.0F};
-
-InitSpec normal(const ModelOptions& options) {
-  return {InitSpec::Kind::kNormal, static_cast<float>(options.init_std)};
-}
 
 }  // namespace
 
 DeepVit::DeepVit(const ModelOptions& options, const ModelTypes& types)
-    : ImageClassifier(types.output), options_(options) {
+    : PatchClassifier(options, types, PatchLayout::kChannelsLast) {
   add_embeddings();
   for (std::int64_t i = 0; i < options.layers; ++i) add_block(i);
-  add_head();
-}
-
-std::int64_t DeepVit::tokens() const {
-  const std::int64_t across = options_.image_size / options_.patch_size;
-  return across * across + 1;
+  add_head("mlp_head", "mlp_head.0", "mlp_head.1");
 }
 
 void DeepVit::add_embeddings() {
-  Layer& layer =
-      *layers_.emplace_back(std::make_unique<Layer>("to_patch_embedding", Layer::Role::kEmbedding));
-  const std::int64_t h = options_.hidden_size;
+  Layer& layer = add_layer("to_patch_embedding", Layer::Role::kEmbedding);
   const std::int64_t values = options_.channels * options_.patch_size * options_.patch_size;
-  positions_ = &layer.add("pos_embedding", Shape{1, tokens(), h}, normal(options_));
-  class_token_ = &layer.add("cls_token", Shape{1, 1, h}, normal(options_));
-  patch_ = add_affine(layer, "to_patch_embedding.1", {h, values}, normal(options_), kZero);
+  add_positions(layer, "pos_embedding");
+  add_class_token(layer, "cls_token");
+  add_projection(layer, "to_patch_embedding.1", {options_.hidden_size, values});
 }
 
 void DeepVit::add_block(std::int64_t index) {
   const std::string prefix = str("transformer.layers.", index);
-  Layer& layer = *layers_.emplace_back(std::make_unique<Layer>(prefix, Layer::Role::kBlock));
+  Layer& layer = add_block_layer(prefix);
   const std::int64_t h = options_.hidden_size;
   const std::int64_t inner = options_.intermediate_size;
   const auto norm = [&](const std::string& name) {
     return add_norm(layer.add_layer(prefix + name), prefix + name, h);
   };
   const auto dense = [&](Layer& own, const std::string& name, std::int64_t out, std::int64_t in) {
-    return add_affine(own, prefix + name, {out, in}, normal(options_), kZero);
+    return add_dense(own, prefix + name, out, in);
   };
   Block block{.layer = &layer, .name = prefix};
   block.attention_norm = norm(".0.fn.norm");
   Layer& attention = layer.add_layer(prefix + ".0.fn.fn");
-  block.qkv = &attention.add(prefix + ".0.fn.fn.to_qkv.weight", Shape{3 * h, h}, normal(options_));
+  block.qkv = &attention.add(prefix + ".0.fn.fn.to_qkv.weight", Shape{3 * h, h}, normal());
   block.mixing =
       &attention.add(prefix + ".0.fn.fn.reattn_weights", Shape{options_.heads, options_.heads}, kUnitNormal);
   block.mixing_norm = add_norm(attention, prefix + ".0.fn.fn.reattn_norm.1", options_.heads);
@@ -67,21 +54,6 @@ void DeepVit::add_block(std::int64_t index) {
   block.up = dense(layer.add_layer(prefix + ".1.fn.fn.net.0"), ".1.fn.fn.net.0", inner, h);
   block.down = dense(layer.add_layer(prefix + ".1.fn.fn.net.3"), ".1.fn.fn.net.3", h, inner);
   blocks_.push_back(block);
-}
-
-void DeepVit::add_head() {
-  Layer& head = *layers_.emplace_back(std::make_unique<Layer>("mlp_head", Layer::Role::kHead));
-  const std::int64_t h = options_.hidden_size;
-  final_norm_ = add_norm(head.add_layer("mlp_head.0"), "mlp_head.0", h);
-  classifier_ = add_affine(head, "mlp_head.1", {options_.classes, h}, normal(options_), kZero);
-}
-
-at::Tensor DeepVit::embedded(const at::Tensor& images, const Batch& draws) const {
-  const at::Tensor patches = cut_patches(images.to(patch_.weight->value.scalar_type()), options_.patch_size,
-                                         PatchLayout::kChannelsLast);
-  const at::Tensor projected = at::linear(patches, ops::use(*patch_.weight), ops::use(*patch_.bias));
-  const at::Tensor x = with_class_token(projected, ops::use(*class_token_), ops::use(*positions_));
-  return ops::dropout(x, options_.dropout, draws, "to_patch_embedding");
 }
 
 at::Tensor DeepVit::attended(const Block& block, const at::Tensor& qkv, const Batch& draws) const {
@@ -100,7 +72,8 @@ at::Tensor DeepVit::attended(const Block& block, const at::Tensor& qkv, const Ba
   return out.permute({0, 2, 1, 3}).reshape({qkv.size(0), options_.hidden_size});
 }
 
-at::Tensor DeepVit::block_forward(const Block& block, const at::Tensor& x, const Batch& draws) const {
+at::Tensor DeepVit::block_forward(std::size_t number, const at::Tensor& x, const Batch& draws) const {
+  const Block& block = blocks_[number];
   const double eps = options_.norm_eps;
   const at::Tensor attention = block.attention_out.layer->run(
       layer_norm(block.attention_norm, x, eps),
@@ -126,20 +99,6 @@ at::Tensor DeepVit::block_forward(const Block& block, const at::Tensor& x, const
   });
 }
 
-at::Tensor DeepVit::logits(const Batch& batch) {
-  const Batch draws = draws_of(batch, tokens());
-  at::Tensor x = patch_.layer->run(
-      batch.images, [this, draws](const at::Tensor& images) { return embedded(images, draws); });
-  for (const Block& block : blocks_) {
-    x = block.layer->run(
-        x, [this, &block, draws](const at::Tensor& in) { return block_forward(block, in, draws); });
-  }
-  return classifier_.layer->run(x, [this](const at::Tensor& in) {
-    const at::Tensor first = in.view({-1, tokens(), options_.hidden_size}).select(1, 0).contiguous();
-    return linear(classifier_, layer_norm(final_norm_, first, options_.norm_eps));
-  });
-}
-
 std::string DeepVit::hugging_face_config() const {
   // transformers has no such model: what this one was built from.
   const nlohmann::json config{{"model_type", "deepvit"},
@@ -157,14 +116,9 @@ std::string DeepVit::hugging_face_config() const {
 }
 
 double DeepVit::flops_per_sample(const SampleShape& /*shape*/) const {
-  const auto count = static_cast<double>(tokens());
   const double h = static_cast<double>(options_.hidden_size);
   const double heads = static_cast<double>(options_.heads);
-  const double block = 4 * h * h + 2 * h * static_cast<double>(options_.intermediate_size);
-  const double attention = 12.0 * h * count + 6.0 * heads * heads * count;
-  return static_cast<double>(options_.layers) * count * (6 * block + attention) +
-         6 * ((count - 1) * static_cast<double>(patch_.weight->numel()) +
-              static_cast<double>(classifier_.weight->numel()));
+  return flops_with((12.0 * h + 6.0 * heads * heads) * static_cast<double>(tokens()));
 }
 
 }  // namespace echelon

@@ -1,6 +1,5 @@
 #pragma once
-#include "model/affine.h"
-#include "model/image_classifier.h"
+#include "model/patch_classifier.h"
 
 namespace echelon {
 
@@ -9,7 +8,7 @@ namespace echelon {
 /// attend alike. Layout and parameter names are those of vit-pytorch's DeepViT: queries, keys and values
 /// without bias, a class token, dropout of attention maps and of what each half of a block adds. The maps
 /// [samples, heads, tokens, tokens] are held for backward.
-class DeepVit : public ImageClassifier {
+class DeepVit : public PatchClassifier {
  public:
   DeepVit(const ModelOptions& options, const ModelTypes& types);
 
@@ -29,22 +28,12 @@ class DeepVit : public ImageClassifier {
     Affine down;
     std::string name;
   };
-  [[nodiscard]] std::int64_t tokens() const;
   void add_embeddings();
   void add_block(std::int64_t index);
-  void add_head();
-  at::Tensor logits(const Batch& batch) override;
-  at::Tensor embedded(const at::Tensor& images, const Batch& draws) const;
-  at::Tensor block_forward(const Block& block, const at::Tensor& x, const Batch& draws) const;
+  at::Tensor block_forward(std::size_t block, const at::Tensor& x, const Batch& draws) const override;
   at::Tensor attended(const Block& block, const at::Tensor& qkv, const Batch& draws) const;
 
-  ModelOptions options_;
-  Parameter* class_token_ = nullptr;
-  Parameter* positions_ = nullptr;
-  Affine patch_;
   std::vector<Block> blocks_;
-  Affine final_norm_;
-  Affine classifier_;
 };
 
 }  // namespace echelon

@@ -16,10 +16,6 @@ InitSpec normal(double deviation) {
   return {InitSpec::Kind::kNormal, static_cast<float>(deviation)};
 }
 
-InitSpec constant(float value) {
-  return {InitSpec::Kind::kConstant, value};
-}
-
 }  // namespace
 
 Gpt2::Gpt2(const ModelOptions& options, const ModelTypes& types, at::Device /*device*/)
@@ -47,18 +43,6 @@ void Gpt2::add_embedding() {
                             normal(options_.init_std));
 }
 
-Gpt2::Affine Gpt2::add_affine(Layer& layer, const std::string& name, std::int64_t out, std::int64_t in,
-                              double deviation) {
-  Parameter& weight = layer.add(name + ".weight", Shape{out, in}, normal(deviation));
-  return {&weight, &layer.add(name + ".bias", Shape{out}, constant(0.0F))};
-}
-
-Gpt2::Norm Gpt2::add_norm(Layer& parent, const std::string& name) const {
-  Layer& layer = parent.add_layer(name);
-  Parameter& weight = layer.add(name + ".weight", Shape{options_.hidden_size}, constant(1.0F));
-  return {&layer, {&weight, &layer.add(name + ".bias", Shape{options_.hidden_size}, constant(0.0F))}};
-}
-
 void Gpt2::add_block(std::int64_t index) {
   const std::string prefix = str("transformer.h.", index);
   Layer& layer = *layers_.emplace_back(std::make_unique<Layer>(prefix, Layer::Role::kBlock));
@@ -66,24 +50,30 @@ void Gpt2::add_block(std::int64_t index) {
   const std::int64_t inner = options_.intermediate_size;
   // What is added to the residual stream starts smaller: its variance would grow with every block.
   const double residual = options_.init_std / std::sqrt(2.0 * static_cast<double>(options_.layers));
-  const Norm attention_norm = add_norm(layer, prefix + ".ln_1");
+  const auto norm = [&](const std::string& name) { return add_norm(layer.add_layer(name), name, h); };
+  const auto dense = [](Layer& own, const std::string& name, std::int64_t out, std::int64_t in,
+                        double deviation) {
+    return add_affine(own, name, {out, in}, normal(deviation), {InitSpec::Kind::kConstant, 0.0F});
+  };
+  const Affine attention_norm = norm(prefix + ".ln_1");
   Layer& attention = layer.add_layer(prefix + ".attn");
-  const Norm mlp_norm = add_norm(layer, prefix + ".ln_2");
+  const Affine mlp_norm = norm(prefix + ".ln_2");
   Layer& mlp = layer.add_layer(prefix + ".mlp");
   blocks_.push_back({.layer = &layer,
                      .attention_layer = &attention,
                      .mlp_layer = &mlp,
                      .attention_norm = attention_norm,
                      .mlp_norm = mlp_norm,
-                     .qkv = add_affine(attention, prefix + ".attn.c_attn", 3 * h, h, options_.init_std),
-                     .attention_out = add_affine(attention, prefix + ".attn.c_proj", h, h, residual),
-                     .up = add_affine(mlp, prefix + ".mlp.c_fc", inner, h, options_.init_std),
-                     .down = add_affine(mlp, prefix + ".mlp.c_proj", h, inner, residual)});
+                     .qkv = dense(attention, prefix + ".attn.c_attn", 3 * h, h, options_.init_std),
+                     .attention_out = dense(attention, prefix + ".attn.c_proj", h, h, residual),
+                     .up = dense(mlp, prefix + ".mlp.c_fc", inner, h, options_.init_std),
+                     .down = dense(mlp, prefix + ".mlp.c_proj", h, inner, residual)});
 }
 
 void Gpt2::add_head() {
   head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
-  final_norm_ = add_norm(*head_layer_, "transformer.ln_f");
+  final_norm_ =
+      add_norm(head_layer_->add_layer("transformer.ln_f"), "transformer.ln_f", options_.hidden_size);
   if (options_.tie_embeddings) {
     head_ = embedding_;
     shared_.back().users.push_back(head_layer_);
@@ -93,17 +83,17 @@ void Gpt2::add_head() {
   }
 }
 
-at::Tensor Gpt2::normed(const Norm& norm, const at::Tensor& x) const {
-  return norm.layer->run(x, [eps = options_.norm_eps, affine = norm.affine](const at::Tensor& in) {
-    return ops::layer_norm(in, *affine.weight, *affine.bias, eps);
+at::Tensor Gpt2::normed(const Affine& norm, const at::Tensor& x) const {
+  return norm.layer->run(x, [eps = options_.norm_eps, norm](const at::Tensor& in) {
+    return ops::layer_norm(in, *norm.weight, *norm.bias, eps);
   });
 }
 
-ops::Recompute Gpt2::normed_again(const Block& block, const Norm& norm, const at::Tensor& x) const {
+ops::Recompute Gpt2::normed_again(const Block& block, const Affine& norm, const at::Tensor& x) const {
   // A norm gathered on its own has no weights when the product's backward runs.
   if (!block.layer->recomputes_cheap() || norm.layer->hooked()) return {};
-  return [eps = options_.norm_eps, affine = norm.affine, x = x.detach()] {
-    return ops::layer_norm(x, *affine.weight, *affine.bias, eps);
+  return [eps = options_.norm_eps, norm, x = x.detach()] {
+    return ops::layer_norm(x, *norm.weight, *norm.bias, eps);
   };
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "model/affine.h"
 #include "model/generate/causal_decoder.h"
 #include "model/model.h"
 #include "model/ops/ops.h"
@@ -20,21 +21,12 @@ class Gpt2 : public Model {
   double flops_per_sample(const SampleShape& shape) const override;
 
  private:
-  /// A weight and its bias.
-  struct Affine {
-    Parameter* weight;
-    Parameter* bias;
-  };
-  struct Norm {
-    const Layer* layer;
-    Affine affine;
-  };
   struct Block {
     const Layer* layer;
     const Layer* attention_layer;
     const Layer* mlp_layer;
-    Norm attention_norm;
-    Norm mlp_norm;
+    Affine attention_norm;
+    Affine mlp_norm;
     Affine qkv;
     Affine attention_out;
     Affine up;
@@ -43,10 +35,6 @@ class Gpt2 : public Model {
   void add_embedding();
   void add_block(std::int64_t index);
   void add_head();
-  /// [out, in] and [out], normal with the deviation given and zero.
-  static Affine add_affine(Layer& layer, const std::string& name, std::int64_t out, std::int64_t in,
-                           double deviation);
-  Norm add_norm(Layer& parent, const std::string& name) const;
 
   /// What whole sequences and single tokens differ in.
   struct Pass {
@@ -57,9 +45,9 @@ class Gpt2 : public Model {
   /// ids [tokens] -> hidden states before the final norm, [tokens, hidden].
   at::Tensor body(const at::Tensor& ids, const Pass& pass) const;
   at::Tensor block_forward(std::int64_t index, const at::Tensor& x, const Pass& pass) const;
-  at::Tensor normed(const Norm& norm, const at::Tensor& x) const;
+  at::Tensor normed(const Affine& norm, const at::Tensor& x) const;
   /// How backward gets normed() again when the block recomputes cheap values; empty: it was kept.
-  ops::Recompute normed_again(const Block& block, const Norm& norm, const at::Tensor& x) const;
+  ops::Recompute normed_again(const Block& block, const Affine& norm, const at::Tensor& x) const;
   ops::AttentionOptions attention_options() const;
 
   ModelOptions options_;
@@ -69,7 +57,7 @@ class Gpt2 : public Model {
   Layer* head_layer_ = nullptr;
   Parameter* embedding_ = nullptr;
   Parameter* positions_ = nullptr;
-  Norm final_norm_{};
+  Affine final_norm_;
   Parameter* head_ = nullptr;  ///< == embedding_ when tied
   std::vector<Block> blocks_;
 };

@@ -12,7 +12,7 @@ inline float load(float v) {
   return v;
 }
 inline float load(Bf16 v) {
-  return std::bit_cast<float>(std::uint32_t{v.bits} << 16);
+  return bf16_to_float(v.bits);
 }
 inline float load(Fp16 v) {
   return half_to_float(v.bits);
@@ -24,10 +24,7 @@ inline void store(float& to, float v) {
   to = v;
 }
 inline void store(Bf16& to, float v) {
-  const auto bits = std::bit_cast<std::uint32_t>(v);
-  // Round to nearest even; a NaN must not be rounded up into an infinity.
-  const std::uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-  to.bits = static_cast<std::uint16_t>((bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FC0U : rounded);
+  to.bits = float_to_bf16(v);
 }
 
 /// A barrier against fast-math: the compiler cannot reassociate across it. GCC's __builtin_assoc_barrier does

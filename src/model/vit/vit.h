@@ -1,6 +1,5 @@
 #pragma once
-#include "model/affine.h"
-#include "model/image_classifier.h"
+#include "model/patch_classifier.h"
 
 namespace echelon {
 
@@ -8,7 +7,7 @@ namespace echelon {
 /// token, learned positions, blocks with the norms in front, GELU, a linear head on the class token.
 /// Parameter names and layouts are those of transformers' ViTForImageClassification. Dropout zeroes the sum
 /// of patches and positions, and what each half of a block adds; attention itself has none.
-class Vit : public ImageClassifier {
+class Vit : public PatchClassifier {
  public:
   Vit(const ModelOptions& options, const ModelTypes& types);
 
@@ -26,21 +25,11 @@ class Vit : public ImageClassifier {
     Affine output;
     std::string name;
   };
-  [[nodiscard]] std::int64_t tokens() const;
   void add_embeddings();
   void add_block(std::int64_t index);
-  void add_head();
-  at::Tensor logits(const Batch& batch) override;
-  at::Tensor embedded(const at::Tensor& images, const Batch& draws) const;
-  at::Tensor block_forward(const Block& block, const at::Tensor& x, const Batch& draws) const;
+  at::Tensor block_forward(std::size_t block, const at::Tensor& x, const Batch& draws) const override;
 
-  ModelOptions options_;
-  Parameter* class_token_ = nullptr;
-  Parameter* positions_ = nullptr;
-  Affine patch_;
   std::vector<Block> blocks_;
-  Affine final_norm_;
-  Affine classifier_;
 };
 
 }  // namespace echelon

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -39,6 +40,29 @@ TEST(Half, RoundsToNearestEven) {
     ASSERT_EQ(float_to_half(std::nextafter(middle, high)), bits + 1) << middle;
     ASSERT_EQ(float_to_half(std::nextafter(middle, low)), bits) << middle;
   }
+}
+
+TEST(Bf16, EveryValueSurvivesTheWayThere) {
+  for (std::uint32_t bits = 0; bits <= 0xFFFFU; ++bits) {
+    const auto bf16 = static_cast<std::uint16_t>(bits);
+    const float value = bf16_to_float(bf16);
+    ASSERT_EQ(float_to_bf16(value), std::isnan(value) ? 0x7FC0 : bits) << bits;
+  }
+  EXPECT_EQ(bf16_to_float(0x3F80), 1.0F);
+  EXPECT_EQ(bf16_to_float(0xC040), -3.0F);
+}
+
+TEST(Bf16, RoundsToNearestEvenAndOverflowsToInfinity) {
+  for (std::uint32_t bits = 0x3F80; bits < 0x4080; ++bits) {
+    const float low = bf16_to_float(static_cast<std::uint16_t>(bits));
+    const float high = bf16_to_float(static_cast<std::uint16_t>(bits + 1));
+    const float middle = (low + high) / 2;
+    EXPECT_EQ(float_to_bf16(middle), bits % 2 == 0 ? bits : bits + 1) << middle;
+    EXPECT_EQ(float_to_bf16(std::nextafter(middle, high)), bits + 1) << middle;
+    EXPECT_EQ(float_to_bf16(std::nextafter(middle, low)), bits) << middle;
+  }
+  EXPECT_EQ(float_to_bf16(std::numeric_limits<float>::max()), 0x7F80);
+  EXPECT_EQ(float_to_bf16(std::bit_cast<float>(0x7FFFFFFFU)), 0x7FC0) << "a NaN";
 }
 
 TEST(Half, OverflowIsInfinity) {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <set>
 
 #include "base/str.h"
 #include "support/temp_dir.h"
@@ -94,25 +93,6 @@ TEST_F(OwnFile, WaitsForNoPipe) {
     EXPECT_NE(error_of([&] { (void)open_own(file("fifo"), flags, Code::kUsage); }), "");
   EXPECT_NE(error_of([&] { (void)open_own_to_read(file("fifo"), Code::kUsage); }).find("not a regular file"),
             std::string::npos);
-}
-
-TEST_F(OwnFile, DraftsHaveNamesOfTheirOwnAndGoOnRequest) {
-  std::set<Path> names;
-  for (int i = 0; i < 20; ++i) names.insert(create_draft(file("goodput.json"), Code::kUsage).path);
-  EXPECT_EQ(names.size(), 20U);
-  for (const char* other : {"a.tmp", "a.0123456.tmp", "a.0123456G.tmp", "a.01234567", ".01234567.tmp"})
-    std::ofstream(file(other)) << "not a draft";
-  remove_drafts(file(""));
-  for (const Path& name : names) EXPECT_FALSE(std::filesystem::exists(name)) << name;
-  EXPECT_EQ(list_folder(file(""), Code::kUsage).size(), 6U) << "and the victim";
-  remove_drafts(file("none"));
-}
-
-TEST_F(OwnFile, AFailedPublishLeavesNoDraft) {
-  std::filesystem::create_directories(file("a/inside"));
-  EXPECT_NE(error_of([&] { publish_file(file("a"), "new", Code::kUsage); }), "");
-  EXPECT_NE(error_of([&] { replace_file(file("a"), "new", Code::kUsage); }), "");
-  EXPECT_EQ(list_folder(file(""), Code::kUsage).size(), 2U) << "the folder and the victim";
 }
 
 TEST_F(OwnFile, AFolderOfOursPassesAndAnothersDoesNot) {

@@ -128,6 +128,10 @@ inline std::vector<std::byte> read_all(const Reader& reader, const TensorInfo& t
   return bytes;
 }
 
+inline bool mentions(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 /// The one-line text of the Error that `body` throws; "" when it throws none.
 template <class Body>
 std::string error_of(Body&& body) {

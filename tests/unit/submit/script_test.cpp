@@ -110,8 +110,8 @@ TEST(JobScript, HasNothingThatShellcheckWouldChange) {
          {std::vector<std::string>{"shellcheck", "--shell=bash", "--severity=info"}, {"bash", "-n"}}) {
       std::vector<std::string> command = check;
       command.push_back(file.string());
-      const CommandResult result = run_command(command);
-      EXPECT_EQ(result.code, 0) << c.name << ": " << result.out << result.err;
+      const ProgramRun result = run_command(command);
+      EXPECT_EQ(result.status, 0) << c.name << ": " << result.out << result.err;
     }
   }
 }

@@ -29,23 +29,13 @@ TEST(Refusal, PassesOnWhatSlurmSaidWithAdvice) {
   EXPECT_NE(std::string(refusal("").what()).find("it does not say why"), std::string::npos);
 }
 
-TEST(Program, GivesItsOutputAndExitCode) {
-  const CommandResult result = run_command({"sh", "-c", "echo out; echo err >&2; exit 7"});
-  EXPECT_EQ(result.code, 7);
-  EXPECT_EQ(result.out, "out\n");
-  EXPECT_EQ(result.err, "err\n");
-  EXPECT_EQ(run_command({"sh", "-c", "kill -9 $$"}).code, 137);
-  EXPECT_EQ(run_command({"cat"}).out, "");  // its standard input is closed
-  EXPECT_EQ(run_command({"sh", "-c", "seq 100000"}).out.size(), 588'895U);
-}
-
-TEST(Program, SeesTheEnvironmentWithoutWhatBelongsToAnotherJob) {
+TEST(Command, SeesTheEnvironmentWithoutWhatBelongsToAnotherJob) {
   ::setenv("SLURM_JOB_ID", "17", 1);
   ::setenv("SLURM_CONF", "/etc/slurm.conf", 1);
   ::setenv("SLURM_PMIX_FENCE", "tree", 1);
   ::setenv("SBATCH_PARTITION", "a", 1);
   ::setenv("SBATCH_QOS", "b", 1);
-  const CommandResult result = run_command(
+  const ProgramRun result = run_command(
       {"sh", "-c",
        "echo ${SLURM_JOB_ID-no} $SLURM_CONF $SLURM_PMIX_FENCE ${SBATCH_PARTITION-no} $SBATCH_QOS"},
       {"SBATCH_PARTITION"});
@@ -55,7 +45,7 @@ TEST(Program, SeesTheEnvironmentWithoutWhatBelongsToAnotherJob) {
   EXPECT_EQ(result.out, "no /etc/slurm.conf tree no b\n");
 }
 
-TEST(Program, IsMissingOrPrintsWithoutEnd) {
+TEST(Command, IsMissingOrPrintsWithoutEnd) {
   EXPECT_TRUE(error_of([] {
                 return run_command({"no-such-program"});
               }).starts_with("3: cannot start no-such-program: "));

@@ -15,7 +15,8 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/files/fs.h"
+#include "base/files/new_file.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 
 namespace echelon::app::doctor {
@@ -54,10 +55,6 @@ std::string kind_of(long magic) {
   std::ostringstream text;
   text << "type 0x" << std::hex << (magic & 0xFFFFFFFFL);
   return text.str();
-}
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 /// Runs `body`; the text of its Error, or "".
@@ -193,13 +190,13 @@ double timed_write(const Path& file, std::uint64_t bytes) {
   for (std::size_t i = 0; i < block.size(); ++i)  // no compression may make it smaller
     block[i] = static_cast<std::byte>((i * 2654435761U) >> 13);
   const auto start = Clock::now();
-  fs::Fd fd = fs::open(file, O_WRONLY | O_CREAT | O_EXCL, Code::kEnvironment);
+  fs::NewFile made(file, Code::kEnvironment);
   for (std::uint64_t at = 0; at < bytes; at += block.size()) {
     const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), bytes - at));
-    fs::write_at(fd, at, std::span(block).first(part), Code::kEnvironment, file);
+    made.write(at, std::span(block).first(part));
   }
-  fs::fsync(fd, Code::kEnvironment, file);
-  fd.close(Code::kEnvironment, file);
+  made.finish();
+  made.keep();
   return seconds_since(start);
 }
 

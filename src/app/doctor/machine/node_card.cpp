@@ -42,7 +42,7 @@ std::string program_sum() {
   try {
     const std::string bytes =
         fs::read_file(std::filesystem::read_symlink("/proc/self/exe"), kProgramBytes, Code::kEnvironment);
-    return str(crc32c(std::as_bytes(std::span(bytes))));
+    return str(crc32c(bytes));
   } catch (const Error&) {
     return "unknown";
   }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/foreign_json.h"
 #include "base/str.h"
 #include "bootstrap/job.h"
 
@@ -18,9 +19,9 @@ template <class Facts>
   const auto* first = reinterpret_cast<const std::byte*>(text.data());
   std::vector<Facts> all;
   for (const Blob& blob : job.exchange(name, Blob(first, first + text.size()))) {
-    const auto* begin = reinterpret_cast<const char*>(blob.data());
+    const std::string_view facts(reinterpret_cast<const char*>(blob.data()), blob.size());
     try {
-      all.push_back(nlohmann::json::parse(begin, begin + blob.size()).get<Facts>());
+      all.push_back(read_foreign_json(facts).value.get<Facts>());
     } catch (const nlohmann::json::exception&) {
       const auto rank = static_cast<int>(all.size());
       throw Error(Code::kPeer,

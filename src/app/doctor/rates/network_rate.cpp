@@ -8,6 +8,7 @@
 #include "app/doctor/rates/exchange.h"
 #include "app/doctor/rates/pairs.h"
 #include "app/doctor/rates/rates.h"
+#include "base/steady_time.h"
 #include "comm/communicator.h"
 #include "comm/mpi/mpi_worker.h"
 
@@ -30,15 +31,11 @@ struct Talking {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Talking, start_ms, barrier_ms, bytes_per_s, fault)
 
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 /// One exchange of `bytes` each way, seconds.
 double exchange(Communicator& pair, std::vector<std::byte>& buffer, std::size_t bytes) {
   const auto start = Clock::now();
   pair.all_gather(buffer.data(), bytes, DType::kU8, "doctor pair").wait();
-  return milliseconds_since(start) / 1e3;
+  return seconds_since(start);
 }
 
 /// Best of a few exchanges with the one other rank of `pair`, bytes a second each way. On a slow network
@@ -73,11 +70,11 @@ Talking talk(Job& job, double timeout_s) {
   const JobInfo& info = job.info();
   const auto start = Clock::now();
   const std::unique_ptr<Communicator> world = make_mpi_communicator(job, timeout_s);
-  talking.start_ms = milliseconds_since(start);
+  talking.start_ms = 1e3 * seconds_since(start);
   world->barrier("doctor warm-up");
   const auto barrier = Clock::now();
   world->barrier("doctor barrier");
-  talking.barrier_ms = milliseconds_since(barrier);
+  talking.barrier_ms = 1e3 * seconds_since(barrier);
   const Places places = places_of(info);
   std::vector<std::byte> buffer(2 * kMostBytes);
   const int rounds = std::min(rounds_of(places.count), kMostRounds);

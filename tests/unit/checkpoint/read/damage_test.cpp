@@ -16,10 +16,6 @@ using echelon::test::TempDir;
 constexpr const char* kShard0 = "shard-00000-of-00002.h5";
 constexpr const char* kShard1 = "shard-00001-of-00002.h5";
 
-bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// Every tensor read in whole; the first error.
 std::string read_error(const Path& folder) {
   return error_of([&] {

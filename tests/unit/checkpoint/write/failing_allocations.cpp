@@ -1,4 +1,4 @@
-#include "unit/checkpoint/failing_allocations.h"
+#include "unit/checkpoint/write/failing_allocations.h"
 
 #include <unwind.h>
 

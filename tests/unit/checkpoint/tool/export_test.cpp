@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 #include "unit/checkpoint/example.h"
-#include "unit/checkpoint/run_tool.h"
+#include "unit/checkpoint/tool/run_tool.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/str.h"
 #include "checkpoint/folder/lease.h"
-#include "unit/checkpoint/run_tool.h"
+#include "unit/checkpoint/tool/run_tool.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -19,10 +19,6 @@ using echelon::test::MemoryDisk;
 const std::vector<std::string> kFiles{"COMMIT", "MANIFEST.json", "recipe.yaml", "shard-00000-of-00002.h5",
                                       "shard-00001-of-00002.h5"};
 
-bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// One checkpoint of two ranks with as few bytes as there can be: each tensor lies on both.
 class Small {
  public:

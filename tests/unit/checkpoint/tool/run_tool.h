@@ -60,10 +60,6 @@ inline Outcome tool(std::vector<std::string> arguments) {
   return finish(scratch, start(scratch, std::move(arguments)));
 }
 
-inline bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 inline void expect_one_line(const Outcome& outcome, int code, const std::string& part) {
   EXPECT_EQ(outcome.code, code) << outcome.err;
   EXPECT_TRUE(mentions(outcome.err, part)) << outcome.err;

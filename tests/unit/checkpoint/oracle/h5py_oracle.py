@@ -106,7 +106,7 @@ def check_split(folder, tensors, limit):
 
 def advice():
     """The function missing_sources as docs/echelon_ckpt.md prints it."""
-    text = (pathlib.Path(__file__).parents[3] / "docs/echelon_ckpt.md").read_text()
+    text = (pathlib.Path(__file__).parents[4] / "docs/echelon_ckpt.md").read_text()
     block = next(part for part in text.split("```python\n")[1:] if "missing_sources" in part).split("```")[0]
     names = {}
     exec(block, names)

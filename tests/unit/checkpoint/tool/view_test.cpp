@@ -5,7 +5,7 @@
 
 #include "checkpoint/hdf5/h5_view.h"
 #include "unit/checkpoint/example.h"
-#include "unit/checkpoint/run_tool.h"
+#include "unit/checkpoint/tool/run_tool.h"
 
 namespace echelon::checkpoint {
 namespace {

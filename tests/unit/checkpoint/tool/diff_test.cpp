@@ -8,7 +8,7 @@
 
 #include "checkpoints_tool/element_difference.h"
 #include "unit/checkpoint/example.h"
-#include "unit/checkpoint/run_tool.h"
+#include "unit/checkpoint/tool/run_tool.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -13,8 +13,8 @@
 #include "checkpoint/write/rank_save.h"
 #include "checkpoint/write/shard_plan.h"
 #include "support/memory_disk.h"
-#include "unit/checkpoint/failing_allocations.h"
 #include "unit/checkpoint/tiny_run.h"
+#include "unit/checkpoint/write/failing_allocations.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -17,10 +17,6 @@ namespace {
 using namespace test;  // NOLINT
 using echelon::test::TempDir;
 
-bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::vector<std::string> names_in(const Path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder))

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "unit/checkpoint/example.h"
-#include "unit/checkpoint/run_tool.h"
+#include "unit/checkpoint/tool/run_tool.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -15,10 +15,6 @@ namespace {
 
 using namespace test;  // NOLINT
 
-bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::string good_manifest() {
   return manifest_text({.step = 3,
                         .save_id = "a1b2c3d4",

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/str.h"
-#include "unit/checkpoint/run_tool.h"
+#include "unit/checkpoint/tool/run_tool.h"
 
 namespace echelon::checkpoint {
 namespace {

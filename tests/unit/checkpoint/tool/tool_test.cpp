@@ -8,7 +8,7 @@
 #include "support/places.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
-#include "unit/checkpoint/run_tool.h"
+#include "unit/checkpoint/tool/run_tool.h"
 
 namespace echelon::checkpoint {
 namespace {

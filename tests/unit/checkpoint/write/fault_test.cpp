@@ -24,10 +24,6 @@ using echelon::test::FaultyDisk;
 using echelon::test::MemoryDisk;
 using echelon::test::TempDir;
 
-bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 /// A run whose first steps are committed, on a disk in memory.
 DiskTree commits(std::int64_t count) {
   MemoryDisk disk(DiskTree("/"));

@@ -1,0 +1,65 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/files/direct_io.h"
+#include "base/files/fs.h"
+
+/// Files that readers must see complete or not at all: written under a draft's name, then renamed.
+namespace echelon::fs {
+
+/// "<path>.<eight random hex digits>.tmp": the name of a draft that is to become `path` by rename.
+[[nodiscard]] Path draft_name(const Path& path);
+/// Removes the drafts that killed processes left in `folder`. The caller must be the only user of the folder.
+/// Files that cannot be removed stay.
+void remove_drafts(const Path& folder) noexcept;
+
+/// Reserves `bytes` on the disk for the open file `path`, so that a full disk is detected now. So is a limit
+/// on file sizes (ulimit -f), because exceeding it raises a signal that ends the process. Where the file
+/// system cannot reserve (NFS 3) the size is set, and a full disk is detected at a later write. Throws
+/// Error(code).
+void reserve_space(const Fd& fd, const Path& path, std::uint64_t bytes, Code code);
+
+/// A new file, written at any offsets. The destructor removes it unless rename(), publish() or keep() was
+/// called. Any failure is final: no write or flush is ever retried. Throws Error(code). Not thread-safe.
+class NewFile {
+ public:
+  /// Creates `path`, which must not exist, not even as a symbolic link.
+  NewFile(Path path, Code code);
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  ~NewFile();
+
+  [[nodiscard]] const Path& path() const { return path_; }
+
+  void reserve(std::uint64_t bytes) { reserve_space(fd_, path_, bytes, code_); }
+  void write(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// The same for large data that is not read soon: bypasses the page cache where the file system allows it
+  /// (DirectIo). `offset` and address must be multiples of kDirectAlignment.
+  void write_bulk(std::uint64_t offset, std::span<const std::byte> bytes);
+
+  /// Closes without a flush: the file may be lost when the machine fails.
+  void close();
+  /// Flushes to disk and closes. The folder still needs a flush for the name to be durable.
+  void finish();
+  /// After close() or finish(): renames the file within its folder and replaces an existing file of that
+  /// name.
+  void rename(const Path& name);
+  /// After finish(): rename(), and a flush of the folder. If that flush fails the file stays, because others
+  /// may have seen the name.
+  void publish(const Path& name);
+  /// After close() or finish(): keeps the file under its present name.
+  void keep() { path_.clear(); }
+  /// Closes and removes the file now.
+  void discard() noexcept;
+
+ private:
+  Path path_;  ///< empty: renamed, kept or discarded
+  Code code_;
+  Fd fd_;
+  std::optional<DirectIo> direct_;  ///< from the first write_bulk() on
+};
+
+}  // namespace echelon::fs

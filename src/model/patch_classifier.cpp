@@ -1,0 +1,93 @@
+#include "model/patch_classifier.h"
+
+#include <ATen/ATen.h>
+
+#include <memory>
+
+namespace echelon {
+namespace {
+
+constexpr InitSpec kZero{InitSpec::Kind::kConstant, 0.0F};
+
+}  // namespace
+
+PatchClassifier::PatchClassifier(const ModelOptions& options, const ModelTypes& types, PatchLayout layout)
+    : ImageClassifier(types.output), options_(options), layout_(layout) {}
+
+std::int64_t PatchClassifier::tokens() const {
+  const std::int64_t across = options_.image_size / options_.patch_size;
+  return across * across + 1;
+}
+
+InitSpec PatchClassifier::normal() const {
+  return {InitSpec::Kind::kNormal, static_cast<float>(options_.init_std)};
+}
+
+Layer& PatchClassifier::add_layer(const std::string& name, Layer::Role role) {
+  return *layers_.emplace_back(std::make_unique<Layer>(name, role));
+}
+
+Layer& PatchClassifier::add_block_layer(const std::string& name) {
+  Layer& layer = add_layer(name, Layer::Role::kBlock);
+  block_layers_.push_back(&layer);
+  return layer;
+}
+
+void PatchClassifier::add_class_token(Layer& layer, const std::string& name) {
+  class_token_ = &layer.add(name, std::vector<std::int64_t>{1, 1, options_.hidden_size}, normal());
+}
+
+void PatchClassifier::add_positions(Layer& layer, const std::string& name) {
+  positions_ = &layer.add(name, std::vector<std::int64_t>{1, tokens(), options_.hidden_size}, normal());
+}
+
+void PatchClassifier::add_projection(Layer& layer, const std::string& name,
+                                     const std::vector<std::int64_t>& weight) {
+  patch_ = add_affine(layer, name, weight, normal(), kZero);
+}
+
+Affine PatchClassifier::add_dense(Layer& layer, const std::string& name, std::int64_t out,
+                                  std::int64_t in) const {
+  return add_affine(layer, name, {out, in}, normal(), kZero);
+}
+
+void PatchClassifier::add_head(const std::string& layer, const std::string& norm,
+                               const std::string& classifier) {
+  Layer& head = add_layer(layer, Layer::Role::kHead);
+  final_norm_ = add_norm(head.add_layer(norm), norm, options_.hidden_size);
+  classifier_ = add_dense(head, classifier, options_.classes, options_.hidden_size);
+}
+
+at::Tensor PatchClassifier::embedded(const at::Tensor& images, const Batch& draws) const {
+  const at::Tensor patches =
+      cut_patches(images.to(patch_.weight->value.scalar_type()), options_.patch_size, layout_);
+  const at::Tensor projected =
+      at::linear(patches, ops::use(*patch_.weight).flatten(1), ops::use(*patch_.bias));
+  const at::Tensor x = with_class_token(projected, ops::use(*class_token_), ops::use(*positions_));
+  return ops::dropout(x, options_.dropout, draws, patch_.layer->name());
+}
+
+at::Tensor PatchClassifier::logits(const Batch& batch) {
+  const Batch draws = draws_of(batch, tokens());
+  at::Tensor x = patch_.layer->run(
+      batch.images, [this, draws](const at::Tensor& images) { return embedded(images, draws); });
+  for (std::size_t i = 0; i < block_layers_.size(); ++i) {
+    x = block_layers_[i]->run(x,
+                              [this, i, draws](const at::Tensor& in) { return block_forward(i, in, draws); });
+  }
+  return classifier_.layer->run(x, [this](const at::Tensor& in) {
+    const at::Tensor first = in.view({-1, tokens(), options_.hidden_size}).select(1, 0).contiguous();
+    return linear(classifier_, layer_norm(final_norm_, first, options_.norm_eps));
+  });
+}
+
+double PatchClassifier::flops_with(double attention) const {
+  const auto count = static_cast<double>(tokens());
+  const double h = static_cast<double>(options_.hidden_size);
+  const double block = 4 * h * h + 2 * h * static_cast<double>(options_.intermediate_size);
+  return static_cast<double>(options_.layers) * count * (6 * block + attention) +
+         6 * ((count - 1) * static_cast<double>(patch_.weight->numel()) +
+              static_cast<double>(classifier_.weight->numel()));
+}
+
+}  // namespace echelon

@@ -1,0 +1,56 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "model/affine.h"
+#include "model/image_classifier.h"
+#include "model/options.h"
+#include "model/patches.h"
+
+namespace echelon {
+
+/// A vision transformer without its blocks: a class token followed by patches as tokens, learned positions,
+/// and a linear head on the normalised class token. A model adds the parameters, with their names, and the
+/// blocks.
+class PatchClassifier : public ImageClassifier {
+ protected:
+  PatchClassifier(const ModelOptions& options, const ModelTypes& types, PatchLayout layout);
+
+  /// Tokens per sample, with the class token.
+  [[nodiscard]] std::int64_t tokens() const;
+  /// Initial values of weights.
+  [[nodiscard]] InitSpec normal() const;
+
+  [[nodiscard]] Layer& add_layer(const std::string& name, Layer::Role role);
+  /// Adds the layer of the next block.
+  [[nodiscard]] Layer& add_block_layer(const std::string& name);
+  void add_class_token(Layer& layer, const std::string& name);
+  void add_positions(Layer& layer, const std::string& name);
+  /// `weight`: [hidden, values of a patch] in any shape.
+  void add_projection(Layer& layer, const std::string& name, const std::vector<std::int64_t>& weight);
+  [[nodiscard]] Affine add_dense(Layer& layer, const std::string& name, std::int64_t out,
+                                 std::int64_t in) const;
+  void add_head(const std::string& layer, const std::string& norm, const std::string& classifier);
+
+  [[nodiscard]] at::Tensor logits(const Batch& batch) override;
+  /// x: [samples * tokens(), hidden].
+  [[nodiscard]] virtual at::Tensor block_forward(std::size_t block, const at::Tensor& x,
+                                                 const Batch& draws) const = 0;
+  /// Per sample. `attention`: per token and block, without the products with weights.
+  [[nodiscard]] double flops_with(double attention) const;
+
+  const ModelOptions options_;
+
+ private:
+  [[nodiscard]] at::Tensor embedded(const at::Tensor& images, const Batch& draws) const;
+
+  PatchLayout layout_;
+  Parameter* class_token_ = nullptr;
+  Parameter* positions_ = nullptr;
+  Affine patch_;
+  std::vector<const Layer*> block_layers_;
+  Affine final_norm_;
+  Affine classifier_;
+};
+
+}  // namespace echelon

@@ -1,0 +1,44 @@
+"""Checks that what is built once is not built again: each of these calls stands in the files that make it for all others.
+
+Files are opened, written and named through fs::Disk, so that a test can fail any of it; programs are started by
+run_program(); JSON is read by read_foreign_json(), which limits its size and depth.
+"""
+import re
+
+import tree
+
+# What: (the call, what to use, who makes it)
+CALLS = {
+    "JSON": (r"\b[jJ]son::(?:parse|sax_parse|accept)\(", "read_foreign_json() of base/foreign_json.h",
+             {"src/base/foreign_json.cpp",
+              "src/checkpoint/format/safetensors_header.cpp"}),  # 100 MB of which hardly anything is kept
+    "process": (r"(?<![\w.>])(?:posix_spawnp?|v?fork|popen|execvp?e?)\(|\bstd::system\(", "run_program() of base/process/program.h",
+                {"src/base/process/program.cpp",
+                 "src/app/launcher/launch.cpp",  # attends to mpirun while it runs
+                 "src/checkpoint/hdf5/limited_child.cpp"}),  # a confined copy of this process, not a program
+    "file": (r"(?<![\w>])::(?:open|creat|pread|pwrite|fsync|fdatasync|fallocate|ftruncate|rename|renameat2|link|unlink|mkdir|"
+             r"rmdir)\(|\bstd::(?:ofstream|rename|remove)\b(?!_)|\bfopen\(|"
+             r"\b(?:std::filesystem|stdfs)::(?:remove|rename|create_|resize_file|copy)\w*\(",
+             "the Disk of base/files/disk.h, or what base/files builds on it",
+             {"src/base/files/disk.cpp",
+              "src/app/launcher/output_relay.cpp",  # opens another process's pipe
+              "src/checkpoint/hdf5/h5_input.cpp"}),  # reads for libhdf5, in a confined process
+}
+
+
+def main():
+    options = tree.arguments(__doc__)
+    files = tree.code_files(options.root, "src", "checkpoints_tool")
+    findings = []
+    for path in files:
+        for number, line in enumerate((options.root / path).read_text(errors="replace").splitlines(), 1):
+            code = line.partition("//")[0]
+            for what, (call, instead, makers) in CALLS.items():
+                match = re.search(call, code)
+                if match and path.as_posix() not in makers:
+                    findings.append(f"{path}:{number}: {what}: '{match[0]}' is made in one place for all: use {instead}")
+    tree.report(findings, len(files))
+
+
+if __name__ == "__main__":
+    main()

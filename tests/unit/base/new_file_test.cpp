@@ -1,0 +1,266 @@
+#include "base/files/new_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <fstream>
+#include <set>
+#include <vector>
+
+#include "base/str.h"
+#include "support/faulty_disk.h"
+#include "support/temp_dir.h"
+
+namespace echelon::fs {
+namespace {
+
+using test::DiskCall;
+using test::Fault;
+
+class NewFiles : public ::testing::Test {
+ protected:
+  [[nodiscard]] Path file(const std::string& name) const { return dir_.path() / name; }
+  [[nodiscard]] std::string content(const std::string& name) const {
+    return read_file(file(name), 1 << 20, Code::kUsage);
+  }
+  [[nodiscard]] std::set<std::string> names() const {
+    std::set<std::string> found;
+    for (const Path& path : list_folder(dir_.path(), Code::kUsage)) found.insert(path.filename());
+    return found;
+  }
+
+ private:
+  test::TempDir dir_;
+};
+
+using Names = std::set<std::string>;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+template <class Body>
+std::string failure_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    return str(static_cast<int>(e.code()), ": ", e.what());
+  }
+  return "";
+}
+
+/// Bytes for bulk transfers, where they may begin.
+class Aligned {
+ public:
+  explicit Aligned(std::size_t size) : all_(size + kDirectAlignment), size_(size) {
+    for (std::size_t i = 0; i < size; ++i) bytes()[i] = static_cast<std::byte>(i * 2654435761U >> 24);
+  }
+  [[nodiscard]] std::span<std::byte> bytes() {
+    const std::size_t over = reinterpret_cast<std::uintptr_t>(all_.data()) % kDirectAlignment;
+    return std::span(all_).subspan(kDirectAlignment - over, size_);
+  }
+  [[nodiscard]] std::string text() { return {reinterpret_cast<const char*>(bytes().data()), size_}; }
+
+ private:
+  std::vector<std::byte> all_;
+  std::size_t size_;
+};
+
+TEST_F(NewFiles, HaveTheirNameOnceTheyArePublished) {
+  publish_file(file("a"), "old", Code::kUsage);
+  NewFile made(file("a.part"), Code::kUsage);
+  made.write(3, bytes_of("def"));
+  made.write(0, bytes_of("abc"));
+  made.finish();
+  EXPECT_EQ(content("a"), "old");
+  made.publish(file("a"));
+  EXPECT_EQ(content("a"), "abcdef");
+  EXPECT_EQ(names(), Names{"a"});
+}
+
+TEST_F(NewFiles, GoWithTheirObjectUnlessNamedOrKept) {
+  {
+    NewFile open(file("open"), Code::kUsage);
+    NewFile finished(file("finished"), Code::kUsage);
+    finished.finish();
+    NewFile kept(file("kept"), Code::kUsage);
+    kept.close();
+    kept.keep();
+    NewFile named(file("named.part"), Code::kUsage);
+    named.close();
+    named.rename(file("named"));
+    publish_file(file("named.part"), "another's", Code::kUsage);
+    NewFile discarded(file("discarded"), Code::kUsage);
+    discarded.discard();
+    publish_file(file("discarded"), "another's", Code::kUsage);
+  }
+  EXPECT_EQ(names(), (Names{"kept", "named", "named.part", "discarded"}));
+}
+
+TEST_F(NewFiles, TakeNoNameThatIsTaken) {
+  publish_file(file("victim"), "what must not change", Code::kUsage);
+  std::filesystem::create_symlink(file("nowhere"), file("dangling"));
+  std::filesystem::create_symlink(file("victim"), file("soft"));
+  for (const char* name : {"victim", "dangling", "soft"})
+    EXPECT_EQ(failure_of([&] { NewFile(file(name), Code::kData); }),
+              str("4: cannot open for writing '", file(name).string(), "': File exists"));
+  EXPECT_EQ(content("victim"), "what must not change");
+  EXPECT_EQ(names(), (Names{"victim", "dangling", "soft"}));
+}
+
+TEST_F(NewFiles, LeaveTheOldFileAndNothingElseWhereAnyCallFails) {
+  publish_file(file("a"), "old", Code::kUsage);
+  for (const DiskCall call :
+       {DiskCall::kCreate, DiskCall::kWrite, DiskCall::kFlush, DiskCall::kClose, DiskCall::kRename}) {
+    Disk real;
+    test::FaultyDisk faulty(real, {{.call = call, .path = file("a").string(), .error = EDQUOT}});
+    const DiskInUse in_use(faulty);
+    const std::string failure = failure_of([&] { publish_file(file("a"), "new", Code::kCheckpoint); });
+    EXPECT_TRUE(failure.starts_with("5: cannot ") && failure.ends_with(": Disk quota exceeded")) << failure;
+    EXPECT_EQ(faulty.struck(), 1);
+    EXPECT_EQ(content("a"), "old");
+    EXPECT_EQ(names(), Names{"a"});
+    EXPECT_TRUE(faulty.open_files().empty());
+  }
+}
+
+TEST_F(NewFiles, StayWhereTheFlushOfTheirFolderFails) {
+  Disk real;
+  test::FaultyDisk faulty(real, {{.call = DiskCall::kFlush, .nth = 2, .error = EIO}});
+  const DiskInUse in_use(faulty);
+  EXPECT_NE(failure_of([&] { publish_file(file("a"), "new", Code::kUsage); }), "");
+  EXPECT_EQ(names(), Names{"a"});
+}
+
+TEST_F(NewFiles, AreNotFlushedWhereTheyNeedNotSurvive) {
+  Disk real;
+  test::FaultyDisk counting(real, {});
+  const DiskInUse in_use(counting);
+  replace_file(file("a"), "new", Code::kUsage);
+  EXPECT_EQ(counting.calls(DiskCall::kFlush), 0);
+  publish_file(file("a"), "new", Code::kUsage);
+  EXPECT_EQ(counting.calls(DiskCall::kFlush), 2);
+}
+
+TEST_F(NewFiles, ReserveTheirSpaceOrSayWhyNot) {
+  struct Refusing : Disk {
+    explicit Refusing(int why) : error(why) {}
+    int fallocate(int, off_t) override {
+      errno = error;
+      return -1;
+    }
+    int error;
+  };
+  for (const auto& [error, failure] : {std::pair(ENOSPC, "No space left on device"), {EOPNOTSUPP, ""}}) {
+    Refusing disk(error);
+    const DiskInUse in_use(disk);
+    NewFile made(file("a"), Code::kCheckpoint);
+    const std::string said = failure_of([&] { made.reserve(5000); });
+    EXPECT_EQ(said, *failure == '\0'
+                        ? ""
+                        : str("5: cannot reserve 4.9 KiB for '", file("a").string(), "': ", failure));
+    EXPECT_EQ(std::filesystem::file_size(file("a")), *failure == '\0' ? 5000U : 0U);
+  }
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
+  const rlimit tight{.rlim_cur = 4096, .rlim_max = old.rlim_max};
+  NewFile made(file("a"), Code::kCheckpoint);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const std::string said = failure_of([&] { made.reserve(5000); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
+  EXPECT_NE(said.find("(ulimit -f)"), std::string::npos) << said;
+}
+
+/// A file system that does not know O_DIRECT, or finds that out at the first transfer.
+class NoDirect : public Disk {
+ public:
+  explicit NoDirect(bool at_open) : at_open_(at_open) {}
+  int open(const char* path, int flags, unsigned mode) override {
+    if (at_open_ && (flags & O_DIRECT) != 0) return refused();
+    return Disk::open(path, flags, mode);
+  }
+  ssize_t pread(int fd, void* to, std::size_t size, off_t offset) override {
+    return is_direct(fd) ? refused() : Disk::pread(fd, to, size, offset);
+  }
+  ssize_t pwrite(int fd, const void* from, std::size_t size, off_t offset) override {
+    return is_direct(fd) ? refused() : Disk::pwrite(fd, from, size, offset);
+  }
+  int refusals = 0;
+
+ private:
+  static bool is_direct(int fd) { return (::fcntl(fd, F_GETFL) & O_DIRECT) != 0; }
+  int refused() {
+    ++refusals;
+    errno = EINVAL;
+    return -1;
+  }
+  bool at_open_;
+};
+
+TEST_F(NewFiles, AreTheSameHoweverTheirBulkIsWritten) {
+  Aligned bulk(3 * kDirectAlignment + 100);
+  Disk real;
+  NoDirect refuses_opening(true);
+  NoDirect refuses_writing(false);
+  test::FaultyDisk stops_at_odd_places(
+      real, {{.times = 4, .does = Fault::Does::kShorten, .bytes = kDirectAlignment + 1}});
+  test::FaultyDisk is_interrupted(real, {{.times = 2, .error = EINTR}});
+  for (Disk* disk : std::initializer_list<Disk*>{&real, &refuses_opening, &refuses_writing,
+                                                 &stops_at_odd_places, &is_interrupted}) {
+    const DiskInUse in_use(*disk);
+    NewFile made(draft_name(file("bulk")), Code::kUsage);
+    made.write_bulk(kDirectAlignment, bulk.bytes());
+    made.write(0, bytes_of(std::string(kDirectAlignment, 'x')));
+    made.finish();
+    made.publish(file("bulk"));
+    EXPECT_EQ(content("bulk"), std::string(kDirectAlignment, 'x') + bulk.text());
+  }
+  EXPECT_LE(refuses_writing.refusals, 1) << "asked again after a refusal";
+}
+
+TEST_F(NewFiles, TellOfABulkWriteThatFails) {
+  Disk real;
+  test::FaultyDisk full(real, {{.times = Fault::kForever, .error = ENOSPC}});
+  const DiskInUse in_use(full);
+  Aligned bulk(2 * kDirectAlignment);
+  NewFile made(file("a"), Code::kCheckpoint);
+  EXPECT_EQ(failure_of([&] { made.write_bulk(0, bulk.bytes()); }),
+            str("5: cannot write '", file("a").string(), "': No space left on device"));
+}
+
+TEST_F(NewFiles, AreReadPastThePageCacheUpToTheirEnd) {
+  Aligned whole(2 * kDirectAlignment + 10);
+  publish_file(file("a"), whole.text(), Code::kUsage);
+  NoDirect refuses(false);
+  Disk real;
+  for (Disk* disk : std::initializer_list<Disk*>{&real, &refuses}) {
+    const DiskInUse in_use(*disk);
+    DirectIo direct(file("a"), O_RDONLY, Code::kUsage);
+    Aligned room(3 * kDirectAlignment);
+    const std::size_t done = direct.read(0, room.bytes());
+    EXPECT_TRUE(disk == &real || done == 0);
+    EXPECT_LE(done, whole.text().size());
+    EXPECT_EQ(room.text().substr(0, done), whole.text().substr(0, done));
+    EXPECT_EQ(direct.read(0, room.bytes().first(100)), 0U) << "no whole block";
+  }
+}
+
+TEST_F(NewFiles, AsDraftsHaveNamesOfTheirOwnAndGoOnRequest) {
+  std::set<Path> drafts;
+  for (int i = 0; i < 20; ++i) {
+    NewFile draft(draft_name(file("goodput.json")), Code::kUsage);
+    drafts.insert(draft.path());
+    draft.keep();
+  }
+  EXPECT_EQ(drafts.size(), 20U);
+  const Names others{"a.tmp", "a.0123456.tmp", "a.0123456G.tmp", "a.01234567", ".01234567.tmp"};
+  for (const std::string& other : others) std::ofstream(file(other)) << "not a draft";
+  remove_drafts(file(""));
+  EXPECT_EQ(names(), others);
+  remove_drafts(file("none"));
+}
+
+}  // namespace
+}  // namespace echelon::fs
