@@ -403,7 +403,8 @@ test_all() {
     stages=(sanitizers threads unsanitized optimised)
   fi
   say "tests of the optimised build"
-  run_ctest optimised --preset release -j2 -LE '^(unit_torch_free|fuzz)$' -E '_NOT_BUILT$'
+  # Three places on two cores: one is for the Slurm tests, which come one after the other and mostly wait.
+  run_ctest optimised --preset release -j3 -LE '^(unit_torch_free|fuzz)$' -E '_NOT_BUILT$'
   python3 tests/support/run_ctest.py report "$TEST_LOGS" "${stages[@]}" || failed=1
   return $failed
 }
