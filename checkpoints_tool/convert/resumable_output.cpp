@@ -33,7 +33,7 @@ ResumableOutput::~ResumableOutput() {
   if (kept_) return;
   try {
     fs::remove_tree(folder_, Code::kCheckpoint);
-  } catch (const Error&) {  // the error that brought us here counts
+  } catch (const std::exception&) {  // the error that brought us here counts
   }
 }
 

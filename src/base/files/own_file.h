@@ -6,7 +6,7 @@
 #include "base/files/fs.h"
 
 /// Files that this program makes and keeps where others may have put something before: in run, checkpoint and
-/// output folders. Everything that is written there is opened here.
+/// output folders. What is written there is opened here, or is new (new_file.h).
 namespace echelon::fs {
 
 /// open(2) of such a file for writing: never through a symbolic link, never waiting for a pipe. What is there
