@@ -64,7 +64,7 @@ PartialOutput::~PartialOutput() {
   if (published_) return;
   try {
     fs::remove_tree(partial_, Code::kCheckpoint);
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the error that brought us here counts
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the error that brought us here counts
   }
 }
 

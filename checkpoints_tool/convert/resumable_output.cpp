@@ -33,7 +33,7 @@ ResumableOutput::~ResumableOutput() {
   if (kept_) return;
   try {
     fs::remove_tree(folder_, Code::kCheckpoint);
-  } catch (const Error&) {  // report the original error
+  } catch (const std::exception&) {  // report the original error
   }
 }
 

@@ -6,7 +6,7 @@
 #include "base/files/fs.h"
 
 /// Files that this program writes in run, checkpoint and output folders, where others may have placed
-/// something before. All of them are opened here.
+/// something before. All of them are opened here, or are new (new_file.h).
 namespace echelon::fs {
 
 /// open(2) of such a file for writing: never through a symbolic link, never waiting for a pipe. An existing
