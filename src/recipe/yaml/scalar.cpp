@@ -107,13 +107,11 @@ std::string read_bool(const std::string& text, bool& value) {
 }
 
 std::string range_problem(const IntegerRange& range, std::int64_t value) {
-  return value < range.low || value > range.high ? "is out of range" : "";
+  return range.holds(value) ? "" : "is out of range";
 }
 
 std::string range_problem(const NumberRange& range, double value) {
-  const bool low = range.low_excluded ? value > range.low : value >= range.low;
-  const bool high = range.high_excluded ? value < range.high : value <= range.high;
-  return low && high ? "" : "is out of range";
+  return range.holds(value) ? "" : "is out of range";
 }
 
 std::string choice_problem(const std::string& path, const Choices& choices, const std::string& text) {
