@@ -48,16 +48,8 @@ Strategy strategy_of(const ShardOptions& options) {
 }
 
 int shard_group_size(const ShardOptions& options, int world, int ranks_per_node) {
-  if (options.strategy == ShardStrategy::kNoShard) return 1;
-  if (!strategy_of(options).replicated) return world;
-  const MeshOptions& mesh = options.mesh;
-  std::int64_t size = ranks_per_node;
-  if (mesh.shard > 0) {
-    size = mesh.shard;
-  } else if (mesh.replicate > 0) {
-    size = world / mesh.replicate;
-  }
-  check_mesh(options, size, world);
+  const std::int64_t size = ranks_of_a_copy(options, world, ranks_per_node);
+  if (is_hybrid(options.strategy)) check_mesh(options, size, world);
   return static_cast<int>(size);
 }
 

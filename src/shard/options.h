@@ -83,6 +83,16 @@ struct ShardOptions {
   Offload offload = Offload::kNone;
 };
 
+/// Ranks that share one copy of the state, of `ranks` with `ranks_per_node` on each node. Whether the mesh
+/// fits these numbers is not checked.
+[[nodiscard]] constexpr std::int64_t ranks_of_a_copy(const ShardOptions& shard, std::int64_t ranks,
+                                                     std::int64_t ranks_per_node) {
+  if (shard.strategy == ShardStrategy::kNoShard) return 1;
+  if (!is_hybrid(shard.strategy)) return ranks;
+  if (shard.mesh.shard > 0) return shard.mesh.shard;
+  return shard.mesh.replicate > 0 ? ranks / shard.mesh.replicate : ranks_per_node;
+}
+
 /// Which activations are computed again in backward instead of kept.
 enum class RecomputePolicy : std::uint8_t {
   kNone,

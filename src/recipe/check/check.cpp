@@ -153,9 +153,7 @@ std::int64_t check_mesh(const ShardOptions& shard, int ranks, std::vector<std::s
                          ranks / mesh.shard, ", shard.mesh.shard to ", ranks / mesh.replicate, ", or start ",
                          mesh.shard * mesh.replicate, " ranks"));
   }
-  if (faults.size() > before) return 0;
-  if (mesh.shard > 0) return mesh.shard;
-  return mesh.replicate > 0 ? ranks / mesh.replicate : 0;
+  return faults.size() > before ? 0 : ranks_of_a_copy(shard, ranks, 0);
 }
 
 void check_partial_gather(std::int64_t kept, std::int64_t group, std::vector<std::string>& faults) {

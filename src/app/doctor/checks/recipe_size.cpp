@@ -33,20 +33,13 @@ std::uint64_t state_bytes(const OptimOptions& optim) {
   return bytes + (optim.kahan ? bytes_of(optim.compensation_dtype) : 0);
 }
 
-std::int64_t shard_group(const ShardOptions& shard, std::int64_t ranks, std::int64_t ranks_per_node) {
-  if (shard.strategy == ShardStrategy::kNoShard) return 1;
-  if (!is_hybrid(shard.strategy)) return ranks;
-  if (shard.mesh.shard > 0) return shard.mesh.shard;
-  return shard.mesh.replicate > 0 ? ranks / shard.mesh.replicate : ranks_per_node;
-}
-
 }  // namespace
 
 std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per_node) {
   const std::optional<std::int64_t> parameters = recipe::parameter_count(recipe.model);
   if (!parameters) return std::nullopt;
   const std::int64_t group =
-      std::clamp<std::int64_t>(shard_group(recipe.shard, ranks, ranks_per_node), 1, ranks);
+      std::clamp<std::int64_t>(ranks_of_a_copy(recipe.shard, ranks, ranks_per_node), 1, ranks);
   const auto mine = static_cast<std::uint64_t>((*parameters + group - 1) / group);
   const std::uint64_t saved = master_bytes(recipe.precision) + state_bytes(recipe.optim);
   constexpr std::uint64_t kGradient = 4;
