@@ -7,7 +7,7 @@ namespace echelon {
 namespace {
 
 at::ScalarType choose(FloatType key, FloatType preset, at::ScalarType not_cast) {
-  const FloatType type = key == FloatType::kUnset ? preset : key;
+  const FloatType type = overridden(preset, key);
   return type == FloatType::kUnset ? not_cast : scalar_type(type);
 }
 

@@ -47,6 +47,11 @@ struct PresetTypes {
   return {kFp32, kUnset, kUnset, kFp32};
 }
 
+/// A key that is set overrides the preset.
+[[nodiscard]] constexpr FloatType overridden(FloatType preset, FloatType key) {
+  return key == FloatType::kUnset ? preset : key;
+}
+
 /// Recipe section `precision`. A type left unset takes the preset's; without a preset it means: not cast.
 struct PrecisionOptions {
   PrecisionPreset preset = PrecisionPreset::kNone;

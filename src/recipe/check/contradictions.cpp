@@ -189,10 +189,8 @@ Type master_of(const PrecisionOptions& precision) {
 /// May gradients pass through fp16? Which modules an override names is known with the model only.
 bool has_fp16_gradients(const PrecisionOptions& precision) {
   const PresetTypes preset = types_of(precision.preset);
-  const auto is_fp16 = [](FloatType key, FloatType by_preset) {
-    return (key == FloatType::kUnset ? by_preset : key) == FloatType::kFp16;
-  };
-  return is_fp16(precision.param, preset.param) || is_fp16(precision.reduce, preset.reduce) ||
+  return overridden(preset.param, precision.param) == FloatType::kFp16 ||
+         overridden(preset.reduce, precision.reduce) == FloatType::kFp16 ||
          precision.output == FloatType::kFp16 ||
          std::any_of(precision.overrides.begin(), precision.overrides.end(),
                      [](const auto& entry) { return entry.second == FloatType::kFp16; });

@@ -13,8 +13,7 @@ std::uint64_t bytes_of(FloatType type) {
 
 /// Bytes a parameter: the weights that persist.
 std::uint64_t master_bytes(const PrecisionOptions& precision) {
-  return bytes_of(precision.master != FloatType::kUnset ? precision.master
-                                                        : types_of(precision.preset).master);
+  return bytes_of(overridden(types_of(precision.preset).master, precision.master));
 }
 
 /// Bytes a parameter: the optimizer's states and the averaged weights.
