@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/foreign_json.h"
 #include "base/str.h"
+#include "shapes/shapes.h"
 
 namespace echelon::tool {
 namespace {
@@ -14,16 +15,14 @@ using checkpoint::Json;
 /// One row for each model that can be imported.
 struct Family {
   const char* model_type;  ///< of config.json
-  ModelDescription (*describe)(ModelConfig& config, const HasTensor& has_tensor);
+  void (*describe)(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
   NameEndings transposed;
 };
 
 const std::vector<Family>& families() {
   static const std::vector<Family> rows{
-      {"llama", [](ModelConfig& config, const HasTensor&) { return describe_llama(config); }, {}},
-      {"gpt2",
-       [](ModelConfig& config, const HasTensor&) { return describe_gpt2(config); },
-       {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"}},
+      {"llama", describe_llama, {}},
+      {"gpt2", describe_gpt2, {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"}},
       {"t5", describe_t5, {}}};
   return rows;
 }
@@ -48,6 +47,13 @@ std::string number_text(double value) {
   return text;
 }
 
+void ModelDescription::list_tensors(const ModelOptions& model) {
+  for (TensorShape& tensor : tensors_of(model)) {
+    if (has_ending(tensor.name, transposed)) std::reverse(tensor.dimensions.begin(), tensor.dimensions.end());
+    tensors.push_back({.name = std::move(tensor.name), .shape = std::move(tensor.dimensions)});
+  }
+}
+
 std::string ModelDescription::whole_recipe() const {
   constexpr std::int64_t kSequence = 512;
   const std::int64_t length = max_positions == 0 ? kSequence : std::min(kSequence, max_positions);
@@ -63,8 +69,8 @@ ModelDescription describe_model(const std::string& source, const std::string& wh
   ModelConfig config(std::move(json), what, purpose);
   if (config.has("quantization_config")) config.fail("the weights are quantized; import the original ones");
   if (const Family* family = find_family(type)) {
-    ModelDescription model = family->describe(config, has_tensor);
-    model.transposed = family->transposed;
+    ModelDescription model{.transposed = family->transposed};
+    family->describe(config, has_tensor, model);
     return model;
   }
   std::vector<std::string> known;

@@ -6,6 +6,7 @@
 
 #include "checkpoint/write/writer.h"
 #include "checkpoints_tool/families/model_config.h"
+#include "shapes/options.h"
 
 namespace echelon::tool {
 
@@ -40,9 +41,8 @@ struct ModelDescription {
   /// Members to set in config.json, because versions of transformers read what is there differently.
   std::map<std::string, bool> config_flags;
 
-  void add(const std::string& name, std::vector<std::int64_t> shape) {
-    tensors.push_back({.name = name, .shape = std::move(shape)});
-  }
+  /// Sets `tensors` to those of `model`; those of `transposed` with rows and columns exchanged.
+  void list_tensors(const ModelOptions& model);
   /// A recipe to sample with, or to start from.
   [[nodiscard]] std::string whole_recipe() const;
 };
@@ -58,10 +58,10 @@ struct ModelDescription {
 /// None for a model that describe_model() does not know.
 [[nodiscard]] NameEndings transposed_endings(const std::string& config);
 
-/// The families, each in a file of its own.
-[[nodiscard]] ModelDescription describe_llama(ModelConfig& config);
-[[nodiscard]] ModelDescription describe_gpt2(ModelConfig& config);
-[[nodiscard]] ModelDescription describe_t5(ModelConfig& config, const HasTensor& has_tensor);
+/// The families, each in a file of its own. They complete `model`, whose `transposed` is set.
+void describe_llama(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+void describe_gpt2(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 
 /// The number as recipes write it: 500000, 1e-05.
 [[nodiscard]] std::string number_text(double value);

@@ -36,7 +36,7 @@ const std::vector<std::string_view> kNeutral{"attn_pdrop",
 
 }  // namespace
 
-ModelDescription describe_gpt2(ModelConfig& config) {
+void describe_gpt2(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& model) {
   config.take_other_name("n_embd", "hidden_size");
   config.take_other_name("n_positions", "max_position_embeddings");
   config.take_other_name("n_head", "num_attention_heads");
@@ -51,33 +51,19 @@ ModelDescription describe_gpt2(ModelConfig& config) {
   if (hidden % heads != 0) config.fail(str("n_head ", heads, " does not divide n_embd ", hidden));
   check_computed(config);
 
-  ModelDescription model{.kind = "gpt2", .data_kind = "synthetic_tokens", .max_positions = positions};
-  const auto add_norm = [&](const std::string& name) {
-    model.add(name + ".weight", {hidden});
-    model.add(name + ".bias", {hidden});
-  };
-  const auto add_product = [&](const std::string& name, std::int64_t in, std::int64_t out) {
-    model.add(name + ".weight", {in, out});
-    model.add(name + ".bias", {out});
-  };
+  model.kind = "gpt2";
+  model.data_kind = "synthetic_tokens";
+  model.max_positions = positions;
   model.optional_prefix = "transformer.";
-  model.add("transformer.wte.weight", {vocab, hidden});
-  model.add("transformer.wpe.weight", {positions, hidden});
-  for (std::int64_t i = 0; i < layers; ++i) {
-    const std::string layer = str("transformer.h.", i, '.');
-    add_norm(layer + "ln_1");
-    add_product(layer + "attn.c_attn", hidden, 3 * hidden);
-    add_product(layer + "attn.c_proj", hidden, hidden);
-    add_norm(layer + "ln_2");
-    add_product(layer + "mlp.c_fc", hidden, inner);
-    add_product(layer + "mlp.c_proj", inner, hidden);
-  }
-  add_norm("transformer.ln_f");
-  if (tie) {
-    model.tied.push_back({"lm_head.weight", "transformer.wte.weight"});
-  } else {
-    model.add("lm_head.weight", {vocab, hidden});
-  }
+  model.list_tensors({.kind = ModelKind::kGpt2,
+                      .vocab_size = vocab,
+                      .hidden_size = hidden,
+                      .intermediate_size = inner,
+                      .layers = layers,
+                      .heads = heads,
+                      .max_positions = positions,
+                      .tie_embeddings = tie});
+  if (tie) model.tied.push_back({"lm_head.weight", "transformer.wte.weight"});
   model.ignored = {".attn.bias", ".attn.masked_bias"};  // the causal mask
   model.recipe = str(
       "model:\n  kind: gpt2\n  vocab_size: ", vocab, "\n  hidden_size: ", hidden,
@@ -86,7 +72,6 @@ ModelDescription describe_gpt2(ModelConfig& config) {
       "\n  norm_eps: ", number_text(config.real_or("layer_norm_epsilon", 1e-5, model_ranges::kNormEps)),
       "\n  tie_embeddings: ", tie ? "true" : "false", "\n  dropout: ", number_text(dropout_of(config)), '\n');
   config.check_all_known(kNeutral);
-  return model;
 }
 
 }  // namespace echelon::tool

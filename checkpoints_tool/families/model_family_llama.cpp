@@ -30,7 +30,7 @@ double llama_rope_theta(ModelConfig& config) {
 
 }  // namespace
 
-ModelDescription describe_llama(ModelConfig& config) {
+void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& model) {
   const std::int64_t hidden = config.size("hidden_size", model_ranges::kHiddenSize);
   const std::int64_t inner = config.size("intermediate_size", model_ranges::kIntermediateSize);
   const std::int64_t vocab = config.size("vocab_size", model_ranges::kVocabSize);
@@ -53,30 +53,18 @@ ModelDescription describe_llama(ModelConfig& config) {
   config.require_number("partial_rotary_factor", 1);
   const double theta = llama_rope_theta(config);
 
-  ModelDescription model{.kind = "llama", .data_kind = "synthetic_tokens"};
+  model.kind = "llama";
+  model.data_kind = "synthetic_tokens";
   model.max_positions = config.size_or("max_position_embeddings", 2048, model_ranges::kMaxPositions);
-  const auto add = [&](const std::string& name, std::vector<std::int64_t> shape) {
-    model.add(name + ".weight", std::move(shape));
-  };
-  add("model.embed_tokens", {vocab, hidden});
-  for (std::int64_t i = 0; i < layers; ++i) {
-    const std::string layer = str("model.layers.", i, '.');
-    add(layer + "input_layernorm", {hidden});
-    add(layer + "self_attn.q_proj", {hidden, hidden});
-    add(layer + "self_attn.k_proj", {kv_heads * head_dim, hidden});
-    add(layer + "self_attn.v_proj", {kv_heads * head_dim, hidden});
-    add(layer + "self_attn.o_proj", {hidden, hidden});
-    add(layer + "post_attention_layernorm", {hidden});
-    add(layer + "mlp.gate_proj", {inner, hidden});
-    add(layer + "mlp.up_proj", {inner, hidden});
-    add(layer + "mlp.down_proj", {hidden, inner});
-  }
-  add("model.norm", {hidden});
-  if (tie) {
-    model.tied.push_back({"lm_head.weight", "model.embed_tokens.weight"});
-  } else {
-    add("lm_head", {vocab, hidden});
-  }
+  model.list_tensors({.kind = ModelKind::kLlama,
+                      .vocab_size = vocab,
+                      .hidden_size = hidden,
+                      .intermediate_size = inner,
+                      .layers = layers,
+                      .heads = heads,
+                      .kv_heads = kv_heads,
+                      .tie_embeddings = tie});
+  if (tie) model.tied.push_back({"lm_head.weight", "model.embed_tokens.weight"});
   model.ignored = {"rotary_emb.inv_freq"};  // of each layer, or of the model
   model.recipe =
       str("model:\n  kind: llama\n  vocab_size: ", vocab, "\n  hidden_size: ", hidden,
@@ -85,7 +73,6 @@ ModelDescription describe_llama(ModelConfig& config) {
           "\n  norm_eps: ", number_text(config.real_or("rms_norm_eps", 1e-6, model_ranges::kNormEps)),
           "\n  rope_theta: ", number_text(theta), "\n  tie_embeddings: ", tie ? "true" : "false", '\n');
   config.check_all_known({});
-  return model;
 }
 
 }  // namespace echelon::tool

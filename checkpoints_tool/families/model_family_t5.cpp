@@ -5,16 +5,6 @@
 namespace echelon::tool {
 namespace {
 
-/// Sizes of an encoder or decoder.
-struct Sizes {
-  std::int64_t hidden = 0;
-  std::int64_t inner = 0;  ///< of the feed-forward block
-  std::int64_t heads = 0;
-  std::int64_t head = 0;
-  std::int64_t buckets = 0;
-  bool gated = false;
-};
-
 bool is_gated(const ModelConfig& config) {
   const std::string feed_forward = config.text_or("feed_forward_proj", "relu");
   const bool gated = feed_forward == "gated-gelu";
@@ -59,99 +49,60 @@ void check_buckets(const ModelConfig& config, std::int64_t buckets, std::int64_t
   }
 }
 
-void add_norm(ModelDescription& model, const std::string& name, const Sizes& sizes) {
-  model.add(name + ".weight", {sizes.hidden});
-}
-
-/// Layer `number` of block `name` with attention and its norm.
-void add_attention(ModelDescription& model, const std::string& block, int number, const char* kind,
-                   const Sizes& sizes, bool with_bias) {
-  const std::string layer = str(block, "layer.", number, '.');
-  const std::int64_t width = sizes.heads * sizes.head;
-  for (const char* part : {"q", "k", "v"})
-    model.add(str(layer, kind, '.', part, ".weight"), {width, sizes.hidden});
-  model.add(str(layer, kind, ".o.weight"), {sizes.hidden, width});
-  if (with_bias) model.add(str(layer, kind, ".relative_attention_bias.weight"), {sizes.buckets, sizes.heads});
-  add_norm(model, layer + "layer_norm", sizes);
-}
-
-void add_feed_forward(ModelDescription& model, const std::string& block, int number, const Sizes& sizes) {
-  const std::string layer = str(block, "layer.", number, '.');
-  if (sizes.gated) {
-    model.add(layer + "DenseReluDense.wi_0.weight", {sizes.inner, sizes.hidden});
-    model.add(layer + "DenseReluDense.wi_1.weight", {sizes.inner, sizes.hidden});
-  } else {
-    model.add(layer + "DenseReluDense.wi.weight", {sizes.inner, sizes.hidden});
-  }
-  model.add(layer + "DenseReluDense.wo.weight", {sizes.hidden, sizes.inner});
-  add_norm(model, layer + "layer_norm", sizes);
-}
-
-void add_stack(ModelDescription& model, const std::string& stack, std::int64_t layers, bool decoder,
-               const Sizes& sizes) {
-  for (std::int64_t i = 0; i < layers; ++i) {
-    const std::string block = str(stack, ".block.", i, '.');
-    int number = 0;
-    add_attention(model, block, number++, "SelfAttention", sizes, i == 0);
-    if (decoder) add_attention(model, block, number++, "EncDecAttention", sizes, false);
-    add_feed_forward(model, block, number, sizes);
-  }
-  add_norm(model, stack + ".final_layer_norm", sizes);
+/// The section `model`.
+std::string recipe_of(const ModelConfig& config, const ModelOptions& model) {
+  return str(
+      "model:\n  kind: t5\n  vocab_size: ", model.vocab_size, "\n  hidden_size: ", model.hidden_size,
+      "\n  intermediate_size: ", model.intermediate_size, "\n  layers: ", model.layers,
+      "\n  heads: ", model.heads,
+      "\n  norm_eps: ", number_text(config.real_or("layer_norm_epsilon", 1e-6, model_ranges::kNormEps)),
+      "\n  tie_embeddings: ", model.tie_embeddings ? "true" : "false",
+      "\n  dropout: ", number_text(config.real_or("dropout_rate", 0.1, model_ranges::kDropout)),
+      "\n  decoder_layers: ", model.decoder_layers, "\n  head_size: ", model.head_size,
+      "\n  feed_forward: ", word_of(model.feed_forward), "\n  relative_buckets: ", model.relative_buckets,
+      "\n  relative_max_distance: ", model.relative_max_distance, '\n');
 }
 
 }  // namespace
 
-ModelDescription describe_t5(ModelConfig& config, const HasTensor& has_tensor) {
+void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model) {
   config.take_other_name("d_model", "hidden_size");
   config.take_other_name("num_heads", "num_attention_heads");
   config.take_other_name("num_layers", "num_hidden_layers");
   config.take_other_name("d_kv", "head_dim");
-  const Sizes sizes{
-      .hidden = config.size_or("d_model", 512, model_ranges::kHiddenSize),
-      .inner = config.size_or("d_ff", 2048, model_ranges::kIntermediateSize),
-      .heads = config.size_or("num_heads", 8, model_ranges::kHeads),
-      .head = config.size_or("d_kv", 64, model_ranges::kHeadSize),
-      .buckets = config.size_or("relative_attention_num_buckets", 32, model_ranges::kRelativeBuckets),
-      .gated = is_gated(config)};
-  const std::int64_t vocab = config.size_or("vocab_size", 32128, model_ranges::kVocabSize);
-  const std::int64_t layers = config.size_or("num_layers", 6, model_ranges::kLayers);
-  const std::int64_t decoder_layers =
-      config.size_or("num_decoder_layers", layers, model_ranges::kDecoderLayers);
-  const std::int64_t distance =
-      config.size_or("relative_attention_max_distance", 128, model_ranges::kRelativeMaxDistance);
+  ModelOptions options{.kind = ModelKind::kT5,
+                       .vocab_size = config.size_or("vocab_size", 32128, model_ranges::kVocabSize),
+                       .hidden_size = config.size_or("d_model", 512, model_ranges::kHiddenSize),
+                       .intermediate_size = config.size_or("d_ff", 2048, model_ranges::kIntermediateSize),
+                       .layers = config.size_or("num_layers", 6, model_ranges::kLayers),
+                       .heads = config.size_or("num_heads", 8, model_ranges::kHeads),
+                       .head_size = config.size_or("d_kv", 64, model_ranges::kHeadSize),
+                       .feed_forward = is_gated(config) ? FeedForward::kGatedGelu : FeedForward::kRelu,
+                       .relative_buckets = config.size_or("relative_attention_num_buckets", 32,
+                                                          model_ranges::kRelativeBuckets),
+                       .relative_max_distance = config.size_or("relative_attention_max_distance", 128,
+                                                               model_ranges::kRelativeMaxDistance)};
+  options.decoder_layers = config.size_or("num_decoder_layers", options.layers, model_ranges::kDecoderLayers);
   const Head head = head_of(config, has_tensor);
+  options.tie_embeddings = head.tied;
   config.require_flag("is_encoder_decoder", true);
   for (const char* flag : {"is_decoder", "tie_encoder_decoder", "add_cross_attention"})
     config.require_flag(flag, false);
   check_start(config);
-  check_buckets(config, sizes.buckets, distance);
+  check_buckets(config, options.relative_buckets, options.relative_max_distance);
 
-  ModelDescription model{.kind = "t5", .data_kind = "synthetic_pairs"};
-  model.add("shared.weight", {vocab, sizes.hidden});
-  add_stack(model, "encoder", layers, false, sizes);
-  add_stack(model, "decoder", decoder_layers, true, sizes);
+  model.kind = "t5";
+  model.data_kind = "synthetic_pairs";
+  model.list_tensors(options);
   for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"})
     model.tied.push_back({name, "shared.weight"});
-  if (head.tied) {
-    model.tied.push_back({"lm_head.weight", "shared.weight"});
-  } else {
-    model.add("lm_head.weight", {vocab, sizes.hidden});
-    if (head.copied) model.copies["lm_head.weight"] = "shared.weight";
-  }
+  if (head.tied) model.tied.push_back({"lm_head.weight", "shared.weight"});
+  if (head.copied) model.copies["lm_head.weight"] = "shared.weight";
   model.config_flags = {{"tie_word_embeddings", head.tied}};
   // The published T5 1.0 files have a table that no version of the model uses.
   model.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
-  model.recipe =
-      str("model:\n  kind: t5\n  vocab_size: ", vocab, "\n  hidden_size: ", sizes.hidden,
-          "\n  intermediate_size: ", sizes.inner, "\n  layers: ", layers, "\n  heads: ", sizes.heads,
-          "\n  norm_eps: ", number_text(config.real_or("layer_norm_epsilon", 1e-6, model_ranges::kNormEps)),
-          "\n  tie_embeddings: ", head.tied ? "true" : "false",
-          "\n  dropout: ", number_text(config.real_or("dropout_rate", 0.1, model_ranges::kDropout)),
-          "\n  decoder_layers: ", decoder_layers, "\n  head_size: ", sizes.head,
-          "\n  feed_forward: ", sizes.gated ? "gated_gelu" : "relu", "\n  relative_buckets: ", sizes.buckets,
-          "\n  relative_max_distance: ", distance, '\n');
+  model.recipe = recipe_of(config, options);
   config.check_all_known({"n_positions"});  // unused
-  return model;
 }
 
 }  // namespace echelon::tool

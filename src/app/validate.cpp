@@ -13,8 +13,8 @@
 #include "base/terminal/command_line.h"
 #include "recipe/keys/keys.h"
 #include "recipe/load.h"
-#include "recipe/parameter_count.h"
 #include "recipe/yaml/json_value.h"
+#include "shapes/shapes.h"
 
 namespace echelon::app {
 namespace {
@@ -77,7 +77,7 @@ std::string step_size(const Recipe& recipe) {
 void print_text(const ValidateArguments& arguments) {
   const LoadedRecipe loaded = load_for(arguments);
   const Recipe& recipe = loaded.recipe;
-  const auto parameters = static_cast<std::uint64_t>(recipe::parameter_count(recipe.model).value_or(0));
+  const auto parameters = static_cast<std::uint64_t>(parameter_count(recipe.model).value_or(0));
   std::cout << "# valid: " << human_count(parameters) << " parameters, " << step_size(recipe)
             << " per optimizer step";
   if (arguments.ranks > 0) {

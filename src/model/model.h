@@ -9,7 +9,7 @@
 #include "model/batch.h"
 #include "model/decoder.h"
 #include "model/layer.h"
-#include "model/options.h"
+#include "shapes/options.h"
 
 namespace echelon {
 

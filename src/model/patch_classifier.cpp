@@ -5,22 +5,13 @@
 #include <memory>
 
 namespace echelon {
-namespace {
-
-constexpr InitSpec kZero{InitSpec::Kind::kConstant, 0.0F};
-
-}  // namespace
 
 PatchClassifier::PatchClassifier(const ModelOptions& options, const ModelTypes& types, PatchLayout layout)
-    : ImageClassifier(types.output), options_(options), layout_(layout) {}
+    : ImageClassifier(types.output), options_(options), shapes_(options), layout_(layout) {}
 
 std::int64_t PatchClassifier::tokens() const {
   const std::int64_t across = options_.image_size / options_.patch_size;
   return across * across + 1;
-}
-
-InitSpec PatchClassifier::normal() const {
-  return {InitSpec::Kind::kNormal, static_cast<float>(options_.init_std)};
 }
 
 Layer& PatchClassifier::add_layer(const std::string& name, Layer::Role role) {
@@ -34,28 +25,24 @@ Layer& PatchClassifier::add_block_layer(const std::string& name) {
 }
 
 void PatchClassifier::add_class_token(Layer& layer, const std::string& name) {
-  class_token_ = &layer.add(name, std::vector<std::int64_t>{1, 1, options_.hidden_size}, normal());
+  class_token_ = &layer.add(name, shapes_.at(name), init());
 }
 
 void PatchClassifier::add_positions(Layer& layer, const std::string& name) {
-  positions_ = &layer.add(name, std::vector<std::int64_t>{1, tokens(), options_.hidden_size}, normal());
+  positions_ = &layer.add(name, shapes_.at(name), init());
 }
 
-void PatchClassifier::add_projection(Layer& layer, const std::string& name,
-                                     const std::vector<std::int64_t>& weight) {
-  patch_ = add_affine(layer, name, weight, normal(), kZero);
-}
-
-Affine PatchClassifier::add_dense(Layer& layer, const std::string& name, std::int64_t out,
-                                  std::int64_t in) const {
-  return add_affine(layer, name, {out, in}, normal(), kZero);
+void PatchClassifier::add_projection(Layer& layer, const std::string& name) {
+  embedding_layer_ = &layer;
+  patch_ = add_linear(layer, name, shapes_, init());
 }
 
 void PatchClassifier::add_head(const std::string& layer, const std::string& norm,
                                const std::string& classifier) {
   Layer& head = add_layer(layer, Layer::Role::kHead);
-  final_norm_ = add_norm(head.add_layer(norm), norm, options_.hidden_size);
-  classifier_ = add_dense(head, classifier, options_.classes, options_.hidden_size);
+  head_layer_ = &head;
+  final_norm_.emplace(head.add_layer(norm), shapes_, options_.norm_eps);
+  classifier_ = add_linear(head, classifier, shapes_, init());
 }
 
 at::Tensor PatchClassifier::embedded(const at::Tensor& images, const Batch& draws) const {
@@ -64,20 +51,20 @@ at::Tensor PatchClassifier::embedded(const at::Tensor& images, const Batch& draw
   const at::Tensor projected =
       at::linear(patches, ops::use(*patch_.weight).flatten(1), ops::use(*patch_.bias));
   const at::Tensor x = with_class_token(projected, ops::use(*class_token_), ops::use(*positions_));
-  return ops::dropout(x, options_.dropout, draws, patch_.layer->name());
+  return ops::dropout(x, options_.dropout, draws, embedding_layer_->name());
 }
 
 at::Tensor PatchClassifier::logits(const Batch& batch) {
   const Batch draws = draws_of(batch, tokens());
-  at::Tensor x = patch_.layer->run(
+  at::Tensor x = embedding_layer_->run(
       batch.images, [this, draws](const at::Tensor& images) { return embedded(images, draws); });
   for (std::size_t i = 0; i < block_layers_.size(); ++i) {
     x = block_layers_[i]->run(x,
                               [this, i, draws](const at::Tensor& in) { return block_forward(i, in, draws); });
   }
-  return classifier_.layer->run(x, [this](const at::Tensor& in) {
+  return head_layer_->run(x, [this](const at::Tensor& in) {
     const at::Tensor first = in.view({-1, tokens(), options_.hidden_size}).select(1, 0).contiguous();
-    return linear(classifier_, layer_norm(final_norm_, first, options_.norm_eps));
+    return classifier_.forward(final_norm_->forward(first));
   });
 }
 

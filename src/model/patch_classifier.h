@@ -1,10 +1,11 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "model/affine.h"
 #include "model/image_classifier.h"
-#include "model/options.h"
+#include "model/parts/linear.h"
+#include "model/parts/norm.h"
 #include "model/patches.h"
 
 namespace echelon {
@@ -19,17 +20,14 @@ class PatchClassifier : public ImageClassifier {
   /// Tokens per sample, with the class token.
   [[nodiscard]] std::int64_t tokens() const;
   /// Initial values of weights.
-  [[nodiscard]] InitSpec normal() const;
+  [[nodiscard]] InitSpec init() const { return normal(options_.init_std); }
 
   [[nodiscard]] Layer& add_layer(const std::string& name, Layer::Role role);
   /// Adds the layer of the next block.
   [[nodiscard]] Layer& add_block_layer(const std::string& name);
   void add_class_token(Layer& layer, const std::string& name);
   void add_positions(Layer& layer, const std::string& name);
-  /// `weight`: [hidden, values of a patch] in any shape.
-  void add_projection(Layer& layer, const std::string& name, const std::vector<std::int64_t>& weight);
-  [[nodiscard]] Affine add_dense(Layer& layer, const std::string& name, std::int64_t out,
-                                 std::int64_t in) const;
+  void add_projection(Layer& layer, const std::string& name);
   void add_head(const std::string& layer, const std::string& norm, const std::string& classifier);
 
   [[nodiscard]] at::Tensor logits(const Batch& batch) override;
@@ -40,6 +38,7 @@ class PatchClassifier : public ImageClassifier {
   [[nodiscard]] double flops_with(double attention) const;
 
   const ModelOptions options_;
+  const ShapeTable shapes_;
 
  private:
   [[nodiscard]] at::Tensor embedded(const at::Tensor& images, const Batch& draws) const;
@@ -47,10 +46,12 @@ class PatchClassifier : public ImageClassifier {
   PatchLayout layout_;
   Parameter* class_token_ = nullptr;
   Parameter* positions_ = nullptr;
-  Affine patch_;
+  const Layer* embedding_layer_ = nullptr;
+  Linear patch_;
   std::vector<const Layer*> block_layers_;
-  Affine final_norm_;
-  Affine classifier_;
+  const Layer* head_layer_ = nullptr;
+  std::optional<Norm> final_norm_;
+  Linear classifier_;
 };
 
 }  // namespace echelon

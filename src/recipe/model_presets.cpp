@@ -4,9 +4,9 @@
 
 #include "base/str.h"
 #include "recipe/keys/keys.h"
-#include "recipe/parameter_count.h"
 #include "recipe/yaml/scalar.h"
 #include "recipe/yaml/writer.h"
+#include "shapes/shapes.h"
 
 namespace echelon::recipe {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/options.h"
+#include "shapes/options.h"
 
 namespace echelon::recipe {
 

@@ -2,9 +2,9 @@
 #include "bootstrap/options.h"
 #include "checkpoint/options.h"
 #include "data/options.h"
-#include "model/options.h"
 #include "optim/options.h"
 #include "run/options.h"
+#include "shapes/options.h"
 #include "shard/options.h"
 #include "train/options.h"
 

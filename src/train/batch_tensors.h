@@ -1,7 +1,7 @@
 #pragma once
 #include "data/loader.h"
 #include "model/batch.h"
-#include "model/options.h"
+#include "shapes/options.h"
 
 namespace echelon {
 

@@ -9,9 +9,10 @@ import tree
 
 SEES = {
     "base": set(),
+    "shapes": {"base"},
     "bootstrap": {"base"},
     "checkpoint": {"base"},
-    "model": {"base"},
+    "model": {"base", "shapes"},
     "text": {"base"},
     "image": {"base"},
     "data": {"base", "text", "image"},
@@ -19,14 +20,14 @@ SEES = {
     "shard": {"base", "bootstrap", "comm", "model"},
     "optim": {"base", "comm", "model", "shard"},
     "run": {"base", "bootstrap", "comm", "text"},
-    "train": {"base", "bootstrap", "comm", "model", "shard", "optim", "run", "text", "data", "checkpoint"},
-    "recipe": {"base"},
+    "train": {"base", "shapes", "bootstrap", "comm", "model", "shard", "optim", "run", "text", "data", "checkpoint"},
+    "recipe": {"base", "shapes"},
     "report": {"base"},
-    "app": {"base", "bootstrap", "checkpoint", "text", "data", "comm", "recipe", "report"},
-    "app/engine": {"base", "bootstrap", "checkpoint", "model", "text", "data", "comm", "shard", "optim", "run", "train",
-                   "recipe", "app"},
+    "app": {"base", "shapes", "bootstrap", "checkpoint", "text", "data", "comm", "recipe", "report"},
+    "app/engine": {"base", "shapes", "bootstrap", "checkpoint", "model", "text", "data", "comm", "shard", "optim", "run",
+                   "train", "recipe", "app"},
     "app/cuda": {"base", "bootstrap", "comm", "model", "shard", "train", "app/engine"},
-    "checkpoints_tool": {"base", "checkpoint"},
+    "checkpoints_tool": {"base", "checkpoint", "shapes"},
 }
 # Of a module that may not be seen as a whole, these headers may be.
 BORDERS = {

@@ -10,21 +10,7 @@
 namespace echelon {
 namespace {
 
-constexpr std::int64_t kChannels1 = 32;
-constexpr std::int64_t kChannels2 = 64;
-constexpr std::int64_t kKernel = 3;
-constexpr std::int64_t kHidden = 128;
-
-/// Side of the images behind convolution `number`, which has no padding.
-std::int64_t side_after(const ModelOptions& options, std::int64_t number) {
-  return options.image_size - number * (kKernel - 1);
-}
-
-std::int64_t pooled_side(const ModelOptions& options) {
-  return side_after(options, 2) / 2;
-}
-
-at::Tensor convolved(const Affine& kernel, const at::Tensor& images) {
+at::Tensor convolved(const Linear& kernel, const at::Tensor& images) {
   return at::relu(at::conv2d(images.to(kernel.weight->value.scalar_type()), ops::use(*kernel.weight),
                              ops::use(*kernel.bias)));
 }
@@ -33,33 +19,34 @@ at::Tensor convolved(const Affine& kernel, const at::Tensor& images) {
 
 Cnn::Cnn(const ModelOptions& options, const ModelTypes& types)
     : ImageClassifier(types.output), options_(options) {
-  const std::int64_t side = pooled_side(options);
-  conv1_ = add("conv1", Layer::Role::kBlock, {kChannels1, options.channels, kKernel, kKernel});
-  conv2_ = add("conv2", Layer::Role::kBlock, {kChannels2, kChannels1, kKernel, kKernel});
-  fc1_ = add("fc1", Layer::Role::kBlock, {kHidden, kChannels2 * side * side});
-  fc2_ = add("fc2", Layer::Role::kHead, {options.classes, kHidden});
+  const ShapeTable shapes(options);
+  conv1_ = add("conv1", Layer::Role::kBlock, shapes);
+  conv2_ = add("conv2", Layer::Role::kBlock, shapes);
+  fc1_ = add("fc1", Layer::Role::kBlock, shapes);
+  fc2_ = add("fc2", Layer::Role::kHead, shapes);
 }
 
-Affine Cnn::add(const std::string& name, Layer::Role role, const std::vector<std::int64_t>& weight) {
+Cnn::Part Cnn::add(const std::string& name, Layer::Role role, const ShapeTable& shapes) {
   Layer& layer = *layers_.emplace_back(std::make_unique<Layer>(name, role));
+  const Dimensions& weight = shapes.at(name + ".weight");
   double inputs = 1;
   for (std::size_t i = 1; i < weight.size(); ++i) inputs *= static_cast<double>(weight[i]);
   const InitSpec uniform{InitSpec::Kind::kUniform, static_cast<float>(1.0 / std::sqrt(inputs))};
-  return add_affine(layer, name, weight, uniform, uniform);
+  return {&layer, add_linear(layer, name, shapes, uniform, uniform)};
 }
 
 at::Tensor Cnn::logits(const Batch& batch) {
   const Batch draws = draws_of(batch, 0);
   at::Tensor x =
-      conv1_.layer->run(batch.images, [this](const at::Tensor& in) { return convolved(conv1_, in); });
+      conv1_.layer->run(batch.images, [this](const at::Tensor& in) { return convolved(conv1_.product, in); });
   x = conv2_.layer->run(x, [this, draws](const at::Tensor& in) {
-    const at::Tensor pooled = ops::max_pool_2x2(convolved(conv2_, in));
+    const at::Tensor pooled = ops::max_pool_2x2(convolved(conv2_.product, in));
     return ops::dropout(pooled.flatten(1), options_.dropout / 2, draws, "dropout1");
   });
   x = fc1_.layer->run(x, [this, draws](const at::Tensor& in) {
-    return ops::dropout(at::relu(linear(fc1_, in)), options_.dropout, draws, "dropout2");
+    return ops::dropout(at::relu(fc1_.product.forward(in)), options_.dropout, draws, "dropout2");
   });
-  return fc2_.layer->run(x, [this](const at::Tensor& in) { return linear(fc2_, in); });
+  return fc2_.layer->run(x, [this](const at::Tensor& in) { return fc2_.product.forward(in); });
 }
 
 std::string Cnn::hugging_face_config() const {
@@ -73,10 +60,17 @@ std::string Cnn::hugging_face_config() const {
 }
 
 double Cnn::flops_per_sample(const SampleShape& /*shape*/) const {
-  const auto squared = [](std::int64_t side) { return static_cast<double>(side * side); };
-  const double convolutions = squared(side_after(options_, 1)) * static_cast<double>(conv1_.weight->numel()) +
-                              squared(side_after(options_, 2)) * static_cast<double>(conv2_.weight->numel());
-  return 6.0 * (convolutions + static_cast<double>(fc1_.weight->numel() + fc2_.weight->numel()));
+  const auto elements = [](const Part& part) { return static_cast<double>(part.product.weight->numel()); };
+  // Multiplications per weight: one for each place of a convolution that has no padding.
+  const auto places = [this](const Part& part, std::int64_t image_side) {
+    const std::int64_t side = image_side - (part.product.weight->shape().back() - 1);
+    return static_cast<double>(side * side);
+  };
+  const std::int64_t side = options_.image_size;
+  const std::int64_t side_after_first = side - (conv1_.product.weight->shape().back() - 1);
+  const double convolutions =
+      places(conv1_, side) * elements(conv1_) + places(conv2_, side_after_first) * elements(conv2_);
+  return 6.0 * (convolutions + elements(fc1_) + elements(fc2_));
 }
 
 }  // namespace echelon

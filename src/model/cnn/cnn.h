@@ -1,6 +1,6 @@
 #pragma once
-#include "model/affine.h"
 #include "model/image_classifier.h"
+#include "model/parts/linear.h"
 
 namespace echelon {
 
@@ -17,14 +17,18 @@ class Cnn : public ImageClassifier {
   double flops_per_sample(const SampleShape& shape) const override;
 
  private:
-  Affine add(const std::string& name, Layer::Role role, const std::vector<std::int64_t>& weight);
+  struct Part {
+    const Layer* layer;
+    Linear product;  ///< a convolution or a linear layer
+  };
+  Part add(const std::string& name, Layer::Role role, const ShapeTable& shapes);
   at::Tensor logits(const Batch& batch) override;
 
   ModelOptions options_;
-  Affine conv1_;
-  Affine conv2_;
-  Affine fc1_;
-  Affine fc2_;
+  Part conv1_;
+  Part conv2_;
+  Part fc1_;
+  Part fc2_;
 };
 
 }  // namespace echelon

@@ -1,4 +1,5 @@
 #pragma once
+#include "model/parts/block_parts.h"
 #include "model/patch_classifier.h"
 
 namespace echelon {
@@ -18,18 +19,17 @@ class DeepVit : public PatchClassifier {
  private:
   struct Block {
     const Layer* layer;
-    Affine attention_norm;
-    Parameter* qkv;
-    Parameter* mixing;  ///< [heads, heads]: from, to
-    Affine mixing_norm;
-    Affine attention_out;
-    Affine mlp_norm;
-    Affine up;
-    Affine down;
-    std::string name;
+    Attention attention;
+    Parameter* mixing;   ///< [heads, heads]: from, to
+    Linear mixing_norm;  ///< weight and bias of a LayerNorm over heads
+    Norm mlp_norm;
+    const Layer* up_layer;
+    Linear up;
+    const Layer* down_layer;
+    Linear down;
   };
   void add_embeddings();
-  void add_block(std::int64_t index);
+  [[nodiscard]] Block make_block(const std::string& name);
   at::Tensor block_forward(std::size_t block, const at::Tensor& x, const Batch& draws) const override;
   at::Tensor attended(const Block& block, const at::Tensor& qkv, const Batch& draws) const;
 

@@ -23,158 +23,43 @@ at::Tensor rotary_table(const ModelOptions& o, at::ScalarType dtype, at::Device 
 }  // namespace
 
 Llama::Llama(const ModelOptions& options, const ModelTypes& types, at::Device device)
-    : options_(options), output_(types.output), cos_sin_(rotary_table(options, types.buffer, device)) {
-  add_embedding();
-  for (std::int64_t i = 0; i < options.layers; ++i) add_block(i);
-  add_head();
+    : CausalModel(options, types, options.kv_heads, rotary_table(options, types.buffer, device)) {
+  const ShapeTable shapes(options);
+  add_embedding("model.embed_tokens", shapes);
+  for (std::int64_t i = 0; i < options.layers; ++i)
+    blocks_.push_back(make_block(str("model.layers.", i), shapes));
+  add_head("model.norm", shapes);
 }
 
-void Llama::add_embedding() {
-  const InitSpec normal{InitSpec::Kind::kNormal, static_cast<float>(options_.init_std)};
-  const std::vector<std::int64_t> shape{options_.vocab_size, options_.hidden_size};
-  embedding_layer_ =
-      layers_.emplace_back(std::make_unique<Layer>("model.embed_tokens", Layer::Role::kEmbedding)).get();
-  if (options_.tie_embeddings) {
-    shared_.push_back(
-        {std::make_unique<Parameter>("model.embed_tokens.weight", shape, normal), {embedding_layer_}});
-    embedding_ = shared_.back().parameter.get();
-  } else {
-    embedding_ = &embedding_layer_->add("model.embed_tokens.weight", shape, normal);
-  }
+Llama::Block Llama::make_block(const std::string& name, const ShapeTable& shapes) {
+  const InitSpec init = normal(options_.init_std);
+  Layer& layer = add_block_layer(name);
+  // In the order of the computation, which is the order in which parts that are units of their own are
+  // gathered.
+  Layer& input_norm = layer.add_layer(name + ".input_layernorm");
+  Layer& attention = layer.add_layer(name + ".self_attn");
+  Layer& mlp_norm = layer.add_layer(name + ".post_attention_layernorm");
+  Layer& mlp = layer.add_layer(name + ".mlp");
+  const auto of_attention = [&](const char* part) { return attention.name() + part; };
+  const auto of_mlp = [&](const char* part) { return mlp.name() + part; };
+  return {.layer = &layer,
+          .attention = {.layer = &attention,
+                        .norm = Norm(input_norm, shapes, options_.norm_eps),
+                        .in = add_stacked(
+                            attention,
+                            {of_attention(".q_proj"), of_attention(".k_proj"), of_attention(".v_proj")},
+                            shapes, init),
+                        .out = add_linear(attention, of_attention(".o_proj"), shapes, init)},
+          .mlp = {.layer = &mlp,
+                  .norm = Norm(mlp_norm, shapes, options_.norm_eps),
+                  .inner = add_stacked(mlp, {of_mlp(".gate_proj"), of_mlp(".up_proj")}, shapes, init),
+                  .outer = add_linear(mlp, of_mlp(".down_proj"), shapes, init)}};
 }
 
-void Llama::add_block(std::int64_t index) {
-  const InitSpec normal{InitSpec::Kind::kNormal, static_cast<float>(options_.init_std)};
-  const InitSpec one{InitSpec::Kind::kConstant, 1.0F};
-  const std::string prefix = str("model.layers.", index);
-  Layer& layer = *layers_.emplace_back(std::make_unique<Layer>(prefix, Layer::Role::kBlock));
-  const std::int64_t h = options_.hidden_size;
-  const std::int64_t head_dim = h / options_.heads;
-  const std::int64_t kv = options_.kv_heads * head_dim;
-  const std::int64_t inner = options_.intermediate_size;
-  using Shape = std::vector<std::int64_t>;
-  using Parts = std::vector<Parameter::Part>;
-  Layer& input_norm = layer.add_layer(prefix + ".input_layernorm");
-  Layer& attention = layer.add_layer(prefix + ".self_attn");
-  Layer& mlp_norm = layer.add_layer(prefix + ".post_attention_layernorm");
-  Layer& mlp = layer.add_layer(prefix + ".mlp");
-  blocks_.push_back(
-      {.layer = &layer,
-       .input_norm_layer = &input_norm,
-       .attention_layer = &attention,
-       .mlp_norm_layer = &mlp_norm,
-       .mlp_layer = &mlp,
-       .input_norm = &input_norm.add(prefix + ".input_layernorm.weight", Shape{h}, one),
-       .qkv = &attention.add(Parts{{prefix + ".self_attn.q_proj.weight", {h, h}},
-                                   {prefix + ".self_attn.k_proj.weight", {kv, h}},
-                                   {prefix + ".self_attn.v_proj.weight", {kv, h}}},
-                             normal),
-       .attention_out = &attention.add(prefix + ".self_attn.o_proj.weight", Shape{h, h}, normal),
-       .mlp_norm = &mlp_norm.add(prefix + ".post_attention_layernorm.weight", Shape{h}, one),
-       .gate_up = &mlp.add(Parts{{prefix + ".mlp.gate_proj.weight", {inner, h}},
-                                 {prefix + ".mlp.up_proj.weight", {inner, h}}},
-                           normal),
-       .down = &mlp.add(prefix + ".mlp.down_proj.weight", Shape{h, inner}, normal)});
-}
-
-void Llama::add_head() {
-  const InitSpec normal{InitSpec::Kind::kNormal, static_cast<float>(options_.init_std)};
-  const std::vector<std::int64_t> hidden{options_.hidden_size};
-  head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
-  final_norm_layer_ = &head_layer_->add_layer("model.norm");
-  final_norm_ =
-      &final_norm_layer_->add("model.norm.weight", hidden, InitSpec{InitSpec::Kind::kConstant, 1.0F});
-  if (options_.tie_embeddings) {
-    head_ = embedding_;
-    shared_.back().users.push_back(head_layer_);
-  } else {
-    head_ = &head_layer_->add("lm_head.weight",
-                              std::vector<std::int64_t>{options_.vocab_size, options_.hidden_size}, normal);
-  }
-}
-
-at::Tensor Llama::normed(const Layer& layer, Parameter& weight, const at::Tensor& x) const {
-  return layer.run(
-      x, [this, &weight](const at::Tensor& in) { return ops::rms_norm(in, weight, options_.norm_eps); });
-}
-
-ops::Recompute Llama::normed_again(const Block& block, const Layer& layer, Parameter& weight,
-                                   const at::Tensor& x) const {
-  // A norm gathered on its own has no weights when the product's backward runs.
-  if (!block.layer->recomputes_cheap() || layer.hooked()) return {};
-  return [this, &weight, x = x.detach()] { return ops::rms_norm(x, weight, options_.norm_eps); };
-}
-
-ops::AttentionOptions Llama::attention_options() const {
-  const std::int64_t head_dim = options_.hidden_size / options_.heads;
-  return {.heads = options_.heads,
-          .kv_heads = options_.kv_heads,
-          .head_dim = head_dim,
-          .causal = true,
-          .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
-}
-
-at::Tensor Llama::block_forward(std::int64_t index, const at::Tensor& x,
-                                const BlockAttention& attention) const {
-  const Block& block = blocks_[static_cast<std::size_t>(index)];
-  const at::Tensor attended = block.attention_layer->run(
-      normed(*block.input_norm_layer, *block.input_norm, x),
-      [&block, index, attention,
-       again = normed_again(block, *block.input_norm_layer, *block.input_norm, x)](const at::Tensor& in) {
-        return ops::linear(attention(index, ops::linear(in, *block.qkv, again)), *block.attention_out);
-      });
-  const at::Tensor middle = x + attended;
-  const at::Tensor mlp = block.mlp_layer->run(
-      normed(*block.mlp_norm_layer, *block.mlp_norm, middle),
-      [&block,
-       again = normed_again(block, *block.mlp_norm_layer, *block.mlp_norm, middle)](const at::Tensor& in) {
-        const at::Tensor gate_up = ops::linear(in, *block.gate_up, again);
-        ops::Recompute gated_again;
-        if (block.layer->recomputes_cheap()) {
-          gated_again = [kept = gate_up.detach()] { return ops::swiglu(kept); };
-        }
-        return ops::linear(ops::swiglu(gate_up), *block.down, gated_again);
-      });
-  return middle + mlp;
-}
-
-at::Tensor Llama::body(const at::Tensor& ids, const BlockAttention& attention) const {
-  at::Tensor x = embedding_layer_->run(
-      ids, [this](const at::Tensor& flat) { return ops::embedding(flat, *embedding_); });
-  for (std::int64_t i = 0; i < options_.layers; ++i) {
-    x = blocks_[static_cast<std::size_t>(i)].layer->run(
-        x, [this, i, attention](const at::Tensor& in) { return block_forward(i, in, attention); });
-  }
-  return x;
-}
-
-at::Tensor Llama::loss(const Batch& batch, double gradient_scale) {
-  const BlockAttention attention = [sequences = batch.sequences, options = attention_options(),
-                                    rotary = cos_sin_](std::int64_t, const at::Tensor& qkv) {
-    return ops::self_attention(qkv, sequences, options, {.rotary = rotary, .bias = {}});
-  };
-  return head_layer_->run(body(batch.ids, attention),
-                          [=, this, targets = batch.targets](const at::Tensor& x) {
-                            return ops::linear_cross_entropy(normed(*final_norm_layer_, *final_norm_, x),
-                                                             *head_, targets, gradient_scale, output_);
-                          });
-}
-
-std::unique_ptr<Decoder> Llama::decoder(const Batch& prompts) const {
-  CausalParts parts{
-      .hidden = [this](const at::Tensor& ids, const at::Tensor& /*positions*/,
-                       const BlockAttention& attention) { return body(ids, attention); },
-      .logits =
-          [this](const at::Tensor& hidden) {
-            return head_layer_->run(hidden, [this](const at::Tensor& x) {
-              return ops::linear(normed(*final_norm_layer_, *final_norm_, x), *head_).to(at::kFloat);
-            });
-          },
-      .attention = attention_options(),
-      .blocks = options_.layers,
-      .rotary = cos_sin_,
-      .max_positions = options_.max_positions};
-  return std::make_unique<CausalDecoder>(std::move(parts), prompts);
+at::Tensor Llama::block_forward(std::size_t number, const at::Tensor& x, const Pass& pass) const {
+  const Block& block = blocks_[number];
+  const at::Tensor middle = x + block.attention.forward(*block.layer, x, attend_as(pass.attention, number));
+  return middle + block.mlp.forward(*block.layer, middle, {ops::swiglu});
 }
 
 std::string Llama::hugging_face_config() const {
@@ -200,14 +85,6 @@ std::string Llama::hugging_face_config() const {
       {"torch_dtype", "float32"},
       {"dtype", "float32"}};
   return config.dump(2) + "\n";
-}
-
-double Llama::flops_per_sample(const SampleShape& shape) const {
-  // The head multiplies also when tied; the embedding look-up does not.
-  const double embedding = static_cast<double>(options_.vocab_size * options_.hidden_size);
-  const double matrices = static_cast<double>(numel()) - (options_.tie_embeddings ? 0.0 : embedding);
-  const double attention = 12.0 * static_cast<double>(options_.layers * options_.hidden_size * shape.tokens);
-  return static_cast<double>(shape.tokens) * (6.0 * matrices + attention);
 }
 
 }  // namespace echelon

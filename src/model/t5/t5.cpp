@@ -36,24 +36,19 @@ at::Tensor moved_right(const at::Tensor& targets, const SequenceLayout& sequence
 }  // namespace
 
 T5::T5(const ModelOptions& options, const ModelTypes& types) : options_(options), output_(types.output) {
-  shared_.push_back({std::make_unique<Parameter>(
-                         "shared.weight", std::vector<std::int64_t>{options.vocab_size, options.hidden_size},
-                         t5_normal(1.0)),
-                     {}});
+  const ShapeTable shapes(options);
+  shared_.push_back(
+      {std::make_unique<Parameter>("shared.weight", shapes.at("shared.weight"), t5_normal(1.0)), {}});
   embedding_ = shared_.back().parameter.get();
-  add_stack(encoder_, "encoder", options.layers, false);
+  add_stack(encoder_, "encoder", options.layers, shapes);
   encoder_.final_norm.emplace(
-      *layers_.emplace_back(std::make_unique<Layer>("encoder.final_layer_norm", Layer::Role::kPart)),
-      options);
-  add_stack(decoder_, "decoder", decoder_layers(), true);
-  add_head();
+      *layers_.emplace_back(std::make_unique<Layer>("encoder.final_layer_norm", Layer::Role::kPart)), shapes,
+      options.norm_eps);
+  add_stack(decoder_, "decoder", decoder_layers(options), shapes);
+  add_head(shapes);
 }
 
-std::int64_t T5::decoder_layers() const {
-  return options_.decoder_layers > 0 ? options_.decoder_layers : options_.layers;
-}
-
-void T5::add_stack(Stack& stack, const std::string& name, std::int64_t count, bool decoder) {
+void T5::add_stack(Stack& stack, const std::string& name, std::int64_t count, const ShapeTable& shapes) {
   const auto add = [&](const std::string& layer, Layer::Role role) {
     return layers_.emplace_back(std::make_unique<Layer>(str(name, '.', layer), role)).get();
   };
@@ -61,26 +56,24 @@ void T5::add_stack(Stack& stack, const std::string& name, std::int64_t count, bo
   shared_.front().users.push_back(stack.embedding);
   // The first block's name, but used by all blocks: a layer of its own outside of them.
   stack.bias_layer = add("block.0.layer.0.SelfAttention.relative_attention_bias", Layer::Role::kPart);
-  stack.bias = &stack.bias_layer->add(stack.bias_layer->name() + ".weight",
-                                      std::vector<std::int64_t>{options_.relative_buckets, options_.heads},
-                                      t5_normal(1.0 / static_cast<double>(options_.hidden_size)));
+  stack.bias = add_linear(*stack.bias_layer, stack.bias_layer->name(), shapes,
+                          t5_normal(1.0 / static_cast<double>(options_.hidden_size)))
+                   .weight;
   stack.blocks.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
     stack.layers.push_back(add(str("block.", i), Layer::Role::kBlock));
-    stack.blocks.emplace_back(*stack.layers.back(), options_, decoder);
+    stack.blocks.emplace_back(*stack.layers.back(), options_, shapes, &stack == &decoder_);
   }
 }
 
-void T5::add_head() {
+void T5::add_head(const ShapeTable& shapes) {
   head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
-  decoder_.final_norm.emplace(head_layer_->add_layer("decoder.final_layer_norm"), options_);
+  decoder_.final_norm.emplace(head_layer_->add_layer("decoder.final_layer_norm"), shapes, options_.norm_eps);
   if (options_.tie_embeddings) {
     head_ = embedding_;
     shared_.front().users.push_back(head_layer_);
   } else {
-    head_ = &head_layer_->add("lm_head.weight",
-                              std::vector<std::int64_t>{options_.vocab_size, options_.hidden_size},
-                              t5_normal(1.0));
+    head_ = add_linear(*head_layer_, "lm_head", shapes, t5_normal(1.0)).weight;
   }
 }
 
@@ -171,10 +164,10 @@ std::string T5::hugging_face_config() const {
                               {"is_encoder_decoder", true},
                               {"vocab_size", options_.vocab_size},
                               {"d_model", options_.hidden_size},
-                              {"d_kv", t5_head_size(options_)},
+                              {"d_kv", head_size(options_)},
                               {"d_ff", options_.intermediate_size},
                               {"num_layers", options_.layers},
-                              {"num_decoder_layers", decoder_layers()},
+                              {"num_decoder_layers", decoder_layers(options_)},
                               {"num_heads", options_.heads},
                               {"relative_attention_num_buckets", options_.relative_buckets},
                               {"relative_attention_max_distance", options_.relative_max_distance},
@@ -194,14 +187,14 @@ std::string T5::hugging_face_config() const {
 
 double T5::flops_per_sample(const SampleShape& shape) const {
   const auto hidden = static_cast<double>(options_.hidden_size);
-  const double projection = hidden * static_cast<double>(options_.heads * t5_head_size(options_));
+  const double projection = hidden * static_cast<double>(options_.heads * head_size(options_));
   const double matrices = options_.feed_forward == FeedForward::kGatedGelu ? 3.0 : 2.0;
   const double feed_forward = matrices * hidden * static_cast<double>(options_.intermediate_size);
   const auto sources = static_cast<double>(shape.tokens);
   const auto targets = static_cast<double>(shape.target_tokens);
   // Keys and values of the encoder's output are made for each of its tokens in each block of the decoder.
   const double encoder_weights = static_cast<double>(options_.layers) * (4.0 * projection + feed_forward);
-  const auto decoder = static_cast<double>(decoder_layers());
+  const auto decoder = static_cast<double>(decoder_layers(options_));
   const double weights = sources * (encoder_weights + decoder * 2.0 * projection) +
                          targets * (decoder * (6.0 * projection + feed_forward) +
                                     hidden * static_cast<double>(options_.vocab_size));

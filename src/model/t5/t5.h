@@ -28,11 +28,10 @@ class T5 : public Model {
     Parameter* bias = nullptr;  ///< [buckets, heads]
     std::vector<Layer*> layers;
     std::vector<T5Block> blocks;
-    std::optional<T5Norm> final_norm;
+    std::optional<Norm> final_norm;
   };
-  [[nodiscard]] std::int64_t decoder_layers() const;
-  void add_stack(Stack& stack, const std::string& name, std::int64_t count, bool decoder);
-  void add_head();
+  void add_stack(Stack& stack, const std::string& name, std::int64_t count, const ShapeTable& shapes);
+  void add_head(const ShapeTable& shapes);
 
   /// ids [tokens] -> hidden states before the final norm. `encoded`: the encoder's output, of a decoder.
   [[nodiscard]] at::Tensor body(const Stack& stack, const at::Tensor& ids, const T5Pass& pass,

@@ -5,9 +5,7 @@
 #include <unordered_map>
 
 #include "model/generate/kv_cache.h"
-#include "model/layer.h"
-#include "model/ops/ops.h"
-#include "model/options.h"
+#include "model/parts/block_parts.h"
 
 namespace echelon {
 
@@ -30,27 +28,13 @@ struct T5Tokens {
 };
 using T5Pass = std::shared_ptr<const T5Tokens>;
 
-/// The norm T5 has everywhere: RMSNorm. `layer` has its weight and nothing else.
-class T5Norm {
- public:
-  T5Norm(Layer& layer, const ModelOptions& options);
-  [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
-  /// How backward gets forward(x) again when `block` recomputes cheap values; empty: it was kept.
-  [[nodiscard]] ops::Recompute again(const Layer& block, const at::Tensor& x) const;
-
- private:
-  const Layer* layer_;
-  Parameter* weight_;
-  double eps_;
-};
-
 /// One block of a T5's encoder or decoder: self attention, in a decoder attention to the encoder's output,
 /// and feed-forward; each computed from its normed input and added to it. Layers and parameters have the
 /// names of transformers' modules.
 class T5Block {
  public:
   /// Fills `layer`, whose name is that of the block ("encoder.block.3").
-  T5Block(Layer& layer, const ModelOptions& options, bool decoder);
+  T5Block(Layer& layer, const ModelOptions& options, const ShapeTable& shapes, bool decoder);
 
   /// inputs: hidden states [tokens, hidden], a bias as AttentionPositions::bias, and of a decoder the
   /// encoder's output. Returns hidden states.
@@ -59,24 +43,17 @@ class T5Block {
   [[nodiscard]] ops::AttentionOptions geometry(bool causal) const;
 
  private:
-  struct Attention {
-    std::string name;
-    T5Norm norm;
-    const Layer* layer;
-    Parameter* in;  ///< queries, keys and values; to the encoder: queries
-    Parameter* kv;  ///< to the encoder only
-    Parameter* out;
+  /// To the encoder's output. `attention.in` makes the queries.
+  struct CrossAttention {
+    Attention attention;
+    Linear kv;
   };
-  struct FeedForward {
-    std::string name;
-    T5Norm norm;
-    const Layer* layer;
-    Parameter* inner;  ///< gated: gate | up
-    Parameter* outer;
-  };
-  [[nodiscard]] Attention self_attention(Layer& layer) const;
-  [[nodiscard]] Attention cross_attention(Layer& layer) const;
-  [[nodiscard]] FeedForward feed_forward(Layer& layer, int number) const;
+  [[nodiscard]] Attention self_attention(Layer& layer, const ShapeTable& shapes) const;
+  [[nodiscard]] CrossAttention cross_attention(Layer& layer, const ShapeTable& shapes) const;
+  [[nodiscard]] Mlp feed_forward(Layer& layer, const ShapeTable& shapes) const;
+  /// The name of sublayer `number`, a place of dropout.
+  [[nodiscard]] std::string sublayer(int number) const;
+  [[nodiscard]] int feed_forward_number() const { return decoder_ ? 2 : 1; }
 
   [[nodiscard]] at::Tensor attend(const at::Tensor& x, const at::Tensor& bias, const T5Pass& pass) const;
   [[nodiscard]] at::Tensor attend_to_source(const at::Tensor& x, const at::Tensor& encoded,
@@ -86,16 +63,14 @@ class T5Block {
   [[nodiscard]] at::Tensor step_to_source(const at::Tensor& q, const at::Tensor& encoded,
                                           const T5Tokens& tokens) const;
   [[nodiscard]] at::Tensor feed(const at::Tensor& x, const T5Pass& pass) const;
+
   const Layer* layer_;
   ModelOptions options_;
   bool decoder_;
   Attention self_;
-  std::optional<Attention> cross_;
-  FeedForward feed_forward_;
+  std::optional<CrossAttention> cross_;
+  Mlp feed_forward_;
 };
-
-/// Elements of an attention head.
-[[nodiscard]] std::int64_t t5_head_size(const ModelOptions& options);
 
 /// Initial values of mean zero and this variance.
 [[nodiscard]] InitSpec t5_normal(double variance);

@@ -8,91 +8,67 @@
 #include "base/str.h"
 
 namespace echelon {
-namespace {
-
-using Shape = std::vector<std::int64_t>;
-using Parts = std::vector<Parameter::Part>;
-
-constexpr InitSpec kZero{InitSpec::Kind::kConstant, 0.0F};
-
-}  // namespace
-
 Vit::Vit(const ModelOptions& options, const ModelTypes& types)
     : PatchClassifier(options, types, PatchLayout::kChannelsFirst) {
   add_embeddings();
-  for (std::int64_t i = 0; i < options.layers; ++i) add_block(i);
+  for (std::int64_t i = 0; i < options.layers; ++i)
+    blocks_.push_back(make_block(str("vit.encoder.layer.", i)));
   add_head("classifier", "vit.layernorm", "classifier");
 }
 
 void Vit::add_embeddings() {
   const std::string prefix = "vit.embeddings";
   Layer& layer = add_layer(prefix, Layer::Role::kEmbedding);
-  const std::int64_t p = options_.patch_size;
   add_class_token(layer, prefix + ".cls_token");
   add_positions(layer, prefix + ".position_embeddings");
-  add_projection(layer, prefix + ".patch_embeddings.projection",
-                 {options_.hidden_size, options_.channels, p, p});
+  add_projection(layer, prefix + ".patch_embeddings.projection");
 }
 
-void Vit::add_block(std::int64_t index) {
-  const std::string prefix = str("vit.encoder.layer.", index);
-  Layer& layer = add_block_layer(prefix);
-  const std::int64_t h = options_.hidden_size;
-  const std::int64_t inner = options_.intermediate_size;
-  const auto norm = [&](const std::string& name) {
-    return add_norm(layer.add_layer(prefix + name), prefix + name, h);
-  };
-  const auto dense = [&](Layer& own, const std::string& name, std::int64_t out, std::int64_t in) {
-    return add_dense(own, prefix + name, out, in);
-  };
-  const auto stacked = [&](const std::string& kind, const Shape& shape) {
-    Parts parts;
-    for (const char* which : {"query", "key", "value"})
-      parts.push_back({str(prefix, ".attention.attention.", which, ".", kind), shape});
-    return parts;
-  };
-  Block block{.layer = &layer, .name = prefix};
-  block.norm_before = norm(".layernorm_before");
-  Layer& attention = layer.add_layer(prefix + ".attention");
-  block.qkv = {&attention, &attention.add(stacked("weight", {h, h}), normal()),
-               &attention.add(stacked("bias", {h}), kZero)};
-  block.attention_out = dense(attention, ".attention.output.dense", h, h);
-  block.norm_after = norm(".layernorm_after");
-  block.intermediate = dense(layer.add_layer(prefix + ".intermediate"), ".intermediate.dense", inner, h);
-  block.output = dense(layer.add_layer(prefix + ".output"), ".output.dense", h, inner);
-  blocks_.push_back(block);
+Vit::Block Vit::make_block(const std::string& name) {
+  Layer& layer = add_block_layer(name);
+  const Norm norm_before(layer.add_layer(name + ".layernorm_before"), shapes_, options_.norm_eps);
+  Layer& attention = layer.add_layer(name + ".attention");
+  const std::string projections = name + ".attention.attention";
+  const Linear qkv = add_stacked(
+      attention, {projections + ".query", projections + ".key", projections + ".value"}, shapes_, init());
+  const Linear out = add_linear(attention, name + ".attention.output.dense", shapes_, init());
+  const Norm norm_after(layer.add_layer(name + ".layernorm_after"), shapes_, options_.norm_eps);
+  Layer& intermediate = layer.add_layer(name + ".intermediate");
+  Layer& output = layer.add_layer(name + ".output");
+  return {.layer = &layer,
+          .attention = {&attention, norm_before, qkv, out},
+          .norm_after = norm_after,
+          .intermediate_layer = &intermediate,
+          .intermediate = add_linear(intermediate, name + ".intermediate.dense", shapes_, init()),
+          .output_layer = &output,
+          .output = add_linear(output, name + ".output.dense", shapes_, init())};
 }
 
 at::Tensor Vit::block_forward(std::size_t number, const at::Tensor& x, const Batch& draws) const {
   const Block& block = blocks_[number];
   const std::int64_t head_dim = options_.hidden_size / options_.heads;
-  const ops::AttentionOptions attention{.heads = options_.heads,
-                                        .kv_heads = options_.heads,
-                                        .head_dim = head_dim,
-                                        .causal = false,
-                                        .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
-  const double eps = options_.norm_eps;
-  const at::Tensor attended = block.qkv.layer->run(
-      layer_norm(block.norm_before, x, eps),
-      [this, &block, attention, draws,
-       again = layer_norm_again(*block.layer, block.norm_before, x, eps)](const at::Tensor& in) {
-        const at::Tensor heads =
-            ops::self_attention(linear(block.qkv, in, again), draws.by_sample, attention, {});
-        return ops::dropout(linear(block.attention_out, heads), options_.dropout, draws,
-                            block.name + ".attention");
+  const ops::AttentionOptions geometry{.heads = options_.heads,
+                                       .kv_heads = options_.heads,
+                                       .head_dim = head_dim,
+                                       .causal = false,
+                                       .scale = 1.0F / std::sqrt(static_cast<float>(head_dim))};
+  const Attend attend = [geometry, samples = draws.by_sample](const at::Tensor& qkv, const LayerInputs&) {
+    return ops::self_attention(qkv, samples, geometry, {});
+  };
+  const at::Tensor middle = x + ops::dropout(block.attention.forward(*block.layer, x, attend),
+                                             options_.dropout, draws, block.layer->name() + ".attention");
+  // Two layers, as in transformers: patterns in recipes name each.
+  const at::Tensor inner = block.intermediate_layer->run(
+      block.norm_after.forward(middle),
+      [&block, again = block.norm_after.again(*block.layer, middle)](const at::Tensor& in) {
+        return block.intermediate.forward(in, again);
       });
-  const at::Tensor middle = x + attended;
-  const at::Tensor inner = block.intermediate.layer->run(
-      layer_norm(block.norm_after, middle, eps),
-      [&block, again = layer_norm_again(*block.layer, block.norm_after, middle, eps)](const at::Tensor& in) {
-        return linear(block.intermediate, in, again);
-      });
-  return middle + block.output.layer->run(inner, [this, &block, draws](const at::Tensor& in) {
+  const at::Tensor out = block.output_layer->run(inner, [&block](const at::Tensor& in) {
     ops::Recompute activated_again;
     if (block.layer->recomputes_cheap()) activated_again = [kept = in.detach()] { return at::gelu(kept); };
-    return ops::dropout(linear(block.output, at::gelu(in), activated_again), options_.dropout, draws,
-                        block.name + ".output");
+    return block.output.forward(at::gelu(in), activated_again);
   });
+  return middle + ops::dropout(out, options_.dropout, draws, block.layer->name() + ".output");
 }
 
 std::string Vit::hugging_face_config() const {

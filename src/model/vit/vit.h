@@ -1,4 +1,5 @@
 #pragma once
+#include "model/parts/block_parts.h"
 #include "model/patch_classifier.h"
 
 namespace echelon {
@@ -17,16 +18,15 @@ class Vit : public PatchClassifier {
  private:
   struct Block {
     const Layer* layer;
-    Affine norm_before;
-    Affine qkv;
-    Affine attention_out;
-    Affine norm_after;
-    Affine intermediate;
-    Affine output;
-    std::string name;
+    Attention attention;
+    Norm norm_after;
+    const Layer* intermediate_layer;
+    Linear intermediate;
+    const Layer* output_layer;
+    Linear output;
   };
   void add_embeddings();
-  void add_block(std::int64_t index);
+  [[nodiscard]] Block make_block(const std::string& name);
   at::Tensor block_forward(std::size_t block, const at::Tensor& x, const Batch& draws) const override;
 
   std::vector<Block> blocks_;

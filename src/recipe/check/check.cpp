@@ -1,10 +1,10 @@
 #include "recipe/check/check.h"
 
 #include "base/error.h"
+#include "base/options/checked.h"
 #include "base/str.h"
 #include "recipe/check/check_images.h"
 #include "recipe/check/check_model.h"
-#include "recipe/check/checked.h"
 #include "recipe/check/contradictions.h"
 #include "recipe/check/multiples.h"
 #include "recipe/load.h"
@@ -126,7 +126,7 @@ std::string not_a_divisor(const char* key, std::int64_t value, int ranks) {
 void check_batch(const TrainOptions& train, int ranks, std::vector<std::string>& faults) {
   const std::int64_t global = train.global_batch_size;
   const std::int64_t micro = train.micro_batch_size;
-  const auto unit = (recipe::Checked(micro) * ranks).value();
+  const auto unit = (Checked(micro) * ranks).value();
   if (!unit || *unit < 1) {
     faults.push_back(str("train.micro_batch_size x ranks (", micro, " x ", ranks, ") is not a batch size"));
   } else if (global % *unit != 0) {

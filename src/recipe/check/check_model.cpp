@@ -2,7 +2,7 @@
 
 #include "base/str.h"
 #include "recipe/check/multiples.h"
-#include "recipe/parameter_count.h"
+#include "shapes/shapes.h"
 
 namespace echelon::recipe {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "base/options/checked.h"
 #include "base/str.h"
-#include "recipe/check/checked.h"
 
 namespace echelon::recipe {
 

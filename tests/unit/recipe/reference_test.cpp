@@ -77,7 +77,7 @@ TEST(RecipeSchema, KnowsEveryKeyWithItsDefaultAndNoOther) {
   EXPECT_EQ(leaves, keys().size());
 }
 
-/// "model/options.h" -> names of the fields of all its structs, but for those that are options themselves.
+/// "shapes/options.h" -> names of the fields of all its structs, but for those that are options themselves.
 std::multiset<std::string> fields_of(const std::string& header) {
   static const std::regex kField(R"(^  (?!return|using|\w+Options )[\w:]+(?:<.+>)? (\w+)(?: = |;|\{))");
   std::multiset<std::string> names;
@@ -91,7 +91,7 @@ std::multiset<std::string> fields_of(const std::string& header) {
 
 TEST(KeyTable, HasEveryFieldOfTheOptionStructs) {
   std::multiset<std::string> fields;
-  for (const char* module : {"bootstrap", "checkpoint", "data", "model", "optim", "run", "shard", "train"}) {
+  for (const char* module : {"bootstrap", "checkpoint", "data", "shapes", "optim", "run", "shard", "train"}) {
     fields.merge(fields_of(std::string(module) + "/options.h"));
   }
   fields.merge(fields_of("shard/precision_options.h"));

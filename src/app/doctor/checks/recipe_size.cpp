@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "recipe/parameter_count.h"
+#include "shapes/shapes.h"
 
 namespace echelon::app::doctor {
 namespace {
@@ -35,7 +35,7 @@ std::uint64_t state_bytes(const OptimOptions& optim) {
 }  // namespace
 
 std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per_node) {
-  const std::optional<std::int64_t> parameters = recipe::parameter_count(recipe.model);
+  const std::optional<std::int64_t> parameters = parameter_count(recipe.model);
   if (!parameters) return std::nullopt;
   const std::int64_t group =
       std::clamp<std::int64_t>(ranks_of_a_copy(recipe.shard, ranks, ranks_per_node), 1, ranks);

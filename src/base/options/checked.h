@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace echelon::recipe {
+namespace echelon {
 
 /// An integer that remembers that it once did not fit in 64 bits.
 class Checked {
@@ -28,4 +28,4 @@ class Checked {
   bool overflow_ = false;
 };
 
-}  // namespace echelon::recipe
+}  // namespace echelon

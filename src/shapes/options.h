@@ -57,4 +57,13 @@ struct ModelOptions {
   std::int64_t classes = 1000;
 };
 
+/// Elements of an attention head.
+[[nodiscard]] constexpr std::int64_t head_size(const ModelOptions& model) {
+  return model.head_size > 0 ? model.head_size : model.hidden_size / model.heads;
+}
+/// Blocks of a t5's decoder.
+[[nodiscard]] constexpr std::int64_t decoder_layers(const ModelOptions& model) {
+  return model.decoder_layers > 0 ? model.decoder_layers : model.layers;
+}
+
 }  // namespace echelon

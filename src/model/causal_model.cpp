@@ -1,0 +1,111 @@
+#include "model/causal_model.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace echelon {
+
+CausalModel::CausalModel(const ModelOptions& options, const ModelTypes& types, std::int64_t kv_heads,
+                         at::Tensor rotary)
+    : options_(options),
+      output_(types.output),
+      attention_{.heads = options.heads,
+                 .kv_heads = kv_heads,
+                 .head_dim = options.hidden_size / options.heads,
+                 .causal = true,
+                 .scale = 1.0F / std::sqrt(static_cast<float>(options.hidden_size / options.heads))},
+      rotary_(std::move(rotary)) {}
+
+Layer& CausalModel::add_embedding(const std::string& name, const ShapeTable& shapes) {
+  embedding_layer_ = layers_.emplace_back(std::make_unique<Layer>(name, Layer::Role::kEmbedding)).get();
+  const std::string weight = name + ".weight";
+  if (options_.tie_embeddings) {
+    shared_.push_back({std::make_unique<Parameter>(weight, shapes.at(weight), normal(options_.init_std)),
+                       {embedding_layer_}});
+    embedding_ = shared_.back().parameter.get();
+  } else {
+    embedding_ = &embedding_layer_->add(weight, shapes.at(weight), normal(options_.init_std));
+  }
+  return *embedding_layer_;
+}
+
+Layer& CausalModel::add_block_layer(const std::string& name) {
+  Layer& layer = *layers_.emplace_back(std::make_unique<Layer>(name, Layer::Role::kBlock));
+  block_layers_.push_back(&layer);
+  return layer;
+}
+
+void CausalModel::add_head(const std::string& norm, const ShapeTable& shapes) {
+  head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
+  final_norm_.emplace(head_layer_->add_layer(norm), shapes, options_.norm_eps);
+  if (options_.tie_embeddings) {
+    head_ = embedding_;
+    shared_.back().users.push_back(head_layer_);
+  } else {
+    head_ = add_linear(*head_layer_, "lm_head", shapes, normal(options_.init_std)).weight;
+  }
+}
+
+at::Tensor CausalModel::embedded(const at::Tensor& ids, const Pass& /*pass*/) const {
+  return ops::embedding(ids, *embedding_);
+}
+
+at::Tensor CausalModel::body(const at::Tensor& ids, const Pass& pass) const {
+  at::Tensor x =
+      embedding_layer_->run(ids, [this, pass](const at::Tensor& flat) { return embedded(flat, pass); });
+  for (std::size_t i = 0; i < block_layers_.size(); ++i) {
+    x = block_layers_[i]->run(x,
+                              [this, i, pass](const at::Tensor& in) { return block_forward(i, in, pass); });
+  }
+  return x;
+}
+
+at::Tensor CausalModel::loss(const Batch& batch, double gradient_scale) {
+  const BlockAttention attention = [sequences = batch.sequences, options = attention_, rotary = rotary_](
+                                       std::int64_t, const at::Tensor& qkv) {
+    return ops::self_attention(qkv, sequences, options, {.rotary = rotary, .bias = {}});
+  };
+  return head_layer_->run(
+      body(batch.ids, {attention, {}, batch}), [=, this, targets = batch.targets](const at::Tensor& x) {
+        return ops::linear_cross_entropy(final_norm_->forward(x), *head_, targets, gradient_scale, output_);
+      });
+}
+
+std::unique_ptr<Decoder> CausalModel::decoder(const Batch& prompts) const {
+  CausalParts parts{
+      .hidden =
+          [this](const at::Tensor& ids, const at::Tensor& positions, const BlockAttention& attention) {
+            return body(ids, {attention, positions, {}});
+          },
+      .logits =
+          [this](const at::Tensor& hidden) {
+            return head_layer_->run(hidden, [this](const at::Tensor& x) {
+              return ops::linear(final_norm_->forward(x), *head_).to(at::kFloat);
+            });
+          },
+      .attention = attention_,
+      .blocks = options_.layers,
+      .rotary = rotary_,
+      .max_positions = options_.max_positions};
+  return std::make_unique<CausalDecoder>(std::move(parts), prompts);
+}
+
+double CausalModel::looked_up() const {
+  // The head multiplies also when tied; the look-up of tokens does not.
+  return options_.tie_embeddings ? 0.0 : static_cast<double>(embedding_->numel());
+}
+
+double CausalModel::flops_per_sample(const SampleShape& shape) const {
+  const double matrices = static_cast<double>(numel()) - looked_up();
+  const double attention = 12.0 * static_cast<double>(options_.layers * options_.hidden_size * shape.tokens);
+  return static_cast<double>(shape.tokens) * (6.0 * matrices + attention);
+}
+
+Attend attend_as(const BlockAttention& attention, std::size_t block) {
+  return [attention, block](const at::Tensor& qkv, const LayerInputs&) {
+    return attention(static_cast<std::int64_t>(block), qkv);
+  };
+}
+
+}  // namespace echelon

@@ -1,0 +1,101 @@
+#include "base/str.h"
+#include "shapes/kinds.h"
+
+namespace echelon::shapes {
+namespace {
+
+void add_head(Layers& to, const ModelOptions& model) {
+  if (!model.tie_embeddings)
+    to.push_back({"lm_head.", {}, {{"weight", {model.vocab_size, model.hidden_size}}}});
+}
+
+/// Layer `number` of a t5's block: attention, with the norm of its input.
+void add_t5_attention(Tensors& to, int number, const char* kind, const ModelOptions& model) {
+  const std::string layer = str("layer.", number, '.');
+  const std::int64_t width = model.heads * head_size(model);
+  for (const char* part : {"q", "k", "v"})
+    to.push_back({str(layer, kind, '.', part, ".weight"), {width, model.hidden_size}});
+  to.push_back({str(layer, kind, ".o.weight"), {model.hidden_size, width}});
+  to.push_back({layer + "layer_norm.weight", {model.hidden_size}});
+}
+
+void add_t5_feed_forward(Tensors& to, int number, const ModelOptions& model) {
+  const std::string layer = str("layer.", number, '.');
+  const Dimensions inner{model.intermediate_size, model.hidden_size};
+  if (model.feed_forward == FeedForward::kGatedGelu) {
+    to.push_back({layer + "DenseReluDense.wi_0.weight", inner});
+    to.push_back({layer + "DenseReluDense.wi_1.weight", inner});
+  } else {
+    to.push_back({layer + "DenseReluDense.wi.weight", inner});
+  }
+  to.push_back({layer + "DenseReluDense.wo.weight", {model.hidden_size, model.intermediate_size}});
+  to.push_back({layer + "layer_norm.weight", {model.hidden_size}});
+}
+
+/// Encoder or decoder. Its first block has the table of position biases, which all blocks use.
+void add_t5_stack(Layers& to, const std::string& stack, std::int64_t blocks, bool decoder,
+                  const ModelOptions& model) {
+  Tensors block;
+  int number = 0;
+  add_t5_attention(block, number++, "SelfAttention", model);
+  if (decoder) add_t5_attention(block, number++, "EncDecAttention", model);
+  add_t5_feed_forward(block, number, model);
+  to.push_back({stack + ".block.", blocks, std::move(block)});
+  to.push_back({stack + ".block.0.layer.0.SelfAttention.relative_attention_bias.",
+                {},
+                {{"weight", {model.relative_buckets, model.heads}}}});
+  to.push_back({stack + ".final_layer_norm.", {}, {{"weight", {model.hidden_size}}}});
+}
+
+}  // namespace
+
+Layers llama(const ModelOptions& model) {
+  const std::int64_t hidden = model.hidden_size;
+  const std::int64_t inner = model.intermediate_size;
+  const std::int64_t kv_width = model.kv_heads * (hidden / model.heads);
+  Layers all{{"model.embed_tokens.", {}, {{"weight", {model.vocab_size, hidden}}}},
+             {"model.layers.",
+              model.layers,
+              {{"input_layernorm.weight", {hidden}},
+               {"self_attn.q_proj.weight", {hidden, hidden}},
+               {"self_attn.k_proj.weight", {kv_width, hidden}},
+               {"self_attn.v_proj.weight", {kv_width, hidden}},
+               {"self_attn.o_proj.weight", {hidden, hidden}},
+               {"post_attention_layernorm.weight", {hidden}},
+               {"mlp.gate_proj.weight", {inner, hidden}},
+               {"mlp.up_proj.weight", {inner, hidden}},
+               {"mlp.down_proj.weight", {hidden, inner}}}},
+             {"model.norm.", {}, {{"weight", {hidden}}}}};
+  add_head(all, model);
+  return all;
+}
+
+Layers gpt2(const ModelOptions& model) {
+  const std::int64_t hidden = model.hidden_size;
+  Tensors block;
+  add_layer_norm(block, "ln_1", hidden);
+  add_affine(block, "attn.c_attn", 3 * hidden, hidden);
+  add_affine(block, "attn.c_proj", hidden, hidden);
+  add_layer_norm(block, "ln_2", hidden);
+  add_affine(block, "mlp.c_fc", model.intermediate_size, hidden);
+  add_affine(block, "mlp.c_proj", hidden, model.intermediate_size);
+  Tensors final_norm;
+  add_layer_norm(final_norm, "ln_f", hidden);
+  Layers all{{"transformer.",
+              {},
+              {{"wte.weight", {model.vocab_size, hidden}}, {"wpe.weight", {model.max_positions, hidden}}}},
+             {"transformer.h.", model.layers, std::move(block)},
+             {"transformer.", {}, std::move(final_norm)}};
+  add_head(all, model);
+  return all;
+}
+
+Layers t5(const ModelOptions& model) {
+  Layers all{{"shared.", {}, {{"weight", {model.vocab_size, model.hidden_size}}}}};
+  add_t5_stack(all, "encoder", model.layers, false, model);
+  add_t5_stack(all, "decoder", decoder_layers(model), true, model);
+  add_head(all, model);
+  return all;
+}
+
+}  // namespace echelon::shapes
