@@ -27,10 +27,10 @@ endforeach()
 add_custom_target(product DEPENDS ${product})
 
 # Without what only the sanitizer build runs. Two stay: their tests of memory limits cannot run there.
-list(FILTER programs EXCLUDE REGEX "^(fuzz_.*|unit_(comm|data|doctor|image|recipe|run|submit|text)|gpu_runtime)$")
+list(FILTER programs EXCLUDE REGEX "^(fuzz_.*|unit_(comm|data|doctor|image|liveness|recipe|run|shapes|submit|text)|gpu_runtime)$")
 add_custom_target(tested DEPENDS ${product} ${programs})
 # What has threads of its own and no libtorch, for the preset tsan.
 if(TARGET gpu_runtime)
   set(runtime gpu_runtime)
 endif()
-add_custom_target(threads DEPENDS unit_comm unit_data unit_checkpoint ${runtime})
+add_custom_target(threads DEPENDS unit_comm unit_liveness unit_data unit_checkpoint ${runtime})

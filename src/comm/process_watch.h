@@ -9,7 +9,7 @@
 namespace echelon {
 
 /// What the communicators of a process tell (activity, awaited) and are told (failure): LifeWatch
-/// (comm/liveness) stands at the other end of both. Never null.
+/// (liveness) stands at the other end of both. Never null.
 struct ProcessWatch {
   std::shared_ptr<Activity> activity = std::make_shared<Activity>();
   std::shared_ptr<Awaited> awaited = std::make_shared<Awaited>();

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "comm/liveness/life_watch.h"
+#include "liveness/life_watch.h"
 
 // One rank of a job whose last rank stops working as the scenario says (life_watch.cpp). Every rank logs to
 // FOLDER/rank-R.log and writes what LifeWatch concluded to FOLDER/rank-R.

@@ -17,6 +17,7 @@ SEES = {
     "image": {"base"},
     "data": {"base", "text", "image"},
     "comm": {"base", "bootstrap"},
+    "liveness": {"base", "bootstrap", "comm"},
     "shard": {"base", "bootstrap", "comm", "model"},
     "optim": {"base", "comm", "model", "shard"},
     "run": {"base", "bootstrap", "comm", "text"},
@@ -24,8 +25,8 @@ SEES = {
     "recipe": {"base", "shapes"},
     "report": {"base"},
     "app": {"base", "shapes", "bootstrap", "checkpoint", "text", "data", "comm", "recipe", "report"},
-    "app/engine": {"base", "shapes", "bootstrap", "checkpoint", "model", "text", "data", "comm", "shard", "optim", "run",
-                   "train", "recipe", "app"},
+    "app/engine": {"base", "shapes", "bootstrap", "checkpoint", "model", "text", "data", "comm", "liveness", "shard", "optim",
+                   "run", "train", "recipe", "app"},
     "app/cuda": {"base", "bootstrap", "comm", "model", "shard", "train", "app/engine"},
     "checkpoints_tool": {"base", "checkpoint", "shapes"},
 }

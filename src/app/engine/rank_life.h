@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "bootstrap/job.h"
-#include "comm/liveness/life_watch.h"
+#include "liveness/life_watch.h"
 #include "recipe/recipe.h"
 #include "run/agreed_stop.h"
 #include "run/deadline.h"

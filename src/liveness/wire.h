@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/files/fs.h"
-#include "comm/liveness/frame.h"
+#include "liveness/frame.h"
 
 namespace echelon {
 

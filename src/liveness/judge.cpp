@@ -1,11 +1,11 @@
-#include "comm/liveness/judge.h"
+#include "liveness/judge.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "base/str.h"
-#include "comm/liveness/median.h"
+#include "liveness/median.h"
 
 namespace echelon {
 namespace {

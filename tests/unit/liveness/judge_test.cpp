@@ -1,4 +1,4 @@
-#include "comm/liveness/judge.h"
+#include "liveness/judge.h"
 
 #include <gtest/gtest.h>
 

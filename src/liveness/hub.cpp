@@ -1,4 +1,4 @@
-#include "comm/liveness/hub.h"
+#include "liveness/hub.h"
 
 #include <poll.h>
 #include <pthread.h>

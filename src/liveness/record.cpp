@@ -1,4 +1,4 @@
-#include "comm/liveness/record.h"
+#include "liveness/record.h"
 
 #include <fcntl.h>
 

@@ -1,4 +1,4 @@
-#include "comm/liveness/stacks.h"
+#include "liveness/stacks.h"
 
 #include <cxxabi.h>
 #include <dlfcn.h>

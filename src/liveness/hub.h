@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/files/fs.h"
-#include "comm/liveness/judge.h"
-#include "comm/liveness/wire.h"
+#include "liveness/judge.h"
+#include "liveness/wire.h"
 
 namespace echelon {
 

@@ -1,4 +1,4 @@
-#include "comm/liveness/life_watch.h"
+#include "liveness/life_watch.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -13,9 +13,9 @@
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "comm/blob_text.h"
-#include "comm/liveness/median.h"
-#include "comm/liveness/record.h"
-#include "comm/liveness/within.h"
+#include "liveness/median.h"
+#include "liveness/record.h"
+#include "liveness/within.h"
 
 namespace echelon {
 namespace {

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "bootstrap/job.h"
 #include "bootstrap/options.h"
-#include "comm/liveness/hub.h"
-#include "comm/liveness/stacks.h"
 #include "comm/process_watch.h"
+#include "liveness/hub.h"
+#include "liveness/stacks.h"
 
 namespace echelon {
 

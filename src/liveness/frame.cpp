@@ -1,4 +1,4 @@
-#include "comm/liveness/frame.h"
+#include "liveness/frame.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "comm/liveness/wire.h"
+#include "liveness/wire.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -1,6 +1,6 @@
 // LifeWatch between processes of this machine, without MPI: for ThreadSanitizer, whose reports end a process
 // with a code of its own. What it finds and says is tested in tests/dist/life_watch.cpp.
-#include "comm/liveness/life_watch.h"
+#include "liveness/life_watch.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
