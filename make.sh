@@ -28,7 +28,7 @@ readonly CLUSTER_PINS=tests/support/requirements_cluster.txt
 # A second transformers, for exports: in a folder of its own that a test puts before the first one.
 readonly TRANSFORMERS5_PINS=tests/support/requirements_transformers5.txt TRANSFORMERS5=.venv-test/transformers5
 
-# The images of `echelon prepare digits` are one file of scikit-learn's wheel, which is taken out of it.
+# The images of tests/scripts/digits.py are one file of scikit-learn's wheel, which is taken out of it.
 readonly DIGITS_WHEEL=scikit-learn==1.7.2 DIGITS_SOURCE=data/digits.csv.gz DIGITS_DATA=data/digits
 
 readonly TEST_LOGS=build/test
@@ -355,9 +355,9 @@ quickstart() {
 }
 
 digits() {
-  build release
+  setup
   fetch_digits
-  echelon prepare digits --source "$DIGITS_SOURCE" --output "$DIGITS_DATA"
+  .venv/bin/python tests/scripts/digits.py --source "$DIGITS_SOURCE" --output "$DIGITS_DATA"
 }
 
 # ---- test, bench, format --------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ void add_plan(CLI::App& app, int& status);
 void add_submit(CLI::App& app, int& status);
 void add_recipes(CLI::App& app, int& status);
 void add_prepare(CLI::App& app, int& status);
-void add_prepare_digits(CLI::App& prepare);
 void add_doctor(CLI::App& app, int& status);
 
 }  // namespace echelon::app

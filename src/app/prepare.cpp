@@ -200,10 +200,7 @@ void add_prepare(CLI::App& app, int& /*status*/) {
       ->add_option("--max-bad-records", options.max_bad_records, "skip: stop at more than these; 0: no limit")
       ->capture_default_str();
   add_output_options(*command, *arguments);
-  add_prepare_digits(*command);
-  command->callback([arguments, command] {
-    if (command->get_subcommands().empty()) run(*arguments);
-  });
+  command->callback([arguments] { run(*arguments); });
 }
 
 }  // namespace echelon::app

@@ -157,15 +157,6 @@ class Tests(product.Case):
         self.refuse_another_users("theirs", [product.ECHELON, "prepare", "reference-text", "-o", "theirs",
                                              "--train-tokenizer", 320])
 
-    def test_digits_are_written_through_no_link(self):
-        digits = [product.ECHELON, "prepare", "digits", "--source", os.environ["ECHELON_DIGITS"], "--force", "-o"]
-        self.command(*digits, "reference")
-        names = self.files_below("reference")
-        self.assertEqual(4, len(names))
-        for kind in ("symbolic", "hard"):
-            self.sweep(self.with_drafts(kind, names), [*digits, kind], kind)
-        self.refuse_another_users("theirs", [*digits, "theirs"])
-
 
 if __name__ == "__main__":
     product.main()

@@ -4,10 +4,12 @@ import pathlib
 import random
 import shutil
 import struct
+import sys
 import zlib
 
 import product
 
+SCRIPTS = pathlib.Path(__file__).resolve().parent.parent / "scripts"
 DIGITS = pathlib.Path(os.environ["ECHELON_DIGITS"])
 CNN = {
     "run.seed": 1,
@@ -43,8 +45,11 @@ class Tests(product.Case):
         (self.folder / name).write_text(product.yaml_text({**CNN, "run.dir": "run", **overrides}))
         return name
 
+    def digits(self, *arguments, code=0):
+        return self.command(sys.executable, SCRIPTS / "digits.py", *arguments, code=code)
+
     def prepare_digits(self):
-        self.command(product.ECHELON, "prepare", "digits", "--source", DIGITS, "--output", "digits")
+        self.digits("--source", DIGITS, "--output", "digits")
 
     def write_folder(self, name, images, seed):
         """Two classes, bright and dark; `images` of each."""
@@ -122,12 +127,17 @@ class Tests(product.Case):
         labels.unlink()
         self.assertIn("no labels beside", self.train(recipe, code=4).err)
 
-    def test_prepare_digits_refuses_what_is_not_theirs(self):
-        self.assertIn("./make.sh digits", self.command(product.ECHELON, "prepare", "digits", "-o", "d", code=4).err)
-        self.command(product.ECHELON, "prepare", "text", "digits", "-o", "d", code=2)
+    def test_the_script_of_digits_refuses_what_is_not_theirs(self):
+        self.assertIn("./make.sh digits", self.digits("-o", "d", code=1).err)
         (self.folder / "other.csv").write_text("a,b\n")
-        self.assertIn("line 1", self.command(product.ECHELON, "prepare", "digits", "-o", "d", "--source", "other.csv",
-                                             code=4).err)
+        self.assertIn("line 1", self.digits("-o", "d", "--source", "other.csv", code=1).err)
+        self.prepare_digits()
+        labels = self.folder / "digits/test-labels-idx1-ubyte"
+        made = labels.read_bytes()
+        labels.write_bytes(b"MNIST")
+        self.assertIn("--force", self.digits("--source", DIGITS, "-o", "digits", code=1).err)
+        self.digits("--source", DIGITS, "-o", "digits", "--force")
+        self.assertEqual(made, labels.read_bytes())
 
 
 if __name__ == "__main__":

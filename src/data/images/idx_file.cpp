@@ -84,17 +84,6 @@ IdxFile read_idx(const std::filesystem::path& path, std::size_t dimensions) {
   return file;
 }
 
-void publish_idx(const std::filesystem::path& path, const IdxFile& content) {
-  std::string bytes;
-  const auto add_word = [&bytes](std::uint64_t word) {
-    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(word >> shift & 255U);
-  };
-  add_word(kUnsignedByte << 8 | content.dimensions.size());
-  for (const std::int64_t size : content.dimensions) add_word(static_cast<std::uint64_t>(size));
-  bytes.append(content.values.begin(), content.values.end());
-  fs::publish_file(path, bytes, Code::kData);
-}
-
 std::filesystem::path find_labels(const std::filesystem::path& images) {
   std::string name = images.filename().string();
   const auto replace_last = [&name](std::string_view from, std::string_view to) {

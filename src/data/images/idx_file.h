@@ -18,10 +18,6 @@ struct IdxFile {
 /// GiB.
 [[nodiscard]] IdxFile read_idx(const std::filesystem::path& path, std::size_t dimensions);
 
-/// Writes the plain form, whole or not at all, durable. values.size() is the product of the dimensions, each
-/// below 2^32. Throws Error(kData).
-void publish_idx(const std::filesystem::path& path, const IdxFile& content);
-
 /// The labels file that lies beside an images file: "train-images-idx3-ubyte.gz" has
 /// "train-labels-idx1-ubyte.gz", or the same without or with .gz. Throws Error(kData) naming what was looked
 /// for.

@@ -187,11 +187,5 @@ TEST_F(IdxFolder, TakesNoMemoryForSizesThatCannotBe) {
   EXPECT_NE(message_of([&] { (void)read_idx(zipped, 3); }).find("cut short"), std::string::npos);
 }
 
-TEST_F(IdxFolder, WritesWhatItReads) {
-  const data::IdxFile content = read_idx(images_, 3);
-  data::publish_idx(dir_ / "copy", content);
-  EXPECT_EQ(read_bytes(dir_ / "copy"), images_bytes(4));
-}
-
 }  // namespace
 }  // namespace echelon

@@ -18,6 +18,16 @@ using testing::write_bytes;
 constexpr ImageShape kShape{1, 2, 40};
 constexpr std::int64_t kImages = 40;
 
+/// In the format of MNIST.
+void write_idx(const std::filesystem::path& path, const data::IdxFile& content) {
+  std::string bytes{'\0', '\0', '\x08', static_cast<char>(content.dimensions.size())};
+  for (const std::int64_t size : content.dimensions) {
+    for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(size >> shift & 255);
+  }
+  bytes.append(content.values.begin(), content.values.end());
+  write_bytes(path, bytes);
+}
+
 /// 40 images of 2 x 2; image i has label i and pixels i, i + 50, i + 100, i + 150.
 class NumberedImages : public ::testing::Test {
  protected:
@@ -29,8 +39,8 @@ class NumberedImages : public ::testing::Test {
         images.values.push_back(static_cast<std::uint8_t>(i + offset));
       labels.values.push_back(static_cast<std::uint8_t>(i));
     }
-    data::publish_idx(dir_ / "images", images);
-    data::publish_idx(dir_ / "labels", labels);
+    write_idx(dir_ / "images", images);
+    write_idx(dir_ / "labels", labels);
     options_.kind = DataKind::kIdx;
     options_.path = (dir_ / "images").string();
     options_.validation.path = options_.path;
@@ -107,7 +117,7 @@ TEST_F(NumberedImages, AreToldApartByTheirFingerprint) {
   EXPECT_EQ(loader(4)->fingerprint(), loader(3)->fingerprint());  // without shuffling the seed has no part
   data::IdxFile images = data::read_idx(options_.path, 3);
   images.values[17] ^= 1;
-  data::publish_idx(options_.path, images);
+  write_idx(options_.path, images);
   all.insert(loader(3)->fingerprint());
   EXPECT_EQ(all.size(), 5U);
 }
