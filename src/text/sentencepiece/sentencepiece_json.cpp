@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -12,7 +13,6 @@
 #include "text/sentencepiece/normalizer_table.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_traits.h"
-#include "text/sentencepiece/unigram_words.h"
 
 namespace echelon::data {
 namespace {
@@ -76,6 +76,21 @@ Json bpe_model(const SentencepieceTraits& traits, const Json& unknown) {
           {"ignore_merges", false},
           {"vocab", std::move(vocab)},
           {"merges", merges_of(traits)}};
+}
+
+/// What each piece of a unigram model counts for in sentencepiece's search, by id: the file's score, but for
+/// user-defined symbols, which are chosen before others.
+std::vector<double> unigram_scores(const SentencepieceTraits& traits) {
+  float most = std::numeric_limits<float>::min();  // as sentencepiece has it: not lowest()
+  for (const SentencepiecePiece& piece : traits.pieces) {
+    if (piece.type == Type::kNormal) most = std::max(most, piece.score);
+  }
+  std::vector<double> scores;
+  for (const SentencepiecePiece& piece : traits.pieces) {
+    const bool symbol = piece.type == Type::kUserDefined;
+    scores.push_back(symbol ? static_cast<float>(piece.text.size()) * most - 0.1 : piece.score);
+  }
+  return scores;
 }
 
 Json unigram_model(const SentencepieceTraits& traits) {

@@ -13,7 +13,6 @@
 #include "base/str.h"
 #include "text/bpe/word_cache.h"
 #include "text/sentencepiece/sentencepiece_traits.h"
-#include "text/sentencepiece/unigram_words.h"
 #include "text/tokenizer_digest.h"
 
 namespace echelon::data {
@@ -64,46 +63,12 @@ class SentencepieceEncoder final : public TextEncoder {
   WordCache words_;
 };
 
-/// The same for a unigram model whose texts can be segmented word by word: remembers the edges of words.
-class UnigramEncoder final : public TextEncoder {
- public:
-  UnigramEncoder(const SentencepieceTokenizer& tokenizer, const UnigramWords& words)
-      : tokenizer_(tokenizer), words_(words) {}
-
-  void encode(std::string_view text, std::vector<std::int32_t>& ids) override {
-    if (!words_.can_split(text)) return tokenizer_.append(text, ids);
-    float score = 0;
-    for (std::size_t end = 0; end < text.size();) {
-      std::size_t begin = end;
-      while (begin < text.size() && words_.separates(text[begin])) ++begin;
-      if (begin == text.size()) break;
-      for (end = begin; end < text.size() && !words_.separates(text[end]);) ++end;
-      const std::string_view word = text.substr(begin, end - begin);
-      if (const auto known = edges_.find(word)) {
-        score = words_.extend(*known, score, places_, ids);
-        continue;
-      }
-      words_.find_edges(words_.is_plain(word) ? str(kSpaceSign, word) : tokenizer_.normalized(word), found_);
-      edges_.add(word, found_);
-      score = words_.extend(found_, score, places_, ids);
-    }
-  }
-
- private:
-  const SentencepieceTokenizer& tokenizer_;
-  const UnigramWords& words_;
-  WordCache edges_;
-  std::vector<std::int32_t> found_;
-  UnigramWords::Places places_;
-};
-
 }  // namespace
 
 struct SentencepieceTokenizer::Impl {
   sentencepiece::SentencePieceProcessor processor;
   std::uint64_t digest = 0;
-  std::unique_ptr<const UnigramWords> unigram;  // nothing: not such a model
-  bool verbatim = false;                        // text goes in as it is, piece by piece
+  bool verbatim = false;  // text goes in as it is, piece by piece
   // Ids of the bytes of kSpaceSign, which would come back as a space.
   std::array<std::int32_t, 3> space_sign_bytes{};
   // joined[a * 256 + b]: some piece holds byte a followed by byte b. Merging never joins what no piece holds,
@@ -120,16 +85,10 @@ struct SentencepieceTokenizer::Impl {
     for (std::size_t i = 1; i < text.size(); ++i) joined.set(byte_at(text, i - 1) * 256U + byte_at(text, i));
   }
 
-  template <class Piece>
-  [[nodiscard]] std::vector<Piece> pieces(std::string_view text) const {
-    std::vector<Piece> made;
-    const auto status = processor.Encode(text, &made);
-    if (!status.ok()) throw Error(Code::kData, str("cannot tokenise text: ", one_line(status.ToString())));
-    return made;
-  }
-
   void append(std::string_view text, std::vector<std::int32_t>& ids) const {
-    const auto part = pieces<int>(text);
+    std::vector<int> part;
+    const auto status = processor.Encode(text, &part);
+    if (!status.ok()) throw Error(Code::kData, str("cannot tokenise text: ", one_line(status.ToString())));
     ids.insert(ids.end(), part.begin(), part.end());
   }
 };
@@ -153,7 +112,6 @@ SentencepieceTokenizer::SentencepieceTokenizer(std::string_view model_bytes, std
                     "--train-tokenizer` make one"));
   }
   impl_->digest = tokenizer_digest_of(model_bytes);
-  impl_->unigram = UnigramWords::of(*traits);
   const int first_byte = processor.PieceToId("<0x00>");
   impl_->verbatim = traits->verbatim_bpe() && processor.IsByte(first_byte);
   if (!impl_->verbatim) return;
@@ -170,7 +128,6 @@ SentencepieceTokenizer::SentencepieceTokenizer(std::string_view model_bytes, std
 SentencepieceTokenizer::~SentencepieceTokenizer() = default;
 
 std::unique_ptr<TextEncoder> SentencepieceTokenizer::make_encoder() const {
-  if (impl_->unigram) return std::make_unique<UnigramEncoder>(*this, *impl_->unigram);
   return std::make_unique<SentencepieceEncoder>(*this);
 }
 
@@ -183,12 +140,6 @@ void SentencepieceTokenizer::append(std::string_view text, std::vector<std::int3
     text.remove_prefix(sign + kSpaceSign.size());
   }
   impl_->append(text, ids);
-}
-
-std::string SentencepieceTokenizer::normalized(std::string_view text) const {
-  std::string joined;
-  for (const std::string& piece : impl_->pieces<std::string>(text)) joined += piece;
-  return joined;
 }
 
 std::string SentencepieceTokenizer::decode(std::span<const std::int32_t> ids) const {

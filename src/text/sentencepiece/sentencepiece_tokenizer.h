@@ -27,9 +27,6 @@ class SentencepieceTokenizer final : public Tokenizer {
   /// Appends the ids of `text` as the library finds them, without a memory.
   void append(std::string_view text, std::vector<std::int32_t>& ids) const;
 
-  /// `text` as the pieces show it. Not for a model that has bytes for unknown characters.
-  [[nodiscard]] std::string normalized(std::string_view text) const;
-
   /// End of the word that starts at `begin` < text.size(). Words are the smallest parts that can be encoded
   /// apart: the ids of a text are those of its words, one after the other. For a model that gives no such
   /// promise the only word is the text.

@@ -7,6 +7,9 @@
 
 namespace echelon::data {
 
+/// U+2581, sentencepiece's sign for a space.
+inline constexpr std::string_view kSpaceSign = "\xE2\x96\x81";
+
 /// An entry of a sentencepiece model's vocabulary; its id is its place.
 struct SentencepiecePiece {
   enum class Type : std::uint8_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
