@@ -29,7 +29,7 @@ void add_prepare_digits(CLI::App& prepare) {
       ->required();
   command->add_flag("--force", arguments->force, "Replace files of these names that hold something else");
   command->add_flag("--allow-foreign-folder", arguments->allow_foreign_folder,
-                    "Work in an --output of another user, who can change what is made");
+                    "Allow an output folder of another user, who can then change the files");
   command->callback([arguments, &prepare] {
     // Sources and options in front of the word belong to the other kind of preparing.
     for (const CLI::Option* given : prepare.parse_order()) throw CLI::ExtrasError({given->get_name()});
