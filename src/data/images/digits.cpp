@@ -105,7 +105,7 @@ void publish(const std::filesystem::path& path, const IdxFile& content, bool for
     }
     if (present.dimensions == content.dimensions && present.values == content.values) return;
     throw Error(Code::kData, str("'", path.string(),
-                                 "' is there already and holds something else: choose "
+                                 "' already exists with other content: choose "
                                  "another --output, or replace it with --force"));
   }
   publish_idx(path, content);

@@ -68,7 +68,7 @@ TEST_F(Digits, LeaveOtherFilesOfTheSameNamesAlone) {
               prepare_digits({source_, output_});
             }),
             str("'", (output_ / "test-images-idx3-ubyte").string(),
-                "' is there already and holds something else: choose another --output, or replace it with "
+                "' already exists with other content: choose another --output, or replace it with "
                 "--force"));
   (void)prepare_digits({.source = source_, .output = output_, .force = true});
   EXPECT_EQ(read_idx(output_ / "test-images-idx3-ubyte", 3).dimensions[0], 2);
