@@ -57,9 +57,9 @@ usage: ./make.sh COMMAND
                    compile the programs, or what is named (`all`: the tests too); PRESET is release (default), dev,
                    asan, tsan or cuda; binaries land in build/PRESET/bin
   bench            run the benchmarks under tests/bench
-  gpu-bundle       make build/gpu-bundle and an archive of it: all that a machine with a GPU and a Python with torch needs
-                   to try the GPU half, by device.sh in it (docs/gpu.md)
-  drills [NAME]... kill, cut off, stop and slow parts of a job on a local Slurm cluster, and check how it comes back;
+  gpu-bundle       make build/gpu-bundle and an archive of it: all that is needed to test the GPU half on a machine
+                   with a GPU and a Python with torch; device.sh in it runs the tests (docs/gpu.md)
+  drills [NAME]... kill, cut off, stop and slow parts of a job on a local Slurm cluster, and check that it recovers;
                    `drills list` names the drills, `--record` writes docs/drills.md; needs root
   format           format all C++ sources in place
   help             this text
@@ -80,7 +80,7 @@ missing_packages() {
 # Installs those of the named packages that are missing; never starts or restarts a service of theirs.
 install_packages() {
   command -v dpkg-query >/dev/null ||
-    die $EXIT_ENVIRONMENT "this set-up knows Debian 12 and Ubuntu 22.04 or newer; elsewhere install the equivalents of: $*"
+    die $EXIT_ENVIRONMENT "setup supports Debian 12 and Ubuntu 22.04 or newer; on other systems install the equivalents of: $*"
   local missing
   mapfile -t missing < <(missing_packages "$@")
   ((${#missing[@]})) || return 0
@@ -225,7 +225,7 @@ setup() {
   case ${1:-run} in
     run) ;;
     test) packages+=("${TEST_PACKAGES[@]}") ;;
-    *) die 2 "setup takes nothing or 'test', not '$1'" ;;
+    *) die 2 "setup: expected no argument or 'test', got '$1'" ;;
   esac
   install_packages "${packages[@]}"
   if (($(g++ -dumpversion | cut -d. -f1) < OLDEST_GXX)); then install_packages $NEWER_GXX; fi
@@ -329,7 +329,7 @@ quickstart_preempted_train() {
   kill -TERM $pid 2>/dev/null || true
   wait $pid || code=$?
   ((code == EXIT_REQUEUE)) ||
-    die 1 "the stopped run left with exit code $code, not $EXIT_REQUEUE (see docs/exit_codes.md and $QUICKSTART_RUN/logs)"
+    die 1 "the stopped run exited with code $code, expected $EXIT_REQUEUE (see docs/exit_codes.md and $QUICKSTART_RUN/logs)"
 }
 
 quickstart() {
@@ -337,16 +337,16 @@ quickstart() {
   quickstart_data
   quickstart_precision
   if [[ ! -e $QUICKSTART_RUN/metrics.jsonl ]]; then
-    say "training on two local ranks; it gets a SIGTERM after a few steps, as if Slurm took the nodes away"
+    say "training on two local ranks; it gets a SIGTERM after a few steps, as in a preemption by Slurm"
     quickstart_preempted_train
-    say "it saved and left with exit code $EXIT_REQUEUE; the same command takes it up again"
+    say "it saved and exited with code $EXIT_REQUEUE; the same command resumes it"
   else
     say "training on two local ranks"
   fi
   "${QUICKSTART_TRAIN[@]}"
   say "checking every byte of the newest checkpoint"
   echelon_ckpt verify --deep "$QUICKSTART_RUN"
-  say "writing its weights as safetensors, as transformers opens them"
+  say "writing its weights as safetensors, in the form that transformers opens"
   rm -rf "$QUICKSTART_WEIGHTS"
   echelon_ckpt consolidate "$QUICKSTART_RUN" --to safetensors --output "$QUICKSTART_WEIGHTS"
   say "sampling from it"

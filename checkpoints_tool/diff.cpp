@@ -145,7 +145,7 @@ std::string description(const TensorDifference& tensor) {
   const ElementDifference& by = *tensor.elements;
   std::string text = str(by.elements, " of ", checkpoint::element_count(*tensor.a),
                          " elements differ, max abs ", by.max_abs, ", max ulp ", by.max_ulp);
-  if (by.incomparable != 0) text += str(", beside ", by.incomparable, " with NaN or infinity");
+  if (by.incomparable != 0) text += str(", not counting ", by.incomparable, " with NaN or infinity");
   return text;
 }
 

@@ -28,15 +28,16 @@ OutputTensor parameter(const Reader& reader, const TensorInfo& wanted, const Mod
   const TensorInfo* stored = reader.find(std::string(prefix) + wanted.name);
   if (stored == nullptr)
     refuse(reader,
-           str("it lacks tensor '", prefix, wanted.name, "', a parameter of its config.json's model"));
+           str("it lacks tensor '", prefix, wanted.name, "', a parameter of the model in its config.json"));
   OutputTensor tensor = whole_tensor(*stored);
   tensor.name = wanted.name;
   tensor.transposed = has_ending(wanted.name, model.transposed);
   if (tensor.transposed && stored->shape.size() != 2)
-    refuse(reader, str("tensor '", stored->name, "' is no matrix"));
+    refuse(reader, str("tensor '", stored->name, "' is not a matrix"));
   if (tensor.shape() != wanted.shape) {
-    refuse(reader, str("tensor '", stored->name, "' becomes ", checkpoint::shape_text(tensor.shape()),
-                       ", the model of its config.json has ", checkpoint::shape_text(wanted.shape)));
+    refuse(reader,
+           str("tensor '", stored->name, "' would be exported as ", checkpoint::shape_text(tensor.shape()),
+               "; the model in its config.json expects ", checkpoint::shape_text(wanted.shape)));
   }
   if (is_floating(stored->dtype)) tensor.dtype = converted(stored->dtype, dtype);
   return tensor;
@@ -53,7 +54,7 @@ std::vector<OutputTensor> parameters(const Reader& reader, const ModelDescriptio
   }
   for (const TensorInfo& tensor : reader.tensors()) {
     if (tensor.name.starts_with(prefix) && expected.count(tensor.name) == 0)
-      refuse(reader, str("tensor '", tensor.name, "' is no parameter of its config.json's model"));
+      refuse(reader, str("tensor '", tensor.name, "' is not a parameter of the model in its config.json"));
   }
   return tensors;
 }
@@ -64,7 +65,7 @@ void check_has_averages(const Reader& reader) {
                   [](const TensorInfo& tensor) { return tensor.name.starts_with(kAveragedPrefix); })) {
     return;
   }
-  refuse(reader, "it holds no averaged weights; leave --ema out");
+  refuse(reader, "it has no averaged weights; remove --ema");
 }
 
 }  // namespace

@@ -60,13 +60,13 @@ Job match_one(const WeightSource& source, const TensorInfo& wanted, const std::s
   const TensorInfo& stored = found->second.info;
   if (stored.shape != wanted.shape)
     refuse(source.folder(), str("tensor '", name, "' has the shape ", checkpoint::shape_text(stored.shape),
-                                ", config.json asks for ", checkpoint::shape_text(wanted.shape)));
+                                "; config.json requires ", checkpoint::shape_text(wanted.shape)));
   if (!found->second.other_type.empty())
     refuse(source.folder(), str("tensor '", name, "' has the element type '", found->second.other_type,
-                                "', a weight is a floating-point number"));
+                                "'; a weight must be a floating-point number"));
   if (!is_floating(stored.dtype))
-    refuse(source.folder(),
-           str("tensor '", name, "' is ", name_of(stored.dtype), ", a weight is a floating-point number"));
+    refuse(source.folder(), str("tensor '", name, "' is ", name_of(stored.dtype),
+                                "; a weight must be a floating-point number"));
   Job job{&found->second, {"model/" + wanted.name, converted(stored.dtype, dtype), wanted.shape}};
   job.transposed = has_ending(wanted.name, model.transposed);
   if (job.transposed) std::swap(job.target.shape.at(0), job.target.shape.at(1));
@@ -88,7 +88,7 @@ std::vector<Job> match(const WeightSource& source, const ModelDescription& model
   for (const auto& [name, tensor] : source.tensors()) {
     if (!known.contains(name) && !has_ending(name, model.ignored))
       refuse(source.folder(), str("tensor '", name, "' ", checkpoint::shape_text(tensor.info.shape),
-                                  " is no part of config.json's model"));
+                                  " is not part of the model in config.json"));
   }
   return jobs;
 }
@@ -181,7 +181,7 @@ void import_weights(const ImportOptions& options) {
   const WeightSource source(options.input);
   const Path config_path = source.folder() / "config.json";
   if (!checkpoint::entry_exists(config_path))
-    refuse(source.folder(), "there is no config.json beside the weights, which says what model they are of");
+    refuse(source.folder(), "config.json, which describes the model, is missing beside the weights");
   const std::string config = checkpoint::read_input(config_path, kMaxConfigBytes);
   const ModelDescription model =
       describe_model(config, str('\'', config_path.string(), '\''), Purpose::kImport,

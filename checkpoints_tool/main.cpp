@@ -41,7 +41,8 @@ void add_inspect(CLI::App& app) {
 
 void add_verify(CLI::App& app) {
   auto options = std::make_shared<VerifyOptions>();
-  CLI::App* command = app.add_subcommand("verify", "Prove that a checkpoint is whole; name every damage");
+  CLI::App* command =
+      app.add_subcommand("verify", "Check that a checkpoint is complete and undamaged; list all damage");
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
   CLI::Option* quick =
       command->add_flag("--quick", options->quick, "Sizes, indexes and coverage only, no tensor bytes");
@@ -54,7 +55,9 @@ void add_verify(CLI::App& app) {
 }
 
 void add_shard_size(CLI::App& command, std::string& size) {
-  command.add_option("--max-shard-size", size, "Size of a safetensors file, above which it is split")
+  command
+      .add_option("--max-shard-size", size,
+                  "Size above which a safetensors output is split into several files")
       ->capture_default_str();
 }
 
@@ -62,8 +65,8 @@ void add_limits(CLI::App& command, ConversionLimits& limits) {
   command.add_option("--mem", limits.memory, "Memory the program may use, whatever the size of the model")
       ->capture_default_str();
   command.add_flag("--allow-foreign-folder", limits.allow_foreign_folder,
-                   "Go on in an unfinished output's folder that belongs to another user, who can then change "
-                   "what is written there");
+                   "Continue in an unfinished output's folder that belongs to another user, who can then "
+                   "change the output");
   command.add_option("--jobs", limits.jobs, "Threads that move data; 0 means one for each core, at most 4")
       ->check(in_range(0, 256))
       ->capture_default_str();
@@ -111,7 +114,7 @@ void add_view(CLI::App& app) {
 void add_salvage(CLI::App& app) {
   auto options = std::make_shared<SalvageOptions>();
   CLI::App* command = app.add_subcommand(
-      "salvage", "Find what is whole and intact in a step folder that is damaged or was never committed");
+      "salvage", "Find the intact tensors in a step folder that is damaged or was never committed");
   command->add_option("DIR", options->folder, "Step folder")->required()->check(CLI::ExistingDirectory);
   command->add_option("--output", options->output,
                       "HDF5 file for the intact tensors, with a report beside it; must not exist");
@@ -126,7 +129,7 @@ void add_diff(CLI::App& app, int& exit_code) {
       "diff", "Compare the tensors of two checkpoints, without reading them; exits 1 when they differ");
   command->add_option("A", options->a, kCheckpointHelp)->required();
   command->add_option("B", options->b, kCheckpointHelp)->required();
-  command->add_flag("--data", options->data, "Read what differs and tell by how much");
+  command->add_flag("--data", options->data, "Read the tensors that differ and report by how much");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, &exit_code] { exit_code = diff_checkpoints(*options) ? 0 : kDiffer; });
 }
@@ -152,7 +155,7 @@ void add_import(CLI::App& app) {
 
 void add_reshard(CLI::App& app) {
   auto options = std::make_shared<ReshardOptions>();
-  CLI::App* command = app.add_subcommand("reshard", "Write a checkpoint anew, with another number of shards");
+  CLI::App* command = app.add_subcommand("reshard", "Rewrite a checkpoint with a different number of shards");
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
   add_world(*command, options->world)->required();
   command->add_option("--output", options->output, "Folder to make; must not exist")->required();
@@ -161,10 +164,11 @@ void add_reshard(CLI::App& app) {
 
 void add_removal(CLI::App& command, Path& run, bool& yes, bool& json) {
   command.add_option("RUN", run, "Run folder or its checkpoints folder")->required();
-  CLI::Option* carry_out = command.add_flag("--yes", yes, "Remove; without it only tell what would go");
+  CLI::Option* carry_out =
+      command.add_flag("--yes", yes, "Remove; without it only list what would be removed");
   command
       .add_flag_function(
-          "--dry-run", [](std::int64_t) {}, "Only tell what would go (default)")
+          "--dry-run", [](std::int64_t) {}, "Only list what would be removed (default)")
       ->excludes(carry_out);
   command.add_flag("--json", json, "Print JSON");
 }
@@ -173,15 +177,17 @@ void add_prune(CLI::App& app) {
   auto options = std::make_shared<PruneOptions>();
   CLI::App* command = app.add_subcommand("prune", "Remove old checkpoints of a run");
   add_removal(*command, options->run, options->yes, options->json);
-  command->add_option("--keep-last", options->keep_last, "Newest ones that stay, at least 2; 0 means all")
+  command
+      ->add_option("--keep-last", options->keep_last,
+                   "Number of newest checkpoints to keep, at least 2; 0 means all")
       ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep))
       ->capture_default_str();
   command
-      ->add_option("--keep-every", options->keep_every, "Multiples of this step stay as well; 0 means none")
+      ->add_option("--keep-every", options->keep_every,
+                   "Also keep the steps that are multiples of this; 0 means none")
       ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep))
       ->capture_default_str();
-  command->add_option("--keep-step", options->keep_steps,
-                      "This step stays as well; may be given several times");
+  command->add_option("--keep-step", options->keep_steps, "Also keep this step; may be given several times");
   command->callback([options] { prune_run(*options); });
 }
 

@@ -47,10 +47,11 @@ std::int64_t best_step(const std::vector<StepFolder>& oldest_first) {
       if (!best) return -1;
       const auto there = std::any_of(oldest_first.begin(), oldest_first.end(),
                                      [&](const StepFolder& other) { return other.step == best->step; });
-      if (!there) log::warn(str("step ", best->step, " had the best validation loss, and is not here"));
+      if (!there)
+        log::warn(str("step ", best->step, " had the best validation loss, but its checkpoint is missing"));
       return best->step;
     } catch (const Error& e) {
-      log::warn(str("the best step is taken from the checkpoint before: ", e.what()));
+      log::warn(str("the best step is taken from the previous checkpoint: ", e.what()));
     }
   }
   return -1;
@@ -101,8 +102,9 @@ void report(const std::vector<Row>& rows, bool done, bool json) {
     }
   }
   if (left != 0)
-    throw Error(Code::kCheckpoint,
-                str(left, " of ", count, " could not be removed, or a reader came meanwhile"));
+    throw Error(
+        Code::kCheckpoint,
+        str(left, " of ", count, " were not removed: removal failed, or a reader opened them meanwhile"));
 }
 
 }  // namespace

@@ -31,8 +31,8 @@ void check_same_content(const Reader& from, const Path& folder) {
     if (to.checksum(tensor.name) != from.checksum(tensor.name) ||
         (expected && to.fingerprint(tensor.name) != expected))
       throw Error(Code::kCheckpoint,
-                  str("tensor '", tensor.name, "' came out different from '", from.folder().string(),
-                      "': its memory was changed on the way; try again on another machine"));
+                  str("tensor '", tensor.name, "' differs after writing from '", from.folder().string(),
+                      "': its data changed in memory; try again on another machine"));
   }
 }
 

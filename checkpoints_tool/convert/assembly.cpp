@@ -208,8 +208,7 @@ void Assembly::prove_checksums() const {
       crc = crc32c_combine(crc, records_[i].parts[k], (parts[k].end - parts[k].begin) * size);
       const bool whole = parts[k].end * size_of(tensor.dtype) == tensor.bytes;
       if (!whole || crc == reader_.checksum(tensor.source.name)) continue;
-      throw Error(Code::kCheckpoint,
-                  str("tensor '", tensor.source.name, "' does not add up to its checksum"));
+      throw Error(Code::kCheckpoint, str("tensor '", tensor.source.name, "' does not match its checksum"));
     }
   }
 }
@@ -220,7 +219,7 @@ Workers workers_within(std::uint64_t memory_bytes, int jobs, const OutputPlan& p
   std::uint64_t held = kBaseBytes;
   for (const OutputFile& file : plan.files) held += 2 * file.head.size();
   if (memory_bytes < held + kWorkerBytes) {
-    throw Error(Code::kUsage, str("--mem ", human_bytes(memory_bytes), " is too little, this needs at least ",
+    throw Error(Code::kUsage, str("--mem ", human_bytes(memory_bytes), " is too small; expected at least ",
                                   human_bytes(held + kWorkerBytes)));
   }
   if (jobs == 0) jobs = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kDefaultWorkers);

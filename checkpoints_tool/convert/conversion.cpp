@@ -36,10 +36,9 @@ void write_small_files(const Reader& reader, const Conversion& conversion, const
 
 void name_strangers(const ResumableOutput& output) {
   for (const fs::Path& folder : output.strangers()) {
-    status_line::print_above(
-        str("note: '", terminal_text(folder.string()),
-            "' is the unfinished output of another checkpoint, version or set of options; remove it "
-            "unless that run is to go on\n"));
+    status_line::print_above(str("note: '", terminal_text(folder.string()),
+                                 "' is the unfinished output of another checkpoint, version or set of "
+                                 "options; remove it unless you want to continue that conversion\n"));
   }
 }
 
@@ -63,7 +62,7 @@ void convert_checkpoint(const Reader& reader, const Conversion& conversion, cons
     }
   } catch (const Interrupted& interrupted) {
     output.keep();
-    throw Interrupted{interrupted.signal, str("the same command goes on from here; to give up, remove '",
+    throw Interrupted{interrupted.signal, str("the same command continues from here; to start over, remove '",
                                               output.folder().string(), "'")};
   }
   output.publish();

@@ -50,12 +50,9 @@ Owner read_owner(const fs::Path& path) {
 
 [[noreturn]] void refuse(const fs::Path& path, const Owner& owner, bool seen) {
   throw Error(Code::kUsage,
-              str("process ", owner.pid, " on ", owner.host, " works in '", path.parent_path().string(),
-                  "' already; wait for it or stop it",
-                  seen ? std::string()
-                       : str(" (if it is gone, or that is not this machine or was before its last start, "
-                             "remove '",
-                             path.string(), "')")));
+              str("process ", owner.pid, " on ", owner.host, " is already working in '",
+                  path.parent_path().string(), "'; wait for it or stop it",
+                  seen ? std::string() : str(" (if it no longer runs there, remove '", path.string(), "')")));
 }
 
 /// Replaces the file of an owner that has ended by `draft`. `error`: why link(2) failed.

@@ -42,7 +42,7 @@ void ResumableOutput::make_folder(const fs::Path& folder) const {
   if (!checkpoint::is_real_folder(folder)) {
     throw Error(Code::kUsage,
                 str("'", folder.string(),
-                    "' is a symbolic link, and an unfinished output is a folder: remove the link"));
+                    "' is a symbolic link; expected a folder for the unfinished output: remove the link"));
   }
   if (!allow_foreign_) fs::require_own_folder(folder, Code::kUsage, "add --allow-foreign-folder");
 }

@@ -62,7 +62,7 @@ start_slurmd() {
 cmd_start_slurmd() {
   (($# == 1)) || die 2 "start-slurmd: expected a node such as n1, got '$*'"
   check_running_node start-slurmd "$1"
-  ! slurmd_of "$1" >/dev/null || die 3 "slurmd of node $1 runs already"
+  ! slurmd_of "$1" >/dev/null || die 3 "slurmd of node $1 is already running"
   start_slurmd "$1"
 }
 
@@ -75,7 +75,7 @@ slow_link() {
 }
 
 cmd_slow() {
-  (($# >= 2 && $# <= 3)) || die 2 "slow: expected a node, a rate and perhaps a delay, such as n1 20mbit 5ms, got '$*'"
+  (($# >= 2 && $# <= 3)) || die 2 "slow: expected a node, a rate and optionally a delay, such as n1 20mbit 5ms, got '$*'"
   [[ $2 =~ ^[1-9][0-9]*(kbit|mbit|gbit)$ ]] || die 2 "slow: expected a rate such as 20mbit (kbit, mbit, gbit), got '$2'"
   [[ -z ${3:-} || $3 =~ ^[1-9][0-9]*(us|ms|s)$ ]] || die 2 "slow: expected a delay such as 5ms (us, ms, s), got '$3'"
   check_running_node slow "$1"
@@ -91,7 +91,7 @@ cmd_cut() {
 }
 
 cmd_drain() {
-  (($# >= 1)) || die 2 "drain: expected a node such as n1 and perhaps a reason"
+  (($# >= 1)) || die 2 "drain: expected a node such as n1 and optionally a reason"
   check_node drain "$1"
   if (($# == 1)); then set -- "$1" "drained by slurm.sh"; fi
   set_state "$1" drain "${*:2}"

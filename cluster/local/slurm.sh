@@ -33,9 +33,9 @@ what can happen to a node (n0, n1, ...); all need root:
        slurm.sh kill NODE         end all its processes at once, as a loss of power would
        slurm.sh stop-slurmd NODE  end its slurmd as a crash would; jobs on it go on
        slurm.sh start-slurmd NODE start slurmd again
-       slurm.sh slow NODE RATE [DELAY]  let its network pass RATE each way (20mbit), DELAY each packet (5ms)
+       slurm.sh slow NODE RATE [DELAY]  limit its network to RATE each way (20mbit), delay each packet by DELAY (5ms)
        slurm.sh cut NODE          take it off the network
-       slurm.sh drain NODE [WHY]  have Slurm give it no more jobs; undrain NODE: again
+       slurm.sh drain NODE [WHY]  have Slurm start no more jobs on it; undrain NODE: reverts this
        slurm.sh restore NODE      undo all of these, power it on when it is off, and wait until it is fit for work
 environment: ECHELON_SLURM_DIR   files of the cluster (default /var/lib/echelon-slurm; not under /tmp)
              ECHELON_SLURM_NET   first three numbers of its /24 network (default 10.77.0)

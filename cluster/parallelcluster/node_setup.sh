@@ -61,7 +61,7 @@ if [[ -n $monitoring$monitoring_sha256 ]]; then
     die $EXIT_USAGE "--monitoring-sha256 '$monitoring_sha256': expected 64 hexadecimal digits"
 fi
 
-((EUID == 0)) || die $EXIT_ENVIRONMENT "has to run as root"
+((EUID == 0)) || die $EXIT_ENVIRONMENT "must run as root"
 [[ -r /etc/parallelcluster/cfnconfig ]] ||
   die $EXIT_ENVIRONMENT "/etc/parallelcluster/cfnconfig is missing: this is not a node of an AWS ParallelCluster"
 # Says what kind of node this is. Not sourced: it would set variables of its own choice here.

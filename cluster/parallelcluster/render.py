@@ -104,7 +104,7 @@ def read_settings(settings):
         if not equals:
             faults.append(f"--set {setting}: expected name=value")
         elif name not in PARAMETERS:
-            faults.append(f"--set {name}: no such parameter, {nearest(name, list(PARAMETERS))}")
+            faults.append(f"--set {name}: no such parameter; {nearest(name, list(PARAMETERS))}")
         elif name in values:
             faults.append(f"--set {name}: given twice")
         else:
@@ -119,7 +119,7 @@ def check(values, needed):
         right, meaning, _ = PARAMETERS[name]
         if name not in values:
             source = "--stack (an output of network.yaml)" if name in FROM_STACK else f"--set {name}=..."
-            faults.append(f"{name} is not set: expected {meaning}; give it by {source}")
+            faults.append(f"{name} is not set: expected {meaning}; set it with {source}")
         elif not isinstance(values[name], str) or not right(values[name]):
             faults.append(f"{name} is {values[name]!r}: expected {meaning}")
         elif name not in needed:
@@ -171,7 +171,7 @@ def render(queues, values):
 
 def write(path, text, force):
     if os.path.exists(path) and not force:
-        fail([f"{path} exists: name another file, or --force to replace it"])
+        fail([f"{path} exists: name another file, or replace it with --force"])
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         pathlib.Path(temporary).write_text(text)
@@ -189,7 +189,7 @@ def main():
     parser.add_argument("--output", metavar="FILE", help="default: standard output")
     parser.add_argument("--force", action="store_true", help="replace --output if it exists")
     options = parser.parse_args()
-    unknown = [f"no queue '{queue}', {nearest(queue, queue_names())}" for queue in options.queues
+    unknown = [f"no queue '{queue}'; {nearest(queue, queue_names())}" for queue in options.queues
                if queue not in queue_names()]
     twice = {queue for queue in options.queues if options.queues.count(queue) > 1}
     settings, faults = read_settings(options.settings)

@@ -28,7 +28,7 @@ int call(const Library& library, const char* name, Arguments... arguments) {
 void ask_driver(Devices& devices) {
   const Library driver = load("libcuda.so.1");
   if (!driver) {
-    devices.driver = "no CUDA driver (libcuda.so.1 is not there)";
+    devices.driver = "no CUDA driver (libcuda.so.1 was not found)";
     return;
   }
   int version = 0;

@@ -184,7 +184,7 @@ int run_bootstrap(const DoctorArguments& arguments) {
   }
   if (inside_launched_step()) {
     throw Error(Code::kUsage,
-                "--ranks starts local ranks and has no place inside an srun or mpirun step: leave it out");
+                "--ranks starts local ranks and cannot be used inside an srun or mpirun step: leave it out");
   }
   std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "doctor",
                                    "bootstrap", "--timeout", str(arguments.timeout_s)};
@@ -202,11 +202,12 @@ void add_doctor(CLI::App& app, int& status) {
   doctor::add_recipe(*doctor);
   doctor::add_cluster(*doctor);
   doctor::add_job(*doctor, status);
-  CLI::App* command = doctor->add_subcommand("bootstrap",
-                                             "How ranks find each other and talk: alone, under mpirun, or as "
-                                             "srun --mpi=pmix echelon doctor bootstrap");
+  CLI::App* command =
+      doctor->add_subcommand("bootstrap",
+                             "How ranks find each other and communicate: alone, under mpirun, or as "
+                             "srun --mpi=pmix echelon doctor bootstrap");
   command->add_flag("--json", arguments->as_json, "One JSON object on standard output");
-  command->add_option("--ranks", arguments->ranks, "Start so many local ranks first")
+  command->add_option("--ranks", arguments->ranks, "Start this many local ranks first")
       ->check(in_range(1, 4096));
   command->add_option("--timeout", arguments->timeout_s, "Longest wait for the other ranks, seconds")
       ->check(above_zero())

@@ -36,7 +36,8 @@ int plan(const PlanArguments& arguments) {
 void add_plan(CLI::App& app, int& status) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command = app.add_subcommand(
-      "plan", "What a recipe keeps in each rank's memory and how it is cut into units; starts nothing");
+      "plan",
+      "Show what a recipe keeps in each rank's memory and how it is cut into units; starts no training");
   command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
       ->required();
   command->add_option("overrides", arguments->overrides,

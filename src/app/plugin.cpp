@@ -38,7 +38,7 @@ void* engine_symbol(const char* symbol) {
   if (address == nullptr) {
     throw Error(Code::kEnvironment,
                 str(engine_path().string(), " has no '", symbol,
-                    "': it is of another version than this program; build both together"));
+                    "': it is from a different version than this program; build both together"));
   }
   return address;
 }

@@ -140,9 +140,9 @@ void run(Arguments arguments) {
 
 void add_output_options(CLI::App& command, Arguments& arguments) {
   command.add_flag("--force", arguments.options.force,
-                   "Replace what other sources or options made in the output folder");
+                   "Replace output that was made from other sources or options");
   command.add_flag("--allow-foreign-folder", arguments.options.allow_foreign_folder,
-                   "Write to an output folder of another user, who can then change the files");
+                   "Allow an output folder of another user, who can then change the files");
   command.add_flag("--json", arguments.json, "Print the result as JSON");
 }
 
@@ -159,7 +159,7 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   command
       ->add_option(
           "--format", arguments->format,
-          "text, code: a file is a document; jsonl: a line is one; csv: a row is one (default: by suffix)")
+          "text, code: each file is a document; jsonl: each line; csv: each row (default: by suffix)")
       ->check(CLI::IsMember({"text", "code", "jsonl", "csv"}));
   auto* field = command->add_option("--field", options.field,
                                     "JSONL, CSV: the field that holds the text (default: text)");
@@ -172,7 +172,7 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   command->add_option("--prefix", options.prefix, "Put this in front of a pair's source, e.g. 'summarize: '");
   command
       ->add_option("--include", options.include,
-                   "Take only such files of a folder, e.g. '*.py'; may be repeated")
+                   "Take only the files of a folder that match, e.g. '*.py'; may be repeated")
       ->allow_extra_args(false)
       ->type_name("PATTERN");
   auto* tokenizer =
@@ -187,17 +187,19 @@ void add_prepare(CLI::App& app, int& /*status*/) {
       ->capture_default_str();
   command
       ->add_option("--validation-fraction", options.validation_fraction,
-                   "Part of the documents that goes to valid.tok")
+                   "Fraction of the documents written to valid.tok")
       ->capture_default_str();
-  command->add_option("--threads", options.threads, "Threads to tokenise with; no influence on the result")
+  command->add_option("--threads", options.threads, "Threads to tokenise with; does not affect the result")
       ->capture_default_str();
-  command->add_option("--seed", options.seed, "Decides which documents validate")->capture_default_str();
+  command->add_option("--seed", options.seed, "Selects which documents are for validation")
+      ->capture_default_str();
   command
       ->add_option("--on-bad-record", arguments->on_bad_record,
                    "skip or stop (default: skip for code, else stop)")
       ->check(CLI::IsMember({"skip", "stop"}));
   command
-      ->add_option("--max-bad-records", options.max_bad_records, "skip: stop at more than these; 0: no limit")
+      ->add_option("--max-bad-records", options.max_bad_records,
+                   "skip: stop at more bad records than this; 0: no limit")
       ->capture_default_str();
   add_output_options(*command, *arguments);
   command->callback([arguments] { run(*arguments); });

@@ -34,9 +34,9 @@ std::vector<std::string> lines_of(const std::string& path) {
 void check(const GenerateOptions& search) {
   if (search.beams > 1 && search.temperature > 0)
     throw Error(Code::kUsage,
-                "--beams searches for the likeliest text and --temperature draws: give one of them");
+                "--beams searches for the likeliest text and --temperature samples: give only one of them");
   if (search.temperature == 0 && (search.top_k > 0 || search.top_p < 1))
-    throw Error(Code::kUsage, "--top-k and --top-p limit what is drawn: give --temperature too, such as 1");
+    throw Error(Code::kUsage, "--top-k and --top-p limit the sampling: give --temperature too, such as 1");
 }
 
 /// What a rank is started with: this command without --ranks.
@@ -75,24 +75,25 @@ int sample(SampleArguments arguments, const CLI::App& command) {
 }
 
 void add_search_options(CLI::App& command, GenerateOptions& search) {
-  command.add_option("--tokens", search.max_new_tokens, "Tokens to add at most")
+  command.add_option("--tokens", search.max_new_tokens, "Maximum number of tokens to add")
       ->check(in_range(1, 1 << 20))
       ->capture_default_str();
-  command.add_option("--beams", search.beams, "Continuations a search for the likeliest one keeps")
+  command.add_option("--beams", search.beams, "Continuations kept in the search for the likeliest one")
       ->check(in_range(1, 1024))
       ->capture_default_str();
   command
       .add_option("--temperature", search.temperature, "0 takes the likeliest token; 1 samples as predicted")
       ->check(in_range(0.0, 100.0))
       ->capture_default_str();
-  command.add_option("--top-k", search.top_k, "Draw among so many likeliest tokens; 0: among all")
+  command.add_option("--top-k", search.top_k, "Sample from this many of the likeliest tokens; 0: from all")
       ->check(in_range(0, 1 << 30))
       ->capture_default_str();
   command
-      .add_option("--top-p", search.top_p, "Draw among the likeliest tokens that have this share together")
+      .add_option("--top-p", search.top_p,
+                  "Sample from the likeliest tokens whose probabilities add up to this")
       ->check(in_range(0.0, 1.0))
       ->capture_default_str();
-  command.add_option("--seed", search.seed, "Of the sampling")->capture_default_str();
+  command.add_option("--seed", search.seed, "Seed of the sampling")->capture_default_str();
 }
 
 }  // namespace

@@ -68,37 +68,35 @@ void add_job_options(CLI::App& command, submit::Options& options) {
   command.add_option("--gpus-per-node", options.gpus_per_node, "GPUs of each node: 8 or TYPE:8");
   command.add_option("--gres", options.gres, "Generic resources of each node, such as gpu:h100:8");
   command.add_option("--partition,-p", options.partition, "Partition, or several with commas");
-  command.add_option("--account,-A", options.account, "Account that pays");
+  command.add_option("--account,-A", options.account, "Account to charge");
   command.add_option("--qos,-q", options.qos, "Quality of service");
   command.add_option("--time,-t", options.time, "Time limit, as for sbatch: minutes, H:M:S or D-H:M:S")
       ->capture_default_str();
   command.add_option("--constraint,-C", options.constraint, "Features that nodes must have");
   command.add_option("--exclude,-x", options.exclude, "Nodes not to use");
-  command.add_option(
-      "--array,-a", options.array,
-      "Job array: 0-9%1 goes on with one run piece by piece; 0-3 trains one run for each, told apart "
-      "by {task} in overrides: run.dir=runs/try-{task} run.seed={task}");
+  command.add_option("--array,-a", options.array,
+                     "Job array: 0-9%1 continues one run, one task after the other; 0-3 trains one run per "
+                     "task, with {task} in overrides: run.dir=runs/try-{task} run.seed={task}");
   command.add_option("--dependency,-d", options.dependency, "Start after other jobs, such as afterok:17");
   command.add_option("--job-name,-J", options.job_name, "Name of the job (default: run.name)");
   command.add_option("--stop-before", options.stop_before_s,
-                     "Seconds before the end of --time at which the ranks are told to save and stop, a last "
-                     "resort: ranks that know when their time ends stop by their own clock (default 60, at "
-                     "most a quarter of --time)");
+                     "Seconds before the end of --time at which Slurm signals the ranks to save and stop; a "
+                     "last resort, because ranks that know when their time ends stop by themselves (default "
+                     "60, at most a quarter of --time)");
   command
-      .add_option("--max-requeues", options.max_requeues,
-                  "How often the job may queue itself again; 0: never")
+      .add_option("--max-requeues", options.max_requeues, "How often the job may requeue itself; 0: never")
       ->capture_default_str();
 }
 
 void add_container_options(CLI::App& command, submit::Options& options) {
   command.add_option("--container-image", options.container_image,
-                     "Run the ranks in this image: what enroot takes, or a .sif file");
+                     "Run the ranks in this image: a name or file for enroot, or a .sif file");
   command.add_option("--container-runtime", options.container_runtime,
                      "pyxis or apptainer (default: apptainer for .sif files)");
   command.add_option("--container-mounts", options.container_mounts,
-                     "FROM:TO[:ro],...: folders in the container beside this one and the run's");
+                     "FROM:TO[:ro],...: folders in the container besides this one and the run's");
   command.add_option("--program", options.program,
-                     "What a rank runs (default: this program; in a container: echelon)");
+                     "Program that each rank runs (default: this program; in a container: echelon)");
 }
 
 }  // namespace
@@ -119,13 +117,13 @@ void add_submit(CLI::App& app, int& status) {
   auto* test = command->add_flag("--test-only", arguments->test_only,
                                  "Let Slurm say when and where the job would start; submit nothing");
   auto* wait = command->add_flag("--wait", arguments->wait,
-                                 "Follow the job's log to its end and leave with its exit code");
+                                 "Follow the job's log to its end and exit with its exit code");
   show->excludes(test)->excludes(wait);
   test->excludes(wait);
   command->footer(
       "The first line of output is the job's number. The script and the recipe as it was resolved are kept "
       "in the\n"
-      "run's folder, under submissions/. docs/submit.md tells more.");
+      "run's folder, under submissions/. See docs/submit.md.");
   command->callback([arguments, &status] { status = submit_job(*arguments); });
 }
 

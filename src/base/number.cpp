@@ -47,7 +47,7 @@ std::string notation_problem(std::string_view text) {
   }
   const std::string_view whole = digits.substr(0, digits.find_first_not_of(kDigits));
   if (whole.size() > 1 && whole[0] == '0')
-    return "starts with 0, which some readers take for octal; write it without leading zeros";
+    return "starts with 0, which some parsers read as octal; write it without leading zeros";
   return "";
 }
 

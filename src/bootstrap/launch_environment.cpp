@@ -61,10 +61,10 @@ void check_launch(Launch launch, const LaunchEnvironment& environment) {
     throw Error(
         Code::kEnvironment,
         environment.slurm_tasks.value_or(1) > 1
-            ? str("a single-process run was asked for in task ", environment.slurm_task.value_or(0), " of ",
+            ? str("a single-process run was requested in task ", environment.slurm_task.value_or(0), " of ",
                   *environment.slurm_tasks, " of a Slurm step: start one task (srun -n 1), or join the step ",
                   "through PMIx (srun --mpi=pmix)")
-            : str("a single-process run was asked for in a rank of mpirun -n ", *environment.mpirun_ranks,
+            : str("a single-process run was requested in a rank of mpirun -n ", *environment.mpirun_ranks,
                   ": start it without mpirun"));
   }
   if (!environment.pmix_namespace.empty()) return;
@@ -72,7 +72,7 @@ void check_launch(Launch launch, const LaunchEnvironment& environment) {
     throw Error(
         Code::kEnvironment,
         str("started by srun as task ", environment.slurm_task.value_or(0), " of ", *environment.slurm_tasks,
-            " without PMIx: add --mpi=pmix to srun (or set MpiDefault=pmix in slurm.conf); going on would ",
+            " without PMIx: add --mpi=pmix to srun (or set MpiDefault=pmix in slurm.conf); continuing would ",
             "make ", *environment.slurm_tasks, " runs of one rank each in the same folder"));
   }
   throw Error(Code::kEnvironment,

@@ -128,13 +128,13 @@ int PmixClient::job_size() const {
   const pmix_proc_t all = process(self_->proc.nspace, PMIX_RANK_WILDCARD);
   pmix_value_t* value = nullptr;
   const pmix_status_t status = PMIx_Get(&all, PMIX_JOB_SIZE, nullptr, 0, &value);
-  if (status != PMIX_SUCCESS) fail("asking PMIx for the number of ranks", status, circumstances());
+  if (status != PMIX_SUCCESS) fail("querying the number of ranks from PMIx", status, circumstances());
   const bool right_type = value->type == PMIX_UINT32;
   const auto size = static_cast<int>(value->data.uint32);
   const int type = value->type;
   PMIX_VALUE_RELEASE(value);
   if (!right_type || size < 1) {
-    throw Error(Code::kEnvironment, str("PMIx gave the number of ranks as type ", type,
+    throw Error(Code::kEnvironment, str("PMIx returned the number of ranks as type ", type,
                                         ", expected a positive uint32; ", circumstances()));
   }
   return size;

@@ -68,7 +68,7 @@ std::vector<std::string> PmixJob::all_hosts() {
 
 std::vector<std::string> PmixJob::exchange_host_names() {
   const std::string name = host_name();
-  if (name.empty()) throw Error(Code::kEnvironment, "the system does not tell this node's name");
+  if (name.empty()) throw Error(Code::kEnvironment, "the system does not report this node's name");
   std::vector<std::string> hosts;
   for (const Blob& blob : exchange("host names", blob_of(name))) {
     hosts.emplace_back(reinterpret_cast<const char*>(blob.data()), blob.size());
@@ -91,7 +91,7 @@ std::vector<Blob> PmixJob::exchange(std::string_view name, const Blob& mine) {
     const auto bytes = client_.published(rank, key, client_.timeout_s());
     if (!bytes) {
       throw Error(Code::kPeer,
-                  str("exchange '", name, "': rank ", rank, " took part but its data did not come within ",
+                  str("exchange '", name, "': rank ", rank, " took part, but its data did not arrive within ",
                       client_.timeout_s(), " s; ", client_.circumstances()));
     }
     Unwrapped theirs = unwrap(*bytes);
@@ -121,7 +121,7 @@ void PmixJob::report_missing(std::string_view name, const std::string& key) cons
     const bool placed = static_cast<int>(info_.hosts.size()) > rank;
     missing.push_back(placed ? str(rank, " (", info_.hosts[static_cast<std::size_t>(rank)], ")") : str(rank));
   }
-  const std::string who = missing.empty() ? "all ranks came, too late or the server lost them"
+  const std::string who = missing.empty() ? "all ranks arrived, but too late, or the server lost them"
                                           : str("no sign of rank ", join(missing, ", "));
   throw Error(Code::kPeer, str("waited ", client_.timeout_s(), " s for all ", info_.size, " ranks at '", name,
                                "': ", who, "; ", client_.circumstances()));

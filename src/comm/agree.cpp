@@ -42,7 +42,7 @@ void check_digests(const Communicator& comm, double sum) {
   if (sum == static_cast<double>(comm.digest()) * comm.size()) return;
   const std::vector<std::string> last = comm.recent();
   throw Error(Code::kPeer,
-              str("rank ", comm.rank(), " has issued other operations than the other ranks; its last: ",
+              str("rank ", comm.rank(), " has issued different operations than the other ranks; its last: ",
                   last.empty() ? "none" : last.back(), "; compare with their logs"));
 }
 

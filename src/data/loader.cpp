@@ -96,8 +96,9 @@ std::unique_ptr<Loader> open_mixture(const DataOptions& options, std::int64_t vo
     sources.push_back({open_file(path, options, vocab_size, shuffle), share});
     const std::uint64_t own = TokenFile(path).header().tokenizer_digest;
     if (digest != 0 && own != 0 && own != digest) {
-      throw Error(Code::kData, str("data.mixture: '", path, "' was made with another tokenizer than '",
-                                   options.mixture.front().first, "': prepare all with one (--tokenizer)"));
+      throw Error(Code::kData,
+                  str("data.mixture: '", path, "' was made with another tokenizer than '",
+                      options.mixture.front().first, "': prepare all files with the same one (--tokenizer)"));
     }
     digest = digest == 0 ? own : digest;
   }

@@ -35,7 +35,7 @@ inline constexpr std::array<std::string_view, 7> kWords<DataKind>{
 
 /// How documents become samples.
 enum class Packing : std::uint8_t {
-  kStream,     ///< windows of the documents one behind the other
+  kStream,     ///< windows over the concatenated documents
   kDocuments,  ///< the same windows; attention does not cross documents
   kPad,        ///< one document per sample
 };

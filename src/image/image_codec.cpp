@@ -48,7 +48,7 @@ void check_image_size(std::string_view name, std::uint64_t width, std::uint64_t 
   if (width == 0 || height == 0) refuse_image(name, str("is of size zero (", width, " x ", height, ")"));
   if (height > static_cast<std::uint64_t>(max_pixels) / width) {
     refuse_image(name, str("has ", width, " x ", height, " pixels; at most ", max_pixels,
-                           " are accepted: raise data.image.max_pixels if that is meant"));
+                           " are accepted: raise data.image.max_pixels if this size is intended"));
   }
 }
 

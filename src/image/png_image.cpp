@@ -48,7 +48,7 @@ class PngDecoder {
 
   /// False: error_text() tells why.
   bool read_header(std::int64_t max_pixels) {
-    std::snprintf(state_.text.data(), state_.text.size(), "no memory");
+    std::snprintf(state_.text.data(), state_.text.size(), "out of memory");
     if (setjmp(state_.mark) != 0) return false;
     png_ = ::png_create_read_struct(PNG_LIBPNG_VER_STRING, &state_, leave, ignore_warning);
     if (png_ == nullptr) return false;
@@ -105,7 +105,7 @@ Image decode_png(std::span<const std::uint8_t> bytes, std::string_view name, std
   if (!decoder.choose_output()) fail();
   Image image{decoder.width(), decoder.height(), decoder.channels(), {}};
   if ((image.channels != 1 && image.channels != 3) || decoder.row_bytes() != image.row_bytes())
-    refuse_image(name, "has a layout of pixels that is not known here");
+    refuse_image(name, "has an unsupported pixel layout");
   image.pixels.resize(image.row_bytes() * decoder.height());
   std::vector<png_bytep> rows;
   for (std::int64_t y = 0; y < image.height; ++y) rows.push_back(image.row(y));

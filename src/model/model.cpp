@@ -35,7 +35,7 @@ std::int64_t Model::numel() const {
 }
 
 std::unique_ptr<Decoder> Model::decoder(const Batch& /*prompts*/) const {
-  throw Error(Code::kUsage, "this kind of model continues no text; model.kind llama, gpt2 and t5 do");
+  throw Error(Code::kUsage, "this kind of model cannot generate text; model.kind llama, gpt2 and t5 can");
 }
 
 std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device) {

@@ -214,7 +214,7 @@ class Parser {
     if (value.kind == Node::Kind::kNull)
       return "no keys given" + example + "; remove the line for all defaults";
     if (value.kind == Node::Kind::kScalar && !value.quoted && value.text.find(':') != std::string::npos) {
-      return shown(value.text) + " is no key and value; a space is missing after the ':'";
+      return shown(value.text) + " is not a key and value; is a space missing after the ':'?";
     }
     return "a value where a section belongs" + example;
   }
@@ -223,7 +223,7 @@ class Parser {
     if (const std::size_t colon = name.find(':'); colon != std::string::npos && colon > 0) {
       return "no such key; a space is missing after the ':'";
     }
-    if (name == "include") return "include stands at the top of a file, not in a section";
+    if (name == "include") return "include belongs at the top of a file, not in a section";
     if (name.find('.') != std::string::npos && find_key(path) != nullptr) {
       return str("dotted names are for the command line; in a file write ", leaf_of(path), ": below ",
                  parent_of(path), ':');
@@ -327,7 +327,8 @@ LoadedRecipe parse_recipe_text(const std::string& name, std::string_view text,
 
 Recipe parse_stored_recipe(const std::string& name, std::string_view text) {
   const ReadFile no_file = [](const std::filesystem::path& path) -> std::string {
-    throw Error(Code::kUsage, str("a stored recipe includes nothing, and this one '", path.string(), "'"));
+    throw Error(Code::kUsage,
+                str("a stored recipe cannot include files, but this one includes '", path.string(), "'"));
   };
   Parser parser(no_file);
   parser.read_file(name, text);

@@ -30,7 +30,7 @@ double AgreedStop::vote() {
 bool AgreedStop::decide(double votes) {
   if (decided_ || votes <= 0) return decided_;
   decided_ = true;
-  if (signal_.requested() != nullptr) log::note(str(signal_.requested(), " came to this rank"));
+  if (signal_.requested() != nullptr) log::note(str(signal_.requested(), " reached this rank"));
   return true;
 }
 

@@ -93,7 +93,7 @@ bool Deadline::fits_after_all(double needed_s) {
   if (!asked || *asked == *setting_.job_end_s) return false;
   setting_.job_end_s = asked;
   const std::string now_known = describe();
-  log::info(str("the end of the job was moved: ", now_known.empty() ? "there is none now" : now_known));
+  log::info(str("the end of the job changed: ", now_known.empty() ? "there is none now" : now_known));
   return needed_s <= left_s();
 }
 
@@ -117,7 +117,7 @@ std::string Deadline::reason_to_stop(const Ahead& ahead) {
   }
   parts.push_back(str("a save (", describe_seconds(save_s()), ")"));
   parts.push_back(str("a margin of ", describe_seconds(setting_.margin_s)));
-  return str(describe(), "; ", listed(parts), " would pass it");
+  return str(describe(), "; ", listed(parts), " do not fit before then");
 }
 
 void Deadline::require_room() {
@@ -125,26 +125,25 @@ void Deadline::require_room() {
     throw Error(
         Code::kUsage,
         str("cluster.capacity_block_end: ", describe_utc(*setting_.capacity_end_s, setting_.now_s()),
-            ", and the nodes of a block are taken back 30 minutes before its end: that is past. Expected the "
-            "end of the block that this job runs in; give that one, or remove the key"));
+            "; AWS takes the nodes of a block back 30 minutes before its end, and that time has passed; "
+            "set the end of the block that this job runs in, or remove the key"));
   }
   const Durations& take = setting_.earlier;
   if (!end_s() || !take.step || !take.save) return;
   const double needed_s = *take.step + *take.save + setting_.margin_s;
   if (needed_s <= left_s() || fits_after_all(needed_s)) return;
-  throw Error(
-      Code::kUsage,
-      str(describe(), ": too soon for one step (", describe_seconds(*take.step), "), a save (",
-          describe_seconds(*take.save), ") and a margin of ", describe_seconds(setting_.margin_s),
-          ", as earlier starts took them. Nothing was trained, and another start would fare no better: "
-          "give the job more time (--time), or lower cluster.stop_margin_s"));
+  throw Error(Code::kUsage,
+              str(describe(), ": too soon for one step (", describe_seconds(*take.step), "), a save (",
+                  describe_seconds(*take.save), ") and a margin of ", describe_seconds(setting_.margin_s),
+                  ", as measured in earlier starts. No step was trained, and starting again would not help: "
+                  "give the job more time (--time), or lower cluster.stop_margin_s"));
 }
 
 std::string Deadline::grace_warning() const {
   if (!setting_.grace_s || *setting_.grace_s >= save_s()) return "";
   return str("a save takes about ", describe_seconds(save_s()), ", and Slurm may kill the job ",
              describe_seconds(*setting_.grace_s),
-             " after the signal (KillWait): it is tried all the same; one that does not end is never taken");
+             " after the signal (KillWait): the save is attempted anyway; an unfinished one is never used");
 }
 
 }  // namespace echelon

@@ -31,18 +31,18 @@ const nlohmann::json& member(const nlohmann::json& object, const char* name) {
 double number(const nlohmann::json& object, const char* name) {
   const nlohmann::json& value = member(object, name);
   if (!value.is_number() || !std::isfinite(value.get<double>()) || value.get<double>() < 0)
-    refuse(str(name, " is no number from 0 on"));
+    refuse(str(name, " is not a number of at least 0"));
   return value.get<double>();
 }
 
 std::int64_t count(const nlohmann::json& object, const char* name) {
   if (!member(object, name).is_number_integer() || number(object, name) > 1e15)
-    refuse(str(name, " is no count"));
+    refuse(str(name, " is not a count"));
   return object[name].get<std::int64_t>();
 }
 
 std::string text(const nlohmann::json& object, const char* name) {
-  if (!member(object, name).is_string()) refuse(str(name, " is no text"));
+  if (!member(object, name).is_string()) refuse(str(name, " is not text"));
   return object[name].get<std::string>();
 }
 
@@ -53,7 +53,7 @@ std::optional<double> perhaps(const nlohmann::json& object, const char* name) {
 
 StartEnd end_of(const nlohmann::json& start) {
   const auto end = choice_of<StartEnd>(text(start, "end"));
-  if (!end) refuse("end is none of its words");
+  if (!end) refuse("end is not a known word");
   return *end;
 }
 
@@ -148,7 +148,7 @@ Goodput Goodput::parse(const std::string& json) {
   const ForeignJson read = read_foreign_json(json);
   if (!read.problem.empty()) refuse(read.problem);
   const nlohmann::json& starts = member(read.value, "starts");
-  if (!starts.is_array()) refuse("starts is no list");
+  if (!starts.is_array()) refuse("starts is not a list");
   Goodput goodput;
   for (const nlohmann::json& start : starts) goodput.starts.push_back(parse_start(start));
   return goodput;

@@ -44,9 +44,9 @@ std::optional<double> ask_job_end(double patience_s) {
     const ProgramRun run = run_program(
         {"env", "SLURM_TIME_FORMAT=%s", "squeue", "--noheader", "--jobs", job, "--format=%e"}, patience_s);
     if (run.good()) return parse_job_end(run.out);
-    log::note("the end of the job is not known from Slurm: " + run.trouble("squeue"));
+    log::note("cannot get the end of the job from Slurm: " + run.trouble("squeue"));
   } catch (const Error& e) {
-    log::note(str("the end of the job is not known from Slurm: ", e.what()));
+    log::note(str("cannot get the end of the job from Slurm: ", e.what()));
   }
   return std::nullopt;
 }
@@ -60,7 +60,7 @@ std::optional<double> job_end(double now_s) {
   if (past) {
     log::warn(str(
         "the job's end (", describe_utc(*past, now_s), asked ? ", says squeue" : ", says SLURM_JOB_END_TIME",
-        ") is past, and it still runs: ", "without an end to look at, the run stops only on a signal"));
+        ") has passed, but it is still running: ", "without a known end, the run stops only on a signal"));
   }
   return std::nullopt;
 }

@@ -74,7 +74,7 @@ void MetricsFile::append(const StepMetrics& m) {
   } catch (const Error& e) {
     // A full disk must not end a run whose weights are fine; a torn line is dropped at the next resume.
     torn_ = true;
-    log::warn(str("step ", m.step, " is missing in metrics: ", e.what()));
+    log::warn(str("step ", m.step, " is missing from the metrics: ", e.what()));
   }
 }
 

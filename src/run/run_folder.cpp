@@ -124,7 +124,7 @@ void RunFolder::take_lock(std::chrono::milliseconds patience) {
   }
   if (error != 0) {
     log::warn(str("'", file.string(), "' cannot be locked (", fs::reason(error),
-                  "): nothing keeps a second job out of this run folder"));
+                  "): nothing prevents a second job from using this run folder"));
   }
   const std::string owner = describe_this_process();
   if (fs::disk().ftruncate(lock_.get(), 0) != 0)

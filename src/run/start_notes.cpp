@@ -58,7 +58,7 @@ std::optional<double> noted_end(const std::filesystem::path& run_dir, const std:
     if (!std::filesystem::exists(file)) return std::nullopt;  // not our batch script
     return noted_end(fs::read_own_file(file, kMostBytes, Code::kUsage), running_s);
   } catch (const std::exception& e) {  // the disk's troubles; the run does not need this file
-    log::note(str("when the last start ended is not known: ", e.what()));
+    log::note(str("cannot read when the last start ended: ", e.what()));
   }
   return std::nullopt;
 }

@@ -93,12 +93,12 @@ struct ShardOptions {
   return shard.mesh.replicate > 0 ? ranks / shard.mesh.replicate : ranks_per_node;
 }
 
-/// Which activations are computed again in backward instead of kept.
+/// Which activations are recomputed in backward instead of kept.
 enum class RecomputePolicy : std::uint8_t {
   kNone,
   kFull,       ///< of each block only its input is kept
   kEveryN,     ///< of each n-th block
-  kSelective,  ///< products and attention are kept, what is cheap is computed again
+  kSelective,  ///< products and attention are kept, cheaper operations are recomputed
 };
 template <>
 inline constexpr std::array<std::string_view, 4> kWords<RecomputePolicy>{"none", "full", "every_n",

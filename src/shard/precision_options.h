@@ -61,7 +61,7 @@ struct PrecisionOptions {
   FloatType output = FloatType::kUnset;         ///< logits as the loss gets them
   FloatType master = FloatType::kUnset;         ///< the weights that persist: unset | fp32 | bf16
   PatternMap<FloatType> overrides;              ///< module pattern -> type of its weights and computation
-  double loss_scale = 65536.0;                  ///< fp16: factor on the loss at the start, a power of two
+  double loss_scale = 65536.0;                  ///< fp16: initial factor on the loss, a power of two
   std::int64_t loss_scale_growth_steps = 2000;  ///< fp16: doubled after so many finite steps in a row
 };
 

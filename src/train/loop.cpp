@@ -77,7 +77,7 @@ void TrainLoop::announce_stop(bool left_out) {
   const bool last = parts_.state.step == options_.train.steps;
   if (parts_.comm.rank() != 0 || (last && !left_out)) return;
   log::info(str("stopping after step ", parts_.state.step,
-                left_out ? ", whose validation is left out: " : ": ", parts_.stop.reason()));
+                left_out ? ", whose validation is skipped: " : ": ", parts_.stop.reason()));
   if (parts_.clocks.deadline == nullptr || !parts_.stop.is_being_ended()) return;
   if (const std::string warning = parts_.clocks.deadline->grace_warning(); !warning.empty())
     log::warn(warning);
@@ -86,8 +86,8 @@ void TrainLoop::announce_stop(bool left_out) {
 void TrainLoop::record_validation(double loss) {
   if (!std::isfinite(loss)) {
     if (parts_.comm.rank() == 0)
-      log::warn(
-          str("the validation loss of step ", parts_.state.step, " is not finite; it is not the best one"));
+      log::warn(str("the validation loss of step ", parts_.state.step,
+                    " is not finite and does not count as the best"));
     return;
   }
   if (parts_.state.best && loss >= parts_.state.best->validation_loss) return;
@@ -99,7 +99,7 @@ void TrainLoop::record_validation(double loss) {
     fs::publish_file(file, best.dump() + "\n", Code::kUsage);
   } catch (const std::exception& e) {
     // The file is for people: what is kept goes by the checkpoints. The other ranks wait in the next step.
-    log::warn(str("the best validation so far, of step ", parts_.state.step, ", is not noted in '",
+    log::warn(str("the best validation so far, of step ", parts_.state.step, ", is not recorded in '",
                   file.string(), "': ", e.what()));
   }
 }

@@ -26,7 +26,7 @@ std::vector<std::string> candidates(const CheckpointOptions& options, const RunF
     if (found.committed || !found.problem.empty()) newest_first.push_back(found.folder.string());
     if (!found.committed && found.problem.empty()) {
       log::warn(str("checkpoint '", found.folder.string(),
-                    "' was never committed (its save did not end); passed over"));
+                    "' was never committed (its save did not finish) and is skipped"));
     }
   }
   std::reverse(newest_first.begin(), newest_first.end());
@@ -79,9 +79,10 @@ std::string restore(const std::filesystem::path& folder, Communicator& comm, Tra
   agree(comm, "check checkpoint", [&] {
     in_context("resume", [&] {
       if (const std::string difference = other_model(inspect, *reader, comm); !difference.empty()) {
-        throw Error(Code::kCheckpoint, str("checkpoint '", reader->folder().string(),
-                                           "' is of another model (there -> in this recipe): ", difference,
-                                           "; use the recipe it was made with, or another run.dir"));
+        throw Error(Code::kCheckpoint,
+                    str("checkpoint '", reader->folder().string(),
+                        "' is of a different model (checkpoint -> this recipe): ", difference,
+                        "; use the recipe it was made with, or another run.dir"));
       }
       require_same_model(*reader, state);
       require_same_data(saved, reader->folder(), state);
@@ -107,16 +108,15 @@ bool restore_latest(const CheckpointOptions& options, const RunFolder& folder, C
     const std::string damage = restore(step, comm, state, inspect);
     if (damage.empty()) return true;
     if (comm.rank() == 0) {
-      log::warn(
-          str("checkpoint '", step, "' is DAMAGED and passed over, trying the one before it: ", damage));
+      log::warn(str("checkpoint '", step, "' is DAMAGED and is skipped, trying the previous one: ", damage));
     }
     if (newest_damage.empty()) newest_damage = damage;
   }
   if (newest_damage.empty()) return false;
   if (comm.rank() != 0) throw Error::already_reported(Code::kCheckpoint);
   throw Error(Code::kCheckpoint, str("resume: no whole checkpoint in '", folder.checkpoints().string(),
-                                     "', and none was touched; newest: ", newest_damage,
-                                     "; bring one back from a copy, or start another run.dir"));
+                                     "'; all were left as they are; newest: ", newest_damage,
+                                     "; restore one from a backup, or use another run.dir"));
 }
 
 WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator& comm, TrainState& state,
@@ -130,9 +130,9 @@ WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator&
       match = match_weights(leased->reader, state.model);
       const std::string keys = other_model(inspect, leased->reader, comm);
       if (keys.empty() && match.whole()) return;
-      const std::string difference =
-          str("it is of another model", keys.empty() ? "" : str(" (there -> in this recipe: ", keys, ")"),
-              match.whole() ? ", whose tensors have the same shapes" : ": " + describe(match));
+      const std::string difference = str(
+          "it is of a different model", keys.empty() ? "" : str(" (checkpoint -> this recipe: ", keys, ")"),
+          match.whole() ? ", whose tensors have the same shapes" : ": " + describe(match));
       if (!options.init_partial || match.taken.empty()) {
         throw Error(Code::kCheckpoint,
                     str(difference, "; ", match.taken.empty() ? "no weight fits: " : "",

@@ -105,13 +105,13 @@ void require_same_optimizer(const checkpoint::Reader& reader, const TrainState& 
         std::string(word_of(state.optim.kind())) + optimizer_of(ours).substr(optimizer_of(ours).find(' '));
     throw Error(Code::kCheckpoint,
                 str("checkpoint '", folder, "' was trained with optim.kind ", optimizer_of(theirs),
-                    ", this recipe says ", own, "; use the optimizer it was made with, or another run.dir"));
+                    "; this recipe has ", own, "; use the optimizer it was made with, or another run.dir"));
   }
   const bool averaged = any_average(reader.tensors());
   if (averaged != (state.ema != nullptr)) {
     throw Error(Code::kCheckpoint,
                 str("checkpoint '", folder, "' was made ", averaged ? "with" : "without",
-                    " averaged weights, this recipe asks for ", averaged ? "none" : "them",
+                    " averaged weights; this recipe needs ", averaged ? "none" : "them",
                     "; set optim.ema_decay ", averaged ? "above" : "to", " 0, or use another run.dir"));
   }
 }
@@ -169,8 +169,9 @@ void require_same_model(const checkpoint::Reader& reader, const TrainState& stat
   const std::vector<TensorInfo> tensors = global_tensors(state);
   require_same_optimizer(reader, state, tensors);
   const auto differs = [&](const std::string& what) {
-    throw Error(Code::kCheckpoint, str("checkpoint '", reader.folder().string(), "' is of another model: ",
-                                       what, "; use the recipe it was made with, or another run.dir"));
+    throw Error(Code::kCheckpoint,
+                str("checkpoint '", reader.folder().string(), "' is of a different model: ", what,
+                    "; use the recipe it was made with, or another run.dir"));
   };
   std::set<std::string> expected;
   for (const TensorInfo& tensor : tensors) {
@@ -266,8 +267,7 @@ std::string describe(const WeightMatch& match) {
   };
   std::vector<std::string> texts;
   if (!match.dropped.empty())
-    texts.push_back(
-        str(match.dropped.size(), " of its tensors have no place in this model", named(match.dropped)));
+    texts.push_back(str(match.dropped.size(), " of its tensors are not in this model", named(match.dropped)));
   if (!match.fresh.empty())
     texts.push_back(str(match.fresh.size(), " of this model's tensors start fresh", named(match.fresh)));
   return join(texts, ", ");

@@ -38,7 +38,7 @@ struct WeightMatch {
   [[nodiscard]] bool whole() const { return fresh.empty() && dropped.empty(); }
 };
 [[nodiscard]] WeightMatch match_weights(const checkpoint::Reader& reader, const ShardedModel& model);
-/// "2 of its tensors have no place in this model (a [4], b [4]), 1 of this model's tensors start fresh (c [8,
+/// "2 of its tensors are not in this model (a [4], b [4]), 1 of this model's tensors start fresh (c [8,
 /// 4])"; empty when it is whole.
 [[nodiscard]] std::string describe(const WeightMatch& match);
 

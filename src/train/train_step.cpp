@@ -143,14 +143,14 @@ void TrainStep::leave_out(const Result& result) {
     parts_.checkpointer.wait_for_all();  // it may become the newest one
     throw Error(Code::kTraining,
                 str("step ", number, ": ", what, " is not finite",
-                    skipped_in_a_row_ > 1 ? str(", for the ", skipped_in_a_row_, "th step in a row") : "",
+                    skipped_in_a_row_ > 1 ? str(", for ", skipped_in_a_row_, " steps in a row") : "",
                     "; the weights were not touched by this step. Lower optim.lr, lengthen "
                     "schedule.warmup_steps or use "
                     "precision.param: fp32; ",
                     what_is_saved(parts_.folder)));
   }
   if (parts_.comm.rank() != 0) return;
-  log::warn(str("step ", number, " left out: ", what, " is not finite",
+  log::warn(str("step ", number, " skipped: ", what, " is not finite",
                 overflow ? str("; loss scale halved from ", state.loss_scale.factor()) : ""));
 }
 

@@ -23,8 +23,8 @@ void require_same_data(const checkpoint::TrainerState& saved, const std::filesys
   if (saved.data_fingerprint == state.data.fingerprint()) return;
   throw Error(Code::kData,
               str("checkpoint '", folder.string(),
-                  "' was trained on other data (data.path, seq_len, shuffle or run.seed differ), so its "
-                  "position means nothing here; restore them, or start another run.dir"));
+                  "' was trained on different data (data.path, seq_len, shuffle or run.seed differ), so its "
+                  "data position is not valid here; restore these keys, or use another run.dir"));
 }
 
 void apply_trainer_state(const checkpoint::TrainerState& saved, TrainState& state) {

@@ -72,7 +72,7 @@ class Render(unittest.TestCase):
 
     def test_refuses_unknown_and_repeated_names(self):
         result = self.run_program("p5", "p5", "p6_b20", more=["--set", "node=8", "--set", "nodes=9", "--set", "nodes"])
-        self.refused(result, "no queue 'p6_b20', did you mean p6_b200?", "queue 'p5' is named twice", "did you mean nodes?",
+        self.refused(result, "no queue 'p6_b20'; did you mean p6_b200?", "queue 'p5' is named twice", "did you mean nodes?",
                      "--set nodes: given twice", "expected name=value")
 
     def test_refuses_a_parameter_that_no_queue_uses(self):
@@ -129,7 +129,7 @@ class NodeSetup(unittest.TestCase):
         arguments = ["--exporter", "s3://bucket/echelon/exporter.py", "--exporter-sha256", SUM]
         result = subprocess.run([PROGRAM.with_name("node_setup.sh"), *arguments], capture_output=True, text=True)
         self.assertEqual(result.returncode, 3)
-        self.assertRegex(result.stderr, "not a node of an AWS ParallelCluster|has to run as root")
+        self.assertRegex(result.stderr, "not a node of an AWS ParallelCluster|must run as root")
 
 
 if __name__ == "__main__":

@@ -211,7 +211,7 @@ TEST_F(CommNccl, ABarrierFindsRanksThatIssuedOtherOperations) {
     FAIL() << "not noticed";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kPeer);
-    EXPECT_NE(std::string(error.what()).find("has issued other operations"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("has issued different operations"), std::string::npos)
         << error.what();
   }
 }

@@ -90,7 +90,7 @@ class Tests(product.Case):
                                 ("model.norm_eps=1e-6", "model.norm_eps 1.0e-05 -> 1.0e-06"),
                                 ("model.heads=4", "model.heads 5 -> 4")):
             result = self.train("recipe.yaml", override, "train.steps=6", code=5)
-            self.assertIn(f"is of another model (there -> in this recipe): {named}; ", result.err)
+            self.assertIn(f"is of a different model (checkpoint -> this recipe): {named}; ", result.err)
         self.assertEqual(before, self.contents())
 
     def test_resume_never_and_there_is_one(self):

@@ -160,7 +160,7 @@ class Tests(product.Case):
                      nodes="NodeName=n0 State=DOWN* Partitions=old Reason=gone [root@1]\n")
         checks = self.cluster({"partition": "fault"}, "--partition", "gpus", says="no partition 'gpus'")
         self.assertIn("'gpu'", checks["partition"]["advice"])
-        self.cluster({"partition": "warning"}, partitions=PARTITIONS.replace("=YES", "=NO"), says="no partition is the")
+        self.cluster({"partition": "warning"}, partitions=PARTITIONS.replace("=YES", "=NO"), says="there is no default partition")
 
     def test_nodes_that_take_no_work_are_named(self):
         drained = NODES + "NodeName=n2 State=IDLE+DRAIN Partitions=gpu Reason=bad fan [root@2026-11-22T04:00:00]\n"

@@ -126,7 +126,7 @@ class Tests(product.Case):
         for folder in self.checkpoints():
             (folder / "generation_config.json").unlink()
         said = self.train(recipe, "train.steps=3", code=5).err
-        self.assertRegex(said, r"resume: [^\n]*generation_config\.json[^\n]*bring the file back from a copy")
+        self.assertRegex(said, r"resume: [^\n]*generation_config\.json[^\n]*restore the file from a backup")
 
     def test_a_llama_comes_back_as_it_was(self):
         self.comes_back(llama())

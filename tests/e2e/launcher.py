@@ -57,7 +57,7 @@ class Tests(product.Case):
         self.wait_for("rank 0 to have it", lambda: self.has_taken(pids[0], signal.SIGINT))
         process.send_signal(signal.SIGINT)
         self.assertEqual(130, process.wait(product.WAIT_S), self.stderr_of_started())
-        self.assertRegex(self.error_lines()[-1], r"^echelon: ended at once by signal 2 \(Interrupt\), as asked")
+        self.assertRegex(self.error_lines()[-1], r"^echelon: ended at once by signal 2 \(Interrupt\), as requested")
         self.assert_gone(pids)
 
     def has_taken(self, pid, number):

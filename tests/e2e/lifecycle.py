@@ -66,7 +66,7 @@ class Tests(product.Case):
         victim = self.rank(1, process)
         self.wait_for("the rank to listen", lambda: catches(victim, signal.SIGTERM))
         self.expect_stop(process, victim)
-        self.assertRegex(self.stderr_of_started(), "stopped in initialisation, after .*, by ")
+        self.assertRegex(self.stderr_of_started(), "stopped during initialisation, after .*, by ")
         self.assertEqual([], self.checkpoints())
         self.assertFalse((self.folder / "run" / "metrics.jsonl").exists())
         self.assert_goes_on_as_undisturbed()
@@ -89,7 +89,7 @@ class Tests(product.Case):
         self.wait_for_text(state, process)
         product.kill(victim, signal.SIGTERM)
         self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
-        self.assertIn("stopping after step 20, whose validation is left out: a signal to another rank\n",
+        self.assertIn("stopping after step 20, whose validation is skipped: a signal to another rank\n",
                       self.stderr_of_started())
         self.assertNotIn("validation_loss", self.metrics()[-1])
         self.assertEqual([20], self.committed())
@@ -111,7 +111,7 @@ class Tests(product.Case):
         step = len(self.metrics())
         self.assertRegex(self.stderr_of_started(),
                          f"stopping after step {step}: the job ends at ..:..:.. UTC, in .* s; one more step .*, a save "
-                         ".* and a margin of 10 s would pass it\n")
+                         ".* and a margin of 10 s do not fit before then\n")
         self.assertEqual([step], self.committed())
         self.assertLess((self.checkpoints()[0] / "COMMIT").stat().st_mtime, end)
         self.assertEqual("stopped", self.ledger()["starts"][0]["end"])

@@ -29,7 +29,7 @@ class Tests(product.Case):
         process.send_signal(number)
         self.assertEqual(85, process.wait(product.WAIT_S), self.stderr_of_started())
         stopped_at = len(self.metrics())
-        self.assertIn(f"stopped after step {stopped_at} as asked", self.stderr_of_started())
+        self.assertIn(f"stopped after step {stopped_at} as requested", self.stderr_of_started())
         newest = self.checkpoints()[-1]
         self.assertEqual(f"step-{stopped_at:09}", newest.name.rpartition(".")[0])
         self.assertTrue((newest / "COMMIT").exists(), "the checkpoint of the stop is not committed")
@@ -111,7 +111,7 @@ class Tests(product.Case):
         self.assertNotIn("changed", again.err)
         changed = self.train("recipe.yaml", "train.steps=3", "optim.lr=0.004", "optim.weight_decay=0", ranks=2)
         self.assertIn("\nchanged since that checkpoint: optim.lr 0.003 -> 0.004, optim.weight_decay 0.1 -> 0.0\n", changed.err)
-        self.assertIn("; what changed in the recipe has no effect on it\n", changed.err)
+        self.assertIn("; the changes to the recipe have no effect on it\n", changed.err)
 
     def test_more_steps_go_on_where_the_run_ended(self):
         constant = ["schedule.kind=constant"]

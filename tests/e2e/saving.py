@@ -30,7 +30,7 @@ class Tests(product.Case):
 
     def test_a_slow_disk_loses_saves_but_no_steps(self):
         result = self.train(self.recipe(), "checkpoint.every_steps=1", SLOWLY, "train.steps=6", ranks=2)
-        self.assertIn("is not saved: the checkpoint before it is still being written", result.err)
+        self.assertIn("is not saved: the previous checkpoint is still being written", result.err)
         self.assertEqual(6, len(self.metrics()))
         self.assertEqual(6, self.steps_kept()[-1], "the last step is waited for")
         for folder in self.checkpoints():
@@ -117,16 +117,16 @@ class Tests(product.Case):
         self.train(self.recipe(), *ONE_STEP)
         result = self.train("recipe.yaml", "checkpoint.init_from=run", "run.dir=other", "model.hidden_size=80",
                             "model.heads=10", code=5)
-        self.assertIn("checkpoint.init_from 'run': it is of another model (there -> in this recipe: model.hidden_size 40 -> 80, "
+        self.assertIn("checkpoint.init_from 'run': it is of a different model (checkpoint -> this recipe: model.hidden_size 40 -> 80, "
                       "model.heads 5 -> 10)", result.err)
         result = self.train("recipe.yaml", "checkpoint.init_from=run", "run.dir=other", "model.layers=2", code=5)
-        self.assertRegex(result.err, r"model\.layers 3 -> 2\): 9 of its tensors have no place in this model \(model\.layers\.2\..*; "
+        self.assertRegex(result.err, r"model\.layers 3 -> 2\): 9 of its tensors are not in this model \(model\.layers\.2\..*; "
                                      r"use the model it was made with, or set checkpoint\.init_partial: true")
         result = self.train("recipe.yaml", "checkpoint.init_from=run", "run.dir=other", "model.rope_theta=50000", code=5)
         self.assertIn("model.rope_theta 10000.0 -> 50000.0), whose tensors have the same shapes; ", result.err)
         result = self.train("recipe.yaml", "checkpoint.init_from=run", "run.dir=other", "model.layers=2",
                             "model.tie_embeddings=true", "checkpoint.init_partial=true", *ONE_STEP)
-        self.assertRegex(result.err, r"warning: checkpoint\.init_from 'run': it is of another model \(.*model\.layers 3 -> 2, "
+        self.assertRegex(result.err, r"warning: checkpoint\.init_from 'run': it is of a different model \(.*model\.layers 3 -> 2, "
                                      r"model\.tie_embeddings false -> true\): 10 of its tensors .*lm_head\.weight.*; 20 are taken")
 
     def test_a_finished_run_makes_whole_tensors(self):

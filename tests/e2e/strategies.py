@@ -93,8 +93,8 @@ class Tests(product.Case):
         overflow = ["model.init_std=10", "optim.lr=100", "train.clip_grad_norm=0", "optim.eps=0.9", "precision.param=fp16",
                     "precision.loss_scale=1"]
         result = self.train(self.recipe(), *overflow, "train.non_finite=skip", "train.max_skipped_steps=3", code=6)
-        self.assertRegex(result.err, r"step \d+ left out: (loss|gradient norm) is not finite")
-        self.assertRegex(result.err, r"echelon: rank 0/1 \S+: step \d+: \S+.* is not finite, for the \d+th step in a row")
+        self.assertRegex(result.err, r"step \d+ skipped: (loss|gradient norm) is not finite")
+        self.assertRegex(result.err, r"echelon: rank 0/1 \S+: step \d+: \S+.* is not finite, for \d+ steps in a row")
         self.assertEqual([], self.checkpoints(), "nothing of it is saved")
         self.assertTrue(result.err.rstrip().endswith("the run has no checkpoint yet"), result.err)
         self.train(self.recipe(**{"train.steps": 4, "checkpoint.every_steps": 2}))

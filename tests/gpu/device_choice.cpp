@@ -28,7 +28,7 @@ TEST(DeviceChoice, RanksThatAreShownOneDeviceEachTakeThat) {
 TEST(DeviceChoice, ARankWithoutADeviceOfItsOwnIsNamedByItsNode) {
   const auto choice = assign_devices({on("a", {"x"}), on("a", {"x"}), on("a", {"x"})}, false);
   EXPECT_EQ(choice.devices, (Devices{0, -1, -1}));
-  EXPECT_EQ(choice.lacking, "node a shows 1 GPU(s) to its 3 ranks");
+  EXPECT_EQ(choice.lacking, "node a shows 1 GPU(s) for its 3 ranks");
 }
 
 TEST(DeviceChoice, TheReasonForNoDeviceAtAllIsPassedOn) {

@@ -103,7 +103,7 @@ sed "s/$version\x00/$other\x00/g" "$ECHELON_BIN" >other/bin/echelon
 chmod +x other/bin/echelon
 job 3 skew.json 'if [[ $(uname -n) == n2 ]]; then doctor=other/bin/echelon; fi' --folder "$work/apart"
 names skew.json "^fault versions n2 .*rank 2 on n2 has echelon ${other//./\\.} .*others ${version//./\\.}"
-names skew.json '^fault shared_folder n1 .*n1 is apart: 2 of 2'
+names skew.json '^fault shared_folder n1 .*n1 is isolated: 2 of 2'
 names_nothing_but skew.json versions shared_folder
 "$slurm_sh" exec n1 umount "$work/apart"
 trap - EXIT

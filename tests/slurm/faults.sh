@@ -29,7 +29,7 @@ refuses 2 "slow: no node 'ctl'" slow ctl 20mbit
 refuses 2 'slow: expected a rate' slow n1 fast
 refuses 2 'slow: expected a delay' slow n1 20mbit 5
 refuses 2 'slow: expected a node, a rate' slow n1
-refuses 3 'slurmd of node n1 runs already' start-slurmd n1
+refuses 3 'slurmd of node n1 is already running' start-slurmd n1
 refuses 3 'node n1 is not drained, it is idle' undrain n1
 
 answers || fail "slurmd of n1 does not answer before any fault"

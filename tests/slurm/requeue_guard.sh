@@ -48,7 +48,7 @@ expect_equal "restarts" 2 "$(job_field "$job" Restarts)"  # Slurm counts the hol
 # Released, it may try again.
 scontrol release "$job"
 start_again_now "$job"
-wait_for 60 "the third start to end" has_started 'queues itself again' "$log" 2
+wait_for 60 "the third start to end" has_started 'requeues itself' "$log" 2
 scancel "$job"
 
 # Queued again by others: the third start does not reach the ranks.

@@ -23,7 +23,7 @@ sleep 2  # nodes refuse a new start in the second in which they cancelled the pe
 scontrol update jobid="$job" StartTime=now
 wait_for_step "$job" "$run" $((stopped_at + 3)) "$log"
 expect_equal "restarts" 1 "$(job_field "$job" Restarts)" "$log"
-expect_match "the log of both starts" "queues itself again.*resumed from step $stopped_at" "$(tr '\n' ' ' <"$log")"
+expect_match "the log of both starts" "requeues itself.*resumed from step $stopped_at" "$(tr '\n' ' ' <"$log")"
 starts=$(cut -d' ' -f1-2 "$run/logs/starts-$job.txt" | xargs)
 expect_equal "starts" "start 0 end 85 start $stopped_at" "$starts"
 

@@ -36,7 +36,7 @@ job=$("$ECHELON_BIN" submit "$tiny_yaml" run.dir="$run" --program ./ends_with_7 
   --time 10 | head -n 1)
 log=$run/logs/slurm-$job.out
 expect_left_out 1 n3,n1
-expect_match "the log" "job $job lost a rank or the way to it and queues itself again without n3,n1 " "$(cat "$log")"
+expect_match "the log" "job $job lost a rank or the connection to it and requeues itself without n3,n1 " "$(cat "$log")"
 read -r _ _ _ started ends kill_wait < <(grep '^start on' "$log")
 ((${started%.*} - began < 60 && ends - ${started%.*} > 540 && ends - ${started%.*} < 660)) ||
   fail "began before $began, started $started, ends $ends" "$log"
@@ -53,7 +53,7 @@ expect_equal "nodes of the second start" "n0 n2" "$(sed -nE 's/^start on (n.):.*
 suspect $((2 * 86400)) n0
 start_again
 expect_left_out 3 n3
-expect_match "the log" 'lost a rank to signal 9 and queues itself again without n3 ' "$(cat "$log")"
+expect_match "the log" 'lost a rank to signal 9 and requeues itself without n3 ' "$(cat "$log")"
 scancel "$job"
 
 # A job that needs every node keeps them.

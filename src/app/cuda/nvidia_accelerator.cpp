@@ -57,7 +57,7 @@ class NvidiaAccelerator final : public Accelerator {
 
   std::string device_id(int device) const override {
     cudaDeviceProp properties{};
-    check_cuda(cudaGetDeviceProperties(&properties, device), "asking for a GPU's identity");
+    check_cuda(cudaGetDeviceProperties(&properties, device), "querying a GPU's identity");
     std::string id;
     for (const char byte : properties.uuid.bytes) {
       for (const int shift : {4, 0}) id += "0123456789abcdef"[static_cast<unsigned char>(byte) >> shift & 15];
@@ -87,7 +87,7 @@ class NvidiaAccelerator final : public Accelerator {
                 [](std::size_t bytes) {
                   void* memory = nullptr;
                   check_cuda(cudaMallocHost(&memory, bytes),
-                             str("taking ", human_bytes(bytes), " of page-locked host memory").c_str());
+                             str("allocating ", human_bytes(bytes), " of page-locked host memory").c_str());
                   return static_cast<std::byte*>(memory);
                 },
             .free_host = [](std::byte* memory) { cudaFreeHost(memory); },
@@ -102,7 +102,7 @@ class NvidiaAccelerator final : public Accelerator {
   bool has_bf16(int device) const override {
     int major = 0;
     check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-               "asking for a GPU's compute capability");
+               "querying a GPU's compute capability");
     return major >= 8;
   }
 
@@ -110,7 +110,7 @@ class NvidiaAccelerator final : public Accelerator {
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device));
     std::size_t free_bytes = 0;
     std::size_t total_bytes = 0;
-    check_cuda(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for a GPU's memory");
+    check_cuda(cudaMemGetInfo(&free_bytes, &total_bytes), "querying a GPU's memory");
     return {free_bytes, total_bytes};
   }
 

@@ -76,7 +76,7 @@ void doctor_cluster(ClusterArguments arguments) {
     if (!arguments.wish.time_s) {
       throw Error(Code::kUsage,
                   str("--time '", arguments.time,
-                      "': expected Slurm's form, such as 90 (minutes), 02:30:00 or 1-00:00:00"));
+                      "': expected Slurm's format, such as 90 (minutes), 02:30:00 or 1-00:00:00"));
     }
   }
   const FolderFacts folder = probe_folder(arguments.folder, kProbeBytes);
@@ -91,17 +91,17 @@ void doctor_cluster(ClusterArguments arguments) {
 void add_cluster(CLI::App& doctor) {
   auto arguments = std::make_shared<ClusterArguments>();
   CLI::App* command = doctor.add_subcommand(
-      "cluster", "Whether Slurm and the shared file system are fit for runs; on a login node");
+      "cluster", "Check that Slurm and the shared file system are ready for runs; for a login node");
   command->add_option("--partition", arguments->wish.partition, "Partition to submit to (default: Slurm's)");
-  command->add_option("--nodes", arguments->wish.nodes, "Nodes a job is going to ask for")
+  command->add_option("--nodes", arguments->wish.nodes, "Nodes a job will request")
       ->check(in_range(1, 100'000));
   command->add_option("--tasks-per-node", arguments->wish.tasks_per_node, "Ranks on each")
       ->check(in_range(1, 1024));
-  command->add_option("--time", arguments->time, "Time limit it is going to ask for, as sbatch takes it");
+  command->add_option("--time", arguments->time, "Time limit it will request, in sbatch's format");
   command->add_option("--folder", arguments->folder,
                       "Folder on the shared file system (default: the recipe's run.dir, else this one)");
-  command->add_option("--recipe", arguments->recipe, "Recipe whose save time is held against KillWait");
-  command->add_option("--timeout", arguments->timeout_s, "Longest wait for an answer of Slurm, seconds")
+  command->add_option("--recipe", arguments->recipe, "Recipe whose save time is compared with KillWait");
+  command->add_option("--timeout", arguments->timeout_s, "Longest wait for an answer from Slurm, seconds")
       ->check(above_zero())
       ->capture_default_str();
   add_common(*command, arguments->common);

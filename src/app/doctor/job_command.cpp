@@ -50,7 +50,8 @@ std::vector<NodeCard> exchange_cards(Job& job, const Machine& machine, Report& r
   finding.values = {{"ranks", info.size}, {"nodes", info.num_nodes}, {"exchange_ms", ms}};
   if (ms > kLongExchangeMs) {
     finding.verdict = Verdict::kWarning;
-    finding.advice = "look for lost packets between the nodes; SLURM_PMIX_FENCE=ring is the sturdiest";
+    finding.advice =
+        "check for lost packets between the nodes; SLURM_PMIX_FENCE=ring is the most reliable setting";
   }
   report.add(std::move(finding));
   return cards;
@@ -99,7 +100,7 @@ std::unique_ptr<Job> join(const JobArguments& arguments, Report& report, Clock::
     const std::string text = error.what();
     for (const std::string& host : info.hosts)
       if (text.find("(" + host + ")") != text.npos) nodes.push_back(host);
-    report.add(fault("exchange", text, "look at the node that is named, or leave it out (--exclude)", nodes));
+    report.add(fault("exchange", text, "examine the named node, or leave it out (--exclude)", nodes));
     report.finish(arguments.common.as_json, seconds_since(start));
   }
   throw Error(Code::kEnvironment, error.what());
@@ -155,10 +156,10 @@ int run(const JobArguments& arguments) {
 
 void add_job(CLI::App& doctor, int& status) {
   auto arguments = std::make_shared<JobArguments>();
-  CLI::App* command = doctor.add_subcommand(
-      "job",
-      "Whether the nodes of an allocation are fit and alike: srun --mpi=pmix echelon doctor job; < 20 s");
-  command->add_option("--ranks", arguments->ranks, "Start so many local ranks first")
+  CLI::App* command = doctor.add_subcommand("job",
+                                            "Check that the nodes of an allocation are healthy and alike: "
+                                            "srun --mpi=pmix echelon doctor job; < 20 s");
+  command->add_option("--ranks", arguments->ranks, "Start this many local ranks first")
       ->check(in_range(1, 4096));
   command->add_option("--folder", arguments->folder, "Folder on the shared file system")
       ->capture_default_str();

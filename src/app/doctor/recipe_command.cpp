@@ -29,7 +29,7 @@ constexpr std::uint64_t kProbeBytes = std::uint64_t{16} << 20;
 void add_recipe_faults(Report& report, const Error& error) {
   std::istringstream lines(error.what());
   for (std::string line; std::getline(lines, line);)
-    report.add(fault("recipe", line, "mend the recipe; docs/recipe.md has every key"));
+    report.add(fault("recipe", line, "correct the recipe; docs/recipe.md lists every key"));
 }
 
 void examine(const RecipeArguments& arguments, const Recipe& recipe, Report& report) {
@@ -73,7 +73,7 @@ void doctor_recipe(const RecipeArguments& arguments) {
 
 void add_common(CLI::App& command, CommonArguments& arguments) {
   command.add_flag("--json", arguments.as_json, "One JSON object on standard output (docs/doctor.md)");
-  command.add_option("--root", arguments.root, "Look at the files of a machine below this folder")
+  command.add_option("--root", arguments.root, "Read the machine's files below this folder, not below /")
       ->check(CLI::ExistingDirectory)
       ->capture_default_str();
 }
@@ -81,7 +81,8 @@ void add_common(CLI::App& command, CommonArguments& arguments) {
 void add_recipe(CLI::App& doctor) {
   auto arguments = std::make_shared<RecipeArguments>();
   CLI::App* command = doctor.add_subcommand(
-      "recipe", "Whether a recipe can be trained here: its data, tokenizer, run folder, memory; no cluster");
+      "recipe",
+      "Check that a recipe can be trained here: its data, tokenizer, run folder, memory; no cluster");
   command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
       ->required();
   command->add_option("overrides", arguments->overrides, "key.path=value, as for echelon train");

@@ -43,7 +43,7 @@ std::shared_ptr<Accelerator> load_accelerator(std::string& why) {
   }
   auto* make = reinterpret_cast<MakeAcceleratorFunction*>(dlsym(library, "echelon_make_accelerator"));
   if (make == nullptr) {
-    why = str(path.string(), " is of another version");
+    why = str(path.string(), " is from a different version");
     return nullptr;
   }
   return std::shared_ptr<Accelerator>(make());
@@ -108,11 +108,12 @@ Compute choose_compute(const TrainOptions& options, Job& job) {
   }
   if (options.device == TrainDevice::kAuto) return {};
   const bool scarce = accelerator != nullptr && accelerator->device_count() > 0;
-  throw Error(Code::kEnvironment,
-              str("train.device is '", word_of(options.device), "', but ", choice.lacking, "; ",
-                  scarce ? "start fewer ranks a node, or use 'cuda_shared', where ranks may share a GPU, or "
-                         : "use ",
-                  "'auto' or 'cpu' to train on the CPU"));
+  throw Error(
+      Code::kEnvironment,
+      str("train.device is '", word_of(options.device), "', but ", choice.lacking, "; ",
+          scarce ? "start fewer ranks per node, or use 'cuda_shared', where ranks may share a GPU, or "
+                 : "use ",
+          "'auto' or 'cpu' to train on the CPU"));
 }
 
 void require_precision(const Compute& compute, const PrecisionOptions& options) {
@@ -123,10 +124,9 @@ void require_precision(const Compute& compute, const PrecisionOptions& options) 
   bool wanted = std::find(types.begin(), types.end(), at::kBFloat16) != types.end();
   for (const auto& [pattern, type] : options.overrides) wanted = wanted || type == FloatType::kBf16;
   if (!wanted) return;
-  throw Error(
-      Code::kEnvironment,
-      str("precision: bf16 is asked for, but ", compute.accelerator->device_name(compute.device.index()),
-          " has no bf16 arithmetic (compute capability 8.0 or newer is expected); use fp16 or fp32"));
+  throw Error(Code::kEnvironment,
+              str("precision uses bf16, but ", compute.accelerator->device_name(compute.device.index()),
+                  " does not support it; expected compute capability 8.0 or newer, or fp16 or fp32"));
 }
 
 std::unique_ptr<Communicator> device_communicator(const Compute& compute, Job& job, double timeout_s,

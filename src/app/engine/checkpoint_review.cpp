@@ -68,8 +68,9 @@ std::string CheckpointReview::inspect(const checkpoint::Reader& reader) {
     if (checkpoint::is_companion_file(name)) files_.emplace(name, std::move(content));
   }
   if (!has_recipe) {
-    log::warn(str("checkpoint '", reader.folder().string(),
-                  "' holds no recipe.yaml: names and shapes alone tell that it is of this model"));
+    log::warn(
+        str("checkpoint '", reader.folder().string(),
+            "' has no recipe.yaml: only the names and shapes of its tensors were compared with this model"));
   }
   return recipe::describe(recipe::of_model(changes_));
 }
@@ -78,20 +79,20 @@ void CheckpointReview::compare(const checkpoint::Reader& reader, const std::stri
   try {
     changes_ = recipe::changes(recipe::parse_stored_recipe(kRecipe, then), recipe_);
   } catch (const Error& e) {
-    log::warn(str("what changed in the recipe since checkpoint '", reader.folder().string(),
-                  "' cannot be told, and names and shapes alone tell that it is of this model: ", e.what()));
+    log::warn(str("cannot tell what changed in the recipe since checkpoint '", reader.folder().string(),
+                  "'; only the names and shapes of its tensors were compared with this model: ", e.what()));
   }
 }
 
 void CheckpointReview::make_good(const checkpoint::Reader& reader, const std::string& name,
                                  const std::string& damage) {
   if (name == kRecipe) {
-    return log::warn(str(damage,
-                         "; what changed in the recipe since cannot be told, the next checkpoint gets "
-                         "this run's"));
+    return log::warn(str(
+        damage,
+        "; changes of the recipe since then are unknown, and the next checkpoint gets this run's recipe"));
   }
   if (made_.contains(name)) {
-    return log::warn(str(damage, "; the next checkpoint gets it anew from ",
+    return log::warn(str(damage, "; the next checkpoint gets a new one from ",
                          checkpoint::is_companion_file(name) ? "the data's tokenizer" : "this run's recipe"));
   }
   if (!checkpoint::is_companion_file(name)) return log::warn(str(damage, "; nothing needs it"));
@@ -101,10 +102,11 @@ void CheckpointReview::make_good(const checkpoint::Reader& reader, const std::st
       return log::warn(str(damage, "; the next checkpoint gets it from '", source.string(), "'"));
     }
   }
-  throw Error(Code::kCheckpoint,
-              str(damage,
-                  ", and neither the data, another checkpoint of the run nor checkpoint.init_from has it; "
-                  "bring the file back from a copy, or move the folder away to do without this checkpoint"));
+  throw Error(
+      Code::kCheckpoint,
+      str(damage,
+          ", and neither the data, another checkpoint of the run nor checkpoint.init_from has it; "
+          "restore the file from a backup, or move the folder away to continue without this checkpoint"));
 }
 
 }  // namespace echelon::app

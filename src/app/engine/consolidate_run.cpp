@@ -28,8 +28,8 @@ Path choose(const Recipe& recipe, const Path& checkpoints) {
     if (found.committed && found.step == best) return found.folder;
   }
   log::warn(str(best < 0 ? "no validation has found a best step"
-                         : str("the checkpoint of the best validation, step ", best, ", is not there"),
-                ": the newest is consolidated, step ", newest.step()));
+                         : str("the checkpoint of the best validation, step ", best, ", is missing"),
+                "; consolidating the newest, step ", newest.step()));
   return newest.folder();
 }
 
@@ -62,8 +62,8 @@ void consolidate_run(const Recipe& recipe, const Path& root) {
   if (recipe.run.allow_foreign_folder) command.emplace_back("--allow-foreign-folder");
   const int code = run(command);
   if (code != 0) {
-    throw Error(Code::kCheckpoint, str("the run is complete and its checkpoint whole, but '", output.string(),
-                                       "' could not be made (echelon-ckpt: exit code ", code,
+    throw Error(Code::kCheckpoint, str("the run is complete and its checkpoint intact, but '",
+                                       output.string(), "' could not be made (echelon-ckpt: exit code ", code,
                                        "); make it by hand: echelon-ckpt "
                                        "consolidate ",
                                        from.string(), " --to ", format, " --output ", output.string()));

@@ -48,8 +48,8 @@ double cpu_product_rate(at::ScalarType type, Communicator& comm) {
   comm.all_reduce(&rate, 1, DType::kF64, ReduceOp::kSum, "product rate").wait();
   rate /= comm.size();
   if (comm.rank() == 0)
-    log::note(str("products of matrices run at ", std::lround(rate / 1e9),
-                  " GFLOP/s a rank, of which mfu is a share"));
+    log::note(str("matrix products run at ", std::lround(rate / 1e9),
+                  " GFLOP/s per rank; mfu is relative to this rate"));
   return rate;
 }
 

@@ -14,11 +14,11 @@ namespace {
 std::string describe(const Compute& compute) {
   if (compute.accelerator) {
     const DeviceMemory memory = compute.accelerator->memory(compute.device.index());
-    return str(compute.shared ? "ranks share GPUs, collectives go through the host: " : "a GPU a rank: ",
+    return str(compute.shared ? "ranks share GPUs, collectives go through the host: " : "one GPU per rank: ",
                compute.accelerator->device_name(compute.device.index()), ", ", human_bytes(memory.free_bytes),
                " of ", human_bytes(memory.total_bytes), " free");
   }
-  return str("cpu, ", at::get_num_threads(), " compute thread(s) a rank");
+  return str("cpu, ", at::get_num_threads(), " compute thread(s) per rank");
 }
 
 std::string precisions(const Precision& p) {
@@ -61,10 +61,12 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
                 word_of(recipe.shard.strategy), " over ", model.groups().describe(), "; ",
                 precisions(model.precision()), "; ",
                 human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + elements * state_bytes)),
-                " of weights, gradients and optimizer state a rank"));
+                " of weights, gradients and optimizer state per rank"));
   if (!compute.accelerator && model.computes_in(at::kBFloat16) &&
       kernels::bf16_products() == kernels::Bf16Products::kNone) {
-    log::warn("this CPU has no bf16 products: bf16 computes right, and slower than precision.param: fp32");
+    log::warn(
+        "this CPU has no bf16 instructions: bf16 gives correct results, but is slower than precision.param: "
+        "fp32");
   }
   for (const std::string& line :
        describe_units(model.plan(), model.groups().shard().size(), model.precision().master, state_bytes)) {
@@ -72,17 +74,18 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
   }
   const std::int64_t passes = recipe.train.global_batch_size / (recipe.train.micro_batch_size * info.size);
   if (passes > 1 && recipe.train.reduce_gradients == ReduceGradients::kLastMicroBatch) {
-    log::info(str("gradients are reduced once in ", passes, " micro-batches: at the price of ",
+    log::info(str("gradients are reduced once per ", passes, " micro-batches, which takes ",
                   human_bytes(static_cast<std::uint64_t>(model.model().numel()) * 4),
-                  " a rank for their sums"));
+                  " per rank for their sums"));
   }
   if (const std::string attention = attention_of(compute, recipe); !attention.empty())
     log::info("attention: " + attention);
-  log::info(str("process before the model: ", human_bytes(static_cast<std::uint64_t>(resident_before))));
+  log::info(str("memory of the process before the model: ",
+                human_bytes(static_cast<std::uint64_t>(resident_before))));
   const SampleSize size = data.sample_size();
   log::info(str("data: ", human_count(static_cast<std::uint64_t>(data.samples_per_epoch())), " samples",
-                size.tokens > 0 ? str(" of ", size.tokens, " tokens") : "", " an epoch; ",
-                recipe.train.global_batch_size, " a step"));
+                size.tokens > 0 ? str(" of ", size.tokens, " tokens") : "", " per epoch; ",
+                recipe.train.global_batch_size, " per step"));
 }
 
 }  // namespace echelon::app

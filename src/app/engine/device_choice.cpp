@@ -18,7 +18,8 @@ std::string scarcity(const std::vector<VisibleDevices>& ranks, const std::string
     ids.insert(rank.ids.begin(), rank.ids.end());
     ++count;
   }
-  return str("node ", host, " shows ", ids.size(), " GPU(s) to its ", count, count == 1 ? " rank" : " ranks");
+  return str("node ", host, " shows ", ids.size(), " GPU(s) for its ", count,
+             count == 1 ? " rank" : " ranks");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ struct VisibleDevices {
 struct DeviceChoice {
   std::vector<int> devices;  ///< of each rank: index into its `ids`, or -1
   bool shared = false;       ///< some GPU serves several ranks
-  std::string lacking;       ///< why a rank has none of its own: "node n1 shows 1 GPU(s) to its 2 ranks"
+  std::string lacking;       ///< why a rank has none of its own: "node n1 shows 1 GPU(s) for its 2 ranks"
 };
 
 /// Gives every rank a GPU: of those it sees, the first that no rank before it on its node has taken. So ranks

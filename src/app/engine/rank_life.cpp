@@ -79,8 +79,8 @@ void close_ledger(RankLife& life, int status) {
 
 bool stops_after(const char* done, AgreedStop& stop) {
   if (!stop.look()) return false;
-  log::info(str("stopped in initialisation, after ", done, ", by ", stop.reason(),
-                ": nothing was trained and nothing saved; start the same command again to go on"));
+  log::info(str("stopped during initialisation, after ", done, ", by ", stop.reason(),
+                ": no step was trained and nothing was saved; run the same command again to continue"));
   return true;
 }
 

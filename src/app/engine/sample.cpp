@@ -41,7 +41,7 @@ std::unique_ptr<const Tokenizer> tokenizer_of(const checkpoint::Reader& reader) 
 constexpr std::size_t kPromptsAtOnce = 32;
 
 constexpr const char* kOutOfMemory =
-    "out of memory: the weights are kept in fp32; share them out over more ranks (--ranks), or give fewer "
+    "out of memory: the weights are kept in fp32; distribute them over more ranks (--ranks), or use fewer "
     "prompts or beams";
 
 using Texts = std::vector<std::string>;
@@ -59,8 +59,8 @@ class Conversation {
     longest_ = model.max_positions - search.max_new_tokens;
     if (longest_ > 0) return;
     throw Error(Code::kUsage,
-                str("--tokens is ", search.max_new_tokens, "; the model takes ", model.max_positions,
-                    " tokens, the prompt's included: expected at most ", model.max_positions - 1));
+                str("--tokens is ", search.max_new_tokens, "; the model takes at most ", model.max_positions,
+                    " tokens including the prompt: expected at most ", model.max_positions - 1));
   }
 
   /// A document as `echelon prepare` begins it, or a source as it writes it. Of a prompt longer than the
@@ -110,7 +110,7 @@ class Conversation {
  private:
   void warn_of(std::int64_t id) const {
     if (std::exchange(warned_, true)) return;
-    log::warn(str("the model gave token id ", id, "; its vocabulary has ", vocab_size_,
+    log::warn(str("the model generated token id ", id, "; its vocabulary has ", vocab_size_,
                   " ids, the tokenizer ", tokenizer_.vocab_size(), ": such ids are shown as U+FFFD"));
   }
 

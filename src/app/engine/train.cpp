@@ -50,7 +50,7 @@ void require_same_recipe(Job& job, const Recipe& recipe) {
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
     throw Error(Code::kPeer,
-                str("rank ", rank, " (", job.info().hosts[rank], ") runs another recipe than rank 0 (",
+                str("rank ", rank, " (", job.info().hosts[rank], ") runs a different recipe than rank 0 (",
                     job.info().hosts[0], "): start all ranks with the same file and overrides"));
   }
 }
@@ -60,9 +60,10 @@ std::shared_ptr<const Tokenizer> validation_tokenizer(const DataOptions& data) {
   if (data.validation.generate == 0) return nullptr;
   const std::string path = tokenizer_path(data);
   if (!path.empty()) return Tokenizer::load(path);
-  throw Error(Code::kData, str("data.validation.generate is ", data.validation.generate,
-                               ", and no tokenizer turns what is generated into text: expected one beside '",
-                               data.path, "', or data.tokenizer"));
+  throw Error(Code::kData,
+              str("data.validation.generate is ", data.validation.generate,
+                  ", but there is no tokenizer to decode the generated tokens: expected one beside '",
+                  data.path, "', or data.tokenizer"));
 }
 
 /// The run's length in steps, now that the data tells how many an epoch has.
@@ -183,8 +184,8 @@ bool is_complete(const TrainState& state, std::int64_t steps, bool lead, bool ch
   if (state.step < steps) return false;
   if (lead) {
     log::info(str("complete: step ", state.step, " of ", steps,
-                  "; nothing to do (raise train.steps to go on)",
-                  changed ? "; what changed in the recipe has no effect on it" : ""));
+                  "; nothing to do (raise train.steps to continue)",
+                  changed ? "; the changes to the recipe have no effect on it" : ""));
   }
   return true;
 }
@@ -211,7 +212,7 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
   AgreedStop stop(life.signal, comm,
                   [&life] { return life.deadline ? life.deadline->reason_to_stop({}) : ""; });
   Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
-  tell(lead, str("step ", state.step + 1, ", which also takes the memory that a step needs"));
+  tell(lead, str("step ", state.step + 1, ", which also allocates the memory of a step"));
   const LoopParts parts{.state = state,
                         .checkpointer = checkpointer,
                         .comm = comm,
@@ -223,7 +224,8 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
                         .clocks = {life.deadline.get(), life.ledger.get()}};
   if (TrainLoop(options, parts).run() == RunEnd::kFinished) return 0;
   if (lead)
-    log::info(str("stopped after step ", state.step, " as asked; start the same command again to go on"));
+    log::info(
+        str("stopped after step ", state.step, " as requested; run the same command again to continue"));
   return static_cast<int>(Code::kRequeue);
 }
 
@@ -257,8 +259,7 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
   const auto between_devices =
       device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
-  tell(lead, str("giving ", human_count(static_cast<std::uint64_t>(model->numel())),
-                 " parameters their initial values"));
+  tell(lead, str("initialising ", human_count(static_cast<std::uint64_t>(model->numel())), " parameters"));
   const Trainee trainee = make_trainee(recipe, job, compute, std::move(model), *comm,
                                        between_devices ? *between_devices : *comm, life.watch.activity);
   TrainState state{
@@ -267,7 +268,7 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   const LastWords last_words(state, *comm);
   if (lead) describe_run(job, compute, *trainee.model, *inputs.data, recipe, resident_before);
   if (stops_after("building the model", stop)) return kStopped;
-  tell(lead, "looking for a checkpoint to go on from");
+  tell(lead, "looking for a checkpoint to resume from");
   CheckpointReview review(recipe, folder, std::move(inputs.files));
   bring_in(recipe.checkpoint, folder, *comm, state, review);
   if (life.ledger) note_resumption(*life.ledger, state.step);
@@ -282,7 +283,7 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
 }
 
 constexpr const char* kOutOfMemory =
-    "out of memory; logs/ of the run tells what took it. Lower train.micro_batch_size, or see docs/tuning.md";
+    "out of memory; the run's logs/ show what used it. Lower train.micro_batch_size, or see docs/tuning.md";
 
 int consolidate_or_tell(const Recipe& recipe, const StopSignal& signal, const std::string& who) {
   try {

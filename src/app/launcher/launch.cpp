@@ -41,7 +41,7 @@ int open_mpi_version(const std::string& mpirun) {
     throw Error(Code::kEnvironment,
                 str("cannot start local ranks: '", mpirun, "' is not mpirun of Open MPI ", kOldestOpenMpi,
                     " or newer (", asked.good() ? printable(asked.out) : asked.trouble(mpirun),
-                    "); put Open MPI's in front in PATH, or run one rank"));
+                    "); put Open MPI's mpirun first in PATH, or run one rank"));
   }
   return version;
 }
@@ -214,7 +214,7 @@ int exit_code(int status, const RankProcesses& processes) {
   if (code <= 128 || code > 128 + SIGRTMAX) return code;
   if (processes.was_sent(code - 128)) {
     report(str("ended at once by signal ", code - 128, " (", strsignal(code - 128),
-               "), as asked: what was trained after the last checkpoint is lost"));
+               "), as requested: training since the last checkpoint is lost"));
     return code;
   }
   const std::string who = processes.first_ended() < 0 ? "a rank" : str("rank ", processes.first_ended());
@@ -237,7 +237,7 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
   if (argv_of_one_rank.empty() || find_program(argv_of_one_rank[0]).empty()) {
     throw Error(Code::kEnvironment,
                 str("cannot start local ranks: '", argv_of_one_rank.empty() ? "" : argv_of_one_rank[0],
-                    "' is no program"));
+                    "' is not a program"));
   }
   const Command command = mpirun_command(mpirun, ranks, argv_of_one_rank);
   const SignalQueue signals;

@@ -31,7 +31,7 @@ int local_ranks(int option) {
   if (!inside_launched_step()) return std::max(1, option);
   if (option != 0) {
     throw Error(Code::kUsage,
-                "--ranks starts local ranks and has no place inside an srun or mpirun step: leave it out, "
+                "--ranks starts local ranks and cannot be used inside an srun or mpirun step: leave it out, "
                 "the step's tasks are the ranks");
   }
   return 0;

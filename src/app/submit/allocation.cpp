@@ -53,7 +53,7 @@ std::int64_t gpus_in(const std::string& option, const std::string& text, bool gr
 
 std::int64_t gpus_of(const Options& options) {
   if (!options.gpus_per_node.empty() && !options.gres.empty() && gpus_in("--gres", options.gres, true) > 0)
-    refuse("--gpus-per-node and --gres both ask for GPUs: leave one of them out");
+    refuse("--gpus-per-node and --gres both request GPUs: leave one of them out");
   if (!options.gpus_per_node.empty()) return gpus_in("--gpus-per-node", options.gpus_per_node, false);
   return options.gres.empty() ? 0 : gpus_in("--gres", options.gres, true);
 }
@@ -66,18 +66,17 @@ void check_devices(const Allocation& job, TrainDevice device) {
   const std::int64_t tasks = job.tasks_per_node;
   const std::int64_t gpus = job.gpus_per_node;
   if (device == TrainDevice::kCpu && gpus > 0) {
-    refuse(str("train.device is cpu, and the job asks for ", counted(gpus, "GPU"),
-               " a node that nothing would use: ask for none, or set train.device=auto"));
+    refuse(str("train.device is cpu, but the job requests ", counted(gpus, "GPU"),
+               " per node, which would stay idle: request none, or set train.device=auto"));
   }
   if ((device == TrainDevice::kCuda || device == TrainDevice::kCudaShared) && gpus == 0) {
-    refuse(
-        str("train.device is ", word_of(device),
-            ", and the job asks for no GPUs: add --gpus-per-node N, or, where Slurm does not hand them out, "
-            "set train.device=auto"));
+    refuse(str("train.device is ", word_of(device),
+               ", but the job requests no GPUs: add --gpus-per-node N, or, where Slurm does not manage GPUs, "
+               "set train.device=auto"));
   }
   if (gpus > 0 && tasks > gpus && device != TrainDevice::kCudaShared) {
     refuse(str("--tasks-per-node is ", tasks, ", and a node gets ", counted(gpus, "GPU"),
-               "; expected one GPU for each task: ask for ", counted(tasks, "GPU"), ", start at most ",
+               "; expected one GPU for each task: request ", counted(tasks, "GPU"), ", start at most ",
                counted(gpus, "task"), ", or let tasks share with train.device=cuda_shared"));
   }
 }
@@ -89,9 +88,9 @@ std::int64_t stop_before(const Options& options, std::int64_t time_s) {
   if (wanted < 1 || wanted > 65'535)
     refuse(str("--stop-before is ", wanted, "; expected from 1 to 65535 seconds"));
   if (wanted + kEarly >= time_s) {
-    refuse(str("--time ", slurm_time(time_s), ": the ranks are to save and stop ", wanted,
-               " s before its end, and Slurm may tell them ", kEarly,
-               " s earlier: nothing is left to train; expected ",
+    refuse(str("--time ", slurm_time(time_s), ": the ranks must save and stop ", wanted,
+               " s before its end, and Slurm may signal them ", kEarly,
+               " s earlier: no time is left to train; expected ",
                time_s > kEarly + 1 ? str("--stop-before below ", time_s - kEarly, ", or ") : "",
                "more time"));
   }

@@ -48,7 +48,7 @@ class Tail {
     }
     std::cout.flush();
     if (!std::cout)
-      throw Error(Code::kEnvironment, "submit: cannot write to standard output; the job goes on");
+      throw Error(Code::kEnvironment, "submit: cannot write to standard output; the job continues");
   }
 
  private:
@@ -69,10 +69,10 @@ class Watch {
       answered_ = Clock::now();
     } else if (result.err.find("Invalid job id") != result.err.npos) {
       throw Error(Code::kEnvironment,
-                  str("Slurm no longer knows job ", job_, ": its log tells how it ended"));
+                  str("Slurm no longer knows job ", job_, ": see its log for how it ended"));
     } else if (Clock::now() - answered_ > kPatience) {
       throw Error(Code::kEnvironment, str("Slurm has not answered for ", kPatience.count(), " minutes (",
-                                          printable(result.err), "); the job goes on"));
+                                          printable(result.err), "); the job continues"));
     }
     return status_;
   }

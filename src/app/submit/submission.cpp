@@ -48,11 +48,11 @@ void refuse_tasks_in(const LoadedRecipe& loaded) {
   for (const recipe::Key& key : recipe::keys()) {
     const std::string value = json_text(recipe::json_value(key, loaded.recipe), -1);
     if (value.find("{task}") == value.npos) continue;
-    throw Error(Code::kUsage,
-                str(loaded.origins.at(key.path), ": ", key.path, " is ", printable(value),
-                    ": {task} becomes the number of an array's task in overrides only; take it out "
-                    "of the recipe and add ",
-                    key.path, "=... behind it"));
+    throw Error(
+        Code::kUsage,
+        str(loaded.origins.at(key.path), ": ", key.path, " is ", printable(value),
+            ": {task} is replaced by the task's number in overrides only; remove it from the recipe and add ",
+            key.path, "=... to the command"));
   }
 }
 
@@ -60,9 +60,10 @@ LoadedRecipe load(const Options& options, const std::string& task) {
   std::vector<std::string> overrides;
   for (const std::string& override : options.overrides) {
     if (task.empty() && override.find("{task}") != override.npos)
-      throw Error(Code::kUsage, str("'", printable(override),
-                                    "' names the task of an array, and there is none: add "
-                                    "--array, or leave {task} out"));
+      throw Error(
+          Code::kUsage,
+          str("'", printable(override),
+              "' names the task of an array, but this job has no array: add --array, or leave {task} out"));
     overrides.push_back(with_task(override, task));
   }
   const auto read = [&] {
@@ -80,18 +81,17 @@ void check_pieces(const Options& options, const std::vector<std::int64_t>& tasks
   const bool one_run = std::all_of(runs.begin(), runs.end(),
                                    [&](const Submission::Run& run) { return run.dir == runs[0].dir; });
   if (!one_run || !options.array.ends_with("%1")) {
-    throw Error(
-        Code::kUsage,
-        str("--array ", options.array, ": its tasks would train in the run folder '", runs[0].dir.string(),
-            "' at the same time; give each its own with {task} in run.dir, or let them go on "
-            "after one another with --array ",
-            options.array.substr(0, options.array.find('%')), "%1"));
+    throw Error(Code::kUsage, str("--array ", options.array, ": its tasks would train in the run folder '",
+                                  runs[0].dir.string(),
+                                  "' at the same time; give each its own with {task} in run.dir, or run them "
+                                  "one after the other with --array ",
+                                  options.array.substr(0, options.array.find('%')), "%1"));
   }
   for (std::size_t n = 1; n < runs.size(); ++n) {
     if (runs[n].recipe == runs[0].recipe) continue;
     throw Error(Code::kUsage, str("--array ", options.array, ": the recipe of task ", tasks[n],
-                                  " is another than that of task ", tasks[0],
-                                  ", and both go on with one run: put {task} into run.dir too"));
+                                  " differs from that of task ", tasks[0],
+                                  ", but both continue the same run: put {task} into run.dir too"));
   }
 }
 
@@ -111,7 +111,7 @@ std::string program_of(const Options& options) {
     if (here && find_program(options.program).empty())
       throw Error(Code::kEnvironment,
                   str("--program '", printable(options.program),
-                      "' is not there or not executable; expected one that all nodes see"));
+                      "' does not exist or is not executable; expected one that all nodes see"));
     return here && options.program.find('/') != options.program.npos ? absolute(options.program)
                                                                      : options.program;
   }
@@ -171,7 +171,7 @@ Submission prepare(const Options& options, const RecipeCheck& also) {
   const std::string local = not_shared(submission.place);
   if (!local.empty() && submission.job.note.empty())
     submission.job.note =
-        str("'", local, "' lies where every node has files of its own: the job may not find it there");
+        str("'", local, "' is in a folder that each node has for itself: the job might not find it there");
   return submission;
 }
 

@@ -62,7 +62,7 @@ const std::string& checked(Word word, std::string_view what, const std::string& 
     refuse(rule, what, text, str("it starts with '", printable(text.substr(0, 1)), "'"));
   for (const char c : text) {
     if (!is_plain(c) && rule.beside.find(c) == rule.beside.npos)
-      refuse(rule, what, text, str("a job script may not hold '", printable({&c, 1}), "' there"));
+      refuse(rule, what, text, str("a job script cannot hold '", printable({&c, 1}), "' there"));
   }
   return text;
 }

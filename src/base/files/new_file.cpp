@@ -29,8 +29,9 @@ void require_file_size_allowed(const Path& path, std::uint64_t bytes, Code code)
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
     return;
-  throw Error(code, str("cannot write '", path.string(), "': it needs ", human_bytes(bytes),
-                        ", this process may write files of ", human_bytes(limit.rlim_cur), " (ulimit -f)"));
+  throw Error(code,
+              str("cannot write '", path.string(), "': it needs ", human_bytes(bytes),
+                  ", but this process may write at most ", human_bytes(limit.rlim_cur), " (ulimit -f)"));
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace echelon::fs {
 namespace {
 
 [[noreturn]] void refuse_link(const Path& path, Code code) {
-  throw Error(code, str("'", path.string(),
-                        "' is a symbolic link, and what is kept there must be a file: remove the link"));
+  throw Error(code,
+              str("'", path.string(), "' is a symbolic link; expected a regular file: remove the link"));
 }
 
 /// Reports a link as such: ELOOP's "too many levels of symbolic links" would mislead.
@@ -31,9 +31,10 @@ void require_plain(const Fd& fd, const Path& path, Code code, bool to_write) {
     throw Error(code, str("cannot stat '", path.string(), "': ", reason(errno)));
   if (!S_ISREG(info.st_mode)) throw Error(code, str("'", path.string(), "' is not a regular file"));
   if (to_write && info.st_nlink > 1) {
-    throw Error(code, str("'", path.string(), "' is one of ", info.st_nlink,
-                          " names of a file (hard links), and writing to it would change what the others "
-                          "name: remove this one"));
+    throw Error(
+        code,
+        str("'", path.string(), "' has ", info.st_nlink,
+            " hard links, and writing to it would change the file under its other names: remove this name"));
   }
 }
 

@@ -107,7 +107,7 @@ ReadLease::ReadLease(const Path& step_folder) {
   const Path folder = std::filesystem::absolute(step_folder / "").lexically_normal().parent_path();
   const std::string name = folder.filename().string();
   if (!parse_step_folder(name)) {
-    note_ = str("'", folder.string(), "' is not called like a step folder, so it is read without a lease");
+    note_ = str("'", folder.string(), "' is not named like a step folder, so it is read without a lease");
     return;
   }
   const std::string mark = process_mark(::getpid());
@@ -122,8 +122,8 @@ ReadLease::ReadLease(const Path& step_folder) {
     lease.keep();
   } catch (const Error& error) {
     // A note, not an exception: reading must work on a read-only file system, too.
-    note_ = str("no lease can be left in '", folder.parent_path().string(), "' (", error.what(),
-                "): a prune at the same time would not know that this checkpoint is read");
+    note_ = str("cannot write a lease in '", folder.parent_path().string(), "' (", error.what(),
+                "): a concurrent prune would not know that this checkpoint is in use");
     return;
   }
   thread_ = std::thread([this] { keep_fresh(); });

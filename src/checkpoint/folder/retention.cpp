@@ -79,7 +79,7 @@ bool discard(const Path& folder) {
     fs::fsync_directory(checkpoints, Code::kCheckpoint);
     kill_point("aside");
   } catch (const Error& e) {
-    log::warn(str("old checkpoint stays: ", e.what()));
+    log::warn(str("old checkpoint was not removed: ", e.what()));
     return false;
   }
   (void)try_remove(trash);
@@ -129,9 +129,9 @@ class Judge {
 
  private:
   [[nodiscard]] std::string stays(const StepFolder& step, bool among_last) const {
-    if (newest_ < 0) return "there is no whole commit to fall back on";
+    if (newest_ < 0) return "there is no intact committed checkpoint to fall back on";
     if (step.state == StepState::kUncommitted && step.step > newest_)
-      return "its save may still go on: it is newer than the newest commit";
+      return "its save may still be running: it is newer than the newest commit";
     if (step.state != StepState::kUncommitted && among_last)
       return step.state == StepState::kDamaged ? "damaged, but newer than what is kept; see verify"
              : last_ == 0                      ? "all are kept"
@@ -141,7 +141,7 @@ class Judge {
         return str("kept every ", policy_.keep_every, " steps");
       if (std::find(policy_.keep_steps.begin(), policy_.keep_steps.end(), step.step) !=
           policy_.keep_steps.end())
-        return "this step is to be kept";
+        return "kept by request";
     }
     return step.reader.empty() ? "" : "read by " + step.reader;
   }

@@ -63,8 +63,8 @@ void warn_of_linked_steps(const Path& checkpoints) {
   for (const Path& path : entries_of(checkpoints)) {
     if (!parse_step_folder(path.filename().string()) || is_real_folder(path) || !is_folder(path)) continue;
     log::warn(str("'", path.string(),
-                  "' is a symbolic link and passed over: links in a run's folder are not followed; move the "
-                  "checkpoint itself there, or give its own path"));
+                  "' is a symbolic link and is skipped: links in a run's folder are not followed; move the "
+                  "checkpoint itself there, or name its real path"));
   }
 }
 

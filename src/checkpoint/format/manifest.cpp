@@ -180,7 +180,8 @@ Commit parse_commit(std::string_view source, const std::string& what) {
   // Anything else could hide a flipped bit in a place that the parser ignores, such as white space or an
   // unknown key.
   if (canonical_text(root) != source)
-    throw Error(Code::kCheckpoint, str(what, ": not spelled as it was written"));
+    throw Error(Code::kCheckpoint,
+                str(what, ": not in the form this program writes; it was edited or damaged"));
   return commit;
 }
 

@@ -90,7 +90,7 @@ std::string tensor_name_problem(std::string_view name) {
 
 std::string attachment_name_problem(std::string_view name) {
   if (name.empty() || name.size() > kMaxAttachmentName)
-    return str("has not 1 to ", kMaxAttachmentName, " bytes");
+    return str("is not 1 to ", kMaxAttachmentName, " bytes long");
   if (!std::all_of(name.begin(), name.end(), is_plain)) return "has a character outside [A-Za-z0-9._-]";
   if (name.front() == '.' || name.front() == '-') return "begins with '.' or '-'";
   if (name == kManifestFile || name == kCommitFile || name.starts_with("shard-") || name.ends_with(".tmp")) {

@@ -151,17 +151,17 @@ class Handler : public nlohmann::json_sax<Json> {
       case At::kUnknown:
         return leave(At::kTensor);
       case At::kStart:
-        return fail("its header is no JSON object");
+        return fail("its header is not a JSON object");
       case At::kMetadataValue:
       case At::kMetadata:
-        return fail(str("'__metadata__' must hold text only, there is ", found));
+        return fail(str("'__metadata__' must hold text only; found ", found));
       case At::kTensorValue:
         return fail(str(named(), " must be an object, it is ", found));
       case At::kDtype:
         return fail(str(named(), ": 'dtype' must be text, it is ", found));
       default:
         return fail(
-            str(named(), ": 'shape' and 'data_offsets' must be lists of whole numbers, there is ", found));
+            str(named(), ": 'shape' and 'data_offsets' must be lists of whole numbers; found ", found));
     }
   }
   bool skip(const char* found) {

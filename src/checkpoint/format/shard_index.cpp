@@ -47,7 +47,7 @@ Sections find_sections(std::span<const std::byte> block, std::uint64_t index_byt
   const auto blocks = get<std::uint64_t>(block, header::kBlocks);
   s.name_bytes = get<std::uint32_t>(block, header::kNameBytes);
   if (s.entry_bytes < kEntryBytes || s.entry_bytes > 4096)
-    refuse(what, str("index entries of ", s.entry_bytes, " bytes"));
+    refuse(what, str("its index has entries of ", s.entry_bytes, " bytes"));
   if (blocks > index_bytes) refuse(what, str("index claims ", blocks, " checksums"));
   s.entries = kIndexHeaderBytes;
   s.blocks = s.entries + count * s.entry_bytes;
@@ -65,7 +65,7 @@ ShardEntry decode_entry(std::span<const std::byte> block, const Sections& s, std
   const std::uint64_t name_offset = get<std::uint32_t>(raw, entry::kNameOffset);
   const std::uint64_t name_length = get<std::uint16_t>(raw, entry::kNameLength);
   if (name_offset + name_length > s.name_bytes)
-    refuse(what, str("index entry ", number, ": its name lies outside"));
+    refuse(what, str("index entry ", number, ": its name lies outside the name table"));
   ShardEntry e;
   e.tensor.name = get_text(block, s.names + name_offset, name_length);
   if (const std::string problem = tensor_name_problem(e.tensor.name); !problem.empty()) {
@@ -195,9 +195,10 @@ IndexHead decode_index_head(std::span<const std::byte> head, const std::string& 
   const int minor = get<std::uint16_t>(head, header::kMinor);
   const auto flags = get<std::uint32_t>(head, header::kFlags);
   if (major != kFormatMajor || flags != 0) {
-    refuse(what, str("has checkpoint format ", major, '.', minor,
-                     flags != 0 ? " with features unknown here" : "", "; this program reads format ",
-                     kFormatMajor, ".x: use the version that wrote it, or a newer one"));
+    refuse(what,
+           str("has checkpoint format ", major, '.', minor,
+               flags != 0 ? " with features this program does not know" : "", "; this program reads format ",
+               kFormatMajor, ".x: use the version that wrote it, or a newer one"));
   }
   const IndexHead found{get<std::uint64_t>(head, header::kIndexBytes),
                         get<std::uint64_t>(head, header::kFileBytes)};

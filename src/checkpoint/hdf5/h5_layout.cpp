@@ -49,7 +49,7 @@ class Builder {
     for (const H5Attribute& attribute : dataset.attributes) h5_add_attribute(made, attribute);
     const bool empty = H5Sget_simple_extent_npoints(space) == 0;
     const haddr_t address = H5Dget_offset(made);
-    if (!empty && address == HADDR_UNDEF) h5_check(-1, "tell where a data set lies");
+    if (!empty && address == HADDR_UNDEF) h5_check(-1, "locate a data set");
     return empty ? 0 : address;
   }
 

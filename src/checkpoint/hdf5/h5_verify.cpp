@@ -146,7 +146,7 @@ class Comparison {
                          const std::vector<std::pair<const char*, std::vector<std::int64_t>>>& wanted) {
     for (const auto& [name, values] : wanted) {
       if (read_attribute(object, name, values.size()) != values)
-        add(tensor, str("attribute '", name, "' is not what the index says"));
+        add(tensor, str("attribute '", name, "' differs from the index"));
     }
   }
 

@@ -131,8 +131,8 @@ std::vector<std::byte> H5ViewReader::elements(const std::string& path, DType dty
                                               std::span<const std::uint64_t> numbers) const {
   const H5Handle data(H5Dopen2(file_, path.c_str(), H5P_DEFAULT), H5Dclose, "open a data set of the view");
   const H5Handle type(h5_type(dtype), H5Tclose, "make a type");
-  const H5Handle stored_type(H5Dget_type(data), H5Tclose, "tell a type");
-  const H5Handle space(H5Dget_space(data), H5Sclose, "tell a shape");
+  const H5Handle stored_type(H5Dget_type(data), H5Tclose, "read a type");
+  const H5Handle space(H5Dget_space(data), H5Sclose, "read a shape");
   const H5Handle expected(make_space(shape), H5Sclose, "make a space");
   if (H5Tequal(type, stored_type) <= 0 || H5Sextent_equal(space, expected) <= 0)
     throw Error(Code::kCheckpoint, str("the view shows tensor '", path, "' with another type or shape"));

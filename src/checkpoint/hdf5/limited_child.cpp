@@ -190,7 +190,7 @@ std::string failure_of(int status, bool in_time, const ChildLimits& limits) {
   if (!in_time) return str("did not end within ", limits.timeout_s, " s");
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
-    if (signal == SIGSYS) return "asked the system for something it has no business with";
+    if (signal == SIGSYS) return "made a system call that is not allowed";
     // At the soft limit the kernel sends SIGXCPU; both limits are equal here, so SIGKILL may come first.
     if (signal == SIGXCPU || signal == SIGKILL)
       return str("used more than ", limits.cpu_s, " s of processor time");
@@ -220,8 +220,8 @@ ChildResult run_limited(int input, const std::function<void()>& prepare,
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == kCannotLimit) {
     throw Error(Code::kEnvironment,
-                "cannot limit a child process on this system (seccomp filters are missing), so "
-                "nothing is parsed that cannot be trusted");
+                "cannot limit a child process on this system (seccomp filters are missing), so untrusted "
+                "files are not parsed");
   }
   result.failure = failure_of(status, in_time, limits);
   return result;

@@ -42,8 +42,8 @@ Manifest load_manifest(const Path& folder) {
   const std::string text = read_input(path, kMaxManifestBytes);
   if (text.size() != commit.manifest_bytes || crc32c(text) != commit.manifest_crc) {
     throw Error(Code::kCheckpoint, str(quoted(path), " is damaged: ", text.size(), " bytes with checksum ",
-                                       checksum_text(crc32c(text)), ", COMMIT vouches for ",
-                                       commit.manifest_bytes, " with ", checksum_text(commit.manifest_crc)));
+                                       checksum_text(crc32c(text)), "; COMMIT states ", commit.manifest_bytes,
+                                       " with ", checksum_text(commit.manifest_crc)));
   }
   Manifest manifest = parse_manifest(text, quoted(path));
   if (manifest.step != commit.step || manifest.save_id != commit.save_id ||
@@ -192,7 +192,7 @@ void check_digests(const Manifest& manifest, const Coverage& coverage) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i] == manifest.digests[i]) continue;
     throw Error(Code::kCheckpoint, str("tensor '", manifest.tensors[i].name,
-                                       "': the checksums of its pieces do not make up that of the manifest"));
+                                       "': the checksums of its pieces do not combine to the manifest's"));
   }
 }
 
@@ -293,7 +293,7 @@ Outline open_newest(const Path& folder) {
     } catch (const Error& e) {
       if (first_problem.empty()) first_problem = e.what();
       log::warn(str("checkpoint ", quoted(found.folder),
-                    " is DAMAGED and passed over, trying the one before it: ", e.what()));
+                    " is DAMAGED and is skipped, trying the previous one: ", e.what()));
     }
   }
   throw Error(Code::kCheckpoint, str("no whole checkpoint in ", quoted(folder), "; newest: ", first_problem));

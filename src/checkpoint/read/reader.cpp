@@ -112,7 +112,7 @@ Piece Reader::Impl::find(const Tensor& tensor, const StoredPiece& stored) const 
       return {shard, entry};
   }
   throw Error(Code::kCheckpoint, str("shard '", indexes.path(stored.rank).string(), "' (rank ", stored.rank,
-                                     "): its index is not what it was when the checkpoint was opened"));
+                                     "): its index changed after the checkpoint was opened"));
 }
 
 std::vector<StoredRange> Reader::stored_ranges(const std::string& name) const {

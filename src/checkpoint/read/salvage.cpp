@@ -51,8 +51,8 @@ Manifest guess_manifest(const Path& folder) {
   const auto name = parse_step_folder(named.filename().string());
   if (!name) {
     throw Error(Code::kCheckpoint,
-                str("'", folder.string(), "' has no sound manifest and is not called like a ",
-                    "step folder; give it back its name, step-SSSSSSSSS.IIIIIIII"));
+                str("'", folder.string(), "' has no valid manifest and is not named like a ",
+                    "step folder; rename it to its original name, step-SSSSSSSSS.IIIIIIII"));
   }
   Manifest manifest{.step = name->step, .save_id = name->save_id};
   const auto files = shard_files(folder);

@@ -24,7 +24,7 @@ std::vector<ShardIndex> read_back(const std::filesystem::path& folder, const Com
     const std::string name = shard_file_name(rank, info.ranks);
     if (!entry_exists(folder / name)) {
       throw Error(Code::kCheckpoint, str("rank ", rank, "'s '", name,
-                                         "' cannot be seen from the committing rank: was it written, ",
+                                         "' is not visible to the committing rank: was it written, ",
                                          "and is the run folder on a file system that all nodes share?"));
     }
     manifest.shards.push_back(describe_shard(folder, name));
@@ -96,8 +96,8 @@ std::string commit(const std::filesystem::path& folder, const CommitInfo& info) 
   return in_context(str("cannot commit checkpoint '", folder.string(), "'"), [&] {
     const std::string expected = step_folder_name(info.step, info.save_id);
     if (folder.filename() != expected) {
-      throw Error(Code::kCheckpoint, str("step ", info.step, ", save ", info.save_id,
-                                         " belongs into a folder '", expected, "'"));
+      throw Error(Code::kCheckpoint,
+                  str("step ", info.step, ", save ", info.save_id, " belongs in a folder '", expected, "'"));
     }
     check_attachments(info.attachments);
     check_tensors(info.tensors);

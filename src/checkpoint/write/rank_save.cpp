@@ -148,7 +148,7 @@ void RankSave::Work::wait_for_shards() const {
     if (seconds_since(began) > plan.timeout_s) {
       throw Error(
           Code::kCheckpoint,
-          str("rank ", next, "'s '", name, "' was not there after ", std::lround(plan.timeout_s),
+          str("rank ", next, "'s '", name, "' did not appear within ", std::lround(plan.timeout_s),
               " s (checkpoint.timeout_s): its disk hangs or is too slow, or the run folder is not on a "
               "file system that all nodes share"));
     }
@@ -172,8 +172,8 @@ void RankSave::Work::tell_of_commit() const noexcept {
   } catch (...) {
     const std::string why = caught();
     try {
-      log::warn(
-          str("checkpoint '", plan.folder.string(), "' is committed; what follows a commit failed: ", why));
+      log::warn(str("checkpoint '", plan.folder.string(),
+                    "' is committed, but the work after the commit failed: ", why));
     } catch (...) {
     }
   }

@@ -114,7 +114,7 @@ void ShardWrite::check(std::span<const std::byte> window, std::uint64_t file_off
       throw Error(Code::kCheckpoint,
                   str("tensor '", entry.tensor.name, "' changed in memory between its copy and its write (",
                       "around element ", entry.begin + run.at / size_of(entry.tensor.dtype),
-                      "): failing memory, or a defect; nothing of this save is kept"));
+                      "): failing memory, or a defect; this save is discarded"));
     }
     if (!block->ends_piece) continue;
     entry.crc = sums_.crc();
@@ -133,9 +133,9 @@ void ShardWrite::slow_down(std::uint64_t written, double writing_since_s) const 
         std::chrono::duration<double>(std::max(0.0, std::min(due, deadline) - steady_now_s())));
   }
   if (steady_now_s() < deadline) return;
-  throw Error(Code::kCheckpoint, str("not written after ", std::lround(limits_.timeout_s),
+  throw Error(Code::kCheckpoint, str("not written within ", std::lround(limits_.timeout_s),
                                      " s (checkpoint.timeout_s): ", human_bytes(written), " of ",
-                                     human_bytes(plan_.index.file_bytes), " were; the disk is too slow"));
+                                     human_bytes(plan_.index.file_bytes), " written; the disk is too slow"));
 }
 
 void ShardWrite::write_windows() {

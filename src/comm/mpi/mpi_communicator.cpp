@@ -28,7 +28,7 @@ template <class T>
 T value_of(const Blob& bytes) {
   T value;
   if (bytes.size() != sizeof(T))
-    throw Error(Code::kPeer, "a rank of another build takes part: start the same binary on all ranks");
+    throw Error(Code::kPeer, "a rank runs a different build: start the same binary on all ranks");
   std::memcpy(&value, bytes.data(), sizeof(T));
   return value;
 }

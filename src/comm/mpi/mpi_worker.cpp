@@ -121,7 +121,7 @@ void MpiWorker::finish(double timeout_s) {
   if (completion->wait_for(timeout_s)) return;  // after a failure it did nothing, which is known already
   thread_.detach();
   throw Error(Code::kPeer,
-              str("MPI_Finalize did not return within ", timeout_s, " s: another rank did not come to it"));
+              str("MPI_Finalize did not return within ", timeout_s, " s: another rank did not reach it"));
 }
 
 std::byte* MpiWorker::staging(std::size_t bytes) {

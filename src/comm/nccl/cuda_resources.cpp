@@ -13,7 +13,7 @@ void check_cuda(cudaError_t result, const char* doing) {
 CudaStream::CudaStream() {
   int least = 0;
   int greatest = 0;
-  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for stream priorities");
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "querying stream priorities");
   check_cuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "making a stream");
 }
 
@@ -38,7 +38,7 @@ bool CudaEvent::passed() const {
 
 double CudaEvent::seconds_since(const CudaEvent& began) const {
   float ms = 0;
-  check_cuda(cudaEventElapsedTime(&ms, began.event_, event_), "asking for the time between two events");
+  check_cuda(cudaEventElapsedTime(&ms, began.event_, event_), "querying the time between two events");
   return static_cast<double>(ms) / 1e3;
 }
 
@@ -59,8 +59,9 @@ CudaMemory driver_memory() {
   return {.take =
               [](std::size_t bytes, cudaStream_t stream) {
                 void* memory = nullptr;
-                check_cuda(cudaMallocAsync(&memory, bytes, stream),
-                           str("taking ", human_bytes(bytes), " of device memory for communication").c_str());
+                check_cuda(
+                    cudaMallocAsync(&memory, bytes, stream),
+                    str("allocating ", human_bytes(bytes), " of device memory for communication").c_str());
                 return memory;
               },
           // Of a device that has failed, it is gone anyhow.

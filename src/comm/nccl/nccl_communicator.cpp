@@ -314,7 +314,7 @@ class NcclCommunicator final : public Communicator {
       const auto last = recent();
       throw Error(Code::kPeer,
                   str("rank ", other, " of group '", lanes_.reduce->name(),
-                      "' has issued other operations than rank ", rank(), " before ", describe(operation),
+                      "' has issued different operations than rank ", rank(), " before ", describe(operation),
                       "; this rank's last: ", last.size() < 2 ? "none" : last[last.size() - 2]));
     }
     return rolls;
@@ -352,8 +352,8 @@ ncclUniqueId agree_on_id(Job& job) {
   if (job.info().rank == 0) {
     const ncclResult_t result = ncclGetUniqueId(&id);
     if (result != ncclSuccess) {
-      throw Error(Code::kEnvironment,
-                  str("NCCL gives no id: ", ncclGetErrorString(result), "; ", ncclGetLastError(nullptr)));
+      throw Error(Code::kEnvironment, str("cannot get an id from NCCL: ", ncclGetErrorString(result), "; ",
+                                          ncclGetLastError(nullptr)));
     }
     mine.resize(sizeof(id));
     std::memcpy(mine.data(), &id, sizeof(id));

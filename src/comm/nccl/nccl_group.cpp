@@ -82,7 +82,7 @@ std::shared_ptr<NcclGroup::Handle> NcclGroup::split_off(const std::string& name,
   ncclConfig_t config = configuration(joining_->name);
   connect(ncclCommSplit(handle_->comm, color, key, &joining_->comm, &config), name);
   if (joining_->comm == nullptr)
-    throw Error(Code::kEnvironment, str("NCCL made no group '", name, "' out of '", this->name(), "'"));
+    throw Error(Code::kEnvironment, str("NCCL did not create group '", name, "' from '", this->name(), "'"));
   return std::exchange(joining_, nullptr);
 }
 
@@ -104,7 +104,7 @@ void NcclGroup::settle(const char* doing) {
     if (std::chrono::duration<double>(waited).count() > shared_.timeout_s) {
       throw Error(Code::kPeer,
                   str("NCCL group '", name(), "': ", doing, " took more than ", shared_.timeout_s,
-                      " s: a rank did not come to it, or the network between the nodes is closed"));
+                      " s: a rank did not reach it, or the network between the nodes is closed"));
     }
     if (waited > kSpin) std::this_thread::sleep_for(kNap);
   }
@@ -261,7 +261,7 @@ void NcclGroup::watch() {
     if (std::chrono::duration<double>(Clock::now() - last_end).count() > shared_.timeout_s) {
       return fail(str(describe(stuck), " (operation #", stuck.sequence, " of group '", name(),
                       "') did not end within ", shared_.timeout_s,
-                      " s: a rank did not come to it, issued another operation, or died; see the other "
+                      " s: a rank did not reach it, issued another operation, or died; see the other "
                       "ranks' logs"));
     }
     lock.lock();

@@ -100,7 +100,8 @@ std::int64_t FolderImages::read(std::int64_t index, std::int64_t sample,
     return file.label;
   } catch (const Error& error) {
     if (error.code() != Code::kData) throw;
-    if (!skips_) throw Error(Code::kData, str(error.what(), "; data.on_bad_record: skip goes on without it"));
+    if (!skips_)
+      throw Error(Code::kData, str(error.what(), "; data.on_bad_record: skip continues without it"));
     count_bad(index, error.what());
     return -1;
   }

@@ -41,11 +41,12 @@ void check_magic(const std::filesystem::path& path, std::uint32_t magic, std::si
   const std::uint32_t expected = kUnsignedByte << 8 | static_cast<std::uint32_t>(dimensions);
   if (magic == expected) return;
   if (magic >> 16 != 0) {
-    refuse(path, str("is no idx file: it starts with the bytes ", hex(magic), ", expected ", hex(expected)));
+    refuse(path,
+           str("is not an idx file: it starts with the bytes ", hex(magic), ", expected ", hex(expected)));
   }
   if ((magic >> 8 & 255U) != kUnsignedByte) {
-    refuse(path, str("holds numbers of another type than unsigned bytes: it starts with ", hex(magic),
-                     ", expected ", hex(expected)));
+    refuse(path, str("holds numbers that are not unsigned bytes: it starts with ", hex(magic), ", expected ",
+                     hex(expected)));
   }
   refuse(path, str("has ", magic & 255U, " dimensions, expected ", dimensions,
                    ": images have 3 (data.path), labels 1 (data.labels)"));
@@ -61,7 +62,7 @@ std::uint64_t count_of(const std::filesystem::path& path, const std::vector<std:
       refuse(path, str("claims more than ", human_bytes(kMostBytes), ", which is not accepted"));
     }
   }
-  if (count > most) refuse(path, str("is cut short: its header tells of ", count, " bytes more"));
+  if (count > most) refuse(path, str("is cut short: its header states ", count, " more bytes"));
   return count;
 }
 
@@ -92,9 +93,10 @@ std::filesystem::path find_labels(const std::filesystem::path& images) {
     return at != std::string::npos;
   };
   if (!replace_last("images", "labels")) {
-    throw Error(Code::kData, str("'", images.string(),
-                                 "' has no 'images' in its name that tells what its labels are called: name "
-                                 "their file in data.labels"));
+    throw Error(
+        Code::kData,
+        str("'", images.string(),
+            "' has no 'images' in its name, so its labels file cannot be found: name it in data.labels"));
   }
   (void)replace_last("idx3", "idx1");
   const bool zipped = name.ends_with(".gz");

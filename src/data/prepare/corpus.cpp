@@ -199,7 +199,8 @@ CorpusResult tokenise_corpus(const std::vector<SourceFile>& files, const Prepare
                              const Tokenizer& tokenizer, const ProgressCallback& progress,
                              const std::function<void()>& before_publishing) {
   if (tokenizer.eos_id() < 0) {
-    throw Error(Code::kData, "the tokenizer has no EOS symbol to end documents with: use one that has");
+    throw Error(Code::kData,
+                "the tokenizer has no EOS symbol, which ends each document: use a tokenizer that has one");
   }
   Split split{.fraction = options.validation_fraction, .key = stream_key(options.seed, "validation split")};
   auto writer = std::make_unique<CorpusWriter>(options, tokenizer, split);

@@ -36,7 +36,7 @@ std::string split_csv_row(std::string_view row, std::vector<std::string>& fields
       continue;
     }
     if (before == CsvPlace::kQuoteInQuoted && place == CsvPlace::kPlain)
-      return str("text behind the closing quote of column ", fields.size());
+      return str("text after the closing quote of column ", fields.size());
     const bool opens = before == CsvPlace::kFieldStart && place == CsvPlace::kQuoted;
     if (!opens && place != CsvPlace::kQuoteInQuoted) fields.back() += c;
   }

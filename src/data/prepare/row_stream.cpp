@@ -46,7 +46,7 @@ bool RowStream::next(Row& row) {
   if (size > kLongestRow) {
     row.fault = str("longer than ", kLongestRow, " bytes", csv.is_quoted() ? "; is a quote not closed?" : "");
   } else if (!ended && csv.is_quoted()) {
-    row.fault = "its quote is not closed up to the end of the file";
+    row.fault = "its quote is still open at the end of the file";
   }
   if (!row.fault.empty()) {
     skip_line();

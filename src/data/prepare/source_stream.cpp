@@ -39,7 +39,7 @@ struct SourceStream::Input {
     struct stat info {};
     if (::fstat(fd.get(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) == file.bytes) return;
     throw Error(Code::kData, str("source '", file.path.string(), "' changed while it was read: it had ",
-                                 file.bytes, " bytes and has ", info.st_size, "; run again"));
+                                 file.bytes, " bytes and now has ", info.st_size, "; run again"));
   }
 
   [[noreturn]] void refuse(std::string_view what) const {
@@ -119,7 +119,7 @@ class GzipDecoder final : public SourceStream::Decoder {
       inside_ = true;
     } else {
       input.refuse(
-          str("holds what is not gzip data (", stream_.msg != nullptr ? stream_.msg : "damaged", ")"));
+          str("contains data that is not gzip (", stream_.msg != nullptr ? stream_.msg : "damaged", ")"));
     }
     return room - stream_.avail_out;
   }
@@ -150,7 +150,7 @@ class ZstdDecoder final : public SourceStream::Decoder {
     const std::size_t result = ZSTD_decompressStream(stream_.get(), &out, &in);
     input.used += in.pos;
     if (ZSTD_isError(result) != 0)
-      input.refuse(str("holds what is not zstd data (", ZSTD_getErrorName(result), ")"));
+      input.refuse(str("contains data that is not zstd (", ZSTD_getErrorName(result), ")"));
     // 0: a frame is complete; another one may follow (RFC 8878).
     inside_ = result != 0;
     pending_ = inside_ && out.pos == out.size;
@@ -203,7 +203,7 @@ std::string read_source(const SourceFile& file, std::uint64_t most) {
     text.resize(before + stream.read(std::span(text).subspan(before)));
     if (text.size() > most) {
       throw Error(Code::kData, str("source '", file.path.string(), "' holds more than ", most,
-                                   " bytes, the most one document may have"));
+                                   " bytes, the limit for one document"));
     }
     if (text.size() < before + part) return text;
     part = std::min<std::uint64_t>(text.size(), most + 1 - text.size());

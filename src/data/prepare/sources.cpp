@@ -29,7 +29,7 @@ SourceFile examine(const stdfs::path& path) {
   if (path.extension() == ".parquet") {
     throw Error(Code::kData,
                 str("source '", path.string(),
-                    "' is Parquet, which is not read: write it as JSONL first, e.g. "
+                    "' is Parquet, which is not supported: write it as JSONL first, e.g. "
                     "python3 -c \"import pandas; pandas.read_parquet('in.parquet').to_json('out.jsonl', "
                     "orient='records', lines=True)\""));
   }

@@ -30,7 +30,7 @@ TextFormat or_text(TextFormat format) {
 std::string told(const SourceFile& file) {
   const TextFormat format = format_of(file.path);
   return str("'", file.path.string(), "' is ", word_of(or_text(format)),
-             format == TextFormat::kBySuffix ? " (its name says nothing else)" : "");
+             format == TextFormat::kBySuffix ? " (the default for its name)" : "");
 }
 
 TextFormat common_format(const std::vector<SourceFile>& files) {
@@ -41,7 +41,7 @@ TextFormat common_format(const std::vector<SourceFile>& files) {
   if (other == files.end()) return first;
   throw Error(Code::kUsage,
               str("the sources are of more than one format: ", told(files.front()), ", ", told(*other),
-                  "; name one with --format, choose files with --include, or prepare them apart"));
+                  "; name one with --format, choose files with --include, or prepare them separately"));
 }
 
 }  // namespace
@@ -106,9 +106,10 @@ std::string describe_format(const PrepareOptions& settled, const std::vector<Sou
   const auto unknown = std::find_if(files.begin(), files.end(), [](const SourceFile& file) {
     return format_of(file.path) == TextFormat::kBySuffix;
   });
-  const std::string why = unknown == files.end() ? "by suffix; --format names another"
-                                                 : str("'", unknown->path.string(),
-                                                       "' has no suffix that says a format; --format does");
+  const std::string why =
+      unknown == files.end()
+          ? "by suffix; --format overrides it"
+          : str("'", unknown->path.string(), "' has no suffix that names a format; set it with --format");
   return str("reading ", files.size(), files.size() == 1 ? " file as " : " files as ",
              word_of(settled.format), ", ", unit, " (", why, ")");
 }

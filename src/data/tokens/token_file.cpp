@@ -97,7 +97,7 @@ void TokenFile::read(std::uint64_t first, std::span<std::int64_t> ids) const {
   if (ids.empty()) return;
   if (first > header_.token_count || ids.size() > header_.token_count - first) {
     refuse(path_,
-           str("has ", header_.token_count, " tokens; ", ids.size(), " were asked for from token ", first));
+           str("has ", header_.token_count, " tokens; ", ids.size(), " were requested from token ", first));
   }
   const auto raw = std::make_unique_for_overwrite<std::byte[]>(ids.size() * header_.token_width);
   read_verified(kTokenHeaderBytes + first * header_.token_width,
@@ -114,14 +114,14 @@ void TokenFile::read(std::uint64_t first, std::span<std::int64_t> ids) const {
 
 TokenFile::Range TokenFile::document(std::uint64_t index) const {
   if (index >= header_.document_count) {
-    refuse(path_, str("has ", header_.document_count, " documents; number ", index, " was asked for"));
+    refuse(path_, str("has ", header_.document_count, " documents; number ", index, " was requested"));
   }
   std::array<std::uint64_t, 2> ends{};
   const std::uint64_t count = index == 0 ? 1 : 2;
   const auto wanted = std::span(ends).last(count);
   read_verified(header_.documents_offset() + 8 * (index + 1 - count), std::as_writable_bytes(wanted));
   if (ends[0] >= ends[1] || ends[1] > header_.token_count) {
-    refuse(path_, str("has impossible borders of document ", index, ": prepare the data again"));
+    refuse(path_, str("has invalid borders of document ", index, ": prepare the data again"));
   }
   return {ends[0], ends[1]};
 }
@@ -130,7 +130,7 @@ void TokenFile::read_ends(std::uint64_t first, std::span<std::uint64_t> ends) co
   if (ends.empty()) return;
   if (first > header_.document_count || ends.size() > header_.document_count - first)
     refuse(path_,
-           str("has ", header_.document_count, " documents; ", ends.size(), " were asked for from ", first));
+           str("has ", header_.document_count, " documents; ", ends.size(), " were requested from ", first));
   read_verified(header_.documents_offset() + 8 * first, std::as_writable_bytes(ends));
   const bool rising = std::adjacent_find(ends.begin(), ends.end(), std::greater_equal<>()) == ends.end();
   const bool whole = first + ends.size() < header_.document_count || ends.back() == header_.token_count;

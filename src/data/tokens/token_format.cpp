@@ -39,7 +39,7 @@ T get(std::span<const std::byte> bytes, std::size_t offset) {
 void check_fields(const TokenFileHeader& h, std::span<const std::byte> bytes,
                   const std::filesystem::path& path) {
   const auto demand = [&](bool holds, std::string_view field) {
-    if (!holds) refuse(path, str("has an impossible header (", field, "): prepare the data again"));
+    if (!holds) refuse(path, str("has an invalid header (", field, "): prepare the data again"));
   };
   demand(get<std::uint32_t>(bytes, 12) == kTokenHeaderBytes, "header size");
   demand(h.vocab_size >= 1 && h.vocab_size <= kMaxVocabulary, "vocabulary size");
@@ -136,7 +136,7 @@ TokenFileHeader decode_token_header(std::span<const std::byte> bytes, std::uint6
   h.checksums_crc = get<std::uint32_t>(bytes, 100);
   check_fields(h, bytes, path);
   if (actual_bytes != h.file_bytes()) {
-    refuse(path, str(actual_bytes < h.file_bytes() ? "is cut short" : "has foreign bytes at its end", ": ",
+    refuse(path, str(actual_bytes < h.file_bytes() ? "is cut short" : "has extra bytes at its end", ": ",
                      actual_bytes, " bytes instead of ", h.file_bytes(), "; copy or prepare it again"));
   }
   return h;

@@ -66,7 +66,7 @@ Continuations generate(Decoder& decoder, std::int64_t prompts, const GenerateOpt
   const at::NoGradGuard no_grad;
   if (options.beams == 1) return single_search(decoder, prompts, options, any_unfinished);
   if (options.temperature != 0.0)
-    throw Error(Code::kUsage, "a beam search draws nothing: use one beam, or temperature 0");
+    throw Error(Code::kUsage, "a beam search does not sample: use one beam, or temperature 0");
   return beam_search(decoder, prompts, options, any_unfinished);
 }
 

@@ -290,8 +290,9 @@ at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, const Sequ
   require_rows("q", q, *queries, options.heads * options.head_dim);
   require_rows("kv", kv, *keys, 2 * options.kv_heads * options.head_dim);
   if (queries->count() != keys->count() || options.causal) {
-    throw Error(Code::kUsage, str("attention: ", queries->count(), " sequences of queries and ",
-                                  keys->count(), " of keys; expected as many, and options.causal false"));
+    throw Error(Code::kUsage,
+                str("attention: ", queries->count(), " sequences of queries and ", keys->count(),
+                    " of keys; expected the same number, and options.causal false"));
   }
   if (device_kernels(q) != nullptr) return gpu_cross_attention(q, kv, *queries, *keys, options);
   auto setting = c10::make_intrusive<Setting>();

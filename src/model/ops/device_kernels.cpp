@@ -27,7 +27,7 @@ const DeviceKernels* device_kernels(const at::Tensor& tensor) {
   if (tensor.is_cuda()) {
     throw Error(
         Code::kEnvironment,
-        "a tensor lies on a GPU, but no GPU kernels are loaded; expected libechelon_cuda.so to be loaded "
+        "a tensor is on a GPU, but no GPU kernels are loaded; expected libechelon_cuda.so to be loaded "
         "first (train.device)");
   }
   return nullptr;

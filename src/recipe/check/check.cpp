@@ -19,7 +19,7 @@ void require_validation_data(const Recipe& recipe, const std::string& key, std::
   if (recipe.data.kind == DataKind::kSyntheticImages) {
     found.push_back({{"data.validation.samples", key},
                      str("data.validation.samples is 0; ", key, " is ", interval,
-                         ": say how many images are computed for validation, or set ", key, ": 0")});
+                         ": set the number of images to generate for validation, or set ", key, ": 0")});
     return;
   }
   found.push_back({{"data.validation.path", key},
@@ -55,7 +55,7 @@ void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
   if (is_used("model.max_positions", recipe) && recipe.data.seq_len > recipe.model.max_positions) {
     found.push_back({{"data.seq_len", "model.max_positions"},
                      str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",
-                         recipe.model.max_positions, "): shorten the one or raise the other")});
+                         recipe.model.max_positions, "): lower the former or raise the latter")});
   }
 }
 

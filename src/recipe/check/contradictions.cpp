@@ -211,12 +211,12 @@ void check_precision(const Recipe& recipe, const Said& said, std::vector<Conflic
         {{master.key, "optim.kind"},
          str(said.words(master.key),
              ": bf16 master weights, in which optim.kind: ", word_of(recipe.optim.kind),
-             " loses small steps; set optim.kind: anyprecision_adamw, or precision.master: fp32")});
+             " loses small updates; set optim.kind: anyprecision_adamw, or precision.master: fp32")});
   }
   if (recipe.optim.ema_decay > 0) {
     found.push_back({{"optim.ema_decay", master.key},
                      str(said.words("optim.ema_decay"), ", but ", said.words(master.key),
-                         ": an average of bf16 master weights stands still; set optim.ema_decay: 0, or "
+                         ": an average of bf16 master weights does not change; set optim.ema_decay: 0, or "
                          "precision.master: fp32")});
   }
 }
@@ -235,7 +235,7 @@ void check_steps(const Recipe& recipe, const Said& said, std::vector<Conflict>& 
   if (recipe.schedule.step_epochs > 0 && said.is_set("schedule.step_size")) {
     found.push_back({{"schedule.step_size", "schedule.step_epochs"},
                      str(said.words("schedule.step_epochs"), " and ", said.words("schedule.step_size"),
-                         "; the rate falls by one of them: remove schedule.step_size, or set "
+                         "; only one of them applies: remove schedule.step_size, or set "
                          "schedule.step_epochs: 0")});
   }
   if (recipe.train.clip_grad_value > 0 && recipe.train.clip_grad_norm > 0) {

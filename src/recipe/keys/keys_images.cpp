@@ -15,20 +15,21 @@ std::vector<Key> image_keys() {
       {ECHELON_KEY(data.image.crop),
        choices<Crop>({{Crop::kRandom, "any part of the image, torchvision's RandomResizedCrop"},
                       {Crop::kCentre, "its middle, as for validation"}}),
-       "", "`image_folder`: what is cut out of a training image."},
+       "", "`image_folder`: how a training image is cropped."},
       {ECHELON_KEY(data.image.crop_area), kAboveZeroToOne, "",
-       "`random`: smallest and largest share of the image's area that is cut out."},
+       "`random`: smallest and largest share of the image's area that the crop covers."},
       {ECHELON_KEY(data.image.flip), {}, "", "`image_folder`: half of the training images are mirrored."},
       {ECHELON_KEY(data.image.resize), IntegerRange{0, 65'536}, "pixels",
-       "`image_folder`: shorter side of an image before its middle is cut out. 0: `model.image_size`."},
+       "`image_folder`: shorter side to which an image is resized before the centre crop. 0: "
+       "`model.image_size`."},
       {ECHELON_KEY(data.image.max_pixels), IntegerRange{1, 10'000'000'000}, "pixels",
        "`image_folder`: a larger image file is a bad record."},
       {ECHELON_KEY(data.on_bad_record),
        choices<BadRecord>({{BadRecord::kStop, "the run ends with exit code 4"},
-                           {BadRecord::kSkip, "the image is read as one that does not count, and logged"}}),
+                           {BadRecord::kSkip, "the image is excluded from loss and metrics, and logged"}}),
        "", "`image_folder`: what to do with an image file that cannot be used."},
       {ECHELON_KEY(data.max_bad_records), IntegerRange{0, 1'000'000'000}, "files",
-       "`skip`: a rank that meets more of them ends the run."},
+       "`skip`: the run ends when a rank finds more bad images than this."},
   };
 }
 

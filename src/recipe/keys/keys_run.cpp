@@ -15,7 +15,7 @@ std::vector<Key> run_keys() {
        {},
        "",
        "Also train in a run folder that belongs to another user, who can then change what the run writes, "
-       "its checkpoints too. Files are never written through links."},
+       "including its checkpoints. Files are never written through links."},
   };
 }
 
@@ -45,8 +45,8 @@ std::vector<Key> data_keys() {
       {ECHELON_KEY(data.seq_len), IntegerRange{1, 16'777'216}, "tokens",
        "Length of the sequences trained on."},
       {ECHELON_KEY(data.target_len), IntegerRange{1, 16'777'216}, "tokens",
-       "Pairs: most tokens of a target; `seq_len` is that of a source. Longer ones are cut and keep their "
-       "EOS."},
+       "Pairs: largest length of a target; `seq_len` is that of a source. Longer ones are truncated and keep "
+       "their EOS."},
       {ECHELON_KEY(data.full_length),
        {},
        "",
@@ -54,7 +54,7 @@ std::vector<Key> data_keys() {
        "vary."},
       {ECHELON_KEY(data.packing),
        choices<Packing>(
-           {{Packing::kStream, "windows of the documents one behind the other"},
+           {{Packing::kStream, "windows over the concatenated documents"},
             {Packing::kDocuments, "the same windows; attention does not cross documents"},
             {Packing::kPad, "one document per sample, truncated at `seq_len`; no padding is computed"}}),
        "", "How documents become samples."},
@@ -63,7 +63,7 @@ std::vector<Key> data_keys() {
        "Loader threads per rank; their number does not affect the data. 0: batches are read when they are "
        "needed."},
       {ECHELON_KEY(data.prefetch_batches), IntegerRange{1, 1024}, "micro-batches",
-       "How many a rank reads ahead."},
+       "Number of micro-batches that a rank reads ahead."},
   };
 }
 
@@ -99,7 +99,7 @@ std::vector<Key> save_keys() {
       {ECHELON_KEY(checkpoint.auto_interval),
        {},
        "",
-       "Checkpoint interval that loses least time: the root of 2 x cost of a save x "
+       "Checkpoint interval that minimises the lost time: the square root of 2 x cost of a save x "
        "`mean_time_to_failure_hours` (Young, Daly), never less than the time a save takes."},
       {ECHELON_KEY(checkpoint.mean_time_to_failure_hours), NumberRange{0.0, 1e6, true, false}, "hours",
        "`auto_interval`: mean time between failures of the whole job; it doubles when the number of nodes "
@@ -110,7 +110,7 @@ std::vector<Key> save_keys() {
                {}},
        "", "Write checkpoints while training goes on."},
       {ECHELON_KEY(checkpoint.max_write_mb_per_s), NumberRange{0.0, 1e6}, "MB/s",
-       "Limit of a rank's rate of writing, for a disk that others use. 0: none."},
+       "Limit on each rank's write rate, for a disk that others use. 0: none."},
       {ECHELON_KEY(checkpoint.timeout_s), IntegerRange{1, 1'000'000}, "seconds",
        "A save that takes longer has failed."},
       {ECHELON_KEY(checkpoint.max_failures), IntegerRange{1, 1'000'000}, "saves",
@@ -123,7 +123,7 @@ std::vector<Key> keep_keys() {
       {ECHELON_KEY(checkpoint.keep_last), IntegerRange{0, 1'000'000}, "checkpoints",
        "Number of newest checkpoints to keep; the newest two are always kept. 0: keep all."},
       {ECHELON_KEY(checkpoint.keep_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
-       "Checkpoints at multiples of this stay as well. 0: none."},
+       "Checkpoints of steps that are multiples of this are also kept. 0: none."},
       {ECHELON_KEY(checkpoint.keep_best),
        {},
        "",
@@ -135,7 +135,7 @@ std::vector<Key> keep_keys() {
        "", "What a starting run continues from."},
       {ECHELON_KEY(checkpoint.init_from), Text::kPath, "",
        "Checkpoint (step folder, run folder, or the output of `echelon-ckpt import`) whose weights a new run "
-       "starts from; optimizer and data start anew. Ignored when the run folder has a checkpoint. "
+       "starts from; optimizer and data start fresh. Ignored when the run folder has a checkpoint. "
        "Empty: "
        "initial weights by `run.seed`."},
       {ECHELON_KEY(checkpoint.init_partial),

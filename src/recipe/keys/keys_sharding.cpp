@@ -27,7 +27,7 @@ std::vector<Key> wrap_keys() {
                             {WrapPolicy::kNone, "the model is one unit"}}),
        "", "Which parameters are gathered together."},
       {ECHELON_KEY(shard.wrap.min_params), IntegerRange{1, kMaxParameters}, "parameters",
-       "`size_based`: size of a unit, at least."},
+       "`size_based`: smallest size of a unit."},
       {ECHELON_KEY(shard.wrap.exclude), Text::kPattern, "", "`size_based`: modules that never become units."},
       {ECHELON_KEY(shard.wrap.modules), Text::kPattern, "", "`modules`: the modules that become units."},
   };
@@ -40,9 +40,9 @@ std::vector<Key> gather_keys() {
        "memory, less traffic. Integer K: after forward, weights stay sharded over groups of K neighbouring "
        "ranks, so that the backward all-gather stays inside the group (ZeRO++ hpZ)."},
       {ECHELON_KEY(shard.reshard_overrides),
-       Choices{{{"true", "given back after forward"}, {"false", "kept until backward"}}, {}}, "",
-       "`reshard_after_forward` of the units whose module matches; of several patterns the last that matches "
-       "counts."},
+       Choices{{{"true", "freed after forward"}, {"false", "kept until backward"}}, {}}, "",
+       "`reshard_after_forward` of the units whose module matches; of several matching patterns the last one "
+       "applies."},
       {ECHELON_KEY(shard.forward_prefetch), IntegerRange{0, 64}, "units",
        "Units gathered ahead of the one computing."},
       {ECHELON_KEY(shard.backward_prefetch),
@@ -52,7 +52,7 @@ std::vector<Key> gather_keys() {
             {BackwardPrefetch::kNone, "ask for it when it is needed"}}),
        "", "When backward asks for the next unit."},
       {ECHELON_KEY(shard.max_gathered_bytes), IntegerRange{0, kMaxBytes}, "bytes",
-       "Prefetching pauses while gathered weights are larger. 0: no limit."},
+       "Prefetching pauses while gathered weights exceed this. 0: no limit."},
       {ECHELON_KEY(shard.offload),
        choices<Offload>({{Offload::kNone, "everything stays in the device's memory"},
                          {Offload::kCpu,
@@ -83,7 +83,7 @@ Choices types() {
 Choices presets() {
   using enum PrecisionPreset;
   return choices<PrecisionPreset>(
-      {{kNone, "only the types below count"},
+      {{kNone, "only the types below apply"},
        {kFp32, "everything fp32"},
        {kBf16, "`param`, `reduce`, `buffer` bf16"},
        {kBf16Fp32Reduce, "`param`, `buffer` bf16, `reduce` fp32"},
@@ -125,9 +125,9 @@ std::vector<Key> precision_keys() {
       {ECHELON_KEY(precision.master), master_types(), "",
        "Type of the weights that persist from step to step. bf16 needs `optim.kind: anyprecision_adamw`."},
       {ECHELON_KEY(precision.overrides), types(), "",
-       "`param` of the modules that match; of several patterns the last that matches counts."},
+       "`param` of the modules that match; of several matching patterns the last one applies."},
       {ECHELON_KEY(precision.loss_scale), NumberRange{0.0, 1e30, true, false}, "",
-       "Where anything is fp16: factor on the loss at the start, a power of two; halved when gradients "
+       "Where anything is fp16: initial factor on the loss, a power of two; halved when gradients "
        "overflow."},
       {ECHELON_KEY(precision.loss_scale_growth_steps), IntegerRange{1, kMaxSteps}, "optimizer steps",
        "Where anything is fp16: the factor is doubled after this many consecutive finite steps."},
@@ -141,12 +141,12 @@ std::vector<Key> activation_checkpointing_keys() {
                                  {RecomputePolicy::kFull, "of each block only its input is kept"},
                                  {RecomputePolicy::kEveryN, "of every n-th block only its input is kept"},
                                  {RecomputePolicy::kSelective,
-                                  "products and attention are kept, what is cheap is computed again"}}),
-       "", "Which activations are computed again in backward instead of kept."},
+                                  "products and attention are kept, cheaper operations are recomputed"}}),
+       "", "Which activations are recomputed in backward instead of kept."},
       {ECHELON_KEY(activation_checkpointing.every_n), IntegerRange{1, 10'000}, "blocks",
-       "`every_n`: distance of the blocks computed again."},
+       "`every_n`: distance between recomputed blocks."},
       {ECHELON_KEY(activation_checkpointing.modules), Text::kPattern, "",
-       "Blocks that the policy is for. Empty: every block."},
+       "Blocks to which the policy applies. Empty: every block."},
       {ECHELON_KEY(activation_checkpointing.offload),
        {},
        "",

@@ -29,16 +29,16 @@ const std::vector<Section>& sections() {
        "`replicate` = ranks."},
       {"shard.wrap", "Which parameters form a unit: the amount that is gathered at once."},
       {"precision", "Number types. `unset`: the preset's; without a preset: not cast."},
-      {"activation_checkpointing", "Memory against recomputation."},
+      {"activation_checkpointing", "Recomputing activations to save memory."},
       {"data", "What it is trained on."},
       {"data.validation", "What it is measured on."},
-      {"data.image", "How image files become what the model sees."},
+      {"data.image", "How image files become the model's input."},
       {"optim", "The optimizer."},
       {"schedule", "The learning rate by step."},
       {"train", "Device, length and batch of the run."},
       {"checkpoint", "When state is saved and what a run continues from."},
-      {"metrics", "What is written down while training."},
-      {"cluster", "How ranks wait for each other, and when the time of a job is over."},
+      {"metrics", "What is recorded during training."},
+      {"cluster", "How long ranks wait for each other, and when a job's time ends."},
   };
   return table;
 }

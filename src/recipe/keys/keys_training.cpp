@@ -42,7 +42,7 @@ std::vector<Key> own_optim_keys() {
       {ECHELON_KEY(optim.kahan),
        {},
        "",
-       "`anyprecision_adamw`: Kahan summation: what rounding takes from a weight is kept and added later."},
+       "`anyprecision_adamw`: Kahan summation: rounding errors of the weights are kept and added later."},
   };
 }
 
@@ -50,8 +50,8 @@ std::vector<Key> parameter_keys() {
   return {
       {ECHELON_KEY(optim.no_decay), Text::kPattern, "", "Parameters without weight decay."},
       {ECHELON_KEY(optim.lr_factors), NumberRange{0.0, 1000.0}, "",
-       "Factor on the learning rate of the parameters that match; of several patterns the last that matches "
-       "counts. 0: the parameters stay as they are."},
+       "Factor on the learning rate of the parameters that match; of several matching patterns the last one "
+       "applies. 0: the parameters are frozen."},
       {ECHELON_KEY(optim.ema_decay), kBelowOne, "",
        "Decay of an exponential moving average of the weights, sharded like them. 0: none."},
   };
@@ -112,8 +112,8 @@ std::vector<Key> train_keys() {
        "", "Where the run computes."},
       {ECHELON_KEY(train.steps), IntegerRange{1, kMaxSteps}, "optimizer steps", "Length of the run."},
       {ECHELON_KEY(train.epochs), IntegerRange{0, 1'000'000}, "epochs",
-       "Length of the run in passes over the data, in place of `steps`. No sample is left out at an epoch's "
-       "end: a step may hold the end of one and the beginning of the next. 0: `steps` counts."},
+       "Length of the run in passes over the data, instead of `steps`. No sample is dropped at the end of an "
+       "epoch: a step may contain the end of one epoch and the beginning of the next. 0: `steps` applies."},
       {ECHELON_KEY(train.micro_batch_size), IntegerRange{1, 1'000'000}, "sequences",
        "Per rank and forward pass."},
       {ECHELON_KEY(train.global_batch_size), IntegerRange{1, 1'000'000'000}, "sequences",
@@ -127,9 +127,9 @@ std::vector<Key> train_keys() {
       {ECHELON_KEY(train.clip_grad_norm), NumberRange{0.0, 1e9}, "",
        "Largest gradient norm; larger ones are scaled down. 0: no clipping."},
       {ECHELON_KEY(train.clip_grad_value), NumberRange{0.0, 1e9}, "",
-       "Largest gradient element; larger ones are cut off. 0: no clipping."},
+       "Largest magnitude of a gradient element; larger ones are clamped. 0: no clipping."},
       {ECHELON_KEY(train.non_finite),
-       choices<NonFinite>({{NonFinite::kStop, "the run fails"}, {NonFinite::kSkip, "the step is left out"}}),
+       choices<NonFinite>({{NonFinite::kStop, "the run fails"}, {NonFinite::kSkip, "the step is skipped"}}),
        "", "What happens at a step whose loss or gradients are not finite."},
       {ECHELON_KEY(train.max_skipped_steps), IntegerRange{1, 1'000'000}, "optimizer steps",
        "`skip`: the run stops after more consecutive skipped steps than this."},
@@ -141,7 +141,7 @@ std::vector<Key> train_keys() {
        {},
        "",
        "GPU: only kernels that give the same bits on every run, so that a resumed run is bitwise equal to an "
-       "undisturbed one; slower. CPU runs always are."},
+       "uninterrupted one; slower. CPU runs always are."},
       {ECHELON_KEY(train.threads_per_rank), IntegerRange{0, 4096}, "threads",
        "Compute threads. 0: `OMP_NUM_THREADS`, or where that is not set, this node's cores / ranks on it."},
   };

@@ -165,7 +165,7 @@ class TreeBuilder : public YAML::EventHandler {
     const std::string_view rest = text_.substr(std::min(start, text_.size()));
     const bool reported = rest.starts_with('&') || rest.starts_with('!');
     if (reported || rest.substr(0, value.size()) == value) return "";
-    return str("this value goes on over several lines (read as ", shown(value),
+    return str("this value continues over several lines (read as ", shown(value),
                "); write it on one line, and check the indentation of the line below");
   }
 
@@ -239,8 +239,8 @@ std::string syntax_hint(std::string_view message) {
       {M::MAP_VALUE,
        "a ':' where no key can be; check the indentation, that the line above is 'key: value', and that a "
        "value with ': ' in it is in quotes"},
-      {M::END_OF_MAP, "the indentation fits no line above; keys of one section start in the same column"},
-      {M::END_OF_SEQ, "the indentation of this list fits no line above"},
+      {M::END_OF_MAP, "the indentation matches no line above; keys of one section start in the same column"},
+      {M::END_OF_SEQ, "the indentation of this list matches no line above"},
       {M::END_OF_MAP_FLOW, "expected ',' or '}'; is a comma or the closing brace missing?"},
       {M::END_OF_SEQ_FLOW, "expected ',' or ']'; is a comma or the closing bracket missing?"},
       {M::FLOW_END, "a closing ']' or '}' without its opening one"},

@@ -45,7 +45,7 @@ std::string path_problem(const std::string& text) {
   if (text.size() > kMaxPathBytes) return str("is longer than ", kMaxPathBytes, " bytes");
   if (const std::string problem = first_character_problem(text); !problem.empty())
     return "has a character that " + problem;
-  if (text.starts_with('-')) return "starts with '-', which commands take for an option; write ./ before it";
+  if (text.starts_with('-')) return "starts with '-', which commands read as an option; write ./ before it";
   if (text.starts_with('~') || text.find('$') != std::string::npos) {
     return "has a '~' or '$' that is not expanded here; write the path out, or pass it as an override and "
            "let the shell expand it";
@@ -59,7 +59,7 @@ std::string pattern_problem(const std::string& text) {
   const std::string allowed = str(kNameCharacters, "*?[]!");
   if (const std::size_t at = text.find_first_not_of(allowed); at != std::string::npos) {
     const std::string what = text[at] == ' ' ? "a blank" : text[at] == ',' ? "a ','" : "a character";
-    return str("has ", what, " that no pattern holds; write each pattern as an entry of its own");
+    return str("has ", what, " that a pattern cannot contain; write each pattern as a separate entry");
   }
   const std::size_t open = text.find('[');
   if (open != std::string::npos && text.find(']', open + 2) == std::string::npos)
@@ -129,7 +129,7 @@ std::string choice_problem(const std::string& path, const Choices& choices, cons
     if (other.name == word && (other.path.empty() || other.path == path) && is_value(other.value))
       return str("is called ", other.value, " here");
   }
-  return "is not one of its values";
+  return "is not a valid value";
 }
 
 std::string text_problem(Text kind, const std::string& text) {
@@ -141,7 +141,7 @@ std::string text_problem(Text kind, const std::string& text) {
     case Text::kPattern:
       return pattern_problem(text);
     case Text::kTime:
-      return text.empty() || parse_utc(text) ? "" : "is no point in time";
+      return text.empty() || parse_utc(text) ? "" : "is not a time";
     case Text::kPhase:
       return phase_problem(text);
   }

@@ -216,10 +216,10 @@ class Entries {
       SchedulePhase phase;
       if (item.kind != Node::Kind::kScalar || !read_phase(item.text, phase).empty()) continue;
       if (phase.steps == 0) {
-        report(item.at, str(shown(item.text),
-                            " has no number of steps, which only the last phase may leave "
-                            "out; expected such as '",
-                            item.text, " 100'"));
+        report(item.at,
+               str(shown(item.text),
+                   " has no number of steps, which only the last phase may omit; expected, for example, '",
+                   item.text, " 100'"));
       }
     }
   }

@@ -28,7 +28,7 @@ class Allocator final : public at::Allocator {
   at::DataPtr allocate(std::size_t bytes) override {
     void* const block = bytes == 0 ? nullptr : (bytes < kLarge ? take_small(bytes) : arena_.take(bytes));
     if (block == nullptr && bytes > 0) {
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "out of host memory: asked for ", bytes, " bytes beside ",
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "out of host memory: requested ", bytes, " bytes with ",
                        live_.load(), " in use");
     }
     count(static_cast<std::int64_t>(bytes));

@@ -86,7 +86,7 @@ void read_pre_tokenizers(const JsonField& root, TokenizerJson& out) {
   bool ended = false;
   for (const JsonField& step : steps) {
     const JsonField type = step.at("type");
-    if (ended) type.refuse("nothing behind the ByteLevel step");
+    if (ended) type.refuse("nothing after the ByteLevel step");
     if (type.text() == "Split") {
       out.splits.push_back(read_split(step));
     } else if (type.text() == "Digits") {
@@ -135,7 +135,7 @@ BytePairModel read_model(const JsonField& field) {
   }
   if (const auto dropout = field.find("dropout")) {
     if (!dropout->json().is_number() || dropout->json().get<double>() != 0)
-      dropout->refuse("none: with dropout, ids would be drawn by chance");
+      dropout->refuse("none: dropout would make token ids random");
   }
   BytePairModel model{.unk_token = field.text_or_empty("unk_token"),
                       .fuse_unk = field.boolean("fuse_unk", false),
@@ -210,7 +210,7 @@ Frame read_template(const JsonField& step) {
   }
   if (!behind) single.refuse("a template with the text once");
   if (frame.before.size() > 1 || frame.after.size() > 1)
-    single.refuse("at most one special token in front of the text and one behind it");
+    single.refuse("at most one special token before the text and one after it");
   return frame;
 }
 

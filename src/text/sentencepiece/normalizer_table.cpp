@@ -136,24 +136,24 @@ struct Node {
 
 std::string normalizer_table_problem(std::string_view table) {
   const auto parts = parts_of(table);
-  if (!parts) return "its size is not what it says";
+  if (!parts) return "it does not have the size that it states";
   const auto& [units, texts] = *parts;
   // The library reads the child of any byte before it checks that there is one, so a whole row of 256 must
   // be readable.
-  if (units.size() % 256 != 0) return "its array is cut";
+  if (units.size() % 256 != 0) return "its array is truncated";
   if (texts.empty() || texts.back() != '\0') return "its texts have no end";
   for (std::size_t at = 0; at < units.size(); ++at) {
     if (at != 0 && units[at].label() > 255) continue;  // a value: no path leads here
     const std::size_t children = at ^ units[at].offset();
-    if (children >= units.size()) return str("unit ", at, " points out of its array");
+    if (children >= units.size()) return str("unit ", at, " points outside its array");
     if (at == 0 || !units[at].has_value()) continue;
     const std::size_t text = units[children].value();
-    if (text >= texts.size()) return str("unit ", at, " points out of its texts");
+    if (text >= texts.size()) return str("unit ", at, " points outside its texts");
     if (!is_short(texts, text))
       return str("the text of unit ", at, " has more than ", kLongestText, " bytes");
   }
   const auto most = PathWalk(units).most_rules();
-  if (!most) return "its array goes in circles";
+  if (!most) return "its array has a cycle";
   if (*most > kMostRulesOnAPath)
     return str("more than ", kMostRulesOnAPath, " of its rules begin one another");
   return "";

@@ -102,7 +102,7 @@ SentencepieceTokenizer::SentencepieceTokenizer(std::string_view model_bytes, std
   auto& processor = impl_->processor;
   if (const std::string problem = traits ? unsafe_model_problem(*traits) : ""; !problem.empty()) {
     throw Error(Code::kData, str("tokenizer '", name, "' cannot be used: ", problem,
-                                 "; get the sentencepiece model anew from where it comes from"));
+                                 "; get the sentencepiece model again from its source"));
   }
   if (!traits || !loads(processor, model_bytes) || processor.GetPieceSize() < 2) {
     throw Error(Code::kData,

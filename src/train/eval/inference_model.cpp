@@ -24,8 +24,7 @@ std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& rea
   agree(comm, "load weights", [&] {
     in_context(str("checkpoint '", reader.folder().string(), "'"), [&] {
       if (const WeightMatch match = match_weights(reader, *sharded); !match.whole())
-        throw Error(Code::kCheckpoint,
-                    str("its weights are not those of its recipe's model: ", describe(match)));
+        throw Error(Code::kCheckpoint, str("its weights do not match its recipe's model: ", describe(match)));
       load_weights(reader, *sharded);
     });
   });

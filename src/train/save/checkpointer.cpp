@@ -36,7 +36,7 @@ std::string in_doubt(std::int64_t step, const std::string& why) {
   return str("step ", step, " is committed, but its durability is uncertain: a loss of power may undo it (",
              why, "); look at the disk");
 }
-constexpr const char* kGoesOn = "; training goes on, the next save is tried in its time";
+constexpr const char* kGoesOn = "; training continues, and the next save is attempted when it is due";
 
 constexpr double kTouchedBytes_per_s = 0.5e9;
 
@@ -88,8 +88,9 @@ void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
     staging_ = std::make_shared<checkpoint::Staging>(copies ? bytes_to_save(state) + pipe : pipe);
   });
   if (comm_->rank() == 0 && copies) {
-    log::info(str("checkpoints are copied to ", human_bytes(staging_->bytes()),
-                  " a rank before they are written; the memory is taken when the first of them comes near"));
+    log::info(
+        str("checkpoints are copied to ", human_bytes(staging_->bytes()),
+            " per rank before they are written; the memory is allocated shortly before the first save"));
   }
   if (comes_near(state.step)) staging_->warm_up();
   if (options_.keep_best && state.best) look_for_best(state);
@@ -235,15 +236,16 @@ NextAction::Kind Checkpointer::act_on(const Ended& last, SaveRequest request, st
     case NextAction::Kind::kStopFinalFailed:
       throw failure(text);
     case NextAction::Kind::kStopTooMany:
-      throw failure(str(text, "; that is ", failures_, " saves in a row (checkpoint.max_failures), and what ",
-                        "training goes on to learn could not be kept"));
+      throw failure(str(text, "; that is ", failures_,
+                        " failed saves in a row (checkpoint.max_failures), and ",
+                        "further training could not be saved"));
     case NextAction::Kind::kStopLastInTheWay:
-      throw failure(not_saved(step, "the save before it is still being written"));
+      throw failure(not_saved(step, "the previous save is still being written"));
     case NextAction::Kind::kLeaveOut:
       if (lead && !next.report_failure)
         log::warn(str("step ", step,
-                      " is not saved: the checkpoint before it is still being written; "
-                      "save less often, or give checkpoints a faster disk"));
+                      " is not saved: the previous checkpoint is still being written; save less often, or "
+                      "use a faster disk"));
       break;
     case NextAction::Kind::kStart:
     case NextAction::Kind::kGoOn:

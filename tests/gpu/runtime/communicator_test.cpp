@@ -155,7 +155,7 @@ TEST(Digest, TellsRanksThatHaveIssuedOtherOperations) {
     EXPECT_TRUE(reduce_twice(seed, false).clean());
     const Outcome outcome = reduce_twice(seed, true);
     EXPECT_NE(outcome.text().find(
-                  "rank 1 has issued other operations than the other ranks; its last: #1 all-reduce "
+                  "rank 1 has issued different operations than the other ranks; its last: #1 all-reduce "
                   "'norm'"),
               std::string::npos)
         << outcome.text();

@@ -34,7 +34,7 @@ TEST(Number, RefusesWhatIsNotFiniteOrNotDecimal) {
   EXPECT_EQ(integer_problem("0x10"), "is not decimal; write it in decimal digits");
   EXPECT_EQ(integer_problem("1_000"), "has a '_' in it; write the digits without separators");
   EXPECT_EQ(integer_problem("010"),
-            "starts with 0, which some readers take for octal; write it without leading zeros");
+            "starts with 0, which some parsers read as octal; write it without leading zeros");
   EXPECT_EQ(integer_problem("99999999999999999999999"), "does not fit in 64 bits");
   EXPECT_EQ(integer_problem("1e3"), "is not written as an integer; write 1000");
   EXPECT_EQ(integer_problem("1.5"), "is not an integer");

@@ -136,11 +136,10 @@ TEST_F(IdxFolder, RefusesImagesAndLabelsSwapped) {
 TEST_F(IdxFolder, RefusesForeignFiles) {
   write_bytes(images_, "\x89PNG and so on");
   EXPECT_EQ(refusal(),
-            of_images("is no idx file: it starts with the bytes 89 50 4e 47, expected 00 00 08 03"));
+            of_images("is not an idx file: it starts with the bytes 89 50 4e 47, expected 00 00 08 03"));
   write_bytes(images_, word(0xD03) + word(1));
-  EXPECT_EQ(refusal(),
-            of_images("holds numbers of another type than unsigned bytes: it starts with 00 00 0d 03, "
-                      "expected 00 00 08 03"));
+  EXPECT_EQ(refusal(), of_images("holds numbers that are not unsigned bytes: it starts with 00 00 0d 03, "
+                                 "expected 00 00 08 03"));
   std::filesystem::remove(images_);
   EXPECT_EQ(refusal(), str("cannot open '", images_.string(), "': No such file or directory"));
   std::filesystem::create_directory(images_);
@@ -171,13 +170,13 @@ TEST_F(IdxFolder, RefusesEveryCutOfCompressedData) {
   write_bytes(zipped, damaged);
   const std::string message = message_of([&] { (void)read_idx(zipped, 3); });
   EXPECT_TRUE(message.starts_with(
-      str("source '", zipped.string(), "' holds what is not gzip data (incorrect data check) at byte ")))
+      str("source '", zipped.string(), "' contains data that is not gzip (incorrect data check) at byte ")))
       << message;
 }
 
 TEST_F(IdxFolder, TakesNoMemoryForSizesThatCannotBe) {
   write_bytes(images_, word(0x803) + word(4'000'000'000U) + word(1) + word(1) + "abc");
-  EXPECT_EQ(refusal(), of_images("is cut short: its header tells of 4000000000 bytes more"));
+  EXPECT_EQ(refusal(), of_images("is cut short: its header states 4000000000 more bytes"));
   write_bytes(images_, word(0x803) + word(4'000'000'000U) + word(4'000'000'000U) + word(4'000'000'000U));
   EXPECT_EQ(refusal(), of_images("claims more than 16.0 GiB, which is not accepted"));
   write_bytes(images_, word(0x803) + word(0) + word(3) + word(3));

@@ -103,10 +103,9 @@ TEST_F(PictureFolder, StopsAtAnImageThatCannotBeUsed) {
   write_bytes(dir_ / "cat/a.jpg", read_bytes(dir_ / "cat/a.jpg").substr(0, 700));
   const FolderImages images(dir_.path(), options_, kShape, &kSeed);
   const std::string message = message_of([&] { (void)read(images, 4, 0, 2); });
-  EXPECT_EQ(message,
-            str("image '", (dir_ / "cat/a.jpg").string(),
-                "' is a damaged JPEG file: Premature end of JPEG file; data.on_bad_record: skip goes "
-                "on without it"));
+  EXPECT_EQ(message, str("image '", (dir_ / "cat/a.jpg").string(),
+                         "' is a damaged JPEG file: Premature end of JPEG file; data.on_bad_record: skip "
+                         "continues without it"));
 }
 
 TEST_F(PictureFolder, SkipsImagesThatCannotBeUsedUpToTheLimit) {

@@ -210,8 +210,8 @@ TEST(ImageFolderLoader, RefusesAValidationFolderOfOtherClasses) {
               (void)make_validation_loader(options, {0, {1, 1, 2}}, 1);
             }),
             str("image folders '", options.path, "' and '", options.validation.path,
-                "' have other classes, so their labels would not mean the same: the first that differs is "
-                "'b' and 'c'"));
+                "' have different classes, so their labels do not correspond: the first that differs is 'b' "
+                "and 'c'"));
   std::filesystem::rename(dir / "valid/c", dir / "valid/b");
   EXPECT_EQ(make_validation_loader(options, {0, {1, 1, 2}}, 1)->samples_per_epoch(), 2);
 }

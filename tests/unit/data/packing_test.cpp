@@ -248,7 +248,7 @@ TEST_F(Mixture, RefusesWhatDoesNotGoTogether) {
   }
   EXPECT_EQ(message_of([&] { (void)make_loader(options_, 300, 1); }),
             str("data.mixture: '", options_.mixture[1].first, "' was made with another tokenizer than '",
-                options_.mixture[0].first, "': prepare all with one (--tokenizer)"));
+                options_.mixture[0].first, "': prepare all files with the same one (--tokenizer)"));
 }
 
 /// What a job of `ranks` reads in steps [begin, end) of `global` samples: the first id and target of each

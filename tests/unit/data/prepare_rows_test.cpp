@@ -128,7 +128,7 @@ TEST_F(PrepareRows, ReadsEachSuffixAsWhatItSays) {
     source(name, bytes);
     options_.output = in(str("out of ", name));
     EXPECT_EQ(run().format, format) << name;
-    EXPECT_EQ(remark_, str("reading 1 file as ", said, " (by suffix; --format names another)")) << name;
+    EXPECT_EQ(remark_, str("reading 1 file as ", said, " (by suffix; --format overrides it)")) << name;
     const bool rows_of_text = format == TextFormat::kJsonl || format == TextFormat::kCsv;
     EXPECT_EQ(documents(options_.output), rows_of_text ? (Texts{"one", "two"}) : Texts{"one"}) << name;
     EXPECT_TRUE(run().up_to_date) << name;
@@ -141,7 +141,7 @@ TEST_F(PrepareRows, TakesAnUnknownSuffixForTextAndSaysSo) {
     options_.output = in(str("out of ", name));
     EXPECT_EQ(run().format, TextFormat::kText);
     EXPECT_EQ(remark_, str("reading 1 file as text, each a document ('", in(name),
-                           "' has no suffix that says a format; --format does)"));
+                           "' has no suffix that names a format; set it with --format)"));
   }
   options_.field = "body";  // which only rows have
   EXPECT_EQ(refusal(Code::kUsage),
@@ -159,14 +159,15 @@ TEST_F(PrepareRows, RefusesSourcesOfSeveralFormats) {
   write_bytes(dir_ / "in/b.txt", "one");
   write_bytes(dir_ / "in/described.json", "{}");  // passed over in a folder
   options_.sources = {in("in")};
-  const std::string choose = "; name one with --format, choose files with --include, or prepare them apart";
+  const std::string choose =
+      "; name one with --format, choose files with --include, or prepare them separately";
   EXPECT_EQ(refusal(Code::kUsage), str("the sources are of more than one format: '", in("in/a.csv"),
                                        "' is csv, '", in("in/b.txt"), "' is text", choose));
   write_bytes(dir_ / "notes", "one");
   options_.sources = {in("in/a.csv"), in("notes")};
   EXPECT_EQ(refusal(Code::kUsage),
             str("the sources are of more than one format: '", in("in/a.csv"), "' is csv, '", in("notes"),
-                "' is text (its name says nothing else)", choose));
+                "' is text (the default for its name)", choose));
   options_.sources = {in("in")};
   options_.include = {"*.csv"};
   EXPECT_EQ(run().format, TextFormat::kCsv);
@@ -237,8 +238,8 @@ TEST_F(PrepareRows, CountsAndNamesBadRows) {
             (Texts{str(in("w.csv"), ":3: has 2 columns, the header row 3"),
                    str(in("w.csv"), ":4: 'text' is empty"), str(in("w.csv"), ":6: 'headline' is empty"),
                    str(in("w.csv"), ":7: not UTF-8 at byte 4 of the row"),
-                   str(in("w.csv"), ":8: text behind the closing quote of column 1"),
-                   str(in("w.csv"), ":10: its quote is not closed up to the end of the file")}));
+                   str(in("w.csv"), ":8: text after the closing quote of column 1"),
+                   str(in("w.csv"), ":10: its quote is still open at the end of the file")}));
   options_.max_bad_records = 5;
   options_.output = in("other");
   EXPECT_EQ(refusal(), str("more than 5 bad records (--max-bad-records), first ", in("w.csv"),
@@ -319,7 +320,7 @@ TEST_F(PrepareRows, RefusesDamagedCompressedFiles) {
     source(name, whole + "x");
     EXPECT_NE(refusal(), "") << name;
     source(name, "plain text, much longer than any magic number");
-    EXPECT_EQ(refusal().rfind(str("source '", in(name), "' holds what is not ", kind, " data ("), 0), 0U)
+    EXPECT_EQ(refusal().rfind(str("source '", in(name), "' contains data that is not ", kind, " ("), 0), 0U)
         << refusal();
     std::string damaged = whole;
     damaged[whole.size() / 2] ^= 0x55;
@@ -341,7 +342,8 @@ TEST_F(PrepareRows, ReadsAFileWithSeveralNamesOnce) {
 
 TEST_F(PrepareRows, SaysHowToConvertParquet) {
   source("a.parquet", "PAR1");
-  EXPECT_NE(refusal().find("' is Parquet, which is not read: write it as JSONL first"), std::string::npos);
+  EXPECT_NE(refusal().find("' is Parquet, which is not supported: write it as JSONL first"),
+            std::string::npos);
 }
 
 TEST(RowStream, GoesOnBehindARowThatIsTooLong) {

@@ -98,10 +98,10 @@ TEST(TokenFile, SaysWhatLiesOutsideOfIt) {
   const TokenFile file(dir / "a.tok");
   std::array<std::int64_t, 2> two{};
   const std::string name = str("token file '", (dir / "a.tok").string(), "'");
-  EXPECT_EQ(message_of([&] { file.read(3, two); }), name + " has 4 tokens; 2 were asked for from token 3");
+  EXPECT_EQ(message_of([&] { file.read(3, two); }), name + " has 4 tokens; 2 were requested from token 3");
   EXPECT_EQ(message_of([&] { file.read(~std::uint64_t{0}, two); }),
-            name + " has 4 tokens; 2 were asked for from token 18446744073709551615");
-  EXPECT_EQ(message_of([&] { (void)file.document(1); }), name + " has 1 documents; number 1 was asked for");
+            name + " has 4 tokens; 2 were requested from token 18446744073709551615");
+  EXPECT_EQ(message_of([&] { (void)file.document(1); }), name + " has 1 documents; number 1 was requested");
 }
 
 TEST_F(HostileTokenFile, RefusesMissingFile) {
@@ -165,7 +165,7 @@ TEST_F(HostileTokenFile, RefusesEveryTruncation) {
 
 TEST_F(HostileTokenFile, RefusesExtendedFile) {
   bytes_ += "x";
-  EXPECT_EQ(refusal(), named(str("has foreign bytes at its end: ", bytes_.size(), " bytes instead of ",
+  EXPECT_EQ(refusal(), named(str("has extra bytes at its end: ", bytes_.size(), " bytes instead of ",
                                  bytes_.size() - 1, "; copy or prepare it again")));
 }
 
@@ -217,7 +217,7 @@ TEST_F(HostileTokenFile, RefusesSealedHeadersThatNoWriterMakes) {
     bytes_ = whole;
     c.wide ? set(c.offset, c.value) : set(c.offset, static_cast<std::uint32_t>(c.value));
     reseal();
-    EXPECT_EQ(refusal(), named(str("has an impossible header (", c.field, "): prepare the data again")));
+    EXPECT_EQ(refusal(), named(str("has an invalid header (", c.field, "): prepare the data again")));
   }
 }
 
@@ -242,7 +242,7 @@ TEST_F(HostileTokenFile, RefusesDocumentBordersOutOfOrder) {
   reseal_all();
   EXPECT_EQ(refusal(), named("has document borders out of order: prepare the data again"));
   EXPECT_EQ(message_of([&] { (void)TokenFile(path_).document(1); }),
-            named("has impossible borders of document 1: prepare the data again"));
+            named("has invalid borders of document 1: prepare the data again"));
   set(header_.documents_offset() + 8, std::uint64_t{10001});
   set(header_.documents_offset() + 16, std::uint64_t{39999});
   reseal_all();

@@ -64,7 +64,7 @@ TEST(CardChecks, NameTheGpuThatIsSlowerThanTheOthers) {
          "GPU 1 of n1 runs at up to 1200 MHz, others at 1980");
   cards = cards_of(2);
   cards[0].gpus[0].slowed_by = 0x80;
-  expect(check_gpu_clocks(cards), Verdict::kFault, {"n0"}, "GPU 0 of n0 is held down by power brake");
+  expect(check_gpu_clocks(cards), Verdict::kFault, {"n0"}, "GPU 0 of n0 is slowed down by power brake");
   cards[0].gpus[0].slowed_by = 0x1 | 0x2 | 0x4;  // idle, application clocks, power cap
   expect(check_gpu_clocks(cards), Verdict::kOk, {}, "");
 }

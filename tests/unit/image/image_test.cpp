@@ -102,8 +102,8 @@ TEST_F(ImagesOfPillow, AreRefusedAboveTheLimitOfPixels) {
   for (const char* file : {"colour-0.jpg", "colour.png"}) {
     EXPECT_EQ(message_of([&] { (void)data::decode_image(dir_ / file, 3, 61 * 43 - 1); }),
               str("image '", (dir_ / file).string(),
-                  "' has 61 x 43 pixels; at most 2622 are accepted: raise data.image.max_pixels if that is "
-                  "meant"));
+                  "' has 61 x 43 pixels; at most 2622 are accepted: raise data.image.max_pixels if this size "
+                  "is intended"));
     EXPECT_EQ(data::decode_image(dir_ / file, 3, 61 * 43).width, 61);
   }
 }

@@ -157,11 +157,11 @@ std::string refusal(const ScheduleOptions& schedule) {
 }
 
 TEST(Schedule, RefusesKindsInTheWrongPlace) {
-  EXPECT_NE(refusal({.kind = ScheduleKind::kLinearDecay}).find("kind of a phase only"), std::string::npos);
+  EXPECT_NE(refusal({.kind = ScheduleKind::kLinearDecay}).find("kind of phase only"), std::string::npos);
   const auto sequence = [](ScheduleKind kind) {
     return refusal({.kind = ScheduleKind::kSequence, .sequence = {{kind, 20}}});
   };
-  EXPECT_NE(sequence(ScheduleKind::kWarmupCosine).find("warmup_cosine is no kind of a phase"),
+  EXPECT_NE(sequence(ScheduleKind::kWarmupCosine).find("warmup_cosine is not a kind of phase"),
             std::string::npos);
   for (const ScheduleKind kind : kPhaseKinds) EXPECT_EQ(sequence(kind), "accepted") << word_of(kind);
 }

@@ -89,16 +89,16 @@ std::vector<Contradiction> precision() {
        "bf16); remove it, or set precision.param: fp16",
        "precision.param=fp16"},
       {{"precision.master=bf16"},
-       "precision.master is bf16: bf16 master weights, in which optim.kind: adamw loses small steps; set "
+       "precision.master is bf16: bf16 master weights, in which optim.kind: adamw loses small updates; set "
        "optim.kind: anyprecision_adamw, or precision.master: fp32",
        "optim.kind=anyprecision_adamw"},
       {{"precision.preset=bf16_pure", "optim.kind=sgd"},
-       "precision.preset is bf16_pure: bf16 master weights, in which optim.kind: sgd loses small steps; set "
-       "optim.kind: anyprecision_adamw, or precision.master: fp32",
+       "precision.preset is bf16_pure: bf16 master weights, in which optim.kind: sgd loses small updates; "
+       "set optim.kind: anyprecision_adamw, or precision.master: fp32",
        "precision.master=fp32"},
       {{"precision.preset=bf16_pure", "optim.kind=anyprecision_adamw", "optim.ema_decay=0.5"},
-       "optim.ema_decay is 0.5, but precision.preset is bf16_pure: an average of bf16 master weights stands "
-       "still; set optim.ema_decay: 0, or precision.master: fp32",
+       "optim.ema_decay is 0.5, but precision.preset is bf16_pure: an average of bf16 master weights does "
+       "not change; set optim.ema_decay: 0, or precision.master: fp32",
        "optim.ema_decay=0"}};
 }
 
@@ -131,8 +131,7 @@ std::vector<Contradiction> steps() {
        "schedule.sequence=[constant 50, cosine]"},
       {{"schedule.kind=sequence", "train.steps=100", "schedule.sequence=[constant 100, cosine]"},
        "the phases of schedule.sequence before the last take 100 steps; expected less than train.steps "
-       "(100): "
-       "nothing is left for the last one",
+       "(100): nothing is left for the last one",
        "train.steps=101"}};
 }
 

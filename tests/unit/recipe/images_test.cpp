@@ -80,8 +80,8 @@ TEST(ImageRecipe, ValidatesOnComputedImagesWithoutAFile) {
       "model: {kind: vit}\ntrain: {validate_every_steps: 2}\ndata: {kind: synthetic_images";
   EXPECT_EQ(refusal(every + ", validation: {samples: 100}}\n"), "accepted");
   EXPECT_NE(refusal(every + "}\n")
-                .find("data.validation.samples is 0; train.validate_every_steps is 2: say how "
-                      "many images are computed for validation"),
+                .find("data.validation.samples is 0; train.validate_every_steps is 2: set the "
+                      "number of images to generate for validation"),
             std::string::npos);
 }
 

@@ -71,7 +71,7 @@ TEST(ModelPreset, RefusesAnotherKindBesideIt) {
 
 TEST(ModelPreset, ThatDoesNotExistIsRefusedOnce) {
   const std::string message = refusal(synthetic("{preset: llama_9b}"));
-  EXPECT_NE(message.find("r.yaml:1:17: model.preset: 'llama_9b' is not one of its values"), std::string::npos)
+  EXPECT_NE(message.find("r.yaml:1:17: model.preset: 'llama_9b' is not a valid value"), std::string::npos)
       << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }

@@ -59,16 +59,15 @@ TEST(Lists, AreSetOnTheCommandLineInFlowStyle) {
 }
 
 TEST(Lists, ReportEachBadEntryAtItsPlace) {
-  EXPECT_EQ(
-      faults_of("optim:\n  no_decay:\n  - a\n  - \"\"\n  - \"a b\"\n  - [c]\n  -\n  - \"[c\"\n  - a\n"),
-      "4:3: optim.no_decay: entry 5 is missing; expected " + kModules + "\n" +  //
-          "5:5: optim.no_decay: '' is empty; expected " + kModules + "\n" +     //
-          "6:5: optim.no_decay: 'a b' has a blank that no pattern holds; write each pattern as an entry "
-          "of its own; expected " +
-          kModules + "\n" +                                                                     //
-          "7:5: optim.no_decay: entry 4 is a list or map; expected " + kModules + "\n" +        //
-          "9:5: optim.no_decay: '[c' has a '[' without its ']'; expected " + kModules + "\n" +  //
-          "10:5: optim.no_decay: 'a' given twice; first on line 4; remove one");
+  EXPECT_EQ(faults_of("optim:\n  no_decay:\n  - a\n  - \"\"\n  - \"a b\"\n  - [c]\n  -\n  - \"[c\"\n  - a\n"),
+            "4:3: optim.no_decay: entry 5 is missing; expected " + kModules + "\n" +  //
+                "5:5: optim.no_decay: '' is empty; expected " + kModules + "\n" +     //
+                "6:5: optim.no_decay: 'a b' has a blank that a pattern cannot contain; write each pattern as "
+                "a separate entry; expected " +
+                kModules + "\n" +                                                                     //
+                "7:5: optim.no_decay: entry 4 is a list or map; expected " + kModules + "\n" +        //
+                "9:5: optim.no_decay: '[c' has a '[' without its ']'; expected " + kModules + "\n" +  //
+                "10:5: optim.no_decay: 'a' given twice; first on line 4; remove one");
 }
 
 TEST(Lists, AreRefusedWhereAMapStandsOrNothing) {
@@ -143,7 +142,7 @@ TEST(Maps, ReportEachBadEntryAtItsPlace) {
   EXPECT_EQ(
       faults_of("precision:\n  overrides:\n    a: fp8\n    \"\": fp32\n    b: [fp32]\n    c:\n    a: bf16\n"
                 "    d: float32\n    ? [e]\n    : fp32\n"),
-      "4:8: precision.overrides: 'a': 'fp8' is not one of its values; expected " + expected + "\n" +
+      "4:8: precision.overrides: 'a': 'fp8' is not a valid value; expected " + expected + "\n" +
           "5:5: precision.overrides: '' is empty; expected " + expected + "\n" +
           "6:8: precision.overrides: the value of 'b' is a list or map; expected " + expected + "\n" +
           "7:5: precision.overrides: the value of 'c' is missing; expected " + expected + "\n" +
@@ -194,7 +193,7 @@ TEST(Times, AreTakenAsAwsWritesThemAndNotOtherwise) {
   EXPECT_EQ(parse(kBase + text("\"\"")).recipe.cluster.capacity_block_end, "");
   EXPECT_EQ(
       faults_of(text("2026-03-01")),
-      "2:31: cluster.capacity_block_end: '2026-03-01' is no point in time; expected a time in UTC, such as "
+      "2:31: cluster.capacity_block_end: '2026-03-01' is not a valid time; expected a time in UTC, such as "
       "2026-03-01T11:30:00Z");
 }
 

@@ -33,10 +33,9 @@ TEST(Deadline, StopsWhenOneMoreStepASaveAndTheMarginNoLongerFit) {
   job.now = kNow + 1000 - 73;
   EXPECT_EQ(deadline.reason_to_stop(kStep), "");
   job.now += 0.01;
-  EXPECT_EQ(
-      deadline.reason_to_stop(kStep),
-      "the job ends at 11:46:40 UTC, in 73 s; one more step (3 s), a save (60 s) and a margin of 10 s would "
-      "pass it");
+  EXPECT_EQ(deadline.reason_to_stop(kStep),
+            "the job ends at 11:46:40 UTC, in 73 s; one more step (3 s), a save (60 s) and a margin of 10 s "
+            "do not fit before then");
 }
 
 TEST(Deadline, NeverStopsWhereNoEndIsKnown) {
@@ -95,7 +94,7 @@ TEST(Deadline, OfACapacityBlockIsHalfAnHourBeforeItsEnd) {
   EXPECT_EQ(deadline.reason_to_stop(kStep),
             "the nodes of the capacity block are taken back at 11:38:20 UTC, in 72 s; one more step (3 s), a "
             "save (60 "
-            "s) and a margin of 10 s would pass it");
+            "s) and a margin of 10 s do not fit before then");
 }
 
 TEST(Deadline, AsksForTheEndOnceMoreBeforeItStops) {
@@ -164,8 +163,8 @@ TEST(Deadline, AStartThatCannotEvenDoOneStepIsRefusedWithAdvice) {
     EXPECT_STREQ(
         e.what(),
         "the job ends at 11:31:12 UTC, in 72 s: too soon for one step (3 s), a save (60 s) and a margin of "
-        "10 s, as earlier starts took them. Nothing was trained, and another start would fare no better: "
-        "give the job more time (--time), or lower cluster.stop_margin_s");
+        "10 s, as measured in earlier starts. No step was trained, and starting again would not help: give "
+        "the job more time (--time), or lower cluster.stop_margin_s");
   }
   job.setting.job_end_s = kNow + 73;
   Deadline(job.setting).require_room();

@@ -65,7 +65,7 @@ TEST(Allocation, RefusesMoreTasksThanGpus) {
   Options options = four_nodes();
   options.gpus_per_node = "1";
   EXPECT_EQ(refusal(options, with_batch(16)),
-            "2: --tasks-per-node is 2, and a node gets 1 GPU; expected one GPU for each task: ask for 2 "
+            "2: --tasks-per-node is 2, and a node gets 1 GPU; expected one GPU for each task: request 2 "
             "GPUs, start at "
             "most 1 task, or let tasks share with train.device=cuda_shared");
   EXPECT_EQ(refusal(options, with_batch(16, "cuda_shared")), "");
@@ -75,14 +75,14 @@ TEST(Allocation, RefusesGpusThatNothingWouldUseAndNotesThoseThatStayIdle) {
   Options options = four_nodes();
   options.gpus_per_node = "8";
   EXPECT_TRUE(
-      holds(refusal(options, with_batch(16, "cpu")), "asks for 8 GPUs a node that nothing would use"));
+      holds(refusal(options, with_batch(16, "cpu")), "requests 8 GPUs per node, which would stay idle"));
   EXPECT_EQ(allocate(options, with_batch(16)).note,
             "6 of 8 GPUs of each node stay idle: one task uses one GPU, and there are 2");
   options.gpus_per_node = "";
-  EXPECT_TRUE(holds(refusal(options, with_batch(16, "cuda")), "asks for no GPUs: add --gpus-per-node N"));
+  EXPECT_TRUE(holds(refusal(options, with_batch(16, "cuda")), "requests no GPUs: add --gpus-per-node N"));
   options.gpus_per_node = "2";
   options.gres = "gpu:2";
-  EXPECT_TRUE(holds(refusal(options, with_batch(16)), "both ask for GPUs"));
+  EXPECT_TRUE(holds(refusal(options, with_batch(16)), "both request GPUs"));
   for (const char* bad : {"0", "-1", "8:h100", "h100:", "h100:0", "1000", "eight", "8 ", "h100:8:1"}) {
     options = four_nodes();
     options.gpus_per_node = bad;
@@ -104,10 +104,10 @@ TEST(Allocation, LeavesTimeForTheStop) {
   EXPECT_EQ(allocate(options, with_batch(16)).stop_before_s, 539);
   options.stop_before_s = 540;  // and 60 s that Slurm may be early: nothing left
   EXPECT_TRUE(holds(refusal(options, with_batch(16)),
-                    "nothing is left to train; expected --stop-before below 540, or more time"));
+                    "no time is left to train; expected --stop-before below 540, or more time"));
   options.stop_before_s = -1;
   options.time = "1";
-  EXPECT_TRUE(holds(refusal(options, with_batch(16)), "nothing is left to train; expected more time"));
+  EXPECT_TRUE(holds(refusal(options, with_batch(16)), "no time is left to train; expected more time"));
   options.time = "10";
   for (const std::int64_t bad : {0, 65'536}) {
     options.stop_before_s = bad;

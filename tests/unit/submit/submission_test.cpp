@@ -81,7 +81,7 @@ TEST_F(Submissions, RefuseFoldersAndNamesThatNoScriptMayHold) {
   EXPECT_TRUE(refusal(all).starts_with("2: --job-name is "));
   all = options();
   all.program = "./no such";
-  EXPECT_TRUE(refusal(all).starts_with("3: --program './no such' is not there"));
+  EXPECT_TRUE(refusal(all).starts_with("3: --program './no such' does not exist"));
   stdfs::create_directory("with blank");
   stdfs::current_path("with blank");
   std::ofstream("recipe.yaml") << "data: {kind: synthetic_tokens}\n";
@@ -112,7 +112,7 @@ TEST_F(Submissions, RefuseATaskThatTheRecipeItselfHolds) {
     Options all = options();
     all.array = array;
     const std::string said = refusal(all);
-    EXPECT_NE(said.find("run.dir is \"runs/try-{task}\": {task} becomes the number of an array's task in "
+    EXPECT_NE(said.find("run.dir is \"runs/try-{task}\": {task} is replaced by the task's number in "
                         "overrides only"),
               std::string::npos)
         << array << ": " << said;
@@ -132,28 +132,28 @@ TEST_F(Submissions, OfAnArrayNameItsRunsByRunName) {
 TEST_F(Submissions, OfAnArrayDoNotShareARunAtTheSameTime) {
   Options all = options();
   all.array = "0-3";
-  EXPECT_EQ(refusal(all),
-            "2: --array 0-3: its tasks would train in the run folder '" + (here() / "runs/small").string() +
-                "' at the same time; give each its own with {task} in run.dir, or let them go on after one "
-                "another with --array 0-3%1");
+  EXPECT_EQ(refusal(all), "2: --array 0-3: its tasks would train in the run folder '" +
+                              (here() / "runs/small").string() +
+                              "' at the same time; give each its own with {task} in run.dir, or run them one "
+                              "after the other with --array 0-3%1");
   all.array = "0-3%2";
   EXPECT_NE(refusal(all), "");
   all.array = "0-3%1";
   EXPECT_EQ(prepare(all).runs.size(), 1U);
   all = options({"run.seed={task}"});
   all.array = "0-3%1";
-  EXPECT_TRUE(refusal(all).find("the recipe of task 1 is another than that of task 0") != std::string::npos);
+  EXPECT_TRUE(refusal(all).find("the recipe of task 1 differs from that of task 0") != std::string::npos);
   all = options({"run.dir=\"runs/try-{task}\""});
   all.array = "0-3";
   EXPECT_TRUE(refusal(all).find("write {task} into run.dir, without quotes") != std::string::npos)
       << refusal(all);
-  EXPECT_TRUE(refusal(options({"run.seed={task}"})).find("and there is none: add --array") !=
+  EXPECT_TRUE(refusal(options({"run.seed={task}"})).find("but this job has no array: add --array") !=
               std::string::npos);
 }
 
 TEST_F(Submissions, WarnOfFoldersThatNodesDoNotShare) {
   const bool warned =
-      prepare(options()).job.note.find("where every node has files of its own") != std::string::npos;
+      prepare(options()).job.note.find("in a folder that each node has for itself") != std::string::npos;
   EXPECT_EQ(warned, here().string().starts_with("/tmp/"));
 }
 

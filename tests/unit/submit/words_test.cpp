@@ -64,7 +64,7 @@ TEST(Words, AreRealNamesOfClusters) {
 
 TEST(Words, SayWhatIsWrongAndWhatIsExpected) {
   EXPECT_EQ(refusal(Word::kName, "a b"),
-            "2: --option is 'a b': a job script may not hold ' ' there; expected letters, digits, '.', '_', "
+            "2: --option is 'a b': a job script cannot hold ' ' there; expected letters, digits, '.', '_', "
             "'@', '-'");
   EXPECT_EQ(refusal(Word::kPath, "runs/x"),
             "2: --option is 'runs/x': it starts with 'r'; expected an absolute path of letters, digits and . "

@@ -79,7 +79,7 @@ TEST(BpeTokenizer, RefusesWhatItWouldDoOtherwise) {
        "(spiece.model) "
        "that comes with it"},
       {refusal_of("/model/dropout", 0.1),
-       ".model.dropout is 0.1, expected none: with dropout, ids would be drawn by chance"},
+       ".model.dropout is 0.1, expected none: dropout would make token ids random"},
       {refusal_of("/model/end_of_word_suffix", "</w>"),
        ".model.end_of_word_suffix is \"</w>\", expected none"},
       {refusal_of("/normalizer", {{"type", "Nmt"}}),

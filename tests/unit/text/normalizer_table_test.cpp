@@ -75,14 +75,14 @@ TEST(NormalizerTable, IsNotSafeWhenItLeadsOutOfItself) {
   };
   const std::uint32_t a = testing::unit_of(table, "a");
   const std::uint32_t value_of_a = (a ^ testing::unit_bits(table, a) >> 10);
-  EXPECT_TRUE(mentions(problem_with(0, 0x7FFFFCU << 10), "unit 0 points out of its array"));
-  EXPECT_TRUE(mentions(problem_with(0, 0x1FFFFFU << 10 | 1U << 9), "unit 0 points out of its array"));
-  EXPECT_TRUE(mentions(problem_with(a, 0x1FFFFFU << 10 | 'a'), "points out of its array"));
-  EXPECT_TRUE(mentions(problem_with(a + 1, 0x1FFFFFU << 10 | 'b'), "points out of its array"));
-  EXPECT_TRUE(mentions(problem_with(value_of_a, 0xFFFFFFFFU), "points out of its texts"));
-  EXPECT_TRUE(mentions(problem_with(value_of_a, 0x80000002U), "points out of its texts"));
-  EXPECT_TRUE(mentions(problem_with(a, (a ^ testing::unit_bits(table, 0) >> 10) << 10 | 'a'), "circles"));
-  EXPECT_TRUE(mentions(problem_with(0, 0), "circles")) << "the root is its own child";
+  EXPECT_TRUE(mentions(problem_with(0, 0x7FFFFCU << 10), "unit 0 points outside its array"));
+  EXPECT_TRUE(mentions(problem_with(0, 0x1FFFFFU << 10 | 1U << 9), "unit 0 points outside its array"));
+  EXPECT_TRUE(mentions(problem_with(a, 0x1FFFFFU << 10 | 'a'), "points outside its array"));
+  EXPECT_TRUE(mentions(problem_with(a + 1, 0x1FFFFFU << 10 | 'b'), "points outside its array"));
+  EXPECT_TRUE(mentions(problem_with(value_of_a, 0xFFFFFFFFU), "points outside its texts"));
+  EXPECT_TRUE(mentions(problem_with(value_of_a, 0x80000002U), "points outside its texts"));
+  EXPECT_TRUE(mentions(problem_with(a, (a ^ testing::unit_bits(table, 0) >> 10) << 10 | 'a'), "cycle"));
+  EXPECT_TRUE(mentions(problem_with(0, 0), "cycle")) << "the root is its own child";
 }
 
 TEST(NormalizerTable, IsNotSafeWhenItsPartsAreCut) {
@@ -93,7 +93,7 @@ TEST(NormalizerTable, IsNotSafeWhenItsPartsAreCut) {
   EXPECT_NE(normalizer_table_problem(table.substr(0, table.size() - 2)), "") << "no texts";
   std::string row = table;
   row[1] = static_cast<char>(row[1] - 1);  // the last 64 units become text
-  EXPECT_EQ(normalizer_table_problem(row), "its array is cut");
+  EXPECT_EQ(normalizer_table_problem(row), "its array is truncated");
   EXPECT_NE(normalizer_table_problem(testing::normalizer_table({{"a", std::string(5000, 'b')}})), "");
 }
 

@@ -121,18 +121,18 @@ TEST(StateTensors, ACheckpointOfAnotherOptimizerSaysSo) {
     std::string expected;
   } cases[] = {
       {kMomentum, kAdamW,
-       "was trained with optim.kind sgd (momentum_buffer fp32), this recipe says adamw (exp_avg fp32, "
+       "was trained with optim.kind sgd (momentum_buffer fp32); this recipe has adamw (exp_avg fp32, "
        "exp_avg_sq fp32)"},
-      {kSgd, kAdadelta, "was trained with optim.kind sgd (no state), this recipe says adadelta ("},
+      {kSgd, kAdadelta, "was trained with optim.kind sgd (no state); this recipe has adadelta ("},
       {kAdamW, kSgd,
-       "was trained with optim.kind adamw (exp_avg fp32, exp_avg_sq fp32), this recipe says sgd (no state)"},
+       "was trained with optim.kind adamw (exp_avg fp32, exp_avg_sq fp32); this recipe has sgd (no state)"},
       {kAdadelta, kMomentum,
-       "was trained with optim.kind adadelta (acc_delta fp32, square_avg fp32), this recipe says sgd"},
+       "was trained with optim.kind adadelta (acc_delta fp32, square_avg fp32); this recipe has sgd"},
       {kAnyPrecision, kAdamW,
        "was trained with optim.kind anyprecision_adamw (compensation bf16, exp_avg bf16, "},
       {kAnyPrecision,
        {.kind = OptimKind::kAnyPrecisionAdamW, .variance_dtype = FloatType::kFp32, .kahan = false},
-       "exp_avg_sq fp32), this recipe says anyprecision_adamw (exp_avg bf16, exp_avg_sq fp32)"},
+       "exp_avg_sq fp32); this recipe has anyprecision_adamw (exp_avg bf16, exp_avg_sq fp32)"},
   };
   for (std::size_t i = 0; i < std::size(cases); ++i) {
     const auto folder = dir.path() / str(i);

@@ -140,10 +140,11 @@ Finding check_ranks(const std::vector<NodeCard>& cards) {
   if (complaints.none())
     return ok("ranks",
               str(counted(cards.size(), "rank"), ", ", size, " on each of ", counted(nodes.size(), "node")));
-  return warning("ranks", complaints.text(),
-                 "start as many tasks on every node (--ntasks-per-node) and let them use its cores "
-                 "(--exclusive, srun --cpu-bind=none)",
-                 complaints.nodes);
+  return warning(
+      "ranks", complaints.text(),
+      "start the same number of tasks on every node (--ntasks-per-node) and let them use all its cores "
+      "(--exclusive, srun --cpu-bind=none)",
+      complaints.nodes);
 }
 
 Finding check_versions(const std::vector<NodeCard>& cards) {
@@ -168,8 +169,8 @@ Finding check_versions(const std::vector<NodeCard>& cards) {
     return finding;
   }
   const char* advice =
-      "start one program from a folder that all nodes share, and give all nodes the same image; until then "
-      "leave the odd nodes out (--exclude)";
+      "start the program from a folder that all nodes share, and give all nodes the same image; until then "
+      "exclude the nodes that differ (--exclude)";
   return grave ? fault("versions", complaints.text(), advice, complaints.nodes)
                : warning("versions", complaints.text(), advice, complaints.nodes);
 }
@@ -196,8 +197,8 @@ Finding check_gpu_count(const std::vector<NodeCard>& cards) {
   if (complaints.none())
     return ok("gpus", common == 0 ? "no GPUs: ranks compute on the CPU" : str(common, " GPUs on each node"));
   return fault("gpus", complaints.text(),
-               "ask for the GPUs (--gpus-per-node) and as many tasks; a node that lost one needs its driver "
-               "restarted or to be replaced: leave it out (--exclude)",
+               "request the GPUs (--gpus-per-node) and the same number of tasks; restart the driver of a "
+               "node that lost a GPU, or have the node replaced; until then leave it out (--exclude)",
                complaints.nodes);
 }
 
@@ -220,7 +221,7 @@ Finding check_gpu_clocks(const std::vector<NodeCard>& cards) {
       const GpuCard& gpu = node->gpus[i];
       const std::string slowed = grave_slowdown(gpu.slowed_by);
       const std::string name = str("GPU ", i, " of ", node->host);
-      if (!slowed.empty()) complaints.add(node->host, str(name, " is held down by ", slowed));
+      if (!slowed.empty()) complaints.add(node->host, str(name, " is slowed down by ", slowed));
       if (gpu.ecc_errors > 0)
         complaints.add(node->host, str(name, " has ", gpu.ecc_errors, " uncorrected memory errors"));
       if (gpu.max_mhz < common)
@@ -228,7 +229,7 @@ Finding check_gpu_clocks(const std::vector<NodeCard>& cards) {
     }
   }
   if (complaints.none())
-    return ok("gpu_clocks", str("all GPUs run at up to ", common, " MHz, none is held down"));
+    return ok("gpu_clocks", str("all GPUs run at up to ", common, " MHz, none is slowed down"));
   return fault("gpu_clocks", complaints.text(),
                "reset the GPU or have the node replaced; until then leave it out (--exclude)",
                complaints.nodes);
@@ -269,19 +270,20 @@ Finding check_efa_use(const std::vector<NodeCard>& cards) {
     constexpr std::uint64_t kEnough = std::uint64_t{16} << 30;
     if (value("FI_PROVIDER") != "efa")
       complaints.add(node->host, str("FI_PROVIDER is '", value("FI_PROVIDER"), "' on ", node->host,
-                                     ": libfabric may fall back to TCP in silence"));
+                                     ": libfabric may silently fall back to TCP"));
     if (!node->gpus.empty() && !node->ofi_plugin)
       complaints.add(node->host, str("NCCL's plugin libnccl-net.so is not in the library path of ",
-                                     node->host, ": NCCL goes over TCP"));
+                                     node->host, ": NCCL uses TCP"));
     if (node->locked_memory < kEnough)
       complaints.add(node->host, str("ranks on ", node->host, " may lock ", human_bytes(node->locked_memory),
-                                     " of memory, EFA needs it unlimited"));
+                                     " of memory, but EFA requires no limit"));
     if (!value("RDMAV_FORK_SAFE").empty())
       complaints.add(node->host,
                      str("RDMAV_FORK_SAFE is set on ", node->host, ", which EFA does not support"));
   }
   if (!any) return ok("efa_use", "no EFA devices to use");
-  if (complaints.none()) return ok("efa_use", "EFA is used: provider, plugin and locked memory are there");
+  if (complaints.none())
+    return ok("efa_use", "EFA is used: provider, plugin and locked memory are available");
   return warning(
       "efa_use", complaints.text(),
       "export FI_PROVIDER=efa, unset RDMAV_FORK_SAFE, add /opt/amazon/ofi-nccl to LD_LIBRARY_PATH, set "
@@ -311,7 +313,8 @@ Finding check_memory_size(const std::vector<NodeCard>& cards) {
   }
   if (complaints.none()) return ok("memory", str(human_bytes(most), " of memory on each node"));
   return warning("memory", complaints.text(),
-                 "a module may have failed: have the node examined, or leave it out", complaints.nodes);
+                 "a memory module may have failed: have the node examined, or leave it out",
+                 complaints.nodes);
 }
 
 Finding check_time(const std::vector<NodeCard>& cards) {
@@ -328,7 +331,7 @@ Finding check_time(const std::vector<NodeCard>& cards) {
                                      off < 0 ? "behind" : "ahead"));
   }
   if (complaints.none()) return ok("time", "the nodes' clocks agree");
-  return warning("time", complaints.text(), "start chrony on the nodes; leases and logs go by the clock",
+  return warning("time", complaints.text(), "start chrony on the nodes; leases and logs depend on the clock",
                  complaints.nodes);
 }
 

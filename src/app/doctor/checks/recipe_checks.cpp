@@ -21,7 +21,7 @@ ModelInput input_of(const ModelOptions& model) {
 
 /// An Error's text is one sentence and names what to change.
 Finding from_error(const std::string& name, const Error& error) {
-  return fault(name, error.what(), "mend what the line names; docs/data.md has the formats");
+  return fault(name, error.what(), "correct what the message names; docs/data.md describes the formats");
 }
 
 Finding open_stream(const std::string& name, const std::string& what,
@@ -32,7 +32,7 @@ Finding open_stream(const std::string& name, const std::string& what,
     (void)loader->read(0, 1);
     Finding finding =
         ok(name, str(what, " opens, ", human_count(static_cast<std::uint64_t>(loader->samples_per_epoch())),
-                     " samples an epoch"));
+                     " samples per epoch"));
     finding.values = {{"samples_per_epoch", loader->samples_per_epoch()}};
     return finding;
   } catch (const Error& error) {
@@ -61,7 +61,7 @@ Finding judge_memory(int ranks, std::uint64_t needed, const std::string& where, 
   finding.values = {{"needed_bytes", needed}, {"available_bytes", there}};
   if (static_cast<double>(needed) <= kTight * static_cast<double>(there)) return finding;
   finding.verdict = needed > there ? Verdict::kFault : Verdict::kWarning;
-  finding.text += needed > there ? ": it does not fit" : ": little is left for them";
+  finding.text += needed > there ? ": it does not fit" : ": little is left for activations";
   finding.advice =
       "use more ranks with shard.strategy: full_shard, precision.master or optimizer states in bf16, or "
       "shard.offload: cpu; echelon plan and docs/tuning.md help";
@@ -85,7 +85,7 @@ Finding check_validation_data(const Recipe& recipe) {
 
 Finding check_tokenizer(const Recipe& recipe) {
   const std::string path = tokenizer_path(recipe.data);
-  if (path.empty()) return ok("tokenizer", "the recipe's data comes without a tokenizer");
+  if (path.empty()) return ok("tokenizer", "the recipe's data has no tokenizer");
   try {
     const std::int64_t size = Tokenizer::load(path)->vocab_size();
     if (size > recipe.model.vocab_size) {
@@ -124,7 +124,7 @@ Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShap
     if (gpus.cards.empty()) {
       return unknown("memory",
                      str("each GPU needs ", human_bytes(size.rank_bytes),
-                         " before activations, and this machine has none to compare with"),
+                         " before activations, and this machine has no GPU to compare with"),
                      "run this on a compute node");
     }
     const auto least =
@@ -136,7 +136,7 @@ Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShap
                         least->memory_bytes);
   }
   const std::optional<std::uint64_t> memory = machine.memory_bytes();
-  if (!memory) return unknown("memory", "/proc/meminfo does not tell this machine's memory");
+  if (!memory) return unknown("memory", "/proc/meminfo does not state this machine's memory");
   const std::uint64_t needed =
       (size.rank_bytes + size.staging_bytes) * static_cast<std::uint64_t>(shape.ranks_per_node);
   return judge_memory(shape.ranks_per_node, needed, "this machine", *memory);
@@ -155,7 +155,7 @@ Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& g
   if (cards >= shape.ranks_per_node || recipe.train.device == TrainDevice::kCudaShared)
     return ok("devices", str(cards, " GPUs for ", shape.ranks_per_node, " ranks of a node"));
   return fault("devices", str(shape.ranks_per_node, " ranks of a node, but ", cards, " GPUs"),
-               "ask for as many tasks as GPUs (--ntasks-per-node), or set train.device: cuda_shared");
+               "request as many tasks as GPUs (--ntasks-per-node), or set train.device: cuda_shared");
 }
 
 }  // namespace echelon::app::doctor

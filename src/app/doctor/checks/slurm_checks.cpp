@@ -77,18 +77,18 @@ std::vector<std::string> partition_names(const SlurmState& slurm) {
 
 /// What `wish` asks for and `partition` does not give, or "".
 std::string refusal(const SlurmRecord& partition, const JobWish& wish) {
-  if (partition["State"] != "UP") return str("is ", partition["State"], ": it takes or starts no jobs");
+  if (partition["State"] != "UP") return str("is ", partition["State"], ": it does not accept or start jobs");
   for (const char* limit : {"MaxNodes", "TotalNodes"}) {
     const std::optional<long> most = number(partition[limit]);
     if (most && wish.nodes > *most)
-      return str("has ", limit, "=", *most, ", but ", wish.nodes, " are asked for");
+      return str("has ", limit, "=", *most, ", but ", wish.nodes, " are requested");
   }
   const std::optional<long> cpus = number(partition["MaxCPUsPerNode"]);
   if (cpus && wish.tasks_per_node > *cpus)
-    return str("has MaxCPUsPerNode=", *cpus, ", but ", wish.tasks_per_node, " tasks are asked for on each");
+    return str("has MaxCPUsPerNode=", *cpus, ", but ", wish.tasks_per_node, " tasks are requested on each");
   const std::optional<long> time = parse_seconds(partition["MaxTime"]);
   if (time && wish.time_s.value_or(0) > *time)
-    return str("has MaxTime=", partition["MaxTime"], ", but ", *wish.time_s / 60, " minutes are asked for");
+    return str("has MaxTime=", partition["MaxTime"], ", but ", *wish.time_s / 60, " minutes are requested");
   return "";
 }
 
@@ -110,13 +110,13 @@ bool contains(const std::string& list, const std::string& name) {
 
 Finding check_pmix_plugin(const SlurmState& slurm) {
   if (!slurm.mpi_types)
-    return unknown("pmix_plugin", "srun --mpi=list does not answer, so its PMIx plugin is not known",
+    return unknown("pmix_plugin", "srun --mpi=list does not answer, so its PMIx plugins are unknown",
                    "install Slurm's client commands on this machine");
   const std::string& types = *slurm.mpi_types;
   const auto at = types.find("pmix");
   if (at == types.npos) {
     return fault(
-        "pmix_plugin", "srun --mpi=list names no pmix: ranks cannot find each other",
+        "pmix_plugin", "srun --mpi=list lists no pmix: ranks cannot find each other",
         "build Slurm with --with-pmix (Debian: apt-get install slurm-wlm-basic-plugins libpmix-dev)");
   }
   const auto versions = types.find("pmix_v");
@@ -132,7 +132,8 @@ Finding check_pmix_version(const SlurmState& slurm, const Machine& machine, cons
   const auto slurm_version = find_version(slurm_text);
   const auto pmix = find_version(pmix_text);
   if (!slurm_version || !pmix)
-    return unknown("pmix_version", str("cannot tell versions from '", slurm_text, "' and '", pmix_text, "'"));
+    return unknown("pmix_version",
+                   str("cannot read the versions in '", slurm_text, "' and '", pmix_text, "'"));
   const std::string pair =
       str("Slurm ", slurm_text, " with PMIx ", pmix_text.substr(pmix_text.find_first_of("0123456789")),
           installed.empty() ? "" : " of /opt/pmix");
@@ -171,7 +172,7 @@ Finding check_pmix_fence(const SlurmState& slurm, const std::string& environment
   return warning(
       "pmix_fence",
       str(origin, " is ", fence,
-          ": on busy nodes an Open MPI program crashes in MPI_Init now and then (open-mpi/ompi 12495)"),
+          ": on busy nodes Open MPI programs occasionally crash in MPI_Init (open-mpi/ompi 12495)"),
       advice);
 }
 
@@ -200,8 +201,7 @@ Finding check_kill_wait(const SlurmState& slurm, const std::optional<SavePredict
 Finding check_job_requeue(const SlurmState& slurm) {
   if (slurm.settings["JobRequeue"] != "0")
     return ok("job_requeue", "JobRequeue is 1: lost nodes requeue their jobs");
-  return warning("job_requeue",
-                 "JobRequeue is 0: a job whose node dies or that is preempted does not come back",
+  return warning("job_requeue", "JobRequeue is 0: a job that is preempted or loses a node is not requeued",
                  "sbatch --requeue (cluster/slurm/train.sbatch has it), or JobRequeue=1 in slurm.conf");
 }
 
@@ -210,15 +210,16 @@ Finding check_preemption(const SlurmState& slurm) {
   const std::string mode = slurm.settings["PreemptMode"];
   if (type.empty() || type == "preempt/none") return ok("preemption", "jobs are not preempted");
   if (mode.find("CANCEL") == mode.npos) return ok("preemption", str("preempted jobs: PreemptMode=", mode));
-  return warning("preemption", "PreemptMode is CANCEL: a preempted job is ended for good",
-                 "ask for PreemptMode=REQUEUE, or submit a successor with --dependency=afternotok");
+  return warning(
+      "preemption", "PreemptMode is CANCEL: a preempted job is not requeued",
+      "ask the administrator for PreemptMode=REQUEUE, or submit a successor with --dependency=afternotok");
 }
 
 Finding check_partition(const SlurmState& slurm, const JobWish& wish) {
   const std::vector<std::string> names = partition_names(slurm);
   const SlurmRecord* partition = partition_of(slurm, wish);
   if (partition == nullptr && wish.partition.empty()) {
-    return warning("partition", "no partition is the default one: sbatch without --partition is refused",
+    return warning("partition", "there is no default partition: sbatch without --partition is refused",
                    str("name one of ", listed(names), " with --partition"));
   }
   if (partition == nullptr) {
@@ -230,7 +231,7 @@ Finding check_partition(const SlurmState& slurm, const JobWish& wish) {
   const std::string why = refusal(*partition, wish);
   if (!why.empty())
     return fault("partition", str("partition ", name, " ", why),
-                 "ask for less, or use one of " + listed(names));
+                 "request less, or use one of " + listed(names));
   // train.sbatch is told 60 s before the end, and Slurm may be a minute early.
   const std::optional<long> limit = parse_seconds((*partition)["MaxTime"]);
   if (limit && *limit <= 120) {
@@ -261,12 +262,12 @@ Finding check_nodes(const SlurmState& slurm, const JobWish& wish) {
     reasons.push_back(str(node["NodeName"], " is ", node["State"],
                           reason.empty() ? "" : str(" (", printable(reason, 60), ")")));
   }
-  if (slurm.nodes.empty()) return unknown("nodes", "scontrol show nodes gives no nodes");
-  if (bad.empty()) return ok("nodes", str("all ", fit, " nodes take work"));
+  if (slurm.nodes.empty()) return unknown("nodes", "scontrol show nodes lists no nodes");
+  if (bad.empty()) return ok("nodes", str("all ", fit, " nodes accept jobs"));
   const std::string advice =
       "see scontrol show node NAME; after repair: scontrol update nodename=NAME state=resume";
   const std::string text = str(bad.size(), " of ", bad.size() + static_cast<std::size_t>(fit),
-                               " nodes take no work: ", listed(reasons, 4));
+                               " nodes accept no jobs: ", listed(reasons, 4));
   if (fit == 0 || fit < wish.nodes) {
     return fault("nodes", str(text, "; ", fit, " are left", wish.nodes > 0 ? str(" for ", wish.nodes) : ""),
                  advice, bad);

@@ -126,7 +126,7 @@ Finding judge_writing(const FolderFacts& facts, const std::string& where, bool s
   }
   if (shared && (facts.kind == "tmpfs" || facts.kind == "ramfs")) {
     finding.verdict = Verdict::kWarning;
-    finding.text += ", but lies in this machine's memory: other nodes do not see it";
+    finding.text += ", but is in this machine's memory: other nodes do not see it";
     finding.advice = "keep runs on the cluster's shared file system";
   }
   return finding;
@@ -136,7 +136,7 @@ Finding judge_locks(const FolderFacts& facts, const std::string& where) {
   if (facts.locking.empty()) return ok("folder_locks", "files in it can be locked");
   return warning("folder_locks",
                  str("files in ", where, " cannot be locked (", facts.locking,
-                     "): nothing keeps two jobs out of one run folder"),
+                     "): nothing prevents two jobs from using one run folder"),
                  "mount Lustre with flock and NFS with its lock manager (no nolock)");
 }
 
@@ -152,7 +152,7 @@ Finding judge_syncs(const FolderFacts& facts, const std::string& where) {
   if (!facts.syncing.empty()) {
     return fault("folder_fsync",
                  str("fsync in ", where, " fails (", facts.syncing, "): a save cannot be made durable"),
-                 "keep runs on a file system that syncs");
+                 "keep runs on a file system that supports fsync");
   }
   const double ms = std::ceil(facts.fsync_s * 1000);
   Finding finding = ok("folder_fsync", str("fsync of a small file and its folder takes ", ms, " ms"));

@@ -152,7 +152,7 @@ Finding judge_sharing(const JobInfo& info, const std::vector<int>& leaders, cons
     if (!writing.fault.empty())
       complain(rank, str("cannot write in '", folder, "': ", writing.fault));
     else if (apart(info.hosts[rank]))
-      complain(rank, str("is apart: ", misses.at(info.hosts[rank]), " of ", looks,
+      complain(rank, str("is isolated: ", misses.at(info.hosts[rank]), " of ", looks,
                          " nodes do not see what it wrote in '", folder, "'"));
     else if (!unseen.empty())
       complain(rank, str("does not see what ", listed(unseen, 3), " wrote in '", folder, "'"));
@@ -194,9 +194,9 @@ std::vector<Finding> examine_shared_folder(Job& job, const std::filesystem::path
     findings.push_back(std::move(speed));
   }
   if (!unlocked.empty()) {
-    findings.push_back(warning("shared_locks",
-                               str(listed(unlocked, 4), ": nothing keeps two jobs out of one run folder"),
-                               "mount Lustre with flock (not localflock) and NFS with its lock manager"));
+    findings.push_back(warning(
+        "shared_locks", str(listed(unlocked, 4), ": nothing prevents two jobs from using one run folder"),
+        "mount Lustre with flock (not localflock) and NFS with its lock manager"));
   } else if (findings[0].verdict == Verdict::kOk && leaders.size() > 1) {
     findings.push_back(ok("shared_locks", "a lock that one node holds keeps the others out"));
   }

@@ -118,8 +118,8 @@ Finding ask_slurm(double deadline_s, std::optional<SlurmState>& state) {
   found.settings = parse_settings(config.out);
   if (!config.good() || found.settings["SLURM_VERSION"].empty()) {
     return fault("slurm",
-                 config.good() ? "scontrol show config gives no SLURM_VERSION" : config.trouble("scontrol"),
-                 "scontrol ping tells whether slurmctld is up; check SLURM_CONF and munge on this machine");
+                 config.good() ? "scontrol show config shows no SLURM_VERSION" : config.trouble("scontrol"),
+                 "scontrol ping shows whether slurmctld is up; check SLURM_CONF and munge on this machine");
   }
   found.partitions =
       parse_records(run_program({"scontrol", "--oneliner", "show", "partition"}, deadline_s).out);

@@ -27,8 +27,8 @@ Finding complain(const JobInfo& info, const std::vector<Computing>& all) {
     nodes.push_back(info.hosts[rank]);
   }
   if (texts.empty()) return ok("matmul", "");
-  return fault("matmul", listed(texts, 3), "install the program whole on every node: bin/, lib/ and libtorch",
-               nodes);
+  return fault("matmul", listed(texts, 3),
+               "install the complete program on every node: bin/, lib/ and libtorch", nodes);
 }
 
 Computing find_engine(MatmulFunction*& matmul) {

@@ -195,7 +195,7 @@ TEST_F(Index, RefusesEveryLieInAnEntry) {
 
 TEST_F(Index, StatesTheVersionItNeeds) {
   EXPECT_TRUE(mentions(error_with<std::uint16_t>(8, 2), "format 2.1"));
-  EXPECT_TRUE(mentions(error_with<std::uint32_t>(12, 1), "features unknown here"));
+  EXPECT_TRUE(mentions(error_with<std::uint32_t>(12, 1), "features this program does not know"));
   EXPECT_EQ(error_with<std::uint16_t>(10, 4),
             "");  // a later minor version adds nothing that must be understood
   EXPECT_TRUE(mentions(error_with<char>(0, 'x'), "not a checkpoint shard"));

@@ -64,7 +64,7 @@ TEST(LimitedChild, HasNothingElseOpen) {
 }
 
 TEST(LimitedChild, EndsWhenItReachesForMore) {
-  const auto business = "no business";
+  const auto business = "not allowed";
   EXPECT_TRUE(mentions(run([] { return str(::socket(AF_INET, SOCK_STREAM, 0)); }).failure, business));
   EXPECT_TRUE(mentions(run([] { return str(::fork()); }).failure, business));
   EXPECT_TRUE(mentions(run([] { return str(::execl("/bin/true", "true", nullptr)); }).failure, business));

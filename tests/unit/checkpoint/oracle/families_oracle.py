@@ -217,8 +217,8 @@ def check_refusals(made, root):
                  "'n_embd'": dict(n_embd=-24),
                  "'n_positions' is 0": dict(n_positions=0),
                  "'transformer.h.2.ln_1.weight' [24] of config.json's model is missing": dict(n_layer=3),
-                 "[24, 96], config.json asks for [24, 95]": dict(n_inner=95),
-                 "is no part of config.json's model": dict(n_layer=1),
+                 "[24, 96]; config.json requires [24, 95]": dict(n_inner=95),
+                 "is not part of the model in config.json": dict(n_layer=1),
                  "'lm_head.weight' [64, 24] of config.json's model is missing": dict(tie_word_embeddings=False),
                  "'n_head' is 4, but by 'num_attention_heads' 6": dict(num_attention_heads=6),
                  "'embd_pdrop' is 0.2 and 'resid_pdrop' 0.1": dict(embd_pdrop=0.2),
@@ -238,7 +238,7 @@ def check_refusals(made, root):
                "'relative_attention_num_buckets' is 7; expected an even number": dict(relative_attention_num_buckets=7),
                "'dropout_rate' is 1; the trainer takes": dict(dropout_rate=1),
                "'num_heads' is 4, but by 'num_attention_heads' 2": dict(num_attention_heads=2),
-               "[20, 24], config.json asks for [24, 24]": dict(d_kv=6)},
+               "[20, 24]; config.json requires [24, 24]": dict(d_kv=6)},
         "t5_1_1": {"the two differ": dict(tie_word_embeddings=True, scale_decoder_outputs=True)},
     }
     count = 0

@@ -177,7 +177,7 @@ def check_indexes(cases):
 
 
 def check_configs(cases):
-    cases.case("no config.json", lambda folder: (folder / "config.json").unlink())
+    cases.case("config.json, which describes the model, is missing", lambda folder: (folder / "config.json").unlink())
     cases.case("not valid JSON", lambda folder: (folder / "config.json").write_text("{"))
     cases.case("symbolic link", lambda folder: ((folder / "config.json").unlink(), (folder / "config.json").symlink_to("/etc/passwd")))
     cases.config("'gpt_neox' cannot be imported", model_type="gpt_neox")
@@ -196,15 +196,15 @@ def check_configs(cases):
     cases.config("'num_hidden_layers'", num_hidden_layers=-1)
     cases.config("'vocab_size' is 0", vocab_size=0)
     cases.config("'model.layers.2.input_layernorm.weight' [32] of config.json's model is missing", num_hidden_layers=3)
-    cases.config("is no part of config.json's model", num_hidden_layers=1)
-    cases.config("config.json asks for [49, 32]", intermediate_size=49)
+    cases.config("is not part of the model in config.json", num_hidden_layers=1)
+    cases.config("config.json requires [49, 32]", intermediate_size=49)
     cases.config("the two differ", tie_word_embeddings=True)
 
 
 def check_files(cases):
     cases.weights("'model.norm.weight' [32] of config.json's model is missing", lambda weights: weights.pop("model.norm.weight"))
     cases.weights("'extra' [3] is no part", lambda weights: weights.update(extra=torch.zeros(3)))
-    cases.weights("config.json asks for [32]", lambda weights: weights.update({"model.norm.weight": torch.ones(33)}))
+    cases.weights("config.json requires [32]", lambda weights: weights.update({"model.norm.weight": torch.ones(33)}))
     cases.weights("is int32", lambda weights: weights.update({"model.norm.weight": torch.ones(32, dtype=torch.int32)}))
     cases.weights("element type 'BOOL'", lambda weights: weights.update({"model.norm.weight": torch.ones(32, dtype=torch.bool)}))
     header = (struct.pack("<Q", 2**63) + b"{}")

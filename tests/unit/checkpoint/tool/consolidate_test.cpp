@@ -105,7 +105,7 @@ TEST(Consolidate, KeepsItsWorkWhenInterrupted) {
   const TempDir scratch;
   const Path folder = save(dir.path() / "c", large_example());
   const Stopped run = stop_half_way(scratch, folder, dir.path() / "out", SIGTERM);
-  expect_one_line(finish(scratch, run.child), 128 + SIGTERM, "the same command goes on from here");
+  expect_one_line(finish(scratch, run.child), 128 + SIGTERM, "the same command continues from here");
   EXPECT_FALSE(std::filesystem::exists(run.partial / "owner"));
   EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "out")).code, 0);
   EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"c", "out"}));
@@ -140,7 +140,7 @@ TEST(Consolidate, RefusesToWorkBesideAnotherProcess) {
   const std::string boot = "boot 01234567-89ab-cdef-0123-456789abcdef" + space.substr(space.find(" space "));
   for (const std::string& rest : {" " + boot, std::string()}) {
     spill(run.partial / "owner", str(host_name(), " 999999999 4711", rest, "\n"));
-    expect_one_line(tool(hdf5_arguments(folder, dir.path() / "out")), 2, "if it is gone");
+    expect_one_line(tool(hdf5_arguments(folder, dir.path() / "out")), 2, "if it no longer runs");
   }
   spill(run.partial / "owner", str(host_name(), " 999999999 4711 ", space, "\n"));
   EXPECT_EQ(tool(hdf5_arguments(folder, dir.path() / "out")).code, 0) << "gone from this machine";
@@ -177,7 +177,7 @@ TEST(Consolidate, KeepsWithinItsMemory) {
   EXPECT_LT(run("256M", "b").max_rss_bytes, 256U << 20);
   EXPECT_EQ(slurp(dir.path() / "a"), slurp(dir.path() / "b"));
   expect_one_line(run("8M", "c1"), 2, "at least 48.0 MiB");
-  expect_one_line(run("lots", "c1"), 2, "'lots' is no size");
+  expect_one_line(run("lots", "c1"), 2, "'lots' is not a size");
 }
 
 TEST(Consolidate, SplitsSafetensorsAndWritesTheirIndex) {

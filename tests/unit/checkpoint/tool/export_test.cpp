@@ -119,10 +119,10 @@ TEST(Export, RefusesWeightsThatAreNotThoseOfTheConfig) {
   refused("lacking", example, "lacks tensor 'model/model.layers.0.mlp.down_proj.weight'");
   example = llama(false);
   example.tensors.push_back({"model/model.layers.1.mlp.up_proj.weight", DType::kF32, {12, 8}});
-  refused("more", example, "'model/model.layers.1.mlp.up_proj.weight' is no parameter");
+  refused("more", example, "'model/model.layers.1.mlp.up_proj.weight' is not a parameter");
   example = llama(false);
   example.tensors[0].shape = {8, 10};
-  refused("turned", example, "becomes [8, 10]");
+  refused("turned", example, "would be exported as [8, 10]");
   example = llama(false);
   example.attachments["config.json"] = R"({"model_type": "mamba"})";
   refused("foreign", example, "mamba");

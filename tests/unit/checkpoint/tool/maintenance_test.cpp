@@ -65,7 +65,8 @@ TEST(PruneCommand, SaysThatTheBestStepIsNotThere) {
   const Path run = make_run(dir, 3, R"({"best":{"step":9,"validation_loss":1.5}})");
   const Outcome done = tool({"prune", run, "--keep-last", "1", "--yes"});
   EXPECT_EQ(done.code, 0);
-  EXPECT_TRUE(mentions(done.err, "step 9 had the best validation loss, and is not here")) << done.err;
+  EXPECT_TRUE(mentions(done.err, "step 9 had the best validation loss, but its checkpoint is missing"))
+      << done.err;
 }
 
 TEST(PruneCommand, LeavesWhatIsReadAndSaysWho) {

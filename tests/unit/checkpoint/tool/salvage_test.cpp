@@ -97,7 +97,7 @@ TEST(Salvage, KeepsTheTensorsOfTheShardsThatAreLeft) {
 
 TEST(Salvage, RefusesWhatIsNoStepFolderOrHoldsNothing) {
   const TempDir dir;
-  expect_one_line(tool({"salvage", dir.path()}), 5, "not called like a step folder");
+  expect_one_line(tool({"salvage", dir.path()}), 5, "not named like a step folder");
   const Path folder = write_shards(dir.path(), {.ranks = 1});
   spill(folder / "shard-00000-of-00001.h5", "garbage");
   expect_one_line(tool({"salvage", folder}), 5, "nothing can be salvaged");

@@ -281,7 +281,7 @@ bool survives_without_memory(const DiskTree& before, std::int64_t nth, std::int6
   const fs::DiskInUse in_use(disk);
   const bool there = !watch.committed().empty();
   EXPECT_EQ(there, status.state == RankSave::State::kDone) << nth << ": " << status.error;
-  EXPECT_EQ(status.error.find("was not there after"), std::string::npos) << nth << ": " << status.error;
+  EXPECT_EQ(status.error.find("did not appear within"), std::string::npos) << nth << ": " << status.error;
   EXPECT_EQ(lost(run, there ? std::set<std::int64_t>{1, 2, 3} : std::set<std::int64_t>{1, 2}), "")
       << nth << ": " << status.error << status.doubt;
   return struck;

@@ -90,7 +90,7 @@ TEST(Commit, RefusesWhatDoesNotBelongTogether) {
   EXPECT_TRUE(mentions(error([](Info& i) { i.trainer_state = "{\"a\":1,\"a\":2}"; }), "twice"));
   EXPECT_TRUE(mentions(error([](Info& i) { i.attachments["../x"] = ""; }), "attachment name"));
   EXPECT_TRUE(mentions(error([](Info& i) { i.attachments["COMMIT"] = ""; }), "reserved"));
-  EXPECT_TRUE(mentions(error([](Info& i) { i.step = 3; }), "belongs into a folder"));
+  EXPECT_TRUE(mentions(error([](Info& i) { i.step = 3; }), "belongs in a folder"));
   EXPECT_NE(error([](Info& i) { i.ranks = 1; }), "");
   EXPECT_NE(error([](Info& i) { i.ranks = 3; }), "");
   const Path second = folder / shard_file_name(1, 2);
