@@ -95,8 +95,7 @@ std::int64_t ModelConfig::size(const char* key, const IntegerRange& range) const
   const std::uint64_t value = checkpoint::number(json_, key, static_cast<std::uint64_t>(high), what_);
   if (value == 0) fail(str("'", key, "' is 0"));
   const auto size = static_cast<std::int64_t>(value);
-  if (is_import() && !range.holds(size))
-    fail(str("'", key, "' is ", size, "; the trainer takes ", words(range)));
+  if (is_import() && !range.holds(size)) fail(str("'", key, "' is ", size, "; expected ", words(range)));
   return size;
 }
 
@@ -109,7 +108,7 @@ double ModelConfig::real_or(const char* key, double otherwise, const NumberRange
   if (!json_[key].is_number()) fail(str("'", key, "' must be a number"));
   const auto value = json_[key].get<double>();
   if (is_import() && !range.holds(value))
-    fail(str("'", key, "' is ", value, "; the trainer takes a number ", words(range)));
+    fail(str("'", key, "' is ", value, "; expected a number ", words(range)));
   return value;
 }
 
@@ -128,7 +127,7 @@ void ModelConfig::fail(const std::string& problem) const {
 }
 
 void ModelConfig::differs(const std::string& what) const {
-  fail(str(what, ", which the trainer's model does not compute: it cannot be imported"));
+  fail(str(what, ", which this model does not support: it cannot be imported"));
 }
 
 void ModelConfig::require_text(const char* key, const char* otherwise, const char* computed) const {
@@ -155,7 +154,7 @@ void ModelConfig::take_value(const char* key, const checkpoint::Json& value, con
     json_[key] = std::move(copy);
   } else if (is_import() && json_[key] != value) {
     fail(str("'", key, "' is ", printable(json_[key].dump()), ", but by '", where, "' ",
-             printable(value.dump()), "; leave the wrong one out"));
+             printable(value.dump()), "; remove the wrong one"));
   }
 }
 
@@ -166,10 +165,10 @@ void ModelConfig::check_all_known(const std::vector<std::string_view>& neutral) 
                        std::find(neutral.begin(), neutral.end(), key) != neutral.end() ||
                        std::find(kNeutral.begin(), kNeutral.end(), key) != kNeutral.end();
     if (known) continue;
-    fail(str(
-        "'", printable(key), "' is ", printable(value.dump()),
-        ", of which it is not known whether it changes what the model computes; where it does not, leave it "
-        "out of the file"));
+    fail(str("'", printable(key), "' is ", printable(value.dump()),
+             ". The importer does not know whether it changes what the model computes; if it does not, "
+             "remove it from "
+             "the file"));
   }
 }
 

@@ -57,7 +57,7 @@ void ModelDescription::list_tensors(const ModelOptions& model) {
 std::string ModelDescription::whole_recipe() const {
   constexpr std::int64_t kSequence = 512;
   const std::int64_t length = max_positions == 0 ? kSequence : std::min(kSequence, max_positions);
-  return str("# An imported model. Its data is a stand-in: name your own before training.\n", recipe,
+  return str("# An imported model. Its data is a placeholder: replace it before training.\n", recipe,
              "data:\n  kind: ", data_kind, "\n  seq_len: ", length, '\n');
 }
 
@@ -75,7 +75,8 @@ ModelDescription describe_model(const std::string& source, const std::string& wh
   }
   std::vector<std::string> known;
   for (const Family& family : families()) known.emplace_back(family.model_type);
-  config.fail(str("model_type '", printable(type), "' cannot be imported; these can: ", join(known, ", ")));
+  config.fail(
+      str("model_type '", printable(type), "' cannot be imported; supported types: ", join(known, ", ")));
 }
 
 NameEndings transposed_endings(const std::string& config) {

@@ -12,9 +12,9 @@ void check_rope(const ModelConfig& config, const char* key, const Json& rope) {
   if (!rope.is_object()) config.fail(str("'", key, "' must be an object"));
   for (const auto& [name, value] : rope.items()) {
     if ((name == "rope_type" || name == "type") && value != "default")
-      config.differs(str("'", key, "' asks for rotary positions of the type ", printable(value.dump())));
+      config.differs(str("'", key, "' requires rotary positions of type ", printable(value.dump())));
     if (name == "partial_rotary_factor" && value != 1.0)
-      config.differs(str("'", key, "' turns a part of each head only"));
+      config.differs(str("'", key, "' rotates only a part of each head"));
   }
 }
 
@@ -39,11 +39,12 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
   const std::int64_t kv_heads = config.size_or("num_key_value_heads", heads, model_ranges::kHeads);
   const bool tie = config.flag_or("tie_word_embeddings", false);
   if (hidden % heads != 0 || heads % kv_heads != 0)
-    config.fail(str("heads do not divide: hidden_size ", hidden, ", num_attention_heads ", heads,
+    config.fail(str("the head counts do not divide: hidden_size ", hidden, ", num_attention_heads ", heads,
                     ", num_key_value_heads ", kv_heads));
   const std::int64_t head_dim = hidden / heads;
   if (config.is_import() && head_dim % 2 != 0)
-    config.fail(str("hidden_size / num_attention_heads is ", head_dim, ", and rotary positions turn pairs"));
+    config.fail(
+        str("hidden_size / num_attention_heads is ", head_dim, "; rotary positions need an even head size"));
   if (config.size_or("head_dim", head_dim, model_ranges::kHeadSize) != head_dim)
     config.differs(str("'head_dim' is not hidden_size / num_attention_heads (", head_dim, ")"));
   config.require_text("hidden_act", "silu", "silu");

@@ -42,7 +42,8 @@ void check_start(const ModelConfig& config) {
 void check_buckets(const ModelConfig& config, std::int64_t buckets, std::int64_t distance) {
   if (!config.is_import()) return;
   if (buckets < 4 || buckets % 2 != 0)
-    config.fail(str("'relative_attention_num_buckets' is ", buckets, "; expected an even number from 4 on"));
+    config.fail(
+        str("'relative_attention_num_buckets' is ", buckets, "; expected an even number of at least 4"));
   if (distance <= buckets / 2) {
     config.fail(str("'relative_attention_max_distance' is ", distance,
                     "; expected more than half of relative_attention_num_buckets (", buckets, ")"));

@@ -33,7 +33,7 @@ bool is_pickle(const Path& path) {
   throw Error(Code::kUsage,
               str(quoted(path),
                   " is a pickle file, which can run any program when it is read, so it is never "
-                  "opened here; convert it to safetensors first: docs/echelon_ckpt.md tells how"));
+                  "opened here; convert it to safetensors first: see docs/echelon_ckpt.md"));
 }
 
 /// Why a folder without the expected files is refused.
@@ -42,7 +42,7 @@ bool is_pickle(const Path& path) {
     if (is_pickle(entry)) refuse_pickle(entry);
   }
   throw Error(Code::kUsage, str("folder ", quoted(folder), " holds neither ", kSingle, " nor ", kIndex,
-                                "; name the .safetensors file itself when it is called otherwise"));
+                                "; name the .safetensors file itself if it has another name"));
 }
 
 /// Download caches consist of links, so the message says how to get plain files.
@@ -75,7 +75,7 @@ WeightSource::WeightSource(const Path& input) {
   const bool indexed = checkpoint::entry_exists(input / kIndex);
   if (single && indexed) {
     throw Error(Code::kCheckpoint, str("folder ", quoted(input), " holds both ", kSingle, " and ", kIndex,
-                                       ": remove the one that is not meant"));
+                                       ": remove one of them"));
   }
   if (!single && !indexed) refuse_folder(input);
   if (single) {
@@ -121,8 +121,8 @@ void WeightSource::add_indexed(const Path& path) {
   for (const auto& [tensor, file] : index.files) {
     const auto found = tensors_.find(tensor);
     if (found == tensors_.end() || files_[found->second.file].path.filename() != file)
-      throw Error(Code::kCheckpoint,
-                  str(quoted(path), " lists tensor '", tensor, "' in '", file, "', which does not hold it"));
+      throw Error(Code::kCheckpoint, str(quoted(path), " lists tensor '", tensor, "' in '", file,
+                                         "', which does not contain it"));
   }
   for (const auto& [name, tensor] : tensors_) {
     if (!index.files.contains(name))
@@ -132,7 +132,7 @@ void WeightSource::add_indexed(const Path& path) {
   if (index.total_size && bytes != *index.total_size) {
     throw Error(Code::kCheckpoint,
                 str(quoted(path), " states 'total_size' ", *index.total_size, ", its tensors have ", bytes,
-                    " bytes: a file may be of another version; correct the number only if not"));
+                    " bytes: a file may be from another version; if all are right, correct the number"));
   }
 }
 
@@ -152,7 +152,7 @@ void WeightSource::check_unchanged() const {
     if (fs::disk().fstat(file.input.fd.get(), &now) == 0 && now.st_size == file.opened.st_size &&
         same(now.st_mtim, file.opened.st_mtim))
       continue;
-    throw Error(Code::kCheckpoint, str(quoted(file.path), " was changed while it was read; import it again"));
+    throw Error(Code::kCheckpoint, str(quoted(file.path), " changed while it was read; import it again"));
   }
 }
 

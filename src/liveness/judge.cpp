@@ -132,12 +132,13 @@ std::optional<Finding> Judge::look_for_ended(double time_s) const {
                                  ") ended at the same moment; rank ", rank, " was ", describe(peers_[n].now)),
                      .since_s = since,
                      .node_suspect = true};
-    return Finding{.kind = Finding::Kind::kEnded,
-                   .rank = rank,
-                   .text = str(name_of(rank), " has died: its process ended without a word while ",
-                               describe(peers_[n].now), "; the system's log of that node may tell more ",
-                               "(killed for memory?)"),
-                   .since_s = since};
+    return Finding{
+        .kind = Finding::Kind::kEnded,
+        .rank = rank,
+        .text = str(name_of(rank), " has died: its process ended without reporting an error while ",
+                    describe(peers_[n].now), "; the system's log of that node may say why ",
+                    "(killed for memory?)"),
+        .since_s = since};
   }
   return std::nullopt;
 }
@@ -155,12 +156,12 @@ std::optional<Finding> Judge::look_for_silent(double time_s) const {
           .kind = Finding::Kind::kNode,
           .rank = rank,
           .text = str("node ", hosts_[n], " (", ranks.size() > 1 ? "ranks " : "rank ", listed(ranks),
-                      ") gives no sign ", was, "; it is down, cut off the network, or stands still"),
+                      ") has sent no heartbeat ", was, "; it is down, cut off the network, or not running"),
           .since_s = since,
           .node_suspect = true};
     return Finding{.kind = Finding::Kind::kSilent,
                    .rank = rank,
-                   .text = str(name_of(rank), " gives no sign ", was),
+                   .text = str(name_of(rank), " has sent no heartbeat ", was),
                    .since_s = since};
   }
   return std::nullopt;
@@ -192,7 +193,7 @@ std::optional<Finding> Judge::look_for_stalled(double time_s) {
   if (last < 0) return std::nullopt;  // all have issued it: the communicators' deadline reports what is stuck
   return Finding{.kind = Finding::Kind::kStalled,
                  .rank = last,
-                 .text = str(name_of(last), " stands still while ", waiting,
+                 .text = str(name_of(last), " has made no progress while ", waiting,
                              waiting == 1 ? " rank has waited for it for " : " ranks have waited for it for ",
                              tenths(waited), " s: it is ", describe(peer(last).now)),
                  .since_s = waited};

@@ -43,7 +43,7 @@ std::array<char, 16> new_token() {
   std::array<char, 16> token{};
   std::array<unsigned char, 16> random{};
   if (getentropy(random.data(), random.size()) != 0)
-    throw Error(Code::kEnvironment, "the system gives no random bytes (getentropy)");
+    throw Error(Code::kEnvironment, "cannot get random bytes (getentropy)");
   for (std::size_t n = 0; n < token.size(); ++n) token[n] = kDigits[random[n] % 16];
   return token;
 }
@@ -136,7 +136,7 @@ void LifeWatch::loop() {
     if (verdict_s == 0) verdict_s = now;
     if (now - verdict_s < kGrace_s + (job_.rank == 0 ? kLastToLeave_s : 0)) continue;
     run_within(kDisk_s,
-               [] { log::note("this process did not leave by itself after the verdict and is ended"); });
+               [] { log::note("this process did not exit by itself after the verdict and is killed"); });
     // Not exit(): destructors and atexit handlers would wait for the thread that hangs.
     _exit(static_cast<int>(Code::kPeer));
   }
@@ -172,8 +172,8 @@ void LifeWatch::beat(double now) {
 
 std::string LifeWatch::my_stack() const {
   const std::vector<std::string> frames = probe_.take();
-  if (frames.empty()) return "its training thread does not react: it waits in the kernel";
-  log::note("the training thread's stack, asked for because others wait for it:");
+  if (frames.empty()) return "its training thread does not respond: it is blocked in the kernel";
+  log::note("the training thread's stack, requested because others wait for it:");
   for (const std::string& frame : frames) log::note("  " + frame);
   const std::size_t shown = std::min(frames.size(), kShownFrames);
   return "its stack: " + join({frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(shown)}, " < ");
@@ -209,13 +209,16 @@ void LifeWatch::judge_hub(double now) {
   if (hub_closed_ || job_.rank == 0) return;
   const std::string hub = str("rank 0 (", job_.hosts[0], ")");
   if (wire_->closed())
-    return end_by(str(hub, " has died: its process, or its node, ended without a word; see logs/rank-0.log"),
-                  true);
+    return end_by(
+        str(hub,
+            " has died: its process, or its node, ended without reporting an error; see logs/rank-0.log"),
+        true);
   const double silence = now - last_ack_s_;
   if (silence <= options_.cluster.heartbeat_timeout_s) return;
-  end_by(str(hub, " gives no sign for ", std::lround(silence), " s: its node, or the network between it and ",
-             job_.host, ", is down, or its process is stopped"),
-         true);
+  end_by(
+      str(hub, " has sent no heartbeat for ", std::lround(silence),
+          " s: its node, or the network between it and ", job_.host, ", is down, or its process is stopped"),
+      true);
 }
 
 void LifeWatch::end_by(const std::string& verdict, bool mine) {

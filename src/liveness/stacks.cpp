@@ -92,7 +92,7 @@ std::string look_at_process(std::int64_t pid) {
   // follows the last ')'.
   const auto end_of_name = stat.rfind(')');
   if (end_of_name == std::string::npos || stat.size() < end_of_name + 3)
-    return str("its process ", pid, " is not there any more");
+    return str("its process ", pid, " no longer exists");
   const char state = stat[end_of_name + 2];
   const std::string place = first_line(folder + "/wchan");
   const std::string in = place.empty() || place == "0" ? "" : ", in " + place;
@@ -107,7 +107,7 @@ std::string look_at_process(std::int64_t pid) {
       return str("its process ", pid, " has ended");
     default:
       return str("its process ", pid, " is there (state ", std::string(1, state), in,
-                 ") and gets no processor, or hangs");
+                 ") but gets no CPU time or hangs");
   }
 }
 

@@ -134,7 +134,7 @@ std::vector<Frame> Wire::receive() {
 Listener listen_anywhere() {
   const auto failed = [](const char* call) {
     return Error(Code::kEnvironment, str("heartbeats: ", call, ": ", fs::reason(errno),
-                                         "; set cluster.heartbeat_timeout_s: 0 to go without them"));
+                                         "; set cluster.heartbeat_timeout_s: 0 to disable them"));
   };
   Listener listener{.socket = fs::Fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0))};
   Address any;
@@ -185,7 +185,7 @@ std::vector<std::string> own_addresses() {
 
 std::optional<fs::Fd> connect_to(const std::vector<std::string>& addresses, int port, double patience_s,
                                  std::string& why) {
-  why = "no address is known";
+  why = "its address is unknown";
   for (const std::string& text : addresses) {
     const auto address = parse(text, port);
     if (!address) continue;

@@ -8,7 +8,8 @@
 #include "support/places.h"
 #include "support/temp_dir.h"
 
-// What all ranks conclude when one process (the last rank's) stands still while its connections live on.
+// What all ranks conclude when one process (the last rank's) has made no progress while its connections live
+// on.
 namespace echelon {
 namespace {
 
@@ -39,18 +40,18 @@ class LifeWatchOfThree : public ::testing::Test {
 
 TEST_F(LifeWatchOfThree, ARankThatOthersWaitForShowsItsStackAndIsEnded) {
   EXPECT_EQ(run(folder_.path(), "asleep"), 7);
-  expect_verdict({"rank 2 (", ") stands still while 2 ranks have waited for it for ",
+  expect_verdict({"rank 2 (", ") has made no progress while 2 ranks have waited for it for ",
                   "in step 5, reading data", "its stack: "});
   const std::string log = content(folder_.path() / "rank-2.log");
   EXPECT_NE(log.find("the training thread's stack"), std::string::npos) << log;
   EXPECT_NE(log.find("sleep"), std::string::npos) << log;
-  EXPECT_NE(log.find("did not leave by itself after the verdict and is ended"), std::string::npos) << log;
+  EXPECT_NE(log.find("did not exit by itself after the verdict and is killed"), std::string::npos) << log;
 }
 
 TEST_F(LifeWatchOfThree, AStoppedProcessIsFoundByItsSilenceAndLookedAtByANeighbour) {
   EXPECT_EQ(run(folder_.path(), "stopped"), 7);
-  expect_verdict(
-      {"rank 2 (", ") gives no sign for ", "last it was in step ", "is stopped by a signal (SIGSTOP)"});
+  expect_verdict({"rank 2 (", ") has sent no heartbeat for ", "last it was in step ",
+                  "is stopped by a signal (SIGSTOP)"});
 }
 
 TEST_F(LifeWatchOfThree, RanksThatEndInGoodOrderAccuseNobody) {

@@ -54,7 +54,7 @@ def node_failed(work):
     """a node loses its power"""
     trial = start(work, "node_failed")
     trial.fault(lambda: node("kill", "n2"))
-    trial.detected(r"node n2 (is lost|\(ranks 4, 5\) gives no sign)", DEATH)
+    trial.detected(r"node n2 (is lost|\(ranks 4, 5\) has sent no heartbeat)", DEATH)
     trial.wait_ended()
     node("restore", "n2")
     return back_and_done(trial, work)
@@ -64,7 +64,7 @@ def node_cut(work):
     """a node is cut off the network"""
     trial = start(work, "node_cut")
     trial.fault(lambda: node("cut", "n2"))
-    trial.detected(r"node n2 \(ranks 4, 5\) gives no sign", SILENCE)
+    trial.detected(r"node n2 \(ranks 4, 5\) has sent no heartbeat", SILENCE)
     trial.wait_ended()
     node("restore", "n2")
     return back_and_done(trial, work)

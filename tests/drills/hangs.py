@@ -17,7 +17,7 @@ def rank_frozen(work):
     """SIGSTOP to rank 3"""
     trial = start(work, "rank_frozen")
     where = trial.fault(lambda: slurm.signal_rank(trial.job, 3, signal.SIGSTOP))
-    trial.detected(rf"rank 3 \({where}\) gives no sign.*SIGSTOP", SILENCE)
+    trial.detected(rf"rank 3 \({where}\) has sent no heartbeat.*SIGSTOP", SILENCE)
     return back_and_done(trial, work)
 
 

@@ -101,8 +101,8 @@ class Tests(product.Case):
         self.assert_gone(pids)
 
     def test_a_frozen_rank_is_7_and_the_line_names_it_and_why(self):
-        for frozen, text in ((2, r"rank 2 \(\S+\) gives no sign for .* is stopped by a signal \(SIGSTOP\)$"),
-                             (0, r"rank 0 \(\S+\) gives no sign for ")):
+        for frozen, text in ((2, r"rank 2 \(\S+\) has sent no heartbeat for .* is stopped by a signal \(SIGSTOP\)$"),
+                             (0, r"rank 0 \(\S+\) has sent no heartbeat for ")):
             run = f"frozen-{frozen}"
             process = self.start(*self.train_command(
                 self.recipe(), *ENDLESS, f"run.dir={run}", "cluster.heartbeat_interval_s=0.2",

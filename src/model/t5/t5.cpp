@@ -117,8 +117,8 @@ at::Tensor T5::loss(const Batch& batch, double gradient_scale) {
   if (batch.sequences == nullptr || batch.target_sequences == nullptr ||
       batch.sequences->count() != batch.target_sequences->count()) {
     throw Error(Code::kUsage,
-                "a T5 learns from pairs; expected a target for each source, as data.kind: "
-                "synthetic_pairs gives");
+                "a T5 trains on pairs; expected a target for each source, as from data.kind: "
+                "synthetic_pairs");
   }
   const T5Pass sources = pass_over(batch, batch.sequences, nullptr);
   const at::Tensor encoded = finished(encoder_, body(encoder_, batch.ids, sources, {}), sources);

@@ -23,7 +23,7 @@ void check_llama(const ModelOptions& model, std::vector<Conflict>& found) {
     found.push_back({{"model.hidden_size", "model.heads"},
                      str("model.hidden_size / model.heads is ", model.hidden_size, " / ", model.heads, " = ",
                          model.hidden_size / model.heads,
-                         "; expected an even head size, because rotary positions turn pairs of values; set "
+                         "; expected an even head size, because rotary positions rotate pairs of values; set "
                          "model.hidden_size to ",
                          nearest_multiples(model.hidden_size, 2 * model.heads))});
   }
@@ -39,9 +39,10 @@ void check_t5(const ModelOptions& model, std::vector<Conflict>& found) {
   // The encoder's distances have a sign: half of its buckets are for each, and half of those for one distance
   // alone.
   if (model.relative_buckets < 4 || model.relative_buckets % 2 != 0) {
-    found.push_back({{"model.relative_buckets"},
-                     str("model.relative_buckets is ", model.relative_buckets,
-                         "; expected an even number from 4 on, because each direction has half of them")});
+    found.push_back(
+        {{"model.relative_buckets"},
+         str("model.relative_buckets is ", model.relative_buckets,
+             "; expected an even number of at least 4, because each direction has half of them")});
   }
   if (model.relative_max_distance <= model.relative_buckets / 2) {
     found.push_back({{"model.relative_max_distance", "model.relative_buckets"},

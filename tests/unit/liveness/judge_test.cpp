@@ -43,7 +43,8 @@ TEST_F(JudgeTest, AConnectionThatBreaksIsADeathNamedAfterAMoment) {
   EXPECT_EQ(finding->rank, 3);
   EXPECT_FALSE(finding->node_suspect);
   EXPECT_EQ(
-      finding->text.find("rank 3 (n1) has died: its process ended without a word while in step 7, backward"),
+      finding->text.find(
+          "rank 3 (n1) has died: its process ended without reporting an error while in step 7, backward"),
       0u)
       << finding->text;
 }
@@ -100,10 +101,11 @@ TEST_F(JudgeTest, TheRankThatOthersWaitForIsNamedAndNotThoseThatWait) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->kind, Finding::Kind::kStalled);
   EXPECT_EQ(finding->rank, 2);
-  EXPECT_EQ(finding->text.find(
-                "rank 2 (n1) stands still while 3 ranks have waited for it for 61 s: it is in step 7, "
-                "reading data"),
-            0u)
+  EXPECT_EQ(
+      finding->text.find(
+          "rank 2 (n1) has made no progress while 3 ranks have waited for it for 61 s: it is in step 7, "
+          "reading data"),
+      0u)
       << finding->text;
 }
 

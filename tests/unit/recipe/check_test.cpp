@@ -139,7 +139,7 @@ std::vector<std::string> model_faults(const ModelOptions& model) {
 TEST(ModelConflicts, AreJudgedByKind) {
   using Texts = std::vector<std::string>;
   const ModelOptions odd{.hidden_size = 21, .heads = 3, .kv_heads = 3};
-  EXPECT_EQ(model_faults(odd).size(), 1u) << "rotary positions turn pairs";
+  EXPECT_EQ(model_faults(odd).size(), 1u) << "rotary positions rotate pairs";
   for (const ModelKind kind : {ModelKind::kGpt2, ModelKind::kT5, ModelKind::kVit, ModelKind::kDeepVit}) {
     ModelOptions model = odd;
     model.kind = kind;
@@ -159,9 +159,9 @@ TEST(ModelConflicts, NameBucketsPatchesAndImagesThatLeaveNothing) {
     const auto faults = model_faults(model);
     return faults.size() == 1 ? faults[0] : std::to_string(faults.size()) + " faults";
   };
-  EXPECT_NE(one({.kind = ModelKind::kT5, .relative_buckets = 33}).find("an even number from 4 on"),
+  EXPECT_NE(one({.kind = ModelKind::kT5, .relative_buckets = 33}).find("an even number of at least 4"),
             std::string::npos);
-  EXPECT_NE(one({.kind = ModelKind::kT5, .relative_buckets = 2}).find("an even number from 4 on"),
+  EXPECT_NE(one({.kind = ModelKind::kT5, .relative_buckets = 2}).find("an even number of at least 4"),
             std::string::npos);
   EXPECT_NE(one({.kind = ModelKind::kT5, .relative_max_distance = 16})
                 .find("more than half of model.relative_buckets (32)"),
