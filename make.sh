@@ -51,7 +51,8 @@ usage: ./make.sh COMMAND
 
   quickstart       prepare data, train on two local ranks, stop and resume, verify, export, sample
   digits           prepare scikit-learn's handwritten digits as images to train on, in data/digits
-  test             build everything and run every test and check; logs in build/test
+  test [--long]    build everything and run every test and check; logs in build/test. --long: sweeps take every case,
+                   not a share of each kind
   setup [test]     install what building and running need (with `test`: what the tests need too)
   build [PRESET] [TARGET]...
                    compile the programs, or what is named (`all`: the tests too); PRESET is release (default), dev,
@@ -388,6 +389,11 @@ test_threads() {
 # Everything, once: what needs no libtorch under the sanitizers, the rest, and what the sanitizers cannot run, optimised.
 # The release preset compiles and links the GPU code where nvcc is. CTest's summary is the last thing printed.
 test_all() {
+  case ${1:-} in
+    '') ;;
+    --long) export ECHELON_TEST_LONG=1 ECHELON_TEST_SCHEDULES=${ECHELON_TEST_SCHEDULES:-200} ;;
+    *) die 2 "test takes nothing or '--long', not '$1'" ;;
+  esac
   setup test
   local failed=0 again stages=(sanitizers threads optimised)
   rm -rf "$TEST_LOGS"
@@ -446,7 +452,7 @@ main() {
   (($#)) && shift
   case $command in
     setup | build | quickstart | digits | bench | drills | format) "$command" "$@" ;;
-    test) test_all ;;
+    test) test_all "$@" ;;
     gpu-bundle) gpu_bundle ;;
     help | -h | --help) help ;;
     *)

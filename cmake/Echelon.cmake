@@ -25,7 +25,7 @@ function(echelon_join_sources target)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-  if(ECHELON_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # a source's types may have members of its own types
   endif()
   set_source_files_properties(${ARG_LEAVE_OUT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
@@ -33,7 +33,7 @@ endfunction()
 
 # echelon_library(name [ROOMS folders...] [PUBLIC libs...] [PRIVATE libs...] [ALONE files...])
 # One folder = one library: all .cpp files beside the calling CMakeLists.txt and in its ROOMS, headers found under src/.
-# Under the sanitizers, whose code is dear to compile, its sources are joined; ALONE are left out of that.
+# Its sources are joined, but for ALONE.
 function(echelon_library name)
   cmake_parse_arguments(ARG "" "" "ROOMS;PUBLIC;PRIVATE;ALONE" ${ARGN})
   list(TRANSFORM ARG_ROOMS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1/*.cpp")
@@ -46,9 +46,7 @@ function(echelon_library name)
   target_include_directories(echelon_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(echelon_${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   target_compile_options(echelon_${name} PRIVATE ${ECHELON_WARNINGS})
-  if(ECHELON_SANITIZE)
-    echelon_join_sources(echelon_${name} LEAVE_OUT ${ARG_ALONE})
-  endif()
+  echelon_join_sources(echelon_${name} LEAVE_OUT ${ARG_ALONE})
 endfunction()
 
 # libtorch's headers are most of the compile time of what includes them. Programs cannot use those precompiled for the
@@ -84,7 +82,7 @@ endfunction()
 
 # echelon_unit_tests(module [ROOMS folders...] [LIBS libs...] [ALONE files...]): one gtest binary from all .cpp files of
 # tests/unit/<module> and of its ROOMS. Those without libtorch are labelled unit_torch_free (gtest_discover_tests takes
-# one label): ./make.sh test runs them under the sanitizers only, where all but ALONE are joined.
+# one label): ./make.sh test runs them under the sanitizers only. All but ALONE are joined.
 function(echelon_unit_tests module)
   cmake_parse_arguments(ARG "" "" "ROOMS;LIBS;ALONE" ${ARGN})
   list(TRANSFORM ARG_ROOMS REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/tests/unit/${module}/\\1/*.cpp")
@@ -96,17 +94,17 @@ function(echelon_unit_tests module)
   target_include_directories(unit_${module} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(unit_${module} PRIVATE echelon::${module} ${ARG_LIBS} echelon_test_places GTest::gtest_main)
   target_compile_options(unit_${module} PRIVATE ${ECHELON_WARNINGS} ${ECHELON_TEST_FLAGS})
-  set(timeout 120)
-  if(ECHELON_SANITIZE)
-    set(timeout 900)
-    list(TRANSFORM ARG_ALONE PREPEND ${CMAKE_SOURCE_DIR}/tests/unit/${module}/)
-    echelon_join_sources(unit_${module} LEAVE_OUT ${ARG_ALONE})
-  endif()
   get_target_property(precompiled echelon_${module} PRECOMPILE_HEADERS_REUSE_FROM)
   if(precompiled)  # libtorch's headers
     echelon_precompile_test(unit_${module})
     echelon_file_tests(${module} ${sources})
     return()
+  endif()
+  list(TRANSFORM ARG_ALONE PREPEND ${CMAKE_SOURCE_DIR}/tests/unit/${module}/)
+  echelon_join_sources(unit_${module} LEAVE_OUT ${ARG_ALONE})
+  set(timeout 120)
+  if(ECHELON_SANITIZE)
+    set(timeout 900)
   endif()
   set(label unit_torch_free)
   if(module STREQUAL "base")

@@ -1,11 +1,12 @@
-// Every bit of a small checkpoint flipped, every file cut at every length: nothing goes unnoticed, and what
-// is said points at the place.
+// A bit of every byte of a small checkpoint flipped (in the long form every bit), every file cut at every
+// length: nothing goes unnoticed, and what is said points at the place.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "checkpoint/read/contents.h"
+#include "support/long_form.h"
 #include "support/memory_disk.h"
 #include "unit/checkpoint/tiny_run.h"
 
@@ -135,13 +136,15 @@ TEST(DamageSweep, EveryFlippedBitIsFoundAndPlaced) {
           if (byte >= entry.file_offset && byte < entry.file_offset + entry.bytes) place.entry = &entry;
         }
       }
-      for (int bit = 0; bit < 8; ++bit, ++bits) {
+      for (int bit = 0; bit < 8; ++bit) {
+        if (!testing::long_form() && bit != static_cast<int>(byte % 8)) continue;
+        ++bits;
         flips.flip(byte, bit);
         const VerifyReport report = verify(small.folder(), VerifyDepth::kDeep, {});
         const std::string wrong = misses(report, place, byte);
         ASSERT_EQ(wrong, "") << file << " byte " << byte << " bit " << bit;
         // Reading looks at less than verify(); in the zeros between the pieces one bit a byte will do.
-        if (!place.opens || place.entry != nullptr || bit == 0) {
+        if (!place.opens || place.entry != nullptr || bit == static_cast<int>(byte % 8)) {
           ASSERT_EQ(misreads(small, place), "") << file << " byte " << byte << " bit " << bit;
         }
         flips.flip(byte, bit);
