@@ -137,7 +137,7 @@ TEST(DamageSweep, EveryFlippedBitIsFoundAndPlaced) {
         }
       }
       for (int bit = 0; bit < 8; ++bit) {
-        if (!testing::long_form() && bit != static_cast<int>(byte % 8)) continue;
+        if (!echelon::test::long_form() && bit != static_cast<int>(byte % 8)) continue;
         ++bits;
         flips.flip(byte, bit);
         const VerifyReport report = verify(small.folder(), VerifyDepth::kDeep, {});

@@ -187,7 +187,7 @@ std::string fault_of(const History& history, std::size_t from) {
 
 TEST(Crash, EveryStateThatALossOfPowerLeavesKeepsWhatWasCommitted) {
   std::size_t states = 0;
-  const unsigned orders = testing::long_form() ? 3 : 1;
+  const unsigned orders = echelon::test::long_form() ? 3 : 1;
   for (unsigned order = 1; order <= orders; ++order) {
     const Sweep sweep(record(order), {});
     EXPECT_EQ(sweep.fault(), "") << "order " << order;
