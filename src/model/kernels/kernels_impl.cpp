@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "base/philox.h"
 #include "model/kernels/elements.h"
+#include "model/kernels/softmax.h"
 #include "model/kernels/tables.h"
 
 namespace echelon::kernels::ECHELON_ISA {
@@ -141,130 +141,6 @@ void relu(T* x, std::int64_t n) {
 template <class T>
 void relu_backward(const T* y, const T* dy, T* dx, std::int64_t n, float factor) {
   for (std::int64_t i = 0; i < n; ++i) store(dx[i], load(y[i]) > 0.0F ? load(dy[i]) * factor : 0.0F);
-}
-
-struct RowSoftmax {
-  float max;
-  float sum;  ///< of exp(x - max)
-};
-
-/// Largest element, over independent lanes: IEEE rules for NaN keep the compiler from vectorising one running
-/// maximum.
-template <class T>
-float row_max(const T* x, std::int64_t n) {
-  constexpr std::int64_t kLanes = 64;
-  float lane[kLanes];
-  std::fill(lane, lane + kLanes, -std::numeric_limits<float>::infinity());
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (std::int64_t j = 0; j < kLanes; ++j) {
-      const float v = load(x[i + j]);
-      lane[j] = v > lane[j] ? v : lane[j];
-    }
-  }
-  float top = *std::max_element(lane, lane + kLanes);
-  for (; i < n; ++i) top = std::max(top, load(x[i]));
-  return top;
-}
-
-template <class T>
-RowSoftmax row_softmax(const T* x, std::int64_t n, float scale) {
-  const float top = row_max(x, n) * scale;
-  constexpr std::int64_t kBlock =
-      512;  // exponentials first, then their sum: one loop with both is not vectorised
-  float block[kBlock];
-  float sum = 0;
-  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
-    const std::int64_t width = std::min(kBlock, n - begin);
-    for (std::int64_t i = 0; i < width; ++i) block[i] = exponential(load(x[begin + i]) * scale - top);
-    for (std::int64_t i = 0; i < width; ++i) sum += block[i];
-  }
-  return {top, sum};
-}
-
-template <class T>
-float cross_entropy(const T* logits, std::int64_t n, std::int64_t target) {
-  if (target < 0) return 0;
-  const RowSoftmax row = row_softmax(logits, n, 1.0F);
-  return row.max + std::log(row.sum) - load(logits[target]);
-}
-
-template <class T>
-float softmax_cross_entropy(T* logits, std::int64_t n, std::int64_t target, float scale) {
-  if (target < 0) {
-    std::fill(logits, logits + n, T{});
-    return 0;
-  }
-  const RowSoftmax row = row_softmax(logits, n, 1.0F);
-  const float at_target = load(logits[target]);
-  // In place: the logits of a large vocabulary are the largest tensor of a step, and their gradient
-  // replaces them. Subtracting `scale` at the target completes softmax(x) - onehot(target).
-  const float factor = scale / row.sum;
-  for (std::int64_t i = 0; i < n; ++i) store(logits[i], exponential(load(logits[i]) - row.max) * factor);
-  store(logits[target], exponential(at_target - row.max) * factor - scale);
-  return row.max + std::log(row.sum) - at_target;
-}
-
-/// Row r of the scores becomes scores * scale + bias where there is a bias; returns the scale that is left to
-/// be applied.
-template <class T>
-float apply_bias(T* scores, const ScoreRows& shape, std::int64_t r, std::int64_t n) {
-  if (shape.bias == nullptr) return shape.scale;
-  const float* bias = shape.bias - r;
-  for (std::int64_t i = 0; i < n; ++i) store(scores[i], load(scores[i]) * shape.scale + bias[i]);
-  return 1.0F;
-}
-
-template <class T>
-void attention_softmax(T* scores, float* log_sum_exp, const ScoreRows& shape) {
-  for (std::int64_t r = 0; r < shape.rows; ++r, scores += shape.columns) {
-    const std::int64_t n = shape.visible(r);
-    const float scale = apply_bias(scores, shape, r, n);
-    const RowSoftmax row = row_softmax(scores, n, scale);
-    const float inv = 1.0F / row.sum;
-    log_sum_exp[r] = row.max + std::log(row.sum);
-    for (std::int64_t i = 0; i < n; ++i)
-      store(scores[i], exponential(load(scores[i]) * scale - row.max) * inv);
-    std::fill(scores + n, scores + shape.columns, T{});
-  }
-}
-
-template <class T>
-void attention_probabilities(T* scores, const float* log_sum_exp, const ScoreRows& shape) {
-  for (std::int64_t r = 0; r < shape.rows; ++r, scores += shape.columns) {
-    const std::int64_t n = shape.visible(r);
-    const float scale = apply_bias(scores, shape, r, n);
-    // exp(x - lse) is the softmax: the saved fp32 log-sum-exp replaces the probabilities, as in
-    // FlashAttention (Dao et al., 2022).
-    const float lse = log_sum_exp[r];
-    for (std::int64_t i = 0; i < n; ++i) store(scores[i], exponential(load(scores[i]) * scale - lse));
-    std::fill(scores + n, scores + shape.columns, T{});
-  }
-}
-
-template <class T>
-void attention_softmax_backward(const T* probs, T* dprobs, const float* delta, const ScoreRows& shape,
-                                float* dbias) {
-  for (std::int64_t r = 0; r < shape.rows; ++r, probs += shape.columns, dprobs += shape.columns) {
-    const std::int64_t n = shape.visible(r);
-    const float d = delta[r];
-    if (dbias != nullptr) {
-      float* to = dbias - r;
-      for (std::int64_t i = 0; i < n; ++i) to[i] += load(probs[i]) * (load(dprobs[i]) - d);
-    }
-    for (std::int64_t i = 0; i < n; ++i)
-      store(dprobs[i], load(probs[i]) * (load(dprobs[i]) - d) * shape.scale);
-    std::fill(dprobs + n, dprobs + shape.columns, T{});
-  }
-}
-
-template <class T>
-void row_dots(const T* a, const T* b, float* out, std::int64_t rows, std::int64_t n) {
-  for (std::int64_t r = 0; r < rows; ++r, a += n, b += n) {
-    float sum = 0;
-    for (std::int64_t i = 0; i < n; ++i) sum += load(a[i]) * load(b[i]);
-    out[r] = sum;
-  }
 }
 
 /// Rotates one head by the angle of its position (RoPE, Su et al., 2021), pairing element i with i + d/2 as

@@ -87,16 +87,16 @@ TEST_F(Deferred, EachPlaceThatPutsStreamsInOrderIsNeeded) {
   EXPECT_EQ(places.size(), 7U) << testing::PrintToString(places);
 }
 
-class EachKind : public testing::TestWithParam<const char*> {
+class EachKind : public testing::TestWithParam<std::string_view> {
  protected:
   static void SetUpTestSuite() { test::deferred::install_kernels(); }
 };
 
 TEST_P(EachKind, TrainsOnTheDeviceAsOnTheCpu) {
   LocalCommunicator alone;
-  const auto expected = train(alone, at::kCPU, small(GetParam()), with("full_shard", "fp32"));
+  const auto expected = train(alone, at::kCPU, small(std::string(GetParam())), with("full_shard", "fp32"));
   test::deferred::restart();
-  const auto found = train_on_device(small(GetParam()), with("full_shard", "fp32"));
+  const auto found = train_on_device(small(std::string(GetParam())), with("full_shard", "fp32"));
   const std::vector<std::string> findings = test::deferred::seen().findings;
   EXPECT_TRUE(findings.empty()) << findings.front();
   for (std::size_t i = 0; i < expected.size(); ++i)
@@ -140,13 +140,13 @@ const std::set<std::string> kInNoOrder{
 
 TEST_P(EachKind, SumsInOneOrder) {
   test::deferred::restart();
-  (void)train_on_device(small(GetParam()), with("full_shard", "bf16"));
+  (void)train_on_device(small(std::string(GetParam())), with("full_shard", "bf16"));
   const auto operations = test::deferred::seen().operations;
   EXPECT_GT(operations.size(), 10U);
   for (const std::string& operation : operations) EXPECT_EQ(kInNoOrder.count(operation), 0U) << operation;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, EachKind, testing::Values("llama", "gpt2", "t5", "vit", "deepvit", "cnn"));
+INSTANTIATE_TEST_SUITE_P(Models, EachKind, testing::ValuesIn(kWords<ModelKind>));
 
 TEST_F(Deferred, SeesAnOperationThatSumsInNoOrder) {
   test::deferred::restart();

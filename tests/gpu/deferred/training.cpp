@@ -26,7 +26,7 @@ std::vector<std::int64_t> ids(std::int64_t count, std::int64_t number) {
 
 SampleBatch batch_of(const ModelOptions& model, std::int64_t number) {
   SampleBatch batch{.samples = 2, .first_sample = 2 * number};
-  if (model.image_size < 200) {
+  if (takes_images(model.kind)) {
     const std::int64_t elements = model.channels * model.image_size * model.image_size;
     batch.image_shape = {model.channels, model.image_size, model.image_size};
     for (std::int64_t i = 0; i < 2 * elements; ++i)
@@ -63,9 +63,8 @@ Subject small(const std::string& kind) {
   if (kind != "llama") model.kv_heads = model.heads;
   if (kind == "gpt2" || kind == "t5") model.tie_embeddings = true;
   if (kind == "t5") model.layers = model.decoder_layers = 2;
-  if (kind == "cnn") model.image_size = 28;
-  if (kind == "vit" || kind == "deepvit") model.image_size = 12;
-  if (model.image_size < 200) {
+  if (takes_images(model.kind)) {
+    model.image_size = kind == "cnn" ? 28 : 12;
     model.patch_size = 4;
     model.channels = kind == "cnn" ? 1 : 3;
     model.classes = 10;

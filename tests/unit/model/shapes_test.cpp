@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <string_view>
+#include <vector>
 
 #include "model/model.h"
 
@@ -27,21 +29,24 @@ TEST_P(ModelShapes, AreTheParametersOfTheTree) {
   EXPECT_EQ(model->numel(), parameter_count(GetParam()));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, ModelShapes,
-    testing::Values(ModelOptions{.kind = ModelKind::kLlama, .layers = 3},
-                    ModelOptions{.kind = ModelKind::kLlama, .layers = 3, .tie_embeddings = true},
-                    ModelOptions{.kind = ModelKind::kGpt2, .layers = 2, .max_positions = 64},
-                    ModelOptions{.kind = ModelKind::kGpt2, .layers = 2, .tie_embeddings = true},
-                    ModelOptions{.kind = ModelKind::kT5, .layers = 2, .tie_embeddings = true},
-                    ModelOptions{.kind = ModelKind::kT5,
-                                 .layers = 2,
-                                 .decoder_layers = 3,
-                                 .head_size = 20,
-                                 .feed_forward = FeedForward::kGatedGelu},
-                    ModelOptions{.kind = ModelKind::kVit, .layers = 2},
-                    ModelOptions{.kind = ModelKind::kDeepVit, .layers = 2},
-                    ModelOptions{.kind = ModelKind::kCnn, .image_size = 28, .channels = 1, .classes = 10}));
+/// Every kind with the defaults of a recipe, and what else changes a tree.
+std::vector<ModelOptions> models() {
+  std::vector<ModelOptions> all;
+  for (const std::string_view kind : kWords<ModelKind>)
+    all.push_back({.kind = choice_of<ModelKind>(kind).value(), .layers = 3});
+  for (const ModelKind kind : {ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kT5})
+    all.push_back({.kind = kind, .layers = 2, .tie_embeddings = true});
+  all.push_back({.kind = ModelKind::kGpt2, .layers = 2, .max_positions = 64});
+  all.push_back({.kind = ModelKind::kT5,
+                 .layers = 2,
+                 .decoder_layers = 3,
+                 .head_size = 20,
+                 .feed_forward = FeedForward::kGatedGelu});
+  all.push_back({.kind = ModelKind::kCnn, .image_size = 28, .channels = 1, .classes = 10});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ModelShapes, testing::ValuesIn(models()));
 
 }  // namespace
 }  // namespace echelon

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 
 namespace echelon {
 namespace {
@@ -46,9 +47,8 @@ TEST(ParameterCount, IsNothingRatherThanWrapped) {
 }
 
 TEST(Shapes, NameEachTensorOnce) {
-  for (const ModelKind kind : {ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kT5, ModelKind::kVit,
-                               ModelKind::kDeepVit, ModelKind::kCnn}) {
-    const ModelOptions model{.kind = kind, .layers = 3};
+  for (const std::string_view kind : kWords<ModelKind>) {
+    const ModelOptions model{.kind = choice_of<ModelKind>(kind).value(), .layers = 3};
     std::set<std::string> names;
     std::int64_t elements = 0;
     for (const TensorShape& tensor : tensors_of(model)) {
@@ -57,7 +57,7 @@ TEST(Shapes, NameEachTensorOnce) {
       for (const std::int64_t size : tensor.dimensions) product *= size;
       elements += product;
     }
-    EXPECT_EQ(parameter_count(model), elements) << word_of(kind);
+    EXPECT_EQ(parameter_count(model), elements) << kind;
   }
 }
 
