@@ -57,7 +57,7 @@ void ModelDescription::list_tensors(const ModelOptions& model) {
 std::string ModelDescription::whole_recipe() const {
   constexpr std::int64_t kSequence = 512;
   const std::int64_t length = max_positions == 0 ? kSequence : std::min(kSequence, max_positions);
-  return str("# An imported model. Its data is a placeholder: replace it before training.\n", recipe,
+  return str("# An imported model. Its data is synthetic: replace it before training.\n", recipe,
              "data:\n  kind: ", data_kind, "\n  seq_len: ", length, '\n');
 }
 

@@ -15,7 +15,7 @@ using testing::message_of;
 using testing::TempDir;
 using testing::write_counting_file;
 
-using Numbers = std::vector<std::int64_t>;
+using Ids = std::vector<std::int64_t>;
 
 DataOptions in_order(const std::filesystem::path& path, std::int64_t seq_len, Packing packing) {
   DataOptions options;
@@ -28,7 +28,7 @@ DataOptions in_order(const std::filesystem::path& path, std::int64_t seq_len, Pa
 
 /// A file of pairs: pair i has sources[i] tokens 10, 11, ... and targets[i] tokens 50, 51, ...; each ends
 /// with 1.
-void write_pairs(const std::filesystem::path& path, const Numbers& sources, const Numbers& targets) {
+void write_pairs(const std::filesystem::path& path, const Ids& sources, const Ids& targets) {
   TokenFileWriter writer(path, {.vocab_size = 300, .flags = kDocumentsArePairs | kDocumentsEndWithEos});
   for (std::size_t i = 0; i < sources.size(); ++i) {
     for (const auto& [count, first] : {std::pair(sources[i], 10), std::pair(targets[i], 50)}) {
@@ -47,19 +47,19 @@ TEST(Packing, KeepsDocumentsOfAWindowApart) {
   const auto stream = make_loader(in_order(dir / "a.tok", 5, Packing::kStream), 300, 1)->read(0, 4);
   const auto batch = make_loader(in_order(dir / "a.tok", 5, Packing::kDocuments), 300, 1)->read(0, 4);
   EXPECT_EQ(batch.ids, stream.ids);
-  EXPECT_EQ(batch.sample_lengths, Numbers(4, 5));
-  EXPECT_EQ(batch.lengths, (Numbers{3, 1, 1, 5, 1, 2, 2, 5}));
+  EXPECT_EQ(batch.sample_lengths, Ids(4, 5));
+  EXPECT_EQ(batch.lengths, (Ids{3, 1, 1, 5, 1, 2, 2, 5}));
   // The last token of a document predicts nothing, at the end of a window too (token 10 would see 11).
   EXPECT_EQ(batch.targets,
-            (Numbers{1, 2, -1, -1, 5, 6, 7, 8, 9, 10, -1, 12, -1, 14, 15, 16, 17, 18, 19, 20}));
+            (Ids{1, 2, -1, -1, 5, 6, 7, 8, 9, 10, -1, 12, -1, 14, 15, 16, 17, 18, 19, 20}));
 }
 
 TEST(Packing, TellsABorderRightBehindAWindow) {
   const TempDir dir;
   write_counting_file(dir / "a.tok", {5, 6}, 300);
   const auto batch = make_loader(in_order(dir / "a.tok", 5, Packing::kDocuments), 300, 1)->read(0, 2);
-  EXPECT_EQ(batch.lengths, (Numbers{5, 5}));
-  EXPECT_EQ(batch.targets, (Numbers{1, 2, 3, 4, -1, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(batch.lengths, (Ids{5, 5}));
+  EXPECT_EQ(batch.targets, (Ids{1, 2, 3, 4, -1, 6, 7, 8, 9, 10}));
 }
 
 TEST(Packing, MakesEveryDocumentASample) {
@@ -68,9 +68,9 @@ TEST(Packing, MakesEveryDocumentASample) {
   const auto loader = make_loader(in_order(dir / "a.tok", 4, Packing::kPad), 300, 1);
   EXPECT_EQ(loader->samples_per_epoch(), 3);
   const auto batch = loader->read(0, 4);  // the first one again
-  EXPECT_EQ(batch.lengths, (Numbers{2, 1, 4, 2}));
-  EXPECT_EQ(batch.ids, (Numbers{0, 1, 3, 4, 5, 6, 7, 0, 1}));
-  EXPECT_EQ(batch.targets, (Numbers{1, 2, -1, 5, 6, 7, 8, 1, 2}));
+  EXPECT_EQ(batch.lengths, (Ids{2, 1, 4, 2}));
+  EXPECT_EQ(batch.ids, (Ids{0, 1, 3, 4, 5, 6, 7, 0, 1}));
+  EXPECT_EQ(batch.targets, (Ids{1, 2, -1, 5, 6, 7, 8, 1, 2}));
 }
 
 TEST(Packing, RefusesAFileThatTeachesNothing) {
@@ -103,7 +103,7 @@ TEST(DocumentIndex, FindsTheBordersThatTheFileHas) {
   for (std::uint64_t begin = 0; begin < file.token_count(); begin += 97) {
     for (const std::uint64_t length : {1U, 2U, 40U, 15000U}) {
       const std::uint64_t end = std::min(begin + length, file.token_count());
-      Numbers expected;
+      Ids expected;
       std::uint64_t from = begin;
       for (auto next = borders.upper_bound(begin); from < end; ++next) {
         expected.push_back(static_cast<std::int64_t>(std::min(*next, end) - from));
@@ -123,10 +123,10 @@ TEST(Pairs, AreCutAndKeepTheirEos) {
   const auto loader = make_loader(options, 300, 1);
   EXPECT_EQ(loader->samples_per_epoch(), 3);
   const auto batch = loader->read(0, 3);
-  EXPECT_EQ(batch.lengths, (Numbers{3, 5, 5}));
-  EXPECT_EQ(batch.ids, (Numbers{10, 11, 1, 10, 11, 12, 13, 1, 10, 11, 12, 13, 1}));
-  EXPECT_EQ(batch.target_lengths, (Numbers{2, 3, 3}));
-  EXPECT_EQ(batch.targets, (Numbers{50, 1, 50, 51, 1, 50, 51, 1}));
+  EXPECT_EQ(batch.lengths, (Ids{3, 5, 5}));
+  EXPECT_EQ(batch.ids, (Ids{10, 11, 1, 10, 11, 12, 13, 1, 10, 11, 12, 13, 1}));
+  EXPECT_EQ(batch.target_lengths, (Ids{2, 3, 3}));
+  EXPECT_EQ(batch.targets, (Ids{50, 1, 50, 51, 1, 50, 51, 1}));
 }
 
 TEST(Pairs, AreNotTakenForDocumentsNorDocumentsForPairs) {
@@ -154,13 +154,13 @@ TEST(Pairs, CanBeMadeUp) {
   options.full_length = true;
   const auto loader = make_loader(options, 300, 1);
   const auto batch = loader->read(7, 2);
-  EXPECT_EQ(batch.lengths, Numbers(2, 6));
-  EXPECT_EQ(batch.target_lengths, Numbers(2, 4));
+  EXPECT_EQ(batch.lengths, Ids(2, 6));
+  EXPECT_EQ(batch.target_lengths, Ids(2, 4));
   // Every third id of the source from its last one back, and the end.
   EXPECT_EQ(batch.targets[0], batch.ids[5]);
   EXPECT_EQ(batch.targets[1], batch.ids[2]);
   EXPECT_EQ(batch.targets[3], 1);
-  EXPECT_EQ(loader->read(8, 1).ids, Numbers(batch.ids.begin() + 6, batch.ids.end()));
+  EXPECT_EQ(loader->read(8, 1).ids, Ids(batch.ids.begin() + 6, batch.ids.end()));
 }
 
 /// Three files of documents of one token and one id each file, so that an id tells its source.
@@ -200,7 +200,7 @@ TEST_F(Mixture, GivesEachSourceItsExactShare) {
 
 TEST_F(Mixture, RunsThroughEachSourceInEpochsOfItsOwn) {
   const auto batch = make_loader(options_, 300, 5)->read(0, 1000);
-  std::array<Numbers, 3> drawn;
+  std::array<Ids, 3> drawn;
   for (std::size_t i = 0; i < batch.ids.size(); ++i)
     drawn[static_cast<std::size_t>(batch.ids[i])].push_back(batch.targets[i]);
   // Samples of a round come in any order, so epochs are told by how often each was drawn.

@@ -193,7 +193,7 @@ TEST(Times, AreTakenAsAwsWritesThemAndNotOtherwise) {
   EXPECT_EQ(parse(kBase + text("\"\"")).recipe.cluster.capacity_block_end, "");
   EXPECT_EQ(
       faults_of(text("2026-03-01")),
-      "2:31: cluster.capacity_block_end: '2026-03-01' is not a valid time; expected a time in UTC, such as "
+      "2:31: cluster.capacity_block_end: '2026-03-01' is not a time; expected a time in UTC, such as "
       "2026-03-01T11:30:00Z");
 }
 
