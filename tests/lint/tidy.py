@@ -23,7 +23,18 @@ import include_graph
 import tree
 
 AT_ONCE = 12
+JOINED = re.compile(r'^#include "(.+)"$', re.M)
 NOT_TOGETHER = re.compile(r"error: .*\[clang-diagnostic-error\]")
+
+
+def entries_of(build):
+    """{source: its entry in compile_commands.json}; that of a joined source is its batch's."""
+    found = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = pathlib.Path(entry["file"])
+        joined = JOINED.findall(path.read_text()) if path.parent.name == "Unity" and path.exists() else [entry["file"]]
+        found.update((source, entry) for source in joined)
+    return found
 
 
 def flags_of(entry):
@@ -38,7 +49,7 @@ class Tidy:
         self.program, self.root, self.flags = program, root, flags
 
     def errors(self, path, options, flags):
-        result = subprocess.run([self.program, "--quiet", *options, str(path), "--", *self.flags, *flags],
+        result = subprocess.run([self.program, "--quiet", *options, str(path), "--", *self.flags, "-Wno-unknown-warning-option", *flags],
                                 capture_output=True, text=True)
         lines = [line.replace(f"{self.root}/", "") for line in result.stdout.splitlines() if ": error:" in line]
         if result.returncode and not lines:
@@ -131,8 +142,7 @@ def main():
     program = shutil.which("clang-tidy-14")
     if not program:
         tree.skip("no clang-tidy-14 in this distribution; later versions find other things")
-    build = pathlib.Path(options.build)
-    entries = {entry["file"]: entry for entry in json.loads((build / "compile_commands.json").read_text())}
+    entries = entries_of(pathlib.Path(options.build))
     files = include_graph.read_includes(options.root)
     carried = include_graph.carried_libraries(files)
     sources = []

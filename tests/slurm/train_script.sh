@@ -26,6 +26,6 @@ run_and_expect() {  # run_and_expect EXIT_CODE REGEX ARGUMENTS OF train.sbatch
   rm job.txt
 }
 run_and_expect 2 '^train.sbatch: expected: sbatch \[options\] train.sbatch RECIPE'
-ECHELON_BIN=$work/no-such-program run_and_expect 3 'no-such-program is not there' recipe.yaml
+ECHELON_BIN=$work/no-such-program run_and_expect 3 'no-such-program does not exist' recipe.yaml
 unset ECHELON_BIN
-run_and_expect 3 "$work/build/release/bin/echelon is not there" recipe.yaml
+run_and_expect 3 "$work/build/release/bin/echelon does not exist" recipe.yaml
