@@ -203,7 +203,7 @@ def check_configs(cases):
 
 def check_files(cases):
     cases.weights("'model.norm.weight' [32] of config.json's model is missing", lambda weights: weights.pop("model.norm.weight"))
-    cases.weights("'extra' [3] is no part", lambda weights: weights.update(extra=torch.zeros(3)))
+    cases.weights("'extra' [3] is not part", lambda weights: weights.update(extra=torch.zeros(3)))
     cases.weights("config.json requires [32]", lambda weights: weights.update({"model.norm.weight": torch.ones(33)}))
     cases.weights("is int32", lambda weights: weights.update({"model.norm.weight": torch.ones(32, dtype=torch.int32)}))
     cases.weights("element type 'BOOL'", lambda weights: weights.update({"model.norm.weight": torch.ones(32, dtype=torch.bool)}))
