@@ -48,6 +48,7 @@ std::string number_text(double value) {
 }
 
 void ModelDescription::list_tensors(const ModelOptions& model) {
+  kind = model.kind;
   for (TensorShape& tensor : tensors_of(model)) {
     if (has_ending(tensor.name, transposed)) std::reverse(tensor.dimensions.begin(), tensor.dimensions.end());
     tensors.push_back({.name = std::move(tensor.name), .shape = std::move(tensor.dimensions)});

@@ -18,7 +18,7 @@ using HasTensor = std::function<bool(const std::string& name)>;
 
 /// The description of a model's weights, from its config.json.
 struct ModelDescription {
-  std::string kind;  ///< as recipes call it
+  ModelKind kind = ModelKind::kLlama;
   std::vector<checkpoint::TensorInfo>
       tensors;  ///< every parameter, under its Hugging Face name; types are not set
   /// {"lm_head.weight", "model.embed_tokens.weight"}: the first may be stored besides the second and must
@@ -41,7 +41,7 @@ struct ModelDescription {
   /// Members to set in config.json, because versions of transformers read what is there differently.
   std::map<std::string, bool> config_flags;
 
-  /// Sets `tensors` to those of `model`; those of `transposed` with rows and columns exchanged.
+  /// Sets `kind` and `tensors` to those of `model`; tensors of `transposed` with rows and columns exchanged.
   void list_tensors(const ModelOptions& model);
   /// A recipe to sample with, or to start from.
   [[nodiscard]] std::string whole_recipe() const;

@@ -51,7 +51,6 @@ void describe_gpt2(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDe
   if (hidden % heads != 0) config.fail(str("n_head ", heads, " does not divide n_embd ", hidden));
   check_computed(config);
 
-  model.kind = "gpt2";
   model.data_kind = "synthetic_tokens";
   model.max_positions = positions;
   model.optional_prefix = "transformer.";

@@ -54,7 +54,6 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
   config.require_number("partial_rotary_factor", 1);
   const double theta = llama_rope_theta(config);
 
-  model.kind = "llama";
   model.data_kind = "synthetic_tokens";
   model.max_positions = config.size_or("max_position_embeddings", 2048, model_ranges::kMaxPositions);
   model.list_tensors({.kind = ModelKind::kLlama,

@@ -92,7 +92,6 @@ void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescript
   check_start(config);
   check_buckets(config, options.relative_buckets, options.relative_max_distance);
 
-  model.kind = "t5";
   model.data_kind = "synthetic_pairs";
   model.list_tensors(options);
   for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"})
