@@ -50,8 +50,7 @@ TEST(Packing, KeepsDocumentsOfAWindowApart) {
   EXPECT_EQ(batch.sample_lengths, Ids(4, 5));
   EXPECT_EQ(batch.lengths, (Ids{3, 1, 1, 5, 1, 2, 2, 5}));
   // The last token of a document predicts nothing, at the end of a window too (token 10 would see 11).
-  EXPECT_EQ(batch.targets,
-            (Ids{1, 2, -1, -1, 5, 6, 7, 8, 9, 10, -1, 12, -1, 14, 15, 16, 17, 18, 19, 20}));
+  EXPECT_EQ(batch.targets, (Ids{1, 2, -1, -1, 5, 6, 7, 8, 9, 10, -1, 12, -1, 14, 15, 16, 17, 18, 19, 20}));
 }
 
 TEST(Packing, TellsABorderRightBehindAWindow) {

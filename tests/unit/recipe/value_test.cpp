@@ -191,10 +191,9 @@ TEST(Times, AreTakenAsAwsWritesThemAndNotOtherwise) {
     EXPECT_EQ(parse(kBase + text("\"" + std::string(time) + "\"")).recipe.cluster.capacity_block_end, time);
   }
   EXPECT_EQ(parse(kBase + text("\"\"")).recipe.cluster.capacity_block_end, "");
-  EXPECT_EQ(
-      faults_of(text("2026-03-01")),
-      "2:31: cluster.capacity_block_end: '2026-03-01' is not a time; expected a time in UTC, such as "
-      "2026-03-01T11:30:00Z");
+  EXPECT_EQ(faults_of(text("2026-03-01")),
+            "2:31: cluster.capacity_block_end: '2026-03-01' is not a time; expected a time in UTC, such as "
+            "2026-03-01T11:30:00Z");
 }
 
 TEST(Phases, NameAKindAndExceptTheLastTheirSteps) {
