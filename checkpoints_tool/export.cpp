@@ -85,8 +85,8 @@ void export_weights(const ExportOptions& options) {
   add_safetensors(parameters(reader, model, options.ema ? kAveragedPrefix : kModelPrefix, options.dtype),
                   "model", options.max_shard_size, conversion);
   convert_checkpoint(reader, conversion, options.limits);
-  std::cout << "wrote '" << options.output.string() << "', a " << word_of(model.kind) << " of step " << reader.step()
-            << '\n';
+  std::cout << "wrote '" << options.output.string() << "', a " << word_of(model.kind) << " of step "
+            << reader.step() << '\n';
   if (!has_tokenizer(conversion))
     std::cout << "note: the checkpoint holds no tokenizer, so the folder has none\n";
 }
