@@ -10,7 +10,7 @@ const std::string kDashes = std::string(74, '-') + '\n';
 const std::array<std::string, 3> kBeginnings{kDashes + "prterun detected that one or more processes",
                                              kDashes + "prterun noticed that process rank",
                                              kDashes + "prterun has exited due to process rank"};
-/// Of libevent, about a pipe to a rank that has ended.
+/// libevent's warning about a pipe to a rank that has ended.
 const std::string kWarning = "[warn] Epoll ";
 
 }  // namespace
