@@ -32,6 +32,7 @@ class Parser {
     const std::filesystem::path path = std::filesystem::path(name).lexically_normal();
     chain_.push_back(path);
     const std::size_t source = sources_.add_file(name);
+    // First, so that the YAML parser sees harmless text and positions count characters.
     const std::string clean = check_characters(text, source, faults_);
     Document document = parse_document(clean, source, faults_);
     complete_ = complete_ && document.complete;
@@ -90,6 +91,7 @@ class Parser {
     apply_model_preset();
     if (check) check_conflicts();
     faults_.raise_if_any(sources_);
+    // Derived from run.name, so only after all layers are applied.
     if (recipe_.run.dir.empty()) recipe_.run.dir = "runs/" + recipe_.run.name;
     LoadedRecipe loaded{recipe_, {}};
     for (const Key& key : keys()) {
@@ -248,6 +250,7 @@ class Parser {
       broken_.insert(key.path);
       return;
     }
+    // A later layer's valid value replaces a refused one, so conflicts can be checked; the fault remains.
     broken_.erase(key.path);
     given_[key.path] = at;
   }

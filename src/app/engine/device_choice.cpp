@@ -42,6 +42,7 @@ DeviceChoice assign_devices(const std::vector<VisibleDevices>& ranks, bool share
           rank.ids.empty() ? str("on node ", rank.host, ": ", rank.why_none) : scarcity(ranks, rank.host);
     const bool turn = share && !rank.ids.empty();
     choice.devices.push_back(turn ? static_cast<int>(turns[rank.host]++ % rank.ids.size()) : -1);
+    // One sharing rank makes the job shared: all ranks must use the same kind of communicator.
     choice.shared = choice.shared || turn;
   }
   return choice;

@@ -322,6 +322,7 @@ int train(const TrainRequest& request) {
     // has consolidated.
     if (status == 0 && !lead && recipe.checkpoint.consolidate != Consolidate::kNone)
       life.folder->wait_for_release();
+    // The exit code is decided: a late signal must not change it.
     life.signal.ignore_further();
     close_ledger(life, end);
     log::flush();

@@ -252,8 +252,10 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
   const pid_t pid = start(command, signals, relays);
   RankProcesses processes(pid, ranks);
   const int status = attend(pid, processes, signals, relays);
+  // mpirun died by a signal and could not stop its ranks.
   if (WIFSIGNALED(status)) processes.kill_rest();
   finish(relays, signals);
+  // After finish(), so that the launcher's own line comes last.
   const int code = exit_code(status, processes);
   if (code == 0 && !relays.out.whole()) throw standard_output_error();
   return code;

@@ -35,6 +35,7 @@ std::string MpirunTalk::pass(std::string_view bytes) {
       continue;
     }
     const auto end = held_.find('\n');
+    // A line to pass may be passed in parts; a line to remove must be complete to find its end.
     const bool talk = within_ == Within::kTalk;
     if (end == std::string::npos && within_ != Within::kLine) return passed;
     const std::string line = held_.substr(0, end == std::string::npos ? end : end + 1);

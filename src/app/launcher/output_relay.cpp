@@ -61,6 +61,7 @@ void OutputRelay::pass_on() {
   const ssize_t n = ::write(stream_, pending_.data(), std::min<std::size_t>(pending_.size(), PIPE_BUF));
   if (n >= 0) pending_.erase(0, static_cast<std::size_t>(n));
   if (n >= 0 || errno == EINTR || errno == EAGAIN) return;
+  // The stream is broken: discard, but keep reading, so that the ranks do not block on a full pipe.
   read_ = false;
   pending_.clear();
 }

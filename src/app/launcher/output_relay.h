@@ -8,11 +8,11 @@
 
 namespace echelon::app {
 
-/// Relays the output of a child process and its descendants to a stream of this process.
-/// If nobody reads the stream any more (a pager was closed), the rest is discarded: mpirun would end its
-/// ranks after some failed writes. This process must ignore SIGPIPE.
-/// Driven by poll() instead of a thread: the child's death signal (PR_SET_PDEATHSIG) is sent when any thread
-/// of the parent ends, and on a second SIGTERM mpirun exits without ending its ranks.
+/// Relays the output of a child process and its descendants to a stream of this process. If nobody reads the
+/// stream any more (a pager was closed), the rest is discarded: mpirun would end its ranks after some failed
+/// writes. This process must ignore SIGPIPE. Driven by poll() instead of a thread: the child's death signal
+/// (PR_SET_PDEATHSIG) comes once for each thread of the parent, and on a second SIGTERM mpirun exits without
+/// waiting for its ranks.
 class OutputRelay {
  public:
   enum class Talk { kPassed, kLeftOut };

@@ -161,6 +161,7 @@ Submission prepare(const Options& options, const RecipeCheck& also) {
     check_runs(pattern, tasks, runs);
   } else if (!tasks.empty()) {
     check_pieces(options, tasks, runs);
+    // All tasks share one run: its files are written once.
     runs.resize(1);
   }
   submission.place = {.work_dir = stdfs::current_path().string(),
@@ -185,6 +186,7 @@ void keep(const Submission& submission) {
           fs::require_own_folder(run.dir / name, Code::kUsage, "set run.allow_foreign_folder=true");
       }
       const stdfs::path folder = run.dir / submission.place.submission;
+      // mkdir() fails if the folder exists, so two simultaneous submits cannot use the same number.
       if (fs::disk().mkdir(folder.c_str(), 0777) != 0)
         throw Error(Code::kUsage,
                     str("cannot make '", folder.string(), "': ",
