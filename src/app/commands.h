@@ -1,8 +1,9 @@
 #pragma once
 #include <CLI/CLI.hpp>
 
-/// Each function adds one subcommand to `echelon`. Its callback does the work and throws Error, or sets
-/// `status` to the exit code. One command = one file of this folder.
+/// Each function adds one subcommand to `echelon`. The subcommand's callback does the work: it throws Error
+/// or sets `status` to the exit code. `app` and `status` must outlive parsing. Each command has its own file
+/// in this folder.
 namespace echelon::app {
 
 void add_train(CLI::App& app, int& status);

@@ -18,7 +18,7 @@ Library load(const char* name) {
   return Library(dlopen(name, RTLD_NOW | RTLD_LOCAL));
 }
 
-/// The driver's functions all return 0 for success.
+/// Every function of the driver API returns 0 on success.
 template <class... Arguments>
 int call(const Library& library, const char* name, Arguments... arguments) {
   const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library.get(), name));

@@ -36,7 +36,7 @@ struct DoctorArguments {
 
 constexpr std::size_t kGatherBytes = std::size_t{16} << 20;
 
-/// "0-3,8": the cores this process may run on.
+/// The cores this process may run on: "0-3,8".
 std::string allowed_cores(int& count) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -76,7 +76,7 @@ std::vector<json> gather_cards(Job& job, double& exchange_ms) {
   const std::string text = json_text(card_of(job.info()), -1);
   const auto* first = reinterpret_cast<const std::byte*>(text.data());
   std::vector<Blob> all;
-  job.fence("doctor");  // so that the exchange is timed and not the others' way here
+  job.fence("doctor");  // so that the time of the exchange excludes waiting for late ranks
   exchange_ms = milliseconds([&] { all = job.exchange("doctor card", Blob(first, first + text.size())); });
   std::vector<json> cards;
   for (const Blob& blob : all) {
@@ -100,7 +100,7 @@ json time_communication(Job& job, double timeout_s) {
   const std::size_t slot = kGatherBytes / static_cast<std::size_t>(world->size());
   std::vector<std::byte> buffer(slot * static_cast<std::size_t>(world->size()));
   const auto gather = [&] { world->all_gather(buffer.data(), slot, DType::kU8, "doctor").wait(); };
-  gather();  // touches the memory
+  gather();  // not timed: touches the memory
   constexpr int kGathers = 5;
   const double gather_ms = milliseconds([&] {
                              for (int n = 0; n < kGathers; ++n) gather();
@@ -139,7 +139,7 @@ std::string text_of(const json& found) {
   return text;
 }
 
-/// Three digits after the point are plenty for people and files.
+/// Three decimal places are enough.
 void round_numbers(json& value) {
   if (value.is_number_float()) value = std::round(value.get<double>() * 1000.0) / 1000.0;
   if (value.is_structured()) {

@@ -20,7 +20,8 @@ namespace {
 using echelon::Code;
 using echelon::str;
 
-/// Every version in use, one a line. The engine's are asked of the engine; without one, that is said.
+/// The versions in use, one per line. Those of the engine come from the engine; without one, the text says
+/// so.
 std::string versions() {
   std::string text = str("echelon ", ECHELON_VERSION, "\n", echelon::pmix_version(), "\n");
   try {
@@ -64,15 +65,16 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   echelon::app::use_offered_output();
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, which says so
+  // A file size limit must fail the write, whose error is reported, not kill the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   echelon::MachineOutput output({argv + 1, argv + argc});
   const auto fail = [&output](const echelon::Error& error) {
     output.report(error);
     return echelon::app::report_error(error, "");
   };
   try {
-    // What a model wrote and a recipe's values go out as they are, for programs that read them; everything
-    // else is for people, and what it quotes must not be obeyed by a terminal.
+    // Generated text and recipe values are printed unchanged for programs that read them. All other output is
+    // for people: control characters in quoted text must not reach a terminal.
     const std::string_view command = argc < 2 ? "" : argv[1];
     std::optional<echelon::TerminalOutput> safe;
     if (command != "sample" && command != "validate") safe.emplace();

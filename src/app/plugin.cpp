@@ -20,6 +20,7 @@ std::filesystem::path engine_path() {
 }
 
 void* load_engine() {
+  // OpenMP reads its environment when its library is loaded, which the engine's load does.
   let_idle_threads_sleep();
   const std::filesystem::path path = engine_path();
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -3,8 +3,8 @@
 
 namespace echelon::app {
 
-/// Address of `symbol` in libechelon_engine.so, which lies in ../lib beside this program's folder (or beside
-/// it) and is loaded on first use. Throws Error(kEnvironment) that names the file and what the loader said.
+/// Address of `symbol` in libechelon_engine.so, which is loaded on first use: from the program's folder, else
+/// from ../lib. Thread-safe. Throws Error(kEnvironment) with the file and the loader's message.
 [[nodiscard]] void* engine_symbol(const char* symbol);
 
 template <class Function>

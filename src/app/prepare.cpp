@@ -26,15 +26,15 @@ using data::PrepareProgress;
 using data::PrepareReport;
 using Clock = std::chrono::steady_clock;
 
-/// The command line as it was given.
+/// The command line, unchecked.
 struct Arguments {
   data::PrepareOptions options;
-  std::string format;         ///< empty: by the sources' suffixes
-  std::string on_bad_record;  ///< empty: by format
+  std::string format;         ///< empty: chosen by the sources' suffixes
+  std::string on_bad_record;  ///< empty: the format's default
   bool json = false;
 };
 
-/// Progress on standard error: a live bar on a terminal, a plain line every ten seconds otherwise.
+/// Progress on standard error: a live bar on a terminal, else a line every ten seconds.
 class ProgressLine {
  public:
   ProgressLine() : live_(status_line::is_possible(STDERR_FILENO)), stage_start_(Clock::now()) {}
@@ -121,14 +121,14 @@ void print_json(const PrepareReport& report) {
 
 void run(Arguments arguments) {
   data::PrepareOptions& options = arguments.options;
-  // Not required() of CLI11, which would ask for them beside a subcommand too.
+  // Checked here, because CLI11's required() would demand them with a subcommand too.
   if (options.sources.empty()) throw CLI::RequiredError("sources");
   if (options.output.empty()) throw CLI::RequiredError("--output");
   options.format = choice_of<data::TextFormat>(arguments.format).value_or(options.format);
   options.on_bad_record =
       choice_of<data::BadRecords>(arguments.on_bad_record).value_or(options.on_bad_record);
   const PrepareReport report = [&] {
-    ProgressLine line;  // gone before anything else is printed
+    ProgressLine line;  // destroyed, and its line cleared, before anything else is printed
     return data::prepare(options, [&](const PrepareProgress& progress) { line.show(progress); });
   }();
   if (arguments.json) {

@@ -24,7 +24,7 @@ const recipe::BuiltinRecipe& find(const std::string& name) {
                   near.empty() ? "there are: " + join(names, ", ") : str("did you mean ", near, "?")));
 }
 
-/// The recipe's first comment line without its '#'.
+/// The first comment line of the recipe, without '#'.
 std::string summary(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   const std::size_t start = line.find_first_not_of("# ");

@@ -39,7 +39,7 @@ void check(const GenerateOptions& search) {
     throw Error(Code::kUsage, "--top-k and --top-p limit the sampling: give --temperature too, such as 1");
 }
 
-/// What a rank is started with: this command without --ranks.
+/// The command line of one rank: this command without --ranks.
 std::vector<std::string> command_of_one_rank(const CLI::App& command) {
   std::vector<std::string> line{std::filesystem::read_symlink("/proc/self/exe").string(), command.get_name()};
   std::vector<std::string> places{"--"};
@@ -51,7 +51,8 @@ std::vector<std::string> command_of_one_rank(const CLI::App& command) {
       } else if (value.empty()) {
         line.insert(line.end(), {option->get_name(), value});
       } else {
-        line.push_back(str(option->get_name(), '=', value));  // a value ':' alone would mean mpirun
+        // Joined by '=': mpirun takes a ':' of its own as a separator.
+        line.push_back(str(option->get_name(), '=', value));
       }
     }
   }

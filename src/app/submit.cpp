@@ -25,10 +25,10 @@ struct SubmitArguments {
 
 void print(const std::string& text) {
   std::cout << text;
-  finish_standard_output();  // before anything is submitted
+  finish_standard_output();  // an output error must be found before anything is submitted
 }
 
-/// The first line is for scripts: the number alone.
+/// The first line is the job number alone, for scripts.
 void print_job(const submit::Submission& submission, const std::string& job) {
   print(str(job, "\nscript   ", submission.script_path().string(), "\nlog      tail -F ",
             submission.log_path(job).string(), "\nstate    squeue --jobs=", job, "\ncancel   scancel ", job,

@@ -27,8 +27,8 @@ struct TrainArguments {
   int ranks = 0;
 };
 
-/// From here on a request to stop waits for the trainer, which takes it when it is loaded (StopSignal): until
-/// then it would end the process, and the job with it.
+/// Blocks stop signals until the engine is loaded and handles them (StopSignal). Until then their default
+/// action would end the process, and the job with it.
 void hold_stop_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -36,7 +36,8 @@ void hold_stop_signals() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-/// The first line, before anything that takes time. Said once: the ranks of our own launcher see that it was.
+/// Logs the first line of a run before anything slow, and once per run: the environment tells local ranks
+/// that their launcher has logged it.
 void tell_start(const Recipe& recipe, int ranks) {
   if (ranks == 0 && (!first_of_step() || std::getenv("ECHELON_START_TOLD") != nullptr)) return;
   if (ranks > 1) setenv("ECHELON_START_TOLD", "1", 1);
@@ -45,20 +46,21 @@ void tell_start(const Recipe& recipe, int ranks) {
 }
 
 int train(const TrainArguments& arguments) {
-  // Who reads the log, a pager or tee, may go before the run ends. It ends for no lack of readers.
+  // A reader of the log, such as a pager or tee, may exit before the run ends: that must not end the run.
   std::signal(SIGPIPE, SIG_IGN);
   LoadedRecipe loaded;
   int ranks = 0;
   once_per_step([&] {
     loaded = load_recipe(arguments.recipe, arguments.overrides);
     ranks = local_ranks(arguments.ranks);
-    if (ranks <= 1) check_against_model(loaded);  // a rank needs the engine anyhow
+    // The launcher of several ranks does not load the engine; a rank does anyway.
+    if (ranks <= 1) check_against_model(loaded);
   });
-  // Of several local ranks the first one tells, as in any other job.
+  // With several local ranks the first rank logs this, as in any other job.
   if (ranks <= 1 && first_of_step()) tell_which(loaded);
   if (ranks > 0) validate_for_size(loaded.recipe, ranks);
   tell_start(loaded.recipe, ranks);
-  // The time that the launcher and the loading of the trainer take is the run's too.
+  // The run's time includes the launcher and the loading of the engine.
   if (ranks > 0) setenv("ECHELON_STARTED_AT", std::to_string(process_began_s()).c_str(), 0);
   if (ranks > 1) {
     if (status_line::is_possible(STDERR_FILENO)) setenv("ECHELON_PROGRESS", "bar", 0);

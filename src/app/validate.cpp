@@ -51,7 +51,7 @@ LoadedRecipe load_for(const ValidateArguments& arguments) {
   return loaded;
 }
 
-/// For programs: the verdict is on standard output too, one array element for each fault.
+/// With JSON output the verdict goes to standard output too, with one array element per fault.
 int print_json(const ValidateArguments& arguments) {
   try {
     std::cout << json_text(to_json(load_for(arguments))) << '\n';
@@ -66,7 +66,7 @@ int print_json(const ValidateArguments& arguments) {
   }
 }
 
-/// What an optimizer step takes: tokens of a language model, else samples.
+/// The size of an optimizer step: tokens for language models, else samples.
 std::string step_size(const Recipe& recipe) {
   const std::int64_t samples = recipe.train.global_batch_size;
   const bool sequences = !takes_images(recipe.model.kind) && !takes_pairs(recipe.model.kind);
@@ -88,14 +88,15 @@ void print_text(const ValidateArguments& arguments) {
   std::cout << '\n' << to_yaml(recipe, &loaded.origins);
 }
 
-/// One value alone, for scripts: a text without quotes, anything else as JSON.
+/// Prints a single value for scripts: text without quotes, other values as JSON.
 void print_value(const ValidateArguments& arguments) {
   const recipe::Key* key = recipe::find_key(arguments.value);
   if (key == nullptr) {
     throw Error(Code::kUsage, str("--value: no key '", printable(arguments.value), "'; ",
                                   recipe::suggestion_for(arguments.value)));
   }
-  // For scripts on many machines at once: what the model's parts tell has been checked before.
+  // Skips check_against_model(), which loads the engine: scripts ask for values on many machines at once,
+  // after the recipe was validated.
   const LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
   tell_which(loaded);
   const Json value = recipe::json_value(*key, loaded.recipe);

@@ -5,19 +5,20 @@
 
 namespace echelon::recipe {
 
-/// A recipe of the project's recipes/ folder, carried inside the library so that a copied binary has it too.
+/// A recipe from the project's recipes/ folder. It is compiled into the library, so a copied binary needs no
+/// other files.
 struct BuiltinRecipe {
   std::string_view name;  ///< file name without .yaml
   std::string_view text;
 };
 
-/// In the order of their names. Lives as long as the process.
+/// All built-in recipes, sorted by name. Valid for the lifetime of the process.
 [[nodiscard]] std::span<const BuiltinRecipe> builtin_recipes();
 
-/// By its name, with .yaml behind it or not; null: there is none.
+/// Looks a recipe up by name, with or without the suffix .yaml. Returns null if there is none.
 [[nodiscard]] const BuiltinRecipe* find_builtin(std::string_view name);
 
-/// The name nearest to `name`, or "" when none is near enough to be meant.
+/// The built-in name most similar to `name`, or "" if none is similar enough.
 [[nodiscard]] std::string nearest_builtin(const std::string& name);
 
 }  // namespace echelon::recipe

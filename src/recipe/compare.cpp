@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLongestShown = 60;
 
-/// With the numbers that 0 stands for.
+/// Replaces each 0 that means "derive from other keys" by the derived value.
 Recipe spelled_out(const Recipe& recipe) {
   Recipe full = recipe;
   ModelOptions& model = full.model;

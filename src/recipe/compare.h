@@ -7,25 +7,25 @@
 
 namespace echelon::recipe {
 
-/// A key that has another value in one recipe than in another.
+/// A key whose value differs between two recipes.
 struct Change {
   std::string key;   ///< "optim.lr"
-  std::string then;  ///< both as YAML writes them
+  std::string then;  ///< both values as YAML text
   std::string now;
 };
 
-/// Every key whose value differs and means something in one of the two, in the order of the table. Values
-/// that a recipe leaves to others of its keys (model.head_size: 0) count as what they stand for.
+/// The keys whose values differ and that are used by at least one of the two recipes, in table order. Values
+/// derived from other keys (model.head_size: 0) are compared as the values they resolve to.
 [[nodiscard]] std::vector<Change> changes(const Recipe& then, const Recipe& now);
 
-/// Does the key say what the model computes from its weights, and not only how they are trained? Those of
-/// section `model`, but for the preset's name, initial weights and dropout.
+/// Whether the key changes what the model computes from given weights, not only how they are trained: all
+/// keys of section `model` except the preset's name, weight initialisation and dropout.
 [[nodiscard]] bool describes_model(std::string_view key);
 
-/// Of these changes those of keys that describe the model.
+/// The changes of keys for which describes_model() is true.
 [[nodiscard]] std::vector<Change> of_model(const std::vector<Change>& changes);
 
-/// "optim.lr 0.001 -> 0.002, train.steps 10 -> 20"; values are cut where they are long.
+/// "optim.lr 0.001 -> 0.002, train.steps 10 -> 20"; long values are truncated.
 [[nodiscard]] std::string describe(const std::vector<Change>& changes);
 
 }  // namespace echelon::recipe

@@ -23,6 +23,7 @@ LoadedRecipe load_recipe(const std::filesystem::path& named, const std::vector<s
   const recipe::BuiltinRecipe* builtin = recipe::find_builtin(name);
   std::error_code ignored;
   const bool file = std::filesystem::exists(named, ignored) && !std::filesystem::is_directory(named, ignored);
+  // A file overrides a built-in recipe of the same name; `which` then says so.
   if (builtin != nullptr && !file) {
     LoadedRecipe loaded = recipe::parse_recipe_text(str(builtin->name, " (comes with Echelon)"),
                                                     builtin->text, overrides, read);

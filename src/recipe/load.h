@@ -8,7 +8,7 @@
 
 namespace echelon {
 
-/// A recipe and where each of its values came from.
+/// A recipe and the origin of each value.
 struct LoadedRecipe {
   Recipe recipe;
   std::map<std::string, std::string>
@@ -17,26 +17,28 @@ struct LoadedRecipe {
       which;  ///< which recipe was taken, for the log, where its argument leaves that open; else empty
 };
 
-/// Reads a recipe, its `include:` base and `key.path=value` overrides (in that order, later wins). `named` is
-/// what a user names: a file, or else one that comes with Echelon (builtin.h).
-/// Throws one Error(kUsage) whose text has a line for every fault found: "file:line:column: what, what was
-/// expected, nearest valid key". Checks everything that needs no job: types, ranges, model arithmetic.
+/// Reads the recipe `named`: a file, or if there is none of this name, a built-in recipe (builtin.h).
+/// Values of the file override those of its `include:` base; `key.path=value` overrides override both.
+/// Checks everything that needs no job: types, ranges, model arithmetic.
+/// Throws one Error(kUsage) with a line for each fault: "file:line:column: what is wrong, what was expected,
+/// nearest valid key".
 [[nodiscard]] LoadedRecipe load_recipe(const std::filesystem::path& named,
                                        const std::vector<std::string>& overrides);
 
-/// Logs `which`, if there is something to tell.
+/// Logs `which` unless it is empty.
 void tell_which(const LoadedRecipe& loaded);
 
-/// Checks the recipe against the number of ranks: batch, mesh of the hybrid strategies, partial gathering.
-/// Throws one Error(kUsage) with a line for every fault, which names the nearest values that work.
+/// Checks what depends on the number of ranks: batch, mesh of the hybrid strategies, partial gathering.
+/// Throws one Error(kUsage) with a line for each fault that names the nearest valid values.
 void validate_for_size(const Recipe& recipe, int ranks);
 
-/// The resolved recipe as YAML; load_recipe() of it gives the same recipe. With `origins` each line ends in a
-/// comment.
+/// The resolved recipe as YAML. load_recipe() of this text gives the same recipe. With `origins`, each line
+/// ends with a comment that names the value's origin.
 [[nodiscard]] std::string to_yaml(const Recipe& recipe,
                                   const std::map<std::string, std::string>* origins = nullptr);
 
-/// docs/recipe.md's tables and the JSON Schema for editors, both made from the one table the loader uses.
+/// The tables of docs/recipe.md, and the JSON Schema for editors. Both are generated from the table of keys
+/// that the loader uses (keys/keys.h).
 [[nodiscard]] std::string recipe_reference_markdown();
 [[nodiscard]] std::string recipe_json_schema();
 

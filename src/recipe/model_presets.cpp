@@ -43,7 +43,7 @@ std::vector<ModelPreset> llamas() {
   };
 }
 
-/// The feed-forward block is four times as wide as the residual stream, the head shares the embedding.
+/// The feed-forward width is four times the hidden size, and the output head shares the embedding.
 ModelPreset gpt(const char* name, const char* what, std::int64_t layers, std::int64_t hidden,
                 std::int64_t heads) {
   return {name,
@@ -59,7 +59,7 @@ ModelPreset gpt(const char* name, const char* what, std::int64_t layers, std::in
            .dropout = 0.1}};
 }
 
-/// Random tokens of a vocabulary of 50,000, and no dropout: what is measured is speed.
+/// These presets measure speed: random tokens from a vocabulary of 50,000, no dropout.
 ModelPreset large_gpt(const char* name, const char* what, std::int64_t layers, std::int64_t hidden,
                       std::int64_t heads) {
   ModelPreset preset = gpt(name, what, layers, hidden, heads);
@@ -116,8 +116,8 @@ std::vector<ModelPreset> t5s() {
   };
 }
 
-/// Depth alone sets the size, as in github.com/lessw2020/transformer_framework, config/deepvit_config.py: the
-/// models behind the figures of the PyTorch and AWS blog.
+/// The presets differ in depth only. Source: github.com/lessw2020/transformer_framework,
+/// config/deepvit_config.py, which defines the models measured in the PyTorch and AWS blog.
 ModelPreset deepvit(const char* name, const char* what, std::int64_t layers) {
   return {name,
           what,
@@ -153,7 +153,7 @@ std::vector<ModelPreset> image_models() {
   };
 }
 
-/// "hidden_size 4096, layers 32": what is not the default.
+/// The values that differ from the defaults: "hidden_size 4096, layers 32".
 std::string sizes_of(const ModelPreset& preset) {
   Recipe recipe;
   recipe.model = preset.model;

@@ -8,26 +8,27 @@
 
 namespace echelon::recipe {
 
-/// A published model: what `model.preset` fills in for the keys that a recipe does not give.
+/// A published model. `model.preset` supplies its values for every key of `model` that the recipe does not
+/// set.
 struct ModelPreset {
   std::string name;
-  std::string what;    ///< which model, and whose numbers
-  ModelOptions model;  ///< keys that its kind does not use have their defaults
+  std::string what;    ///< the model and the source of its sizes
+  ModelOptions model;  ///< keys unused by its kind keep their defaults
 };
 
-/// In the order of the reference: by kind, then by size.
+/// All presets in the order of the reference: by kind, then by size.
 [[nodiscard]] const std::vector<ModelPreset>& model_presets();
 
-/// Null when there is none, also for "none".
+/// Null if no preset has this name; "none" is not a preset.
 [[nodiscard]] const ModelPreset* find_model_preset(std::string_view name);
 
-/// The names of those of `kind`.
+/// Names of the presets of `kind`.
 [[nodiscard]] std::vector<std::string> presets_of(ModelKind kind);
 
-/// Why `preset` contradicts `kind`, where that is given; or "".
+/// Why `preset` contradicts `kind`, as one line; "" if it does not or `kind` is not given.
 [[nodiscard]] std::string preset_problem(const ModelPreset& preset, std::optional<ModelKind> kind);
 
-/// The reference's table of presets, in Markdown.
+/// The table of presets in the reference, as Markdown.
 [[nodiscard]] std::string model_presets_markdown();
 
 }  // namespace echelon::recipe

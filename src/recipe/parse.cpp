@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::size_t kMaxIncludes = 8;
 
-/// One parse from texts to recipe. Later layers win: included file, file, command line.
+/// Turns the texts of one recipe into a Recipe. Each layer overrides the previous one: included file, file,
+/// command line. Faults are collected, so one run reports all of them.
 class Parser {
  public:
   explicit Parser(const ReadFile& read_include) : read_include_(read_include) {}
@@ -31,6 +32,7 @@ class Parser {
     const std::filesystem::path path = std::filesystem::path(name).lexically_normal();
     chain_.push_back(path);
     const std::size_t source = sources_.add_file(name);
+    // First, so that the YAML parser sees harmless text and positions count characters.
     const std::string clean = check_characters(text, source, faults_);
     Document document = parse_document(clean, source, faults_);
     complete_ = complete_ && document.complete;
@@ -54,7 +56,7 @@ class Parser {
     }
   }
 
-  /// Stores every value of the files read; the innermost base first.
+  /// Stores the values of all files, innermost base first, so that an including file overrides its base.
   void apply_files() {
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) apply_section("", *layer);
   }
@@ -89,6 +91,7 @@ class Parser {
     apply_model_preset();
     if (check) check_conflicts();
     faults_.raise_if_any(sources_);
+    // Derived from run.name, so only after all layers are applied.
     if (recipe_.run.dir.empty()) recipe_.run.dir = "runs/" + recipe_.run.name;
     LoadedRecipe loaded{recipe_, {}};
     for (const Key& key : keys()) {
@@ -101,7 +104,8 @@ class Parser {
   }
 
  private:
-  /// The preset's values for the keys of the model that no text gives.
+  /// Copies the preset's values to the `model` keys that no text sets. Runs after all layers are applied,
+  /// because an override may change the preset.
   void apply_model_preset() {
     const ModelPreset* preset = find_model_preset(recipe_.model.preset);
     if (preset == nullptr) return;
@@ -137,7 +141,7 @@ class Parser {
       } else {
         include(value, path.parent_path() / value.text);
       }
-      return;  // a second one is a duplicate key, reported with all others
+      return;  // apply_section() reports a second one as a duplicate key
     }
   }
 
@@ -180,7 +184,7 @@ class Parser {
         faults_.add(key.at, str(safe(path), ": given twice; first on line ", first->second.line, "; ",
                                 is_section(path) ? "put both together" : "remove one"));
       }
-      // The second value is checked too, so that all mistakes show; the run does not start anyway.
+      // The duplicate's value is checked too, so that its faults are also reported.
       if (section.empty() && key.text == "include") continue;
       apply_entry(path, key, map.items[i + 1]);
     }
@@ -202,7 +206,7 @@ class Parser {
           key.at,
           "merge keys (<<) are not allowed; write the keys out, or use include: for a whole base recipe");
     } else if (faults_.full()) {
-      faults_.add(key.at, "");  // looking for the key that was meant takes time
+      faults_.add(key.at, "");  // only counted: searching for a similar key is slow
     } else {
       faults_.add(key.at, str(safe(path), ": ", unknown_key(path, key.text)));
       broken_.insert(meant_by(path));
@@ -231,7 +235,7 @@ class Parser {
     return str(parent_of(path).empty() ? "no such section; " : "no such key; ", suggestion_for(path));
   }
 
-  /// A key path for a message: as it is when it is made of ordinary characters, else quoted.
+  /// A key path for a message: unchanged if it needs no escapes, else quoted.
   [[nodiscard]] static std::string safe(const std::string& path) {
     const std::string quoted = shown(path);
     return quoted == "'" + path + "'" ? path : quoted;
@@ -246,12 +250,13 @@ class Parser {
       broken_.insert(key.path);
       return;
     }
+    // A later layer's valid value replaces a refused one, so conflicts can be checked; the fault remains.
     broken_.erase(key.path);
     given_[key.path] = at;
   }
 
-  /// The part after '='. Quotes, lists and YAML's special characters are read as in a file, all else as it
-  /// stands.
+  /// The part after '='. Text that starts with a character special to YAML (quote, bracket, ...) is parsed as
+  /// in a file. Other text is taken literally, so that overrides need no second level of quotes.
   std::optional<Node> override_value(std::string_view text, const Position& at) {
     while (text.starts_with(' ')) text.remove_prefix(1);
     while (text.ends_with(' ')) text.remove_suffix(1);
@@ -267,27 +272,31 @@ class Parser {
     return Node{Node::Kind::kScalar, at, std::string(text)};
   }
 
-  /// Whether a key has no dependable value: it, or a section around it, was refused or misspelt.
+  /// Whether the value of `path` is unreliable: the key or a section around it was refused or misspelt.
   [[nodiscard]] bool is_broken(const std::string& path) const {
     return !path.empty() && (broken_.contains(path) || is_broken(parent_of(path)));
   }
 
   void check_conflicts() {
-    if (!complete_) return;  // half a recipe: what seems to be missing may stand in the other half
+    if (!complete_) return;  // the unread part may hold values that seem to be missing
     for (const Conflict& conflict : conflicts(recipe_)) {
       if (std::any_of(conflict.keys.begin(), conflict.keys.end(),
+                      // A fault of the key itself was reported already; a conflict with its default would
+                      // mislead.
                       [this](const std::string& key) { return is_broken(key); }))
         continue;
       faults_.add(blame(conflict.keys), conflict.text);
     }
   }
 
-  /// Where to report a conflict: the key set last (command line, then file, then included file), else its
-  /// section.
+  /// Where to report a conflict: at the involved key that was set last (command line, else file, else
+  /// included file), or at its section if no involved key is set.
   [[nodiscard]] Position blame(const std::vector<std::string>& keys_involved) const {
     std::optional<Position> best;
     const auto beats = [this](const Position& a, const Position& b) {
       if (sources_.is_override(a) != sources_.is_override(b)) return sources_.is_override(a);
+      // Sources are numbered file, base, base's base ..., then overrides: among files the lower number wins,
+      // among overrides the higher.
       return sources_.is_override(a) ? a.source > b.source : a.source < b.source;
     };
     for (const std::string& key : keys_involved) {
@@ -305,13 +314,14 @@ class Parser {
   const ReadFile& read_include_;
   Sources sources_;
   Faults faults_;
-  std::vector<std::filesystem::path> chain_;  ///< the file and what it includes
-  std::vector<Node> layers_;                  ///< the file's tree, then its base's ...
+  /// The file and the files it includes, outermost first; to detect cycles.
+  std::vector<std::filesystem::path> chain_;
+  std::vector<Node> layers_;  ///< tree of the file, of its base, of the base's base ...
   Recipe recipe_;
-  std::map<std::string, Position> given_;              ///< keys set, and where
-  std::map<std::string, Position> section_positions_;  ///< sections seen, and where
-  std::set<std::string> broken_;                       ///< keys and sections that were refused or misspelt
-  bool complete_ = true;                               ///< every file was read to its end
+  std::map<std::string, Position> given_;              ///< keys set, with their positions
+  std::map<std::string, Position> section_positions_;  ///< sections seen, with their positions
+  std::set<std::string> broken_;                       ///< keys and sections refused or misspelt
+  bool complete_ = true;                               ///< every file was parsed to its end
 };
 
 }  // namespace

@@ -9,18 +9,18 @@
 
 namespace echelon::recipe {
 
-/// Returns the text of an included file or throws Error.
+/// Returns the text of an included file. Throws Error if it cannot be read.
 using ReadFile = std::function<std::string(const std::filesystem::path&)>;
 
-/// load_recipe() for a text in memory. `name` stands in messages and is what `include:` paths are relative
-/// to.
+/// load_recipe() for a text in memory. `name` appears in messages; `include:` paths are relative to its
+/// folder. Throws Error(kUsage) as load_recipe() does.
 [[nodiscard]] LoadedRecipe parse_recipe_text(const std::string& name, std::string_view text,
                                              const std::vector<std::string>& overrides,
                                              const ReadFile& read_include);
 
-/// The resolved recipe that a checkpoint holds. It was sound when it was stored: what its keys say against
-/// each other is not checked again, and it includes nothing. Throws Error(kUsage), naming `name`, for a text
-/// that is no recipe of this version.
+/// Parses the resolved recipe stored in a checkpoint. It was valid when it was stored, so conflicts between
+/// keys are not checked again; `include:` is refused. Throws Error(kUsage) that names `name` if the text is
+/// not a recipe of this version.
 [[nodiscard]] Recipe parse_stored_recipe(const std::string& name, std::string_view text);
 
 }  // namespace echelon::recipe

@@ -10,7 +10,7 @@
 
 namespace echelon {
 
-/// Everything a run is made from. Filled by load_recipe() only; const from then on.
+/// All options of a run. Only load_recipe() fills it; it is const afterwards.
 struct Recipe {
   RunOptions run;
   ModelOptions model;

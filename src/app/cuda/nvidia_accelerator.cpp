@@ -15,7 +15,7 @@
 namespace echelon::app {
 namespace {
 
-/// Dense bf16 FLOP/s of NVIDIA's data sheets, SXM versions; looked up by a part of the device's name.
+/// Dense bf16 FLOP/s from NVIDIA's data sheets, SXM versions. Looked up by a part of the device's name.
 struct Peak {
   std::string_view name;
   double flops;
@@ -31,7 +31,7 @@ cudaStream_t current_stream(int device) {
   return at::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream();
 }
 
-/// Device memory out of the pool that tensors come from: counted with them, and reused by them.
+/// Device memory from the pool of tensors, so it is counted with them and reused by them.
 CudaMemory pool_memory() {
   return {
       .take =

@@ -31,7 +31,7 @@ void require(bool holds, const char* what, const char* expected) {
   if (!holds) throw Error(Code::kUsage, str("GPU kernel ", what, ": expected ", expected));
 }
 
-/// A dense tensor's memory.
+/// Pointer to the memory of a dense tensor.
 void* memory(const at::Tensor& tensor, const char* what) {
   require(tensor.is_cuda() && tensor.is_contiguous(), what, "dense tensors on the GPU");
   return tensor.mutable_data_ptr();
@@ -52,7 +52,7 @@ kernels::QkvShape shape_of(const at::Tensor& q, const at::Tensor& k) {
   return {q.size(1), q.size(2), k.size(2), q.size(3)};
 }
 
-/// Makes the tensor's device the thread's, for as long as this lives.
+/// Makes the tensor's device current for this thread during the object's lifetime.
 class OnDevice {
  public:
   explicit OnDevice(const at::Tensor& tensor) : guard_(tensor.device()) {}
@@ -64,12 +64,12 @@ class OnDevice {
   c10::cuda::CUDAGuard guard_;
 };
 
-// Of the memory-efficient attention: at::native's CustomMaskType.
+// Values of at::native's CustomMaskType, which memory-efficient attention takes as an integer.
 constexpr std::int64_t kWhole = 0;
 constexpr std::int64_t kCausal = 1;
 
-/// Does flash attention take these heads, its backward too? As PyTorch asks before it chooses: chips with
-/// little shared memory cannot hold what large heads need.
+/// Whether flash attention supports this head size, backward included. Same condition as PyTorch's own
+/// selection: GPUs with little shared memory cannot run large heads.
 bool takes_flash(const at::Tensor& q) {
   constexpr std::int64_t kLargeHead = 192;
   const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();
@@ -192,7 +192,8 @@ class NvidiaKernels final : public ops::DeviceKernels {
       return std::get<0>(at::_flash_attention_forward(q, k, v, queries.at, keys.at, queries.longest,
                                                       keys.longest, 0.0, causal, false, scale));
     }
-    const std::int64_t group = q.size(1) / k.size(1);  // this one knows no groups
+    // This kernel has no grouped heads: repeat keys and values.
+    const std::int64_t group = q.size(1) / k.size(1);
     const auto by_query = [group](const at::Tensor& x) {
       return group == 1 ? x.unsqueeze(0) : x.repeat_interleave(group, 1).unsqueeze(0);
     };

@@ -5,7 +5,7 @@
 
 namespace echelon::app {
 
-/// The kernels of model/cuda, called with tensors.
+/// The CUDA kernels of src/model/cuda, behind the tensor interface ops::DeviceKernels.
 [[nodiscard]] std::shared_ptr<const ops::DeviceKernels> make_nvidia_kernels();
 
 }  // namespace echelon::app

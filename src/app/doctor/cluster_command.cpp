@@ -29,7 +29,7 @@ struct ClusterArguments {
 
 constexpr std::uint64_t kProbeBytes = std::uint64_t{64} << 20;
 
-/// All nodes write at the same time, each as fast as this machine just did.
+/// Assumes that all nodes write at the same time, each at the rate just measured on this machine.
 std::optional<SavePrediction> predict_save(const Recipe& recipe, const JobWish& wish,
                                            const FolderFacts& folder) {
   const int nodes = std::max(1, wish.nodes);

@@ -1,14 +1,14 @@
 #pragma once
 #include <CLI/CLI.hpp>
 
-/// Each function adds one subcommand to `echelon doctor`, as those of app/commands.h do to `echelon`.
+/// Each function adds one subcommand to `echelon doctor`; see app/commands.h.
 namespace echelon::app::doctor {
 
 void add_recipe(CLI::App& doctor);
 void add_cluster(CLI::App& doctor);
 void add_job(CLI::App& doctor, int& status);
 
-/// What every one of them takes.
+/// The options that all of these subcommands have.
 struct CommonArguments {
   bool as_json = false;
   std::string root = "/";

@@ -6,12 +6,12 @@
 
 namespace echelon::app::doctor {
 
-/// From harmless to grave, so that the larger of two counts.
+/// Ordered by gravity, so the larger of two verdicts is the graver.
 enum class Verdict {
   kOk,
-  kUnknown,  ///< could not be examined here; the text says why
-  kWarning,  ///< works, and will cost time or a run under circumstances that the text names
-  kFault,    ///< a run fails or is badly slowed
+  kUnknown,  ///< could not be checked here; the text says why
+  kWarning,  ///< works, but costs time or may end a run in a case that the text names
+  kFault,    ///< a run fails or is much slower
 };
 
 /// "ok", "unknown", "warning", "fault".
@@ -19,12 +19,12 @@ enum class Verdict {
 
 /// What one check found.
 struct Finding {
-  std::string name;  ///< of the check; one of those in docs/doctor.md
+  std::string name;  ///< name of the check; listed in docs/doctor.md
   Verdict verdict = Verdict::kOk;
-  std::string text;                ///< one sentence, with the numbers
-  std::string advice;              ///< what to do; empty where there is nothing to do
-  std::vector<std::string> nodes;  ///< those it names, each once
-  nlohmann::ordered_json values = nlohmann::ordered_json::object();  ///< what was measured, for machines
+  std::string text;                ///< one sentence with the measured numbers
+  std::string advice;              ///< what to do; may be empty
+  std::vector<std::string> nodes;  ///< the nodes the finding names, each once
+  nlohmann::ordered_json values = nlohmann::ordered_json::object();  ///< the measurements, for programs
 };
 
 [[nodiscard]] Finding ok(std::string name, std::string text);
@@ -37,7 +37,7 @@ struct Finding {
 /// "1 fault", "2 faults".
 [[nodiscard]] std::string counted(std::size_t count, const char* what);
 
-/// "n0, n1 and 3 more": a list of any length in a sentence.
+/// A list for a sentence, with at most `most` names: "n0, n1 and 3 more".
 [[nodiscard]] std::string listed(const std::vector<std::string>& names, std::size_t most = 8);
 
 }  // namespace echelon::app::doctor

@@ -37,7 +37,7 @@ constexpr double kLongExchangeMs = 5000;
 
 std::vector<NodeCard> exchange_cards(Job& job, const Machine& machine, Report& report) {
   NodeCard mine = make_card(machine, job.info());
-  job.fence("doctor card");  // so that the exchange is timed and not the others' way here
+  job.fence("doctor card");  // so that the time of the exchange excludes waiting for late ranks
   const auto start = Clock::now();
   mine.clock_s = utc_now_s();
   std::vector<NodeCard> cards = exchange_facts(job, "doctor card", mine);
@@ -57,7 +57,7 @@ std::vector<NodeCard> exchange_cards(Job& job, const Machine& machine, Report& r
   return cards;
 }
 
-/// A batch script of several nodes that forgot srun.
+/// Warns of a batch script for several nodes that runs this command without srun.
 void check_launch(const JobInfo& info, Report& report) {
   const std::string nodes = variable("SLURM_JOB_NUM_NODES");
   if (info.size > 1 || nodes.empty() || nodes == "1") return;
@@ -66,7 +66,7 @@ void check_launch(const JobInfo& info, Report& report) {
                      "srun --mpi=pmix --ntasks-per-node=N echelon doctor job"));
 }
 
-/// The whole examination; true where MPI can be ended in good order.
+/// Runs all checks. Returns whether MPI can be finalized.
 bool examine(Job& job, const JobArguments& arguments, Report& report) {
   const JobInfo& info = job.info();
   const std::vector<NodeCard> cards = exchange_cards(job, Machine(arguments.common.root), report);
@@ -80,7 +80,7 @@ bool examine(Job& job, const JobArguments& arguments, Report& report) {
   return in_order;
 }
 
-/// Joins the job. Where that fails rank 0 says so in a report, too.
+/// Joins the job. If that fails, the first rank also prints a report.
 std::unique_ptr<Job> join(const JobArguments& arguments, Report& report, Clock::time_point start) {
   try {
     return bootstrap(inside_launched_step() ? Launch::kPmix : Launch::kSingle, arguments.timeout_s);
@@ -92,7 +92,7 @@ std::unique_ptr<Job> join(const JobArguments& arguments, Report& report, Clock::
   }
 }
 
-/// A rank did not arrive or answer: what rank 0 has found until then, and whom it waited for.
+/// A rank did not arrive or answer. Rank 0 prints the findings so far and the nodes it waited for.
 [[noreturn]] void tell_of_loss(const JobInfo& info, const Error& error, const JobArguments& arguments,
                                Report& report, Clock::time_point start) {
   if (info.rank == 0) {
@@ -127,8 +127,8 @@ void doctor_job(const JobArguments& arguments) {
     if (!in_order) job->fence("doctor report");
     throw;
   }
-  // A broken MPI may hang at its end, so it gets none. The others wait until the report is out: a rank that
-  // leaves a job without finishing it has the launcher end all.
+  // A faulty MPI may hang when finalized, so it is not. The other ranks wait until the report is printed:
+  // when a rank exits without finishing the job, the launcher ends all ranks.
   if (!in_order) job->fence("doctor report");
 }
 

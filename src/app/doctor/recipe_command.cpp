@@ -25,7 +25,7 @@ struct RecipeArguments {
 constexpr double kGpuDeadlineS = 8;
 constexpr std::uint64_t kProbeBytes = std::uint64_t{16} << 20;
 
-/// One finding for each line: a recipe's faults are all told at once.
+/// One finding per line: the Error has a line for each fault of the recipe.
 void add_recipe_faults(Report& report, const Error& error) {
   std::istringstream lines(error.what());
   for (std::string line; std::getline(lines, line);)

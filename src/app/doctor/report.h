@@ -6,8 +6,8 @@
 
 namespace echelon::app::doctor {
 
-/// The answer of one `echelon doctor` command. The JSON schema is that of docs/doctor.md: fields are added,
-/// never renamed or given another meaning, without a new number in `schema`.
+/// The result of one `echelon doctor` command. docs/doctor.md describes the JSON. Without a new number in
+/// `schema`, fields may be added, but not renamed or changed in meaning.
 class Report {
  public:
   /// `scope`: recipe, cluster or job.
@@ -16,12 +16,13 @@ class Report {
   void add(Finding finding);
   void add(std::vector<Finding> findings);
 
-  /// The gravest of all.
+  /// The gravest verdict of all findings.
   [[nodiscard]] Verdict verdict() const;
   [[nodiscard]] const std::vector<Finding>& findings() const { return findings_; }
 
-  /// Prints the report to standard output, as text or as one JSON object. Throws Error(kEnvironment) when
-  /// that cannot be written, and, after it was, when it holds a fault: one line that names the checks.
+  /// Prints the report to standard output, as text or as one JSON object. Throws Error(kEnvironment) if it
+  /// cannot be written. After printing, also throws Error(kEnvironment) if the report contains a fault: one
+  /// line that names the checks.
   void finish(bool as_json, double elapsed_s) const;
 
  private:

@@ -18,14 +18,14 @@
 namespace echelon::app {
 namespace {
 
-/// The plugin lies beside this library.
+/// The plugin is in the folder of this library, which need not be the program's.
 std::filesystem::path plugin_path() {
   Dl_info info{};
   dladdr(reinterpret_cast<const void*>(&plugin_path), &info);
   return std::filesystem::path(info.dli_fname).parent_path() / "libechelon_cuda.so";
 }
 
-/// Null with the reason in `why` when there is no usable GPU.
+/// Returns null, with the reason in `why`, if there is no usable GPU.
 std::shared_ptr<Accelerator> load_accelerator(std::string& why) {
   if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     why = "this node has no NVIDIA driver (libcuda.so.1)";
@@ -49,7 +49,7 @@ std::shared_ptr<Accelerator> load_accelerator(std::string& why) {
   return std::shared_ptr<Accelerator>(make());
 }
 
-/// What a rank tells the others: why it sees none, then what it sees, a line each.
+/// A rank's message: why it sees no GPU (or an empty line), then one id per line.
 Blob told(const VisibleDevices& mine) {
   std::string text = mine.why_none;
   for (const std::string& id : mine.ids) text += "\n" + id;
@@ -65,7 +65,8 @@ VisibleDevices heard(const std::string& host, const Blob& blob) {
   return devices;
 }
 
-/// Collective: all ranks must come to the same answer, or they would wait for each other in different places.
+/// Collective. All ranks compute the choice from the same data: with different choices they would wait for
+/// each other in different collectives.
 DeviceChoice agree_on_devices(const Accelerator* accelerator, const std::string& why, Job& job, bool share) {
   VisibleDevices mine{.host = job.info().host, .ids = {}, .why_none = why};
   for (int device = 0; accelerator != nullptr && device < accelerator->device_count(); ++device)
@@ -78,16 +79,19 @@ DeviceChoice agree_on_devices(const Accelerator* accelerator, const std::string&
   return assign_devices(ranks, share);
 }
 
-/// Of the libraries' kernels on GPUs, those that sum in one order. Before the device is used.
+/// Makes GPU libraries use only kernels with a fixed order of summation. Call before the first use of the
+/// device, because the libraries read these settings when they start.
 void compute_in_one_order() {
-  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // cuBLAS repeats its results only so
-  setenv("NCCL_NVLS_ENABLE", "0", 0);               // NVLink's switches sum in no fixed order
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);  // required for reproducible cuBLAS results
+  setenv("NCCL_NVLS_ENABLE", "0", 0);               // NVLink switches sum in no fixed order
   at::Context& context = at::globalContext();
-  // With warnings only, the attentions' backward would stay as it is. An operation that has no order throws.
+  // With warn_only the backward of attention would stay non-deterministic. Now an operation without a
+  // deterministic kernel throws.
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  context.setDeterministicFillUninitializedMemory(false);  // no kernel of ours reads what it has not written
+  // Costs time, and our kernels read no memory they have not written.
+  context.setDeterministicFillUninitializedMemory(false);
   context.setDeterministicCuDNN(true);
-  context.setSDPUseCuDNN(false);  // its backward has no order
+  context.setSDPUseCuDNN(false);  // its backward is not deterministic
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ json id_or_null(std::int32_t id) {
   return id < 0 ? json(nullptr) : json(id);
 }
 
-/// Of the newest checkpoint of the run that can be read, or of the one it starts from.
+/// From the run's newest readable checkpoint, or from the one it starts from.
 json earlier_config(const Recipe& recipe) {
   std::vector<std::filesystem::path> sources;
   const std::filesystem::path run = std::filesystem::path(recipe.run.dir) / "checkpoints";
@@ -39,13 +39,13 @@ json earlier_config(const Recipe& recipe) {
     try {
       json config = read_foreign_json(checkpoint::Reader(from).attachment("config.json")).value;
       if (config.is_object()) return config;
-    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): restoring tells of damage
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): restoring reports damage
     }
   }
   return json::object();
 }
 
-/// transformers puts numbers of its own in the place of an id that is not stated.
+/// Every id is stated, because transformers replaces a missing id by its own default.
 std::string with_special_ids(const std::string& text, const Tokenizer* tokenizer, const Recipe& recipe) {
   json config = parse_foreign_json(text, "config.json", Code::kCheckpoint);
   if (tokenizer != nullptr) {

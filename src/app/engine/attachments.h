@@ -7,10 +7,11 @@
 
 namespace echelon::app {
 
-/// The files that a run's checkpoints carry, so that they can be sampled from and exported: recipe.yaml, the
-/// model's config.json, in which the special ids are those of the data's tokenizer, and that tokenizer; a
-/// sentencepiece model also as tokenizer.json, where it has one. Without a tokenizer the ids are those of the
-/// run's last checkpoint, or of the one it starts from: an import's. Throws Error(kData).
+/// The files stored in every checkpoint of a run (name -> content), so that it can be sampled from and
+/// exported: recipe.yaml, the model's config.json, and the data's tokenizer (a sentencepiece model also as
+/// tokenizer.json, if there is one).
+/// The special ids in config.json are those of the tokenizer. Without a tokenizer they come from the run's
+/// newest checkpoint, or from the one it starts from (an import). Throws Error(kData).
 [[nodiscard]] std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Model& model);
 
 }  // namespace echelon::app

@@ -9,7 +9,7 @@
 int echelon_engine_check_model(const echelon::Recipe& recipe, echelon::app::ModelFaults& result) {
   try {
     const auto model =
-        build_model(recipe.model, resolve(recipe.precision).types(), at::kMeta);  // shapes, no storage
+        build_model(recipe.model, resolve(recipe.precision).types(), at::kMeta);  // shapes without storage
     for (const echelon::PatternFault& fault : pattern_faults(*model, recipe.shard, recipe.precision,
                                                              recipe.activation_checkpointing, recipe.optim)) {
       result.faults.emplace_back(fault.key, fault.text);

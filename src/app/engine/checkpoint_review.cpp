@@ -18,8 +18,8 @@ using Path = std::filesystem::path;
 
 constexpr const char* kRecipe = "recipe.yaml";
 
-/// Folders that may hold a file which `damaged` should have: the run's other commits, newest first, then what
-/// it started from.
+/// Folders that may contain an intact copy of a file of `damaged`: the run's other committed checkpoints,
+/// newest first, then the one it started from.
 std::vector<Path> other_sources(const Path& damaged, const RunFolder& folder, const std::string& init_from) {
   std::vector<Path> sources;
   for (const checkpoint::Found& found : checkpoint::list(folder.checkpoints())) {
@@ -29,12 +29,12 @@ std::vector<Path> other_sources(const Path& damaged, const RunFolder& folder, co
   if (init_from.empty()) return sources;
   try {
     sources.push_back(checkpoint::newest_commit(init_from));
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): it may be gone; the run does not need it any more
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): init_from may be gone; the run no longer needs it
   }
   return sources;
 }
 
-/// The file as the manifest of `damaged` says it was; nothing where `source` has another one or none.
+/// The file from `source` if it matches the manifest of `damaged`; nothing if it differs or is missing.
 std::optional<std::string> copy_in(const Path& source, const Path& damaged, const std::string& name) {
   try {
     const checkpoint::Manifest manifest = checkpoint::load_manifest(source);

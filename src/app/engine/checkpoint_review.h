@@ -9,26 +9,27 @@
 
 namespace echelon::app {
 
-/// What rank 0 makes of the files of a checkpoint beside its tensors, before the run goes on or starts from
-/// it: how the recipe changed since, and which files the run's own checkpoints inherit. The tokenizer's files
-/// and generation settings came with the weights once, and what is exported after training is to be as
-/// complete as what was imported.
+/// Rank 0's inspection of a checkpoint's attached files, before a run resumes or starts from it. Finds how
+/// the recipe changed since, and which files the run's own checkpoints inherit: tokenizer files and
+/// generation settings that were imported with the weights must be in the export too.
 class CheckpointReview {
  public:
-  using Files = std::map<std::string, std::string>;  ///< name -> content
+  using Files = std::map<std::string, std::string>;  ///< file name -> content
 
-  /// `made`: the files that this run makes by itself for its checkpoints. The others outlive this.
+  /// `made`: the files that this run generates for its checkpoints. `recipe` and `folder` must outlive this
+  /// object.
   CheckpointReview(const Recipe& recipe, const RunFolder& folder, Files made)
       : recipe_(recipe), folder_(folder), made_(std::move(made)), files_(made_) {}
 
-  /// For one checkpoint; what was found in another before is forgotten. Returns the changes of the model, for
-  /// people; empty: there are none. A file that is damaged is a warning that says where its successor comes
-  /// from: the recipe, the data folder, an earlier checkpoint or checkpoint.init_from. Throws
-  /// Error(kCheckpoint) where nothing has it: later checkpoints would silently lack it.
+  /// Inspects one checkpoint and discards the results of the previous one. Returns the changes of the model
+  /// as text; empty if there are none.
+  /// A damaged file gives a warning that names its replacement: from the recipe, the data folder, an earlier
+  /// checkpoint or checkpoint.init_from. Throws Error(kCheckpoint) if there is no replacement, because later
+  /// checkpoints would silently lack the file.
   std::string inspect(const checkpoint::Reader& reader);
 
   [[nodiscard]] const std::vector<recipe::Change>& changes() const { return changes_; }
-  /// What every checkpoint of this run keeps.
+  /// The files that every checkpoint of this run contains.
   [[nodiscard]] const Files& files() const { return files_; }
 
  private:

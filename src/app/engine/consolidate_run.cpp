@@ -12,14 +12,14 @@ namespace {
 
 using Path = std::filesystem::path;
 
-/// The step of the lowest validation loss that the trainer's state knows, or -1.
+/// The step of the lowest validation loss in the trainer's state, or -1.
 std::int64_t best_step(const checkpoint::Reader& reader) {
   const auto best = checkpoint::best_of(reader.trainer_state(),
                                         str("checkpoint '", reader.folder().string(), "': trainer state"));
   return best ? best->step : -1;
 }
 
-/// The checkpoint to take: the newest, or the best that is still there.
+/// The checkpoint to export: the newest, or with keep_best the best, if it still exists.
 Path choose(const Recipe& recipe, const Path& checkpoints) {
   const checkpoint::Reader newest(checkpoints);
   if (!recipe.checkpoint.keep_best) return newest.folder();
@@ -35,7 +35,7 @@ Path choose(const Recipe& recipe, const Path& checkpoints) {
 
 /// Runs the program to its end. Returns its exit code, 128 + n when signal n ended it.
 int run(const std::vector<std::string>& command) {
-  // What it says belongs to the log; and where nobody reads standard output any more it would fail for that.
+  // Its output belongs to the log. It would also fail if nobody reads standard output any more.
   const ProgramRun ran =
       run_program(command, {.own_group = false, .output = ProgramOptions::Output::kStandardError});
   if (!ran.found) {

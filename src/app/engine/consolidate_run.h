@@ -4,9 +4,10 @@
 
 namespace echelon::app {
 
-/// What checkpoint.consolidate asks for when a run has finished: whole tensors of the last checkpoint, or
-/// with checkpoint.keep_best of the best, made by the echelon-ckpt beside this program in a process of its
-/// own with bounded memory. Does nothing when the output is there already. Called by one rank. Throws Error.
+/// Does what checkpoint.consolidate requests at the end of a run: exports whole tensors of the newest
+/// checkpoint, or with checkpoint.keep_best of the best one. Runs the echelon-ckpt beside this program as a
+/// separate process with bounded memory. Does nothing if the output exists. Call on one rank only. Throws
+/// Error.
 void consolidate_run(const Recipe& recipe, const std::filesystem::path& root);
 
 }  // namespace echelon::app

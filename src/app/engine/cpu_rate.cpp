@@ -20,7 +20,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double kSeconds = 0.1;
 constexpr std::int64_t kDepth = 1024;
 constexpr std::int64_t kRows = 1024;
-constexpr std::int64_t kFewestRows = 64;  ///< to begin with: a core without such products is slow
+/// Rows of the first product: small, because a core without instructions for `type` is slow.
+constexpr std::int64_t kFewestRows = 64;
 constexpr std::int64_t kColumnsOfAThread = 96;
 
 double best_rate(at::ScalarType type) {

@@ -5,10 +5,9 @@
 
 namespace echelon::app {
 
-/// What metrics' `mfu` is a share of where no device states its peak: FLOP/s of a rank in products of
-/// matrices of `type`, by the kernels and with the threads that training uses. All ranks measure at the same
-/// time, as they compute, the best product of a tenth of a second counts, and the mean over the ranks is
-/// given. Collective.
+/// The reference rate of the metric `mfu` on CPUs: FLOP/s of one rank in matrix products of `type`, with the
+/// kernels and threads of training. All ranks measure at the same time, since they also compute at the same
+/// time. Returns the mean over the ranks of each rank's best product within 0.1 s. Collective.
 [[nodiscard]] double cpu_product_rate(at::ScalarType type, Communicator& comm);
 
 }  // namespace echelon::app

@@ -9,7 +9,7 @@
 namespace echelon::app {
 namespace {
 
-/// GPUs that the ranks of `host` see together, and the number of those ranks.
+/// The text for too few GPUs: how many the ranks of `host` see together, and the number of those ranks.
 std::string scarcity(const std::vector<VisibleDevices>& ranks, const std::string& host) {
   std::set<std::string> ids;
   int count = 0;
@@ -26,8 +26,8 @@ std::string scarcity(const std::vector<VisibleDevices>& ranks, const std::string
 
 DeviceChoice assign_devices(const std::vector<VisibleDevices>& ranks, bool share) {
   DeviceChoice choice;
-  std::map<std::string, std::set<std::string>> taken;  // by host
-  std::map<std::string, std::size_t> turns;            // ranks of a host that had to share so far
+  std::map<std::string, std::set<std::string>> taken;  // ids in use, by host
+  std::map<std::string, std::size_t> turns;            // by host: number of ranks that share so far
   for (const VisibleDevices& rank : ranks) {
     std::set<std::string>& here = taken[rank.host];
     const auto own = std::find_if(rank.ids.begin(), rank.ids.end(),
@@ -42,6 +42,7 @@ DeviceChoice assign_devices(const std::vector<VisibleDevices>& ranks, bool share
           rank.ids.empty() ? str("on node ", rank.host, ": ", rank.why_none) : scarcity(ranks, rank.host);
     const bool turn = share && !rank.ids.empty();
     choice.devices.push_back(turn ? static_cast<int>(turns[rank.host]++ % rank.ids.size()) : -1);
+    // One sharing rank makes the job shared: all ranks must use the same kind of communicator.
     choice.shared = choice.shared || turn;
   }
   return choice;

@@ -4,23 +4,23 @@
 
 namespace echelon::app {
 
-/// The GPUs one rank sees.
+/// The GPUs that one rank sees.
 struct VisibleDevices {
   std::string host;              ///< the rank's node
-  std::vector<std::string> ids;  ///< unlike on unlike GPUs, also between processes; in the rank's own order
-  std::string why_none;          ///< where `ids` is empty
+  std::vector<std::string> ids;  ///< one per GPU, unique within the node; in the rank's own order
+  std::string why_none;          ///< reason if `ids` is empty
 };
 
-/// Who computes on what, the same on every rank.
+/// The device of every rank; the same value on all ranks.
 struct DeviceChoice {
-  std::vector<int> devices;  ///< of each rank: index into its `ids`, or -1
-  bool shared = false;       ///< some GPU serves several ranks
-  std::string lacking;       ///< why a rank has none of its own: "node n1 shows 1 GPU(s) for its 2 ranks"
+  std::vector<int> devices;  ///< by rank: index into its `ids`, or -1
+  bool shared = false;       ///< several ranks use the same GPU
+  std::string lacking;       ///< why a rank has no GPU: "node n1 shows 1 GPU(s) for its 2 ranks"
 };
 
-/// Gives every rank a GPU: of those it sees, the first that no rank before it on its node has taken. So ranks
-/// that see all GPUs of a node take one each, in order, and ranks to which Slurm shows one each take that.
-/// With `share`, a rank for which none is left takes one of its own by turns; without, it gets none.
+/// Assigns each rank the first GPU it sees that no lower rank of its node has taken. If all ranks see all
+/// GPUs of the node, they take one each in order; if Slurm shows each rank one GPU, each takes that one. If
+/// none is left, the rank gets -1; with `share` it shares the GPUs it sees, round-robin. Pure.
 [[nodiscard]] DeviceChoice assign_devices(const std::vector<VisibleDevices>& ranks, bool share);
 
 }  // namespace echelon::app

@@ -9,8 +9,8 @@
 #include "model/generate/options.h"
 #include "recipe/load.h"
 
-/// What `echelon` calls in libechelon_engine.so. The functions report their own errors (or give them in the
-/// result) and return the exit code: no exception crosses the library's border.
+/// The interface of libechelon_engine.so to `echelon`. The functions report their own errors, or store them
+/// in the result, and return the exit code. No exception leaves the library.
 namespace echelon::app {
 
 struct TrainRequest {
@@ -19,9 +19,9 @@ struct TrainRequest {
 };
 
 struct SampleRequest {
-  std::filesystem::path checkpoint;  ///< step folder or run folder
+  std::filesystem::path checkpoint;  ///< a step folder or a run folder
   std::vector<std::string> prompts;
-  GenerateOptions search;  ///< all but end_id and first_prompt, which the checkpoint and the prompts give
+  GenerateOptions search;  ///< without end_id and first_prompt, which the engine sets
   Launch launch = Launch::kSingle;
 };
 
@@ -32,21 +32,22 @@ struct PlanRequest {
   bool units = false;  ///< print the tree of units
 };
 
-/// What of a recipe only the parts of its model tell to be wrong.
+/// Faults of a recipe that are found only when its model is built.
 struct ModelFaults {
-  std::vector<std::pair<std::string, std::string>> faults;  ///< key; one line about it
-  std::string trouble;                                      ///< why the model cannot be looked at
+  std::vector<std::pair<std::string, std::string>> faults;  ///< key, one line that describes the fault
+  /// Why the model could not be built; then nothing was checked.
+  std::string trouble;
 };
 
 struct MatmulRequest {
   Job* job = nullptr;
-  double seconds = 1;  ///< on every rank, all at the same time
+  double seconds = 1;  ///< duration of the measurement, simultaneous on all ranks
 };
 
 struct MatmulResult {
-  double flops = 0;    ///< of this rank, a second
+  double flops = 0;    ///< FLOP/s of this rank
   std::string device;  ///< "the CPU", or the GPU's name
-  std::string fault;   ///< why there is no rate; then the exit code is not 0
+  std::string fault;   ///< why there is no rate; then the exit code is nonzero
 };
 
 using TrainFunction = int(const TrainRequest&);

@@ -4,13 +4,13 @@
 
 namespace echelon::app {
 
-/// When an error ends this rank's run: what it held in memory and the last operations between the ranks, to
-/// its log.
+/// If an error ends this rank's run, writes its memory use and the most recent collectives to its log. Create
+/// it on the stack after everything that it describes.
 class LastWords {
  public:
-  /// Both outlive this object.
+  /// `state` and `comm` must outlive this object.
   LastWords(const TrainState& state, const Communicator& comm);
-  /// Speaks when it is destroyed by an exception.
+  /// Writes only if destroyed by stack unwinding.
   ~LastWords();
   LastWords(const LastWords&) = delete;
   LastWords& operator=(const LastWords&) = delete;

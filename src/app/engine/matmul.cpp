@@ -16,22 +16,22 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Large enough to be bound by arithmetic, small enough that a slow core makes several in a window.
+/// Large enough to be compute-bound, small enough that a slow core completes several products in a window.
 constexpr std::int64_t kCpuSize = 512;
 constexpr std::int64_t kGpuSize = 4096;
 constexpr double kWindowS = 0.2;
 
-/// FLOP/s of products made one after another for `seconds`.
+/// FLOP/s of consecutive products during `seconds`.
 double window_rate(const at::Tensor& a, at::Tensor& out, double seconds) {
   const double flops =
       2.0 * static_cast<double>(a.size(0)) * static_cast<double>(a.size(0)) * static_cast<double>(a.size(0));
-  const int products = a.is_cuda() ? 16 : 1;  // a GPU works through a queue
+  const int products = a.is_cuda() ? 16 : 1;  // GPU launches are asynchronous: queue several per wait
   const auto start = Clock::now();
   double done = 0;
   double elapsed = 0;
   while (elapsed < seconds) {
     for (int i = 0; i < products; ++i) at::mm_out(out, a, a);
-    if (a.is_cuda()) (void)out[0][0].item<float>();  // waits for the device
+    if (a.is_cuda()) (void)out[0][0].item<float>();  // copying a value waits for the device
     done += flops * products;
     elapsed = seconds_since(start);
   }
@@ -46,11 +46,12 @@ MatmulResult measure(const MatmulRequest& request) {
   const at::Tensor a =
       at::ones({size, size}, at::TensorOptions().device(compute.device).dtype(at::kBFloat16));
   at::Tensor out = at::mm(a, a);
-  (void)window_rate(a, out, kWindowS / 4);  // libraries load their kernels
-  request.job->fence("doctor matmul");      // ranks of a node get in each other's way, as in training
+  (void)window_rate(a, out, kWindowS / 4);  // not timed: libraries load their kernels
+  // All ranks measure together, since ranks of a node compete for it in training too.
+  request.job->fence("doctor matmul");
   MatmulResult result{.device = gpu ? compute.accelerator->device_name(compute.device.index()) : "the CPU"};
   const auto start = Clock::now();
-  // The best window: a moment in which the machine did something else is no property of the node.
+  // The best window counts: a short disturbance says nothing about the node.
   while (seconds_since(start) < request.seconds)
     result.flops = std::max(result.flops, window_rate(a, out, kWindowS));
   return result;

@@ -17,7 +17,7 @@ std::string bytes(std::int64_t count) {
   return human_bytes(static_cast<std::uint64_t>(count));
 }
 
-/// What is known before anything runs: shapes and arithmetic only, no weights and no ranks.
+/// Computes the plan from shapes alone; needs neither weights nor ranks.
 void plan(const PlanRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
   const Precision precision = resolve(recipe.precision);

@@ -19,7 +19,7 @@ Error current_error(const char* out_of_memory) {
     return {Code::kTraining, out_of_memory};
   } catch (const std::bad_alloc&) {
     return {Code::kTraining, out_of_memory};
-  } catch (const c10::Error& error) {  // without its page of stack frames
+  } catch (const c10::Error& error) {  // what() would add a page of stack frames
     return {Code::kTraining, error.what_without_backtrace()};
   } catch (const std::exception& error) {
     return {Code::kTraining, error.what()};

@@ -6,10 +6,11 @@
 
 namespace echelon::app {
 
-/// What is being thrown, as one line and a code. `out_of_memory`: the text where that is the cause.
+/// The exception in flight as an Error. Call only inside a catch block. `out_of_memory`: the text to use if
+/// memory ran out.
 [[nodiscard]] Error current_error(const char* out_of_memory);
 
-/// "rank 1/4 node-3": whose error it is.
+/// "rank 1/4 node-3": prefix of this rank's errors.
 [[nodiscard]] std::string where(const Job& job);
 
 }  // namespace echelon::app

@@ -11,13 +11,14 @@
 namespace echelon::app {
 namespace {
 
-/// What a save may take as long as none has been seen: at a rate that most disks have.
+/// Assumed duration of a save until one was measured, at a rate that most disks reach.
 double assumed_save_s(const TrainState& state) {
   constexpr double kBytesPerSecond = 100e6;
   return 1 + static_cast<double>(bytes_to_save(state)) / kBytesPerSecond;
 }
 
-/// A start that was refused has said all; where memory ran out or a peer was lost, logs/ tells more.
+/// Whether the error line says everything. After a lost peer or a lack of memory, logs/ has more, so the
+/// folder must stay.
 bool is_told_by_its_line(const Error& error) {
   return error.code() != Code::kTraining && error.code() != Code::kPeer;
 }
@@ -67,7 +68,7 @@ void note_resumption(Ledger& ledger, std::int64_t step) {
   if (ledger.has_earlier_starts()) log::info(ledger.summary());
 }
 
-/// The last word on where the time went; on a terminal none is wanted beside an error.
+/// After an error the summary goes to the log only, so that the error stays the last line on a terminal.
 void close_ledger(RankLife& life, int status) {
   if (!life.ledger) return;
   const bool stopped = status == static_cast<int>(Code::kRequeue);
@@ -90,8 +91,9 @@ int leave_after(const Error& error, Job& job, RankLife& life) {
   const int status = report_error(end.error, where(job));
   close_ledger(life, status);
   log::flush();
+  // A refused start leaves no folder behind.
   if (life.folder && !life.trains && is_told_by_its_line(error)) life.folder->remove_if_made();
-  life.signal.ignore_further();  // the code is decided
+  life.signal.ignore_further();  // the exit code is decided: a late signal must not change it
   if (end.abort) job.abort(status, end.error.what());
   return status;
 }

@@ -13,37 +13,38 @@
 
 namespace echelon::app {
 
-/// What lasts from the first line of a rank to its last: how it may be ended, from inside and outside, and
-/// what is noted of it. What stands below may use what stands above.
+/// The objects that live as long as a rank: what can stop it, and what records its time. Members may use
+/// members declared above them, which are destroyed later.
 struct RankLife {
   StopSignal signal;
   ProcessWatch watch;
   std::unique_ptr<RunFolder> folder;
-  std::unique_ptr<Ledger> ledger;      ///< rank 0's, as soon as there is a folder; the others' are null
-  std::unique_ptr<Deadline> deadline;  ///< as the ledger
-  std::unique_ptr<LifeWatch> peers;    ///< null: a single rank, or no heartbeats
-  bool trains = false;                 ///< the run folder holds a run, and not only an attempt to start one
+  std::unique_ptr<Ledger> ledger;      ///< rank 0 only, once the folder is open; null on other ranks
+  std::unique_ptr<Deadline> deadline;  ///< rank 0 only, once training starts
+  std::unique_ptr<LifeWatch> peers;    ///< null: single rank, or heartbeats are off
+  bool trains = false;                 ///< the start succeeded: the run folder must be kept
 };
 
-/// Heartbeats between the ranks, from now on; null where none are wanted. Collective.
+/// Starts heartbeats between the ranks. Null for a single rank or if heartbeats are off. Collective.
 [[nodiscard]] std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, const Job& job, Communicator& comm,
                                                      RankLife& life);
 
-/// Rank 0: until when the run may last, from all who know.
+/// Rank 0 only. The end of the run's time, from all known sources: Slurm, environment, recipe.
 [[nodiscard]] std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const TrainState& state,
                                                       const Ledger& ledger);
-/// Rank 0: `step` is saved, after so long.
+/// Records that saving `step` took `seconds`. Does nothing without a ledger (other ranks).
 void note_save(RankLife& life, std::int64_t step, double seconds);
-/// Rank 0: the run goes on from `step`.
+/// Rank 0 only. Records that the run continues from `step`.
 void note_resumption(Ledger& ledger, std::int64_t step);
-/// The last word on where the time went.
+/// Records the end of this start and logs the summary of time use. Does nothing without a ledger.
 void close_ledger(RankLife& life, int status);
 
-/// Is the run to stop before its first step? Nothing has changed that would have to be saved. Collective.
+/// Whether a stop was requested during initialisation; logs it. Nothing needs saving then. `done`: the phase
+/// just finished, for the log. Collective.
 [[nodiscard]] bool stops_after(const char* done, AgreedStop& stop);
 
-/// Reports what ended this rank, once among all ranks, ends those that may not know, and returns the exit
-/// code.
+/// Reports the error that ended this rank, once for all ranks, and aborts the ranks that may not have
+/// noticed. Returns the exit code.
 [[nodiscard]] int leave_after(const Error& error, Job& job, RankLife& life);
 
 }  // namespace echelon::app

@@ -37,7 +37,7 @@ std::unique_ptr<const Tokenizer> tokenizer_of(const checkpoint::Reader& reader) 
   return Tokenizer::from_bytes(reader.attachment(file.filename()), file.string());
 }
 
-/// Prompts that a rank continues at the same time.
+/// Prompts per rank in one batch; bounds the memory of activations and caches.
 constexpr std::size_t kPromptsAtOnce = 32;
 
 constexpr const char* kOutOfMemory =
@@ -46,7 +46,7 @@ constexpr const char* kOutOfMemory =
 
 using Texts = std::vector<std::string>;
 
-/// What a model is asked with, and how its answer is read.
+/// Converts prompts to token ids and generated ids to text.
 class Conversation {
  public:
   Conversation(const Tokenizer& tokenizer, const ModelOptions& model, const GenerateOptions& search)
@@ -63,8 +63,8 @@ class Conversation {
                     " tokens including the prompt: expected at most ", model.max_positions - 1));
   }
 
-  /// A document as `echelon prepare` begins it, or a source as it writes it. Of a prompt longer than the
-  /// model sees, the end counts.
+  /// The prompt's ids in the form that `echelon prepare` gives to the start of a document, or to a source
+  /// text for encoder-decoders. A prompt that is too long for the model loses its beginning.
   [[nodiscard]] std::vector<std::int64_t> ids(const std::string& prompt) const {
     const std::vector<std::int32_t> encoded = tokenizer_.encode(prompt);
     std::vector<std::int64_t> ids(encoded.begin(), encoded.end());
@@ -83,7 +83,7 @@ class Conversation {
     return ids;
   }
 
-  /// The prompt with what was added, or of an encoder-decoder the answer.
+  /// The prompt with its continuation; for an encoder-decoder, the answer alone.
   [[nodiscard]] std::string text(const std::string& prompt, const std::vector<std::int64_t>& added) const {
     std::vector<std::int32_t> all = encodes_ ? std::vector<std::int32_t>{} : tokenizer_.encode(prompt);
     for (const std::int64_t id : added) {
@@ -93,7 +93,7 @@ class Conversation {
     return data::decode_any(tokenizer_, all);
   }
 
-  /// Of this rank's prompts, the first of which has number `first`. Collective.
+  /// The answers to this rank's prompts. `first`: number of the first of them. Collective.
   [[nodiscard]] Texts answers(ShardedModel& model, Communicator& comm, const Texts& prompts,
                               std::size_t first) {
     std::vector<std::vector<std::int64_t>> asked;
@@ -115,14 +115,15 @@ class Conversation {
   }
 
   const Tokenizer& tokenizer_;
-  bool encodes_;  ///< the prompt goes into an encoder
+  bool encodes_;  ///< encoder-decoder: the prompt is the encoder's input
   std::int64_t vocab_size_;
   mutable bool warned_ = false;
   GenerateOptions search_;
-  std::int64_t longest_ = 0;  ///< prompt
+  std::int64_t longest_ = 0;  ///< longest prompt in tokens; not for encoder-decoders
 };
 
-/// The folder that is read, the same on every rank: the run may be saving meanwhile.
+/// The step folder to read. Rank 0 chooses, since a run that is saving could make ranks choose differently.
+/// Collective.
 std::filesystem::path step_folder(const std::filesystem::path& checkpoint, Communicator& comm) {
   std::string found;
   agree(comm, "find checkpoint", [&] {
@@ -131,7 +132,7 @@ std::filesystem::path step_folder(const std::filesystem::path& checkpoint, Commu
   return to_text(comm.gather_blobs(to_blob(found), "checkpoint").at(0));
 }
 
-/// Every rank's texts, one rank's behind another's, `share` places for each.
+/// The texts of all ranks in rank order, `share` entries per rank. Collective.
 Texts gather(Communicator& comm, const Texts& mine, std::size_t share) {
   Texts all(share * static_cast<std::size_t>(comm.size()));
   for (std::size_t i = 0; i < share; ++i) {
@@ -141,7 +142,8 @@ Texts gather(Communicator& comm, const Texts& mine, std::size_t share) {
   return all;
 }
 
-/// Continues the prompts `first` and following, a share on every rank; returns the number of the next one.
+/// Continues the prompts from `first` on, an equal share per rank. Returns the number of the next prompt.
+/// Collective.
 std::size_t answer(Conversation& conversation, ShardedModel& model, Communicator& comm, const Texts& prompts,
                    std::size_t first) {
   const auto ranks = static_cast<std::size_t>(comm.size());
@@ -149,14 +151,15 @@ std::size_t answer(Conversation& conversation, ShardedModel& model, Communicator
   const std::size_t share = (end - first + ranks - 1) / ranks;
   const std::size_t begin = std::min(end, first + static_cast<std::size_t>(comm.rank()) * share);
   const std::size_t count = std::min(share, end - begin);
-  // Weights are gathered by all ranks together: one that is left without a prompt goes along with another's.
+  // All ranks must take part in gathering weights, so a rank without a prompt of its own computes another
+  // one.
   const std::size_t from = count > 0 ? begin : first;
   const auto at = prompts.begin() + static_cast<std::ptrdiff_t>(from);
   Texts mine = conversation.answers(
       model, comm, {at, at + static_cast<std::ptrdiff_t>(std::max<std::size_t>(count, 1))}, from);
   mine.resize(count);
   Texts all = gather(comm, mine, share);
-  all.resize(end - first);  // the last rank's share may be smaller
+  all.resize(end - first);  // the last ranks' shares may be smaller
   for (const std::string& text : all) {
     if (comm.rank() == 0) std::cout << text << std::endl;
   }
@@ -175,19 +178,21 @@ void sample(const SampleRequest& request, Job& job) {
   agree(*comm, "recipe and tokenizer", [&] {
     const Recipe recipe = recipe_of(leased->reader);
     model = build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU);
-    (void)model->decoder(prompt_batch({{0}}, at::kCPU));  // refused now by what continues nothing
+    (void)model->decoder(prompt_batch({{0}}, at::kCPU));  // models that cannot generate refuse here
     tokenizer = tokenizer_of(leased->reader);
     conversation.emplace(*tokenizer, recipe.model, request.search);
   });
   const auto sharded = load_inference_model(leased->reader, std::move(model), *comm);
+  // The weights are loaded: end the lease, so that the run may remove the checkpoint.
   leased.reset();
   for (std::size_t next = 0; next < request.prompts.size();)
     next = answer(*conversation, *sharded, *comm, request.prompts, next);
 }
 
-/// One rank: what it fails with ends the others too.
+/// One rank; its error aborts the others.
 int sample_in_job(const SampleRequest& request) {
-  // Every token has shapes of its own.
+  // Each generated token has new shapes, so oneDNN would fill its cache with products that are not used
+  // again.
   ops::keep_compiled_products(ops::products_worth_keeping(1, 1, kernels::bf16_products()));
   const auto job = bootstrap(request.launch, static_cast<double>(ClusterOptions{}.timeout_s));
   try {

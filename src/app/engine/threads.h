@@ -5,8 +5,8 @@
 
 namespace echelon::app {
 
-/// Threads that this rank computes with: `wanted`, or where that is 0 what OMP_NUM_THREADS says, or else its
-/// share of the node's usable cores.
+/// Sets the number of compute threads of this rank: `wanted`; if that is 0, OMP_NUM_THREADS; if that is not
+/// set, the rank's share of the node's usable cores.
 void set_threads(std::int64_t wanted, const JobInfo& job);
 
 }  // namespace echelon::app

@@ -32,8 +32,8 @@
 namespace echelon::app {
 namespace {
 
-/// Freed blocks stay with the process: given back to the kernel and cleared page by page at the next use,
-/// they cost a third of a step.
+/// Keeps freed memory in the process. Returning it to the kernel, which clears each page again at the next
+/// use, costs a third of a step.
 void keep_freed_memory() {
   HostMemory::install();
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
@@ -41,7 +41,8 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
-/// One job, one recipe: ranks started from different files would wait for each other in different places.
+/// Ranks with different recipes would wait for each other in different collectives. Comparing a checksum is
+/// enough.
 void require_same_recipe(Job& job, const Recipe& recipe) {
   const std::string text = to_yaml(recipe);
   const std::uint32_t mine = crc32c(text);
@@ -55,7 +56,7 @@ void require_same_recipe(Job& job, const Recipe& recipe) {
   }
 }
 
-/// What turns generated ids into text; null where validation generates nothing.
+/// Decodes generated ids; null if validation generates nothing.
 std::shared_ptr<const Tokenizer> validation_tokenizer(const DataOptions& data) {
   if (data.validation.generate == 0) return nullptr;
   const std::string path = tokenizer_path(data);
@@ -66,7 +67,8 @@ std::shared_ptr<const Tokenizer> validation_tokenizer(const DataOptions& data) {
                   data.path, "', or data.tokenizer"));
 }
 
-/// The run's length in steps, now that the data tells how many an epoch has.
+/// Converts epochs to steps, once the data says how many samples an epoch has. Conflicts with the schedule
+/// can only be checked then.
 TrainOptions in_steps(const Recipe& recipe, const Loader& data) {
   Recipe resolved = recipe;
   resolved.train = with_steps(recipe.train, {data.samples_per_epoch(), recipe.train.global_batch_size});
@@ -76,7 +78,7 @@ TrainOptions in_steps(const Recipe& recipe, const Loader& data) {
   return resolved.train;
 }
 
-/// Collective: where no accelerator tells its rate, that of the ranks is measured.
+/// Collective: without an accelerator, which states its peak rate, the ranks measure theirs.
 LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const Compute& compute,
                          const std::shared_ptr<const Tokenizer>& tokenizer,
                          const std::shared_ptr<Activity>& activity, Communicator& comm) {
@@ -97,7 +99,8 @@ LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const Compu
   return options;
 }
 
-/// The run's folder and this rank's log in it.
+/// Opens the run folder and this rank's log in it. Collective. Rank 0 goes first, because it creates the
+/// folder.
 std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& comm,
                                            const std::string& host) {
   const bool lead = comm.rank() == 0;
@@ -116,7 +119,7 @@ std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& c
   return folder;
 }
 
-/// The newest checkpoint of the run, or else the weights that a new run starts from.
+/// Restores the run's newest checkpoint; a new run loads its initial weights, if any. Collective.
 void bring_in(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
               TrainState& state, CheckpointReview& review) {
   const bool lead = comm.rank() == 0;
@@ -135,15 +138,15 @@ void bring_in(const CheckpointOptions& options, const RunFolder& folder, Communi
   }
 }
 
-/// What a run reads, and the files that it makes for its checkpoints.
+/// The inputs of a run, and the files that it adds to its checkpoints.
 struct Inputs {
   std::unique_ptr<Loader> data;
-  std::unique_ptr<Loader> validation;  ///< null: none
+  std::unique_ptr<Loader> validation;  ///< null: no validation
   std::shared_ptr<const Tokenizer> tokenizer;
   std::map<std::string, std::string> files;
 };
 
-/// Collective: what one rank cannot open, all refuse.
+/// Collective: if one rank cannot open an input, all ranks throw.
 Inputs open_inputs(const Recipe& recipe, const Model& model, Communicator& comm) {
   Inputs inputs;
   agree(comm, "data", [&] {
@@ -157,14 +160,14 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, Communicator& comm)
   return inputs;
 }
 
-/// What is trained and what trains it.
+/// The model with its optimizer and averaged weights.
 struct Trainee {
   std::unique_ptr<ShardedModel> model;
   std::unique_ptr<Optimizer> optim;
   std::unique_ptr<Ema> ema;
 };
 
-/// Collective: a pattern that names nothing is refused by all; one tells.
+/// Collective: an error, such as a pattern that matches nothing, is thrown on all ranks and reported once.
 Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& compute,
                      std::unique_ptr<Model> model, Communicator& comm, Communicator& between_devices,
                      const std::shared_ptr<Activity>& activity) {
@@ -179,7 +182,7 @@ Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& comput
   return made;
 }
 
-/// Is every step of the recipe done already? Rank 0 says so.
+/// Whether all steps of the recipe are done; rank 0 logs it.
 bool is_complete(const TrainState& state, std::int64_t steps, bool lead, bool changed) {
   if (state.step < steps) return false;
   if (lead) {
@@ -190,18 +193,18 @@ bool is_complete(const TrainState& state, std::int64_t steps, bool lead, bool ch
   return true;
 }
 
-/// What takes time before the first step, said before it is done.
+/// Announces a slow phase of the start before it begins, so that a log that stands still is explained.
 void tell(bool lead, const std::string& doing) {
   if (lead) log::info("starting: " + doing);
 }
 
-/// From state.step to the end of the run or a stop. Collective.
+/// Trains from state.step to the end of the run or a stop. Returns the exit code. Collective.
 int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state, Checkpointer& checkpointer,
              Communicator& comm, const Loader* validation, RankLife& life) {
   const bool lead = comm.rank() == 0;
   const std::int64_t steps = options.train.steps;
   std::unique_ptr<MetricsFile> metrics;
-  agree(comm, "run files", [&] {  // only now: a start that is refused changes nothing
+  agree(comm, "run files", [&] {  // as late as possible: a refused start must not change the run's files
     if (!lead) return;
     life.deadline = make_deadline(recipe.cluster, state, *life.ledger);
     life.deadline->require_room();
@@ -229,7 +232,8 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
   return static_cast<int>(Code::kRequeue);
 }
 
-/// One rank, straight down; each line uses only what is above it.
+/// The run of one rank, from top to bottom; each line uses only what is above it. Refusals come before
+/// anything slow or lasting. After each slow phase, requests to stop are agreed on.
 int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   constexpr int kStopped = static_cast<int>(Code::kRequeue);
   validate_for_size(recipe, job.info().size);
@@ -237,7 +241,7 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   set_threads(recipe.train.threads_per_rank, job.info());
   const Compute compute = choose_compute(recipe.train, job);
   require_precision(compute, recipe.precision);
-  (void)attention_of(compute, recipe);  // refused now rather than in the first step
+  (void)attention_of(compute, recipe);  // refuse here, not in the first step
   if (job.info().size > 1) tell(job.info().rank == 0, "connecting the ranks");
   const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
   const bool lead = comm->rank() == 0;
@@ -256,7 +260,7 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   tell(lead, "opening the data");
   Inputs inputs = open_inputs(recipe, *model, *comm);
   if (stops_after("opening the data", stop)) return kStopped;
-  // Weights and gradients travel between devices; what the ranks agree on travels between hosts.
+  // Weights and gradients use the device communicator; agreement between ranks uses MPI between hosts.
   const auto between_devices =
       device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
   tell(lead, str("initialising ", human_count(static_cast<std::uint64_t>(model->numel())), " parameters"));
@@ -307,14 +311,18 @@ int train(const TrainRequest& request) {
   const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
   try {
     const int status = run_rank(recipe, *job, life);
+    // Heartbeats sign off first; MPI must end before PMIx (finish_mpi()). Consolidation may take long and
+    // needs none of them.
     life.peers.reset();
     finish_mpi();
     job->finish();
     const bool lead = job->info().rank == 0;
     const int end = status == 0 && lead ? consolidate_or_tell(recipe, life.signal, where(*job)) : status;
-    // Slurm ends a step's last task a while after the others (srun --wait): they stay as long as it works.
+    // srun --wait ends the remaining tasks a while after others exit. So the other ranks stay until rank 0
+    // has consolidated.
     if (status == 0 && !lead && recipe.checkpoint.consolidate != Consolidate::kNone)
       life.folder->wait_for_release();
+    // The exit code is decided: a late signal must not change it.
     life.signal.ignore_further();
     close_ledger(life, end);
     log::flush();

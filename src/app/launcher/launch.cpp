@@ -28,10 +28,10 @@ namespace {
 
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGQUIT};
 constexpr int kOldestOpenMpi = 4;
-constexpr int kSearchMs = 5;        // between looks for ranks that mpirun has not started yet
-constexpr int kSearchLongMs = 100;  // the same, once it takes its time
+constexpr int kSearchMs = 5;        // between searches for ranks while mpirun starts them
+constexpr int kSearchLongMs = 100;  // the same after 200 rounds, when the start is slow
 
-/// Number in front of the first dot of Open MPI's version. Throws Error(kEnvironment): another MPI's mpirun.
+/// Major version of Open MPI. Throws Error(kEnvironment) if `mpirun` belongs to another MPI or is too old.
 int open_mpi_version(const std::string& mpirun) {
   constexpr std::string_view kName = "(Open MPI) ";
   const ProgramRun asked = run_program({mpirun, "--version"}, 30);
@@ -48,23 +48,23 @@ int open_mpi_version(const std::string& mpirun) {
 
 struct Command {
   std::vector<std::string> words;
-  bool epoll = true;  ///< may libevent use it? In Open MPI 4 it warns of closed descriptors while mpirun ends
+  /// Whether libevent may use epoll; with it, Open MPI 4 warns of closed descriptors while mpirun ends.
+  bool epoll = true;
 };
 
 Command mpirun_command(const std::string& mpirun, int ranks, const std::vector<std::string>& rank) {
-  // From version 5 on mpirun is PRRTE's prterun: parameters of its own, no -q (MpirunTalk), and a need for
+  // Since version 5 mpirun is PRRTE's prterun: it has other parameters, no -q (hence MpirunTalk), and needs
   // epoll.
   const bool prrte = open_mpi_version(mpirun) >= 5;
   const std::string parameter = prrte ? "--prtemca" : "--mca";
   Command command{
       .words = {mpirun,
-                // This machine only, even inside a Slurm allocation, and more ranks than cores if the user
-                // wants them.
+                // Use this machine only, even inside a Slurm allocation, and allow more ranks than cores.
                 parameter, "plm", prrte ? "^slurm" : "isolated", parameter, "ras", "^slurm",
                 "--oversubscribe", "--allow-run-as-root",
-                // A rank's communication thread must not be tied to the core of its computing threads.
+                // No binding: a rank's communication thread must not share the core of a compute thread.
                 "--bind-to", "none",
-                // Shared memory is all that one machine needs; choosing it saves the search for networks.
+                // One machine needs shared memory only; naming it skips the search for networks.
                 "--mca", "pml", "ob1", "--mca", "btl", prrte ? "self,sm" : "self,vader", "-n",
                 std::to_string(ranks)},
       .epoll = prrte};
@@ -73,7 +73,8 @@ Command mpirun_command(const std::string& mpirun, int ranks, const std::vector<s
   return command;
 }
 
-/// The forwarded signals and SIGCHLD, taken from a file descriptor while this object lives.
+/// Receives the forwarded signals and SIGCHLD through a file descriptor. Blocks them during its lifetime, so
+/// that poll() wakes up for them and none is lost between two polls.
 class SignalQueue {
  public:
   SignalQueue() {
@@ -83,7 +84,7 @@ class SignalQueue {
     for (const int number : kForwarded) {
       struct sigaction now {};
       sigaction(number, nullptr, &now);
-      // nohup: a signal that is blocked would come through the descriptor although it is ignored.
+      // Under nohup SIGHUP is ignored. Blocked, it would arrive at the descriptor all the same.
       if (number != SIGHUP || now.sa_handler != SIG_IGN) sigaddset(&set, number);
     }
     sigprocmask(SIG_BLOCK, &set, &before_);
@@ -95,7 +96,7 @@ class SignalQueue {
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] const sigset_t& mask_before() const { return before_; }
-  /// Next signal, or 0.
+  /// The next pending signal, or 0.
   [[nodiscard]] int take() const {
     signalfd_siginfo info;
     return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
@@ -106,21 +107,22 @@ class SignalQueue {
   fs::Fd fd_;
 };
 
-/// Streams of mpirun and its ranks on their way to those of this process.
+/// Relays from the streams of mpirun and its ranks to those of this process. mpirun's standard error has its
+/// own relay, since only there its messages are filtered out.
 struct Relays {
   OutputRelay out{STDOUT_FILENO};
   OutputRelay ranks_err{STDERR_FILENO};
   OutputRelay mpirun_err{STDERR_FILENO, OutputRelay::Talk::kLeftOut};
 
   [[nodiscard]] std::array<OutputRelay*, 3> all() { return {&out, &ranks_err, &mpirun_err}; }
-  /// What to poll for: the streams, and then `signals`.
+  /// What to poll for: the relays, then `signals`.
   [[nodiscard]] std::vector<pollfd> awaited_beside(int signals) {
     std::vector<pollfd> awaited;
     for (const OutputRelay* relay : all()) awaited.push_back(relay->awaited());
     awaited.push_back({.fd = signals, .events = POLLIN, .revents = 0});
     return awaited;
   }
-  /// `polled` begins with what awaited_beside() has given.
+  /// `polled` starts with the entries of awaited_beside().
   void pass_on(const std::vector<pollfd>& polled) {
     for (std::size_t n = 0; n < all().size(); ++n) {
       if (polled[n].revents != 0) all()[n]->pass_on();
@@ -134,10 +136,11 @@ struct Relays {
 
 [[noreturn]] void become_mpirun(char* const* arguments, const SignalQueue& signals, Relays& relays,
                                 pid_t launcher, bool epoll) {
-  // mpirun answers SIGTERM by ending its ranks: what must happen when the launcher is gone, kill -9 included.
+  // When the launcher dies, even by SIGKILL, the kernel sends mpirun SIGTERM, on which it ends its ranks.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  // The launcher may have died before prctl() took effect.
   if (getppid() != launcher) _exit(127);
-  setpgid(0, 0);  // Ctrl-C of a terminal is for the launcher, which passes it to the ranks
+  setpgid(0, 0);  // Ctrl-C must reach the launcher only, which forwards it once to each rank
   const int null = open("/dev/null", O_RDONLY);
   if (null >= 0) dup2(null, STDIN_FILENO);
   dup2(relays.out.entry(), STDOUT_FILENO);
@@ -149,12 +152,13 @@ struct Relays {
   _exit(127);
 }
 
-/// Not with run_program(): this process works while mpirun runs, and the child needs steps that
-/// posix_spawn(3) lacks: a death signal, inherited descriptors, the signal mask of before.
+/// Starts mpirun. run_program() does not fit: this process works while mpirun runs, and the child needs what
+/// posix_spawn(3) lacks (death signal, inherited descriptors, the previous signal mask).
 pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) {
   std::vector<char*> arguments;
   for (const std::string& argument : command.words) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
+  // Before fork(), so that mpirun and the ranks inherit it.
   offer_to_ranks(relays.out, relays.ranks_err);
   const pid_t launcher = getpid();
   const pid_t pid = fork();
@@ -165,7 +169,7 @@ pid_t start(const Command& command, const SignalQueue& signals, Relays& relays) 
   return pid;
 }
 
-/// Until mpirun ends; returns its wait status.
+/// Relays output and signals until mpirun ends. Returns mpirun's wait status.
 int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals, Relays& relays) {
   for (int round = 0;; ++round) {
     std::vector<pollfd> watched = relays.awaited_beside(signals.fd());
@@ -188,7 +192,8 @@ int attend(pid_t mpirun, RankProcesses& processes, const SignalQueue& signals, R
   }
 }
 
-/// Passes on what mpirun has written before it ended. A signal cuts that short: a pager may never read it.
+/// Relays what is still in the pipes after mpirun ended. A signal stops it, because a pager may never read
+/// the rest.
 void finish(Relays& relays, const SignalQueue& signals) {
   while (!relays.done()) {
     std::vector<pollfd> watched = relays.awaited_beside(signals.fd());
@@ -211,6 +216,7 @@ int exit_code(int status, const RankProcesses& processes) {
     return static_cast<int>(Code::kPeer);
   }
   const int code = WEXITSTATUS(status);
+  // mpirun reports a rank that was ended by signal n as exit code 128 + n.
   if (code <= 128 || code > 128 + SIGRTMAX) return code;
   if (processes.was_sent(code - 128)) {
     report(str("ended at once by signal ", code - 128, " (", strsignal(code - 128),
@@ -241,13 +247,15 @@ int launch_local_ranks(int ranks, const std::vector<std::string>& argv_of_one_ra
   }
   const Command command = mpirun_command(mpirun, ranks, argv_of_one_rank);
   const SignalQueue signals;
-  std::signal(SIGPIPE, SIG_IGN);  // as the relays want it
+  std::signal(SIGPIPE, SIG_IGN);  // required by OutputRelay
   Relays relays;
   const pid_t pid = start(command, signals, relays);
   RankProcesses processes(pid, ranks);
   const int status = attend(pid, processes, signals, relays);
+  // mpirun died by a signal and could not stop its ranks.
   if (WIFSIGNALED(status)) processes.kill_rest();
   finish(relays, signals);
+  // After finish(), so that the launcher's own line comes last.
   const int code = exit_code(status, processes);
   if (code == 0 && !relays.out.whole()) throw standard_output_error();
   return code;

@@ -10,7 +10,7 @@ const std::string kDashes = std::string(74, '-') + '\n';
 const std::array<std::string, 3> kBeginnings{kDashes + "prterun detected that one or more processes",
                                              kDashes + "prterun noticed that process rank",
                                              kDashes + "prterun has exited due to process rank"};
-/// Of libevent, about a pipe to a rank that has ended.
+/// libevent's warning about a pipe to a rank that has ended.
 const std::string kWarning = "[warn] Epoll ";
 
 }  // namespace
@@ -35,6 +35,7 @@ std::string MpirunTalk::pass(std::string_view bytes) {
       continue;
     }
     const auto end = held_.find('\n');
+    // A line to pass may be passed in parts; a line to remove must be complete to find its end.
     const bool talk = within_ == Within::kTalk;
     if (end == std::string::npos && within_ != Within::kLine) return passed;
     const std::string line = held_.substr(0, end == std::string::npos ? end : end + 1);

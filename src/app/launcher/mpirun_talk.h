@@ -4,15 +4,15 @@
 
 namespace echelon::app {
 
-/// Takes out of a stream what the mpirun of Open MPI 5 says of a rank that has failed, between two lines of
-/// dashes, and what its libevent warns of while a rank ends: the rank has told by itself, and that mpirun
-/// cannot be told to be quiet. All else passes unchanged.
+/// Filters the standard error of Open MPI 5's mpirun. Removes its reports about failed ranks, which stand
+/// between two lines of dashes, and libevent's warnings while a rank ends. The rank has reported its error
+/// itself, and this mpirun has no quiet option. Other text passes unchanged. Not thread-safe.
 class MpirunTalk {
  public:
-  /// What can be passed on by now. What may yet become such a text is kept back: never more than its
-  /// beginning.
+  /// Adds `bytes` and returns the text that can be passed on. Holds back only what may be the beginning of a
+  /// text to remove.
   [[nodiscard]] std::string pass(std::string_view bytes);
-  /// At the end of the stream: what was kept back.
+  /// At the end of the stream: returns what was held back.
   [[nodiscard]] std::string rest();
 
  private:

@@ -18,7 +18,7 @@ namespace echelon::app {
 namespace {
 
 constexpr const char* kOffer =
-    "ECHELON_RANK_OUTPUT";  ///< "PID OUT ERR": a process and two of its descriptors
+    "ECHELON_RANK_OUTPUT";  ///< "PID OUT ERR": the launcher and two of its descriptors
 
 void replace(int stream, pid_t owner, int descriptor) {
   const fs::Fd offered(::open(str("/proc/", owner, "/fd/", descriptor).c_str(), O_WRONLY | O_CLOEXEC));
@@ -50,7 +50,7 @@ pollfd OutputRelay::awaited() const {
 
 void OutputRelay::pass_on() {
   if (pending_.empty()) {
-    std::array<char, PIPE_BUF> taken{};  // a pipe that is ready takes as much without blocking
+    std::array<char, PIPE_BUF> taken{};  // a pipe that is ready accepts PIPE_BUF bytes without blocking
     const ssize_t n = ::read(exit_.get(), taken.data(), taken.size());
     const bool ended = n == 0 || (n < 0 && errno != EINTR);
     if (ended) exit_ = fs::Fd();
@@ -61,6 +61,7 @@ void OutputRelay::pass_on() {
   const ssize_t n = ::write(stream_, pending_.data(), std::min<std::size_t>(pending_.size(), PIPE_BUF));
   if (n >= 0) pending_.erase(0, static_cast<std::size_t>(n));
   if (n >= 0 || errno == EINTR || errno == EAGAIN) return;
+  // The stream is broken: discard, but keep reading, so that the ranks do not block on a full pipe.
   read_ = false;
   pending_.clear();
 }
@@ -77,7 +78,8 @@ void use_offered_output() {
   int out = -1;
   int err = -1;
   words >> launcher >> out >> err;
-  ::unsetenv(kOffer);  // it is for this process, not for those that it starts
+  ::unsetenv(kOffer);  // processes started by this one must not use it
+  // Only a rank of the launcher's own mpirun may follow the offer: the variable may have been inherited.
   const auto mpirun = process_info(::getppid());
   if (!words || !mpirun || mpirun->parent != launcher) return;
   replace(STDOUT_FILENO, launcher, out);

@@ -8,52 +8,57 @@
 
 namespace echelon::app {
 
-/// Passes what a child process and its descendants write on to a stream of this one. When nobody reads that
-/// stream any more (a pager was closed) the rest is thrown away: mpirun itself ends its ranks after some
-/// failed writes. This process must ignore SIGPIPE. Has no thread: the child's death signal
-/// (PR_SET_PDEATHSIG) comes once for every thread of its parent, and mpirun takes a second SIGTERM as an
-/// order to go without its ranks.
+/// Relays the output of a child process and its descendants to a stream of this process. If nobody reads the
+/// stream any more (a pager was closed), the rest is discarded: mpirun would end its ranks after some failed
+/// writes. This process must ignore SIGPIPE. Driven by poll() instead of a thread: the child's death signal
+/// (PR_SET_PDEATHSIG) comes once for each thread of the parent, and on a second SIGTERM mpirun exits without
+/// waiting for its ranks.
 class OutputRelay {
  public:
   enum class Talk { kPassed, kLeftOut };
-  /// `stream`: STDOUT_FILENO or STDERR_FILENO; `talk`: mpirun's own (MpirunTalk). Throws Error(kEnvironment).
+  /// `stream`: STDOUT_FILENO or STDERR_FILENO; `talk`: kLeftOut removes mpirun's own messages (MpirunTalk).
+  /// Throws Error(kEnvironment).
   explicit OutputRelay(int stream, Talk talk = Talk::kPassed);
 
-  /// What the child has as its stream.
+  /// The descriptor that becomes the child's stream.
   [[nodiscard]] int entry() const { return entry_.get(); }
-  /// In the child, before exec: it keeps both ends even if this process is killed. mpirun crashes at a write
-  /// that nobody can read, and would leave its ranks behind; and what only ranks write to (offer_to_ranks())
-  /// ends with mpirun, not before the first of them.
+  /// In the child, before exec: keeps both ends of the pipe open in mpirun. The read end, because mpirun
+  /// crashes on a write without a reader and would leave its ranks behind if this process is killed. The
+  /// write end, because a pipe that only ranks write to (offer_to_ranks()) must not end before the first rank
+  /// opens it.
   void keep_ends() const;
-  /// After the fork: the child alone can write from now on.
+  /// In the parent, after the fork: closes the write end, so that the pipe ends with the child and its
+  /// descendants.
   void begin();
 
-  /// Number of this process's descriptor by which others may open it (offer_to_ranks()).
+  /// The descriptor through which ranks open the pipe (offer_to_ranks()).
   [[nodiscard]] int reader() const { return exit_.get(); }
 
-  /// What to poll for before the next pass_on().
+  /// What to poll for before the next pass_on(): input, or room in the stream while output is pending.
   [[nodiscard]] pollfd awaited() const;
-  /// Takes what awaited() has found there, or gives it to the stream. Does not block.
+  /// Call when awaited() is ready: reads from the pipe, or writes pending output to the stream. Does not
+  /// block.
   void pass_on();
-  /// Child and descendants have closed their ends, and all that they wrote was passed on.
+  /// Whether all writers have closed their ends and all their output was passed on.
   [[nodiscard]] bool done() const { return !exit_.valid() && pending_.empty(); }
-  /// Could all of it be given to the stream?
+  /// Whether all output could be written to the stream.
   [[nodiscard]] bool whole() const { return read_; }
 
  private:
   int stream_;
   Talk talk_;
   MpirunTalk filter_;
-  bool read_ = true;     ///< does anybody read the stream?
-  std::string pending_;  ///< taken from the child, not yet given to the stream
+  bool read_ = true;     ///< whether somebody reads the stream
+  std::string pending_;  ///< read from the child, not yet written to the stream
   fs::Fd exit_;
   fs::Fd entry_;
 };
 
-/// Before the fork: ranks can write to these without mpirun in between, which may hand on whole lines only
-/// and make line ends of the carriage returns of a progress line (that of Open MPI 5).
+/// Before the fork: lets ranks write to these relays directly, without mpirun. Open MPI 5's mpirun may pass
+/// on whole lines only and turn the carriage returns of a progress line into line ends.
 void offer_to_ranks(const OutputRelay& out, const OutputRelay& err);
-/// In a rank, before it writes anything: its streams are what launch_local_ranks() has offered, if it did.
+/// In a rank, before it writes anything: redirects its streams to the pipes that launch_local_ranks()
+/// offered, if any.
 void use_offered_output();
 
 }  // namespace echelon::app

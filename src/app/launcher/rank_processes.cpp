@@ -19,7 +19,8 @@ bool is_child(pid_t pid, pid_t parent) {
   return info && info->parent == parent;
 }
 
-/// PMIX_RANK in the environment a process was started with; -1 for a child that has not become a rank yet.
+/// PMIX_RANK from the initial environment of a process; -1 for a child that has not executed the rank's
+/// program yet.
 int rank_of(pid_t pid) {
   const std::string environment = fs::process_file(pid, "environ");
   const std::string key("\0PMIX_RANK=", 11);
@@ -39,7 +40,8 @@ void RankProcesses::search() {
     const int rank = rank_of(pid);
     if (rank < 0) continue;
     fs::Fd handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-    // The number may have passed to another process since it was looked at; the handle cannot.
+    // Check again: the pid may have been reused before the handle was opened. A handle always means the same
+    // process.
     if (!handle.valid() || !is_child(pid, mpirun_)) continue;
     known_.push_back(pid);
     found_.push_back({.rank = rank, .handle = std::move(handle)});

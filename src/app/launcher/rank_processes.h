@@ -7,25 +7,25 @@
 
 namespace echelon::app {
 
-/// The processes that mpirun has started as ranks, found through /proc. mpirun offers no list, and of the
-/// signals we pass on it would take SIGTERM and SIGINT for its own end. Not thread-safe.
+/// The processes that mpirun started as ranks, found through /proc, because mpirun offers no list. Signals go
+/// to the ranks directly: mpirun would take SIGTERM and SIGINT as an order to end. Not thread-safe.
 class RankProcesses {
  public:
   RankProcesses(pid_t mpirun, int ranks) : mpirun_(mpirun), ranks_(ranks) {}
 
   [[nodiscard]] bool complete() const { return static_cast<int>(found_.size()) == ranks_; }
-  /// Looks for further ranks; those get the signals of the past, too.
+  /// Looks for further ranks. Ranks found late get all previous signals too.
   void search();
-  /// Sends a signal to every rank, those found later included.
+  /// Sends a signal to every rank, including those found later.
   void signal(int number);
   [[nodiscard]] bool was_sent(int number) const;
-  /// Handles that poll(2) reports as readable when the rank ends, parallel to ranks_watched().
+  /// One handle per running rank; poll(2) reports it as readable when the rank ends.
   [[nodiscard]] std::vector<int> handles() const;
-  /// Takes note that the rank of this handle has ended.
+  /// Records that the rank with this handle has ended.
   void ended(int handle);
-  /// Rank that ended first, or -1.
+  /// The rank that ended first, or -1.
   [[nodiscard]] int first_ended() const { return first_ended_; }
-  /// SIGKILL to all that are left, for when mpirun itself is gone.
+  /// Sends SIGKILL to all ranks; for the case that mpirun itself has died.
   void kill_rest();
 
  private:

@@ -12,7 +12,8 @@
 namespace echelon::app {
 namespace {
 
-/// A launcher ends all ranks when one has left, also the first, which is to tell why.
+/// A launcher ends all ranks once one has exited. The others wait this long, so that the first can report the
+/// error.
 constexpr std::chrono::seconds kTimeToTell{1};
 
 }  // namespace

@@ -17,10 +17,11 @@ constexpr std::int64_t kMinute = 60;
 constexpr std::int64_t kHour = 60 * kMinute;
 constexpr std::int64_t kDay = 24 * kHour;
 constexpr std::int64_t kLongestTime = 366 * kDay;
-constexpr std::int64_t kStopBefore = 60;  // a last resort: ranks that know their end stop by their own clock
-constexpr std::int64_t kEarly = 60;       // Slurm may send the signal so much before its time
+// Seconds; only a fallback: ranks that know the job's end stop by their own clock.
+constexpr std::int64_t kStopBefore = 60;
+constexpr std::int64_t kEarly = 60;  // seconds by which Slurm may send the signal early
 constexpr std::size_t kMostTasks = 1000;
-constexpr std::size_t kLongestText = 200;  // std::regex goes one call deeper with each character
+constexpr std::size_t kLongestText = 200;  // bounds the stack: std::regex recurses once per character
 constexpr std::size_t kLongestDependency = 1000;
 constexpr std::int64_t kMostRanks = 1'000'000;
 
@@ -28,7 +29,7 @@ constexpr std::int64_t kMostRanks = 1'000'000;
   throw Error(Code::kUsage, text);
 }
 
-/// GPUs of a node in "8", "h100:8" or, for --gres, those among "gpu:h100:8,lustre".
+/// The number of GPUs in "8" or "h100:8"; with `gres`, in "gpu:h100:8,lustre".
 std::int64_t gpus_in(const std::string& option, const std::string& text, bool gres) {
   static const std::regex kGpus(R"(([A-Za-z][\w.-]*:)?([1-9]\d{0,2}))");
   static const std::regex kGres(R"(gpu(:[A-Za-z][\w.-]*)?(:([1-9]\d{0,2}))?)");
@@ -82,7 +83,7 @@ void check_devices(const Allocation& job, TrainDevice device) {
 }
 
 std::int64_t stop_before(const Options& options, std::int64_t time_s) {
-  // A quarter of a short job is the more useful default than to refuse it.
+  // For short jobs the default is a quarter of their time, so that they are not refused.
   const std::int64_t wanted =
       options.stop_before_s >= 0 ? options.stop_before_s : std::min(kStopBefore, time_s / 4);
   if (wanted < 1 || wanted > 65'535)
@@ -121,7 +122,7 @@ Allocation allocate(const Options& options, const Recipe& recipe) {
 }
 
 std::int64_t seconds_of(const std::string& time) {
-  // Six digits: nothing overflows.
+  // At most six digits per number, so nothing overflows.
   static const std::regex kWithDays(R"((\d{1,6})-(\d{1,6})(:(\d{1,6})(:(\d{1,6}))?)?)");
   static const std::regex kWithout(R"((\d{1,6})(:(\d{1,6})(:(\d{1,6}))?)?)");
   std::smatch match;

@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kBetweenLooks = std::chrono::seconds(1);
 constexpr auto kPatience = std::chrono::minutes(10);
 
-/// The value of "Name=" in scontrol's line, up to the next blank.
+/// The value of "Name=..." in scontrol's line, up to the next blank.
 std::string field(const std::string& text, const std::string& name) {
   const std::string key = " " + name + "=";
   const std::size_t at = text.find(key);
@@ -30,18 +30,18 @@ std::string field(const std::string& text, const std::string& name) {
   return text.substr(start, text.find_first_of(" \n", start) - start);
 }
 
-/// A file that grows, from its start.
+/// Reads a growing file from its start; the file need not exist yet.
 class Tail {
  public:
   explicit Tail(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Prints what is new.
+  /// Prints what was appended since the last call.
   void print() {
     if (!file_.is_open()) file_.open(path_, std::ios::binary);
     if (!file_.is_open()) return;
     std::array<char, 65536> buffer{};
     for (;;) {
-      file_.clear();  // of the end that was reached the last time
+      file_.clear();  // resets the end of file of the last read
       file_.read(buffer.data(), buffer.size());
       if (file_.gcount() == 0) break;
       std::cout.write(buffer.data(), file_.gcount());
@@ -56,12 +56,12 @@ class Tail {
   std::ifstream file_;
 };
 
-/// Asks Slurm; patient with a controller that is busy or restarts.
+/// Asks Slurm for the job's status. Tolerates a controller that is busy or restarting.
 class Watch {
  public:
   explicit Watch(std::string job) : job_(std::move(job)) {}
 
-  /// The last known status.
+  /// The current status, or the last known one while Slurm does not answer.
   const JobStatus& look() {
     const ProgramRun result = run_command({"scontrol", "--oneliner", "show", "job", job_});
     if (result.status == 0) {
@@ -97,7 +97,7 @@ bool JobStatus::is_over() const {
 }
 
 bool JobStatus::is_stuck() const {
-  // "JobHeldUser", "JobHeldAdmin", "job_requeued_in_held_state" ...
+  // Parts of reasons: "JobHeldUser", "JobHeldAdmin", "job_requeued_in_held_state" ...
   static constexpr std::array kStuck{"Held", "held", "DependencyNeverSatisfied", "PartitionNodeLimit",
                                      "PartitionTimeLimit"};
   return state == "PENDING" && std::any_of(kStuck.begin(), kStuck.end(), [this](const char* part) {
@@ -136,7 +136,8 @@ int follow_job(const std::string& job, const std::filesystem::path& log) {
         str(status.state, status.state == "PENDING" ? str(" (", status.reason, ")") : "");
     if (state != told && !state.empty()) tell(job, state);
     told = state;
-    // A job that is being queued again may look as if it had ended; and a log on a network arrives later.
+    // Look three times in a row: a job that is being requeued briefly looks ended, and a log on a network
+    // file system arrives late.
     final_looks = status.is_over() || status.is_stuck() ? final_looks + 1 : 0;
     if (final_looks == 3) return status.exit_status();
     std::this_thread::sleep_for(kBetweenLooks);

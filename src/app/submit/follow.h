@@ -4,28 +4,29 @@
 
 namespace echelon::submit {
 
-/// A job as Slurm sees it.
+/// The status of a job in Slurm.
 struct JobStatus {
   std::string state;   ///< "PENDING", "RUNNING", "COMPLETED" ...
-  std::string reason;  ///< of a pending job: "Resources", "JobHeldUser" ...
+  std::string reason;  ///< why it is pending: "Resources", "JobHeldUser" ...
   int exit_code = 0;   ///< of the script
-  int signal = 0;      ///< that ended it; 0: none
+  int signal = 0;      ///< the signal that ended the script; 0: none
 
-  /// It ended and does not come back by itself.
+  /// The job has ended and is not requeued.
   [[nodiscard]] bool is_over() const;
-  /// It is in the queue and will not start unless somebody does something.
+  /// The job is queued, but cannot start without intervention.
   [[nodiscard]] bool is_stuck() const;
-  /// What a command that waited for the job ends with: the script's exit code, 128 + signal, 85 for a job
-  /// that is stuck, 3 for one that Slurm ended (TIMEOUT, NODE_FAIL, CANCELLED ...) without either.
+  /// The exit code of a command that waited for the job: the script's exit code, or 128 + signal; 85 if the
+  /// job is not over (it is stuck); 3 if Slurm ended it (TIMEOUT, NODE_FAIL, CANCELLED ...) with neither code
+  /// nor signal.
   [[nodiscard]] int exit_status() const;
 };
 
-/// From the text of `scontrol --oneliner show job N`. Throws Error(kEnvironment) when it is none.
+/// Parses the output of `scontrol --oneliner show job N`. Throws Error(kEnvironment) for other text.
 [[nodiscard]] JobStatus parse_job(const std::string& text);
 
-/// Prints what the job writes to its log as it comes (standard output), and every change of its state
-/// (standard error), until it is over or stuck. Returns exit_status(). Throws Error(kEnvironment) when Slurm
-/// has not answered for ten minutes or no longer knows the job.
+/// Prints the job's log as it grows (standard output) and each change of its state (standard error), until
+/// the job is over or stuck. Returns exit_status(). Throws Error(kEnvironment) if Slurm does not answer for
+/// ten minutes, no longer knows the job, or standard output cannot be written.
 int follow_job(const std::string& job, const std::filesystem::path& log);
 
 }  // namespace echelon::submit

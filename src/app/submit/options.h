@@ -20,10 +20,10 @@ namespace echelon::submit {
 /// The command line of `echelon submit`, unchecked. An empty text or a 0 means: not given.
 struct Options {
   std::string recipe;
-  std::vector<std::string> overrides;  ///< may hold {task}: the number of the array's task
+  std::vector<std::string> overrides;  ///< may contain {task}, the number of the array's task
 
   std::int64_t nodes = 1;
-  std::int64_t tasks_per_node = 0;  ///< not given: one for each GPU, else 1
+  std::int64_t tasks_per_node = 0;  ///< not given: one per GPU, or 1 without GPUs
   std::string gpus_per_node;        ///< "8" or "h100:8"
   std::string gres;                 ///< "gpu:h100:8,lustre"
 
@@ -34,15 +34,16 @@ struct Options {
   std::string exclude;
   std::string time = "24:00:00";
   std::int64_t stop_before_s = -1;  ///< seconds from the stop signal to the end of `time`; -1: not given
-  std::int64_t max_requeues = 100;  ///< 0: the job never comes back
+  std::int64_t max_requeues = 100;  ///< 0: the job is never requeued
   std::string job_name;             ///< not given: run.name
   std::string array;                ///< "0-9%1"
   std::string dependency;           ///< "afterok:17"
 
   std::string container_image;
-  std::string container_runtime;  ///< a word of ContainerRuntime; not given: by the image's name
-  std::string container_mounts;   ///< "/data:/data:ro,/scratch:/scratch", beside the folders of job and run
-  std::string program;  ///< what a rank runs; not given: this program, in a container `echelon` of its PATH
+  std::string container_runtime;  ///< a word of ContainerRuntime; not given: chosen by the image's name
+  std::string container_mounts;   ///< "/data:/data:ro,/scratch:/scratch", added to those of job and run
+  /// What a rank runs; not given: this program; in a container, `echelon` from its PATH.
+  std::string program;
 };
 
 }  // namespace echelon::submit

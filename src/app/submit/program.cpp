@@ -14,13 +14,13 @@ namespace {
 constexpr double kPatience_s = 300;
 constexpr std::size_t kMostOutput = std::size_t{4} << 20;
 
-/// This process's environment as a program started by it should see it.
+/// The environment for a program that this process starts.
 std::vector<std::string> environment(const std::vector<std::string>& without) {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
-    // A job's own variables would be handed on to the new job; these are settings.
+    // Variables of a surrounding job would be passed to the new job. The exceptions are settings of the user.
     const bool of_a_job =
         name.starts_with("SLURM_") && name != "SLURM_CONF" && !name.starts_with("SLURM_PMIX_");
     if (!of_a_job && std::find(without.begin(), without.end(), name) == without.end())
@@ -32,7 +32,7 @@ std::vector<std::string> environment(const std::vector<std::string>& without) {
 }  // namespace
 
 ProgramRun run_command(const std::vector<std::string>& command, const std::vector<std::string>& without) {
-  // No process group of its own: Ctrl-C must end sbatch, too.
+  // Same process group, so that Ctrl-C ends sbatch too.
   ProgramRun run = run_program(command, {.deadline_s = kPatience_s,
                                          .own_group = false,
                                          .most_output = kMostOutput,

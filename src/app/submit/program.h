@@ -6,9 +6,10 @@
 
 namespace echelon::submit {
 
-/// Runs a program found in PATH to its end, at most 300 s. It sees this process's environment without the
-/// variables in `without` and without those that describe a job this process may itself be in (SLURM_JOB_ID
-/// ...). Throws Error(kEnvironment): no such program, it does not end, it prints more than 4 MiB.
+/// Runs a program from PATH to its end, for at most 300 s. Its environment is that of this process without
+/// the variables in `without`, and without those that describe a job this process may run in (SLURM_JOB_ID
+/// ...). Throws Error(kEnvironment) if there is no such program, it does not end in time, or it prints more
+/// than 4 MiB.
 [[nodiscard]] ProgramRun run_command(const std::vector<std::string>& command,
                                      const std::vector<std::string>& without = {});
 

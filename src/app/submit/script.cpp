@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::string_view kDirective = "#SBATCH --";
 
-/// `#SBATCH` lines: what is given and allowed.
+/// Collects `#SBATCH` lines of options that are given, each checked.
 class Directives {
  public:
   void add(const std::string& text) { text_ += str(kDirective, text, "\n"); }
-  /// Nothing when `text` is empty: not given.
+  /// Adds nothing if `text` is empty (option not given).
   void add(Word word, const std::string& option, const std::string& text) {
     if (!text.empty()) add(str(option, "=", checked(word, "--" + option, text)));
   }
@@ -26,7 +26,7 @@ class Directives {
   std::string text_;
 };
 
-/// {task} is a number when the job runs, in an array only; elsewhere its braces are refused.
+/// In an array, {task} becomes a number when the job runs. Otherwise the word check refuses its braces.
 void check_folders(const Options& options, const Place& place) {
   (void)checked(Word::kPath, "the current folder", place.work_dir);
   (void)checked(Word::kPath, "run.dir",
@@ -68,7 +68,7 @@ bool by_apptainer(const Options& options) {
               str("--container-runtime is '", printable(runtime), "'; expected pyxis or apptainer"));
 }
 
-/// The folders of job and run, at the places they have outside, and what the user adds.
+/// Mounts the folders of job and run at the same paths as outside, and the user's mounts.
 std::string mounts(const Options& options, const Place& place) {
   std::string all = str(place.work_dir, ":", place.work_dir);
   if (!(place.run_dir + "/").starts_with(place.work_dir + "/"))
@@ -78,7 +78,7 @@ std::string mounts(const Options& options, const Place& place) {
   return all;
 }
 
-/// The words that start a rank: program=(...), and srun_options=(...) for a container that srun makes.
+/// The command that starts a rank: program=(...), and srun_options=(...) for a container that srun creates.
 std::string command(const Options& options, const Allocation& job, const Place& place) {
   const std::string train = str(in_quotes(checked(Word::kProgram, "--program", place.program)), " train ",
                                 in_quotes(str(place.run_dir, "/", place.submission, "/recipe.yaml")));
@@ -90,8 +90,8 @@ std::string command(const Options& options, const Allocation& job, const Place& 
   const std::string image = in_quotes(checked(Word::kImage, "--container-image", options.container_image));
   const std::string binds = in_quotes(mounts(options, place));
   const std::string folder = in_quotes(place.work_dir);
-  // What Slurm's own PMIx library offers may be missing in the image: munge to prove who one is, and shared
-  // memory.
+  // The image's PMIx may lack methods that Slurm's PMIx offers by default: munge for authentication, shared
+  // memory for data. So name methods that both have.
   const std::string pmix = "export PMIX_MCA_psec=native PMIX_MCA_gds=hash\n";
   if (by_apptainer(options)) {
     return str(pmix, "srun_options=()\nprogram=(apptainer exec ", job.gpus_per_node > 0 ? "--nv " : "",
@@ -113,7 +113,7 @@ std::string render_script(const Options& options, const Allocation& job, const P
 }
 
 std::vector<std::string> overriding_variables(std::string_view script) {
-  std::vector<std::string> names{"SBATCH_WAIT"};  // has sbatch wait for the job's end
+  std::vector<std::string> names{"SBATCH_WAIT"};  // makes sbatch wait for the end of the job
   std::istringstream lines{std::string(script)};
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with(kDirective)) continue;

@@ -10,7 +10,7 @@
 namespace echelon::submit {
 namespace {
 
-/// What sbatch may say, and what helps. The first that is found counts.
+/// Messages of sbatch, with advice. The first match counts.
 struct Advice {
   std::string_view said;
   std::string_view helps;

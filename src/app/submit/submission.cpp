@@ -21,7 +21,8 @@ namespace stdfs = std::filesystem;
 
 constexpr int kMostSubmissions = 1'000'000;
 
-/// Absolute, without the "." and "x/.." that are safe to leave out: a ".." may follow a link.
+/// Absolute path. Normalised only if it contains no "..", because "x/.." is not the parent folder if x is a
+/// link.
 std::string absolute(const stdfs::path& path) {
   const stdfs::path whole = stdfs::absolute(path);
   const bool climbs = std::find(whole.begin(), whole.end(), "..") != whole.end();
@@ -30,7 +31,7 @@ std::string absolute(const stdfs::path& path) {
   return text;
 }
 
-/// run.dir before {task} became a number; empty where it has none.
+/// run.dir with {task} not yet replaced; empty if it contains none.
 std::string run_dir_of_tasks(const Options& options) {
   std::string from_name;
   std::string from_dir;
@@ -42,8 +43,8 @@ std::string run_dir_of_tasks(const Options& options) {
   return dir.find("{task}") == dir.npos ? "" : dir;
 }
 
-/// {task} becomes a number in overrides. Where the recipe itself holds one it would stay as it is, and the
-/// job script, which knows only the pattern of the folder, would look for another.
+/// {task} is replaced in overrides only. In the recipe's own text it would remain, while the job script,
+/// which replaces it in the folder's pattern, would look for another folder.
 void refuse_tasks_in(const LoadedRecipe& loaded) {
   for (const recipe::Key& key : recipe::keys()) {
     const std::string value = json_text(recipe::json_value(key, loaded.recipe), -1);
@@ -76,7 +77,7 @@ LoadedRecipe load(const Options& options, const std::string& task) {
 
 using Runs = std::vector<Submission::Run>;
 
-/// One run that all tasks go on with, one after the other: they must train the same.
+/// All tasks continue one run, one after another: only %1 allows that, and their recipes must be equal.
 void check_pieces(const Options& options, const std::vector<std::int64_t>& tasks, const Runs& runs) {
   const bool one_run = std::all_of(runs.begin(), runs.end(),
                                    [&](const Submission::Run& run) { return run.dir == runs[0].dir; });
@@ -95,7 +96,7 @@ void check_pieces(const Options& options, const std::vector<std::int64_t>& tasks
   }
 }
 
-/// A run for each task, in the folder that bash will find by the same pattern.
+/// Each task has its own run. Its folder must be the one that the job script derives from the pattern.
 void check_runs(const std::string& pattern, const std::vector<std::int64_t>& tasks, const Runs& runs) {
   for (std::size_t n = 0; n < tasks.size(); ++n) {
     const std::string expected = absolute(with_task(pattern, std::to_string(tasks[n])));
@@ -130,7 +131,7 @@ std::string next_submission(const std::vector<Submission::Run>& runs) {
   throw Error(Code::kUsage, str("'", runs[0].dir.string(), "/submissions' is full: remove old ones"));
 }
 
-/// The first place that every node has for itself, or empty.
+/// The first path in a folder that is local to each node, or empty.
 std::string not_shared(const Place& place) {
   for (const std::string* path : {&place.run_dir, &place.work_dir, &place.program}) {
     if (path->starts_with("/tmp/") || path->starts_with("/dev/shm/")) return *path;
@@ -160,6 +161,7 @@ Submission prepare(const Options& options, const RecipeCheck& also) {
     check_runs(pattern, tasks, runs);
   } else if (!tasks.empty()) {
     check_pieces(options, tasks, runs);
+    // All tasks share one run: its files are written once.
     runs.resize(1);
   }
   submission.place = {.work_dir = stdfs::current_path().string(),
@@ -184,6 +186,7 @@ void keep(const Submission& submission) {
           fs::require_own_folder(run.dir / name, Code::kUsage, "set run.allow_foreign_folder=true");
       }
       const stdfs::path folder = run.dir / submission.place.submission;
+      // mkdir() fails if the folder exists, so two simultaneous submits cannot use the same number.
       if (fs::disk().mkdir(folder.c_str(), 0777) != 0)
         throw Error(Code::kUsage,
                     str("cannot make '", folder.string(), "': ",

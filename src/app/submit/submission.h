@@ -11,33 +11,32 @@
 
 namespace echelon::submit {
 
-/// A job that is ready for Slurm: everything checked, nothing written.
+/// A checked job, ready for Slurm; nothing is written yet.
 struct Submission {
   struct Run {
     std::filesystem::path dir;  ///< absolute
-    std::string recipe;  ///< resolved, as YAML: what the job trains, whatever becomes of the file meanwhile
+    std::string recipe;  ///< resolved recipe as YAML: later changes of the recipe file do not affect the job
     bool allow_foreign_folder = false;  ///< run.allow_foreign_folder
   };
   Allocation job;
   Place place;
-  std::vector<Run> runs;  ///< one; or one for each task of an array, where run.dir holds {task}
+  std::vector<Run> runs;  ///< one; for an array with {task} in run.dir, one per task
   std::string script;
 
-  /// Of the (first) run: the script, and the log that job number `job` will write (of an array: a pattern).
+  /// Of the first run: the script, and the log of job number `job` (for an array, a glob pattern).
   [[nodiscard]] std::filesystem::path script_path() const;
   [[nodiscard]] std::filesystem::path log_path(const std::string& job) const;
 };
 
-/// A further check of each recipe; throws Error(kUsage).
+/// An additional check of each recipe. Throws Error(kUsage).
 using RecipeCheck = std::function<void(const LoadedRecipe&)>;
 
-/// Loads the recipe (for each task of an array), checks it against the allocation, renders the script. Throws
-/// Error(kUsage) for whatever is wrong in recipe or options, Error(kEnvironment) for a program that is not
-/// there.
+/// Loads the recipe (once per task of an array), checks it against the allocation, renders the script. Throws
+/// Error(kUsage) for faults of recipe or options, Error(kEnvironment) if the program does not exist.
 [[nodiscard]] Submission prepare(const Options& options, const RecipeCheck& also = {});
 
-/// Makes the folders of runs and logs, and writes recipe.yaml and job.sbatch into a new folder submissions/N
-/// of each run. Throws Error(kUsage) for folders that cannot be written.
+/// Creates the folders of the runs and their logs, and writes recipe.yaml and job.sbatch into a new folder
+/// submissions/N of each run. Throws Error(kUsage) if a folder cannot be written.
 void keep(const Submission& submission);
 
 }  // namespace echelon::submit

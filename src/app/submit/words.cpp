@@ -10,9 +10,9 @@ constexpr std::size_t kLongest = 1024;
 constexpr std::string_view kTask = "{task}";
 
 struct Rule {
-  std::string_view beside;  ///< allowed beside letters and digits
-  std::string_view first;   ///< allowed as first character beside letters and digits; "/" alone: nothing else
-  std::string_view expected;  ///< for messages
+  std::string_view beside;    ///< allowed in addition to letters and digits
+  std::string_view first;     ///< also allowed as first character; "/" alone: nothing but '/'
+  std::string_view expected;  ///< description for messages
 };
 
 Rule rule_of(Word word) {

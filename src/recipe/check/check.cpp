@@ -88,7 +88,7 @@ void check_training(const Recipe& recipe, std::vector<Conflict>& found) {
 }
 
 void check_cluster(const ClusterOptions& cluster, std::vector<Conflict>& found) {
-  constexpr double kBeats = 3;  // one that is late must not end a run
+  constexpr double kBeats = 3;  // one late heartbeat must not end a run
   if (cluster.heartbeat_timeout_s == 0 ||
       cluster.heartbeat_timeout_s >= kBeats * cluster.heartbeat_interval_s)
     return;
@@ -116,7 +116,8 @@ std::vector<Conflict> conflicts(const Recipe& recipe) {
 namespace echelon {
 namespace {
 
-/// What is wrong with a divisor of the ranks; such as "shard.mesh.shard is 4; with 6 ranks expected ...".
+/// The fault of a value that must divide the number of ranks: "shard.mesh.shard is 4; with 6 ranks expected
+/// ...".
 std::string not_a_divisor(const char* key, std::int64_t value, int ranks) {
   return str(key, " is ", value, "; with ", ranks, ranks == 1 ? " rank" : " ranks",
              " expected a divisor of it: ", recipe::divisors_of(ranks), "; or start ",
@@ -137,8 +138,9 @@ void check_batch(const TrainOptions& train, int ranks, std::vector<std::string>&
   }
 }
 
-/// Reports a mesh that does not fit. Returns the ranks that share one copy of the state; 0: those of a node,
-/// not known here.
+/// Reports a mesh that does not fit the ranks. Returns the number of ranks that share one copy of the state,
+/// or 0 if it is unknown: the mesh is faulty, or a copy spans the ranks of a node, whose number is not known
+/// here.
 std::int64_t check_mesh(const ShardOptions& shard, int ranks, std::vector<std::string>& faults) {
   if (!is_hybrid(shard.strategy)) return ranks;
   const MeshOptions& mesh = shard.mesh;

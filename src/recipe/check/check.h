@@ -6,14 +6,14 @@
 
 namespace echelon::recipe {
 
-/// Something wrong between keys that are each right by themselves.
+/// A conflict between keys whose values are each valid on their own.
 struct Conflict {
-  std::vector<std::string> keys;  ///< the keys involved, the one to change first
+  std::vector<std::string> keys;  ///< the keys involved; the first is the one to change
   std::string text;               ///< one line: what is wrong, what was expected, what to do
 };
 
-/// Everything that can be said before the number of ranks is known: model arithmetic, files that must be
-/// named, schedule, batch, sizes that overflow, options that contradict each other.
+/// All conflicts that can be found without the number of ranks: model arithmetic, missing file names,
+/// schedule, batch, sizes that overflow, contradicting options. Reads no files.
 [[nodiscard]] std::vector<Conflict> conflicts(const Recipe& recipe);
 
 }  // namespace echelon::recipe

@@ -5,8 +5,8 @@
 
 namespace echelon::recipe {
 
-/// Adds what is wrong with data of images: images for a model of tokens or the other way round, values for
-/// another number of channels, a crop larger than the image it is cut from.
+/// Adds conflicts of image data: images for a token model or tokens for an image model, per-channel values
+/// for a different number of channels, a crop larger than its image.
 void find_image_conflicts(const Recipe& recipe, std::vector<Conflict>& found);
 
 }  // namespace echelon::recipe

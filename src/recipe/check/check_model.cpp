@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kMaxParameters = 10'000'000'000'000;
 
-/// Says whether the heads divide the width.
+/// Reports heads that do not divide the width.
 bool check_heads(const ModelOptions& model, std::vector<Conflict>& found) {
   if (model.hidden_size % model.heads == 0) return true;
   found.push_back({{"model.hidden_size", "model.heads"},
@@ -36,8 +36,8 @@ void check_llama(const ModelOptions& model, std::vector<Conflict>& found) {
 
 void check_t5(const ModelOptions& model, std::vector<Conflict>& found) {
   if (model.head_size == 0) (void)check_heads(model, found);
-  // The encoder's distances have a sign: half of its buckets are for each, and half of those for one distance
-  // alone.
+  // The encoder's distances are signed: half of its buckets serve each sign. Half of those hold a single
+  // distance each.
   if (model.relative_buckets < 4 || model.relative_buckets % 2 != 0) {
     found.push_back(
         {{"model.relative_buckets"},

@@ -5,8 +5,8 @@
 
 namespace echelon::recipe {
 
-/// Adds what is wrong with a model's sizes: heads that do not divide the width, patches that do not divide
-/// the image, more parameters than any run could hold.
+/// Adds conflicts of a model's sizes: heads that do not divide the width, patches that do not divide the
+/// image, more parameters than any run can hold.
 void find_model_conflicts(const ModelOptions& model, std::vector<Conflict>& found);
 
 }  // namespace echelon::recipe

@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::size_t kLongestShown = 60;
 
-/// A key that means something only beside some values of another one.
+/// A key that is used only with some values of another key, its chooser.
 struct Use {
   const char* key;
   const char* chooser;
-  std::uint16_t values;  ///< of `chooser`: a bit for each
+  std::uint16_t values;  ///< values of `chooser`, one bit each
 };
 
-/// The set of these values of one enum, or of a switch.
+/// The given values of one enum or switch as a bit set.
 template <class... Values>
 constexpr std::uint16_t any_of(Values... values) {
   return static_cast<std::uint16_t>(((1U << static_cast<unsigned>(values)) | ...));
@@ -92,7 +92,7 @@ constexpr std::array kUses{
     Use{"train.max_skipped_steps", "train.non_finite", any_of(NonFinite::kSkip)},
 };
 
-/// What a recipe says about its keys, by path.
+/// Access to a recipe's values by key path.
 class Said {
  public:
   explicit Said(const Recipe& recipe) : recipe_(recipe) {}
@@ -101,7 +101,7 @@ class Said {
   [[nodiscard]] bool is_set(const char* path) const {
     return value(path) != written(*find_key(path), defaults_);
   }
-  /// "optim.momentum is 0.9", or for a long list "shard.wrap.modules is set".
+  /// "optim.momentum is 0.9"; for a long list "shard.wrap.modules is set".
   [[nodiscard]] std::string words(const char* path) const {
     const std::string text = value(path);
     return str(path, " is ", text.size() > kLongestShown ? "set" : text);
@@ -112,7 +112,7 @@ class Said {
   Recipe defaults_;
 };
 
-/// The words of the values beside which the key means something.
+/// The words of the chooser's values with which the key is used.
 std::vector<std::string> words_of(const Use& use) {
   Recipe recipe;
   const Slot slot = find_key(use.chooser)->slot(recipe);
@@ -125,9 +125,9 @@ std::vector<std::string> words_of(const Use& use) {
   return words;
 }
 
-/// Whether the chooser has a value beside which the key means something.
+/// Whether the chooser has one of these values.
 bool is_chosen(const Use& use, const Recipe& recipe) {
-  Recipe copy = recipe;  // the accessor is for writing
+  Recipe copy = recipe;  // Key::slot needs a mutable recipe
   const Slot slot = find_key(use.chooser)->slot(copy);
   const auto* choice = std::get_if<ChoiceField>(&slot);
   const unsigned value = choice != nullptr ? *choice->value : static_cast<unsigned>(*std::get<bool*>(slot));
@@ -170,7 +170,7 @@ void check_shard(const ShardOptions& shard, std::vector<Conflict>& found) {
   }
 }
 
-/// The value that counts of a type that may come from the preset, and the key that says it.
+/// The effective value of a type that the precision preset may supply, and the key that sets it.
 struct Type {
   const char* key;
   FloatType value;
@@ -186,7 +186,8 @@ Type master_of(const PrecisionOptions& precision) {
   return {"precision.preset", types_of(precision.preset).master};
 }
 
-/// May gradients pass through fp16? Which modules an override names is known with the model only.
+/// Whether gradients may pass through fp16. Any fp16 override counts: which modules its pattern matches is
+/// known only with the model.
 bool has_fp16_gradients(const PrecisionOptions& precision) {
   const PresetTypes preset = types_of(precision.preset);
   return overridden(preset.param, precision.param) == FloatType::kFp16 ||
@@ -256,7 +257,7 @@ void check_initial_weights(const CheckpointOptions& checkpoint, std::vector<Conf
 void check_warmup_and_decay(const Recipe& recipe, std::vector<Conflict>& found) {
   const ScheduleOptions& schedule = recipe.schedule;
   const std::int64_t steps = recipe.train.steps;
-  if (recipe.train.epochs > 0) return;  // their number of steps is known with the data
+  if (recipe.train.epochs > 0) return;  // the number of steps is known only with the data
   if (schedule.kind != ScheduleKind::kWarmupStableDecay || schedule.warmup_steps > steps ||
       schedule.warmup_steps + schedule.decay_steps <= steps)
     return;
@@ -275,7 +276,7 @@ void check_sequence(const Recipe& recipe, std::vector<Conflict>& found) {
                      "[linear_warmup 100, constant 500, cosine]"});
     return;
   }
-  std::int64_t sum = 0;  // 1000 phases of 10^12 steps at most
+  std::int64_t sum = 0;  // cannot overflow: at most 1000 phases of 10^12 steps
   for (const SchedulePhase& phase : phases) sum += phase.steps;
   if (recipe.train.epochs > 0) return;
   const bool open_end = phases.back().steps == 0;

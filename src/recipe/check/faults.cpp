@@ -10,7 +10,8 @@ namespace echelon::recipe {
 namespace {
 
 constexpr std::size_t kMaxReported = 50;
-constexpr std::size_t kMaxKept = 1000;  // a megabyte of garbage must not become a gigabyte of reports
+// Bounds memory: a megabyte of garbage must not give a gigabyte of reports.
+constexpr std::size_t kMaxKept = 1000;
 constexpr std::size_t kMaxShownBytes = 60;
 
 }  // namespace

@@ -7,8 +7,7 @@
 
 namespace echelon::recipe {
 
-/// A place in one of the texts a recipe is made from. Lines and columns count from 1; columns count
-/// characters.
+/// A place in one of a recipe's texts. Lines and columns start at 1; columns count characters, not bytes.
 struct Position {
   std::size_t source = 0;  ///< index into Sources
   int line = 1;
@@ -16,7 +15,7 @@ struct Position {
   auto operator<=>(const Position&) const = default;
 };
 
-/// The texts a recipe is made from: its file, the files it includes, then the command line's overrides.
+/// The texts of a recipe: its file, the files it includes, then the overrides of the command line.
 class Sources {
  public:
   std::size_t add_file(std::string name);
@@ -36,17 +35,17 @@ class Sources {
   std::vector<Source> sources_;
 };
 
-/// Collects what is wrong, so that a user sees all of it at once.
+/// Collects faults, so that one run reports all of them. Not thread-safe.
 class Faults {
  public:
   /// `text` is one line: what is wrong, what was expected, what to do.
   void add(const Position& at, std::string text);
-  /// Takes over every fault of `others`, all reported at `at`.
+  /// Adds every fault of `others`, all at position `at`.
   void add_at(const Position& at, const Faults& others);
   [[nodiscard]] std::size_t size() const { return count_; }
-  /// Whether further ones are only counted: no need to find words for them.
+  /// Whether the limit is reached: further faults are only counted, so their texts need not be built.
   [[nodiscard]] bool full() const;
-  /// Throws Error(kUsage) with one line for each fault, sorted by position, or returns when there is none.
+  /// Throws Error(kUsage) with one line for each fault, sorted by position. Returns if there are no faults.
   void raise_if_any(const Sources& sources) const;
 
  private:
@@ -58,8 +57,8 @@ class Faults {
   std::size_t count_ = 0;
 };
 
-/// The user's own text, safe for a message: in single quotes, control characters and broken UTF-8 as \xNN,
-/// cut after 60 bytes.
+/// User text made safe for a message: in single quotes, control characters and invalid UTF-8 as \xNN,
+/// truncated after 60 bytes.
 [[nodiscard]] std::string shown(std::string_view text);
 
 }  // namespace echelon::recipe

@@ -4,10 +4,10 @@
 
 namespace echelon::recipe {
 
-/// The multiples of `unit` around `value`, or the first two when there is none below: "768 or 780".
+/// The multiples of `unit` next to `value`: "768 or 780". The first two multiples if none is below `value`.
 [[nodiscard]] std::string nearest_multiples(std::int64_t value, std::int64_t unit);
 
-/// The divisors of `value`, at most twenty: "1, 2, 3, 6".
+/// The divisors of `value`, at most twenty of them: "1, 2, 3, 6".
 [[nodiscard]] std::string divisors_of(std::int64_t value);
 
 }  // namespace echelon::recipe

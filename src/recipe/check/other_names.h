@@ -4,7 +4,7 @@
 
 namespace echelon::recipe {
 
-/// What other trainers call a key, for did-you-mean.
+/// A key's name in another trainer, for suggestions in messages ("did you mean ...").
 struct OtherName {
   std::string_view name;  ///< without section
   std::string_view path;  ///< our key
@@ -12,9 +12,9 @@ struct OtherName {
 
 [[nodiscard]] std::span<const OtherName> other_names();
 
-/// What other trainers, or older recipes, call a value.
+/// A value's name in another trainer or in older recipes.
 struct OtherValue {
-  std::string_view path;   ///< our key; empty: every key that takes `value`
+  std::string_view path;   ///< our key; empty: every key that accepts `value`
   std::string_view name;   ///< in lower case
   std::string_view value;  ///< ours
 };

@@ -1,4 +1,5 @@
-// recipe_docs DOCS_FOLDER: rewrites recipe.md's key reference and recipe.schema.json from the table of keys.
+// recipe_docs DOCS_FOLDER: regenerates the key reference in recipe.md, and recipe.schema.json, from the table
+// of keys.
 #include <iostream>
 
 #include "base/files/fs.h"

@@ -8,9 +8,10 @@
 namespace echelon::recipe {
 namespace {
 
-constexpr std::size_t kLongestName = 40;  // beyond it nothing is a misspelt name, and comparing costs time
+// Longer text is no misspelt name; bounds the cost of edit distances.
+constexpr std::size_t kLongestName = 40;
 
-/// nearest(), but a short word must be hit more closely: "bar" is not "dir".
+/// nearest() with a stricter limit for short words: "bar" is not a misspelt "dir".
 std::string near_miss(const std::string& word, const std::vector<std::string>& candidates) {
   if (word.size() > kLongestName) return "";
   const std::string near = nearest(word, candidates);
@@ -18,7 +19,7 @@ std::string near_miss(const std::string& word, const std::vector<std::string>& c
   return near.empty() || edit_distance(word, near) > most ? "" : near;
 }
 
-/// A key's own name and its names in other trainers, each with the key.
+/// The names of keys, their own and those in other trainers: of `section`, or of all sections.
 std::vector<OtherName> all_names(std::string_view section, bool any_section) {
   std::vector<OtherName> names;
   for (const Key& key : keys()) {
@@ -31,7 +32,7 @@ std::vector<OtherName> all_names(std::string_view section, bool any_section) {
   return names;
 }
 
-/// The one key that `leaf` names, exactly or nearly; "" when there is none or more than one.
+/// The key that `leaf` names, exactly or nearly; "" if there is none or the name is ambiguous.
 std::string only_key(const std::string& leaf, const std::vector<OtherName>& names) {
   std::vector<std::string> words;
   for (const OtherName& known : names) words.emplace_back(known.name);
@@ -42,7 +43,7 @@ std::string only_key(const std::string& leaf, const std::vector<OtherName>& name
       names[static_cast<std::size_t>(std::find(words.begin(), words.end(), word) - words.begin())].path);
 }
 
-/// The section whose name is nearly `word` or which `word` starts with ("optimizer").
+/// The section whose name is a prefix of `word` ("optimizer" -> "optim") or similar to it.
 std::string meant_section(const std::string& word) {
   const std::vector<std::string> names = names_under("");
   for (const std::string& name : names) {

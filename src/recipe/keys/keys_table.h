@@ -7,13 +7,12 @@
 #include "base/options/choice.h"
 #include "recipe/keys/keys.h"
 
-/// A key's path and field for a row of the table. The field's own name is the key's name, so the two cannot
-/// drift apart.
+/// The path and accessor of a table row. The path is the field's name, so the two cannot diverge.
 #define ECHELON_KEY(field) #field, [](Recipe & recipe) -> Slot { return slot_of(recipe.field); }
 
 namespace echelon::recipe {
 
-/// The words of these choices and what each means.
+/// The rule of a key with these choices: each value's word and its meaning.
 template <HasWords Choice>
 [[nodiscard]] Choices choices(std::initializer_list<std::pair<Choice, const char*>> each,
                               std::vector<std::string> planned = {}) {
@@ -22,7 +21,7 @@ template <HasWords Choice>
   return all;
 }
 
-// The rows of each section; keys() is all of them.
+// The rows of each section; keys() joins them.
 [[nodiscard]] std::vector<Key> run_keys();
 [[nodiscard]] std::vector<Key> model_keys();
 [[nodiscard]] std::vector<Key> shard_keys();

@@ -7,7 +7,7 @@ Choices low_or_single() {
   return choices<FloatType>({{FloatType::kBf16, "bfloat16"}, {FloatType::kFp32, "single precision"}});
 }
 
-/// What every kind of optimizer has, and then what only some have.
+/// First the keys that all optimizers use, then those of single kinds.
 std::vector<Key> common_optim_keys() {
   return {
       {ECHELON_KEY(optim.kind),

@@ -24,7 +24,8 @@ std::string problem_of(std::uint32_t code) {
   if (code < 0x20 || (code >= 0x7F && code <= 0x9F))
     return str("is the control character ", code_point_name(code), "; remove it");
   if (code == 0xFEFF) return "is a byte order mark; save the file as UTF-8 without one";
-  // Not seen on screen, or reorders what is: two recipes that look alike must be alike.
+  // Invisible characters, and those that reorder text on the screen: recipes that look the same must be the
+  // same.
   const bool hidden = code == 0xAD || (code >= 0x200B && code <= 0x200F) ||
                       (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) ||
                       (code >= 0xFFF9 && code <= 0xFFFF) || (code >= 0xE0000 && code <= 0xE0FFF);
@@ -74,14 +75,15 @@ std::string check_characters(std::string_view text, std::size_t source, Faults& 
   }
   std::string clean;
   Position position{source, 1, 1};
-  int reported_line = 0;  // one report a line: a line indented with tabs, or of binary data, is one mistake
+  int reported_line = 0;  // one report per line: a line of tabs or binary data is one mistake
   for (std::size_t at = 0; at < text.size();) {
     const Character character = character_at(text, at);
     const bool line_end = text[at] == '\n' || (text[at] == '\r' && text.substr(at + 1).starts_with('\n'));
     if (!character.problem.empty() && !line_end) {
       if (reported_line != position.line) faults.add(position, str("this character ", character.problem));
       reported_line = position.line;
-      // One character for one, so that positions stay; blank stays blank, so that structure stays.
+      // One character replaces one, which keeps positions. Blanks replace blanks, which keeps the
+      // indentation.
       clean += character.problem.find("space") != std::string::npos ? ' ' : '_';
     } else {
       clean += text.substr(at, character.bytes);

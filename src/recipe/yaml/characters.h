@@ -7,25 +7,25 @@
 
 namespace echelon::recipe {
 
-/// One character of a text that should be UTF-8.
+/// One character of a text expected to be UTF-8.
 struct Character {
-  std::size_t bytes = 1;  ///< how far to the next one
-  std::string problem;    ///< why no recipe may hold it ("is a tab"), or empty
+  std::size_t bytes = 1;  ///< distance to the next character
+  std::string problem;    ///< why a recipe may not contain it ("is a tab"), or empty
 };
 
 /// The character that starts at byte `at` (< text.size()). Line breaks and tabs count as problems.
 [[nodiscard]] Character character_at(std::string_view text, std::size_t at);
 
-/// The problem of the first character of `text` that no value may hold, or "".
+/// The problem of the first character in `text` that a value may not contain, or "".
 [[nodiscard]] std::string first_character_problem(std::string_view text);
 
-/// Reports every character that a recipe file may not hold: broken UTF-8, control characters, tabs, a byte
-/// order mark, invisible or direction-changing characters. Returns the text with each of them replaced by one
-/// harmless character (a leading byte order mark removed), so that the rest can still be checked with
-/// positions intact.
+/// Reports characters that a recipe file may not contain: invalid UTF-8, control characters, tabs, a byte
+/// order mark, invisible or direction-changing characters; at most one fault per line. Returns the text with
+/// each of them replaced by one harmless character, so that the rest can be checked at its original
+/// positions. A leading byte order mark is removed.
 [[nodiscard]] std::string check_characters(std::string_view text, std::size_t source, Faults& faults);
 
-/// Line and column of byte `offset` of `text`.
+/// Line and column of byte `offset` in `text`.
 [[nodiscard]] Position position_at(std::string_view text, std::size_t source, std::size_t offset);
 
 }  // namespace echelon::recipe

@@ -18,16 +18,16 @@ namespace {
 constexpr std::size_t kMaxDepth = 32;
 constexpr std::size_t kMaxNodes = 20'000;
 constexpr std::size_t kMaxLineBytes =
-    16'384;  // yaml-cpp reads ahead to the end of a line: 240 bytes for each of its bytes
+    16'384;  // bounds memory: yaml-cpp reads a line ahead and needs 240 bytes for each of its bytes
 
 constexpr const char* kNoAliases =
     "aliases (*name) are not allowed; write the value out, or put a pattern such as \"*norm*\" in quotes";
 
-/// Ends the parser early; what is wrong has been reported.
+/// Thrown from an event handler to end yaml-cpp's parser early. The fault has been reported.
 struct Stop {};
 
-/// Turns byte offsets into lines and columns. Goes on from its last answer, so that asking in rising order,
-/// as a parser does, costs one pass over the text even when it is one long line.
+/// Converts byte offsets to lines and columns. Continues from its previous answer: a parser asks in rising
+/// order, so all queries together cost one pass over the text.
 class PositionFinder {
  public:
   PositionFinder(std::string_view text, std::size_t source) : text_(text), last_{source, 1, 1} {}
@@ -53,9 +53,8 @@ class PositionFinder {
   Position last_;
 };
 
-/// Builds the tree from yaml-cpp's events. The event interface is used because the library's own tree
-/// resolves aliases (a 300-byte text can stand for 10^9 values) and drops duplicate keys, anchors and tags
-/// without a word.
+/// Builds the tree from yaml-cpp's events. The library's own tree is not used: it resolves aliases (300 bytes
+/// can expand to 10^9 values) and silently drops duplicate keys, anchors and tags.
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(std::string_view text, std::size_t source, Faults& faults)
@@ -89,8 +88,8 @@ class TreeBuilder : public YAML::EventHandler {
     }
     const Position where = node.at;
     place(std::move(node));
-    // Held back until the next event: text that runs on because a bracket or colon is missing is a syntax
-    // error only.
+    // Held back until the next event: if a missing bracket or colon makes the text run on, only the syntax
+    // error that follows is reported.
     if (!problem.empty()) held_ = {where, problem};
   }
 
@@ -110,7 +109,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   [[nodiscard]] Position at(const YAML::Mark& mark) { return positions_.at(offset(mark)); }
 
-  /// The innermost '[' or '{' that is still open.
+  /// The innermost open '[' or '{', or null.
   [[nodiscard]] const Node* open_bracket() const {
     for (auto node = open_.rbegin(); node != open_.rend(); ++node) {
       if (node->bracket) return &node->node;
@@ -124,7 +123,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void drop_held() { held_.second.clear(); }
 
-  /// The tree so far, containers that were still open included.
+  /// The tree so far. Containers that are still open are closed.
   [[nodiscard]] Node take() {
     while (!open_.empty()) leave();
     return std::move(root_);
@@ -136,7 +135,7 @@ class TreeBuilder : public YAML::EventHandler {
     bool bracket = false;
   };
 
-  // yaml-cpp leaves line and column at 0 at the end of the text; the byte offset is right everywhere.
+  // yaml-cpp sets line and column to 0 at the end of the text; its byte offset is always correct.
   [[nodiscard]] std::size_t offset(const YAML::Mark& mark) const {
     return mark.pos < 0 ? text_.size() : static_cast<std::size_t>(mark.pos);
   }
@@ -150,8 +149,8 @@ class TreeBuilder : public YAML::EventHandler {
     faults_.add(at(mark), "tags (!name) are not allowed; the key decides the type: remove the tag");
   }
 
-  /// Why the scalar at byte `start` is not taken, or "". `style`: the first character of quoted and block
-  /// text.
+  /// Why the scalar at byte `start` is refused, or "". `style`: first character of quoted and block text,
+  /// else NUL.
   [[nodiscard]] std::string scalar_problem(std::size_t start, char style, const std::string& value) const {
     if (style == '|' || style == '>')
       return "block text (| or >) is not allowed; write the value on one line";
@@ -169,7 +168,7 @@ class TreeBuilder : public YAML::EventHandler {
                "); write it on one line, and check the indentation of the line below");
   }
 
-  // yaml-cpp takes the end of the text for the missing quote.
+  // Needed because yaml-cpp treats the end of the text as the closing quote.
   [[nodiscard]] std::size_t closing_quote(std::size_t start, char quote) const {
     for (std::size_t i = start + 1; i < text_.size(); ++i) {
       if (quote == '"' && text_[i] == '\\') {
@@ -197,7 +196,7 @@ class TreeBuilder : public YAML::EventHandler {
     report_held();
     Node node = std::move(open_.back().node);
     open_.pop_back();
-    // A key whose value was not reached before a syntax error.
+    // A syntax error came between a key and its value: drop the key.
     if (node.kind == Node::Kind::kMap && node.items.size() % 2 == 1) node.items.pop_back();
     attach(std::move(node));
   }
@@ -232,7 +231,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::pair<Position, std::string> held_;
 };
 
-/// yaml-cpp's words for a syntax error, and ours.
+/// Replaces yaml-cpp's message for a syntax error with one that says what to do.
 std::string syntax_hint(std::string_view message) {
   namespace M = YAML::ErrorMsg;
   static const std::array<std::pair<std::string_view, std::string_view>, 14> kHints{{
@@ -272,7 +271,7 @@ std::string describe(const YAML::ParserException& error, TreeBuilder& tree) {
   return "not valid YAML: " + hint;
 }
 
-/// yaml-cpp drops directives it does not know and obeys %TAG; neither has a use here.
+/// yaml-cpp silently drops unknown directives and applies %TAG. Recipes need neither.
 void refuse_directives(std::string_view text, std::size_t source, Faults& faults) {
   const std::size_t at = text.starts_with('%') ? 0 : text.find("\n%");
   if (at == std::string_view::npos) return;
@@ -296,6 +295,7 @@ bool has_long_line(std::string_view text, std::size_t source, Faults& faults) {
 }  // namespace
 
 Document parse_document(std::string_view text, std::size_t source, Faults& faults) {
+  // Before the parser sees the text, since the limit protects the parser.
   if (has_long_line(text, source, faults)) return {.complete = false};
   refuse_directives(text, source, faults);
   TreeBuilder tree(text, source, faults);

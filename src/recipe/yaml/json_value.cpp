@@ -44,7 +44,7 @@ struct JsonOf {
 }  // namespace
 
 Json json_value(const Key& key, const Recipe& recipe) {
-  Recipe copy = recipe;  // the accessor is for writing
+  Recipe copy = recipe;  // Key::slot needs a mutable recipe
   return std::visit(JsonOf(), key.slot(copy));
 }
 

@@ -5,8 +5,8 @@
 
 namespace echelon::recipe {
 
-/// The value of `key` in `recipe` as JSON: a map of patterns is an object in the order written, a switch
-/// true or false.
+/// The value of `key` in `recipe` as JSON: a pattern map is an object in the order written, a SwitchOrCount
+/// is a boolean or an integer.
 [[nodiscard]] nlohmann::ordered_json json_value(const Key& key, const Recipe& recipe);
 
 }  // namespace echelon::recipe

@@ -21,7 +21,7 @@ constexpr std::string_view kBegin = "<!-- keys: made by recipe_docs, do not edit
 constexpr std::string_view kEnd = "<!-- end of keys -->\n";
 
 std::string type_name(const Key& key) {
-  // By the alternative of Slot.
+  // In the order of Slot's alternatives.
   static constexpr std::array<const char*, std::variant_size_v<Slot>> kNames{
       "true/false", "integer", "number", "two numbers", "text", "text", "true/false or integer",
       "list",       "numbers", "list",   "map",         "map",  "map"};
@@ -29,7 +29,7 @@ std::string type_name(const Key& key) {
   return kNames[key.slot(recipe).index()];
 }
 
-/// "`pre` (meaning), `post` (meaning)", or the range in words.
+/// "`pre`: meaning; `post`: meaning", or the range in words.
 std::string allowed(const Key& key) {
   const auto* choices = std::get_if<Choices>(&key.rule);
   if (choices == nullptr) return expected(key);

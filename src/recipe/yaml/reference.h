@@ -4,8 +4,8 @@
 
 namespace echelon::recipe {
 
-/// docs/recipe.md with the text between its two markers replaced by recipe_reference_markdown().
-/// Throws Error(kUsage) when a marker is missing.
+/// Returns docs/recipe.md (`document`) with the text between its two markers replaced by
+/// recipe_reference_markdown(). Throws Error(kUsage) if a marker is missing.
 [[nodiscard]] std::string with_reference(std::string_view document);
 
 }  // namespace echelon::recipe

@@ -8,25 +8,26 @@
 
 namespace echelon::recipe {
 
-// Each returns what is wrong with a text, to be put after the text itself ("is not a number"), or "".
+// The functions that read or check a text return its problem, worded to follow the text ("is not a number"),
+// or "".
 
-/// `true` or `false`.
+/// Accepts only `true` and `false`; other spellings are refused with the right one.
 [[nodiscard]] std::string read_bool(const std::string& text, bool& value);
 
 [[nodiscard]] std::string range_problem(const IntegerRange& range, std::int64_t value);
 [[nodiscard]] std::string range_problem(const NumberRange& range, double value);
-/// Names the value that was meant when `text` is another trainer's word for it. `path` is the key's.
+/// If `text` is another trainer's word for a value, the problem names our word. `path`: the key.
 [[nodiscard]] std::string choice_problem(const std::string& path, const Choices& choices,
                                          const std::string& text);
 [[nodiscard]] std::string text_problem(Text kind, const std::string& text);
 
-/// The words a key of choices takes.
+/// The words that `choices` allows.
 [[nodiscard]] std::vector<std::string> words_of(const Choices& choices);
 
-/// The kinds of schedule that a phase of schedule.sequence may name.
+/// The kinds of schedule allowed in a phase of schedule.sequence.
 [[nodiscard]] std::vector<std::string> phase_kinds();
 
-/// "constant 500", or without a number "cosine": a phase of 0 steps.
+/// Reads "constant 500". Without a number ("cosine") the phase has 0 steps: it lasts to the end of the run.
 [[nodiscard]] std::string read_phase(const std::string& text, SchedulePhase& phase);
 
 }  // namespace echelon::recipe

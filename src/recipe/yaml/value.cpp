@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxEntries = 1000;
 
-/// Reads one scalar into the field; returns what is wrong with it, to be put after the text itself.
+/// Reads one scalar into the field. Returns its problem, worded to follow the text, or "".
 class ScalarReader {
  public:
   ScalarReader(const Key& key, const Node& node) : key_(key), node_(node) {}
@@ -60,7 +60,8 @@ class ScalarReader {
   }
   std::string operator()(std::string* field) const {
     std::string problem;
-    if (const auto* choices = std::get_if<Choices>(&key_.rule)) {  // model.preset: a name, not an enum
+    // Model.preset: a word that is not an enum value.
+    if (const auto* choices = std::get_if<Choices>(&key_.rule)) {
       problem = choice_problem(key_.path, *choices, node_.text);
     } else if (const auto* kind = std::get_if<Text>(&key_.rule)) {
       problem = text_problem(*kind, node_.text);
@@ -91,7 +92,7 @@ class ScalarReader {
   const Node& node_;
 };
 
-/// Reads a list of numbers; says what is wrong with it, or "".
+/// Reads a list of numbers. Returns its problem or "".
 std::string read_numbers(const Key& key, const Node& list, std::vector<double>& values) {
   for (const Node& item : list.items) {
     const std::size_t number = values.size() + 1;
@@ -126,7 +127,7 @@ std::string assign_numbers(const Key& key, const Node& list, std::vector<double>
   return problem;
 }
 
-/// Reads the entries of a list or map, each fault at its entry.
+/// Reads the entries of a list or map; reports each fault at its entry.
 class Entries {
  public:
   Entries(const Key& key, const Position& at, Faults& faults) : key_(key), at_(at), faults_(faults) {}
@@ -136,7 +137,7 @@ class Entries {
     std::vector<std::string> entries;
     for (std::size_t i = 0; i < list.items.size(); ++i) {
       const Node& item = list.items[i];
-      // The parser's place of an entry without value is that of whatever comes next.
+      // For an entry without value the parser gives the position of the next token, so another one is used.
       const Position& item_at = item.kind == Node::Kind::kNull ? at_ : item.at;
       if (!is_text(item, item_at, str("entry ", i + 1))) continue;
       check_text(std::get<Text>(key_.rule), item);
@@ -209,7 +210,7 @@ class Entries {
            str(shown(node.text), " given twice; first on line ", first->second.line, "; remove one"));
   }
 
-  /// Every phase but the last must say how long it is.
+  /// Every phase except the last must have a number of steps.
   void check_phases(const Node& list) {
     for (std::size_t i = 0; i + 1 < list.items.size(); ++i) {
       const Node& item = list.items[i];

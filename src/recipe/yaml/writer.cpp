@@ -11,7 +11,7 @@
 namespace echelon::recipe {
 namespace {
 
-/// Whether every YAML reader takes the text for text without quotes.
+/// Whether every YAML reader takes the unquoted text for a string.
 bool is_plain(const std::string& text) {
   static constexpr std::array<std::string_view, 10> kWords{"true", "false", "yes", "no", "on",
                                                            "off",  "null",  "y",   "n",  "nan"};
@@ -109,7 +109,7 @@ struct Line {
   std::string comment;
 };
 
-/// Opens the sections that lead to `path` and are not open yet.
+/// Writes the headings of those sections around `path` that are not open yet.
 void open_sections(const std::string& path, std::string& open, std::vector<Line>& lines) {
   const std::string parent = parent_of(path);
   if (parent.empty() || parent == open) return;
@@ -121,8 +121,8 @@ void open_sections(const std::string& path, std::string& open, std::vector<Line>
   open = parent;
 }
 
-/// The lines of a key: one, or for a long list or map one for each entry too. A line that a reader takes has
-/// a limit, a list has none that would keep within it.
+/// The lines of a key. A long list or map takes one line per entry, because the parser limits the length of a
+/// line.
 std::vector<Line> lines_of(const Key& key, const Recipe& recipe) {
   static constexpr std::size_t kLongest = 60;
   const std::string indent(2 * static_cast<std::size_t>(std::count(key.path.begin(), key.path.end(), '.')),
@@ -161,7 +161,7 @@ std::vector<std::string> entries(const Slot& slot) {
 }
 
 std::string written(const Key& key, const Recipe& recipe) {
-  Recipe copy = recipe;  // the accessor is for writing
+  Recipe copy = recipe;  // Key::slot needs a mutable recipe
   return std::visit(Writer(), key.slot(copy));
 }
 

@@ -13,7 +13,7 @@
 namespace echelon::app::doctor {
 namespace {
 
-/// What nodes or ranks complain of: the sentence's parts and the nodes in them.
+/// Complaints about nodes or ranks: the parts of the sentence, and the nodes it names.
 struct Complaints {
   std::vector<std::string> texts;
   std::vector<std::string> nodes;
@@ -30,7 +30,7 @@ struct Complaints {
   }
 };
 
-/// The first rank of each node, which speaks for it.
+/// The first rank of each node; only its card describes the node.
 std::vector<const NodeCard*> nodes_of(const std::vector<NodeCard>& cards) {
   std::vector<const NodeCard*> nodes;
   for (const NodeCard& card : cards)
@@ -38,7 +38,7 @@ std::vector<const NodeCard*> nodes_of(const std::vector<NodeCard>& cards) {
   return nodes;
 }
 
-/// The value that most have; of equally frequent ones that of the lowest rank.
+/// The most frequent value; among equally frequent ones, that of the lowest rank.
 template <class Value>
 Value usual(const std::vector<Value>& values) {
   std::map<Value, std::size_t> counts;
@@ -60,7 +60,7 @@ struct InstanceType {
   int gpus;
   int efa_devices;
 };
-// EC2's instance types with GPUs and EFA.
+// EC2 instance types with GPUs and EFA.
 constexpr std::array<InstanceType, 7> kInstanceTypes{{{"p4d.24xlarge", 8, 4},
                                                       {"p4de.24xlarge", 8, 4},
                                                       {"p5.48xlarge", 8, 32},
@@ -183,7 +183,8 @@ Finding check_gpu_count(const std::vector<NodeCard>& cards) {
   for (const NodeCard* node : nodes) {
     const InstanceType* type = type_of(*node);
     const int there = count(*node);
-    // A step may have asked for fewer GPUs than the node has; what it shows less than the others is a fault.
+    // A step may request fewer GPUs than its node has, so that alone is no fault; fewer than on other nodes
+    // is one.
     if (there < common)
       complaints.add(node->host,
                      str(node->host, " shows ", there, " of the ", common, " GPUs that others show"));
@@ -322,7 +323,8 @@ Finding check_time(const std::vector<NodeCard>& cards) {
   for (const NodeCard& card : cards) clocks.push_back(card.clock_s);
   std::sort(clocks.begin(), clocks.end());
   const double middle = clocks[clocks.size() / 2];
-  constexpr double kFar = 5;  // ranks look within the time of a barrier, on a busy machine a second or two
+  // Seconds; ranks read their clocks within a barrier's time, which is a second or two on a busy machine.
+  constexpr double kFar = 5;
   Complaints complaints;
   for (const NodeCard* node : nodes_of(cards)) {
     const double off = node->clock_s - middle;

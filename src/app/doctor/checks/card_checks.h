@@ -4,34 +4,36 @@
 #include "app/doctor/finding.h"
 #include "app/doctor/machine/node_card.h"
 
-/// What the cards of all ranks, by rank, tell about a job. One function for each thing, pure.
+/// Checks of a job from the cards of all its ranks. `cards` are indexed by rank. Each check is one pure
+/// function.
 namespace echelon::app::doctor {
 
-/// The cores of "0-3,8"; what is no number is left out.
+/// The cores in a list such as "0-3,8"; parts that are not numbers are ignored.
 [[nodiscard]] std::vector<int> cores_of(const std::string& ranges);
 
-/// Every node has as many ranks, and at least a core for each.
+/// Every node has the same number of ranks and at least one core per rank.
 [[nodiscard]] Finding check_ranks(const std::vector<NodeCard>& cards);
-/// All ranks run the same program on the same libraries; names those that differ from the majority.
+/// All ranks run the same program with the same libraries. Names the ranks that differ from the majority.
 [[nodiscard]] Finding check_versions(const std::vector<NodeCard>& cards);
-/// Every node has as many GPUs, enough for its ranks and as many as its instance type has.
+/// Every node has the same number of GPUs, at least one per rank, and as many as its instance type has.
 [[nodiscard]] Finding check_gpu_count(const std::vector<NodeCard>& cards);
-/// No GPU is slowed down by heat or power, differs from the others, or counts memory errors.
+/// No GPU is throttled by heat or power, differs from the others, or reports uncorrected memory errors.
 [[nodiscard]] Finding check_gpu_clocks(const std::vector<NodeCard>& cards);
-/// Every node has the EFA devices of its instance type, or as many as the others.
+/// Every node has as many EFA devices as its instance type; for unknown types, as many as the other nodes.
 [[nodiscard]] Finding check_efa(const std::vector<NodeCard>& cards);
-/// Where there are EFA devices: libfabric is told to use them, NCCL finds its plugin, memory can be locked.
+/// On nodes with EFA devices: libfabric is configured to use them, NCCL finds its EFA plugin, memory can be
+/// locked.
 [[nodiscard]] Finding check_efa_use(const std::vector<NodeCard>& cards);
-/// /dev/shm can be written and has room for the node's ranks.
+/// /dev/shm is writable and has room for the node's ranks.
 [[nodiscard]] Finding check_shm(const std::vector<NodeCard>& cards);
-/// /tmp can be written and has room for the files of PMIx and MPI.
+/// /tmp is writable and has room for the files of PMIx and MPI.
 [[nodiscard]] Finding check_tmp(const std::vector<NodeCard>& cards);
-/// No node has less memory than the others.
+/// No node has less memory than the other nodes.
 [[nodiscard]] Finding check_memory_size(const std::vector<NodeCard>& cards);
-/// The nodes' clocks agree.
+/// The clocks of all nodes agree.
 [[nodiscard]] Finding check_time(const std::vector<NodeCard>& cards);
 
-/// All of them.
+/// All checks above.
 [[nodiscard]] std::vector<Finding> check_cards(const std::vector<NodeCard>& cards);
 
 }  // namespace echelon::app::doctor

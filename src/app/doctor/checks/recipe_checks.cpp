@@ -12,14 +12,14 @@
 namespace echelon::app::doctor {
 namespace {
 
-/// The part of a memory that state may take before activations, which are not predicted, surely find no room.
+/// Share of memory that state may take. More leaves too little room for activations, which are not predicted.
 constexpr double kTight = 0.8;
 
 ModelInput input_of(const ModelOptions& model) {
   return {model.vocab_size, {.channels = model.channels, .size = model.image_size, .classes = model.classes}};
 }
 
-/// An Error's text is one sentence and names what to change.
+/// The advice is general, because the text of an Error already names what to change.
 Finding from_error(const std::string& name, const Error& error) {
   return fault(name, error.what(), "correct what the message names; docs/data.md describes the formats");
 }
@@ -53,7 +53,7 @@ bool on_gpus(const Recipe& recipe, const Gpus& gpus) {
   return false;
 }
 
-/// What `ranks` ranks keep against what there is.
+/// Compares what `ranks` ranks keep with the memory they have.
 Finding judge_memory(int ranks, std::uint64_t needed, const std::string& where, std::uint64_t there) {
   Finding finding =
       ok("memory", str("the state of ", counted(static_cast<std::size_t>(ranks), "rank"), " takes ",

@@ -8,28 +8,29 @@
 #include "app/doctor/machine/machine.h"
 #include "recipe/recipe.h"
 
-/// What a recipe needs, held against this machine. One function for each thing; none of them trains.
+/// Checks what a recipe needs against what this machine has. One function per check; none of them trains.
 namespace echelon::app::doctor {
 
-/// Where a run is to be started.
+/// The nodes and ranks that a run is to be started on.
 struct JobShape {
   int nodes = 1;
   int ranks_per_node = 1;
   [[nodiscard]] int ranks() const { return nodes * ranks_per_node; }
 };
 
-/// Training and validation data can be opened as training opens them: present, whole in its headers, made for
-/// this model. Reads the first sample.
+/// Opens the training or validation data as training does: it exists, its headers are valid, it fits the
+/// model. Reads the first sample.
 [[nodiscard]] Finding check_data(const Recipe& recipe);
 [[nodiscard]] Finding check_validation_data(const Recipe& recipe);
-/// The tokenizer opens and its ids fit model.vocab_size.
+/// The tokenizer can be opened and its ids are below model.vocab_size.
 [[nodiscard]] Finding check_tokenizer(const Recipe& recipe);
-/// There is room for the checkpoints that will lie in the run folder at the same time.
+/// The file system has room for the largest number of checkpoints that the run folder holds at one time.
 [[nodiscard]] Finding check_room(const Recipe& recipe, const RecipeSize& size, const FolderFacts& folder);
-/// What the ranks of a node keep fits into its memory. Activations come on top: they are not predicted.
+/// The persistent state of a node's ranks fits into its memory. Activations need more memory; they are not
+/// predicted.
 [[nodiscard]] Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShape& shape,
                                    const Machine& machine, const Gpus& gpus);
-/// Every rank can have the GPU that train.device asks for.
+/// Every rank can get the GPU that train.device requires.
 [[nodiscard]] Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& gpus);
 
 }  // namespace echelon::app::doctor

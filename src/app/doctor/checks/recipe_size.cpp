@@ -11,12 +11,12 @@ std::uint64_t bytes_of(FloatType type) {
   return type == FloatType::kFp32 ? 4 : 2;
 }
 
-/// Bytes a parameter: the weights that persist.
+/// Bytes per parameter of the persistent weights.
 std::uint64_t master_bytes(const PrecisionOptions& precision) {
   return bytes_of(overridden(types_of(precision.preset).master, precision.master));
 }
 
-/// Bytes a parameter: the optimizer's states and the averaged weights.
+/// Bytes per parameter of the optimizer state and the averaged weights.
 std::uint64_t state_bytes(const OptimOptions& optim) {
   std::uint64_t bytes = optim.ema_decay > 0 ? 4 : 0;
   switch (optim.kind) {
@@ -24,7 +24,7 @@ std::uint64_t state_bytes(const OptimOptions& optim) {
       return bytes + (optim.momentum == 0.0 ? 0 : 4);
     case OptimKind::kAdamW:
     case OptimKind::kAdadelta:
-      return bytes + 8;  // two of fp32
+      return bytes + 8;  // two fp32 values per parameter
     case OptimKind::kAnyPrecisionAdamW:
       break;
   }

@@ -6,19 +6,19 @@
 
 namespace echelon::app::doctor {
 
-/// What a recipe comes to on `ranks` ranks, by arithmetic alone: neither weights nor libtorch are needed.
-/// Padding of slices (at most 63 elements a unit and rank) is left out.
+/// Sizes of a run, computed from the recipe: needs neither weights nor libtorch. Excludes the padding of
+/// slices (at most 63 elements per unit and rank).
 struct RecipeSize {
   std::int64_t parameters = 0;
-  std::uint64_t checkpoint_bytes = 0;  ///< of one step, over all ranks: weights, optimizer, averaged weights
-  std::uint64_t rank_bytes = 0;        ///< what a rank keeps all the time: its part of those and of gradients
-  std::uint64_t staging_bytes = 0;     ///< of a rank, for saves beside training; 0 where training waits
+  std::uint64_t checkpoint_bytes = 0;  ///< of one step, all ranks: weights, optimizer state, averaged weights
+  std::uint64_t rank_bytes = 0;        ///< persistent per rank: its share of that state and of the gradients
+  std::uint64_t staging_bytes = 0;     ///< per rank, for saves during training; 0 if training waits for saves
 };
 
-/// Nothing where the model has more parameters than 64 bits count.
+/// Returns nothing if the number of parameters exceeds 64 bits.
 [[nodiscard]] std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per_node);
 
-/// Steps whose checkpoints lie in the run folder at the same time, the one being written included.
+/// The largest number of checkpoints in the run folder at one time, including the one being written.
 [[nodiscard]] std::int64_t checkpoints_kept(const Recipe& recipe);
 
 }  // namespace echelon::app::doctor

@@ -20,7 +20,7 @@ std::optional<long> number(const std::string& text) {
   return fault == std::errc{} && stop == end && !text.empty() ? std::optional(value) : std::nullopt;
 }
 
-/// "Version: 5.0.6" of a pkg-config file.
+/// Parses the line "Version: 5.0.6" of a pkg-config file.
 std::string version_line(const std::string& pkg_config) {
   const auto at = pkg_config.find("Version:");
   return at == pkg_config.npos ? "" : pkg_config.substr(at, pkg_config.find('\n', at) - at);
@@ -30,7 +30,7 @@ struct BadPair {
   Version pmix_from;
   Version pmix_to;  ///< inclusive
   Version slurm_from;
-  Version slurm_fixed;  ///< the first that works
+  Version slurm_fixed;  ///< first version that works
   const char* what;
   const char* advice;
 };
@@ -59,7 +59,7 @@ const std::array<BadPair, 3> kBadPairs{{
      "use another release of Slurm 24.11"},
 }};
 
-/// The partition that `wish` goes to; null where there is none.
+/// The partition that `wish` uses; null if there is none.
 const SlurmRecord* partition_of(const SlurmState& slurm, const JobWish& wish) {
   const auto fits = [&](const SlurmRecord& partition) {
     return wish.partition.empty() ? partition["Default"] == "YES"
@@ -75,7 +75,7 @@ std::vector<std::string> partition_names(const SlurmState& slurm) {
   return names;
 }
 
-/// What `wish` asks for and `partition` does not give, or "".
+/// What `wish` requests and `partition` does not allow, or "".
 std::string refusal(const SlurmRecord& partition, const JobWish& wish) {
   if (partition["State"] != "UP") return str("is ", partition["State"], ": it does not accept or start jobs");
   for (const char* limit : {"MaxNodes", "TotalNodes"}) {
@@ -92,7 +92,7 @@ std::string refusal(const SlurmRecord& partition, const JobWish& wish) {
   return "";
 }
 
-/// Slurm joins a node's states by '+' and marks one that does not answer by '*'.
+/// Slurm joins the states of a node with '+' and appends '*' if the node does not respond.
 bool unfit(const std::string& state) {
   if (state.find('*') != state.npos) return true;
   const std::string all = "+" + state + "+";
@@ -232,7 +232,7 @@ Finding check_partition(const SlurmState& slurm, const JobWish& wish) {
   if (!why.empty())
     return fault("partition", str("partition ", name, " ", why),
                  "request less, or use one of " + listed(names));
-  // train.sbatch is told 60 s before the end, and Slurm may be a minute early.
+  // train.sbatch requests its signal 60 s before the end, and Slurm may send it up to a minute earlier.
   const std::optional<long> limit = parse_seconds((*partition)["MaxTime"]);
   if (limit && *limit <= 120) {
     return warning("partition",

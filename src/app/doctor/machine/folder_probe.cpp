@@ -25,15 +25,15 @@ namespace {
 using Path = std::filesystem::path;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kSmall = 4096;                         // what a small file may take
-constexpr std::uint64_t kMeasurable = std::uint64_t{1} << 20;  // a rate of less says nothing
+constexpr std::uint64_t kSmall = 4096;                         // bytes of a small file
+constexpr std::uint64_t kMeasurable = std::uint64_t{1} << 20;  // fewer bytes give no meaningful rate
 constexpr double kSlowSyncS = 5;
 
 struct Kind {
   long magic;
   const char* name;
 };
-// linux/magic.h, and those of Lustre, BeeGFS, GPFS and ZFS, which are not in it.
+// From linux/magic.h; those of Lustre, BeeGFS, GPFS and ZFS are defined in their own sources only.
 constexpr std::array<Kind, 14> kKinds{{{0xEF53, "ext4"},
                                        {0x58465342, "xfs"},
                                        {0x9123683E, "btrfs"},
@@ -57,7 +57,7 @@ std::string kind_of(long magic) {
   return text.str();
 }
 
-/// Runs `body`; the text of its Error, or "".
+/// Runs `body`. Returns the text of its Error, or "".
 template <class Body>
 std::string trouble(Body&& body) {
   try {
@@ -68,7 +68,7 @@ std::string trouble(Body&& body) {
   }
 }
 
-/// "" or what the system says to a lock of either kind on `file`.
+/// Tries a lock of each kind on `file`. Returns the system's error, or "".
 std::string try_locks(const Path& file) {
   const fs::Fd fd = fs::open(file, O_RDWR | O_CREAT, Code::kEnvironment);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return str("flock: ", fs::reason(errno));
@@ -80,7 +80,8 @@ std::string try_locks(const Path& file) {
   return "";
 }
 
-/// A reader of the old file must go on seeing it, a later one must see the new one.
+/// An open descriptor must keep reading the old file, and a later open must give the new one: readers of a
+/// commit depend on both.
 void try_rename(const Path& folder) {
   const Path file = folder / "commit";
   fs::publish_file(file, "old", Code::kEnvironment);
@@ -97,7 +98,7 @@ void try_rename(const Path& folder) {
   }
 }
 
-/// Enough to see that there is room; what it costs to make it durable is another question.
+/// Only shows that a file can be written; syncing is checked separately, by try_fsync().
 void write_small(const Path& file) {
   const fs::Fd fd = fs::open(file, O_WRONLY | O_CREAT, Code::kEnvironment);
   const std::vector<std::byte> bytes(kSmall);
@@ -171,7 +172,7 @@ std::filesystem::path nearest_folder(const Path& path) {
   Path folder = std::filesystem::absolute(path, error).lexically_normal();
   while (!std::filesystem::is_directory(folder, error) && folder != folder.parent_path())
     folder = folder.parent_path();
-  return folder.has_filename() ? folder : folder.parent_path();  // "." gives a '/' at the end
+  return folder.has_filename() ? folder : folder.parent_path();  // for "." the path ends with '/'
 }
 
 ProbeFolder::ProbeFolder(const Path& folder) {
@@ -182,12 +183,12 @@ ProbeFolder::ProbeFolder(const Path& folder) {
 }
 
 ProbeFolder::~ProbeFolder() {
-  (void)trouble([&] { fs::remove_tree(path_, Code::kEnvironment); });  // a broken file system was reported
+  (void)trouble([&] { fs::remove_tree(path_, Code::kEnvironment); });  // its faults were reported already
 }
 
 double timed_write(const Path& file, std::uint64_t bytes) {
   std::vector<std::byte> block(std::size_t{4} << 20);
-  for (std::size_t i = 0; i < block.size(); ++i)  // no compression may make it smaller
+  for (std::size_t i = 0; i < block.size(); ++i)  // pseudo-random: compression must not save writes
     block[i] = static_cast<std::byte>((i * 2654435761U) >> 13);
   const auto start = Clock::now();
   fs::NewFile made(file, Code::kEnvironment);
@@ -213,7 +214,7 @@ FolderFacts probe_folder(const Path& folder, std::uint64_t bytes) {
     const ProbeFolder probe(where);
     write_small(probe.path() / "small");
     facts.syncing = trouble([&] { facts.fsync_s = try_fsync(probe.path()); });
-    // Not more than a tenth of the room: a probe must not be what fills a disk.
+    // At most a tenth of the free space: a probe must not fill the disk.
     facts.bytes = std::min(bytes, facts.available_bytes / 10);
     if (facts.syncing.empty()) facts.write_s = timed_write(probe.path() / "data", facts.bytes);
     facts.locking = trouble([&] {
@@ -233,7 +234,8 @@ std::vector<Finding> judge_folder(const FolderFacts& facts, bool shared) {
   }
   std::vector<Finding> findings{judge_writing(facts, where, shared), judge_locks(facts, where),
                                 judge_syncs(facts, where)};
-  if (facts.syncing.empty()) findings.push_back(judge_renames(facts, where));  // a commit syncs, too
+  // Publishing a file syncs it too.
+  if (facts.syncing.empty()) findings.push_back(judge_renames(facts, where));
   return findings;
 }
 

@@ -8,30 +8,30 @@
 
 namespace echelon::app::doctor {
 
-/// What a file system does in one folder, tried with files of its own that are removed again. Each text is
-/// empty where all is well, and else says what failed and why.
+/// How a file system behaves in one folder, measured with temporary files. The texts `writing` to `renaming`
+/// say what failed and why; empty means no fault.
 struct FolderFacts {
-  std::string folder;  ///< the one tried: the one asked for, or the nearest above it that exists
+  std::string folder;  ///< the folder probed: the requested one or its nearest existing parent
   std::string kind;    ///< "nfs", "lustre", "ext4", "tmpfs" ...
   std::uint64_t available_bytes = 0;
-  std::string writing;   ///< making a folder, creating and writing a file
+  std::string writing;   ///< creating a folder, creating and writing a file
   std::string locking;   ///< flock and fcntl locks
-  std::string syncing;   ///< fsync of a file and of a folder
-  std::string renaming;  ///< replacing a file by rename, as a commit does; not tried where syncing fails
+  std::string syncing;   ///< fsync of a file and of its folder
+  std::string renaming;  ///< replacing a file by rename, as a commit does; not tried if syncing fails
   std::uint64_t bytes = 0;
-  double write_s = 0;  ///< of `bytes`, fsync included
-  double fsync_s = 0;  ///< of a small file and its folder
+  double write_s = 0;  ///< seconds to write `bytes`, including fsync
+  double fsync_s = 0;  ///< seconds to fsync a small file and its folder
 };
 
-/// Never throws for what the file system does. `bytes`: how much is written to learn its speed, less
-/// where there is little room.
+/// Does not throw for faults of the file system: they are in the result. `bytes`: amount to write when
+/// measuring the speed; less is written if there is little room.
 [[nodiscard]] FolderFacts probe_folder(const std::filesystem::path& folder, std::uint64_t bytes);
 
-/// The nearest folder at or above `path` that exists.
+/// `path` if it exists, else its nearest existing parent.
 [[nodiscard]] std::filesystem::path nearest_folder(const std::filesystem::path& path);
 
-/// A folder with a name of its own below `folder`, removed with all in it at the end. Throws
-/// Error(kEnvironment) with the reason when it cannot be made; the folder is named by the caller.
+/// A uniquely named folder below `folder`; the destructor removes it with its contents. The constructor
+/// throws Error(kEnvironment) with the reason only: the caller names the folder.
 class ProbeFolder {
  public:
   explicit ProbeFolder(const std::filesystem::path& folder);
@@ -44,11 +44,12 @@ class ProbeFolder {
   std::filesystem::path path_;
 };
 
-/// Writes `bytes` bytes to a new file and syncs it; seconds. Throws Error(kEnvironment).
+/// Writes `bytes` bytes to a new file and syncs it. Returns the duration in seconds. Throws
+/// Error(kEnvironment).
 double timed_write(const std::filesystem::path& file, std::uint64_t bytes);
 
-/// One finding each: folder, folder_locks, folder_fsync, folder_rename; in a folder that cannot be written
-/// only the first, in one that does not sync not the last. `shared`: several nodes must see it.
+/// The findings folder, folder_locks, folder_fsync and folder_rename. Only `folder` if the folder is not
+/// writable; no folder_rename if syncing fails. `shared`: several nodes must see the folder.
 [[nodiscard]] std::vector<Finding> judge_folder(const FolderFacts& facts, bool shared);
 
 }  // namespace echelon::app::doctor

@@ -19,7 +19,8 @@ struct Slowdown {
   std::uint64_t bit;
   const char* name;
 };
-// nvml.h, nvmlClocksThrottleReason*. Idle, application clocks and the software power cap are no faults.
+// Bits nvmlClocksThrottleReason* of nvml.h. Not listed, because they are no faults: idle, application clocks,
+// software power cap.
 constexpr std::array<Slowdown, 4> kGrave{{{0x08, "hardware slowdown"},
                                           {0x20, "software thermal slowdown"},
                                           {0x40, "hardware thermal slowdown"},

@@ -5,27 +5,28 @@
 
 namespace echelon::app::doctor {
 
-/// One GPU as nvidia-smi tells of it.
+/// One GPU as nvidia-smi reports it.
 struct GpuCard {
   std::string name;
   std::uint64_t memory_bytes = 0;
-  int max_mhz = 0;              ///< of the multiprocessors
-  std::uint64_t slowed_by = 0;  ///< NVML's mask of what holds the clock down now
-  std::int64_t ecc_errors = 0;  ///< uncorrected, since the driver was loaded; -1: not counted
+  int max_mhz = 0;              ///< maximum clock of the multiprocessors
+  std::uint64_t slowed_by = 0;  ///< NVML's bit mask of the current reasons for a reduced clock
+  std::int64_t ecc_errors = 0;  ///< uncorrected errors since the driver was loaded; -1: not counted
 };
 
 struct Gpus {
   std::vector<GpuCard> cards;
-  std::string note;  ///< why nothing is known of them; empty where all was told
+  std::string note;  ///< why GPUs could not be queried; empty on success
 };
 
-/// nvidia-smi, for at most `deadline_s`. A machine without it has no cards and a note.
+/// Runs nvidia-smi for at most `deadline_s` seconds. Without nvidia-smi there are no cards, and a note.
 [[nodiscard]] Gpus ask_gpus(double deadline_s);
 
-/// Lines of `nvidia-smi --query-gpu=... --format=csv,noheader,nounits`; those of another form are left out.
+/// Parses the output of `nvidia-smi --query-gpu=... --format=csv,noheader,nounits`. Lines of another form are
+/// ignored.
 [[nodiscard]] std::vector<GpuCard> parse_gpus(const std::string& text);
 
-/// "HW thermal slowdown, power brake", or "" where nothing grave holds a clock down.
+/// The grave reasons in `slowed_by` as text: "HW thermal slowdown, power brake"; "" if there are none.
 [[nodiscard]] std::string grave_slowdown(std::uint64_t slowed_by);
 
 }  // namespace echelon::app::doctor

@@ -13,7 +13,7 @@ std::filesystem::path Machine::at(const std::string& path) const {
 }
 
 std::optional<std::string> Machine::text(const std::string& path) const {
-  // Files of /proc and /sys tell no size, so this is a plain read to the end, up to a limit.
+  // Files of /proc and /sys have no size to ask for, so read up to a limit until the end.
   std::ifstream file(at(path), std::ios::binary);
   std::string content(std::size_t{64} << 10, '\0');
   if (!file.read(content.data(), static_cast<std::streamsize>(content.size())) && file.bad())
@@ -48,7 +48,7 @@ std::optional<std::uint64_t> Machine::memory_bytes() const {
   std::optional<std::uint64_t> total = meminfo("MemTotal");
   for (const char* limit : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     const std::string value = text(limit).value_or("max");
-    const std::uint64_t bytes = std::strtoull(value.c_str(), nullptr, 10);  // "max" gives 0
+    const std::uint64_t bytes = std::strtoull(value.c_str(), nullptr, 10);  // "max" (no limit) gives 0
     if (bytes > 0 && total) total = std::min(*total, bytes);
   }
   return total;

@@ -7,28 +7,29 @@
 
 namespace echelon::app::doctor {
 
-/// This machine's files and environment as the checks see them. With another root than "/" the files of a
-/// mounted image, a container or a copied tree are examined instead: <root>/proc, <root>/sys, <root>/dev ...
+/// Read access to this machine's files for the checks. With a root other than "/", the files of a mounted
+/// image, a container or a copied tree are examined instead: <root>/proc, <root>/sys, <root>/dev ...
 class Machine {
  public:
   explicit Machine(std::filesystem::path root) : root_(std::move(root)) {}
 
-  /// `path` is absolute.
+  /// The place of the absolute `path` below the root.
   [[nodiscard]] std::filesystem::path at(const std::string& path) const;
-  /// The first 64 KiB of a file without the white space at its end; nothing where it cannot be read.
+  /// The first 64 KiB of a file without trailing white space; nothing if it cannot be read.
   [[nodiscard]] std::optional<std::string> text(const std::string& path) const;
-  /// Names in a folder, sorted; empty where it cannot be read.
+  /// Sorted names in a folder; empty if it cannot be read.
   [[nodiscard]] std::vector<std::string> names(const std::string& path) const;
-  /// A field such as "MemTotal" of /proc/meminfo in bytes, or nothing.
+  /// A field of /proc/meminfo such as "MemTotal", in bytes.
   [[nodiscard]] std::optional<std::uint64_t> meminfo(const std::string& field) const;
-  /// Memory this process may use: the machine's, or what its control group allows where that is less.
+  /// Memory that this process may use, in bytes: the machine's memory or the limit of the control group,
+  /// whichever is less.
   [[nodiscard]] std::optional<std::uint64_t> memory_bytes() const;
 
  private:
   std::filesystem::path root_;
 };
 
-/// An environment variable; empty where it is not set.
+/// The value of an environment variable; empty if it is not set.
 [[nodiscard]] std::string variable(const char* name);
 
 }  // namespace echelon::app::doctor

@@ -37,7 +37,7 @@ std::string allowed_cores() {
   return join(ranges, ",");
 }
 
-/// Two builds of one version are not the same program.
+/// Identifies the build: two builds of one version may differ.
 std::string program_sum() {
   try {
     const std::string bytes =
@@ -48,7 +48,7 @@ std::string program_sum() {
   }
 }
 
-/// Loads the engine, so that a node that cannot is known before anything is computed.
+/// Loads the engine, so that a node that cannot load it is reported before any measurement.
 std::string engine_version() {
   try {
     return engine_function<VersionFunction>("echelon_engine_versions")();
@@ -73,7 +73,7 @@ RoomFacts room_in(const std::filesystem::path& folder) {
   return facts;
 }
 
-/// EFA devices are RDMA devices of Amazon's PCI vendor number.
+/// EFA devices are RDMA devices with Amazon's PCI vendor id.
 int count_efa(const Machine& machine) {
   int count = 0;
   for (const std::string& name : machine.names("/sys/class/infiniband"))

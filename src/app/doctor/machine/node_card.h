@@ -11,15 +11,15 @@
 
 namespace echelon::app::doctor {
 
-/// Room in a folder that every node needs for itself.
+/// Room in a folder that each node has for itself (/dev/shm, /tmp).
 struct RoomFacts {
-  std::string fault;  ///< why no file can be written there, or ""
+  std::string fault;  ///< why no file can be written, or ""
   std::uint64_t available_bytes = 0;
   std::uint64_t total_bytes = 0;
 };
 
-/// One rank's account of itself and of its node, small enough for a PMIx exchange. What belongs to a node is
-/// filled by its first rank alone.
+/// Facts about one rank and its node, small enough for a PMIx exchange. Only the first rank of a node fills
+/// the node's fields.
 struct NodeCard {
   int rank = 0;
   std::string host;
@@ -27,15 +27,15 @@ struct NodeCard {
   int local_rank = 0;
   int local_size = 1;
   std::map<std::string, std::string> versions;  ///< "echelon", "engine", "pmix", "mpi", "nccl", "kernel" ...
-  std::string cores;                            ///< it may run on: "0-3,8"
-  double clock_s = 0;                           ///< time of day; the ranks look at the same moment
-  // of the node
+  std::string cores;                            ///< cores it may run on: "0-3,8"
+  double clock_s = 0;                           ///< UTC in seconds, read by all ranks at the same moment
+  // Facts about the node.
   std::uint64_t memory_bytes = 0;
-  std::string instance;  ///< product name, on EC2 the instance type
+  std::string instance;  ///< product name; on EC2 the instance type
   int efa_devices = 0;
   std::uint64_t locked_memory = 0;                 ///< RLIMIT_MEMLOCK, bytes
-  bool ofi_plugin = false;                         ///< NCCL's plugin for EFA can be loaded
-  std::map<std::string, std::string> environment;  ///< of FI_*, NCCL_* and RDMAV_* what is judged
+  bool ofi_plugin = false;                         ///< whether NCCL's EFA plugin can be loaded
+  std::map<std::string, std::string> environment;  ///< the checked ones of FI_*, NCCL_* and RDMAV_*
   std::vector<GpuCard> gpus;
   std::string gpu_note;
   RoomFacts shm;
@@ -48,7 +48,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeCard, rank, host, node, local_rank, local
                                    clock_s, memory_bytes, instance, efa_devices, locked_memory, ofi_plugin,
                                    environment, gpus, gpu_note, shm, tmp)
 
-/// Looks at this process and, in the first rank of a node, at the node. Never throws for what it finds.
+/// Examines this process and, in the first rank of a node, the node. Faults are part of the card, not
+/// exceptions.
 [[nodiscard]] NodeCard make_card(const Machine& machine, const JobInfo& info);
 
 }  // namespace echelon::app::doctor

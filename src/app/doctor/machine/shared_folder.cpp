@@ -18,27 +18,27 @@
 namespace echelon::app::doctor {
 namespace {
 
-/// How many other nodes' files a node looks for.
+/// How many other nodes' files each node looks for.
 constexpr int kMostLooks = 16;
 
-/// Of several writes the best counts: others use the file system, too.
+/// The best of several writes counts, because others use the file system too.
 constexpr int kWrites = 3;
 
-/// What a node's first rank did; other ranks send an empty one.
+/// Results of the first rank of a node; other ranks send an empty value.
 struct Writing {
-  std::string path;   ///< of its own folder; empty where it could not be made
-  std::string fault;  ///< of making or writing
+  std::string path;   ///< its own folder; empty if it could not be created
+  std::string fault;  ///< error of creating or writing
   double seconds = 0;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Writing, path, fault, seconds)
 
 struct Looking {
-  std::vector<std::string> unseen;  ///< hosts whose folder is not there
-  std::string locking;              ///< "" in order, or what is wrong with rank 0's lock as seen from here
+  std::vector<std::string> unseen;  ///< hosts whose folder is not visible here
+  std::string locking;              ///< fault of rank 0's lock as seen from here, or ""
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Looking, unseen, locking)
 
-/// First rank of every node.
+/// The first rank of each node.
 std::vector<int> leaders_of(const JobInfo& info) {
   std::vector<int> leaders;
   for (int rank = 0; rank < info.size; ++rank) {
@@ -66,7 +66,7 @@ Writing write_here(std::optional<ProbeFolder>& probe, const std::filesystem::pat
   return writing;
 }
 
-/// What a second node gets of the lock that rank 0 holds.
+/// Tries to get the lock that rank 0 holds. Returns the fault, or "".
 std::string try_foreign_lock(const std::filesystem::path& file) {
   try {
     const fs::Fd fd = fs::open(file, O_RDWR, Code::kEnvironment);
@@ -106,12 +106,12 @@ Outcome try_out(Job& job, const std::vector<int>& leaders, const std::filesystem
   const JobInfo& info = job.info();
   const bool leads = leaders[static_cast<std::size_t>(info.node)] == info.rank;
   std::optional<ProbeFolder> probe;
-  job.fence("doctor folder");  // all write at the same time, as in a save
+  job.fence("doctor folder");  // all nodes write at the same time, as in a save
   const Writing mine = leads ? write_here(probe, folder, bytes) : Writing{};
   fs::Fd held;
   if (info.rank == 0 && mine.fault.empty()) {
     held = fs::open(mine.path + "/data", O_RDWR, Code::kEnvironment);
-    (void)::flock(held.get(), LOCK_EX | LOCK_NB);  // that it fails is told by those who get it
+    (void)::flock(held.get(), LOCK_EX | LOCK_NB);  // a failure is noticed by the ranks that get the lock
   }
   Outcome outcome;
   outcome.writings = exchange_facts(job, "doctor writing", mine);
@@ -120,7 +120,7 @@ Outcome try_out(Job& job, const std::vector<int>& leaders, const std::filesystem
   return outcome;
 }
 
-/// How many nodes looked for each host's files in vain.
+/// By host: how many nodes did not find its files.
 std::map<std::string, std::size_t> misses_of(const Outcome& outcome) {
   std::map<std::string, std::size_t> misses;
   for (const Looking& looking : outcome.lookings)
@@ -128,7 +128,7 @@ std::map<std::string, std::size_t> misses_of(const Outcome& outcome) {
   return misses;
 }
 
-/// A node whose files most others miss is itself the odd one, and not they.
+/// If most nodes miss the files of one node, that node is the faulty one.
 Finding judge_sharing(const JobInfo& info, const std::vector<int>& leaders, const Outcome& outcome,
                       const std::string& folder) {
   std::vector<std::string> texts;
@@ -159,7 +159,7 @@ Finding judge_sharing(const JobInfo& info, const std::vector<int>& leaders, cons
   }
   const std::string several = leaders.size() == 1 ? "" : str(" and shared by ", leaders.size(), " nodes");
   if (texts.empty()) return ok("shared_folder", str("'", folder, "' can be written", several));
-  if (nodes.size() == leaders.size()) nodes.clear();  // leaving all of them out helps nobody
+  if (nodes.size() == leaders.size()) nodes.clear();  // advice to exclude every node would be useless
   return fault(
       "shared_folder", listed(texts, 4),
       "keep runs on a file system that every node mounts for writing (--folder, run.dir); remount it on "
@@ -189,7 +189,7 @@ std::vector<Finding> examine_shared_folder(Job& job, const std::filesystem::path
     Finding speed =
         judge_rates("shared_write", "writes and syncs", "MB/s", rates, slow,
                     "run it again; if the same nodes are named, look at their network and mount options");
-    // It slows saves down and nothing else, and comes and goes with what others write.
+    // Only a warning: a slow file system delays saves only, and its load from other users varies.
     speed.verdict = std::min(speed.verdict, Verdict::kWarning);
     findings.push_back(std::move(speed));
   }

@@ -7,10 +7,11 @@
 
 namespace echelon::app::doctor {
 
-/// Every node's first rank writes files of `bytes` in a folder of its own below `folder`, syncs them, and
-/// looks for what the others wrote; rank 0 holds a lock that others must not get. Collective; every rank gets
-/// the findings shared_folder, shared_write and shared_locks (the last two only where they could be made).
-/// `slow`: as of judge_rates().
+/// Checks that all nodes share `folder`. The first rank of each node writes and syncs files of `bytes` bytes
+/// in its own folder below it, then looks for the other nodes' files. Rank 0 holds a lock that the others
+/// must fail to get.
+/// Collective. Every rank gets the findings shared_folder, shared_write and shared_locks; the last two only
+/// if they could be measured. `slow`: see judge_rates().
 [[nodiscard]] std::vector<Finding> examine_shared_folder(Job& job, const std::filesystem::path& folder,
                                                          std::uint64_t bytes, double slow);
 

@@ -18,7 +18,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(" \t\r") - first + 1));
 }
 
-/// Length of the name in front of the '=' of "Name=value"; 0 where the word is not of this form.
+/// Length of the name in a word "Name=value"; 0 if the word has another form.
 std::size_t field_name_length(const std::string& word) {
   const auto equal = word.find('=');
   if (equal == word.npos || equal == 0) return 0;

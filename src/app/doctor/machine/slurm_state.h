@@ -9,7 +9,7 @@
 
 namespace echelon::app::doctor {
 
-/// What Slurm's own commands say, as fields by name. A field that is not there, or "(null)", is "".
+/// One record printed by Slurm's commands. A field that is missing or "(null)" reads as "".
 class SlurmRecord {
  public:
   [[nodiscard]] std::string operator[](const std::string& field) const;
@@ -24,20 +24,20 @@ struct SlurmState {
   SlurmRecord settings;                  ///< scontrol show config
   std::vector<SlurmRecord> partitions;   ///< scontrol --oneliner show partition
   std::vector<SlurmRecord> nodes;        ///< scontrol --oneliner show nodes
-  std::optional<std::string> mpi_types;  ///< srun --mpi=list; nothing where srun does not answer
+  std::optional<std::string> mpi_types;  ///< srun --mpi=list; nothing if srun fails
 };
 
-/// Asks Slurm, each command for at most `deadline_s`. Returns what was found about Slurm itself and, where it
-/// answers, fills `state`.
+/// Runs Slurm's commands, each for at most `deadline_s` seconds. Fills `state` if Slurm answers. Returns the
+/// finding about Slurm itself.
 [[nodiscard]] Finding ask_slurm(double deadline_s, std::optional<SlurmState>& state);
 
-/// Lines "Key   = value".
+/// Parses lines "Key = value".
 [[nodiscard]] SlurmRecord parse_settings(std::string_view text);
-/// One record a line, "Key=value Key=value ..."; a value goes on to the next word that has a '=' behind a
-/// name.
+/// Parses one record per line: "Key=value Key=value ...". A value may contain blanks: it ends before the next
+/// word of the form Name=.
 [[nodiscard]] std::vector<SlurmRecord> parse_records(std::string_view text);
-/// "30 sec", "1-02:03:04", "02:03:04", "15:00" (minutes and seconds) or "90" (minutes) in seconds; nothing
-/// for UNLIMITED, NONE and what is none of these.
+/// Converts "30 sec", "1-02:03:04", "02:03:04", "15:00" (minutes:seconds) or "90" (minutes) to seconds.
+/// Returns nothing for other texts, such as UNLIMITED and NONE.
 [[nodiscard]] std::optional<long> parse_seconds(std::string_view text);
 
 }  // namespace echelon::app::doctor

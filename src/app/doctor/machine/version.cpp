@@ -12,7 +12,7 @@ std::optional<Version> find_version(std::string_view text) {
   const char* const end = text.data() + text.size();
   for (int& part : version.parts) {
     const auto [stop, fault] = std::from_chars(next, end, part);
-    if (fault != std::errc{}) return std::nullopt;  // a number beyond int
+    if (fault != std::errc{}) return std::nullopt;  // the number exceeds int
     if (stop == end || *stop != '.' || stop + 1 == end || stop[1] < '0' || stop[1] > '9') break;
     next = stop + 1;
   }

@@ -6,13 +6,13 @@
 
 namespace echelon::app::doctor {
 
-/// Up to three numbers of a version, those not given 0.
+/// Up to three numbers of a version; missing numbers are 0.
 struct Version {
   std::array<int, 3> parts{};
   auto operator<=>(const Version&) const = default;
 };
 
-/// The first version in `text`: "PMIx 4.2.2rc2" gives 4.2.2. Nothing where there is no digit.
+/// The first version in `text`: "PMIx 4.2.2rc2" gives 4.2.2. Returns nothing if there is no digit.
 [[nodiscard]] std::optional<Version> find_version(std::string_view text);
 
 }  // namespace echelon::app::doctor

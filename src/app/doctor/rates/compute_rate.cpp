@@ -17,7 +17,7 @@ struct Computing {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Computing, flops, device, fault)
 
-/// The complaints of all ranks as one finding, or nothing to complain of.
+/// Joins the faults of all ranks into one finding; nothing if there are no faults.
 Finding complain(const JobInfo& info, const std::vector<Computing>& all) {
   std::vector<std::string> texts;
   std::vector<std::string> nodes;
@@ -57,7 +57,7 @@ std::vector<Rate> sum_by_node(const JobInfo& info, const std::vector<Computing>&
 Finding examine_compute_rate(Job& job, double seconds, double slow) {
   const JobInfo& info = job.info();
   MatmulFunction* matmul = nullptr;
-  // The engine's choice of devices is collective: it is called on all ranks or on none.
+  // The engine's choice of devices is collective: call it on all ranks or on none.
   Finding missing = complain(info, exchange_facts(job, "doctor engine", find_engine(matmul)));
   if (missing.verdict != Verdict::kOk) return missing;
   MatmulResult result;

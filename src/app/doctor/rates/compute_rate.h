@@ -4,9 +4,10 @@
 
 namespace echelon::app::doctor {
 
-/// Matrix products on all ranks at once, through the training engine: on GPUs where each rank can have one,
-/// else on the cores. Collective; about `seconds` and what loading the engine takes. Every rank gets the
-/// finding `matmul`: nodes slower than the share `slow` of the others. Where a rank has no engine: a fault.
+/// Measures matrix products on all ranks at the same time, through the training engine: on GPUs if each rank
+/// can get its own, else on the CPU. Collective. Takes about `seconds` plus the time to load the engine.
+/// Every rank gets the finding `matmul`, which names nodes slower than the share `slow` of the others (see
+/// judge_rates()). A rank without an engine is a fault.
 [[nodiscard]] Finding examine_compute_rate(Job& job, double seconds, double slow);
 
 }  // namespace echelon::app::doctor

@@ -10,8 +10,8 @@
 
 namespace echelon::app::doctor {
 
-/// Every rank's `mine`, by rank. Collective. Throws Error(kPeer) for what is no account of this kind: a rank
-/// of another version.
+/// Returns the `mine` of every rank, indexed by rank. Collective. Throws Error(kPeer) if a rank's answer has
+/// a different format, because it runs another version.
 template <class Facts>
 [[nodiscard]] std::vector<Facts> exchange_facts(Job& job, std::string_view name, const Facts& mine) {
   const std::string text =

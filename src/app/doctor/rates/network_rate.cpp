@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kTrialBytes = std::size_t{64} << 10;  // of each of the two
+constexpr std::size_t kTrialBytes = std::size_t{64} << 10;  // sent by each of the two ranks
 constexpr std::size_t kMostBytes = std::size_t{4} << 20;
 constexpr double kExchangeS = 0.1;
 constexpr int kMostRounds = 15;
@@ -26,35 +26,37 @@ constexpr int kRepeats = 3;
 struct Talking {
   double start_ms = 0;
   double barrier_ms = 0;
-  double bytes_per_s = 0;  ///< with the best partner, the slower way; 0: had none
+  double bytes_per_s = 0;  ///< slower direction with the best partner; 0: no partner
   std::string fault;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Talking, start_ms, barrier_ms, bytes_per_s, fault)
 
-/// One exchange of `bytes` each way, seconds.
+/// Exchanges `bytes` in each direction. Returns seconds.
 double exchange(Communicator& pair, std::vector<std::byte>& buffer, std::size_t bytes) {
   const auto start = Clock::now();
   pair.all_gather(buffer.data(), bytes, DType::kU8, "doctor pair").wait();
   return seconds_since(start);
 }
 
-/// Best of a few exchanges with the one other rank of `pair`, bytes a second each way. On a slow network
-/// the exchanges are smaller, so that the examination ends in time.
+/// Best of a few exchanges with the other rank of `pair`, in bytes per second and direction. Slow networks
+/// exchange fewer bytes, which bounds the time.
 double rate_of(Communicator& pair, std::vector<std::byte>& buffer) {
-  (void)exchange(pair, buffer, kTrialBytes);  // opens connections
+  (void)exchange(pair, buffer, kTrialBytes);  // not timed: opens connections
   double trial_s = exchange(pair, buffer, kTrialBytes);
-  pair.all_reduce(&trial_s, 1, DType::kF64, ReduceOp::kMax, "doctor trial").wait();  // both must send as much
+  // Both must choose the same size.
+  pair.all_reduce(&trial_s, 1, DType::kF64, ReduceOp::kMax, "doctor trial").wait();
   const double wanted = static_cast<double>(kTrialBytes) / trial_s * kExchangeS;
   const std::size_t bytes =
       std::clamp(static_cast<std::size_t>(std::min(wanted, 1e12)), kTrialBytes, kMostBytes);
   double best_s = exchange(pair, buffer, bytes);
   for (int repeat = 0; repeat < kRepeats; ++repeat) best_s = std::min(best_s, exchange(pair, buffer, bytes));
-  // A node that sends slowly receives as fast as ever: the slower way is the pair's.
+  // A node may send slowly but receive at full speed: the slower direction counts.
   pair.all_reduce(&best_s, 1, DType::kF64, ReduceOp::kMax, "doctor pair").wait();
   return static_cast<double>(bytes) / best_s;
 }
 
-/// Where this rank stands among those that exchange: first ranks of nodes, or all ranks of a single node.
+/// Index and number of the ranks that exchange data: the first rank of each node, or all ranks of a single
+/// node. `mine` is -1 on other ranks.
 struct Places {
   int mine = -1;
   int count = 0;
@@ -80,11 +82,13 @@ Talking talk(Job& job, double timeout_s) {
   const int rounds = std::min(rounds_of(places.count), kMostRounds);
   for (int round = 0; round < rounds; ++round) {
     const int partner = places.mine < 0 ? -1 : partner_of(places.mine, places.count, round);
+    // split() is collective: a rank without a partner gets a colour of its own.
     const int color = partner < 0 ? places.count + info.rank : std::min(places.mine, partner);
     const std::unique_ptr<Communicator> pair = world->split(color, info.rank);
     world->barrier("doctor round");
     if (pair->size() == 2) talking.bytes_per_s = std::max(talking.bytes_per_s, rate_of(*pair, buffer));
   }
+  // No rank may close connections that others still measure.
   world->barrier("doctor end");
   return talking;
 }
@@ -119,6 +123,7 @@ std::vector<Finding> examine_network(Job& job, double timeout_s, double slow) {
   try {
     mine = talk(job, timeout_s);
   } catch (const Error& error) {
+    // Not thrown: the exchange below goes through PMIx and needs every rank.
     mine.fault = printable(error.what(), 300);
   }
   const std::vector<Talking> all = exchange_facts(job, "doctor network", mine);

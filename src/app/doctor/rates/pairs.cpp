@@ -6,8 +6,8 @@ int rounds_of(int places) {
   return places + places % 2 - 1;
 }
 
-// An odd number of places stands on a circle; in round r those whose numbers sum to r, modulo their count,
-// meet. The one that would meet itself meets the last place, which stands in the middle.
+// An odd number of places stands on a circle. In round r, places a and b meet if a + b == r modulo their
+// count. The place that would meet itself meets the last place, which is not on the circle.
 int partner_of(int me, int places, int round) {
   const int even = places + places % 2;
   const int circle = even - 1;

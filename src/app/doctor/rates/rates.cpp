@@ -8,7 +8,7 @@
 namespace echelon::app::doctor {
 namespace {
 
-/// Three digits are plenty for a measured rate.
+/// Three digits are enough for a measured rate.
 double rounded(double value) {
   if (value <= 0) return 0;
   const double unit = std::pow(10, std::floor(std::log10(value)) - 2);

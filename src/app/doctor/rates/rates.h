@@ -11,9 +11,9 @@ struct Rate {
   double value = 0;
 };
 
-/// The nodes that reach less than `slow` (a share) of what the others do: of the median, for an even number
-/// of nodes the upper one, so that of two nodes the slower can be named. `what` and `unit` are for the text:
-/// "computes 412 GFLOP/s". `advice`: for slow nodes.
+/// Finds the nodes whose rate is below `slow` (a share) of the median. For an even number of nodes the upper
+/// median is used, so that the slower of two nodes can be named. `what` and `unit` are for the text:
+/// "computes 412 GFLOP/s". `advice`: what to do about slow nodes.
 [[nodiscard]] Finding judge_rates(const std::string& name, const std::string& what, const std::string& unit,
                                   const std::vector<Rate>& rates, double slow, const std::string& advice);
 
