@@ -5,9 +5,10 @@
 namespace echelon {
 namespace {
 
-/// Slices start on a cache line in every element type.
+/// Elements. A slice then starts at a multiple of 128 bytes in 2-byte types and of 256 in fp32, so ranks
+/// share no cache line.
 constexpr std::int64_t kSliceMultiple = 64;
-/// Elements of 16 bytes, the widest access of a kernel, in the narrowest type.
+/// 16 bytes, the widest access of a kernel, hold 8 elements of the narrowest type.
 constexpr std::int64_t kAligned = 8;
 
 std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
