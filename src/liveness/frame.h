@@ -30,7 +30,7 @@ struct Frame {
   std::uint64_t number = 0;  ///< of a beat: 1, 2, ...
   std::int64_t process = 0;
   std::int32_t awaited = -1;  ///< rank that was waited for longest since the last beat; -1: none or unknown
-  double awaited_share = 0;   ///< fraction of the time spent waiting for ranks of its node
+  double awaited_share = 0;   ///< fraction of the time that was spent waiting for its node
   double round_trip_s = 0;    ///< median of recent beats; 0: unknown
   Activity::Now now;
   std::array<char, 16> token{};

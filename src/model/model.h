@@ -22,8 +22,7 @@ struct ModelTypes {
 };
 
 /// A network: layers in forward order and their computation. Built without storage: parameters have only
-/// shapes until an owner (the sharding engine, or materialise()) sets every Parameter::value. One thread at a
-/// time.
+/// shapes until an owner (the sharding engine, or materialise()) sets every Parameter::value.
 class Model {
  public:
   virtual ~Model() = default;

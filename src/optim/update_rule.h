@@ -37,7 +37,7 @@ class UpdateRule {
   [[nodiscard]] virtual std::vector<StateSpec> states() const = 0;
   /// True if master weights may be bf16; otherwise they must be fp32.
   [[nodiscard]] virtual bool takes_bf16_weights() const { return false; }
-  /// Updates weights and states of all ranges. Without autograd.
+  /// Updates weights and states of all ranges. Call without autograd.
   virtual void update(const UpdateValues& values, std::span<const UpdateRange> ranges) const = 0;
 };
 

@@ -5,8 +5,7 @@
 namespace echelon {
 namespace {
 
-/// Elements. A slice then starts at a multiple of 128 bytes in 2-byte types and of 256 in fp32, so ranks
-/// share no cache line.
+/// Elements. Slices then start at a multiple of 64 bytes, a cache line, in every element type.
 constexpr std::int64_t kSliceMultiple = 64;
 /// 16 bytes, the widest access of a kernel, hold 8 elements of the narrowest type.
 constexpr std::int64_t kAligned = 8;
