@@ -9,35 +9,35 @@
 
 namespace echelon {
 
-/// What a frame is about. From ranks to rank 0's hub, and back.
+/// Kind of a frame, sent by a rank to rank 0's hub, or by the hub to a rank.
 enum class FrameKind : std::uint32_t {
   kHello = 1,  ///< first of a connection: token, rank and process number
-  kBeat,       ///< rank: alive; `now` and the round trip of the beat before
-  kLeaving,    ///< rank: ends in good order, or reports its own failure itself
-  kAnswer,     ///< rank: `text` answers a question
-  kAck,        ///< hub: beat `number` has come
-  kShowStack,  ///< hub: write the stack of your training thread to your log and answer with its top
-  kLookAt,     ///< hub: what does the system say of process `process`, a neighbour of yours?
-  kVerdict,    ///< hub: the run ends; `text` is why
-  kClosing,    ///< hub: ends in good order; watch no longer
+  kBeat,       ///< rank: alive; carries `now` and recent round-trip times
+  kLeaving,    ///< rank: ends normally, or reports its own failure
+  kAnswer,     ///< rank: `text` answers kShowStack or kLookAt
+  kAck,        ///< hub: received beat `number`
+  kShowStack,  ///< hub: log the stack of the training thread and answer with its innermost frames
+  kLookAt,     ///< hub: answer with the state of process `process`, on the same node
+  kVerdict,    ///< hub: the run ends; `text` is the cause
+  kClosing,    ///< hub: ends normally; stop watching it
 };
 
-/// The one message of the heartbeat connections, both ways. Plain bytes between processes of the same build;
-/// the hello's token keeps strangers out.
+/// The only message format of the heartbeat connections, in both directions. Sent as raw bytes, because both
+/// ends are the same build. The token in the hello keeps out other programs.
 struct Frame {
   FrameKind kind = FrameKind::kBeat;
   std::int32_t rank = 0;
-  std::uint64_t number = 0;  ///< beats: 1, 2, ...
+  std::uint64_t number = 0;  ///< of a beat: 1, 2, ...
   std::int64_t process = 0;
-  std::int32_t awaited = -1;  ///< rank that most was waited for since the last beat; -1: none, or unknown
-  double awaited_share = 0;   ///< of the time, for that rank and the others of its node
-  double round_trip_s = 0;    ///< median of the last beats; 0: unknown
+  std::int32_t awaited = -1;  ///< rank that was waited for longest since the last beat; -1: none or unknown
+  double awaited_share = 0;   ///< fraction of the time that was spent waiting for its node
+  double round_trip_s = 0;    ///< median of recent beats; 0: unknown
   Activity::Now now;
   std::array<char, 16> token{};
   char text[1024] = {};  ///< zero-terminated
 
   [[nodiscard]] std::string_view text_view() const { return {text}; }
-  void set_text(std::string_view value);  ///< cut where it is too long
+  void set_text(std::string_view value);  ///< truncated to fit
 };
 static_assert(std::is_trivially_copyable_v<Frame>);
 

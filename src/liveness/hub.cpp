@@ -120,7 +120,7 @@ Hub::Peer* Hub::find(int rank) {
 }
 
 void Hub::decide(double now) {
-  // Only the first verdict counts: what follows it are consequences.
+  // Only the first verdict counts; later ones are its consequences.
   if (announced_) return;
   if (const auto finding = judge_.look(now)) {
     if (examine(*finding, now)) announce(*finding);

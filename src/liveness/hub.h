@@ -15,33 +15,34 @@
 
 namespace echelon {
 
-/// Where every rank's heartbeats arrive: a thread of rank 0. It answers them, lets the Judge decide, has a
-/// suspect examined, tells `on_verdict` (on its thread) and then every rank.
+/// Receives the heartbeats of all ranks, on a thread of rank 0. Acknowledges them, asks the Judge for a
+/// verdict, has a suspect examined, and reports the verdict to `on_verdict` (on its thread) and then to every
+/// rank.
 class Hub {
  public:
   struct Options {
     JudgeOptions judge;
-    std::vector<std::string> hosts;  ///< of every rank
-    std::array<char, 16> token{};    ///< a connection that does not begin with it is closed
+    std::vector<std::string> hosts;  ///< of every rank, by rank
+    std::array<char, 16> token{};    ///< connections whose hello lacks it are closed
     std::function<void(const Finding&)> on_verdict;
     std::function<void(const Finding&)> on_warning;
   };
-  /// Listens and starts the thread. Throws Error(kEnvironment).
+  /// Opens the listening socket and starts the thread. Throws Error(kEnvironment) if it cannot listen.
   explicit Hub(Options options);
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
-  /// Tells the ranks that it closes in good order, unless there was a verdict.
+  /// Stops the thread. Tells the ranks that the hub ends normally, unless there was a verdict.
   ~Hub();
 
   [[nodiscard]] int port() const { return listener_.port; }
-  /// Waits until every other rank has left or broken off, at most so long: after a verdict.
+  /// After a verdict: waits at most `at_most_s` until every other rank has disconnected.
   void wait_for_leaving(double at_most_s) const;
 
  private:
   struct Peer {
     explicit Peer(fs::Fd socket) : wire(std::move(socket)) {}
     Wire wire;
-    int rank = -1;  ///< before its hello
+    int rank = -1;  ///< -1: no hello yet
     std::int64_t process = 0;
   };
   void loop();
@@ -58,7 +59,7 @@ class Hub {
   Listener listener_;
   Judge judge_;
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::map<int, std::int64_t> processes_;  ///< by rank; kept after its connection
+  std::map<int, std::int64_t> processes_;  ///< process numbers by rank; kept after a connection closes
   struct Examination {
     int rank = 0;  ///< the suspect
     double began_s = 0;

@@ -8,62 +8,63 @@
 
 namespace echelon {
 
-/// After how long what counts as lost. Seconds; see ClusterOptions.
+/// Limits in seconds; see ClusterOptions.
 struct JudgeOptions {
-  double silence_s = 30;        ///< without a beat: process stopped, node gone or cut off
-  double stall_s = 300;         ///< a collective under way that a rank has not come to
-  double straggler_factor = 2;  ///< work a step over the median, or round trips ten times as much; 0: never
+  double silence_s = 30;        ///< longest time without a beat
+  double stall_s = 300;         ///< longest wait for a rank that has not issued a collective
+  double straggler_factor = 2;  ///< work per step relative to the median; 0: no straggler warnings
 };
 
-/// What a heartbeat tells the judge.
+/// The contents of a heartbeat.
 struct Sign {
   Activity::Now now;
   double round_trip_s = 0;   ///< 0: unknown
-  int awaited = -1;          ///< the rank that this one waits for most; -1: unknown
-  double awaited_share = 0;  ///< of its time, for that rank and the others of its node
+  int awaited = -1;          ///< the rank that this one waits for longest; -1: unknown
+  double awaited_share = 0;  ///< fraction of its time spent waiting for ranks of that node
 };
 
-/// What the judge concludes of the ranks: one sentence.
+/// A conclusion about a rank or node.
 struct Finding {
   enum class Kind : std::uint8_t {
     kEnded,      ///< a process has ended
-    kSilent,     ///< one process gives no sign, others of its node do
-    kNode,       ///< no process of a node gives a sign, or all ended together
-    kStalled,    ///< alive, and others wait for it
-    kStraggler,  ///< slower than the others: a warning, the run goes on
+    kSilent,     ///< one process sends no beats, others of its node do
+    kNode,       ///< no process of a node sends beats, or all ended together
+    kStalled,    ///< alive, but others wait for it
+    kStraggler,  ///< slower than the others; a warning only
   };
   Kind kind = Kind::kEnded;
-  int rank = 0;               ///< the culprit, or the first of its node
-  std::string text;           ///< the sentence
-  double since_s = 0;         ///< how long ago it began
-  bool node_suspect = false;  ///< the next start is better off without the node
+  int rank = 0;               ///< the rank at fault, or one of the node at fault
+  std::string text;           ///< one sentence
+  double since_s = 0;         ///< seconds since it began
+  bool node_suspect = false;  ///< the next start should exclude the node
 };
 
-/// Decides from heartbeats which rank or node is the cause when something is wrong. Pure: the caller gives
-/// the time (seconds of any steady clock), so that tests need not wait. One thread.
+/// Decides from heartbeats which rank or node is the cause of a failure. Reads no clock: the caller passes
+/// the time (seconds of any steady clock), so tests need not wait. Not thread-safe.
 class Judge {
  public:
-  /// `hosts`: of every rank.
+  /// `hosts`: the host of every rank, by rank.
   Judge(const JudgeOptions& options, std::vector<std::string> hosts);
 
+  /// Records a heartbeat.
   void heard(int rank, const Sign& sign, double time_s);
-  /// The connection broke without a word.
+  /// The connection closed without a leave message.
   void ended(int rank, double time_s);
-  /// The rank said that it ends: whatever follows is no surprise.
+  /// The rank announced its end; it is no longer judged.
   void left(int rank);
 
-  /// This process itself has just stood still for so long (Slurm suspended the job, a virtual machine moved):
-  /// the others' silence says nothing about them.
+  /// This process itself did not run for `seconds` (suspended job, migrated virtual machine). That time does
+  /// not count as silence of others.
   void stood_still(double seconds);
 
-  /// The cause, if there is one by now.
+  /// The cause of a failure, if there is one at `time_s`.
   [[nodiscard]] std::optional<Finding> look(double time_s);
-  /// A warning that is due; each rank or node is named once in a while.
+  /// A straggler warning, if one is due; at most one per host in ten minutes.
   [[nodiscard]] std::optional<Finding> straggler(double time_s);
 
   /// "rank 3 (n1)".
   [[nodiscard]] std::string name_of(int rank) const;
-  /// A living neighbour on the same node, heard within the last `within_s`; -1: none.
+  /// Another live rank on the same node, heard from within the last `within_s`; -1: none.
   [[nodiscard]] int neighbour_of(int rank, double time_s, double within_s) const;
 
  private:
@@ -75,15 +76,15 @@ class Judge {
     double ended_s = 0;
     Activity::Now now;
     double round_trip_s = 0;
-    double work_s = 0;            ///< a step, between the last two beats that saw one end
-    std::int64_t new_steps = 0;   ///< not looked at yet
+    double work_s = 0;            ///< per step, between the last two beats with a completed step between them
+    std::int64_t new_steps = 0;   ///< not yet examined by slow_work()
     std::int64_t slow_steps = 0;  ///< in a row
     double slow_since_s = 0;
     std::int64_t slow_round_trips = 0;  ///< beats in a row
     bool new_round_trip = false;
     int awaited = -1;
     double awaited_share = 0;
-    double awaited_by = 0;  ///< average share of time that the others wait for its node
+    double awaited_by = 0;  ///< smoothed fraction of time that the others wait for its node
   };
   [[nodiscard]] const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] std::vector<int> ranks_of_host(const std::string& host) const;
@@ -99,9 +100,9 @@ class Judge {
   JudgeOptions options_;
   std::vector<std::string> hosts_;
   std::vector<Peer> peers_;
-  double stalled_since_s_ = -1;                         ///< somebody waits too long; negative: nobody
-  bool new_votes_ = false;                              ///< rank 0 has sent a beat since
-  std::vector<std::pair<std::string, double>> warned_;  ///< host and when
+  double stalled_since_s_ = -1;  ///< since when a rank has waited too long; negative: none does
+  bool new_votes_ = false;       ///< rank 0 has sent a beat since the last vote
+  std::vector<std::pair<std::string, double>> warned_;  ///< host and time of its last warning
 };
 
 }  // namespace echelon

@@ -24,7 +24,8 @@ using namespace std::chrono_literals;
 constexpr int kLook_ms = 50;
 constexpr double kStoodStill_s = 1;  // a round normally takes little more than kLook_ms
 constexpr double kConnect_s = 3;     // per address
-constexpr double kEcho_s = 2;   // an error of a collective waits this long, and two heartbeats, for a verdict
+// An error of a collective waits for a verdict this long plus two heartbeat intervals.
+constexpr double kEcho_s = 2;
 constexpr double kDisk_s = 2;   // limit for writing to the log and run folder, whose disk may be what hangs
 constexpr double kGrace_s = 5;  // after a verdict, for an orderly exit
 constexpr double kLastToLeave_s = 3;  // rank 0, which can end the others, stays longer

@@ -16,39 +16,40 @@
 
 namespace echelon {
 
-/// Failure detection of one rank, beside and independent of the collectives: each rank sends a beat every
-/// cluster.heartbeat_interval_s over a TCP connection of its own to rank 0's Hub and gets an answer. When a
-/// rank dies, stops, stands still or its node is lost, the hub's verdict reaches all ranks: it fails their
-/// communicators, whose waits end with Error(kPeer), and a process that has not left some seconds later is
-/// ended with exit code 7 from here, wherever its training thread hangs. When rank 0 is the lost one, each
-/// rank finds out by itself.
+/// Failure detection of one rank, independent of collectives. Each rank sends a heartbeat every
+/// cluster.heartbeat_interval_s over a separate TCP connection to rank 0's Hub, which acknowledges it. If a
+/// rank dies, is stopped or makes no progress, or its node is lost, the hub sends a verdict to all ranks. The
+/// verdict fails their communicators, whose waits then throw Error(kPeer). A process that has not exited a
+/// few seconds later is ended from here with exit code 7, wherever its training thread hangs. The loss of
+/// rank 0 is detected by each rank itself.
 ///
-/// Rank 0 reports a verdict: one line on standard error, `logs`/peer-failure.txt (time, job, sentence: the
-/// batch script's sign that a failed step may be tried again) and, when the node is suspect, a line in
-/// `logs`/suspects.txt. A port of the system's choice is used on rank 0's node; a rank that cannot reach it
-/// warns and goes on unwatched.
+/// Rank 0 reports a verdict: one line on standard error, `logs`/peer-failure.txt (time, job, sentence), which
+/// tells the batch script that it may retry the failed job step, and a line in `logs`/suspects.txt if the
+/// node is suspect. The hub listens on a port chosen by the system. A rank that cannot reach it logs a
+/// warning and continues without failure detection.
 class LifeWatch {
  public:
   struct Options {
     ClusterOptions cluster;
     std::filesystem::path logs;
-    /// On rank 0 at a verdict, from another thread: how long ago the run came to a stand.
+    /// Called on rank 0 at a verdict, on another thread. `since_s`: seconds since the run stopped making
+    /// progress.
     std::function<void(double since_s)> on_verdict;
   };
-  /// Collective over `comm`. Made on the thread that trains. `job` and `watch` are copied.
+  /// Collective over `comm`. Must be constructed on the training thread. Copies `job` and `watch`.
   LifeWatch(Options options, const JobInfo& job, Communicator& comm, const ProcessWatch& watch);
   LifeWatch(const LifeWatch&) = delete;
   LifeWatch& operator=(const LifeWatch&) = delete;
-  /// Leaves in good order. After a verdict the caller ends the process.
+  /// Tells the hub that this rank ends normally. After a verdict, the caller must end the process.
   ~LifeWatch();
 
-  /// What to do about an error that ends this rank.
+  /// How to report an error that ends this rank.
   struct Conclusion {
-    Error error;         ///< is_reported(): there is nothing to print
-    bool abort = false;  ///< end the job's other ranks: they may not know
+    Error error;         ///< if is_reported(), it must not be printed again
+    bool abort = false;  ///< end the job's other ranks, which may not know of the error
   };
-  /// An error of communication is often the echo of something that the hub is about to know: waits for its
-  /// verdict a moment. Other errors: tells the hub that this rank leaves.
+  /// A communication error is often the consequence of a failure that the hub is about to detect, so this
+  /// waits briefly for its verdict. For other errors, tells the hub that this rank leaves.
   [[nodiscard]] Conclusion conclude(const Error& error);
 
  private:
@@ -69,12 +70,12 @@ class LifeWatch {
   JobInfo job_;
   ProcessWatch watch_;
   StackProbe probe_;
-  std::unique_ptr<Hub> hub_;    ///< rank 0's
-  std::unique_ptr<Wire> wire_;  ///< null: unwatched
+  std::unique_ptr<Hub> hub_;    ///< on rank 0 only
+  std::unique_ptr<Wire> wire_;  ///< null: no failure detection
   std::uint64_t beats_ = 0;
   double last_beat_s_ = 0;
   double last_ack_s_ = 0;
-  std::vector<double> round_trips_;  ///< of the last beats
+  std::vector<double> round_trips_;  ///< of recent beats, newest first
   bool hub_closed_ = false;
   std::atomic<bool> ended_{false};      ///< there was a verdict
   std::atomic<bool> unwatched_{false};  ///< no connection to the hub

@@ -5,7 +5,7 @@
 
 namespace echelon {
 
-/// The upper one of two in the middle; 0 of none.
+/// The median; the upper of two middle values, and 0 if empty.
 [[nodiscard]] inline double median(std::vector<double> values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

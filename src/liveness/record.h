@@ -4,14 +4,15 @@
 
 namespace echelon {
 
-/// Files of a run's logs/ that outlive the job and are read by the batch script. Failing to write them is a
-/// warning: the run ends for another reason already.
+/// Files in a run's logs/ that the batch script reads after the job. A failed write is only a warning,
+/// because the run is already ending.
 
-/// Writes peer-failure.txt: "EPOCH_SECONDS JOB RESTART sentence". One who only knows that rank 0 is lost may
-/// be the lost one itself: not `certain`, it lets stand what another rank of the same start has written.
+/// Writes peer-failure.txt: "EPOCH_SECONDS JOB RESTART sentence". If not `certain`, does not overwrite the
+/// sentence of another rank of the same start. A rank that only knows that rank 0 is lost is not certain: it
+/// may itself be cut off.
 void note_peer_failure(const std::filesystem::path& logs, const std::string& sentence, bool certain);
 
-/// Adds to suspects.txt: "EPOCH_SECONDS HOST JOB sentence". The next start leaves the node out.
+/// Appends to suspects.txt: "EPOCH_SECONDS HOST JOB sentence". The next start excludes the node.
 void note_suspect(const std::filesystem::path& logs, const std::string& host, const std::string& sentence);
 
 }  // namespace echelon

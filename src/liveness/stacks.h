@@ -7,8 +7,8 @@
 
 namespace echelon {
 
-/// Shows where one thread of this process stands, while it runs on: a signal makes it note its own stack. One
-/// object at a time; made on the thread that is to be shown.
+/// Captures the stack of a running thread of this process: a signal makes the thread record it. At most one
+/// object at a time. Must be constructed on the thread whose stack is captured.
 class StackProbe {
  public:
   StackProbe();
@@ -16,16 +16,16 @@ class StackProbe {
   StackProbe(const StackProbe&) = delete;
   StackProbe& operator=(const StackProbe&) = delete;
 
-  /// Innermost first, "name+0x12 (libx.so)"; empty when the thread does not react within a second (it is
-  /// stopped, or in the kernel where no signal reaches it). From another thread.
+  /// Frames, innermost first, as "name (libx.so)". Empty if the thread does not react within a second: it is
+  /// stopped, or in an uninterruptible system call. Call from another thread.
   [[nodiscard]] std::vector<std::string> take() const;
 
  private:
   pthread_t thread_;
 };
 
-/// What the system says of a process of this node that gives no sign: "its process 1234 is stopped (a signal,
-/// or a debugger)", "... is in the kernel and cannot be interrupted, in nfs_wait", ...
+/// Describes the state of a process of this node, from /proc: "its process 1234 is stopped by a debugger",
+/// "its process 1234 has ended", ...
 [[nodiscard]] std::string look_at_process(std::int64_t pid);
 
 }  // namespace echelon

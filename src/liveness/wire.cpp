@@ -21,7 +21,7 @@
 namespace echelon {
 namespace {
 
-/// A peer that does not read must not fill this process's memory: more than this is dropped.
+/// Bytes. Limits the memory that a peer that does not read can occupy; further frames are dropped.
 constexpr std::size_t kMostWaiting = 64 * sizeof(Frame);
 
 // Bridges of containers and virtual machines have addresses that other nodes cannot reach, often the same
@@ -55,7 +55,7 @@ std::optional<Address> parse(const std::string& text, int port) {
   return address;
 }
 
-/// Empty, or why not.
+/// Returns an empty text, or why the connection failed.
 std::string try_connect(const fs::Fd& socket, const Address& address, double patience_s) {
   const auto* raw = reinterpret_cast<const sockaddr*>(&address.storage);
   if (::connect(socket.get(), raw, address.length) == 0) return "";

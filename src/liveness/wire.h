@@ -10,44 +10,47 @@
 
 namespace echelon {
 
-/// A TCP connection that carries frames, never blocking: what does not fit into the system's buffers waits
-/// here. One thread.
+/// A TCP connection that carries frames. Never blocks: output that does not fit into the system's buffers is
+/// queued, up to a limit. Not thread-safe.
 class Wire {
  public:
   explicit Wire(fs::Fd socket);
 
   [[nodiscard]] int fd() const { return socket_.get(); }
   [[nodiscard]] bool has_output() const { return !out_.empty(); }
-  /// The other end has closed, reset or broken the connection.
+  /// True if the other end has closed or reset the connection.
   [[nodiscard]] bool closed() const { return closed_; }
 
+  /// Queues a frame and writes what the system accepts. Dropped if the connection is broken or the queue is
+  /// full.
   void send(const Frame& frame);
-  /// Writes what the system takes.
+  /// Writes as much of the queue as the system accepts.
   void flush();
-  /// Frames that have come in full; call when readable.
+  /// Complete frames received so far; call when the socket is readable.
   [[nodiscard]] std::vector<Frame> receive();
 
  private:
   fs::Fd socket_;
   std::vector<std::byte> in_;
   std::deque<std::byte> out_;
-  bool broken_ = false;  ///< nothing can be sent any more
+  bool broken_ = false;  ///< sending has failed; received data may still be read
   bool closed_ = false;
 };
 
-/// A listening TCP socket on a port of the system's choice, all addresses. Throws Error(kEnvironment).
+/// A TCP socket that listens on all addresses, on a port chosen by the system. listen_anywhere() throws
+/// Error(kEnvironment).
 struct Listener {
   fs::Fd socket;
   int port = 0;
 };
 [[nodiscard]] Listener listen_anywhere();
 
-/// Addresses of this machine that others may reach, best first; without loopback and those of container and
-/// virtual-machine bridges.
+/// Addresses of this machine that other machines may reach, IPv4 first. Excludes loopback, link-local
+/// addresses, and bridges of containers and virtual machines.
 [[nodiscard]] std::vector<std::string> own_addresses();
 
-/// Connects to the first of `addresses` that answers; each gets `patience_s`. Nothing when none does; `why`
-/// tells the last reason.
+/// Connects to the first of `addresses` that answers within `patience_s`. Returns nothing if none does; `why`
+/// is then the last reason.
 [[nodiscard]] std::optional<fs::Fd> connect_to(const std::vector<std::string>& addresses, int port,
                                                double patience_s, std::string& why);
 

@@ -8,8 +8,9 @@
 
 namespace echelon {
 
-/// Runs `work` on a thread of its own and returns when it is over, or after `seconds`: for what may meet a
-/// file system that hangs, on threads that must not. What `work` uses must outlive it: give it copies.
+/// Runs `work` on a separate thread and returns when it is done, at the latest after `seconds`. For file
+/// access, which may hang, on threads that must not. `work` may outlive the call, so it must own everything
+/// that it uses. It must not throw.
 template <class Work>
 void run_within(double seconds, Work work) {
   auto over = std::make_shared<std::promise<void>>();
@@ -19,7 +20,7 @@ void run_within(double seconds, Work work) {
       work();
       over->set_value();
     }).detach();
-  } catch (const std::system_error&) {  // no thread is to be had: better late than not at all
+  } catch (const std::system_error&) {  // no thread can be started: run it here, even if it blocks
     work();
     return;
   }

@@ -92,7 +92,7 @@ std::unique_ptr<Decoder> CausalModel::decoder(const Batch& prompts) const {
 }
 
 double CausalModel::looked_up() const {
-  // The head multiplies also when tied; the look-up of tokens does not.
+  // A tied embedding is also the matrix of the head; an untied one is only looked up.
   return options_.tie_embeddings ? 0.0 : static_cast<double>(embedding_->numel());
 }
 

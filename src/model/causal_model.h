@@ -7,8 +7,8 @@
 
 namespace echelon {
 
-/// A decoder-only transformer without its blocks: the embedding of tokens, a final norm, and a head that is
-/// tied to the embedding or not. A model adds the layers, with their names, and says what a block computes.
+/// Base of decoder-only transformers: token embedding, final norm, and a head that may be tied to the
+/// embedding. Derived models add the layers under their names and define the computation of a block.
 class CausalModel : public Model {
  public:
   at::Tensor loss(const Batch& batch, double gradient_scale) override;
@@ -16,21 +16,22 @@ class CausalModel : public Model {
   double flops_per_sample(const SampleShape& shape) const override;
 
  protected:
-  /// What passes over whole sequences and over single tokens differ in.
+  /// What differs between a pass over whole sequences and a step of generation.
   struct Pass {
     BlockAttention attention;
     at::Tensor positions;  ///< int64 [tokens]; undefined: those of batch.sequences
     Batch batch;           ///< for dropout
   };
 
-  /// `kv_heads`: options.heads where keys and values have as many. `rotary`: as ops::AttentionPositions.
+  /// `kv_heads`: number of heads of keys and values; equals options.heads without grouped-query attention.
+  /// `rotary`: as in ops::AttentionPositions.
   CausalModel(const ModelOptions& options, const ModelTypes& types, std::int64_t kv_heads, at::Tensor rotary);
 
-  /// The layer `name`, whose weight holds a row for each token.
+  /// Adds the embedding layer `name`, whose weight has a row per token of the vocabulary.
   Layer& add_embedding(const std::string& name, const ShapeTable& shapes);
-  /// The layer of the next block.
+  /// Adds the layer of the next block.
   Layer& add_block_layer(const std::string& name);
-  /// The layer "lm_head" with the norm before it.
+  /// Adds the layer "lm_head", with the final norm `norm` in it.
   void add_head(const std::string& norm, const ShapeTable& shapes);
 
   /// ids [tokens] -> [tokens, hidden]; runs within the embedding's layer.
@@ -38,7 +39,7 @@ class CausalModel : public Model {
   /// x [tokens, hidden] -> the same shape; runs within the block's layer.
   [[nodiscard]] virtual at::Tensor block_forward(std::size_t block, const at::Tensor& x,
                                                  const Pass& pass) const = 0;
-  /// Weights that take part in no matrix product.
+  /// Number of weights that take part in no matrix product (tables that are only looked up).
   [[nodiscard]] virtual double looked_up() const;
 
   const ModelOptions options_;

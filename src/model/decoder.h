@@ -3,23 +3,23 @@
 
 namespace echelon {
 
-/// Continues sequences token by token with cached keys and values, so that a step costs one token. A row is
-/// one continuation; at first there is one for each prompt. Called without autograd, from one thread; the
-/// model outlives it. Under a sharded model every call is collective: all ranks make the same calls, each
-/// with rows of its own.
+/// Continues sequences token by token. Keys and values are cached, so a step computes only one token per row.
+/// A row is one continuation; initially there is one per prompt. Call without autograd, from one thread. The
+/// model must outlive it. With a sharded model start() and step() are collective: all ranks make the same
+/// calls, each with its own rows.
 class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  /// Reads the prompts: the logits of the token after each, fp32 [prompts, vocabulary]. Called first and
-  /// once.
+  /// Processes the prompts. Returns the logits of the token after each, fp32 [prompts, vocabulary]. Must be
+  /// called once, first.
   [[nodiscard]] virtual at::Tensor start() = 0;
 
-  /// `ids`, int64 [rows]: the next token of each row. The logits of the token after it, fp32 [rows,
-  /// vocabulary]. Throws Error(kUsage) where a row would grow longer than the model's positions reach.
+  /// Appends `ids`, int64 [rows], the next token of each row. Returns the logits of the token after it, fp32
+  /// [rows, vocabulary]. Throws Error(kUsage) if a row would exceed the model's positions.
   [[nodiscard]] virtual at::Tensor step(const at::Tensor& ids) = 0;
 
-  /// `rows`, int64 [any number]: the new row i is a copy of the old row rows[i].
+  /// Replaces the rows: new row i is a copy of old row rows[i]. `rows`: int64 [n], any n.
   virtual void reorder(const at::Tensor& rows) = 0;
 };
 

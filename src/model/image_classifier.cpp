@@ -5,7 +5,7 @@
 namespace echelon {
 namespace {
 
-/// ATen's mark for targets that do not count.
+/// ATen's value for ignored targets.
 constexpr std::int64_t kIgnored = -100;
 
 at::Tensor summed_cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
@@ -17,14 +17,14 @@ at::Tensor summed_cross_entropy(const at::Tensor& logits, const at::Tensor& targ
 
 at::Tensor ImageClassifier::loss(const Batch& batch, double gradient_scale) {
   const at::Tensor sum = summed_cross_entropy(logits(batch).to(output_).to(at::kFloat), batch.targets);
-  // The same value; its gradient is multiplied.
+  // Equals `sum`, but its gradient is multiplied by gradient_scale.
   const at::Tensor value = sum.detach();
   return value + (sum - value) * gradient_scale;
 }
 
 Score ImageClassifier::evaluate(const Batch& batch) {
   const at::Tensor scores = logits(batch).to(output_).to(at::kFloat);
-  // No target that does not count is a class.
+  // Ignored targets are negative, so they never equal a class.
   const at::Tensor right = scores.argmax(1) == batch.targets;
   return {summed_cross_entropy(scores, batch.targets), right.sum().to(at::kFloat)};
 }

@@ -11,35 +11,36 @@
 
 namespace echelon {
 
-/// Inputs of a layer: first the hidden states, then others (an encoder's output, a position bias). Every
-/// tensor that needs a gradient must be an input: a body that captured it would hide it from recomputation.
+/// Inputs of a layer: the hidden states, then others (an encoder's output, a position bias). Every tensor
+/// that needs a gradient must be an input, because recomputation does not see what a body captures.
 using LayerInputs = std::vector<at::Tensor>;
 
-/// The computation of a layer. Recomputation keeps a copy of it until backward, so it must capture by value
-/// what does not live as long as the model.
+/// The computation of a layer. Recomputation keeps a copy until backward, so everything that may not outlive
+/// it must be captured by value.
 using LayerBody = std::function<at::Tensor(const LayerInputs&)>;
 
-/// What an engine does around a layer's computation: gather its weights, prefetch the next ones, free them,
-/// recompute in backward.
+/// What the sharding engine does around a layer's computation: gather, prefetch and free weights, recompute
+/// in backward.
 class LayerHook {
  public:
   virtual ~LayerHook() = default;
+  /// Returns body(inputs).
   [[nodiscard]] virtual at::Tensor run(const LayerInputs& inputs, const LayerBody& body) = 0;
-  /// Layers inside recompute cheap intermediate values (norms, activations) in backward instead of keeping
-  /// them.
+  /// True if operations in the layer should recompute cheap intermediate values (norms, activations) in
+  /// backward instead of keeping them.
   [[nodiscard]] virtual bool recomputes_cheap() const { return false; }
 };
 
-/// A part of the computation with parameters and child layers: the model is a tree of them. Weights are
-/// gathered and activations recomputed per layer. The model decides what a layer computes; the layer carries
-/// parameters and the hook. Knows nothing of ranks.
+/// A node of the model's tree, with parameters and child layers. Weights are gathered and activations
+/// recomputed per layer. The model defines what a layer computes; the layer holds the parameters and the
+/// hook. Knows no ranks.
 class Layer {
  public:
   enum class Role {
-    kEmbedding,  ///< its input are ids, which have no gradient
+    kEmbedding,  ///< inputs are ids, which have no gradient
     kBlock,      ///< one of the repeated blocks
-    kHead,       ///< last
-    kPart,       ///< part of one of the above
+    kHead,       ///< the last layer, which computes the output or the loss
+    kPart,       ///< any other layer, usually a part of one of these
   };
   Layer(std::string name, Role role) : name_(std::move(name)), role_(role) {}
   Layer(const Layer&) = delete;
@@ -53,7 +54,7 @@ class Layer {
     return *layers_.emplace_back(std::make_unique<Layer>(std::move(name), Role::kPart));
   }
 
-  /// body(inputs), with the hook around it.
+  /// Runs body(inputs), inside the hook if there is one.
   [[nodiscard]] at::Tensor run(const LayerInputs& inputs, const LayerBody& body) const {
     return hook_ == nullptr ? body(inputs) : hook_->run(inputs, body);
   }
@@ -64,12 +65,13 @@ class Layer {
                LayerBody([body = std::move(body)](const LayerInputs& in) { return body(in.front()); }));
   }
 
+  /// Sets the hook, which must outlive the layer or be detached; null: none.
   void attach(LayerHook* hook) { hook_ = hook; }
   [[nodiscard]] bool hooked() const { return hook_ != nullptr; }
   [[nodiscard]] bool recomputes_cheap() const { return hook_ != nullptr && hook_->recomputes_cheap(); }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] Role role() const { return role_; }
-  /// Its own ones, without those of layers inside.
+  /// Own parameters, without those of child layers.
   [[nodiscard]] const std::vector<std::unique_ptr<Parameter>>& parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
 

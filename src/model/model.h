@@ -18,11 +18,11 @@ struct ModelTypes {
   ModelTypes(at::ScalarType b, at::ScalarType o = at::kFloat)
       : buffer(b), output(o) {}  // NOLINT: meant to be
   at::ScalarType buffer;         ///< constant tables are rounded to it
-  at::ScalarType output;  ///< logits are rounded to it where it is narrower than what they are computed in
+  at::ScalarType output;         ///< logits are rounded to it if it is narrower than their compute type
 };
 
-/// A network: layers in forward order and what they compute. Built without storage: shapes only, until an
-/// owner (the sharding engine, or materialise()) sets every Parameter::value.
+/// A network: layers in forward order and their computation. Built without storage: parameters have only
+/// shapes until an owner (the sharding engine, or materialise()) sets every Parameter::value.
 class Model {
  public:
   virtual ~Model() = default;
@@ -34,26 +34,26 @@ class Model {
     std::vector<const Layer*> users;
   };
   [[nodiscard]] const std::vector<Shared>& shared() const { return shared_; }
-  /// Shared ones first, then those of the layers in forward order.
+  /// All parameters: shared ones first, then those of the layers in forward order.
   [[nodiscard]] std::vector<Parameter*> parameters() const;
   [[nodiscard]] std::int64_t numel() const;
 
-  /// The cross entropy SUMMED over the targets that are not ignored (fp32 scalar). Under autograd, backward()
-  /// of it yields gradients multiplied by `gradient_scale`.
+  /// The cross entropy, summed (not averaged) over targets that are not ignored: fp32 scalar. Its backward()
+  /// yields gradients multiplied by `gradient_scale`.
   [[nodiscard]] virtual at::Tensor loss(const Batch& batch, double gradient_scale) = 0;
 
-  /// The loss, and where there are classes how many samples are right. Called without autograd.
+  /// The loss and, for classifiers, the number of right samples. Call without autograd.
   [[nodiscard]] virtual Score evaluate(const Batch& batch) { return {loss(batch, 0.0), {}}; }
 
-  /// Continues `prompts`: ids and sequences of a language model, or an encoder's input. Throws Error(kUsage)
-  /// for a model that cannot generate.
+  /// A decoder that continues `prompts`: `ids` and `sequences` of a language model, or the sources of an
+  /// encoder-decoder. Throws Error(kUsage) for a model that cannot generate.
   [[nodiscard]] virtual std::unique_ptr<Decoder> decoder(const Batch& prompts) const;
 
-  /// Hugging Face config.json of this architecture, so that exported weights open in transformers.
+  /// The config.json with which transformers can load exported weights.
   [[nodiscard]] virtual std::string hugging_face_config() const = 0;
 
-  /// Multiply-adds times two of forward and backward for one sample (for MFU): 6 per weight of a matrix
-  /// product and token plus attention (PaLM, appendix B).
+  /// Floating-point operations of forward and backward for one sample, used for MFU: 6 per token and weight
+  /// of a matrix product, plus attention (PaLM, appendix B).
   [[nodiscard]] virtual double flops_per_sample(const SampleShape& shape) const = 0;
 
  protected:
@@ -61,11 +61,11 @@ class Model {
   std::vector<Shared> shared_;
 };
 
-/// Throws Error(kUsage) for an unknown kind.
+/// Builds the model of options.kind, without storage. `device`: where constant tables are.
 [[nodiscard]] std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types,
                                                  at::Device device);
 
-/// Whole, unsharded storage for every parameter with its initial values: single-process tools and oracles.
+/// Gives every parameter unsharded storage with its initial values. For single-process tools and tests.
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device);
 
 }  // namespace echelon

@@ -8,39 +8,40 @@
 
 namespace echelon {
 
-/// Initial values: a pure function of (seed, name, element index), so independent of how the model is
-/// sharded.
+/// Distribution of initial values. A value is a pure function of seed, tensor name and element index, and so
+/// does not depend on sharding.
 struct InitSpec {
   enum class Kind { kNormal, kUniform, kConstant } kind = Kind::kNormal;
-  float value = 0.02F;  ///< standard deviation, bound on both sides of zero, or the constant
+  /// kNormal: standard deviation, mean 0; kUniform: bound b of [-b, b]; kConstant: the value.
+  float value = 0.02F;
 };
 
 class Parameter;
 
-/// Where weight gradients go: implemented by the sharding engine. Unit-wide buffers exist only while a unit's
-/// backward runs, so a gradient asks for its place when it is about to be written.
+/// Provides the memory for weight gradients; implemented by the sharding engine. A unit's buffer exists only
+/// during its backward, so it is requested when a gradient is about to be written.
 class GradientSink {
  public:
   virtual ~GradientSink() = default;
-  /// Makes `parameter.gradient` a valid view to write into.
+  /// Makes `parameter.gradient` writable.
   virtual void open(Parameter& parameter) = 0;
 };
 
-/// One weight matrix or vector as the computation uses it. It may hold several named tensors stacked along
-/// dimension 0 (query, key and value projections multiply the same input: one product instead of three),
-/// which checkpoints, initialisation and exports see as separate tensors. Shape only until an owner gives it
-/// storage.
+/// One weight matrix or vector as the computation uses it. It may consist of several named tensors, stacked
+/// along dimension 0: query, key and value projections have the same input, so one product replaces three.
+/// Checkpoints, initialisation and exports see these tensors separately. Has only a shape until an owner
+/// gives it storage.
 class Parameter {
  public:
   struct Part {
     std::string name;                   ///< Hugging Face name, e.g. "model.layers.0.self_attn.q_proj.weight"
-    std::vector<std::int64_t> shape;    ///< elements lie one after another, row-major
-    std::optional<InitSpec> init = {};  ///< where it is not that of the parameter
+    std::vector<std::int64_t> shape;    ///< row-major, contiguous
+    std::optional<InitSpec> init = {};  ///< overrides the parameter's
     [[nodiscard]] std::int64_t numel() const;
   };
 
   Parameter(std::string name, std::vector<std::int64_t> shape, InitSpec init);
-  /// Stacked: every part is [rows_i, columns].
+  /// Stacked: part i is [rows_i, columns].
   Parameter(std::vector<Part> parts, InitSpec init);
 
   [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
@@ -48,11 +49,11 @@ class Parameter {
   [[nodiscard]] const InitSpec& init() const { return init_; }
   [[nodiscard]] std::int64_t numel() const;
 
-  /// The weight in compute precision; a leaf that requires grad. Undefined before an owner set it.
+  /// The weight in compute precision, a leaf that requires a gradient. Undefined until an owner sets it.
   at::Tensor value;
 
-  /// Same shape and type as `value`; valid after sink->open(*this). `deposited`: already holds a gradient, to
-  /// which further ones are added.
+  /// Same shape and type as `value`; writable after sink->open(*this). `deposited`: it already contains a
+  /// gradient, to which others must be added.
   at::Tensor gradient;
   bool deposited = false;
   GradientSink* sink = nullptr;
@@ -63,7 +64,8 @@ class Parameter {
   InitSpec init_;
 };
 
-/// values[i] = initial value of element begin + i of `part` (flattened). `init`: of its parameter.
+/// values[i] = initial value of element begin + i of the flattened `part`, for i in [0, count). `init`: that
+/// of its parameter.
 void fill_initial(const Parameter::Part& part, const InitSpec& init, std::uint64_t seed, std::int64_t begin,
                   std::int64_t count, float* values);
 

@@ -10,16 +10,16 @@
 
 namespace echelon {
 
-/// A vision transformer without its blocks: a class token followed by patches as tokens, learned positions,
-/// and a linear head on the normalised class token. A model adds the parameters, with their names, and the
+/// Base of vision transformers: a class token followed by one token per patch, learned positions, and a
+/// linear head on the normalised class token. Derived models add the parameters under their names, and the
 /// blocks.
 class PatchClassifier : public ImageClassifier {
  protected:
   PatchClassifier(const ModelOptions& options, const ModelTypes& types, PatchLayout layout);
 
-  /// Tokens per sample, with the class token.
+  /// Tokens per sample, including the class token.
   [[nodiscard]] std::int64_t tokens() const;
-  /// Initial values of weights.
+  /// Distribution of initial weights.
   [[nodiscard]] InitSpec init() const { return normal(options_.init_std); }
 
   [[nodiscard]] Layer& add_layer(const std::string& name, Layer::Role role);
@@ -31,10 +31,11 @@ class PatchClassifier : public ImageClassifier {
   void add_head(const std::string& layer, const std::string& norm, const std::string& classifier);
 
   [[nodiscard]] at::Tensor logits(const Batch& batch) override;
-  /// x: [samples * tokens(), hidden].
+  /// x [samples * tokens(), hidden] -> the same shape. `draws`: for dropout.
   [[nodiscard]] virtual at::Tensor block_forward(std::size_t block, const at::Tensor& x,
                                                  const Batch& draws) const = 0;
-  /// Per sample. `attention`: per token and block, without the products with weights.
+  /// Floating-point operations per sample. `attention`: those of attention per token and block, without
+  /// products with weights.
   [[nodiscard]] double flops_with(double attention) const;
 
   const ModelOptions options_;

@@ -7,8 +7,8 @@
 namespace echelon {
 namespace {
 
-/// Elements that stay in a core's cache while a chain of tensor operations walks over them. A GPU is given
-/// whole ranges: there, starting an operation costs more.
+/// Elements per block, so that a chain of tensor operations stays in a core's cache. A GPU processes whole
+/// ranges, because there the launch of an operation costs more.
 constexpr std::int64_t kBlock = 1 << 16;
 
 }  // namespace

@@ -4,7 +4,8 @@
 
 namespace echelon {
 
-/// Adadelta (Zeiler) as torch.optim.Adadelta: weight decay is added to the gradient.
+/// Adadelta (Zeiler), as torch.optim.Adadelta: fp32 weights and states; weight decay is added to the
+/// gradient.
 class Adadelta final : public UpdateRule {
  public:
   explicit Adadelta(const OptimOptions& options) : rho_(options.rho), eps_(options.eps) {}

@@ -32,7 +32,8 @@ void AdamW::update(const UpdateValues& values, std::span<const UpdateRange> rang
   const auto scalar = at::TensorOptions().dtype(at::kFloat).device(weights[0].device());
   const std::vector<at::Tensor> counts(ranges.size(),
                                        at::full({}, static_cast<double>(values.number), scalar));
-  // The fused kernel divides gradients by this while it reads them: clipping costs no pass of its own.
+  // The fused kernel divides gradients by this as it reads them, so clipping needs no separate pass over
+  // memory.
   std::optional<at::Tensor> divisor;
   if (values.gradient_factor != 1.0) divisor = at::full({}, 1.0 / values.gradient_factor, scalar);
   at::_fused_adamw_(weights, gradients, exp_avgs, exp_avg_sqs, {}, counts, values.lr, betas_[0], betas_[1],

@@ -11,11 +11,11 @@
 namespace echelon {
 namespace {
 
-/// Elements a thread is given at least.
+/// Minimum number of elements per thread.
 constexpr std::int64_t kGrain = 1 << 14;
 
-/// values *= factor, without rounding the factor to the type of `values` as libtorch's mul_(Scalar) does: in
-/// Python, where the publication runs, it keeps its precision.
+/// values *= factor. libtorch's mul_(Scalar) would first round the factor to the type of `values`; Python,
+/// where the original implementation runs, does not.
 void multiply(at::Tensor& values, double factor) {
   values.mul_(at::scalar_tensor(factor, at::kDouble));
 }
@@ -88,6 +88,7 @@ void AnyPrecisionAdamW::update_by_tensor_operations(const UpdateValues& values,
   }
   at::Tensor compensation = range.states[2];
   compensation.addcdiv_(exp_avg, denominator, -step_size);
+  // Kahan summation: the compensation becomes the part of the update that rounding the weights lost.
   at::Tensor lost = weights.clone();
   weights.add_(compensation);
   compensation.add_(lost.sub_(weights));

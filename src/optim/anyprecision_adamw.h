@@ -4,10 +4,10 @@
 
 namespace echelon {
 
-/// AdamW with states, and if wanted weights, in low precision: AnyPrecisionAdamW of Meta's torchdistx. Weight
-/// decay first; each moment is kept in its own type; with Kahan summation a third state collects what
-/// rounding the weights lost, so that bf16 weights still receive small updates. Every intermediate result is
-/// rounded where the chain of tensor operations of the publication rounds it. Bias corrections are computed
+/// AdamW with states, and optionally weights, in low precision: AnyPrecisionAdamW of Meta's torchdistx.
+/// Weight decay comes first. Each moment has its own type. With Kahan summation, a third state collects the
+/// rounding errors of the weights, so bf16 weights still receive small updates. Every intermediate result is
+/// rounded where the tensor operations of the original implementation round it. Bias corrections are computed
 /// in double precision.
 class AnyPrecisionAdamW final : public UpdateRule {
  public:
@@ -16,10 +16,10 @@ class AnyPrecisionAdamW final : public UpdateRule {
   /// exp_avg, exp_avg_sq and, with Kahan summation, compensation.
   [[nodiscard]] std::vector<StateSpec> states() const override;
   [[nodiscard]] bool takes_bf16_weights() const override { return true; }
-  /// On the CPU one pass over memory, elsewhere the chain of tensor operations.
+  /// On the CPU one pass over memory; on other devices update_by_tensor_operations().
   void update(const UpdateValues& values, std::span<const UpdateRange> ranges) const override;
 
-  /// The chain of tensor operations, on any device.
+  /// The tensor operations of the original implementation, on any device.
   void update_by_tensor_operations(const UpdateValues& values, const UpdateRange& range) const;
 
  private:

@@ -9,7 +9,7 @@
 namespace echelon {
 namespace {
 
-/// An array whose type is known when the loop is compiled.
+/// An array whose type is a compile-time constant.
 template <bool kBf16>
 struct Array {
   using Element = std::conditional_t<kBf16, std::uint16_t, float>;
@@ -23,6 +23,7 @@ struct Array {
       return data[i];
     }
   }
+  /// Requires a value of rounded(): for bf16 it keeps the upper 16 bits.
   void store(std::int64_t i, float x) const {
     if constexpr (kBf16) {
       data[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);
@@ -30,7 +31,7 @@ struct Array {
       data[i] = x;
     }
   }
-  /// What x becomes when it is kept in this array's type.
+  /// x rounded to this array's type.
   static float rounded(float x) {
     if constexpr (kBf16) {
       return bf16_to_float(float_to_bf16(x));
@@ -77,7 +78,7 @@ inline void pass(const AnyPrecisionNumbers& numbers, const AnyPrecisionArrays& a
   }
 }
 
-/// f(a constant of the same truth as `value`): a flag of the run becomes one of the compilation.
+/// Calls f with `value` as a compile-time constant.
 template <class F>
 inline void with_constant(bool value, const F& f) {
   if (value) {
@@ -89,7 +90,8 @@ inline void with_constant(bool value, const F& f) {
 
 }  // namespace
 
-// One copy for processors with 256-bit registers; AVX2 without FMA keeps the bits the same.
+// A second copy of the function for processors with 256-bit registers. AVX2 does not include FMA, so the bits
+// stay the same.
 #if defined(__x86_64__) && !defined(__clang__)
 __attribute__((target_clones("avx2", "default"), flatten))
 #endif

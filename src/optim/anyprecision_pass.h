@@ -3,13 +3,13 @@
 
 namespace echelon {
 
-/// Elements of type fp32 or bf16.
+/// An array of fp32 or bf16 elements.
 struct LowPrecisionArray {
   void* data = nullptr;
   bool bf16 = false;
 };
 
-/// What AnyPrecisionAdamW works on; arrays of the same length that do not overlap.
+/// The arrays of AnyPrecisionAdamW: same length, no overlap.
 struct AnyPrecisionArrays {
   LowPrecisionArray weights;
   const float* gradient = nullptr;
@@ -18,7 +18,7 @@ struct AnyPrecisionArrays {
   LowPrecisionArray compensation;  ///< null: no Kahan summation
 };
 
-/// The numbers of one step, as the tensor operations see them.
+/// The scalars of one step, in the precision that the tensor operations use.
 struct AnyPrecisionNumbers {
   float gradient_factor = 1;
   float keep = 1;  ///< 1 - lr * weight_decay
@@ -31,9 +31,9 @@ struct AnyPrecisionNumbers {
   float minus_step_size = 0;  ///< -lr / (1 - beta1^step)
 };
 
-/// Updates elements [begin, end) in one pass over memory, in fp32 arithmetic rounded to each array's type
-/// where the algorithm stores an intermediate result. No fused multiply-adds: the same bits on every
-/// processor.
+/// Updates elements [begin, end) in one pass over memory. Arithmetic is fp32; results are rounded to an
+/// array's type where the algorithm stores them. Uses no fused multiply-adds, so the bits are the same on
+/// every processor. Thread-safe for disjoint ranges.
 void anyprecision_pass(const AnyPrecisionNumbers& numbers, const AnyPrecisionArrays& arrays,
                        std::int64_t begin, std::int64_t end);
 

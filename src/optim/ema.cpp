@@ -17,7 +17,7 @@ void Ema::update() {
   for (std::size_t i = 0; i < slices_.size(); ++i) {
     const at::Tensor& weights = model_->units()[i]->master();
     if (weights.scalar_type() == at::kFloat) {
-      slices_[i].lerp_(weights, 1.0 - decay_);  // the same in one pass
+      slices_[i].lerp_(weights, 1.0 - decay_);  // the same formula in one pass; needs equal types
     } else {
       slices_[i].mul_(decay_).add_(weights, 1.0 - decay_);
     }

@@ -9,20 +9,21 @@
 
 namespace echelon {
 
-/// Exponential moving average of the weights, each rank its slices in fp32: average = decay * average +
-/// (1 - decay) * weights after every step. It starts as the weights of the moment it is made.
+/// Exponential moving average of the weights: average = decay * average + (1 - decay) * weights after every
+/// step. Each rank keeps its slices, in fp32. Starts as a copy of the weights at construction. Local; not
+/// thread-safe.
 class Ema {
  public:
-  /// `model` outlives this object; `decay` in (0, 1).
+  /// `model` must outlive this object. `decay`: in (0, 1).
   Ema(double decay, const ShardedModel& model);
 
-  /// The average starts anew, as the weights of this moment.
+  /// Restarts the average as a copy of the current weights.
   void restart();
 
-  /// After each optimizer step.
+  /// Call after each optimizer step.
   void update();
 
-  /// One for each unit, fp32 [slice_numel]; written by a restore.
+  /// One tensor per unit, fp32 [slice_numel]. A restore writes to them.
   [[nodiscard]] const std::vector<at::Tensor>& slices() const { return slices_; }
 
  private:
@@ -31,7 +32,7 @@ class Ema {
   std::vector<at::Tensor> slices_;
 };
 
-/// Null when the options ask for no average.
+/// Null if options.ema_decay is 0.
 [[nodiscard]] std::unique_ptr<Ema> make_ema(const OptimOptions& options, const ShardedModel& model);
 
 }  // namespace echelon

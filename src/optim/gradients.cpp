@@ -17,7 +17,7 @@ double on_host(const ShardedModel& model) {
   return squares;
 }
 
-/// One number a unit stays on the device until all are made: the host waits once.
+/// Collects one number per unit on the device, so the host waits only once.
 double on_device(const ops::DeviceKernels& device, const ShardedModel& model) {
   const auto count = static_cast<std::int64_t>(model.units().size());
   const at::Tensor squares =

@@ -4,11 +4,12 @@
 /// The gradient slices of a model as one vector.
 namespace echelon {
 
-/// This rank's part of the squared norm: summed over all ranks it is that of the whole gradient, each element
-/// counted once however many ranks hold it. Not finite when an element is not.
+/// This rank's contribution to the squared L2 norm: the sum over all ranks is that of the whole gradient.
+/// Replicated elements count once. Not finite if an element is not. On a GPU, blocks until the result is on
+/// the host.
 [[nodiscard]] double sum_of_squares(const ShardedModel& model);
 
-/// Every element becomes clamp(element * factor, -limit, limit).
+/// Replaces every element by clamp(element * factor, -limit, limit).
 void clip_values(const ShardedModel& model, double factor, double limit);
 
 }  // namespace echelon

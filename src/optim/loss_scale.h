@@ -5,9 +5,9 @@
 
 namespace echelon {
 
-/// Dynamic loss scaling (Micikevicius et al., Mixed Precision Training): fp16 gradients are made larger by a
-/// factor that halves when one overflows and doubles after a run of finite steps. Fed with what all ranks
-/// agree on, so it is the same on every rank. Without fp16 the factor is 1 and stays.
+/// Dynamic loss scaling (Micikevicius et al., Mixed Precision Training): multiplies fp16 gradients by a
+/// factor that halves after an overflow and doubles after `loss_scale_growth_steps` finite steps in a row.
+/// Its inputs are agreed between ranks, so it is the same on every rank. Without fp16 the factor is always 1.
 class LossScale {
  public:
   LossScale() = default;
@@ -18,10 +18,10 @@ class LossScale {
 
   [[nodiscard]] bool used() const { return used_; }
   [[nodiscard]] double factor() const { return factor_; }
-  /// Can an overflow still be the factor's fault?
+  /// True if a smaller factor may still avoid an overflow.
   [[nodiscard]] bool can_shrink() const { return used_ && factor_ > kSmallest; }
 
-  /// After each step.
+  /// Call after each step. `finite`: loss and gradients were finite.
   void update(bool finite) {
     if (!used_) return;
     if (!finite) {
@@ -33,7 +33,7 @@ class LossScale {
     }
   }
 
-  /// For checkpoints.
+  /// State for checkpoints, and its restoration.
   [[nodiscard]] std::int64_t finite_in_a_row() const { return finite_in_a_row_; }
   void restore(double factor, std::int64_t finite_in_a_row) {
     if (!used_) return;

@@ -12,22 +12,24 @@
 
 namespace echelon {
 
-/// One state of an optimizer, as checkpoints name it.
+/// One kind of optimizer state.
 struct OptimizerState {
-  std::string name;                ///< "exp_avg", "momentum_buffer", ...
-  std::vector<at::Tensor> slices;  ///< one for each unit, [slice_numel], fp32 or bf16; written by a restore
+  std::string name;  ///< "exp_avg", "momentum_buffer", ...
+  /// One tensor per unit, [slice_numel], fp32 or bf16; a restore writes to them.
+  std::vector<at::Tensor> slices;
 };
 
-/// Updates this rank's slices: an UpdateRule applied to the ranges of each parameter group. Padding at the
-/// end of a slice is never touched.
+/// Updates this rank's slices by applying an UpdateRule to the ranges of each parameter group. Never writes
+/// to the padding of a slice. Local; not thread-safe.
 class Optimizer {
  public:
-  /// `model` outlives this object. Throws Error(kUsage) for a pattern of `no_decay` or `lr_factors` that
-  /// names no parameter, and for weights of a type that the rule does not take.
+  /// `model` must outlive this object. Throws Error(kUsage) for a pattern of `no_decay` or `lr_factors` that
+  /// matches no parameter, and for weights of a type that the rule does not support.
   Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& options, const ShardedModel& model);
 
-  /// Update number `number` (1-based, for bias correction) with gradients multiplied by `gradient_factor`.
-  /// Gradients are worthless afterwards.
+  /// Update `number` (1-based, for bias correction) with gradients multiplied by `gradient_factor`. The
+  /// contents of gradients are undefined afterwards. The caller must then call
+  /// ShardedModel::weights_changed().
   void step(std::int64_t number, double lr, double gradient_factor);
 
   [[nodiscard]] OptimKind kind() const { return kind_; }
@@ -42,7 +44,7 @@ class Optimizer {
   std::vector<OptimizerState> states_;
 };
 
-/// Bytes of state that an optimizer keeps for a parameter, the average of the weights included.
+/// Bytes of optimizer state per parameter, including averaged weights.
 [[nodiscard]] std::int64_t state_bytes_per_parameter(const OptimOptions& options);
 
 /// The optimizer of recipe section `optim`.

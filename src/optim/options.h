@@ -13,7 +13,7 @@ namespace echelon {
 
 enum class OptimKind : std::uint8_t {
   kAdamW,              ///< Loshchilov & Hutter
-  kAnyPrecisionAdamW,  ///< states in low precision, Kahan-compensated weights
+  kAnyPrecisionAdamW,  ///< low-precision states, Kahan-compensated weights
   kSgd,
   kAdadelta,  ///< Zeiler
 };
@@ -35,9 +35,9 @@ struct OptimOptions {
   FloatType variance_dtype = FloatType::kBf16;      ///< anyprecision_adamw: second moment
   FloatType compensation_dtype = FloatType::kBf16;  ///< anyprecision_adamw: Kahan compensation
   bool kahan = true;                                ///< anyprecision_adamw
-  std::vector<std::string> no_decay;                ///< parameter patterns without weight decay
+  std::vector<std::string> no_decay;                ///< patterns of parameters without weight decay
   PatternMap<double> lr_factors;                    ///< parameter pattern -> factor on the learning rate
-  double ema_decay = 0.0;                           ///< sharded average of the weights; 0: none
+  double ema_decay = 0.0;                           ///< decay of the averaged weights; 0: no average
 };
 
 /// Recipe section `schedule`: factor on optim.lr by step.
@@ -46,9 +46,9 @@ struct ScheduleOptions {
   std::int64_t warmup_steps = 0;
   double warmup_start_factor = 0.1;
   double min_lr = 0.0;           ///< absolute learning rate at the last step
-  std::int64_t step_size = 1;    ///< step: steps between two falls
-  std::int64_t step_epochs = 0;  ///< step: epochs between two falls; 0: step_size counts
-  double gamma = 0.7;            ///< step: factor at each fall
+  std::int64_t step_size = 1;    ///< step: steps between reductions
+  std::int64_t step_epochs = 0;  ///< step: epochs between reductions; 0: step_size applies
+  double gamma = 0.7;            ///< step: factor of each reduction
   std::int64_t decay_steps = 0;  ///< warmup_stable_decay: length of the final decay
   std::vector<SchedulePhase> sequence;
 };

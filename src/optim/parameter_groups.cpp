@@ -8,10 +8,10 @@
 namespace echelon {
 namespace {
 
-/// How many existing names a refused pattern is answered with.
+/// Number of existing names that an error about a pattern lists.
 constexpr std::size_t kNamesShown = 4;
 
-/// Of the whole model, whatever this rank holds of it.
+/// Names of all parameters of the model, also of those that this rank holds no part of.
 std::vector<std::string> parameter_names(const ShardedModel& model) {
   std::vector<std::string> names;
   for (const auto& unit : model.units()) {
@@ -28,7 +28,7 @@ void require_match(const std::string& key, const std::string& pattern,
                    const std::vector<std::string>& names) {
   if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return matches(pattern, name); }))
     return;
-  // Evenly spread over the model, so that its different kinds of names are seen.
+  // Evenly spread over the model, to show its different kinds of names.
   std::vector<std::string> shown;
   const std::size_t count = std::min(kNamesShown, names.size());
   for (std::size_t i = 0; i < count; ++i)
@@ -39,7 +39,7 @@ void require_match(const std::string& key, const std::string& pattern,
 
 namespace {
 
-/// What one parameter is updated with.
+/// The group that a parameter belongs to, without ranges.
 ParameterGroup group_of(const OptimOptions& options, const std::string& name) {
   ParameterGroup group{.decays = !matches_any(options.no_decay, name)};
   if (const double* factor = last_match(options.lr_factors, name)) group.lr_factor = *factor;

@@ -15,21 +15,20 @@ struct SliceRange {
   std::int64_t end = 0;
 };
 
-/// Parameters that are updated with the same numbers.
+/// Parameters that are updated with the same learning rate and weight decay.
 struct ParameterGroup {
   double lr_factor = 1.0;
-  bool decays = true;  ///< optim.weight_decay applies
-  std::vector<SliceRange>
-      ranges;  ///< what this rank holds of them: as few and long as can be, by rising place
+  bool decays = true;              ///< optim.weight_decay applies
+  std::vector<SliceRange> ranges;  ///< the parts that this rank holds: adjacent ones merged, by rising offset
 };
 
-/// Throws Error(kUsage) naming `key` when `pattern` matches none of these parameters.
+/// Throws Error(kUsage), which names `key`, if `pattern` matches none of `names`.
 void require_match(const std::string& key, const std::string& pattern, const std::vector<std::string>& names);
 
-/// Sorts the parameters by `options.no_decay` and `options.lr_factors`, whose patterns are matched with their
-/// names; without patterns, one group of one range a unit. A group of which this rank holds nothing is left
-/// out; padding belongs to none. Throws Error(kUsage), on every rank alike, for a pattern that matches no
-/// parameter of the model and for a factor that is not a number >= 0.
+/// Groups the parameters by `options.no_decay` and `options.lr_factors`, whose patterns match parameter
+/// names. Without patterns there is one group, with one range per unit. Groups without elements on this rank
+/// are omitted; padding belongs to no group. Throws Error(kUsage), on all ranks alike, for a pattern that
+/// matches no parameter of the model.
 [[nodiscard]] std::vector<ParameterGroup> parameter_groups(const OptimOptions& options,
                                                            const ShardedModel& model);
 

@@ -22,7 +22,7 @@ std::vector<std::string> parameter_names(const Model& model) {
   return names;
 }
 
-/// `names`: modules or parameters, as require_match takes them.
+/// Adds a fault for each pattern that matches none of `names`: layers or names of parameters.
 template <class Names>
 void demand(const std::string& key, const std::vector<std::string>& patterns, const Names& names,
             std::vector<PatternFault>& faults) {

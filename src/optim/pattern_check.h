@@ -8,14 +8,14 @@
 
 namespace echelon {
 
-/// A recipe's pattern that names nothing.
+/// A pattern of a recipe that matches nothing.
 struct PatternFault {
   std::string key;   ///< "optim.no_decay"
-  std::string text;  ///< one line, with the key, the pattern and names that exist
+  std::string text;  ///< one line: the key, the pattern, and existing names
 };
 
-/// Every pattern that names no module, or no parameter, of the model; training refuses each of them. Needs
-/// shapes only.
+/// All patterns that match no module or parameter of the model, which training would refuse. Needs no
+/// storage.
 [[nodiscard]] std::vector<PatternFault> pattern_faults(const Model& model, const ShardOptions& shard,
                                                        const PrecisionOptions& precision,
                                                        const ActivationCheckpointingOptions& activations,

@@ -10,7 +10,7 @@
 namespace echelon {
 namespace {
 
-/// A piece of the curve: `done` of its `length` steps are over, 0 <= done <= length.
+/// A position in a phase of the curve: `done` of its `length` steps are complete, 0 <= done <= length.
 struct Phase {
   double done = 0;
   double length = 0;
@@ -29,7 +29,8 @@ double step_size(const ScheduleOptions& schedule) {
   return static_cast<double>(schedule.step_size);
 }
 
-/// After `stretches` of constant rate; a little more than measured, as the division rounds.
+/// The rate after `stretches` periods of constant rate. 1e-9 is added because a division that should give an
+/// integer may round below it.
 double falls(double from, const ScheduleOptions& schedule, double stretches) {
   return from * std::pow(schedule.gamma, std::floor(stretches + 1e-9));
 }
@@ -38,7 +39,7 @@ double warmup(const OptimOptions& optim, const ScheduleOptions& schedule, const 
   return line(optim.lr * schedule.warmup_start_factor, optim.lr, phase);
 }
 
-/// The phase's rate, having started at `reached`.
+/// The rate within a phase that started at `reached`.
 double rate_in(ScheduleKind kind, const OptimOptions& optim, const ScheduleOptions& schedule, double reached,
                const Phase& phase) {
   switch (kind) {

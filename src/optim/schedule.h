@@ -9,7 +9,7 @@ namespace echelon {
 /// need not be whole. A pure function, so a resumed run needs no state. The kinds equal PyTorch's schedulers:
 ///   constant             optim.lr
 ///   linear_warmup        LinearLR(warmup_start_factor -> 1 over warmup_steps), then optim.lr
-///   step                 StepLR(step_size, gamma), or once in step_epochs epochs
+///   step                 StepLR(step_size, gamma), or every step_epochs epochs
 ///   cosine               CosineAnnealingLR over the run, down to min_lr
 ///   warmup_cosine        SequentialLR of linear_warmup and the cosine over the rest
 ///   warmup_stable_decay  linear_warmup, constant, then linearly down to min_lr over the last decay_steps
@@ -19,8 +19,8 @@ namespace echelon {
 ///                        first: optim.lr), cosine and linear_decay end at min_lr. The last entry lasts to
 ///                        the end of the run when it has no number; after a last one with a number the rate
 ///                        stays.
-/// As in PyTorch a fall over n steps reaches min_lr after its n-th step. Throws Error(kUsage) for an unknown
-/// kind and for a malformed entry of the sequence.
+/// As in PyTorch, a decay over n steps reaches min_lr only after its n-th step. Throws Error(kUsage) for
+/// linear_decay outside a sequence, and for a kind that a sequence may not contain.
 [[nodiscard]] double learning_rate(const OptimOptions& optim, const ScheduleOptions& schedule,
                                    std::int64_t step, std::int64_t steps, double epoch_steps = 1);
 

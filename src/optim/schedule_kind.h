@@ -7,7 +7,7 @@
 
 namespace echelon {
 
-/// A learning rate by step; those that a phase of a sequence may have are in kPhaseKinds.
+/// A curve of the learning rate (schedule.h describes each).
 enum class ScheduleKind : std::uint8_t {
   kConstant,
   kLinearWarmup,
@@ -16,7 +16,7 @@ enum class ScheduleKind : std::uint8_t {
   kWarmupCosine,
   kWarmupStableDecay,
   kSequence,
-  kLinearDecay,  ///< of a phase only
+  kLinearDecay,  ///< only as a phase of a sequence
 };
 template <>
 inline constexpr std::array<std::string_view, 8> kWords<ScheduleKind>{
@@ -31,7 +31,7 @@ inline constexpr std::array kPhaseKinds{ScheduleKind::kConstant, ScheduleKind::k
 /// A phase of a sequence.
 struct SchedulePhase {
   ScheduleKind kind = ScheduleKind::kConstant;  ///< one of kPhaseKinds
-  std::int64_t steps = 0;                       ///< 0, only of the last phase: to the end of the run
+  std::int64_t steps = 0;                       ///< 0: to the end of the run; only for the last phase
   bool operator==(const SchedulePhase&) const = default;
 };
 

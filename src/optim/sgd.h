@@ -4,8 +4,8 @@
 
 namespace echelon {
 
-/// Stochastic gradient descent as torch.optim.SGD: weight decay is added to the gradient, momentum is not
-/// dampened (so a buffer of zeros becomes the first gradient), Nesterov's look-ahead on request. One fused
+/// Stochastic gradient descent, as torch.optim.SGD: weight decay is added to the gradient; momentum without
+/// dampening, so a buffer of zeros becomes the first gradient; optionally Nesterov momentum. fp32, one fused
 /// pass.
 class Sgd final : public UpdateRule {
  public:

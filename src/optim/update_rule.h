@@ -8,23 +8,23 @@
 
 namespace echelon {
 
-/// A run of elements that one update changes: 1-D views of the same length and on the same device.
+/// Consecutive elements that one update changes: 1-D views of the same length, on the same device.
 struct UpdateRange {
-  at::Tensor weights;              ///< fp32, or bf16 for a rule that says so
-  at::Tensor gradient;             ///< fp32; worthless afterwards
+  at::Tensor weights;              ///< fp32, or bf16 if takes_bf16_weights()
+  at::Tensor gradient;             ///< fp32; contents undefined afterwards
   std::vector<at::Tensor> states;  ///< in the order of UpdateRule::states()
 };
 
-/// The numbers of one update of one parameter group.
+/// The scalars of one update of one parameter group.
 struct UpdateValues {
-  std::int64_t number = 1;  ///< 1-based
+  std::int64_t number = 1;  ///< number of the update, 1-based
   double lr = 0;
   double weight_decay = 0;
-  double gradient_factor = 1;  ///< gradients count as multiplied by this
+  double gradient_factor = 1;  ///< applied to gradients before anything else
 };
 
-/// The arithmetic of an optimizer: elementwise, on whatever ranges it is given, so it knows neither units nor
-/// ranks. Stateless: what lasts from step to step is in UpdateRange::states.
+/// The arithmetic of an optimizer: elementwise on the given ranges, so it knows neither units nor ranks.
+/// Stateless: all state between steps is in UpdateRange::states.
 class UpdateRule {
  public:
   struct StateSpec {
@@ -33,10 +33,11 @@ class UpdateRule {
   };
 
   virtual ~UpdateRule() = default;
-  /// Every state starts as zeros.
+  /// The states of the rule; all start as zeros.
   [[nodiscard]] virtual std::vector<StateSpec> states() const = 0;
-  /// May the weights that persist be bf16? Otherwise they are fp32.
+  /// True if master weights may be bf16; otherwise they must be fp32.
   [[nodiscard]] virtual bool takes_bf16_weights() const { return false; }
+  /// Updates weights and states of all ranges. Call without autograd.
   virtual void update(const UpdateValues& values, std::span<const UpdateRange> ranges) const = 0;
 };
 

@@ -3,7 +3,7 @@
 namespace echelon::shapes {
 namespace {
 
-/// Patches of an image, and the class token before them.
+/// Patches of an image plus the class token.
 std::int64_t vit_tokens(const ModelOptions& model) {
   const std::int64_t across = model.image_size / model.patch_size;
   return across * across + 1;

@@ -11,33 +11,33 @@ namespace echelon {
 
 using Dimensions = std::vector<std::int64_t>;
 
-/// A weight under the name that checkpoints and exports have for it. Elements lie row-major; the matrix of a
-/// linear layer is [outputs, inputs].
+/// A weight under its name in checkpoints and exports. Row-major; the matrix of a linear layer is [outputs,
+/// inputs].
 struct TensorShape {
   std::string name;
   Dimensions dimensions;
 };
 
-/// The tensors of one layer, or of equal layers in a row.
+/// The tensors of one layer, or of several equal layers in a row.
 struct LayerShapes {
-  std::string prefix;  ///< what the names begin with
-  /// Given: after the prefix, names have the number of the layer, from 0 on, and a point.
+  std::string prefix;  ///< start of all names
+  /// Number of equal layers. If set, the prefix is followed by the 0-based number of the layer and a dot.
   std::optional<std::int64_t> repeats;
   std::vector<TensorShape> tensors;  ///< of one layer; names without the prefix
 };
 
-/// Every weight of a model, once: a tied head has no entry. This is the one description of names and shapes:
-/// the model builds its parameters from it, the recipe counts them, and imports and exports list them.
-/// For options whose sizes divide as find_model_conflicts() requires.
+/// Every weight of a model, once; a tied head has no entry. The only description of names and shapes: the
+/// model builds its parameters from it, the recipe counts them, and imports and exports list them. Requires
+/// sizes that pass find_model_conflicts().
 [[nodiscard]] std::vector<LayerShapes> shapes_of(const ModelOptions& model);
 
-/// shapes_of(), each tensor with its whole name.
+/// shapes_of() as a flat list, with full names.
 [[nodiscard]] std::vector<TensorShape> tensors_of(const ModelOptions& model);
 
-/// Number of parameters; nothing if it does not fit in 64 bits.
+/// Number of parameters; nothing if it exceeds 64 bits.
 [[nodiscard]] std::optional<std::int64_t> parameter_count(const ModelOptions& model);
 
-/// Shapes by whole name.
+/// Shapes by full name.
 class ShapeTable {
  public:
   explicit ShapeTable(const ModelOptions& model);

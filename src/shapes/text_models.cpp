@@ -9,7 +9,7 @@ void add_head(Layers& to, const ModelOptions& model) {
     to.push_back({"lm_head.", {}, {{"weight", {model.vocab_size, model.hidden_size}}}});
 }
 
-/// Layer `number` of a t5's block: attention, with the norm of its input.
+/// Sublayer `number` of a T5 block: attention and the norm of its input.
 void add_t5_attention(Tensors& to, int number, const char* kind, const ModelOptions& model) {
   const std::string layer = str("layer.", number, '.');
   const std::int64_t width = model.heads * head_size(model);
@@ -32,7 +32,7 @@ void add_t5_feed_forward(Tensors& to, int number, const ModelOptions& model) {
   to.push_back({layer + "layer_norm.weight", {model.hidden_size}});
 }
 
-/// Encoder or decoder. Its first block has the table of position biases, which all blocks use.
+/// Encoder or decoder. Its first block holds the table of position biases that all blocks use.
 void add_t5_stack(Layers& to, const std::string& stack, std::int64_t blocks, bool decoder,
                   const ModelOptions& model) {
   Tensors block;

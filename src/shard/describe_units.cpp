@@ -55,8 +55,7 @@ std::string line_of(const UnitPlan& unit, std::size_t count, const std::string& 
 
 std::vector<std::string> describe_units(const std::vector<UnitPlan>& units, int shard_ranks,
                                         at::ScalarType master, std::int64_t state_bytes) {
-  // A repeated block prints as one line only when its whole pattern of inner units repeats: group by kind, in
-  // the order of first appearance.
+  // Groups units of the same kind, size, type and lifetime; lines are in the order of first appearance.
   std::vector<std::string> lines;
   std::vector<bool> printed(units.size(), false);
   for (std::size_t i = 0; i < units.size(); ++i) {

@@ -24,8 +24,8 @@ GatheredWeights::~GatheredWeights() {
   try {
     gathering_.wait();
   } catch (...) {
-    // Communication has failed, so nothing uses the memory any more; whoever caused this destruction reports
-    // it.
+    // Communication has failed, so nothing uses the memory any longer. The error that led to this destruction
+    // is reported by its handler.
   }
 }
 
@@ -37,7 +37,8 @@ void GatheredWeights::refuse(const char* call) const {
 void GatheredWeights::start() {
   if (in_memory()) return;
   whole_.inflate();
-  // The gather starts behind the copy out of host memory, so that who waits for it has waited for both.
+  // The gather is issued on the copy stream, after the copy from host memory. Waiting for the gather then
+  // covers both.
   std::optional<CopyStream::Turn> turn;
   if (setup_.offload && state_ == State::kSharded) turn.emplace(*setup_.copies);
   Communicator* group = &setup_.groups->shard();

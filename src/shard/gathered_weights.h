@@ -12,7 +12,7 @@
 namespace echelon {
 
 /// The whole weights of one unit in compute precision, gathered from the slices of its ranks and freed again.
-/// Views of them stay valid objects; their bytes are there from start() on and readable behind finish().
+/// Views stay valid objects throughout: their memory is allocated by start(), and may be read after finish().
 ///
 ///   state       | start()    | finish()  | keep_part() | release() | invalidate()
 ///   kSharded    | kGathering | refused   | refused     | -         | -
@@ -20,39 +20,44 @@ namespace echelon {
 ///   kGathered   | -          | -         | kPartlyKept | kSharded  | kSharded
 ///   kPartlyKept | kGathering | refused   | refused     | -         | kSharded
 ///
-/// "-": the call changes nothing. "refused": Error(kTraining), a fault of this program. Where the slice is
-/// the whole, the state is always kGathered. Every rank makes the same calls in the same order.
+/// "-": the call does nothing. "refused": throws Error(kTraining), a bug in the caller. If the slice is the
+/// whole buffer (is_whole()), the state is always kGathered. Not thread-safe. Every rank must make the same
+/// calls in the same order.
 class GatheredWeights {
  public:
   enum class State : std::uint8_t {
-    kSharded,     ///< nothing but the slices
-    kGathering,   ///< the gather is under way
-    kGathered,    ///< readable
-    kPartlyKept,  ///< this rank holds a K-th of them for a gather among K neighbours
+    kSharded,     ///< only the slices exist
+    kGathering,   ///< the all-gather is in progress
+    kGathered,    ///< gathered, may be read
+    kPartlyKept,  ///< this rank holds 1/K of them for an all-gather among K neighbours
   };
 
-  /// All outlive this object. `slice`: this rank's master weights.
+  /// All arguments must outlive this object. `slice`: this rank's master weights, [slice_numel].
   GatheredWeights(const UnitPlan& plan, const UnitSetup& setup, const FlatLayout& layout,
                   const at::Tensor& slice);
-  /// Waits for a gather under way; its error has been or will be seen elsewhere.
+  /// Waits for a gather in progress and ignores its error, which is reported elsewhere.
   ~GatheredWeights();
   GatheredWeights(const GatheredWeights&) = delete;
   GatheredWeights& operator=(const GatheredWeights&) = delete;
 
-  /// Casts the slice straight into its slot of the buffer and starts the gather in place.
+  /// Casts the slice directly into its slot of the gathered buffer and starts the all-gather in place. From
+  /// kPartlyKept, gathers the kept parts among the K neighbours instead.
   void start();
+  /// Waits for the gather. On a GPU only the stream waits, not the host.
   void finish();
-  /// Frees the bytes.
+  /// Waits for a gather in progress, then frees the memory.
   void release();
-  /// Frees the bytes but for the part that backward gathers from.
+  /// As release(), but keeps the part that backward gathers from.
   void keep_part();
-  /// The slice has changed.
+  /// Called when the slice has changed: frees gathered weights and the kept part.
   void invalidate();
 
   [[nodiscard]] State state() const { return state_; }
-  /// Are they there, or on their way?
+  /// Gathered, or being gathered.
   [[nodiscard]] bool in_memory() const { return state_ == State::kGathering || state_ == State::kGathered; }
+  /// Size of the gathered buffer, padding included, whether or not it is allocated now.
   [[nodiscard]] std::int64_t bytes() const { return whole_.bytes(); }
+  /// View of the gathered buffer; `offset` and `shape` in elements.
   [[nodiscard]] at::Tensor view(std::int64_t offset, const std::vector<std::int64_t>& shape) const {
     return whole_.view(offset, shape);
   }
@@ -65,7 +70,7 @@ class GatheredWeights {
   const FlatLayout& layout_;
   at::Tensor slice_;
   ElasticTensor whole_;
-  ElasticTensor part_;  ///< of kPartlyKept
+  ElasticTensor part_;  ///< in kPartlyKept only
   State state_;
   Pending gathering_;
 };

@@ -8,13 +8,14 @@
 namespace echelon {
 namespace {
 
-/// A narrower type loses nothing on the way when sums are made in fp32, so only a wider one is cast.
+/// Gradients are only ever narrowed. Receivers sum in fp32, so widening before sending would add bytes but no
+/// precision.
 at::ScalarType wire_type(at::ScalarType from, at::ScalarType reduce) {
   return c10::elementSize(reduce) < c10::elementSize(from) ? reduce : from;
 }
 
-/// Errors of communication that ends with this object are reported by whoever caused its destruction; after
-/// one, nothing uses the memory any more.
+/// After a communication error nothing uses the memory any longer, and the handler of the error that led to
+/// this destruction reports it.
 template <class Wait>
 void wait_quietly(const Wait& wait) {
   try {
@@ -56,15 +57,16 @@ void GradientReduction::begin(MicroBatch batch) {
 
 void GradientReduction::open() {
   if (state_ == State::kCollecting) return;
-  finish();  // the sum of the micro-batch before may still be on its way out
+  finish();  // the previous micro-batch's gradients may still be in the buffer
   land();
   state_ = State::kCollecting;
   if (whole_.fixed()) {
-    // Gradients are written where they stay: further micro-batches add to what is there.
+    // Backward writes directly into the slice, so later micro-batches must add to it.
     for (Parameter* parameter : layout_.parameters()) parameter->deposited = !batch_.first;
     return;
   }
   whole_.inflate();
+  // Pool memory is not cleared. The padding is reduced with the rest, and no parameter writes to it.
   const std::int64_t padding = layout_.padded_numel() - layout_.numel();
   whole_.view(layout_.numel(), {padding}).zero_();
 }
@@ -126,7 +128,10 @@ void GradientReduction::start() {
   }
   state_ = State::kReducing;
   Communicator* copies = setup_.groups->replicate();
-  // What arrives on the device and is added on the host must be the sum over the copies already.
+  // With offload, the device buffer is added to the slice on the host after each micro-batch. It must
+  // therefore already be summed over the replicas. Otherwise the slice accumulates, and one all-reduce at the
+  // last micro-batch is enough. Groups split from one communicator share its queue, so the all-reduce runs
+  // after the reduce-scatter.
   const bool arrives = arrived_.inflated();
   if (copies == nullptr || !(batch_.last || arrives)) return;
   float* mine = arrives ? static_cast<float*>(arrived_.data()) : slice_.mutable_data_ptr<float>();
@@ -148,6 +153,8 @@ void GradientReduction::finish() {
 void GradientReduction::start_landing() {
   const at::Tensor& sum = arrived_.tensor();
   if (sum.is_cpu()) return take_in(sum);
+  // The slice may only be added to, so the copy needs a place of its own; otherwise it goes to the slice
+  // itself.
   landing_ = accumulating_ ? page_locked(slice_.sizes(), slice_.scalar_type()) : slice_;
   const CopyStream::Turn turn(*setup_.copies);
   landing_.copy_(sum, true);

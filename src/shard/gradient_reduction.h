@@ -14,11 +14,11 @@ namespace echelon {
 /// Which of a step's micro-batches a gradient belongs to.
 struct MicroBatch {
   bool first = true;  ///< starts a new sum
-  bool last = true;   ///< after it the sum is complete
+  bool last = true;   ///< completes the sum
 };
 
-/// The gradients of one unit on their way from backward, which writes whole ones in compute precision, to the
-/// sum over ranks in this rank's slice.
+/// The gradients of one unit, from backward to this rank's slice. Backward writes whole gradients in compute
+/// precision; the slice receives their sum over ranks, in fp32.
 ///
 ///   kIdle ----> open() ----> kCollecting ----> start() --+--> kReducing ----> finish() --+--> kArrived
 ///                                ^                       |                               |        ^
@@ -26,43 +26,48 @@ struct MicroBatch {
 ///                                |                                                          land()
 ///                                +---- open(), from every other state: after finish() and land()
 ///
-/// kHeld: where whole gradients are reduced with the last micro-batch of a step, those before it are summed
-/// on this rank. kLanding: where slices are in host memory and the device is not. finish() changes nothing
-/// but in kReducing, and land() nothing but in kLanding: open() may have done their work. begin() in
-/// kCollecting and start() in any other state are refused: Error(kTraining), a fault of this program. Every
-/// rank makes the same calls in the same order.
+/// kHeld occurs only if gradients are reduced with the last micro-batch of a step: earlier micro-batches are
+/// summed on this rank. kLanding occurs only if a GPU computes and slices are in host memory (offload).
+/// finish() acts only in kReducing and land() only in kLanding; elsewhere they do nothing, because open() may
+/// already have called them. begin() in kCollecting, and start() in any other state, throw Error(kTraining):
+/// a bug in the caller. Not thread-safe. Every rank must make the same calls in the same order.
 class GradientReduction {
  public:
   enum class State : std::uint8_t {
     kIdle,        ///< nothing has been computed yet
     kCollecting,  ///< backward writes whole gradients
-    kHeld,        ///< the sum of the step's micro-batches so far waits on this rank for the last one
-    kReducing,    ///< the sum over ranks is under way
-    kLanding,     ///< and from the device to the slice in host memory
-    kArrived,     ///< the slice has it
+    kHeld,        ///< the sum of the micro-batches so far stays on this rank until the last one
+    kReducing,    ///< the reduction over ranks is in progress
+    kLanding,     ///< the result is being copied from the device to host memory
+    kArrived,     ///< the slice holds the result
   };
 
-  /// All outlive this object. `slice`: this rank's gradient, fp32; empty where nothing is trained.
+  /// All arguments must outlive this object. `slice`: this rank's gradient, fp32 [slice_numel]; empty without
+  /// training.
   GradientReduction(const UnitPlan& plan, const UnitSetup& setup, const FlatLayout& layout,
                     const at::Tensor& slice);
-  /// Waits for what still uses the memory; its errors have been or will be seen elsewhere.
+  /// Waits for operations that still use the memory and ignores their errors, which are reported elsewhere.
   ~GradientReduction();
   GradientReduction(const GradientReduction&) = delete;
   GradientReduction& operator=(const GradientReduction&) = delete;
 
-  /// Before a micro-batch's forward.
+  /// Called before a micro-batch's forward.
   void begin(MicroBatch batch);
-  /// Whole gradients may be written from here on; no-op after the first call of a micro-batch.
+  /// After this call, whole gradients may be written. Waits for the previous reduction. Does nothing in
+  /// kCollecting.
   void open();
-  /// Backward is complete: takes in what autograd has left at the leaves, and zeros for the rest.
+  /// Called when backward is complete: adds the gradients that autograd left at the leaves, and zeroes those
+  /// of parameters that were not used.
   void collect_leaves();
-  /// Starts the sum over ranks, or adds to that of earlier micro-batches.
+  /// Starts the reduction over ranks, or adds to the sum that is held until the last micro-batch.
   void start();
+  /// Waits for the reduction; with offload, starts the copy to host memory.
   void finish();
+  /// Waits, on the host, for the copy to host memory.
   void land();
 
   [[nodiscard]] State state() const { return state_; }
-  /// Of the whole gradients; writable in kCollecting.
+  /// View of the whole gradients; `offset` and `shape` in elements. May be written in kCollecting.
   [[nodiscard]] at::Tensor view(std::int64_t offset, const std::vector<std::int64_t>& shape) const {
     return whole_.view(offset, shape);
   }
@@ -70,7 +75,7 @@ class GradientReduction {
  private:
   [[noreturn]] void refuse(const char* call) const;
   void hold();
-  /// Starts the reduction of `whole` (its type is that of the bytes that travel) into the slice.
+  /// Starts the reduce-scatter of `whole` into the slice, after a cast if the reduce type is narrower.
   void send(ElasticTensor& whole, bool accumulate);
   void start_landing();
   void take_in(const at::Tensor& sum);
@@ -79,16 +84,16 @@ class GradientReduction {
   const UnitSetup& setup_;
   const FlatLayout& layout_;
   at::Tensor slice_;
-  ElasticTensor whole_;        ///< of one micro-batch, compute precision
-  ElasticTensor held_;         ///< of several micro-batches, fp32
-  ElasticTensor wire_;         ///< in the precision that travels, where it is another
-  ElasticTensor arrived_;      ///< the slice's sum, on the device, where the slice is on the host
-  bool accumulating_ = false;  ///< what arrives is added to the slice
+  ElasticTensor whole_;        ///< one micro-batch, compute precision
+  ElasticTensor held_;         ///< sum of several micro-batches, fp32
+  ElasticTensor wire_;         ///< send buffer, if the reduce type differs from that of the gradients
+  ElasticTensor arrived_;      ///< the reduced slice before it is copied or added to a slice in host memory
+  bool accumulating_ = false;  ///< the result is added to the slice, not copied over it
   MicroBatch batch_;
   State state_ = State::kIdle;
   Pending reducing_;
   Pending replicating_;
-  at::Tensor landing_;  ///< of kLanding: where arrived_ is being copied to
+  at::Tensor landing_;  ///< in kLanding: destination of the copy of arrived_
   CopyStream::Mark landed_;
 };
 

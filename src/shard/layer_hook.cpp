@@ -9,11 +9,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The identity whose backward calls a function first: how the engine learns where the backward pass stands.
+/// The identity. Its backward calls a function first, which tells the engine how far the backward pass has
+/// come.
 struct OnBackward : torch::autograd::Function<OnBackward> {
   static variable_list forward(AutogradContext* ctx, at::TensorList tensors,
                                const std::function<void()>* callback) {
     ctx->saved_data["callback"] = reinterpret_cast<std::int64_t>(callback);
+    // Missing gradients stay undefined; they need not be allocated as zeros, because they are only passed on.
     ctx->set_materialize_grads(false);
     variable_list same;
     for (const at::Tensor& tensor : tensors) same.push_back(tensor.view_as(tensor));
@@ -21,7 +23,7 @@ struct OnBackward : torch::autograd::Function<OnBackward> {
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     (*reinterpret_cast<const std::function<void()>*>(ctx->saved_data["callback"].toInt()))();
-    grads.emplace_back();  // of `callback`
+    grads.emplace_back();  // no gradient for `callback`
     return grads;
   }
 };
@@ -81,7 +83,7 @@ LayerInputs ShardedModel::Hook::before(const LayerInputs& inputs) {
 void ShardedModel::Hook::begin_forward() {
   const HostTime host(owner_->times_);
   ++owner_->times_.passes;
-  // A recomputation follows the order of backward, not that of forward.
+  // A recomputation runs in the order of backward, so it must not change the recorded order of forward.
   const bool forward = owner_->recomputing_ == 0;
   if (owner_->training_ && forward) owner_->activity_->enter(Doing::kForward, unit().name());
   unit().start_unshard();
@@ -90,8 +92,9 @@ void ShardedModel::Hook::begin_forward() {
     owner_->prefetch_forward();
   }
   owner_->unshard(unit());
-  // Counted whether or not its end will be heard of: the gradients of a run whose input has none are known to
-  // be complete only at the end of the pass, and then those of the unit's other runs must wait for them too.
+  // Every run is counted, also those whose end_backward() is never called because no input needs a gradient.
+  // Their gradients are complete only at the end of the backward pass; the count then stays above zero, and
+  // accumulate() reduces the unit there.
   if (owner_->training_ && forward) ++owner_->uses_[*unit_];
 }
 
@@ -100,10 +103,10 @@ at::Tensor ShardedModel::Hook::after(at::Tensor output) {
     const HostTime host(owner_->times_);
     owner_->post_forward_.push_back(*unit_);
     const bool needed = owner_->training_ && plan_->weights_in_backward;
-    // The last unit's backward comes at once: freeing its weights would only gather them again.
+    // The head's backward follows immediately, so freed weights would have to be gathered again.
     if (!needed || !last_) unit().release_after_forward(needed);
   }
-  // A loss stays as it is.
+  // The head's output is the loss, which is not cast.
   if (plan_ != nullptr && !last_ && output.is_floating_point()) output = output.to(plan_->outer);
   if (!unit_ || !at::GradMode::is_enabled() || !output.requires_grad()) return output;
   return OnBackward::apply(at::TensorList(output), &begin_backward_).front();

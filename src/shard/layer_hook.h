@@ -7,7 +7,7 @@
 
 namespace echelon {
 
-/// Which layers compute again in backward.
+/// Which layers are recomputed in backward.
 class RecomputePlan {
  public:
   enum class Mode { kNone, kFull, kSelective };
@@ -22,10 +22,13 @@ class RecomputePlan {
   std::set<const Layer*> layers_;
 };
 
-/// Gathers, frees and reduces one unit around its layer's forward and backward.
+/// Gathers the weights of one unit before its layer's forward and backward, frees them afterwards, and starts
+/// the reduction of its gradients. Also recomputes the layer and casts activations at its border.
 class ShardedModel::Hook final : public LayerHook {
  public:
-  /// `plan` and `unit` may be absent: then the layer only recomputes, or only casts.
+  /// `plan`: null if the layer is not a unit. `unit`: index in units(); nothing if the unit has no
+  /// parameters, then the hook only casts. `last`: the layer is the model's head. `offload`: kept inputs go
+  /// to host memory.
   Hook(ShardedModel& owner, const UnitPlan* plan, std::optional<std::size_t> unit, bool last,
        RecomputePlan::Mode mode, bool offload);
 

@@ -5,9 +5,9 @@
 namespace echelon {
 namespace {
 
-/// Slices start on a cache line in every element type.
+/// Elements. Slices then start at a multiple of 64 bytes, a cache line, in every element type.
 constexpr std::int64_t kSliceMultiple = 64;
-/// Elements of 16 bytes, the widest access of a kernel, in the narrowest type.
+/// 16 bytes, the widest access of a kernel, hold 8 elements of the narrowest type.
 constexpr std::int64_t kAligned = 8;
 
 std::int64_t round_up(std::int64_t n, std::int64_t multiple) {

@@ -5,7 +5,7 @@
 
 #include "model/parameter.h"
 
-/// Pure arithmetic of flat sharding: no storage, no ranks talking.
+/// Arithmetic of flat sharding, without storage or communication.
 namespace echelon {
 
 /// Elements of one named tensor that lie in one rank's slice.
@@ -14,25 +14,27 @@ struct SlicePiece {
   const Parameter* parameter = nullptr;
   std::int64_t begin = 0;  ///< [begin, end) of the flattened tensor
   std::int64_t end = 0;
-  std::int64_t at = 0;  ///< where they start in the slice
+  std::int64_t at = 0;  ///< offset of the first one in the slice
 };
 
-/// Parameters laid one after another in a flat buffer of size() * slice_numel() elements, padded at the end;
-/// rank r owns elements [r, r + 1) * slice_numel(). Slice borders may cut a parameter anywhere. Those of odd
-/// sizes (a bias of ten classes) come last, so that all others begin where the widest accesses may: at 16
-/// bytes in every type.
+/// Parameters one after another in a flat buffer of ranks * slice_numel() elements, padded at the end
+/// (FSDP1's FlatParameter). Rank r owns elements [r * slice_numel(), (r + 1) * slice_numel()). Slice borders
+/// may cut a parameter anywhere. Parameters whose size is no multiple of 8 elements (a bias of ten classes)
+/// come last, so all others start at a multiple of 16 bytes in every type.
 class FlatLayout {
  public:
+  /// The parameters must outlive this object. `ranks`: size of the shard group.
   FlatLayout(std::vector<Parameter*> parameters, int ranks);
 
-  /// In the order in which they lie.
+  /// In buffer order, which may differ from that of the constructor.
   [[nodiscard]] const std::vector<Parameter*>& parameters() const { return parameters_; }
+  /// First element of parameters()[parameter] in the buffer.
   [[nodiscard]] std::int64_t offset(std::size_t parameter) const { return offsets_[parameter]; }
   [[nodiscard]] std::int64_t numel() const { return numel_; }  ///< without padding
   [[nodiscard]] std::int64_t slice_numel() const { return slice_numel_; }
   [[nodiscard]] std::int64_t padded_numel() const { return slice_numel_ * ranks_; }
 
-  /// What rank `rank` holds, in order; the rest of its slice is padding.
+  /// The pieces in the slice of `rank`, by rising offset; the rest of the slice is padding.
   [[nodiscard]] std::vector<SlicePiece> pieces(int rank) const;
 
  private:

@@ -10,12 +10,12 @@
 
 namespace echelon {
 
-/// Which parameters become a unit.
+/// How parameters are grouped into units.
 enum class WrapPolicy : std::uint8_t {
-  kTransformer,  ///< one unit a layer
+  kTransformer,  ///< one unit per embedding, block and head
   kSizeBased,    ///< modules of at least `min_params`
-  kModules,      ///< those named by `modules`
-  kNone,         ///< the model is one unit
+  kModules,      ///< modules that match `modules`
+  kNone,         ///< the whole model is one unit
 };
 template <>
 inline constexpr std::array<std::string_view, 4> kWords<WrapPolicy>{"transformer", "size_based", "modules",
@@ -24,15 +24,15 @@ inline constexpr std::array<std::string_view, 4> kWords<WrapPolicy>{"transformer
 /// Recipe key `shard.wrap`: which parameters are gathered together.
 struct WrapOptions {
   WrapPolicy policy = WrapPolicy::kTransformer;
-  std::int64_t min_params = 100'000'000;  ///< size_based: parameters of a unit, at least
+  std::int64_t min_params = 100'000'000;  ///< size_based: minimum number of parameters of a unit
   std::vector<std::string> exclude;       ///< size_based: patterns of modules that never become units
   std::vector<std::string> modules;       ///< modules: patterns of the modules that become units
 };
 
-/// Recipe key `shard.mesh`: the hybrid strategies' two groups. shard x replicate = world size.
+/// Recipe key `shard.mesh`: the two group sizes of hybrid strategies; shard x replicate = world size.
 struct MeshOptions {
-  std::int64_t shard = 0;      ///< ranks that share one copy of the state; 0: those of a node
-  std::int64_t replicate = 0;  ///< copies; 0: world size / shard
+  std::int64_t shard = 0;      ///< ranks that share one copy of the state; 0: the ranks of a node
+  std::int64_t replicate = 0;  ///< copies of the state; 0: world size / shard
 };
 
 enum class ShardStrategy : std::uint8_t {
@@ -40,22 +40,22 @@ enum class ShardStrategy : std::uint8_t {
   kShardGradOp,     ///< ZeRO-2
   kShardOptimizer,  ///< ZeRO-1
   kNoShard,         ///< DDP
-  kHybridShard,     ///< kFullShard in groups, replicated between them
-  kHybridGradOp,    ///< kShardGradOp in groups, replicated between them
+  kHybridShard,     ///< kFullShard within groups, replicated between groups
+  kHybridGradOp,    ///< kShardGradOp within groups, replicated between groups
 };
 template <>
 inline constexpr std::array<std::string_view, 6> kWords<ShardStrategy>{
     "full_shard", "shard_grad_op", "shard_optimizer", "no_shard", "hybrid_shard", "hybrid_grad_op"};
 
-/// Is the state kept once per group of ranks, in several copies?
+/// True if every group of ranks holds a complete copy of the state.
 [[nodiscard]] constexpr bool is_hybrid(ShardStrategy strategy) {
   return strategy == ShardStrategy::kHybridShard || strategy == ShardStrategy::kHybridGradOp;
 }
 
-/// When backward asks for the next unit.
+/// When backward prefetches the next unit.
 enum class BackwardPrefetch : std::uint8_t {
-  kPre,   ///< before this unit's backward
-  kPost,  ///< after it
+  kPre,   ///< before the current unit's backward
+  kPost,  ///< after the current unit's backward
   kNone,
 };
 template <>
@@ -73,18 +73,19 @@ struct ShardOptions {
   ShardStrategy strategy = ShardStrategy::kFullShard;
   MeshOptions mesh;
   WrapOptions wrap;
-  /// On: gathered weights are freed after forward. Off: they are kept until their backward. A count K >= 2: a
-  /// K-th of them is kept, and backward gathers among K neighbouring ranks (ZeRO++ hpZ)
+  /// On: gathered weights are freed after forward. Off: they are kept until their backward. A count K >= 2:
+  /// each rank keeps 1/K of them, and backward gathers among K neighbouring ranks (ZeRO++ hpZ).
   SwitchOrCount reshard_after_forward;
-  PatternMap<bool> reshard_overrides;  ///< module pattern -> its reshard_after_forward
-  std::int64_t forward_prefetch = 1;   ///< units gathered ahead of the one computing
+  PatternMap<bool> reshard_overrides;  ///< module pattern -> reshard_after_forward of its unit
+  std::int64_t forward_prefetch = 1;   ///< units gathered ahead of the current one
   BackwardPrefetch backward_prefetch = BackwardPrefetch::kPre;
-  std::int64_t max_gathered_bytes = 0;  ///< prefetch stops where gathered weights exceed it; 0: no cap
+  /// No prefetch that would exceed this many bytes of gathered weights; 0: no limit.
+  std::int64_t max_gathered_bytes = 0;
   Offload offload = Offload::kNone;
 };
 
-/// Ranks that share one copy of the state, of `ranks` with `ranks_per_node` on each node. Whether the mesh
-/// fits these numbers is not checked.
+/// Number of ranks that share one copy of the state, in a job of `ranks` with `ranks_per_node` on each node.
+/// Does not check that the mesh fits these numbers.
 [[nodiscard]] constexpr std::int64_t ranks_of_a_copy(const ShardOptions& shard, std::int64_t ranks,
                                                      std::int64_t ranks_per_node) {
   if (shard.strategy == ShardStrategy::kNoShard) return 1;
@@ -96,9 +97,9 @@ struct ShardOptions {
 /// Which activations are recomputed in backward instead of kept.
 enum class RecomputePolicy : std::uint8_t {
   kNone,
-  kFull,       ///< of each block only its input is kept
-  kEveryN,     ///< of each n-th block
-  kSelective,  ///< products and attention are kept, cheaper operations are recomputed
+  kFull,       ///< only the input of each block is kept
+  kEveryN,     ///< as kFull, for every n-th block
+  kSelective,  ///< outputs of matrix products and attention are kept, cheaper operations are recomputed
 };
 template <>
 inline constexpr std::array<std::string_view, 4> kWords<RecomputePolicy>{"none", "full", "every_n",
@@ -109,7 +110,7 @@ struct ActivationCheckpointingOptions {
   RecomputePolicy policy = RecomputePolicy::kNone;
   std::int64_t every_n = 2;
   std::vector<std::string> modules;  ///< patterns; empty: every block
-  bool offload = false;              ///< kept inputs wait in host memory
+  bool offload = false;              ///< kept inputs are moved to host memory until backward
 };
 
 }  // namespace echelon

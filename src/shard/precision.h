@@ -9,22 +9,24 @@
 
 namespace echelon {
 
-/// What the keys of section `precision` come to.
+/// The element types that section `precision` resolves to.
 struct Precision {
-  at::ScalarType param = at::kFloat;   ///< weights and activations while computing
-  at::ScalarType reduce = at::kFloat;  ///< gradients on their way between ranks
-  at::ScalarType buffer = at::kFloat;  ///< constant tables are rounded to it
+  at::ScalarType param = at::kFloat;  ///< weights and activations while computing
+  /// Gradients sent between ranks, where narrower than what they are computed in.
+  at::ScalarType reduce = at::kFloat;
+  at::ScalarType buffer = at::kFloat;  ///< constant tables (rotary cos/sin) are rounded to it
   at::ScalarType output = at::kFloat;  ///< logits are rounded to it
-  at::ScalarType master = at::kFloat;  ///< weights that persist
+  at::ScalarType master = at::kFloat;  ///< weights kept by each rank, which the optimizer updates
   [[nodiscard]] ModelTypes types() const { return {buffer, output}; }
 };
 
-/// A key that is set overrides the preset; what neither states is not cast: gradients, tables and outputs
-/// stay in `param`, and that and the master weights in fp32.
+/// A key that is set overrides the preset. Defaults without either: `param`, `buffer` and `master` are fp32;
+/// `reduce` and `output` equal `param`.
 [[nodiscard]] Precision resolve(const PrecisionOptions& options);
 
-/// Throws Error(kUsage) for an unset one.
+/// Throws Error(kUsage) for kUnset.
 [[nodiscard]] at::ScalarType scalar_type(FloatType type);
+/// Throws Error(kUsage) for a type other than fp32, bf16 and fp16.
 [[nodiscard]] DType dtype_of(at::ScalarType type);
 /// "bf16", ...: the spelling used in recipes.
 [[nodiscard]] std::string precision_name(at::ScalarType type);

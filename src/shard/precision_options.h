@@ -7,8 +7,8 @@
 
 namespace echelon {
 
-/// Several types at once: the named policies of the PyTorch FSDP tutorials, and kBf16Pure for optimizers that
-/// keep low-precision weights exact (AnyPrecisionAdamW).
+/// Sets several types at once. The presets are the named policies of the PyTorch FSDP tutorials, plus
+/// kBf16Pure for optimizers that update bf16 weights without losing small updates (AnyPrecisionAdamW).
 enum class PrecisionPreset : std::uint8_t {
   kNone,
   kFp32,
@@ -22,7 +22,7 @@ template <>
 inline constexpr std::array<std::string_view, 7> kWords<PrecisionPreset>{
     "none", "fp32", "bf16", "bf16_fp32_reduce", "fp16", "grad_bf16", "bf16_pure"};
 
-/// The types a preset sets; kUnset: not cast.
+/// The types that a preset sets. kUnset: the default of resolve().
 struct PresetTypes {
   FloatType param, reduce, buffer, master;
 };
@@ -52,17 +52,19 @@ struct PresetTypes {
   return key == FloatType::kUnset ? preset : key;
 }
 
-/// Recipe section `precision`. A type left unset takes the preset's; without a preset it means: not cast.
+/// Recipe section `precision`. An unset type is that of the preset; without a preset, it is the default of
+/// resolve().
 struct PrecisionOptions {
   PrecisionPreset preset = PrecisionPreset::kNone;
-  FloatType param = FloatType::kUnset;          ///< weights and activations while computing
-  FloatType reduce = FloatType::kUnset;         ///< gradients on their way between ranks
-  FloatType buffer = FloatType::kUnset;         ///< constant tables (rotary cos/sin)
-  FloatType output = FloatType::kUnset;         ///< logits as the loss gets them
-  FloatType master = FloatType::kUnset;         ///< the weights that persist: unset | fp32 | bf16
-  PatternMap<FloatType> overrides;              ///< module pattern -> type of its weights and computation
-  double loss_scale = 65536.0;                  ///< fp16: initial factor on the loss, a power of two
-  std::int64_t loss_scale_growth_steps = 2000;  ///< fp16: doubled after so many finite steps in a row
+  FloatType param = FloatType::kUnset;   ///< weights and activations while computing
+  FloatType reduce = FloatType::kUnset;  ///< gradients sent between ranks
+  FloatType buffer = FloatType::kUnset;  ///< constant tables (rotary cos/sin)
+  FloatType output = FloatType::kUnset;  ///< logits as passed to the loss
+  FloatType master = FloatType::kUnset;  ///< weights kept by each rank: unset | fp32 | bf16
+  PatternMap<FloatType> overrides;       ///< module pattern -> type of its weights and computation
+  double loss_scale = 65536.0;           ///< fp16: initial factor on the loss, a power of two
+  /// Fp16: consecutive finite steps after which the factor doubles.
+  std::int64_t loss_scale_growth_steps = 2000;
 };
 
 }  // namespace echelon

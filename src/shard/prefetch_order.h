@@ -6,16 +6,16 @@
 
 namespace echelon {
 
-/// The order in which a pass uses units, as the pass before did. A module that runs several times stands in
-/// it several times. A pass that goes another way re-records it from there on.
+/// Predicts the order in which a pass uses units: that of the previous pass. A module that runs several times
+/// appears several times. A pass that deviates overwrites the recorded order from there on. Not thread-safe.
 class PrefetchOrder {
  public:
   explicit PrefetchOrder(std::vector<std::size_t> expected = {}) : expected_(std::move(expected)) {}
 
-  /// A pass begins.
+  /// Call at the start of a pass.
   void restart() { used_ = 0; }
 
-  /// `unit` is used now.
+  /// Call when `unit` is used.
   void use(std::size_t unit) {
     if (used_ == expected_.size() || expected_[used_] != unit) {
       expected_.resize(used_);
@@ -24,7 +24,7 @@ class PrefetchOrder {
     ++used_;
   }
 
-  /// What is expected `distance` uses after the current one (1: the next).
+  /// The unit expected `distance` >= 1 uses after the current one; nothing beyond the recorded order.
   [[nodiscard]] std::optional<std::size_t> ahead(std::size_t distance) const {
     const std::size_t at = used_ + distance - 1;
     return at < expected_.size() ? std::optional(expected_[at]) : std::nullopt;

@@ -24,16 +24,18 @@ void set_random_state(at::Device device, const at::Tensor& state) {
   generator.set_state(state);
 }
 
-/// What backward needs; lives in the graph.
+/// What backward needs besides the inputs; owned by the graph.
 struct Region final : torch::CustomClassHolder {
   Region(LayerBody b, OffloadedInputs* o, RecomputeGuard& g) : body(std::move(b)), host(o), guard(&g) {}
   LayerBody body;
   OffloadedInputs* host;
   RecomputeGuard* guard;
-  std::shared_ptr<OffloadedInputs::Input> first;  ///< null: it is kept where it is
+  std::shared_ptr<OffloadedInputs::Input> first;  ///< null: kept on its device by autograd
   at::Tensor random;
 };
 
+/// While it lives, random numbers come from the state of the forward run. The state that backward had before
+/// is restored at the end, also after an exception.
 struct InBackward {
   InBackward(RecomputeGuard& g, at::Device d, const at::Tensor& random)
       : guard(g), device(d), outside(random_state(d)) {
@@ -73,6 +75,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     LayerInputs inputs = ctx->get_saved_variables();
     if (region.first != nullptr) inputs.front() = region.host->take(std::exchange(region.first, nullptr));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
+      // Detached, so the inner backward() ends at the inputs and does not enter the outer graph.
       inputs[i] = inputs[i].detach().requires_grad_(ctx->needs_input_grad(i));
     }
     const at::AutoGradMode with_gradients(true);
@@ -80,7 +83,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     region.body(inputs).backward(grads[0]);
     variable_list gradients;
     for (const at::Tensor& input : inputs) gradients.push_back(input.grad());
-    gradients.emplace_back();  // of `region`
+    gradients.emplace_back();  // no gradient for `region`
     return gradients;
   }
 };

@@ -6,7 +6,7 @@
 
 namespace echelon {
 
-/// What recomputation asks of its surroundings.
+/// Receives the begin and end of every recomputation.
 class RecomputeGuard {
  public:
   virtual ~RecomputeGuard() = default;
@@ -14,10 +14,10 @@ class RecomputeGuard {
   virtual void end_recompute() = 0;
 };
 
-/// body(inputs), of which only the inputs are kept: backward computes body again (Chen et al., Training Deep
-/// Nets with Sublinear Memory Cost). Random numbers are drawn from the same state both times. `host`: where
-/// the first input waits, unless it is on the CPU; null: it stays where it is. `guard` is told when body runs
-/// for backward. Both outlive the graph. The first input requires grad.
+/// Returns body(inputs) and keeps only the inputs; backward runs body again (Chen et al., Training Deep Nets
+/// with Sublinear Memory Cost). Both runs start from the same random state. The first input must require a
+/// gradient. `host`: stores the first input, if it is on a GPU, until backward; null: it stays on the device.
+/// `guard`: its calls surround each run of body in backward. `host` and `guard` must outlive the graph.
 [[nodiscard]] at::Tensor recompute_in_backward(const LayerInputs& inputs, const LayerBody& body,
                                                OffloadedInputs* host, RecomputeGuard& guard);
 

@@ -9,7 +9,7 @@
 namespace echelon {
 namespace {
 
-/// Sums in flight while the next unit's backward computes; one more would only hold memory.
+/// Maximum number of reductions in flight. Each holds the whole gradients of its unit.
 constexpr std::size_t kReducesInFlight = 2;
 
 std::vector<std::size_t> counting(std::size_t n, std::size_t first) {
@@ -149,7 +149,7 @@ void ShardedModel::reduce(std::size_t index) {
       landing_.push_back(reducing_.front());
       reducing_.pop_front();
     }
-    // By now the copy that the host waits for has had the time of as many units.
+    // The copy awaited here was started that many units ago, so the host rarely blocks.
     while (landing_.size() > kReducesInFlight) {
       landing_.front()->land();
       landing_.pop_front();
@@ -168,11 +168,12 @@ at::Tensor ShardedModel::accumulate(const Batch& batch, double gradient_scale, M
   std::fill(reduced_.begin(), reduced_.end(), false);
   begin_pass(true);
   const at::Tensor loss = model_->loss(batch, gradient_scale);
+  // The expected order of backward: units in reverse order of the ends of their forward.
   std::reverse(post_forward_.begin(), post_forward_.end());
   backward_order_ = PrefetchOrder(post_forward_);
   loss.backward();
-  // Units whose input has no gradient (embedding), and the root, are complete only now; every rank reduces
-  // them in the same order, used or not.
+  // Units whose input has no gradient (embeddings), and the root, are complete only now. Unused units are
+  // reduced too, so all ranks issue the same operations in the same order.
   for (std::size_t i = units_.size(); i-- > 0;) {
     if (!reduced_[i]) reduce(i);
   }
@@ -207,7 +208,7 @@ Score ShardedModel::evaluate(const Batch& batch) {
   return without_gradients([&] { return model_->evaluate(batch); });
 }
 
-/// A model's decoder with the weights around each of its passes.
+/// Runs each pass of a model's decoder with gathered weights and without autograd.
 class ShardedModel::RankDecoder final : public Decoder {
  public:
   RankDecoder(ShardedModel& owner, std::unique_ptr<Decoder> decoder)
@@ -234,7 +235,7 @@ bool ShardedModel::computes_in(at::ScalarType type) const {
 }
 
 bool ShardedModel::needs_loss_scale() const {
-  // Where logits are rounded, some models round their gradients too.
+  // In some models the gradients of logits are rounded like the logits.
   return computes_in(at::kHalf) || precision_.reduce == at::kHalf || precision_.output == at::kHalf;
 }
 

@@ -15,47 +15,49 @@
 
 namespace echelon {
 
-/// Everything the engine needs to know of a recipe.
+/// The options of the engine.
 struct EngineOptions {
   ShardOptions shard;
   PrecisionOptions precision{.preset = PrecisionPreset::kFp32};
   ActivationCheckpointingOptions activations;
   bool reduce_at_end = false;  ///< train.reduce_gradients: last_micro_batch
-  int ranks_per_node = 1;      ///< size of a shard group when a hybrid strategy names none
-  std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< told which unit computes
-  bool trains = true;  ///< false: no gradients, and zeros for weights that the owner brings
+  int ranks_per_node = 1;      ///< default size of a shard group of a hybrid strategy
+  std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< receives the unit that computes now
+  bool trains = true;  ///< false: no gradient buffers, and weights start as zeros for the caller to load
 };
 
-/// A model whose parameters live in slices over ranks (fully sharded data parallel: Zhao et al., PyTorch
-/// FSDP; Rajbhandari et al., ZeRO). Units are gathered just before they compute, with the following ones
-/// prefetched, freed after, and gathered again for their backward; gradients leave as soon as a unit's
-/// backward is complete. What differs between strategies is how long weights and gradients stay and which
-/// ranks talk (groups.h). All calls are collective.
+/// A model whose parameters are sharded over ranks (fully sharded data parallel: Zhao et al., PyTorch FSDP;
+/// Rajbhandari et al., ZeRO). A unit's weights are gathered before its forward and freed afterwards, and
+/// again for its backward; the next units are prefetched. The reduction of its gradients starts when its
+/// backward is complete. Strategies differ in how long weights and gradients are kept, and in which ranks
+/// communicate (groups.h). One thread. All non-const calls are collective.
 class ShardedModel final : public RecomputeGuard {
  public:
-  /// Allocates and initialises this rank's slices only. `comm` (of all ranks, for tensors on `device`)
-  /// outlives this object. Throws Error(kUsage) for options that do not fit the model or the ranks.
+  /// Allocates and initialises only this rank's slices. `comm` consists of all ranks, communicates tensors on
+  /// `device`, and must outlive this object. Throws Error(kUsage) for options that do not fit the model or
+  /// the number of ranks.
   ShardedModel(std::unique_ptr<Model> model, Communicator& comm, const EngineOptions& options,
                std::uint64_t seed, at::Device device);
   ~ShardedModel() override;
 
-  /// Asks for the first units' weights; called before the batch is at hand.
+  /// Starts to gather the first units. Optional: call before reading a batch to overlap the two.
   void prefetch();
 
-  /// Forward and backward of one micro-batch. Returns the summed loss of this rank (fp32 scalar tensor).
-  /// Gradients are multiplied by `gradient_scale` and summed over ranks and the micro-batches of a step.
+  /// Forward and backward of one micro-batch. Returns this rank's loss, summed over its targets (fp32 scalar
+  /// tensor). Gradients are multiplied by `gradient_scale` and summed over ranks and over the micro-batches
+  /// of a step.
   at::Tensor accumulate(const Batch& batch, double gradient_scale, MicroBatch place);
 
-  /// Waits until every unit's gradient() is complete. Before reading gradients.
+  /// Waits until every unit's gradient() is complete. Required before gradients are read.
   void finish_gradients();
 
-  /// After master weights were written: gathered copies of them are dropped.
+  /// Required after master weights are written: invalidates gathered weights.
   void weights_changed();
 
-  /// Of this rank's batch, no gradients.
+  /// Evaluates this rank's batch without gradients.
   Score evaluate(const Batch& batch);
-  /// Continues prompts of this rank, gathering weights for every step; what was computed of earlier tokens
-  /// belongs to the rank.
+  /// Generates for this rank's prompts. Every call of the decoder is a pass that gathers all units; its
+  /// key-value cache is local to the rank. This object must outlive the decoder.
   [[nodiscard]] std::unique_ptr<Decoder> decoder(const Batch& prompts);
 
   [[nodiscard]] const Model& model() const { return *model_; }
@@ -63,18 +65,18 @@ class ShardedModel final : public RecomputeGuard {
   [[nodiscard]] const std::vector<UnitPlan>& plan() const { return plan_; }
   [[nodiscard]] const Groups& groups() const { return groups_; }
   [[nodiscard]] const Precision& precision() const { return precision_; }
-  /// Is anything computed in `type`, by the recipe's main type or an override?
+  /// True if any unit computes in `type`.
   [[nodiscard]] bool computes_in(at::ScalarType type) const;
-  /// Do gradients pass through fp16 anywhere, where small ones become zero?
+  /// True if gradients pass through fp16 anywhere, where small ones underflow.
   [[nodiscard]] bool needs_loss_scale() const;
   [[nodiscard]] at::Device device() const { return device_; }
 
-  /// Bytes this rank keeps: master slices + gradients.
+  /// Bytes of this rank's master weights and gradient slices.
   [[nodiscard]] std::int64_t slice_bytes() const;
   [[nodiscard]] const BufferPool& pool() const { return pool_; }
 
   using Times = UnitTimes;
-  /// On a GPU `waiting_s` counts waits that the device has finished.
+  /// On a GPU, `waiting_s` includes only waits that the stream has completed.
   [[nodiscard]] Times times() const;
 
   void begin_recompute() override { ++recomputing_; }
@@ -91,7 +93,7 @@ class ShardedModel final : public RecomputeGuard {
   void begin_pass(bool training);
   void prefetch_forward();
   void prefetch_backward();
-  /// start_unshard() unless gathered weights would exceed the cap.
+  /// Starts the gather, unless gathered weights would exceed shard.max_gathered_bytes.
   void prefetch_unit(std::size_t unit);
   void unshard(Unit& unit);
   void reduce(std::size_t unit);
@@ -103,22 +105,22 @@ class ShardedModel final : public RecomputeGuard {
   ShardOptions options_;
   Precision precision_;
   at::Device device_;
-  Groups groups_;  ///< outlive the pool, whose buffers they know
+  Groups groups_;  ///< declared before the pool, whose destructor unregisters its buffers with them
   BufferPool pool_;
   CopyStream copies_;
   OffloadedInputs offloaded_;                 ///< activation_checkpointing.offload
-  std::vector<UnitPlan> plan_;                ///< empty ones too
+  std::vector<UnitPlan> plan_;                ///< includes units without parameters
   std::vector<std::unique_ptr<Unit>> units_;  ///< outer before inner, in forward order
-  Unit* root_ = nullptr;                      ///< gathered for the whole pass; null: it has no parameters
+  Unit* root_ = nullptr;                      ///< gathered for the whole pass; null if it has no parameters
   std::vector<std::unique_ptr<Hook>> hooks_;
 
   PrefetchOrder forward_order_;
   PrefetchOrder backward_order_;
   std::vector<std::size_t> post_forward_;  ///< units in the order in which their forward ended
-  std::vector<int> uses_;                  ///< by unit: forward runs whose end of backward was not heard of
-  std::vector<bool> reduced_;              ///< by unit: its backward is complete
-  std::deque<Unit*> reducing_;             ///< sums in flight, oldest first
-  std::deque<Unit*> landing_;              ///< sums on their way to host memory, oldest first
+  std::vector<int> uses_;                  ///< by unit: forward runs minus completed backward runs
+  std::vector<bool> reduced_;              ///< by unit: its reduction of this micro-batch has started
+  std::deque<Unit*> reducing_;             ///< reductions in flight, oldest first
+  std::deque<Unit*> landing_;              ///< copies to host memory in flight, oldest first
   bool training_ = false;
   int recomputing_ = 0;
   Times times_;

@@ -8,6 +8,7 @@ namespace echelon {
 namespace {
 
 at::TensorOptions state_options(const UnitSetup& setup, at::ScalarType type) {
+  // Copies from pageable memory would block the host, so offloaded slices are page-locked.
   const bool pinned = setup.offload && !setup.pool->device().is_cpu();
   return at::TensorOptions()
       .dtype(type)

@@ -12,36 +12,39 @@
 
 namespace echelon {
 
-/// The parameters gathered and reduced together. The persistent part is this rank's slice of them (master
-/// weights, fp32 gradients); the whole weights exist in compute precision only between start_unshard() and
-/// their release (GatheredWeights), the whole gradients only from the first open() to finish_reduce()
-/// (GradientReduction). Every rank makes the same calls in the same order.
+/// Parameters that are gathered and reduced together. Only this rank's slice persists (master weights, fp32
+/// gradients). Whole weights exist, in compute precision, from start_unshard() until they are released
+/// (GatheredWeights). Whole gradients exist from the first open() to finish_reduce() (GradientReduction). Not
+/// thread-safe. Every rank must make the same calls in the same order.
 class Unit final : public GradientSink {
  public:
+  /// Allocates the slices, and makes the parameters of `plan` views of buffers that are still empty.
   Unit(const UnitPlan& plan, const UnitSetup& setup);
   Unit(const Unit&) = delete;
   Unit& operator=(const Unit&) = delete;
 
-  /// This rank's slice gets its initial values; nothing else is allocated.
+  /// Writes the initial values of this rank's slice.
   void initialise(std::uint64_t seed);
 
   void start_unshard() { weights_.start(); }
   void finish_unshard() { weights_.finish(); }
   [[nodiscard]] bool gathered() const { return weights_.in_memory(); }
-  /// Forward is over: frees the weights as the strategy says. `backward_follows`: a K-th of them may stay.
+  /// Called after forward: frees the weights if the strategy says so. `backward_follows`: a backward pass
+  /// will use them, so all or 1/K of them may be kept.
   void release_after_forward(bool backward_follows);
-  /// The slice has changed: invalidates gathered weights.
+  /// Called when the slice has changed: invalidates gathered weights.
   void weights_changed() { weights_.invalidate(); }
 
-  /// Before a micro-batch's forward.
+  /// Called before a micro-batch's forward.
   void begin(MicroBatch batch) { reduction_.begin(batch); }
+  /// GradientSink: opens the gradients of the whole unit.
   void open(Parameter& /*parameter*/) override { reduction_.open(); }
-  /// Backward of this unit is complete: frees the weights as the strategy says and starts the sum of
-  /// gradients over ranks, or over micro-batches.
+  /// Called when the unit's backward is complete: frees the weights if the strategy says so, and reduces the
+  /// gradients over ranks or adds them to those of earlier micro-batches.
   void start_reduce();
   void finish_reduce() { reduction_.finish(); }
-  /// Where the slice is in host memory and the device is not: the sum, on its way there since
-  /// finish_reduce(), is in gradient(). Waits for it.
+  /// With offload from a GPU: waits for the copy to gradient() that finish_reduce() started. Otherwise does
+  /// nothing.
   void land() { reduction_.land(); }
 
   [[nodiscard]] const UnitPlan& plan() const { return plan_; }
@@ -49,7 +52,7 @@ class Unit final : public GradientSink {
   [[nodiscard]] const FlatLayout& layout() const { return layout_; }
   [[nodiscard]] const std::vector<SlicePiece>& pieces() const { return pieces_; }
   [[nodiscard]] const at::Tensor& master() const { return master_; }  ///< [slice_numel], fp32 or bf16
-  /// fp32 [slice_numel]; empty where nothing is trained
+  /// fp32 [slice_numel]; empty without training
   [[nodiscard]] const at::Tensor& gradient() const { return gradient_; }
   [[nodiscard]] std::int64_t gathered_bytes() const { return weights_.bytes(); }
 

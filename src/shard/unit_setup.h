@@ -12,25 +12,26 @@
 
 namespace echelon {
 
-/// What all units of a model share.
+/// What all units of a model have in common.
 struct UnitSetup {
   const Groups* groups;  ///< outlives the units
-  BufferPool* pool;      ///< of the device that computes; outlives the units
-  CopyStream* copies;    ///< of that device; outlives the units
+  BufferPool* pool;      ///< buffers on the device that computes; outlives the units
+  CopyStream* copies;    ///< copies between the host and that device; outlives the units
   Strategy strategy;
   Precision precision;
-  bool reduce_at_end = false;  ///< whole gradients are kept until the last micro-batch of a step
-  bool offload = false;        ///< slices live in host memory
-  bool trains = true;          ///< false: there are no gradients
+  bool reduce_at_end = false;  ///< whole gradients are summed on the rank until the step's last micro-batch
+  bool offload = false;        ///< slices are kept in host memory
+  bool trains = true;          ///< false: no gradient buffers
 };
 
-/// With one rank a shard group and no cast, a slice is the whole: it is used where it stays.
+/// True if the slice is the whole buffer in the compute type and on the compute device. Weights and gradients
+/// then use it in place, without gather, cast or copy.
 [[nodiscard]] inline bool is_whole(const at::Tensor& slice, at::ScalarType compute, const UnitSetup& setup) {
   return setup.groups->shard().size() == 1 && slice.scalar_type() == compute &&
          slice.device() == setup.pool->device();
 }
 
-/// A call that a unit's state does not allow: a fault of this program.
+/// Reports a call that the unit's state does not allow, which is a bug in the caller.
 [[noreturn]] inline void refuse_call(std::string_view unit, std::string_view call, std::string_view state) {
   throw Error(Code::kTraining,
               str("internal error: unit '", unit, "': ", call, " while its state is '", state, "'"));

@@ -4,15 +4,14 @@
 
 namespace echelon {
 
-/// Time in what surrounds the layers, since construction.
+/// Time spent around the layers' computations, since construction.
 struct UnitTimes {
-  double host_s = 0;  ///< of the calling thread: casts, book-keeping, issuing
-  double waiting_s =
-      0;  ///< for collectives that nothing hides, of the calling thread or on a GPU of its stream
+  double host_s = 0;        ///< by the calling thread: casts, bookkeeping, issuing
+  double waiting_s = 0;     ///< blocked on collectives: the calling thread, or on a GPU its stream
   std::int64_t passes = 0;  ///< forward or backward passes of a unit
 };
 
-/// Counts the time until its end as waiting.
+/// Adds its lifetime to `waiting_s`.
 class WaitingTime {
  public:
   explicit WaitingTime(UnitTimes& times) : times_(times) {}
@@ -26,7 +25,7 @@ class WaitingTime {
   Clock::time_point began_ = Clock::now();
 };
 
-/// Counts the time until its end as the host's, less what was waited in between.
+/// Adds its lifetime to `host_s`, minus what was added to `waiting_s` meanwhile.
 class HostTime {
  public:
   explicit HostTime(UnitTimes& times) : times_(times), waited_(times.waiting_s) {}

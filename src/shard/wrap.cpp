@@ -28,7 +28,8 @@ std::int64_t whole_numel(const Layer& layer) {
   return total;
 }
 
-/// Marks the layers that become units; returns the parameters that are in one now.
+/// Adds the layers that become units to `chosen`. Returns the number of parameters of `layer` that are now in
+/// a unit.
 std::int64_t wrap_by_size(Layer& layer, const WrapOptions& options, std::set<const Layer*>& chosen) {
   const std::int64_t numel = whole_numel(layer);
   if (numel < options.min_params) return 0;
@@ -64,7 +65,7 @@ std::set<const Layer*> chosen_layers(const Model& model, const WrapOptions& opti
   return chosen;
 }
 
-/// One walk over the tree.
+/// Assigns parameters to units in one walk over the tree.
 class Planner {
  public:
   Planner(const Model& model, const ShardOptions& options, const PrecisionOptions& precision)
@@ -119,7 +120,7 @@ class Planner {
     return units_.size() - 1;
   }
 
-  /// Unit of the innermost layer that contains all users.
+  /// The unit of the innermost layer that contains all users; the root if there is none.
   std::size_t home_of(const Model::Shared& shared) const {
     Path common = path_of_.at(shared.users.at(0));
     for (const Layer* user : shared.users) {

@@ -12,12 +12,12 @@ namespace {
 template <class T>
 at::Tensor tensor_of(const std::vector<T>& values, at::IntArrayRef shape, at::ScalarType type,
                      at::Device device) {
-  // from_blob() takes no const; the copies leave `values` alone.
+  // from_blob() takes no const pointer. `values` is only read: clone() and upload() copy it.
   const at::Tensor borrowed = at::from_blob(const_cast<T*>(values.data()), shape, type);  // NOLINT
   return device.is_cpu() ? borrowed.clone() : upload(borrowed, device);
 }
 
-/// Targets of each sample, in order: those of its sequence, of its tokens, or its class.
+/// Number of targets of a sample: the length of its target sequence, its number of tokens, or one class.
 std::int64_t targets_of(const SampleBatch& s, std::size_t sample) {
   if (!s.target_lengths.empty()) return s.target_lengths[sample];
   if (!s.sample_lengths.empty()) return s.sample_lengths[sample];

@@ -5,16 +5,16 @@
 
 namespace echelon {
 
-/// Samples as a model takes them, on `device`.
+/// Converts samples to tensors on `device`. Copies; `samples` may be freed afterwards.
 [[nodiscard]] Batch to_tensors(const SampleBatch& samples, at::Device device);
 
-/// What a model of these options takes.
+/// The input that a model of these options expects.
 [[nodiscard]] ModelInput input_of(const ModelOptions& options);
 
-/// Predictions of `samples` that count.
+/// Number of targets that are not ignored (>= 0).
 [[nodiscard]] std::int64_t counted_targets(const SampleBatch& samples);
 
-/// No prediction of samples from global number `end` on counts any more.
+/// Marks all targets of samples with a global number >= `end` as ignored (-1).
 void ignore_from(SampleBatch& samples, std::int64_t end);
 
 }  // namespace echelon

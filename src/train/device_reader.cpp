@@ -14,6 +14,7 @@ void ReadWindows::read(const at::Tensor& tensor, std::uint64_t at, std::span<std
     const auto from = static_cast<std::int64_t>(at);
     const std::int64_t piece = from / bytes_;
     begin(bytes, piece);
+    // The device copies the next piece while this one is used.
     begin(bytes, piece + 1);
     const Window& window = window_of(piece);
     if (window.filled) window.filled->synchronize();
@@ -35,7 +36,7 @@ void ReadWindows::begin(const at::Tensor& source, std::int64_t piece) {
   const bool device = !source.is_cpu();
   if (!window.host.defined())
     window.host = at::empty({bytes_}, at::TensorOptions(at::kByte).pinned_memory(device));
-  window.source.reset();  // should the copy fail
+  window.source.reset();  // so a copy that throws leaves the window marked as empty
   window.host.narrow(0, 0, count).copy_(source.narrow(0, first, count), /*non_blocking=*/true);
   if (device) {
     if (!window.filled) window.filled.emplace(source.device().type());

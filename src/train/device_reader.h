@@ -10,22 +10,22 @@
 
 namespace echelon {
 
-/// Two pieces of page-locked host memory through which tensors of a device are read, one after the other:
-/// while one is used the device fills the other. The memory is taken at the first use. Not thread-safe; reads
-/// in the order of the calling thread's current stream.
+/// Reads tensors of a device through two windows of page-locked host memory: while the caller copies from
+/// one, the device fills the other. Memory is allocated at first use. Reads are ordered by the calling
+/// thread's current stream. Not thread-safe.
 class ReadWindows {
  public:
   explicit ReadWindows(std::int64_t bytes = std::int64_t{8} << 20) : bytes_(bytes) {}
 
-  /// Fills `to` with the tensor's bytes from byte `at` on. `tensor`: dense. Quick where calls for a tensor
-  /// follow one another with rising `at`.
+  /// Copies bytes [at, at + to.size()) of `tensor`, which must be dense, to `to`. Blocks until done. Fast if
+  /// successive calls read one tensor by rising `at`.
   void read(const at::Tensor& tensor, std::uint64_t at, std::span<std::byte> to);
 
  private:
   struct Window {
     at::Tensor host;
-    std::optional<c10::Event> filled;  ///< none where the host copies by itself
-    at::Tensor source;                 ///< whose piece it holds; undefined: nobody's
+    std::optional<c10::Event> filled;  ///< none for tensors on the CPU, which are copied synchronously
+    at::Tensor source;                 ///< the tensor it holds a piece of; undefined: none
     std::int64_t piece = 0;
   };
   [[nodiscard]] Window& window_of(std::int64_t piece) {

@@ -5,7 +5,7 @@
 
 namespace echelon {
 
-// Sample numbers are below 2^63: a recipe whose steps take more is refused.
+// These products do not overflow: a recipe whose sample numbers reach 2^63 is refused.
 std::int64_t Epochs::steps(std::int64_t count) const {
   return (count * samples_ + batch_size_ - 1) / batch_size_;
 }

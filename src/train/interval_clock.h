@@ -3,16 +3,16 @@
 
 namespace echelon {
 
-/// The time of the steps between two logged ones. Pure: the caller reads the clock.
+/// Means over the steps since the last logged one. Reads no clock; the caller supplies the times.
 class IntervalClock {
  public:
-  /// What only grows while a run goes on; an interval is the difference of two.
+  /// Values that only increase during a run. An interval is the difference of two readings.
   struct Reading {
     double now_s = 0;
     double comm_waited_s = 0;  ///< for collectives
     double data_waited_s = 0;  ///< for data
   };
-  /// Means of a step of the interval.
+  /// Means per step of the interval.
   struct Means {
     double step_s = 0;
     double comm_wait_s = 0;
@@ -21,16 +21,16 @@ class IntervalClock {
   };
 
   void begin(const Reading& reading) { *this = IntervalClock(reading); }
-  /// A step has ended that read `tokens`.
+  /// Records the end of a step that read `tokens`, over all ranks.
   void step_ended(double tokens) {
     ++steps_;
     tokens_ += tokens;
   }
-  /// For `seconds` there was no training: they belong to no step.
+  /// Excludes `seconds` without training from the step times.
   void pause(double seconds) { began_.now_s += seconds; }
 
   [[nodiscard]] double step_s(double now_s) const { return (now_s - began_.now_s) / steps(); }
-  /// After at least one step.
+  /// Requires at least one step.
   [[nodiscard]] Means means(const Reading& reading) const {
     return {.step_s = step_s(reading.now_s),
             .comm_wait_s = (reading.comm_waited_s - began_.comm_waited_s) / steps(),

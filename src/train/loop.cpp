@@ -21,6 +21,7 @@ TrainLoop::TrainLoop(LoopOptions options, const LoopParts& parts)
 
 TrainStep::Result TrainLoop::step(double lr) {
   step_.accumulate();
+  // Before finish(), whose reduction carries the stop vote: all ranks then stop after this step.
   check_deadline(parts_.state.step + 1);
   const TrainStep::Result result = step_.finish(lr);
   if (parts_.clocks.ledger != nullptr) parts_.clocks.ledger->trained(parts_.state.step);
@@ -98,7 +99,8 @@ void TrainLoop::record_validation(double loss) {
   try {
     fs::publish_file(file, best.dump() + "\n", Code::kUsage);
   } catch (const std::exception& e) {
-    // The file is for people: what is kept goes by the checkpoints. The other ranks wait in the next step.
+    // The file is only informative; checkpoints record the best validation themselves. An exception here, on
+    // rank 0 alone, would leave the other ranks waiting in the next step.
     log::warn(str("the best validation so far, of step ", parts_.state.step, ", is not recorded in '",
                   file.string(), "': ", e.what()));
   }

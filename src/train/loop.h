@@ -12,10 +12,11 @@ namespace echelon {
 
 enum class RunEnd { kFinished, kStopped };
 
-/// The training loop of one rank: from state.step to train.steps (train.epochs has become steps already), or
-/// to the step after a stop that the ranks agreed on. Collective. Saves at intervals, at the end and on a
-/// stop. Throws what TrainStep throws, and Error(kCheckpoint) when the last save fails; an earlier failing
-/// save is logged and tried again at the next interval.
+/// The training loop of one rank, from state.step to train.steps; train.epochs must already be converted to
+/// steps. It ends earlier after the step in which the ranks agree to stop. Saves at intervals, at the end and
+/// on a stop. Collective. Throws what TrainStep throws, and Error(kCheckpoint) if the last save fails.
+/// Earlier failed saves are logged and retried at the next interval, but checkpoint.max_failures in a row
+/// also throw.
 class TrainLoop {
  public:
   TrainLoop(LoopOptions options, const LoopParts& parts);
@@ -27,15 +28,16 @@ class TrainLoop {
  private:
   [[nodiscard]] TrainStep::Result step(double lr);
   [[nodiscard]] bool validation_due(std::int64_t step) const;
-  /// Rank 0, when step `number` is all but done: does the next one still fit?
+  /// Rank 0, at the end of step `number`, before its reduction: requests a stop if the next step no longer
+  /// fits before the deadline.
   void check_deadline(std::int64_t number);
-  /// Nothing when a stop was decided before its end.
+  /// Returns nothing if a stop was decided during the validation.
   [[nodiscard]] std::optional<ValidationResult> validate();
   /// `left_out`: the due validation was skipped.
   void announce_stop(bool left_out);
   void record_validation(double loss);
   void save(bool last);
-  /// For `seconds` there was no training.
+  /// Excludes `seconds` without training from the step times.
   void pause(double seconds);
 
   const LoopOptions options_;
@@ -44,7 +46,7 @@ class TrainLoop {
   TrainStep step_;
   StepReporter reporter_;
   ReportRequest report_request_;
-  double step_began_s_ = 0;  ///< when the deadline was checked last; later by what was not training
+  double step_began_s_ = 0;  ///< time of the last deadline check, moved forward by pauses
 };
 
 }  // namespace echelon

@@ -20,7 +20,7 @@
 
 namespace echelon {
 
-/// What the loop needs to know of the recipe and the machine.
+/// Values from the recipe and the machine that the loop needs.
 struct LoopOptions {
   TrainOptions train;
   OptimOptions optim;
@@ -28,27 +28,28 @@ struct LoopOptions {
   MetricsOptions metrics;
   DataOptions data;
   std::uint64_t seed = 1;
-  std::shared_ptr<const Tokenizer> tokenizer;  ///< of texts generated in validation; null: none are
-  std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< told what the loop does
+  /// Decodes texts generated in validation; null: none are generated.
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< receives what the loop is doing
   double peak_flops = 0;                             ///< of one rank's device, for MFU; 0: unknown
   std::function<std::uint64_t()> peak_device_bytes;  ///< empty on the CPU
 };
 
-/// What counts and tells the time on rank 0; null elsewhere.
+/// Deadline and time ledger on rank 0; null on other ranks.
 struct Clocks {
   Deadline* deadline = nullptr;
   Ledger* ledger = nullptr;
 };
 
-/// What the loop drives. Everything outlives it.
+/// The objects that the loop uses. All must outlive it.
 struct LoopParts {
   TrainState& state;
   Checkpointer& checkpointer;
-  Communicator& comm;  ///< of all ranks, for what they agree on
+  Communicator& comm;  ///< all ranks, on the host; for what they agree on
   AgreedStop& stop;
   const RunFolder& folder;
   Progress& progress;
-  const Loader* validation = nullptr;  ///< null: none
+  const Loader* validation = nullptr;  ///< null: no validation
   MetricsFile* metrics = nullptr;      ///< null on every rank but 0
   Clocks clocks = {};
 };

@@ -6,36 +6,36 @@
 
 namespace echelon {
 
-/// Bytes of this rank by what they are for. Exact: every buffer is counted where it is taken and given back.
+/// Bytes of this rank by purpose. Exact: every buffer is counted when it is allocated and freed.
 struct MemoryReport {
   std::int64_t weights = 0;           ///< master slices
   std::int64_t gradients = 0;         ///< slices
   std::int64_t optimizer = 0;         ///< states
-  std::int64_t averaged = 0;          ///< average of the weights
+  std::int64_t averaged = 0;          ///< averaged weights (EMA)
   BufferPool::Bytes gathered;         ///< whole weights of units
   BufferPool::Bytes outgoing;         ///< whole gradients of units
   BufferPool::Bytes staging;          ///< casts, copies between devices, parts kept for backward
-  std::int64_t pool = 0;              ///< held for these three
+  std::int64_t pool = 0;              ///< allocated by the pool for these three
   std::int64_t tensors_peak = 0;      ///< all host tensors, those above included
-  std::int64_t tensors_reserved = 0;  ///< from the system, for them
-  std::int64_t compiled = 0;          ///< code that libraries compiled for the shapes of products
+  std::int64_t tensors_reserved = 0;  ///< obtained from the system for tensors
+  std::int64_t compiled = 0;          ///< code that libraries compiled at run time (matrix products)
   std::int64_t resident_peak = 0;     ///< of the process
 
   [[nodiscard]] std::int64_t persistent() const { return weights + gradients + optimizer + averaged; }
-  /// Activations and temporaries at the peak of all tensors; meaningful where tensors are in host memory.
+  /// Activations and temporaries at the peak of all tensors. Meaningful only if the model is in host memory.
   [[nodiscard]] std::int64_t activations_peak() const { return tensors_peak - persistent() - pool; }
 };
 
 [[nodiscard]] MemoryReport memory_report(const TrainState& state);
 
-/// One line. `peaks`: also what a step has taken at most.
+/// One line of text. `peaks`: includes the peaks of a step.
 [[nodiscard]] std::string describe(const MemoryReport& report, bool peaks);
 
-/// What the process holds in memory now; read from /proc/self/statm.
+/// Resident set size of the process, from /proc/self/statm.
 [[nodiscard]] std::int64_t resident_bytes();
-/// Of it, executable memory that comes from no file: what a library compiled while the process ran.
+/// The part of it that is executable and not mapped from a file: code that a library compiled at run time.
 [[nodiscard]] std::int64_t compiled_code_bytes();
-/// The most it has held.
+/// Maximum of resident_bytes() since the process started.
 [[nodiscard]] std::int64_t peak_resident_bytes();
 
 }  // namespace echelon

@@ -7,21 +7,21 @@ namespace echelon {
 
 /// Where a run computes.
 enum class TrainDevice : std::uint8_t {
-  kAuto,  ///< a GPU for each rank when there is one, else CPU
+  kAuto,  ///< a GPU per rank if there is one, else the CPU
   kCpu,
-  kCuda,        ///< a GPU for each rank, required
-  kCudaShared,  ///< several ranks may use one GPU
+  kCuda,        ///< a GPU per rank, required
+  kCudaShared,  ///< several ranks may share a GPU
 };
 template <>
 inline constexpr std::array<std::string_view, 4> kWords<TrainDevice>{"auto", "cpu", "cuda", "cuda_shared"};
 
-/// When gradients are summed over ranks while they accumulate.
+/// When accumulated gradients are reduced over ranks.
 enum class ReduceGradients : std::uint8_t { kEachMicroBatch, kLastMicroBatch };
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<ReduceGradients>{"each_micro_batch",
                                                                          "last_micro_batch"};
 
-/// What happens at a step whose loss or gradients are not finite.
+/// What to do after a step whose loss or gradients are not finite.
 enum class NonFinite : std::uint8_t { kStop, kSkip };
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<NonFinite>{"stop", "skip"};
@@ -30,17 +30,17 @@ inline constexpr std::array<std::string_view, 2> kWords<NonFinite>{"stop", "skip
 struct TrainOptions {
   TrainDevice device = TrainDevice::kAuto;
   std::int64_t steps = 1000;
-  std::int64_t epochs = 0;             ///< passes over the data; 0: `steps` counts
+  std::int64_t epochs = 0;             ///< passes over the data, overrides `steps`; 0: `steps` applies
   std::int64_t micro_batch_size = 1;   ///< samples per rank and forward pass
   std::int64_t global_batch_size = 8;  ///< samples per optimizer step over all ranks
   ReduceGradients reduce_gradients = ReduceGradients::kEachMicroBatch;
   double clip_grad_norm = 1.0;   ///< 0: no clipping
   double clip_grad_value = 0.0;  ///< largest gradient element; 0: no clipping
   NonFinite non_finite = NonFinite::kStop;
-  std::int64_t max_skipped_steps = 10;     ///< skip: so many in a row stop the run
+  std::int64_t max_skipped_steps = 10;     ///< skip: one more than this many in a row stops the run
   std::int64_t validate_every_steps = 0;   ///< 0: never
   std::int64_t validate_every_epochs = 0;  ///< 0: never
-  bool deterministic = false;              ///< GPU: the same bits on every run
+  bool deterministic = false;              ///< GPU: bitwise reproducible runs
   std::int64_t threads_per_rank = 0;       ///< compute threads; 0: this node's cores / ranks on it
 };
 

@@ -18,7 +18,7 @@
 namespace echelon {
 namespace {
 
-/// Folders of all commits, newest first.
+/// Folders that claim to be committed, damaged ones included, newest first. Applies options.resume.
 std::vector<std::string> candidates(const CheckpointOptions& options, const RunFolder& folder) {
   checkpoint::warn_of_linked_steps(folder.checkpoints());
   std::vector<std::string> newest_first;
@@ -42,8 +42,8 @@ std::vector<std::string> candidates(const CheckpointOptions& options, const RunF
   return newest_first;
 }
 
-/// Runs `body` on every rank; returns the first rank's Error(kCheckpoint), on every rank, or an empty text.
-/// Anything else that it throws on a rank ends all of them, as in agree().
+/// Runs `body` on every rank. Returns, on every rank, the text of the first rank's Error(kCheckpoint), or an
+/// empty text. Any other exception ends all ranks, as in agree(). Collective.
 std::string failure_of(Communicator& comm, const std::function<void()>& body) {
   std::string mine;
   agree(comm, "read checkpoint", [&] {
@@ -60,12 +60,12 @@ std::string failure_of(Communicator& comm, const std::function<void()>& body) {
   return "";
 }
 
-/// Rank 0 looks, for all: they have the same recipe.
+/// Only rank 0 inspects: all ranks have the same recipe.
 std::string other_model(const Inspect& inspect, const checkpoint::Reader& reader, const Communicator& comm) {
   return comm.rank() == 0 && inspect ? inspect(reader) : "";
 }
 
-/// Restores from one folder. Returns how it is damaged; empty: restored.
+/// Restores from one folder. Returns the damage found; empty if restored. Collective.
 std::string restore(const std::filesystem::path& folder, Communicator& comm, TrainState& state,
                     const Inspect& inspect) {
   std::unique_ptr<checkpoint::Reader> reader;
@@ -97,7 +97,7 @@ std::string restore(const std::filesystem::path& folder, Communicator& comm, Tra
 
 bool restore_latest(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
                     TrainState& state, const Inspect& inspect) {
-  // Rank 0 looks, all read the same folders: two ranks must not disagree about which one is the newest.
+  // Rank 0 lists the folders for all ranks, which must not disagree about the newest one.
   std::string found;
   agree(comm, "find checkpoint", [&] {
     if (comm.rank() == 0) found = join(candidates(options, folder), "\n");

@@ -12,22 +12,23 @@
 
 namespace echelon {
 
-/// What only the caller can tell of a checkpoint: called on rank 0 for one that is about to be loaded.
-/// Returns how the model that it was trained as differs from the one at hand, "model.heads 4 -> 8"; empty: it
-/// does not. An Error refuses the checkpoint on all ranks.
+/// Called on rank 0 for a checkpoint that is about to be loaded. Returns how the recipe of its model differs
+/// from the current one, e.g. "model.heads 4 -> 8"; empty if it does not. An Error refuses the checkpoint on
+/// all ranks.
 using Inspect = std::function<std::string(const checkpoint::Reader&)>;
 
-/// Brings `state` to the newest committed checkpoint of the run, whatever world size and strategy wrote it;
-/// passes over damaged ones and ones
-/// with an unsound trainer state with a warning. False when there is none. Collective. Throws
-/// Error(kCheckpoint) for a checkpoint of another model or when all are damaged, Error(kData) for one of
-/// other data, Error(kUsage) when options.resume forbids or demands what is found.
+/// Restores `state` from the newest committed checkpoint of the run, written with any world size and
+/// strategy. Damaged checkpoints, also those with an invalid trainer state, are skipped with a warning.
+/// Returns false if there is none. Collective. Throws Error(kCheckpoint) for a checkpoint of another model,
+/// or if all are damaged; Error(kData) for one of other data; Error(kUsage) if options.resume does not allow
+/// what was found.
 bool restore_latest(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
                     TrainState& state, const Inspect& inspect = {});
 
-/// Takes the weights, and nothing else, from options.init_from in any floating-point type; averaged weights
-/// start from them. Returns which were taken. Collective. A checkpoint of another model is Error(kCheckpoint)
-/// naming what differs, or with options.init_partial a warning: then what fits is taken.
+/// Loads only the weights from options.init_from, of any floating-point type; averaged weights start from
+/// them. Returns which were loaded. Collective. Throws Error(kCheckpoint), which names the differences, for a
+/// checkpoint of another model. With options.init_partial it warns instead and loads the tensors that match,
+/// if there are any.
 WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator& comm, TrainState& state,
                                  const Inspect& inspect = {});
 

@@ -28,7 +28,8 @@ DType dtype_of(const at::Tensor& tensor) {
               str("state of type ", c10::toString(tensor.scalar_type()), "; checkpoints hold fp32 and bf16"));
 }
 
-/// One of the tensors that are kept for every parameter: its name around the parameter's, and its slices.
+/// A kind of tensor that exists once per parameter (weights, a state of the optimizer, averages): the name is
+/// prefix + parameter + suffix.
 struct Kept {
   std::string prefix;
   std::string suffix;
@@ -48,7 +49,7 @@ std::vector<Kept> everything_kept(const TrainState& state) {
   return kept;
 }
 
-/// Where a piece lies in a slice in host memory.
+/// The bytes of a piece of a slice in host memory.
 std::span<std::byte> bytes_of(const at::Tensor& slice, const SlicePiece& piece) {
   const std::size_t size = size_of(dtype_of(slice));
   return {static_cast<std::byte*>(slice.mutable_data_ptr()) + static_cast<std::size_t>(piece.at) * size,
@@ -61,7 +62,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + join(sizes, ", ") + "]";
 }
 
-/// Name and type of an optimizer's states, which tell what optimizer it is.
+/// Names and types of an optimizer's states, which identify the optimizer.
 using States = std::map<std::string, DType>;
 
 States states_in(const std::vector<TensorInfo>& tensors) {
@@ -94,7 +95,7 @@ bool any_average(const std::vector<TensorInfo>& tensors) {
   return false;
 }
 
-/// The differences that have a key of the recipe for a cause.
+/// Checks differences that a key of the recipe explains, so the error can name the key.
 void require_same_optimizer(const checkpoint::Reader& reader, const TrainState& state,
                             const std::vector<TensorInfo>& expected) {
   const std::string folder = reader.folder().string();
@@ -225,7 +226,7 @@ at::ScalarType scalar_type_of(DType dtype) {
   }
 }
 
-/// The checkpoint's tensor of that name and shape; null when there is none.
+/// The checkpoint's tensor with the same name and shape; null if there is none.
 const TensorInfo* same_weight(const checkpoint::Reader& reader, const Parameter::Part& part) {
   const TensorInfo* found = reader.find(kModel + part.name);
   return found != nullptr && found->shape == part.shape ? found : nullptr;

@@ -13,7 +13,7 @@
 namespace echelon {
 namespace {
 
-/// Of a line of metrics, what is largest over the ranks.
+/// Metrics that are reported as the maximum over ranks.
 struct Largest {
   double resident_bytes = 0;
   double device_bytes = 0;

@@ -9,25 +9,25 @@
 
 namespace echelon {
 
-/// What a run says of its steps: lines of metrics over the interval since the line before, the status line,
-/// and memory in every rank's log. Everything it is made of outlives it.
+/// Reports on the steps of a run: lines of metrics over the interval since the previous line, the status
+/// line, and memory in every rank's log. All constructor arguments must outlive it.
 class StepReporter {
  public:
   StepReporter(const LoopOptions& options, const LoopParts& parts, const Epochs& epochs,
                const TrainStep& step)
       : options_(options), parts_(parts), epochs_(epochs), step_(step) {}
 
-  /// The steps from here on make the next line.
+  /// Starts the interval of the next line.
   void begin_interval() { interval_.begin(reading()); }
   void step_ended(const TrainStep::Result& result) { interval_.step_ended(result.tokens); }
-  /// For `seconds` there was no training.
+  /// Excludes `seconds` without training from the step times.
   void pause(double seconds) { interval_.pause(seconds); }
-  /// Of the interval, mean seconds a step.
+  /// Mean seconds per step of the interval.
   [[nodiscard]] double step_s() const;
 
   /// A line of metrics. Collective.
   void line(const TrainStep::Result& result, double lr, const std::optional<ValidationResult>& validation);
-  /// Memory by category and what surrounds the layers costs, to this rank's log.
+  /// Logs memory by category, and the time spent around the layers, to this rank's log.
   void memory() const;
 
  private:

@@ -11,18 +11,18 @@
 
 namespace echelon {
 
-/// Everything that must survive the process: the content of a checkpoint.
+/// Everything that must survive the process: the contents of a checkpoint.
 struct TrainState {
   ShardedModel& model;
   Optimizer& optim;
   const Loader& data;
-  Ema* ema = nullptr;  ///< null: none is kept
+  Ema* ema = nullptr;  ///< null: no averaged weights
 
-  std::int64_t step = 0;     ///< steps done, skipped ones included
-  std::int64_t skipped = 0;  ///< of these, how many changed no weight: their gradients were not finite
+  std::int64_t step = 0;     ///< completed steps, including skipped ones
+  std::int64_t skipped = 0;  ///< steps that changed no weight because gradients were not finite
   LossScale loss_scale;
   DataPosition position;  ///< first sample of the next step
-  /// Of sequences, read in all steps so far. Nothing: the run began with a version that did not count.
+  /// Tokens read in all steps so far. Nothing if the run began with a version that did not count them.
   std::optional<std::int64_t> tokens = 0;
 
   using Best = BestValidation;

@@ -18,13 +18,13 @@
 namespace echelon {
 namespace {
 
-/// This rank's samples from the state's position on.
+/// The samples of this rank, from the state's position on.
 BatchPlan plan_of(const TrainOptions& train, const DataPosition& position, const Communicator& comm) {
   const std::int64_t rows = train.micro_batch_size;
   return {position.next_sample + comm.rank() * rows, rows, rows * comm.size()};
 }
 
-/// For a message: what there is to go on from.
+/// For a message: which checkpoint the run can continue from.
 std::string what_is_saved(const RunFolder& folder) {
   std::int64_t newest = 0;
   for (const checkpoint::Found& found : checkpoint::list(folder.checkpoints())) {
@@ -64,7 +64,7 @@ void TrainStep::accumulate() {
       options_.train.global_batch_size / (options_.train.micro_batch_size * parts_.comm.size());
   at::Tensor loss;
   for (std::int64_t pass = 0; pass < passes; ++pass) {
-    state.model.prefetch();  // weights travel while the batch is read
+    state.model.prefetch();  // gathers overlap with reading the batch
     options_.activity->enter(Doing::kReadingData);
     const SampleBatch samples = stream_.next();
     sums_.targets += static_cast<double>(counted_targets(samples));
@@ -77,7 +77,8 @@ void TrainStep::accumulate() {
         state.model.accumulate(batch, scale, {pass == 0, pass + 1 == passes}).to(at::kDouble);
     loss = loss.defined() ? loss + part : part;
   }
-  sums_.loss = loss.item<double>();  // once a step: on a GPU it waits for the device
+  // Once per step, because on a GPU it blocks the host until the device is done.
+  sums_.loss = loss.item<double>();
   options_.activity->enter(Doing::kUpdating);
   state.model.finish_gradients();
 }
@@ -90,14 +91,18 @@ TrainStep::Result TrainStep::finish(double lr) {
   sums_.stop_votes = parts_.stop.vote();
   sums_.save_votes = parts_.comm.rank() == 0 && checkpointer.due_by_time() ? 1.0 : 0.0;
   sums_.failed_saves = checkpointer.failed_here() ? 1.0 : 0.0;
+  // Compared within this reduction, because NCCL does not notice ranks that issue different operations of
+  // equal size.
   sums_.digests = static_cast<double>(device_comm.digest());
+  // Own work of this rank, without waiting for others: identifies stragglers (liveness).
   const double worked = steady_now_s() - began_s_ - (state.model.times().waiting_s - waited_before_);
   sums_.sum_over(parts_.comm);
   check_digests(device_comm, sums_.digests);
   if (state.tokens) *state.tokens += std::llround(sums_.tokens);
   (void)parts_.stop.decide(sums_.stop_votes);
   if (sums_.failed_saves > 0) checkpointer.hear_of_failure();
-  // How many predictions count is known only now: the gradients were made for samples of full length.
+  // The global number of targets is known only now. Backward scaled the gradients as if no target were
+  // padding; the factor corrects this, and removes the loss scale.
   const double targets = std::max(1.0, sums_.targets);
   const double factor = full_targets() / targets / state.loss_scale.factor();
   const Result result{.loss = sums_.loss / targets,
@@ -120,6 +125,7 @@ void TrainStep::update_weights(double lr, double grad_norm, double gradient_fact
   if (train.clip_grad_norm > 0 && grad_norm > train.clip_grad_norm)
     factor *= train.clip_grad_norm / grad_norm;
   if (train.clip_grad_value > 0) {
+    // Values are clipped after the norm, and need the final gradients: clip_values() applies the factor.
     clip_values(state.model, factor, train.clip_grad_value);
     factor = 1.0;
   }
@@ -129,18 +135,19 @@ void TrainStep::update_weights(double lr, double grad_norm, double gradient_fact
   skipped_in_a_row_ = 0;
 }
 
-/// Collective, if it throws.
+/// Collective if it throws; all ranks decide alike, because `result` is the same on all.
 void TrainStep::leave_out(const Result& result) {
   TrainState& state = parts_.state;
   const std::int64_t number = state.step + 1;
   const char* what = std::isfinite(result.loss) ? "gradient norm" : "loss";
   ++state.skipped;
   ++skipped_in_a_row_;
-  const bool overflow = state.loss_scale.can_shrink();  // what loss scaling is for
+  // Expected with loss scaling; halving the scale is the remedy.
+  const bool overflow = state.loss_scale.can_shrink();
   const bool allowed =
       options_.train.non_finite == NonFinite::kSkip && skipped_in_a_row_ <= options_.train.max_skipped_steps;
   if (!allowed && !overflow) {
-    parts_.checkpointer.wait_for_all();  // it may become the newest one
+    parts_.checkpointer.wait_for_all();  // the save in flight may still become the newest checkpoint
     throw Error(Code::kTraining,
                 str("step ", number, ": ", what, " is not finite",
                     skipped_in_a_row_ > 1 ? str(", for ", skipped_in_a_row_, " steps in a row") : "",

@@ -50,7 +50,7 @@ at::Tensor Cnn::logits(const Batch& batch) {
 }
 
 std::string Cnn::hugging_face_config() const {
-  // transformers has no such model: what this one was built from.
+  // transformers has no such model, so this lists the options of this one.
   const nlohmann::json config{{"model_type", "cnn"},
                               {"image_size", options_.image_size},
                               {"num_channels", options_.channels},
@@ -61,7 +61,7 @@ std::string Cnn::hugging_face_config() const {
 
 double Cnn::flops_per_sample(const SampleShape& /*shape*/) const {
   const auto elements = [](const Part& part) { return static_cast<double>(part.product.weight->numel()); };
-  // Multiplications per weight: one for each place of a convolution that has no padding.
+  // Multiplications per weight: the number of output positions of a convolution without padding.
   const auto places = [this](const Part& part, std::int64_t image_side) {
     const std::int64_t side = image_side - (part.product.weight->shape().back() - 1);
     return static_cast<double>(side * side);

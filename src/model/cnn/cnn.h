@@ -4,11 +4,10 @@
 
 namespace echelon {
 
-/// The network of the MNIST tutorials: two convolutions of 3 x 3 (32 and 64 channels) with ReLU, a pool of
-/// 2 x 2, a linear layer of 128 with ReLU, one of as many as there are classes, log-softmax. Dropout before
-/// both linear layers: `dropout` before the last, half of it (of single elements, too) before the first.
-/// Parameter names and initial values are those of the tutorial's nn.Module: uniform within 1 / sqrt(inputs
-/// of an output).
+/// The network of the MNIST tutorials: two 3 x 3 convolutions (32 and 64 channels) with ReLU, a 2 x 2 pool, a
+/// linear layer of 128 with ReLU, a linear layer of one output per class, log-softmax. Dropout of single
+/// elements before both linear layers: probability `dropout` before the second, half of it before the first.
+/// Parameter names and initial values are those of the tutorial's nn.Module: uniform within 1 / sqrt(fan-in).
 class Cnn : public ImageClassifier {
  public:
   Cnn(const ModelOptions& options, const ModelTypes& types);

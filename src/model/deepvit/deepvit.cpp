@@ -61,7 +61,7 @@ at::Tensor DeepVit::attended(const Block& block, const at::Tensor& qkv, const Ba
   const at::Tensor scores = at::matmul(split.select(0, 0) * scale, split.select(0, 1).transpose(2, 3));
   const at::Tensor maps =
       ops::dropout(at::softmax(scores, 3), options_.dropout, draws, block.layer->name() + ".maps");
-  // Heads stand last where they are mixed and normed.
+  // Mixing and norm act on the last dimension, so heads are moved there.
   const at::Tensor mixed = at::matmul(maps.permute({0, 2, 3, 1}), ops::use(*block.mixing));
   const at::Tensor normed_maps = at::layer_norm(mixed, {heads}, ops::use(*block.mixing_norm.weight),
                                                 ops::use(*block.mixing_norm.bias), options_.norm_eps);
@@ -92,7 +92,7 @@ at::Tensor DeepVit::block_forward(std::size_t number, const at::Tensor& x, const
 }
 
 std::string DeepVit::hugging_face_config() const {
-  // transformers has no such model: what this one was built from.
+  // transformers has no such model, so this lists the options of this one.
   const nlohmann::json config{{"model_type", "deepvit"},
                               {"hidden_size", options_.hidden_size},
                               {"intermediate_size", options_.intermediate_size},

@@ -4,11 +4,11 @@
 
 namespace echelon {
 
-/// DeepViT (Zhou et al., DeepViT: Towards Deeper Vision Transformer): a ViT whose attention maps are mixed
-/// across heads by a learned matrix and normed over heads (re-attention), so that deep blocks do not all
-/// attend alike. Layout and parameter names are those of vit-pytorch's DeepViT: queries, keys and values
-/// without bias, a class token, dropout of attention maps and of what each half of a block adds. The maps
-/// [samples, heads, tokens, tokens] are held for backward.
+/// DeepViT (Zhou et al., DeepViT: Towards Deeper Vision Transformer): a ViT with re-attention: attention maps
+/// are mixed across heads by a learned matrix and normalised over heads, so the maps of deep blocks stay
+/// different. Layout and parameter names are those of vit-pytorch's DeepViT: queries, keys and values without
+/// bias, a class token, dropout of attention maps and of what each half of a block adds. The maps [samples,
+/// heads, tokens, tokens] are kept for backward.
 class DeepVit : public PatchClassifier {
  public:
   DeepVit(const ModelOptions& options, const ModelTypes& types);
@@ -20,7 +20,7 @@ class DeepVit : public PatchClassifier {
   struct Block {
     const Layer* layer;
     Attention attention;
-    Parameter* mixing;   ///< [heads, heads]: from, to
+    Parameter* mixing;   ///< [heads (from), heads (to)]
     Linear mixing_norm;  ///< weight and bias of a LayerNorm over heads
     Norm mlp_norm;
     const Layer* up_layer;

@@ -22,7 +22,8 @@ Gpt2::Gpt2(const ModelOptions& options, const ModelTypes& types, at::Device /*de
 
 Gpt2::Block Gpt2::make_block(const std::string& name, const ShapeTable& shapes) {
   const InitSpec init = normal(options_.init_std);
-  // What is added to the residual stream starts smaller: its variance would grow with every block.
+  // As in GPT-2, weights whose output is added to the residual stream start smaller, because otherwise its
+  // variance would grow with every block.
   const InitSpec of_residual =
       normal(options_.init_std / std::sqrt(2.0 * static_cast<double>(options_.layers)));
   Layer& layer = add_block_layer(name);

@@ -3,11 +3,11 @@
 
 namespace echelon {
 
-/// GPT-2 (Radford et al.) and minGPT: LayerNorm before each part, learned positions within a sequence, causal
-/// attention, GELU in its tanh approximation, biases everywhere but in the head, which is tied or not.
-/// Parameter names are those of transformers' GPT2LMHeadModel; matrices lie [out, in], the transpose of its
-/// Conv1D. Dropout acts on the embeddings and on what each part adds to the residual stream, and not on
-/// attention probabilities: those are never held.
+/// GPT-2 (Radford et al.) and minGPT: pre-LayerNorm blocks, learned positions within a sequence, causal
+/// attention, GELU in its tanh approximation, biases everywhere except in the head, which may be tied.
+/// Parameter names are those of transformers' GPT2LMHeadModel; matrices are [out, in], the transpose of its
+/// Conv1D. Dropout applies to the embeddings and to what each part adds to the residual stream. It does not
+/// apply to attention probabilities, which are never stored.
 class Gpt2 : public CausalModel {
  public:
   Gpt2(const ModelOptions& options, const ModelTypes& types, at::Device device);
@@ -18,8 +18,8 @@ class Gpt2 : public CausalModel {
   struct Block {
     const Layer* layer;
     Attention attention;
-    Mlp mlp;             ///< its inner product without bias
-    Parameter* up_bias;  ///< added with the activation
+    Mlp mlp;             ///< `inner` has no bias
+    Parameter* up_bias;  ///< the inner layer's bias, fused with the activation
   };
   [[nodiscard]] Block make_block(const std::string& name, const ShapeTable& shapes);
   at::Tensor embedded(const at::Tensor& ids, const Pass& pass) const override;

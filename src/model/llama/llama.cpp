@@ -34,8 +34,7 @@ Llama::Llama(const ModelOptions& options, const ModelTypes& types, at::Device de
 Llama::Block Llama::make_block(const std::string& name, const ShapeTable& shapes) {
   const InitSpec init = normal(options_.init_std);
   Layer& layer = add_block_layer(name);
-  // In the order of the computation, which is the order in which parts that are units of their own are
-  // gathered.
+  // In the order of computation, in which parts that are separate units are gathered.
   Layer& input_norm = layer.add_layer(name + ".input_layernorm");
   Layer& attention = layer.add_layer(name + ".self_attn");
   Layer& mlp_norm = layer.add_layer(name + ".post_attention_layernorm");

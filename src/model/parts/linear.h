@@ -10,29 +10,29 @@ namespace echelon {
 
 inline constexpr InitSpec kZeros{InitSpec::Kind::kConstant, 0.0F};
 inline constexpr InitSpec kOnes{InitSpec::Kind::kConstant, 1.0F};
-/// Of mean zero.
+/// Normal distribution with mean 0.
 [[nodiscard]] InitSpec normal(double deviation);
 
-/// A matrix product, with a bias or without. Belongs to a layer, inside of whose run() it is used.
+/// A matrix product with an optional bias. Belongs to a layer, and may only be used within its run().
 struct Linear {
   Parameter* weight = nullptr;
   Parameter* bias = nullptr;  ///< null: none
 
-  /// x [tokens, inputs] -> [tokens, outputs]; `x_again` as ops::linear has it.
+  /// x [tokens, inputs] -> [tokens, outputs]; `x_again`: as in ops::linear.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, const ops::Recompute& x_again = {}) const {
     return ops::linear(x, *weight, x_again, bias);
   }
 };
 
-/// Adds `name`.weight to `layer`, and `name`.bias where the model has one.
+/// Adds `name`.weight to `layer`, and `name`.bias if `shapes` has one.
 [[nodiscard]] Linear add_linear(Layer& layer, const std::string& name, const ShapeTable& shapes,
                                 const InitSpec& weights, const InitSpec& biases = kZeros);
 
-/// The tensors `names`[i].`kind`, to be stacked in one parameter.
+/// The tensors `names`[i].`kind`, as parts of one stacked parameter.
 [[nodiscard]] std::vector<Parameter::Part> stacked(const std::vector<std::string>& names, const char* kind,
                                                    const ShapeTable& shapes);
 
-/// Adds the products `names`, which multiply the same input, as one.
+/// Adds the products `names`, which have the same input, as one stacked product.
 [[nodiscard]] Linear add_stacked(Layer& layer, const std::vector<std::string>& names,
                                  const ShapeTable& shapes, const InitSpec& weights);
 

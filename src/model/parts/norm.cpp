@@ -24,7 +24,7 @@ at::Tensor Norm::forward(const at::Tensor& x) const {
 }
 
 ops::Recompute Norm::again(const Layer& block, const at::Tensor& x) const {
-  // A norm that is gathered as a unit of its own has no weights when the backward of the product runs.
+  // If the norm is a separate unit, its weights are not gathered when the backward of the product runs.
   if (!block.recomputes_cheap() || layer_->hooked()) return {};
   return
       [weight = weight_, bias = bias_, eps = eps_, x = x.detach()] { return normed(x, *weight, bias, eps); };

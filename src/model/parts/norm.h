@@ -5,17 +5,16 @@
 
 namespace echelon {
 
-/// RMSNorm or LayerNorm as a layer of its own.
+/// RMSNorm or LayerNorm, as a separate layer.
 class Norm {
  public:
-  /// Adds `layer`.weight and, of a LayerNorm, `layer`.bias. The model's shapes decide which norm it is: only
-  /// a LayerNorm has a bias.
+  /// Adds `layer`.weight and, for a LayerNorm, `layer`.bias. It is a LayerNorm if `shapes` has the bias.
   Norm(Layer& layer, const ShapeTable& shapes, double eps);
 
-  /// x [tokens, features], run as the norm's layer.
+  /// x [tokens, features] -> the same shape; runs within the norm's layer.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
 
-  /// How backward gets forward(x) again when `block` recomputes cheap values; empty: it was kept.
+  /// How backward recomputes forward(x) if `block` recomputes cheap values; empty: the value is kept.
   [[nodiscard]] ops::Recompute again(const Layer& block, const at::Tensor& x) const;
 
  private:

@@ -16,7 +16,7 @@ namespace {
 /// The padding token, which also starts a target, as in all published T5s.
 constexpr std::int64_t kStart = 0;
 
-/// `of`: the tokens' samples.
+/// `of`: the sequences of the stack's tokens.
 T5Pass pass_over(const Batch& batch, const Sequences& of, const Sequences& sources) {
   T5Tokens tokens{.sequences = of, .sources = sources, .batch = {}};
   tokens.batch.samples = batch.samples;
@@ -27,9 +27,9 @@ T5Pass pass_over(const Batch& batch, const Sequences& of, const Sequences& sourc
   return std::make_shared<const T5Tokens>(std::move(tokens));
 }
 
-/// What the decoder sees when it has to predict `targets`.
+/// The decoder's input for `targets`.
 at::Tensor moved_right(const at::Tensor& targets, const SequenceLayout& sequences) {
-  const at::Tensor before = at::roll(targets, 1).clamp_min(kStart);  // a target that does not count: padding
+  const at::Tensor before = at::roll(targets, 1).clamp_min(kStart);  // an ignored target becomes padding
   return at::where(sequences.positions(targets.device()) == 0, kStart, before);
 }
 
@@ -54,7 +54,8 @@ void T5::add_stack(Stack& stack, const std::string& name, std::int64_t count, co
   };
   stack.embedding = add("embed_tokens", Layer::Role::kEmbedding);
   shared_.front().users.push_back(stack.embedding);
-  // The first block's name, but used by all blocks: a layer of its own outside of them.
+  // Named as in transformers, where it belongs to the first block. All blocks use it, so it is a layer
+  // outside the blocks.
   stack.bias_layer = add("block.0.layer.0.SelfAttention.relative_attention_bias", Layer::Role::kPart);
   stack.bias = add_linear(*stack.bias_layer, stack.bias_layer->name(), shapes,
                           t5_normal(1.0 / static_cast<double>(options_.hidden_size)))
@@ -82,8 +83,8 @@ at::Tensor T5::bias_of(const Stack& stack, std::int64_t span, at::Device device)
                                 &stack == &encoder_};
   return stack.bias_layer->run(
       bucket_of_distance(buckets, span, device), [weight = stack.bias](const at::Tensor& bucket) {
-        // In fp32: the gradients of many distances add up in one bucket. On a GPU embedding() adds them in
-        // one order.
+        // In fp32, because the gradients of many distances are summed in one bucket. at::embedding() sums
+        // them in a fixed order on a GPU.
         return at::embedding(ops::use(*weight).to(at::kFloat), bucket).t().contiguous();
       });
 }
@@ -192,7 +193,7 @@ double T5::flops_per_sample(const SampleShape& shape) const {
   const double feed_forward = matrices * hidden * static_cast<double>(options_.intermediate_size);
   const auto sources = static_cast<double>(shape.tokens);
   const auto targets = static_cast<double>(shape.target_tokens);
-  // Keys and values of the encoder's output are made for each of its tokens in each block of the decoder.
+  // Each block of the decoder computes keys and values for every token of the encoder's output.
   const double encoder_weights = static_cast<double>(options_.layers) * (4.0 * projection + feed_forward);
   const auto decoder = static_cast<double>(decoder_layers(options_));
   const double weights = sources * (encoder_weights + decoder * 2.0 * projection) +

@@ -5,17 +5,17 @@
 namespace echelon {
 
 /// T5 (Raffel et al., Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer):
-/// encoder and decoder with RMSNorm and biases for relative positions, which the blocks of each share. With
-/// feed_forward relu and a tied head it is the paper's model, with gated_gelu (Shazeer, GLU Variants) and an
-/// untied one its version 1.1. Parameter names and layouts are those of transformers'
+/// encoder and decoder with RMSNorm and biases for relative positions, each shared by all blocks of its
+/// stack. With feed_forward relu and a tied head it is the model of the paper; with gated_gelu (Shazeer, GLU
+/// Variants) and an untied head, version 1.1. Parameter names and layouts are those of transformers'
 /// T5ForConditionalGeneration.
 class T5 : public Model {
  public:
   T5(const ModelOptions& options, const ModelTypes& types);
 
-  /// Teacher forcing: the decoder's input is each target sequence, moved right by one behind a start token.
+  /// Teacher forcing: the decoder's input is each target sequence, shifted right by one after a start token.
   at::Tensor loss(const Batch& batch, double gradient_scale) override;
-  /// Prompts are sources: what goes into the encoder.
+  /// `prompts`: sources, the input of the encoder.
   std::unique_ptr<Decoder> decoder(const Batch& prompts) const override;
   std::string hugging_face_config() const override;
   double flops_per_sample(const SampleShape& shape) const override;
@@ -33,13 +33,14 @@ class T5 : public Model {
   void add_stack(Stack& stack, const std::string& name, std::int64_t count, const ShapeTable& shapes);
   void add_head(const ShapeTable& shapes);
 
-  /// ids [tokens] -> hidden states before the final norm. `encoded`: the encoder's output, of a decoder.
+  /// ids [tokens] -> hidden states before the final norm. `encoded`: the encoder's output; undefined in the
+  /// encoder.
   [[nodiscard]] at::Tensor body(const Stack& stack, const at::Tensor& ids, const T5Pass& pass,
                                 const at::Tensor& encoded) const;
   [[nodiscard]] at::Tensor bias_of(const Stack& stack, std::int64_t span, at::Device device) const;
   /// Final norm and dropout.
   [[nodiscard]] at::Tensor finished(const Stack& stack, const at::Tensor& x, const T5Pass& pass) const;
-  /// What the head multiplies.
+  /// The input of the head: scaled by 1 / sqrt(hidden_size) if the head is tied.
   [[nodiscard]] at::Tensor scaled(const at::Tensor& x) const;
 
   ModelOptions options_;

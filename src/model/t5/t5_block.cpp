@@ -13,12 +13,13 @@ double width_of_heads(const ModelOptions& options) {
   return static_cast<double>(options.heads * head_size(options));
 }
 
-/// Of products whose input are hidden states.
+/// For products whose input is the hidden states.
 InitSpec of_hidden(const ModelOptions& options) {
   return t5_normal(1.0 / static_cast<double>(options.hidden_size));
 }
 
-/// The queries' initial values take the place of a scale on the scores.
+/// T5 does not scale attention scores; the smaller initial query weights replace the factor 1 /
+/// sqrt(head_size).
 InitSpec of_queries(const ModelOptions& options) {
   return t5_normal(1.0 / static_cast<double>(options.hidden_size * head_size(options)));
 }
@@ -112,7 +113,7 @@ at::Tensor T5Block::step(const at::Tensor& qkv, const at::Tensor& bias, T5Kept& 
   const auto parts = qkv.view({qkv.size(0), 3, options_.heads, -1}).unbind(1);
   KvCache& cache = kept.self.at(this);
   cache.append(parts[1], parts[2]);
-  // The last query's distances: to the tokens before, then to itself.
+  // The bias begins with the distances of the newest token to all earlier ones and to itself.
   return cache.attend(parts[0].reshape({qkv.size(0), -1}), bias.narrow(1, 0, cache.longest()).unsqueeze(0));
 }
 
@@ -131,7 +132,7 @@ at::Tensor T5Block::feed(const at::Tensor& x, const T5Pass& pass) const {
   Activation activation;
   switch (options_.feed_forward) {
     case FeedForward::kRelu:
-      // Its backward needs its result, which the product behind it keeps.
+      // The backward of relu needs its result, which the next product keeps anyway.
       activation = {[=, this](const at::Tensor& inner) {
                       return ops::relu_dropout(inner, options_.dropout, pass->batch, name + ".inner");
                     },

@@ -11,39 +11,39 @@ namespace echelon {
 
 class T5Block;
 
-/// What a decoder that goes token by token keeps: each block's keys and values of the tokens before and of
-/// the sources.
+/// Cache of token-by-token decoding: each block's keys and values of earlier tokens and of the sources.
 struct T5Kept {
   std::unordered_map<const T5Block*, KvCache> self;
-  std::unordered_map<const T5Block*, KvCache> source;  ///< filled in the first step
-  std::int64_t tokens = 0;                             ///< before this step's
+  std::unordered_map<const T5Block*, KvCache> source;  ///< filled by the first step
+  std::int64_t tokens = 0;                             ///< number of tokens before the current step
 };
 
-/// What a pass through a T5's encoder or decoder knows about its tokens besides their hidden states.
+/// Describes the tokens of a pass through the encoder or decoder of a T5.
 struct T5Tokens {
   Sequences sequences;
-  Sequences sources;       ///< of a decoder: the encoder's sequences
-  Batch batch;             ///< only what dropout needs: its samples are those of `sequences`
-  T5Kept* kept = nullptr;  ///< of a step, in which every sequence is one token; null: whole sequences
+  Sequences sources;  ///< in a decoder: the encoder's sequences
+  Batch batch;        ///< only the fields that dropout needs; its samples are `sequences`
+  /// Of a decoding step, in which every sequence is one token; null: whole sequences.
+  T5Kept* kept = nullptr;
 };
 using T5Pass = std::shared_ptr<const T5Tokens>;
 
-/// One block of a T5's encoder or decoder: self attention, in a decoder attention to the encoder's output,
-/// and feed-forward; each computed from its normed input and added to it. Layers and parameters have the
-/// names of transformers' modules.
+/// One block of a T5's encoder or decoder: self-attention, in a decoder also cross-attention to the encoder's
+/// output, and feed-forward. Each part is computed from its normalised input and added to the input. Layers
+/// and parameters have the names of transformers' modules.
 class T5Block {
  public:
-  /// Fills `layer`, whose name is that of the block ("encoder.block.3").
+  /// Adds the parameters to `layer`, which has the name of the block ("encoder.block.3").
   T5Block(Layer& layer, const ModelOptions& options, const ShapeTable& shapes, bool decoder);
 
-  /// inputs: hidden states [tokens, hidden], a bias as AttentionPositions::bias, and of a decoder the
+  /// inputs: hidden states [tokens, hidden], a bias as AttentionPositions::bias, and in a decoder the
   /// encoder's output. Returns hidden states.
   [[nodiscard]] at::Tensor forward(const LayerInputs& inputs, const T5Pass& pass) const;
 
   [[nodiscard]] ops::AttentionOptions geometry(bool causal) const;
 
  private:
-  /// To the encoder's output. `attention.in` makes the queries.
+  /// Attention to the encoder's output. `attention.in` computes the queries, `kv` keys and values.
   struct CrossAttention {
     Attention attention;
     Linear kv;
@@ -51,14 +51,14 @@ class T5Block {
   [[nodiscard]] Attention self_attention(Layer& layer, const ShapeTable& shapes) const;
   [[nodiscard]] CrossAttention cross_attention(Layer& layer, const ShapeTable& shapes) const;
   [[nodiscard]] Mlp feed_forward(Layer& layer, const ShapeTable& shapes) const;
-  /// The name of sublayer `number`, a place of dropout.
+  /// The name of sublayer `number`, which also keys its dropout masks.
   [[nodiscard]] std::string sublayer(int number) const;
   [[nodiscard]] int feed_forward_number() const { return decoder_ ? 2 : 1; }
 
   [[nodiscard]] at::Tensor attend(const at::Tensor& x, const at::Tensor& bias, const T5Pass& pass) const;
   [[nodiscard]] at::Tensor attend_to_source(const at::Tensor& x, const at::Tensor& encoded,
                                             const T5Pass& pass) const;
-  /// The attentions of a step, given their projections.
+  /// The attentions of a decoding step, from their projections.
   [[nodiscard]] at::Tensor step(const at::Tensor& qkv, const at::Tensor& bias, T5Kept& kept) const;
   [[nodiscard]] at::Tensor step_to_source(const at::Tensor& q, const at::Tensor& encoded,
                                           const T5Tokens& tokens) const;
@@ -72,7 +72,7 @@ class T5Block {
   Mlp feed_forward_;
 };
 
-/// Initial values of mean zero and this variance.
+/// Normal distribution with mean 0 and this variance.
 [[nodiscard]] InitSpec t5_normal(double variance);
 
 }  // namespace echelon

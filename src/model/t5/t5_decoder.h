@@ -6,14 +6,14 @@
 
 namespace echelon {
 
-/// The parts of a T5, for running it token by token.
+/// The computations of a T5 that token-by-token decoding needs.
 struct T5DecoderParts {
   std::function<at::Tensor()> encode;  ///< the encoder's output for the sources
   /// Next tokens, int64 [rows] -> logits, fp32 [rows, vocabulary].
   std::function<at::Tensor(const at::Tensor& ids, const at::Tensor& encoded, T5Kept& kept)> logits;
 };
 
-/// A decoder of T5: the encoder runs once, and keys and values of its output are computed once.
+/// Decoder of a T5: runs the encoder once, and computes keys and values of its output once.
 class T5Decoder final : public Decoder {
  public:
   /// `first`: int64 [sources], the tokens that start the targets.

@@ -5,12 +5,12 @@
 
 namespace echelon {
 
-/// T5's buckets of distances between tokens (Raffel et al., section 2.1): one bucket for each of the nearest,
-/// then logarithmically wider ones up to max_distance; all beyond it share the last.
+/// T5's buckets of distances between tokens (Raffel et al., section 2.1): one per small distance, then
+/// logarithmically wider ones up to max_distance; all larger distances share the last.
 struct RelativeBuckets {
   std::int64_t count;
   std::int64_t max_distance;
-  bool both_ways;  ///< half of the buckets are for keys behind the query; false: those share bucket 0
+  bool both_ways;  ///< half of the buckets are for keys after the query; false: these share bucket 0
 };
 
 /// int64 [2 * span - 1]: the bucket of distance (key - query) = index - (span - 1).

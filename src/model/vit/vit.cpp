@@ -57,7 +57,7 @@ at::Tensor Vit::block_forward(std::size_t number, const at::Tensor& x, const Bat
   };
   const at::Tensor middle = x + ops::dropout(block.attention.forward(*block.layer, x, attend),
                                              options_.dropout, draws, block.layer->name() + ".attention");
-  // Two layers, as in transformers: patterns in recipes name each.
+  // Two layers, as in transformers, so that patterns in recipes can match each.
   const at::Tensor inner = block.intermediate_layer->run(
       block.norm_after.forward(middle),
       [&block, again = block.norm_after.again(*block.layer, middle)](const at::Tensor& in) {

@@ -4,10 +4,10 @@
 
 namespace echelon {
 
-/// Vision Transformer (Dosovitskiy et al., An Image is Worth 16x16 Words): patches as tokens behind a class
-/// token, learned positions, blocks with the norms in front, GELU, a linear head on the class token.
-/// Parameter names and layouts are those of transformers' ViTForImageClassification. Dropout zeroes the sum
-/// of patches and positions, and what each half of a block adds; attention itself has none.
+/// Vision Transformer (Dosovitskiy et al., An Image is Worth 16x16 Words): a class token followed by patches
+/// as tokens, learned positions, pre-norm blocks, GELU, a linear head on the class token. Parameter names and
+/// layouts are those of transformers' ViTForImageClassification. Dropout applies to the sum of patches and
+/// positions, and to what each half of a block adds; not to attention probabilities.
 class Vit : public PatchClassifier {
  public:
   Vit(const ModelOptions& options, const ModelTypes& types);

@@ -8,15 +8,16 @@
 namespace echelon {
 namespace {
 
-/// Sizes a few percent apart become one: an output head, a norm larger than the embedding, takes its buffer.
+/// Rounds sizes that differ by a few percent to the same class, so an output head, larger than the embedding
+/// by its norm, can reuse its buffer.
 std::int64_t size_class(std::int64_t bytes) {
   const auto step = static_cast<std::int64_t>(
       std::max<std::uint64_t>(1, std::bit_floor(static_cast<std::uint64_t>(bytes)) / 16));
   return (bytes + step - 1) / step * step;
 }
 
-/// A tensor over `storage`, whatever the storage holds at the moment: the checked ways to make one refuse a
-/// storage that is empty.
+/// A tensor over `storage`, which may be empty now. libtorch's checked functions (set_, as_strided) refuse a
+/// storage that is too small.
 at::Tensor over(const c10::Storage& storage, const at::Tensor& like, std::int64_t offset,
                 at::IntArrayRef shape) {
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(storage),

@@ -10,28 +10,29 @@
 
 namespace echelon {
 
-/// What a buffer of the pool is for; bytes are counted by it.
+/// Purpose of a buffer; bytes are counted per purpose.
 enum class Use : std::uint8_t {
   kGathered,   ///< whole weights of a unit
   kGradients,  ///< whole gradients of a unit
-  kStaging,    ///< on their way: casts, copies to and from the host, parts kept for backward
+  kStaging,    ///< casts, copies to and from the host, parts kept for backward
 };
 
-/// Memory for gathered weights and for gradients on their way out: a few buffers, handed from unit to unit
-/// instead of going back to the allocator each time. On a GPU, reuse follows stream order because a
-/// communicator's streams wait for the issuing stream. Not thread-safe; outlives every buffer it lent.
+/// Memory for gathered weights and whole gradients: a few buffers that units reuse instead of returning them
+/// to the allocator. On a GPU, reuse is in stream order, because a communicator's streams wait for the
+/// issuing stream. Not thread-safe. Must outlive every buffer it lent.
 class BufferPool {
  public:
+  /// Lent now, and the maximum since construction.
   struct Bytes {
     std::int64_t live = 0;
     std::int64_t peak = 0;
   };
 
-  /// Who is told of every buffer that comes from the allocator, and of the same before it goes back: where
-  /// collectives want to know their memory beforehand.
+  /// Callbacks for each buffer, after it is allocated and before it is freed; for transports that register
+  /// memory.
   struct Watcher {
     std::function<void(void* buffer, std::size_t bytes)> came;
-    std::function<void(void* buffer)> goes;  ///< does not throw
+    std::function<void(void* buffer)> goes;  ///< must not throw
   };
   explicit BufferPool(at::Device device, Watcher watcher = {})
       : device_(device), watcher_(std::move(watcher)) {}
@@ -39,15 +40,17 @@ class BufferPool {
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
-  /// At least `bytes`, rounded up by at most a sixteenth: the smallest free one that fits and wastes at most
-  /// half, else a new one.
+  /// Returns a buffer of at least `bytes`, contents undefined. `bytes` is first rounded up by at most 1/16.
+  /// Takes the smallest free buffer that fits, unless it is more than twice as large; otherwise allocates
+  /// one.
   [[nodiscard]] at::DataPtr take(std::int64_t bytes, Use use);
+  /// Returns a buffer of take(); `bytes` and `use` as given there.
   void give(at::DataPtr buffer, std::int64_t bytes, Use use);
 
   [[nodiscard]] at::Device device() const { return device_; }
-  /// Lent now, and at most, for `use`.
+  /// Bytes lent for `use`, as requested.
   [[nodiscard]] Bytes bytes(Use use) const { return bytes_[static_cast<std::size_t>(use)]; }
-  /// Taken from the allocator, lent or not.
+  /// Bytes taken from the allocator, lent or free.
   [[nodiscard]] std::int64_t bytes_allocated() const { return allocated_; }
 
  private:
@@ -59,27 +62,28 @@ class BufferPool {
   std::int64_t allocated_ = 0;
 };
 
-/// A 1-D tensor whose storage comes and goes while it and every view of it stay valid objects: autograd's
-/// saved views need no care when the bytes are freed after forward and brought back for backward.
+/// A 1-D tensor whose memory can be freed and allocated again, while the tensor and all its views stay valid
+/// objects. Tensors saved by autograd therefore need no special handling: after the next inflate() they refer
+/// to the new memory.
 class ElasticTensor {
  public:
-  /// Deflated: takes no memory.
+  /// Starts deflated, without memory.
   ElasticTensor(BufferPool& pool, std::int64_t numel, at::ScalarType type, Use use);
-  /// Always inflated: the memory of `fixed` (1-D, contiguous).
+  /// Always inflated; shares the memory of `fixed` (1-D, contiguous).
   explicit ElasticTensor(const at::Tensor& fixed);
   ~ElasticTensor();
   ElasticTensor(const ElasticTensor&) = delete;
   ElasticTensor& operator=(const ElasticTensor&) = delete;
 
-  void inflate();  ///< contents undefined; no-op when inflated
-  void deflate();  ///< bytes back to the pool; no-op when deflated or fixed
+  void inflate();  ///< contents are undefined; no-op if inflated
+  void deflate();  ///< returns the memory to the pool; no-op if deflated or fixed
   [[nodiscard]] bool inflated() const { return inflated_; }
   [[nodiscard]] bool fixed() const { return pool_ == nullptr; }
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] void* data() const { return tensor_.mutable_data_ptr(); }
   [[nodiscard]] const at::Tensor& tensor() const { return tensor_; }
 
-  /// Valid as an object for ever, readable and writable whenever inflated.
+  /// Always a valid object; may be read and written while this one is inflated. `offset` in elements.
   [[nodiscard]] at::Tensor view(std::int64_t offset, const std::vector<std::int64_t>& shape) const;
 
  private:

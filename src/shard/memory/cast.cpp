@@ -27,7 +27,8 @@ void cast_into(const at::Tensor& slice, const at::Tensor& slot) {
   } else if (ours && slot.scalar_type() == at::kHalf) {
     round_to<kernels::Fp16>(slice, slot);
   } else if (slice.device() != slot.device() && slice.scalar_type() != slot.scalar_type()) {
-    // Cast first: fewer bytes cross the bus.
+    // Cast before the transfer; compute types are at most as wide as master weights, so fewer bytes cross the
+    // bus.
     const at::Tensor sent = page_locked(slice.sizes(), slot.scalar_type());
     cast_into(slice, sent);
     slot.copy_(sent, true);

@@ -3,8 +3,8 @@
 
 namespace echelon {
 
-/// One pass from a slice to its place in a buffer of as many elements, whatever the two types and devices. On
-/// a device in the order of the current stream.
+/// Copies `slice` to `slot`, both 1-D with the same number of elements, of any floating-point types and on
+/// any devices. On a GPU the copy is ordered by the current stream.
 void cast_into(const at::Tensor& slice, const at::Tensor& slot);
 
 }  // namespace echelon

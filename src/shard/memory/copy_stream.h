@@ -9,35 +9,35 @@
 
 namespace echelon {
 
-/// A stream of a device for copies to and from page-locked host memory, so that they run beside computation.
-/// The CPU has none: there every call returns at once and copies are done where they are written. Not
-/// thread-safe, but the current stream is each thread's own: one thread may go on where another has stopped.
+/// A stream for copies between a GPU and page-locked host memory, so that they overlap with computation. On
+/// the CPU every call does nothing, and copies are synchronous. Not thread-safe, but different threads may
+/// use it one after another.
 class CopyStream {
  public:
-  /// Where the stream has got to; on the CPU, and before anything was marked, a place already reached.
+  /// A position in the stream. On the CPU, and by default, one that is already reached.
   class Mark {
    public:
-    /// What the current stream is given from now on starts behind it.
+    /// The current stream waits for this position before later work; the host does not wait.
     void hold_stream() const;
-    /// Returns when it is reached.
+    /// Blocks the host until the position is reached.
     void hold_host() const;
 
    private:
     friend class CopyStream;
-    std::shared_ptr<c10::Event> event_;  ///< null: reached
+    std::shared_ptr<c10::Event> event_;  ///< null: already reached
   };
 
-  /// While it lives, the copy stream is the calling thread's current one: what is given to the device goes
-  /// there, behind everything that the stream current before has been given.
+  /// While it lives, the copy stream is the calling thread's current stream. It first waits for the work
+  /// issued so far to the previously current stream.
   class Turn {
    public:
     explicit Turn(CopyStream& copies);
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    /// The memory of `tensor`, of the device, is given to nobody else before the copies in the stream are
-    /// done.
+    /// The memory of `tensor`, on the device, is not reused before the work issued so far to the copy stream
+    /// is done.
     void uses(const at::Tensor& tensor) const;
-    /// Everything that the stream has been given so far.
+    /// The position after all work issued so far.
     [[nodiscard]] Mark mark() const;
 
    private:
@@ -50,7 +50,7 @@ class CopyStream {
   [[nodiscard]] c10::Stream stream();
 
   at::Device device_;
-  std::optional<c10::Stream> stream_;  ///< made at the first use
+  std::optional<c10::Stream> stream_;  ///< created at first use
 };
 
 }  // namespace echelon

@@ -7,7 +7,7 @@
 namespace echelon {
 namespace {
 
-/// Address space of a segment, and the least that is tried where a limit (ulimit -v) forbids that much.
+/// Address space of a segment, and the minimum, which is tried if a limit (ulimit -v) forbids more.
 constexpr std::size_t kSegmentBytes = std::size_t{1} << 40;
 constexpr std::size_t kLeastSegmentBytes = std::size_t{64} << 20;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
@@ -73,7 +73,7 @@ std::byte* HostArena::extend(std::size_t bytes, bool& fresh) {
   }
   Segment& segment = segments_.back();
   std::byte* begin = segment.top;
-  // A free piece at the end of what was in use is the block's beginning.
+  // If the last range in use is free, the block starts there.
   const auto after = free_.lower_bound(segment.top);
   if (after != free_.begin()) {
     const auto last = std::prev(after);
@@ -93,7 +93,7 @@ bool HostArena::add_segment(std::size_t bytes) {
     void* const memory =
         mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) continue;
-    madvise(memory, size, MADV_HUGEPAGE);  // not every kernel has them, and nothing depends on it
+    madvise(memory, size, MADV_HUGEPAGE);  // a hint; not every kernel has huge pages
     madvise(memory, size, MADV_DONTDUMP);
     auto* const begin = static_cast<std::byte*>(memory);
     segments_.push_back({begin, begin, begin + size});
@@ -103,6 +103,7 @@ bool HostArena::add_segment(std::size_t bytes) {
 }
 
 void HostArena::add_free(std::byte* begin, std::size_t bytes) {
+  // Two segments may be adjacent in memory. Free ranges are not merged across their border.
   const auto inside_one_segment = [this](const std::byte* border) {
     return std::none_of(segments_.begin(), segments_.end(),
                         [&](const Segment& s) { return s.begin == border; });

@@ -9,10 +9,10 @@
 
 namespace echelon {
 
-/// Large blocks of host memory, best fit: a block is cut from the smallest free piece that holds it, and free
-/// neighbours become one piece again. Pages come from the system once, as huge pages where it has them, and
-/// stay; so memory is cleared once and not at every use. Address space is reserved far ahead of use, which
-/// costs nothing. Thread-safe.
+/// A best-fit allocator for large blocks of host memory. A block is cut from the smallest free range that
+/// holds it; adjacent free ranges are merged. Pages are never returned to the system, so the kernel clears
+/// each only once; huge pages are used where available. Reserves address space far ahead of use, without
+/// memory. Thread-safe.
 class HostArena {
  public:
   /// Blocks are multiples of this and aligned to it.
@@ -21,29 +21,29 @@ class HostArena {
   HostArena() = default;
   HostArena(const HostArena&) = delete;
   HostArena& operator=(const HostArena&) = delete;
-  /// All blocks must have come back.
+  /// All blocks must have been returned.
   ~HostArena();
 
-  /// Null when the system gives no more address space.
+  /// Returns null if the system has no more address space.
   [[nodiscard]] void* take(std::size_t bytes);
-  /// Returns the bytes that were asked for; 0: not a block of this arena.
+  /// Frees `block` and returns the bytes requested for it; 0: not a block of this arena.
   std::size_t give(void* block);
 
-  /// Is this a lent block of which no byte was ever lent before? Then the system has cleared it.
+  /// True for a block whose memory was never lent before; the system has cleared it.
   [[nodiscard]] bool is_fresh(const void* block) const;
 
-  /// Bytes ever lent at the same time, gaps included: what the system had to provide.
+  /// High-water mark of the address space in use, gaps included.
   [[nodiscard]] std::size_t reserved_bytes() const;
 
  private:
-  /// An address range; [begin, top) has been in use.
+  /// A reserved address range; [begin, top) has been in use.
   struct Segment {
     std::byte* begin;
     std::byte* top;
     std::byte* end;
   };
   struct Lent {
-    std::size_t bytes;  ///< asked for
+    std::size_t bytes;  ///< as requested
     bool fresh;
   };
   [[nodiscard]] std::byte* take_free(std::size_t bytes);
@@ -55,7 +55,7 @@ class HostArena {
   mutable std::mutex mutex_;
   std::vector<Segment> segments_;
   std::map<std::byte*, std::size_t> free_;                     ///< by address
-  std::set<std::pair<std::size_t, std::byte*>> free_by_size_;  ///< the same pieces
+  std::set<std::pair<std::size_t, std::byte*>> free_by_size_;  ///< the same ranges
   std::unordered_map<const void*, Lent> lent_;
 };
 

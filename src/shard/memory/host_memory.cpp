@@ -12,9 +12,9 @@
 namespace echelon {
 namespace {
 
-/// From here on a block comes from the arena.
+/// Blocks of at least this size come from the arena.
 constexpr std::size_t kLarge = 32 * 1024;
-/// As libtorch's own allocator aligns. In front of a small block lie as many bytes that hold its size.
+/// As in libtorch's own CPU allocator. A small block is preceded by that many bytes, which store its size.
 constexpr std::size_t kAlignment = 64;
 
 class Allocator final : public at::Allocator {

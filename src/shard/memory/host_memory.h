@@ -5,24 +5,24 @@
 
 namespace echelon {
 
-/// Where all CPU tensors of the process live: an allocator that keeps what it got from the system, in huge
-/// pages where there are any, and counts exactly. Blocks from 32 KiB come from a HostArena, smaller ones from
-/// malloc. Thread-safe.
+/// The allocator of all CPU tensors of the process. It never returns large blocks to the system, and counts
+/// bytes exactly. Blocks of 32 KiB and more come from a HostArena, smaller ones from the C library.
+/// Thread-safe.
 class HostMemory {
  public:
-  /// From now on CPU tensors are allocated here; earlier ones stay where they are. To be called before
-  /// anything large is allocated; a second call changes nothing.
+  /// From this call on, CPU tensors are allocated here; existing ones stay where they are. Call before
+  /// anything large is allocated. Further calls do nothing.
   static void install();
 
-  /// As at::zeros({numel}, options), but what comes cleared from the system is not written again: it takes
-  /// pages when it is first used.
+  /// As at::zeros({numel}, options), but does not write to memory that the system has already cleared; its
+  /// pages are allocated at first use.
   [[nodiscard]] static at::Tensor zeros(std::int64_t numel, const at::TensorOptions& options);
 
-  /// Bytes of the tensors that exist, as asked for. Tensors from before install() do not count.
+  /// Bytes of existing tensors, as requested. Tensors allocated before install() are not counted.
   [[nodiscard]] static std::int64_t live_bytes();
-  /// The most there have been at the same time since the start or reset_peak().
+  /// Maximum of live_bytes() since the start or the last reset_peak().
   [[nodiscard]] static std::int64_t peak_bytes();
-  /// What the process holds for them, whether in use or not. Never shrinks.
+  /// Bytes that the process holds for tensors, used or free. Never decreases.
   [[nodiscard]] static std::int64_t reserved_bytes();
   static void reset_peak();
 };

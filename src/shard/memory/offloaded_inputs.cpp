@@ -12,8 +12,8 @@ class OffloadedInputs::Input {
  public:
   at::Device device;
   at::Tensor host;                ///< page-locked
-  at::Tensor back = {};           ///< undefined before it is brought
-  CopyStream::Mark arrived = {};  ///< of `back`
+  at::Tensor back = {};           ///< undefined until bring()
+  CopyStream::Mark arrived = {};  ///< when `back` is complete
 };
 
 std::shared_ptr<OffloadedInputs::Input> OffloadedInputs::put(const at::Tensor& x) {
@@ -22,7 +22,8 @@ std::shared_ptr<OffloadedInputs::Input> OffloadedInputs::put(const at::Tensor& x
   const CopyStream::Turn turn(*copies_);
   input->host.copy_(x, /*non_blocking=*/true);
   turn.uses(x);
-  std::erase_if(waiting_, [](const auto& other) { return other.expired(); });  // of a pass without a backward
+  // Inputs of a graph that was dropped without a backward.
+  std::erase_if(waiting_, [](const auto& other) { return other.expired(); });
   waiting_.push_back(input);
   return input;
 }
@@ -38,8 +39,8 @@ at::Tensor OffloadedInputs::take(const std::shared_ptr<Input>& input) {
 
 void OffloadedInputs::bring(Input& input) {
   if (input.back.defined()) return;
-  // Of the current stream's memory, which the copy may write to: it starts behind what that stream has by
-  // now.
+  // Allocated for the current stream. The copy stream may write to it, because it waits for the work issued
+  // to that stream so far.
   input.back = at::empty(input.host.sizes(), input.host.options().device(input.device));
   const CopyStream::Turn turn(*copies_);
   input.back.copy_(input.host, /*non_blocking=*/true);

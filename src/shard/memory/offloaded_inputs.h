@@ -8,24 +8,25 @@
 
 namespace echelon {
 
-/// Inputs of layers that wait in host memory from forward to backward. They travel beside computation: when
-/// one is taken back, the one put away before it starts on its way, as backward will want it next. `copies`
-/// outlives it.
+/// Keeps inputs of layers in host memory from forward to backward. Copies overlap with computation: when one
+/// input is taken, the copy of the one stored before it starts, because backward needs it next. `copies` must
+/// outlive this object. Not thread-safe.
 class OffloadedInputs {
  public:
   class Input;
   explicit OffloadedInputs(CopyStream& copies) : copies_(&copies) {}
 
-  /// `x`, of a device that is not the CPU: its memory there is free once it is copied.
+  /// Starts the copy of `x`, on a GPU, to host memory. The caller may drop `x` at once; its memory is reused
+  /// only after the copy.
   [[nodiscard]] std::shared_ptr<Input> put(const at::Tensor& x);
-  /// On the device again, once, for the current stream.
+  /// Returns the input on its device, ready for use in the current stream. At most once per input.
   [[nodiscard]] at::Tensor take(const std::shared_ptr<Input>& input);
 
  private:
   void bring(Input& input);
 
   CopyStream* copies_;
-  std::vector<std::weak_ptr<Input>> waiting_;  ///< in the order in which they were put away
+  std::vector<std::weak_ptr<Input>> waiting_;  ///< in the order of put()
 };
 
 }  // namespace echelon

@@ -18,7 +18,7 @@ struct RougeSums {
   double texts = 0;
 };
 
-/// Text of ids, without the token that ends it and those that are not counted.
+/// The text up to the end token, without ignored targets and ids outside the vocabulary.
 template <class Iterator>
 std::string text_of(const Tokenizer& tokenizer, Iterator begin, Iterator end) {
   std::vector<std::int32_t> ids;
@@ -51,7 +51,8 @@ std::optional<RougeScores> generation_score(ShardedModel& model, const Loader& p
       const auto behind = target + batch.target_lengths[static_cast<std::size_t>(i)];
       const std::string right = text_of(tokenizer, target, behind);
       target = behind;
-      if (batch.first_sample + i >= end) continue;  // of the last pass, for ranks that have nothing left
+      // The last pass may exceed the samples; the rank took part only to stay in step.
+      if (batch.first_sample + i >= end) continue;
       const auto& ids = generated[static_cast<std::size_t>(i)];
       const RougeScores scores = rouge(text_of(tokenizer, ids.begin(), ids.end()), right);
       sums.rouge1 += scores.rouge1;

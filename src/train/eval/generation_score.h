@@ -12,9 +12,9 @@
 
 namespace echelon {
 
-/// Lets the model generate for the sources of the first options.validation.generate of `pairs` (all, where
-/// there are fewer) and compares the texts with their targets: mean scores over all ranks, which share the
-/// samples out. Nothing when `stop` was decided in between. Collective.
+/// Generates texts for the sources of the first options.validation.generate samples of `pairs` (at most all),
+/// distributed over the ranks, and compares them with the targets. Returns the mean ROUGE scores over all
+/// ranks; nothing if a stop was decided meanwhile. Collective.
 [[nodiscard]] std::optional<RougeScores> generation_score(ShardedModel& model, const Loader& pairs,
                                                           const Tokenizer& tokenizer,
                                                           const DataOptions& options,

@@ -9,9 +9,9 @@
 namespace echelon {
 namespace {
 
-/// What the ranks agree on before each token.
+/// Summed over ranks before each token.
 struct TokenSums {
-  double unfinished = 0;  ///< ranks that have a sequence to go on with
+  double unfinished = 0;  ///< ranks with a sequence that is not complete
   double stop_votes = 0;
 };
 

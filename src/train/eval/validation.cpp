@@ -13,8 +13,8 @@ namespace {
 
 struct ValidationSums {
   double loss = 0;
-  double targets = 0;  ///< predictions that count
-  double correct = 0;  ///< of them, where there are classes
+  double targets = 0;  ///< targets that are not ignored
+  double correct = 0;  ///< right predictions, for classifiers
 };
 
 }  // namespace
@@ -24,8 +24,8 @@ std::optional<ValidationResult> validate(ShardedModel& model, const Loader& samp
                                          Communicator& comm, AgreedStop& stop) {
   const std::int64_t all = samples.samples_per_epoch();
   const std::int64_t per_pass = train.micro_batch_size * comm.size();
-  // Every rank takes part in every pass, so units stay in step: what is behind the end is read again from the
-  // beginning and does not count.
+  // Every rank takes part in every pass, because each pass gathers units. Samples beyond the end wrap around
+  // to the beginning, and are ignored.
   std::int64_t end = options.validation.batches * train.global_batch_size;
   if (options.validation.batches == 0 || end > all) end = all;
   BatchStream stream(samples, {comm.rank() * train.micro_batch_size, train.micro_batch_size, per_pass},

@@ -12,15 +12,15 @@
 
 namespace echelon {
 
-/// What one validation pass found, over all ranks.
+/// Result of a validation pass, over all ranks.
 struct ValidationResult {
-  double loss = 0;                   ///< mean over the predictions that count
-  std::optional<double> accuracy;    ///< share of samples whose class is right, where there are classes
-  std::optional<RougeScores> rouge;  ///< of generated texts, where any were asked for
+  double loss = 0;                   ///< mean over the targets that are not ignored
+  std::optional<double> accuracy;    ///< fraction of samples with the right class; only for classifiers
+  std::optional<RougeScores> rouge;  ///< of generated texts, if requested
 };
 
-/// One pass over the validation samples, or over options.validation.batches global batches of them; each
-/// sample counts once. Nothing when `stop` was decided in between. Collective.
+/// One pass over the validation samples, or over the first options.validation.batches global batches of them;
+/// each sample counts once. Returns nothing if a stop was decided meanwhile. Collective.
 [[nodiscard]] std::optional<ValidationResult> validate(ShardedModel& model, const Loader& samples,
                                                        const DataOptions& options, const TrainOptions& train,
                                                        Communicator& comm, AgreedStop& stop);

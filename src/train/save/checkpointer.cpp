@@ -22,8 +22,8 @@ namespace {
 using checkpoint::RankSave;
 
 constexpr double kMegabyte = 1e6;
-constexpr double kPatience_s = 1;  // a save that is nearly over is worth waiting for, rather than losing one
-constexpr double kGrace_s = 10;    // rank 0 gives up by itself first, and says why
+constexpr double kPatience_s = 1;  // waiting for a save that is almost complete is better than skipping one
+constexpr double kGrace_s = 10;    // on top of timeout_s, so that rank 0 gives up first and can report why
 
 double hundredths(double value) {
   return std::round(value * 100) / 100;
@@ -40,18 +40,18 @@ constexpr const char* kGoesOn = "; training continues, and the next save is atte
 
 constexpr double kTouchedBytes_per_s = 0.5e9;
 
-/// Ranks, while the end of a save is waited for.
+/// Numbers of ranks, while all wait for the end of a save.
 struct SaveSums {
   double writing = 0;
-  double failed = 0;  ///< and not heard of
+  double failed = 0;  ///< and rank 0 does not know yet
 };
 
-/// The first step behind `step` at which something that comes every `steps` steps is due.
+/// The first multiple of `steps` after `step`.
 std::int64_t next_due(std::int64_t steps, std::int64_t step) {
   return (step / steps + 1) * steps;
 }
 
-/// The first text that is not empty, by rank.
+/// The first text that is not empty, in rank order.
 std::string first_of(const std::vector<Blob>& texts) {
   for (const Blob& text : texts) {
     if (!text.empty()) return to_text(text);
@@ -99,12 +99,12 @@ void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
 bool Checkpointer::comes_near(std::int64_t step) {
   if (!must_copy(step)) return false;
   const double now = steady_now_s();
-  // Half of what one thread of a busy machine does, and a second.
+  // kTouchedBytes_per_s is half the rate of one thread on a busy machine; one second is added as a margin.
   const double ahead_s = 1 + static_cast<double>(staging_->bytes()) / kTouchedBytes_per_s;
   bool near = interval_.due(now + ahead_s);
   if (options_.every_steps > 0) {
     const auto steps = static_cast<double>(next_due(options_.every_steps, step) - step);
-    const auto since = static_cast<double>(step - polled_step_);  // 0: how long a step takes is not known yet
+    const auto since = static_cast<double>(step - polled_step_);  // 0: step time not yet known
     near = near || steps == 1 || (since > 0 && steps * (now - polled_s_) / since < ahead_s);
   }
   polled_step_ = step;
@@ -168,7 +168,8 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
     try {
       checkpoint::prune(checkpoints, keep);
     } catch (const Error& e) {
-      log::warn(str("old checkpoints were not removed: ", e.what()));  // the save itself is committed
+      // The save itself is committed, so this is no failure.
+      log::warn(str("old checkpoints were not removed: ", e.what()));
     }
   };
   return plan;
@@ -213,7 +214,8 @@ Checkpointer::Ended Checkpointer::settle(TrainState& state) {
   if (outcome.in_flight()) return ended;
   if (comm_->rank() == 0) {
     if (!outcome.doubt.empty()) log::warn(in_doubt(ended.step, outcome.doubt));
-    // Rank 0's part removed the folder when it failed. A rank that failed later left its note in it.
+    // Rank 0 already removed the folder when its part failed, but a rank that failed later may have left a
+    // note there.
     if (!outcome.committed()) checkpoint::discard_attempt(in_flight_->folder);
   }
   in_flight_.reset();
@@ -274,7 +276,8 @@ Checkpointer::Ended Checkpointer::start(TrainState& state, const std::string& id
   Ended ended{.step = state.step};
   ended.outcome.error = first_of(comm_->gather_blobs(to_blob(mine), "room for a checkpoint"));
   if (!ended.outcome.error.empty()) {
-    next.save.reset();  // takes its file with it
+    next.save.reset();  // also removes its file
+    // The folder is removed only after every rank has removed its file.
     comm_->barrier("give the checkpoint up");
     if (comm_->rank() == 0 && !next.folder.empty()) checkpoint::discard_attempt(next.folder);
     ended.outcome.state = SaveOutcome::State::kFailed;
@@ -296,7 +299,8 @@ void Checkpointer::wait_for_all() {
   if (!in_flight_) return;
   const double limit = static_cast<double>(options_.timeout_s) + kGrace_s;
   const double began = steady_now_s();
-  // A word now and then, so that a slow disk meets no deadline of collectives.
+  // Short waits with a reduction between them: one collective that waits for a slow disk would exceed its
+  // deadline.
   for (double slice_s = 0.05;; slice_s = std::min(2 * slice_s, 1.0)) {
     const bool running = in_flight_->save->wait(slice_s).state == RankSave::State::kRunning;
     SaveSums ranks{.writing = running && steady_now_s() - began < limit ? 1.0 : 0.0,
@@ -321,8 +325,9 @@ void Checkpointer::hear_of_failure() {
 }
 
 void Checkpointer::save(TrainState& state, bool wait) {
-  interval_.begin(steady_now_s());  // whatever comes of it: the next one is tried in its time
-  // The weights of a new best are gone after the next step.
+  // Also if this save fails: the next one is attempted after a full interval.
+  interval_.begin(steady_now_s());
+  // The next step overwrites the weights of a new best, so its save must not be skipped.
   wait || best_.is_new(state.best, state.step) ? wait_for_all() : wait_for_end(kPatience_s);
   log_end();
   const Ended previous = settle(state);

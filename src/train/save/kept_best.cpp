@@ -15,7 +15,7 @@ std::vector<std::int64_t> KeptBest::steps_to_keep(const std::optional<BestValida
                                                   std::int64_t step) const {
   std::vector<std::int64_t> steps;
   if (keeps_ && best) steps.push_back(best->step);
-  // As long as the newest best is not certain to last, the one before it stays too.
+  // Until the checkpoint of the newest best is durable, that of the previous best is kept too.
   if (on_disk_ && !is_new(best, step)) steps.push_back(on_disk_->step);
   return steps;
 }

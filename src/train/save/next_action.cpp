@@ -28,16 +28,16 @@ SaveOutcome outcome_of(const std::vector<SaveReport>& reports) {
     outcome.state = State::kHanging;
     outcome.error = trouble->error;
   } else if (any(Report::kWriting)) {
-    // A failure elsewhere does not count yet: rank 0 learns of it last, and as long as it waits the save is
-    // not over.
+    // A failure on another rank does not end the save yet: it has ended only when no rank is writing any
+    // more.
     outcome.state = State::kWriting;
   } else if (trouble == reports.end()) {
     outcome.state = lead.state == Report::kNone        ? State::kNone
                     : lead.state == Report::kUncertain ? State::kUncertain
                                                        : State::kCommitted;
   } else if (lead.state == Report::kDone || lead.state == Report::kUncertain) {
-    // A rank can fail when its shard has its name already. Rank 0 may have seen that shard, and its word
-    // decides: a commit cannot be undone.
+    // A rank can fail after its shard has its final name. Rank 0 may have committed on the strength of that
+    // name, and a commit cannot be undone.
     outcome.state = State::kUncertain;
     outcome.doubt = trouble->error;
   } else {
@@ -51,7 +51,7 @@ NextAction next_action(const SaveOutcome& outcome, const SaveRequest& request) {
   NextAction next{.failures = outcome.committed() ? 0 : request.failures};
   const bool failed = outcome.state == State::kFailed || outcome.state == State::kHanging ||
                       (outcome.in_flight() && !request.begins);
-  // The final save is tried whatever became of those before it.
+  // The final save is attempted whatever the outcome of earlier ones.
   if (failed && !(request.begins && request.final)) {
     ++next.failures;
     if (request.final) return stop(Kind::kStopFinalFailed, next.failures);

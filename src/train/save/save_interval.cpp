@@ -7,7 +7,7 @@ namespace echelon {
 namespace {
 
 constexpr double kUnmeasured_s =
-    60;  // the first save comes soon: it tells what saves cost, and that they work
+    60;  // the first save is early: it measures the cost, and shows that saves work
 constexpr double kShortest_s = 10;
 
 }  // namespace

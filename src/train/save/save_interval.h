@@ -5,21 +5,22 @@
 
 namespace echelon {
 
-/// Tells by the clock when the next save is due. Used by one rank, which tells the others.
+/// Decides by the clock when the next save is due. Used on rank 0, which tells the others.
 ///
-/// The automatic interval is that of J. W. Young, "A first order approximation to the optimum checkpoint
-/// interval" (1974), with J. T. Daly's lower bound (2006): sqrt(2 x cost x mean time to failure), where the
-/// cost is the time training stands still, and never below the time a save takes to become durable.
+/// The automatic interval is sqrt(2 x cost x mean time to failure) (J. W. Young, "A first order approximation
+/// to the optimum checkpoint interval", 1974), where the cost is the time for which training stands still. It
+/// is never below the time that a save takes to become durable (lower bound of J. T. Daly, 2006).
 class SaveInterval {
  public:
   explicit SaveInterval(const CheckpointOptions& options);
 
-  /// Seconds between saves now; nothing when saves are not due by time.
+  /// Current seconds between saves; nothing if saves are not due by time.
   [[nodiscard]] std::optional<double> seconds() const;
   [[nodiscard]] bool due(double now_s) const;
 
+  /// A save begins, or is attempted: the next one is due an interval later.
   void begin(double now_s) { last_s_ = now_s; }
-  /// A save that began at `began_s` let training wait `stall_s` and was durable after `total_s`.
+  /// Records a save that began at `began_s`, blocked training for `stall_s` and was durable after `total_s`.
   void saved(double began_s, double stall_s, double total_s);
 
  private:

@@ -6,24 +6,25 @@
 
 namespace echelon {
 
-/// What one rank says of its part of the newest save when the ranks settle what has become of it.
+/// One rank's report on its part of the newest save, from which all ranks derive the outcome.
 struct SaveReport {
   enum class State : std::uint8_t {
     kNone,       ///< no save is in flight
-    kWriting,    ///< within the time that a save may take
+    kWriting,    ///< for at most checkpoint.timeout_s and a few seconds
     kHanging,    ///< writing for longer than that
-    kFailed,     ///< this rank's part is given up
+    kFailed,     ///< this rank's part has failed or was given up
     kDone,       ///< this rank's part is durable; of rank 0: the save is committed
     kUncertain,  ///< of rank 0: committed, but a loss of power may undo it
   };
   State state = State::kNone;
-  std::string next_id;  ///< of rank 0, unless it is still writing: for a save that begins now
+  std::string next_id;  ///< from rank 0, unless it is still writing: id of a save that begins now
   std::string error;    ///< of kHanging and kFailed
 };
 
-/// How a report travels between the ranks.
+/// Serialises a report for the exchange between ranks. Throws Error(kCheckpoint) for an id of more than 255
+/// characters.
 [[nodiscard]] Blob encode(const SaveReport& report);
-/// Throws Error(kPeer) for bytes that encode() does not make.
+/// Inverse of encode(). Throws Error(kPeer) for malformed bytes.
 [[nodiscard]] SaveReport decode_save_report(const Blob& bytes);
 
 }  // namespace echelon
