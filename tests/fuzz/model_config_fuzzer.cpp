@@ -29,7 +29,8 @@ void check(const ModelDescription& model) {
   }
   for (const auto& tied : model.tied) require(names.contains(tied.same_as) && !names.contains(tied.name));
   const std::string recipe = model.whole_recipe();
-  require(recipe.find("\nmodel:\n  kind: " + model.kind + "\n") != std::string::npos);
+  require(recipe.find("\nmodel:\n  kind: " + std::string(echelon::word_of(model.kind)) + "\n") !=
+          std::string::npos);
 }
 
 }  // namespace
