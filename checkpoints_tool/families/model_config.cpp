@@ -167,8 +167,7 @@ void ModelConfig::check_all_known(const std::vector<std::string_view>& neutral) 
     if (known) continue;
     fail(str("'", printable(key), "' is ", printable(value.dump()),
              ". The importer does not know whether it changes what the model computes; if it does not, "
-             "remove it from "
-             "the file"));
+             "remove it from the file"));
   }
 }
 

@@ -10,8 +10,7 @@ PatchClassifier::PatchClassifier(const ModelOptions& options, const ModelTypes& 
     : ImageClassifier(types.output), options_(options), shapes_(options), layout_(layout) {}
 
 std::int64_t PatchClassifier::tokens() const {
-  const std::int64_t across = options_.image_size / options_.patch_size;
-  return across * across + 1;
+  return positions_->shape().at(1);
 }
 
 Layer& PatchClassifier::add_layer(const std::string& name, Layer::Role role) {

@@ -61,16 +61,14 @@ std::string Cnn::hugging_face_config() const {
 
 double Cnn::flops_per_sample(const SampleShape& /*shape*/) const {
   const auto elements = [](const Part& part) { return static_cast<double>(part.product.weight->numel()); };
-  // Multiplications per weight: the number of output positions of a convolution without padding.
-  const auto places = [this](const Part& part, std::int64_t image_side) {
-    const std::int64_t side = image_side - (part.product.weight->shape().back() - 1);
-    return static_cast<double>(side * side);
-  };
-  const std::int64_t side = options_.image_size;
-  const std::int64_t side_after_first = side - (conv1_.product.weight->shape().back() - 1);
-  const double convolutions =
-      places(conv1_, side) * elements(conv1_) + places(conv2_, side_after_first) * elements(conv2_);
-  return 6.0 * (convolutions + elements(fc1_) + elements(fc2_));
+  double products = elements(fc1_) + elements(fc2_);
+  // A weight of a convolution is multiplied at each output position; there is no padding.
+  std::int64_t side = options_.image_size;
+  for (const Part* convolution : {&conv1_, &conv2_}) {
+    side -= convolution->product.weight->shape().back() - 1;
+    products += static_cast<double>(side * side) * elements(*convolution);
+  }
+  return 6.0 * products;
 }
 
 }  // namespace echelon
