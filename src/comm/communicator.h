@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -72,6 +73,17 @@ class Communicator {
 
   /// Ranks of the same `color` form a new group, ordered by `key`, then by rank. Collective over this group.
   [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+  /// The same where every rank knows the colour of each; ordered by rank. A communicator that talks to nobody
+  /// knows its groups from this.
+  using ColourOf = std::function<int(int rank)>;
+  [[nodiscard]] virtual std::unique_ptr<Communicator> split_by(const ColourOf& colour) {
+    return split(colour(rank()), rank());
+  }
+
+  /// Bytes of data that this rank has sent in collectives of this group and of those split from it or beside
+  /// it (payload_bytes() of each), counted where they are sent. Blobs and announcements are left out. 0 where
+  /// the library does not say.
+  [[nodiscard]] virtual std::uint64_t sent_bytes() const { return 0; }
 
   /// A hint: buffers of later operations will be in these bytes, which stay allocated until forget_buffer()
   /// or as long as this communicator. A network that knows them in advance can avoid internal copies.

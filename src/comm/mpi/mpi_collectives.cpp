@@ -4,15 +4,11 @@
 #include <cstring>
 
 #include "comm/mpi/mpi_chunked_reduce.h"
+#include "comm/payload.h"
 #include "comm/reduce.h"
 
 namespace echelon {
 namespace {
-
-// Up to this size every rank sends the whole vector to every other and sums it alone, which takes one message
-// time. Beyond it, each rank sums one part and sends the result to all (reduce-scatter, then all-gather).
-// Both sum in rank order, so the size changes no bit.
-constexpr std::size_t kWholeAllReduceBytes = 32 * 1024;
 
 std::span<const std::byte> nothing(int) {
   return {};
@@ -72,15 +68,12 @@ void mpi_reduce_scatter(MpiGroup& group, const Operation& operation, const void*
 }
 
 void mpi_all_reduce(MpiGroup& group, const Operation& operation, void* data, const Staging& staging) {
-  const auto size = static_cast<std::size_t>(group.size());
   const std::size_t element = size_of(operation.type);
   auto* first = static_cast<std::byte*>(data);
-  // A small vector has one part, which every rank reduces for itself.
+  // A small vector has one part, which every rank reduces for itself. Both ways sum in rank order, so the
+  // size changes no bit.
   const bool whole = bytes_of(operation) <= kWholeAllReduceBytes;
-  const std::size_t per_rank = (operation.count + size - 1) / size;
-  const auto begin_of = [&](int rank) {
-    return whole ? 0 : std::min<std::size_t>(operation.count, static_cast<std::size_t>(rank) * per_rank);
-  };
+  const auto begin_of = [&](int rank) { return whole ? 0 : part_begin(operation.count, rank, group.size()); };
   const auto count_of = [&](int rank) {
     return whole ? operation.count : begin_of(rank + 1) - begin_of(rank);
   };

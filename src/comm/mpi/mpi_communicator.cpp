@@ -53,6 +53,7 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiProcess> process, MpiGroup g
       shared_(std::make_shared<Shared>(process_->told.activity)) {
   group.outgoing.resize(group.world_ranks.size());
   group.incoming.resize(group.world_ranks.size());
+  group.sent = &process_->sent;
   shared_->group = std::move(group);
 }
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "comm/communicator.h"
@@ -16,7 +18,8 @@ struct MpiProcess {
   ProcessWatch told;
   MpiWorker worker;
   std::unique_ptr<PeerWatch> watch;
-  int next_tag = 0;  ///< first message tag that no group of this rank uses
+  int next_tag = 0;                    ///< first message tag that no group of this rank uses
+  std::atomic<std::uint64_t> sent{0};  ///< bytes of data
 };
 
 /// A group of CPU ranks: numbers and checks operations here, runs them on the communication thread.
@@ -36,6 +39,7 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) override;
   void barrier(std::string_view label) override;
   [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
+  [[nodiscard]] std::uint64_t sent_bytes() const override { return process_->sent; }
   [[nodiscard]] std::vector<std::string> recent() const override;
 
  private:

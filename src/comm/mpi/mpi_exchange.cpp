@@ -86,6 +86,10 @@ void MpiExchange::add(MPI_Request request, int peer, std::function<void()> done)
   messages_.push_back({peer, std::move(done)});
 }
 
+void MpiExchange::count(std::size_t bytes) const {
+  if (mine_.kind != OperationKind::kGatherBlobs) group_.sent->fetch_add(bytes, std::memory_order_relaxed);
+}
+
 void MpiExchange::announce(const std::function<std::span<const std::byte>(int)>& along,
                            OnArrival on_arrival) {
   on_arrival_ = std::move(on_arrival);
@@ -107,6 +111,7 @@ void MpiExchange::announce(const std::function<std::span<const std::byte>(int)>&
     envelope.operation = mine_;
     envelope.inline_bytes = bytes.size();
     std::copy(bytes.begin(), bytes.end(), envelope.bytes);
+    count(bytes.size());
     const int length = static_cast<int>(offsetof(MpiEnvelope, bytes) + bytes.size());
     check(MPI_Isend(&envelope, length, MPI_BYTE, world, group_.tag, MPI_COMM_WORLD, &request), "MPI_Isend");
     add(request, peer, {});
@@ -133,6 +138,7 @@ void MpiExchange::on_envelope(int peer) {
 void MpiExchange::send(int peer, const void* bytes, std::size_t size, MpiPhase phase,
                        const std::function<void()>& done) {
   const int world = group_.world_ranks[static_cast<std::size_t>(peer)];
+  count(size);
   for (std::size_t begin = 0; begin < size; begin += kPieceBytes) {
     const std::size_t piece = std::min(kPieceBytes, size - begin);
     MPI_Request request;

@@ -1,6 +1,7 @@
 #pragma once
 #include <mpi.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -37,10 +38,11 @@ struct MpiGroup {
   std::vector<std::string> hosts;
   int tag = 0;  ///< messages of this group carry tag (announcements), tag + 1 and tag + 2 (data, by phase)
   double timeout_s = 0;
-  const PeerWatch* watch = nullptr;      ///< may be null
-  Awaited* awaited = nullptr;            ///< records who came last; may be null
-  const PeerFailure* failure = nullptr;  ///< once set, every wait ends with it; may be null
-  std::vector<MpiEnvelope> outgoing;     ///< one per member, reused by every operation
+  const PeerWatch* watch = nullptr;            ///< may be null
+  Awaited* awaited = nullptr;                  ///< records who came last; may be null
+  const PeerFailure* failure = nullptr;        ///< once set, every wait ends with it; may be null
+  std::atomic<std::uint64_t>* sent = nullptr;  ///< Communicator::sent_bytes(), of all groups
+  std::vector<MpiEnvelope> outgoing;           ///< one per member, reused by every operation
   std::vector<MpiEnvelope> incoming;
 
   [[nodiscard]] int size() const { return static_cast<int>(world_ranks.size()); }
@@ -86,6 +88,7 @@ class MpiExchange {
   using Clock = std::chrono::steady_clock;
 
   void add(MPI_Request request, int peer, std::function<void()> done);
+  void count(std::size_t bytes) const;  ///< data sent
   void on_envelope(int peer);
   [[nodiscard]] bool progress();
   [[nodiscard]] std::vector<int> waiting_for() const;
