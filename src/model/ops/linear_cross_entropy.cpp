@@ -16,8 +16,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// A chunk's logits stay within this many bytes.
+/// A chunk's logits stay within this many bytes. Each chunk's product for the weight is added in fp32 to the
+/// sum of those before, which on a GPU costs more than the product itself where chunks are small.
 constexpr std::int64_t kChunkBytes = std::int64_t{128} << 20;
+constexpr std::int64_t kDeviceChunkBytes = std::int64_t{512} << 20;
 
 /// Logits -> their gradient in place (when `scale` is given) and the chunk's summed cross entropy.
 double cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
@@ -57,7 +59,8 @@ at::Tensor loss_rows(at::Tensor& logits, const at::Tensor& targets, const double
 
 std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight) {
   const std::int64_t row_bytes = weight.shape()[0] * static_cast<std::int64_t>(x.element_size());
-  return std::max<std::int64_t>(1, kChunkBytes / row_bytes);
+  const std::int64_t most = device_kernels(x) != nullptr ? kDeviceChunkBytes : kChunkBytes;
+  return std::max<std::int64_t>(1, most / row_bytes);
 }
 
 at::Tensor logits_of(const at::Tensor& x, const at::Tensor& value, at::ScalarType output) {
@@ -103,8 +106,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       if (rows == x.size(0)) {
         dw = deposit_product(*weight, logits.t(), xs);
       } else {
-        const at::Tensor part = product(logits.t(), xs).to(at::kFloat);
-        sum = sum.defined() ? sum.add_(part) : part;
+        const at::Tensor part = product(logits.t(), xs);
+        sum = sum.defined() ? sum.add_(part) : part.to(at::kFloat);
       }
     }
     if (sum.defined()) dw = deposit(*weight, sum);
