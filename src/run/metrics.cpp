@@ -55,7 +55,9 @@ void MetricsFile::append(const StepMetrics& m) {
                               {"skipped_steps", m.skipped_steps},
                               {"mfu", nullptr},
                               {"peak_rss_bytes", m.peak_rss_bytes},
-                              {"peak_device_bytes", m.peak_device_bytes}};
+                              {"peak_device_bytes", m.peak_device_bytes},
+                              {"tensor_peak_bytes", m.tensor_peak_bytes},
+                              {"sent_bytes", m.sent_bytes}};
   if (m.tokens) line["tokens"] = *m.tokens;
   if (m.tokens_per_s) line["tokens_per_s"] = *m.tokens_per_s;
   if (m.mfu) line["mfu"] = *m.mfu;

@@ -29,6 +29,8 @@ struct StepMetrics {
   std::optional<double> mfu;         ///< model FLOP/s over the devices' peak; absent where no peak is known
   std::uint64_t peak_rss_bytes = 0;  ///< largest over ranks
   std::uint64_t peak_device_bytes = 0;  ///< largest over ranks; 0 on the CPU
+  std::uint64_t tensor_peak_bytes = 0;  ///< of tensors on the device that computes; largest over ranks
+  std::uint64_t sent_bytes = 0;         ///< in collectives of the last step; largest over ranks
   std::optional<double> validation_loss;
   std::optional<double> validation_accuracy;  ///< share of samples; where there are classes
   std::optional<RougeScores> rouge;           ///< of texts generated in validation

@@ -7,16 +7,39 @@
 #include "base/log.h"
 #include "base/steady_time.h"
 #include "base/str.h"
+#include "checkpoint/read/reader.h"
 #include "optim/schedule.h"
+#include "shard/memory/host_memory.h"
 #include "train/eval/generation_score.h"
 
 namespace echelon {
+
+void TrainLoop::Votes::vote(StepSums& mine) {
+  mine.stop_votes = parts_.stop.vote();
+  mine.save_votes = parts_.comm.rank() == 0 && parts_.checkpointer.due_by_time() ? 1.0 : 0.0;
+  mine.failed_saves = parts_.checkpointer.failed_here() ? 1.0 : 0.0;
+}
+
+void TrainLoop::Votes::heed(const StepSums& all) {
+  (void)parts_.stop.decide(all.stop_votes);
+  if (all.failed_saves > 0) parts_.checkpointer.hear_of_failure();
+}
+
+std::string TrainLoop::Votes::give_up() {
+  parts_.checkpointer.wait_for_all();  // the save in flight may still become the newest checkpoint
+  std::int64_t newest = 0;
+  for (const checkpoint::Found& found : checkpoint::list(parts_.folder.checkpoints())) {
+    if (found.committed) newest = found.step;
+  }
+  return newest > 0 ? str("the newest checkpoint, of step ", newest, ", is intact") : StepVotes::give_up();
+}
 
 TrainLoop::TrainLoop(LoopOptions options, const LoopParts& parts)
     : options_(std::move(options)),
       parts_(parts),
       epochs_(parts.state.data.samples_per_epoch(), options_.train.global_batch_size),
-      step_(options_, parts_),
+      votes_(parts_),
+      step_(options_, parts_.state, parts_.comm, votes_),
       reporter_(options_, parts_, epochs_, step_) {}
 
 TrainStep::Result TrainLoop::step(double lr) {
@@ -128,6 +151,7 @@ RunEnd TrainLoop::run() {
   std::int64_t saved = state.step;
   std::int64_t steps_of_this_process = 0;
   checkpointer.prepare(state, steps);
+  HostMemory::reset_peak();  // what the start needed beside is gone
   const SpentOn training(parts_.clocks.ledger, Spent::kTrain);
   step_began_s_ = steady_now_s();
   reporter_.begin_interval();
@@ -144,7 +168,7 @@ RunEnd TrainLoop::run() {
     const bool logging =
         last || state.step == 1 || validation || stop || state.step % options_.metrics.every_steps == 0;
     if (logging) reporter_.line(result, lr, validation);
-    if (++steps_of_this_process == 1 || last || report_request_.take()) reporter_.memory();
+    if (++steps_of_this_process == 1 || last || report_request_.take()) reporter_.memory(step_s);
     parts_.progress.step(state.step, result.loss, step_s);
     checkpointer.poll(state.step);
     if (last || stop || result.save_due || checkpointer.due(state)) {

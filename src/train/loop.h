@@ -26,6 +26,17 @@ class TrainLoop {
   [[nodiscard]] RunEnd run();
 
  private:
+  /// Stops and saves, as far as ranks agree on them in the reduction of a step.
+  class Votes final : public StepVotes {
+   public:
+    explicit Votes(const LoopParts& parts) : parts_(parts) {}
+    void vote(StepSums& mine) override;
+    void heed(const StepSums& all) override;
+    std::string give_up() override;
+
+   private:
+    const LoopParts& parts_;
+  };
   [[nodiscard]] TrainStep::Result step(double lr);
   [[nodiscard]] bool validation_due(std::int64_t step) const;
   /// Rank 0, at the end of step `number`, before its reduction: requests a stop if the next step no longer
@@ -43,6 +54,7 @@ class TrainLoop {
   const LoopOptions options_;
   const LoopParts parts_;
   Epochs epochs_;
+  Votes votes_;
   TrainStep step_;
   StepReporter reporter_;
   ReportRequest report_request_;

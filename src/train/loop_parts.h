@@ -14,11 +14,21 @@
 #include "run/progress.h"
 #include "run/run_folder.h"
 #include "text/tokenizer.h"
+#include "train/memory_report.h"
 #include "train/options.h"
 #include "train/save/checkpointer.h"
 #include "train/train_state.h"
 
 namespace echelon {
+
+/// What one rank needed, at the end of some step.
+struct MeasuredStep {
+  std::int64_t step = 0;
+  MemoryReport memory;
+  std::uint64_t device_bytes = 0;  ///< peak; 0 on the CPU
+  double step_s = 0;               ///< mean of the steps since the previous line of metrics
+  double sent_bytes = 0;           ///< by this rank, in the step itself
+};
 
 /// Values from the recipe and the machine that the loop needs.
 struct LoopOptions {
@@ -33,6 +43,8 @@ struct LoopOptions {
   std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< receives what the loop is doing
   double peak_flops = 0;                             ///< of one rank's device, for MFU; 0: unknown
   std::function<std::uint64_t()> peak_device_bytes;  ///< empty on the CPU
+  /// Told after the first and the last step, and on request; may be empty.
+  std::function<void(const MeasuredStep&)> on_measured;
 };
 
 /// Deadline and time ledger on rank 0; null on other ranks.

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "comm/reduce_fields.h"
+#include "shard/memory/host_memory.h"
 #include "train/memory_report.h"
 
 namespace echelon {
@@ -17,6 +18,8 @@ namespace {
 struct Largest {
   double resident_bytes = 0;
   double device_bytes = 0;
+  double tensor_bytes = 0;
+  double sent_bytes = 0;
   double step_s = 0;
   double comm_wait_s = 0;
   double data_wait_s = 0;
@@ -40,12 +43,14 @@ StepMetrics StepReporter::measure(const TrainStep::Result& result, double lr) co
   Largest largest{
       .resident_bytes = static_cast<double>(peak_resident_bytes()),
       .device_bytes = options_.peak_device_bytes ? static_cast<double>(options_.peak_device_bytes()) : 0,
+      .tensor_bytes = static_cast<double>(HostMemory::peak_bytes()),
+      .sent_bytes = sent_bytes_,
       .step_s = means.step_s,
       .comm_wait_s = means.comm_wait_s,
       .data_wait_s = means.data_wait_s};
   all_reduce_fields(parts_.comm, largest,
-                    {&Largest::resident_bytes, &Largest::device_bytes, &Largest::step_s,
-                     &Largest::comm_wait_s, &Largest::data_wait_s},
+                    {&Largest::resident_bytes, &Largest::device_bytes, &Largest::tensor_bytes,
+                     &Largest::sent_bytes, &Largest::step_s, &Largest::comm_wait_s, &Largest::data_wait_s},
                     ReduceOp::kMax, "metrics");
   const SampleSize size = state.data.sample_size();
   StepMetrics metrics{.step = state.step,
@@ -61,7 +66,10 @@ StepMetrics StepReporter::measure(const TrainStep::Result& result, double lr) co
                       .data_wait_s = largest.data_wait_s,
                       .skipped_steps = state.skipped,
                       .peak_rss_bytes = static_cast<std::uint64_t>(largest.resident_bytes),
-                      .peak_device_bytes = static_cast<std::uint64_t>(largest.device_bytes)};
+                      .peak_device_bytes = static_cast<std::uint64_t>(largest.device_bytes),
+                      .tensor_peak_bytes = static_cast<std::uint64_t>(
+                          options_.peak_device_bytes ? largest.device_bytes : largest.tensor_bytes),
+                      .sent_bytes = static_cast<std::uint64_t>(largest.sent_bytes)};
   if (size.tokens > 0) {
     metrics.tokens = state.tokens;
     metrics.tokens_per_s = means.tokens / largest.step_s;
@@ -87,13 +95,20 @@ void StepReporter::line(const TrainStep::Result& result, double lr,
   parts_.progress.line(metrics);
 }
 
-void StepReporter::memory() const {
-  log::info(describe(memory_report(parts_.state), true));
+void StepReporter::memory(double step_s) const {
+  const MemoryReport report = memory_report(parts_.state);
+  log::info(describe(report, true));
   const ShardedModel::Times times = parts_.state.model.times();
   const double passes = static_cast<double>(std::max<std::int64_t>(1, times.passes));
   log::info(str("around ", times.passes, " passes of units: ", std::round(times.host_s / passes * 1e7) / 10,
                 " us each for casts, book-keeping and issuing, ",
                 std::round(times.waiting_s / passes * 1e7) / 10, " us each waiting for collectives"));
+  if (!options_.on_measured) return;
+  options_.on_measured({.step = parts_.state.step,
+                        .memory = report,
+                        .device_bytes = options_.peak_device_bytes ? options_.peak_device_bytes() : 0,
+                        .step_s = step_s,
+                        .sent_bytes = sent_bytes_});
 }
 
 }  // namespace echelon

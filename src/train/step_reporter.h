@@ -19,7 +19,10 @@ class StepReporter {
 
   /// Starts the interval of the next line.
   void begin_interval() { interval_.begin(reading()); }
-  void step_ended(const TrainStep::Result& result) { interval_.step_ended(result.tokens); }
+  void step_ended(const TrainStep::Result& result) {
+    interval_.step_ended(result.tokens);
+    sent_bytes_ = result.sent_bytes;
+  }
   /// Excludes `seconds` without training from the step times.
   void pause(double seconds) { interval_.pause(seconds); }
   /// Mean seconds per step of the interval.
@@ -27,8 +30,9 @@ class StepReporter {
 
   /// A line of metrics. Collective.
   void line(const TrainStep::Result& result, double lr, const std::optional<ValidationResult>& validation);
-  /// Logs memory by category, and the time spent around the layers, to this rank's log.
-  void memory() const;
+  /// Logs memory by category, and the time spent around the layers, to this rank's log. `step_s`: mean
+  /// duration of the last steps.
+  void memory(double step_s) const;
 
  private:
   [[nodiscard]] IntervalClock::Reading reading() const;
@@ -39,6 +43,7 @@ class StepReporter {
   const Epochs& epochs_;
   const TrainStep& step_;
   IntervalClock interval_;
+  double sent_bytes_ = 0;  ///< in the last step
 };
 
 }  // namespace echelon

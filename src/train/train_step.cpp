@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/steady_time.h"
 #include "base/str.h"
-#include "checkpoint/read/reader.h"
 #include "comm/agree.h"
 #include "comm/reduce_fields.h"
 #include "optim/gradients.h"
@@ -24,16 +23,6 @@ BatchPlan plan_of(const TrainOptions& train, const DataPosition& position, const
   return {position.next_sample + comm.rank() * rows, rows, rows * comm.size()};
 }
 
-/// For a message: which checkpoint the run can continue from.
-std::string what_is_saved(const RunFolder& folder) {
-  std::int64_t newest = 0;
-  for (const checkpoint::Found& found : checkpoint::list(folder.checkpoints())) {
-    if (found.committed) newest = found.step;
-  }
-  return newest > 0 ? str("the newest checkpoint, of step ", newest, ", is intact")
-                    : "the run has no checkpoint yet";
-}
-
 }  // namespace
 
 void StepSums::sum_over(Communicator& comm) {
@@ -43,122 +32,124 @@ void StepSums::sum_over(Communicator& comm) {
                     ReduceOp::kSum, "step");
 }
 
-TrainStep::TrainStep(const LoopOptions& options, const LoopParts& parts)
+TrainStep::TrainStep(const LoopOptions& options, TrainState& state, Communicator& comm, StepVotes& votes)
     : options_(options),
-      parts_(parts),
-      stream_(parts.state.data, plan_of(options.train, parts.state.position, parts.comm),
-              options.data.workers, options.data.prefetch_batches) {}
+      state_(state),
+      comm_(comm),
+      votes_(votes),
+      stream_(state.data, plan_of(options.train, state.position, comm), options.data.workers,
+              options.data.prefetch_batches) {}
 
 double TrainStep::full_targets() const {
-  return static_cast<double>(options_.train.global_batch_size * parts_.state.data.sample_size().targets);
+  return static_cast<double>(options_.train.global_batch_size * state_.data.sample_size().targets);
+}
+
+double TrainStep::sent_bytes() const {
+  const Communicator& device_comm = state_.model.groups().world();
+  const std::uint64_t on_host = &device_comm == &comm_ ? 0 : comm_.sent_bytes();
+  return static_cast<double>(device_comm.sent_bytes() + on_host);
 }
 
 void TrainStep::accumulate() {
-  TrainState& state = parts_.state;
-  options_.activity->begin_step(state.step + 1);
+  options_.activity->begin_step(state_.step + 1);
   began_s_ = steady_now_s();
-  waited_before_ = state.model.times().waiting_s;
+  waited_before_ = state_.model.times().waiting_s;
+  sent_before_ = sent_bytes();
   sums_ = {};
-  const double scale = state.loss_scale.factor() / full_targets();
+  const double scale = state_.loss_scale.factor() / full_targets();
   const std::int64_t passes =
-      options_.train.global_batch_size / (options_.train.micro_batch_size * parts_.comm.size());
+      options_.train.global_batch_size / (options_.train.micro_batch_size * comm_.size());
   at::Tensor loss;
   for (std::int64_t pass = 0; pass < passes; ++pass) {
-    state.model.prefetch();  // gathers overlap with reading the batch
+    state_.model.prefetch();  // gathers overlap with reading the batch
     options_.activity->enter(Doing::kReadingData);
     const SampleBatch samples = stream_.next();
     sums_.targets += static_cast<double>(counted_targets(samples));
     sums_.tokens += static_cast<double>(samples.ids.size());
     if (!samples.target_lengths.empty()) sums_.tokens += static_cast<double>(samples.targets.size());
-    Batch batch = to_tensors(samples, state.model.device());
+    Batch batch = to_tensors(samples, state_.model.device());
     batch.training = true;
     batch.dropout_key = options_.seed;
     const at::Tensor part =
-        state.model.accumulate(batch, scale, {pass == 0, pass + 1 == passes}).to(at::kDouble);
+        state_.model.accumulate(batch, scale, {pass == 0, pass + 1 == passes}).to(at::kDouble);
     loss = loss.defined() ? loss + part : part;
   }
   // Once per step, because on a GPU it blocks the host until the device is done.
   sums_.loss = loss.item<double>();
   options_.activity->enter(Doing::kUpdating);
-  state.model.finish_gradients();
+  state_.model.finish_gradients();
 }
 
 TrainStep::Result TrainStep::finish(double lr) {
-  TrainState& state = parts_.state;
-  Checkpointer& checkpointer = parts_.checkpointer;
-  const Communicator& device_comm = state.model.groups().world();
-  sums_.squared_gradients = sum_of_squares(state.model);
-  sums_.stop_votes = parts_.stop.vote();
-  sums_.save_votes = parts_.comm.rank() == 0 && checkpointer.due_by_time() ? 1.0 : 0.0;
-  sums_.failed_saves = checkpointer.failed_here() ? 1.0 : 0.0;
+  const Communicator& device_comm = state_.model.groups().world();
+  sums_.squared_gradients = sum_of_squares(state_.model);
+  votes_.vote(sums_);
   // Compared within this reduction, because NCCL does not notice ranks that issue different operations of
   // equal size.
   sums_.digests = static_cast<double>(device_comm.digest());
   // Own work of this rank, without waiting for others: identifies stragglers (liveness).
-  const double worked = steady_now_s() - began_s_ - (state.model.times().waiting_s - waited_before_);
-  sums_.sum_over(parts_.comm);
+  const double worked = steady_now_s() - began_s_ - (state_.model.times().waiting_s - waited_before_);
+  sums_.sum_over(comm_);
   check_digests(device_comm, sums_.digests);
-  if (state.tokens) *state.tokens += std::llround(sums_.tokens);
-  (void)parts_.stop.decide(sums_.stop_votes);
-  if (sums_.failed_saves > 0) checkpointer.hear_of_failure();
+  if (state_.tokens) *state_.tokens += std::llround(sums_.tokens);
+  votes_.heed(sums_);
   // The global number of targets is known only now. Backward scaled the gradients as if no target were
   // padding; the factor corrects this, and removes the loss scale.
   const double targets = std::max(1.0, sums_.targets);
-  const double factor = full_targets() / targets / state.loss_scale.factor();
+  const double factor = full_targets() / targets / state_.loss_scale.factor();
   const Result result{.loss = sums_.loss / targets,
                       .grad_norm = std::sqrt(sums_.squared_gradients) * factor,
                       .tokens = sums_.tokens,
-                      .save_due = sums_.save_votes > 0};
+                      .save_due = sums_.save_votes > 0,
+                      .sent_bytes = sent_bytes() - sent_before_};
   const bool finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   finite ? update_weights(lr, result.grad_norm, factor) : leave_out(result);
-  state.loss_scale.update(finite);
-  ++state.step;
-  state.position.next_sample += options_.train.global_batch_size;
+  state_.loss_scale.update(finite);
+  ++state_.step;
+  state_.position.next_sample += options_.train.global_batch_size;
   options_.activity->end_step(worked);
   return result;
 }
 
 void TrainStep::update_weights(double lr, double grad_norm, double gradient_factor) {
   const TrainOptions& train = options_.train;
-  TrainState& state = parts_.state;
   double factor = gradient_factor;
   if (train.clip_grad_norm > 0 && grad_norm > train.clip_grad_norm)
     factor *= train.clip_grad_norm / grad_norm;
   if (train.clip_grad_value > 0) {
     // Values are clipped after the norm, and need the final gradients: clip_values() applies the factor.
-    clip_values(state.model, factor, train.clip_grad_value);
+    clip_values(state_.model, factor, train.clip_grad_value);
     factor = 1.0;
   }
-  state.optim.step(state.step + 1 - state.skipped, lr, factor);
-  if (state.ema != nullptr) state.ema->update();
-  state.model.weights_changed();
+  state_.optim.step(state_.step + 1 - state_.skipped, lr, factor);
+  if (state_.ema != nullptr) state_.ema->update();
+  state_.model.weights_changed();
   skipped_in_a_row_ = 0;
 }
 
 /// Collective if it throws; all ranks decide alike, because `result` is the same on all.
 void TrainStep::leave_out(const Result& result) {
-  TrainState& state = parts_.state;
-  const std::int64_t number = state.step + 1;
+  const std::int64_t number = state_.step + 1;
   const char* what = std::isfinite(result.loss) ? "gradient norm" : "loss";
-  ++state.skipped;
+  ++state_.skipped;
   ++skipped_in_a_row_;
   // Expected with loss scaling; halving the scale is the remedy.
-  const bool overflow = state.loss_scale.can_shrink();
+  const bool overflow = state_.loss_scale.can_shrink();
   const bool allowed =
       options_.train.non_finite == NonFinite::kSkip && skipped_in_a_row_ <= options_.train.max_skipped_steps;
   if (!allowed && !overflow) {
-    parts_.checkpointer.wait_for_all();  // the save in flight may still become the newest checkpoint
+    const std::string saved = votes_.give_up();
     throw Error(Code::kTraining,
                 str("step ", number, ": ", what, " is not finite",
                     skipped_in_a_row_ > 1 ? str(", for ", skipped_in_a_row_, " steps in a row") : "",
                     "; the weights were not touched by this step. Lower optim.lr, lengthen "
                     "schedule.warmup_steps or use "
                     "precision.param: fp32; ",
-                    what_is_saved(parts_.folder)));
+                    saved));
   }
-  if (parts_.comm.rank() != 0) return;
+  if (comm_.rank() != 0) return;
   log::warn(str("step ", number, " skipped: ", what, " is not finite",
-                overflow ? str("; loss scale halved from ", state.loss_scale.factor()) : ""));
+                overflow ? str("; loss scale halved from ", state_.loss_scale.factor()) : ""));
 }
 
 }  // namespace echelon

@@ -20,6 +20,20 @@ struct StepSums {
   void sum_over(Communicator& comm);  ///< in place; collective
 };
 
+/// What else travels in a step's reduction, and what follows from it. By itself: nothing stops the run or
+/// saves it.
+class StepVotes {
+ public:
+  virtual ~StepVotes() = default;
+  /// Before the reduction: adds this rank's votes.
+  virtual void vote(StepSums& /*mine*/) {}
+  /// After it, on all ranks alike.
+  virtual void heed(const StepSums& /*all*/) {}
+  /// Before an error ends the run on all ranks: waits for a save in flight. Returns, for a message, which
+  /// checkpoint the run can continue from.
+  virtual std::string give_up() { return "the run has no checkpoint yet"; }
+};
+
 /// The steps of one rank: forward and backward of its micro-batches, the reduction by which ranks agree, and
 /// the update of the weights. A step with a loss or gradients that are not finite never changes the weights.
 /// It is skipped, or ends the run with Error(kTraining), depending on train.non_finite. All non-const calls
@@ -31,9 +45,11 @@ class TrainStep {
     double grad_norm = 0;   ///< of the mean loss, before clipping
     double tokens = 0;      ///< over all ranks
     bool save_due = false;  ///< a save is due by the clock of rank 0
+    double sent_bytes = 0;  ///< by this rank
   };
-  /// Starts to read samples ahead from state.position. Both arguments must outlive this object.
-  TrainStep(const LoopOptions& options, const LoopParts& parts);
+  /// Starts to read samples ahead from state.position. `comm`: all ranks, on the host. All arguments must
+  /// outlive this object.
+  TrainStep(const LoopOptions& options, TrainState& state, Communicator& comm, StepVotes& votes);
 
   /// Forward and backward of step state.step + 1.
   void accumulate();
@@ -49,12 +65,16 @@ class TrainStep {
   /// Updates the weights with the gradients multiplied by `gradient_factor`.
   void update_weights(double lr, double grad_norm, double gradient_factor);
   void leave_out(const Result& result);
+  [[nodiscard]] double sent_bytes() const;  ///< by this rank so far, on host and device
 
   const LoopOptions& options_;
-  const LoopParts& parts_;
+  TrainState& state_;
+  Communicator& comm_;
+  StepVotes& votes_;
   BatchStream stream_;
   StepSums sums_;             ///< of the current step
   double began_s_ = 0;        ///< start of the current step
+  double sent_before_ = 0;    ///< bytes, before the current step
   double waited_before_ = 0;  ///< seconds spent waiting for collectives before the current step
   std::int64_t skipped_in_a_row_ = 0;
 };

@@ -14,7 +14,8 @@ PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "cluster" / "parallelclu
 LINE = {"step": 40, "loss": 2.5, "lr": 1e-3, "grad_norm": 0.5, "epoch": 0.1, "time": 1772364600.125,
         "tokens": 163840, "samples": 160, "tokens_per_s": 1234.5, "samples_per_s": 4.0,
         "step_time_s": 0.25, "comm_wait_s": 0.01, "data_wait_s": 0.0, "skipped_steps": 0, "mfu": None,
-        "peak_rss_bytes": 123456789012, "peak_device_bytes": 0, "validation_loss": 2.25}
+        "peak_rss_bytes": 123456789012, "peak_device_bytes": 0,
+        "tensor_peak_bytes": 3456789012, "sent_bytes": 1048576, "validation_loss": 2.25}
 
 
 class Metrics(unittest.TestCase):

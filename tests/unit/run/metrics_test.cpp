@@ -41,6 +41,8 @@ TEST_F(Metrics, OneObjectALineWithEveryDigit) {
                             .step_time_s = 0.25,
                             .mfu = 0.5,
                             .peak_rss_bytes = 1ULL << 40,
+                            .tensor_peak_bytes = 1ULL << 33,
+                            .sent_bytes = 4'097,
                             .validation_loss = 2.5,
                             .rouge = RougeScores{0.5, 0.25, 0.375}};
   file.append(metrics);
@@ -56,6 +58,8 @@ TEST_F(Metrics, OneObjectALineWithEveryDigit) {
   EXPECT_EQ(first["samples"], 56);
   EXPECT_EQ(first["tokens_per_s"], 1e5);
   EXPECT_EQ(first["peak_rss_bytes"], 1ULL << 40);
+  EXPECT_EQ(first["tensor_peak_bytes"], 1ULL << 33);
+  EXPECT_EQ(first["sent_bytes"], 4'097);
   EXPECT_EQ(first["validation_loss"], 2.5);
   EXPECT_EQ(first["rouge1"], 0.5);
   EXPECT_EQ(first["rouge2"], 0.25);
