@@ -1,9 +1,11 @@
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/commands.h"
 #include "app/model_check.h"
+#include "app/plan/submit_check.h"
 #include "app/submit/follow.h"
 #include "app/submit/slurm.h"
 #include "app/submit/submission.h"
@@ -21,6 +23,9 @@ struct SubmitArguments {
   bool print = false;
   bool test_only = false;
   bool wait = false;
+  bool anyway = false;
+  std::string gpu;
+  double memory_bytes = 0;
 };
 
 void print(const std::string& text) {
@@ -35,10 +40,27 @@ void print_job(const submit::Submission& submission, const std::string& job) {
             "\n"));
 }
 
+/// What the ranks will run on, as far as the command line says.
+PlanTarget target_of(const SubmitArguments& arguments, const submit::Allocation& job) {
+  const submit::Options& options = arguments.options;
+  const std::string device =
+      arguments.gpu.empty() ? device_in(options.gpus_per_node, options.gres) : arguments.gpu;
+  const auto per_node = static_cast<int>(job.tasks_per_node);
+  return {.gpu = device.empty() ? "cpu" : device,
+          .job = {.ranks = static_cast<int>(job.nodes) * per_node, .ranks_per_node = per_node},
+          .memory_bytes = arguments.memory_bytes};
+}
+
 int submit_job(const SubmitArguments& arguments) {
   if (arguments.wait && !arguments.options.array.empty())
     throw Error(Code::kUsage, "--wait follows one job: leave it out with --array");
-  const submit::Submission submission = submit::prepare(arguments.options, check_against_model);
+  std::optional<LoadedRecipe> checked;  // tasks of an array differ in nothing that memory depends on
+  const submit::Submission submission =
+      submit::prepare(arguments.options, [&checked](const LoadedRecipe& loaded) {
+        check_against_model(loaded);
+        if (!checked) checked = loaded;
+      });
+  if (checked && !arguments.anyway) require_fit(*checked, target_of(arguments, submission.job));
   if (!arguments.print) submit::require_slurm();
   if (!submission.job.note.empty()) log::warn("echelon: " + submission.job.note);
   submit::keep(submission);
@@ -113,6 +135,13 @@ void add_submit(CLI::App& app, int& status) {
                       "key.path=value, e.g. optim.lr=3e-4; later ones win");
   add_job_options(*command, arguments->options);
   add_container_options(*command, arguments->options);
+  command->add_option(
+      "--gpu", arguments->gpu,
+      "Device of the nodes, as `echelon plan` knows it, to check that the recipe fits (default: "
+      "the type in --gpus-per-node or --gres)");
+  add_bytes(*command, "--memory", arguments->memory_bytes,
+            "Memory of a rank for that check, such as 16GiB (default: the device's; CPU ranks: no check)");
+  command->add_flag("--submit-anyway", arguments->anyway, "Submit a recipe that does not fit all the same");
   auto* show = command->add_flag("--print", arguments->print, "Print the script and keep it; submit nothing");
   auto* test = command->add_flag("--test-only", arguments->test_only,
                                  "Let Slurm say when and where the job would start; submit nothing");

@@ -101,4 +101,20 @@ std::string read_number(const std::string& text, double& value) {
   return error == std::errc() ? "" : "cannot be held in double precision";
 }
 
+std::string read_bytes(const std::string& text, double& value) {
+  constexpr std::string_view kWhat = "is not a number of bytes; expected such as 1073741824, 1GiB or 1.5GB";
+  constexpr std::string_view kPrefixes = "kmgtp";
+  const std::size_t end = text.find_last_not_of("bBiIkKmMgGtTpP") + 1;  // 0: no number
+  std::string unit = in_lower_case(std::string_view(text).substr(end));
+  if (end == 0 || !read_number(text.substr(0, end), value).empty() || value <= 0) return std::string(kWhat);
+  if (unit.ends_with('b')) unit.pop_back();
+  if (unit.empty()) return "";
+  const double base = unit.ends_with('i') ? 1024 : 1000;
+  if (unit.ends_with('i')) unit.pop_back();
+  const std::size_t power = unit.size() == 1 ? kPrefixes.find(unit[0]) : kPrefixes.npos;
+  if (power == kPrefixes.npos) return std::string(kWhat);
+  value *= std::pow(base, static_cast<double>(power + 1));
+  return "";
+}
+
 }  // namespace echelon

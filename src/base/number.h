@@ -12,4 +12,8 @@ namespace echelon {
 /// A finite decimal fraction with exponent or none.
 [[nodiscard]] std::string read_number(const std::string& text, double& value);
 
+/// Reads a number of bytes above 0 with a unit: B (or none), kB, MB, GB, TB, PB (1000), KiB, MiB, GiB, TiB,
+/// PiB (1024). Same result rule.
+[[nodiscard]] std::string read_bytes(const std::string& text, double& value);
+
 }  // namespace echelon

@@ -60,6 +60,10 @@ void AnyPrecisionAdamW::update(const UpdateValues& values, std::span<const Updat
                                     .exp_avg = array_of(range.states[0]),
                                     .exp_avg_sq = array_of(range.states[1]),
                                     .compensation = kahan_ ? array_of(range.states[2]) : LowPrecisionArray{}};
+    double bytes =
+        2 * static_cast<double>(range.weights.nbytes()) + static_cast<double>(range.gradient.nbytes());
+    for (const at::Tensor& state : range.states) bytes += 2 * static_cast<double>(state.nbytes());
+    if (kernels::only_recorded("anyprecision_adamw", bytes)) continue;
     at::parallel_for(0, range.weights.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
       anyprecision_pass(numbers, arrays, begin, end);
     });

@@ -17,6 +17,8 @@ SEES = {
     "image": {"base"},
     "data": {"base", "text", "image"},
     "comm": {"base", "bootstrap"},
+    "forecast": {"base", "comm"},
+    "book": {"base", "bootstrap", "comm", "forecast", "model"},
     "liveness": {"base", "bootstrap", "comm"},
     "shard": {"base", "bootstrap", "comm", "model"},
     "optim": {"base", "comm", "model", "shard"},
@@ -24,9 +26,9 @@ SEES = {
     "train": {"base", "shapes", "bootstrap", "comm", "model", "shard", "optim", "run", "text", "data", "checkpoint"},
     "recipe": {"base", "shapes"},
     "report": {"base"},
-    "app": {"base", "shapes", "bootstrap", "checkpoint", "text", "data", "comm", "recipe", "report"},
-    "app/engine": {"base", "shapes", "bootstrap", "checkpoint", "model", "text", "data", "comm", "liveness", "shard", "optim",
-                   "run", "train", "recipe", "app"},
+    "app": {"base", "shapes", "bootstrap", "checkpoint", "text", "data", "comm", "forecast", "recipe", "report"},
+    "app/engine": {"base", "shapes", "bootstrap", "checkpoint", "model", "text", "data", "comm", "forecast", "book", "liveness",
+                   "shard", "optim", "run", "train", "recipe", "app"},
     "app/cuda": {"base", "bootstrap", "comm", "model", "shard", "train", "app/engine"},
     "checkpoints_tool": {"base", "checkpoint", "shapes"},
 }
@@ -47,7 +49,7 @@ OWNERS = {
     "libjpeg": (r"j(peglib|error)\.h", {"image"}),
     "libpng": (r"png\.h", {"image"}),
     "spdlog": (r"spdlog/.*", {"base"}),
-    "libtorch": (r"(torch|ATen|c10)/.*", {"model", "shard", "optim", "train", "app/engine", "app/cuda"}),
+    "libtorch": (r"(torch|ATen|c10)/.*", {"model", "book", "shard", "optim", "train", "app/engine", "app/cuda"}),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

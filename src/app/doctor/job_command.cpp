@@ -10,8 +10,11 @@
 #include "app/doctor/rates/exchange.h"
 #include "app/doctor/rates/network_rate.h"
 #include "app/doctor/report.h"
+#include "app/engine/engine.h"
 #include "app/launcher/launch.h"
 #include "app/launcher/step.h"
+#include "app/plugin.h"
+#include "base/files/fs.h"
 #include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/terminal/command_line.h"
@@ -29,6 +32,7 @@ struct JobArguments {
   std::string folder = ".";
   double timeout_s = 15;
   double slow = 0.7;
+  std::string calibrate;  ///< file for a profile; empty: none
 };
 
 constexpr std::uint64_t kWriteBytes = std::uint64_t{16} << 20;
@@ -80,6 +84,22 @@ bool examine(Job& job, const JobArguments& arguments, Report& report) {
   return in_order;
 }
 
+/// Writes the profile of these ranks for `echelon plan --gpu FILE`. Collective.
+void calibrate(Job& job, const JobArguments& arguments, Report& report) {
+  std::string profile;
+  std::string trouble;
+  const auto start = Clock::now();
+  const std::unique_ptr<Communicator> comm = make_mpi_communicator(job, arguments.timeout_s);
+  const int status = engine_function<CalibrateFunction>("echelon_engine_calibrate")(
+      {.job = &job, .comm = comm.get()}, profile, trouble);
+  if (status != 0) throw Error(static_cast<Code>(status), trouble);
+  if (job.info().rank != 0) return;
+  fs::publish_file(arguments.calibrate, profile, Code::kUsage);
+  report.add(
+      ok("calibrate", str("operations and collectives were timed for ", std::round(seconds_since(start)),
+                          " s; `echelon plan RECIPE --gpu ", arguments.calibrate, "` uses the profile")));
+}
+
 /// Joins the job. If that fails, the first rank also prints a report.
 std::unique_ptr<Job> join(const JobArguments& arguments, Report& report, Clock::time_point start) {
   try {
@@ -113,6 +133,7 @@ void doctor_job(const JobArguments& arguments) {
   bool in_order = false;
   try {
     in_order = examine(*job, arguments, report);
+    if (in_order && !arguments.calibrate.empty()) calibrate(*job, arguments, report);
   } catch (const Error& error) {
     tell_of_loss(job->info(), error, arguments, report, start);
   }
@@ -149,6 +170,10 @@ int run(const JobArguments& arguments) {
                                    "--root",
                                    arguments.common.root};
   if (arguments.common.as_json) command.emplace_back("--json");
+  if (!arguments.calibrate.empty()) {
+    command.emplace_back("--calibrate");
+    command.push_back(std::filesystem::absolute(arguments.calibrate).string());
+  }
   return launch_local_ranks(arguments.ranks, command);
 }
 
@@ -166,6 +191,9 @@ void add_job(CLI::App& doctor, int& status) {
   command->add_option("--slow", arguments->slow, "A node below this share of the others' speed is a fault")
       ->check(in_range(0.01, 1.0))
       ->capture_default_str();
+  command->add_option("--calibrate", arguments->calibrate,
+                      "Also time the operations of small models and the collectives of these CPU ranks, and "
+                      "write a profile for `echelon plan --gpu FILE`; about a minute");
   command->add_option("--timeout", arguments->timeout_s, "Longest wait for the other ranks, seconds")
       ->check(above_zero())
       ->capture_default_str();

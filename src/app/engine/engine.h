@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "bootstrap/job.h"
+#include "comm/communicator.h"
+#include "forecast/rehearsed.h"
 #include "model/generate/options.h"
 #include "recipe/load.h"
 
@@ -25,11 +27,12 @@ struct SampleRequest {
   Launch launch = Launch::kSingle;
 };
 
-struct PlanRequest {
-  LoadedRecipe loaded;
-  int ranks = 1;
-  int ranks_per_node = 1;
-  bool units = false;  ///< print the tree of units
+struct RehearseRequest {
+  const Recipe* recipe = nullptr;
+  forecast::JobShape job;
+  int rank = 0;      ///< the one that is rehearsed
+  bool gpu = false;  ///< the code for GPUs
+  int threads = 1;   ///< compute threads of a rank
 };
 
 /// Faults of a recipe that are found only when its model is built.
@@ -50,11 +53,21 @@ struct MatmulResult {
   std::string fault;   ///< why there is no rate; then the exit code is nonzero
 };
 
+struct CalibrateRequest {
+  Job* job = nullptr;
+  /// All ranks. The caller's, because the engine's copy of the library must not start MPI a second time.
+  Communicator* comm = nullptr;
+};
+
 using TrainFunction = int(const TrainRequest&);
 using SampleFunction = int(const SampleRequest&);
-using PlanFunction = int(const PlanRequest&);
+/// `fault`: why there is no result; then the exit code is nonzero.
+using RehearseFunction = int(const RehearseRequest&, forecast::Rehearsed&, std::string& fault);
 using CheckModelFunction = int(const Recipe&, ModelFaults&);
 using MatmulFunction = int(const MatmulRequest&, MatmulResult&);
+/// Measures what CPU ranks need for operations and collectives, all ranks at once. Collective. `profile`: on
+/// rank 0, a file for `echelon plan --gpu`. `fault`: why there is none; then the exit code is nonzero.
+using CalibrateFunction = int(const CalibrateRequest&, std::string& profile, std::string& fault);
 using VersionFunction = const char*();
 
 }  // namespace echelon::app
@@ -62,8 +75,9 @@ using VersionFunction = const char*();
 extern "C" {
 echelon::app::TrainFunction echelon_engine_train;
 echelon::app::SampleFunction echelon_engine_sample;
-echelon::app::PlanFunction echelon_engine_plan;
+echelon::app::RehearseFunction echelon_engine_rehearse;
 echelon::app::CheckModelFunction echelon_engine_check_model;
 echelon::app::MatmulFunction echelon_engine_matmul;
+echelon::app::CalibrateFunction echelon_engine_calibrate;
 echelon::app::VersionFunction echelon_engine_versions;  ///< one line: libtorch and the instruction set used
 }

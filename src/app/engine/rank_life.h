@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 
+#include "app/engine/forecast_check.h"
 #include "bootstrap/job.h"
 #include "liveness/life_watch.h"
 #include "recipe/recipe.h"
@@ -19,10 +20,11 @@ struct RankLife {
   StopSignal signal;
   ProcessWatch watch;
   std::unique_ptr<RunFolder> folder;
-  std::unique_ptr<Ledger> ledger;      ///< rank 0 only, once the folder is open; null on other ranks
-  std::unique_ptr<Deadline> deadline;  ///< rank 0 only, once training starts
-  std::unique_ptr<LifeWatch> peers;    ///< null: single rank, or heartbeats are off
-  bool trains = false;                 ///< the start succeeded: the run folder must be kept
+  std::unique_ptr<Ledger> ledger;           ///< rank 0 only, once the folder is open; null on other ranks
+  std::unique_ptr<Deadline> deadline;       ///< rank 0 only, once training starts
+  std::unique_ptr<LifeWatch> peers;         ///< null: single rank, or heartbeats are off
+  std::unique_ptr<ForecastCheck> forecast;  ///< rank 0 only
+  bool trains = false;                      ///< the start succeeded: the run folder must be kept
 };
 
 /// Starts heartbeats between the ranks. Null for a single rank or if heartbeats are off. Collective.

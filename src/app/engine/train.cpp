@@ -1,5 +1,4 @@
 #include <ATen/ATen.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include "app/engine/cpu_rate.h"
 #include "app/engine/describe_run.h"
 #include "app/engine/engine.h"
+#include "app/engine/forecast_check.h"
 #include "app/engine/last_words.h"
 #include "app/engine/rank_error.h"
 #include "app/engine/rank_life.h"
@@ -31,15 +31,6 @@
 
 namespace echelon::app {
 namespace {
-
-/// Keeps freed memory in the process. Returning it to the kernel, which clears each page again at the next
-/// use, costs a third of a step.
-void keep_freed_memory() {
-  HostMemory::install();
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  mallopt(M_TOP_PAD, 64 << 20);
-}
 
 /// Ranks with different recipes would wait for each other in different collectives. Comparing a checksum is
 /// enough.
@@ -242,6 +233,7 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   const Compute compute = choose_compute(recipe.train, job);
   require_precision(compute, recipe.precision);
   (void)attention_of(compute, recipe);  // refuse here, not in the first step
+  if (job.info().rank == 0) life.forecast = std::make_unique<ForecastCheck>(recipe, job.info(), compute);
   if (job.info().size > 1) tell(job.info().rank == 0, "connecting the ranks");
   const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
   const bool lead = comm->rank() == 0;
@@ -281,8 +273,11 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
                             [&life](std::int64_t step, double seconds) { note_save(life, step, seconds); });
   const TrainOptions train = in_steps(recipe, *inputs.data);
   if (is_complete(state, train.steps, lead, !review.changes().empty())) return 0;
-  const LoopOptions options =
-      loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity, *comm);
+  LoopOptions options = loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity, *comm);
+  if (life.forecast) {
+    life.forecast->write_to(folder.root());
+    options.on_measured = [&life](const MeasuredStep& step) { life.forecast->measured(step); };
+  }
   return train_on(recipe, options, state, checkpointer, *comm, inputs.validation.get(), life);
 }
 

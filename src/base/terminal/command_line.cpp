@@ -61,6 +61,16 @@ void read_numbers_strictly(CLI::App& app) {
     read_numbers_strictly(*command);
 }
 
+CLI::Option* add_bytes(CLI::App& command, const std::string& name, double& bytes, const std::string& help) {
+  const auto problem = [](std::string& text) {
+    double value = 0;
+    const std::string found = read_bytes(text, value);
+    return found.empty() ? found : str('\'', printable(text), "' ", found);
+  };
+  const auto store = [&bytes](const std::string& text) { (void)read_bytes(text, bytes); };
+  return command.add_option_function<std::string>(name, store, help)->check(CLI::Validator(problem, "BYTES"));
+}
+
 CLI::Validator above_zero() {
   const auto problem = [](std::string& text) {
     double value = 0;

@@ -25,9 +25,15 @@ Choice choose() {
   return {&generic::tables, "generic"};
 }
 
+Replacement replacement;
+
 const Choice& choice() {
   static const Choice chosen = choose();
   return chosen;
+}
+
+const Tables& tables() {
+  return replacement.tables != nullptr ? *replacement.tables : *choice().tables;
 }
 
 const ProductKernel* choose_product() {
@@ -41,23 +47,37 @@ const ProductKernel* choose_product() {
 
 const ProductKernel* product_kernel() {
   static const ProductKernel* const chosen = choose_product();
-  return chosen;
+  return chosen != nullptr && replacement.product != nullptr ? replacement.product : chosen;
+}
+
+const Tables& processor_tables() {
+  return *choice().tables;
+}
+
+void replace_kernels(const Replacement& by) {
+  replacement = by;
+}
+
+bool only_recorded(const char* what, double bytes) {
+  if (replacement.left_out == nullptr) return false;
+  replacement.left_out(what, bytes);
+  return true;
 }
 
 template <>
 const Table<float>& kernels<float>() {
-  return choice().tables->f32;
+  return tables().f32;
 }
 template <>
 const Table<Bf16>& kernels<Bf16>() {
-  return choice().tables->bf16;
+  return tables().bf16;
 }
 template <>
 const Table<Fp16>& kernels<Fp16>() {
-  return choice().tables->fp16;
+  return tables().fp16;
 }
 double sum_of_squares(const float* values, std::int64_t n) {
-  return choice().tables->sum_of_squares(values, n);
+  return tables().sum_of_squares(values, n);
 }
 const char* instruction_set() {
   return choice().name;

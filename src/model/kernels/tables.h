@@ -27,4 +27,17 @@ extern const Tables tables;
 
 extern const ProductKernel avx512_bf16_product;
 
+/// What stands in for the kernels of this processor.
+struct Replacement {
+  const Tables* tables = nullptr;
+  const ProductKernel* product =
+      nullptr;  ///< for bf16 products, where the processor has instructions for them
+  /// Where nothing is computed: told what only_recorded() leaves out.
+  void (*left_out)(const char* what, double bytes) = nullptr;
+};
+/// The kernels of this processor, whatever stands in for them.
+[[nodiscard]] const Tables& processor_tables();
+/// Before any thread computes; without tables: back to the processor's kernels.
+void replace_kernels(const Replacement& replacement);
+
 }  // namespace echelon::kernels

@@ -9,6 +9,7 @@
 
 #include "base/normals.h"
 #include "base/philox.h"
+#include "model/kernels/kernels.h"
 
 namespace echelon {
 namespace {
@@ -44,6 +45,7 @@ std::int64_t Parameter::numel() const {
 
 void fill_initial(const Parameter::Part& part, const InitSpec& of_parameter, std::uint64_t seed,
                   std::int64_t begin, std::int64_t count, float* values) {
+  if (kernels::only_recorded("initial values", static_cast<double>(count) * sizeof(float))) return;
   const InitSpec& init = part.init ? *part.init : of_parameter;
   if (init.kind == InitSpec::Kind::kConstant) {
     std::fill(values, values + count, init.value);

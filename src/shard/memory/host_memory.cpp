@@ -1,11 +1,13 @@
 #include "shard/memory/host_memory.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <unordered_set>
 
 #include "shard/memory/host_arena.h"
 
@@ -31,7 +33,7 @@ class Allocator final : public at::Allocator {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "out of host memory: requested ", bytes, " bytes with ",
                        live_.load(), " in use");
     }
-    count(static_cast<std::int64_t>(bytes));
+    count(block, static_cast<std::int64_t>(bytes));
     return {block, block, release, at::Device(at::kCPU)};
   }
   [[nodiscard]] at::DeleterFnPtr raw_deleter() const override { return release; }
@@ -46,6 +48,7 @@ class Allocator final : public at::Allocator {
     return static_cast<std::int64_t>(arena_.reserved_bytes()) + small_peak_;
   }
   void reset_peak() { peak_ = live_.load(); }
+  void stand_for_threads(int threads) { threads_ = threads; }
 
  private:
   static void release(void* block) {
@@ -70,9 +73,17 @@ class Allocator final : public at::Allocator {
       std::free(memory);
     }
     live_ -= static_cast<std::int64_t>(bytes);
+    if (threads_ > 1 && scratch_blocks_.erase(block) > 0) scratch_ -= static_cast<std::int64_t>(bytes);
   }
 
-  void count(std::int64_t bytes) { raise(peak_, live_ += bytes); }
+  void count(void* block, std::int64_t bytes) {
+    live_ += bytes;
+    if (threads_ > 1 && c10::ParallelGuard::is_enabled()) {
+      scratch_ += bytes;
+      scratch_blocks_.insert(block);
+    }
+    raise(peak_, live_ + (threads_ - 1) * scratch_);
+  }
 
   static void raise(std::atomic<std::int64_t>& maximum, std::int64_t value) {
     std::int64_t seen = maximum;
@@ -85,6 +96,10 @@ class Allocator final : public at::Allocator {
   std::atomic<std::int64_t> peak_{0};
   std::atomic<std::int64_t> small_{0};
   std::atomic<std::int64_t> small_peak_{0};
+  // While one thread stands for several:
+  int threads_ = 1;
+  std::int64_t scratch_ = 0;                  ///< live bytes allocated within parallel regions
+  std::unordered_set<void*> scratch_blocks_;  ///< their blocks
 };
 
 }  // namespace
@@ -97,6 +112,10 @@ at::Tensor HostMemory::zeros(std::int64_t numel, const at::TensorOptions& option
   at::Tensor made = at::empty({numel}, options);
   if (!made.is_cpu() || !Allocator::instance().is_fresh(made.const_data_ptr())) made.zero_();
   return made;
+}
+
+void HostMemory::stand_for_threads(int threads) {
+  Allocator::instance().stand_for_threads(threads);
 }
 
 std::int64_t HostMemory::live_bytes() {

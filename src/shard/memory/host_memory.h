@@ -25,6 +25,9 @@ class HostMemory {
   /// Bytes that the process holds for tensors, used or free. Never decreases.
   [[nodiscard]] static std::int64_t reserved_bytes();
   static void reset_peak();
+  /// From now on one thread computes in place of `threads`: what it allocates within parallel regions counts
+  /// for each of them in the peak. 1: no longer. For rehearsals (src/book).
+  static void stand_for_threads(int threads);
 };
 
 }  // namespace echelon

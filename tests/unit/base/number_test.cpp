@@ -46,5 +46,24 @@ TEST(Number, RefusesWhatIsNotFiniteOrNotDecimal) {
   EXPECT_EQ(number_problem("1e999"), "cannot be held in double precision");
 }
 
+TEST(Number, OfBytesHasAUnit) {
+  const std::pair<const char*, double> good[] = {{"1", 1},          {"1073741824", 1073741824.0},
+                                                 {"1GiB", 1 << 30}, {"1.5GB", 1.5e9},
+                                                 {"2kb", 2000},     {"3 MiB", 0},
+                                                 {"4k", 4000},      {"0.5Ti", 0.5 * 1024.0 * (1 << 30)}};
+  for (const auto& [text, expected] : good) {
+    double value = -1;
+    const std::string problem = read_bytes(text, value);
+    EXPECT_EQ(problem.empty(), expected > 0) << text << ": " << problem;
+    if (expected > 0) {
+      EXPECT_DOUBLE_EQ(value, expected) << text;
+    }
+  }
+  for (const char* text : {"", "GiB", "0", "-1GB", "1XB", "1GiBi", "ten", "1KKB", "nan"}) {
+    double value = 0;
+    EXPECT_NE(read_bytes(text, value), "") << text;
+  }
+}
+
 }  // namespace
 }  // namespace echelon

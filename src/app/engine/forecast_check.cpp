@@ -1,0 +1,122 @@
+#include "app/engine/forecast_check.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "app/engine/plan/rehearsal.h"
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/foreign_json.h"
+#include "base/log.h"
+#include "base/process/program.h"
+#include "base/str.h"
+#include "forecast/profile.h"
+#include "forecast/report.h"
+
+namespace echelon::app {
+namespace {
+
+std::string bytes(double count) {
+  return human_bytes(static_cast<std::uint64_t>(count));
+}
+
+/// The profile whose name is in the GPU's: "h200" of "NVIDIA H200". A name with a size of memory,
+/// "a100-40g", needs both parts: "NVIDIA A100-SXM4-40GB".
+std::string profile_of(const std::string& gpu) {
+  std::string name = gpu;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const std::string& known : forecast::device_names()) {
+    const std::size_t dash = known.find('-');
+    const bool fits = name.find(known.substr(0, dash)) != name.npos;
+    if (fits && (dash == known.npos || name.find(known.substr(dash + 1)) != name.npos)) return known;
+  }
+  return "";
+}
+
+nlohmann::json to_json(const MeasuredStep& step, bool on_host) {
+  const MemoryReport& m = step.memory;
+  const std::int64_t tensors = on_host ? m.tensors_peak : static_cast<std::int64_t>(step.device_bytes);
+  return {{"step", step.step},
+          {"step_time_s", step.step_s},
+          {"sent_bytes", step.sent_bytes},
+          {"memory",
+           {{"tensor_peak_bytes", tensors},
+            {"process_peak_bytes", m.resident_peak},
+            {"categories",
+             {{"weights", m.weights},
+              {"gradients", m.gradients},
+              {"optimizer", m.optimizer},
+              {"averaged", m.averaged},
+              {"gathered", m.gathered.peak},
+              {"whole_gradients", m.outgoing.peak},
+              {"staging", m.staging.peak},
+              {"pool", m.pool},
+              {"activations", tensors - m.pool - (on_host ? m.persistent() : 0)}}}}}};
+}
+
+}  // namespace
+
+ForecastCheck::ForecastCheck(const Recipe& recipe, const JobInfo& info, const Compute& compute)
+    : job_{.ranks = info.size, .ranks_per_node = info.local_size}, gpu_(compute.accelerator != nullptr) {
+  if (gpu_) {
+    device_ = profile_of(compute.accelerator->device_name(compute.device.index()));
+    return;
+  }
+  try {
+    rehearse_here(recipe, info);
+  } catch (const std::exception& error) {
+    log::warn(str("no forecast of this run: ", error.what()));
+  }
+}
+
+void ForecastCheck::rehearse_here(const Recipe& recipe, const JobInfo& info) {
+  const forecast::Rehearsed rehearsed =
+      rehearse({.recipe = &recipe, .job = job_, .rank = info.rank, .threads = at::get_num_threads()});
+  const forecast::OutlookOptions options{.job = job_,
+                                         .steps = recipe.train.steps,
+                                         .context_bytes = static_cast<double>(rehearsed.memory.process)};
+  const forecast::ReportTitle title{.recipe = recipe.run.name,
+                                    .strategy = std::string(word_of(recipe.shard.strategy)),
+                                    .device = "CPU ranks",
+                                    .micro_batch = recipe.train.micro_batch_size};
+  const forecast::Outlook outlook = forecast::look_ahead(rehearsed, options, nullptr);
+  predicted_ = parse_foreign_json(forecast::json_report(title, rehearsed, options, outlook), "forecast",
+                                  Code::kEnvironment);
+}
+
+void ForecastCheck::rehearse_elsewhere() {
+  constexpr double kDeadline_s = 30;
+  if (device_.empty()) return;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const ProgramRun run =
+      run_program({program, "plan", (folder_ / "recipe.yaml").string(), "--gpu", std::exchange(device_, ""),
+                   "--nodes", str(job_.nodes()), "--gpus-per-node", str(job_.ranks_per_node), "--json"},
+                  kDeadline_s);
+  if (!run.good()) throw Error(Code::kEnvironment, run.trouble("echelon plan"));
+  predicted_ = parse_foreign_json(run.out, "forecast", Code::kEnvironment);
+}
+
+void ForecastCheck::measured(const MeasuredStep& step) {
+  try {
+    if (gpu_ && predicted_.is_null()) rehearse_elsewhere();
+    if (!predicted_.is_null()) compare(step);
+  } catch (const std::exception& error) {
+    log::warn(str("no forecast beside what was measured: ", error.what()));
+  }
+}
+
+void ForecastCheck::compare(const MeasuredStep& step) const {
+  const nlohmann::json seen = to_json(step, !gpu_);
+  // A GPU's allocator counts what it has taken for tensors.
+  const char* peak = gpu_ ? "reserved_bytes" : "tensor_peak_bytes";
+  log::info(str("predicted and measured: all tensors ", bytes(predicted_["memory"][peak].get<double>()),
+                " and ", bytes(seen["memory"]["tensor_peak_bytes"].get<double>()), ", sent in a step ",
+                bytes(predicted_["traffic"]["sent_bytes"].get<double>()), " and ", bytes(step.sent_bytes)));
+  const nlohmann::json both{{"predicted", predicted_}, {"measured", seen}};
+  fs::publish_file(folder_ / "forecast.json", both.dump(2) + "\n", Code::kUsage);
+}
+
+}  // namespace echelon::app

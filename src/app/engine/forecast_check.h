@@ -1,0 +1,37 @@
+#pragma once
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "app/engine/accelerator.h"
+#include "forecast/rehearsed.h"
+#include "recipe/recipe.h"
+#include "train/loop_parts.h"
+
+namespace echelon::app {
+
+/// What a run was expected to need, beside what it needs: in rank 0's log and in forecast.json of the run
+/// folder. Nothing of it may end a run: what goes wrong is a warning.
+class ForecastCheck {
+ public:
+  /// Rehearses a run on CPUs, before any thread computes. A run on GPUs is rehearsed later by a process of
+  /// its own, because the recording device would stay known to PyTorch in this one.
+  ForecastCheck(const Recipe& recipe, const JobInfo& info, const Compute& compute);
+
+  /// The run folder, whose recipe.yaml exists when measured() is called.
+  void write_to(std::filesystem::path folder) { folder_ = std::move(folder); }
+  void measured(const MeasuredStep& step);
+
+ private:
+  void rehearse_here(const Recipe& recipe, const JobInfo& info);
+  void rehearse_elsewhere();
+  void compare(const MeasuredStep& step) const;
+
+  forecast::JobShape job_;
+  bool gpu_ = false;
+  std::string device_;  ///< profile of the GPU; empty: not known
+  std::filesystem::path folder_;
+  nlohmann::json predicted_;  ///< as `echelon plan --json`; null: nothing
+};
+
+}  // namespace echelon::app

@@ -1,0 +1,57 @@
+#include "app/engine/plan/full_samples.h"
+
+#include "train/batch_tensors.h"
+
+namespace echelon::app {
+namespace {
+
+class FullSamples final : public Loader {
+ public:
+  explicit FullSamples(const Recipe& recipe) : data_(recipe.data), input_(input_of(recipe.model)) {}
+
+  /// Unknown without the files; enough for any step.
+  [[nodiscard]] std::int64_t samples_per_epoch() const override { return std::int64_t{1} << 40; }
+
+  [[nodiscard]] SampleSize sample_size() const override {
+    if (gives_images(data_.kind)) return {};
+    if (gives_pairs(data_.kind)) return {data_.seq_len, data_.target_len, data_.target_len};
+    return {data_.seq_len, 0, data_.seq_len};
+  }
+
+  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override {
+    SampleBatch batch{.samples = count, .first_sample = first};
+    const auto samples = static_cast<std::size_t>(count);
+    if (gives_images(data_.kind)) {
+      const data::ImageShape& image = input_.images;
+      batch.image_shape = {image.channels, image.size, image.size};
+      batch.images.resize(static_cast<std::size_t>(count * image.numel()));
+      batch.targets.resize(samples);
+      return batch;
+    }
+    batch.ids.resize(static_cast<std::size_t>(count * data_.seq_len));
+    batch.lengths.assign(samples, data_.seq_len);
+    if (gives_pairs(data_.kind)) {
+      batch.target_lengths.assign(samples, data_.target_len);
+      batch.targets.resize(static_cast<std::size_t>(count * data_.target_len));
+    } else {
+      batch.targets.resize(batch.ids.size());
+    }
+    return batch;
+  }
+
+  [[nodiscard]] std::uint32_t fingerprint() const override { return 0; }
+
+ private:
+  DataOptions data_;
+  ModelInput input_;
+};
+
+}  // namespace
+
+std::unique_ptr<Loader> full_samples(const Recipe& recipe) {
+  if (is_synthetic(recipe.data.kind))
+    return make_loader(recipe.data, input_of(recipe.model), static_cast<std::uint64_t>(recipe.run.seed));
+  return std::make_unique<FullSamples>(recipe);
+}
+
+}  // namespace echelon::app

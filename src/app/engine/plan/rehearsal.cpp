@@ -1,0 +1,186 @@
+#include "app/engine/plan/rehearsal.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "app/engine/plan/stage.h"
+#include "book/books.h"
+#include "book/communicator.h"
+#include "book/device.h"
+#include "book/device_kernels.h"
+#include "checkpoint/write/staging.h"
+#include "optim/optimizer.h"
+#include "shard/memory/host_memory.h"
+#include "train/batch_tensors.h"
+#include "train/memory_report.h"
+#include "train/state_tensors.h"
+
+namespace echelon::app {
+namespace {
+
+/// The recipe with at most kPasses micro-batches a step, which is what memory and the trace need.
+Recipe shortened(Recipe recipe, int ranks) {
+  const std::int64_t samples = recipe.train.micro_batch_size * ranks;
+  recipe.train.global_batch_size = std::min(recipe.train.global_batch_size, kPasses * samples);
+  recipe.data.workers = 0;
+  return recipe;
+}
+
+at::Device device_of(bool gpu) {
+  if (!gpu) return at::kCPU;
+  const at::Device device = book::recording_device();
+  ops::install_device_kernels(book::recording_device_kernels(), device.type());
+  return device;
+}
+
+/// One thread computes in place of `threads`.
+class OneForAll {
+ public:
+  explicit OneForAll(int threads) { HostMemory::stand_for_threads(threads); }
+  ~OneForAll() { HostMemory::stand_for_threads(1); }
+  OneForAll(const OneForAll&) = delete;
+  OneForAll& operator=(const OneForAll&) = delete;
+};
+
+/// Most bytes of tensors.
+struct Peaks {
+  std::int64_t device = 0;
+  std::int64_t host = 0;
+};
+Peaks peaks_so_far() {
+  return {book::device_bytes().peak, HostMemory::peak_bytes()};
+}
+
+/// Two steps: buffers are allocated in the first, and the second shows what all later ones do, its peak too.
+/// Returns the peaks of the first.
+Peaks two_steps(Stage& stage, bool gpu, forecast::Trace& second) {
+  HostMemory::reset_peak();
+  stage.step();
+  const Peaks first = peaks_so_far();
+  HostMemory::reset_peak();
+  book::reset_device_peak();
+  const auto peak = [gpu] { return gpu ? book::device_bytes().peak : HostMemory::peak_bytes(); };
+  book::books().begin(stage.activity, peak);
+  stage.step();
+  second = book::books().end();
+  return first;
+}
+
+void validate(const Recipe& recipe, TrainState& state) {
+  if (recipe.train.validate_every_steps == 0 && recipe.train.validate_every_epochs == 0) return;
+  const SampleBatch samples = state.data.read(0, recipe.train.micro_batch_size);
+  (void)state.model.evaluate(to_tensors(samples, state.model.device()));
+}
+
+/// Per cent of the tensors' peak that a HostArena reserves: gaps between blocks (measured: at most 3).
+constexpr std::int64_t kWithGaps = 103;
+
+void count_memory(const Recipe& recipe, const TrainState& state, const Peaks& peaks,
+                  forecast::MemoryUse& use) {
+  const MemoryReport report = memory_report(state);
+  const bool on_host = state.model.device().is_cpu();
+  use = {.weights = report.weights,
+         .gradients = report.gradients,
+         .optimizer = report.optimizer,
+         .averaged = report.averaged,
+         .gathered = report.gathered.peak,
+         .whole_gradients = report.outgoing.peak,
+         .staging = report.staging.peak,
+         .pool = report.pool,
+         .device_peak = on_host ? peaks.host : peaks.device,
+         .device_reserved = on_host ? peaks.host / 100 * kWithGaps : book::device_bytes().peak_reserved,
+         .host_peak = peaks.host,
+         .offloaded = !on_host && recipe.shard.offload == Offload::kCpu};
+}
+
+/// Bytes of the process before the first rehearsal, without tensors.
+std::int64_t resident_at_first() {
+  static const std::int64_t bytes = resident_bytes();
+  return bytes;
+}
+
+/// Of the process of a rank, beside its tensors: what libraries touch once they compute and communicate
+/// (measured on CPUs: 25 MiB and 6 MiB, give or take 15), and the memory of a save.
+std::int64_t beside_tensors(const Recipe& recipe, int ranks, std::int64_t shard_bytes) {
+  constexpr std::int64_t kMiB = 1 << 20;
+  constexpr std::int64_t kComputing = 25 * kMiB;
+  constexpr std::int64_t kCommunicating = 6 * kMiB;
+  constexpr std::int64_t kPipe = checkpoint::Staging::kPipeWindows * checkpoint::Staging::kWindowBytes;
+  const CheckpointOptions& saves = recipe.checkpoint;
+  const bool beside = saves.async && ((saves.every_steps > 0 && saves.every_steps < recipe.train.steps) ||
+                                      saves.every_minutes > 0 || saves.auto_interval || saves.keep_best);
+  return resident_at_first() + kComputing + (ranks > 1 ? kCommunicating : 0) + (beside ? shard_bytes : 0) +
+         std::min(kPipe, shard_bytes);
+}
+
+void describe(const Recipe& recipe, const TrainState& state, int ranks, forecast::Rehearsed& result) {
+  const ShardedModel& model = state.model;
+  const SampleSize size = state.data.sample_size();
+  const std::int64_t samples = recipe.train.global_batch_size;
+  result.samples = samples;
+  result.model_flops = static_cast<double>(samples) / ranks *
+                       model.model().flops_per_sample({size.tokens, size.target_tokens});
+  result.tokens_per_sample = static_cast<double>(size.tokens + size.target_tokens);
+  result.passes = samples / (recipe.train.micro_batch_size * ranks);
+  result.model = word_of(recipe.model.kind);
+  result.parameters = model.model().numel();
+  result.units = static_cast<std::int64_t>(model.units().size());
+  for (const auto& unit : model.units())
+    result.largest_unit = std::max(result.largest_unit, unit->gathered_bytes());
+  result.groups = model.groups().describe();
+  result.unit_tree = describe_units(model.plan(), model.groups().shard().size(), model.precision().master,
+                                    state_bytes_per_parameter(recipe.optim));
+  result.rank_checkpoint_bytes = static_cast<std::int64_t>(bytes_to_save(state));
+  for (const checkpoint::TensorInfo& tensor : global_tensors(state)) {
+    const std::int64_t elements =
+        std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>());
+    result.checkpoint_bytes += elements * static_cast<std::int64_t>(size_of(tensor.dtype));
+  }
+}
+
+}  // namespace
+
+forecast::Rehearsed rehearse(const RehearseRequest& request) {
+  const Recipe& recipe = *request.recipe;
+  const Recipe shorter = shortened(recipe, request.job.ranks);
+  const at::Device device = device_of(request.gpu);
+  (void)resident_at_first();
+  HostMemory::install();
+  const OneForAll thread(request.threads);
+  book::forget_device_bytes();
+  book::books().restart();
+  const book::Recording recording;
+  const auto comm = book::make_recording_communicator(request.rank, request.job.ranks, !request.gpu);
+  const auto on_host = book::make_recording_communicator(request.rank, request.job.ranks, true);
+  Stage stage(shorter, *comm, request.gpu ? *on_host : *comm, device, request.job.ranks_per_node);
+  forecast::Rehearsed result;
+  const Peaks first = two_steps(stage, request.gpu, result.step);
+  validate(shorter, stage.state);
+  const TrainState& state = stage.state;
+  const Peaks later = peaks_so_far();
+  count_memory(recipe, state, {std::max(first.device, later.device), std::max(first.host, later.host)},
+               result.memory);
+  describe(recipe, state, request.job.ranks, result);
+  result.memory.process = beside_tensors(recipe, request.job.ranks, result.rank_checkpoint_bytes);
+  return result;
+}
+
+}  // namespace echelon::app
+
+int echelon_engine_rehearse(const echelon::app::RehearseRequest& request,
+                            echelon::forecast::Rehearsed& result, std::string& fault) {
+  try {
+    result = echelon::app::rehearse(request);
+    return 0;
+  } catch (const echelon::Error& error) {
+    fault = error.what();
+    return static_cast<int>(error.code());
+  } catch (const c10::Error& error) {
+    fault = error.what_without_backtrace();
+    return static_cast<int>(echelon::Code::kEnvironment);
+  } catch (const std::exception& error) {
+    fault = error.what();
+    return static_cast<int>(echelon::Code::kEnvironment);
+  }
+}

@@ -1,0 +1,32 @@
+#include "app/engine/plan/stage.h"
+
+#include "app/engine/describe_run.h"
+#include "app/engine/plan/full_samples.h"
+
+namespace echelon::app {
+
+Stage::Stage(const Recipe& recipe, Communicator& comm, Communicator& on_host, at::Device device,
+             int ranks_per_node)
+    : model(build_model(recipe.model, resolve(recipe.precision).types(), device), comm,
+            engine_options(recipe, ranks_per_node, activity), static_cast<std::uint64_t>(recipe.run.seed),
+            device),
+      optim(make_optimizer(recipe.optim, model)),
+      ema(make_ema(recipe.optim, model)),
+      data(full_samples(recipe)),
+      state{.model = model, .optim = *optim, .data = *data, .ema = ema.get()},
+      options_{.train = recipe.train,
+               .optim = recipe.optim,
+               .schedule = recipe.schedule,
+               .data = recipe.data,
+               .seed = static_cast<std::uint64_t>(recipe.run.seed),
+               .activity = activity},
+      step_(options_, state, on_host, nobody_) {
+  state.loss_scale = LossScale(recipe.precision, model.needs_loss_scale());
+}
+
+void Stage::step() {
+  step_.accumulate();
+  (void)step_.finish(options_.optim.lr);
+}
+
+}  // namespace echelon::app

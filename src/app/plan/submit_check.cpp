@@ -1,0 +1,71 @@
+#include "app/plan/submit_check.h"
+
+#include <algorithm>
+
+#include "app/plan/fit.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "recipe/parse.h"
+
+namespace echelon::app {
+namespace {
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words{""};
+  for (const char c : text) {
+    if (c == ':' || c == ',') {
+      words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+Recipe with(const LoadedRecipe& loaded, const std::vector<std::string>& overrides) {
+  const auto includes_nothing = [](const std::filesystem::path&) { return std::string(); };
+  return recipe::parse_recipe_text("recipe", to_yaml(loaded.recipe), overrides, includes_nothing).recipe;
+}
+
+std::string advice(const Planner& planner, const LoadedRecipe& loaded) {
+  const FitResult result =
+      find_fit(planner, [&](const std::vector<std::string>& added) { return with(loaded, added); });
+  if (!result.fitting.empty()) return str("this fits: ", join(result.fitting.front().overrides, " "));
+  if (result.more_nodes) {
+    return str("this fits, on ", result.more_nodes->plan.options.job.nodes(),
+               " nodes: ", join(result.more_nodes->overrides, " "));
+  }
+  return "no change that `echelon plan --fit` tries fits";
+}
+
+}  // namespace
+
+std::string device_in(const std::string& gpus_per_node, const std::string& gres) {
+  const std::vector<std::string> known = forecast::device_names();
+  for (const std::string& text : {gpus_per_node, gres}) {
+    for (const std::string& word : words_of(text)) {
+      if (std::find(known.begin(), known.end(), word) != known.end()) return word;
+    }
+  }
+  return "";
+}
+
+void require_fit(const LoadedRecipe& loaded, const PlanTarget& target) {
+  if (target.gpu == "cpu" && target.memory_bytes == 0) return;
+  try {
+    const Planner planner(target);
+    const Plan plan = planner.plan(loaded.recipe);
+    if (plan.outlook.fits()) return;
+    throw Error(Code::kUsage, str("the recipe does not fit: a rank needs ",
+                                  human_bytes(static_cast<std::uint64_t>(plan.outlook.peak_bytes)), " of ",
+                                  human_bytes(static_cast<std::uint64_t>(plan.outlook.limit_bytes)), " (",
+                                  plan.title.device, "); ", advice(planner, loaded),
+                                  ". --submit-anyway submits it all the same"));
+  } catch (const Error& error) {
+    if (error.code() != Code::kEnvironment) throw;
+    log::warn(str("echelon: whether the recipe fits was not checked: ", error.what()));
+  }
+}
+
+}  // namespace echelon::app

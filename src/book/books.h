@@ -1,0 +1,80 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "comm/activity.h"
+#include "forecast/trace.h"
+
+namespace echelon::book {
+
+/// What the bookkeeping device has recorded. One thread, but for work().
+class Books {
+ public:
+  /// Forgets everything, groups too.
+  void restart();
+  /// Starts a new trace. `activity`: what the engine is at, which becomes Work::place. `peak_bytes`: the most
+  /// bytes of tensors so far; its last increase becomes Trace::peak.
+  void begin(std::shared_ptr<Activity> activity, std::function<std::int64_t()> peak_bytes);
+  /// The trace since begin(); records nothing from now on.
+  [[nodiscard]] forecast::Trace end();
+
+  /// Gives the works that this thread records while it lives this duration.
+  class Measured {
+   public:
+    explicit Measured(double seconds);
+    ~Measured();
+    Measured(const Measured&) = delete;
+    Measured& operator=(const Measured&) = delete;
+  };
+
+  /// From any thread.
+  void work(std::string_view name, forecast::Cost cost, DType type, double flops, double bytes,
+            bool on_host = false);
+  /// The same for an operation that only moves memory.
+  void pass(std::string_view name, DType type, std::int64_t elements, double flops_per_element = 0);
+  /// A message of a time when nothing was recorded.
+  static constexpr std::uint32_t kUnknown = std::numeric_limits<std::uint32_t>::max();
+  /// Returns the number by which the message is waited for.
+  std::uint32_t issue(forecast::Message message, std::string_view label);
+  void wait(std::uint32_t message);
+  /// The host waits until the current stream has done everything.
+  void sync();
+
+  // Streams of the device.
+  [[nodiscard]] std::uint8_t stream() const { return stream_; }
+  void use_stream(std::uint8_t stream) { stream_ = stream; }
+  /// The position of a stream now, by a number.
+  [[nodiscard]] std::uint32_t mark(std::uint8_t stream);
+  void hold(std::uint8_t stream, std::uint32_t mark);
+  void hold_host(std::uint32_t mark);
+  [[nodiscard]] std::uint16_t add_group(forecast::Group group);
+
+ private:
+  [[nodiscard]] std::uint16_t name_of(std::string_view name);
+  void add(forecast::Event event);
+  void look_where();
+
+  std::mutex mutex_;  ///< works of several threads
+  bool open_ = false;
+  forecast::Trace trace_;
+  std::vector<forecast::Group> groups_;
+  std::map<std::string, std::uint16_t, std::less<>> names_;
+  std::map<std::string, std::uint16_t, std::less<>> places_;
+  std::shared_ptr<Activity> activity_;
+  std::function<std::int64_t()> peak_bytes_;
+  std::int64_t peak_ = 0;
+  std::uint16_t place_ = 0;
+  std::uint8_t stream_ = 0;
+  Doing doing_ = Doing::kStarting;
+};
+
+/// Process-wide, as the kernels that write to it.
+[[nodiscard]] Books& books();
+
+}  // namespace echelon::book

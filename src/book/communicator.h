@@ -1,0 +1,13 @@
+#pragma once
+#include <memory>
+
+#include "comm/communicator.h"
+#include "forecast/trace.h"
+
+namespace echelon::book {
+
+/// One rank of a job of any size, which issues its collectives to nobody: they are recorded and complete at
+/// once. Values that other ranks would add are those of this rank. `on_host`: forecast::Group.
+[[nodiscard]] std::unique_ptr<Communicator> make_recording_communicator(int rank, int size, bool on_host);
+
+}  // namespace echelon::book

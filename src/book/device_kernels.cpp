@@ -1,0 +1,111 @@
+#include "book/device_kernels.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <initializer_list>
+
+#include "book/books.h"
+#include "book/operations.h"
+
+namespace echelon::book {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// One pass over each of these tensors.
+void pass(const char* name, const at::Tensor& kind, std::initializer_list<at::Tensor> tensors) {
+  double bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<double>(tensor.nbytes());
+  books().work(name, forecast::Cost::kMemory, type_of(kind.scalar_type()), 0, bytes);
+}
+
+/// Keys that a query of sequences of this length sees on average.
+double keys_seen(const ops::Borders& keys, const at::Tensor& k, bool causal) {
+  const auto sequences = static_cast<double>(keys.at.numel() - 1);
+  const double length = static_cast<double>(k.size(0)) / sequences;
+  return causal ? (length + 1) / 2 : length;
+}
+
+/// Keeps what flash attention keeps: operands, result and the logarithms of the sums.
+struct Attend : torch::autograd::Function<Attend> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
+                            const at::Tensor& v, double keys) {
+    at::Tensor result = at::empty(q.sizes(), q.options());
+    const at::Tensor sums = at::empty({q.size(1), q.size(0)}, q.options().dtype(at::kFloat));
+    record_attention(q, keys, false);
+    ctx->save_for_backward({q, k, v, result, sums});
+    ctx->saved_data["keys"] = keys;
+    return result;
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& /*grads*/) {
+    const variable_list saved = ctx->get_saved_variables();
+    const double keys = ctx->saved_data["keys"].toDouble();
+    ctx->saved_data.clear();
+    variable_list results;
+    for (std::size_t i = 0; i < 3; ++i) results.push_back(at::empty(saved[i].sizes(), saved[i].options()));
+    // Gradients of queries are summed in fp32.
+    const at::Tensor sums = at::empty(saved[0].sizes(), saved[0].options().dtype(at::kFloat));
+    record_attention(saved[0], keys, true);
+    results.emplace_back();
+    return results;
+  }
+};
+
+class RecordingKernels final : public ops::DeviceKernels {
+ public:
+  void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y, const at::Tensor&,
+                double) const override {
+    pass("rms_norm", x, {x, weight, y});
+  }
+  void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                         const at::Tensor&, const at::Tensor& dx, const at::Tensor& dw) const override {
+    pass("rms_norm_backward", x, {dy, x, weight, dx, dw});
+  }
+  void swiglu(const at::Tensor& gate_up, const at::Tensor& result) const override {
+    pass("swiglu", gate_up, {gate_up, result});
+  }
+  void swiglu_backward(const at::Tensor& gate_up, const at::Tensor& dout,
+                       const at::Tensor& dgate_up) const override {
+    pass("swiglu_backward", gate_up, {gate_up, dout, dgate_up});
+  }
+  void rope_split(const at::Tensor& qkv, const at::Tensor&, const at::Tensor& q, const at::Tensor& k,
+                  const at::Tensor& v) const override {
+    pass("rope_split", qkv, {qkv, q, k, v});
+  }
+  void rope_merge(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor&,
+                  const at::Tensor& dqkv) const override {
+    pass("rope_merge", dq, {dq, dk, dv, dqkv});
+  }
+  void cross_entropy(const at::Tensor& logits, const at::Tensor&, const at::Tensor&,
+                     const double* scale) const override {
+    // The largest element, the sum and the gradient are passes of their own.
+    scale != nullptr ? pass("cross_entropy", logits, {logits, logits, logits, logits})
+                     : pass("cross_entropy", logits, {logits, logits});
+  }
+  void dropout(const at::Tensor& x, const at::Tensor& y, const ops::DropoutRows&) const override {
+    pass("dropout", x, {x, y});
+  }
+  void sum_of_squares(const at::Tensor& values, const at::Tensor&) const override {
+    pass("sum_of_squares", values, {values});
+  }
+  void adamw(const kernels::AdamWValues&, const at::Tensor& weights, const at::Tensor& gradient,
+             const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) const override {
+    pass("adamw", weights, {weights, weights, gradient, exp_avg, exp_avg, exp_avg_sq, exp_avg_sq});
+  }
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                    const ops::Borders& /*queries*/, const ops::Borders& keys, bool causal,
+                    double /*scale*/) const override {
+    return Attend::apply(q, k, v, keys_seen(keys, k, causal));
+  }
+  void cast(const at::Tensor& from, const at::Tensor& to) const override { pass("cast", to, {from, to}); }
+};
+
+}  // namespace
+
+std::shared_ptr<const ops::DeviceKernels> recording_device_kernels() {
+  return std::make_shared<const RecordingKernels>();
+}
+
+}  // namespace echelon::book

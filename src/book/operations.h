@@ -1,0 +1,30 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include "base/dtype.h"
+
+namespace echelon::book {
+
+/// Stands for every kernel of ATen: records what the operation would compute, and returns tensors of the
+/// shapes, types and device that it would return, allocated but not written.
+void book(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+/// Records the operation's FLOPs and bytes; the stack holds its arguments, `results` what it returns.
+void record(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
+            c10::ArrayRef<c10::IValue> results);
+
+/// For operations whose results need more than their meta kernel, or that have none. Returns false if it is
+/// none of these; otherwise `results` are what it returns.
+[[nodiscard]] bool by_hand(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
+                           std::vector<c10::IValue>& results);
+
+/// The type that kernels know it by; kU8 for those they do not.
+[[nodiscard]] DType type_of(at::ScalarType type);
+
+/// Fused attention; bytes of tensors are those of one pass over each. `keys`: keys that a query sees on
+/// average.
+void record_attention(const at::Tensor& q, double keys, bool backward);
+
+}  // namespace echelon::book

@@ -1,0 +1,101 @@
+#include <utility>
+
+#include "base/steady_time.h"
+#include "book/books.h"
+#include "book/kernel_tables.h"
+#include "book/timing.h"
+
+namespace echelon::book {
+namespace {
+
+using kernels::Bf16;
+using kernels::Fp16;
+using kernels::Table;
+using kernels::Tables;
+
+template <class T>
+const Table<T>& table_of(const Tables& tables) {
+  if constexpr (std::is_same_v<T, float>) return tables.f32;
+  if constexpr (std::is_same_v<T, Bf16>) return tables.bf16;
+  if constexpr (std::is_same_v<T, Fp16>) return tables.fp16;
+}
+
+/// Calls `real`, then `recording` with the same arguments, which tells Books what it was.
+template <class Function, class... Arguments>
+auto timed(Function real, Function recording, Arguments... arguments) {
+  const double began_s = steady_now_s();
+  if constexpr (std::is_void_v<std::invoke_result_t<Function, Arguments...>>) {
+    real(arguments...);
+    const Books::Measured measured(steady_now_s() - began_s);
+    recording(arguments...);
+  } else {
+    const auto result = real(arguments...);
+    const Books::Measured measured(steady_now_s() - began_s);
+    (void)recording(arguments...);
+    return result;
+  }
+}
+
+/// Member `M` of a Table, timed.
+template <auto M>
+struct Timed;
+template <class T, class R, class... A, R (*Table<T>::*M)(A...)>
+struct Timed<M> {
+  static R call(A... arguments) {
+    return timed(table_of<T>(kernels::processor_tables()).*M, table_of<T>(*recording_kernels().tables).*M,
+                 arguments...);
+  }
+};
+
+template <class T>
+constexpr Table<T> table() {
+  using K = Table<T>;
+  return {.rms_norm = Timed<&K::rms_norm>::call,
+          .rms_norm_backward = Timed<&K::rms_norm_backward>::call,
+          .layer_norm = Timed<&K::layer_norm>::call,
+          .layer_norm_backward = Timed<&K::layer_norm_backward>::call,
+          .bias_gelu = Timed<&K::bias_gelu>::call,
+          .bias_gelu_backward = Timed<&K::bias_gelu_backward>::call,
+          .swiglu = Timed<&K::swiglu>::call,
+          .swiglu_backward = Timed<&K::swiglu_backward>::call,
+          .geglu = Timed<&K::geglu>::call,
+          .geglu_backward = Timed<&K::geglu_backward>::call,
+          .relu = Timed<&K::relu>::call,
+          .relu_backward = Timed<&K::relu_backward>::call,
+          .softmax_cross_entropy = Timed<&K::softmax_cross_entropy>::call,
+          .cross_entropy = Timed<&K::cross_entropy>::call,
+          .attention_softmax = Timed<&K::attention_softmax>::call,
+          .attention_probabilities = Timed<&K::attention_probabilities>::call,
+          .attention_softmax_backward = Timed<&K::attention_softmax_backward>::call,
+          .row_dots = Timed<&K::row_dots>::call,
+          .rope_split = Timed<&K::rope_split>::call,
+          .rope_merge = Timed<&K::rope_merge>::call,
+          .sum_rows = Timed<&K::sum_rows>::call,
+          .dropout = Timed<&K::dropout>::call,
+          .from_float = Timed<&K::from_float>::call};
+}
+
+double sum_of_squares(const float* values, std::int64_t n) {
+  return timed(kernels::processor_tables().sum_of_squares, recording_kernels().tables->sum_of_squares, values,
+               n);
+}
+
+constexpr Tables kTables{
+    .f32 = table<float>(), .bf16 = table<Bf16>(), .fp16 = table<Fp16>(), .sum_of_squares = sum_of_squares};
+
+void run_product(const kernels::Product& product, std::byte* workspace) {
+  timed(kernels::avx512_bf16_product.run, recording_kernels().product->run, product, workspace);
+}
+
+constexpr kernels::ProductKernel kProduct{
+    .workspace =
+        [](const kernels::Product& product) { return kernels::avx512_bf16_product.workspace(product); },
+    .run = run_product};
+
+}  // namespace
+
+kernels::Replacement timed_kernels() {
+  return {.tables = &kTables, .product = &kProduct, .left_out = nullptr};
+}
+
+}  // namespace echelon::book

@@ -1,0 +1,93 @@
+#include "forecast/gpu_rates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace echelon::forecast {
+namespace {
+
+/// Of one message between hosts, in a small sum (estimate).
+constexpr double kHostMessage_s = 20e-6;
+
+/// Of a rank's core and memory, for what a GPU run computes in host memory (estimate: 200 GB/s of a node,
+/// shared by 8 ranks).
+constexpr double kHostBytes_per_s = 25e9;
+
+/// Every rank sends to every other, and sums what arrives (nccl_communicator.cpp).
+bool is_exchanged(const Message& message) {
+  return message.kind == OperationKind::kReduceScatter && size_of(message.type) == 2;
+}
+
+}  // namespace
+
+double share_to_other_nodes(const Message& message, const Group& group, int ranks_per_node, bool on_gpus) {
+  const auto size = static_cast<double>(group.ranks.size());
+  const double nodes = nodes_of(group, ranks_per_node);
+  if (nodes <= 1) return 0;
+  if (on_gpus && !is_exchanged(message)) return nodes / size;
+  return (size - size / nodes) / (size - 1);
+}
+
+int nodes_of(const Group& group, int ranks_per_node) {
+  std::set<int> nodes;
+  for (const int rank : group.ranks) nodes.insert(rank / ranks_per_node);
+  return static_cast<int>(nodes.size());
+}
+
+double GpuRates::peak_flops(DType type) const {
+  switch (type) {
+    case DType::kBF16:
+      return device_.flops.at("bf16");
+    case DType::kF16:
+      return device_.flops.at("fp16");
+    default:
+      return device_.flops.at("fp32");
+  }
+}
+
+double GpuRates::seconds(const Work& work) const {
+  if (work.on_host) return work.bytes / kHostBytes_per_s;
+  if (work.cost == Cost::kHostCopy) return work.bytes / (device_.host.bytes_per_s * device_.host.achieved);
+  const Device::Achieved& reached = device_.achieved;
+  const double moved = work.bytes / (device_.memory_bytes_per_s * reached.memory);
+  double fraction = reached.product;
+  if (work.cost == Cost::kAttention) fraction = reached.attention_forward;
+  if (work.cost == Cost::kAttentionBackward) fraction = reached.attention_backward;
+  const double computed = work.flops / (peak_flops(work.type) * fraction);
+  return std::max({moved, computed, device_.kernel_s});
+}
+
+double GpuRates::seconds(const Message& message, const Group& group) const {
+  const auto size = static_cast<double>(group.ranks.size());
+  if (size <= 1) return 0;
+  if (group.on_host) return kHostMessage_s * std::ceil(std::log2(size));
+  const double nodes = nodes_of(group, ranks_per_node_);
+  const bool by_part =
+      message.kind == OperationKind::kAllGather || message.kind == OperationKind::kReduceScatter;
+  const bool twice = message.kind == OperationKind::kAllReduce;
+  const double whole =
+      static_cast<double>(message.count * size_of(message.type)) * (by_part ? size : 1) * (twice ? 2 : 1);
+  const double sent = whole * (size - 1) / size;
+  const double away = sent * share_to_other_nodes(message, group, ranks_per_node_, true);
+  const double per_gpu = network_.link.bytes_per_s / (network_.per_node ? ranks_per_node_ : 1);
+  const double network_s = away / (per_gpu * network_.link.achieved);
+  // A ring passes everything on within the node; an exchange only what is meant for it.
+  const double inside = is_exchanged(message) ? sent - away : sent;
+  const double peer_s = size > nodes ? inside / (device_.peer.bytes_per_s * device_.peer.achieved) : 0;
+  return std::max(network_s, peer_s) + latency_s(message, size, nodes);
+}
+
+/// NCCL's model (src/graph/tuning.cc): a ring has a step for every rank, a tree, for all-reduce, one for
+/// every rank of a node and level of nodes; an exchange starts all messages at once.
+double GpuRates::latency_s(const Message& message, double size, double nodes) const {
+  const double between = network_.link.latency_s;
+  const double within = device_.peer.latency_s;
+  if (is_exchanged(message)) return nodes > 1 ? between : within;
+  const double ring = (nodes - 1) * between + (size - nodes) * within;
+  if (message.kind != OperationKind::kAllReduce) return ring;
+  const double tree = (size / nodes - 1) * within + std::log2(nodes) * between;
+  return 2 * std::min(ring, tree);
+}
+
+}  // namespace echelon::forecast

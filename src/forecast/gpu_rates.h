@@ -1,0 +1,46 @@
+#pragma once
+#include "forecast/profile.h"
+#include "forecast/timeline.h"
+
+namespace echelon::forecast {
+
+/// Times on GPUs: an operation takes what the slower of arithmetic and memory needs, at the fractions of the
+/// peaks that the profile says are reached, and at least the profile's shortest kernel. Collectives take what
+/// rings over the slower of the links take.
+class GpuRates final : public Rates {
+ public:
+  /// Ranks are numbered by node, `ranks_per_node` on each.
+  GpuRates(Device device, Network network, int ranks_per_node)
+      : device_(std::move(device)), network_(std::move(network)), ranks_per_node_(ranks_per_node) {}
+
+  [[nodiscard]] double seconds(const Work& work) const override;
+  [[nodiscard]] double seconds(const Message& message, const Group& group) const override;
+  [[nodiscard]] double launch_s() const override { return device_.launch_s; }
+  [[nodiscard]] bool has_device() const override { return true; }
+  [[nodiscard]] bool one_lane_for_messages() const override { return false; }
+
+  [[nodiscard]] double taken_by_messages() const override { return device_.collective_share; }
+
+  [[nodiscard]] const Device& device() const { return device_; }
+  [[nodiscard]] const Network& network() const { return network_; }
+  /// Peak FLOP/s for products of this type.
+  [[nodiscard]] double peak_flops(DType type) const;
+
+ private:
+  [[nodiscard]] double latency_s(const Message& message, double size, double nodes) const;
+
+  Device device_;
+  Network network_;
+  int ranks_per_node_;
+};
+
+/// Nodes that a group spans, with ranks numbered by node.
+[[nodiscard]] int nodes_of(const Group& group, int ranks_per_node);
+
+/// Of what a rank sends in this message, the share that leaves its node. In a ring one rank of each node
+/// sends to another node; where every rank sends to every other (between CPU ranks, and gradients of two
+/// bytes between GPUs), as many as are elsewhere.
+[[nodiscard]] double share_to_other_nodes(const Message& message, const Group& group, int ranks_per_node,
+                                          bool on_gpus);
+
+}  // namespace echelon::forecast

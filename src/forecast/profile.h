@@ -1,0 +1,62 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+/// What devices and networks can do, and how much of it is reached: the data behind `echelon plan`. The
+/// profiles of data/devices.json and data/networks.json are compiled into the library, each number with its
+/// source. Users write their own as files of the same shape with a "name".
+namespace echelon::forecast {
+
+/// One direction of a connection. Moving n bytes takes n / (bytes_per_s * achieved).
+struct Link {
+  double bytes_per_s = 0;  ///< of the data sheet
+  double achieved = 0;     ///< fraction that NCCL's bus bandwidth reaches with large messages
+  /// Added by each step of a ring, in which every rank passes a block on to the next: all_gather and
+  /// reduce_scatter of n ranks have n - 1 steps, one of them between nodes for each node but the first.
+  double latency_s = 0;
+};
+
+struct Network {
+  std::string name;
+  std::string title;
+  Link link;
+  bool per_node = false;  ///< the rate is shared by the node's GPUs; else each GPU has it
+};
+
+/// One GPU with its connections.
+struct Device {
+  std::string name;
+  std::string title;
+  double memory_bytes = 0;  ///< total that CUDA shows
+  double memory_bytes_per_s = 0;
+  std::map<std::string, double>
+      flops;  ///< FLOP/s without sparsity of bf16, fp16, tf32, fp32: always all four
+  /// Fractions of `flops` and, last, of `memory_bytes_per_s`.
+  struct Achieved {
+    double product = 0;  ///< large matrix products
+    /// Of the attention that libtorch 2.11 chooses for bf16: cuDNN's on Hopper and Blackwell,
+    /// FlashAttention-2 elsewhere. Under a causal mask only the operations it leaves count.
+    double attention_forward = 0;
+    double attention_backward = 0;
+    double memory = 0;  ///< element-wise kernels
+  } achieved;
+  double kernel_s = 0;          ///< least time of a kernel, with the gap to the next
+  double launch_s = 0;          ///< of the host, to issue one operation through libtorch
+  double collective_share = 0;  ///< of the device's multiprocessors that a collective between nodes occupies
+  double context_bytes = 0;     ///< of one rank, outside of PyTorch's allocator: CUDA, its libraries, NCCL
+  Link peer;                    ///< to the other GPUs of the node: NVLink, or PCIe
+  Link host;                    ///< page-locked copies; without a latency
+};
+
+/// Names of the profiles compiled in, sorted.
+[[nodiscard]] std::vector<std::string> device_names();
+[[nodiscard]] std::vector<std::string> network_names();
+
+/// A profile by its name, or from a file: a text that contains '/' or ends in ".json". Throws Error(kUsage):
+/// an unknown name in one line with the known ones, an unreadable file, and all faults of a profile, one line
+/// each with the full key, what was found and what was expected.
+[[nodiscard]] Device find_device(const std::string& name_or_file);
+[[nodiscard]] Network find_network(const std::string& name_or_file);
+
+}  // namespace echelon::forecast

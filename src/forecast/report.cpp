@@ -1,0 +1,209 @@
+#include "forecast/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/str.h"
+
+namespace echelon::forecast {
+namespace {
+
+std::string bytes(double count) {
+  return human_bytes(static_cast<std::uint64_t>(std::max(0.0, count)));
+}
+
+std::string number(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.*f", digits, value);
+  return text;
+}
+
+std::string duration(double seconds) {
+  constexpr double kMinute = 60;
+  constexpr double kHour = 3'600;
+  constexpr double kDay = 86'400;
+  constexpr double kTwo = 2;
+  if (seconds < 1) return str(number(seconds * 1e3, seconds < 0.01 ? 2 : 1), " ms");
+  if (seconds < kTwo * kMinute) return str(number(seconds, 2), " s");
+  if (seconds < kTwo * kHour) return str(number(seconds / kMinute, 1), " min");
+  if (seconds < kTwo * kDay) return str(number(seconds / kHour, 1), " h");
+  return str(number(seconds / kDay, 1), " days");
+}
+
+std::string percent(double share) {
+  constexpr double kPercent = 100;
+  return str(number(kPercent * share, 1), " %");
+}
+
+std::string memory_lines(const Rehearsed& r, const OutlookOptions& options, const Outlook& o) {
+  const MemoryUse& m = r.memory;
+  const char* kept = m.offloaded ? "in host memory" : "kept";
+  std::string text =
+      str("memory per rank: ", bytes(o.peak_bytes), " at most",
+          o.limit_bytes > 0 ? str(" of ", bytes(o.limit_bytes), o.fits() ? ": fits" : ": does NOT fit") : "",
+          "; most during ", o.peak_place, '\n');
+  text +=
+      str("  ", kept, ": weights ", bytes(static_cast<double>(m.weights)), ", gradients ",
+          bytes(static_cast<double>(m.gradients)), ", optimizer ", bytes(static_cast<double>(m.optimizer)),
+          m.averaged > 0 ? str(", averaged weights ", bytes(static_cast<double>(m.averaged))) : "",
+          "; together ", bytes(static_cast<double>(m.persistent())), '\n');
+  text += str("  at most: gathered weights ", bytes(static_cast<double>(m.gathered)), ", whole gradients ",
+              bytes(static_cast<double>(m.whole_gradients)), ", staging ",
+              bytes(static_cast<double>(m.staging)), " (pool ", bytes(static_cast<double>(m.pool)),
+              "), activations and temporaries ", bytes(static_cast<double>(m.activations())), '\n');
+  text += str("  all tensors ", bytes(o.tensor_peak_bytes), ", taken for them ",
+              bytes(static_cast<double>(m.device_reserved)),
+              options.context_bytes > 0 ? str(", beside them ", bytes(options.context_bytes)) : "");
+  if (m.offloaded) text += str("; host memory ", bytes(static_cast<double>(m.host_peak)));
+  return text + '\n';
+}
+
+std::string traffic_lines(const OutlookOptions& options, const Outlook& o) {
+  std::string text = str("sent by a rank per step: ", bytes(o.traffic.sent));
+  if (options.job.nodes() > 1) text += str(", of it ", bytes(o.traffic.network), " to other nodes");
+  for (const auto& [operation, sent] : o.traffic.by_operation) text += str("; ", operation, ' ', bytes(sent));
+  return text + '\n';
+}
+
+std::string time_lines(const Rehearsed& r, const OutlookOptions& options, const Outlook& o) {
+  if (!o.time) {
+    return "time: unknown without a profile of these CPU ranks; `echelon doctor job --calibrate FILE` writes "
+           "one, "
+           "and --gpu FILE uses it\n";
+  }
+  const Outlook::Time& t = *o.time;
+  constexpr double kTera = 1e12;
+  std::string text = str("step: ", duration(t.step_s), ", ", number(t.samples_per_s, 2), " samples/s");
+  if (r.tokens_per_sample > 0) {
+    text += str(", ", human_count(static_cast<std::uint64_t>(t.tokens_per_s)), " tokens/s (",
+                human_count(static_cast<std::uint64_t>(t.tokens_per_s / options.job.ranks)), " per rank)");
+  }
+  text += str("\n  limits: ", t.limit, '\n');
+  text += str("  ", number(r.model_flops / t.step_s / kTera, 2), " TFLOP/s per rank of the model");
+  if (t.mfu > 0) text += str(" (MFU ", percent(t.mfu), ")");
+  text += str(", ", number(t.timeline.flops / t.step_s / kTera, 2), " done with recomputation");
+  if (t.hfu > 0) text += str(" (", percent(t.hfu), ")");
+  text +=
+      str("\n  busy: compute ", percent(t.timeline.busy_s[1] / t.step_s), ", copies ",
+          percent(t.timeline.busy_s[2] / t.step_s), ", gathers ", percent(t.timeline.busy_s[3] / t.step_s),
+          ", reductions ", percent(t.timeline.busy_s[4] / t.step_s), '\n');
+  text += str("run: ", options.steps, " steps in ", duration(t.run_s), ", ", number(t.device_hours, 1),
+              " device-hours");
+  if (t.save_every_s > 0) {
+    text += str("; with one failure per ", number(options.node_days_to_failure, 0), " node-days ",
+                percent(t.goodput), " of the time trains, if a checkpoint is saved every ",
+                duration(t.save_every_s));
+  }
+  return text + '\n';
+}
+
+nlohmann::json time_json(const Rehearsed& r, const Outlook::Time& t) {
+  nlohmann::json operations = nlohmann::json::array();
+  for (const auto& [name, total] : t.timeline.by_name) {
+    operations.push_back({{"name", name},
+                          {"count", total.count},
+                          {"seconds", total.seconds},
+                          {"flops", total.flops},
+                          {"bytes", total.bytes}});
+  }
+  std::sort(operations.begin(), operations.end(), [](const auto& a, const auto& b) {
+    return a["seconds"].template get<double>() > b["seconds"].template get<double>();
+  });
+  nlohmann::json busy;
+  for (std::size_t lane = 1; lane < kLanes; ++lane)
+    busy[name_of(static_cast<Lane>(lane))] = t.timeline.busy_s[lane];
+  return {{"step_time_s", t.step_s},
+          {"samples_per_s", t.samples_per_s},
+          {"tokens_per_s", t.tokens_per_s},
+          {"mfu", t.mfu},
+          {"hfu", t.hfu},
+          {"tflops_per_rank", r.model_flops / t.step_s / 1e12},
+          {"done_tflops_per_rank", t.timeline.flops / t.step_s / 1e12},
+          {"limits", t.limit},
+          {"busy_s", busy},
+          {"waits_s",
+           {{"gather", t.timeline.gather_wait_s},
+            {"reduce", t.timeline.reduce_wait_s},
+            {"copy", t.timeline.copy_wait_s},
+            {"host", t.timeline.host_wait_s}}},
+          {"operations", operations},
+          {"run_s", t.run_s},
+          {"device_hours", t.device_hours},
+          {"goodput", t.goodput},
+          {"save_every_s", t.save_every_s}};
+}
+
+}  // namespace
+
+std::string text_report(const ReportTitle& title, const Rehearsed& r, const OutlookOptions& options,
+                        const Outlook& o) {
+  const JobShape& job = options.job;
+  std::string text = str("model ", r.model, ": ", human_count(static_cast<std::uint64_t>(r.parameters)),
+                         " parameters in ", r.units, r.units == 1 ? " unit" : " units", ", largest ",
+                         bytes(static_cast<double>(r.largest_unit)), " gathered\n");
+  text += str(title.strategy, " over ", r.groups, ", ", job.nodes(), job.nodes() == 1 ? " node" : " nodes",
+              " of ", job.ranks_per_node, ", ", title.device,
+              title.network.empty() ? "" : str(", ", title.network), '\n');
+  text +=
+      str("batch: ", title.micro_batch, " per rank x ", job.ranks, job.ranks == 1 ? " rank x " : " ranks x ",
+          r.passes, r.passes == 1 ? " pass = " : " passes = ", r.samples, " samples a step");
+  if (r.tokens_per_sample > 0)
+    text += str(", ",
+                human_count(static_cast<std::uint64_t>(static_cast<double>(r.samples) * r.tokens_per_sample)),
+                " tokens");
+  text += '\n' + memory_lines(r, options, o) + traffic_lines(options, o) + time_lines(r, options, o);
+  text += str("checkpoint: ", bytes(static_cast<double>(r.checkpoint_bytes)), ", ", duration(o.save_s),
+              " at ", bytes(options.disk_bytes_per_s), "/s per node");
+  if (o.stall_s > 0) text += str(", training waits ", duration(o.stall_s));
+  return text + '\n';
+}
+
+std::string json_report(const ReportTitle& title, const Rehearsed& r, const OutlookOptions& options,
+                        const Outlook& o) {
+  const MemoryUse& m = r.memory;
+  nlohmann::json json{
+      {"recipe", title.recipe},
+      {"device", title.device},
+      {"network", title.network},
+      {"ranks", options.job.ranks},
+      {"ranks_per_node", options.job.ranks_per_node},
+      {"parameters", r.parameters},
+      {"units", r.units},
+      {"batch", {{"micro_batch_size", title.micro_batch}, {"passes", r.passes}, {"samples", r.samples}}},
+      {"fits", o.fits()},
+      {"memory",
+       {{"peak_bytes", o.peak_bytes},
+        {"tensor_peak_bytes", o.tensor_peak_bytes},
+        {"reserved_bytes", m.device_reserved},
+        {"limit_bytes", o.limit_bytes},
+        {"peak_place", o.peak_place},
+        {"host_peak_bytes", m.host_peak},
+        {"offloaded", m.offloaded},
+        {"categories",
+         {{"weights", m.weights},
+          {"gradients", m.gradients},
+          {"optimizer", m.optimizer},
+          {"averaged", m.averaged},
+          {"gathered", m.gathered},
+          {"whole_gradients", m.whole_gradients},
+          {"staging", m.staging},
+          {"pool", m.pool},
+          {"activations", m.activations()}}}}},
+      {"traffic",
+       {{"sent_bytes", o.traffic.sent},
+        {"by_operation", o.traffic.by_operation},
+        {"peer_bytes", o.traffic.peer},
+        {"network_bytes", o.traffic.network}}},
+      {"flops", {{"model", r.model_flops}, {"done", o.flops}}},
+      {"checkpoint",
+       {{"bytes", r.checkpoint_bytes},
+        {"rank_bytes", r.rank_checkpoint_bytes},
+        {"seconds", o.save_s},
+        {"stall_s", o.stall_s}}}};
+  if (o.time) json.update(time_json(r, *o.time));
+  return json.dump(2) + '\n';
+}
+
+}  // namespace echelon::forecast

@@ -1,0 +1,32 @@
+#pragma once
+#include <string>
+
+#include "forecast/outlook.h"
+
+namespace echelon::forecast {
+
+/// What a report is about, in words.
+struct ReportTitle {
+  std::string recipe;
+  std::string strategy;  ///< "full_shard"
+  std::string device;    ///< "NVIDIA H100 SXM5 80 GB"
+  std::string network;   ///< empty: none
+  std::int64_t micro_batch = 0;
+  bool gpu = false;
+};
+
+/// Lines for people.
+[[nodiscard]] std::string text_report(const ReportTitle& title, const Rehearsed& rehearsed,
+                                      const OutlookOptions& options, const Outlook& outlook);
+/// The same numbers as one JSON object; docs/plan.md lists the keys.
+[[nodiscard]] std::string json_report(const ReportTitle& title, const Rehearsed& rehearsed,
+                                      const OutlookOptions& options, const Outlook& outlook);
+/// One line for each kind of operation on the device that computes, longest first.
+[[nodiscard]] std::string operations_table(const Timeline& timeline);
+/// Lanes of a step as a trace that Perfetto and chrome://tracing open.
+[[nodiscard]] std::string perfetto_trace(const Rehearsed& rehearsed, const Timeline& timeline);
+/// The same as a picture (SVG).
+[[nodiscard]] std::string picture(const ReportTitle& title, const Rehearsed& rehearsed,
+                                  const Outlook& outlook);
+
+}  // namespace echelon::forecast

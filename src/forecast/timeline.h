@@ -1,0 +1,77 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "forecast/trace.h"
+
+namespace echelon::forecast {
+
+/// What runs beside what.
+enum class Lane : std::uint8_t {
+  kHost,     ///< the thread that trains, where a device computes
+  kCompute,  ///< the device; without one, the thread that trains
+  kCopy,     ///< copies between host and device
+  kGather,   ///< all-gathers
+  kReduce,   ///< reduce-scatters, all-reduces, broadcasts
+};
+inline constexpr std::size_t kLanes = 5;
+[[nodiscard]] const char* name_of(Lane lane);
+
+/// How long operations take.
+class Rates {
+ public:
+  virtual ~Rates() = default;
+  [[nodiscard]] virtual double seconds(const Work& work) const = 0;
+  [[nodiscard]] virtual double seconds(const Message& message, const Group& group) const = 0;
+  /// Of the host, to issue an operation to the device.
+  [[nodiscard]] virtual double launch_s() const = 0;
+  /// A device computes beside the thread that trains.
+  [[nodiscard]] virtual bool has_device() const = 0;
+  /// All collectives of the rank run one after another.
+  [[nodiscard]] virtual bool one_lane_for_messages() const = 0;
+  /// What sends and receives has no core of its own: computation stands still meanwhile.
+  [[nodiscard]] virtual bool messages_take_compute() const { return false; }
+  /// Share of the device that a collective between devices keeps busy.
+  [[nodiscard]] virtual double taken_by_messages() const { return 0; }
+};
+
+/// One operation on its lane.
+struct Span {
+  Lane lane;
+  double begin_s;
+  double end_s;
+  std::uint16_t name;   ///< index into Trace::names
+  std::uint16_t place;  ///< index into Trace::places; of a message 0
+};
+
+/// Operations of one name.
+struct NameTotal {
+  double seconds = 0;
+  double flops = 0;
+  double bytes = 0;
+  std::int64_t count = 0;
+  Cost cost = Cost::kMemory;
+};
+
+/// The steps of the rank, drawn on lanes.
+struct Timeline {
+  double step_s = 0;
+  std::array<double, kLanes> busy_s{};
+  double gather_wait_s = 0;                  ///< compute stands still for a gather
+  double reduce_wait_s = 0;                  ///< or a reduction
+  double copy_wait_s = 0;                    ///< or a copy
+  double host_wait_s = 0;                    ///< or for the host to issue something
+  double flops = 0;                          ///< done, recomputation included
+  std::map<std::string, NameTotal> by_name;  ///< on the device that computes
+  std::vector<Span> spans;                   ///< of the micro-batches that were rehearsed
+};
+
+/// Plays the trace with `passes` micro-batches: those between the first and the last are like the second one
+/// of the trace.
+[[nodiscard]] Timeline play(const Trace& trace, const Rates& rates, std::int64_t passes);
+
+}  // namespace echelon::forecast
