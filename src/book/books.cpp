@@ -15,8 +15,6 @@ using forecast::Trace;
 
 constexpr std::size_t kMostNames = std::numeric_limits<std::uint16_t>::max();
 
-thread_local double measured_s = 0;
-
 std::string_view word(Doing doing) {
   switch (doing) {
     case Doing::kReadingData:
@@ -46,12 +44,38 @@ std::uint16_t index_of(std::string_view text, std::map<std::string, std::uint16_
 
 }  // namespace
 
-Books::Measured::Measured(double seconds) {
-  measured_s = seconds;
+Books::Circumstances& Books::here() {
+  thread_local Circumstances mine;
+  return mine;
 }
 
-Books::Measured::~Measured() {
-  measured_s = 0;
+void Books::took(const std::vector<std::uint32_t>& works, double before_s, double seconds) {
+  const std::lock_guard lock(mutex_);
+  for (const std::uint32_t work : works) {
+    if (work >= trace_.works.size()) continue;  // recorded before begin()
+    trace_.works[work].seconds = seconds / static_cast<double>(works.size());
+    trace_.works[work].before_s = before_s / static_cast<double>(works.size());
+  }
+}
+
+void Books::begin_tasks(std::int64_t tasks) {
+  here().tasks = tasks;
+  first_of_tasks_ = trace_.works.size();
+}
+
+void Books::end_tasks() {
+  here().tasks = 0;
+  if (first_of_tasks_ < trace_.works.size())
+    trace_.works[first_of_tasks_].again_after = trace_.works.back().name;
+}
+
+/// Returns the name of the work that this thread's next one follows.
+std::uint16_t Books::follow(std::uint16_t name, bool divided) {
+  thread_local Latest mine;
+  const std::uint16_t previous = mine.number > whole_.number ? mine.name : whole_.name;
+  mine = {++works_, name};
+  if (!divided) whole_ = mine;
+  return previous;
 }
 
 Books& books() {
@@ -71,6 +95,7 @@ void Books::begin(std::shared_ptr<Activity> activity, std::function<std::int64_t
   activity_ = std::move(activity);
   peak_bytes_ = std::move(peak_bytes);
   peak_ = 0;
+  whole_ = {++works_, name_of("begin")};
   doing_ = Doing::kStarting;
   open_ = true;
 }
@@ -113,17 +138,28 @@ void Books::work(std::string_view name, forecast::Cost cost, DType type, double 
   const std::lock_guard lock(mutex_);
   if (!open_) return;
   look_where();
-  trace_.works.push_back({.flops = flops,
-                          .seconds = measured_s,
-                          .bytes = bytes,
-                          .name = name_of(name),
+  const Circumstances& now = here();
+  const auto times = static_cast<double>(now.rows * std::max<std::int64_t>(1, now.tasks));
+  const bool divided = c10::ParallelGuard::is_enabled();
+  const std::uint16_t number_of_name = name_of(name);
+  const std::uint16_t previous = follow(number_of_name, divided);
+  trace_.works.push_back({.flops = flops * times,
+                          .seconds = now.seconds,
+                          .before_s = now.before_s,
+                          .bytes = bytes * times,
+                          .name = number_of_name,
+                          .after = previous,
+                          .again_after = previous,
                           .place = place_,
                           .stream = stream_,
                           .cost = cost,
                           .type = type,
                           .on_host = on_host,
-                          .divided = c10::ParallelGuard::is_enabled()});
-  add({Event::Kind::kWork, stream_, static_cast<std::uint32_t>(trace_.works.size() - 1)});
+                          .divided = divided,
+                          .tasks = now.tasks});
+  const auto number = static_cast<std::uint32_t>(trace_.works.size() - 1);
+  if (now.collected != nullptr) now.collected->push_back(number);
+  add({Event::Kind::kWork, stream_, number});
 }
 
 void Books::pass(std::string_view name, DType type, std::int64_t elements, double flops_per_element) {

@@ -24,14 +24,21 @@ class Books {
   /// The trace since begin(); records nothing from now on.
   [[nodiscard]] forecast::Trace end();
 
-  /// Gives the works that this thread records while it lives this duration.
-  class Measured {
-   public:
-    explicit Measured(double seconds);
-    ~Measured();
-    Measured(const Measured&) = delete;
-    Measured& operator=(const Measured&) = delete;
+  /// What the works are that a thread records now.
+  struct Circumstances {
+    double seconds = 0;                               ///< each takes so long
+    double before_s = 0;                              ///< and begins so long after the previous one
+    std::int64_t rows = 1;                            ///< each stands for so many in the same thread
+    std::int64_t tasks = 0;                           ///< Work::tasks
+    std::vector<std::uint32_t>* collected = nullptr;  ///< receives their numbers; may be null
   };
+  /// Those of this thread.
+  [[nodiscard]] static Circumstances& here();
+  /// Works from now on belong to `tasks` of those that threads take, as Work::tasks.
+  void begin_tasks(std::int64_t tasks);
+  void end_tasks();
+  /// The collected works took `seconds` together, and began `before_s` after the previous one.
+  void took(const std::vector<std::uint32_t>& works, double before_s, double seconds);
 
   /// From any thread.
   void work(std::string_view name, forecast::Cost cost, DType type, double flops, double bytes,
@@ -69,6 +76,15 @@ class Books {
   std::shared_ptr<Activity> activity_;
   std::function<std::int64_t()> peak_bytes_;
   std::int64_t peak_ = 0;
+  /// The latest work for which all threads wait, in the order of all works of the process.
+  struct Latest {
+    std::uint64_t number = 0;
+    std::uint16_t name = 0;
+  };
+  [[nodiscard]] std::uint16_t follow(std::uint16_t name, bool divided);
+  std::size_t first_of_tasks_ = 0;
+  std::uint64_t works_ = 0;  ///< of all traces
+  Latest whole_;
   std::uint16_t place_ = 0;
   std::uint8_t stream_ = 0;
   Doing doing_ = Doing::kStarting;

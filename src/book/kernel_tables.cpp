@@ -110,14 +110,30 @@ std::size_t workspace(const kernels::Product& product) {
 
 constexpr kernels::ProductKernel kProduct{.workspace = workspace, .run = run_product};
 
-void left_out(const char* what, double bytes) {
-  books().work(what, forecast::Cost::kMemory, DType::kF32, 0, bytes);
-}
+class RecordingObserver final : public kernels::Observer {
+ public:
+  std::int64_t begin_tasks(std::int64_t count, bool equal) override {
+    books().begin_tasks(equal ? count : 1);
+    return equal ? 1 : count;
+  }
+  void end_tasks() override { books().end_tasks(); }
+  std::int64_t begin_rows(std::int64_t count) override {
+    Books::here().rows = count;
+    return 1;
+  }
+  void first_row_done() override {}
+  void end_rows() override { Books::here().rows = 1; }
+  bool leaves_out(const char* what, double bytes) override {
+    books().work(what, forecast::Cost::kMemory, DType::kF32, 0, bytes);
+    return true;
+  }
+};
 
 }  // namespace
 
 kernels::Replacement recording_kernels() {
-  return {.tables = &kTables, .product = &kProduct, .left_out = left_out};
+  static RecordingObserver observer;
+  return {.tables = &kTables, .product = &kProduct, .observer = &observer};
 }
 
 }  // namespace echelon::book

@@ -1,8 +1,10 @@
 #include <utility>
+#include <vector>
 
 #include "base/steady_time.h"
 #include "book/books.h"
 #include "book/kernel_tables.h"
+#include "book/stopwatch.h"
 #include "book/timing.h"
 
 namespace echelon::book {
@@ -20,18 +22,62 @@ const Table<T>& table_of(const Tables& tables) {
   if constexpr (std::is_same_v<T, Fp16>) return tables.fp16;
 }
 
+/// Rows that are timed together.
+struct Rows {
+  bool inside = false;
+  double before_s = 0;  ///< since the previous work
+  double began_s = 0;
+  std::vector<std::uint32_t> works{};  ///< of the first row
+};
+thread_local Rows rows;
+
+class TimingObserver final : public kernels::Observer {
+ public:
+  std::int64_t begin_tasks(std::int64_t count, bool) override { return count; }
+  void end_tasks() override {}
+  std::int64_t begin_rows(std::int64_t count) override {
+    const double now_s = steady_now_s();
+    rows.inside = true;
+    rows.works.clear();
+    rows.before_s = stopwatch::since_previous(now_s);
+    rows.began_s = now_s;
+    Books::here().rows = count;
+    Books::here().collected = &rows.works;
+    return count;
+  }
+  void first_row_done() override { Books::here() = {}; }
+  void end_rows() override {
+    books().took(rows.works, rows.before_s, steady_now_s() - rows.began_s);
+    rows.inside = false;
+    stopwatch::ended();
+  }
+  bool leaves_out(const char*, double) override { return false; }
+};
+
+/// Tells Books what the kernel that began at `began_s` and has just ended was, by calling `recording`.
+template <class F>
+void recorded(double began_s, const F& recording) {
+  if (rows.inside) {
+    if (Books::here().collected != nullptr) recording();
+    return;
+  }
+  const double now_s = steady_now_s();
+  Books::here() = {.seconds = now_s - began_s, .before_s = stopwatch::since_previous(began_s)};
+  recording();
+  Books::here() = {};
+  stopwatch::ended();
+}
+
 /// Calls `real`, then `recording` with the same arguments, which tells Books what it was.
 template <class Function, class... Arguments>
 auto timed(Function real, Function recording, Arguments... arguments) {
-  const double began_s = steady_now_s();
+  const double began_s = rows.inside ? 0 : steady_now_s();
   if constexpr (std::is_void_v<std::invoke_result_t<Function, Arguments...>>) {
     real(arguments...);
-    const Books::Measured measured(steady_now_s() - began_s);
-    recording(arguments...);
+    recorded(began_s, [&] { recording(arguments...); });
   } else {
     const auto result = real(arguments...);
-    const Books::Measured measured(steady_now_s() - began_s);
-    (void)recording(arguments...);
+    recorded(began_s, [&] { (void)recording(arguments...); });
     return result;
   }
 }
@@ -95,7 +141,8 @@ constexpr kernels::ProductKernel kProduct{
 }  // namespace
 
 kernels::Replacement timed_kernels() {
-  return {.tables = &kTables, .product = &kProduct, .left_out = nullptr};
+  static TimingObserver observer;
+  return {.tables = &kTables, .product = &kProduct, .observer = &observer};
 }
 
 }  // namespace echelon::book

@@ -99,18 +99,23 @@ json read_file(const std::string& file) {
                             Code::kUsage);
 }
 
-const char* name_of_kind(OperationKind kind) {
-  switch (kind) {
-    case OperationKind::kAllGather:
-      return "all_gather";
-    case OperationKind::kReduceScatter:
-      return "reduce_scatter";
-    default:
-      return "all_reduce";
-  }
+}  // namespace
+
+std::string key_after(const std::string& key, const std::string& previous) {
+  return str(key, " after ", previous);
 }
 
-}  // namespace
+std::string key_of(OperationKind kind, DType type, bool alone) {
+  const char* suffix = alone ? " alone" : "";
+  switch (kind) {
+    case OperationKind::kAllGather:
+      return str("all_gather", suffix);
+    case OperationKind::kReduceScatter:
+      return str("reduce_scatter ", echelon::name_of(type), suffix);
+    default:
+      return str("all_reduce", suffix);
+  }
+}
 
 std::string key_of(const std::string& name, const Work& work) {
   return str(name, ' ', echelon::name_of(work.type), work.divided ? "*" : "");
@@ -123,8 +128,8 @@ std::string to_json(const CpuProfile& p) {
               {"ranks_per_node", p.ranks_per_node},
               {"threads", p.threads},
               {"cores", p.cores},
-              {"between_s", p.between_s},
               {"works", to_json(p.works)},
+              {"before", to_json(p.before)},
               {"messages", to_json(p.messages)}}
              .dump(1) +
          '\n';
@@ -142,12 +147,12 @@ CpuProfile read_cpu_profile(const std::string& file) {
                      .title = object.value("title", std::string("CPU ranks")),
                      .ranks_per_node = number_at<int>(object, "ranks_per_node", file),
                      .threads = number_at<int>(object, "threads", file),
-                     .cores = number_at<int>(object, "cores", file),
-                     .between_s = number_at<double>(object, "between_s", file)};
-  for (const char* section : {"works", "messages"}) {
+                     .cores = number_at<int>(object, "cores", file)};
+  for (const char* section : {"works", "before", "messages"}) {
     if (!object.contains(section)) refuse(file, section, "an object of lists");
   }
   profile.works = points_of(object["works"], file, "works");
+  profile.before = points_of(object["before"], file, "before");
   profile.messages = points_of(object["messages"], file, "messages");
   if (profile.works.empty()) refuse(file, "works", "at least one operation");
   return profile;
@@ -167,21 +172,35 @@ const std::vector<Point>* CpuRates::points_for(const Work& work) const {
   return &profile_.works.begin()->second;
 }
 
+double CpuRates::before_s(const Work& work, const Point& one, std::uint16_t previous) const {
+  const std::string key = key_of(trace_.names[work.name], work);
+  auto found = profile_.before.find(key_after(key, trace_.names[previous]));
+  if (found == profile_.before.end()) found = profile_.before.find(key);
+  return found == profile_.before.end() ? 0 : interpolate(found->second, one);
+}
+
 double CpuRates::seconds(const Work& work) const {
   if (work.flops <= 0 && work.bytes <= 0) return 0;
-  const double whole = interpolate(*points_for(work), {work.flops, work.bytes, 0});
-  return work.divided ? whole / profile_.threads : whole + profile_.between_s;
+  // Threads take equal parts at the same time, or whole tasks in turn.
+  const bool parts = work.divided && work.tasks == 0;
+  const auto count = static_cast<double>(parts ? profile_.threads : std::max<std::int64_t>(1, work.tasks));
+  const Point one{work.flops / count, work.bytes / count, 0};
+  const double seconds = interpolate(*points_for(work), one);
+  const double before = before_s(work, one, work.after);
+  if (!work.divided || parts) return before + seconds;
+  if (work.tasks == 1) return (before + seconds) / profile_.threads;
+  const double turns = std::ceil(count / profile_.threads);
+  return turns * seconds + before + (turns - 1) * before_s(work, one, work.again_after);
 }
 
 double CpuRates::seconds(const Message& message, const Group& group) const {
-  if (group.ranks.size() <= 1) {
-    // One rank copies or adds its own data.
-    Work copy{.bytes = 3.0 * static_cast<double>(message.count * size_of(message.type))};
-    return message.kind == OperationKind::kReduceScatter ? seconds(copy) : 0;
-  }
-  const auto found = profile_.messages.find(name_of_kind(message.kind));
+  const bool alone = group.ranks.size() <= 1;
+  auto found = profile_.messages.find(key_of(message.kind, message.type, alone));
+  if (found == profile_.messages.end())
+    found = profile_.messages.find(key_of(message.kind, DType::kF32, alone));
   if (found == profile_.messages.end()) return 0;
-  return interpolate(found->second, {0, std::max(1.0, message.sent_bytes), 0});
+  const auto own = static_cast<double>(message.count * size_of(message.type));
+  return interpolate(found->second, {0, std::max(1.0, alone ? own : message.sent_bytes), 0});
 }
 
 }  // namespace echelon::forecast

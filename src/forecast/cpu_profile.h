@@ -20,14 +20,19 @@ struct CpuProfile {
     double bytes = 0;
     double seconds = 0;
   };
-  std::map<std::string, std::vector<Point>> works;     ///< by key_of()
-  std::map<std::string, std::vector<Point>> messages;  ///< by collective; `bytes` as Message::sent_bytes
-  /// Host time around an operation, not in it; of those that are not divided among threads.
-  double between_s = 0;
+  std::map<std::string, std::vector<Point>> works;  ///< by key_of()
+  /// Time of a thread before a work: reaching the operation, autograd, memory. By key_of(), and by that and
+  /// the name of the work before it.
+  std::map<std::string, std::vector<Point>> before;
+  std::map<std::string, std::vector<Point>> messages;  ///< by key_of(); `bytes` as Message::sent_bytes
 };
 
 /// "mm fp32", and with a star for one that runs in one of several threads.
 [[nodiscard]] std::string key_of(const std::string& name, const Work& work);
+/// "mm fp32 after add_"
+[[nodiscard]] std::string key_after(const std::string& key, const std::string& previous);
+/// "reduce_scatter bf16"; `alone`: of one rank, whose points count the bytes of its own data.
+[[nodiscard]] std::string key_of(OperationKind kind, DType type, bool alone);
 
 [[nodiscard]] std::string to_json(const CpuProfile& profile);
 /// Throws Error(kUsage): an unreadable file, a missing key, a number that is not finite or not above 0.
@@ -47,12 +52,12 @@ class CpuRates final : public Rates {
   [[nodiscard]] double launch_s() const override { return 0; }
   [[nodiscard]] bool has_device() const override { return false; }
   [[nodiscard]] bool one_lane_for_messages() const override { return true; }
-  [[nodiscard]] bool messages_take_compute() const override {
-    return profile_.threads * profile_.ranks_per_node >= profile_.cores;
-  }
+  /// Their times are those for which they held up the thread that trains.
+  [[nodiscard]] bool messages_take_compute() const override { return true; }
 
  private:
   [[nodiscard]] const std::vector<CpuProfile::Point>* points_for(const Work& work) const;
+  [[nodiscard]] double before_s(const Work& work, const CpuProfile::Point& one, std::uint16_t previous) const;
 
   CpuProfile profile_;
   const Trace& trace_;

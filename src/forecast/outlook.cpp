@@ -140,8 +140,11 @@ Outlook look_ahead(const Rehearsed& r, const OutlookOptions& options, const Rate
   outlook.flops = flops_of(r);
   const auto saved = static_cast<double>(r.checkpoint_bytes);
   outlook.save_s = saved / (options.disk_bytes_per_s * std::max(1, options.job.nodes()));
-  if (options.copy_bytes_per_s > 0)
+  if (options.waits_for_saves) {
+    outlook.stall_s = outlook.save_s;
+  } else if (options.copy_bytes_per_s > 0) {
     outlook.stall_s = static_cast<double>(r.rank_checkpoint_bytes) / options.copy_bytes_per_s;
+  }
   if (rates != nullptr) outlook.time = time_of(r, options, *rates, outlook.stall_s);
   return outlook;
 }

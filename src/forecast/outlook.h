@@ -10,6 +10,9 @@
 
 namespace echelon::forecast {
 
+/// At which a CPU rank copies its state for a save: estimated, for one thread and memory used before.
+constexpr double kCpuCopyBytesPerS = 4e9;
+
 /// What the job is and may use.
 struct OutlookOptions {
   JobShape job;
@@ -18,7 +21,8 @@ struct OutlookOptions {
   double memory_bytes = 0;          ///< a rank's limit; 0: the device's, or unknown
   double context_bytes = 0;         ///< of a rank outside of tensors
   double disk_bytes_per_s = 1e9;    ///< per node
-  double copy_bytes_per_s = 0;      ///< from the device to host memory, during a save
+  double copy_bytes_per_s = 0;      ///< to the memory from which a save is written; 0: unknown
+  bool waits_for_saves = false;     ///< checkpoint.async: false
   double node_days_to_failure = 0;  ///< mean days that one node runs without a failure; 0: not asked
   double restart_s = 300;           ///< from a failure to the first step after it
   double peak_flops = 0;            ///< of a rank's device, for MFU; 0: unknown

@@ -20,18 +20,6 @@ std::string number(double value, int digits) {
   return text;
 }
 
-std::string duration(double seconds) {
-  constexpr double kMinute = 60;
-  constexpr double kHour = 3'600;
-  constexpr double kDay = 86'400;
-  constexpr double kTwo = 2;
-  if (seconds < 1) return str(number(seconds * 1e3, seconds < 0.01 ? 2 : 1), " ms");
-  if (seconds < kTwo * kMinute) return str(number(seconds, 2), " s");
-  if (seconds < kTwo * kHour) return str(number(seconds / kMinute, 1), " min");
-  if (seconds < kTwo * kDay) return str(number(seconds / kHour, 1), " h");
-  return str(number(seconds / kDay, 1), " days");
-}
-
 std::string percent(double share) {
   constexpr double kPercent = 100;
   return str(number(kPercent * share, 1), " %");
@@ -136,6 +124,18 @@ nlohmann::json time_json(const Rehearsed& r, const Outlook::Time& t) {
 }
 
 }  // namespace
+
+std::string duration(double seconds) {
+  constexpr double kMinute = 60;
+  constexpr double kHour = 3'600;
+  constexpr double kDay = 86'400;
+  constexpr double kTwo = 2;
+  if (seconds < 1) return str(number(seconds * 1e3, seconds < 0.01 ? 2 : 1), " ms");
+  if (seconds < kTwo * kMinute) return str(number(seconds, 2), " s");
+  if (seconds < kTwo * kHour) return str(number(seconds / kMinute, 1), " min");
+  if (seconds < kTwo * kDay) return str(number(seconds / kHour, 1), " h");
+  return str(number(seconds / kDay, 1), " days");
+}
 
 std::string text_report(const ReportTitle& title, const Rehearsed& r, const OutlookOptions& options,
                         const Outlook& o) {

@@ -15,6 +15,8 @@ struct ReportTitle {
   bool gpu = false;
 };
 
+/// "14.2 ms", "3.05 s", "28.0 h"
+[[nodiscard]] std::string duration(double seconds);
 /// Lines for people.
 [[nodiscard]] std::string text_report(const ReportTitle& title, const Rehearsed& rehearsed,
                                       const OutlookOptions& options, const Outlook& outlook);

@@ -137,7 +137,7 @@ class Player {
     total.flops += work.flops;
     total.bytes += work.bytes;
     total.cost = work.cost;
-    ++total.count;
+    total.count += std::max<std::int64_t>(1, work.tasks);
   }
 
   void issue(std::uint32_t number) {
@@ -147,6 +147,7 @@ class Player {
     host_s_ += rates_.launch_s();
     if (!rates_.has_device() && (group.ranks.size() == 1 || rates_.messages_take_compute())) {
       draw(Lane::kGather, host_s_, host_s_ + seconds, message.label, 0);
+      wait(seconds, gathers(message) ? Cause::kGather : Cause::kReduce);
       host_s_ += seconds;
       messages_[number] = host_s_;
       return;

@@ -21,14 +21,20 @@ enum class Cost : std::uint8_t {
 struct Work {
   double flops = 0;         ///< a multiply-add counts as two
   double seconds = 0;       ///< measured; 0 in a rehearsal
+  double before_s = 0;      ///< measured: of its thread between the previous work and this one
   double bytes = 0;         ///< read and written
   std::uint16_t name = 0;   ///< index into Trace::names
-  std::uint16_t place = 0;  ///< index into Trace::places
-  std::uint8_t stream = 0;  ///< of the device; 0: the main one
+  std::uint16_t after = 0;  ///< name of the previous work of its thread, or of the last that was not divided
+  std::uint16_t again_after = 0;  ///< the same in all but the first of a thread's tasks
+  std::uint16_t place = 0;        ///< index into Trace::places
+  std::uint8_t stream = 0;        ///< of the device; 0: the main one
   Cost cost = Cost::kMemory;
   DType type = DType::kF32;  ///< of what it computes with
   bool on_host = false;      ///< tensors in host memory, where a device computes
   bool divided = false;      ///< runs in one of several threads beside others of its kind
+  /// Of a divided one: the same so many times, on tensors of the same shapes, of which threads take some
+  /// each, and `flops` and `bytes` are of all. 0: threads take equal parts of it.
+  std::int64_t tasks = 0;
 };
 
 /// One collective, as this rank issues it.

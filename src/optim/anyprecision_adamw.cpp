@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "model/kernels/observer.h"
 #include "optim/anyprecision_pass.h"
 #include "shard/sharded_model.h"
 

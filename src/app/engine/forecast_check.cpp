@@ -77,7 +77,9 @@ void ForecastCheck::rehearse_here(const Recipe& recipe, const JobInfo& info) {
       rehearse({.recipe = &recipe, .job = job_, .rank = info.rank, .threads = at::get_num_threads()});
   const forecast::OutlookOptions options{.job = job_,
                                          .steps = recipe.train.steps,
-                                         .context_bytes = static_cast<double>(rehearsed.memory.process)};
+                                         .context_bytes = static_cast<double>(rehearsed.memory.process),
+                                         .copy_bytes_per_s = forecast::kCpuCopyBytesPerS,
+                                         .waits_for_saves = !recipe.checkpoint.async};
   const forecast::ReportTitle title{.recipe = recipe.run.name,
                                     .strategy = std::string(word_of(recipe.shard.strategy)),
                                     .device = "CPU ranks",
@@ -108,14 +110,38 @@ void ForecastCheck::measured(const MeasuredStep& step) {
   }
 }
 
-void ForecastCheck::compare(const MeasuredStep& step) const {
-  const nlohmann::json seen = to_json(step, !gpu_);
+void ForecastCheck::saved(const Checkpointer::Saved& saved) {
+  try {
+    if (!predicted_.is_null() && !measured_.contains("checkpoint")) compare(saved);
+  } catch (const std::exception& error) {
+    log::warn(str("no forecast beside what a save took: ", error.what()));
+  }
+}
+
+void ForecastCheck::compare(const MeasuredStep& step) {
+  measured_.update(to_json(step, !gpu_));
   // A GPU's allocator counts what it has taken for tensors.
   const char* peak = gpu_ ? "reserved_bytes" : "tensor_peak_bytes";
   log::info(str("predicted and measured: all tensors ", bytes(predicted_["memory"][peak].get<double>()),
-                " and ", bytes(seen["memory"]["tensor_peak_bytes"].get<double>()), ", sent in a step ",
+                " and ", bytes(measured_["memory"]["tensor_peak_bytes"].get<double>()), ", sent in a step ",
                 bytes(predicted_["traffic"]["sent_bytes"].get<double>()), " and ", bytes(step.sent_bytes)));
-  const nlohmann::json both{{"predicted", predicted_}, {"measured", seen}};
+  write();
+}
+
+void ForecastCheck::compare(const Checkpointer::Saved& saved) {
+  measured_["checkpoint"] = {
+      {"step", saved.step}, {"seconds", saved.seconds}, {"stall_s", saved.stall_s}, {"waited", saved.waited}};
+  if (measured_.contains("memory")) measured_["memory"]["process_peak_bytes"] = peak_resident_bytes();
+  const double seconds = predicted_["checkpoint"]["seconds"].get<double>();
+  const double stall_s = saved.waited ? seconds : predicted_["checkpoint"]["stall_s"].get<double>();
+  log::info(str("predicted and measured: a save ", forecast::duration(seconds), " and ",
+                forecast::duration(saved.seconds), ", of which training waits ", forecast::duration(stall_s),
+                " and ", forecast::duration(saved.stall_s)));
+  write();
+}
+
+void ForecastCheck::write() const {
+  const nlohmann::json both{{"predicted", predicted_}, {"measured", measured_}};
   fs::publish_file(folder_ / "forecast.json", both.dump(2) + "\n", Code::kUsage);
 }
 

@@ -7,6 +7,7 @@
 #include "forecast/rehearsed.h"
 #include "recipe/recipe.h"
 #include "train/loop_parts.h"
+#include "train/save/checkpointer.h"
 
 namespace echelon::app {
 
@@ -21,17 +22,22 @@ class ForecastCheck {
   /// The run folder, whose recipe.yaml exists when measured() is called.
   void write_to(std::filesystem::path folder) { folder_ = std::move(folder); }
   void measured(const MeasuredStep& step);
+  /// The first save counts.
+  void saved(const Checkpointer::Saved& saved);
 
  private:
   void rehearse_here(const Recipe& recipe, const JobInfo& info);
   void rehearse_elsewhere();
-  void compare(const MeasuredStep& step) const;
+  void compare(const MeasuredStep& step);
+  void compare(const Checkpointer::Saved& saved);
+  void write() const;
 
   forecast::JobShape job_;
   bool gpu_ = false;
   std::string device_;  ///< profile of the GPU; empty: not known
   std::filesystem::path folder_;
   nlohmann::json predicted_;  ///< as `echelon plan --json`; null: nothing
+  nlohmann::json measured_;   ///< null: nothing yet
 };
 
 }  // namespace echelon::app

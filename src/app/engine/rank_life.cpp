@@ -56,11 +56,12 @@ std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const Tra
   return deadline;
 }
 
-void note_save(RankLife& life, std::int64_t step, double seconds) {
+void note_save(RankLife& life, const Checkpointer::Saved& saved) {
   if (!life.ledger) return;
-  life.deadline->save_took(seconds);
-  life.ledger->saved(step);
+  life.deadline->save_took(saved.seconds);
+  life.ledger->saved(saved.step);
   life.ledger->took(life.deadline->expected());
+  if (life.forecast) life.forecast->saved(saved);
 }
 
 void note_resumption(Ledger& ledger, std::int64_t step) {

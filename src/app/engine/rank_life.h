@@ -10,6 +10,7 @@
 #include "run/ledger.h"
 #include "run/run_folder.h"
 #include "run/stop_signal.h"
+#include "train/save/checkpointer.h"
 #include "train/train_state.h"
 
 namespace echelon::app {
@@ -35,7 +36,7 @@ struct RankLife {
 [[nodiscard]] std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const TrainState& state,
                                                       const Ledger& ledger);
 /// Records that saving `step` took `seconds`. Does nothing without a ledger (other ranks).
-void note_save(RankLife& life, std::int64_t step, double seconds);
+void note_save(RankLife& life, const Checkpointer::Saved& saved);
 /// Rank 0 only. Records that the run continues from `step`.
 void note_resumption(Ledger& ledger, std::int64_t step);
 /// Records the end of this start and logs the summary of time use. Does nothing without a ledger.

@@ -270,7 +270,7 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   if (life.ledger) note_resumption(*life.ledger, state.step);
   if (stops_after("reading the checkpoint", stop)) return kStopped;
   Checkpointer checkpointer(recipe.checkpoint, folder, *comm, review.files(),
-                            [&life](std::int64_t step, double seconds) { note_save(life, step, seconds); });
+                            [&life](const Checkpointer::Saved& saved) { note_save(life, saved); });
   const TrainOptions train = in_steps(recipe, *inputs.data);
   if (is_complete(state, train.steps, lead, !review.changes().empty())) return 0;
   LoopOptions options = loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity, *comm);

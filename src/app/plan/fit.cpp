@@ -104,7 +104,7 @@ class Search {
       return false;  // the keys contradict each other, or the mesh does not fit the ranks
     }
     const forecast::Outlook& outlook = proposal.plan.outlook;
-    if (outlook.fits()) {
+    if (fits(proposal)) {
       result_.fitting.push_back(std::move(proposal));
       return true;
     }
@@ -113,14 +113,24 @@ class Search {
     return false;
   }
 
+  /// A change is proposed if it fits although the prediction is as wrong as it was ever seen to be.
+  [[nodiscard]] bool fits(const Proposal& proposal) const {
+    constexpr double kRoom = 0.05;
+    constexpr double kLibraries = 16 << 20;  // what they touch in a process of CPU ranks, more or less
+    const forecast::Outlook& outlook = proposal.plan.outlook;
+    const double room = kRoom * outlook.limit_bytes + (planner_.on_gpu() ? 0 : kLibraries);
+    return proposal.overrides.empty() ? outlook.fits() : outlook.peak_bytes + room <= outlook.limit_bytes;
+  }
+
   void look_for_nodes() {
     forecast::JobShape job = planner_.target().job;
     while (job.nodes() * 2 <= kMostNodes) {
       job.ranks *= 2;
       try {
         Plan plan = planner_.plan(recipe_(result_.nearest->overrides), job);
-        if (!plan.outlook.fits()) continue;
-        result_.more_nodes = Proposal{result_.nearest->overrides, std::move(plan)};
+        Proposal more{result_.nearest->overrides, std::move(plan)};
+        if (!fits(more)) continue;
+        result_.more_nodes = std::move(more);
         return;
       } catch (const Error& error) {
         if (error.code() != Code::kUsage) throw;

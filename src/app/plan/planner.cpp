@@ -50,7 +50,9 @@ forecast::OutlookOptions Planner::options_for(const Recipe& recipe, const foreca
                                    .memory_bytes = target_.memory_bytes,
                                    .context_bytes = static_cast<double>(rehearsed.memory.process),
                                    .disk_bytes_per_s = target_.disk_bytes_per_s,
+                                   .waits_for_saves = !recipe.checkpoint.async,
                                    .node_days_to_failure = target_.node_days_to_failure};
+  options.copy_bytes_per_s = forecast::kCpuCopyBytesPerS;
   if (!device_) return options;
   if (options.memory_bytes == 0) options.memory_bytes = device_->memory_bytes;
   options.context_bytes = device_->context_bytes;

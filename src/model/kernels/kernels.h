@@ -126,11 +126,6 @@ template <class T>
 /// Sum of squares, accumulated in fp64 over fp32 partial sums of fixed blocks.
 [[nodiscard]] double sum_of_squares(const float* values, std::int64_t n);
 
-/// For code that writes large tensors without a kernel of the table: true while kernels only record what they
-/// are called for (src/book), and then records `what`, which reads and writes `bytes`; the caller leaves it
-/// out.
-[[nodiscard]] bool only_recorded(const char* what, double bytes);
-
 /// "avx512", "avx2" or "generic".
 [[nodiscard]] const char* instruction_set();
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "model/kernels/kernels.h"
+#include "model/kernels/observer.h"
 #include "model/kernels/product.h"
 
 /// What each instruction set's build of kernels_impl.cpp provides.
@@ -31,9 +32,8 @@ extern const ProductKernel avx512_bf16_product;
 struct Replacement {
   const Tables* tables = nullptr;
   const ProductKernel* product =
-      nullptr;  ///< for bf16 products, where the processor has instructions for them
-  /// Where nothing is computed: told what only_recorded() leaves out.
-  void (*left_out)(const char* what, double bytes) = nullptr;
+      nullptr;                   ///< for bf16 products, where the processor has instructions for them
+  Observer* observer = nullptr;  ///< outlives the replacement
 };
 /// The kernels of this processor, whatever stands in for them.
 [[nodiscard]] const Tables& processor_tables();

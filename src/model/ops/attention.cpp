@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "model/kernels/observer.h"
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
 #include "model/ops/gpu_attention.h"
@@ -144,7 +145,9 @@ void for_each_group(const Operands& o, const Setting& setting, const F& f) {
   const at::Tensor by_head =
       o.token_major.view({tokens, s.kv_heads, group, s.head_dim}).permute({1, 2, 0, 3});
   const std::int64_t bias_stride = o.bias.defined() ? o.bias.size(1) : 0;
-  at::parallel_for(0, setting.queries->count() * s.kv_heads, 1, [&](std::int64_t from, std::int64_t to) {
+  const kernels::Tasks tasks(setting.queries->count() * s.kv_heads,
+                             setting.queries->uniform() && setting.keys->uniform());
+  at::parallel_for(0, tasks.to_run(), 1, [&](std::int64_t from, std::int64_t to) {
     const at::NoGradGuard no_grad;
     for (std::int64_t i = from; i < to; ++i) {
       const std::int64_t sequence = i / s.kv_heads;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/philox.h"
+#include "model/kernels/observer.h"
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
@@ -25,7 +26,7 @@ void for_each_row(const at::Tensor& elements, const F& f) {
   visit(elements.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     at::parallel_for(0, elements.size(0), 16, [&](std::int64_t from, std::int64_t to) {
-      for (std::int64_t r = from; r < to; ++r) f(tag, kernels::kernels<T>(), r * width, r);
+      kernels::for_equal_rows(from, to, [&](std::int64_t r) { f(tag, kernels::kernels<T>(), r * width, r); });
     });
   });
 }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "model/kernels/observer.h"
 #include "model/ops/access.h"
 
 namespace echelon::ops {
@@ -36,9 +37,9 @@ void for_each_token(std::int64_t tokens, const at::Tensor& rotary, const Sequenc
   at::Tensor places;
   if (rotary.defined()) places = sequences->positions(at::kCPU);
   at::parallel_for(0, tokens, kGrain, [&](std::int64_t from, std::int64_t to) {
-    for (std::int64_t t = from; t < to; ++t) {
+    kernels::for_equal_rows(from, to, [&](std::int64_t t) {
       f(t, rotary.defined() ? in<float>(rotary) + in<std::int64_t>(places)[t] * rotary.size(1) : nullptr);
-    }
+    });
   });
 }
 

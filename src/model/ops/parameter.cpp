@@ -10,6 +10,7 @@
 #include "base/normals.h"
 #include "base/philox.h"
 #include "model/kernels/kernels.h"
+#include "model/kernels/observer.h"
 
 namespace echelon {
 namespace {

@@ -340,6 +340,7 @@ void Checkpointer::save(TrainState& state, bool wait) {
     if (!wait && options_.async) return;
     wait_for_all();
     in_flight_->stall_s = steady_now_s() - in_flight_->began_s;
+    in_flight_->waited = true;
     if (in_flight_->save->status().state == RankSave::State::kDone) log_end();
     mine = settle(state);
   }
@@ -363,7 +364,7 @@ void Checkpointer::log_end() {
     return;
   }
   interval_.saved(in_flight_->began_s, in_flight_->stall_s, status.seconds);
-  if (on_saved_) on_saved_(in_flight_->step, status.seconds);
+  if (on_saved_) on_saved_({in_flight_->step, status.seconds, in_flight_->stall_s, in_flight_->waited});
   if (comm_->rank() != 0) return;
   log::info(str("saved step ", in_flight_->step, " in ", hundredths(status.seconds), " s, training waited ",
                 hundredths(in_flight_->stall_s), " s: ", in_flight_->folder.string()));

@@ -24,9 +24,15 @@ namespace echelon {
 /// thread only.
 class Checkpointer {
  public:
-  /// Called when this rank learns that its part of the save of `step` is complete (on rank 0: committed),
-  /// `seconds` after it began.
-  using OnSaved = std::function<void(std::int64_t step, double seconds)>;
+  /// This rank's part of a save that is complete (on rank 0: committed).
+  struct Saved {
+    std::int64_t step = 0;
+    double seconds = 0;   ///< since it began
+    double stall_s = 0;   ///< for which training waited
+    bool waited = false;  ///< until it was complete
+  };
+  /// Called when this rank learns of it.
+  using OnSaved = std::function<void(const Saved&)>;
 
   /// `attachments`: files stored in every checkpoint: recipe.yaml, config.json and, if there is one, the
   /// tokenizer. `folder` and `comm` must outlive this object.
@@ -87,6 +93,7 @@ class Checkpointer {
     std::filesystem::path folder;
     double began_s = 0;
     double stall_s = 0;
+    bool waited = false;
     std::optional<BestValidation> best;  ///< the best validation that it saves, if any
     bool logged = false;                 ///< its end has been logged on this rank
     bool given_up = false;               ///< rank 0 has been told of a failure

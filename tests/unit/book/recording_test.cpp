@@ -18,6 +18,7 @@
 #include "book/communicator.h"
 #include "book/device.h"
 #include "model/kernels/kernels.h"
+#include "model/kernels/observer.h"
 #include "model/ops/product.h"
 
 namespace echelon::book {
@@ -276,7 +277,7 @@ TEST(Recording, ToldWhereTheEngineIs) {
   EXPECT_EQ(trace.passes, std::vector<std::uint32_t>({0, 4, 8}));
   EXPECT_EQ(trace.after_passes, 12U);
   EXPECT_EQ(trace.places[work_of(trace, "sqrt").place], "update");
-  EXPECT_EQ(trace.names, std::vector<std::string>({"copy_", "exp", "neg", "sqrt"}));
+  EXPECT_EQ(trace.names, std::vector<std::string>({"begin", "copy_", "exp", "neg", "sqrt"}));
 }
 
 TEST(Recording, KnowsWhenMemoryGrewLast) {
@@ -311,8 +312,8 @@ TEST(Recording, WritesNothingIntoClosedBooks) {
   (void)x.sqrt();
   const Trace second = books().end();
   (void)x.neg();
-  EXPECT_EQ(first.names, std::vector<std::string>({"exp"}));
-  EXPECT_EQ(second.names, std::vector<std::string>({"sqrt"}));
+  EXPECT_EQ(first.names, std::vector<std::string>({"begin", "exp"}));
+  EXPECT_EQ(second.names, std::vector<std::string>({"begin", "sqrt"}));
   EXPECT_EQ(events_of(second), "work 0:0; ");
 }
 

@@ -7,13 +7,13 @@
 
 #include "app/engine/engine.h"
 #include "app/engine/plan/stage.h"
+#include "app/engine/plan/timed_communicator.h"
 #include "app/engine/threads.h"
 #include "base/process/cores.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "book/books.h"
 #include "book/timing.h"
-#include "comm/local_communicator.h"
 #include "comm/payload.h"
 #include "forecast/cpu_profile.h"
 
@@ -26,81 +26,164 @@ using Points = std::map<std::string, std::vector<CpuProfile::Point>>;
 /// A recipe that comes with Echelon, and how it is changed: models of all kinds in several sizes.
 struct Sample {
   const char* recipe;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides{};
+  std::int64_t passes = 2;  ///< the second adds to gradients
 };
 
 std::vector<Sample> samples() {
   const std::vector<Sample> shapes{
-      {"llama_smoke", {}},
+      {"llama_smoke"},
+      {"llama_smoke", {"model.hidden_size=192", "model.intermediate_size=640", "model.vocab_size=2048"}},
       {"llama_smoke",
        {"model.hidden_size=256", "model.intermediate_size=768", "model.vocab_size=4096",
         "model.max_positions=256", "data.seq_len=256"}},
       {"llama_smoke",
        {"model.hidden_size=512", "model.intermediate_size=1536", "model.vocab_size=8192",
-        "model.max_positions=512", "data.seq_len=512", "model.layers=2"}},
+        "model.max_positions=512", "data.seq_len=512", "model.layers=1"},
+       1},
       {"llama_smoke",
-       {"model.hidden_size=768", "model.intermediate_size=2048", "model.vocab_size=16384", "model.layers=2",
-        "train.micro_batch_size=4"}},
-      {"gpt_smoke", {}},
-      {"gpt_smoke", {"model.hidden_size=384", "model.vocab_size=8192", "train.micro_batch_size=4"}},
-      {"t5_smoke", {}},
+       {"model.hidden_size=768", "model.intermediate_size=2048", "model.vocab_size=16384", "model.layers=1",
+        "train.micro_batch_size=4"},
+       1},
+      {"gpt_smoke"},
+      {"gpt_smoke", {"model.hidden_size=256", "model.vocab_size=2048"}},
+      {"gpt_smoke",
+       {"model.hidden_size=384", "model.vocab_size=8192", "model.layers=2", "train.micro_batch_size=4"},
+       1},
+      {"t5_smoke"},
+      {"t5_smoke", {"model.hidden_size=128"}},
       {"t5_smoke", {"model.hidden_size=256", "train.micro_batch_size=8"}},
-      {"deepvit_smoke", {}},
-      {"deepvit_smoke", {"model.hidden_size=256", "train.micro_batch_size=16"}},
-      {"mnist_smoke", {}},
-      {"mnist_smoke", {"train.micro_batch_size=64"}}};
+      {"deepvit_smoke"},
+      {"deepvit_smoke", {"model.hidden_size=256", "train.micro_batch_size=16"}, 1},
+      {"mnist_smoke"},
+      {"mnist_smoke", {"train.micro_batch_size=64"}, 1}};
   std::vector<Sample> all;
-  for (const char* precision : {"precision.preset=fp32", "precision.preset=bf16"}) {
+  for (const char* precision : {"precision.preset=fp32", "precision.preset=bf16_fp32_reduce"}) {
     for (Sample sample : shapes) {
       sample.overrides.emplace_back(precision);
       all.push_back(std::move(sample));
     }
   }
+  all.push_back({"llama_smoke", {"precision.preset=bf16"}});  // reduces in two bytes
   return all;
 }
 
-Recipe recipe_of(const Sample& sample) {
+Recipe recipe_of(const Sample& sample, int ranks) {
   Recipe recipe = load_recipe(sample.recipe, sample.overrides).recipe;
-  recipe.train.global_batch_size = recipe.train.micro_batch_size;
+  recipe.train.global_batch_size = sample.passes * recipe.train.micro_batch_size * ranks;
   recipe.data.workers = 0;
   return recipe;
 }
 
-/// Seconds that the works of a trace took of the step's thread.
-double worked_s(const forecast::Trace& trace, int threads) {
+/// One step, as it is in a run.
+struct PlainStep {
   double seconds = 0;
-  for (const forecast::Work& work : trace.works)
-    seconds += work.divided ? work.seconds / threads : work.seconds;
-  return seconds;
-}
+  MessageTimes messages;
+};
+/// One step with all its works timed.
+struct ObservedStep {
+  double seconds = 0;
+  forecast::Trace trace;
+};
+/// Steps of one sample.
+struct Steps {
+  std::vector<PlainStep> plain;
+  std::vector<ObservedStep> observed;
+};
 
-/// Times steps of the recipe; returns host seconds around each operation.
-double time_steps(const Recipe& recipe, Job& job, Points& points) {
-  constexpr int kSteps = 3;
-  LocalCommunicator alone;
-  Stage stage(recipe, alone, alone, at::kCPU, 1);
-  for (int i = 0; i < 2; ++i) stage.step();
-  job.fence("calibrate");  // all ranks compute at the same time, as in a run
-  const double plain_began_s = steady_now_s();
-  for (int i = 0; i < kSteps; ++i) stage.step();
-  const double plain_s = steady_now_s() - plain_began_s;
-  const book::Timing timing;
-  book::books().begin(stage.activity, [] { return std::int64_t{0}; });
-  for (int i = 0; i < kSteps; ++i) stage.step();
-  const forecast::Trace trace = book::books().end();
-  for (const forecast::Work& work : trace.works) {
-    if (work.seconds > 0 && (work.flops > 0 || work.bytes > 0))
-      points[forecast::key_of(trace.names[work.name], work)].push_back(
-          {work.flops, work.bytes, work.seconds});
+/// Steps with and without observation in turn, because a machine's speed changes.
+void time_steps(const Recipe& recipe, const CalibrateRequest& request, Steps& steps) {
+  constexpr int kSteps = 2;
+  MessageTimes messages;
+  const std::unique_ptr<Communicator> comm = make_timed_communicator(*request.comm, messages);
+  Stage stage(recipe, *comm, *comm, at::kCPU, request.job->info().local_size);
+  const auto step = [&] {
+    messages = {};
+    const double began_s = steady_now_s();
+    stage.step();
+    return steady_now_s() - began_s;
+  };
+  constexpr int kWarm = 2;  // the first allocates
+  for (int i = 0; i < kWarm; ++i) (void)step();
+  for (int i = 0; i < kSteps; ++i) {
+    request.comm->barrier("calibrate");
+    const double plain_s = step();
+    steps.plain.push_back({plain_s, std::move(messages)});
+    const book::Timing timing;
+    book::books().begin(stage.activity, [] { return std::int64_t{0}; });
+    const double observed_s = step();
+    steps.observed.push_back({observed_s, book::books().end()});
   }
-  const auto whole = std::count_if(trace.works.begin(), trace.works.end(),
-                                   [](const forecast::Work& work) { return !work.divided; });
-  const double between_s = (plain_s - worked_s(trace, at::get_num_threads())) /
-                           static_cast<double>(std::max<std::int64_t>(1, whole));
-  return std::max(1e-8, between_s);
 }
 
-/// One point for operations of about the same size and FLOPs per byte: their median.
+/// The faster half: the others may have shared the machine with something else.
+template <class Step>
+void keep_fastest(std::vector<Step>& steps) {
+  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.seconds < b.seconds; });
+  steps.resize((steps.size() + 1) / 2);
+}
+
+/// Of a step's thread, without messages.
+double computing_s(const std::vector<PlainStep>& steps) {
+  double sum = 0;
+  for (const PlainStep& step : steps) sum += step.seconds - step.messages.seconds;
+  return sum / static_cast<double>(steps.size());
+}
+
+/// Of a step's thread in works.
+double sum_of(const forecast::Trace& trace, int threads) {
+  double sum = 0;
+  for (const forecast::Work& work : trace.works)
+    sum += (work.before_s + work.seconds) / (work.divided ? threads : 1);
+  return sum;
+}
+
+/// Adds what the works and messages of the steps took. Works are scaled so that those of a step take as long
+/// as a plain step does: observation also slows what it does not see.
+void add_points(Steps& steps, int threads, CpuProfile& profile) {
+  constexpr double kLeast = 1e-9;
+  keep_fastest(steps.plain);
+  keep_fastest(steps.observed);
+  for (const PlainStep& step : steps.plain) {
+    for (const auto& [key, points] : step.messages.points)
+      profile.messages[key].insert(profile.messages[key].end(), points.begin(), points.end());
+  }
+  for (const ObservedStep& step : steps.observed) {
+    const double scale = computing_s(steps.plain) / sum_of(step.trace, threads);
+    for (const forecast::Work& work : step.trace.works) {
+      if (work.seconds <= 0 || (work.flops <= 0 && work.bytes <= 0)) continue;
+      const std::string key = forecast::key_of(step.trace.names[work.name], work);
+      profile.works[key].push_back({work.flops, work.bytes, scale * work.seconds});
+      const CpuProfile::Point before{work.flops, work.bytes, scale * std::max(kLeast, work.before_s)};
+      profile.before[key].push_back(before);
+      profile.before[forecast::key_after(key, step.trace.names[work.after])].push_back(before);
+    }
+  }
+}
+
+/// Their mean, because a step takes their sum; without those that something else on the machine held up.
+CpuProfile::Point mean_of(std::vector<CpuProfile::Point>& alike) {
+  const auto per_size = [](const CpuProfile::Point& p) { return p.seconds / std::max(p.flops, p.bytes); };
+  const auto middle = alike.begin() + static_cast<std::ptrdiff_t>(alike.size() / 2);
+  std::nth_element(alike.begin(), middle, alike.end(),
+                   [&](const auto& a, const auto& b) { return per_size(a) < per_size(b); });
+  // What takes microseconds may well take ten times as long where its thread was not in the caches.
+  constexpr double kLong_s = 50e-6;
+  const double held_up = middle->seconds > kLong_s ? 3 : 20;
+  const double most = held_up * per_size(*middle);
+  CpuProfile::Point mean;
+  double count = 0;
+  for (const CpuProfile::Point& point : alike) {
+    if (per_size(point) > most) continue;
+    mean.flops += point.flops;
+    mean.bytes += point.bytes;
+    mean.seconds += point.seconds;
+    ++count;
+  }
+  return {mean.flops / count, mean.bytes / count, mean.seconds / count};
+}
+
+/// One point for operations of about the same size and FLOPs per byte.
 Points condensed(const Points& points) {
   Points few;
   for (const auto& [key, all] : points) {
@@ -112,13 +195,7 @@ Points condensed(const Points& points) {
              static_cast<int>(std::lround(4 * std::log2(intensity)))}]
           .push_back(point);
     }
-    for (auto& [cell, alike] : cells) {
-      const auto middle = alike.begin() + static_cast<std::ptrdiff_t>(alike.size() / 2);
-      std::nth_element(alike.begin(), middle, alike.end(), [](const auto& a, const auto& b) {
-        return a.seconds / std::max(a.flops, a.bytes) < b.seconds / std::max(b.flops, b.bytes);
-      });
-      few[key].push_back(*middle);
-    }
+    for (auto& [cell, alike] : cells) few[key].push_back(mean_of(alike));
   }
   return few;
 }
@@ -148,23 +225,23 @@ double time_message(Communicator& comm, OperationKind kind, std::size_t count, s
   return seconds[kTimes / 2];
 }
 
-Points time_messages(Communicator& comm) {
+/// Messages larger than those of the samples' steps.
+void add_large_messages(Communicator& comm, Points& points) {
   constexpr std::size_t kMost = std::size_t{4} << 20;  // elements per rank
-  Points points;
-  if (comm.size() == 1) return points;
+  if (comm.size() == 1) return;
   std::vector<float> buffer(kMost * static_cast<std::size_t>(comm.size()));
   std::vector<float> output(kMost);
-  const std::pair<OperationKind, const char*> kinds[] = {{OperationKind::kAllGather, "all_gather"},
-                                                         {OperationKind::kReduceScatter, "reduce_scatter"},
-                                                         {OperationKind::kAllReduce, "all_reduce"}};
-  for (const auto& [kind, name] : kinds) {
+  for (const OperationKind kind :
+       {OperationKind::kAllGather, OperationKind::kReduceScatter, OperationKind::kAllReduce}) {
+    std::vector<CpuProfile::Point>& known = points[forecast::key_of(kind, DType::kF32, false)];
+    double largest = 0;
+    for (const CpuProfile::Point& point : known) largest = std::max(largest, point.bytes);
     for (std::size_t count = 16; count <= kMost; count *= 4) {
       const auto sent =
           static_cast<double>(payload_bytes(kind, count, DType::kF32, comm.rank(), comm.size()));
-      points[name].push_back({0, sent, time_message(comm, kind, count, buffer, output)});
+      if (sent > largest) known.push_back({0, sent, time_message(comm, kind, count, buffer, output)});
     }
   }
-  return points;
 }
 
 CpuProfile calibrate(const CalibrateRequest& request) {
@@ -177,13 +254,18 @@ CpuProfile calibrate(const CalibrateRequest& request) {
                      .ranks_per_node = job.info().local_size,
                      .threads = at::get_num_threads(),
                      .cores = std::max(usable_cores(), job.info().local_size * at::get_num_threads())};
-  profile.messages = time_messages(*request.comm);
-  Points points;
-  std::vector<double> between;
-  for (const Sample& sample : samples()) between.push_back(time_steps(recipe_of(sample), job, points));
-  std::sort(between.begin(), between.end());
-  profile.between_s = between[between.size() / 2];
-  profile.works = condensed(points);
+  constexpr int kRounds = 3;
+  const std::vector<Sample> all = samples();
+  std::vector<Steps> steps(all.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      time_steps(recipe_of(all[i], request.comm->size()), request, steps[i]);
+  }
+  for (Steps& of_one : steps) add_points(of_one, profile.threads, profile);
+  profile.works = condensed(profile.works);
+  profile.before = condensed(profile.before);
+  profile.messages = condensed(profile.messages);
+  add_large_messages(*request.comm, profile.messages);
   job.fence("calibrate end");
   return profile;
 }

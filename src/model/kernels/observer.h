@@ -1,0 +1,67 @@
+#pragma once
+#include <cstdint>
+
+namespace echelon::kernels {
+
+/// Is told what surrounds calls of kernels, where they only record or are timed (src/book). From any thread.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// Tasks begin. Returns how many have to run.
+  [[nodiscard]] virtual std::int64_t begin_tasks(std::int64_t count, bool equal) = 0;
+  virtual void end_tasks() = 0;
+  /// Rows of for_equal_rows() begin. Returns how many have to run.
+  [[nodiscard]] virtual std::int64_t begin_rows(std::int64_t count) = 0;
+  virtual void first_row_done() = 0;
+  virtual void end_rows() = 0;
+  /// Is `what`, which reads and writes `bytes` without a kernel, left out?
+  [[nodiscard]] virtual bool leaves_out(const char* what, double bytes) = 0;
+};
+
+/// Null: nobody.
+[[nodiscard]] Observer* observer();
+
+/// For code that writes large tensors without a kernel of the table: true while kernels only record what they
+/// are called for, and then records `what`, which reads and writes `bytes`; the caller leaves it out.
+[[nodiscard]] inline bool only_recorded(const char* what, double bytes) {
+  return observer() != nullptr && observer()->leaves_out(what, bytes);
+}
+
+/// `count` tasks of which threads take some each. Where they are `equal` (the same kernels on tensors of the
+/// same shapes) and kernels only record, one stands for all.
+class Tasks {
+ public:
+  Tasks(std::int64_t count, bool equal) : observer_(observer()), to_run_(count) {
+    if (observer_ != nullptr) to_run_ = observer_->begin_tasks(count, equal);
+  }
+  ~Tasks() {
+    if (observer_ != nullptr) observer_->end_tasks();
+  }
+  Tasks(const Tasks&) = delete;
+  Tasks& operator=(const Tasks&) = delete;
+
+  [[nodiscard]] std::int64_t to_run() const { return to_run_; }
+
+ private:
+  Observer* observer_;
+  std::int64_t to_run_;
+};
+
+/// Calls f(row) for rows [from, to), each of which one thread gives to the same kernels. Where they only
+/// record, the first stands for all; where they are timed, all are timed at once.
+template <class F>
+void for_equal_rows(std::int64_t from, std::int64_t to, const F& f) {
+  Observer* const observed_by = observer();
+  if (observed_by == nullptr) {
+    for (std::int64_t row = from; row < to; ++row) f(row);
+    return;
+  }
+  if (from >= to) return;
+  const std::int64_t end = from + observed_by->begin_rows(to - from);
+  f(from);
+  observed_by->first_row_done();
+  for (std::int64_t row = from + 1; row < end; ++row) f(row);
+  observed_by->end_rows();
+}
+
+}  // namespace echelon::kernels
