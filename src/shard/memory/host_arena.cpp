@@ -45,6 +45,19 @@ std::size_t HostArena::give(void* block) {
   return bytes;
 }
 
+void HostArena::trim() {
+  const std::lock_guard lock(mutex_);
+  for (Segment& segment : segments_) {
+    const auto after = free_.lower_bound(segment.top);
+    if (after == free_.begin()) continue;
+    const auto last = std::prev(after);
+    if (last->first < segment.begin || last->first + last->second != segment.top) continue;
+    madvise(last->first, last->second, MADV_DONTNEED);  // reads as zero from now on
+    segment.top = last->first;
+    remove_free(last);
+  }
+}
+
 bool HostArena::is_fresh(const void* block) const {
   const std::lock_guard lock(mutex_);
   const auto found = lent_.find(block);

@@ -29,10 +29,13 @@ class HostArena {
   /// Frees `block` and returns the bytes requested for it; 0: not a block of this arena.
   std::size_t give(void* block);
 
+  /// Returns the free range at the end of each segment to the system, as if it had never been in use.
+  void trim();
+
   /// True for a block whose memory was never lent before; the system has cleared it.
   [[nodiscard]] bool is_fresh(const void* block) const;
 
-  /// High-water mark of the address space in use, gaps included.
+  /// High-water mark of the address space in use, gaps included, since the last trim().
   [[nodiscard]] std::size_t reserved_bytes() const;
 
  private:

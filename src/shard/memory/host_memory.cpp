@@ -48,6 +48,10 @@ class Allocator final : public at::Allocator {
     return static_cast<std::int64_t>(arena_.reserved_bytes()) + small_peak_;
   }
   void reset_peak() { peak_ = live_.load(); }
+  void trim() {
+    arena_.trim();
+    small_peak_ = small_.load();
+  }
   void stand_for_threads(int threads) { threads_ = threads; }
 
  private:
@@ -128,6 +132,10 @@ std::int64_t HostMemory::peak_bytes() {
 
 std::int64_t HostMemory::reserved_bytes() {
   return Allocator::instance().reserved();
+}
+
+void HostMemory::trim() {
+  Allocator::instance().trim();
 }
 
 void HostMemory::reset_peak() {

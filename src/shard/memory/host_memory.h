@@ -22,9 +22,11 @@ class HostMemory {
   [[nodiscard]] static std::int64_t live_bytes();
   /// Maximum of live_bytes() since the start or the last reset_peak().
   [[nodiscard]] static std::int64_t peak_bytes();
-  /// Bytes that the process holds for tensors, used or free. Never decreases.
+  /// Bytes that the process holds for tensors, used or free. Only trim() decreases it.
   [[nodiscard]] static std::int64_t reserved_bytes();
   static void reset_peak();
+  /// Returns memory behind the last tensor to the system.
+  static void trim();
   /// From now on one thread computes in place of `threads`: what it allocates within parallel regions counts
   /// for each of them in the peak. 1: no longer. For rehearsals (src/book).
   static void stand_for_threads(int threads);

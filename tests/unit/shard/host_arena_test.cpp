@@ -165,5 +165,28 @@ TEST(HostArena, MakesDoWithLittleAddressSpace) {
   EXPECT_EQ(arena.give(block), 3 * kMiB);
 }
 
+TEST(HostArena, TrimReturnsWhatIsBehindTheLastBlock) {
+  HostArena arena;
+  void* const kept = arena.take(kMiB);
+  void* const hole = arena.take(kMiB);
+  void* const border = arena.take(kMiB);
+  void* const last = arena.take(kMiB);
+  std::memset(last, 1, kMiB);
+  (void)arena.give(hole);
+  (void)arena.give(last);
+  EXPECT_EQ(arena.reserved_bytes(), 4 * kMiB);
+  arena.trim();
+  EXPECT_EQ(arena.reserved_bytes(), 3 * kMiB);  // the hole stays
+  void* const larger = arena.take(2 * kMiB);
+  EXPECT_EQ(larger, last);
+  EXPECT_TRUE(arena.is_fresh(larger));
+  const auto* bytes = static_cast<const unsigned char*>(larger);
+  EXPECT_TRUE(std::all_of(bytes, bytes + 2 * kMiB, [](unsigned char b) { return b == 0; }));
+  for (void* block : {kept, border, larger})
+    EXPECT_EQ(arena.give(block), block == larger ? 2 * kMiB : kMiB);
+  arena.trim();
+  EXPECT_EQ(arena.reserved_bytes(), 0U);
+}
+
 }  // namespace
 }  // namespace echelon

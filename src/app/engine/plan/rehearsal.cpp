@@ -73,10 +73,27 @@ void validate(const Recipe& recipe, TrainState& state) {
   (void)state.model.evaluate(to_tensors(samples, state.model.device()));
 }
 
-/// Per cent of the tensors' peak that a HostArena reserves: gaps between blocks (measured: at most 3).
-constexpr std::int64_t kWithGaps = 103;
+/// Gives host memory as it is before a run, and leaves it so.
+class FreshHostMemory {
+ public:
+  FreshHostMemory() {
+    HostMemory::install();
+    HostMemory::trim();
+    before_ = HostMemory::reserved_bytes();
+  }
+  ~FreshHostMemory() { HostMemory::trim(); }
+  FreshHostMemory(const FreshHostMemory&) = delete;
+  FreshHostMemory& operator=(const FreshHostMemory&) = delete;
 
-void count_memory(const Recipe& recipe, const TrainState& state, const Peaks& peaks,
+  /// Taken for tensors since the beginning, gaps between them included.
+  [[nodiscard]] std::int64_t reserved() const { return HostMemory::reserved_bytes() - before_; }
+
+ private:
+  std::int64_t before_ = 0;
+};
+
+/// `reserved`: of host memory; threads' temporaries are counted once.
+void count_memory(const Recipe& recipe, const TrainState& state, const Peaks& peaks, std::int64_t reserved,
                   forecast::MemoryUse& use) {
   const MemoryReport report = memory_report(state);
   const bool on_host = state.model.device().is_cpu();
@@ -89,7 +106,7 @@ void count_memory(const Recipe& recipe, const TrainState& state, const Peaks& pe
          .staging = report.staging.peak,
          .pool = report.pool,
          .device_peak = on_host ? peaks.host : peaks.device,
-         .device_reserved = on_host ? peaks.host / 100 * kWithGaps : book::device_bytes().peak_reserved,
+         .device_reserved = on_host ? std::max(peaks.host, reserved) : book::device_bytes().peak_reserved,
          .host_peak = peaks.host,
          .offloaded = !on_host && recipe.shard.offload == Offload::kCpu};
 }
@@ -146,7 +163,7 @@ forecast::Rehearsed rehearse(const RehearseRequest& request) {
   const Recipe shorter = shortened(recipe, request.job.ranks);
   const at::Device device = device_of(request.gpu);
   (void)resident_at_first();
-  HostMemory::install();
+  const FreshHostMemory memory;
   const OneForAll thread(request.threads);
   book::forget_device_bytes();
   book::books().restart();
@@ -160,7 +177,7 @@ forecast::Rehearsed rehearse(const RehearseRequest& request) {
   const TrainState& state = stage.state;
   const Peaks later = peaks_so_far();
   count_memory(recipe, state, {std::max(first.device, later.device), std::max(first.host, later.host)},
-               result.memory);
+               memory.reserved(), result.memory);
   describe(recipe, state, request.job.ranks, result);
   result.memory.process = beside_tensors(recipe, request.job.ranks, result.rank_checkpoint_bytes);
   return result;
