@@ -45,6 +45,12 @@ std::vector<Sample> samples() {
        {"model.hidden_size=768", "model.intermediate_size=2048", "model.vocab_size=16384", "model.layers=1",
         "train.micro_batch_size=4"},
        1},
+      // Kept products are the library's, in other precisions than fp32 too.
+      {"llama_smoke", {"model.hidden_size=256", "activation_checkpointing.policy=selective"}},
+      {"llama_smoke",
+       {"model.hidden_size=384", "model.intermediate_size=1152", "model.vocab_size=2048", "model.layers=2",
+        "train.micro_batch_size=4", "activation_checkpointing.policy=selective"},
+       1},
       {"gpt_smoke"},
       {"gpt_smoke", {"model.hidden_size=256", "model.vocab_size=2048"}},
       {"gpt_smoke",
