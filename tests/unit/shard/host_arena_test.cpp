@@ -182,8 +182,7 @@ TEST(HostArena, TrimReturnsWhatIsBehindTheLastBlock) {
   EXPECT_TRUE(arena.is_fresh(larger));
   const auto* bytes = static_cast<const unsigned char*>(larger);
   EXPECT_TRUE(std::all_of(bytes, bytes + 2 * kMiB, [](unsigned char b) { return b == 0; }));
-  for (void* block : {kept, border, larger})
-    EXPECT_EQ(arena.give(block), block == larger ? 2 * kMiB : kMiB);
+  for (void* block : {kept, border, larger}) EXPECT_EQ(arena.give(block), block == larger ? 2 * kMiB : kMiB);
   arena.trim();
   EXPECT_EQ(arena.reserved_bytes(), 0U);
 }
