@@ -25,8 +25,12 @@ readonly TORCH_DISK_MB=4000 ORACLES_DISK_MB=1000 CLUSTER_CHECKS_DISK_MB=500
 readonly ORACLE_PINS=tests/support/requirements.txt
 # AWS's own checks of cluster configurations and templates, and a linter for Dockerfiles.
 readonly CLUSTER_PINS=tests/support/requirements_cluster.txt
+# DeepSpeed and what it needs beside the packages of the tests; ./make.sh bench --setup-deepspeed installs it.
+readonly DEEPSPEED_PINS=tests/support/requirements_deepspeed.txt
 # A second transformers, for exports: in a folder of its own that a test puts before the first one.
 readonly TRANSFORMERS5_PINS=tests/support/requirements_transformers5.txt TRANSFORMERS5=.venv-test/transformers5
+# Readers of metrics, in a folder of their own.
+readonly READERS_PINS=tests/support/requirements_readers.txt READERS=.venv-test/readers
 
 # The images of tests/scripts/digits.py are one file of scikit-learn's wheel, which is taken out of it.
 readonly DIGITS_WHEEL=scikit-learn==1.7.2 DIGITS_SOURCE=data/digits.csv.gz DIGITS_DATA=data/digits
@@ -57,7 +61,8 @@ usage: ./make.sh COMMAND
   build [PRESET] [TARGET]...
                    compile the programs, or what is named (`all`: the tests too); PRESET is release (default), dev,
                    asan, tsan or cuda; binaries land in build/PRESET/bin
-  bench            run the benchmarks under tests/bench
+  bench [NAME]...  measure Echelon beside its peers; `bench list` names the benchmarks, --quick takes some 25 minutes,
+                   --publish puts the results on docs/benchmarks.md (`bench --help` lists the options)
   gpu-bundle       make build/gpu-bundle and an archive of it: all that is needed to test the GPU half on a machine
                    with a GPU and a Python with torch; device.sh in it runs the tests (docs/gpu.md)
   drills [NAME]... kill, cut off, stop and slow parts of a job on a local Slurm cluster, and check that it recovers;
@@ -177,16 +182,21 @@ setup_torch() {
   stamp_venv .venv "$stamp"
 }
 
+# fill_folder FOLDER PINS: packages that a test puts before those of .venv-test.
+fill_folder() {
+  rm -rf "$1"
+  .venv-test/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --target "$1" -r "$2" ||
+    die $EXIT_ENVIRONMENT "pip could not install $2 (its messages are above). $(environment_hint .)"
+}
+
 # Independent implementations the tests compare with (h5py, safetensors, transformers, ...). Its torch is .venv's.
 setup_oracles() {
   local stamp
-  stamp="$PWD/.venv $(cat "$ORACLE_PINS" "$TRANSFORMERS5_PINS" tests/support/torch_on_cpu.*)"
+  stamp="$PWD/.venv $(cat "$ORACLE_PINS" "$TRANSFORMERS5_PINS" "$READERS_PINS" tests/support/torch_on_cpu.*)"
   make_venv .venv-test "$stamp" $ORACLES_DISK_MB -r "$ORACLE_PINS"
   [[ $(cat .venv-test/.echelon-stamp 2>/dev/null) == "$stamp" ]] && return
-  rm -rf "$TRANSFORMERS5"
-  .venv-test/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --target "$TRANSFORMERS5" \
-    -r "$TRANSFORMERS5_PINS" ||
-    die $EXIT_ENVIRONMENT "pip could not install $TRANSFORMERS5_PINS (its messages are above). $(environment_hint .)"
+  fill_folder "$TRANSFORMERS5" "$TRANSFORMERS5_PINS"
+  fill_folder "$READERS" "$READERS_PINS"
   tests/support/torch_on_cpu.sh "$(site_packages .venv-test)" "$(site_packages .venv)"
   .venv-test/bin/python -c 'import h5py, numpy, safetensors, torch, transformers' ||
     die $EXIT_ENVIRONMENT "the packages in .venv-test do not load (message above): remove .venv-test and run this again"
@@ -204,6 +214,22 @@ setup_cluster_checks() {
   .venv-cluster/bin/python -c 'import cfnlint, moto, pcluster.schemas.cluster_schema, prometheus_client' ||
     die $EXIT_ENVIRONMENT "the packages in .venv-cluster do not load (message above): remove .venv-cluster and run this again"
   stamp_venv .venv-cluster "$stamp"
+}
+
+# A peer that only benchmarks know. It has no wheel, and its set-up needs a torch to import: .venv-test's, which it uses.
+setup_deepspeed() {
+  local site stamp
+  stamp="$PWD/.venv-test $(cat "$DEEPSPEED_PINS")"
+  make_venv .venv-deepspeed "$stamp" $CLUSTER_CHECKS_DISK_MB setuptools==80.9.0 wheel==0.45.1
+  [[ $(cat .venv-deepspeed/.echelon-stamp 2>/dev/null) == "$stamp" ]] && return
+  site=$(site_packages .venv-deepspeed)
+  echo "import site; site.addsitedir('$(site_packages .venv-test)')" >"$site/zz-venv-test.pth"
+  DS_BUILD_OPS=0 .venv-deepspeed/bin/python -m pip install --disable-pip-version-check --quiet --no-deps \
+    --no-build-isolation -r "$DEEPSPEED_PINS" ||
+    die $EXIT_ENVIRONMENT "pip could not install $DEEPSPEED_PINS (its messages are above). $(environment_hint .)"
+  .venv-deepspeed/bin/python -c 'import deepspeed' ||
+    die $EXIT_ENVIRONMENT "deepspeed does not load (message above): remove .venv-deepspeed and run this again"
+  stamp_venv .venv-deepspeed "$stamp"
 }
 
 fetch_digits() {
@@ -415,14 +441,22 @@ test_all() {
   return $failed
 }
 
+# What only shows or documents needs no build; what measures is built, with the peers' packages.
 bench() {
-  build release
-  local script
-  for script in tests/bench/*.sh; do
-    [[ -x $script ]] || die 1 "no executable benchmark script under tests/bench"
-    say "$script"
-    "$script"
-  done
+  case " $* " in
+    " list " | *" --page "* | *" --publish "* | *" --help "* | *" -h "*)
+      python3 tests/bench/bench.py "$@"
+      return
+      ;;
+    " --setup-deepspeed ")
+      setup_oracles
+      setup_deepspeed
+      return
+      ;;
+  esac
+  setup test
+  compile release product benchmarks
+  .venv-test/bin/python tests/bench/bench.py "$@"
 }
 
 gpu_bundle() {

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "checkpoint/folder/retention.h"
 #include "checkpoint/format/trainer_state.h"
+#include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/read/contents.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoints_tool/commands.h"
@@ -124,10 +125,27 @@ void prune_run(const PruneOptions& options) {
   report(rows, options.yes, options.json);
 }
 
+namespace {
+
+/// What a job that was killed left in the memory of this node, unless the run is going on.
+void add_memory(const Path& run, std::vector<Leftover>& leftovers) {
+  const Path folder = checkpoint::identity_of(run).folder;
+  std::error_code ignored;
+  if (folder.empty() || !std::filesystem::exists(std::filesystem::symlink_status(folder, ignored))) return;
+  if (checkpoint::memory_in_use(folder)) {
+    log::warn(str("'", folder.string(), "', the run's memory checkpoints on this node, is in use and stays"));
+    return;
+  }
+  leftovers.push_back({folder, "memory checkpoints on this node, from which the run could still continue"});
+}
+
+}  // namespace
+
 void collect_garbage(const GcOptions& options) {
   const Path checkpoints = existing_checkpoints(options.run);
   if (options.yes) checkpoint::bring_back_leased(checkpoints);
-  const std::vector<Leftover> leftovers = checkpoint::find_leftovers(checkpoints);
+  std::vector<Leftover> leftovers = checkpoint::find_leftovers(checkpoints);
+  if (checkpoints != options.run) add_memory(options.run, leftovers);
   std::vector<Row> rows;
   for (const Leftover& leftover : leftovers)
     rows.push_back({leftover.path, folder_size(leftover.path), true, leftover.why});

@@ -1,4 +1,5 @@
-# Targets that name sets of programs, for make.sh: what a user runs, what the tests of an optimised build need, threads.
+# Targets that name sets of programs, for make.sh: what a user runs, what the tests of an optimised build need (the programs of the benchmarks
+# too: they would stop to compile unseen), threads.
 function(echelon_programs folder result)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
@@ -28,7 +29,14 @@ add_custom_target(product DEPENDS ${product})
 
 # Without what only the sanitizer build runs. Two stay: their tests of memory limits cannot run there.
 list(FILTER programs EXCLUDE REGEX "^(fuzz_.*|unit_(comm|data|doctor|image|liveness|recipe|run|shapes|submit|text)|gpu_runtime)$")
-add_custom_target(tested DEPENDS ${product} ${programs})
+set(benchmarks)
+foreach(benchmark checkpoint_bench comm_bench loader_bench make_bench_checkpoint)
+  if(TARGET ${benchmark})
+    list(APPEND benchmarks ${benchmark})
+  endif()
+endforeach()
+add_custom_target(benchmarks DEPENDS ${benchmarks})
+add_custom_target(tested DEPENDS ${product} ${programs} benchmarks)
 # What has threads of its own and no libtorch, for the preset tsan.
 if(TARGET gpu_runtime)
   set(runtime gpu_runtime)

@@ -98,7 +98,9 @@ connect() {
   } | ip -batch - 2>&1) ||
     die 3 "cannot connect this machine to the cluster (needs CAP_NET_ADMIN): ${why%%$'\n'*}"
   why=$({
-    echo "link add br0 type bridge"
+    # A fixed address: else it is that of some node's port, and when that node dies the others lose the controller
+    # until they ask for its address again, half a minute later.
+    echo "link add br0 address 02:00:00:00:00:01 type bridge"
     echo "addr add $net.1/24 dev br0"
     echo "link set br0 up"
     echo "link set port-host master br0 up"

@@ -19,26 +19,44 @@ import time
 # A line of metrics.jsonl has a few hundred bytes; what stands further from the end is older than the newest line.
 TAIL_BYTES = 1 << 16
 
-# key in metrics.jsonl: (name here, what it is)
-GAUGES = {
-    "step": ("echelon_step", "Optimizer steps done."),
-    "loss": ("echelon_loss", "Training loss, nats."),
-    "validation_loss": ("echelon_validation_loss", "Validation loss, nats; only in lines of a validation."),
-    "lr": ("echelon_learning_rate", "Learning rate."),
-    "grad_norm": ("echelon_gradient_norm", "Norm of the gradients before clipping."),
-    "tokens": ("echelon_tokens", "Tokens trained on so far."),
-    "samples": ("echelon_samples", "Samples trained on so far."),
-    "tokens_per_s": ("echelon_tokens_per_second", "Tokens a second of all ranks together."),
-    "samples_per_s": ("echelon_samples_per_second", "Samples a second of all ranks together."),
-    "step_time_s": ("echelon_step_seconds", "Duration of a step."),
-    "comm_wait_s": ("echelon_communication_wait_seconds", "Part of a step that waits for communication."),
-    "data_wait_s": ("echelon_data_wait_seconds", "Part of a step that waits for data."),
-    "skipped_steps": ("echelon_skipped_steps", "Steps left out because of values that were not finite."),
-    "mfu": ("echelon_model_flops_utilization", "Used part of the devices' peak arithmetic, 0 to 1."),
-    "peak_rss_bytes": ("echelon_peak_rss_bytes", "Largest host memory of a rank."),
-    "peak_device_bytes": ("echelon_peak_device_bytes", "Largest device memory of a rank."),
-}
-AGE = ("echelon_last_line_timestamp_seconds", "When the run last wrote a line, seconds since 1970.")
+# What Prometheus shows: place in a line of metrics.jsonl | name, with a label where a place has several numbers | meaning.
+# The last word of a place names a number, some numbers ("min,max") or all ("*"). This is the only list of names:
+# `echelon` reads it from here when it is built (src/metrics/CMakeLists.txt).
+NAMES = """
+step | echelon_step | Optimizer steps done.
+loss | echelon_loss | Training loss, nats.
+validation_loss | echelon_validation_loss | Validation loss, nats; only in lines of a validation.
+validation_accuracy | echelon_validation_accuracy | Share of samples classified correctly; only in lines of a validation.
+lr | echelon_learning_rate | Learning rate.
+grad_norm | echelon_gradient_norm | Norm of the gradients before clipping.
+loss_scale | echelon_loss_scale | Factor of the loss; only with fp16.
+epoch | echelon_epoch | Passes over the data so far.
+tokens | echelon_tokens | Tokens trained on so far.
+samples | echelon_samples | Samples trained on so far.
+tokens_per_s | echelon_tokens_per_second | Tokens a second of all ranks together.
+samples_per_s | echelon_samples_per_second | Samples a second of all ranks together.
+step_time_s | echelon_step_seconds | Duration of a step.
+comm_wait_s | echelon_communication_wait_seconds | Part of a step that waits for communication.
+data_wait_s | echelon_data_wait_seconds | Part of a step that waits for data.
+save_stall_s | echelon_save_stall_seconds | How long training waited for saves since the line before.
+skipped_steps | echelon_skipped_steps | Steps left out because of values that were not finite.
+mfu | echelon_model_flops_utilization | Used part of the devices' peak arithmetic, 0 to 1.
+model_tflops_per_s | echelon_model_tflops_per_second | Model TFLOP a second of a rank.
+peak_rss_bytes | echelon_peak_rss_bytes | Largest host memory of a rank.
+peak_device_bytes | echelon_peak_device_bytes | Largest device memory of a rank.
+tensor_peak_bytes | echelon_tensor_peak_bytes | Most bytes of tensors on the device that computes.
+sent_bytes | echelon_sent_bytes | Bytes a rank sent to others in the last step.
+breakdown_s/* | echelon_step_part_seconds{part} | What a step's time goes into, mean over ranks.
+spread/step_time_s/min,median,max | echelon_rank_step_seconds{stat} | Duration of a step, over ranks.
+spread/work_s/min,median,max | echelon_rank_work_seconds{stat} | Part of a step that does not wait for other ranks, over ranks.
+spread/work_s/max_rank | echelon_slowest_rank | Number of the rank that works longest.
+spread/comm_wait_s/min,median,max | echelon_rank_communication_wait_seconds{stat} | Waiting for communication, over ranks.
+spread/data_wait_s/min,median,max | echelon_rank_data_wait_seconds{stat} | Waiting for data, over ranks.
+spread/peak_rss_bytes/min,median,max | echelon_rank_peak_rss_bytes{stat} | Host memory, over ranks.
+memory_bytes/* | echelon_memory_bytes{category} | Memory by purpose, largest over ranks.
+unit_grad_norms/* | echelon_unit_gradient_norm{unit} | Norm of a unit's gradients before clipping.
+time | echelon_last_line_timestamp_seconds | When the run last wrote a line, seconds since 1970.
+"""
 
 
 def newest_line(path, oldest):
@@ -67,26 +85,42 @@ def newest_line(path, oldest):
 
 
 def is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    """Compared, not converted: an integer of JSON may have more digits than a float can hold."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -sys.float_info.max <= value <= sys.float_info.max
 
 
 def label(name):
-    """A run's name between the quotes of a label."""
+    """A text between the quotes of a label."""
     return name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def found(values, place):
+    """[(word or None, number)] at a place of a line."""
+    *outer, last = place.split("/")
+    for word in outer:
+        values = values.get(word) if isinstance(values, dict) else None
+    if not isinstance(values, dict):
+        return []
+    if last != "*" and "," not in last:
+        return [(None, values[last])] if is_number(values.get(last)) else []
+    words = sorted(values) if last == "*" else last.split(",")
+    return [(word, values[word]) for word in words if is_number(values.get(word)) and word.isprintable()]
 
 
 def page(runs):
     """The text for Prometheus of {run name: (values, time)}."""
     lines = []
-
-    def gauge(metric, samples):
+    for row in NAMES.strip().splitlines():
+        place, name, meaning = row.split(" | ")
+        name, _, word = name.rstrip("}").partition("{")
+        samples = []
+        for run, (values, written) in runs.items():
+            # The clock of the file's server, by which its age is judged too.
+            for member, value in found({**values, "time": written}, place):
+                more = f',{word}="{label(member)}"' if member is not None else ""
+                samples.append(f'{name}{{run="{label(run)}"{more}}} {value!r}')
         if samples:
-            lines.extend((f"# HELP {metric[0]} {metric[1]}", f"# TYPE {metric[0]} gauge"))
-            lines.extend(f'{metric[0]}{{run="{label(run)}"}} {value!r}' for run, value in samples)
-
-    for key, metric in GAUGES.items():
-        gauge(metric, [(run, values[key]) for run, (values, _) in runs.items() if is_number(values.get(key))])
-    gauge(AGE, [(run, written) for run, (_, written) in runs.items()])
+            lines.extend((f"# HELP {name} {meaning}", f"# TYPE {name} gauge", *samples))
     return "".join(line + "\n" for line in lines)
 
 
@@ -96,9 +130,9 @@ def collect(folder, max_age_s):
         names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
     except FileNotFoundError:
         names = []  # nobody has trained yet
-    found = {name: newest_line(os.path.join(folder, name, "metrics.jsonl"), oldest) for name in names}
+    newest = {name: newest_line(os.path.join(folder, name, "metrics.jsonl"), oldest) for name in names}
     # Names that are not text cannot be labels.
-    return {name: line for name, line in found.items() if line and name.isprintable()}
+    return {name: line for name, line in newest.items() if line and name.isprintable()}
 
 
 def main():

@@ -8,10 +8,13 @@ namespace echelon::app {
 
 void add_train(CLI::App& app, int& status);
 void add_sample(CLI::App& app, int& status);
+void add_report(CLI::App& app, int& status);
+void add_watch(CLI::App& app, int& status);
 void add_validate(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
 void add_submit(CLI::App& app, int& status);
 void add_recipes(CLI::App& app, int& status);
+void add_metrics(CLI::App& app, int& status);
 void add_prepare(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
 

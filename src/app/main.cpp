@@ -48,6 +48,9 @@ int run(int argc, char** argv) {
   echelon::app::add_recipes(app, status);
   echelon::app::add_prepare(app, status);
   echelon::app::add_sample(app, status);
+  echelon::app::add_report(app, status);
+  echelon::app::add_watch(app, status);
+  echelon::app::add_metrics(app, status);
   echelon::app::add_doctor(app, status);
   echelon::read_numbers_strictly(app);
   echelon::check_commands(app, {argv + 1, argv + argc});

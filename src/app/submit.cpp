@@ -108,6 +108,20 @@ void add_job_options(CLI::App& command, submit::Options& options) {
   command
       .add_option("--max-requeues", options.max_requeues, "How often the job may requeue itself; 0: never")
       ->capture_default_str();
+  command
+      .add_option("--spare-nodes", options.spare_nodes,
+                  "Nodes beside --nodes that take the place of lost ones")
+      ->capture_default_str();
+  command
+      .add_option("--max-restarts", options.max_restarts,
+                  "How often lost ranks are started again on the nodes that the job still has, in one start "
+                  "of the job; 0: never, it is requeued at once")
+      ->capture_default_str();
+  command
+      .add_option("--max-same-step", options.max_same_step,
+                  "Failures in a row at one step that end the job, because they are not the nodes' fault; 0: "
+                  "any number is forgiven")
+      ->capture_default_str();
 }
 
 void add_container_options(CLI::App& command, submit::Options& options) {

@@ -13,6 +13,7 @@
 #include "app/model_check.h"
 #include "app/plugin.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/process/process.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"
@@ -25,7 +26,25 @@ struct TrainArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   int ranks = 0;
+  std::string profile;
 };
+
+/// "10..12", or "10": one step.
+ProfileRange read_profile(const std::string& text) {
+  if (text.empty()) return {};
+  ProfileRange range;
+  const std::size_t dots = text.find("..");
+  const std::string last = dots == text.npos ? text : text.substr(dots + 2);
+  const bool numbers =
+      read_integer(text.substr(0, dots), range.first).empty() && read_integer(last, range.last).empty();
+  if (!numbers || range.first < 1 || range.last < range.first ||
+      range.last - range.first >= kMostProfiledSteps) {
+    throw Error(Code::kUsage,
+                str("--profile ", text, ": expected the first and the last step, e.g. 10..12, at most ",
+                    kMostProfiledSteps, " steps from 1 on"));
+  }
+  return range;
+}
 
 /// Blocks stop signals until the engine is loaded and handles them (StopSignal). Until then their default
 /// action would end the process, and the job with it.
@@ -49,9 +68,11 @@ int train(const TrainArguments& arguments) {
   // A reader of the log, such as a pager or tee, may exit before the run ends: that must not end the run.
   std::signal(SIGPIPE, SIG_IGN);
   LoadedRecipe loaded;
+  ProfileRange profile;
   int ranks = 0;
   once_per_step([&] {
     loaded = load_recipe(arguments.recipe, arguments.overrides);
+    profile = read_profile(arguments.profile);
     ranks = local_ranks(arguments.ranks);
     // The launcher of several ranks does not load the engine; a rank does anyway.
     if (ranks <= 1) check_against_model(loaded);
@@ -67,11 +88,14 @@ int train(const TrainArguments& arguments) {
     std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "train",
                                      arguments.recipe};
     command.insert(command.end(), arguments.overrides.begin(), arguments.overrides.end());
+    if (profile.wanted()) command.insert(command.end(), {"--profile", arguments.profile});
     return launch_local_ranks(ranks, command);
   }
   hold_stop_signals();
   return engine_function<TrainFunction>("echelon_engine_train")(
-      {.loaded = std::move(loaded), .launch = ranks == 0 ? Launch::kPmix : Launch::kSingle});
+      {.loaded = std::move(loaded),
+       .launch = ranks == 0 ? Launch::kPmix : Launch::kSingle,
+       .profile = profile});
 }
 
 }  // namespace
@@ -87,6 +111,8 @@ void add_train(CLI::App& app, int& status) {
                       "key.path=value, e.g. optim.lr=3e-4; later ones win");
   command->add_option("--ranks", arguments->ranks, "Local ranks to start (default 1)")
       ->check(in_range(1, 4096));
+  command->add_option("--profile", arguments->profile,
+                      "Steps FIRST..LAST of which profile/ in the run folder tells where the time went");
   command->callback([arguments, &status] { status = train(*arguments); });
 }
 

@@ -25,6 +25,7 @@ struct ValidateArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   int ranks = 0;
+  int fewer_nodes = 0;
   bool json = false;
   bool schema = false;
   bool reference = false;
@@ -103,6 +104,20 @@ void print_value(const ValidateArguments& arguments) {
   std::cout << (value.is_string() ? value.get<std::string>() : json_text(value, -1)) << '\n';
 }
 
+/// Prints numbers of nodes for the job script, one a line.
+void print_fewer_nodes(const ValidateArguments& arguments) {
+  if (arguments.ranks % arguments.fewer_nodes != 0)
+    throw Error(Code::kUsage,
+                str("--fewer-nodes is ", arguments.fewer_nodes, "; expected a divisor of --ranks (",
+                    arguments.ranks, "), the ranks of each node"));
+  const LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
+  tell_which(loaded);
+  validate_for_size(loaded.recipe, arguments.ranks);
+  for (const std::int64_t nodes :
+       fewer_nodes(loaded.recipe, arguments.ranks / arguments.fewer_nodes, arguments.fewer_nodes))
+    std::cout << nodes << '\n';
+}
+
 }  // namespace
 
 void add_validate(CLI::App& app, int& status) {
@@ -111,8 +126,9 @@ void add_validate(CLI::App& app, int& status) {
       app.add_subcommand("validate", "Check a recipe; print it resolved, with the origin of each value");
   command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints");
   command->add_option("overrides", arguments->overrides, "key.path=value, such as optim.lr=1e-3");
-  command->add_option("--ranks", arguments->ranks, "Also check batch and mesh for this number of ranks")
-      ->check(in_range(1, 1'000'000));
+  auto* ranks =
+      command->add_option("--ranks", arguments->ranks, "Also check batch and mesh for this number of ranks")
+          ->check(in_range(1, 1'000'000));
   auto* json =
       command->add_flag("--json", arguments->json, "Print JSON: recipe and origins, or the list of faults");
   auto* schema =
@@ -121,9 +137,16 @@ void add_validate(CLI::App& app, int& status) {
       command->add_flag("--reference", arguments->reference, "Print the reference of all keys (Markdown)");
   auto* value = command->add_option("--value", arguments->value,
                                     "Print the resolved value of one key alone, such as run.dir");
-  schema->excludes(json)->excludes(reference)->excludes(value);
-  reference->excludes(json)->excludes(value);
-  json->excludes(value);
+  auto* fewer =
+      command
+          ->add_option("--fewer-nodes", arguments->fewer_nodes,
+                       "Print with how many nodes of so many ranks each the run may go on (cluster.shrink)")
+          ->check(in_range(1, 1'000'000))
+          ->needs(ranks);
+  schema->excludes(json)->excludes(reference)->excludes(value)->excludes(fewer);
+  reference->excludes(json)->excludes(value)->excludes(fewer);
+  json->excludes(value)->excludes(fewer);
+  value->excludes(fewer);
   command->callback([arguments, &status] {
     if (arguments->schema) {
       std::cout << recipe_json_schema();
@@ -134,6 +157,8 @@ void add_validate(CLI::App& app, int& status) {
                   "validate: no recipe named; expected `echelon validate RECIPE [key=value ...]`");
     } else if (arguments->json) {
       status = print_json(*arguments);
+    } else if (arguments->fewer_nodes > 0) {
+      print_fewer_nodes(*arguments);
     } else if (!arguments->value.empty()) {
       print_value(*arguments);
     } else {

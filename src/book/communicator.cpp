@@ -9,6 +9,7 @@
 #include "book/books.h"
 #include "book/device.h"
 #include "comm/payload.h"
+#include "forecast/gpu_rates.h"
 
 namespace echelon::book {
 namespace {
@@ -24,10 +25,12 @@ class WaitedFor final : public Pending::State {
 
 class RecordingCommunicator final : public Communicator {
  public:
-  RecordingCommunicator(int rank, forecast::Group group)
+  RecordingCommunicator(int rank, forecast::Group group, int ranks_per_node)
       : Communicator(rank, static_cast<int>(group.ranks.size())),
         ranks_(group.ranks),
+        ranks_per_node_(ranks_per_node),
         on_host_(group.on_host),
+        grid_(forecast::grid_of(group, ranks_per_node)),
         group_(books().add_group(std::move(group))) {}
 
   Pending all_gather(void*, std::size_t count, DType type, std::string_view label) override {
@@ -35,7 +38,7 @@ class RecordingCommunicator final : public Communicator {
   }
   Pending reduce_scatter(void*, DType in_type, float*, std::size_t count, float, bool,
                          std::string_view label) override {
-    if (size_of(in_type) == 2) keep_scratch(count * 2 * static_cast<std::size_t>(size()));
+    if (size_of(in_type) == 2) keep_scratch(grid_.scratch_bytes(count));
     return issue(OperationKind::kReduceScatter, count, in_type, label);
   }
   Pending all_reduce(void*, std::size_t count, DType type, ReduceOp, std::string_view label) override {
@@ -59,13 +62,13 @@ class RecordingCommunicator final : public Communicator {
       if (rank == this->rank()) place = static_cast<int>(group.ranks.size());
       group.ranks.push_back(ranks_[static_cast<std::size_t>(rank)]);
     }
-    return std::make_unique<RecordingCommunicator>(place, std::move(group));
+    return std::make_unique<RecordingCommunicator>(place, std::move(group), ranks_per_node_);
   }
   std::vector<std::string> recent() const override { return {}; }
 
  private:
-  /// Two-byte gradients between GPUs are exchanged through memory for the pieces of all ranks, which a
-  /// communicator keeps (nccl_communicator.cpp).
+  /// Two-byte gradients between GPUs are exchanged through memory that a communicator keeps
+  /// (nccl/two_byte_sum.cpp).
   void keep_scratch(std::size_t bytes) {
     if (on_host_ || size() == 1 || bytes <= scratch_bytes_) return;
     scratch_.clear();
@@ -74,17 +77,18 @@ class RecordingCommunicator final : public Communicator {
   }
 
   Pending issue(OperationKind kind, std::size_t count, DType type, std::string_view label) {
+    const bool staged = !on_host_ && forecast::is_exchanged(kind, type) && grid_.nodes > 1;
+    const std::uint64_t sent = staged ? grid_.bytes_within(count) + grid_.bytes_between(count)
+                                      : payload_bytes(kind, count, type, rank(), size());
     const forecast::Message message{
-        .kind = kind,
-        .type = type,
-        .count = count,
-        .sent_bytes = static_cast<double>(payload_bytes(kind, count, type, rank(), size())),
-        .group = group_};
+        .kind = kind, .type = type, .count = count, .sent_bytes = static_cast<double>(sent), .group = group_};
     return Pending(std::make_shared<WaitedFor>(books().issue(message, label)));
   }
 
   std::vector<int> ranks_;  ///< numbers in the job
+  int ranks_per_node_;
   bool on_host_;
+  NodeGrid grid_;
   at::DataPtr scratch_;
   std::size_t scratch_bytes_ = 0;
   std::uint16_t group_;
@@ -92,10 +96,11 @@ class RecordingCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_recording_communicator(int rank, int size, bool on_host) {
+std::unique_ptr<Communicator> make_recording_communicator(int rank, int size, bool on_host,
+                                                          int ranks_per_node) {
   forecast::Group all{std::vector<int>(static_cast<std::size_t>(size)), on_host};
   std::iota(all.ranks.begin(), all.ranks.end(), 0);
-  return std::make_unique<RecordingCommunicator>(rank, std::move(all));
+  return std::make_unique<RecordingCommunicator>(rank, std::move(all), ranks_per_node);
 }
 
 }  // namespace echelon::book

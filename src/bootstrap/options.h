@@ -2,7 +2,17 @@
 #include <cstdint>
 #include <string>
 
+#include "base/options/choice.h"
+
 namespace echelon {
+
+/// What a run does that has lost nodes, when there are no others to take their place.
+enum class Shrink : std::uint8_t {
+  kNever,  ///< waits for as many
+  kAllow,  ///< goes on with fewer copies of the state
+};
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<Shrink>{"never", "allow"};
 
 /// Recipe section `cluster`.
 struct ClusterOptions {
@@ -14,6 +24,7 @@ struct ClusterOptions {
   double straggler_factor = 2;  ///< warn of a rank that works so many times the median a step; 0: never
   /// End of the capacity block that the nodes belong to, "2026-03-01T11:30:00Z"; empty: none.
   std::string capacity_block_end;
+  Shrink shrink = Shrink::kNever;
   double stop_margin_s = 10;  ///< to spare between the end of the last save and that of the job
 };
 

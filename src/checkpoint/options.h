@@ -33,6 +33,11 @@ struct CheckpointOptions {
   std::int64_t max_failures = 3;      ///< so many failed saves in a row end the run
   double max_write_mb_per_s = 0;      ///< a rank; 0: as fast as the disk
   std::int64_t timeout_s = 1800;      ///< for one save; then it has failed
+
+  std::int64_t memory_every_steps = 0;  ///< saves to the nodes' memory; 0: none
+  std::string memory_dir = "/dev/shm";
+  double memory_limit_gib = 0;  ///< of a node, for two saves with copies; 0: what it has left
+
   Resume resume = Resume::kAuto;
   std::string init_from;      ///< checkpoint whose weights a new run starts from; empty: none
   bool init_partial = false;  ///< init_from: take what fits of another model

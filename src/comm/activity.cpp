@@ -81,6 +81,12 @@ Activity::Now Activity::now() const {
   return now;
 }
 
+void Activity::record(std::shared_ptr<SpanLog> log) {
+  const std::lock_guard lock(mutex_);
+  spans_.store(log.get(), std::memory_order_release);
+  if (log) logs_.push_back(std::move(log));
+}
+
 std::string describe(const Activity::Now& now) {
   std::string text = now.step > 0 ? str("in step ", now.step, ", ") : "";
   text += name_of(now.doing);

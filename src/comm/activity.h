@@ -1,11 +1,16 @@
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/steady_time.h"
 #include "comm/operation.h"
+#include "comm/span_log.h"
 
 namespace echelon {
 
@@ -51,12 +56,38 @@ class Activity {
 
   [[nodiscard]] Now now() const;
 
+  /// From now on who measures spans of time adds them to `log`; null: no longer. Logs are kept as
+  /// long as this object, because threads may still be adding to it.
+  void record(std::shared_ptr<SpanLog> log);
+  /// Null: no profile is being recorded.
+  [[nodiscard]] SpanLog* spans() const { return spans_.load(std::memory_order_acquire); }
+
  private:
   using Clock = std::chrono::steady_clock;
   mutable std::mutex mutex_;
   Now now_;
   Clock::time_point entered_ = Clock::now();
   Clock::time_point under_way_since_{};  ///< of the oldest operation under way
+  std::vector<std::shared_ptr<SpanLog>> logs_;
+  std::atomic<SpanLog*> spans_{nullptr};
+};
+
+/// Records its lifetime, if a profile is being recorded when it ends. `label` outlives it.
+class RecordedSpan {
+ public:
+  RecordedSpan(const Activity& activity, SpanKind kind, std::string_view label)
+      : activity_(activity), kind_(kind), label_(label), began_s_(steady_now_s()) {}
+  ~RecordedSpan() {
+    if (SpanLog* log = activity_.spans()) log->add(kind_, label_, began_s_, steady_now_s());
+  }
+  RecordedSpan(const RecordedSpan&) = delete;
+  RecordedSpan& operator=(const RecordedSpan&) = delete;
+
+ private:
+  const Activity& activity_;
+  SpanKind kind_;
+  std::string_view label_;
+  double began_s_;
 };
 
 /// "in step 41, backward of unit 'layers.3' for 0.2 s, after collective #812 all-gather 'layers.2' ... (not

@@ -101,6 +101,8 @@ class Communicator {
   /// those split from it or beside it, counting waits that have ended. 0 on the CPU, where wait() blocks the
   /// caller.
   [[nodiscard]] virtual double stream_wait_s() const { return 0; }
+  /// Of them, for all-gathers.
+  [[nodiscard]] virtual double stream_gather_wait_s() const { return 0; }
 
   /// The last operations (newest last): "#41 all-gather layers.3 393216 x bf16, issued 12.031 s, done 12.034
   /// s".

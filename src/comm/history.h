@@ -20,6 +20,9 @@ class History {
   /// `activity` is told of every operation, too; may be null.
   explicit History(std::shared_ptr<Activity> activity = nullptr) : activity_(std::move(activity)) {}
 
+  /// Null: no profile is being recorded.
+  [[nodiscard]] SpanLog* spans() const { return activity_ ? activity_->spans() : nullptr; }
+
   void issued(const Operation& operation);
   void done(std::uint64_t sequence);
 

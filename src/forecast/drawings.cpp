@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/str.h"
+#include "base/trace_events.h"
 #include "forecast/report.h"
 
 namespace echelon::forecast {
@@ -62,26 +63,17 @@ std::vector<Block> blocks_of(const Rehearsed& r, const Timeline& timeline, Lane 
 }  // namespace
 
 std::string perfetto_trace(const Rehearsed& r, const Timeline& timeline) {
-  nlohmann::json events = nlohmann::json::array();
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    events.push_back({{"ph", "M"},
-                      {"name", "thread_name"},
-                      {"pid", 0},
-                      {"tid", lane},
-                      {"args", {{"name", name_of(static_cast<Lane>(lane))}}}});
-  }
+  TraceEvents events;
+  for (std::size_t lane = 0; lane < kLanes; ++lane)
+    events.name_lane(0, static_cast<int>(lane), name_of(static_cast<Lane>(lane)));
   for (const Span& span : timeline.spans) {
-    nlohmann::json event{{"ph", "X"},
-                         {"name", r.step.names[span.name]},
-                         {"pid", 0},
-                         {"tid", static_cast<int>(span.lane)},
-                         {"ts", span.begin_s * kMicro},
-                         {"dur", (span.end_s - span.begin_s) * kMicro}};
+    std::string place;
     if (span.lane == Lane::kCompute || span.lane == Lane::kCopy)
-      event["args"] = {{"place", r.step.places[span.place]}};
-    events.push_back(std::move(event));
+      place = nlohmann::json{{"place", r.step.places[span.place]}}.dump();
+    events.add(0, static_cast<int>(span.lane), name_of(span.lane), r.step.names[span.name],
+               span.begin_s * kMicro, (span.end_s - span.begin_s) * kMicro, place);
   }
-  return nlohmann::json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() + '\n';
+  return str(TraceEvents::kHead, events.events(), TraceEvents::kTail);
 }
 
 std::string picture(const ReportTitle& title, const Rehearsed& r, const Outlook& o) {

@@ -14,18 +14,27 @@ constexpr double kHostMessage_s = 20e-6;
 /// shared by 8 ranks).
 constexpr double kHostBytes_per_s = 25e9;
 
-/// Every rank sends to every other, and sums what arrives (nccl_communicator.cpp).
-bool is_exchanged(const Message& message) {
-  return message.kind == OperationKind::kReduceScatter && size_of(message.type) == 2;
+}  // namespace
+
+bool is_exchanged(OperationKind kind, DType type) {
+  return kind == OperationKind::kReduceScatter && size_of(type) == 2;
 }
 
-}  // namespace
+NodeGrid grid_of(const Group& group, int ranks_per_node) {
+  std::vector<int> node_of;
+  for (const int rank : group.ranks) node_of.push_back(rank / ranks_per_node);
+  return NodeGrid::of(node_of);
+}
 
 double share_to_other_nodes(const Message& message, const Group& group, int ranks_per_node, bool on_gpus) {
   const auto size = static_cast<double>(group.ranks.size());
   const double nodes = nodes_of(group, ranks_per_node);
   if (nodes <= 1) return 0;
-  if (on_gpus && !is_exchanged(message)) return nodes / size;
+  if (on_gpus && !is_exchanged(message.kind, message.type)) return nodes / size;
+  if (const NodeGrid grid = grid_of(group, ranks_per_node); on_gpus && grid.nodes > 1) {
+    const auto between = static_cast<double>(grid.bytes_between(1));
+    return between / (between + static_cast<double>(grid.bytes_within(1)));
+  }
   return (size - size / nodes) / (size - 1);
 }
 
@@ -62,6 +71,7 @@ double GpuRates::seconds(const Message& message, const Group& group) const {
   const auto size = static_cast<double>(group.ranks.size());
   if (size <= 1) return 0;
   if (group.on_host) return kHostMessage_s * std::ceil(std::log2(size));
+  if (is_exchanged(message.kind, message.type)) return exchange_s(message, group);
   const double nodes = nodes_of(group, ranks_per_node_);
   const bool by_part =
       message.kind == OperationKind::kAllGather || message.kind == OperationKind::kReduceScatter;
@@ -70,20 +80,42 @@ double GpuRates::seconds(const Message& message, const Group& group) const {
       static_cast<double>(message.count * size_of(message.type)) * (by_part ? size : 1) * (twice ? 2 : 1);
   const double sent = whole * (size - 1) / size;
   const double away = sent * share_to_other_nodes(message, group, ranks_per_node_, true);
+  // A ring passes everything on within the node.
+  const double peer_s = size > nodes ? sent / peer_bytes_per_s() : 0;
+  return std::max(away / network_bytes_per_s(), peer_s) + latency_s(message, size, nodes);
+}
+
+double GpuRates::network_bytes_per_s() const {
   const double per_gpu = network_.link.bytes_per_s / (network_.per_node ? ranks_per_node_ : 1);
-  const double network_s = away / (per_gpu * network_.link.achieved);
-  // A ring passes everything on within the node; an exchange only what is meant for it.
-  const double inside = is_exchanged(message) ? sent - away : sent;
-  const double peer_s = size > nodes ? inside / (device_.peer.bytes_per_s * device_.peer.achieved) : 0;
-  return std::max(network_s, peer_s) + latency_s(message, size, nodes);
+  return per_gpu * network_.link.achieved;
+}
+
+double GpuRates::peer_bytes_per_s() const {
+  return device_.peer.bytes_per_s * device_.peer.achieved;
+}
+
+/// All messages of a stage start at once. On a grid the nodes' sums follow the exchange within nodes; without
+/// one, messages within and between nodes run side by side.
+double GpuRates::exchange_s(const Message& message, const Group& group) const {
+  const NodeGrid grid = grid_of(group, ranks_per_node_);
+  if (grid.nodes > 1) {
+    return static_cast<double>(grid.bytes_within(message.count)) / peer_bytes_per_s() +
+           device_.peer.latency_s +
+           static_cast<double>(grid.bytes_between(message.count)) / network_bytes_per_s() +
+           network_.link.latency_s;
+  }
+  const double sent = static_cast<double>(message.count * size_of(message.type)) *
+                      static_cast<double>(group.ranks.size() - 1);
+  const double away = sent * share_to_other_nodes(message, group, ranks_per_node_, true);
+  return std::max(away / network_bytes_per_s(), (sent - away) / peer_bytes_per_s()) +
+         (away > 0 ? network_.link.latency_s : device_.peer.latency_s);
 }
 
 /// NCCL's model (src/graph/tuning.cc): a ring has a step for every rank, a tree, for all-reduce, one for
-/// every rank of a node and level of nodes; an exchange starts all messages at once.
+/// every rank of a node and level of nodes.
 double GpuRates::latency_s(const Message& message, double size, double nodes) const {
   const double between = network_.link.latency_s;
   const double within = device_.peer.latency_s;
-  if (is_exchanged(message)) return nodes > 1 ? between : within;
   const double ring = (nodes - 1) * between + (size - nodes) * within;
   if (message.kind != OperationKind::kAllReduce) return ring;
   const double tree = (size / nodes - 1) * within + std::log2(nodes) * between;

@@ -1,4 +1,5 @@
 #pragma once
+#include "comm/node_grid.h"
 #include "forecast/profile.h"
 #include "forecast/timeline.h"
 
@@ -28,6 +29,9 @@ class GpuRates final : public Rates {
 
  private:
   [[nodiscard]] double latency_s(const Message& message, double size, double nodes) const;
+  [[nodiscard]] double exchange_s(const Message& message, const Group& group) const;
+  [[nodiscard]] double network_bytes_per_s() const;  ///< of one rank, as they are reached
+  [[nodiscard]] double peer_bytes_per_s() const;
 
   Device device_;
   Network network_;
@@ -37,9 +41,15 @@ class GpuRates final : public Rates {
 /// Nodes that a group spans, with ranks numbered by node.
 [[nodiscard]] int nodes_of(const Group& group, int ranks_per_node);
 
+/// How the group's ranks exchange gradients of two bytes between GPUs.
+[[nodiscard]] NodeGrid grid_of(const Group& group, int ranks_per_node);
+
+/// Whether GPU ranks exchange the pieces and sum them (nccl/two_byte_sum.h), where else NCCL does.
+[[nodiscard]] bool is_exchanged(OperationKind kind, DType type);
+
 /// Of what a rank sends in this message, the share that leaves its node. In a ring one rank of each node
 /// sends to another node; where every rank sends to every other (between CPU ranks, and gradients of two
-/// bytes between GPUs), as many as are elsewhere.
+/// bytes between GPUs), as many as are elsewhere; on a grid, the node's sums.
 [[nodiscard]] double share_to_other_nodes(const Message& message, const Group& group, int ranks_per_node,
                                           bool on_gpus);
 

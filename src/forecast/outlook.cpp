@@ -139,7 +139,9 @@ Outlook look_ahead(const Rehearsed& r, const OutlookOptions& options, const Rate
   outlook.traffic = traffic_of(r, options.job);
   outlook.flops = flops_of(r);
   const auto saved = static_cast<double>(r.checkpoint_bytes);
-  outlook.save_s = saved / (options.disk_bytes_per_s * std::max(1, options.job.nodes()));
+  const int nodes = std::max(1, options.job.nodes());
+  outlook.save_s = saved / (options.disk_bytes_per_s * nodes);
+  if (options.saves_to_memory) outlook.node_memory_saves = 2 * saved / nodes * (nodes > 1 ? 2 : 1);
   if (options.waits_for_saves) {
     outlook.stall_s = outlook.save_s;
   } else if (options.copy_bytes_per_s > 0) {

@@ -23,6 +23,7 @@ struct OutlookOptions {
   double disk_bytes_per_s = 1e9;    ///< per node
   double copy_bytes_per_s = 0;      ///< to the memory from which a save is written; 0: unknown
   bool waits_for_saves = false;     ///< checkpoint.async: false
+  bool saves_to_memory = false;     ///< checkpoint.memory_every_steps
   double node_days_to_failure = 0;  ///< mean days that one node runs without a failure; 0: not asked
   double restart_s = 300;           ///< from a failure to the first step after it
   double peak_flops = 0;            ///< of a rank's device, for MFU; 0: unknown
@@ -64,8 +65,9 @@ struct Outlook {
   };
   std::optional<Time> time;
 
-  double save_s = 0;   ///< until a checkpoint is on disk
-  double stall_s = 0;  ///< for which training waits at a save
+  double save_s = 0;             ///< until a checkpoint is on disk
+  double stall_s = 0;            ///< for which training waits at a save
+  double node_memory_saves = 0;  ///< bytes on each node of checkpoints in memory: two, with copies
 };
 
 /// `rates`: null where unknown.

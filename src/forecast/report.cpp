@@ -157,6 +157,7 @@ std::string text_report(const ReportTitle& title, const Rehearsed& r, const Outl
   text += str("checkpoint: ", bytes(static_cast<double>(r.checkpoint_bytes)), ", ", duration(o.save_s),
               " at ", bytes(options.disk_bytes_per_s), "/s per node");
   if (o.stall_s > 0) text += str(", training waits ", duration(o.stall_s));
+  if (o.node_memory_saves > 0) text += str("; in the memory of each node ", bytes(o.node_memory_saves));
   return text + '\n';
 }
 
@@ -201,7 +202,8 @@ std::string json_report(const ReportTitle& title, const Rehearsed& r, const Outl
        {{"bytes", r.checkpoint_bytes},
         {"rank_bytes", r.rank_checkpoint_bytes},
         {"seconds", o.save_s},
-        {"stall_s", o.stall_s}}}};
+        {"stall_s", o.stall_s},
+        {"node_memory_bytes", o.node_memory_saves}}}};
   if (o.time) json.update(time_json(r, *o.time));
   return json.dump(2) + '\n';
 }

@@ -21,7 +21,9 @@ constexpr double kExamine_s = 2;     // longest wait for another rank's examinat
 }  // namespace
 
 Hub::Hub(Options options)
-    : options_(std::move(options)), listener_(listen_anywhere()), judge_(options_.judge, options_.hosts) {
+    : options_(std::move(options)),
+      listener_(listen_anywhere("heartbeats", "set cluster.heartbeat_timeout_s: 0 to disable them")),
+      judge_(options_.judge, options_.hosts) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -30,9 +32,10 @@ Hub::~Hub() {
   thread_.join();
 }
 
-void Hub::wait_for_leaving(double at_most_s) const {
+bool Hub::wait_for_leaving(double at_most_s) const {
   const double deadline = steady_now_s() + at_most_s;
   while (others_connected_ > 0 && steady_now_s() < deadline) std::this_thread::sleep_for(10ms);
+  return others_connected_ == 0 && silent_connected_ == 0;
 }
 
 void Hub::loop() {
@@ -54,6 +57,7 @@ void Hub::loop() {
     if (queries[0].revents != 0) accept_all();
     drop_closed();
     decide(steady_now_s());
+    tell_nodes(steady_now_s());
   }
   if (announced_) return;
   for (const auto& peer : peers_) peer->wire.send({.kind = FrameKind::kClosing});
@@ -109,14 +113,31 @@ void Hub::drop_closed() {
   peers_.erase(
       std::remove_if(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->wire.closed(); }),
       peers_.end());
-  others_connected_ = static_cast<int>(
-      std::count_if(peers_.begin(), peers_.end(), [](const auto& peer) { return peer->rank > 0; }));
+  int connected = 0;
+  int silent = 0;
+  for (const auto& peer : peers_) {
+    const bool is_silent = std::find(silent_.begin(), silent_.end(), peer->rank) != silent_.end();
+    if (peer->rank > 0) ++(is_silent ? silent : connected);
+  }
+  others_connected_ = connected;
+  silent_connected_ = silent;
 }
 
 Hub::Peer* Hub::find(int rank) {
   const auto found =
       std::find_if(peers_.begin(), peers_.end(), [rank](const auto& peer) { return peer->rank == rank; });
   return found == peers_.end() ? nullptr : found->get();
+}
+
+void Hub::tell_nodes(double now) {
+  constexpr double kBetween_s = 2;
+  if (!options_.on_nodes || now - told_nodes_s_ < kBetween_s) return;
+  told_nodes_s_ = now;
+  const std::vector<NodeState> nodes = judge_.nodes(now);
+  // A start that is refused before its first step leaves no file behind.
+  const bool trains =
+      std::any_of(nodes.begin(), nodes.end(), [](const NodeState& node) { return node.step > 0; });
+  if (trains) options_.on_nodes(nodes);
 }
 
 void Hub::decide(double now) {
@@ -152,6 +173,12 @@ void Hub::announce(const Finding& finding) {
   Finding told = finding;
   if (examination_ && examination_->rank == finding.rank && !examination_->answer.empty())
     told.text += "; " + examination_->answer;
+  for (std::size_t rank = 0; rank < options_.hosts.size(); ++rank) {
+    const bool of_the_node = told.kind == Finding::Kind::kNode &&
+                             options_.hosts[rank] == options_.hosts[static_cast<std::size_t>(told.rank)];
+    const bool alone = told.kind == Finding::Kind::kSilent && told.rank == static_cast<int>(rank);
+    if (of_the_node || alone) silent_.push_back(static_cast<int>(rank));
+  }
   options_.on_verdict(told);  // records first: ranks exit as soon as they get the verdict
   Frame verdict{.kind = FrameKind::kVerdict, .rank = told.rank};
   verdict.set_text(told.text);

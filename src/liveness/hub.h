@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/files/fs.h"
+#include "base/net/tcp.h"
 #include "liveness/judge.h"
 #include "liveness/wire.h"
 
@@ -26,6 +27,8 @@ class Hub {
     std::array<char, 16> token{};    ///< connections whose hello lacks it are closed
     std::function<void(const Finding&)> on_verdict;
     std::function<void(const Finding&)> on_warning;
+    /// Every two seconds from the first step on; must not wait for anything. May be empty.
+    std::function<void(const std::vector<NodeState>&)> on_nodes;
   };
   /// Opens the listening socket and starts the thread. Throws Error(kEnvironment) if it cannot listen.
   explicit Hub(Options options);
@@ -35,8 +38,9 @@ class Hub {
   ~Hub();
 
   [[nodiscard]] int port() const { return listener_.port; }
-  /// After a verdict: waits at most `at_most_s` until every other rank has disconnected.
-  void wait_for_leaving(double at_most_s) const;
+  /// After a verdict: waits at most `at_most_s` until every other rank has disconnected, except those that
+  /// the verdict calls silent, which cannot. Returns whether nobody is connected any more.
+  [[nodiscard]] bool wait_for_leaving(double at_most_s) const;
 
  private:
   struct Peer {
@@ -51,6 +55,7 @@ class Hub {
   void on_frame(Peer& peer, const Frame& frame);
   void drop_closed();
   void decide(double now_s);
+  void tell_nodes(double now_s);
   [[nodiscard]] bool examine(const Finding& finding, double now_s);
   void announce(const Finding& finding);
   [[nodiscard]] Peer* find(int rank);
@@ -66,8 +71,11 @@ class Hub {
     std::string answer;
   };
   std::optional<Examination> examination_;
+  double told_nodes_s_ = 0;  ///< when on_nodes was called last
   bool announced_ = false;
+  std::vector<int> silent_;  ///< ranks that the verdict calls so
   std::atomic<int> others_connected_{0};
+  std::atomic<int> silent_connected_{0};
   std::atomic<bool> ending_{false};
   std::thread thread_;
 };

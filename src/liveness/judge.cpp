@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "base/str.h"
@@ -43,6 +44,28 @@ std::string listed(const std::vector<int>& ranks) {
 
 Judge::Judge(const JudgeOptions& options, std::vector<std::string> hosts)
     : options_(options), hosts_(std::move(hosts)), peers_(hosts_.size()) {}
+
+std::vector<NodeState> Judge::nodes(double time_s) const {
+  constexpr double kNoticed = 0.5;  // of the time after which a silent rank is judged
+  std::map<std::string, std::size_t> places;
+  std::vector<NodeState> nodes;
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    const Peer& peer = peers_[rank];
+    const auto [place, added] = places.emplace(hosts_[rank], nodes.size());
+    if (added) nodes.push_back({.host = hosts_[rank], .step = peer.now.step});
+    NodeState& node = nodes[place->second];
+    ++node.ranks;
+    node.step = std::min(node.step, peer.now.step);
+    const double silent_s = peer.known && !peer.left ? std::max(0.0, time_s - peer.heard_s) : 0;
+    node.silent_s = std::max(node.silent_s, silent_s);
+    const NodeLife life = peer.ended                                 ? NodeLife::kEnded
+                          : peer.left                                ? NodeLife::kLeft
+                          : silent_s > kNoticed * options_.silence_s ? NodeLife::kSilent
+                                                                     : NodeLife::kAlive;
+    if (life == NodeLife::kEnded || node.life == NodeLife::kAlive) node.life = life;
+  }
+  return nodes;
+}
 
 std::string Judge::name_of(int rank) const {
   return str("rank ", rank, " (", hosts_[static_cast<std::size_t>(rank)], ")");

@@ -1,9 +1,11 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/options/choice.h"
 #include "comm/activity.h"
 
 namespace echelon {
@@ -21,6 +23,20 @@ struct Sign {
   double round_trip_s = 0;   ///< 0: unknown
   int awaited = -1;          ///< the rank that this one waits for longest; -1: unknown
   double awaited_share = 0;  ///< fraction of its time spent waiting for ranks of that node
+};
+
+/// Whether a node's ranks send heartbeats.
+enum class NodeLife : std::uint8_t { kAlive, kSilent, kEnded, kLeft };
+template <>
+inline constexpr std::array<std::string_view, 4> kWords<NodeLife>{"alive", "silent", "ended", "left"};
+
+/// What is known of a node.
+struct NodeState {
+  std::string host;
+  int ranks = 0;
+  double silent_s = 0;    ///< since the last heartbeat of the rank that is silent longest
+  std::int64_t step = 0;  ///< of the rank that is furthest behind
+  NodeLife life = NodeLife::kAlive;
 };
 
 /// A conclusion about a rank or node.
@@ -62,6 +78,8 @@ class Judge {
   /// A straggler warning, if one is due; at most one per host in ten minutes.
   [[nodiscard]] std::optional<Finding> straggler(double time_s);
 
+  /// In order of their first ranks; for people, so nothing is decided from it.
+  [[nodiscard]] std::vector<NodeState> nodes(double time_s) const;
   /// "rank 3 (n1)".
   [[nodiscard]] std::string name_of(int rank) const;
   /// Another live rank on the same node, heard from within the last `within_s`; -1: none.

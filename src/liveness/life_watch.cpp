@@ -10,8 +10,10 @@
 #include <sstream>
 
 #include "base/log.h"
+#include "base/net/tcp.h"
 #include "base/steady_time.h"
 #include "base/str.h"
+#include "base/utc_time.h"
 #include "comm/blob_text.h"
 #include "liveness/median.h"
 #include "liveness/record.h"
@@ -62,48 +64,50 @@ std::string who_am_i(const JobInfo& job) {
 
 }  // namespace
 
-LifeWatch::LifeWatch(Options options, const JobInfo& job, Communicator& comm, const ProcessWatch& watch)
-    : options_(std::move(options)), job_(job), watch_(watch) {
-  connect(job, comm);
+LifeWatch::LifeWatch(Options options, Job& job, const ProcessWatch& watch)
+    : options_(std::move(options)), job_(job.info()), watch_(watch) {
+  connect(job);
   if (wire_) thread_ = std::thread([this] { loop(); });
 }
 
-void LifeWatch::connect(const JobInfo& job, Communicator& comm) {
+void LifeWatch::connect(Job& job) {
   const auto timeout = options_.cluster.heartbeat_timeout_s;
   std::string card;
-  if (job.rank == 0) {
+  if (job_.rank == 0) {
     Hub::Options hub{
         .judge = {.silence_s = timeout,
                   .stall_s = before_the_deadline(options_.cluster),
                   .straggler_factor = options_.cluster.straggler_factor},
-        .hosts = job.hosts,
+        .hosts = job_.hosts,
         .token = new_token(),
         .on_verdict = [this](const Finding& finding) { on_verdict(finding); },
         .on_warning =
             [](const Finding& finding) { run_within(kDisk_s, [finding] { log::warn(finding.text); }); }};
+    nodes_ = std::make_unique<NodesFile>(options_.logs / "nodes.json");
+    hub.on_nodes = [this](const std::vector<NodeState>& nodes) { nodes_->show(nodes); };
     const auto token = hub.token;
     hub_ = std::make_unique<Hub>(std::move(hub));
     card = card_of(hub_->port(), token);
   }
-  std::istringstream told(to_text(comm.gather_blobs(to_blob(card), "heartbeats").front()));
+  std::istringstream told(to_text(job.exchange("heartbeats", to_blob(card)).front()));
   int port = 0;
   std::string token;
   told >> port >> token;
   std::vector<std::string> addresses;
-  if (job.hosts[0] == job.host) addresses.emplace_back("127.0.0.1");
+  if (job_.hosts[0] == job_.host) addresses.emplace_back("127.0.0.1");
   for (std::string address; told >> address;) addresses.push_back(address);
   std::string why;
   auto socket = connect_to(addresses, port, kConnect_s, why);
   if (!socket) {
     unwatched_ = true;
-    log::warn(str("no heartbeats: rank 0 (", job.hosts[0], ") cannot be reached (", why,
+    log::warn(str("no heartbeats: rank 0 (", job_.hosts[0], ") cannot be reached (", why,
                   "); a lost peer will be noticed only after cluster.timeout_s (", options_.cluster.timeout_s,
                   " s)"));
     return;
   }
   wire_ = std::make_unique<Wire>(std::move(*socket));
   Frame hello{
-      .kind = FrameKind::kHello, .rank = job.rank, .process = getpid(), .now = watch_.activity->now()};
+      .kind = FrameKind::kHello, .rank = job_.rank, .process = getpid(), .now = watch_.activity->now()};
   std::copy_n(token.begin(), std::min(token.size(), hello.token.size()), hello.token.begin());
   wire_->send(hello);
   last_ack_s_ = steady_now_s();
@@ -229,11 +233,16 @@ void LifeWatch::end_by(const std::string& verdict, bool mine) {
   // One line per node, because a rank cannot know which others are left. On rank 0's node local rank 1 prints
   // it.
   const bool speaks = mine && job_.local_rank == (job_.host == job_.hosts[0] ? 1 : 0);
-  run_within(kDisk_s, [verdict, speaks, logs = options_.logs, who = who_am_i(job_)] {
-    log::note("the run ends: " + verdict);
+  const LostPeer failure{.sentence = verdict,
+                         .failed_s = utc_now_s() - (steady_now_s() - last_ack_s_),
+                         .step = watch_.activity->now().step,
+                         .host = job_.hosts[0],
+                         .certain = false};
+  run_within(kDisk_s, [failure, speaks, logs = options_.logs, who = who_am_i(job_)] {
+    log::note("the run ends: " + failure.sentence);
     if (!speaks) return;
-    log::error(str("echelon: ", who, ": ", verdict));
-    note_peer_failure(logs, verdict, false);
+    log::error(str("echelon: ", who, ": ", failure.sentence));
+    note_peer_failure(logs, failure);
   });
 }
 
@@ -242,14 +251,21 @@ void LifeWatch::on_verdict(const Finding& finding) {
     watch_.failure->set(finding.text);
     ended_ = true;
   }
-  run_within(kDisk_s, [finding, logs = options_.logs, who = who_am_i(job_), host = host_of(finding.rank),
-                       tell = options_.on_verdict] {
-    log::error(str("echelon: ", who, ": ", finding.text));
-    note_peer_failure(logs, finding.text, true);
-    if (finding.node_suspect) note_suspect(logs, host, finding.text);
-    if (tell) tell(finding.since_s);
-    log::flush();
-  });
+  // All ranks wait for the lost one in the step that this rank is in.
+  const LostPeer failure{.sentence = finding.text,
+                         .failed_s = utc_now_s() - finding.since_s,
+                         .step = watch_.activity->now().step,
+                         .rank = finding.rank,
+                         .host = host_of(finding.rank),
+                         .node_suspect = finding.node_suspect};
+  run_within(kDisk_s,
+             [finding, failure, logs = options_.logs, who = who_am_i(job_), tell = options_.on_verdict] {
+               log::error(str("echelon: ", who, ": ", finding.text));
+               if (finding.node_suspect) note_suspect(logs, failure.host, finding.text);
+               note_peer_failure(logs, failure);  // last: the batch script acts on it
+               if (tell) tell(finding.since_s);
+               log::flush();
+             });
 }
 
 LifeWatch::Conclusion LifeWatch::conclude(const Error& error) {
@@ -263,10 +279,10 @@ LifeWatch::Conclusion LifeWatch::conclude(const Error& error) {
     return {error, !error.is_reported()};
   }
   log::note(error.what());
-  // Rank 0's exit makes the launcher end the rest, stopped processes too; so it waits for those that can exit
-  // by themselves.
-  if (hub_) hub_->wait_for_leaving(kLastToLeave_s);
-  return {Error::already_reported(Code::kPeer), job_.rank == 0};
+  // Rank 0 makes the launcher end the rest, stopped processes too; so it waits for those that can exit by
+  // themselves.
+  const bool all_gone = hub_ && hub_->wait_for_leaving(kLastToLeave_s);
+  return {Error::already_reported(Code::kPeer), job_.rank == 0 && !all_gone};
 }
 
 }  // namespace echelon

@@ -12,6 +12,7 @@
 #include "bootstrap/options.h"
 #include "comm/process_watch.h"
 #include "liveness/hub.h"
+#include "liveness/nodes_file.h"
 #include "liveness/stacks.h"
 
 namespace echelon {
@@ -25,8 +26,8 @@ namespace echelon {
 ///
 /// Rank 0 reports a verdict: one line on standard error, `logs`/peer-failure.txt (time, job, sentence), which
 /// tells the batch script that it may retry the failed job step, and a line in `logs`/suspects.txt if the
-/// node is suspect. The hub listens on a port chosen by the system. A rank that cannot reach it logs a
-/// warning and continues without failure detection.
+/// node is suspect. Meanwhile `logs`/nodes.json tells people of every node. The hub listens on a port chosen
+/// by the system. A rank that cannot reach it logs a warning and continues without failure detection.
 class LifeWatch {
  public:
   struct Options {
@@ -36,8 +37,9 @@ class LifeWatch {
     /// progress.
     std::function<void(double since_s)> on_verdict;
   };
-  /// Collective over `comm`. Must be constructed on the training thread. Copies `job` and `watch`.
-  LifeWatch(Options options, const JobInfo& job, Communicator& comm, const ProcessWatch& watch);
+  /// Collective over `job`; needs no communicator, so it can watch the ranks connect. Must be constructed on
+  /// the training thread. Copies `watch` and what is known of the job.
+  LifeWatch(Options options, Job& job, const ProcessWatch& watch);
   LifeWatch(const LifeWatch&) = delete;
   LifeWatch& operator=(const LifeWatch&) = delete;
   /// Tells the hub that this rank ends normally. After a verdict, the caller must end the process.
@@ -53,7 +55,7 @@ class LifeWatch {
   [[nodiscard]] Conclusion conclude(const Error& error);
 
  private:
-  void connect(const JobInfo& job, Communicator& comm);
+  void connect(Job& job);
   void loop();
   void beat(double now_s);
   void on_frame(const Frame& frame, double now_s);
@@ -70,8 +72,9 @@ class LifeWatch {
   JobInfo job_;
   ProcessWatch watch_;
   StackProbe probe_;
-  std::unique_ptr<Hub> hub_;    ///< on rank 0 only
-  std::unique_ptr<Wire> wire_;  ///< null: no failure detection
+  std::unique_ptr<NodesFile> nodes_;  ///< on rank 0 only; the hub uses it
+  std::unique_ptr<Hub> hub_;          ///< on rank 0 only
+  std::unique_ptr<Wire> wire_;        ///< null: no failure detection
   std::uint64_t beats_ = 0;
   double last_beat_s_ = 0;
   double last_ack_s_ = 0;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <ctime>
 #include <span>
@@ -11,6 +12,7 @@
 #include "base/files/own_file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/utc_time.h"
 
 namespace echelon {
 namespace {
@@ -20,20 +22,38 @@ std::string variable(const char* name, const char* otherwise) {
   return value != nullptr ? value : otherwise;
 }
 
+/// The start that this process belongs to, as the batch script names it.
+std::string this_start() {
+  const std::string in_place = variable("ECHELON_RESTART_IN_PLACE", "");
+  return str(variable("SLURM_JOB_ID", "-"), " ", variable("SLURM_RESTART_COUNT", "0"),
+             in_place.empty() ? "" : ".", in_place);
+}
+
+/// "1795502802.123".
+std::string thousandths(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::floor(seconds * 1e3));
+  const std::string rest = std::to_string(1000 + whole % 1000);
+  return str(whole / 1000, ".", rest.substr(1));
+}
+
 }  // namespace
 
-void note_peer_failure(const std::filesystem::path& logs, const std::string& sentence, bool certain) {
+void note_peer_failure(const std::filesystem::path& logs, const LostPeer& failure) {
   const std::filesystem::path path = logs / "peer-failure.txt";
-  const std::string start =
-      str(" ", variable("SLURM_JOB_ID", "-"), " ", variable("SLURM_RESTART_COUNT", "0"), " ");
+  const std::string start = str(" ", this_start(), " ");
   try {
     // Ranks that lost rank 0 only suspect it: they do not overwrite the sentence of this start of the job.
-    if (!certain && std::filesystem::exists(path)) {
+    if (!failure.certain && std::filesystem::exists(path)) {
       const std::string old = fs::read_own_file(path, 8192, Code::kUsage);
       const auto space = old.find(' ');
       if (space != std::string::npos && old.compare(space, start.size(), start) == 0) return;
     }
-    fs::publish_file(path, str(std::time(nullptr), start, sentence, "\n"), Code::kUsage);
+    fs::publish_file(
+        path,
+        str(thousandths(utc_now_s()), start, failure.sentence, "\nfailed ", thousandths(failure.failed_s),
+            " step ", failure.step > 0 ? std::to_string(failure.step) : "-", " rank ", failure.rank, " node ",
+            failure.host, " suspect ", failure.node_suspect ? 1 : 0, "\n"),
+        Code::kUsage);
   } catch (const Error& error) {
     log::warn(error.what());
   }

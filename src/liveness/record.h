@@ -1,16 +1,31 @@
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
 namespace echelon {
 
-/// Files in a run's logs/ that the batch script reads after the job. A failed write is only a warning,
+/// Files in a run's logs/ that the batch script reads while ranks leave. A failed write is only a warning,
 /// because the run is already ending.
 
-/// Writes peer-failure.txt: "EPOCH_SECONDS JOB RESTART sentence". If not `certain`, does not overwrite the
-/// sentence of another rank of the same start. A rank that only knows that rank 0 is lost is not certain: it
-/// may itself be cut off.
-void note_peer_failure(const std::filesystem::path& logs, const std::string& sentence, bool certain);
+/// A rank or node that was lost.
+struct LostPeer {
+  std::string sentence;
+  double failed_s = 0;        ///< when it failed, seconds since 1970
+  std::int64_t step = 0;      ///< under way; 0: none yet
+  int rank = 0;               ///< that failed, or one of the node that did
+  std::string host;           ///< of that rank
+  bool node_suspect = false;  ///< the next start should exclude the node
+  /// A rank that only knows that rank 0 is lost is not certain: it may itself be cut off.
+  bool certain = true;
+};
+
+/// Writes peer-failure.txt, two lines:
+///   EPOCH_SECONDS JOB START sentence
+///   failed EPOCH_SECONDS step STEP rank RANK node HOST suspect 0|1
+/// START is SLURM_RESTART_COUNT, followed by .N in the Nth restart in place; "-" stands for no STEP. A
+/// failure that is not certain does not overwrite the text of another rank of the same start.
+void note_peer_failure(const std::filesystem::path& logs, const LostPeer& failure);
 
 /// Appends to suspects.txt: "EPOCH_SECONDS HOST JOB sentence". The next start excludes the node.
 void note_suspect(const std::filesystem::path& logs, const std::string& host, const std::string& sentence);

@@ -1,8 +1,6 @@
 #pragma once
 #include <cstddef>
 #include <deque>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "base/files/fs.h"
@@ -36,22 +34,5 @@ class Wire {
   bool broken_ = false;  ///< sending has failed; received data may still be read
   bool closed_ = false;
 };
-
-/// A TCP socket that listens on all addresses, on a port chosen by the system. listen_anywhere() throws
-/// Error(kEnvironment).
-struct Listener {
-  fs::Fd socket;
-  int port = 0;
-};
-[[nodiscard]] Listener listen_anywhere();
-
-/// Addresses of this machine that other machines may reach, IPv4 first. Excludes loopback, link-local
-/// addresses, and bridges of containers and virtual machines.
-[[nodiscard]] std::vector<std::string> own_addresses();
-
-/// Connects to the first of `addresses` that answers within `patience_s`. Returns nothing if none does; `why`
-/// is then the last reason.
-[[nodiscard]] std::optional<fs::Fd> connect_to(const std::vector<std::string>& addresses, int port,
-                                               double patience_s, std::string& why);
 
 }  // namespace echelon

@@ -32,6 +32,12 @@ void tell_which(const LoadedRecipe& loaded);
 /// Throws one Error(kUsage) with a line for each fault that names the nearest valid values.
 void validate_for_size(const Recipe& recipe, int ranks);
 
+/// Numbers of nodes below `nodes`, largest first, with which a run may go on that has lost some:
+/// cluster.shrink allows it, its copies of the state keep their size, and the batch can be divided. Usually
+/// empty.
+[[nodiscard]] std::vector<std::int64_t> fewer_nodes(const Recipe& recipe, std::int64_t nodes,
+                                                    std::int64_t ranks_per_node);
+
 /// The resolved recipe as YAML. load_recipe() of this text gives the same recipe. With `origins`, each line
 /// ends with a comment that names the value's origin.
 [[nodiscard]] std::string to_yaml(const Recipe& recipe,

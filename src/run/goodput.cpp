@@ -13,7 +13,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<const char*, kSpentKinds> kNames{"start", "train", "validate", "stall", "lost", "idle"};
+constexpr std::array<const char*, kSpentKinds> kNames{"start",  "train", "validate", "stall", "lost", "idle",
+                                                      "detect", "leave", "launch",   "load",  "redo"};
+constexpr std::size_t kAlways = 6;  // those that every file has; the others are newer, and often 0
 
 double thousandths(double seconds) {
   return std::round(seconds * 1e3) / 1e3;
@@ -57,6 +59,25 @@ StartEnd end_of(const nlohmann::json& start) {
   return *end;
 }
 
+std::vector<std::string> names(const nlohmann::json& object, const char* name) {
+  const nlohmann::json& list = member(object, name);
+  std::vector<std::string> found;
+  if (!list.is_array()) refuse(str(name, " is not a list"));
+  for (const nlohmann::json& entry : list) {
+    if (!entry.is_string()) refuse(str(name, " is not a list of texts"));
+    found.push_back(entry.get<std::string>());
+  }
+  return found;
+}
+
+InPlace parse_in_place(const nlohmann::json& json) {
+  return {.failed_s = number(json, "failed"),
+          .cause = text(json, "cause"),
+          .left_out = names(json, "left_out"),
+          .nodes = names(json, "nodes"),
+          .redo_until = count(json, "redo_until")};
+}
+
 RunStart parse_start(const nlohmann::json& json) {
   RunStart start{.job = text(json, "job"),
                  .restart = count(json, "restart"),
@@ -69,7 +90,10 @@ RunStart parse_start(const nlohmann::json& json) {
                  .saved_step = count(json, "saved_step"),
                  .until_saved_s = number(json, "train_until_saved")};
   const nlohmann::json& seconds = member(json, "seconds");
-  for (std::size_t i = 0; i < kSpentKinds; ++i) start.seconds[i] = number(seconds, kNames[i]);
+  for (std::size_t i = 0; i < kSpentKinds; ++i) {
+    if (i < kAlways || seconds.contains(kNames[i])) start.seconds[i] = number(seconds, kNames[i]);
+  }
+  if (json.contains("restarted")) start.in_place = parse_in_place(member(json, "restarted"));
   const nlohmann::json& took = member(json, "took");
   start.took = {perhaps(took, "step"), perhaps(took, "save"), perhaps(took, "validation")};
   return start;
@@ -81,26 +105,36 @@ Json json_of(const std::optional<double>& seconds) {
 
 Json json_of(const SpentSeconds& seconds) {
   Json json = Json::object();
-  for (std::size_t i = 0; i < kSpentKinds; ++i) json[kNames[i]] = thousandths(seconds[i]);
+  for (std::size_t i = 0; i < kSpentKinds; ++i) {
+    if (i < kAlways || seconds[i] > 0) json[kNames[i]] = thousandths(seconds[i]);
+  }
   return json;
 }
 
 Json json_of(const RunStart& start) {
-  return {{"job", start.job},
-          {"restart", start.restart},
-          {"ranks", start.ranks},
-          {"began", thousandths(start.began_s)},
-          {"ended", thousandths(start.ended_s)},
-          {"end", word_of(start.end)},
-          {"first_step", start.first_step},
-          {"last_step", start.last_step},
-          {"saved_step", start.saved_step},
-          {"train_until_saved", thousandths(start.until_saved_s)},
-          {"seconds", json_of(start.seconds)},
-          {"took",
-           {{"step", json_of(start.took.step)},
-            {"save", json_of(start.took.save)},
-            {"validation", json_of(start.took.validation)}}}};
+  Json json{{"job", start.job},
+            {"restart", start.restart},
+            {"ranks", start.ranks},
+            {"began", thousandths(start.began_s)},
+            {"ended", thousandths(start.ended_s)},
+            {"end", word_of(start.end)},
+            {"first_step", start.first_step},
+            {"last_step", start.last_step},
+            {"saved_step", start.saved_step},
+            {"train_until_saved", thousandths(start.until_saved_s)},
+            {"seconds", json_of(start.seconds)},
+            {"took",
+             {{"step", json_of(start.took.step)},
+              {"save", json_of(start.took.save)},
+              {"validation", json_of(start.took.validation)}}}};
+  if (!start.in_place) return json;
+  json["in_place"] = true;
+  json["restarted"] = {{"failed", thousandths(start.in_place->failed_s)},
+                       {"cause", start.in_place->cause},
+                       {"left_out", start.in_place->left_out},
+                       {"nodes", start.in_place->nodes},
+                       {"redo_until", start.in_place->redo_until}};
+  return json;
 }
 
 struct Total {
@@ -127,16 +161,19 @@ const char* name_of(Spent spent) {
 }
 
 void RunStart::lose_after(std::int64_t step) {
-  if (step >= last_step) return;
+  // Training counts from the step that was not redone.
+  const std::int64_t begin = std::max(first_step, in_place ? in_place->redo_until : 0);
+  if (step >= last_step || last_step <= begin) return;
+  const std::int64_t saved = std::clamp(saved_step, begin, last_step);
   const double all_s = (*this)[Spent::kTrain] + (*this)[Spent::kLost];
   const double saved_s = std::min(until_saved_s, all_s);
   // The time is known at three steps (first, saved, last); between them, steps count as equally long.
   double kept_s = 0;
-  if (step >= saved_step) {
-    kept_s = saved_s + (all_s - saved_s) * static_cast<double>(step - saved_step) /
-                           static_cast<double>(last_step - saved_step);
-  } else if (step > first_step) {
-    kept_s = saved_s * static_cast<double>(step - first_step) / static_cast<double>(saved_step - first_step);
+  if (step >= saved) {
+    kept_s = saved_s +
+             (all_s - saved_s) * static_cast<double>(step - saved) / static_cast<double>(last_step - saved);
+  } else if (step > begin) {
+    kept_s = saved_s * static_cast<double>(step - begin) / static_cast<double>(saved - begin);
   }
   // A lost step stays lost, even if a later start resumes further on.
   const double lost_s = std::max((*this)[Spent::kLost], all_s - kept_s);
@@ -163,6 +200,30 @@ std::string Goodput::to_json() const {
   return json.dump(1) + "\n";
 }
 
+std::string Goodput::restarts() const {
+  std::string lines;
+  for (std::size_t n = 1; n < starts.size(); ++n) {
+    const RunStart& start = starts[n];
+    const RunStart& before = starts[n - 1];
+    if (!start.in_place) continue;
+    const Json line{{"time", thousandths(start.began_s)},
+                    {"job", start.job},
+                    {"cause", start.in_place->cause},
+                    {"left_out", start.in_place->left_out},
+                    {"nodes", start.in_place->nodes},
+                    {"seconds",
+                     {{"detect", thousandths(before[Spent::kDetect])},
+                      {"leave", thousandths(before[Spent::kLeave])},
+                      {"launch", thousandths(start[Spent::kLaunch])},
+                      {"load", thousandths(start[Spent::kLoad])},
+                      {"redo", thousandths(start[Spent::kRedo])}}},
+                    {"from_step", before.last_step},
+                    {"resumed_step", start.first_step}};
+    lines += line.dump() + "\n";
+  }
+  return lines;
+}
+
 std::string Goodput::summary() const {
   const Total total(starts);
   const bool one = starts.size() == 1;
@@ -171,6 +232,7 @@ std::string Goodput::summary() const {
           one ? "" : str(" in ", starts.size(), " starts"), ":");
   for (std::size_t i = 0; i < kSpentKinds; ++i) {
     const double seconds = total.seconds[i];
+    if (i >= kAlways && seconds < 0.05) continue;
     line += str(i == 0 ? " " : ", ", kNames[i], " ",
                 seconds < 9.95 ? std::round(seconds * 10) / 10 : std::round(seconds));
   }

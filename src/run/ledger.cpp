@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 #include "base/error.h"
@@ -68,11 +69,40 @@ Goodput take_up(const std::filesystem::path& file) {
 void account_for_leaving(RunStart& last, const std::filesystem::path& run_dir, double next_began_s) {
   if (last.job.empty()) return;
   const auto noted = noted_end(run_dir, last.job, last.ended_s);
-  if (!noted || *noted > last.ended_s + kLongestLeaving_s) return;
-  const double gone_s = std::min(*noted, next_began_s);
+  if (!noted || noted->gone_s > last.ended_s + kLongestLeaving_s) return;
+  const double gone_s = std::min(noted->gone_s, next_began_s);
   if (gone_s <= last.ended_s) return;
-  last[Spent::kIdle] += gone_s - last.ended_s;
+  if (noted->lost_s) {
+    const double noticed_s = std::clamp(*noted->lost_s, last.ended_s, gone_s);
+    last[Spent::kDetect] += noticed_s - last.ended_s;
+    last[Spent::kLeave] += gone_s - noticed_s;
+  } else {
+    last[Spent::kIdle] += gone_s - last.ended_s;
+  }
   last.ended_s = gone_s;
+}
+
+/// "n1,n2" as a list.
+std::vector<std::string> listed(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream entries(text);
+  for (std::string name; std::getline(entries, name, ',');) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> without_repetitions(std::vector<std::string> names) {
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+/// The last step of the starts that followed each other within the allocation of the next one.
+std::int64_t trained_in_this_allocation(const std::vector<RunStart>& starts) {
+  std::int64_t step = 0;
+  for (auto start = starts.rbegin(); start != starts.rend(); ++start) {
+    step = std::max(step, start->last_step);
+    if (!start->in_place) break;
+  }
+  return step;
 }
 
 /// Atomic for readers. Only the last text is flushed: the others need not survive a loss of power, and an
@@ -106,16 +136,24 @@ struct Ledger::Book {
   bool over = false;
   bool kept = false;  // the file holds the end
 
+  std::string restarts;  // what logs/restarts.jsonl holds
+
   RunStart& mine() { return goodput.starts.back(); }
+  /// What time counts as: steps that earlier starts trained count as redone.
+  Spent counted() {
+    const bool again = mine().in_place && mine().last_step < mine().in_place->redo_until;
+    return again && spent == Spent::kTrain ? Spent::kRedo : spent;
+  }
+  void write(bool last, std::unique_lock<std::mutex>& lock);
   /// Until now; the mutex is held.
   void settle() {
     if (over) return;
     const double now = std::max(now_s(), since_s);
-    mine()[spent] += now - since_s;
-    if (!recent.empty() && recent.back().spent == spent) {
+    mine()[counted()] += now - since_s;
+    if (!recent.empty() && recent.back().spent == counted()) {
       recent.back().end_s = now;
     } else {
-      recent.push_back({spent, since_s, now});
+      recent.push_back({counted(), since_s, now});
       if (recent.size() > kRecent) recent.pop_front();
     }
     since_s = mine().ended_s = now;
@@ -123,16 +161,25 @@ struct Ledger::Book {
   void write_until_over();
 };
 
+/// Both files as they are now. The mutex, which is held, is released meanwhile.
+void Ledger::Book::write(bool last, std::unique_lock<std::mutex>& lock) {
+  const std::string text = goodput.to_json();
+  const std::string new_restarts = goodput.restarts();
+  lock.unlock();
+  replace(file, text, last);
+  if (new_restarts == restarts) return;
+  replace(file.parent_path() / "logs/restarts.jsonl", new_restarts, last);
+  restarts = new_restarts;  // only this thread uses it
+}
+
 void Ledger::Book::write_until_over() {
   bool warned = false;
   std::unique_lock lock(mutex);
   while (!kept) {
     settle();
-    const std::string text = goodput.to_json();
     const bool last = over;
-    lock.unlock();
     try {
-      replace(file, text, last);
+      write(last, lock);
     } catch (const Error& e) {
       if (!warned) log::warn(str("the account of this run's time is not kept: ", e.what()));
       warned = true;
@@ -145,13 +192,22 @@ void Ledger::Book::write_until_over() {
   written.notify_all();
 }
 
-Ledger::Start Ledger::this_start(std::int64_t ranks) {
-  Start start{.job = variable("SLURM_JOB_ID"), .ranks = ranks, .began_s = process_began_s()};
+Ledger::Start Ledger::this_start(const std::vector<std::string>& hosts) {
+  Start start{.job = variable("SLURM_JOB_ID"),
+              .ranks = static_cast<std::int64_t>(hosts.size()),
+              .began_s = process_began_s(),
+              .ran_s = process_began_s()};
   if (const std::string array = variable("SLURM_ARRAY_JOB_ID"); !array.empty())
     start.job = array + "_" + variable("SLURM_ARRAY_TASK_ID");
   start.restart = static_cast<std::int64_t>(seconds_in_environment("SLURM_RESTART_COUNT").value_or(0));
   const auto told = seconds_in_environment("ECHELON_STARTED_AT");
   if (told && *told < start.began_s) start.began_s = *told;
+  if (seconds_in_environment("ECHELON_RESTART_IN_PLACE").value_or(0) >= 1) {
+    start.in_place = InPlace{.failed_s = seconds_in_environment("ECHELON_FAILED_AT").value_or(start.began_s),
+                             .cause = printable(variable("ECHELON_RESTART_CAUSE")),
+                             .left_out = listed(printable(variable("ECHELON_LEFT_OUT"))),
+                             .nodes = without_repetitions(hosts)};
+  }
   return start;
 }
 
@@ -171,14 +227,23 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
     if (earlier.end == StartEnd::kRunning) earlier.end = StartEnd::kKilled;
     free_s = std::max(free_s, earlier.ended_s);
   }
-  const double began = std::min(now, std::max(start.began_s, free_s));
+  if (starts.empty()) start.in_place.reset();  // the account was lost
+  // Nodes are held between starts in place. One may have been lost before it could account for itself.
+  const double began = std::min(now, start.in_place ? free_s : std::max(start.began_s, free_s));
+  if (start.in_place) start.in_place->redo_until = trained_in_this_allocation(starts);
   starts.push_back({.job = std::move(start.job),
                     .restart = start.restart,
                     .ranks = start.ranks,
                     .began_s = began,
                     .ended_s = began,
-                    .end = StartEnd::kRunning});
+                    .end = StartEnd::kRunning,
+                    .in_place = std::move(start.in_place)});
   book.since_s = began;
+  if (book.mine().in_place) {
+    book.since_s = book.mine().ended_s = std::clamp(start.ran_s, began, now);
+    book.mine()[Spent::kLaunch] = book.since_s - began;
+    book.spent = Spent::kLoad;
+  }
   // Detached: a write on a hanging disk cannot be interrupted, and must not keep the process from ending.
   std::thread([book = book_] { book->write_until_over(); }).detach();
 }
@@ -190,20 +255,25 @@ Ledger::~Ledger() {
 Spent Ledger::enter(Spent spent) {
   const std::lock_guard lock(book_->mutex);
   book_->settle();
-  const Spent before = book_->spent;
+  // Loading ends with the first step, and does not come back after the last one.
+  const Spent before = book_->spent == Spent::kLoad ? Spent::kStart : book_->spent;
   if (!book_->still) book_->spent = spent;
   return before;
 }
 
 void Ledger::resumed(std::int64_t step) {
   const std::lock_guard lock(book_->mutex);
-  for (RunStart& start : book_->goodput.starts) start.lose_after(step);
   RunStart& mine = book_->mine();
+  // What a restart in place does again counts where it is done.
+  if (!mine.in_place) {
+    for (RunStart& start : book_->goodput.starts) start.lose_after(step);
+  }
   mine.first_step = mine.last_step = mine.saved_step = step;
 }
 
 void Ledger::trained(std::int64_t step) {
   const std::lock_guard lock(book_->mutex);
+  book_->settle();
   book_->mine().last_step = step;
 }
 
@@ -239,9 +309,9 @@ void Ledger::stood_still_since(double time_s) {
     const double taken = interval.end_s - std::max(interval.begin_s, time_s);
     if (taken <= 0) continue;
     mine[interval.spent] -= taken;
-    mine[Spent::kIdle] += taken;
+    mine[Spent::kDetect] += taken;
   }
-  book_->spent = Spent::kIdle;
+  book_->spent = Spent::kLeave;
   book_->still = true;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "run/goodput.h"
 
@@ -22,14 +23,19 @@ class Ledger {
     std::int64_t restart = 0;
     std::int64_t ranks = 1;
     double began_s = 0;  ///< since 1970
+    double ran_s = 0;    ///< since when its processes run
+    std::optional<InPlace> in_place;
   };
   /// The start that this process belongs to, from Slurm's variables. It began at ECHELON_STARTED_AT, the time
-  /// at which the batch script began; if that is not set, when this process began.
-  [[nodiscard]] static Start this_start(std::int64_t ranks);
+  /// at which the batch script began it; if that is not set, when this process began. `hosts`: of each rank.
+  /// A start in place has ECHELON_RESTART_IN_PLACE (1, 2, ...), ECHELON_FAILED_AT, ECHELON_RESTART_CAUSE and
+  /// ECHELON_LEFT_OUT (nodes, with commas) from the batch script.
+  [[nodiscard]] static Start this_start(const std::vector<std::string>& hosts);
 
-  /// Continues an existing file. A start without an end in it was killed. A file that cannot be read is
-  /// renamed, with a warning. If the last start was of the same job, it lasted until all ranks had exited, as
-  /// noted by the batch script (start_notes.h). `now_s`: seconds since 1970; never decreases.
+  /// Continues an existing file. Beside it, logs/restarts.jsonl tells of each restart in place. A start
+  /// without an end in it was killed. A file that cannot be read is renamed, with a warning. If the last
+  /// start was of the same job, it lasted until all ranks had exited, as noted by the batch script
+  /// (start_notes.h). `now_s`: seconds since 1970; never decreases.
   Ledger(std::filesystem::path file, Start start, std::function<double()> now_s);
   ~Ledger();  ///< end("failed") unless end() was called
   Ledger(const Ledger&) = delete;
@@ -44,7 +50,8 @@ class Ledger {
   void took(const Durations& durations);
   void saving(std::int64_t step);  ///< the state as it is now
   void saved(std::int64_t step);   ///< it is committed
-  /// A peer's fault ends the run: all time from `time_s` (seconds since 1970) to the end counts as idle.
+  /// A peer's fault, which is noticed now, ends the run. Time from `time_s` (seconds since 1970) until now
+  /// was spent on detecting it; what is left is leaving.
   void stood_still_since(double time_s);
   /// The start is over: finished | stopped | failed. Only the first call counts. Returns when the file holds
   /// the end, or after a few seconds, because the disk may hang.

@@ -29,9 +29,26 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_ste
   return kept;
 }
 
+void add_details(nlohmann::ordered_json& line, const StepMetrics& m) {
+  line["model_tflops_per_s"] = m.model_tflops_per_s;
+  line["save_stall_s"] = m.save_stall_s;
+  line["breakdown_s"] = {
+      {"compute", m.breakdown.compute_s},         {"gather_wait", m.breakdown.gather_wait_s},
+      {"reduce_wait", m.breakdown.reduce_wait_s}, {"data_wait", m.breakdown.data_wait_s},
+      {"optimizer", m.breakdown.optimizer_s},     {"other", m.breakdown.other_s}};
+  for (const auto& [name, spread] : m.spread) {
+    line["spread"][name] = {
+        {"min", spread.min}, {"median", spread.median}, {"max", spread.max}, {"max_rank", spread.max_rank}};
+  }
+  for (const auto& [category, bytes] : m.memory_bytes) line["memory_bytes"][category] = bytes;
+  for (const auto& [unit, norm] : m.unit_grad_norms) line["unit_grad_norms"][unit] = norm;
+}
+
 }  // namespace
 
-MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t resumed_step) : path_(std::move(path)) {
+MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t resumed_step,
+                         const metrics::ExportOptions& exports)
+    : path_(std::move(path)), exports_(path_, exports, resumed_step) {
   // Steps after the checkpoint are trained again; their lines must not occur twice.
   if (std::filesystem::exists(std::filesystem::symlink_status(path_)))
     fs::publish_file(path_, lines_up_to(path_, resumed_step), Code::kUsage);
@@ -69,14 +86,20 @@ void MetricsFile::append(const StepMetrics& m) {
     line["rouge2"] = m.rouge->rouge2;
     line["rougeL"] = m.rouge->rouge_l;
   }
-  const std::string text = str(torn_ ? "\n" : "", line.dump(), "\n");
+  add_details(line, m);
+  write(m.step, line.dump());
+  exports_.append(line.dump());
+}
+
+void MetricsFile::write(std::int64_t step, const std::string& line) {
+  const std::string text = str(torn_ ? "\n" : "", line, "\n");
   try {
     fs::write_at(file_, 0, std::as_bytes(std::span(text)), Code::kUsage, path_);
     torn_ = false;
   } catch (const Error& e) {
     // A full disk must not end a run whose weights are fine; a torn line is dropped at the next resume.
     torn_ = true;
-    log::warn(str("step ", m.step, " is missing from the metrics: ", e.what()));
+    log::warn(str("step ", step, " is missing from the metrics: ", e.what()));
   }
 }
 

@@ -2,11 +2,26 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/files/fs.h"
+#include "metrics/live_exports.h"
+#include "run/spread.h"
 #include "text/rouge.h"
 
 namespace echelon {
+
+/// What a step's time goes into: means over ranks, which sum to the mean of the ranks' step times.
+struct StepParts {
+  double compute_s = 0;      ///< forward and backward
+  double gather_wait_s = 0;  ///< waiting for weights that nothing hides
+  double reduce_wait_s = 0;  ///< waiting for gradients, and for other ranks at the end of a step
+  double data_wait_s = 0;
+  double optimizer_s = 0;  ///< norm and update
+  double other_s = 0;
+};
 
 /// One logged step; a line of metrics.jsonl.
 struct StepMetrics {
@@ -31,23 +46,33 @@ struct StepMetrics {
   std::uint64_t peak_device_bytes = 0;  ///< largest over ranks; 0 on the CPU
   std::uint64_t tensor_peak_bytes = 0;  ///< of tensors on the device that computes; largest over ranks
   std::uint64_t sent_bytes = 0;         ///< in collectives of the last step; largest over ranks
+  double model_tflops_per_s = 0;        ///< of the model (as for mfu), of one rank
+  double save_stall_s = 0;              ///< waiting for saves since the line before
+  StepParts breakdown;
+  std::vector<std::pair<std::string, Spread>> spread;               ///< values of all ranks
+  std::vector<std::pair<std::string, std::uint64_t>> memory_bytes;  ///< by purpose; largest over ranks
+  std::vector<std::pair<std::string, double>> unit_grad_norms;      ///< on request
   std::optional<double> validation_loss;
   std::optional<double> validation_accuracy;  ///< share of samples; where there are classes
   std::optional<RougeScores> rouge;           ///< of texts generated in validation
 };
 
-/// Appends to metrics.jsonl, one JSON object a line.
+/// Appends to metrics.jsonl, one JSON object a line, and to the files made from it.
 class MetricsFile {
  public:
   /// Lines of steps after `resumed_step` (work that was lost with the process that did it) are removed first,
   /// so that every step appears once.
-  MetricsFile(std::filesystem::path path, std::int64_t resumed_step);
+  MetricsFile(std::filesystem::path path, std::int64_t resumed_step,
+              const metrics::ExportOptions& exports = {});
   /// A line that cannot be written is a warning, not an error.
   void append(const StepMetrics& metrics);
 
  private:
+  void write(std::int64_t step, const std::string& line);
+
   std::filesystem::path path_;
   fs::Fd file_;
+  metrics::LiveExports exports_;
   bool torn_ = false;  ///< does it end with part of a line?
 };
 

@@ -15,6 +15,10 @@ struct RunOptions {
 /// Recipe section `metrics`.
 struct MetricsOptions {
   std::int64_t every_steps = 10;  ///< a line in metrics.jsonl and in the log every so many steps
+  bool unit_grad_norms = false;   ///< also the norm of each unit's gradients
+  bool tensorboard = false;       ///< also as TensorBoard's event files
+  bool prometheus = false;        ///< also the newest line for Prometheus
+  bool csv = false;               ///< also as comma-separated values
 };
 
 }  // namespace echelon

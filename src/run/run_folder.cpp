@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -22,11 +23,21 @@
 namespace echelon {
 namespace {
 
+constexpr std::chrono::milliseconds kAfterLoss{500};
+
+/// " (Slurm job 12)"; empty outside Slurm.
+std::string this_job() {
+  const char* job = std::getenv("SLURM_JOB_ID");
+  return job != nullptr ? str(" (Slurm job ", job, ")") : "";
+}
+
 std::string describe_this_process() {
   const std::string host = host_name();
-  const char* job = std::getenv("SLURM_JOB_ID");
-  return str("process ", getpid(), " on ", host.empty() ? "?" : host,
-             job != nullptr ? str(" (Slurm job ", job, ")") : "");
+  return str("process ", getpid(), " on ", host.empty() ? "?" : host, this_job());
+}
+
+bool is_of_this_job(const std::string& owner) {
+  return !this_job().empty() && owner.ends_with(this_job());
 }
 
 std::string owner_of(const std::filesystem::path& lock) {
@@ -74,7 +85,7 @@ std::optional<std::vector<std::filesystem::path>> files_of_no_value(const std::f
   std::vector<std::filesystem::path> files;
   for (const auto& path : fs::list_folder(root, Code::kUsage)) {
     const std::string name = path.filename().string();
-    if (name == ".lock" || name == "goodput.json") {
+    if (name == ".lock" || name == "goodput.json" || name == ".memory.json") {
       files.push_back(path);
     } else if (name == "logs") {
       for (const auto& log : fs::list_folder(path, Code::kUsage)) {
@@ -104,13 +115,14 @@ RunFolder::RunFolder(std::filesystem::path root, bool lock, const RunFolderRules
         fs::require_own_folder(folder, Code::kUsage, "set run.allow_foreign_folder=true");
     }
     if (!lock) return;
-    take_lock(rules.patience);
+    take_lock(rules);
     for (const auto& folder : {root_, root_ / "logs"})
       fs::remove_drafts(folder);  // of starts that were killed
   });
 }
 
-void RunFolder::take_lock(std::chrono::milliseconds patience) {
+void RunFolder::take_lock(const RunFolderRules& rules) {
+  const auto patience = rules.after_loss ? std::min(rules.patience, kAfterLoss) : rules.patience;
   const std::filesystem::path file = root_ / ".lock";
   lock_ = fs::open_own(file, O_RDWR | O_CREAT, Code::kUsage);
   // The owner is often about to exit: ranks that lost their launcher, a run that writes its last lines.
@@ -118,11 +130,15 @@ void RunFolder::take_lock(std::chrono::milliseconds patience) {
     log::info(str("run folder '", root_.string(), "' is in use by ", owner_of(file), "; waiting ",
                   std::chrono::duration_cast<std::chrono::seconds>(patience).count(), " s for it to end"));
   });
-  if (error == EWOULDBLOCK) {
+  const bool of_the_lost = error == EWOULDBLOCK && rules.after_loss && is_of_this_job(owner_of(file));
+  if (error == EWOULDBLOCK && !of_the_lost) {
     throw Error(Code::kUsage,
                 str("in use by ", owner_of(file), "; wait for it, or give this run another run.dir"));
   }
-  if (error != 0) {
+  if (of_the_lost) {
+    log::warn(str("run folder '", root_.string(), "' is still locked by ", owner_of(file),
+                  ", which was lost; going on without the lock"));
+  } else if (error != 0) {
     log::warn(str("'", file.string(), "' cannot be locked (", fs::reason(error),
                   "): nothing prevents a second job from using this run folder"));
   }

@@ -11,6 +11,9 @@ namespace echelon {
 struct RunFolderRules {
   bool allow_foreign = false;                ///< the folder may belong to another user
   std::chrono::milliseconds patience{5000};  ///< with the lock's owner, who may just be going
+  /// This start follows a lost one of the same Slurm job, whose ranks are gone. A file server may keep the
+  /// lock of a node that died for minutes: a lock of this job is then not waited for.
+  bool after_loss = false;
 };
 
 /// A run's folder: recipe.yaml, metrics.jsonl, checkpoints/, logs/. Rank 0 of a job holds its lock as long as
@@ -34,7 +37,7 @@ class RunFolder {
   void wait_for_release() const;
 
  private:
-  void take_lock(std::chrono::milliseconds patience);
+  void take_lock(const RunFolderRules& rules);
   std::filesystem::path root_;
   std::vector<std::filesystem::path> made_;  ///< of the root and what is above it, outermost first
   fs::Fd lock_;

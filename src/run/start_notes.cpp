@@ -1,6 +1,5 @@
 #include "run/start_notes.h"
 
-#include <cstdint>
 #include <sstream>
 
 #include "base/error.h"
@@ -14,45 +13,58 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
 
-struct Note {
-  enum class Kind { kStart, kEnd, kHeld, kOther } kind = Kind::kOther;
-  double time_s = 0;
-};
-
-Note::Kind kind_of(const std::string& word) {
-  if (word == "start") return Note::Kind::kStart;
-  if (word == "end") return Note::Kind::kEnd;
-  return word == "held" ? Note::Kind::kHeld : Note::Kind::kOther;
+StartNote::Kind kind_of(const std::string& word) {
+  if (word == "start" || word == "restart") return StartNote::Kind::kStart;
+  if (word == "lost") return StartNote::Kind::kLost;
+  if (word == "end") return StartNote::Kind::kEnd;
+  return word == "held" ? StartNote::Kind::kHeld : StartNote::Kind::kOther;
 }
 
-Note parse(const std::string& line) {
+StartNote parse(const std::string& line) {
   std::istringstream words(line);
-  std::string word, value, rest;
+  std::string word, rest;
   words >> word;
-  Note note{.kind = kind_of(word)};
-  if (note.kind == Note::Kind::kStart || note.kind == Note::Kind::kEnd) words >> value;
-  if (note.kind == Note::Kind::kOther || !(words >> note.time_s) || words >> rest) return {};
+  StartNote note{.kind = kind_of(word)};
+  const bool has_value = note.kind == StartNote::Kind::kStart || note.kind == StartNote::Kind::kEnd;
+  if (has_value && !(words >> note.value)) return {};
+  std::string step, rank, node;
+  if (note.kind == StartNote::Kind::kLost) words >> step >> rank >> node;
+  if (note.kind == StartNote::Kind::kOther || !(words >> note.time_s) || words >> rest) return {};
   return note;
 }
 
 }  // namespace
 
-std::optional<double> noted_end(std::string_view notes, double running_s) {
+std::vector<StartNote> start_notes(std::string_view text) {
+  std::vector<StartNote> notes;
+  while (!text.empty()) {
+    const std::size_t size = text.find('\n');
+    if (size == text.npos) break;  // an incomplete last line
+    notes.push_back(parse(std::string(text.substr(0, size))));
+    text.remove_prefix(size + 1);
+  }
+  return notes;
+}
+
+std::optional<NotedEnd> noted_end(std::string_view notes, double running_s) {
   bool ran = false;  // whether the start of the previous lines was running at running_s
-  while (!notes.empty()) {
-    const std::size_t size = notes.find('\n');
-    if (size == notes.npos) break;  // an incomplete last line
-    const Note note = parse(std::string(notes.substr(0, size)));
-    notes.remove_prefix(size + 1);
-    if (note.kind == Note::Kind::kHeld) continue;
-    if (ran && note.kind == Note::Kind::kEnd && note.time_s >= running_s) return note.time_s;
-    ran = note.kind == Note::Kind::kStart && note.time_s <= running_s;
+  std::optional<double> lost_s;
+  for (const StartNote& note : start_notes(notes)) {
+    if (note.kind == StartNote::Kind::kHeld) continue;
+    if (ran && note.kind == StartNote::Kind::kLost) {
+      lost_s = note.time_s;
+      continue;
+    }
+    if (ran && note.kind == StartNote::Kind::kEnd && note.time_s >= running_s)
+      return NotedEnd{.gone_s = note.time_s, .lost_s = lost_s};
+    lost_s.reset();
+    ran = note.kind == StartNote::Kind::kStart && note.time_s <= running_s;
   }
   return std::nullopt;
 }
 
-std::optional<double> noted_end(const std::filesystem::path& run_dir, const std::string& job,
-                                double running_s) {
+std::optional<NotedEnd> noted_end(const std::filesystem::path& run_dir, const std::string& job,
+                                  double running_s) {
   const std::filesystem::path file = run_dir / "logs" / str("starts-", job, ".txt");
   try {
     if (!std::filesystem::exists(file)) return std::nullopt;  // not our batch script

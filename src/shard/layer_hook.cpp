@@ -86,6 +86,7 @@ void ShardedModel::Hook::begin_forward() {
   // A recomputation runs in the order of backward, so it must not change the recorded order of forward.
   const bool forward = owner_->recomputing_ == 0;
   if (owner_->training_ && forward) owner_->activity_->enter(Doing::kForward, unit().name());
+  owner_->frames_.begin(forward ? SpanKind::kForward : SpanKind::kRecompute, unit().name());
   unit().start_unshard();
   if (forward) {
     owner_->forward_order_.use(*unit_);
@@ -99,6 +100,8 @@ void ShardedModel::Hook::begin_forward() {
 }
 
 at::Tensor ShardedModel::Hook::after(at::Tensor output) {
+  if (unit_)
+    owner_->frames_.end(owner_->recomputing_ == 0 ? SpanKind::kForward : SpanKind::kRecompute, unit().name());
   if (unit_ && owner_->recomputing_ == 0) {
     const HostTime host(owner_->times_);
     owner_->post_forward_.push_back(*unit_);
@@ -117,6 +120,7 @@ void ShardedModel::Hook::begin_backward() {
   ++owner_->times_.passes;
   owner_->backward_order_.use(*unit_);
   owner_->activity_->enter(Doing::kBackward, unit().name());
+  owner_->frames_.begin(SpanKind::kBackward, unit().name());
   if (!plan_->weights_in_backward) return;
   unit().start_unshard();
   if (owner_->options_.backward_prefetch == BackwardPrefetch::kPre) owner_->prefetch_backward();
@@ -124,6 +128,7 @@ void ShardedModel::Hook::begin_backward() {
 }
 
 void ShardedModel::Hook::end_backward() {
+  owner_->frames_.end(SpanKind::kBackward, unit().name());
   if (--owner_->uses_[*unit_] == 0) owner_->reduce(*unit_);
 }
 

@@ -80,7 +80,9 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     }
     const at::AutoGradMode with_gradients(true);
     const InBackward inside(*region.guard, device, region.random);
-    region.body(inputs).backward(grads[0]);
+    const at::Tensor output = region.body(inputs);
+    region.guard->recomputed();
+    output.backward(grads[0]);
     variable_list gradients;
     for (const at::Tensor& input : inputs) gradients.push_back(input.grad());
     gradients.emplace_back();  // no gradient for `region`

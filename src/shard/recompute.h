@@ -6,11 +6,12 @@
 
 namespace echelon {
 
-/// Receives the begin and end of every recomputation.
+/// Receives the begin and end of every recomputation, and when its forward is done.
 class RecomputeGuard {
  public:
   virtual ~RecomputeGuard() = default;
   virtual void begin_recompute() = 0;
+  virtual void recomputed() = 0;
   virtual void end_recompute() = 0;
 };
 

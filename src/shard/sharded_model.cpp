@@ -24,6 +24,7 @@ ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, con
                            std::uint64_t seed, at::Device device)
     : model_(std::move(model)),
       activity_(options.activity),
+      frames_(*activity_),
       options_(options.shard),
       precision_(resolve(options.precision)),
       device_(device),
@@ -42,8 +43,12 @@ ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, con
       plan_(plan_units(*model_, options.shard, options.precision)) {
   make_units(options);
   attach_hooks(options.activations);
-  if (!options.trains) return;
+  if (options.trains && options.initialise) initialise(seed);
+}
+
+void ShardedModel::initialise(std::uint64_t seed) {
   for (const auto& unit : units_) unit->initialise(seed);
+  weights_changed();
 }
 
 std::vector<Communicator*> ShardedModel::gathering_groups() const {
@@ -54,7 +59,9 @@ std::vector<Communicator*> ShardedModel::gathering_groups() const {
 
 ShardedModel::Times ShardedModel::times() const {
   Times times = times_;
-  times.waiting_s += groups_.world().stream_wait_s();
+  const double gathers_s = groups_.world().stream_gather_wait_s();
+  times.gather_wait_s += gathers_s;
+  times.reduce_wait_s += groups_.world().stream_wait_s() - gathers_s;
   return times;
 }
 
@@ -137,13 +144,14 @@ void ShardedModel::prefetch_backward() {
 
 void ShardedModel::unshard(Unit& unit) {
   unit.start_unshard();
-  const WaitingTime waiting(times_);
+  const WaitingTime waiting(times_.gather_wait_s, *activity_, SpanKind::kGatherWait, unit.name());
   unit.finish_unshard();
 }
 
 void ShardedModel::reduce(std::size_t index) {
   {
-    const WaitingTime waiting(times_);
+    const WaitingTime waiting(times_.reduce_wait_s, *activity_, SpanKind::kReduceWait,
+                              reducing_.empty() ? std::string_view() : reducing_.front()->name());
     while (reducing_.size() >= kReducesInFlight) {
       reducing_.front()->finish_reduce();
       landing_.push_back(reducing_.front());
@@ -172,6 +180,7 @@ at::Tensor ShardedModel::accumulate(const Batch& batch, double gradient_scale, M
   std::reverse(post_forward_.begin(), post_forward_.end());
   backward_order_ = PrefetchOrder(post_forward_);
   loss.backward();
+  frames_.end_all();
   // Units whose input has no gradient (embeddings), and the root, are complete only now. Unused units are
   // reduced too, so all ranks issue the same operations in the same order.
   for (std::size_t i = units_.size(); i-- > 0;) {
@@ -181,7 +190,7 @@ at::Tensor ShardedModel::accumulate(const Batch& batch, double gradient_scale, M
 }
 
 void ShardedModel::finish_gradients() {
-  const WaitingTime waiting(times_);
+  const WaitingTime waiting(times_.reduce_wait_s, *activity_, SpanKind::kReduceWait, "all units");
   for (Unit* unit : reducing_) {
     unit->finish_reduce();
     landing_.push_back(unit);
@@ -189,6 +198,15 @@ void ShardedModel::finish_gradients() {
   reducing_.clear();
   for (Unit* unit : landing_) unit->land();
   landing_.clear();
+}
+
+void ShardedModel::begin_recompute() {
+  ++recomputing_;
+  if (const std::string* unit = frames_.innermost()) frames_.begin(SpanKind::kRecompute, *unit);
+}
+
+void ShardedModel::recomputed() {
+  if (const std::string* unit = frames_.innermost()) frames_.end(SpanKind::kRecompute, *unit);
 }
 
 void ShardedModel::weights_changed() {

@@ -11,6 +11,7 @@
 #include "shard/prefetch_order.h"
 #include "shard/recompute.h"
 #include "shard/unit.h"
+#include "shard/unit_frames.h"
 #include "shard/unit_times.h"
 
 namespace echelon {
@@ -23,7 +24,8 @@ struct EngineOptions {
   bool reduce_at_end = false;  ///< train.reduce_gradients: last_micro_batch
   int ranks_per_node = 1;      ///< default size of a shard group of a hybrid strategy
   std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< receives the unit that computes now
-  bool trains = true;  ///< false: no gradient buffers, and weights start as zeros for the caller to load
+  bool initialise = true;  ///< false: weights are zeros until initialise() or until they are loaded
+  bool trains = true;      ///< false: no gradient buffers, and weights start as zeros for the caller to load
 };
 
 /// A model whose parameters are sharded over ranks (fully sharded data parallel: Zhao et al., PyTorch FSDP;
@@ -33,12 +35,15 @@ struct EngineOptions {
 /// communicate (groups.h). One thread. All non-const calls are collective.
 class ShardedModel final : public RecomputeGuard {
  public:
-  /// Allocates and initialises only this rank's slices. `comm` consists of all ranks, communicates tensors on
-  /// `device`, and must outlive this object. Throws Error(kUsage) for options that do not fit the model or
-  /// the number of ranks.
+  /// Allocates and initialises (with `seed`) only this rank's slices. `comm` consists of all ranks,
+  /// communicates tensors on `device`, and must outlive this object. Throws Error(kUsage) for options that do
+  /// not fit the model or the number of ranks.
   ShardedModel(std::unique_ptr<Model> model, Communicator& comm, const EngineOptions& options,
                std::uint64_t seed, at::Device device);
   ~ShardedModel() override;
+
+  /// Gives all weights their initial values, which depend only on `seed`.
+  void initialise(std::uint64_t seed);
 
   /// Starts to gather the first units. Optional: call before reading a batch to overlap the two.
   void prefetch();
@@ -76,10 +81,11 @@ class ShardedModel final : public RecomputeGuard {
   [[nodiscard]] const BufferPool& pool() const { return pool_; }
 
   using Times = UnitTimes;
-  /// On a GPU, `waiting_s` includes only waits that the stream has completed.
+  /// On a GPU, the waits include only those that the stream has completed.
   [[nodiscard]] Times times() const;
 
-  void begin_recompute() override { ++recomputing_; }
+  void begin_recompute() override;
+  void recomputed() override;
   void end_recompute() override { --recomputing_; }
 
  private:
@@ -102,6 +108,7 @@ class ShardedModel final : public RecomputeGuard {
 
   std::unique_ptr<Model> model_;
   std::shared_ptr<Activity> activity_;
+  UnitFrames frames_;
   ShardOptions options_;
   Precision precision_;
   at::Device device_;

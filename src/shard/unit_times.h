@@ -1,37 +1,53 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
+#include <string_view>
+
+#include "base/steady_time.h"
+#include "comm/activity.h"
 
 namespace echelon {
 
 /// Time spent around the layers' computations, since construction.
 struct UnitTimes {
-  double host_s = 0;        ///< by the calling thread: casts, bookkeeping, issuing
-  double waiting_s = 0;     ///< blocked on collectives: the calling thread, or on a GPU its stream
-  std::int64_t passes = 0;  ///< forward or backward passes of a unit
+  double host_s = 0;         ///< by the calling thread: casts, bookkeeping, issuing
+  double gather_wait_s = 0;  ///< blocked on gathers of weights: the calling thread, or on a GPU its stream
+  double reduce_wait_s = 0;  ///< the same on reductions of gradients
+  std::int64_t passes = 0;   ///< forward or backward passes of a unit
+
+  [[nodiscard]] double waiting_s() const { return gather_wait_s + reduce_wait_s; }
 };
 
-/// Adds its lifetime to `waiting_s`.
+/// Adds its lifetime to one of the waits of UnitTimes, and to a profile if one is being recorded.
 class WaitingTime {
  public:
-  explicit WaitingTime(UnitTimes& times) : times_(times) {}
-  ~WaitingTime() { times_.waiting_s += std::chrono::duration<double>(Clock::now() - began_).count(); }
+  /// `unit`: what is waited for, for the profile; empty: nothing is.
+  WaitingTime(double& wait_s, const Activity& activity, SpanKind kind, std::string_view unit)
+      : wait_s_(wait_s), activity_(activity), kind_(kind), unit_(unit) {}
+  ~WaitingTime() {
+    const double now_s = steady_now_s();
+    wait_s_ += now_s - began_s_;
+    SpanLog* log = activity_.spans();
+    if (log != nullptr && !unit_.empty()) log->add(kind_, unit_, began_s_, now_s);
+  }
   WaitingTime(const WaitingTime&) = delete;
   WaitingTime& operator=(const WaitingTime&) = delete;
 
  private:
-  using Clock = std::chrono::steady_clock;
-  UnitTimes& times_;
-  Clock::time_point began_ = Clock::now();
+  double& wait_s_;
+  const Activity& activity_;
+  SpanKind kind_;
+  std::string_view unit_;
+  double began_s_ = steady_now_s();
 };
 
-/// Adds its lifetime to `host_s`, minus what was added to `waiting_s` meanwhile.
+/// Adds its lifetime to `host_s`, minus what was added to the waits meanwhile.
 class HostTime {
  public:
-  explicit HostTime(UnitTimes& times) : times_(times), waited_(times.waiting_s) {}
+  explicit HostTime(UnitTimes& times) : times_(times), waited_(times.waiting_s()) {}
   ~HostTime() {
     const double elapsed = std::chrono::duration<double>(Clock::now() - began_).count();
-    times_.host_s += elapsed - (times_.waiting_s - waited_);
+    times_.host_s += elapsed - (times_.waiting_s() - waited_);
   }
   HostTime(const HostTime&) = delete;
   HostTime& operator=(const HostTime&) = delete;

@@ -40,15 +40,21 @@ TrainLoop::TrainLoop(LoopOptions options, const LoopParts& parts)
       epochs_(parts.state.data.samples_per_epoch(), options_.train.global_batch_size),
       votes_(parts_),
       step_(options_, parts_.state, parts_.comm, votes_),
-      reporter_(options_, parts_, epochs_, step_) {}
+      reporter_(options_, parts_, epochs_, step_) {
+  if (options_.profile.wanted())
+    profiler_ = std::make_unique<profile::Profiler>(options_.profile, parts_.comm, *options_.activity,
+                                                    parts_.folder.root());
+}
 
 TrainStep::Result TrainLoop::step(double lr) {
+  if (profiler_) profiler_->begin_step(parts_.state.step + 1, comm_wait_s());
   step_.accumulate();
   // Before finish(), whose reduction carries the stop vote: all ranks then stop after this step.
   check_deadline(parts_.state.step + 1);
   const TrainStep::Result result = step_.finish(lr);
   if (parts_.clocks.ledger != nullptr) parts_.clocks.ledger->trained(parts_.state.step);
   reporter_.step_ended(result);
+  if (profiler_) profiler_->step_ended();
   return result;
 }
 
@@ -80,7 +86,7 @@ std::optional<ValidationResult> TrainLoop::validate() {
   options_.activity->enter(Doing::kValidating);
   parts_.checkpointer.validation_begins();
   const SpentOn validating(parts_.clocks.ledger, Spent::kValidate);
-  const double began = steady_now_s();
+  const IntervalClock::Reading began = reporter_.reading();
   std::optional<ValidationResult> result = echelon::validate(
       parts_.state.model, *parts_.validation, options_.data, options_.train, parts_.comm, parts_.stop);
   if (result && options_.tokenizer != nullptr) {
@@ -89,8 +95,7 @@ std::optional<ValidationResult> TrainLoop::validate() {
     result->rouge = generation_score(parts_.state.model, *parts_.validation, *options_.tokenizer,
                                      options_.data, options_.train, parts_.comm, parts_.stop);
   }
-  const double took = steady_now_s() - began;
-  pause(took);
+  const double took = pause(began);
   if (parts_.stop.decided()) return std::nullopt;
   if (parts_.clocks.deadline != nullptr) parts_.clocks.deadline->validation_took(took);
   record_validation(result->loss);
@@ -134,14 +139,42 @@ void TrainLoop::save(bool last) {
   options_.activity->enter(Doing::kSaving);
   const SpentOn saving(parts_.clocks.ledger, Spent::kStall);
   if (parts_.clocks.ledger != nullptr) parts_.clocks.ledger->saving(parts_.state.step);
-  const double began = steady_now_s();
-  parts_.checkpointer.save(parts_.state, last);
-  pause(steady_now_s() - began);
+  const IntervalClock::Reading began = reporter_.reading();
+  if (parts_.memory != nullptr) parts_.memory->let_go_of_staging();
+  {
+    const std::string step = str("step ", parts_.state.step);
+    const RecordedSpan span(*options_.activity, SpanKind::kSaveStall, step);
+    parts_.checkpointer.save(parts_.state, last);
+  }
+  reporter_.stalled(pause(began));
 }
 
-void TrainLoop::pause(double seconds) {
-  reporter_.pause(seconds);
-  step_began_s_ += seconds;
+void TrainLoop::save_to_memory() {
+  options_.activity->enter(Doing::kSaving);
+  const SpentOn saving(parts_.clocks.ledger, Spent::kStall);
+  const IntervalClock::Reading began = reporter_.reading();
+  {
+    const std::string step = str("memory of step ", parts_.state.step);
+    const RecordedSpan span(*options_.activity, SpanKind::kSaveStall, step);
+    parts_.memory->save(parts_.state, parts_.checkpointer.staging(),
+                        parts_.checkpointer.in_flight_s().has_value());
+  }
+  reporter_.stalled(pause(began));
+}
+
+void TrainLoop::end_profile() {
+  const IntervalClock::Reading began = reporter_.reading();
+  if (const auto age_s = parts_.checkpointer.in_flight_s())
+    options_.activity->spans()->add(SpanKind::kSave, "under way", began.now_s - *age_s, began.now_s);
+  profiler_->write(began.spent.comm_wait_s());
+  pause(began);
+}
+
+double TrainLoop::pause(const IntervalClock::Reading& from) {
+  const IntervalClock::Reading now = reporter_.reading();
+  reporter_.pause(from, now);
+  step_began_s_ += now.now_s - from.now_s;
+  return now.now_s - from.now_s;
 }
 
 RunEnd TrainLoop::run() {
@@ -174,7 +207,10 @@ RunEnd TrainLoop::run() {
     if (last || stop || result.save_due || checkpointer.due(state)) {
       save(last || stop);
       saved = state.step;
+    } else if (parts_.memory != nullptr && parts_.memory->due(state.step)) {
+      save_to_memory();
     }
+    if (profiler_ && profiler_->is_due(state.step, last || stop)) end_profile();
     if (logging || saved == state.step) reporter_.begin_interval();
     if (stop && !last) return RunEnd::kStopped;
   }

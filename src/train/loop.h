@@ -1,6 +1,8 @@
 #pragma once
+#include <memory>
 #include <optional>
 
+#include "profile/profiler.h"
 #include "run/report_request.h"
 #include "train/epochs.h"
 #include "train/eval/validation.h"
@@ -48,8 +50,11 @@ class TrainLoop {
   void announce_stop(bool left_out);
   void record_validation(double loss);
   void save(bool last);
-  /// Excludes `seconds` without training from the step times.
-  void pause(double seconds);
+  void save_to_memory();
+  void end_profile();  ///< collective
+  [[nodiscard]] double comm_wait_s() const { return step_.times().comm_wait_s(); }
+  /// Excludes what was since `from`, in which nothing was trained, from the step times. Returns its seconds.
+  double pause(const IntervalClock::Reading& from);
 
   const LoopOptions options_;
   const LoopParts parts_;
@@ -57,6 +62,7 @@ class TrainLoop {
   Votes votes_;
   TrainStep step_;
   StepReporter reporter_;
+  std::unique_ptr<profile::Profiler> profiler_;  ///< null: no profile is wanted
   ReportRequest report_request_;
   double step_began_s_ = 0;  ///< time of the last deadline check, moved forward by pauses
 };

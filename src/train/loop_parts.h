@@ -6,6 +6,7 @@
 #include "comm/activity.h"
 #include "comm/communicator.h"
 #include "optim/options.h"
+#include "profile/options.h"
 #include "run/agreed_stop.h"
 #include "run/deadline.h"
 #include "run/ledger.h"
@@ -14,6 +15,7 @@
 #include "run/progress.h"
 #include "run/run_folder.h"
 #include "text/tokenizer.h"
+#include "train/memory/memory_saves.h"
 #include "train/memory_report.h"
 #include "train/options.h"
 #include "train/save/checkpointer.h"
@@ -41,6 +43,7 @@ struct LoopOptions {
   /// Decodes texts generated in validation; null: none are generated.
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< receives what the loop is doing
+  ProfileRange profile;                                               ///< steps to be profiled
   double peak_flops = 0;                             ///< of one rank's device, for MFU; 0: unknown
   std::function<std::uint64_t()> peak_device_bytes;  ///< empty on the CPU
   /// Told after the first and the last step, and on request; may be empty.
@@ -64,6 +67,7 @@ struct LoopParts {
   const Loader* validation = nullptr;  ///< null: no validation
   MetricsFile* metrics = nullptr;      ///< null on every rank but 0
   Clocks clocks = {};
+  MemorySaves* memory = nullptr;  ///< null: nothing is saved to memory
 };
 
 }  // namespace echelon

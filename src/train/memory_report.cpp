@@ -57,7 +57,7 @@ std::int64_t peak_resident_bytes() {
   return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
 }
 
-MemoryReport memory_report(const TrainState& state) {
+MemoryReport memory_by_purpose(const TrainState& state) {
   MemoryReport report;
   for (const auto& unit : state.model.units()) {
     report.weights += static_cast<std::int64_t>(unit->master().nbytes());
@@ -78,9 +78,28 @@ MemoryReport memory_report(const TrainState& state) {
   report.pool = pool.bytes_allocated();
   report.tensors_peak = HostMemory::peak_bytes();
   report.tensors_reserved = HostMemory::reserved_bytes();
-  report.compiled = compiled_code_bytes();
   report.resident_peak = peak_resident_bytes();
   return report;
+}
+
+MemoryReport memory_report(const TrainState& state) {
+  MemoryReport report = memory_by_purpose(state);
+  report.compiled = compiled_code_bytes();
+  return report;
+}
+
+std::array<MemoryCategory, 9> categories(const MemoryReport& r, std::uint64_t device_bytes) {
+  const bool on_host = device_bytes == 0;
+  const std::int64_t tensors = on_host ? r.tensors_peak : static_cast<std::int64_t>(device_bytes);
+  return {{{"weights", r.weights},
+           {"gradients", r.gradients},
+           {"optimizer", r.optimizer},
+           {"averaged", r.averaged},
+           {"gathered", r.gathered.peak},
+           {"whole_gradients", r.outgoing.peak},
+           {"staging", r.staging.peak},
+           {"pool", r.pool},
+           {"activations", tensors - r.pool - (on_host ? r.persistent() : 0)}}};
 }
 
 std::string describe(const MemoryReport& r, bool peaks) {

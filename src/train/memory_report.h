@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -26,7 +27,18 @@ struct MemoryReport {
   [[nodiscard]] std::int64_t activations_peak() const { return tensors_peak - persistent() - pool; }
 };
 
+/// Does not look up `compiled`, which takes milliseconds.
+[[nodiscard]] MemoryReport memory_by_purpose(const TrainState& state);
 [[nodiscard]] MemoryReport memory_report(const TrainState& state);
+
+/// The categories of forecast.json and metrics.jsonl, in their order.
+struct MemoryCategory {
+  const char* name;
+  std::int64_t bytes;
+};
+/// `device_bytes`: peak of the device that computes; 0: the host does.
+[[nodiscard]] std::array<MemoryCategory, 9> categories(const MemoryReport& report,
+                                                       std::uint64_t device_bytes);
 
 /// One line of text. `peaks`: includes the peaks of a step.
 [[nodiscard]] std::string describe(const MemoryReport& report, bool peaks);

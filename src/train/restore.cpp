@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/read/leased_reader.h"
 #include "comm/agree.h"
 #include "comm/blob_text.h"
@@ -18,8 +19,10 @@
 namespace echelon {
 namespace {
 
-/// Folders that claim to be committed, damaged ones included, newest first. Applies options.resume.
-std::vector<std::string> candidates(const CheckpointOptions& options, const RunFolder& folder) {
+/// Folders that claim to be committed, damaged ones included, newest first. Applies options.resume;
+/// `remembered`: there is one in memory.
+std::vector<std::string> candidates(const CheckpointOptions& options, const RunFolder& folder,
+                                    bool remembered) {
   checkpoint::warn_of_linked_steps(folder.checkpoints());
   std::vector<std::string> newest_first;
   for (const auto& found : checkpoint::list(folder.checkpoints())) {
@@ -30,14 +33,16 @@ std::vector<std::string> candidates(const CheckpointOptions& options, const RunF
     }
   }
   std::reverse(newest_first.begin(), newest_first.end());
-  if (options.resume == Resume::kMust && newest_first.empty()) {
+  if (options.resume == Resume::kMust && newest_first.empty() && !remembered) {
     throw Error(Code::kUsage, str("checkpoint.resume is 'must', but '", folder.checkpoints().string(),
                                   "' holds no committed checkpoint; set it to 'auto' for a first start"));
   }
-  if (options.resume == Resume::kNever && !newest_first.empty()) {
+  if (options.resume == Resume::kNever && (!newest_first.empty() || remembered)) {
+    const std::string where =
+        newest_first.empty() ? "the nodes' memory" : str('\'', folder.checkpoints().string(), '\'');
     throw Error(Code::kUsage,
-                str("checkpoint.resume is 'never', but '", folder.checkpoints().string(),
-                    "' holds checkpoints; set it to 'auto' to continue them, or use another run.dir"));
+                str("checkpoint.resume is 'never', but ", where,
+                    " holds checkpoints; set it to 'auto' to continue them, or use another run.dir"));
   }
   return newest_first;
 }
@@ -65,9 +70,12 @@ std::string other_model(const Inspect& inspect, const checkpoint::Reader& reader
   return comm.rank() == 0 && inspect ? inspect(reader) : "";
 }
 
+/// Called on every rank before tensors are read. Returns the damage found. Collective.
+using BeforeLoading = std::function<std::string(const checkpoint::Reader&)>;
+
 /// Restores from one folder. Returns the damage found; empty if restored. Collective.
 std::string restore(const std::filesystem::path& folder, Communicator& comm, TrainState& state,
-                    const Inspect& inspect) {
+                    const Inspect& inspect, const BeforeLoading& before_loading = {}) {
   std::unique_ptr<checkpoint::Reader> reader;
   checkpoint::TrainerState saved;
   std::string damage = failure_of(comm, [&] {
@@ -88,32 +96,85 @@ std::string restore(const std::filesystem::path& folder, Communicator& comm, Tra
       require_same_data(saved, reader->folder(), state);
     });
   });
-  damage = failure_of(comm, [&] { load_slices(*reader, state); });
+  if (before_loading) damage = before_loading(*reader);
+  if (damage.empty()) damage = failure_of(comm, [&] { load_slices(*reader, state); });
   if (damage.empty()) apply_trainer_state(saved, state);
   return damage;
 }
 
+/// The same from memory: each node puts the checkpoint together, and brings the shards that its ranks read.
+std::string restore_from(const checkpoint::MemoryCandidate& candidate, RunMemory& memory, TrainState& state,
+                         const Inspect& inspect) {
+  Communicator& comm = memory.comm();
+  const checkpoint::Assembly assembly = memory.assembly(candidate);
+  std::string damage = failure_of(comm, [&] {
+    if (memory.leads()) assembly.begin();
+  });
+  const auto bring = [&](const checkpoint::Reader& reader) {
+    const std::vector<int> mine = memory.share_of(shards_to_load(reader, state));
+    return failure_of(comm, [&] {
+      for (const int shard : mine) assembly.bring(shard);
+    });
+  };
+  if (damage.empty()) damage = restore(assembly.path(), comm, state, inspect, bring);
+  if (memory.leads()) checkpoint::Assembly::remove(memory.folder());
+  return damage;
+}
+
+/// Of a step folder.
+std::int64_t step_of(const std::string& folder) {
+  const auto name = checkpoint::parse_step_folder(std::filesystem::path(folder).filename().string());
+  return name ? name->step : -1;
+}
+
 }  // namespace
 
-bool restore_latest(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
-                    TrainState& state, const Inspect& inspect) {
+std::optional<Restored> restore_latest(const CheckpointOptions& options, const RunFolder& folder,
+                                       Communicator& comm, TrainState& state, const Inspect& inspect,
+                                       RunMemory* memory) {
+  std::vector<checkpoint::MemoryCandidate> remembered;
+  if (memory != nullptr) remembered = memory->candidates();
+  auto newest_in_memory = remembered.begin();
   // Rank 0 lists the folders for all ranks, which must not disagree about the newest one.
   std::string found;
   agree(comm, "find checkpoint", [&] {
-    if (comm.rank() == 0) found = join(candidates(options, folder), "\n");
+    if (comm.rank() == 0) found = join(candidates(options, folder, !remembered.empty()), "\n");
   });
   std::istringstream folders(to_text(comm.gather_blobs(to_blob(found), "checkpoints").at(0)));
+  const bool lead = comm.rank() == 0;
+  /// Those in memory that are newer than `step`, as long as they are damaged.
+  const auto from_memory_after = [&](std::int64_t step) -> std::optional<Restored> {
+    for (; newest_in_memory != remembered.end() && newest_in_memory->step > step; ++newest_in_memory) {
+      const std::string damage = restore_from(*newest_in_memory, *memory, state, inspect);
+      if (damage.empty()) {
+        memory->resumed_from(&*newest_in_memory);
+        return Restored{.memory = memory->holders(*newest_in_memory)};
+      }
+      if (lead)
+        log::warn(str("step ", newest_in_memory->step, " in memory is DAMAGED and is skipped, trying the ",
+                      "previous one: ", damage));
+    }
+    return std::nullopt;
+  };
   std::string newest_damage;
   for (std::string step; std::getline(folders, step);) {
+    if (auto restored = from_memory_after(step_of(step))) return restored;
     const std::string damage = restore(step, comm, state, inspect);
-    if (damage.empty()) return true;
-    if (comm.rank() == 0) {
+    if (damage.empty()) {
+      if (memory != nullptr) memory->resumed_from(nullptr);
+      return Restored{};
+    }
+    if (lead) {
       log::warn(str("checkpoint '", step, "' is DAMAGED and is skipped, trying the previous one: ", damage));
     }
     if (newest_damage.empty()) newest_damage = damage;
   }
-  if (newest_damage.empty()) return false;
-  if (comm.rank() != 0) throw Error::already_reported(Code::kCheckpoint);
+  if (auto restored = from_memory_after(-1)) return restored;
+  if (newest_damage.empty()) {
+    if (memory != nullptr) memory->resumed_from(nullptr);
+    return std::nullopt;
+  }
+  if (!lead) throw Error::already_reported(Code::kCheckpoint);
   throw Error(Code::kCheckpoint, str("resume: no whole checkpoint in '", folder.checkpoints().string(),
                                      "'; all were left as they are; newest: ", newest_damage,
                                      "; restore one from a backup, or use another run.dir"));

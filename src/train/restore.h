@@ -1,12 +1,14 @@
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "checkpoint/options.h"
 #include "checkpoint/read/reader.h"
 #include "comm/communicator.h"
 #include "run/run_folder.h"
+#include "train/memory/run_memory.h"
 #include "train/state_tensors.h"
 #include "train/train_state.h"
 
@@ -17,13 +19,20 @@ namespace echelon {
 /// all ranks.
 using Inspect = std::function<std::string(const checkpoint::Reader&)>;
 
+/// Where a run's state was found.
+struct Restored {
+  std::string memory;  ///< "nodes n0, n1"; empty: on disk
+};
+
 /// Restores `state` from the newest committed checkpoint of the run, written with any world size and
-/// strategy. Damaged checkpoints, also those with an invalid trainer state, are skipped with a warning.
-/// Returns false if there is none. Collective. Throws Error(kCheckpoint) for a checkpoint of another model,
-/// or if all are damaged; Error(kData) for one of other data; Error(kUsage) if options.resume does not allow
-/// what was found.
-bool restore_latest(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
-                    TrainState& state, const Inspect& inspect = {});
+/// strategy, or from the nodes' memory (null: none) if a newer one is whole there. Damaged checkpoints, also
+/// those with an invalid trainer state, are skipped with a warning. Returns nothing if there is none.
+/// Collective. Throws Error(kCheckpoint) for a checkpoint of another model, or if all on disk are damaged;
+/// Error(kData) for one of other data; Error(kUsage) if options.resume does not allow what was found.
+[[nodiscard]] std::optional<Restored> restore_latest(const CheckpointOptions& options,
+                                                     const RunFolder& folder, Communicator& comm,
+                                                     TrainState& state, const Inspect& inspect = {},
+                                                     RunMemory* memory = nullptr);
 
 /// Loads only the weights from options.init_from, of any floating-point type; averaged weights start from
 /// them. Returns which were loaded. Collective. Throws Error(kCheckpoint), which names the differences, for a

@@ -190,6 +190,22 @@ void require_same_model(const checkpoint::Reader& reader, const TrainState& stat
   }
 }
 
+std::vector<int> shards_to_load(const checkpoint::Reader& reader, const TrainState& state) {
+  std::set<int> shards;
+  for (const Kept& kept : everything_kept(state)) {
+    for (std::size_t i = 0; i < kept.slices.size(); ++i) {
+      for (const SlicePiece& piece : state.model.units()[i]->pieces()) {
+        for (const auto& range : reader.stored_ranges(kept.info(i, *piece.part).name)) {
+          const bool read = range.begin < static_cast<std::uint64_t>(piece.end) &&
+                            range.end > static_cast<std::uint64_t>(piece.begin);
+          if (read) shards.insert(range.rank);
+        }
+      }
+    }
+  }
+  return {shards.begin(), shards.end()};
+}
+
 void load_slices(const checkpoint::Reader& reader, TrainState& state) {
   std::vector<checkpoint::Reader::Request> requests;
   std::vector<std::pair<at::Tensor, at::Tensor>> uploads;  // device slice, its host copy

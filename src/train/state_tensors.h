@@ -30,6 +30,9 @@ void require_same_model(const checkpoint::Reader& reader, const TrainState& stat
 /// Reads this rank's ranges into the state. Requires require_same_model().
 void load_slices(const checkpoint::Reader& reader, TrainState& state);
 
+/// The shards that load_slices() reads on this rank, by rising rank of the save.
+[[nodiscard]] std::vector<int> shards_to_load(const checkpoint::Reader& reader, const TrainState& state);
+
 /// How the weights of a checkpoint match those of a model. The same on all ranks.
 struct WeightMatch {
   std::vector<std::string> taken;  ///< in both, with the same shape

@@ -1,58 +1,120 @@
 #include "train/step_reporter.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
+#include <tuple>
 
 #include "base/log.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/utc_time.h"
-#include "comm/reduce_fields.h"
-#include "shard/memory/host_memory.h"
+#include "comm/blob_value.h"
 #include "train/memory_report.h"
 
 namespace echelon {
-namespace {
 
-/// Metrics that are reported as the maximum over ranks.
-struct Largest {
+constexpr std::size_t kCategories = std::tuple_size_v<decltype(categories({}, 0))>;
+
+struct StepReporter::RankValues {
+  double step_s = 0;
+  StepTimes spent;
+  double other_s = 0;
+  double save_stall_s = 0;
   double resident_bytes = 0;
   double device_bytes = 0;
   double tensor_bytes = 0;
   double sent_bytes = 0;
-  double step_s = 0;
-  double comm_wait_s = 0;
-  double data_wait_s = 0;
+  std::array<double, kCategories> memory{};
+
+  [[nodiscard]] double work_s() const { return step_s - spent.comm_wait_s(); }
 };
+
+namespace {
+
+/// `value(rank)` of all ranks.
+template <class Ranks, class Value>
+std::vector<double> each(const Ranks& ranks, const Value& value) {
+  std::vector<double> values;
+  for (const auto& rank : ranks) values.push_back(value(rank));
+  return values;
+}
+
+template <class Ranks, class Value>
+double largest(const Ranks& ranks, const Value& value) {
+  const std::vector<double> values = each(ranks, value);
+  return *std::max_element(values.begin(), values.end());
+}
+
+template <class Ranks, class Value>
+double mean(const Ranks& ranks, const Value& value) {
+  const std::vector<double> values = each(ranks, value);
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
 
 }  // namespace
 
 IntervalClock::Reading StepReporter::reading() const {
-  return {.now_s = steady_now_s(),
-          .comm_waited_s = parts_.state.model.times().waiting_s,
-          .data_waited_s = step_.data_waited_s()};
+  return {.now_s = steady_now_s(), .spent = step_.times()};
 }
 
 double StepReporter::step_s() const {
   return interval_.step_s(steady_now_s());
 }
 
+StepReporter::RankValues StepReporter::mine(const IntervalClock::Means& means) const {
+  const std::uint64_t device_bytes = options_.peak_device_bytes ? options_.peak_device_bytes() : 0;
+  const MemoryReport memory = memory_by_purpose(parts_.state);
+  RankValues mine{.step_s = means.step_s,
+                  .spent = means.spent,
+                  .other_s = means.other_s(),
+                  .save_stall_s = stalled_s_,
+                  .resident_bytes = static_cast<double>(memory.resident_peak),
+                  .device_bytes = static_cast<double>(device_bytes),
+                  .tensor_bytes = static_cast<double>(memory.tensors_peak),
+                  .sent_bytes = sent_bytes_};
+  const auto purposes = categories(memory, device_bytes);
+  for (std::size_t i = 0; i < kCategories; ++i) mine.memory[i] = static_cast<double>(purposes[i].bytes);
+  return mine;
+}
+
+void StepReporter::add_ranks(const std::vector<RankValues>& ranks, StepMetrics& metrics) const {
+  using Rank = RankValues;
+  const auto bytes = [&ranks](const auto& value) {
+    return static_cast<std::uint64_t>(largest(ranks, value));
+  };
+  metrics.peak_rss_bytes = bytes([](const Rank& r) { return r.resident_bytes; });
+  metrics.peak_device_bytes = bytes([](const Rank& r) { return r.device_bytes; });
+  metrics.tensor_peak_bytes = options_.peak_device_bytes
+                                  ? metrics.peak_device_bytes
+                                  : bytes([](const Rank& r) { return r.tensor_bytes; });
+  metrics.sent_bytes = bytes([](const Rank& r) { return r.sent_bytes; });
+  metrics.save_stall_s = largest(ranks, [](const Rank& r) { return r.save_stall_s; });
+  metrics.breakdown = {.compute_s = mean(ranks, [](const Rank& r) { return r.spent.compute_s; }),
+                       .gather_wait_s = mean(ranks, [](const Rank& r) { return r.spent.gather_wait_s; }),
+                       .reduce_wait_s = mean(ranks, [](const Rank& r) { return r.spent.reduce_wait_s; }),
+                       .data_wait_s = mean(ranks, [](const Rank& r) { return r.spent.data_wait_s; }),
+                       .optimizer_s = mean(ranks, [](const Rank& r) { return r.spent.optimizer_s; }),
+                       .other_s = mean(ranks, [](const Rank& r) { return r.other_s; })};
+  const auto spread = [&](const char* name, const auto& value) {
+    metrics.spread.emplace_back(name, spread_of(each(ranks, value)));
+    return metrics.spread.back().second.max;
+  };
+  spread("work_s", [](const Rank& r) { return r.work_s(); });
+  metrics.step_time_s = spread("step_time_s", [](const Rank& r) { return r.step_s; });
+  metrics.comm_wait_s = spread("comm_wait_s", [](const Rank& r) { return r.spent.comm_wait_s(); });
+  metrics.data_wait_s = spread("data_wait_s", [](const Rank& r) { return r.spent.data_wait_s; });
+  spread("peak_rss_bytes", [](const Rank& r) { return r.resident_bytes; });
+  for (std::size_t i = 0; i < kCategories; ++i) {
+    metrics.memory_bytes.emplace_back(categories({}, 0)[i].name,
+                                      bytes([i](const Rank& r) { return std::max(0.0, r.memory[i]); }));
+  }
+}
+
 StepMetrics StepReporter::measure(const TrainStep::Result& result, double lr) const {
   const TrainState& state = parts_.state;
   const IntervalClock::Means means = interval_.means(reading());
-  Largest largest{
-      .resident_bytes = static_cast<double>(peak_resident_bytes()),
-      .device_bytes = options_.peak_device_bytes ? static_cast<double>(options_.peak_device_bytes()) : 0,
-      .tensor_bytes = static_cast<double>(HostMemory::peak_bytes()),
-      .sent_bytes = sent_bytes_,
-      .step_s = means.step_s,
-      .comm_wait_s = means.comm_wait_s,
-      .data_wait_s = means.data_wait_s};
-  all_reduce_fields(parts_.comm, largest,
-                    {&Largest::resident_bytes, &Largest::device_bytes, &Largest::tensor_bytes,
-                     &Largest::sent_bytes, &Largest::step_s, &Largest::comm_wait_s, &Largest::data_wait_s},
-                    ReduceOp::kMax, "metrics");
-  const SampleSize size = state.data.sample_size();
   StepMetrics metrics{.step = state.step,
                       .time_s = utc_now_s(),
                       .loss = result.loss,
@@ -60,32 +122,38 @@ StepMetrics StepReporter::measure(const TrainStep::Result& result, double lr) co
                       .grad_norm = result.grad_norm,
                       .epoch = static_cast<double>(state.step) / epochs_.length(),
                       .samples = state.position.next_sample,
-                      .samples_per_s = static_cast<double>(options_.train.global_batch_size) / largest.step_s,
-                      .step_time_s = largest.step_s,
-                      .comm_wait_s = largest.comm_wait_s,
-                      .data_wait_s = largest.data_wait_s,
-                      .skipped_steps = state.skipped,
-                      .peak_rss_bytes = static_cast<std::uint64_t>(largest.resident_bytes),
-                      .peak_device_bytes = static_cast<std::uint64_t>(largest.device_bytes),
-                      .tensor_peak_bytes = static_cast<std::uint64_t>(
-                          options_.peak_device_bytes ? largest.device_bytes : largest.tensor_bytes),
-                      .sent_bytes = static_cast<std::uint64_t>(largest.sent_bytes)};
+                      .skipped_steps = state.skipped};
+  // One exchange for each line, and none for other steps.
+  add_ranks(gather_values(parts_.comm, mine(means), "metrics"), metrics);
+  const SampleSize size = state.data.sample_size();
+  metrics.samples_per_s = static_cast<double>(options_.train.global_batch_size) / metrics.step_time_s;
   if (size.tokens > 0) {
     metrics.tokens = state.tokens;
-    metrics.tokens_per_s = means.tokens / largest.step_s;
+    metrics.tokens_per_s = means.tokens / metrics.step_time_s;
   }
   if (state.loss_scale.used()) metrics.loss_scale = state.loss_scale.factor();
-  if (options_.peak_flops > 0) {
-    const double flops =
-        metrics.samples_per_s * state.model.model().flops_per_sample({size.tokens, size.target_tokens});
-    metrics.mfu = flops / (options_.peak_flops * parts_.comm.size());
-  }
+  const double flops = metrics.samples_per_s *
+                       state.model.model().flops_per_sample({size.tokens, size.target_tokens}) /
+                       parts_.comm.size();
+  metrics.model_tflops_per_s = flops / 1e12;
+  if (options_.peak_flops > 0) metrics.mfu = flops / options_.peak_flops;
   return metrics;
+}
+
+void StepReporter::add_unit_norms(const TrainStep::Result& result, StepMetrics& metrics) const {
+  if (result.unit_squares.empty()) return;
+  std::vector<double> squares = result.unit_squares;
+  parts_.comm.all_reduce(squares.data(), squares.size(), DType::kF64, ReduceOp::kSum, "norms of units")
+      .wait();
+  for (std::size_t i = 0; i < squares.size(); ++i)
+    metrics.unit_grad_norms.emplace_back(parts_.state.model.units()[i]->name(), std::sqrt(squares[i]));
 }
 
 void StepReporter::line(const TrainStep::Result& result, double lr,
                         const std::optional<ValidationResult>& validation) {
   StepMetrics metrics = measure(result, lr);
+  add_unit_norms(result, metrics);
+  stalled_s_ = 0;
   if (validation) {
     metrics.validation_loss = validation->loss;
     metrics.validation_accuracy = validation->accuracy;
@@ -102,7 +170,7 @@ void StepReporter::memory(double step_s) const {
   const double passes = static_cast<double>(std::max<std::int64_t>(1, times.passes));
   log::info(str("around ", times.passes, " passes of units: ", std::round(times.host_s / passes * 1e7) / 10,
                 " us each for casts, book-keeping and issuing, ",
-                std::round(times.waiting_s / passes * 1e7) / 10, " us each waiting for collectives"));
+                std::round(times.waiting_s() / passes * 1e7) / 10, " us each waiting for collectives"));
   if (!options_.on_measured) return;
   options_.on_measured({.step = parts_.state.step,
                         .memory = report,

@@ -1,5 +1,6 @@
 #pragma once
 #include <optional>
+#include <vector>
 
 #include "train/epochs.h"
 #include "train/eval/validation.h"
@@ -23,8 +24,13 @@ class StepReporter {
     interval_.step_ended(result.tokens);
     sent_bytes_ = result.sent_bytes;
   }
-  /// Excludes `seconds` without training from the step times.
-  void pause(double seconds) { interval_.pause(seconds); }
+  [[nodiscard]] IntervalClock::Reading reading() const;
+  /// Excludes what was between two readings, in which nothing was trained, from the step times.
+  void pause(const IntervalClock::Reading& from, const IntervalClock::Reading& to) {
+    interval_.pause(from, to);
+  }
+  /// Training waited for a save for so long.
+  void stalled(double seconds) { stalled_s_ += seconds; }
   /// Mean seconds per step of the interval.
   [[nodiscard]] double step_s() const;
 
@@ -35,8 +41,12 @@ class StepReporter {
   void memory(double step_s) const;
 
  private:
-  [[nodiscard]] IntervalClock::Reading reading() const;
+  /// What one rank tells the others about the steps of a line. Plain numbers.
+  struct RankValues;
+  [[nodiscard]] RankValues mine(const IntervalClock::Means& means) const;
+  void add_ranks(const std::vector<RankValues>& ranks, StepMetrics& metrics) const;
   [[nodiscard]] StepMetrics measure(const TrainStep::Result& result, double lr) const;
+  void add_unit_norms(const TrainStep::Result& result, StepMetrics& metrics) const;
 
   const LoopOptions& options_;
   const LoopParts& parts_;
@@ -44,6 +54,7 @@ class StepReporter {
   const TrainStep& step_;
   IntervalClock interval_;
   double sent_bytes_ = 0;  ///< in the last step
+  double stalled_s_ = 0;   ///< by saves, since the last line
 };
 
 }  // namespace echelon

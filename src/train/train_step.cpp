@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -22,6 +24,22 @@ BatchPlan plan_of(const TrainOptions& train, const DataPosition& position, const
   const std::int64_t rows = train.micro_batch_size;
   return {position.next_sample + comm.rank() * rows, rows, rows * comm.size()};
 }
+
+/// Adds its lifetime to a sum, minus what the model waited for collectives meanwhile.
+class WorkTime {
+ public:
+  WorkTime(const ShardedModel& model, double& sum_s)
+      : model_(model), sum_s_(sum_s), began_s_(steady_now_s()), waited_s_(model.times().waiting_s()) {}
+  ~WorkTime() { sum_s_ += steady_now_s() - began_s_ - (model_.times().waiting_s() - waited_s_); }
+  WorkTime(const WorkTime&) = delete;
+  WorkTime& operator=(const WorkTime&) = delete;
+
+ private:
+  const ShardedModel& model_;
+  double& sum_s_;
+  double began_s_;
+  double waited_s_;
+};
 
 }  // namespace
 
@@ -53,7 +71,7 @@ double TrainStep::sent_bytes() const {
 void TrainStep::accumulate() {
   options_.activity->begin_step(state_.step + 1);
   began_s_ = steady_now_s();
-  waited_before_ = state_.model.times().waiting_s;
+  waited_before_ = state_.model.times().waiting_s();
   sent_before_ = sent_bytes();
   sums_ = {};
   const double scale = state_.loss_scale.factor() / full_targets();
@@ -63,33 +81,68 @@ void TrainStep::accumulate() {
   for (std::int64_t pass = 0; pass < passes; ++pass) {
     state_.model.prefetch();  // gathers overlap with reading the batch
     options_.activity->enter(Doing::kReadingData);
-    const SampleBatch samples = stream_.next();
+    const SampleBatch samples = next_samples();
     sums_.targets += static_cast<double>(counted_targets(samples));
     sums_.tokens += static_cast<double>(samples.ids.size());
     if (!samples.target_lengths.empty()) sums_.tokens += static_cast<double>(samples.targets.size());
     Batch batch = to_tensors(samples, state_.model.device());
     batch.training = true;
     batch.dropout_key = options_.seed;
+    const WorkTime computing(state_.model, compute_s_);
     const at::Tensor part =
         state_.model.accumulate(batch, scale, {pass == 0, pass + 1 == passes}).to(at::kDouble);
     loss = loss.defined() ? loss + part : part;
   }
-  // Once per step, because on a GPU it blocks the host until the device is done.
-  sums_.loss = loss.item<double>();
+  {
+    // Once per step, because on a GPU it blocks the host until the device is done.
+    const WorkTime computing(state_.model, compute_s_);
+    sums_.loss = loss.item<double>();
+  }
   options_.activity->enter(Doing::kUpdating);
+  const WorkTime updating(state_.model, optimizer_s_);
   state_.model.finish_gradients();
+}
+
+StepTimes TrainStep::times() const {
+  const ShardedModel::Times times = state_.model.times();
+  return {.compute_s = compute_s_,
+          .gather_wait_s = times.gather_wait_s,
+          .reduce_wait_s = times.reduce_wait_s + agree_wait_s_,
+          .data_wait_s = stream_.waited_s(),
+          .optimizer_s = optimizer_s_};
+}
+
+SampleBatch TrainStep::next_samples() {
+  const RecordedSpan span(*options_.activity, SpanKind::kDataWait, "");
+  return stream_.next();
+}
+
+void TrainStep::agree() {
+  const double began_s = steady_now_s();
+  sums_.sum_over(comm_);
+  const double now_s = steady_now_s();
+  agree_wait_s_ += now_s - began_s;
+  optimizer_s_ -= now_s - began_s;  // within which it is called
+  if (SpanLog* log = options_.activity->spans())
+    log->add(SpanKind::kReduceWait, "end of the step", began_s, now_s);
 }
 
 TrainStep::Result TrainStep::finish(double lr) {
   const Communicator& device_comm = state_.model.groups().world();
-  sums_.squared_gradients = sum_of_squares(state_.model);
+  const WorkTime updating(state_.model, optimizer_s_);
+  const RecordedSpan span(*options_.activity, SpanKind::kOptimizer, "");
+  std::vector<double> unit_squares;
+  if (options_.metrics.unit_grad_norms) unit_squares = squares_by_unit(state_.model);
+  sums_.squared_gradients = options_.metrics.unit_grad_norms
+                                ? std::accumulate(unit_squares.begin(), unit_squares.end(), 0.0)
+                                : sum_of_squares(state_.model);
   votes_.vote(sums_);
   // Compared within this reduction, because NCCL does not notice ranks that issue different operations of
   // equal size.
   sums_.digests = static_cast<double>(device_comm.digest());
   // Own work of this rank, without waiting for others: identifies stragglers (liveness).
-  const double worked = steady_now_s() - began_s_ - (state_.model.times().waiting_s - waited_before_);
-  sums_.sum_over(comm_);
+  const double worked = steady_now_s() - began_s_ - (state_.model.times().waiting_s() - waited_before_);
+  agree();
   check_digests(device_comm, sums_.digests);
   if (state_.tokens) *state_.tokens += std::llround(sums_.tokens);
   votes_.heed(sums_);
@@ -97,11 +150,13 @@ TrainStep::Result TrainStep::finish(double lr) {
   // padding; the factor corrects this, and removes the loss scale.
   const double targets = std::max(1.0, sums_.targets);
   const double factor = full_targets() / targets / state_.loss_scale.factor();
-  const Result result{.loss = sums_.loss / targets,
-                      .grad_norm = std::sqrt(sums_.squared_gradients) * factor,
-                      .tokens = sums_.tokens,
-                      .save_due = sums_.save_votes > 0,
-                      .sent_bytes = sent_bytes() - sent_before_};
+  for (double& square : unit_squares) square *= factor * factor;
+  Result result{.loss = sums_.loss / targets,
+                .grad_norm = std::sqrt(sums_.squared_gradients) * factor,
+                .tokens = sums_.tokens,
+                .save_due = sums_.save_votes > 0,
+                .sent_bytes = sent_bytes() - sent_before_,
+                .unit_squares = std::move(unit_squares)};
   const bool finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
   finite ? update_weights(lr, result.grad_norm, factor) : leave_out(result);
   state_.loss_scale.update(finite);

@@ -1,7 +1,9 @@
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "data/batch_stream.h"
+#include "train/interval_clock.h"
 #include "train/loop_parts.h"
 
 namespace echelon {
@@ -46,6 +48,9 @@ class TrainStep {
     double tokens = 0;      ///< over all ranks
     bool save_due = false;  ///< a save is due by the clock of rank 0
     double sent_bytes = 0;  ///< by this rank
+    /// Of each unit with metrics.unit_grad_norms: this rank's part of the squared norm of its gradient, of
+    /// the mean loss and before clipping.
+    std::vector<double> unit_squares{};
   };
   /// Starts to read samples ahead from state.position. `comm`: all ranks, on the host. All arguments must
   /// outlive this object.
@@ -56,12 +61,14 @@ class TrainStep {
   /// Requires accumulate(). Completes or skips the step; state.step is then its number.
   [[nodiscard]] Result finish(double lr);
 
-  /// Seconds spent waiting for samples, since construction.
-  [[nodiscard]] double data_waited_s() const { return stream_.waited_s(); }
+  /// What the steps' time went into, since construction; waits of validations are in it, too.
+  [[nodiscard]] StepTimes times() const;
 
  private:
   /// Targets of a step without padding, over all ranks.
   [[nodiscard]] double full_targets() const;
+  [[nodiscard]] SampleBatch next_samples();
+  void agree();  ///< sums_ over all ranks
   /// Updates the weights with the gradients multiplied by `gradient_factor`.
   void update_weights(double lr, double grad_norm, double gradient_factor);
   void leave_out(const Result& result);
@@ -76,6 +83,9 @@ class TrainStep {
   double began_s_ = 0;        ///< start of the current step
   double sent_before_ = 0;    ///< bytes, before the current step
   double waited_before_ = 0;  ///< seconds spent waiting for collectives before the current step
+  double compute_s_ = 0;
+  double optimizer_s_ = 0;
+  double agree_wait_s_ = 0;  ///< in the reductions that end steps
   std::int64_t skipped_in_a_row_ = 0;
 };
 

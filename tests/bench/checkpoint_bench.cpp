@@ -1,6 +1,7 @@
-// Our side of checkpoint.sh: saves, loads and reshards the state of the 179 M Llama (fp32 weights and the two
-// states of AdamW, 2.1 GB) with real processes as ranks, beside what memory and disk give in the same round.
-// usage: checkpoint_bench FOLDER [RANKS] [LOAD_RANKS] [ROUNDS] [LAYERS]; one JSON line for each measurement
+// Our side of `./make.sh bench checkpoint`: saves, loads and reshards the state of the 179 M Llama (fp32
+// weights and the two states of AdamW, 2.1 GB) with real processes as ranks, beside what memory and disk give
+// in the same round. usage: checkpoint_bench FOLDER [RANKS] [LOAD_RANKS] [ROUNDS] [LAYERS]; one JSON line for
+// each measurement
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,11 +1,9 @@
 #include <mpi.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "bootstrap/job.h"
@@ -14,7 +12,7 @@
 // The CPU collectives beside Open MPI's own, in one run, on the same thread and buffers, alternating:
 //   mpirun -n 2 --oversubscribe --bind-to none --mca pml ob1 --mca btl self,vader bin/comm_bench [MiB]
 //   [rounds]
-// Prints medians and the ratio ours / MPI's (below 1: ours is faster). MPI has no bf16: it gets the work of
+// Prints a JSON line for each operation and round: ./make.sh bench comm. MPI has no bf16: it gets the work of
 // the same bytes (all-gather) or the same elements in fp32 (reduce-scatter), which is what a caller without
 // ours would send.
 namespace {
@@ -31,32 +29,18 @@ struct Bench {
     world.barrier("bench");
     const auto start = Clock::now();
     body();
-    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    return std::chrono::duration<double>(Clock::now() - start).count();
   }
   void on_thread(const std::function<void()>& body) const { process->worker.submit(body).wait(); }
 
   void compare(const char* name, const std::function<void()>& ours,
                const std::function<void()>& theirs) const {
-    std::vector<double> our_ms;
-    std::vector<double> their_ms;
     for (int round = -2; round < rounds; ++round) {  // two rounds to warm up
       const double a = time(ours);
       const double b = time([&] { on_thread(theirs); });
-      if (round < 0) continue;
-      our_ms.push_back(a);
-      their_ms.push_back(b);
+      if (round >= 0 && world.rank() == 0)
+        std::printf("{\"operation\": \"%s\", \"echelon_s\": %.9f, \"mpi_s\": %.9f}\n", name, a, b);
     }
-    const auto median = [](std::vector<double>& values) {
-      std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                       values.end());
-      return values[values.size() / 2];
-    };
-    if (world.rank() != 0) return;
-    const double a = median(our_ms);
-    const double b = median(their_ms);
-    std::printf("%-28s ours %9.3f ms (least %9.3f)  MPI %9.3f ms (least %9.3f)  ratio %.2f\n", name, a,
-                *std::min_element(our_ms.begin(), our_ms.end()), b,
-                *std::min_element(their_ms.begin(), their_ms.end()), a / b);
   }
 };
 
@@ -68,25 +52,24 @@ void run(const Bench& bench, std::size_t bytes) {
   std::vector<float> output(count);
   const int n = static_cast<int>(count);
   bench.compare(
-      "all-gather fp32", [&] { world.all_gather(data.data(), count, DType::kF32, "x").wait(); },
+      "all_gather_fp32", [&] { world.all_gather(data.data(), count, DType::kF32, "x").wait(); },
       [&] { MPI_Allgather(MPI_IN_PLACE, 0, MPI_FLOAT, data.data(), n, MPI_FLOAT, MPI_COMM_WORLD); });
   bench.compare(
-      "reduce-scatter fp32",
+      "reduce_scatter_fp32",
       [&] { world.reduce_scatter(data.data(), DType::kF32, output.data(), count, 0.5F, false, "x").wait(); },
       [&] { MPI_Reduce_scatter_block(data.data(), output.data(), n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); });
   bench.compare(
-      "reduce-scatter bf16",
+      "reduce_scatter_bf16",
       [&] { world.reduce_scatter(data.data(), DType::kBF16, output.data(), count, 0.5F, false, "x").wait(); },
       [&] { MPI_Reduce_scatter_block(data.data(), output.data(), n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); });
   bench.compare(
-      "all-reduce fp32",
+      "all_reduce_fp32",
       [&] { world.all_reduce(data.data(), count * size, DType::kF32, ReduceOp::kMax, "x").wait(); },
       [&] {
         MPI_Allreduce(MPI_IN_PLACE, data.data(), n * world.size(), MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
       });
   bench.compare(
-      "all-reduce of one fp64",
-      [&] { world.all_reduce(data.data(), 1, DType::kF64, ReduceOp::kMax, "x").wait(); },
+      "all_reduce_one", [&] { world.all_reduce(data.data(), 1, DType::kF64, ReduceOp::kMax, "x").wait(); },
       [&] { MPI_Allreduce(MPI_IN_PLACE, data.data(), 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD); });
 }
 
@@ -97,7 +80,7 @@ int main(int argc, char** argv) {
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 15;
   const auto job = bootstrap(Launch::kPmix, 30.0);
   {
-    auto process = std::make_shared<MpiProcess>(30.0);
+    auto process = std::make_shared<MpiProcess>(30.0, ProcessWatch{});
     MpiGroup group{
         .name = "world", .rank = process->worker.rank(), .hosts = job->info().hosts, .timeout_s = 60.0};
     for (int rank = 0; rank < process->worker.size(); ++rank) group.world_ranks.push_back(rank);

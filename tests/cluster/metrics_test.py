@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -10,12 +11,15 @@ import unittest
 
 from prometheus_client.parser import text_string_to_metric_families
 
-PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "cluster" / "parallelcluster" / "metrics_textfile.py"
+CLUSTER = pathlib.Path(__file__).resolve().parents[2] / "cluster" / "parallelcluster"
+PROGRAM = CLUSTER / "metrics_textfile.py"
 LINE = {"step": 40, "loss": 2.5, "lr": 1e-3, "grad_norm": 0.5, "epoch": 0.1, "time": 1772364600.125,
         "tokens": 163840, "samples": 160, "tokens_per_s": 1234.5, "samples_per_s": 4.0,
         "step_time_s": 0.25, "comm_wait_s": 0.01, "data_wait_s": 0.0, "skipped_steps": 0, "mfu": None,
         "peak_rss_bytes": 123456789012, "peak_device_bytes": 0,
-        "tensor_peak_bytes": 3456789012, "sent_bytes": 1048576, "validation_loss": 2.25}
+        "tensor_peak_bytes": 3456789012, "sent_bytes": 1048576, "validation_loss": 2.25,
+        "breakdown_s": {"compute": 0.2, "other": 0.05}, "memory_bytes": {"weights": 4096},
+        "spread": {"work_s": {"min": 0.1, "median": 0.15, "max": 0.2, "max_rank": 3}}, "unit_grad_norms": {"root": 0.5}}
 
 
 class Metrics(unittest.TestCase):
@@ -94,6 +98,41 @@ class Metrics(unittest.TestCase):
     def test_reads_only_the_end_of_a_long_file(self):
         self.write("long", *([LINE | {"step": step} for step in range(2000)]))
         self.assertEqual(self.samples()["echelon_step", "long"], 1999)
+
+    def test_numbers_of_an_object_have_a_label(self):
+        self.write("a", LINE | {"unit_grad_norms": {'x"} 1': 0.25, "two\nlines": 1, "text": "1"}, "breakdown_s": 3, "spread": {"work_s": 1}})
+        self.write("b", LINE)
+        self.samples()
+        found = {(sample.name, *sample.labels.values()): sample.value
+                 for family in text_string_to_metric_families(self.output.read_text()) for sample in family.samples}
+        self.assertEqual({key for key in found if key[0] == "echelon_unit_gradient_norm"},
+                         {("echelon_unit_gradient_norm", "a", 'x"} 1'), ("echelon_unit_gradient_norm", "b", "root")})
+        self.assertEqual((found["echelon_step_part_seconds", "b", "compute"], found["echelon_memory_bytes", "b", "weights"]), (0.2, 4096))
+        self.assertEqual((found["echelon_rank_work_seconds", "b", "max"], found["echelon_slowest_rank", "b"]), (0.2, 3))
+        self.assertNotIn(("echelon_rank_work_seconds", "b", "max_rank"), found)
+        self.assertNotIn(("echelon_slowest_rank", "a"), found)
+
+    def test_a_number_of_many_digits_is_left_out(self):
+        self.write("huge", b'{"step": 1, "loss": 1' + b"0" * 400 + b"}\n")
+        self.assertEqual({name for name, _ in self.samples()}, {"echelon_step", "echelon_last_line_timestamp_seconds"})
+
+    def test_every_panel_of_the_dashboard_shows_an_exported_metric(self):
+        sys.path.insert(0, str(CLUSTER))
+        import metrics_textfile
+        rows = [row.split(" | ") for row in metrics_textfile.NAMES.strip().splitlines()]
+        labels = {name.partition("{")[0]: {"run", *filter(None, [name.rstrip("}").partition("{")[2]])} for _, name, _ in rows}
+        self.assertEqual(len(labels), len(rows), "a name twice")
+        board = json.loads((CLUSTER / "grafana.json").read_text())
+        queries = [(target["expr"], target["legendFormat"]) for panel in board["panels"] for target in panel["targets"]]
+        queries += [(variable["query"]["query"], "") for variable in board["templating"]["list"] if variable["type"] == "query"]
+        self.assertGreater(len(queries), 10)
+        for expression, legend in queries:
+            named = re.findall(r"echelon_[a-z_]+", expression)
+            self.assertEqual(len(named), 1, expression)
+            self.assertIn(named[0], labels, expression)
+            self.assertLessEqual(set(re.findall(r"{{(\w+)}}", legend)), labels[named[0]], legend)
+            self.assertEqual(expression.count("("), expression.count(")"))
+        self.assertEqual(len({panel["id"] for panel in board["panels"]}), len(board["panels"]))
 
     def test_without_runs_the_file_is_empty(self):
         self.runs.rmdir()

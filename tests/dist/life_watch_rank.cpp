@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   // them.
   cluster.heartbeat_timeout_s = 4;
   auto life = std::make_unique<LifeWatch>(
-      LifeWatch::Options{.cluster = cluster, .logs = folder, .on_verdict = {}}, job->info(), *world, links);
+      LifeWatch::Options{.cluster = cluster, .logs = folder, .on_verdict = {}}, *job, links);
   std::ofstream file(folder / rank);
   try {
     operate(*world, argv[2], *links.activity);

@@ -5,9 +5,8 @@ import threading
 import time
 
 import slurm
-from deaths import SILENCE, start
+from deaths import BACK_OTHER_NODES, SILENCE, in_place_and_done, start
 from slurm import node, on_node
-from stops import back_and_done
 from trial import train_undisturbed
 
 SLOW_NOTICED = 60
@@ -18,7 +17,7 @@ def rank_frozen(work):
     trial = start(work, "rank_frozen")
     where = trial.fault(lambda: slurm.signal_rank(trial.job, 3, signal.SIGSTOP))
     trial.detected(rf"rank 3 \({where}\) has sent no heartbeat.*SIGSTOP", SILENCE)
-    return back_and_done(trial, work)
+    return in_place_and_done(trial, work, BACK_OTHER_NODES)
 
 
 def disk_full(work):

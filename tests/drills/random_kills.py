@@ -10,22 +10,41 @@ import json
 import pathlib
 import random
 import signal
+import statistics
 import time
 
 import slurm
 from slurm import call
 from trial import OVER, Trial, train_undisturbed
 
-STEPS_A_LIFE = 20  # a save each ten, and some to be killed in
+SPARE = 2  # of the cluster's four nodes
+RANKS = 4
+STEPS_A_LIFE = 45  # a save each ten, and some to be killed in; a quiet machine trains some forty between faults
 
 
 def kill_rank(trial, chance):
-    rank = chance.randrange(8)
+    rank = chance.randrange(RANKS)
     return f"kill -9 of rank {rank} on {slurm.signal_rank(trial.job, rank, signal.SIGKILL)}"
 
 
+def kill_node(trial, chance):
+    """Not that of the batch script, which only Slurm can bring back, minutes later."""
+    nodes = {where for _, where in slurm.rank_processes(trial.job).values()} - {slurm.field(trial.job, "BatchHost")}
+    if not nodes:
+        return kill_rank(trial, chance)
+    trial.broken = chance.choice(sorted(nodes))
+    slurm.node("kill", trial.broken)
+    return f"power off of {trial.broken}"
+
+
+def repair(trial):
+    if trial.broken:
+        slurm.node("restore", trial.broken)
+    trial.broken = None
+
+
 def terminate_rank(trial, chance):
-    rank = chance.randrange(8)
+    rank = chance.randrange(RANKS)
     return f"SIGTERM to rank {rank} on {slurm.signal_rank(trial.job, rank, signal.SIGTERM)}"
 
 
@@ -36,7 +55,7 @@ def requeue(trial, _):
 
 def cancel_step(trial, chance):
     name = chance.choice(["TERM", "USR2", "INT"])
-    call("scancel", f"--signal={name}", trial.job + ".0")
+    call("scancel", f"--signal={name}", trial.job)  # its steps; which one runs depends on the restarts so far
     return f"scancel --signal={name}"
 
 
@@ -46,10 +65,20 @@ def one(trial, chance):
     time.sleep(chance.uniform(0, 1.5))
     if trial.state() in OVER:
         return None
-    inject = chance.choice([kill_rank, kill_rank, terminate_rank, requeue, cancel_step])
+    inject = chance.choice([kill_rank, kill_rank, kill_rank, kill_node, kill_node, terminate_rank, requeue, cancel_step])
     said = trial.fault(lambda: inject(trial, chance))
-    trial.bring_back()
+    trial.bring_back(lambda: repair(trial))
     return said
+
+
+def by_phase(restarts):
+    """Median and worst seconds of each phase of restarts in place, on the same nodes and with another node."""
+    for what, chosen in (("same nodes", [r for r in restarts if not r["left_out"]]),
+                         ("another node", [r for r in restarts if r["left_out"]])):
+        seconds = [{**r["seconds"], "all": sum(r["seconds"].values())} for r in chosen]
+        if seconds:
+            columns = {name: sorted(row[name] for row in seconds) for name in seconds[0]}
+            yield what, len(seconds), {name: (round(statistics.median(all), 2), round(all[-1], 2)) for name, all in columns.items()}
 
 
 def disturb(work, kills, seed, report=print):
@@ -57,26 +86,29 @@ def disturb(work, kills, seed, report=print):
     chance = random.Random(seed)
     steps = STEPS_A_LIFE * (kills + 2)
     began = time.time()
-    trial = Trial(work, f"random_kills_{kills}", steps, "checkpoint.max_write_mb_per_s=4")
+    trial = Trial(work, f"random_kills_{kills}", steps, "checkpoint.max_write_mb_per_s=4", spare=SPARE)
+    trial.broken = None
     done = 0
     while done < kills:
         said = one(trial, chance)
         if said is None:
             break
         done += 1
-        report(json.dumps({"kill": done, "what": said, "step": trial.row["fault_at"], "restart_s": trial.row["restart_s"]}),
+        report(json.dumps({"kill": done, "what": said, "step": trial.row["fault_at"], "restart_s": trial.row["restart_s"],
+                           "back_s": trial.row.pop("back_s", None)}),
                flush=True)
     trial.finish()
-    trial.check(train_undisturbed(work, steps))
+    trial.check(train_undisturbed(work, steps, ranks=RANKS))
     if done < kills:
         trial.fail(f"the job was done after {done} of {kills} kills")
     return {"kills": done, "seed": seed, "steps": steps, "lost_steps": trial.row["lost_steps"],
             "took_s": round(time.time() - began, 1), "goodput": trial.row.get("goodput"),
+            "by_phase": list(by_phase(trial.row.get("restarts", []))),
             "said": f"{done} kills, seed {seed}: {steps} steps, final weights as undisturbed"}
 
 
 def random_kills(work):
-    """50 of: kill -9 of a rank, SIGTERM to one, scontrol requeue, scancel --signal; at random moments of one job"""
+    """50 of: kill -9 of a rank, loss of a node, SIGTERM, scontrol requeue, scancel --signal; at random moments of one job"""
     return disturb(work, 50, 1)
 
 

@@ -21,10 +21,11 @@ RESUMED = re.compile(r"resumed from step (\d+)")
 
 
 class Trial:
-    """A run in its own folder below `work`, on four nodes with two ranks each."""
+    """A run in its own folder below `work`, on four nodes with two ranks each; with spare nodes on as many fewer."""
 
-    def __init__(self, work, name, steps, *overrides, options=(), minutes=None):
+    def __init__(self, work, name, steps, *overrides, options=(), minutes=None, spare=0):
         self.folder = work / name
+        self.spare = spare
         shutil.rmtree(self.folder, ignore_errors=True)
         self.steps = steps
         self.overrides = [f"train.steps={steps}", *overrides]
@@ -35,8 +36,8 @@ class Trial:
         self.submit()
 
     def submit(self):
-        words = [ECHELON, "submit", RECIPE, f"run.dir={self.folder}", *self.overrides, "--nodes", "4", "--tasks-per-node", "2",
-                 *self.options]
+        words = [ECHELON, "submit", RECIPE, f"run.dir={self.folder}", *self.overrides, "--nodes", 4 - self.spare,
+                 "--spare-nodes", self.spare, "--tasks-per-node", "2", *self.options]
         if self.minutes:
             script = self.folder / "job.sbatch"
             text = call(*words, "--print")
@@ -117,6 +118,7 @@ class Trial:
         result = inject()
         self.row["fault_at"] = self.last_step()
         self.faulted = time.time()
+        self.restarts_before = len(self.restarts())
         return result
 
     def detected(self, pattern, seconds):
@@ -132,19 +134,41 @@ class Trial:
         notes = self.folder / "logs" / f"starts-{self.job}.txt"
         self.wait("the end of the ranks", seconds, lambda: notes.read_text().splitlines()[-1].startswith(("end", "held")))
 
-    def bring_back(self):
-        """Starts the queued job without Slurm's delay, unless it has started by itself; measures until its first new step."""
+    def restarts(self):
+        """What the run has noted of its restarts in place."""
+        path = self.folder / "logs/restarts.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def back_in_place(self, seconds):
+        """Waits for the first new step; measures since the fault. The job must not have been queued again."""
+        self.wait("a new step", 240, self.new_step)
+        self.row["back_s"] = round(time.time() - self.faulted, 2)
+        self.row["back_deadline_s"] = seconds
+        if slurm.field(self.job, "Restarts") != "0":
+            self.fail("the job was queued again")
+        self.expect_resumed(self.mark)
+
+    def bring_back(self, repair=lambda: None):
+        """Starts the queued job without Slurm's delay, unless it has started by itself; measures until its first new step.
+        A start in place is measured since the fault. `repair` is called before a queued job needs its nodes."""
         permitted = None
         deadline = time.monotonic() + 300
         while not self.new_step():
             if time.monotonic() > deadline or self.state() in OVER:
                 self.fail(f"job {self.job} does not come back, it is {self.state()}")
             if permitted is None and self.is_pending():
+                repair()
                 time.sleep(2)  # nodes refuse a new start in the second in which they cancelled the permits of the old one
                 permitted = time.time()
                 call("scontrol", "update", f"jobid={self.job}", "StartTime=now", check=False)
             time.sleep(0.02)
-        self.row["restart_s"] = round(time.time() - (permitted or self.began_last()), 2)
+        back = round(time.time() - self.faulted, 2)
+        queued = permitted or len(self.restarts()) <= self.restarts_before
+        self.row["restart_s"] = round(time.time() - (permitted or self.began_last()), 2) if queued else None
+        if permitted is None:
+            repair()
+        if not queued:
+            self.row["back_s"] = back
         self.expect_resumed(self.mark)
 
     def is_pending(self):
@@ -156,7 +180,7 @@ class Trial:
 
     def began_last(self):
         notes = (self.folder / "logs" / f"starts-{self.job}.txt").read_text().splitlines()
-        return float([note for note in notes if note.startswith("start")][-1].split()[2])
+        return float([note for note in notes if note.startswith(("start", "restart"))][-1].split()[2])
 
     def submit_again(self):
         """Another job of the same run; measured like a start of the first."""
@@ -201,6 +225,10 @@ class Trial:
         compared = subprocess.run([ECHELON_CKPT, "diff", str(self.folder), str(undisturbed)], capture_output=True, text=True)
         if compared.returncode:
             self.fail(f"the final checkpoint is another than the undisturbed run's: {compared.stdout}{compared.stderr}")
+        self.check_whole()
+
+    def check_whole(self):
+        """Every step was trained and logged once, and every second accounted for."""
         if self.committed() != self.steps:
             self.fail(f"the newest commit is of step {self.committed()}, not {self.steps}")
         with (self.folder / "metrics.jsonl").open() as lines:
@@ -210,6 +238,7 @@ class Trial:
         call(ECHELON_CKPT, "verify", self.folder)
         self.row["lost_steps"] = self.lost_steps()
         self.check_ledger()
+        self.check_restarts()
 
     def check_ledger(self):
         """The seconds of each start add up to its length, and all starts to the time the job had its nodes."""
@@ -227,14 +256,26 @@ class Trial:
             self.fail(f"the ledger has {total['allocated']:.2f} s in all, the job had its nodes for {held:.2f} s")
         self.row["ledger_s"], self.row["held_s"], self.row["goodput"] = total["allocated"], round(held, 2), ledger["goodput"]
 
+    def check_restarts(self):
+        """Restarts in place are told of, as far as they lived long enough to tell."""
+        told = self.restarts()
+        noted = sum(line.startswith("restart") for log in self.logs for line in self.notes(log))
+        if len(told) > noted or (noted and not told):
+            self.fail(f"restarts.jsonl tells of {len(told)} restarts, the script noted {noted}")
+        if told:
+            self.row["phases"] = {name: round(value, 2) for name, value in told[-1]["seconds"].items()}
+            self.row["restarts"] = told
+
+    def notes(self, log):
+        return (self.folder / "logs" / log.name.replace("slurm-", "starts-")).with_suffix(".txt").read_text().splitlines()
+
     def held_seconds(self, ledger):
         """From the script's own notes of when each start began and ended; one that was killed has no end there."""
         held, began = 0.0, None
         known = iter(ledger)
-        notes = [line.split() for log in self.logs
-                 for line in (self.folder / "logs" / log.name.replace("slurm-", "starts-")).with_suffix(".txt").read_text().splitlines()]
+        notes = [line.split() for log in self.logs for line in self.notes(log)]
         for what, *_, when in notes:
-            if what == "start":
+            if what in ("start", "restart"):
                 if began is not None:
                     held += last["ended"] - began
                 began, last = float(when), next(known, None)
@@ -244,12 +285,12 @@ class Trial:
         return held
 
 
-def train_undisturbed(work, steps, *overrides):
-    """The same run on eight local ranks, to which nothing happens. Trained once for each length."""
-    folder = work / f"undisturbed-{steps}"
+def train_undisturbed(work, steps, *overrides, ranks=8):
+    """The same run on local ranks, to which nothing happens. Trained once for each length."""
+    folder = work / f"undisturbed-{steps}-{ranks}"
     if not (folder / "done").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        call(ECHELON, "train", RECIPE, "--ranks", "8", f"run.dir={folder}", f"train.steps={steps}",
+        call(ECHELON, "train", RECIPE, "--ranks", ranks, f"run.dir={folder}", f"train.steps={steps}",
              "checkpoint.max_write_mb_per_s=0", *overrides)
         (folder / "done").touch()
     return folder

@@ -140,6 +140,25 @@ class Tests(product.Case):
     def test_prepare_of_an_unknown_format(self):
         self.usage("prepare", "source", "-o", "data", "--format", "xml", "--train-tokenizer", 300)
 
+    def test_metrics_of_what_has_none(self):
+        (self.folder / "empty").mkdir()
+        (self.folder / "foreign").mkdir()
+        (self.folder / "foreign" / "metrics.jsonl").write_text("\x00[" * 1000 + '\n{"step": "1"}\n' + "{" * (3 << 20))
+        (self.folder / "pipe").mkdir()
+        os.mkfifo(self.folder / "pipe" / "metrics.jsonl")
+        for run in ("nowhere", "empty", "foreign", "pipe"):
+            self.usage("metrics", run, "--to", "csv")
+        self.usage("metrics", "foreign", "--to", "tensorboard", "-o", "board")
+        self.usage("metrics", "foreign", "--to", "xml")
+        self.usage("metrics", "foreign")
+        (self.folder / "foreign" / "metrics.jsonl").write_text('{"step": 1, "loss": 2}\nno\n')
+        self.usage("metrics", "foreign", "--to", "csv", "-o", "empty")
+        self.usage("metrics", "foreign", "--to", "tensorboard", "-o", "foreign/metrics.jsonl")
+        result = self.command(product.ECHELON, "metrics", "foreign", "--to", "csv")
+        self.assertEqual("step,loss\n1,2\n", result.out)
+        self.assertIn("1 lines of 'foreign/metrics.jsonl' are no metrics and were left out", result.err)
+        self.assertEqual(["empty", "foreign", "pipe"], sorted(os.listdir(self.folder)))
+
     def test_recipes_show_of_none(self):
         self.usage("recipes", "show", "smok")
 
@@ -166,7 +185,8 @@ class Tests(product.Case):
             ["--version"], ["train", "--help"], ["recipes", "ls"], ["recipes", "show", "smoke"],
             ["validate", "recipe.yaml"], ["validate", "recipe.yaml", "--json"], ["validate", "--schema"],
             ["plan", "recipe.yaml"], ["sample", "run", "--prompt", "alpha", "--tokens", 2],
-            ["doctor", "recipe", "recipe.yaml"],
+            ["doctor", "recipe", "recipe.yaml"], ["metrics", "run", "--to", "csv"], ["metrics", "run", "--to", "prometheus"],
+            ["report", "run"], ["watch", "run"],
             ["prepare", "data-text", "-o", "data", "--train-tokenizer", 320, "--validation-fraction", 0.3])]
         commands += [[product.CKPT, *words] for words in (
             ["--version"], ["--help"], ["ls", "run"], ["ls", "run", "--json"], ["inspect", "run"], ["verify", "run"],

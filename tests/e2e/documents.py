@@ -175,6 +175,9 @@ class Tests(product.Case):
                 at = rest.index("--ranks")
                 ranks = int(rest[at + 1])
                 del rest[at:at + 2]
+            if "--profile" in rest:  # of steps that are not trained
+                at = rest.index("--profile")
+                del rest[at:at + 2]
             arguments = ["validate", *rest, "--ranks", ranks]
         elif arguments[:1] == ["submit"]:
             how = "script written"
@@ -211,8 +214,9 @@ class Tests(product.Case):
         name = words[0]
         if name == "./make.sh":
             known = re.findall(r"^  ([a-z-]+) ", self.command("./make.sh", "help").out, re.M)
-            # `build` takes presets and targets of CMake; several commands stand in a row.
-            named = words[1:2] if words[1:2] == ["build"] else words[1:]
+            # `build` takes presets and targets of CMake, `bench` names (tests/e2e/benchmarks.py knows them); else several
+            # commands stand in a row.
+            named = words[1:2] if words[1] in ("bench", "build") else words[1:]
             unknown = [word for word in named if word not in known and word.islower()]
             self.done["held against make.sh help"] += 1
             if unknown:

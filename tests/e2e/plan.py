@@ -363,7 +363,9 @@ class Tests(product.Case):
             for one, other in zip(of_lane, of_lane[1:]):
                 self.assertLessEqual(one["ts"] + one["dur"], other["ts"] + 1e-3, f"{name} does one thing at a time")
             # Both passes of the step are drawn.
-            self.assertAlmostEqual(plan["busy_s"][name], sum(span["dur"] for span in of_lane) / 1e6, delta=1e-9)
+            # Spans are told to the nanosecond.
+            drawn_s = sum(span["dur"] for span in of_lane) / 1e6
+            self.assertAlmostEqual(plan["busy_s"][name], drawn_s, delta=1e-9 + 0.5e-9 * len(of_lane))
         self.assertLessEqual(max(span["ts"] + span["dur"] for span in spans), plan["step_time_s"] * 1e6 + 1e-3)
         picture = xml.etree.ElementTree.parse(self.folder / "p.svg").getroot()
         self.assertEqual("{http://www.w3.org/2000/svg}svg", picture.tag)
@@ -380,6 +382,41 @@ class Tests(product.Case):
         words = [RECIPES / "llama_8b.yaml", "--gpus-per-node", 8, "--gpu", "h100"]
         self.assertFalse(self.planned(*words, "--memory", "1GiB")["fits"])
         self.assertTrue(self.planned(*words)["fits"])
+
+    # -- what would fit
+
+    def fit(self, *words):
+        """What `--fit` finds for a recipe that needs too much."""
+        found = self.planned(*words, "--fit")
+        self.assertFalse(found["as_it_is"]["fits"])
+        return found
+
+    def test_each_change_that_fit_proposes_fits_with_room(self):
+        recipe = [RECIPES / "llama_smoke.yaml", "model.vocab_size=8192", "model.max_positions=512", "data.seq_len=512",
+                  "train.micro_batch_size=16", "train.global_batch_size=32"]
+        for ranks in (1, 2):
+            words = [*recipe, "--tasks-per-node", ranks]
+            limit = int(0.85 * self.planned(*words)["memory"]["peak_bytes"])
+            found = self.fit(*words, "--memory", limit)
+            self.assertTrue(found["proposals"], found)
+            for proposal in found["proposals"][:3]:
+                changed = self.planned(*words, *proposal["overrides"], "--memory", limit)
+                self.assertTrue(changed["fits"], proposal)
+                self.assertLess(changed["memory"]["peak_bytes"], 0.95 * limit)
+                self.assertTrue(proposal["overrides"])
+                if ranks == 1:
+                    self.assertNotIn("shard.strategy", " ".join(proposal["overrides"]), "is the same on one rank")
+
+    def test_fit_of_what_fits_nowhere_tells_by_how_much(self):
+        found = self.fit(self.smoke(), "--memory", "1MiB")
+        self.assertEqual([], found["proposals"])
+        self.assertLess(found["nearest"]["peak_bytes"], found["as_it_is"]["peak_bytes"])
+        said = self.command(product.ECHELON, "plan", self.smoke(), "--memory", "1MiB", "--fit").out
+        told = re.search(r"nothing that was tried fits; least memory, ([0-9.]+) MiB too much", said)
+        self.assertTrue(told, said)
+        # Of two processes that plan: what a program and its libraries take differs a little each time.
+        missing = (found["nearest"]["peak_bytes"] - found["as_it_is"]["limit_bytes"]) / 2**20
+        self.assertAlmostEqual(missing, float(told[1]), delta=16)
 
     # -- what it refuses
 

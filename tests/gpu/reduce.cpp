@@ -36,37 +36,65 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// One of `ranks` sums its piece: what the others sent lies in one buffer with a hole where its own would be.
-void check_sum(DType type, std::size_t count, std::size_t shift, int ranks, bool accumulate) {
-  const int own_rank = ranks / 2;
-  std::vector<std::vector<std::uint16_t>> pieces;
-  std::vector<const void*> sources;
-  std::vector<std::uint16_t> all;
-  for (int rank = 0; rank < ranks; ++rank) {
-    pieces.push_back(halves(some(count, static_cast<unsigned>(rank) + 1), type));
+/// The bits of `values` in `type`, as bytes.
+std::vector<std::byte> stored(const std::vector<float>& values, DType type) {
+  std::vector<std::byte> bytes(values.size() * size_of(type));
+  if (type == DType::kF32) {
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+  } else {
+    std::memcpy(bytes.data(), halves(values, type).data(), bytes.size());
+  }
+  return bytes;
+}
+
+struct SumCase {
+  DType type;
+  std::size_t count;
+  std::size_t shift;  ///< elements past a border
+  int ranks;
+  int parts;
+};
+
+/// One of `ranks` sums its pieces: what the others sent lies in one buffer with holes where its own would be.
+void check_sum(const SumCase& c, bool accumulate) {
+  const int own_rank = c.ranks / 2;
+  std::vector<std::byte> all;
+  std::vector<std::vector<std::byte>> pieces;  // by part, then rank
+  for (int piece = 0; piece < c.ranks * c.parts; ++piece) {
+    pieces.push_back(stored(some(c.count, static_cast<unsigned>(piece) + 1), c.type));
     all.insert(all.end(), pieces.back().begin(), pieces.back().end());
   }
-  for (const auto& piece : pieces) sources.push_back(piece.data());
-  std::vector<float> expected = some(count, 99);
+  std::vector<float> expected = some(c.count * static_cast<std::size_t>(c.parts), 99);
   const OnDevice<float> output(expected);
-  sum_scaled(sources, type, expected.data(), count, 0.3F, accumulate);
-  const OnDevice<std::uint16_t> own(pieces[static_cast<std::size_t>(own_rank)], shift);
-  const OnDevice<std::uint16_t> arrived(all, shift);
-  ASSERT_EQ(sum_pieces({own.data(), arrived.data(), count, own_rank, ranks}, type, output.data(), 0.3F,
-                       accumulate, nullptr),
+  for (int part = 0; part < c.parts; ++part) {
+    std::vector<const void*> sources;
+    for (int rank = 0; rank < c.ranks; ++rank)
+      sources.push_back(pieces[static_cast<std::size_t>(part * c.ranks + rank)].data());
+    sum_scaled(sources, c.type, expected.data() + static_cast<std::size_t>(part) * c.count, c.count, 0.3F,
+               accumulate);
+  }
+  // Own pieces lie as far apart as those of all ranks to one part.
+  const OnDevice<std::byte> input(all, c.shift * size_of(c.type));
+  const OnDevice<std::byte> arrived(all, c.shift * size_of(c.type));
+  const std::byte* own = input.data() + static_cast<std::size_t>(own_rank) * c.count * size_of(c.type);
+  ASSERT_EQ(sum_pieces({own, arrived.data(), c.count, own_rank, c.ranks, c.parts}, c.type, output.data(),
+                       0.3F, accumulate, nullptr),
             cudaSuccess);
   EXPECT_TRUE(same_bits(output.values(), expected));
 }
 
 TEST_F(GpuReduce, SumsOfPiecesHaveTheBitsOfTheCpuRanks) {
-  for (const DType type : {DType::kBF16, DType::kF16}) {
+  for (const DType type : {DType::kBF16, DType::kF16, DType::kF32}) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{7}, std::size_t{4096}, std::size_t{100001}}) {
       for (const std::size_t shift : {std::size_t{0}, std::size_t{1}}) {
         for (const int ranks : {1, 2, 5}) {
-          SCOPED_TRACE(testing::Message()
-                       << name_of(type) << " " << count << " + " << shift << ", " << ranks << " ranks");
-          check_sum(type, count, shift, ranks, false);
-          check_sum(type, count, shift, ranks, true);
+          for (const int parts : {1, 3}) {
+            if (parts > 1 && count > 4096) continue;
+            SCOPED_TRACE(testing::Message() << name_of(type) << " " << count << " + " << shift << ", "
+                                            << ranks << " ranks, " << parts << " parts");
+            check_sum({type, count, shift, ranks, parts}, false);
+            check_sum({type, count, shift, ranks, parts}, true);
+          }
         }
       }
     }
@@ -88,7 +116,7 @@ TEST_F(GpuReduce, ScalingHasTheBitsOfTheCpuRanks) {
 
 TEST_F(GpuReduce, NothingAndOtherTypes) {
   EXPECT_EQ(sum_pieces({}, DType::kBF16, nullptr, 1.0F, false, nullptr), cudaSuccess);
-  EXPECT_EQ(sum_pieces({}, DType::kF32, nullptr, 1.0F, false, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(sum_pieces({}, DType::kF64, nullptr, 1.0F, false, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(scale_into(nullptr, nullptr, 0, 1.0F, false, nullptr), cudaSuccess);
 }
 

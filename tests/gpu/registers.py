@@ -21,7 +21,8 @@ HEADER = """# Limits of the kernels, from ptxas (tests/gpu/registers.py --record
 """
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(sm_\w+)'")
 SPILL = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
-KERNEL = re.compile(r"(\w+(<[^()]*>)?)[(](?!anonymous)")
+KERNEL = re.compile(r"(\w+(<[^()]*>)?)[(]")
+SCOPE = re.compile(r"[(]anonymous namespace[)]::|\b\w+::")
 USED = re.compile(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?")
 
 
@@ -38,7 +39,8 @@ def commands(build):
 def readable(source, mangled):
     """'rms_norm: forward_kernel<8, float>', without parameters and scopes."""
     name = subprocess.run(["c++filt", mangled], capture_output=True, text=True, check=True).stdout.strip()
-    return f"{pathlib.Path(source).stem}: {KERNEL.search(name)[1]}"
+    kernel = KERNEL.search(SCOPE.sub("", name))[1]
+    return f"{pathlib.Path(source).stem}: {kernel}"
 
 
 def measure(source, words):

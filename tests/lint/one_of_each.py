@@ -10,7 +10,7 @@ import tree
 # What: (the call, what to use, who makes it)
 CALLS = {
     "JSON": (r"\b[jJ]son::(?:parse|sax_parse|accept)\(", "read_foreign_json() of base/foreign_json.h",
-             {"src/base/foreign_json.cpp",
+             {"src/base/foreign_json.cpp", "src/base/foreign_numbers.cpp",
               "src/checkpoint/format/safetensors_header.cpp"}),  # 100 MB of which hardly anything is kept
     "process": (r"(?<![\w.>])(?:posix_spawnp?|v?fork|popen|execvp?e?)\(|\bstd::system\(", "run_program() of base/process/program.h",
                 {"src/base/process/program.cpp",

@@ -39,6 +39,7 @@ follower=$!
 wait_for 60 "the job's number" test -s out.txt
 job=$(head -n 1 out.txt)
 log=stops-run/logs/slurm-$job.out
+wait_for 60 "the end of the first start" has_started 'requeues itself' "$log" 1  # before it, the job waits too
 start_again_now "$job"
 code=0
 wait $follower || code=$?

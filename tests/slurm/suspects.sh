@@ -32,7 +32,7 @@ suspect 30 n1.cluster.local
 suspect 20 n9              # not of this cluster
 trap 'scancel "$job"' EXIT
 began=$(date +%s)
-job=$("$ECHELON_BIN" submit "$tiny_yaml" run.dir="$run" --program ./ends_with_7 --nodes 2 --tasks-per-node 1 --exclude n3 \
+job=$("$ECHELON_BIN" submit "$tiny_yaml" run.dir="$run" --program ./ends_with_7 --max-restarts 0 --nodes 2 --tasks-per-node 1 --exclude n3 \
   --time 10 | head -n 1)
 log=$run/logs/slurm-$job.out
 expect_left_out 1 n3,n1
@@ -60,7 +60,7 @@ scancel "$job"
 rm -r "$run"
 mkdir -p "$run/logs"
 suspect 10 n1
-job=$("$ECHELON_BIN" submit "$tiny_yaml" run.dir="$run" --program ./ends_with_7 --nodes 4 --tasks-per-node 1 | head -n 1)
+job=$("$ECHELON_BIN" submit "$tiny_yaml" run.dir="$run" --program ./ends_with_7 --max-restarts 0 --nodes 4 --tasks-per-node 1 | head -n 1)
 log=$run/logs/slurm-$job.out
 expect_left_out 1 '(null)'
 scancel "$job"

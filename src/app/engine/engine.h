@@ -9,6 +9,7 @@
 #include "comm/communicator.h"
 #include "forecast/rehearsed.h"
 #include "model/generate/options.h"
+#include "profile/options.h"
 #include "recipe/load.h"
 
 /// The interface of libechelon_engine.so to `echelon`. The functions report their own errors, or store them
@@ -18,6 +19,7 @@ namespace echelon::app {
 struct TrainRequest {
   LoadedRecipe loaded;
   Launch launch = Launch::kSingle;
+  ProfileRange profile;
 };
 
 struct SampleRequest {

@@ -39,22 +39,15 @@ std::string profile_of(const std::string& gpu) {
 nlohmann::json to_json(const MeasuredStep& step, bool on_host) {
   const MemoryReport& m = step.memory;
   const std::int64_t tensors = on_host ? m.tensors_peak : static_cast<std::int64_t>(step.device_bytes);
-  return {{"step", step.step},
-          {"step_time_s", step.step_s},
-          {"sent_bytes", step.sent_bytes},
-          {"memory",
-           {{"tensor_peak_bytes", tensors},
-            {"process_peak_bytes", m.resident_peak},
-            {"categories",
-             {{"weights", m.weights},
-              {"gradients", m.gradients},
-              {"optimizer", m.optimizer},
-              {"averaged", m.averaged},
-              {"gathered", m.gathered.peak},
-              {"whole_gradients", m.outgoing.peak},
-              {"staging", m.staging.peak},
-              {"pool", m.pool},
-              {"activations", tensors - m.pool - (on_host ? m.persistent() : 0)}}}}}};
+  nlohmann::json purposes;
+  for (const MemoryCategory& category : categories(m, on_host ? 0 : step.device_bytes))
+    purposes[category.name] = category.bytes;
+  return {
+      {"step", step.step},
+      {"step_time_s", step.step_s},
+      {"sent_bytes", step.sent_bytes},
+      {"memory",
+       {{"tensor_peak_bytes", tensors}, {"process_peak_bytes", m.resident_peak}, {"categories", purposes}}}};
 }
 
 }  // namespace

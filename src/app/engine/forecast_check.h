@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -19,13 +20,17 @@ class ForecastCheck {
   /// its own, because the recording device would stay known to PyTorch in this one.
   ForecastCheck(const Recipe& recipe, const JobInfo& info, const Compute& compute);
 
-  /// The run folder, whose recipe.yaml exists when measured() is called.
-  void write_to(std::filesystem::path folder) { folder_ = std::move(folder); }
-  void measured(const MeasuredStep& step);
+  /// Writes into the run folder, whose recipe.yaml exists when the result is called with what was measured.
+  /// This object outlives the result.
+  [[nodiscard]] std::function<void(const MeasuredStep&)> listen(std::filesystem::path folder) {
+    folder_ = std::move(folder);
+    return [this](const MeasuredStep& step) { measured(step); };
+  }
   /// The first save counts.
   void saved(const Checkpointer::Saved& saved);
 
  private:
+  void measured(const MeasuredStep& step);
   void rehearse_here(const Recipe& recipe, const JobInfo& info);
   void rehearse_elsewhere();
   void compare(const MeasuredStep& step);

@@ -25,19 +25,25 @@ bool is_told_by_its_line(const Error& error) {
 
 }  // namespace
 
-std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, const Job& job, Communicator& comm,
-                                       RankLife& life) {
+std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, Job& job, RankLife& life) {
   if (job.info().size == 1 || recipe.cluster.heartbeat_timeout_s == 0) return nullptr;
   return std::make_unique<LifeWatch>(
       LifeWatch::Options{.cluster = recipe.cluster,
-                         .logs = life.folder->root() / "logs",
+                         .logs = std::filesystem::path(recipe.run.dir) / "logs",
                          .on_verdict =
-                             [ledger = life.ledger.get()](double since_s) {
+                             [&told = life.told](double since_s) {
+                               Ledger* ledger = told;
                                if (ledger == nullptr) return;
                                ledger->stood_still_since(utc_now_s() - since_s);
                                ledger->end(StartEnd::kFailed);
                              }},
-      job.info(), comm, life.watch);
+      job, life.watch);
+}
+
+void open_ledger(const Job& job, RankLife& life) {
+  life.ledger = std::make_unique<Ledger>(life.folder->root() / "goodput.json",
+                                         Ledger::this_start(job.info().hosts), steady_utc_clock());
+  life.told = life.ledger.get();
 }
 
 std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const TrainState& state,
@@ -57,6 +63,8 @@ std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const Tra
 }
 
 void note_save(RankLife& life, const Checkpointer::Saved& saved) {
+  if (SpanLog* log = life.watch.activity->spans())
+    log->add(SpanKind::kSave, str("step ", saved.step), saved.began_s, saved.began_s + saved.seconds);
   if (!life.ledger) return;
   life.deadline->save_took(saved.seconds);
   life.ledger->saved(saved.step);

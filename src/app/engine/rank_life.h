@@ -1,5 +1,8 @@
 #pragma once
+#include <atomic>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "app/engine/forecast_check.h"
 #include "bootstrap/job.h"
@@ -9,6 +12,7 @@
 #include "run/deadline.h"
 #include "run/ledger.h"
 #include "run/run_folder.h"
+#include "run/start_times.h"
 #include "run/stop_signal.h"
 #include "train/save/checkpointer.h"
 #include "train/train_state.h"
@@ -18,10 +22,13 @@ namespace echelon::app {
 /// The objects that live as long as a rank: what can stop it, and what records its time. Members may use
 /// members declared above them, which are destroyed later.
 struct RankLife {
+  const std::map<std::string, std::string>& origins;  ///< of the recipe's values
+  StartTimes start;
   StopSignal signal;
   ProcessWatch watch;
   std::unique_ptr<RunFolder> folder;
   std::unique_ptr<Ledger> ledger;           ///< rank 0 only, once the folder is open; null on other ranks
+  std::atomic<Ledger*> told{nullptr};       ///< the same, for the thread of `peers`, which may run before it
   std::unique_ptr<Deadline> deadline;       ///< rank 0 only, once training starts
   std::unique_ptr<LifeWatch> peers;         ///< null: single rank, or heartbeats are off
   std::unique_ptr<ForecastCheck> forecast;  ///< rank 0 only
@@ -29,8 +36,9 @@ struct RankLife {
 };
 
 /// Starts heartbeats between the ranks. Null for a single rank or if heartbeats are off. Collective.
-[[nodiscard]] std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, const Job& job, Communicator& comm,
-                                                     RankLife& life);
+[[nodiscard]] std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, Job& job, RankLife& life);
+/// Rank 0 only. Opens the account of the run's time, in the run folder.
+void open_ledger(const Job& job, RankLife& life);
 
 /// Rank 0 only. The end of the run's time, from all known sources: Slurm, environment, recipe.
 [[nodiscard]] std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const TrainState& state,

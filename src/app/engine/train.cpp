@@ -21,11 +21,14 @@
 #include "base/str.h"
 #include "comm/agree.h"
 #include "model/ops/compiled_products.h"
+#include "profile/range.h"
 #include "recipe/check/check.h"
+#include "run/job_end.h"
 #include "shard/memory/host_memory.h"
 #include "text/tokenizer_digest.h"
 #include "train/batch_tensors.h"
 #include "train/loop.h"
+#include "train/memory/with_memory.h"
 #include "train/memory_report.h"
 #include "train/restore.h"
 
@@ -90,6 +93,11 @@ LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const Compu
   return options;
 }
 
+/// Whether the batch script has started this after ranks of the same job were lost.
+bool restarts_in_place() {
+  return seconds_in_environment("ECHELON_RESTART_IN_PLACE").value_or(0) >= 1;
+}
+
 /// Opens the run folder and this rank's log in it. Collective. Rank 0 goes first, because it creates the
 /// folder.
 std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& comm,
@@ -97,8 +105,9 @@ std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& c
   const bool lead = comm.rank() == 0;
   std::unique_ptr<RunFolder> folder;
   const auto open = [&] {
-    folder = std::make_unique<RunFolder>(recipe.run.dir, lead,
-                                         RunFolderRules{.allow_foreign = recipe.run.allow_foreign_folder});
+    folder = std::make_unique<RunFolder>(
+        recipe.run.dir, lead,
+        RunFolderRules{.allow_foreign = recipe.run.allow_foreign_folder, .after_loss = restarts_in_place()});
   };
   agree(comm, "run folder", [&] {
     if (lead) open();
@@ -110,17 +119,25 @@ std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& c
   return folder;
 }
 
-/// Restores the run's newest checkpoint; a new run loads its initial weights, if any. Collective.
-void bring_in(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
-              TrainState& state, CheckpointReview& review) {
+/// Restores the run's newest checkpoint. A new run gets initial weights, and loads those of
+/// checkpoint.init_from, if any. Collective.
+void bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& comm, TrainState& state,
+              CheckpointReview& review, RunMemory* memory) {
+  const CheckpointOptions& options = recipe.checkpoint;
   const bool lead = comm.rank() == 0;
   const auto inspect = [&review](const checkpoint::Reader& reader) { return review.inspect(reader); };
-  if (restore_latest(options, folder, comm, state, inspect)) {
+  if (const auto restored = restore_latest(options, folder, comm, state, inspect, memory)) {
     if (!lead) return;
-    log::info(str("resumed from step ", state.step));
+    log::info(str("resumed from step ", state.step,
+                  restored->memory.empty() ? "" : str(" (memory of ", restored->memory, ")")));
     if (!review.changes().empty())
       log::info(str("changed since that checkpoint: ", recipe::describe(review.changes())));
-  } else if (!options.init_from.empty()) {
+    return;
+  }
+  // Not before: a checkpoint would overwrite them.
+  state.model.initialise(static_cast<std::uint64_t>(recipe.run.seed));
+  if (state.ema != nullptr) state.ema->restart();
+  if (!options.init_from.empty()) {
     const WeightMatch match = load_initial_weights(options, comm, state, inspect);
     if (lead) {
       log::info(str("weights of '", options.init_from, "'; step 0: ", match.taken.size(),
@@ -164,8 +181,9 @@ Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& comput
                      const std::shared_ptr<Activity>& activity) {
   Trainee made;
   agree(comm, "model and optimizer", [&] {
-    made.model = std::make_unique<ShardedModel>(std::move(model), between_devices,
-                                                engine_options(recipe, job.info().local_size, activity),
+    EngineOptions options = engine_options(recipe, job.info().local_size, activity);
+    options.initialise = false;  // bring_in() does
+    made.model = std::make_unique<ShardedModel>(std::move(model), between_devices, options,
                                                 static_cast<std::uint64_t>(recipe.run.seed), compute.device);
     made.optim = make_optimizer(recipe.optim, *made.model);
     made.ema = make_ema(recipe.optim, *made.model);
@@ -173,9 +191,11 @@ Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& comput
   return made;
 }
 
-/// Whether all steps of the recipe are done; rank 0 logs it.
-bool is_complete(const TrainState& state, std::int64_t steps, bool lead, bool changed) {
+/// Whether all steps of the recipe are done; rank 0 logs it. Then nothing stays in `memory` (null: none).
+/// Collective.
+bool is_complete(const TrainState& state, std::int64_t steps, bool lead, bool changed, RunMemory* memory) {
   if (state.step < steps) return false;
+  if (memory != nullptr) memory->finish();
   if (lead) {
     log::info(str("complete: step ", state.step, " of ", steps,
                   "; nothing to do (raise train.steps to continue)",
@@ -191,7 +211,7 @@ void tell(bool lead, const std::string& doing) {
 
 /// Trains from state.step to the end of the run or a stop. Returns the exit code. Collective.
 int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state, Checkpointer& checkpointer,
-             Communicator& comm, const Loader* validation, RankLife& life) {
+             Communicator& comm, const Loader* validation, MemorySaves* memory, RankLife& life) {
   const bool lead = comm.rank() == 0;
   const std::int64_t steps = options.train.steps;
   std::unique_ptr<MetricsFile> metrics;
@@ -200,11 +220,15 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
     life.deadline = make_deadline(recipe.cluster, state, *life.ledger);
     life.deadline->require_room();
     life.trains = true;
-    fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe), Code::kUsage);
-    metrics = std::make_unique<MetricsFile>(life.folder->metrics(), state.step);
+    fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe, &life.origins), Code::kUsage);
+    metrics = std::make_unique<MetricsFile>(
+        life.folder->metrics(), state.step,
+        metrics::ExportOptions{options.metrics.tensorboard, options.metrics.prometheus, options.metrics.csv});
   });
   AgreedStop stop(life.signal, comm,
                   [&life] { return life.deadline ? life.deadline->reason_to_stop({}) : ""; });
+  life.start.done("prepare");
+  if (lead) log::info(life.start.describe());
   Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
   tell(lead, str("step ", state.step + 1, ", which also allocates the memory of a step"));
   const LoopParts parts{.state = state,
@@ -215,7 +239,8 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
                         .progress = progress,
                         .validation = validation,
                         .metrics = metrics.get(),
-                        .clocks = {life.deadline.get(), life.ledger.get()}};
+                        .clocks = {life.deadline.get(), life.ledger.get()},
+                        .memory = memory};
   if (TrainLoop(options, parts).run() == RunEnd::kFinished) return 0;
   if (lead)
     log::info(
@@ -225,7 +250,7 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
 
 /// The run of one rank, from top to bottom; each line uses only what is above it. Refusals come before
 /// anything slow or lasting. After each slow phase, requests to stop are agreed on.
-int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
+int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankLife& life) {
   constexpr int kStopped = static_cast<int>(Code::kRequeue);
   validate_for_size(recipe, job.info().size);
   require_same_recipe(job, recipe);
@@ -233,17 +258,17 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   const Compute compute = choose_compute(recipe.train, job);
   require_precision(compute, recipe.precision);
   (void)attention_of(compute, recipe);  // refuse here, not in the first step
+  profile::require_cpu_ranks(profiled, compute.accelerator != nullptr);
   if (job.info().rank == 0) life.forecast = std::make_unique<ForecastCheck>(recipe, job.info(), compute);
   if (job.info().size > 1) tell(job.info().rank == 0, "connecting the ranks");
+  life.peers = watch_peers(recipe, job, life);  // a rank may also be lost while they connect
   const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
+  life.start.done("connect");
   const bool lead = comm->rank() == 0;
   life.folder = open_run_folder(recipe, *comm, job.info().host);
   const RunFolder& folder = *life.folder;
-  if (lead) {
-    life.ledger = std::make_unique<Ledger>(folder.root() / "goodput.json", Ledger::this_start(comm->size()),
-                                           steady_utc_clock());
-  }
-  life.peers = watch_peers(recipe, job, *comm, life);
+  if (lead) open_ledger(job, life);
+  life.start.done("folder");
   const std::int64_t resident_before = resident_bytes();
   AgreedStop stop(life.signal, *comm);
   if (stops_after("opening the run folder", stop)) return kStopped;
@@ -251,11 +276,12 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
   tell(lead, "opening the data");
   Inputs inputs = open_inputs(recipe, *model, *comm);
+  life.start.done("data");
   if (stops_after("opening the data", stop)) return kStopped;
   // Weights and gradients use the device communicator; agreement between ranks uses MPI between hosts.
   const auto between_devices =
       device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
-  tell(lead, str("initialising ", human_count(static_cast<std::uint64_t>(model->numel())), " parameters"));
+  tell(lead, str("allocating ", human_count(static_cast<std::uint64_t>(model->numel())), " parameters"));
   const Trainee trainee = make_trainee(recipe, job, compute, std::move(model), *comm,
                                        between_devices ? *between_devices : *comm, life.watch.activity);
   TrainState state{
@@ -264,21 +290,24 @@ int run_rank(const Recipe& recipe, Job& job, RankLife& life) {
   const LastWords last_words(state, *comm);
   if (lead) describe_run(job, compute, *trainee.model, *inputs.data, recipe, resident_before);
   if (stops_after("building the model", stop)) return kStopped;
+  life.start.done("model");
   tell(lead, "looking for a checkpoint to resume from");
   CheckpointReview review(recipe, folder, std::move(inputs.files));
-  bring_in(recipe.checkpoint, folder, *comm, state, review);
+  const std::unique_ptr<RunMemory> memory = open_memory(recipe.checkpoint, folder, job.info(), *comm);
+  bring_in(recipe, folder, *comm, state, review, memory.get());
+  life.start.done("load");
   if (life.ledger) note_resumption(*life.ledger, state.step);
   if (stops_after("reading the checkpoint", stop)) return kStopped;
   Checkpointer checkpointer(recipe.checkpoint, folder, *comm, review.files(),
                             [&life](const Checkpointer::Saved& saved) { note_save(life, saved); });
   const TrainOptions train = in_steps(recipe, *inputs.data);
-  if (is_complete(state, train.steps, lead, !review.changes().empty())) return 0;
+  if (is_complete(state, train.steps, lead, !review.changes().empty(), memory.get())) return 0;
   LoopOptions options = loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity, *comm);
-  if (life.forecast) {
-    life.forecast->write_to(folder.root());
-    options.on_measured = [&life](const MeasuredStep& step) { life.forecast->measured(step); };
-  }
-  return train_on(recipe, options, state, checkpointer, *comm, inputs.validation.get(), life);
+  options.profile = profile::ahead(profiled, state.step, train.steps, lead);
+  if (life.forecast) options.on_measured = life.forecast->listen(folder.root());
+  return train_with(memory.get(), recipe.checkpoint, review.files(), state, [&](MemorySaves* saves) {
+    return train_on(recipe, options, state, checkpointer, *comm, inputs.validation.get(), saves, life);
+  });
 }
 
 constexpr const char* kOutOfMemory =
@@ -298,14 +327,14 @@ int consolidate_or_tell(const Recipe& recipe, const StopSignal& signal, const st
 
 int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
-  RankLife life;
+  RankLife life{.origins = request.loaded.origins};
   keep_freed_memory();
   ops::keep_compiled_products(ops::products_worth_keeping(
       recipe.train.micro_batch_size, std::max(recipe.data.seq_len, recipe.data.target_len),
       kernels::bf16_products()));
   const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
   try {
-    const int status = run_rank(recipe, *job, life);
+    const int status = run_rank(recipe, request.profile, *job, life);
     // Heartbeats sign off first; MPI must end before PMIx (finish_mpi()). Consolidation may take long and
     // needs none of them.
     life.peers.reset();

@@ -76,9 +76,12 @@ class Search {
   }
 
   void try_stage(const Recipe& recipe, const Overrides& added) {
-    const auto strategies =
-        values_of("shard.strategy", recipe.shard.strategy,
-                  {ShardStrategy::kFullShard, ShardStrategy::kHybridShard, ShardStrategy::kShardGradOp});
+    std::vector<Overrides> strategies{{}};
+    if (planner_.target().job.ranks > 1) {  // on one rank all are the same
+      strategies =
+          values_of("shard.strategy", recipe.shard.strategy,
+                    {ShardStrategy::kFullShard, ShardStrategy::kHybridShard, ShardStrategy::kShardGradOp});
+    }
     const auto policies = values_of("activation_checkpointing.policy", recipe.activation_checkpointing.policy,
                                     {RecomputePolicy::kSelective, RecomputePolicy::kFull});
     for (const Overrides& strategy : strategies) {

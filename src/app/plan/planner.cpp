@@ -51,6 +51,7 @@ forecast::OutlookOptions Planner::options_for(const Recipe& recipe, const foreca
                                    .context_bytes = static_cast<double>(rehearsed.memory.process),
                                    .disk_bytes_per_s = target_.disk_bytes_per_s,
                                    .waits_for_saves = !recipe.checkpoint.async,
+                                   .saves_to_memory = recipe.checkpoint.memory_every_steps > 0,
                                    .node_days_to_failure = target_.node_days_to_failure};
   options.copy_bytes_per_s = forecast::kCpuCopyBytesPerS;
   if (!device_) return options;

@@ -82,6 +82,10 @@ void check_devices(const Allocation& job, TrainDevice device) {
   }
 }
 
+void require_range(const char* option, std::int64_t value, std::int64_t most) {
+  if (value < 0 || value > most) refuse(str(option, " is ", value, "; expected from 0 to ", most));
+}
+
 std::int64_t stop_before(const Options& options, std::int64_t time_s) {
   // For short jobs the default is a quarter of their time, so that they are not refused.
   const std::int64_t wanted =
@@ -101,19 +105,27 @@ std::int64_t stop_before(const Options& options, std::int64_t time_s) {
 }  // namespace
 
 Allocation allocate(const Options& options, const Recipe& recipe) {
-  Allocation job{
-      .nodes = options.nodes, .gpus_per_node = gpus_of(options), .time_s = seconds_of(options.time)};
+  Allocation job{.nodes = options.nodes,
+                 .spare_nodes = options.spare_nodes,
+                 .gpus_per_node = gpus_of(options),
+                 .time_s = seconds_of(options.time)};
   job.tasks_per_node = options.tasks_per_node;
   if (job.tasks_per_node == 0) job.tasks_per_node = std::max<std::int64_t>(1, job.gpus_per_node);
   if (job.nodes < 1 || job.tasks_per_node < 1 || job.nodes > kMostRanks / job.tasks_per_node)
     refuse(str("--nodes ", job.nodes, " x --tasks-per-node ", job.tasks_per_node, "; expected from 1 to ",
                human_count(kMostRanks), " ranks"));
   job.stop_before_s = stop_before(options, job.time_s);
-  if (options.max_requeues < 0 || options.max_requeues > 100'000)
-    refuse(str("--max-requeues is ", options.max_requeues, "; expected from 0 to 100000"));
+  require_range("--max-requeues", options.max_requeues, 100'000);
+  require_range("--spare-nodes", options.spare_nodes, 100'000);
+  require_range("--max-restarts", options.max_restarts, 100'000);
+  require_range("--max-same-step", options.max_same_step, 100'000);
+  if (options.spare_nodes > 0 && options.max_restarts == 0)
+    refuse(str("--spare-nodes is ", options.spare_nodes,
+               ", but --max-restarts 0 never uses one: leave one of them out"));
   check_devices(job, recipe.train.device);
   in_context(str("--nodes ", job.nodes, " x --tasks-per-node ", job.tasks_per_node),
              [&] { validate_for_size(recipe, static_cast<int>(job.ranks())); });
+  if (options.max_restarts > 0) job.fewer_nodes = fewer_nodes(recipe, job.nodes, job.tasks_per_node);
   if (job.gpus_per_node > job.tasks_per_node && recipe.train.device != TrainDevice::kCudaShared)
     job.note =
         str(job.gpus_per_node - job.tasks_per_node, " of ", job.gpus_per_node,

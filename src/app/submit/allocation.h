@@ -10,11 +10,14 @@ namespace echelon::submit {
 
 /// The sizes and times of a job, checked against each other and the recipe.
 struct Allocation {
-  std::int64_t nodes = 1;
+  std::int64_t nodes = 1;        ///< that the run uses
+  std::int64_t spare_nodes = 0;  ///< that the job has beside them
   std::int64_t tasks_per_node = 1;
   std::int64_t gpus_per_node = 0;
   std::int64_t time_s = 0;         ///< a multiple of 60, because Slurm counts minutes
   std::int64_t stop_before_s = 0;  ///< the ranks get SIGUSR2 this long before the time ends
+  /// Numbers of nodes with which the run may go on when it has lost some.
+  std::vector<std::int64_t> fewer_nodes;
   /// One line about a setting that is allowed but probably unintended; or empty.
   std::string note;
 

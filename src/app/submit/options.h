@@ -35,9 +35,13 @@ struct Options {
   std::string time = "24:00:00";
   std::int64_t stop_before_s = -1;  ///< seconds from the stop signal to the end of `time`; -1: not given
   std::int64_t max_requeues = 100;  ///< 0: the job is never requeued
-  std::string job_name;             ///< not given: run.name
-  std::string array;                ///< "0-9%1"
-  std::string dependency;           ///< "afterok:17"
+  std::int64_t spare_nodes = 0;     ///< beside `nodes`; they take the place of lost ones
+  std::int64_t max_restarts = 20;   ///< in place, in one start of the job; 0: never
+  std::int64_t max_same_step =
+      3;                   ///< failures in a row at one step that end the job; 0: any number is forgiven
+  std::string job_name;    ///< not given: run.name
+  std::string array;       ///< "0-9%1"
+  std::string dependency;  ///< "afterok:17"
 
   std::string container_image;
   std::string container_runtime;  ///< a word of ContainerRuntime; not given: chosen by the image's name

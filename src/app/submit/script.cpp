@@ -39,7 +39,7 @@ std::string directives(const Options& options, const Allocation& job, const Plac
   lines.add(Word::kJobName, "job-name", place.job_name);
   lines.add(str("chdir=", place.work_dir));
   lines.add(str("output=", with_task(place.run_dir, "%a"), "/", log_name(!options.array.empty())));
-  lines.add(str("nodes=", job.nodes));
+  lines.add(str("nodes=", job.nodes + job.spare_nodes));
   lines.add(str("ntasks-per-node=", job.tasks_per_node));
   lines.add(Word::kGres, "gpus-per-node", options.gpus_per_node);
   lines.add(Word::kGres, "gres", options.gres);
@@ -101,15 +101,25 @@ std::string command(const Options& options, const Allocation& job, const Place& 
              " --container-workdir=", folder, ")\nprogram=(", train, ")\n");
 }
 
+/// "3 2 1": a list of numbers in bash.
+std::string numbers(const std::vector<std::int64_t>& values) {
+  std::vector<std::string> texts;
+  for (const std::int64_t value : values) texts.push_back(std::to_string(value));
+  return join(texts, " ");
+}
+
 }  // namespace
 
 std::string render_script(const Options& options, const Allocation& job, const Place& place) {
   check_folders(options, place);
   return str("#!/usr/bin/env bash\n# Written by `echelon submit`: ", job.ranks(),
              job.ranks() == 1 ? " rank" : " ranks", " on ", job.nodes, job.nodes == 1 ? " node" : " nodes",
+             job.spare_nodes > 0 ? str(" and ", job.spare_nodes, " spare") : "",
              ". `sbatch` takes it as it is; the recipe it trains lies beside it.\n",
              directives(options, job, place), "set -euo pipefail\n\nrun_dir=", in_quotes(place.run_dir), "\n",
-             "max_requeues=", options.max_requeues, "\n", command(options, job, place), "\n", script_body());
+             "max_requeues=", options.max_requeues, "\nmax_restarts=", options.max_restarts,
+             "\nspare_nodes=", job.spare_nodes, "\nmax_same_step=", options.max_same_step, "\nfewer_nodes='",
+             numbers(job.fewer_nodes), "'\n", command(options, job, place), "\n", script_body());
 }
 
 std::vector<std::string> overriding_variables(std::string_view script) {

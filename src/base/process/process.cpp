@@ -1,6 +1,8 @@
 #include "base/process/process.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,6 +72,12 @@ bool first_of_step() {
     if (value != nullptr) return std::string_view(value) == "0";
   }
   return true;
+}
+
+void lower_priority_of_this_thread() {
+  constexpr int kNice = 15;
+  // On Linux this is a matter of the thread, although POSIX means the process.
+  (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
 }
 
 }  // namespace echelon

@@ -87,7 +87,7 @@ struct RankSave::Work {
         rank(layout.index.rank),
         staging(std::move(memory)),
         shard(plan.folder, std::move(layout), std::move(slices), *staging,
-              {.bytes_per_s = plan.bytes_per_s, .timeout_s = plan.timeout_s}) {}
+              {.bytes_per_s = plan.bytes_per_s, .timeout_s = plan.timeout_s, .reserves = !plan.in_memory}) {}
 
   void run() noexcept;
   /// Everything up to the commit. Returns the doubt in it (Status::doubt).
@@ -95,6 +95,7 @@ struct RankSave::Work {
   void wait_for_shards() const;
   void tell_of_commit() const noexcept;
   void end(Status how) noexcept;
+  [[nodiscard]] bool commits() const { return rank == 0 && !plan.in_memory; }
   /// Waits at most `seconds` for the end; returns whether it came.
   [[nodiscard]] bool over(double seconds) const;
 
@@ -158,8 +159,10 @@ void RankSave::Work::wait_for_shards() const {
 }
 
 std::string RankSave::Work::save() {
+  if (plan.in_memory) lower_priority_of_this_thread();
+  if (plan.before_write) plan.before_write();
   in_context(str("cannot save rank ", rank, "'s shard on ", host_name()), [&] { shard.write(); });
-  if (rank != 0) return "";
+  if (!commits()) return "";
   wait_for_shards();
   std::string doubt = commit(plan.folder, plan.commit);
   kill_point("committed");
@@ -187,10 +190,10 @@ void RankSave::Work::run() noexcept {
     how.state = State::kFailed;
     how.error = caught();
     failure.leave(how.error);
-    if (rank == 0) discard_attempt(plan.folder);
+    if (commits()) discard_attempt(plan.folder);
   }
   // Outside the try block: nothing that fails after a commit may revoke it.
-  if (rank == 0 && how.state == State::kDone && how.doubt.empty()) tell_of_commit();
+  if (commits() && how.state == State::kDone && how.doubt.empty()) tell_of_commit();
   end(std::move(how));
 }
 

@@ -19,6 +19,10 @@ struct SavePlan {
   std::uint64_t bytes_per_s = 0;  ///< limit on the rate of writing; 0: none
   bool waits = false;       ///< training waits for the end: a pipe is as fast as a full copy, and needs less
   double timeout_s = 1800;  ///< after which rank 0 gives up on shards that do not come
+  /// Part of a memory checkpoint: no space is reserved while training waits, the thread has a low priority,
+  /// and rank 0 neither waits for other shards nor commits.
+  bool in_memory = false;
+  std::function<void()> before_write = {};  ///< on the writing thread; may be empty
   /// Rank 0, on the writing thread, after a commit that no loss of power can undo; may be empty. What it
   /// throws is a warning in the log: nothing makes a committed save fail.
   std::function<void()> on_commit;

@@ -55,7 +55,7 @@ ShardWrite::ShardWrite(const std::filesystem::path& folder, ShardPlan plan, std:
       limits_(limits),
       began_s_(steady_now_s()),
       file_(path_.string() + std::string(kUnfinished), Code::kCheckpoint) {
-  file_.reserve(plan_.index.file_bytes);
+  if (limits_.reserves) file_.reserve(plan_.index.file_bytes);
   kill_point("reserved");
 }
 

@@ -16,6 +16,7 @@ namespace echelon::checkpoint {
 struct WriteLimits {
   std::uint64_t bytes_per_s = 0;  ///< 0: as fast as the disk
   double timeout_s = 0;           ///< from the creation of the file; 0: none
+  bool reserves = true;           ///< the space of the file when it is created
 };
 
 /// Writes one shard with two threads: stage() copies the state, write() writes the copy to disk. The CRC-32C
@@ -25,9 +26,9 @@ struct WriteLimits {
 /// The file is named shard-R-of-N.h5.part until all of it is on disk; with its final name it is durable.
 class ShardWrite {
  public:
-  /// Creates the file in `folder`, which exists, and reserves its space: a full disk shows now. `plan` is
-  /// that of these slices. `staging`, used by no other save, must outlive it. `bytes_per_s` limits the rate
-  /// of writing; 0: no limit. Throws Error(kCheckpoint).
+  /// Creates the file in `folder`, which exists, and (limits.reserves) reserves its space: a full disk shows
+  /// now. `plan` is that of these slices. `staging`, used by no other save, must outlive it. `bytes_per_s`
+  /// limits the rate of writing; 0: no limit. Throws Error(kCheckpoint).
   ShardWrite(const std::filesystem::path& folder, ShardPlan plan, std::vector<Slice> slices, Staging& staging,
              const WriteLimits& limits);
 

@@ -5,10 +5,13 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/steady_time.h"
 #include "base/str.h"
 #include "bootstrap/hidden_pmix.h"
+#include "comm/blob_value.h"
 #include "comm/local_communicator.h"
 #include "comm/mpi/mpi_collectives.h"
+#include "comm/payload.h"
 
 namespace echelon {
 namespace {
@@ -17,20 +20,30 @@ namespace {
 constexpr int kTagsPerGroup = 3;
 constexpr int kLastTag = 32767;
 
-template <class T>
-Blob blob_of(const T& value) {
-  Blob bytes(sizeof(T));
-  std::memcpy(bytes.data(), &value, sizeof(T));
-  return bytes;
+SpanKind span_kind(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::kAllGather:
+      return SpanKind::kGather;
+    case OperationKind::kReduceScatter:
+    case OperationKind::kAllReduce:
+      return SpanKind::kReduce;
+    case OperationKind::kBroadcast:
+    case OperationKind::kGatherBlobs:
+    case OperationKind::kBarrier:
+      break;
+  }
+  return SpanKind::kExchange;
 }
 
-template <class T>
-T value_of(const Blob& bytes) {
-  T value;
-  if (bytes.size() != sizeof(T))
-    throw Error(Code::kPeer, "a rank runs a different build: start the same binary on all ranks");
-  std::memcpy(&value, bytes.data(), sizeof(T));
-  return value;
+/// Of a collective that has just ended.
+Span span_of(const Operation& operation, const MpiGroup& group, double issued_s, double began_s) {
+  Span span{.begin_s = began_s,
+            .end_s = steady_now_s(),
+            .issued_s = issued_s,
+            .bytes = payload_bytes(operation.kind, operation.count, operation.type, group.rank, group.size()),
+            .kind = span_kind(operation.kind)};
+  span.name(std::string_view(operation.label, strnlen(operation.label, sizeof(operation.label))));
+  return span;
 }
 
 struct SplitWish {
@@ -69,10 +82,14 @@ template <class Run>
 Pending MpiCommunicator::issue(Operation operation, Run run) {
   operation.sequence = next_sequence_++;
   shared_->history.issued(operation);
+  const double issued_s = shared_->history.spans() != nullptr ? steady_now_s() : 0;
   // The task holds `shared_`: it may still run when this communicator is destroyed after a failure.
-  return process_->worker.submit([shared = shared_, operation, run = std::move(run)] {
+  return process_->worker.submit([shared = shared_, operation, issued_s, run = std::move(run)] {
+    const double began_s = issued_s > 0 ? steady_now_s() : 0;
     run(shared->group, operation);
     shared->history.done(operation.sequence);
+    SpanLog* log = shared->history.spans();
+    if (log != nullptr && issued_s > 0) log->add(span_of(operation, shared->group, issued_s, began_s));
   });
 }
 

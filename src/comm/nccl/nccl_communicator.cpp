@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "comm/nccl/nccl_group.h"
 #include "comm/nccl/reduce_kernels.h"
+#include "comm/nccl/two_byte_sum.h"
 
 namespace echelon {
 namespace {
@@ -58,23 +59,27 @@ struct Lanes {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(int rank, int size, Lanes lanes, std::function<void*()> current_stream, CudaMemory memory)
-      : Communicator(rank, size),
+  /// `node_of`: of each rank of the group.
+  NcclCommunicator(int rank, std::vector<int> node_of, Lanes lanes, std::function<void*()> current_stream,
+                   CudaMemory memory)
+      : Communicator(rank, static_cast<int>(node_of.size())),
+        node_of_(std::move(node_of)),
         memory_(std::move(memory)),
         scratch_(lanes.reduce->shared().stream, memory_),
         lanes_(std::move(lanes)),
+        two_byte_sum_(*lanes_.reduce, scratch_, NodeGrid::of(node_of_), rank),
         current_stream_(std::move(current_stream)) {}
 
   [[nodiscard]] Pending all_gather(void* buffer, std::size_t count, DType type,
                                    std::string_view label) override {
     const std::size_t offset = static_cast<std::size_t>(rank()) * count * size_of(type);
     NcclGroup& lane = *lanes_.gather;
-    return pending(
-        issue(lane, make_operation(OperationKind::kAllGather, count, type, label), [&](ncclComm_t comm) {
-          lane.check(ncclAllGather(static_cast<std::byte*>(buffer) + offset, buffer, count,
-                                   nccl_type(type, label), comm, lane.stream()),
-                     "ncclAllGather");
-        }));
+    return pending(lane, issue(lane, make_operation(OperationKind::kAllGather, count, type, label),
+                               [&](ncclComm_t comm) {
+                                 lane.check(ncclAllGather(static_cast<std::byte*>(buffer) + offset, buffer,
+                                                          count, nccl_type(type, label), comm, lane.stream()),
+                                            "ncclAllGather");
+                               }));
   }
 
   [[nodiscard]] Pending reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
@@ -84,13 +89,12 @@ class NcclCommunicator final : public Communicator {
                   str("reduce-scatter '", label, "' of ", name_of(in_type), ", expected fp32, bf16 or fp16"));
     }
     const Operation operation = make_operation(OperationKind::kReduceScatter, count, in_type, label);
-    return pending(issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
+    return pending(*lanes_.reduce, issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
       if (in_type == DType::kF32) {
         queue_wide_sum(comm, static_cast<const float*>(input), output, count, scale, accumulate);
       } else {
-        const Pieces pieces = queue_exchange(comm, static_cast<const std::byte*>(input), in_type, count);
-        check_cuda(sum_pieces(pieces, in_type, output, scale, accumulate, lanes_.reduce->stream()),
-                   "summing the ranks' pieces");
+        two_byte_sum_.queue(
+            comm, {static_cast<const std::byte*>(input), in_type, count, output, scale, accumulate});
       }
     }));
   }
@@ -103,7 +107,7 @@ class NcclCommunicator final : public Communicator {
     }
     Operation operation = make_operation(OperationKind::kAllReduce, count, type, label);
     operation.op = op;
-    return pending(issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
+    return pending(*lanes_.reduce, issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
       lanes_.reduce->check(ncclAllReduce(data, data, count, nccl_type(type, label), nccl_op(op), comm,
                                          lanes_.reduce->stream()),
                            "ncclAllReduce");
@@ -116,7 +120,7 @@ class NcclCommunicator final : public Communicator {
     }
     Operation operation = make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label);
     operation.root = root;
-    return pending(issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
+    return pending(*lanes_.reduce, issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
       lanes_.reduce->check(ncclBroadcast(data, data, bytes, ncclUint8, root, comm, lanes_.reduce->stream()),
                            "ncclBroadcast");
     }));
@@ -156,10 +160,13 @@ class NcclCommunicator final : public Communicator {
     Lanes lanes;
     lanes.reduce = std::make_shared<NcclGroup>(name, shared, *lanes_.reduce, nccl_color, new_rank);
     shared.stream = lanes_.gather->shared().stream;
+    shared.waits = lanes_.gather->shared().waits;
     lanes.gather =
         std::make_shared<NcclGroup>(name + " (gather)", shared, *lanes_.gather, nccl_color, new_rank);
-    return std::make_unique<NcclCommunicator>(new_rank, static_cast<int>(members.size()), std::move(lanes),
-                                              current_stream_, memory_);
+    std::vector<int> node_of;
+    for (const int member : members) node_of.push_back(node_of_[static_cast<std::size_t>(member)]);
+    return std::make_unique<NcclCommunicator>(new_rank, std::move(node_of), std::move(lanes), current_stream_,
+                                              memory_);
   }
 
   void register_buffer(void* memory, std::size_t bytes) override {
@@ -176,7 +183,12 @@ class NcclCommunicator final : public Communicator {
     return static_cast<std::uint32_t>(digest ^ (digest >> 32));
   }
 
-  [[nodiscard]] double stream_wait_s() const override { return lanes_.reduce->shared().waits->seconds(); }
+  [[nodiscard]] double stream_wait_s() const override {
+    return lanes_.reduce->shared().waits->seconds() + stream_gather_wait_s();
+  }
+  [[nodiscard]] double stream_gather_wait_s() const override {
+    return lanes_.gather->shared().waits->seconds();
+  }
 
   [[nodiscard]] std::vector<std::string> recent() const override {
     return lanes_.reduce->shared().history->recent();
@@ -202,8 +214,8 @@ class NcclCommunicator final : public Communicator {
     std::function<void*()> current_stream_;
   };
 
-  [[nodiscard]] Pending pending(std::shared_ptr<CudaEvent> end) const {
-    return Pending(std::make_shared<State>(lanes_.reduce->shared(), std::move(end), current_stream_));
+  [[nodiscard]] Pending pending(const NcclGroup& lane, std::shared_ptr<CudaEvent> end) const {
+    return Pending(std::make_shared<State>(lane.shared(), std::move(end), current_stream_));
   }
 
   /// Numbers the operation; adds it to the hashes of this group and of all groups (digest()).
@@ -220,18 +232,6 @@ class NcclCommunicator final : public Communicator {
     return lane.issue(operation, static_cast<cudaStream_t>(current_stream_()), queue);
   }
 
-  static std::uint64_t mix(std::uint64_t hash, const Operation& operation) {
-    const std::uint64_t words[] = {operation.sequence,
-                                   operation.count,
-                                   operation.label_hash,
-                                   static_cast<std::uint64_t>(operation.kind),
-                                   static_cast<std::uint64_t>(operation.type),
-                                   static_cast<std::uint64_t>(operation.op),
-                                   static_cast<std::uint64_t>(operation.root)};
-    for (const std::uint64_t word : words) hash = (hash ^ word) * 1099511628211ULL ^ (hash >> 29);
-    return hash;
-  }
-
   /// fp32: NCCL sums, in an order that it chooses; fixed for the same ranks and NCCL version.
   void queue_wide_sum(ncclComm_t comm, const float* input, float* output, std::size_t count, float scale,
                       bool accumulate) {
@@ -241,29 +241,6 @@ class NcclCommunicator final : public Communicator {
                          "ncclReduceScatter");
     if (accumulate || scale != 1.0F)
       check_cuda(scale_into(sum, output, count, scale, accumulate, stream), "scaling the sum");
-  }
-
-  /// Two-byte elements are summed in fp32 by the receiver, in rank order. NCCL's ring would round at every
-  /// rank.
-  [[nodiscard]] Pieces queue_exchange(ncclComm_t comm, const std::byte* input, DType type,
-                                      std::size_t count) {
-    const std::size_t piece = count * size_of(type);
-    const ncclDataType_t nccl = nccl_type(type, "pieces");
-    auto* arrived = static_cast<std::byte*>(scratch_.get(piece * static_cast<std::size_t>(size())));
-    const cudaStream_t stream = lanes_.reduce->stream();
-    const auto failed = [](ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; };
-    ncclResult_t queued = size() == 1 ? ncclSuccess : ncclGroupStart();
-    for (int step = 1; step < size() && !failed(queued); ++step) {
-      // In one NCCL group, sends and receives run together and cannot deadlock.
-      const int to = (rank() + step) % size();
-      const int from = (rank() - step + size()) % size();
-      queued = ncclSend(input + static_cast<std::size_t>(to) * piece, count, nccl, to, comm, stream);
-      if (!failed(queued))
-        queued = ncclRecv(arrived + static_cast<std::size_t>(from) * piece, count, nccl, from, comm, stream);
-    }
-    const ncclResult_t ended = size() == 1 ? ncclSuccess : ncclGroupEnd();
-    lanes_.reduce->check(failed(queued) ? queued : ended, "exchanging the ranks' pieces");
-    return {input + static_cast<std::size_t>(rank()) * piece, arrived, count, rank(), size()};
   }
 
   /// All ranks' `mine`, padded to `slot` bytes each, on the host.
@@ -337,9 +314,11 @@ class NcclCommunicator final : public Communicator {
     return ranks;
   }
 
+  std::vector<int> node_of_;
   CudaMemory memory_;
   CudaScratch scratch_;  ///< on the reductions' stream; destroyed after the groups that use it
   Lanes lanes_;
+  TwoByteSum two_byte_sum_;
   std::function<void*()> current_stream_;
   std::uint64_t next_sequence_ = 0;
   std::uint64_t roll_hash_ = 0;
@@ -386,8 +365,15 @@ std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions optio
     return ncclCommInitRankConfig(comm, info.size, id, info.rank, config);
   });
   shared.stream = std::make_shared<CudaStream>();
+  shared.waits = std::make_shared<StreamWaits>();
   lanes.gather = std::make_shared<NcclGroup>("world (gather)", shared, *lanes.reduce, 0, info.rank);
-  return std::make_unique<NcclCommunicator>(info.rank, info.size, std::move(lanes),
+  std::vector<int> node_of;
+  for (const std::string& host : info.hosts) {
+    // The first rank of a host stands for it.
+    node_of.push_back(
+        static_cast<int>(std::find(info.hosts.begin(), info.hosts.end(), host) - info.hosts.begin()));
+  }
+  return std::make_unique<NcclCommunicator>(info.rank, std::move(node_of), std::move(lanes),
                                             std::move(options.current_stream), std::move(options.memory));
 }
 

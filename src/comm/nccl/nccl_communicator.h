@@ -25,9 +25,10 @@ struct NcclOptions {
 ///    side. Within a lane, operations of this communicator and of all split from it run in issue order.
 ///    Buffers are ordered by events: an operation starts after what the issuing stream has queued,
 ///    Pending::wait() makes the waiting stream wait for it, and the host does not block;
-///  - reduce_scatter of bf16 and fp16 sums in rank order as CPU ranks do: the pieces are sent unchanged, from
-///    every rank to every rank. fp32 reduce_scatter and all_reduce leave the order to NCCL: same bits in
-///    every run with the same ranks and NCCL version;
+///  - reduce_scatter of bf16 and fp16 sums in fp32, in rank order as CPU ranks do, but where a group spans
+///    several nodes with more than two ranks each: there the ranks of a node first, in rank order, and then
+///    the nodes (NodeGrid). fp32 reduce_scatter and all_reduce leave the order to NCCL: same bits in every
+///    run with the same ranks on the same nodes and the same NCCL version;
 ///  - the order check happens in barrier() and gather_blobs(), by a running hash of all operations of the
 ///    communicator, and where the caller compares digest(); ranks that disagree get an error there, or at the
 ///    deadline when NCCL itself hangs on the difference;

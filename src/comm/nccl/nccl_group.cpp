@@ -23,6 +23,18 @@ ncclConfig_t configuration(const std::string& name) {
 
 }  // namespace
 
+std::uint64_t mix(std::uint64_t hash, const Operation& operation) {
+  const std::uint64_t words[] = {operation.sequence,
+                                 operation.count,
+                                 operation.label_hash,
+                                 static_cast<std::uint64_t>(operation.kind),
+                                 static_cast<std::uint64_t>(operation.type),
+                                 static_cast<std::uint64_t>(operation.op),
+                                 static_cast<std::uint64_t>(operation.root)};
+  for (const std::uint64_t word : words) hash = (hash ^ word) * 1099511628211ULL ^ (hash >> 29);
+  return hash;
+}
+
 NcclGroup::NcclGroup(const std::string& name, NcclShared shared, const Start& start)
     : shared_(std::move(shared)), handle_(std::make_shared<Handle>(Handle{.name = name})) {
   ncclConfig_t config = configuration(handle_->name);

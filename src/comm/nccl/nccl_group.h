@@ -29,9 +29,12 @@ struct NcclShared {
   std::shared_ptr<Activity> activity;     ///< records every operation of every group
   std::shared_ptr<PeerFailure> failure;   ///< a failure of one group ends all
   std::shared_ptr<CudaPinned> window;     ///< for blobs and barriers; one operation at a time
-  std::shared_ptr<StreamWaits> waits;     ///< of the callers' streams for operations of all groups
+  std::shared_ptr<StreamWaits> waits;     ///< of the callers' streams for operations on that stream
   std::shared_ptr<std::uint64_t> digest;  ///< of all operations of all groups, kept by the issuing thread
 };
+
+/// A hash of operations, with one more added to it (Communicator::digest()).
+[[nodiscard]] std::uint64_t mix(std::uint64_t hash, const Operation& operation);
 
 /// One NCCL communicator on a stream, and a thread that watches the operations under way and aborts NCCL when
 /// one overstays the deadline or another group has failed. One issuing thread.

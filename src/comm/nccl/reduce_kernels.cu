@@ -25,23 +25,31 @@ __device__ std::size_t all_threads() {
   return static_cast<std::size_t>(gridDim.x) * blockDim.x;
 }
 
+/// How the elements of a piece are stored and read.
 template <bool kBf16>
-__device__ float widen(std::uint16_t bits) {
-  if (kBf16) return __uint_as_float(static_cast<unsigned>(bits) << 16);
-  return __half2float(__ushort_as_half(bits));
-}
+struct TwoByte {
+  using Stored = std::uint16_t;
+  static __device__ float widen(Stored bits) {
+    if (kBf16) return __uint_as_float(static_cast<unsigned>(bits) << 16);
+    return __half2float(__ushort_as_half(bits));
+  }
+};
+struct FourByte {
+  using Stored = float;
+  static __device__ float widen(Stored value) { return value; }
+};
 
-/// V elements of a piece, from i.
-template <bool kBf16, int V>
-__device__ void load(const std::uint16_t* piece, std::size_t i, float (&to)[V]) {
+/// V elements of a piece, from i; several only of two-byte elements.
+template <class Type, int V>
+__device__ void load(const typename Type::Stored* piece, std::size_t i, float (&to)[V]) {
   if constexpr (V == 1) {
-    to[0] = widen<kBf16>(piece[i]);
+    to[0] = Type::widen(piece[i]);
   } else {
     const uint4 packed = *reinterpret_cast<const uint4*>(piece + i);
     const unsigned words[] = {packed.x, packed.y, packed.z, packed.w};
 #pragma unroll
     for (int j = 0; j < kWide; ++j)
-      to[j] = widen<kBf16>(static_cast<std::uint16_t>(words[j / 2] >> (j % 2 * 16)));
+      to[j] = Type::widen(static_cast<std::uint16_t>(words[j / 2] >> (j % 2 * 16)));
   }
 }
 
@@ -51,18 +59,20 @@ __device__ float scaled(float sum, float scale, bool accumulate, float before) {
   return accumulate ? __fadd_rn(before, product) : product;
 }
 
-template <bool kBf16, int V>
+/// Blocks in y: parts.
+template <class Type, int V>
 __global__ void sum_kernel(Pieces pieces, float* output, float scale, bool accumulate) {
-  const auto* own = static_cast<const std::uint16_t*>(pieces.own);
-  const auto* arrived = static_cast<const std::uint16_t*>(pieces.arrived);
+  const std::size_t first = blockIdx.y * static_cast<std::size_t>(pieces.size) * pieces.count;
+  const auto* own = static_cast<const typename Type::Stored*>(pieces.own) + first;
+  const auto* arrived = static_cast<const typename Type::Stored*>(pieces.arrived) + first;
+  output += blockIdx.y * pieces.count;
   for (std::size_t i = own_index() * V; i < pieces.count; i += all_threads() * V) {
     float sum[V] = {};
     // The first piece is copied, not added to zero: 0 + -0 would lose the sign of a negative zero.
     for (int rank = 0; rank < pieces.size; ++rank) {
-      const std::uint16_t* piece =
-          rank == pieces.rank ? own : arrived + static_cast<std::size_t>(rank) * pieces.count;
+      const auto* piece = rank == pieces.rank ? own : arrived + static_cast<std::size_t>(rank) * pieces.count;
       float values[V];
-      load<kBf16>(piece, i, values);
+      load<Type>(piece, i, values);
 #pragma unroll
       for (int j = 0; j < V; ++j) sum[j] = rank == 0 ? values[j] : __fadd_rn(sum[j], values[j]);
     }
@@ -81,27 +91,31 @@ bool on_border(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
 }
 
-template <bool kBf16>
+template <class Type, int V>
 void launch_sum(const Pieces& pieces, float* output, float scale, bool accumulate, cudaStream_t stream) {
-  if (pieces.count % kWide == 0 && on_border(pieces.own) && on_border(pieces.arrived)) {
-    gpu::launch(sum_kernel<kBf16, kWide>, {blocks_for(pieces.count / kWide), kThreads, stream}, pieces,
-                output, scale, accumulate);
-  } else {
-    gpu::launch(sum_kernel<kBf16, 1>, {blocks_for(pieces.count), kThreads, stream}, pieces, output, scale,
-                accumulate);
-  }
+  const dim3 blocks(blocks_for((pieces.count + V - 1) / V), static_cast<unsigned>(pieces.parts));
+  gpu::launch(sum_kernel<Type, V>, {blocks, kThreads, stream}, pieces, output, scale, accumulate);
+}
+
+template <bool kBf16>
+void launch_two_byte(const Pieces& pieces, float* output, float scale, bool accumulate, cudaStream_t stream) {
+  const bool wide = pieces.count % kWide == 0 && on_border(pieces.own) && on_border(pieces.arrived);
+  auto* const launch = wide ? launch_sum<TwoByte<kBf16>, kWide> : launch_sum<TwoByte<kBf16>, 1>;
+  launch(pieces, output, scale, accumulate, stream);
 }
 
 }  // namespace
 
 cudaError_t sum_pieces(const Pieces& pieces, DType type, float* output, float scale, bool accumulate,
                        cudaStream_t stream) {
-  if (type != DType::kBF16 && type != DType::kF16) return cudaErrorInvalidValue;
+  if (type != DType::kBF16 && type != DType::kF16 && type != DType::kF32) return cudaErrorInvalidValue;
   if (pieces.count == 0) return cudaSuccess;
-  if (type == DType::kBF16) {
-    launch_sum<true>(pieces, output, scale, accumulate, stream);
+  if (type == DType::kF32) {
+    launch_sum<FourByte, 1>(pieces, output, scale, accumulate, stream);
+  } else if (type == DType::kBF16) {
+    launch_two_byte<true>(pieces, output, scale, accumulate, stream);
   } else {
-    launch_sum<false>(pieces, output, scale, accumulate, stream);
+    launch_two_byte<false>(pieces, output, scale, accumulate, stream);
   }
   return cudaGetLastError();
 }

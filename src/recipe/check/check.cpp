@@ -176,4 +176,19 @@ void validate_for_size(const Recipe& recipe, int ranks) {
   if (!faults.empty()) throw Error(Code::kUsage, join(faults, "\n"));
 }
 
+std::vector<std::int64_t> fewer_nodes(const Recipe& recipe, std::int64_t nodes, std::int64_t ranks_per_node) {
+  std::vector<std::int64_t> fit;
+  if (recipe.cluster.shrink == Shrink::kNever) return fit;
+  const std::int64_t copy = ranks_of_a_copy(recipe.shard, nodes * ranks_per_node, ranks_per_node);
+  for (std::int64_t fewer = nodes - 1; fewer >= 1; --fewer) {
+    const std::int64_t ranks = fewer * ranks_per_node;
+    if (ranks % copy != 0 || ranks_of_a_copy(recipe.shard, ranks, ranks_per_node) != copy) continue;
+    std::vector<std::string> faults;
+    check_batch(recipe.train, static_cast<int>(ranks), faults);
+    check_mesh(recipe.shard, static_cast<int>(ranks), faults);
+    if (faults.empty()) fit.push_back(fewer);
+  }
+  return fit;
+}
+
 }  // namespace echelon

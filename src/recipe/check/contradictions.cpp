@@ -65,6 +65,8 @@ constexpr std::array kUses{
     Use{"data.max_bad_records", "data.on_bad_record", any_of(BadRecord::kSkip)},
     Use{"shard.mesh.shard", "shard.strategy",
         any_of(ShardStrategy::kHybridShard, ShardStrategy::kHybridGradOp)},
+    Use{"cluster.shrink", "shard.strategy",
+        any_of(ShardStrategy::kHybridShard, ShardStrategy::kHybridGradOp, ShardStrategy::kNoShard)},
     Use{"shard.mesh.replicate", "shard.strategy",
         any_of(ShardStrategy::kHybridShard, ShardStrategy::kHybridGradOp)},
     Use{"shard.wrap.min_params", "shard.wrap.policy", any_of(WrapPolicy::kSizeBased)},
@@ -254,6 +256,20 @@ void check_initial_weights(const CheckpointOptions& checkpoint, std::vector<Conf
                    "weights from; remove it, or set checkpoint.init_from"});
 }
 
+void check_memory(const CheckpointOptions& checkpoint, const Said& said, std::vector<Conflict>& found) {
+  for (const char* key : {"checkpoint.memory_dir", "checkpoint.memory_limit_gib"}) {
+    if (checkpoint.memory_every_steps > 0 || !said.is_set(key)) continue;
+    found.push_back({{key, "checkpoint.memory_every_steps"},
+                     str(said.words(key),
+                         ", but checkpoint.memory_every_steps is 0: nothing is saved to memory; "
+                         "remove it, or set checkpoint.memory_every_steps")});
+  }
+  if (checkpoint.memory_dir.starts_with('/')) return;
+  found.push_back({{"checkpoint.memory_dir"},
+                   str("checkpoint.memory_dir is '", checkpoint.memory_dir,
+                       "'; expected an absolute path, because it means a folder of every node")});
+}
+
 void check_warmup_and_decay(const Recipe& recipe, std::vector<Conflict>& found) {
   const ScheduleOptions& schedule = recipe.schedule;
   const std::int64_t steps = recipe.train.steps;
@@ -305,6 +321,7 @@ void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {
   check_precision(recipe, said, found);
   check_steps(recipe, said, found);
   check_initial_weights(recipe.checkpoint, found);
+  check_memory(recipe.checkpoint, said, found);
   check_warmup_and_decay(recipe, found);
   check_sequence(recipe, found);
 }

@@ -115,6 +115,15 @@ std::vector<Key> save_keys() {
        "A save that takes longer has failed."},
       {ECHELON_KEY(checkpoint.max_failures), IntegerRange{1, 1'000'000}, "saves",
        "The run ends with exit code 5 after this many consecutive failed saves."},
+      {ECHELON_KEY(checkpoint.memory_every_steps), IntegerRange{0, kMaxSteps}, "optimizer steps",
+       "Optimizer steps between [saves to the memory of the nodes](memory_checkpoints.md), from which a job "
+       "that lost ranks or nodes continues. 0: none."},
+      {ECHELON_KEY(checkpoint.memory_dir), Text::kPath, "",
+       "Folder in memory, a tmpfs on every node, for `memory_every_steps`. An absolute path."},
+      {ECHELON_KEY(checkpoint.memory_limit_gib), NumberRange{0.0, 1e6}, "GiB",
+       "Limit on what memory checkpoints take on each node, copies of another node included; a run that "
+       "needs "
+       "more is refused. 0: what the node has left."},
   };
 }
 
@@ -167,6 +176,16 @@ std::vector<Key> metrics_keys() {
   return {
       {ECHELON_KEY(metrics.every_steps), IntegerRange{1, kMaxSteps}, "optimizer steps",
        "Interval of the lines in `metrics.jsonl` and in the log."},
+      {ECHELON_KEY(metrics.unit_grad_norms), {}, "", "Also log the norm of each unit's gradients."},
+      {ECHELON_KEY(metrics.tensorboard),
+       {},
+       "",
+       "Also write the lines as TensorBoard event files, in `tensorboard/` of the run folder."},
+      {ECHELON_KEY(metrics.prometheus),
+       {},
+       "",
+       "Also write the newest line for Prometheus, to `metrics.prom` in the run folder."},
+      {ECHELON_KEY(metrics.csv), {}, "", "Also write the lines to `metrics.csv` in the run folder."},
   };
 }
 
@@ -183,6 +202,12 @@ std::vector<Key> cluster_keys() {
       {ECHELON_KEY(cluster.straggler_factor), NumberRange{0.0, 1000.0}, "",
        "Warn when a rank's time per step exceeds this multiple of the median of all ranks for 10 consecutive "
        "steps. 0: never."},
+      {ECHELON_KEY(cluster.shrink),
+       choices<Shrink>({{Shrink::kNever, "the job waits in the queue for as many nodes as before"},
+                        {Shrink::kAllow,
+                         "the run goes on with fewer copies of the state, where the batch can be divided "
+                         "among their ranks; `global_batch_size` stays"}}),
+       "", "What happens when a job under Slurm loses nodes and has no spare ones."},
       {ECHELON_KEY(cluster.capacity_block_end), Text::kTime, "",
        "End of the AWS capacity block that the nodes belong to, such as `2026-03-01T11:30:00Z`. AWS takes "
        "them back "

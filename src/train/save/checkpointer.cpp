@@ -72,6 +72,8 @@ Checkpointer::Checkpointer(const CheckpointOptions& options, const RunFolder& fo
       interval_(options) {}
 
 bool Checkpointer::must_copy(std::int64_t step) const {
+  const std::int64_t in_memory = options_.memory_every_steps;
+  if (in_memory > 0 && next_due(in_memory, step) < last_step_) return true;
   if (!options_.async) return false;
   const bool by_steps = options_.every_steps > 0 && next_due(options_.every_steps, step) < last_step_;
   return by_steps || interval_.seconds() || options_.keep_best;
@@ -102,8 +104,9 @@ bool Checkpointer::comes_near(std::int64_t step) {
   // kTouchedBytes_per_s is half the rate of one thread on a busy machine; one second is added as a margin.
   const double ahead_s = 1 + static_cast<double>(staging_->bytes()) / kTouchedBytes_per_s;
   bool near = interval_.due(now + ahead_s);
-  if (options_.every_steps > 0) {
-    const auto steps = static_cast<double>(next_due(options_.every_steps, step) - step);
+  for (const std::int64_t every : {options_.every_steps, options_.memory_every_steps}) {
+    if (every == 0) continue;
+    const auto steps = static_cast<double>(next_due(every, step) - step);
     const auto since = static_cast<double>(step - polled_step_);  // 0: step time not yet known
     near = near || steps == 1 || (since > 0 && steps * (now - polled_s_) / since < ahead_s);
   }
@@ -364,7 +367,9 @@ void Checkpointer::log_end() {
     return;
   }
   interval_.saved(in_flight_->began_s, in_flight_->stall_s, status.seconds);
-  if (on_saved_) on_saved_({in_flight_->step, status.seconds, in_flight_->stall_s, in_flight_->waited});
+  if (on_saved_)
+    on_saved_(
+        {in_flight_->step, in_flight_->began_s, status.seconds, in_flight_->stall_s, in_flight_->waited});
   if (comm_->rank() != 0) return;
   log::info(str("saved step ", in_flight_->step, " in ", hundredths(status.seconds), " s, training waited ",
                 hundredths(in_flight_->stall_s), " s: ", in_flight_->folder.string()));

@@ -27,6 +27,7 @@ class Checkpointer {
   /// This rank's part of a save that is complete (on rank 0: committed).
   struct Saved {
     std::int64_t step = 0;
+    double began_s = 0;   ///< steady_now_s()
     double seconds = 0;   ///< since it began
     double stall_s = 0;   ///< for which training waited
     bool waited = false;  ///< until it was complete
@@ -84,6 +85,8 @@ class Checkpointer {
   void validation_begins();
   /// Bytes of memory that saves have allocated on this rank so far.
   [[nodiscard]] std::uint64_t staging_bytes() const { return staging_ ? staging_->touched_bytes() : 0; }
+  /// The memory of saves, for checkpoints in memory: free while in_flight_s() is nothing.
+  [[nodiscard]] const std::shared_ptr<checkpoint::Staging>& staging() const { return staging_; }
 
  private:
   /// This rank's part of the newest save, until all ranks know how it ended.

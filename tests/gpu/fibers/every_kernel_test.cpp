@@ -94,12 +94,12 @@ void run_vectors(std::size_t shift) {
   EXPECT_EQ(scale_into(zeros(0), zeros(0), static_cast<std::size_t>(n), 0.5F, shift != 0, nullptr),
             cudaSuccess);
   for (const DType type : kTypes) EXPECT_EQ(gpu::cast(zeros(shift), type, zeros(0), n, nullptr), cudaSuccess);
-  for (const DType type : {DType::kBF16, DType::kF16}) {
+  for (const DType type : {DType::kBF16, DType::kF16, DType::kF32}) {
     for (const std::size_t count : {std::size_t{1000}, std::size_t{999}}) {
       const Zeros own = zeros(shift);
       const Zeros arrived = zeros(shift);
-      EXPECT_EQ(sum_pieces({own, arrived, count, 1, 2}, type, zeros(0), 0.5F, shift != 0, nullptr),
-                cudaSuccess);
+      const Pieces pieces{.own = own, .arrived = arrived, .count = count, .rank = 1, .size = 2, .parts = 2};
+      EXPECT_EQ(sum_pieces(pieces, type, zeros(0), 0.5F, shift != 0, nullptr), cudaSuccess);
     }
   }
 }

@@ -41,19 +41,25 @@ std::string each(std::size_t count, const std::function<std::string(std::size_t)
   return texts;
 }
 
-class Schedules : public ::testing::TestWithParam<int> {};
+/// Ranks, and ranks of a node.
+class Schedules : public ::testing::TestWithParam<std::pair<int, int>> {};
 
 TEST_P(Schedules, StepsComeOutRightAndInOrder) {
   const char* wish = std::getenv("ECHELON_TEST_SCHEDULES");
   EXPECT_EQ(each(wish == nullptr ? 40 : std::stoul(wish),
                  [](std::size_t seed) {
+                   const auto [ranks, per_node] = GetParam();
                    const Outcome outcome =
-                       run_ranks({.seed = seed, .ranks = GetParam()}, kTimeout, kPatience, train_in_small);
+                       run_ranks({.seed = seed, .ranks = ranks, .ranks_per_node = per_node}, kTimeout,
+                                 kPatience, train_in_small);
                    return outcome.clean() ? "" : str("seed ", seed, ":\n", outcome.text());
                  }),
             "");
 }
-INSTANTIATE_TEST_SUITE_P(Ranks, Schedules, ::testing::Values(1, 2, 3, 4, 8));
+// Three nodes of three ranks sum two-byte gradients within nodes first.
+INSTANTIATE_TEST_SUITE_P(Ranks, Schedules,
+                         ::testing::Values(std::pair(1, 1), std::pair(2, 2), std::pair(3, 1), std::pair(4, 2),
+                                           std::pair(8, 8), std::pair(9, 3)));
 
 /// The others sit in a barrier when rank 1 breaks: only a thread beside them can learn of it.
 void wait_for_a_rank_that_breaks(Rank& rank) {

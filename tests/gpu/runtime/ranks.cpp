@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "bootstrap/node_layout.h"
 
 namespace echelon::test {
 namespace {
@@ -46,10 +47,12 @@ class Board {
 
 class ThreadJob final : public Job {
  public:
-  ThreadJob(Board& board, int rank, int size, double timeout_s) : board_(board), timeout_s_(timeout_s) {
-    info_.rank = info_.local_rank = rank;
-    info_.size = info_.local_size = size;
-    info_.host = "here";
+  ThreadJob(Board& board, int rank, const stand_in::MachineOptions& options, double timeout_s)
+      : board_(board), timeout_s_(timeout_s) {
+    const int per_node = options.ranks_per_node == 0 ? options.ranks : options.ranks_per_node;
+    std::vector<std::string> hosts;
+    for (int other = 0; other < options.ranks; ++other) hosts.push_back(str("n", other / per_node));
+    info_ = place_rank(rank, hosts);
   }
   std::vector<Blob> exchange(std::string_view, const Blob& mine) override {
     return board_.exchange(info_.rank, rounds_++, mine, timeout_s_);
@@ -132,7 +135,7 @@ Outcome run_ranks(const stand_in::MachineOptions& options, double timeout_s, dou
     threads.emplace_back([&, rank] {
       machine.enter(rank);
       std::string error = error_of([&] {
-        ThreadJob job(board, rank, options.ranks, timeout_s);
+        ThreadJob job(board, rank, options, timeout_s);
         Rank self{.machine = machine, .job = job, .watch = {}, .compute = nullptr, .timeout_s = timeout_s};
         body(self);
       });

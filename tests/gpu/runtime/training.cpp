@@ -17,11 +17,10 @@ float weight_of(int step, int layer, std::size_t index) {
   return static_cast<float>((index * 5 + static_cast<std::size_t>(step * 3 + layer * 7)) % 31);
 }
 
-/// Small integers: exact in every type and order.
+/// Small integers: exact in every type and order. No part's sums are those of another part.
 float gradient_of(int rank, int layer, std::size_t index) {
-  return static_cast<float>((index + static_cast<std::size_t>(layer) + static_cast<std::size_t>(rank) * 3) %
-                            9) -
-         4.0F;
+  const auto own = static_cast<std::size_t>(rank);
+  return static_cast<float>((index * 2 + static_cast<std::size_t>(layer) + own * own * 5) % 11) - 5.0F;
 }
 
 std::size_t bytes_of(DType type) {

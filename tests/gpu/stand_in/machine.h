@@ -23,6 +23,7 @@ namespace echelon::stand_in {
 struct MachineOptions {
   std::uint64_t seed = 1;
   int ranks = 1;
+  int ranks_per_node = 0;         ///< 0: all on one
   const Site* without = nullptr;  ///< this one is left out
   int fated_rank = -1;            ///< at its call number fated_call it meets `fate`
   int fated_call = 0;

@@ -51,10 +51,21 @@ std::vector<std::byte> reduced(const std::vector<Transfer>& parts, std::size_t o
   return sum;
 }
 
-const Message* message_to(const Transfer& from, int peer) {
-  for (const Message& message : from.sends)
-    if (message.peer == peer) return &message;
-  return nullptr;
+/// What arrives at `rank`, for each of its receives: as in NCCL, those between two ranks are matched in their
+/// order. Null where nothing was sent.
+std::vector<const Message*> messages_to(int rank, const std::vector<Transfer>& parts) {
+  std::vector<std::vector<const Message*>> from(parts.size());
+  for (std::size_t peer = 0; peer < parts.size(); ++peer)
+    for (const Message& message : parts[peer].sends)
+      if (message.peer == rank) from[peer].push_back(&message);
+  std::vector<std::size_t> taken(parts.size(), 0);
+  std::vector<const Message*> found;
+  for (const Message& receive : parts[static_cast<std::size_t>(rank)].receives) {
+    const auto peer = static_cast<std::size_t>(receive.peer);
+    const bool there = peer < parts.size() && taken[peer] < from[peer].size();
+    found.push_back(there ? from[peer][taken[peer]++] : nullptr);
+  }
+  return found;
 }
 
 void append(std::vector<std::byte>& to, const void* memory, std::size_t bytes) {
@@ -95,10 +106,10 @@ std::string difference(const std::vector<Transfer>& parts) {
     const Transfer& b = parts[rank];
     if (a.kind != b.kind || a.count != b.count || a.type != b.type || a.op != b.op || a.root != b.root)
       return str("rank 0 is at ", describe(a), ", rank ", rank, " at ", describe(b));
-    for (const Message& message : b.receives) {
-      const auto peer = static_cast<std::size_t>(message.peer);
-      const Message* sent = peer < parts.size() ? message_to(parts[peer], static_cast<int>(rank)) : nullptr;
-      if (sent == nullptr || sent->bytes != message.bytes)
+    const std::vector<const Message*> sent = messages_to(static_cast<int>(rank), parts);
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      const Message& message = b.receives[i];
+      if (sent[i] == nullptr || sent[i]->bytes != message.bytes)
         return str("rank ", rank, " expects ", message.bytes, " bytes that rank ", message.peer,
                    " does not send");
     }
@@ -162,11 +173,8 @@ std::vector<std::vector<std::byte>> carry_out(const std::vector<Transfer>& parts
         append(results[rank], parts[static_cast<std::size_t>(own.root)].send, bytes);
         break;
       case TransferKind::kExchange:
-        for (const Message& message : own.receives) {
-          const Message* sent =
-              message_to(parts[static_cast<std::size_t>(message.peer)], static_cast<int>(rank));
+        for (const Message* sent : messages_to(static_cast<int>(rank), parts))
           append(results[rank], sent->memory, sent->bytes);
-        }
     }
   }
   return results;

@@ -321,7 +321,7 @@ TEST(Recording, OfCollectives) {
   std::vector<float> memory(64);
   std::unique_ptr<Communicator> half;
   const Trace trace = recorded([&] {
-    const auto comm = make_recording_communicator(5, 8, false);
+    const auto comm = make_recording_communicator(5, 8, false, 8);
     half = comm->split_by([](int rank) { return rank % 2; });
     Pending gathered = comm->all_gather(memory.data(), 8, DType::kF32, "layers.0");
     Pending reduced =
@@ -345,11 +345,24 @@ TEST(Recording, OfCollectives) {
   EXPECT_EQ(trace.messages[1].group, 1);
 }
 
+TEST(Recording, OfGradientsThatAreSummedWithinNodesFirst) {
+  std::vector<float> memory(64);
+  const Trace trace = recorded([&] {
+    const auto comm = make_recording_communicator(0, 8, false, 4);
+    comm->reduce_scatter(memory.data(), DType::kBF16, memory.data(), 16, 1.0F, false, "layers.0").wait();
+    const auto on_host = make_recording_communicator(0, 8, true, 4);
+    on_host->reduce_scatter(memory.data(), DType::kBF16, memory.data(), 16, 1.0F, false, "layers.0").wait();
+  });
+  // Two nodes' pieces to three ranks, and one sum in fp32; CPU ranks exchange with all.
+  EXPECT_EQ(trace.messages[0].sent_bytes, 2 * 3 * 32 + 64);
+  EXPECT_EQ(trace.messages[1].sent_bytes, 7 * 32);
+}
+
 TEST(Recording, OfCollectivesFromBeforeTheTraceHasNoWaits) {
   std::vector<float> memory(64);
   const Recording recording;
   books().restart();
-  const auto comm = make_recording_communicator(0, 8, false);
+  const auto comm = make_recording_communicator(0, 8, false, 8);
   Pending before = comm->all_gather(memory.data(), 8, DType::kF32, "before");
   books().begin(std::make_shared<Activity>(), [] { return std::int64_t{0}; });
   Pending within = comm->all_gather(memory.data(), 8, DType::kF32, "within");

@@ -119,12 +119,16 @@ TEST(GpuRates, OfRingsAcrossNodes) {
   expect_seconds(round_rates(false).seconds(gather, two_nodes), 6e7 / 4e10 + latency, "one for each GPU");
 }
 
-TEST(GpuRates, OfGradientsThatEveryRankSendsToEveryOther) {
-  // bf16: 2 MB from each rank to each other, 8 of the 15 on the other node.
+TEST(GpuRates, OfGradientsOfTwoBytes) {
+  // bf16: 2 MB from each rank to each other of its node.
   const Message reduce = sent(OperationKind::kReduceScatter, 1'000'000, DType::kBF16);
-  // All 8 ranks of the node send 16 MB each at 5 GB/s together.
-  expect_seconds(round_rates(true).seconds(reduce, every(1, 16)), 8 * 1.6e7 / 5e9 + 1e-5, "two nodes");
   expect_seconds(round_rates(true).seconds(reduce, every(1, 8)), 7 * 2e6 / 5e10 + 1e-6, "one node");
+  // For both nodes, and then 4 MB of sums to the other one; all 8 ranks of the node send at 5 GB/s together.
+  expect_seconds(round_rates(true).seconds(reduce, every(1, 16)),
+                 2 * 7 * 2e6 / 5e10 + 1e-6 + 8 * 4e6 / 5e9 + 1e-5, "two nodes");
+  // Nodes of unlike size: each rank to every other, 9 of them on other nodes for a rank of the first.
+  expect_seconds(round_rates(true).seconds(reduce, {{0, 1, 2, 8, 9, 10, 11}, false}),
+                 8 * (6 * 2e6 * (7 - 3.5) / 6) / 5e9 + 1e-5, "an odd group");
 }
 
 TEST(GpuRates, OfGroupsWithOneRankOnEachNode) {

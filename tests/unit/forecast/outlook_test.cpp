@@ -69,13 +69,13 @@ TEST(Outlook, SplitsTrafficOfExchangesByReceiver) {
   Rehearsed r = nothing_rehearsed();
   // Every rank sends to each of the others (payload.h): 8 of the 15 are on the other node.
   add_message(r.step, OperationKind::kAllGather, 1500, kAllOnHost);
-  // So do GPUs with gradients of two bytes.
-  add_message(r.step, OperationKind::kReduceScatter, 150, kAll);
+  // GPUs with gradients of two bytes: two nodes' pieces to 7 ranks in bf16, one node's sum in fp32.
+  add_message(r.step, OperationKind::kReduceScatter, 160, kAll);
   r.step.messages.back().type = DType::kBF16;
   const Outlook o = look_ahead(r, {.job = kTwoNodes}, nullptr);
-  EXPECT_EQ(o.traffic.sent, 1650);
-  EXPECT_DOUBLE_EQ(o.traffic.network, 880);
-  EXPECT_DOUBLE_EQ(o.traffic.peer, 770);
+  EXPECT_EQ(o.traffic.sent, 1660);
+  EXPECT_DOUBLE_EQ(o.traffic.network, 800 + 20);
+  EXPECT_DOUBLE_EQ(o.traffic.peer, 700 + 140);
 }
 
 TEST(Outlook, OfOneNodeNothingLeavesIt) {
@@ -183,6 +183,9 @@ TEST(Outlook, AddsStallsToTheRun) {
   EXPECT_DOUBLE_EQ(o.time->device_hours, 1012.0 * 16 / 3600);
   EXPECT_EQ(o.time->goodput, 1);
   EXPECT_EQ(o.time->save_every_s, 0);
+  EXPECT_EQ(o.node_memory_saves, 0);
+  options.saves_to_memory = true;
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).node_memory_saves, 2 * (60 + 60));  // with copies
   options.copy_bytes_per_s = 0;
   EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).stall_s, 0);
   EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).time->run_s, 1000);

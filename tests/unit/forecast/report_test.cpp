@@ -181,6 +181,16 @@ TEST(TextReport, SaysWhatARunWouldBeLike) {
   EXPECT_EQ(text.back(), '\n');
 }
 
+TEST(TextReport, TellsWhatCheckpointsInMemoryTakeOfANode) {
+  Reported reported;
+  reported.outlook.node_memory_saves = 192.0 * kReportMiB;
+  EXPECT_EQ(
+      line_of(reported.text(), "checkpoint"),
+      "checkpoint: 96.0 MiB, 30.00 s at 953.7 MiB/s per node, training waits 250.0 ms; in the memory of each "
+      "node 192.0 MiB");
+  EXPECT_EQ(reported.json().at("checkpoint").at("node_memory_bytes"), 192.0 * kReportMiB);
+}
+
 TEST(TextReport, SaysWhatDoesNotFit) {
   Reported reported;
   reported.outlook.limit_bytes = 300.0 * kReportMiB;

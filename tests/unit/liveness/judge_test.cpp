@@ -49,6 +49,24 @@ TEST_F(JudgeTest, AConnectionThatBreaksIsADeathNamedAfterAMoment) {
       << finding->text;
 }
 
+TEST_F(JudgeTest, ANodeIsAsItsWorstRank) {
+  all_beat(0);
+  judge_.heard(2, {at_step(6, 90), 0.0002}, 0);
+  all_beat(4, 2);
+  const auto nodes = judge_.nodes(4.5);
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[0].host, "n0");
+  EXPECT_EQ(nodes[0].ranks, 2);
+  EXPECT_DOUBLE_EQ(nodes[0].silent_s, 0.5);
+  EXPECT_EQ(nodes[0].step, 7);
+  EXPECT_EQ(nodes[0].life, NodeLife::kAlive);
+  EXPECT_EQ(nodes[1].life, NodeLife::kSilent);
+  EXPECT_DOUBLE_EQ(nodes[1].silent_s, 4.5);
+  EXPECT_EQ(nodes[1].step, 6);
+  judge_.ended(2, 5);
+  EXPECT_EQ(judge_.nodes(5)[1].life, NodeLife::kEnded);
+}
+
 TEST_F(JudgeTest, ARankThatSaidGoodbyeMayClose) {
   all_beat(0);
   judge_.left(3);

@@ -11,10 +11,13 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "base/files/fs.h"
 #include "base/log.h"
+#include "support/matches.h"
 #include "support/temp_dir.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -31,29 +34,25 @@ using namespace std::chrono_literals;
 constexpr int kRanks = 3;
 constexpr int kWrong = 40;
 
-/// Rank 0's blob reaches the others through a pipe: all that LifeWatch asks of a communicator.
-class Pipes final : public Communicator {
+/// Rank 0's blob reaches the others through a pipe: all that LifeWatch asks of a job.
+class Pipes final : public Job {
  public:
-  Pipes(int rank, const std::vector<std::array<int, 2>>& pipes) : Communicator(rank, kRanks), pipes_(pipes) {}
-  Pending all_gather(void*, std::size_t, DType, std::string_view) override { return {}; }
-  Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view) override {
-    return {};
+  Pipes(JobInfo info, const std::vector<std::array<int, 2>>& pipes) : pipes_(pipes) {
+    info_ = std::move(info);
   }
-  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return {}; }
-  Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
-  std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override {
+  std::vector<Blob> exchange(std::string_view, const Blob& mine) override {
     Blob first(4096);
-    if (rank() == 0) {
+    if (info_.rank == 0) {
       for (const auto& pipe : pipes_) EXPECT_EQ(write(pipe[1], mine.data(), mine.size()), std::ssize(mine));
       return {mine};
     }
-    const ssize_t got = read(pipes_[static_cast<std::size_t>(rank())][0], first.data(), first.size());
+    const ssize_t got = read(pipes_[static_cast<std::size_t>(info_.rank)][0], first.data(), first.size());
     first.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     return {first};
   }
-  void barrier(std::string_view) override {}
-  std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
-  std::vector<std::string> recent() const override { return {}; }
+  void fence(std::string_view) override {}
+  void abort(int, const std::string&) override {}
+  void finish() override {}
 
  private:
   const std::vector<std::array<int, 2>>& pipes_;
@@ -89,23 +88,22 @@ int rank_of(int rank, const std::vector<std::array<int, 2>>& pipes, const std::f
   JobInfo job{.rank = rank, .size = kRanks, .local_rank = rank, .local_size = kRanks, .host = "here"};
   job.hosts.assign(kRanks, "here");
   const ProcessWatch links;
-  Pipes comm(rank, pipes);
+  Pipes pipes_of_job(job, pipes);
   ClusterOptions cluster;
   cluster.heartbeat_interval_s = 0.05;
   cluster.heartbeat_timeout_s = 20;
-  LifeWatch life({.cluster = cluster, .logs = logs, .on_verdict = {}}, job, comm, links);
+  LifeWatch life({.cluster = cluster, .logs = logs, .on_verdict = {}}, pipes_of_job, links);
   return live(life, links, rank == kRanks - 1, ending);
 }
 
 /// Exit codes by rank.
-std::vector<int> run(Ending ending) {
-  const test::TempDir logs;
+std::vector<int> run(Ending ending, const std::filesystem::path& logs) {
   std::vector<std::array<int, 2>> pipes(kRanks);
   for (auto& pipe : pipes) EXPECT_EQ(::pipe(pipe.data()), 0);
   std::vector<pid_t> processes;
   for (int rank = 0; rank < kRanks; ++rank) {
     processes.push_back(fork());
-    if (processes.back() == 0) std::exit(rank_of(rank, pipes, logs.path(), ending));
+    if (processes.back() == 0) std::exit(rank_of(rank, pipes, logs, ending));
   }
   std::vector<int> codes;
   for (const pid_t process : processes) {
@@ -120,12 +118,33 @@ std::vector<int> run(Ending ending) {
   return codes;
 }
 
+std::vector<int> run(Ending ending) {
+  const test::TempDir logs;
+  return run(ending, logs.path());
+}
+
 TEST(LifeWatch, OfProcessesThatLeaveInGoodOrderSaysNothing) {
   EXPECT_EQ(run(Ending::kInGoodOrder), (std::vector<int>{0, 0, 0}));
 }
 
 TEST(LifeWatch, TellsTheOthersOfAProcessThatDies) {
   EXPECT_EQ(run(Ending::kOneDies), (std::vector<int>{7, 7, 9}));
+}
+
+// The batch script reads it, and starts the ranks again.
+TEST(LifeWatch, RecordsWhoDiedInWhichStepOfWhichStart) {
+  const test::TempDir logs;
+  ::setenv("SLURM_JOB_ID", "17", 1);
+  ::setenv("SLURM_RESTART_COUNT", "2", 1);
+  ::setenv("ECHELON_RESTART_IN_PLACE", "3", 1);
+  EXPECT_EQ(run(Ending::kOneDies, logs.path()), (std::vector<int>{7, 7, 9}));
+  for (const char* name : {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "ECHELON_RESTART_IN_PLACE"})
+    ::unsetenv(name);
+  const std::string text = fs::read_file(logs.path() / "peer-failure.txt", 1 << 20, Code::kUsage);
+  EXPECT_TRUE(test::matches(text,
+                            "[0-9]+\\.[0-9]{3} 17 2\\.3 rank 2 \\(here\\) has died: [^\n]*\n"
+                            "failed [0-9]+\\.[0-9]{3} step [0-9]+ rank 2 node here suspect 0\n"))
+      << text;
 }
 
 // It says by itself what was wrong, and ends the job.

@@ -30,6 +30,7 @@ std::vector<Contradiction> keys_without_use() {
   return {
       unused("shard.mesh.shard", "2", "shard.strategy", "full_shard", hybrid),
       unused("shard.mesh.replicate", "2", "shard.strategy", "full_shard", hybrid),
+      unused("cluster.shrink", "allow", "shard.strategy", "full_shard", "no_shard or " + hybrid),
       unused("shard.wrap.min_params", "5", "shard.wrap.policy", "transformer", "size_based"),
       unused("shard.wrap.exclude", "[a]", "shard.wrap.policy", "transformer", "size_based"),
       unused("shard.wrap.modules", "[a]", "shard.wrap.policy", "transformer", "modules"),

@@ -67,6 +67,37 @@ TEST(Goodput, ReadsWhatItWrote) {
   EXPECT_EQ(again.starts[0].took.save, std::nullopt);
 }
 
+TEST(Goodput, OfARestartInPlaceIsReadAsItWasWritten) {
+  Goodput goodput{{killed_start(), killed_start()}};
+  goodput.starts[1].in_place = {.failed_s = 1099,
+                                .cause = "node n1 is lost",
+                                .left_out = {"n1"},
+                                .nodes = {"n0", "n2"},
+                                .redo_until = 35};
+  goodput.starts[1][Spent::kRedo] = 12;
+  const std::string text = goodput.to_json();
+  const Goodput again = Goodput::parse(text);
+  EXPECT_EQ(again.to_json(), text);
+  EXPECT_EQ(again.restarts(), goodput.restarts());
+  EXPECT_EQ(nlohmann::json::parse(again.restarts())["seconds"]["redo"], 12);
+  EXPECT_EQ((Goodput{{killed_start()}}.restarts()), "");
+}
+
+TEST(Goodput, StepsThatWereDoneAgainInPlaceHaveNoTrainingToLose) {
+  RunStart start = killed_start();
+  start.in_place = {.redo_until = 35};
+  start.saved_step = 38;  // 50 of the 80 s that the last five steps took
+  for (const auto& [step, lost] :
+       {std::pair{39, 15.0}, {38, 30.0}, {37, 80.0 - 50.0 * 2 / 3}, {35, 80.0}, {10, 80.0}}) {
+    RunStart again = start;
+    again.lose_after(step);
+    EXPECT_NEAR(again[Spent::kLost], lost, 1e-9) << step;
+  }
+  start.in_place->redo_until = 60;  // it did not get that far
+  start.lose_after(10);
+  EXPECT_EQ(start[Spent::kLost], 0);
+}
+
 TEST(Goodput, RefusesEveryOtherFile) {
   const std::string whole = Goodput{{killed_start()}}.to_json();
   for (std::size_t size = 0; size + 2 < whole.size(); ++size)
@@ -78,6 +109,7 @@ TEST(Goodput, RefusesEveryOtherFile) {
                                    {"last_step", 1.5},
                                    {"last_step", 1e300},
                                    {"seconds", nullptr},
+                                   {"restarted", {{"cause", 7}}},
                                    {"took", {1, 2, 3}}}) {
     auto json = nlohmann::json::parse(whole);
     json["starts"][0][key] = value;

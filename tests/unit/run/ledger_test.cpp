@@ -175,7 +175,7 @@ TEST(Ledger, AStartLastsUntilItsScriptSawAllRanksGo) {
   EXPECT_EQ(leaving("", 2000), 0);
 }
 
-TEST(Ledger, TimeSinceAPeerHungIsIdleWhateverWasThoughtOfItThen) {
+TEST(Ledger, TimeSinceAPeerHungWentToItsDetectionWhateverWasThoughtOfItThen) {
   RunFiles run;
   const auto ledger = run.start(1000);
   ledger->enter(Spent::kTrain);
@@ -190,9 +190,100 @@ TEST(Ledger, TimeSinceAPeerHungIsIdleWhateverWasThoughtOfItThen) {
   ledger->end(StartEnd::kFailed);
   const auto json = run.read();
   expect_whole(json);
-  EXPECT_EQ(json["starts"][0]["seconds"],
-            nlohmann::json(
-                {{"start", 0}, {"train", 30}, {"validate", 0}, {"stall", 5}, {"lost", 0}, {"idle", 28}}));
+  EXPECT_EQ(json["starts"][0]["seconds"], nlohmann::json({{"start", 0},
+                                                          {"train", 30},
+                                                          {"validate", 0},
+                                                          {"stall", 5},
+                                                          {"lost", 0},
+                                                          {"idle", 0},
+                                                          {"detect", 25},
+                                                          {"leave", 3}}));
+}
+
+/// The start of a job that its script makes in place after the one before.
+Ledger::Start in_place(double began, double ran) {
+  return {.job = "12",
+          .ranks = 2,
+          .began_s = began,
+          .ran_s = ran,
+          .in_place = InPlace{
+              .failed_s = 1055, .cause = "rank 1 has died", .left_out = {"n1"}, .nodes = {"n0", "n2"}}};
+}
+
+TEST(Ledger, ARestartInPlaceAccountsForItsPhasesAndStepsDoneAgainAreNotLost) {
+  RunFiles run;
+  std::filesystem::create_directory(run.folder.path() / "logs");
+  std::ofstream(run.folder.path() / "logs/starts-12.txt")
+      << "start 0 1000\nlost 7 1 n1 1056\nend 7 1058\nrestart 5 1058\n";
+  auto first = run.start(1000);
+  first->resumed(0);
+  first->enter(Spent::kTrain);
+  for (std::int64_t step = 1; step <= 6; ++step) {
+    run.pass(9);
+    first->trained(step);
+    if (step == 5) first->saving(5);
+  }
+  run.now->store(1055);  // in the seventh step, of which nothing stays
+  run.kill(first);
+  run.now->store(1062);
+  auto second =
+      std::make_unique<Ledger>(run.file(), in_place(1058, 1060), [now = run.now] { return now->load(); });
+  second->resumed(5);
+  run.pass(3);  // 1065
+  second->enter(Spent::kTrain);
+  for (std::int64_t step = 6; step <= 8; ++step) {
+    run.pass(10);
+    second->trained(step);
+  }
+  second->enter(Spent::kStart);
+  run.pass(1);
+  second->end(StartEnd::kFinished);
+  const auto json = run.read();
+  expect_whole(json);
+  EXPECT_EQ(json["starts"][0]["seconds"]["lost"], 0);
+  EXPECT_EQ(json["starts"][0]["seconds"]["detect"], 1) << "until the script knew";
+  EXPECT_EQ(json["starts"][0]["seconds"]["leave"], 2);
+  EXPECT_EQ(json["starts"][0]["ended"], 1058);
+  const auto& mine = json["starts"][1];
+  EXPECT_EQ(mine["in_place"], true);
+  EXPECT_EQ(mine["began"], 1058);
+  EXPECT_EQ(mine["seconds"], nlohmann::json({{"start", 1},
+                                             {"train", 20},
+                                             {"validate", 0},
+                                             {"stall", 0},
+                                             {"lost", 0},
+                                             {"idle", 0},
+                                             {"launch", 2},
+                                             {"load", 5},
+                                             {"redo", 10}}))
+      << "step 6 was trained before";
+  const auto told =
+      nlohmann::json::parse(fs::read_file(run.folder.path() / "logs/restarts.jsonl", 1 << 20, Code::kUsage));
+  EXPECT_EQ(told, nlohmann::json(
+                      {{"time", 1058},
+                       {"job", "12"},
+                       {"cause", "rank 1 has died"},
+                       {"left_out", {"n1"}},
+                       {"nodes", {"n0", "n2"}},
+                       {"seconds", {{"detect", 1}, {"leave", 2}, {"launch", 2}, {"load", 5}, {"redo", 10}}},
+                       {"from_step", 6},
+                       {"resumed_step", 5}}));
+}
+
+TEST(Ledger, AStartInPlaceThatDiedBeforeItsAccountIsPartOfTheNextOnesLaunch) {
+  RunFiles run;
+  std::filesystem::create_directory(run.folder.path() / "logs");
+  std::ofstream(run.folder.path() / "logs/starts-12.txt")
+      << "start 0 1000\nlost - - - 1000\nend 7 1001\nrestart 0 1001\nlost - - - 1003\nend 7 1004\nrestart 0 "
+         "1004\n";
+  auto first = run.start(1000);
+  run.kill(first);
+  run.now->store(1008);
+  Ledger(run.file(), in_place(1004, 1006), [now = run.now] { return now->load(); }).end(StartEnd::kFinished);
+  const auto json = run.read();
+  expect_whole(json);
+  EXPECT_EQ(json["starts"][1]["began"], 1001);
+  EXPECT_EQ(json["starts"][1]["seconds"]["launch"], 5);
 }
 
 TEST(Ledger, TheFileIsRefreshedWhileNothingHappens) {

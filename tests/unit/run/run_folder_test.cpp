@@ -72,6 +72,19 @@ TEST(RunFolder, LockOfAKilledProcessIsGone) {
   close(ready[1]);
 }
 
+TEST(RunFolder, AfterALossGoesOnWithoutALockOfTheSameJobOnly) {
+  const test::TempDir dir;
+  ::setenv("SLURM_JOB_ID", "17", 1);
+  const RunFolder lost(dir.path(), true);  // as a file server keeps the lock of a node that died
+  const RunFolderRules rules{.patience = {}, .after_loss = true};
+  EXPECT_NO_THROW(RunFolder(dir.path(), true, rules));
+  EXPECT_NE(refusal_of(dir.path()), "") << "an ordinary start";
+  ::setenv("SLURM_JOB_ID", "18", 1);
+  EXPECT_THROW(RunFolder(dir.path(), true, rules), Error) << "another job";
+  ::unsetenv("SLURM_JOB_ID");
+  EXPECT_THROW(RunFolder(dir.path(), true, rules), Error) << "no job";
+}
+
 TEST(RunFolder, WaitsForAnOwnerThatIsGoing) {
   const test::TempDir dir;
   auto first = std::make_unique<RunFolder>(dir.path(), true);

@@ -33,6 +33,34 @@ TEST(Allocation, IsNodesTimesTasks) {
   EXPECT_EQ(job.note, "");
 }
 
+TEST(Allocation, HasSpareNodesOnlyWhereTheyAreUsed) {
+  Options options = four_nodes();
+  options.spare_nodes = 2;
+  const Allocation job = allocate(options, with_batch(16));
+  EXPECT_EQ(job.ranks(), 8) << "spare nodes run none";
+  EXPECT_EQ(job.spare_nodes, 2);
+  options.max_restarts = 0;
+  EXPECT_TRUE(holds(refusal(options, with_batch(16)), "2: --spare-nodes is 2, but --max-restarts 0"));
+  options.spare_nodes = -1;
+  EXPECT_TRUE(holds(refusal(options, with_batch(16)), "2: --spare-nodes is -1; expected from 0 to"));
+}
+
+TEST(Allocation, KnowsWithHowManyNodesARunThatMayShrinkGoesOn) {
+  Recipe recipe = with_batch(48);
+  recipe.shard.strategy = ShardStrategy::kHybridShard;
+  EXPECT_TRUE(allocate(four_nodes(), recipe).fewer_nodes.empty()) << "the recipe does not allow it";
+  recipe.cluster.shrink = Shrink::kAllow;
+  EXPECT_EQ(allocate(four_nodes(), recipe).fewer_nodes, (std::vector<std::int64_t>{3, 2, 1}));
+  recipe.train.global_batch_size = 16;
+  EXPECT_EQ(allocate(four_nodes(), recipe).fewer_nodes, (std::vector<std::int64_t>{2, 1}))
+      << "16 over 6 ranks";
+  recipe.shard.mesh.shard = 4;
+  EXPECT_EQ(allocate(four_nodes(), recipe).fewer_nodes, (std::vector<std::int64_t>{2}))
+      << "a copy on two nodes";
+  recipe.shard.mesh.replicate = 2;
+  EXPECT_TRUE(allocate(four_nodes(), recipe).fewer_nodes.empty()) << "the recipe wants two copies";
+}
+
 TEST(Allocation, RefusesABatchThatDoesNotDivideOverTheRanks) {
   const std::string text = refusal(four_nodes(), with_batch(8));
   EXPECT_TRUE(text.starts_with("2: --nodes 4 x --tasks-per-node 2: train.global_batch_size is 8; ")) << text;

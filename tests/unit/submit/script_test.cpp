@@ -98,7 +98,7 @@ TEST(JobScript, EndsAsTheHandWrittenOneDoes) {
   const std::string by_hand = fs::read_file(kSource / "cluster/slurm/train.sbatch", 1 << 20, Code::kUsage);
   EXPECT_TRUE(by_hand.ends_with(script_body()));
   EXPECT_TRUE(script_body().starts_with("# ==== From here on"));
-  EXPECT_NE(script_body().find("\nsrun --mpi=pmix "), std::string_view::npos);
+  EXPECT_NE(script_body().find("\n  srun --mpi=pmix "), std::string_view::npos);
 }
 
 TEST(JobScript, HasNothingThatShellcheckWouldChange) {

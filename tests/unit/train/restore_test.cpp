@@ -37,7 +37,7 @@ struct OneRun {
         {.step = step, .save_id = id, .tensors = global_tensors(state), .trainer_state = trainer_state});
     return step_folder;
   }
-  bool restore() { return restore_latest({}, folder, comm, state); }
+  bool restore() { return restore_latest({}, folder, comm, state).has_value(); }
 
   test::TempDir temporary;
   LocalCommunicator comm;

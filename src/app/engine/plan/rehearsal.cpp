@@ -117,18 +117,32 @@ std::int64_t resident_at_first() {
   return bytes;
 }
 
-/// Of the process of a rank, beside its tensors: what libraries touch once they compute and communicate
-/// (measured on CPUs: 25 MiB and 6 MiB, give or take 15), and the memory of a save.
-std::int64_t beside_tensors(const Recipe& recipe, int ranks, std::int64_t shard_bytes) {
+/// Of the process of a rank, beside its tensors: what libraries touch once they compute and communicate, and
+/// the memory of a save. Measured on CPUs, over 29 runs: give or take 10 MiB.
+std::int64_t beside_tensors(const Recipe& recipe, const forecast::JobShape& job, int threads,
+                            std::int64_t shard_bytes) {
   constexpr std::int64_t kMiB = 1 << 20;
-  constexpr std::int64_t kComputing = 25 * kMiB;
+  constexpr std::int64_t kComputing = 21 * kMiB;
+  constexpr std::int64_t kSinglePrecision = 6 * kMiB;  // a thread's buffers of products in fp32
+  constexpr std::int64_t kImages = 18 * kMiB;          // compiled convolutions, codecs
+  // oneDNN compiles products of each new number of tokens, and keeps 1,024 of them.
+  constexpr std::int64_t kCompiledInPass = 3 * kMiB / 4;
+  constexpr std::int64_t kMostCompiled = 100 * kMiB;
   constexpr std::int64_t kCommunicating = 6 * kMiB;
-  constexpr std::int64_t kPipe = checkpoint::Staging::kPipeWindows * checkpoint::Staging::kWindowBytes;
+  // Of the windows of a pipe a save fills one less than there are, or it would wait for the disk.
+  constexpr std::int64_t kPipe = (checkpoint::Staging::kPipeWindows - 1) * checkpoint::Staging::kWindowBytes;
+  const bool single = resolve(recipe.precision).param == at::kFloat;
+  std::int64_t by_kind = takes_images(recipe.model.kind) ? kImages : 0;
+  if (takes_pairs(recipe.model.kind) && !single) {
+    const std::int64_t passes =
+        recipe.train.steps * recipe.train.global_batch_size / (recipe.train.micro_batch_size * job.ranks);
+    by_kind = recipe.train.epochs > 0 ? kMostCompiled : std::min(kMostCompiled, passes * kCompiledInPass);
+  }
   const CheckpointOptions& saves = recipe.checkpoint;
   const bool beside = saves.async && ((saves.every_steps > 0 && saves.every_steps < recipe.train.steps) ||
                                       saves.every_minutes > 0 || saves.auto_interval || saves.keep_best);
-  return resident_at_first() + kComputing + (ranks > 1 ? kCommunicating : 0) + (beside ? shard_bytes : 0) +
-         std::min(kPipe, shard_bytes);
+  return resident_at_first() + kComputing + (single ? threads * kSinglePrecision : 0) + by_kind +
+         (job.ranks > 1 ? kCommunicating : 0) + (beside ? shard_bytes : 0) + std::min(kPipe, shard_bytes);
 }
 
 void describe(const Recipe& recipe, const TrainState& state, int ranks, forecast::Rehearsed& result) {
@@ -168,8 +182,12 @@ forecast::Rehearsed rehearse(const RehearseRequest& request) {
   book::forget_device_bytes();
   book::books().restart();
   const book::Recording recording;
-  const auto comm = book::make_recording_communicator(request.rank, request.job.ranks, !request.gpu);
-  const auto on_host = book::make_recording_communicator(request.rank, request.job.ranks, true);
+  const auto communicator = [&](bool on_host) {
+    return book::make_recording_communicator(request.rank, request.job.ranks, on_host,
+                                             request.job.ranks_per_node);
+  };
+  const auto comm = communicator(!request.gpu);
+  const auto on_host = communicator(true);
   Stage stage(shorter, *comm, request.gpu ? *on_host : *comm, device, request.job.ranks_per_node);
   forecast::Rehearsed result;
   const Peaks first = two_steps(stage, request.gpu, result.step);
@@ -179,7 +197,7 @@ forecast::Rehearsed rehearse(const RehearseRequest& request) {
   count_memory(recipe, state, {std::max(first.device, later.device), std::max(first.host, later.host)},
                memory.reserved(), result.memory);
   describe(recipe, state, request.job.ranks, result);
-  result.memory.process = beside_tensors(recipe, request.job.ranks, result.rank_checkpoint_bytes);
+  result.memory.process = beside_tensors(recipe, request.job, request.threads, result.rank_checkpoint_bytes);
   return result;
 }
 

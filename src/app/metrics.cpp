@@ -1,0 +1,158 @@
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "app/commands.h"
+#include "base/files/fs.h"
+#include "base/files/new_file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/terminal/command_line.h"
+#include "base/utc_time.h"
+#include "metrics/csv.h"
+#include "metrics/event_file.h"
+#include "metrics/prometheus.h"
+
+namespace echelon {
+
+/// What `echelon metrics` writes.
+enum class MetricsFormat : std::uint8_t { kCsv, kTensorboard, kPrometheus };
+template <>
+inline constexpr std::array<std::string_view, 3> kWords<MetricsFormat>{"csv", "tensorboard", "prometheus"};
+
+}  // namespace echelon
+
+namespace echelon::app {
+namespace {
+
+namespace stdfs = std::filesystem;
+
+struct MetricsArguments {
+  std::string run;
+  MetricsFormat to = MetricsFormat::kCsv;
+  std::string output;
+};
+
+/// metrics.jsonl of a run folder, or the file itself.
+stdfs::path source_of(const std::string& run) {
+  const stdfs::path path = run;
+  if (!stdfs::is_directory(path)) {
+    if (stdfs::exists(path)) return path;
+    throw Error(Code::kUsage,
+                str("metrics: there is no '", run, "'; expected a run folder or its metrics.jsonl"));
+  }
+  const stdfs::path file = path / "metrics.jsonl";
+  if (stdfs::exists(file)) return file;
+  throw Error(Code::kUsage, str("metrics: '", run,
+                                "' has no metrics.jsonl; expected the folder of a run that has "
+                                "logged a step (run.dir of its recipe)"));
+}
+
+/// Standard output, or a file that exists complete or not at all.
+class Output {
+ public:
+  explicit Output(const std::string& name) : name_(name) {
+    if (name.empty()) return;
+    if (stdfs::is_directory(name))
+      throw Error(Code::kUsage, str("metrics: '", name, "' is a folder; expected the name of a file"));
+    file_.emplace(fs::draft_name(name), Code::kUsage);
+  }
+  void write(std::string_view text) {
+    if (!file_) {
+      std::cout << text;
+      return;
+    }
+    file_->write(end_, std::as_bytes(std::span(text)));
+    end_ += text.size();
+  }
+  void finish() {
+    if (!file_) return;
+    file_->finish();
+    file_->publish(name_);
+  }
+
+ private:
+  stdfs::path name_;
+  std::optional<fs::NewFile> file_;
+  std::uint64_t end_ = 0;
+};
+
+metrics::LineCounts to_csv(const stdfs::path& source, const std::string& output) {
+  metrics::CsvColumns columns;
+  std::optional<Output> out;  // made with the first text: a file without lines leaves nothing behind
+  const metrics::LineCounts counts = metrics::write_csv(source, columns, [&](std::string_view text) {
+    if (!out) out.emplace(output);
+    out->write(text);
+  });
+  if (out) out->finish();
+  return counts;
+}
+
+metrics::LineCounts to_tensorboard(const stdfs::path& source, const std::string& output) {
+  const stdfs::path folder = output.empty() ? source.parent_path() / "tensorboard" : stdfs::path(output);
+  std::optional<metrics::EventFile> events;
+  const metrics::LineCounts counts = metrics::for_each_line(source, [&](const metrics::Line& line) {
+    if (!events) {
+      fs::make_directories(folder, Code::kUsage);
+      events.emplace(folder, utc_now_s(), 0);  // in place of what the folder has of this run
+    }
+    events->append(line);
+  });
+  if (events) std::cout << events->path().string() << '\n';
+  return counts;
+}
+
+metrics::LineCounts to_prometheus(const stdfs::path& source, const std::string& output) {
+  std::optional<metrics::Line> newest;
+  const metrics::LineCounts counts =
+      metrics::for_each_line(source, [&](const metrics::Line& line) { newest = line; });
+  if (!newest) return counts;
+  Output out(output);
+  out.write(metrics::prometheus_page(metrics::run_label(source), *newest));
+  out.finish();
+  return counts;
+}
+
+metrics::LineCounts write(MetricsFormat to, const stdfs::path& source, const std::string& output) {
+  switch (to) {
+    case MetricsFormat::kCsv:
+      return to_csv(source, output);
+    case MetricsFormat::kTensorboard:
+      return to_tensorboard(source, output);
+    case MetricsFormat::kPrometheus:
+      return to_prometheus(source, output);
+  }
+  return {};
+}
+
+void export_metrics(const MetricsArguments& arguments) {
+  const stdfs::path source = source_of(arguments.run);
+  const metrics::LineCounts counts = write(arguments.to, source, arguments.output);
+  if (counts.lines == 0) {
+    throw Error(Code::kUsage,
+                str("metrics: '", source.string(),
+                    "' has no line of metrics; expected a metrics.jsonl that a run has written"));
+  }
+  if (counts.left_out > 0)
+    log::warn(str(counts.left_out, " lines of '", source.string(), "' are no metrics and were left out"));
+}
+
+}  // namespace
+
+void add_metrics(CLI::App& app, int&) {
+  auto arguments = std::make_shared<MetricsArguments>();
+  CLI::App* command =
+      app.add_subcommand("metrics", "Write the metrics of a run for TensorBoard, Prometheus or as CSV");
+  command->add_option("run", arguments->run, "Run folder, or a metrics.jsonl")->required();
+  add_choice(*command, "--to", arguments->to,
+             "csv: a row for each line; tensorboard: an event file; prometheus: the newest line")
+      ->required();
+  command->add_option("-o,--output", arguments->output,
+                      "File; of tensorboard a folder (default: tensorboard/ in the run folder). csv and "
+                      "prometheus: default standard output");
+  command->callback([arguments] { export_metrics(*arguments); });
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,48 @@
+#include "base/trace_events.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+std::string quoted(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+/// Nanoseconds are the finest that clocks tell.
+std::string micro(double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.3f", value);
+  return text;
+}
+
+}  // namespace
+
+void TraceEvents::append(const std::string& event) {
+  if (!events_.empty()) events_ += ",\n";
+  events_ += event;
+}
+
+void TraceEvents::name_process(int process, std::string_view name) {
+  append(str(R"({"ph":"M","name":"process_name","pid":)", process, R"(,"tid":0,"args":{"name":)",
+             quoted(name), "}}"));
+  append(str(R"({"ph":"M","name":"process_sort_index","pid":)", process, R"(,"tid":0,"args":{"sort_index":)",
+             process, "}}"));
+}
+
+void TraceEvents::name_lane(int process, int lane, std::string_view name) {
+  append(str(R"({"ph":"M","name":"thread_name","pid":)", process, R"(,"tid":)", lane, R"(,"args":{"name":)",
+             quoted(name), "}}"));
+}
+
+void TraceEvents::add(int process, int lane, std::string_view category, std::string_view name,
+                      double begin_us, double duration_us, const std::string& arguments) {
+  append(str(R"({"ph":"X","cat":)", quoted(category), R"(,"name":)", quoted(name), R"(,"pid":)", process,
+             R"(,"tid":)", lane, R"(,"ts":)", micro(begin_us), R"(,"dur":)", micro(duration_us),
+             arguments.empty() ? "" : ",\"args\":" + arguments, "}"));
+}
+
+}  // namespace echelon

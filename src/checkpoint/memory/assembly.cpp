@@ -1,0 +1,193 @@
+#include "checkpoint/memory/assembly.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/caught.h"
+#include "base/checksum/crc32c.h"
+#include "base/error.h"
+#include "base/files/disk.h"
+#include "base/files/new_file.h"
+#include "base/files/own_file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/memory/memory_note.h"
+#include "checkpoint/memory/shard_check.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using Path = std::filesystem::path;
+
+constexpr std::string_view kAssembled = "assembled";
+
+/// Nodes in the order in which they are asked: shards are spread over those that have them.
+std::vector<int> in_turn(std::vector<int> nodes, int shard) {
+  if (nodes.empty()) return nodes;
+  std::rotate(nodes.begin(), nodes.begin() + shard % static_cast<int>(nodes.size()), nodes.end());
+  return nodes;
+}
+
+}  // namespace
+
+Assembly::Assembly(const MemoryFolder& folder, const MemoryCandidate& candidate, int node,
+                   const std::vector<Source>& sources, const ServiceToken& token)
+    : folder_(&folder), candidate_(&candidate), node_(node), sources_(&sources), token_(token) {}
+
+Path Assembly::path() const {
+  return folder_->path() / kAssembled / step_folder_name(candidate_->step, candidate_->save_id);
+}
+
+Path Assembly::file(int shard) const {
+  return path() / shard_file_name(shard, candidate_->ranks());
+}
+
+bool Assembly::is_here(const MemoryCandidate::Shard& shard) const {
+  return std::find(shard.nodes.begin(), shard.nodes.end(), node_) != shard.nodes.end();
+}
+
+WantedShard Assembly::wanted(WantedFile file, int shard) const {
+  return {.file = file,
+          .step = candidate_->step,
+          .save_id = candidate_->save_id,
+          .rank = shard,
+          .ranks = candidate_->ranks()};
+}
+
+void Assembly::remove(const MemoryFolder& folder) noexcept {
+  try {
+    fs::remove_tree(folder.path() / kAssembled, Code::kCheckpoint);
+  } catch (const std::exception& e) {
+    log::warn(str("memory checkpoints: ", e.what()));
+  }
+}
+
+std::string Assembly::info() const {
+  const auto sound = [&](const std::string& text) {
+    return text.size() == candidate_->info_bytes && crc32c(text) == candidate_->info_crc;
+  };
+  std::string why;
+  for (const int node : in_turn(candidate_->info_nodes, node_)) {
+    const Source& source = (*sources_)[static_cast<std::size_t>(node)];
+    try {
+      std::string text;
+      if (node == node_) {
+        text = read_input(folder_->step(candidate_->step, candidate_->save_id) / kInfoFile, kMaxInfoBytes);
+      } else {
+        fetch(source.card, token_, wanted(WantedFile::kInfo, 0), {}, [&](std::span<const std::byte> bytes) {
+          text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+          if (text.size() > kMaxInfoBytes) throw Error(Code::kCheckpoint, "INFO is too long");
+        });
+      }
+      if (sound(text)) return text;
+      why = str(kInfoFile, " of ", source.host, " is damaged");
+    } catch (const Error& e) {
+      why = str(source.host, ": ", e.what());
+    }
+  }
+  throw Error(Code::kCheckpoint, why);
+}
+
+// Of a shard that is not here: the index, and a hole in place of everything else.
+void Assembly::lay_out(const MemoryCandidate::Shard& shard) const {
+  std::string why;
+  for (const int node : in_turn(shard.nodes, shard.held.rank)) {
+    if (node == node_) continue;
+    const Source& source = (*sources_)[static_cast<std::size_t>(node)];
+    try {
+      fs::NewFile sparse(file(shard.held.rank), Code::kCheckpoint);
+      std::uint64_t at = 0;
+      fetch(source.card, token_, wanted(WantedFile::kIndex, shard.held.rank), {},
+            [&](std::span<const std::byte> bytes) {
+              sparse.write(at, bytes);
+              at += bytes.size();
+              if (at > kMaxIndexBytes) throw Error(Code::kCheckpoint, "its index is too long");
+            });
+      if (at < shard.held.bytes) sparse.write(shard.held.bytes - 1, std::array<std::byte, 1>{});
+      sparse.close();
+      sparse.keep();
+      return;
+    } catch (const Error& e) {
+      why = str(source.host, ": ", e.what());
+    }
+  }
+  throw Error(Code::kCheckpoint, str("shard ", shard.held.rank, " of step ", candidate_->step,
+                                     " cannot be had from the memory of another node: ", why));
+}
+
+void Assembly::begin() const {
+  const CommitInfo whole = parse_info(info(), str(kInfoFile, " of step ", candidate_->step));
+  remove(*folder_);
+  fs::make_directories(path(), Code::kCheckpoint);
+  const Path here = folder_->step(candidate_->step, candidate_->save_id);
+  for (const MemoryCandidate::Shard& shard : candidate_->shards) {
+    if (!is_here(shard)) {
+      lay_out(shard);
+      continue;
+    }
+    const Path from = here / shard_file_name(shard.held.rank, candidate_->ranks());
+    if (fs::disk().link(from.c_str(), file(shard.held.rank).c_str()) != 0)
+      throw Error(Code::kCheckpoint, str("cannot link '", from.string(), "': ", fs::reason(errno)));
+  }
+  // Proves that the shards cover each tensor exactly once, as of a checkpoint on disk.
+  (void)commit(path(), whole);
+}
+
+void Assembly::fetch_whole(const MemoryCandidate::Shard& shard, int from) const {
+  const int rank = shard.held.rank;
+  ShardCheck check({.rank = rank,
+                    .ranks = candidate_->ranks(),
+                    .save_id = candidate_->save_id,
+                    .index_crc = shard.held.index_crc},
+                   str("shard ", rank, " as it arrived"));
+  const fs::Fd to = fs::open_own(file(rank), O_WRONLY, Code::kCheckpoint);
+  std::uint64_t at = 0;
+  fetch((*sources_)[static_cast<std::size_t>(from)].card, token_, wanted(WantedFile::kShard, rank), {},
+        [&](std::span<const std::byte> bytes) {
+          check.take(bytes);
+          fs::write_at(to, at, bytes, Code::kCheckpoint, file(rank));
+          at += bytes.size();
+        });
+  check.finish();
+}
+
+void Assembly::bring(int number) const {
+  const MemoryCandidate::Shard& shard = candidate_->shards.at(static_cast<std::size_t>(number));
+  std::string why;
+  if (is_here(shard)) {
+    try {
+      ShardCheck check({.rank = number,
+                        .ranks = candidate_->ranks(),
+                        .save_id = candidate_->save_id,
+                        .index_crc = shard.held.index_crc},
+                       str('\'', file(number).string(), '\''));
+      read_in_order(file(number), [&](std::span<const std::byte> bytes) { check.take(bytes); });
+      return check.finish();
+    } catch (const Error& e) {
+      why = e.what();
+      log::warn(str("memory of ", (*sources_)[static_cast<std::size_t>(node_)].host, ": ", why,
+                    "; another node is asked for it"));
+    }
+    if (fs::disk().unlink(file(number).c_str()) != 0)
+      throw Error(Code::kCheckpoint, str("cannot remove '", file(number).string(), "': ", fs::reason(errno)));
+    lay_out(shard);
+  }
+  for (const int node : in_turn(shard.nodes, number)) {
+    if (node == node_) continue;
+    try {
+      return fetch_whole(shard, node);
+    } catch (const Error& e) {
+      why = str((*sources_)[static_cast<std::size_t>(node)].host, ": ", e.what());
+      log::warn(str("memory of ", why));
+    }
+  }
+  throw Error(Code::kCheckpoint,
+              str("shard ", number, " of step ", candidate_->step, " is sound in no node's memory: ", why));
+}
+
+}  // namespace echelon::checkpoint

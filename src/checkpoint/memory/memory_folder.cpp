@@ -1,0 +1,272 @@
+#include "checkpoint/memory/memory_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <thread>
+
+#include "base/checksum/crc64.h"
+#include "base/error.h"
+#include "base/files/disk.h"
+#include "base/files/kill_point.h"
+#include "base/files/own_file.h"
+#include "base/log.h"
+#include "base/steady_time.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/json.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/write/writer.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using Path = std::filesystem::path;
+
+constexpr std::uint64_t kMaxFileBytes = 64U << 10;
+constexpr std::string_view kLockFile = ".lock";
+constexpr std::string_view kRunFile = "RUN";
+constexpr std::string_view kTrashPrefix = ".trash-";
+constexpr std::size_t kMaxRunName = 40;
+constexpr double kPatience_s = 10;  // with the lock's holder
+constexpr const char* kRemedy = "; remove it, or set checkpoint.memory_dir to another folder";
+
+std::string user_folder_name() {
+  return str("echelon-", ::geteuid());
+}
+
+std::string plain(std::string name) {
+  for (char& c : name) {
+    const bool fits =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-';
+    if (!fits) c = '_';
+  }
+  return name.substr(0, kMaxRunName);
+}
+
+/// Two runs of one name in different places do not meet.
+Path folder_of(const Path& run, const Path& memory_dir) {
+  std::error_code error;
+  Path full = std::filesystem::weakly_canonical(std::filesystem::absolute(run), error);
+  if (error) full = std::filesystem::absolute(run).lexically_normal();
+  if (!full.has_filename()) full = full.parent_path();
+  const std::string text = full.string();
+  return memory_dir / user_folder_name() /
+         str(plain(full.filename().string()), '-', fingerprint_text(crc64(std::as_bytes(std::span(text)))));
+}
+
+/// Throws unless `folder` is one that only this user can change or enter.
+void require_private(const Path& folder) {
+  struct stat info {};
+  if (fs::disk().lstat(folder.c_str(), &info) != 0)
+    throw Error(Code::kUsage, str("cannot stat '", folder.string(), "': ", fs::reason(errno)));
+  const auto refuse = [&](const std::string& why) {
+    throw Error(Code::kUsage, str("'", folder.string(), "' ", why,
+                                  ": memory checkpoints need a folder of their own", kRemedy));
+  };
+  if (S_ISLNK(info.st_mode)) refuse("is a symbolic link");
+  if (!S_ISDIR(info.st_mode)) refuse("is not a folder");
+  if (info.st_uid != ::geteuid()) refuse(str("belongs to user ", info.st_uid, ", not to user ", ::geteuid()));
+  if ((info.st_mode & 077U) != 0) refuse("can be entered by other users (expected mode 0700)");
+}
+
+void make_private(const Path& folder) {
+  if (fs::disk().mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    throw Error(Code::kUsage, str("cannot create folder '", folder.string(), "': ", fs::reason(errno),
+                                  "; set checkpoint.memory_dir to a folder that can be written"));
+  }
+  require_private(folder);
+}
+
+/// The processes of an earlier start may be just ending. A file system without locks counts as locked.
+bool lock_within(const fs::Fd& file, double patience_s) {
+  const double until = steady_now_s() + patience_s;
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return true;
+    if (steady_now_s() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return true;
+}
+
+/// Warns instead of throwing: what is left is found again by the next start.
+void try_remove(const Path& path) noexcept {
+  try {
+    fs::remove_tree(path, Code::kCheckpoint);
+  } catch (const std::exception& e) {
+    log::warn(str("memory checkpoints: ", e.what()));
+  }
+}
+
+/// Renamed first: from then on nobody takes what is half removed for a memory checkpoint.
+void drop(const Path& path) noexcept {
+  try {
+    const std::string name = path.filename().string();
+    if (!name.starts_with(kTrashPrefix)) {
+      const Path trash = path.parent_path() / (std::string(kTrashPrefix) + name);
+      fs::rename(path, trash, Code::kCheckpoint);
+      kill_point("memory_dropped");
+      return try_remove(trash);
+    }
+    try_remove(path);
+  } catch (const std::exception& e) {
+    log::warn(str("memory checkpoints: ", e.what()));
+  }
+}
+
+/// The time of the last change in a run's folder, in seconds since 1970.
+std::int64_t changed_at(const Path& folder) {
+  std::int64_t newest = 0;
+  struct stat info {};
+  if (fs::disk().lstat(folder.c_str(), &info) == 0) newest = info.st_mtime;
+  for (const Path& entry : fs::list_folder(folder, Code::kCheckpoint)) {
+    if (fs::disk().lstat(entry.c_str(), &info) == 0) newest = std::max<std::int64_t>(newest, info.st_mtime);
+  }
+  return newest;
+}
+
+}  // namespace
+
+MemoryIdentity identity_of(const Path& run) {
+  const Path file = run / kMemoryFile;
+  if (!entry_exists(file)) return {};
+  const Json json = parse_json(read_input(file, kMaxFileBytes), str('\'', file.string(), '\''));
+  MemoryIdentity identity{.id = text(json, "id", file.string()),
+                          .folder = text(json, "folder", file.string())};
+  // Whoever removes this folder believes the file, so it must name one that we would have made.
+  const bool ours = identity.id.size() == 16 && identity.folder.is_absolute() &&
+                    identity.folder == identity.folder.lexically_normal() &&
+                    identity.folder.parent_path().filename() == user_folder_name();
+  if (!ours) {
+    throw Error(Code::kCheckpoint,
+                str("'", file.string(), "' names '", identity.folder.string(),
+                    "', which is no folder of user ", ::geteuid(), "'s memory checkpoints; remove the file"));
+  }
+  return identity;
+}
+
+MemoryIdentity identify_run(const Path& run, const Path& memory_dir) {
+  MemoryIdentity known;
+  try {
+    known = identity_of(run);
+  } catch (const Error& e) {
+    log::warn(str(e.what(), "; memory checkpoints of earlier starts are not used"));
+  }
+  MemoryIdentity wanted{.id = known.id, .folder = folder_of(run, std::filesystem::absolute(memory_dir))};
+  if (wanted.id.empty()) wanted.id = fs::random_hex() + fs::random_hex();
+  if (!(wanted == known)) {
+    const Json json = {{"id", wanted.id}, {"folder", wanted.folder.string()}};
+    fs::publish_file(run / kMemoryFile, canonical_text(json), Code::kUsage);
+  }
+  return wanted;
+}
+
+MemoryFolder::MemoryFolder(MemoryIdentity identity, bool lead) : identity_(std::move(identity)) {
+  const Path user = path().parent_path();
+  if (!is_folder(user.parent_path())) {
+    throw Error(Code::kUsage, str("checkpoint.memory_dir '", user.parent_path().string(),
+                                  "' is not a folder; expected one in memory (a tmpfs) on every node"));
+  }
+  make_private(user);
+  make_private(path());
+  if (!lead) return;
+  const Path lock = path() / kLockFile;
+  lock_ = fs::open_own(lock, O_RDWR | O_CREAT, Code::kUsage, 0600);
+  if (!lock_within(lock_, kPatience_s))
+    throw Error(Code::kUsage,
+                str("'", path().string(), "' is in use by another job of this run on this node"));
+  const Path mark = path() / kRunFile;
+  const std::string then = entry_exists(mark) ? read_input(mark, kMaxFileBytes) : "";
+  if (then == id()) return;
+  for (const Path& entry : fs::list_folder(path(), Code::kCheckpoint)) {
+    if (entry.filename() == kLockFile) continue;
+    if (parse_step_folder(entry.filename().string()))
+      log::note(str("memory checkpoint '", entry.string(), "' is of another run of that name: removed"));
+    drop(entry);
+  }
+  fs::replace_file(mark, id(), Code::kCheckpoint);
+}
+
+Path MemoryFolder::step(std::int64_t step, const std::string& save_id) const {
+  return path() / step_folder_name(step, save_id);
+}
+
+void MemoryFolder::keep_only(const std::vector<std::string>& names) const noexcept {
+  try {
+    for (const Path& entry : fs::list_folder(path(), Code::kCheckpoint)) {
+      const std::string name = entry.filename().string();
+      const bool stays =
+          name == kLockFile || name == kRunFile || std::find(names.begin(), names.end(), name) != names.end();
+      if (!stays) drop(entry);
+    }
+  } catch (const std::exception& e) {
+    log::warn(str("memory checkpoints: ", e.what()));
+  }
+}
+
+void MemoryFolder::remove() const noexcept {
+  try_remove(path());
+  // Succeeds when no other run of this user has anything there.
+  (void)fs::disk().rmdir(path().parent_path().c_str());
+}
+
+bool memory_in_use(const Path& folder) {
+  const Path lock = folder / kLockFile;
+  if (!entry_exists(lock)) return false;
+  const fs::Fd file = fs::open_own_to_read(lock, Code::kCheckpoint);
+  return ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+std::vector<Path> remove_old_memory(const Path& memory_dir, std::int64_t older_than_s) noexcept {
+  std::vector<Path> removed;
+  try {
+    const Path user = memory_dir / user_folder_name();
+    if (!is_real_folder(user)) return removed;
+    require_private(user);
+    for (const Path& run : fs::list_folder(user, Code::kCheckpoint)) {
+      if (!is_real_folder(run) || std::time(nullptr) - changed_at(run) < older_than_s || memory_in_use(run))
+        continue;
+      fs::remove_tree(run, Code::kCheckpoint);
+      removed.push_back(run);
+    }
+  } catch (const std::exception& e) {
+    log::warn(str("memory checkpoints of earlier jobs were not removed: ", e.what()));
+  }
+  return removed;
+}
+
+std::uint64_t memory_left(const Path& folder) {
+  std::error_code error;
+  const auto space = std::filesystem::space(folder, error);
+  if (error) throw Error(Code::kUsage, str("cannot examine '", folder.string(), "': ", error.message()));
+  // A tmpfs may be larger than what the machine has left.
+  std::ifstream lines("/proc/meminfo");
+  for (std::string field; lines >> field;) {
+    std::uint64_t kib = 0;
+    if (field != "MemAvailable:") continue;
+    if (lines >> kib) return std::min<std::uint64_t>(space.available, kib << 10);
+    break;
+  }
+  return space.available;
+}
+
+std::uint64_t MemoryFolder::bytes() const {
+  std::uint64_t sum = 0;
+  for (const Path& step : fs::list_folder(path(), Code::kCheckpoint)) {
+    if (!is_real_folder(step)) continue;
+    for (const Path& file : fs::list_folder(step, Code::kCheckpoint)) {
+      struct stat info {};
+      if (fs::disk().lstat(file.c_str(), &info) == 0) sum += static_cast<std::uint64_t>(info.st_blocks) * 512;
+    }
+  }
+  return sum;
+}
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,186 @@
+#include "checkpoint/memory/memory_note.h"
+
+#include <algorithm>
+
+#include "base/checksum/crc32c.h"
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/files/kill_point.h"
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/json.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/read/contents.h"
+
+namespace echelon::checkpoint {
+namespace {
+
+using Path = std::filesystem::path;
+
+constexpr std::uint64_t kMaxNoteBytes = std::uint64_t{16} << 20;
+constexpr std::uint64_t kMaxShardBytes = std::uint64_t{1} << 56;
+
+std::string quoted(const Path& path) {
+  return str('\'', path.string(), '\'');
+}
+
+/// Drops the shards that are not what the note says; returns why.
+std::string check_shards(const Path& folder, MemoryNote& note) {
+  std::string problem;
+  std::erase_if(note.shards, [&](const HeldShard& shard) {
+    try {
+      const ManifestShard expected{.file = shard_file_name(shard.rank, note.ranks),
+                                   .bytes = shard.bytes,
+                                   .index_crc = shard.index_crc};
+      (void)load_shard_index(folder, expected, shard.rank, note.ranks, note.save_id);
+      return false;
+    } catch (const Error& e) {
+      if (problem.empty()) problem = e.what();
+      return true;
+    }
+  });
+  return problem;
+}
+
+}  // namespace
+
+std::string info_text(const CommitInfo& info) {
+  // Format 1.0 is the one whose manifest has no checksums of tensors.
+  Manifest manifest{.format_minor = 0,
+                    .step = info.step,
+                    .save_id = info.save_id,
+                    .tensors = info.tensors,
+                    .trainer_state = info.trainer_state};
+  std::sort(manifest.tensors.begin(), manifest.tensors.end(),
+            [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+  for (int rank = 0; rank < info.ranks; ++rank)
+    manifest.shards.push_back({.file = shard_file_name(rank, info.ranks)});
+  std::string files;
+  for (const auto& [name, content] : info.attachments) {
+    manifest.attachments[name] = {.bytes = content.size(), .crc = crc32c(content)};
+    files += content;
+  }
+  const std::string text = manifest_text(manifest);
+  return str(text.size(), '\n') + text + files;
+}
+
+CommitInfo parse_info(const std::string& text, const std::string& what) {
+  const auto damaged = [&] { return Error(Code::kCheckpoint, str(what, " is damaged")); };
+  const std::size_t line = text.find('\n');
+  if (line == 0 || line == text.npos || line > 9) throw damaged();
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < line; ++i) {
+    if (text[i] < '0' || text[i] > '9') throw damaged();
+    length = 10 * length + static_cast<std::size_t>(text[i] - '0');
+  }
+  if (text.size() - line - 1 < length) throw damaged();
+  const Manifest manifest = parse_manifest(std::string_view(text).substr(line + 1, length), what);
+  CommitInfo info{.step = manifest.step,
+                  .save_id = manifest.save_id,
+                  .ranks = static_cast<int>(manifest.shards.size()),
+                  .tensors = manifest.tensors,
+                  .trainer_state = manifest.trainer_state};
+  std::size_t at = line + 1 + length;
+  for (const auto& [name, file] : manifest.attachments) {
+    if (text.size() - at < file.bytes) throw damaged();
+    std::string content = text.substr(at, file.bytes);
+    if (crc32c(content) != file.crc) throw damaged();
+    at += file.bytes;
+    info.attachments.emplace(name, std::move(content));
+  }
+  if (at != text.size()) throw damaged();
+  return info;
+}
+
+std::string note_text(const MemoryNote& note) {
+  Json shards = Json::array();
+  for (const HeldShard& shard : note.shards) {
+    shards.push_back(
+        {{"rank", shard.rank}, {"bytes", shard.bytes}, {"index_crc32c", checksum_text(shard.index_crc)}});
+  }
+  return canonical_text({{"run", note.run_id},
+                         {"step", note.step},
+                         {"save_id", note.save_id},
+                         {"world_size", note.ranks},
+                         {"info", {{"bytes", note.info_bytes}, {"crc32c", checksum_text(note.info_crc)}}},
+                         {"shards", std::move(shards)}});
+}
+
+MemoryNote parse_note(const std::string& source, const std::string& what) {
+  const Json root = parse_json(source, what);
+  const Json& info = member(root, "info", what);
+  MemoryNote note{.run_id = text(root, "run", what),
+                  .step = static_cast<std::int64_t>(number(root, "step", kMaxStep, what)),
+                  .save_id = text(root, "save_id", what),
+                  .ranks = static_cast<int>(number(root, "world_size", kMaxRanks, what)),
+                  .info_bytes = number(info, "bytes", kMaxInfoBytes, what),
+                  .info_crc = checksum(info, "crc32c", what)};
+  const Json& shards = member(root, "shards", what);
+  if (!is_save_id(note.save_id) || !shards.is_array())
+    throw Error(Code::kCheckpoint, str(what, " is damaged"));
+  int last = -1;
+  for (const Json& json : shards) {
+    const HeldShard shard{.rank = static_cast<int>(number(json, "rank", kMaxRanks, what)),
+                          .bytes = number(json, "bytes", kMaxShardBytes, what),
+                          .index_crc = checksum(json, "index_crc32c", what)};
+    if (shard.rank <= last || shard.rank >= note.ranks)
+      throw Error(Code::kCheckpoint, str(what, " is damaged: shard ", shard.rank, " of ", note.ranks));
+    last = shard.rank;
+    note.shards.push_back(shard);
+  }
+  if (note_text(note) != source)
+    throw Error(Code::kCheckpoint, str(what, " is damaged: its spelling differs"));
+  return note;
+}
+
+void write_note(const Path& step_folder, const std::string& run_id, const std::string& info,
+                const std::vector<int>& held) {
+  const CommitInfo parsed = parse_info(info, "INFO");
+  MemoryNote note{.run_id = run_id,
+                  .step = parsed.step,
+                  .save_id = parsed.save_id,
+                  .ranks = parsed.ranks,
+                  .info_bytes = info.size(),
+                  .info_crc = crc32c(info)};
+  for (const int rank : held) {
+    const ManifestShard shard = describe_shard(step_folder, shard_file_name(rank, parsed.ranks));
+    note.shards.push_back({.rank = rank, .bytes = shard.bytes, .index_crc = shard.index_crc});
+  }
+  // Nothing is flushed: what lies in memory does not outlive the machine anyway.
+  fs::replace_file(step_folder / kInfoFile, info, Code::kCheckpoint);
+  kill_point("memory_note");
+  fs::replace_file(step_folder / kNodeFile, note_text(note), Code::kCheckpoint);
+}
+
+std::vector<FoundNote> find_notes(const Path& run_folder, const std::string& run_id,
+                                  std::vector<std::string>& left_out) {
+  std::vector<FoundNote> notes;
+  for (const Path& folder : fs::list_folder(run_folder, Code::kCheckpoint)) {
+    const auto name = parse_step_folder(folder.filename().string());
+    if (!name || !is_real_folder(folder)) continue;
+    try {
+      const Path file = folder / kNodeFile;
+      if (!entry_exists(file))
+        throw Error(Code::kCheckpoint, str("memory checkpoint ", quoted(folder),
+                                           " is incomplete on this node: it was being written, or removed"));
+      FoundNote found{.folder = folder, .note = parse_note(read_input(file, kMaxNoteBytes), quoted(file))};
+      MemoryNote& note = found.note;
+      if (note.run_id != run_id || note.step != name->step || note.save_id != name->save_id) {
+        throw Error(Code::kCheckpoint, str(quoted(file), " is of step ", note.step, ", save ", note.save_id,
+                                           ", run ", note.run_id, ": a stale file"));
+      }
+      const std::string info = read_input(folder / kInfoFile, kMaxInfoBytes);
+      if (info.size() != note.info_bytes || crc32c(info) != note.info_crc)
+        throw Error(Code::kCheckpoint, str(quoted(folder / kInfoFile), " is damaged"));
+      found.problem = check_shards(folder, note);
+      notes.push_back(std::move(found));
+    } catch (const Error& e) {
+      left_out.emplace_back(e.what());
+    }
+  }
+  std::stable_sort(notes.begin(), notes.end(),
+                   [](const FoundNote& a, const FoundNote& b) { return a.note.step > b.note.step; });
+  return notes;
+}
+
+}  // namespace echelon::checkpoint

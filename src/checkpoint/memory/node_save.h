@@ -1,0 +1,68 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/memory/memory_folder.h"
+#include "checkpoint/memory/shard_service.h"
+#include "checkpoint/write/writer.h"
+
+namespace echelon::checkpoint {
+
+/// What one rank does for a memory checkpoint beside writing its own shard.
+struct NodeSavePlan {
+  std::filesystem::path folder;  ///< the step folder on this node
+  std::int64_t step = 0;
+  std::string save_id;
+  int ranks = 1;
+  /// Shards of another node that this rank copies to its own, and who serves them.
+  struct Copy {
+    int rank = 0;
+    std::string host;  ///< for people
+    ServiceCard from;
+  };
+  std::vector<Copy> copies;
+  std::vector<std::filesystem::path> outdated;  ///< copies of an older save, removed first to make room
+  ServiceToken token{};
+  /// The first rank of a node only: what makes the node's part whole (write_note()).
+  std::string run_id;
+  CommitInfo info;
+  std::vector<int> held;                     ///< empty on other ranks
+  const MemoryFolder* run_folder = nullptr;  ///< from which everything but `stays` is removed
+  std::vector<std::string> stays;
+  double timeout_s = 1800;
+};
+
+/// Fetches the copies, each checked as it arrives, and on the first rank of a node finishes the node's part
+/// of the checkpoint when all of its shards are there. All of it on one thread of low priority.
+class NodeSave {
+ public:
+  enum class State { kRunning, kDone, kFailed };
+  struct Status {
+    State state = State::kRunning;
+    std::string error;
+    double seconds = 0;
+    std::uint64_t copied_bytes = 0;
+  };
+
+  /// Starts the thread. Throws what the system throws where it has none left.
+  explicit NodeSave(NodeSavePlan plan);
+  NodeSave(const NodeSave&) = delete;
+  NodeSave& operator=(const NodeSave&) = delete;
+  ~NodeSave();  ///< gives up what is not done
+
+  [[nodiscard]] Status status() const;
+
+ private:
+  struct Work;
+  std::shared_ptr<Work> work_;
+};
+
+/// Fetches one shard into `folder`, where it gets its name when all of it has been checked. Throws
+/// Error(kCheckpoint); nothing is left then.
+void fetch_shard(const std::filesystem::path& folder, const ServiceCard& from, const ServiceToken& token,
+                 const WantedShard& wanted, const FetchLimits& limits);
+
+}  // namespace echelon::checkpoint

@@ -1,0 +1,80 @@
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/files/fs.h"
+#include "base/net/tcp.h"
+
+/// Shards of memory checkpoints on their way between nodes: over TCP connections of their own, one for each
+/// file, beside the collectives of training. Whoever wants a file asks the rank that has it.
+namespace echelon::checkpoint {
+
+using ServiceToken = std::array<char, 16>;
+
+/// Where a rank's service listens. Text: port, then addresses.
+struct ServiceCard {
+  int port = 0;  ///< 0: this rank serves nothing
+  std::vector<std::string> addresses;
+};
+[[nodiscard]] std::string card_text(const ServiceCard& card);
+/// Throws Error(kPeer).
+[[nodiscard]] ServiceCard parse_card(const std::string& text);
+
+/// What is asked for.
+enum class WantedFile : std::uint32_t {
+  kShard = 1,  ///< the whole file
+  kIndex,      ///< the index at its beginning
+  kInfo,       ///< INFO of the step folder
+};
+struct WantedShard {
+  WantedFile file = WantedFile::kShard;
+  std::int64_t step = 0;
+  std::string save_id;
+  int rank = 0;  ///< that wrote it
+  int ranks = 1;
+  double patience_s = 0;  ///< for a file that is still being written
+};
+
+/// Hands out the files of one run's memory on this node, to those who know the token. Its threads run at low
+/// priority. Files are found by numbers: no path is ever taken from a request.
+class ShardServer {
+ public:
+  /// Listens on a port that the system chooses. Throws Error(kEnvironment).
+  ShardServer(std::filesystem::path run_folder, const ServiceToken& token);
+  ShardServer(const ShardServer&) = delete;
+  ShardServer& operator=(const ShardServer&) = delete;
+  /// Ends what is being sent.
+  ~ShardServer();
+
+  [[nodiscard]] ServiceCard card() const;
+
+ private:
+  struct Shared;
+  void loop();
+
+  Listener listener_;
+  std::shared_ptr<Shared> shared_;
+  std::thread thread_;
+};
+
+/// How a file is fetched.
+struct FetchLimits {
+  std::uint64_t bytes_per_s = 0;                 ///< 0: none
+  double silence_s = 30;                         ///< of the other side, after which it counts as lost
+  const std::atomic<bool>* cancelled = nullptr;  ///< becomes true: the fetch ends
+};
+/// Fetches a file from the service of another rank, or of this one; `take` gets its bytes in order. Throws
+/// Error(kCheckpoint) for what the other side answers, or when it does not, and what `take` throws.
+void fetch(const ServiceCard& from, const ServiceToken& token, const WantedShard& wanted,
+           const FetchLimits& limits, const std::function<void(std::span<const std::byte>)>& take);
+
+}  // namespace echelon::checkpoint

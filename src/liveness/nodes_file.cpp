@@ -1,0 +1,77 @@
+#include "liveness/nodes_file.h"
+
+#include <cmath>
+#include <condition_variable>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/foreign_text.h"
+#include "base/utc_time.h"
+
+namespace echelon {
+namespace {
+
+double in_thousandths(double seconds) {
+  return std::round(seconds * 1e3) / 1e3;
+}
+
+std::string text_of(const std::vector<NodeState>& nodes) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const NodeState& node : nodes) {
+    list.push_back({{"host", node.host},
+                    {"ranks", node.ranks},
+                    {"silent_s", in_thousandths(node.silent_s)},
+                    {"step", node.step},
+                    {"state", word_of(node.life)}});
+  }
+  return json_text(nlohmann::ordered_json{{"time", in_thousandths(utc_now_s())}, {"nodes", list}}, -1) + "\n";
+}
+
+}  // namespace
+
+struct NodesFile::Book {
+  std::filesystem::path file;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string text;  // to be written; empty: nothing is
+  bool over = false;
+
+  void write_until_over() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [this] { return over || !text.empty(); });
+      if (over) return;
+      const std::string now = std::exchange(text, "");
+      lock.unlock();
+      try {
+        fs::replace_file(file, now, Code::kUsage);
+      } catch (const Error&) {
+        // For people only; the run's other files say when its disk is full.
+      }
+      lock.lock();
+    }
+  }
+};
+
+NodesFile::NodesFile(std::filesystem::path file) : book_(std::make_shared<Book>()) {
+  book_->file = std::move(file);
+  std::thread([book = book_] { book->write_until_over(); }).detach();
+}
+
+NodesFile::~NodesFile() {
+  const std::lock_guard lock(book_->mutex);
+  book_->over = true;
+  book_->changed.notify_all();
+}
+
+void NodesFile::show(const std::vector<NodeState>& nodes) {
+  const std::string text = text_of(nodes);
+  const std::lock_guard lock(book_->mutex);
+  book_->text = text;
+  book_->changed.notify_all();
+}
+
+}  // namespace echelon

@@ -1,0 +1,78 @@
+#include "metrics/csv.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "metrics/names.h"
+
+namespace echelon::metrics {
+namespace {
+
+/// Where a column stands: known names first, in the order of their table.
+std::size_t place_of(const std::string& tag) {
+  if (tag == "step") return 0;
+  if (tag == "time") return 1;
+  const std::vector<Name>& known = names();
+  const auto name = std::find_if(known.begin(), known.end(), [&tag](const Name& n) {
+    return n.label.empty() ? tag == n.place : tag.starts_with(n.place);
+  });
+  return 2 + static_cast<std::size_t>(name - known.begin());
+}
+
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"") == text.npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+}  // namespace
+
+void CsvColumns::add(const Line& line) {
+  const std::size_t before = columns_.size();
+  for (const Value& value : line.values) {
+    if (!at_.try_emplace(value.tag).second) continue;
+    if (columns_.size() == kMostColumns)
+      throw Error(Code::kUsage, str("the lines have more than ", kMostColumns,
+                                    " different values; expected the metrics of one run"));
+    columns_.push_back({place_of(value.tag), value.tag});
+  }
+  if (columns_.size() == before) return;
+  std::sort(columns_.begin(), columns_.end());
+  for (std::size_t i = 0; i < columns_.size(); ++i) at_[columns_[i].tag] = i;
+}
+
+bool CsvColumns::cover(const Line& line) const {
+  return std::all_of(line.values.begin(), line.values.end(),
+                     [this](const Value& value) { return at_.contains(value.tag); });
+}
+
+std::string CsvColumns::heading() const {
+  std::vector<std::string> cells;
+  for (const Column& column : columns_) cells.push_back(cell(column.tag));
+  return join(cells, ",") + "\n";
+}
+
+std::string CsvColumns::row(const Line& line) const {
+  std::vector<std::string> cells(columns_.size());
+  for (const Value& value : line.values) {
+    if (const auto at = at_.find(value.tag); at != at_.end()) cells[at->second] = number_text(value.value);
+  }
+  return join(cells, ",") + "\n";
+}
+
+LineCounts write_csv(const std::filesystem::path& file, CsvColumns& columns,
+                     const std::function<void(std::string_view)>& write) {
+  // Which columns there are is known at the end only, so the file is read twice.
+  const LineCounts counts = for_each_line(file, [&columns](const Line& line) { columns.add(line); });
+  if (counts.lines == 0) return counts;
+  write(columns.heading());
+  for_each_line(file, [&](const Line& line) { write(columns.row(line)); });
+  return counts;
+}
+
+}  // namespace echelon::metrics

@@ -1,0 +1,127 @@
+#include "metrics/event_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+#include "base/checksum/crc32c.h"
+#include "base/files/own_file.h"
+#include "base/process/process.h"
+#include "base/str.h"
+
+namespace echelon::metrics {
+namespace {
+
+// Protobuf fields: their numbers and wire types.
+enum Wire : std::uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+namespace event {
+constexpr int kWallTime = 1;
+constexpr int kStep = 2;
+constexpr int kFileVersion = 3;
+constexpr int kSummary = 5;
+constexpr int kSessionLog = 7;
+}  // namespace event
+namespace summary {
+constexpr int kValue = 1;
+constexpr int kValueTag = 1;
+constexpr int kValueNumber = 2;
+}  // namespace summary
+namespace session_log {
+constexpr int kStatus = 1;
+constexpr std::uint64_t kStart = 1;
+}  // namespace session_log
+
+template <class T>
+std::string little_endian(T value) {
+  static_assert(std::endian::native == std::endian::little);
+  std::string bytes(sizeof(T), '\0');
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+
+std::string varint(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  return bytes + static_cast<char>(value);
+}
+
+std::string key(int field, Wire wire) {
+  return varint(static_cast<std::uint64_t>(field) << 3 | wire);
+}
+
+std::string bytes_field(int field, const std::string& bytes) {
+  return key(field, kBytes) + varint(bytes.size()) + bytes;
+}
+
+std::string header(double time_s, std::int64_t step) {
+  return key(event::kWallTime, kFixed64) + little_endian(time_s) + key(event::kStep, kVarint) +
+         varint(static_cast<std::uint64_t>(step));
+}
+
+/// So that a CRC of bytes that contain their CRC is not trivial (TensorFlow's crc32c.h).
+std::string masked_crc(const std::string& bytes) {
+  constexpr std::uint32_t kMaskDelta = 0xa282ead8U;
+  return little_endian(std::rotr(crc32c(bytes), 15) + kMaskDelta);
+}
+
+std::string record(const std::string& bytes) {
+  const std::string length = little_endian(static_cast<std::uint64_t>(bytes.size()));
+  return length + masked_crc(length) + bytes + masked_crc(bytes);
+}
+
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+constexpr std::size_t kDigits = 10;
+
+/// TensorBoard reads files by name, so the number behind the prefix must rise.
+std::int64_t next_number(const std::filesystem::path& folder, double time_s) {
+  auto number = static_cast<std::int64_t>(std::clamp(time_s, 0.0, 9e9));
+  for (const std::filesystem::path& file : fs::list_folder(folder, Code::kUsage)) {
+    const std::string name = file.filename().string();
+    std::int64_t other = 0;
+    if (!name.starts_with(kPrefix)) continue;
+    const std::string digits = name.substr(kPrefix.size(), kDigits);
+    std::from_chars(digits.data(), digits.data() + digits.size(), other);
+    number = std::max(number, other + 1);
+  }
+  return number;
+}
+
+}  // namespace
+
+EventFile::EventFile(const std::filesystem::path& folder, double time_s,
+                     std::optional<std::int64_t> purge_from) {
+  std::string number = std::to_string(next_number(folder, time_s));
+  number.insert(0, kDigits - std::min(kDigits, number.size()), '0');
+  path_ = folder / str(kPrefix, number, '.', host_name(), '.', getpid());
+  file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_EXCL, Code::kUsage);
+  std::string records = record(header(time_s, 0) + bytes_field(event::kFileVersion, "brain.Event:2"));
+  if (purge_from) {
+    const std::string start = key(session_log::kStatus, kVarint) + varint(session_log::kStart);
+    records += record(header(time_s, *purge_from) + bytes_field(event::kSessionLog, start));
+  }
+  write(records);
+}
+
+void EventFile::append(const Line& line) {
+  std::string values;
+  for (const Value& value : line.values) {
+    if (value.tag == "step" || value.tag == "time") continue;
+    values += bytes_field(summary::kValue, bytes_field(summary::kValueTag, value.tag) +
+                                               key(summary::kValueNumber, kFixed32) +
+                                               little_endian(static_cast<float>(value.value)));
+  }
+  write(record(header(line.time_s, line.step) + bytes_field(event::kSummary, values)));
+}
+
+void EventFile::write(const std::string& records) {
+  fs::write_at(file_, end_, std::as_bytes(std::span(records)), Code::kUsage, path_);
+  end_ += records.size();
+}
+
+}  // namespace echelon::metrics

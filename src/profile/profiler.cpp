@@ -1,0 +1,182 @@
+#include "profile/profiler.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "base/caught.h"
+#include "base/error.h"
+#include "base/files/new_file.h"
+#include "base/files/own_file.h"
+#include "base/foreign_json.h"
+#include "base/foreign_text.h"
+#include "base/log.h"
+#include "base/process/process.h"
+#include "base/steady_time.h"
+#include "base/str.h"
+#include "base/trace_events.h"
+#include "comm/blob_text.h"
+#include "comm/blob_value.h"
+#include "profile/spans.h"
+#include "profile/summary.h"
+
+namespace echelon::profile {
+namespace {
+
+constexpr std::uint64_t kMostPartBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostForecastBytes = std::uint64_t{64} << 20;
+/// Of lanes.json, and of the ranks in it, which are spread evenly.
+constexpr std::size_t kLanesBytes = 200'000;
+constexpr int kLanesRanks = 16;
+constexpr std::size_t kAroundLanesBytes = 100;
+
+bool in_lanes(int rank, int ranks) {
+  const int every = (ranks + kLanesRanks - 1) / kLanesRanks;
+  return rank % every == 0;
+}
+
+/// What a rank leaves for rank 0: a line of JSON, then its events of trace.json.
+std::filesystem::path part_of(const std::filesystem::path& folder, std::size_t rank) {
+  return folder / str("rank-", rank, ".part");
+}
+
+/// trace.json, piece by piece.
+class TraceFile {
+ public:
+  explicit TraceFile(std::filesystem::path path)
+      : path_(std::move(path)), file_(fs::draft_name(path_), Code::kUsage) {
+    write(TraceEvents::kHead);
+  }
+  void add(std::string_view events) {
+    if (std::exchange(any_, true)) write(",\n");
+    write(events);
+  }
+  void finish() {
+    write(TraceEvents::kTail);
+    file_.close();
+    file_.rename(path_);
+  }
+
+ private:
+  void write(std::string_view text) {
+    file_.write(end_, std::as_bytes(std::span(text)));
+    end_ += text.size();
+  }
+
+  std::filesystem::path path_;
+  fs::NewFile file_;
+  std::uint64_t end_ = 0;
+  bool any_ = false;
+};
+
+}  // namespace
+
+Profiler::Profiler(const ProfileRange& range, Communicator& comm, Activity& activity,
+                   std::filesystem::path run_folder)
+    : range_(range),
+      comm_(comm),
+      activity_(activity),
+      run_folder_(std::move(run_folder)),
+      folder_(run_folder_ / "profile") {}
+
+Profiler::~Profiler() {
+  activity_.record(nullptr);
+}
+
+void Profiler::begin_step(std::int64_t step, double comm_wait_s) {
+  if (written_ || step < range_.first || step > range_.last) return;
+  if (!log_) {
+    log_ = std::make_shared<SpanLog>(kMostSpans);
+    first_ = step;
+    comm_wait_before_s_ = comm_wait_s;
+    began_s_ = steady_now_s();
+    activity_.record(log_);
+  }
+  step_began_s_ = steady_now_s();
+}
+
+void Profiler::step_ended() {
+  if (!log_ || written_) return;
+  log_->add(SpanKind::kStep, str(first_ + steps_), step_began_s_, steady_now_s());
+  ++steps_;
+}
+
+void Profiler::write(double comm_wait_s) {
+  activity_.record(nullptr);
+  written_ = true;
+  const RankTotals totals{.steps = steps_,
+                          .engine_comm_wait_s = comm_wait_s - comm_wait_before_s_,
+                          .dropped_spans = log_->dropped()};
+  const std::vector<ClockOffset> clocks = measure_clocks(comm_);
+  RankContext context{
+      .rank = comm_.rank(), .host = host_name(), .clock = clocks[static_cast<std::size_t>(comm_.rank())]};
+  const std::vector<double> begins = gather_values(comm_, began_s_ - context.clock.offset_s, "profile");
+  context.zero_s = *std::min_element(begins.begin(), begins.end());
+  std::string trouble;
+  try {
+    write_part(context, totals);
+  } catch (...) {  // whatever it is: the others wait for a word
+    trouble = caught();
+  }
+  const std::vector<Blob> troubles = comm_.gather_blobs(to_blob(trouble), "profile");
+  if (comm_.rank() != 0) return;
+  try {
+    merge(troubles);
+  } catch (const std::exception& e) {
+    log::warn(str("the profile is not written: ", e.what()));
+  }
+}
+
+void Profiler::write_part(const RankContext& context, const RankTotals& totals) const {
+  std::vector<Span> spans = log_->spans();
+  // Of what began before, only the end was recorded.
+  std::erase_if(spans, [this](const Span& span) {
+    return span.begin_s < began_s_ || (span.issued_s > 0 && span.issued_s < began_s_);
+  });
+  sort_spans(spans);
+  nlohmann::json mine{{"report", report_of(context, spans, totals)}};
+  if (in_lanes(comm_.rank(), comm_.size())) {
+    const auto drawn = static_cast<std::size_t>(std::min(comm_.size(), kLanesRanks));
+    mine["lanes"] = lanes_of(context, spans, kLanesBytes / drawn - kAroundLanesBytes);
+  }
+  fs::make_directories(folder_, Code::kUsage);
+  fs::replace_file(part_of(folder_, static_cast<std::size_t>(comm_.rank())),
+                   str(json_text(mine, -1), '\n', trace_of(context, spans)), Code::kUsage);
+}
+
+void Profiler::merge(const std::vector<Blob>& troubles) const {
+  std::vector<nlohmann::json> ranks;
+  nlohmann::json lanes = nlohmann::json::array();
+  TraceFile trace(folder_ / "trace.json");
+  for (std::size_t rank = 0; rank < troubles.size(); ++rank) {
+    if (!troubles[rank].empty()) {
+      log::warn(str("the profile lacks rank ", rank, ": ", to_text(troubles[rank])));
+      continue;
+    }
+    const std::filesystem::path part = part_of(folder_, rank);
+    const std::string text = fs::read_own_file(part, kMostPartBytes, Code::kUsage);
+    const std::size_t end = text.find('\n');
+    nlohmann::json report =
+        parse_foreign_json(std::string_view(text).substr(0, end), part.string(), Code::kUsage);
+    ranks.push_back(std::move(report["report"]));
+    if (report.contains("lanes")) lanes.push_back(std::move(report["lanes"]));
+    trace.add(std::string_view(text).substr(end + 1));
+    fs::remove_tree(part, Code::kUsage);
+  }
+  if (ranks.empty()) return;
+  trace.finish();
+  const ProfileRange recorded{first_, first_ + steps_ - 1};
+  nlohmann::json forecast;
+  if (const auto file = run_folder_ / "forecast.json"; std::filesystem::exists(file))
+    forecast = read_foreign_json(fs::read_own_file(file, kMostForecastBytes, Code::kUsage)).value;
+  const nlohmann::json summary = summarise(recorded, ranks, forecast);
+  fs::replace_file(folder_ / "summary.json", summary.dump(2) + "\n", Code::kUsage);
+  fs::replace_file(folder_ / "summary.txt", summary_text(summary), Code::kUsage);
+  const nlohmann::json lanes_file{{"steps", {recorded.first, recorded.last}}, {"ranks", std::move(lanes)}};
+  fs::replace_file(folder_ / "lanes.json", lanes_file.dump() + "\n", Code::kUsage);
+  log::info(str("profile of steps ", recorded.first, " to ", recorded.last, ": ",
+                (folder_ / "summary.txt").string()));
+}
+
+}  // namespace echelon::profile

@@ -1,0 +1,55 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "comm/activity.h"
+#include "comm/communicator.h"
+#include "profile/options.h"
+#include "profile/rank_report.h"
+
+namespace echelon::profile {
+
+/// Records some steps of all ranks and writes them to profile/ of the run folder: trace.json, summary.txt,
+/// summary.json and lanes.json (docs/profiling.md). Between its first and its last step, `activity` gives its
+/// log to whoever measures something.
+class Profiler {
+ public:
+  /// All arguments must outlive this object. `comm`: all ranks, on the host.
+  Profiler(const ProfileRange& range, Communicator& comm, Activity& activity,
+           std::filesystem::path run_folder);
+  Profiler(const Profiler&) = delete;
+  Profiler& operator=(const Profiler&) = delete;
+  ~Profiler();
+
+  /// Before step `step`. `comm_wait_s`: what the engine has waited for collectives so far.
+  void begin_step(std::int64_t step, double comm_wait_s);
+  void step_ended();
+  /// Whether write() is due behind step `step`, be it that no other follows.
+  [[nodiscard]] bool is_due(std::int64_t step, bool last) const {
+    return log_ != nullptr && !written_ && (last || step >= range_.last);
+  }
+  /// Ends the recording. What cannot be written is a warning. Collective.
+  void write(double comm_wait_s);
+
+ private:
+  /// For rank 0, into the run folder, which all ranks share.
+  void write_part(const RankContext& context, const RankTotals& totals) const;
+  /// Rank 0: the parts of all ranks. `troubles`: by rank, why there is none; empty: there is one.
+  void merge(const std::vector<Blob>& troubles) const;
+
+  ProfileRange range_;
+  Communicator& comm_;
+  Activity& activity_;
+  std::filesystem::path run_folder_;
+  std::filesystem::path folder_;
+  std::shared_ptr<SpanLog> log_;  ///< null: not begun
+  bool written_ = false;
+  double began_s_ = 0;
+  double comm_wait_before_s_ = 0;
+  double step_began_s_ = 0;
+  std::int64_t first_ = 0;  ///< that was recorded; later than range_.first in a run that was resumed
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace echelon::profile

@@ -1,0 +1,64 @@
+#include "profile/rank_report.h"
+
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "profile/spans.h"
+
+namespace echelon::profile {
+namespace {
+
+struct Cost {
+  double seconds = 0;
+  std::int64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+}  // namespace
+
+nlohmann::json report_of(const RankContext& context, const std::vector<Span>& spans,
+                         const RankTotals& totals) {
+  std::map<std::pair<SpanKind, std::string>, Cost> costs;
+  std::array<double, kSpanKinds> by_kind{};
+  const auto add = [&](const Span& span, double seconds) {
+    costs[{span.kind, span.label}].seconds += seconds;
+    by_kind[static_cast<std::size_t>(span.kind)] += seconds;
+  };
+  for (const Piece& piece : innermost(spans)) add(spans[piece.span], piece.seconds());
+  double step_s = 0;
+  for (const Span& span : spans) {
+    if (!of_training(span.kind)) add(span, span.end_s - span.begin_s);
+    if (span.kind == SpanKind::kStep) step_s += span.end_s - span.begin_s;
+    Cost& cost = costs[{span.kind, span.label}];
+    ++cost.count;
+    cost.bytes += span.bytes;
+  }
+  nlohmann::json rows = nlohmann::json::array();
+  for (const auto& [what, cost] : costs) {
+    if (what.first == SpanKind::kStep) continue;
+    rows.push_back({{"operation", name_of(what.first)},
+                    {"of", what.second},
+                    {"seconds", cost.seconds},
+                    {"count", cost.count},
+                    {"bytes", cost.bytes},
+                    {"beside", !of_training(what.first)}});
+  }
+  nlohmann::json kinds;
+  for (std::size_t kind = 0; kind < kSpanKinds; ++kind)
+    kinds[std::string(name_of(static_cast<SpanKind>(kind)))] = by_kind[kind];
+  return {{"rank", context.rank},
+          {"host", context.host},
+          {"steps", totals.steps},
+          {"step_s", step_s},
+          {"engine_comm_wait_s", totals.engine_comm_wait_s},
+          {"dropped_spans", totals.dropped_spans},
+          {"clock_offset_s", context.clock.offset_s},
+          {"clock_uncertainty_s", context.clock.uncertainty_s},
+          {"seconds", kinds},
+          {"costs", rows}};
+}
+
+}  // namespace echelon::profile

@@ -1,0 +1,29 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "comm/span_log.h"
+#include "profile/clocks.h"
+
+namespace echelon::profile {
+
+/// One rank of a profile.
+struct RankContext {
+  int rank = 0;
+  std::string host;
+  ClockOffset clock;
+  double zero_s = 0;  ///< where the profile begins, by rank 0's clock
+
+  /// Microseconds since then.
+  [[nodiscard]] double micro(double here_s) const { return (here_s - clock.offset_s - zero_s) * 1e6; }
+};
+
+/// The rank's events of trace.json. `spans`: sorted (spans.h).
+[[nodiscard]] std::string trace_of(const RankContext& context, const std::vector<Span>& spans);
+
+/// The rank's entry in lanes.json, of at most `bytes` as text: neighbouring spans are joined until it fits.
+[[nodiscard]] nlohmann::json lanes_of(const RankContext& context, const std::vector<Span>& spans,
+                                      std::size_t bytes);
+
+}  // namespace echelon::profile

@@ -1,0 +1,40 @@
+#include "profile/spans.h"
+
+#include <algorithm>
+#include <array>
+
+namespace echelon::profile {
+
+std::string_view name_of(SpanKind kind) {
+  constexpr std::array<std::string_view, kSpanKinds> kNames{
+      "step",      "forward",    "backward", "recompute", "optimizer", "gather wait", "reduce wait",
+      "data wait", "save stall", "gather",   "reduce",    "exchange",  "save"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+void sort_spans(std::vector<Span>& spans) {
+  std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return a.begin_s != b.begin_s ? a.begin_s < b.begin_s : a.end_s > b.end_s;
+  });
+}
+
+std::vector<Piece> innermost(const std::vector<Span>& spans) {
+  std::vector<Piece> pieces;
+  std::vector<std::size_t> open;
+  double at_s = 0;
+  const auto reach = [&](double to_s) {
+    if (!open.empty() && to_s > at_s) pieces.push_back({at_s, to_s, open.back()});
+    at_s = std::max(at_s, to_s);
+  };
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (!of_training(spans[i].kind)) continue;
+    for (; !open.empty() && spans[open.back()].end_s <= spans[i].begin_s; open.pop_back())
+      reach(spans[open.back()].end_s);
+    reach(spans[i].begin_s);
+    open.push_back(i);
+  }
+  for (; !open.empty(); open.pop_back()) reach(spans[open.back()].end_s);
+  return pieces;
+}
+
+}  // namespace echelon::profile

@@ -1,0 +1,33 @@
+#pragma once
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "comm/span_log.h"
+
+namespace echelon::profile {
+
+/// "backward".
+[[nodiscard]] std::string_view name_of(SpanKind kind);
+/// Is it of the thread that trains?
+[[nodiscard]] constexpr bool of_training(SpanKind kind) {
+  return kind <= SpanKind::kSaveStall;
+}
+[[nodiscard]] constexpr bool is_comm_wait(SpanKind kind) {
+  return kind == SpanKind::kGatherWait || kind == SpanKind::kReduceWait;
+}
+
+/// A stretch of time in which one span is the innermost.
+struct Piece {
+  double begin_s = 0;
+  double end_s = 0;
+  std::size_t span = 0;  ///< index
+  [[nodiscard]] double seconds() const { return end_s - begin_s; }
+};
+
+/// Orders spans by their beginning, outer ones first.
+void sort_spans(std::vector<Span>& spans);
+/// Of sorted spans that nest, those of the training thread: every moment of them once, in order.
+[[nodiscard]] std::vector<Piece> innermost(const std::vector<Span>& spans);
+
+}  // namespace echelon::profile

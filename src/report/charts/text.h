@@ -1,0 +1,45 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Numbers and texts as a page shows them.
+namespace echelon::report {
+
+/// What a number is, which decides how it is written.
+enum class Quantity : std::uint8_t { kNumber, kStep, kBytes, kSeconds, kShare };
+
+/// Untrusted text as text of HTML, also within quotes: one line without control characters.
+[[nodiscard]] std::string escaped(std::string_view text);
+/// The same of several lines.
+[[nodiscard]] std::string escaped_lines(std::string_view text);
+
+/// "1,200", "4.0931", "1.2e-05", "3.2 GiB", "1.52 s", "43.1 %": `value` for people, its unit included.
+[[nodiscard]] std::string shown(double value, Quantity quantity);
+/// "12.3 s", "3 min 4 s", "2 h 5 min", "3 d 4 h"
+[[nodiscard]] std::string shown_time(double seconds);
+/// "2026-11-24 06:45:31 UTC"
+[[nodiscard]] std::string shown_utc(double time_s);
+/// "43.1 %" of 431.
+[[nodiscard]] std::string shown_per_mille(std::int64_t per_mille);
+/// With at most `digits` behind the point, without trailing zeros: a place in a drawing.
+[[nodiscard]] std::string trimmed(double value, int digits = 1);
+/// "%.<digits>g"
+[[nodiscard]] std::string significant(double value, int digits);
+
+/// A value on an axis and what is written there.
+struct Tick {
+  double value = 0;
+  std::string label;
+};
+/// Some `most` round values from `from` to `to`, and the unit of their labels ("GiB"; empty: none).
+struct Ticks {
+  std::vector<Tick> ticks;
+  std::string unit;
+};
+[[nodiscard]] Ticks linear_ticks(double from, double to, int most, Quantity quantity);
+/// For an axis of equal factors; `from` is above 0.
+[[nodiscard]] Ticks factor_ticks(double from, double to, Quantity quantity);
+
+}  // namespace echelon::report

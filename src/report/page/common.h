@@ -1,0 +1,27 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "report/charts/curves.h"
+#include "report/page/page.h"
+
+/// What several sections use.
+namespace echelon::report {
+
+/// What a run is called beside others: its name, with its folder where two have the same.
+[[nodiscard]] std::vector<std::string> labels_of(const std::vector<RunView>& runs);
+
+/// One curve for each run that has the series, styled by run; empty: none has.
+[[nodiscard]] std::vector<Curve> curves_of(const std::vector<RunView>& runs, std::string_view name);
+
+/// The series' last value as text; "-" where there is none.
+[[nodiscard]] std::string last_of(const MetricsLog& metrics, std::string_view name, Quantity quantity);
+
+/// Where later starts of a run begin, for charts over steps.
+[[nodiscard]] std::vector<PlaceMark> resumptions(const RunRecord& run);
+
+/// "of 5,000 logged steps each point of a curve stands for 8: least and greatest value"; empty: all are
+/// drawn.
+[[nodiscard]] std::string thinning_note(const MetricsLog& metrics, std::string_view name);
+
+}  // namespace echelon::report

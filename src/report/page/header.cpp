@@ -1,0 +1,122 @@
+#include <algorithm>
+
+#include "base/str.h"
+#include "report/page/common.h"
+#include "report/page/sections.h"
+
+namespace echelon::report {
+namespace {
+
+std::string tile(const std::string& name, const std::string& value, const std::string& more = "") {
+  return str("<div class=\"tile\"><dt>", escaped(name), "</dt><dd>", escaped(value),
+             more.empty() ? "" : str("<small>", escaped(more), "</small>"), "</dd></div>");
+}
+
+std::string in_words(const RunRecord& run, double now_s) {
+  switch (run.state) {
+    case RunState::kRunning:
+      return "is running";
+    case RunState::kSilent:
+      return str("is recorded as running, but no file has changed for ", shown_time(now_s - run.changed_s),
+                 ": it was probably killed");
+    case RunState::kFinished:
+      return "has finished";
+    case RunState::kStopped:
+      return "was stopped on purpose; the same command goes on from there";
+    case RunState::kFailed:
+      return "has failed";
+    case RunState::kKilled:
+      return "was killed";
+    case RunState::kUnknown:
+      return "is in a state that no file tells";
+  }
+  return "";
+}
+
+/// Time that the steps to come take at the last pace.
+std::optional<double> time_left(const RunView& view) {
+  const Series* step = view.metrics.find("step_time_s");
+  if (step == nullptr || !view.run.steps || *view.run.steps <= view.run.step ||
+      view.run.state != RunState::kRunning)
+    return std::nullopt;
+  return static_cast<double>(*view.run.steps - view.run.step) * step->last().y;
+}
+
+std::string tiles(const RunView& view) {
+  const RunRecord& run = view.run;
+  const MetricsLog& metrics = view.metrics;
+  std::string html = "<dl class=\"tiles\">";
+  const double share =
+      run.steps ? static_cast<double>(run.step) / static_cast<double>(std::max<std::int64_t>(1, *run.steps))
+                : 0;
+  html += tile("steps", shown(static_cast<double>(run.step), Quantity::kStep),
+               run.steps ? str("of ", shown(static_cast<double>(*run.steps), Quantity::kStep), ", ",
+                               shown(share, Quantity::kShare))
+                         : "");
+  if (const Series* loss = metrics.find("loss"))
+    html += tile("loss", shown(loss->last().y, Quantity::kNumber),
+                 str("least ", shown(loss->least().y, Quantity::kNumber)));
+  if (const Series* loss = metrics.find("validation_loss"))
+    html += tile("validation loss", shown(loss->last().y, Quantity::kNumber),
+                 str("least ", shown(loss->least().y, Quantity::kNumber), " at step ",
+                     shown(loss->least().x, Quantity::kStep)));
+  if (const Series* rate = metrics.find("tokens_per_s")) {
+    html += tile("tokens/s", shown(rate->last().y, Quantity::kNumber),
+                 str("mean ", shown(rate->mean(), Quantity::kNumber)));
+  } else if (const Series* samples = metrics.find("samples_per_s")) {
+    html += tile("samples/s", shown(samples->last().y, Quantity::kNumber),
+                 str("mean ", shown(samples->mean(), Quantity::kNumber)));
+  }
+  if (const Series* mfu = metrics.find("mfu"))
+    html += tile("MFU", shown(mfu->last().y, Quantity::kShare),
+                 str("mean ", shown(mfu->mean(), Quantity::kShare)));
+  if (const Series* step = metrics.find("step_time_s"))
+    html += tile("step", shown(step->last().y, Quantity::kSeconds),
+                 str("mean ", shown(step->mean(), Quantity::kSeconds)));
+  if (run.account.allocated_s > 0) {
+    html += tile("goodput", shown_per_mille(run.account.good_per_mille()),
+                 str("of ", shown_time(run.account.allocated_s), " in ", run.starts.size(),
+                     run.starts.size() == 1 ? " start" : " starts"));
+  }
+  if (const auto left = time_left(view))
+    html += tile("time left", shown_time(*left), "at the last step's pace");
+  if (!run.checkpoints.empty())
+    html += tile("checkpoint",
+                 str("step ", shown(static_cast<double>(run.checkpoints.back().step), Quantity::kStep)),
+                 shown_utc(run.checkpoints.back().time_s));
+  return html + "</dl>";
+}
+
+/// Why the run is not going on: the cause of its last start's end.
+std::string reason(const RunRecord& run) {
+  if (run.starts.empty() || run.starts.back().cause.empty() || !run.has_ended() ||
+      run.state == RunState::kFinished)
+    return "";
+  return str("<p class=\"cause\">", escaped(run.starts.back().cause), "</p>");
+}
+
+}  // namespace
+
+std::string header(const RunView& view, const PageOptions& options) {
+  const RunRecord& run = view.run;
+  std::string html =
+      str("<header><p class=\"above\">Echelon run</p><h1>", escaped(run.name), " <span class=\"state ",
+          word_of(run.state), "\">", word_of(run.state), "</span></h1>");
+  html += str("<p class=\"lead\">The run ", escaped(in_words(run, options.now_s)), ".");
+  if (!run.starts.empty()) {
+    html += str(" It began at ", shown_utc(run.starts.front().began_s), "; its files were last written at ",
+                shown_utc(run.changed_s), ".");
+  }
+  html += "</p>" + reason(run);
+  if (run.steps && *run.steps > 0) {
+    html += str("<progress max=\"", *run.steps, "\" value=\"", std::min(run.step, *run.steps),
+                "\" aria-label=\"Steps done\"></progress>");
+  }
+  html += tiles(view);
+  if (!run.missing.empty())
+    html += str("<p class=\"note\"><a href=\"#missing\">", run.missing.size(),
+                run.missing.size() == 1 ? " thing is" : " things are", " missing</a></p>");
+  return html + "</header>\n";
+}
+
+}  // namespace echelon::report

@@ -1,0 +1,189 @@
+#include <algorithm>
+
+#include "base/str.h"
+#include "report/page/common.h"
+#include "report/page/sections.h"
+
+namespace echelon::report {
+namespace {
+
+/// A chart of one series of all runs.
+std::string series_chart(const std::vector<RunView>& runs, const Frame& frame, Axes axes, const char* name) {
+  std::vector<Curve> curves = curves_of(runs, name);
+  if (curves.empty()) return "";
+  if (runs.size() == 1) {
+    axes.marks = resumptions(runs[0].run);
+    curves[0].name = frame.title;
+  }
+  Frame noted = frame;
+  if (noted.note.empty()) noted.note = thinning_note(runs[0].metrics, name);
+  return line_chart(noted, axes, curves);
+}
+
+std::string loss_chart(const RunView& view) {
+  std::vector<Curve> curves = curves_of({view}, "loss");
+  if (!curves.empty()) curves[0].name = "training";
+  if (std::vector<Curve> validation = curves_of({view}, "validation_loss"); !validation.empty()) {
+    validation[0].name = "validation";
+    validation[0].style = 1;
+    validation[0].dots = true;
+    curves.push_back(std::move(validation[0]));
+  }
+  std::string note = thinning_note(view.metrics, "loss");
+  if (const auto marks = resumptions(view.run); !marks.empty())
+    note += str(note.empty() ? "" : " ", "Upright lines: the run went on from a checkpoint.");
+  return line_chart({.id = "loss",
+                     .title = "Loss",
+                     .description = "Mean loss of a target over the steps, in nats.",
+                     .note = note},
+                    {.y = "nats", .marks = resumptions(view.run)}, curves);
+}
+
+std::string scores(const std::vector<RunView>& runs) {
+  std::string html =
+      series_chart(runs,
+                   {.id = "accuracy",
+                    .title = "Validation accuracy",
+                    .description = "Share of validation samples that are classified correctly."},
+                   {.y = "correct", .y_quantity = Quantity::kShare}, "validation_accuracy");
+  if (runs.size() > 1) return html;
+  std::vector<Curve> curves;
+  for (const char* name : {"rouge1", "rouge2", "rougeL"}) {
+    std::vector<Curve> one = curves_of(runs, name);
+    if (one.empty()) continue;
+    one[0].name = name;
+    one[0].dots = true;
+    one[0].style = static_cast<int>(curves.size());
+    curves.push_back(std::move(one[0]));
+  }
+  return html +
+         line_chart(
+             {.id = "rouge", .title = "ROUGE", .description = "Scores of texts that validation generated."},
+             {.y = "F1"}, curves);
+}
+
+/// Norms of units, where the recipe asks for them: the units that had the largest.
+std::string unit_norms(const RunView& view) {
+  constexpr std::string_view kPrefix = "unit_grad_norms.";
+  std::vector<std::string> names = view.metrics.names(kPrefix);
+  if (names.empty()) return "";
+  const auto most = [&](const std::string& name) { return view.metrics.find(name)->greatest().y; };
+  std::stable_sort(names.begin(), names.end(),
+                   [&](const auto& a, const auto& b) { return most(a) > most(b); });
+  std::vector<Curve> curves;
+  Table all{.columns = {"unit", "last", "greatest", "at step"}};
+  for (const std::string& name : names) {
+    const Series& series = *view.metrics.find(name);
+    const std::string unit = name.substr(kPrefix.size());
+    all.rows.push_back({unit, shown(series.last().y, Quantity::kNumber),
+                        shown(series.greatest().y, Quantity::kNumber),
+                        shown(series.greatest().x, Quantity::kStep)});
+    constexpr std::size_t kDrawn = 6;
+    if (curves.size() < kDrawn)
+      curves.push_back({.name = unit, .points = series.points(), .style = static_cast<int>(curves.size())});
+  }
+  const std::string note =
+      str("Drawn: the ", curves.size(), " of ", names.size(), " units with the greatest norms.");
+  return line_chart({.id = "unit-norms",
+                     .title = "Gradient norms of units",
+                     .description = "Norm of the gradient of each unit, before clipping.",
+                     .note = note},
+                    {.y = "norm", .may_be_factors = true}, curves) +
+         str("<details class=\"wide\"><summary>All ", names.size(), " units</summary>",
+             html_table(all, "data"), "</details>");
+}
+
+/// Steps over time: pauses, repeated steps and changes of pace are seen at a glance.
+std::string progress(const std::vector<RunView>& runs) {
+  std::vector<Curve> curves = curves_of(runs, "time");
+  for (Curve& curve : curves) {
+    double began_s = curve.points.front().y;
+    for (const RunView& view : runs) {
+      if (curves.size() == 1 && !view.run.starts.empty())
+        began_s = std::min(began_s, view.run.starts.front().began_s);
+    }
+    for (Point& point : curve.points) point = {point.y - began_s, point.x};
+    std::stable_sort(curve.points.begin(), curve.points.end(),
+                     [](const Point& a, const Point& b) { return a.x < b.x; });
+  }
+  if (runs.size() == 1 && !curves.empty()) curves[0].name = "step";
+  return line_chart({.id = "progress",
+                     .title = "Progress",
+                     .description = "Steps over the time since the run began, pauses included."},
+                    {.x = "time",
+                     .x_quantity = Quantity::kSeconds,
+                     .y = "step",
+                     .y_quantity = Quantity::kStep,
+                     .from_zero = true},
+                    curves);
+}
+
+}  // namespace
+
+std::string learning(const std::vector<RunView>& runs) {
+  const bool one = runs.size() == 1;
+  std::string html;
+  if (one) {
+    html += loss_chart(runs[0]);
+  } else {
+    html += series_chart(runs,
+                         {.id = "loss",
+                          .title = "Training loss",
+                          .description = "Mean loss of a target over the steps, in nats."},
+                         {.y = "nats"}, "loss");
+    html += series_chart(runs,
+                         {.id = "validation",
+                          .title = "Validation loss",
+                          .description = "Loss on the validation data, in nats."},
+                         {.y = "nats"}, "validation_loss");
+  }
+  html += scores(runs);
+  html += series_chart(
+      runs,
+      {.id = "grad-norm", .title = "Gradient norm", .description = "Norm of the gradient before clipping."},
+      {.y = "norm", .may_be_factors = true}, "grad_norm");
+  html +=
+      series_chart(runs, {.id = "lr", .title = "Learning rate", .description = "Learning rate of the step."},
+                   {.y = "rate", .from_zero = true}, "lr");
+  html += progress(runs);
+  if (one) {
+    html += series_chart(
+        runs,
+        {.id = "loss-scale", .title = "Loss scale", .description = "Factor of the loss in fp16 training."},
+        {.y = "factor", .may_be_factors = true}, "loss_scale");
+    html += unit_norms(runs[0]);
+  }
+  return section("learning", "Learning", html);
+}
+
+std::string throughput(const std::vector<RunView>& runs) {
+  const bool tokens = std::any_of(runs.begin(), runs.end(),
+                                  [](const RunView& v) { return v.metrics.find("tokens_per_s") != nullptr; });
+  std::string html = series_chart(runs,
+                                  {.id = "throughput",
+                                   .title = "Throughput",
+                                   .description = tokens ? "Tokens per second of all ranks together."
+                                                         : "Samples per second of all ranks together."},
+                                  {.y = tokens ? "tokens/s" : "samples/s", .from_zero = true},
+                                  tokens ? "tokens_per_s" : "samples_per_s");
+  html += series_chart(runs,
+                       {.id = "mfu",
+                        .title = "Model FLOP/s utilization",
+                        .description = "Arithmetic of the model over the peak of all devices."},
+                       {.y = "MFU", .y_quantity = Quantity::kShare, .from_zero = true}, "mfu");
+  html += series_chart(
+      runs,
+      {.id = "tflops",
+       .title = "Model TFLOP/s of a rank",
+       .description = "Arithmetic of the model that a rank does in a second, without recomputation."},
+      {.y = "TFLOP/s", .from_zero = true}, "model_tflops_per_s");
+  if (runs.size() > 1) {
+    html += series_chart(
+        runs,
+        {.id = "step-time", .title = "Step time", .description = "Duration of a step; the slowest rank's."},
+        {.y = "step", .y_quantity = Quantity::kSeconds, .from_zero = true}, "step_time_s");
+  }
+  return section("throughput", "Throughput", html);
+}
+
+}  // namespace echelon::report

@@ -1,0 +1,87 @@
+#include "report/record/recipe_values.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+#include "recipe/yaml/document.h"
+
+namespace echelon::report {
+namespace {
+
+using recipe::Node;
+
+std::string text_of(const Node& node) {
+  if (node.kind == Node::Kind::kScalar) return node.quoted ? str('"', node.text, '"') : node.text;
+  if (node.kind == Node::Kind::kMap) return "{}";
+  if (node.kind != Node::Kind::kList) return "";
+  std::vector<std::string> items;
+  for (const Node& item : node.items) items.push_back(text_of(item));
+  return str("[", join(items, ", "), "]");
+}
+
+/// The comment behind a value: `value  # origin`.
+std::string comment_of(std::string_view line) {
+  constexpr std::string_view kMark = " # ";
+  const std::size_t at = line.rfind(kMark);
+  return at == std::string_view::npos ? "" : std::string(line.substr(at + kMark.size()));
+}
+
+class Walk {
+ public:
+  explicit Walk(std::string_view yaml) {
+    while (!yaml.empty()) {
+      const std::size_t end = yaml.find('\n');
+      lines_.push_back(yaml.substr(0, end));
+      yaml.remove_prefix(end == std::string_view::npos ? yaml.size() : end + 1);
+    }
+  }
+  void take(const Node& node, const std::string& name) {
+    if (node.kind == Node::Kind::kMap && !node.items.empty()) {
+      for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
+        take(node.items[i + 1], name.empty() ? node.items[i].text : str(name, ".", node.items[i].text));
+      return;
+    }
+    if (name.empty() || node.kind == Node::Kind::kBroken) return;
+    const auto line = static_cast<std::size_t>(node.at.line);
+    values.push_back(
+        {name, text_of(node), line >= 1 && line <= lines_.size() ? comment_of(lines_[line - 1]) : ""});
+  }
+  std::vector<RecipeValue> values;
+
+ private:
+  std::vector<std::string_view> lines_;
+};
+
+}  // namespace
+
+std::vector<RecipeValue> recipe_values(std::string_view yaml, bool& complete) {
+  recipe::Faults faults;
+  const recipe::Document document = recipe::parse_document(yaml, 0, faults);
+  complete = document.complete && document.syntax_error.empty() && faults.size() == 0 &&
+             document.root.kind == Node::Kind::kMap;
+  Walk walk(yaml);
+  walk.take(document.root, "");
+  return std::move(walk.values);
+}
+
+std::vector<Difference> differences(const std::vector<std::vector<RecipeValue>>& recipes) {
+  std::vector<Difference> found;
+  for (std::size_t run = 0; run < recipes.size(); ++run) {
+    for (const RecipeValue& value : recipes[run]) {
+      auto at =
+          std::find_if(found.begin(), found.end(), [&](const Difference& d) { return d.key == value.key; });
+      if (at == found.end())
+        at = found.insert(found.end(), {value.key, std::vector<std::string>(recipes.size())});
+      at->values[run] = value.value;
+    }
+  }
+  found.erase(std::remove_if(found.begin(), found.end(),
+                             [](const Difference& d) {
+                               return std::all_of(d.values.begin(), d.values.end(),
+                                                  [&](const std::string& v) { return v == d.values[0]; });
+                             }),
+              found.end());
+  return found;
+}
+
+}  // namespace echelon::report

@@ -1,0 +1,58 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace echelon::report {
+
+struct Point {
+  double x = 0;
+  double y = 0;
+};
+
+/// A series of numbers in bounded memory. A long one is thinned as it grows: neighbouring values share a
+/// bucket, which keeps its least and greatest value with their places and its mean, so a spike of a single
+/// step stays visible.
+class Series {
+ public:
+  /// Neighbouring buckets are merged when there would be more than `most_buckets` (an even number).
+  explicit Series(std::size_t most_buckets = 512) : most_(most_buckets) {}
+
+  /// `x` and `y` are finite.
+  void add(double x, double y);
+
+  [[nodiscard]] bool empty() const { return buckets_.empty(); }
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  /// Values that share one bucket; 1: nothing was thinned.
+  [[nodiscard]] std::uint64_t width() const { return width_; }
+  /// These need at least one value. Last: in the order of add().
+  [[nodiscard]] const Point& first() const { return first_; }
+  [[nodiscard]] const Point& last() const { return last_; }
+  [[nodiscard]] Point least() const;
+  [[nodiscard]] Point greatest() const;
+  [[nodiscard]] double mean() const;
+
+  /// The least and the greatest value of every bucket, by x.
+  [[nodiscard]] std::vector<Point> points() const;
+  /// The mean of every bucket at the mean of its places. Series to which values are added together have the
+  /// same places.
+  [[nodiscard]] std::vector<Point> means() const;
+
+ private:
+  struct Bucket {
+    Point least;
+    Point greatest;
+    double sum_x = 0;
+    double sum_y = 0;
+    std::uint64_t count = 0;
+    void take(const Bucket& other);
+  };
+  std::size_t most_;
+  std::uint64_t width_ = 1;
+  std::uint64_t count_ = 0;
+  Point first_;
+  Point last_;
+  std::vector<Bucket> buckets_;
+};
+
+}  // namespace echelon::report

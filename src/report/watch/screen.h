@@ -1,0 +1,29 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "report/watch/view.h"
+
+namespace echelon::report {
+
+/// The terminal of `echelon watch`: lines that are drawn again in place, and what they covered comes back at
+/// the end, however that comes. One at a time.
+class Screen {
+ public:
+  /// `redraws`: takes the whole terminal and shows each draw() in place of the last; else draw() appends.
+  explicit Screen(bool redraws);
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+  ~Screen();
+
+  /// What the terminal is now; of a pipe the usual 80 columns.
+  [[nodiscard]] ViewSize size() const;
+  void draw(const std::vector<std::string>& lines);
+  /// Waits at most `seconds`; returns whether SIGINT, SIGTERM or SIGHUP came, also earlier.
+  [[nodiscard]] bool wait(double seconds);
+
+ private:
+  bool redraws_;
+};
+
+}  // namespace echelon::report

@@ -1,0 +1,42 @@
+#include "run/start_times.h"
+
+#include <cmath>
+
+#include "base/process/process.h"
+#include "base/str.h"
+#include "base/utc_time.h"
+#include "run/job_end.h"
+
+namespace echelon {
+namespace {
+
+double hundredths(double seconds) {
+  return std::round(seconds * 100) / 100;
+}
+
+}  // namespace
+
+StartTimes::StartTimes() : since_s_(process_began_s()) {
+  const auto told = seconds_in_environment("ECHELON_STARTED_AT");
+  if (told && *told < since_s_) phases_.emplace_back("launch", since_s_ - *told);
+  done("libraries");
+}
+
+void StartTimes::done(const char* phase) {
+  const double now = utc_now_s();
+  phases_.emplace_back(phase, now - since_s_);
+  since_s_ = now;
+}
+
+std::string StartTimes::describe() const {
+  double all = 0;
+  std::string text = "start:";
+  for (std::size_t n = 0; n < phases_.size(); ++n) {
+    const auto& [name, seconds] = phases_[n];
+    text += str(n == 0 ? " " : ", ", name, " ", hundredths(seconds), n == 0 ? " s" : "");
+    all += seconds;
+  }
+  return str(text, "; ", hundredths(all), " s in all");
+}
+
+}  // namespace echelon

@@ -1,0 +1,231 @@
+#include "train/memory/memory_saves.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/caught.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/memory/memory_note.h"
+#include "comm/agree.h"
+#include "comm/blob_text.h"
+#include "train/save/next_action.h"
+#include "train/state_tensors.h"
+#include "train/trainer_state.h"
+
+namespace echelon {
+namespace {
+
+using checkpoint::NodeSave;
+using checkpoint::RankSave;
+
+constexpr double kLongest_s = 300;  // memory and network are fast: what takes longer hangs
+constexpr int kMostFailures = 3;    // in a row
+constexpr int kGenerations = 2;     // the newest whole one, and the next
+constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
+
+/// The files of rank 0, on all ranks.
+std::map<std::string, std::string> agreed(Communicator& comm,
+                                          const std::map<std::string, std::string>& files) {
+  std::string mine;
+  if (comm.rank() == 0)
+    mine = checkpoint::info_text({.save_id = "00000000", .trainer_state = "{}", .attachments = files});
+  const std::string told = to_text(comm.gather_blobs(to_blob(mine), "files of a checkpoint").at(0));
+  return checkpoint::parse_info(told, "rank 0's files of a checkpoint").attachments;
+}
+
+std::uint64_t sum_of(const std::vector<std::uint64_t>& bytes, const std::vector<int>& ranks) {
+  std::uint64_t sum = 0;
+  for (const int rank : ranks) sum += bytes[static_cast<std::size_t>(rank)];
+  return sum;
+}
+
+}  // namespace
+
+MemorySaves::MemorySaves(const CheckpointOptions& options, RunMemory& memory)
+    : options_(options),
+      memory_(&memory),
+      timeout_s_(std::min(static_cast<double>(options.timeout_s), kLongest_s)),
+      whole_(memory.resumed_name()) {}
+
+void MemorySaves::prepare(const TrainState& state, const std::map<std::string, std::string>& attachments) {
+  Communicator& comm = memory_->comm();
+  agree(comm, "shards in memory",
+        [&] { layout_ = checkpoint::plan_shard(comm.rank(), comm.size(), "00000000", slices_of(state)); });
+  require_room(layout_->index.file_bytes);
+  attachments_ = agreed(comm, attachments);
+  if (comm.rank() != 0) return;
+  log::info(str("every ", options_.memory_every_steps, " steps the state is saved to '",
+                memory_->folder().path().string(), "' in the memory of each node, ",
+                memory_->layout().nodes() > 1 ? "with a copy on the next node"
+                                              : "without a copy, because there is only one node"));
+}
+
+void MemorySaves::require_room(std::uint64_t shard_bytes) {
+  Communicator& comm = memory_->comm();
+  std::vector<std::uint64_t> bytes;
+  for (const Blob& blob : comm.gather_blobs(to_blob(str(shard_bytes)), "bytes of shards"))
+    bytes.push_back(std::stoull(to_text(blob)));
+  agree(comm, "room in memory", [&] {
+    if (!memory_->leads()) return;
+    const auto& layout = memory_->layout();
+    const std::uint64_t own = sum_of(bytes, layout.ranks_of(memory_->node()));
+    const std::uint64_t held = sum_of(bytes, layout.held_by(memory_->node()));
+    const std::uint64_t need = kGenerations * held;
+    const auto limit = static_cast<std::uint64_t>(options_.memory_limit_gib * static_cast<double>(kGib));
+    // What lies there already is replaced.
+    const std::uint64_t left = checkpoint::memory_left(memory_->folder().path()) + memory_->folder().bytes();
+    if (need <= left && (limit == 0 || need <= limit)) return;
+    const std::string room = need > left ? str(human_bytes(left), " are left there")
+                                         : str("checkpoint.memory_limit_gib allows ", human_bytes(limit));
+    throw Error(Code::kUsage, str("memory checkpoints do not fit on ", layout.host_of(memory_->node()), ": ",
+                                  kGenerations, " of them, each with ", human_bytes(own),
+                                  " of its own ranks and ", human_bytes(held - own), " of copies, need ",
+                                  human_bytes(need), " in '", options_.memory_dir, "', and ", room,
+                                  "; use more nodes, or set checkpoint.memory_every_steps to 0"));
+  });
+}
+
+SaveReport MemorySaves::report(bool busy) const {
+  using State = SaveReport::State;
+  try {
+    SaveReport mine;
+    if (in_flight_) {
+      const auto shard =
+          in_flight_->shard ? in_flight_->shard->status() : RankSave::Status{RankSave::State::kFailed};
+      const auto node =
+          in_flight_->node ? in_flight_->node->status() : NodeSave::Status{NodeSave::State::kFailed};
+      std::string error = in_flight_->error;
+      if (error.empty()) error = shard.error.empty() ? node.error : shard.error;
+      const bool runs = shard.state == RankSave::State::kRunning || node.state == NodeSave::State::kRunning;
+      mine.state = runs ? State::kWriting : error.empty() ? State::kDone : State::kFailed;
+      if (mine.state == State::kFailed) mine.error = error;
+    }
+    if (busy) mine.state = State::kWriting;
+    if (memory_->comm().rank() == 0 && mine.state != State::kWriting)
+      mine.next_id = checkpoint::new_save_id();
+    return mine;
+  } catch (...) {  // whatever it is: the others wait for a word
+    return {.state = State::kFailed, .error = caught()};
+  }
+}
+
+void MemorySaves::failed(std::int64_t step, const std::string& why) {
+  ++failures_;
+  off_ = failures_ >= kMostFailures;
+  if (memory_->comm().rank() != 0) return;
+  log::warn(
+      str("step ", step, " was not saved to memory: ", why,
+          off_ ? str("; that is ", failures_,
+                     " in a row: memory checkpoints are off until the next start, checkpoints on disk go on")
+               : "; training continues"));
+}
+
+std::string MemorySaves::settle(std::int64_t step, bool busy) {
+  Communicator& comm = memory_->comm();
+  std::vector<SaveReport> reports;
+  for (const Blob& blob : comm.gather_blobs(encode(report(busy)), "state of memory checkpoints"))
+    reports.push_back(decode_save_report(blob));
+  const SaveOutcome outcome = outcome_of(reports);
+  const bool lead = comm.rank() == 0;
+  if (outcome.in_flight()) {
+    if (lead && !warned_late_)
+      log::warn(str("step ", step,
+                    " is not saved to memory: an earlier checkpoint is still being written or "
+                    "copied; this is said once"));
+    warned_late_ = true;
+    return "";
+  }
+  if (in_flight_) {
+    const bool whole = outcome.state == SaveOutcome::State::kCommitted;
+    if (whole) outdated_ = {std::exchange(whole_, in_flight_->name)};
+    if (!whole) outdated_.push_back(in_flight_->name);
+    const std::string text =
+        str("saved step ", in_flight_->step, " to the memory of ", memory_->layout().nodes(),
+            memory_->layout().nodes() == 1 ? " node" : " nodes");
+    if (whole && lead) saved_ ? log::note(text) : log::info(text + "; later ones are noted in logs/ only");
+    saved_ = saved_ || whole;
+    if (whole) failures_ = 0;
+    if (!whole) failed(in_flight_->step, outcome.error.empty() ? outcome.doubt : outcome.error);
+    in_flight_.reset();
+  }
+  return off_ ? "" : outcome.next_id;
+}
+
+checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::string& id) const {
+  const Communicator& comm = memory_->comm();
+  const checkpoint::MemoryFolder& folder = memory_->folder();
+  checkpoint::NodeSavePlan plan{.folder = folder.step(state.step, id),
+                                .step = state.step,
+                                .save_id = id,
+                                .ranks = comm.size(),
+                                .token = memory_->token(),
+                                .timeout_s = timeout_s_};
+  const auto& layout = memory_->layout();
+  for (const int rank : layout.copied_by(comm.rank())) {
+    plan.copies.push_back({rank, layout.host_of(layout.node_of(rank)), memory_->card_of(rank)});
+    for (const std::string& old : outdated_)
+      plan.outdated.push_back(folder.path() / old / checkpoint::shard_file_name(rank, comm.size()));
+  }
+  if (!memory_->leads()) return plan;
+  plan.run_id = folder.id();
+  plan.info = {.step = state.step,
+               .save_id = id,
+               .ranks = comm.size(),
+               .tensors = global_tensors(state),
+               .trainer_state = trainer_state_json(state, comm.size()),
+               .attachments = attachments_};
+  plan.held = layout.held_by(memory_->node());
+  // Also what is of another number of ranks, and what a rank that could not begin has left.
+  plan.stays = {whole_, plan.folder.filename().string()};
+  plan.run_folder = &folder;
+  return plan;
+}
+
+void MemorySaves::start(const TrainState& state, const std::string& id,
+                        const std::shared_ptr<checkpoint::Staging>& staging, InFlight& next) {
+  const Communicator& comm = memory_->comm();
+  std::vector<std::filesystem::path> own;
+  for (const std::string& old : outdated_) {
+    const std::filesystem::path folder = memory_->folder().path() / old;
+    own.push_back(folder / checkpoint::shard_file_name(comm.rank(), comm.size()));
+    // Nothing is found of it from now on, on any node.
+    if (memory_->leads()) fs::remove_tree(folder / checkpoint::kNodeFile, Code::kCheckpoint);
+  }
+  checkpoint::SavePlan shard{.folder = memory_->folder().step(state.step, id),
+                             .commit = {.step = state.step, .save_id = id, .ranks = comm.size()},
+                             .timeout_s = timeout_s_,
+                             .in_memory = true};
+  shard.before_write = [own] {
+    for (const std::filesystem::path& old : own) fs::remove_tree(old, Code::kCheckpoint);
+  };
+  next.shard = std::make_unique<RankSave>(std::move(shard), checkpoint::replan_shard(*layout_, id),
+                                          slices_of(state), staging);
+  next.node = std::make_unique<NodeSave>(plan(state, id));
+}
+
+void MemorySaves::save(const TrainState& state, const std::shared_ptr<checkpoint::Staging>& staging,
+                       bool busy) {
+  const std::string id = settle(state.step, busy);
+  if (id.empty()) return;
+  InFlight next{.step = state.step, .name = checkpoint::step_folder_name(state.step, id)};
+  try {
+    start(state, id, staging, next);
+  } catch (...) {
+    next.error = caught();
+  }
+  if (next.shard) next.shard->stage();
+  in_flight_ = std::move(next);
+}
+
+void MemorySaves::let_go_of_staging() const {
+  if (!in_flight_ || !in_flight_->shard) return;
+  // It ends by itself after timeout_s_, unless the system hangs.
+  constexpr double kGrace_s = 10;
+  if (in_flight_->shard->wait(timeout_s_ + kGrace_s).state == RankSave::State::kRunning)
+    throw Error(Code::kCheckpoint, str("'", memory_->folder().path().string(), "' hangs"));
+}
+
+}  // namespace echelon

@@ -1,0 +1,74 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bootstrap/job.h"
+#include "checkpoint/memory/assembly.h"
+#include "checkpoint/memory/memory_folder.h"
+#include "checkpoint/memory/node_layout.h"
+#include "checkpoint/memory/offers.h"
+#include "checkpoint/memory/shard_service.h"
+#include "checkpoint/options.h"
+#include "comm/communicator.h"
+#include "run/run_folder.h"
+
+namespace echelon {
+
+/// The memory of the nodes of a job, as far as a run keeps checkpoints there: this rank's view of it. Opens
+/// the run's folder on this node, and a service through which other nodes get shards. Used by the training
+/// thread only.
+class RunMemory {
+ public:
+  /// Collective. Removes what jobs of this user left on the nodes a day ago, and what another run of that
+  /// name left. Throws Error(kUsage) for a folder that cannot be used.
+  RunMemory(const CheckpointOptions& options, const RunFolder& folder, const JobInfo& job,
+            Communicator& comm);
+
+  [[nodiscard]] const checkpoint::NodeLayout& layout() const { return layout_; }
+  [[nodiscard]] const checkpoint::MemoryFolder& folder() const { return *folder_; }
+  [[nodiscard]] const checkpoint::ServiceToken& token() const { return token_; }
+  [[nodiscard]] const checkpoint::ServiceCard& card_of(int rank) const {
+    return cards_[static_cast<std::size_t>(rank)];
+  }
+  [[nodiscard]] Communicator& comm() const { return *comm_; }
+  /// Is this the first rank of its node?
+  [[nodiscard]] bool leads() const { return layout_.leads(comm_->rank()); }
+  [[nodiscard]] int node() const { return layout_.node_of(comm_->rank()); }
+
+  /// The memory checkpoints that the nodes hold together, newest first; rank 0 logs why others do not count.
+  /// Collective.
+  [[nodiscard]] std::vector<checkpoint::MemoryCandidate> candidates();
+  /// `candidate` must outlive it.
+  [[nodiscard]] checkpoint::Assembly assembly(const checkpoint::MemoryCandidate& candidate) const;
+  /// Which of `shards`, which this rank needs, this rank is to bring: the ranks of a node share the work.
+  /// Collective.
+  [[nodiscard]] std::vector<int> share_of(const std::vector<int>& shards);
+  /// "nodes n0, n1": who holds shards of it.
+  [[nodiscard]] std::string holders(const checkpoint::MemoryCandidate& candidate) const;
+
+  /// The run goes on from this one, or from something else: nothing else stays in memory.
+  void resumed_from(const checkpoint::MemoryCandidate* candidate);
+  /// Name of the step folder that the run has resumed from; empty: none.
+  [[nodiscard]] const std::string& resumed_name() const { return resumed_name_; }
+
+  /// The run has ended on all ranks: removes its memory. Collective.
+  void finish();
+  /// After an error that ends the run. Local.
+  void abandon() const noexcept { folder_->remove(); }
+
+ private:
+  void open(const CheckpointOptions& options, const RunFolder& folder, const JobInfo& job);
+
+  Communicator* comm_;
+  checkpoint::NodeLayout layout_;
+  checkpoint::ServiceToken token_{};
+  std::unique_ptr<checkpoint::MemoryFolder> folder_;
+  std::unique_ptr<checkpoint::ShardServer> server_;    ///< null: one node, or it cannot listen
+  std::vector<checkpoint::ServiceCard> cards_;         ///< by rank
+  std::vector<checkpoint::Assembly::Source> sources_;  ///< by node: the rank that serves this one
+  std::string resumed_name_;
+};
+
+}  // namespace echelon

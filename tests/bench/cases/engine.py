@@ -1,0 +1,232 @@
+"""Parts of the engine: what a unit costs, collectives, what each choice of a recipe costs in time and memory."""
+import re
+import resource
+import statistics
+import sys
+
+import echelon_runs
+from machine import ROOT
+from recorder import LeftOut
+
+LLAMA = "recipes/llama_179m_synthetic.yaml"
+SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def logged_bytes(text, name):
+    """Bytes behind `name` in a line of the log."""
+    number, unit = re.search(rf"{name} ([\d.]+) (\w+)", text).groups()
+    return float(number) * SIZES[unit]
+
+
+def tiny_units(bench, ranks, layers, *overrides):
+    """Many tiny units, so that nothing else counts: (median step, log of rank 0)."""
+    width, count = 16, 30
+    lines, log = echelon_runs.whole(
+        bench, "recipes/smoke.yaml", ranks, f"model.layers={layers}", f"model.hidden_size={width}", "model.heads=2",
+        "model.kv_heads=1", f"model.intermediate_size={width}", "model.vocab_size=32", "model.max_positions=64",
+        "data.seq_len=8", "train.micro_batch_size=1", f"train.global_batch_size={ranks}", f"train.steps={count}",
+        "precision.param=bf16", "checkpoint.every_steps=0", "schedule.warmup_steps=0", *overrides)
+    return statistics.median(line["step_time_s"] for line in lines[count // 3:]), log
+
+
+def host_cost(bench, ranks):
+    found = re.findall(r"around \d+ passes of units: ([\d.]+) us each .*?, ([\d.]+) us each waiting", tiny_units(bench, ranks, 100)[1])
+    return {"host_s": float(found[-1][0]) * 1e-6}
+
+
+def unit_cost(bench):
+    """Host time that sharding adds to a unit and pass, beside PyTorch FSDP2"""
+    # Echelon counts it while it runs (casts, book-keeping, issuing; waiting apart). The peer's is an FSDP2 step of tiny
+    # linear layers less the same step without sharding, on one rank, which has no other to wait for.
+    bench.metric("host_s", "host time per unit and pass", "s")
+    ranks = {"1": {"echelon": "Echelon, 1 rank", "fsdp2": "FSDP2, 1 rank"}, "2": {"echelon": "Echelon, 2 ranks"}}
+    for name in bench.wanted(*ranks):
+        case = bench.case(name, f"{name} rank" + "s" * (name != "1"), ranks[name])
+        for _ in bench.rounds(full=5, quick=2):
+            case.measure("echelon", host_cost, bench, name)
+            if name == "1":
+                script = ROOT / "tests/bench/peers/unit_cost.py"
+                case.measure("fsdp2", lambda: bench.on_all_ranks(1, [sys.executable, script])[0])
+
+
+def unit_latency(bench):
+    """Steps of 25 to 200 tiny layers as units, beside the same layers in one unit, on 1 to 4 ranks"""
+    bench.metric("step_s", "time per step", "s", None)
+    bench.metric("per_unit_s", "per unit", "s", None)
+    bench.lay_out("columns", compares=False)
+    cases = {f"{layers + 2}_{ranks}": (ranks, layers) for ranks in (1, 2, 4) for layers in (25, 50, 100, 200)}
+    for name in bench.wanted(*cases):
+        ranks, layers = cases[name]
+        case = bench.case(name, f"{layers + 2} units, {ranks} rank" + "s" * (ranks > 1), {"one": "in one unit", "units": "units"}, ours=())
+        for _ in bench.rounds(full=3, quick=1):
+            case.measure("one", lambda: {"step_s": tiny_units(bench, ranks, layers, "shard.wrap.policy=none")[0]})
+
+            def units():
+                step = tiny_units(bench, ranks, layers)[0]
+                return {"step_s": step, "per_unit_s": (step - case.values("one", "step_s")[-1]) / (layers + 2)}
+
+            case.measure("units", units)
+
+
+def builds(bench):
+    """Steps, start and host cost of this build beside another one (--beside ECHELON)"""
+    if not bench.options.beside:
+        raise LeftOut("name another build: --beside ECHELON")
+    bench.metric("s", "time", "s")
+    bench.lay_out("columns", compares=False)
+    smoke = ["schedule.warmup_steps=0", "checkpoint.every_steps=0"]
+
+    def train():
+        return {"s": echelon_runs.steps(bench, "recipes/llama_smoke.yaml", 2, 12, *smoke)["step_s"]}
+
+    def first_step():
+        with bench.scratch() as folder:
+            words = echelon_runs.command(bench, "recipes/smoke.yaml", 2, folder, "train.steps=2")
+            return {"s": echelon_runs.seconds_to(bench, words, {"step": lambda line: line.startswith("step 1/")})["step"][0]}
+
+    known = {"steps": ("a step of recipes/llama_smoke.yaml on two ranks", train),
+             "start": ("from the command to the first step of recipes/smoke.yaml on two ranks", first_step),
+             "unit": ("host time per unit and pass", lambda: {"s": host_cost(bench, 1)["host_s"]})}
+    for name in bench.wanted(*known):
+        title, function = known[name]
+        case = bench.case(name, title, {"echelon": "this build", "beside": "the other build"})
+        for _ in bench.rounds(full=5, quick=3, warm_up=1):
+            case.measure("echelon", function)
+            with bench.built_as(bench.options.beside):
+                case.measure("beside", function)
+
+
+def comm(bench):
+    """Collectives of two CPU ranks, 64 MiB, beside Open MPI's own on the same buffers"""
+    bench.metric("s", "time", "s")
+    bench.lay_out("columns")
+    program = bench.program("comm_bench")
+    operations = {"all_gather_fp32": "all-gather, fp32", "reduce_scatter_fp32": "reduce-scatter, fp32",
+                  "reduce_scatter_bf16": "reduce-scatter, bf16 in, fp32 sum", "all_reduce_fp32": "all-reduce, fp32",
+                  "all_reduce_one": "all-reduce of one fp64"}
+    cases = {name: bench.case(name, operations[name], {"echelon": "Echelon", "mpi": "Open MPI"}) for name in bench.wanted(*operations)}
+    command = [*bench.mpirun, "-n", 2, program, 64, 1]
+    for _ in bench.rounds(full=15, quick=15, cases=list(cases.values())):
+        measured = {line["operation"]: line for line in bench.json_lines(command)}
+        for name, case in cases.items():
+            case.fields["commands"] = dict.fromkeys(("echelon", "mpi"), [bench.text(command)])
+            case.add("echelon", s=measured[name]["echelon_s"])
+            case.add("mpi", s=measured[name]["mpi_s"])
+
+
+UNSET = ["precision.param=unset", "precision.reduce=unset", "precision.buffer=unset"]
+CHOICES = {
+    "fp32": ("`precision: {preset: fp32}`", ["precision.preset=fp32", *UNSET]),
+    "shard_grad_op": ("`shard.strategy: shard_grad_op`", ["shard.strategy=shard_grad_op"]),
+    "shard_optimizer": ("`shard.strategy: shard_optimizer`", ["shard.strategy=shard_optimizer"]),
+    "no_shard": ("`shard.strategy: no_shard`", ["shard.strategy=no_shard"]),
+    "one_unit": ("`shard.wrap.policy: none`", ["shard.wrap.policy=none"]),
+    "size_based": ("`shard.wrap: {policy: size_based, min_params: 5000000}`",
+                   ["shard.wrap.policy=size_based", "shard.wrap.min_params=5000000"]),
+    "no_prefetch": ("`shard.backward_prefetch: none`, `forward_prefetch: 0`",
+                    ["shard.backward_prefetch=none", "shard.forward_prefetch=0"]),
+    "offload": ("`shard.offload: cpu`", ["shard.offload=cpu"]),
+    "checkpoint_full": ("`activation_checkpointing.policy: full`", ["activation_checkpointing.policy=full"]),
+    "checkpoint_every_n": ("`activation_checkpointing.policy: every_n`", ["activation_checkpointing.policy=every_n"]),
+    "checkpoint_selective": ("`activation_checkpointing.policy: selective`", ["activation_checkpointing.policy=selective"]),
+    "accumulate": ("4 micro-batches per step (time of one)", ["train.global_batch_size=16"]),
+    "reduce_last": ("4 micro-batches, `reduce_gradients: last_micro_batch`",
+                    ["train.global_batch_size=16", "train.reduce_gradients=last_micro_batch"]),
+    "bf16_pure": ("`precision.preset: bf16_pure`, anyprecision_adamw",
+                  ["precision.preset=bf16_pure", *UNSET, "optim.kind=anyprecision_adamw"]),
+}
+
+
+def chosen(bench, overrides, steps=3):
+    lines = echelon_runs.until_step(bench, LLAMA, 2, steps, *overrides)[1:]
+    passes = 4 if "train.global_batch_size=16" in overrides else 1
+    return {"step_s": statistics.median(line["step_time_s"] for line in lines) / passes,
+            "peak_rss_bytes": lines[-1]["peak_rss_bytes"], "waiting_s": statistics.median(line["comm_wait_s"] for line in lines)}
+
+
+def policies(bench):
+    """Time and memory of each strategy, policy and precision on the 179 M Llama, beside the default in turn"""
+    bench.metric("step_s", "time per micro-batch", "s")
+    bench.metric("peak_rss_bytes", "memory per rank", "bytes")
+    bench.metric("waiting_s", "waiting per step", "s", None)
+    bench.lay_out("pairs", compares=False)
+    for name in bench.wanted(*CHOICES):
+        title, overrides = CHOICES[name]
+        case = bench.case(name, title, {"base": "`full_shard`, one unit per layer, bf16", "changed": title}, ours=("base",))
+        for _ in bench.rounds(full=2, quick=1):
+            case.measure("base", chosen, bench, [])
+            case.measure("changed", chosen, bench, overrides)
+
+
+BY_SIZE = ["shard.wrap.policy=size_based", "shard.wrap.min_params=20000"]
+ONE_UNIT = "shard.wrap.policy=none"
+SPLITS = {
+    "shard_grad_op": ("`shard_grad_op` (ZeRO-2), one unit", ["shard.strategy=shard_grad_op", ONE_UNIT]),
+    "full_shard": ("`full_shard`, one unit", ["shard.strategy=full_shard", ONE_UNIT]),
+    "units_20000": ("`full_shard`, units from 20,000 parameters", ["shard.strategy=full_shard", *BY_SIZE]),
+    "units_100": ("`full_shard`, units from 100 parameters",
+                  ["shard.strategy=full_shard", *BY_SIZE[:1], "shard.wrap.min_params=100"]),
+    "offload": ("`full_shard`, from 20,000, `offload: cpu`", ["shard.strategy=full_shard", *BY_SIZE, "shard.offload=cpu"]),
+}
+
+
+def split(bench, digits, overrides):
+    """Bytes are those of tensors on rank 0, counted by the engine's own allocator."""
+    epochs = bench.pick(10, 10, 1)
+    lines, log = echelon_runs.whole(
+        bench, "recipes/mnist_ddp.yaml", 2, f"data.path={digits}/train-images-idx3-ubyte", f"train.epochs={epochs}",
+        f"data.validation.path={digits}/test-images-idx3-ubyte", f"train.validate_every_epochs={epochs}",
+        "checkpoint.consolidate=none", "checkpoint.keep_last=1", *overrides)
+    report = [line for line in log.splitlines() if "memory of this rank" in line][-1]
+    return {"kept_bytes": sum(logged_bytes(report, part) for part in ("weights", ", gradients", "optimizer")),
+            "peak_bytes": logged_bytes(report, "all tensors"), "step_s": statistics.median(line["step_time_s"] for line in lines[1:]),
+            "accuracy": lines[-1]["validation_accuracy"]}
+
+
+def mnist_memory(bench):
+    """Memory and accuracy of the MNIST tutorial's network under each way of splitting it, beside DDP in turn"""
+    bench.metric("kept_bytes", "kept", "bytes", None)
+    bench.metric("peak_bytes", "peak of tensors", "bytes")
+    bench.metric("step_s", "time per step", "s")
+    bench.metric("accuracy", "test accuracy", "share", None)
+    bench.lay_out("pairs", compares=False)
+    source = ROOT / "data/digits.csv.gz"
+    if not source.exists():
+        raise LeftOut(f"{source} is missing: ./make.sh digits fetches it")
+    with bench.scratch() as folder:
+        bench.run([sys.executable, "tests/scripts/digits.py", "--source", source, "--output", folder / "digits"])
+        for name in bench.wanted(*SPLITS):
+            title, overrides = SPLITS[name]
+            case = bench.case(name, title, {"base": "`no_shard` (DDP)", "changed": title}, ours=("base",))
+            for _ in bench.rounds(full=2, quick=1):
+                case.measure("base", split, bench, folder / "digits", ["shard.strategy=no_shard", ONE_UNIT])
+                case.measure("changed", split, bench, folder / "digits", overrides)
+
+
+def resident(bench, environment):
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    lines, log = echelon_runs.whole(bench, "recipes/t5_smoke.yaml", 2, "train.steps=60", "checkpoint.every_steps=0",
+                                    environment=environment)
+    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = [line for line in log.splitlines() if "code compiled for products" in line]
+    return {"first_rss_bytes": lines[0]["peak_rss_bytes"], "peak_rss_bytes": lines[-1]["peak_rss_bytes"],
+            "step_s": statistics.median(line["step_time_s"] for line in lines[5:]),
+            "cpu_s": now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime} | (
+                {"code_bytes": logged_bytes(code[-1], "code compiled for products")} if code else {})
+
+
+def varied_lengths(bench):
+    """Resident memory of a tiny T5 whose lengths differ from batch to batch, with and without a limit of compiled shapes"""
+    for name, title, unit in (("first_rss_bytes", "at step 1", "bytes"), ("peak_rss_bytes", "at most", "bytes"),
+                              ("code_bytes", "of it compiled code", "bytes"), ("step_s", "time per step", "s"),
+                              ("cpu_s", "processor seconds", "s")):
+        bench.metric(name, title, unit, None)
+    bench.lay_out("rows", compares=False)
+    environments = {"as_it_comes": ("as it comes", {}), "few": ("128 shapes kept", {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128",
+                                                                                    "LRU_CACHE_CAPACITY": "128"}),
+                    "many": ("1,024 shapes kept", {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024", "LRU_CACHE_CAPACITY": "1024"})}
+    case = bench.case("lengths", "T5", {side: title for side, (title, _) in environments.items()}, ours=())
+    bench.wanted("lengths")
+    for _ in bench.rounds(full=3, quick=1):
+        for side, (_, environment) in environments.items():
+            case.measure(side, resident, bench, environment)

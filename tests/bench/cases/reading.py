@@ -1,0 +1,278 @@
+"""Text to token files, and token files to batches, beside the packages that others use for it."""
+import io
+import json
+import os
+import random
+import shutil
+import struct
+import time
+from pathlib import Path
+
+os.environ["TOKENIZERS_PARALLELISM"] = "true"
+
+import numpy
+import sentencepiece
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+import echelon_runs
+
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def documents(megabytes):
+    chance = random.Random(3)
+    files = sorted(Path(torch.__file__).parent.rglob("*.py"))
+    texts = [text for text in (path.read_text(errors="replace") for path in files) if len(text) > 1000]
+    made, size = [], 0
+    while size < megabytes * 1e6:
+        text = chance.choice(texts)
+        at = chance.randrange(max(1, len(text) - 4000))
+        part = list(text[at:at + 4000])
+        for _ in range(5):
+            part[chance.randrange(len(part))] = chance.choice("abcxyz01 \n")
+        made.append("".join(part))
+        size += len(made[-1].encode())
+    return made
+
+
+def train_json(texts, split, vocabulary):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = split
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=["<|endoftext|>"], show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    tokenizer.train_from_iterator(texts[:2000], trainer)
+    return tokenizer
+
+
+def train_model(texts, **options):
+    lines = [line[:1000] for text in texts[:800] for line in text.splitlines() if line.strip()]
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, minloglevel=2, **options)
+    return model.getvalue()
+
+
+class Json:
+    """tokenizers' encode_batch."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.name = "tokenizer.json"
+
+    def save(self, folder):
+        self.tokenizer.save(str(folder / self.name))
+
+    def count(self, texts, threads):
+        fresh = Tokenizer.from_str(self.tokenizer.to_str())  # no cache of an earlier round
+        return sum(len(encoding.ids) for encoding in fresh.encode_batch(texts, add_special_tokens=False))
+
+
+class Sentencepiece:
+    """sentencepiece's encode of a list."""
+
+    def __init__(self, model):
+        self.model = model
+        self.name = "tokenizer.model"
+
+    def save(self, folder):
+        (folder / self.name).write_bytes(self.model)
+
+    def count(self, texts, threads):
+        processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
+        return sum(len(ids) for ids in processor.encode(texts, num_threads=threads))
+
+
+def kinds(texts):
+    """{name: (title, what makes the peer)}; each is trained when it is its turn."""
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    llama3 = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"), byte_level])
+    return {
+        "gpt2": ("tokenizer.json, GPT-2 style",
+                 lambda: Json(train_json(texts, pre_tokenizers.ByteLevel(add_prefix_space=False), 16000))),
+        "llama3": ("tokenizer.json, Llama 3 style", lambda: Json(train_json(texts, llama3, 16000))),
+        "unsplit": ("tokenizer.json, no splitting", lambda: Json(train_json(texts, byte_level, 16000))),
+        "sentencepiece_bpe": ("sentencepiece, BPE as `--train-tokenizer` makes it", lambda: Sentencepiece(train_model(
+            texts, model_type="bpe", vocab_size=8000, byte_fallback=True, split_digits=True,
+            normalization_rule_name="identity", add_dummy_prefix=False, remove_extra_whitespaces=False,
+            allow_whitespace_only_pieces=True, user_defined_symbols=["\n", "\t"]))),
+        "sentencepiece_unigram": ("sentencepiece, unigram as T5's", lambda: Sentencepiece(train_model(
+            texts, model_type="unigram", vocab_size=8000, pad_id=0, eos_id=1, unk_id=2, bos_id=-1))),
+    }
+
+
+def prepare(bench):
+    """Tokens per second of `echelon prepare` on two threads, beside the packages tokenizers and sentencepiece"""
+    # The peers are given less to do: their texts lie in memory as Python strings and their ids are counted, while prepare
+    # also parses JSON, checks UTF-8, writes, checksums and flushes the token file.
+    bench.metric("tokens_per_s", "tokens/s", "tokens/s", "higher")
+    bench.lay_out("columns")
+    threads, megabytes = 2, bench.pick(12, 6, 1)
+    os.environ["RAYON_NUM_THREADS"] = str(threads)
+    texts = documents(megabytes)
+    bench.fact("documents", len(texts), "count", "in the corpus, no two of them equal")
+    bench.fact("corpus_bytes", sum(len(text.encode()) for text in texts), "bytes", "of text")
+    known = kinds(texts)
+    with bench.scratch() as folder:
+        with open(folder / "corpus.jsonl", "w") as lines:
+            lines.writelines(json.dumps({"text": text}) + "\n" for text in texts)
+        for name in bench.wanted(*known):
+            title, make = known[name]
+            peer = make()
+            peer.save(folder)
+            case = bench.case(name, title, {"echelon": "echelon prepare", "package": "its package"})
+            for _ in bench.rounds(full=3, quick=2):
+                begin = time.perf_counter()
+                counted = peer.count(texts, threads)
+                other = time.perf_counter() - begin
+                case.fields["commands"]["package"] = [f"{type(peer).__doc__[:-1]} on {threads} threads, in one Python process"]
+                case.measure("echelon", prepared, bench, folder, peer.name, threads, counted, len(texts))
+                case.add("package", tokens_per_s=counted / other)
+
+
+def prepared(bench, folder, name, threads, counted, documents_in_all):
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    command = [bench.echelon, "prepare", folder / "corpus.jsonl", "-o", folder / "out", "--format", "jsonl", "--json",
+               "--tokenizer", folder / name, "--validation-fraction", "0", "--threads", threads]
+    begin = time.perf_counter()
+    tokens = json.loads(bench.run(command))["train"]["tokens"]
+    took = time.perf_counter() - begin
+    extra = tokens - counted  # BOS and EOS of every document
+    assert extra in (documents_in_all, 2 * documents_in_all), (tokens, counted)
+    return {"tokens_per_s": counted / took}
+
+
+class Windows(torch.utils.data.Dataset):
+    def __init__(self, ids, length):
+        self.ids, self.length = ids, length
+
+    def __len__(self):
+        return (len(self.ids) - 1) // self.length
+
+    def __getitem__(self, index):
+        begin = index * self.length
+        window = torch.from_numpy(self.ids[begin:begin + self.length + 1].astype(numpy.int64))
+        return window[:-1], window[1:]
+
+
+class Documents(torch.utils.data.Dataset):
+    def __init__(self, ids, ends, length):
+        self.ids, self.ends, self.length = ids, ends, length
+
+    def __len__(self):
+        return len(self.ends)
+
+    def __getitem__(self, index):
+        begin = int(self.ends[index - 1]) if index else 0
+        end = min(int(self.ends[index]), begin + self.length + 1)
+        window = torch.from_numpy(self.ids[begin:end].astype(numpy.int64))
+        return window[:-1], window[1:]
+
+
+def padded(samples):
+    inputs, targets = zip(*samples)
+    pad = torch.nn.utils.rnn.pad_sequence
+    return pad(inputs, batch_first=True), pad(targets, batch_first=True, padding_value=-100)
+
+
+def data_loader(path, packing, length, rows, batches):
+    header = numpy.fromfile(path, "<u8", 16)
+    ids = numpy.memmap(path, "<u2", "r", 128, (int(header[3]),))
+    ends = numpy.memmap(path, "<u8", "r", int(header[9]), (int(header[4]),))
+    data = Documents(ids, ends, length) if packing == "pad" else Windows(ids, length)
+    order = torch.utils.data.RandomSampler(data, generator=torch.Generator().manual_seed(3))
+    loader = iter(torch.utils.data.DataLoader(data, batch_size=rows, sampler=order,
+                                              collate_fn=padded if packing == "pad" else None))
+    count = 0
+    begin = time.perf_counter()
+    for _ in range(batches):
+        inputs, targets = next(loader)
+        count += int((targets >= 0).sum()) if packing == "pad" else inputs.numel()
+    return count / (time.perf_counter() - begin)
+
+
+def loader(bench):
+    """Tokens per second that one core reads, shuffled, beside torch's DataLoader over numpy.memmap"""
+    # Both on the calling thread alone. Echelon also verifies the checksum of each block and each id. The DataLoader does
+    # not know the borders of documents; for `pad` it pads to the longest of the batch, and only real tokens count.
+    bench.metric("tokens_per_s", "tokens/s of a core", "tokens/s", "higher")
+    bench.lay_out("columns")
+    torch.set_num_threads(1)
+    program, rows = bench.program("loader_bench"), 4
+    tokens, read = bench.pick((50_000_000, 30_000_000), (50_000_000, 30_000_000), (200_000, 100_000))
+    cases = {f"{packing}_{length}": (packing, length) for packing in ("stream", "documents", "pad") for length in (512, 2048)}
+    with bench.scratch() as folder:
+        path = folder / "data.tok"
+        bench.run([program, "write", path, tokens, 50000])
+        for name in bench.wanted(*cases):
+            packing, length = cases[name]
+            batches = read // (rows * length)
+            case = bench.case(name, f"`{packing}`, {length} tokens", {"echelon": "Echelon", "data_loader": "DataLoader"})
+            case.fields["commands"]["data_loader"] = [f"torch.utils.data.DataLoader(batch_size={rows}), {batches} batches"]
+
+            def ours():
+                count, seconds = bench.run([program, "read", path, packing, length, rows, batches]).split()
+                return {"tokens_per_s": int(count) / float(seconds)}
+
+            for _ in bench.rounds(full=3, quick=2):
+                case.measure("echelon", ours)
+                case.measure("data_loader", lambda: {"tokens_per_s": data_loader(path, packing, length, rows, batches)})
+
+
+def write_digits(folder):
+    values = numpy.random.default_rng(1)
+    images = values.integers(0, 256, (4096, 28, 28), numpy.uint8)
+    (folder / "train-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, *images.shape) + images.tobytes())
+    labels = values.integers(0, 10, len(images), numpy.uint8)
+    (folder / "train-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, len(labels)) + labels.tobytes())
+
+
+def write_photos(folder, count=256):
+    """JPEGs of 500 x 375, the usual size of ImageNet's."""
+    from PIL import Image
+    y, x = numpy.mgrid[0:375, 0:500]
+    for number in range(count):
+        noise = numpy.random.default_rng(number).integers(0, 40, (375, 500, 3))
+        waves = [numpy.sin((x * a + y * b + number) / 9.0) * 100 + 108 for a, b in ((1, 0), (0.3, 1), (1, 1))]
+        path = folder / "photos" / f"class{number % 4}" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(numpy.clip(numpy.stack(waves, -1) + noise, 0, 255).astype(numpy.uint8)).save(path, quality=90)
+
+
+def data_wait(bench):
+    """The share of a step that training waits for data: tokens, pairs, digits and a folder of JPEGs"""
+    bench.metric("step_s", "time per step", "s", None)
+    bench.metric("waiting", "waiting for data", "share", None)
+    bench.lay_out("rows", compares=False)
+    writer = bench.program("loader_bench")
+    with bench.scratch() as folder:
+        llama = ["recipes/quickstart.yaml", f"data.path={folder}/data.tok", f"data.validation.path={folder}/data.tok",
+                 "train.validate_every_steps=0", "schedule.warmup_steps=1"]
+        cases = {
+            "stream": ("Llama of `recipes/quickstart.yaml`, `stream`", llama),
+            "documents": ("the same, `documents`", [*llama, "data.packing=documents"]),
+            "pad": ("the same, `pad`", [*llama, "data.packing=pad"]),
+            "pairs": ("T5 small, `pairs`", ["tests/bench/t5_small.yaml", "data.kind=pairs", f"data.path={folder}/pairs.tok"]),
+            "idx": ("CNN of the MNIST recipes, `idx`", ["recipes/mnist_smoke.yaml", "data.kind=idx",
+                                                        f"data.path={folder}/train-images-idx3-ubyte"]),
+            "image_folder": ("ViT of 22 M parameters, JPEGs, `image_folder`", [
+                "recipes/deepvit_smoke.yaml", "model.preset=vit_base", "model.hidden_size=384", "model.intermediate_size=1536",
+                "model.layers=12", "model.heads=6", "model.image_size=224", "model.patch_size=16", "model.classes=4",
+                "data.kind=image_folder", f"data.path={folder}/photos"]),
+        }
+        bench.run([writer, "write", folder / "data.tok", 2000000, 4096])
+        bench.run([writer, "pairs", folder / "pairs.tok", 2000000, 32000])
+        write_digits(folder)
+        write_photos(folder)
+        for name in bench.wanted(*cases):
+            title, recipe = cases[name]
+            case = bench.case(name, title, {"echelon": "Echelon"})
+            for _ in bench.rounds(full=3, quick=1):
+                case.measure("echelon", waiting, bench, recipe)
+
+
+def waiting(bench, recipe, steps=8):
+    lines = echelon_runs.until_step(bench, recipe[0], 2, steps, *recipe[1:], "checkpoint.every_steps=0")[2:]
+    seconds = sum(line["step_time_s"] for line in lines)
+    return {"step_s": seconds / len(lines), "waiting": sum(line["data_wait_s"] for line in lines) / seconds}

@@ -1,0 +1,160 @@
+#pragma once
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/files/fs.h"
+#include "checkpoint/memory/assembly.h"
+#include "checkpoint/memory/memory_folder.h"
+#include "checkpoint/memory/memory_note.h"
+#include "checkpoint/memory/node_layout.h"
+#include "checkpoint/memory/node_save.h"
+#include "checkpoint/memory/offers.h"
+#include "checkpoint/write/rank_save.h"
+#include "support/temp_dir.h"
+#include "unit/checkpoint/tiny_run.h"
+
+/// A job of several nodes in one process: each node has a memory folder of its own, each rank a service.
+namespace echelon::checkpoint::test {
+
+inline constexpr ServiceToken kToken{'0', '1', '2', '3', '4', '5', '6', '7',
+                                     '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
+
+class MemoryNodes {
+ public:
+  /// `hosts`: of every rank. Folders of earlier objects in `root` are found again by the name of the host.
+  MemoryNodes(const Path& root, const std::vector<std::string>& hosts)
+      : root_(root), layout_(hosts), run_{.root = "/nowhere", .ranks = static_cast<int>(hosts.size())} {
+    for (int node = 0; node < layout_.nodes(); ++node) {
+      std::filesystem::create_directories(root_ / layout_.host_of(node));
+      folders_.push_back(std::make_unique<MemoryFolder>(
+          MemoryIdentity{.id = "00112233445566aa", .folder = folder_of(root_, layout_.host_of(node))}, true));
+    }
+    for (int rank = 0; rank < layout_.ranks(); ++rank) {
+      const int node = layout_.node_of(rank);
+      servers_.push_back(
+          std::make_unique<ShardServer>(folders_[static_cast<std::size_t>(node)]->path(), kToken));
+    }
+    for (int node = 0; node < layout_.nodes(); ++node) {
+      const int rank = layout_.ranks_of(node).front();
+      sources_.push_back({layout_.host_of(node), card_of(rank)});
+    }
+  }
+
+  [[nodiscard]] static Path folder_of(const Path& root, const std::string& host) {
+    return root / host / str("echelon-", ::geteuid()) / "tiny-0123456789abcdef";
+  }
+  [[nodiscard]] const NodeLayout& layout() const { return layout_; }
+  [[nodiscard]] const MemoryFolder& folder(int node) const {
+    return *folders_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] ServiceCard card_of(int rank) const {
+    return {.port = servers_[static_cast<std::size_t>(rank)]->card().port, .addresses = {"127.0.0.1"}};
+  }
+  [[nodiscard]] Path step(int node, std::int64_t step) const {
+    return folder(node).step(step, TinyRun::save_id(step));
+  }
+  [[nodiscard]] Path shard(int node, std::int64_t step_, int rank) const {
+    return step(node, step_) / shard_file_name(rank, layout_.ranks());
+  }
+  /// No longer answers: as a rank that has died.
+  void silence(int rank) { servers_[static_cast<std::size_t>(rank)].reset(); }
+
+  [[nodiscard]] NodeSavePlan plan(std::int64_t step_, int rank,
+                                  const std::vector<std::string>& stays = {}) const {
+    const int node = layout_.node_of(rank);
+    NodeSavePlan plan{.folder = step(node, step_),
+                      .step = step_,
+                      .save_id = TinyRun::save_id(step_),
+                      .ranks = layout_.ranks(),
+                      .token = kToken,
+                      .timeout_s = 30};
+    for (const int other : layout_.copied_by(rank)) {
+      const ServiceCard card = servers_[static_cast<std::size_t>(other)]
+                                   ? card_of(other)
+                                   : ServiceCard{.port = 1, .addresses = {"127.0.0.1"}};
+      plan.copies.push_back({other, layout_.host_of(layout_.node_of(other)), card});
+    }
+    if (!layout_.leads(rank)) return plan;
+    plan.run_id = folder(node).id();
+    plan.info = commit_info(run_.example(step_));
+    plan.held = layout_.held_by(node);
+    plan.run_folder = &folder(node);
+    plan.stays = stays;
+    plan.stays.push_back(plan.folder.filename().string());
+    return plan;
+  }
+
+  /// One save by all ranks at once; returns the errors of those that failed.
+  std::vector<std::string> save(std::int64_t step_, const std::vector<std::string>& stays = {}) {
+    const Example what = run_.example(step_);
+    std::map<std::string, std::vector<std::byte>> contents;
+    for (const TensorInfo& tensor : what.tensors) contents[tensor.name] = TinyRun::content(tensor, step_);
+    std::vector<std::unique_ptr<RankSave>> shards;
+    std::vector<std::unique_ptr<NodeSave>> nodes;
+    for (int rank = 0; rank < layout_.ranks(); ++rank) {
+      const std::vector<Slice> slices = slices_of(what, rank, contents);
+      shards.push_back(std::make_unique<RankSave>(
+          SavePlan{.folder = step(layout_.node_of(rank), step_), .timeout_s = 30, .in_memory = true},
+          plan_shard(rank, layout_.ranks(), what.save_id, slices), slices, std::make_shared<Staging>(0)));
+      nodes.push_back(std::make_unique<NodeSave>(plan(step_, rank, stays)));
+      shards.back()->stage();
+    }
+    std::vector<std::string> errors;
+    for (const auto& shard : shards) {
+      const auto status = shard->wait(60);
+      if (status.state != RankSave::State::kDone) errors.push_back("shard: " + status.error);
+    }
+    for (const auto& node : nodes) {
+      while (node->status().state == NodeSave::State::kRunning)
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (node->status().state == NodeSave::State::kFailed) errors.push_back(node->status().error);
+    }
+    return errors;
+  }
+
+  [[nodiscard]] MemoryChoice choice() const {
+    std::vector<std::vector<MemoryNote>> offers;
+    std::vector<std::string> hosts;
+    std::vector<std::string> left_out;
+    for (int node = 0; node < layout_.nodes(); ++node) {
+      offers.push_back(parse_offer(offer_text(find_notes(folder(node).path(), folder(node).id(), left_out))));
+      hosts.push_back(layout_.host_of(node));
+    }
+    return choose(offers, hosts);
+  }
+  [[nodiscard]] std::vector<std::int64_t> whole_steps() const {
+    std::vector<std::int64_t> steps;
+    for (const MemoryCandidate& candidate : choice().whole) steps.push_back(candidate.step);
+    return steps;
+  }
+
+  [[nodiscard]] Assembly assembly(int node, const MemoryCandidate& candidate) const {
+    return {folder(node), candidate, node, sources_, kToken};
+  }
+  /// What is wrong with what a node puts together from `candidate`, or "": every byte is read.
+  [[nodiscard]] std::string wrong_on(int node, const MemoryCandidate& candidate) const {
+    const Assembly whole = assembly(node, candidate);
+    std::string wrong = error_of([&] {
+      whole.begin();
+      for (int shard = 0; shard < candidate.ranks(); ++shard) whole.bring(shard);
+    });
+    if (wrong.empty()) wrong = TinyRun::wrong_in(whole.path());
+    Assembly::remove(folder(node));
+    return wrong;
+  }
+
+ private:
+  Path root_;
+  NodeLayout layout_;
+  TinyRun run_;
+  std::vector<std::unique_ptr<MemoryFolder>> folders_;  // by node
+  std::vector<std::unique_ptr<ShardServer>> servers_;   // by rank
+  std::vector<Assembly::Source> sources_;               // by node
+};
+
+}  // namespace echelon::checkpoint::test

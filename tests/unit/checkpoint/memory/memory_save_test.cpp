@@ -1,0 +1,163 @@
+// Saves to the memory of nodes that go wrong, or are killed.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+
+#include "support/full_disk.h"
+#include "support/temp_dir.h"
+#include "unit/checkpoint/memory/memory_nodes.h"
+
+namespace echelon::checkpoint::test {
+namespace {
+
+using Hosts = std::vector<std::string>;
+using Steps = std::vector<std::int64_t>;
+
+TEST(NodeLayout, EveryShardHasOneCopyAndItLiesOnTheNextNode) {
+  const NodeLayout layout({"a", "b", "a", "b", "c", "a"});
+  EXPECT_EQ(layout.nodes(), 3);
+  EXPECT_EQ(layout.ranks_of(0), (std::vector<int>{0, 2, 5}));
+  EXPECT_EQ(layout.held_by(0), (std::vector<int>{0, 2, 4, 5}));
+  EXPECT_EQ(layout.held_by(1), (std::vector<int>{0, 1, 2, 3, 5}));
+  EXPECT_EQ(layout.held_by(2), (std::vector<int>{1, 3, 4}));
+  EXPECT_EQ(layout.copied_by(1), (std::vector<int>{0, 5}));
+  EXPECT_EQ(layout.copied_by(3), std::vector<int>{2});
+  EXPECT_EQ(NodeLayout({"a", "a"}).held_by(0), (std::vector<int>{0, 1}));
+}
+
+TEST(MemorySave, OlderSavesGoWhenTheNextIsInPlace) {
+  const echelon::test::TempDir dir;
+  MemoryNodes nodes(dir.path(), {"a", "b"});
+  ASSERT_EQ(nodes.save(10), Hosts{});
+  ASSERT_EQ(nodes.save(20, {nodes.step(0, 10).filename().string()}), Hosts{});
+  EXPECT_EQ(nodes.whole_steps(), (Steps{20, 10}));
+  ASSERT_EQ(nodes.save(30, {nodes.step(0, 20).filename().string()}), Hosts{});
+  EXPECT_EQ(nodes.whole_steps(), (Steps{30, 20}));
+}
+
+TEST(MemorySave, APartnerThatIsGoneFailsTheSaveAndLeavesTheOneBefore) {
+  const echelon::test::TempDir dir;
+  MemoryNodes nodes(dir.path(), {"a", "b", "c"});
+  ASSERT_EQ(nodes.save(10), Hosts{});
+  nodes.silence(1);
+  const Hosts errors = nodes.save(20, {nodes.step(0, 10).filename().string()});
+  ASSERT_EQ(errors.size(), 1U);
+  EXPECT_TRUE(mentions(errors[0], "no copy of rank 1's shard (b): cannot connect")) << errors[0];
+  // Not finished on c; but b's shard is still there, and a's copy is on b: nothing is lost while b lives.
+  EXPECT_EQ(nodes.whole_steps(), (Steps{20, 10}));
+  EXPECT_FALSE(std::filesystem::exists(nodes.step(2, 20) / kNodeFile));
+}
+
+TEST(MemorySave, AShardThatChangesOnItsWayIsNotKept) {
+  const echelon::test::TempDir dir;
+  MemoryNodes nodes(dir.path(), {"a", "b"});
+  ASSERT_EQ(nodes.save(10), Hosts{});
+  const Path copy = nodes.shard(1, 10, 0);
+  std::filesystem::remove(copy);
+  flip_bit(nodes.shard(0, 10, 0), std::filesystem::file_size(nodes.shard(0, 10, 0)) - 1);
+  const WantedShard wanted{.step = 10, .save_id = TinyRun::save_id(10), .rank = 0, .ranks = 2};
+  const std::string error =
+      error_of([&] { fetch_shard(nodes.step(1, 10), nodes.card_of(0), kToken, wanted, {}); });
+  EXPECT_TRUE(mentions(error, "checksum differs")) << error;
+  EXPECT_FALSE(std::filesystem::exists(copy));
+  EXPECT_FALSE(std::filesystem::exists(copy.string() + ".part"));
+}
+
+TEST(MemorySave, StrangersGetNothing) {
+  const echelon::test::TempDir dir;
+  MemoryNodes nodes(dir.path(), {"a", "b"});
+  ASSERT_EQ(nodes.save(10), Hosts{});
+  const auto fetched = [&](const ServiceToken& token, WantedShard wanted) {
+    std::size_t bytes = 0;
+    const std::string error = error_of(
+        [&] { fetch(nodes.card_of(0), token, wanted, {}, [&](auto part) { bytes += part.size(); }); });
+    EXPECT_EQ(bytes, 0U);
+    return error;
+  };
+  const WantedShard wanted{.step = 10, .save_id = TinyRun::save_id(10), .rank = 0, .ranks = 2};
+  ServiceToken other = kToken;
+  other[15] = 'x';
+  EXPECT_TRUE(mentions(fetched(other, wanted), "closed the connection"));
+  WantedShard strange = wanted;
+  strange.save_id = "../../..";
+  EXPECT_TRUE(mentions(fetched(kToken, strange), "makes no sense"));
+  strange = wanted;
+  strange.rank = 7;
+  EXPECT_TRUE(mentions(fetched(kToken, strange), "makes no sense"));
+  strange = wanted;
+  strange.step = 11;
+  EXPECT_TRUE(mentions(fetched(kToken, strange), "there is no '"));
+}
+
+TEST(MemorySave, AFullMemoryFailsTheSaveAndLeavesTheOneBefore) {
+  const echelon::test::TempDir dir;
+  MemoryNodes nodes(dir.path(), {"a", "b"});
+  ASSERT_EQ(nodes.save(10), Hosts{});
+  for (const std::string part : {"shard-00000", "shard-00001"}) {
+    echelon::test::FullDisk full(part);
+    const fs::DiskInUse in_use(full);
+    const Hosts errors = nodes.save(20);
+    ASSERT_FALSE(errors.empty());
+    EXPECT_TRUE(mentions(errors[0], "No space left on device")) << errors[0];
+    EXPECT_EQ(nodes.whole_steps(), Steps{10}) << part;
+    for (int node = 0; node < 2; ++node) std::filesystem::remove_all(nodes.step(node, 20));
+  }
+}
+
+/// A process that is killed at `point` while it saves step 20.
+void die_at(const std::string& point, const Path& root) {
+  ::setenv("ECHELON_KILL_POINT", point.c_str(), 1);
+  MemoryNodes nodes(root, {"a", "b"});
+  (void)nodes.save(20, {step_folder_name(10, TinyRun::save_id(10))});
+}
+
+/// A folder that a death test finds again in the child process, which runs the test from its beginning.
+class SharedFolder {
+ public:
+  SharedFolder() {
+    if (std::getenv(kName) != nullptr) return;
+    own_.emplace();
+    ::setenv(kName, own_->path().c_str(), 1);
+  }
+  ~SharedFolder() {
+    if (own_) ::unsetenv(kName);
+  }
+  [[nodiscard]] Path path() const { return std::getenv(kName); }
+
+ private:
+  static constexpr const char* kName = "ECHELON_TEST_MEMORY_KILL";
+  std::optional<echelon::test::TempDir> own_;
+};
+
+class MemoryKill : public testing::TestWithParam<const char*> {};
+
+TEST_P(MemoryKill, LeavesAWholeSave) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const SharedFolder folder;
+  const Path root = folder.path();
+  // In a process of its own, because kill points are read once.
+  EXPECT_EXIT(
+      {
+        MemoryNodes nodes(root, {"a", "b"});
+        std::_Exit(nodes.save(10).empty() ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(die_at(GetParam(), root), testing::KilledBySignal(SIGKILL), "");
+  MemoryNodes after(root, {"a", "b"});
+  ASSERT_FALSE(after.whole_steps().empty());
+  for (const MemoryCandidate& candidate : after.choice().whole) {
+    for (int node = 0; node < 2; ++node) EXPECT_EQ(after.wrong_on(node, candidate), "");
+  }
+  // Saves go on from there.
+  EXPECT_EQ(after.save(30), Hosts{});
+  EXPECT_EQ(after.whole_steps().front(), 30);
+}
+
+INSTANTIATE_TEST_SUITE_P(AtEveryPoint, MemoryKill,
+                         testing::Values("folder", "staged", "window", "index", "named", "memory_part",
+                                         "memory_copied", "memory_note", "memory_whole"));
+
+}  // namespace
+}  // namespace echelon::checkpoint::test
