@@ -3,7 +3,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
-#include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -43,7 +43,7 @@ class OrderedPipeline {
   }
 
   void run(const Produce& produce, const Consume& consume) {
-    std::deque<std::future<Out>> under_way;
+    std::deque<std::shared_ptr<Result>> under_way;
     std::exception_ptr failure;  // of produce; earlier inputs are consumed first
     for (bool more = true; more;) {
       try {
@@ -55,28 +55,41 @@ class OrderedPipeline {
         failure = std::current_exception();
       }
       while (!under_way.empty() && (!more || under_way.size() >= most_)) {
-        consume(under_way.front().get());
+        const std::shared_ptr<Result> first = std::move(under_way.front());
         under_way.pop_front();
+        consume(take(*first));
       }
     }
     if (failure) std::rethrow_exception(failure);
   }
 
  private:
+  /// By the mutex. Not a std::future: there the worker, too, keeps the exception until the state is gone, and
+  /// may be the one that frees it while the caller's handler has just read it.
+  struct Result {
+    std::optional<Out> value;
+    std::exception_ptr failure;
+  };
   struct Job {
     In input;
-    std::promise<Out> result;
+    std::shared_ptr<Result> result;
   };
 
-  std::future<Out> submit(In input) {
-    Job job{std::move(input), {}};
-    auto result = job.result.get_future();
+  std::shared_ptr<Result> submit(In input) {
+    auto result = std::make_shared<Result>();
     {
       const std::lock_guard lock(mutex_);
-      queue_.push_back(std::move(job));
+      queue_.push_back({std::move(input), result});
     }
     changed_.notify_one();
     return result;
+  }
+
+  Out take(Result& result) {
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return result.value || result.failure; });
+    if (result.failure) std::rethrow_exception(std::exchange(result.failure, nullptr));
+    return std::move(*result.value);
   }
 
   void serve(const Work& work) {
@@ -87,17 +100,25 @@ class OrderedPipeline {
       Job job = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
+      std::optional<Out> value;
+      std::exception_ptr failure;
       try {
-        job.result.set_value(work(std::move(job.input)));
+        value.emplace(work(std::move(job.input)));
       } catch (...) {
-        job.result.set_exception(std::current_exception());
+        failure = std::current_exception();
       }
+      lock.lock();
+      job.result->value = std::move(value);
+      job.result->failure = std::move(failure);
+      lock.unlock();
+      done_.notify_one();
     }
   }
 
   std::size_t most_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_;  ///< for the workers
+  std::condition_variable done_;     ///< for the caller of run()
   std::deque<Job> queue_;
   bool closed_ = false;
   std::vector<std::thread> workers_;

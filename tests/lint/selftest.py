@@ -95,6 +95,13 @@ class Lint(unittest.TestCase):
     def test_include_graph_finds_a_missing_header(self):
         self.finds("include_graph", {"src/data/file.cpp": '#include "base/gone.h"\n'}, "no such header: base/gone.h")
 
+    def test_one_of_each_finds_a_constant_that_hides_another(self):
+        header = {"tests/unit/data/kill/save.h": "inline constexpr int kKept = 3;\n"}
+        self.finds("one_of_each", header | {"tests/unit/data/write/stays_test.cpp": "\nconstexpr std::int64_t kKept = 2;\n"},
+                   "tests/unit/data/write/stays_test.cpp:2: name: 'kKept' hides that of tests/unit/data/kill/save.h")
+        elsewhere = {"tests/unit/base/text_test.cpp": "constexpr int kKept = 2;\n"}
+        self.assertEqual(script("one_of_each", CLEAN | header | elsewhere)[0], 0)
+
     def test_one_of_each_finds_what_is_built_again(self):
         for line, what in (("auto x = json::parse(text);", "JSON: 'json::parse('"), ("pid_t p = fork();", "process: 'fork('"),
                            ("int f = ::open(path, 0);", "file: '::open('"), ("std::ofstream file(path);", "file: 'std::ofstream'"),

@@ -25,7 +25,7 @@ using echelon::test::FailingAllocations;
 using echelon::test::MemoryDisk;
 using echelon::test::SparedAllocations;
 
-constexpr std::int64_t kKept = 2;
+constexpr std::int64_t kKeepLast = 2;
 
 /// Passes calls on and remembers which steps were committed. From the first rename to COMMIT on a call that
 /// `fails` picks by its number fails with EIO; where `happens`, after it has taken effect, as on a network.
@@ -130,7 +130,7 @@ RankSave::Status save_rank(const TinyRun& run, std::int64_t step, int rank) {
     for (const TensorInfo& tensor : example.tensors) contents[tensor.name] = TinyRun::content(tensor, step);
     slices = slices_of(example, rank, contents);
     plan.commit = commit_info(example);
-    plan.on_commit = [run] { run.prune(kKept); };
+    plan.on_commit = [run] { run.prune(kKeepLast); };
   }
   RankSave save(std::move(plan), plan_shard(rank, run.ranks, TinyRun::save_id(step), slices), slices,
                 staging);
@@ -160,7 +160,7 @@ RankSave::Status save_step(const TinyRun& run, std::int64_t step) {
 /// What was lost of a run of which these steps were committed, or "": the newest ones, which are kept, must
 /// be whole.
 std::string lost(const TinyRun& run, std::set<std::int64_t> committed) {
-  while (committed.size() > kKept) committed.erase(committed.begin());
+  while (committed.size() > kKeepLast) committed.erase(committed.begin());
   for (const std::int64_t step : committed) {
     if (std::string wrong = run.wrong_in(run.folder(step)); !wrong.empty()) return wrong;
   }
