@@ -77,9 +77,8 @@ class RecordingCommunicator final : public Communicator {
   }
 
   Pending issue(OperationKind kind, std::size_t count, DType type, std::string_view label) {
-    const bool staged = !on_host_ && forecast::is_exchanged(kind, type) && grid_.nodes > 1;
-    const std::uint64_t sent = staged ? grid_.bytes_within(count) + grid_.bytes_between(count)
-                                      : payload_bytes(kind, count, type, rank(), size());
+    const std::uint64_t sent = on_host_ ? payload_bytes(kind, count, type, rank(), size())
+                                        : gpu_payload_bytes(kind, count, type, rank(), grid_);
     const forecast::Message message{
         .kind = kind, .type = type, .count = count, .sent_bytes = static_cast<double>(sent), .group = group_};
     return Pending(std::make_shared<WaitedFor>(books().issue(message, label)));

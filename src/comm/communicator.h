@@ -81,8 +81,8 @@ class Communicator {
   }
 
   /// Bytes of data that this rank has sent in collectives of this group and of those split from it or beside
-  /// it (payload_bytes() of each), counted where they are sent. Blobs and announcements are left out. 0 where
-  /// the library does not say.
+  /// it. CPU ranks count them where they are sent; of GPU ranks they are the gpu_payload_bytes() of what was
+  /// issued, because NCCL does not count. Blobs and announcements are left out.
   [[nodiscard]] virtual std::uint64_t sent_bytes() const { return 0; }
 
   /// A hint: buffers of later operations will be in these bytes, which stay allocated until forget_buffer()

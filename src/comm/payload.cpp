@@ -31,4 +31,14 @@ std::uint64_t payload_bytes(OperationKind kind, std::uint64_t count, DType type,
   return 0;
 }
 
+bool is_exchanged(OperationKind kind, DType type) {
+  return kind == OperationKind::kReduceScatter && size_of(type) == 2;
+}
+
+std::uint64_t gpu_payload_bytes(OperationKind kind, std::uint64_t count, DType type, int rank,
+                                const NodeGrid& grid) {
+  if (is_exchanged(kind, type) && grid.nodes > 1) return grid.bytes_within(count) + grid.bytes_between(count);
+  return payload_bytes(kind, count, type, rank, grid.nodes * grid.local);
+}
+
 }  // namespace echelon

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "comm/node_grid.h"
 #include "comm/operation.h"
 
 namespace echelon {
@@ -20,5 +21,13 @@ inline constexpr std::size_t kWholeAllReduceBytes = std::size_t{32} * 1024;
 /// barriers.
 [[nodiscard]] std::uint64_t payload_bytes(OperationKind kind, std::uint64_t count, DType type, int rank,
                                           int size);
+
+/// Whether GPU ranks exchange the pieces and sum them (nccl/two_byte_sum.h), where else NCCL does.
+[[nodiscard]] bool is_exchanged(OperationKind kind, DType type);
+
+/// The same as payload_bytes() for a rank of a group of GPUs on `grid`: pieces and sums where they are
+/// exchanged; of what is left to NCCL, the same bytes, which are those of its rings.
+[[nodiscard]] std::uint64_t gpu_payload_bytes(OperationKind kind, std::uint64_t count, DType type, int rank,
+                                              const NodeGrid& grid);
 
 }  // namespace echelon

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "comm/payload.h"
+
 namespace echelon::forecast {
 namespace {
 
@@ -15,10 +17,6 @@ constexpr double kHostMessage_s = 20e-6;
 constexpr double kHostBytes_per_s = 25e9;
 
 }  // namespace
-
-bool is_exchanged(OperationKind kind, DType type) {
-  return kind == OperationKind::kReduceScatter && size_of(type) == 2;
-}
 
 NodeGrid grid_of(const Group& group, int ranks_per_node) {
   std::vector<int> node_of;

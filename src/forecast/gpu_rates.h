@@ -44,9 +44,6 @@ class GpuRates final : public Rates {
 /// How the group's ranks exchange gradients of two bytes between GPUs.
 [[nodiscard]] NodeGrid grid_of(const Group& group, int ranks_per_node);
 
-/// Whether GPU ranks exchange the pieces and sum them (nccl/two_byte_sum.h), where else NCCL does.
-[[nodiscard]] bool is_exchanged(OperationKind kind, DType type);
-
 /// Of what a rank sends in this message, the share that leaves its node. In a ring one rank of each node
 /// sends to another node; where every rank sends to every other (between CPU ranks, and gradients of two
 /// bytes between GPUs), as many as are elsewhere; on a grid, the node's sums.

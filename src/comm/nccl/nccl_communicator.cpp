@@ -7,6 +7,7 @@
 #include "comm/nccl/nccl_group.h"
 #include "comm/nccl/reduce_kernels.h"
 #include "comm/nccl/two_byte_sum.h"
+#include "comm/payload.h"
 
 namespace echelon {
 namespace {
@@ -67,7 +68,8 @@ class NcclCommunicator final : public Communicator {
         memory_(std::move(memory)),
         scratch_(lanes.reduce->shared().stream, memory_),
         lanes_(std::move(lanes)),
-        two_byte_sum_(*lanes_.reduce, scratch_, NodeGrid::of(node_of_), rank),
+        grid_(NodeGrid::of(node_of_)),
+        two_byte_sum_(*lanes_.reduce, scratch_, grid_, rank),
         current_stream_(std::move(current_stream)) {}
 
   [[nodiscard]] Pending all_gather(void* buffer, std::size_t count, DType type,
@@ -183,6 +185,8 @@ class NcclCommunicator final : public Communicator {
     return static_cast<std::uint32_t>(digest ^ (digest >> 32));
   }
 
+  [[nodiscard]] std::uint64_t sent_bytes() const override { return *lanes_.reduce->shared().sent; }
+
   [[nodiscard]] double stream_wait_s() const override {
     return lanes_.reduce->shared().waits->seconds() + stream_gather_wait_s();
   }
@@ -229,6 +233,7 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] std::shared_ptr<CudaEvent> issue(NcclGroup& lane, Operation operation,
                                                  const std::function<void(ncclComm_t)>& queue) {
     number(operation);
+    *lane.shared().sent += gpu_payload_bytes(operation.kind, operation.count, operation.type, rank(), grid_);
     return lane.issue(operation, static_cast<cudaStream_t>(current_stream_()), queue);
   }
 
@@ -318,6 +323,7 @@ class NcclCommunicator final : public Communicator {
   CudaMemory memory_;
   CudaScratch scratch_;  ///< on the reductions' stream; destroyed after the groups that use it
   Lanes lanes_;
+  NodeGrid grid_;
   TwoByteSum two_byte_sum_;
   std::function<void*()> current_stream_;
   std::uint64_t next_sequence_ = 0;
@@ -359,7 +365,8 @@ std::unique_ptr<Communicator> make_nccl_communicator(Job& job, NcclOptions optio
                     .failure = options.watch.failure,
                     .window = std::make_shared<CudaPinned>(window_bytes(info.size)),
                     .waits = std::make_shared<StreamWaits>(),
-                    .digest = std::make_shared<std::uint64_t>(0)};
+                    .digest = std::make_shared<std::uint64_t>(0),
+                    .sent = std::make_shared<std::uint64_t>(0)};
   Lanes lanes;
   lanes.reduce = std::make_shared<NcclGroup>("world", shared, [&](ncclComm_t* comm, ncclConfig_t* config) {
     return ncclCommInitRankConfig(comm, info.size, id, info.rank, config);

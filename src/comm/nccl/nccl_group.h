@@ -31,6 +31,7 @@ struct NcclShared {
   std::shared_ptr<CudaPinned> window;     ///< for blobs and barriers; one operation at a time
   std::shared_ptr<StreamWaits> waits;     ///< of the callers' streams for operations on that stream
   std::shared_ptr<std::uint64_t> digest;  ///< of all operations of all groups, kept by the issuing thread
+  std::shared_ptr<std::uint64_t> sent;    ///< Communicator::sent_bytes(), likewise
 };
 
 /// A hash of operations, with one more added to it (Communicator::digest()).

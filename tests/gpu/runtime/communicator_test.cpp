@@ -132,6 +132,31 @@ TEST(LeftOut, EveryEventWaitAndLookIsMissed) {
             "");
 }
 
+// Exchanged gradients: what NCCL was given to send. Of a gather NCCL does not say; three ranks send two
+// parts.
+TEST(SentBytes, AreThoseThatNcclIsGiven) {
+  constexpr std::size_t kCount = 37;
+  for (const auto& [ranks, per_node] : {std::pair(4, 4), std::pair(9, 3), std::pair(4, 2)}) {
+    const Outcome outcome = run_ranks(
+        {.seed = 1, .ranks = ranks, .ranks_per_node = per_node}, kTimeout, kPatience, [&](Rank& rank) {
+          const auto world = rank.communicator();
+          const auto all = kCount * static_cast<std::size_t>(world->size());
+          void* data = rank.machine.device_memory(all * sizeof(float));
+          auto* sum = static_cast<float*>(rank.machine.device_memory(kCount * sizeof(float)));
+          EXPECT_EQ(world->sent_bytes(), 0U);
+          world->reduce_scatter(data, DType::kBF16, sum, kCount, 1, false, "gradients").wait();
+          EXPECT_EQ(world->sent_bytes(), rank.machine.sent(world->rank()));
+          EXPECT_GT(world->sent_bytes(), 0U);
+          const std::uint64_t before = world->sent_bytes();
+          const auto part = world->split(world->rank() % 2, world->rank());
+          part->all_gather(data, kCount, DType::kF32, "weights").wait();
+          EXPECT_EQ(world->sent_bytes() - before,
+                    static_cast<std::size_t>(part->size() - 1) * kCount * sizeof(float));
+        });
+    EXPECT_TRUE(outcome.clean()) << outcome.text();
+  }
+}
+
 /// Two all-reduces of one shape; rank 1 takes them in another order with `crossed`. NCCL notices nothing.
 Outcome reduce_twice(std::uint64_t seed, bool crossed) {
   return run_ranks({.seed = seed, .ranks = 3}, kTimeout, kPatience, [crossed](Rank& rank) {

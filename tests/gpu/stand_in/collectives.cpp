@@ -175,6 +175,10 @@ ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int p
                       cudaStream_t stream) {
   Transfer transfer = collective(TransferKind::kExchange, nullptr, nullptr, count, type, stream);
   transfer.sends.push_back({peer, const_cast<void*>(send), count * size_of(type)});
+  if (comm != nullptr) {
+    const auto held = comm->machine->lock();
+    comm->machine->count_sent(count * size_of(type));
+  }
   return enqueue(comm, transfer);
 }
 

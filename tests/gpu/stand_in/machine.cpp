@@ -40,7 +40,10 @@ std::string describe(const Site& site) {
 }
 
 Machine::Machine(const MachineOptions& options)
-    : options_(options), random_(options.seed), calls_(static_cast<std::size_t>(options.ranks), 0) {
+    : options_(options),
+      random_(options.seed),
+      calls_(static_cast<std::size_t>(options.ranks), 0),
+      sent_(static_cast<std::size_t>(options.ranks), 0) {
   idle_us_ = chance() < 0.3 ? 150 : 0;
   for (int rank = 0; rank < options.ranks; ++rank) {
     enter(rank);
@@ -165,6 +168,11 @@ std::set<Site> Machine::sites() const {
 int Machine::calls(int rank) const {
   const auto held = lock();
   return calls_[static_cast<std::size_t>(rank)];
+}
+
+std::uint64_t Machine::sent(int rank) const {
+  const auto held = lock();
+  return sent_[static_cast<std::size_t>(rank)];
 }
 
 void Machine::break_here() {

@@ -55,6 +55,8 @@ class Machine {
   [[nodiscard]] std::set<Site> sites() const;
   /// Calls of one rank so far.
   [[nodiscard]] int calls(int rank) const;
+  /// Bytes that one rank has given to ncclSend so far.
+  [[nodiscard]] std::uint64_t sent(int rank) const;
   /// The calling rank breaks: it hangs until release(), and NCCL tells the others.
   void break_here();
   /// Every blocked call returns with an error from now on.
@@ -78,6 +80,8 @@ class Machine {
   Event& new_event();
   /// What the calling thread has done so far, for what it issues now.
   [[nodiscard]] Clock issue();
+  /// The calling rank has given these to ncclSend.
+  void count_sent(std::size_t bytes) { sent_[static_cast<std::size_t>(host().rank)] += bytes; }
   void push(Stream& stream, Operation operation);
   /// With `issued` given: by a thread of the library for another one.
   void push_issued(Stream& stream, Operation operation);
@@ -130,6 +134,7 @@ class Machine {
   std::vector<std::string> faults_;
   std::set<Site> sites_;
   std::vector<int> calls_;
+  std::vector<std::uint64_t> sent_;
   std::uint64_t operations_ = 0;  ///< that have run: the machine's time
   std::function<void(int)> tell_;
   bool released_ = false;

@@ -80,5 +80,14 @@ TEST(PayloadBytes, OfAllRanksAreTwiceTheVectorForEachOther) {
   }
 }
 
+TEST(GpuPayload, OfTwoByteGradientsIsWhatTheGridExchanges) {
+  const NodeGrid grid{4, 8};
+  EXPECT_EQ(gpu_payload_bytes(OperationKind::kReduceScatter, 100, DType::kBF16, 5, grid),
+            grid.bytes_within(100) + grid.bytes_between(100));
+  EXPECT_EQ(gpu_payload_bytes(OperationKind::kReduceScatter, 100, DType::kF16, 0, {1, 8}), 7U * 200);
+  EXPECT_EQ(gpu_payload_bytes(OperationKind::kReduceScatter, 100, DType::kF32, 0, grid), 31U * 400);
+  EXPECT_EQ(gpu_payload_bytes(OperationKind::kAllGather, 100, DType::kBF16, 0, grid), 31U * 200);
+}
+
 }  // namespace
 }  // namespace echelon
