@@ -1,9 +1,11 @@
 """One long job, and something random happens to it every few seconds until it is done.
 
-usage: random_kills.py [--kills N] [--seed S] [--work FOLDER]     on a cluster that is up; ./make.sh drills random_kills
+usage: random_kills.py [--losses] [--kills N] [--seed S] [--work FOLDER]
+                          on a cluster that is up; ./make.sh drills random_kills, and random_losses with --losses
 
-Each life lasts until a checkpoint more is committed; the guard against loops would hold the job otherwise. Ends with an
-error unless the job reaches its last step with the weights of the undisturbed run and nothing committed was ever lost.
+Ends with an error unless the job reaches its last step with the weights of the undisturbed run, and nothing committed was
+ever lost. With --losses only ranks and nodes are lost, the job saves to memory, and it may be queued again only when it has
+lost more nodes than it has spare ones.
 """
 import argparse
 import json
@@ -20,6 +22,8 @@ from trial import OVER, Trial, train_undisturbed
 SPARE = 2  # of the cluster's four nodes
 RANKS = 4
 STEPS_A_LIFE = 45  # a save each ten, and some to be killed in; a quiet machine trains some forty between faults
+LOSSES_STEPS_A_LIFE = 30
+MEMORY_EVERY = 5
 
 
 def kill_rank(trial, chance):
@@ -59,15 +63,30 @@ def cancel_step(trial, chance):
     return f"scancel --signal={name}"
 
 
-def one(trial, chance):
-    """One fault at a random moment after the next commit; the job goes on with at least what was committed."""
+def life_to_a_commit(trial, chance):
+    """Until a checkpoint more is committed; the guard against loops would hold the job otherwise."""
     trial.wait_committed(trial.committed() + 1)
     time.sleep(chance.uniform(0, 1.5))
+
+
+def life_of_some_steps(trial, chance):
+    """Some steps after the newest start. The memory has saved some of them, the disk perhaps none."""
+    trial.wait_step(trial.last_step(trial.mark) + chance.randrange(2, LOSSES_STEPS_A_LIFE), trial.mark)
+
+
+def one(trial, chance, live, faults):
+    """One fault after another piece of the run's life; the job goes on with at least what was committed."""
+    live(trial, chance)
     if trial.state() in OVER:
         return None
-    inject = chance.choice([kill_rank, kill_rank, kill_rank, kill_node, kill_node, terminate_rank, requeue, cancel_step])
+    inject = chance.choice(faults)
     said = trial.fault(lambda: inject(trial, chance))
+    if trial.broken:
+        trial.nodes_lost += 1
     trial.bring_back(lambda: repair(trial))
+    if trial.row["restart_s"] is not None:
+        trial.queued.append(trial.nodes_lost)
+        trial.nodes_lost = 0
     return said
 
 
@@ -81,29 +100,50 @@ def by_phase(restarts):
             yield what, len(seconds), {name: (round(statistics.median(all), 2), round(all[-1], 2)) for name, all in columns.items()}
 
 
-def disturb(work, kills, seed, report=print):
+def summary(values):
+    """(number, median, worst)."""
+    return (len(values), round(statistics.median(values), 2), max(values)) if values else (0, None, None)
+
+
+def disturb(work, kills, seed, losses=False, report=print):
     """Row of the whole."""
     chance = random.Random(seed)
-    steps = STEPS_A_LIFE * (kills + 2)
     began = time.time()
-    trial = Trial(work, f"random_kills_{kills}", steps, "checkpoint.max_write_mb_per_s=4", spare=SPARE)
-    trial.broken = None
+    if losses:
+        live, faults, steps = life_of_some_steps, [kill_rank, kill_rank, kill_node], LOSSES_STEPS_A_LIFE * (kills + 2)
+        trial = Trial(work, f"random_losses_{kills}", steps, "checkpoint.every_steps=20", "checkpoint.max_write_mb_per_s=4",
+                      f"checkpoint.memory_every_steps={MEMORY_EVERY}", spare=SPARE,
+                      options=("--time", "180", "--max-restarts", "100000"))
+    else:
+        live, steps = life_to_a_commit, STEPS_A_LIFE * (kills + 2)
+        faults = [kill_rank, kill_rank, kill_rank, kill_node, kill_node, terminate_rank, requeue, cancel_step]
+        trial = Trial(work, f"random_kills_{kills}", steps, "checkpoint.max_write_mb_per_s=4", spare=SPARE)
+    trial.broken, trial.nodes_lost, trial.queued = None, 0, []
+    back = {"rank": [], "node": []}
     done = 0
     while done < kills:
-        said = one(trial, chance)
+        said = one(trial, chance, live, faults)
         if said is None:
             break
         done += 1
+        in_place_s = trial.row.pop("back_s", None)
+        if in_place_s is not None:
+            back["rank" if "of rank" in said else "node"].append(in_place_s)
         report(json.dumps({"kill": done, "what": said, "step": trial.row["fault_at"], "restart_s": trial.row["restart_s"],
-                           "back_s": trial.row.pop("back_s", None)}),
-               flush=True)
+                           "back_s": in_place_s}), flush=True)
     trial.finish()
     trial.check(train_undisturbed(work, steps, ranks=RANKS))
     if done < kills:
         trial.fail(f"the job was done after {done} of {kills} kills")
+    early = [lost for lost in trial.queued if lost <= SPARE]
+    if losses and early:
+        trial.fail(f"the job was queued again {len(trial.queued)} times, {len(early)} of them with a spare node left")
+    restarts = trial.row.get("restarts", [])
+    lost = [restart["from_step"] - restart["resumed_step"] for restart in restarts]
     return {"kills": done, "seed": seed, "steps": steps, "lost_steps": trial.row["lost_steps"],
-            "took_s": round(time.time() - began, 1), "goodput": trial.row.get("goodput"),
-            "by_phase": list(by_phase(trial.row.get("restarts", []))),
+            "took_s": round(time.time() - began, 1), "goodput": trial.row.get("goodput"), "queued_again": len(trial.queued),
+            "back_s": {what: summary(seconds) for what, seconds in back.items()}, "lost_steps_a_restart": summary(lost),
+            "by_phase": list(by_phase(restarts)),
             "said": f"{done} kills, seed {seed}: {steps} steps, final weights as undisturbed"}
 
 
@@ -112,17 +152,23 @@ def random_kills(work):
     return disturb(work, 50, 1)
 
 
-DRILLS = [random_kills]
+def random_losses(work):
+    """200 of: kill -9 of a rank, loss of a node; a job that saves to memory is queued again only when no spare node is left"""
+    return disturb(work, 200, 1, losses=True)
+
+
+DRILLS = [random_kills, random_losses]
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--losses", action="store_true")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", type=pathlib.Path, default=slurm.ROOT / "build/release/drills")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    print(json.dumps(disturb(options.work, options.kills, options.seed)))
+    print(json.dumps(disturb(options.work, options.kills, options.seed, options.losses)))
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ class Trial:
         self.minutes = minutes  # a limit that `submit` refuses, without a signal ahead of it
         self.logs = []
         self.row = {}
+        self.mark = 0  # where the log was at the newest fault
         self.submit()
 
     def submit(self):

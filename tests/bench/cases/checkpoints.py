@@ -1,10 +1,11 @@
 """Checkpoints: saved, loaded, loaded by another number of ranks, and joined, beside PyTorch's and what the disk gives."""
 import os
+import statistics
 import sys
 import time
 
 from machine import ROOT
-from recorder import remove
+from recorder import LeftOut, remove
 
 DCP = ROOT / "tests/bench/peers/checkpoint_dcp.py"
 LAYERS = 12
@@ -53,6 +54,32 @@ def checkpoint(bench):
             their_command = [sys.executable, DCP, folder / "dcp", "--repeat", 1, "--layers", layers]
             theirs = {line["what"]: line for line in bench.json_lines(their_command)}
             record(bench, cases, ours, theirs, [bench.text(our_command)], [bench.text(their_command)])
+
+
+def memory_saves(bench):
+    """Steps of the 179 M Llama on two nodes while their memory checkpoints are made, beside the same steps without"""
+    if os.geteuid() != 0:
+        raise LeftOut("a local Slurm cluster needs root")
+    bench.metric("step_s", "time per step", "s", None)
+    bench.metric("stall_s", "training waits at a save", "s", None)
+    bench.metric("saves", "saves that were complete", "", None)
+    bench.lay_out("rows", compares=False)
+    sides = {"without": "without memory checkpoints", "with": "one memory checkpoint after the other"}
+    case = bench.case("llama", "179 M Llama", sides, ours=())
+    bench.wanted("llama")
+    cluster = {"ECHELON_SLURM_DIR": "/var/lib/echelon-slurm-bench", "ECHELON_SLURM_NET": "10.84.0", "ECHELON_SLURM_CPUS": "16"}
+    cluster = {name: os.environ.get(name, value) for name, value in cluster.items()}
+    for _ in bench.rounds(full=3, quick=1):
+        with bench.scratch() as folder:
+            command = ["cluster/local/slurm.sh", "run", "2", "--", sys.executable, "tests/bench/memory_steps.py", bench.echelon,
+                       "recipes/llama_179m_synthetic.yaml", bench.pick(14, 10, 4), folder]
+            for line in bench.json_lines(command, cluster):
+                side = line.pop("what")
+                case.fields["commands"][side] = [bench.text(command, cluster)]
+                case.add(side, **{name: value for name, value in line.items() if value is not None})
+    slower = [round_["with"]["step_s"] / round_["without"]["step_s"] - 1 for round_ in case.fields["rounds"]]
+    bench.fact("slower", statistics.median(slower), "share", "by which steps are longer while memory checkpoints are made")
+    bench.notes.append("two ranks of one thread, each a node of its own, on the two cores of one machine: no core is left for the saves")
 
 
 def record(bench, cases, ours, theirs, our_command, their_command):

@@ -49,6 +49,32 @@ def unit_cost(bench):
                 case.measure("fsdp2", lambda: bench.on_all_ranks(1, [sys.executable, script])[0])
 
 
+def logging(bench):
+    """Steps of a tiny model on two ranks with a line of metrics for each, beside steps without lines"""
+    bench.metric("step_s", "time per step", "s", None)
+    bench.lay_out("rows", compares=False)
+    sides = {"none": (100_000, []), "lines": (1, []),
+             "exports": (1, ["metrics.tensorboard=true", "metrics.prometheus=true", "metrics.csv=true"])}
+    titles = {"none": "no lines", "lines": "a line for each step", "exports": "the same, with TensorBoard, Prometheus and CSV"}
+    case = bench.case("lines", "tiny model", titles, ours=())
+    bench.wanted("lines")
+    steps = bench.pick(4000, 2000, 100)
+
+    def measured(every, overrides):
+        lines, _ = echelon_runs.whole(bench, "recipes/smoke.yaml", 2, f"train.steps={steps}", "checkpoint.every_steps=0",
+                                      *overrides, f"metrics.every_steps={every}")
+        first, last = lines[0], lines[-1]
+        return {"step_s": (last["time"] - first["time"]) / (last["step"] - first["step"])}
+
+    for _ in bench.rounds(full=7, quick=3):
+        for side, (every, overrides) in sides.items():
+            case.measure(side, measured, every, overrides)
+    for side in ("lines", "exports"):
+        more = [round_[side]["step_s"] - round_["none"]["step_s"] for round_ in case.fields["rounds"]]
+        bench.fact(f"{side}_s", statistics.median(more), "s", f"of a step and line: {titles[side]}")
+    bench.fact("least_step_s", statistics.median(more) / 0.005, "s", "shortest step of which that is at most 0.5 %")
+
+
 def unit_latency(bench):
     """Steps of 25 to 200 tiny layers as units, beside the same layers in one unit, on 1 to 4 ranks"""
     bench.metric("step_s", "time per step", "s", None)
