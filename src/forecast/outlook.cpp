@@ -141,6 +141,10 @@ Outlook look_ahead(const Rehearsed& r, const OutlookOptions& options, const Rate
   const auto saved = static_cast<double>(r.checkpoint_bytes);
   const int nodes = std::max(1, options.job.nodes());
   outlook.save_s = saved / (options.disk_bytes_per_s * nodes);
+  if (options.rank_bytes_per_s > 0) {
+    outlook.save_s =
+        std::max(outlook.save_s, static_cast<double>(r.rank_checkpoint_bytes) / options.rank_bytes_per_s);
+  }
   if (options.saves_to_memory) outlook.node_memory_saves = 2 * saved / nodes * (nodes > 1 ? 2 : 1);
   if (options.waits_for_saves) {
     outlook.stall_s = outlook.save_s;

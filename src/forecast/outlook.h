@@ -21,6 +21,7 @@ struct OutlookOptions {
   double memory_bytes = 0;          ///< a rank's limit; 0: the device's, or unknown
   double context_bytes = 0;         ///< of a rank outside of tensors
   double disk_bytes_per_s = 1e9;    ///< per node
+  double rank_bytes_per_s = 0;      ///< that a rank writes at most; 0: as fast as the disk
   double copy_bytes_per_s = 0;      ///< to the memory from which a save is written; 0: unknown
   bool waits_for_saves = false;     ///< checkpoint.async: false
   bool saves_to_memory = false;     ///< checkpoint.memory_every_steps

@@ -154,8 +154,12 @@ std::string text_report(const ReportTitle& title, const Rehearsed& r, const Outl
                 human_count(static_cast<std::uint64_t>(static_cast<double>(r.samples) * r.tokens_per_sample)),
                 " tokens");
   text += '\n' + memory_lines(r, options, o) + traffic_lines(options, o) + time_lines(r, options, o);
+  const bool at_limit =
+      options.rank_bytes_per_s > 0 &&
+      o.save_s * options.rank_bytes_per_s <= static_cast<double>(r.rank_checkpoint_bytes) * (1 + 1e-9);
   text += str("checkpoint: ", bytes(static_cast<double>(r.checkpoint_bytes)), ", ", duration(o.save_s),
-              " at ", bytes(options.disk_bytes_per_s), "/s per node");
+              " at ", bytes(at_limit ? options.rank_bytes_per_s : options.disk_bytes_per_s),
+              at_limit ? "/s per rank" : "/s per node");
   if (o.stall_s > 0) text += str(", training waits ", duration(o.stall_s));
   if (o.node_memory_saves > 0) text += str("; in the memory of each node ", bytes(o.node_memory_saves));
   return text + '\n';

@@ -37,6 +37,7 @@ BASES = [
     (2, "llama_smoke", [*LLAMA, "train.global_batch_size=32", "shard.strategy=no_shard"]),
     (2, "llama_smoke", [*LLAMA, "train.global_batch_size=32", "shard.strategy=shard_grad_op", FP32]),
     (1, "gpt_smoke", [*GPT, "train.global_batch_size=64"]),
+    (2, "gpt_smoke", [*GPT, "train.global_batch_size=128"]),
     (2, "gpt_smoke", [*GPT, "train.global_batch_size=128", FP32]),
     (1, "t5_smoke", [*T5, "train.global_batch_size=256", FP32]),
     (2, "t5_smoke", [*T5, "train.global_batch_size=512"]),

@@ -2,7 +2,8 @@
 
 usage: ./make.sh drills [--record] [NAME...]     every drill, or those named; `list` names them
 
-The table has the newest row of each drill that ever ran, those included that were not met.
+The table has the newest row of each drill that ever ran, those included that were not met. Rows of another day than the
+table's say so.
 """
 import argparse
 import datetime
@@ -75,11 +76,25 @@ def machine():
     return f"{os.cpu_count()} cores of {model}, {slurm.call('scontrol', '--version').strip()}, {datetime.date.today()}"
 
 
+def earlier_rows(text):
+    """{drill: row} of the table so far, each with its day."""
+    day = re.search(r"^Measured on .*(\d{4}-\d\d-\d\d)\.$", text, re.M)
+    found = {}
+    for name, dated, rest in re.findall(r"^\| ([a-z0-9_]+)( \(\d{4}[^|]*\))? (\|.*\|)$", text, re.M):
+        found[name] = f"| {name}{dated or f' ({day[1]})'} {rest}"
+    return found
+
+
 def record(rows):
+    """Writes the rows, by name; others stay."""
     text = TABLE.read_text()
     before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    TABLE.write_text("\n".join([before + BEGIN, f"Measured on {machine()}.", "", *table(rows), END]) + after)
+    earlier, after = rest.split(END)
+    kept = earlier_rows(earlier)
+    head, rule, *lines = table(list(rows.values()))
+    made = dict(zip(rows, lines))
+    lines = [made.get(name) or kept.get(name) for name in DRILLS]
+    TABLE.write_text("\n".join([before + BEGIN, f"Measured on {machine()}.", "", head, rule, *filter(None, lines), END]) + after)
 
 
 def main():
@@ -110,7 +125,7 @@ def main():
             failed.append(name)
             print(row["result"], file=sys.stderr, flush=True)
     if options.record:
-        record([rows[name] for name in DRILLS if name in rows])
+        record({name: rows[name] for name in DRILLS if name in rows})
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 

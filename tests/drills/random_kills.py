@@ -140,11 +140,14 @@ def disturb(work, kills, seed, losses=False, report=print):
         trial.fail(f"the job was queued again {len(trial.queued)} times, {len(early)} of them with a spare node left")
     restarts = trial.row.get("restarts", [])
     lost = [restart["from_step"] - restart["resumed_step"] for restart in restarts]
+    back = {what: summary(seconds) for what, seconds in back.items()}
+    said = f"{done} kills, seed {seed}: {steps} steps, final weights as undisturbed"
+    if losses:
+        said += f", queued again {len(trial.queued)} times; the next new step after (median, worst) " + "; ".join(
+            f"the {'death' if what == 'rank' else 'loss'} of a {what} {median}, {worst} s" for what, (_, median, worst) in back.items())
     return {"kills": done, "seed": seed, "steps": steps, "lost_steps": trial.row["lost_steps"],
             "took_s": round(time.time() - began, 1), "goodput": trial.row.get("goodput"), "queued_again": len(trial.queued),
-            "back_s": {what: summary(seconds) for what, seconds in back.items()}, "lost_steps_a_restart": summary(lost),
-            "by_phase": list(by_phase(restarts)),
-            "said": f"{done} kills, seed {seed}: {steps} steps, final weights as undisturbed"}
+            "back": back, "lost_steps_a_restart": summary(lost), "by_phase": list(by_phase(restarts)), "said": said}
 
 
 def random_kills(work):

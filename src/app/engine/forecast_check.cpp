@@ -71,6 +71,7 @@ void ForecastCheck::rehearse_here(const Recipe& recipe, const JobInfo& info) {
   const forecast::OutlookOptions options{.job = job_,
                                          .steps = recipe.train.steps,
                                          .context_bytes = static_cast<double>(rehearsed.memory.process),
+                                         .rank_bytes_per_s = recipe.checkpoint.max_write_mb_per_s * 1e6,
                                          .copy_bytes_per_s = forecast::kCpuCopyBytesPerS,
                                          .waits_for_saves = !recipe.checkpoint.async};
   const forecast::ReportTitle title{.recipe = recipe.run.name,

@@ -98,6 +98,15 @@ bool restarts_in_place() {
   return seconds_in_environment("ECHELON_RESTART_IN_PLACE").value_or(0) >= 1;
 }
 
+/// Longest wait in one exchange while the ranks find each other. In a restart in place all nodes have just
+/// shown that they work: what takes longer is stuck (an exchange of Slurm's PMIx was, once in 280 restarts),
+/// and another restart is quicker.
+double bootstrap_timeout_s(const ClusterOptions& cluster) {
+  constexpr double kInPlace_s = 30;
+  const auto timeout_s = static_cast<double>(cluster.timeout_s);
+  return restarts_in_place() ? std::min(timeout_s, kInPlace_s) : timeout_s;
+}
+
 /// Opens the run folder and this rank's log in it. Collective. Rank 0 goes first, because it creates the
 /// folder.
 std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& comm,
@@ -332,7 +341,7 @@ int train(const TrainRequest& request) {
   ops::keep_compiled_products(ops::products_worth_keeping(
       recipe.train.micro_batch_size, std::max(recipe.data.seq_len, recipe.data.target_len),
       kernels::bf16_products()));
-  const auto job = bootstrap(request.launch, static_cast<double>(recipe.cluster.timeout_s));
+  const auto job = bootstrap(request.launch, bootstrap_timeout_s(recipe.cluster));
   try {
     const int status = run_rank(recipe, request.profile, *job, life);
     // Heartbeats sign off first; MPI must end before PMIx (finish_mpi()). Consolidation may take long and

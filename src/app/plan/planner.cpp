@@ -50,6 +50,7 @@ forecast::OutlookOptions Planner::options_for(const Recipe& recipe, const foreca
                                    .memory_bytes = target_.memory_bytes,
                                    .context_bytes = static_cast<double>(rehearsed.memory.process),
                                    .disk_bytes_per_s = target_.disk_bytes_per_s,
+                                   .rank_bytes_per_s = recipe.checkpoint.max_write_mb_per_s * 1e6,
                                    .waits_for_saves = !recipe.checkpoint.async,
                                    .saves_to_memory = recipe.checkpoint.memory_every_steps > 0,
                                    .node_days_to_failure = target_.node_days_to_failure};

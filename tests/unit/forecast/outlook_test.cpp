@@ -189,6 +189,11 @@ TEST(Outlook, AddsStallsToTheRun) {
   options.copy_bytes_per_s = 0;
   EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).stall_s, 0);
   EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).time->run_s, 1000);
+  // checkpoint.max_write_mb_per_s
+  options.rank_bytes_per_s = 0.25;
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).save_s, 60);
+  options.rank_bytes_per_s = 15;
+  EXPECT_EQ(look_ahead(ten_seconds(), options, &rates).save_s, 30);
 }
 
 TEST(Outlook, ExpectsFailuresAfterYoungAndDaly) {
