@@ -1,8 +1,8 @@
 #include "base/process/process.h"
 
-#include <sys/resource.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,9 +75,8 @@ bool first_of_step() {
 }
 
 void lower_priority_of_this_thread() {
-  constexpr int kNice = 15;
-  // On Linux this is a matter of the thread, although POSIX means the process.
-  (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
+  const sched_param none{};
+  (void)::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &none);
 }
 
 }  // namespace echelon

@@ -21,9 +21,8 @@ namespace {
 using checkpoint::NodeSave;
 using checkpoint::RankSave;
 
-constexpr double kLongest_s = 300;  // memory and network are fast: what takes longer hangs
-constexpr int kMostFailures = 3;    // in a row
-constexpr int kGenerations = 2;     // the newest whole one, and the next
+constexpr int kMostFailures = 3;  // in a row
+constexpr int kGenerations = 2;   // the newest whole one, and the next
 constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
 
 /// The files of rank 0, on all ranks.
@@ -47,7 +46,7 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& bytes, const std::vector<
 MemorySaves::MemorySaves(const CheckpointOptions& options, RunMemory& memory)
     : options_(options),
       memory_(&memory),
-      timeout_s_(std::min(static_cast<double>(options.timeout_s), kLongest_s)),
+      timeout_s_(static_cast<double>(options.timeout_s)),
       whole_(memory.resumed_name()) {}
 
 void MemorySaves::prepare(const TrainState& state, const std::map<std::string, std::string>& attachments) {

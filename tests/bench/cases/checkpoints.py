@@ -72,7 +72,7 @@ def memory_saves(bench):
     for _ in bench.rounds(full=3, quick=1):
         with bench.scratch() as folder:
             command = ["cluster/local/slurm.sh", "run", "2", "--", sys.executable, "tests/bench/memory_steps.py", bench.echelon,
-                       "recipes/llama_179m_synthetic.yaml", bench.pick(14, 10, 4), folder]
+                       "recipes/llama_179m_synthetic.yaml", bench.pick(30, 18, 4), folder]
             for line in bench.json_lines(command, cluster):
                 side = line.pop("what")
                 case.fields["commands"][side] = [bench.text(command, cluster)]
