@@ -9,7 +9,7 @@ import signal
 
 import product
 
-STEPS = 40
+STEPS = 80  # most saves may be left out
 EVERY_2 = {"train.steps": STEPS, "checkpoint.memory_every_steps": 2, "metrics.every_steps": 1}
 # Save after save: which steps those are hangs on how busy the machine is, because a save that is due while the last one is
 # still being written is left out.

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 use_cluster
 run=$work/run
-settings=(train.steps=30 train.global_batch_size=6 checkpoint.every_steps=0)
+settings=(train.steps=90 train.global_batch_size=6 checkpoint.every_steps=0)
 
 step() {  # step NODES RUN_DIR [KEY=VALUE...]
   srun --jobid="$job" --overlap --nodelist="$1" --nodes=3 --ntasks-per-node=1 --mpi=pmix --kill-on-bad-exit=1 \
@@ -17,14 +17,15 @@ trap 'scancel "$job"' EXIT
 job_runs() { [[ $(job_field "$job" JobState) == RUNNING ]]; }
 wait_for 60 "the allocation" job_runs
 
-# Rank 1 dies while step 25 is being saved, when all ranks know that step 20 is whole.
-ECHELON_KILL_POINT=staged:1:5 step n0,n1,n2 "$run" checkpoint.memory_every_steps=5 >killed.txt 2>&1 &&
+# Rank 1 dies in its third save, when all ranks know that the one before is whole. Which steps are saved hangs on how
+# busy the machine is: a save that is due while the last one is on its way is left out.
+ECHELON_KILL_POINT=staged:1:3 step n0,n1,n2 "$run" checkpoint.memory_every_steps=5 >killed.txt 2>&1 &&
   fail "a rank was killed, and the step ended well" killed.txt
 [[ -n $(memory_of n0) ]] || fail "nothing is in the memory of n0" killed.txt
 expect_equal "checkpoints on disk" "" "$(ls "$run/checkpoints")" killed.txt
 
 step n0,n2,n3 "$run" checkpoint.memory_every_steps=5 >resumed.txt 2>&1 || fail "the second start" resumed.txt
-expect_match "where it resumed" 'resumed from step 20 \(memory of nodes n0, n2\)' "$(cat resumed.txt)"
+expect_match "where it resumed" 'resumed from step [1-9][05]+ \(memory of nodes n0, n2\)' "$(cat resumed.txt)"
 step n0,n1,n2 "$work/undisturbed" >undisturbed.txt 2>&1 || fail "the undisturbed run" undisturbed.txt
 "$ECHELON_CKPT_BIN" diff "$run" "$work/undisturbed" >diff.txt 2>&1 || fail "the weights differ" diff.txt resumed.txt
 

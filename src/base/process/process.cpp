@@ -1,8 +1,8 @@
 #include "base/process/process.h"
 
-#include <pthread.h>
-#include <sched.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,8 +75,10 @@ bool first_of_step() {
 }
 
 void lower_priority_of_this_thread() {
-  const sched_param none{};
-  (void)::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &none);
+  // Not SCHED_IDLE: where all cores are busy, also with other programs, the thread would hardly ever run.
+  constexpr int kNice = 19;
+  // On Linux this is a matter of the thread, although POSIX means the process.
+  (void)::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
 }
 
 }  // namespace echelon
