@@ -28,12 +28,27 @@ class Error : public std::runtime_error {
     error.reported_ = true;
     return error;
   }
+  /// Of a system call that failed for a reason which says nothing about the content of a file: a read error,
+  /// missing permission, a server that does not answer.
+  [[nodiscard]] static Error of_system(Code code, const std::string& text) {
+    Error error(code, text);
+    error.of_system_ = true;
+    return error;
+  }
+  /// The same error, with "<doing>: " in front of its text.
+  [[nodiscard]] Error in(std::string_view doing) const {
+    Error error(code_, std::string(doing) + ": " + what());
+    error.of_system_ = of_system_;
+    return error;
+  }
   [[nodiscard]] Code code() const noexcept { return code_; }
   [[nodiscard]] bool is_reported() const noexcept { return reported_; }
+  [[nodiscard]] bool is_of_system() const noexcept { return of_system_; }
 
  private:
   Code code_;
   bool reported_ = false;
+  bool of_system_ = false;
 };
 
 /// Runs `body`; an Error that leaves it gains "<doing>: " in front, unless it is reported already. For module
@@ -44,7 +59,7 @@ decltype(auto) in_context(std::string_view doing, Body&& body) {
     return std::forward<Body>(body)();
   } catch (const Error& e) {
     if (e.is_reported()) throw;
-    throw Error(e.code(), std::string(doing) + ": " + e.what());
+    throw e.in(doing);
   }
 }
 

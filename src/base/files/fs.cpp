@@ -19,10 +19,25 @@ namespace echelon::fs {
 namespace {
 
 [[noreturn]] void fail(Code code, std::string_view doing, const Path& path, int error) {
-  throw Error(code, str("cannot ", doing, " '", path.string(), "': ", reason(error)));
+  throw system_error(code, doing, path, error);
 }
 
 }  // namespace
+
+Error system_error(Code code, std::string_view doing, const Path& path, int errno_value) {
+  const std::string text = str("cannot ", doing, " '", path.string(), "': ", reason(errno_value));
+  switch (errno_value) {
+    case ENOENT:
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP:
+    case ENXIO:
+    case ENAMETOOLONG:
+      return {code, text};
+    default:
+      return Error::of_system(code, text);
+  }
+}
 
 std::string reason(int errno_value) {
   return std::generic_category().message(errno_value);

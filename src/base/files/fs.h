@@ -72,4 +72,8 @@ void remove_tree(const Path& path, Code code);
 /// "No such file or directory" etc. of an errno value.
 [[nodiscard]] std::string reason(int errno_value);
 
+/// The error "cannot <doing> 'path': reason". Error::is_of_system(), unless `errno_value` says what is there:
+/// no entry, or one of the wrong kind.
+[[nodiscard]] Error system_error(Code code, std::string_view doing, const Path& path, int errno_value);
+
 }  // namespace echelon::fs

@@ -20,7 +20,7 @@ InputFile open_input(const fs::Path& path) {
   // O_NONBLOCK: opening a pipe must not wait for its writer.
   InputFile file{fs::open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, Code::kCheckpoint), 0};
   if (fs::disk().fstat(file.fd.get(), &info) != 0) {
-    throw Error(Code::kCheckpoint, str("cannot stat '", path.string(), "': ", fs::reason(errno)));
+    throw fs::system_error(Code::kCheckpoint, "stat", path, errno);
   }
   if (!S_ISREG(info.st_mode))
     throw Error(Code::kCheckpoint, str("'", path.string(), "' is not a regular file"));
@@ -46,7 +46,7 @@ namespace {
 bool look(const fs::Path& path, struct stat& info) {
   if (fs::disk().lstat(path.c_str(), &info) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
-  throw Error(Code::kCheckpoint, str("cannot stat '", path.string(), "': ", fs::reason(errno)));
+  throw fs::system_error(Code::kCheckpoint, "stat", path, errno);
 }
 
 }  // namespace

@@ -291,6 +291,7 @@ Outline open_newest(const Path& folder) {
     try {
       return load_outline(found.folder);
     } catch (const Error& e) {
+      if (e.is_of_system()) throw;  // it may be whole
       if (first_problem.empty()) first_problem = e.what();
       log::warn(str("checkpoint ", quoted(found.folder),
                     " is DAMAGED and is skipped, trying the previous one: ", e.what()));
