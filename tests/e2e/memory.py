@@ -174,6 +174,19 @@ class Tests(product.Case):
 
     # -- the end
 
+    def test_a_last_save_to_disk_that_fails_leaves_what_is_in_memory(self):
+        self.memory_recipe()
+        self.train("recipe.yaml", "train.steps=9", "checkpoint.timeout_s=1", "checkpoint.max_write_mb_per_s=0.02", ranks=2,
+                   code=5)
+        self.assertEqual([], self.checkpoints())
+        newest = self.steps_in_memory()[-1]
+        result = self.train("recipe.yaml", f"train.steps={newest}", ranks=2)
+        self.assertIn(f"resumed from step {newest} (memory of node ", result.err)
+        self.assertEqual([newest], [int(folder.name[5:14]) for folder in self.checkpoints()], "complete, and now on disk")
+        self.assertEqual([], list(self.memory.iterdir()))
+        self.train("recipe.yaml", ranks=2)
+        self.ends_as_undisturbed()
+
     def test_a_stop_leaves_nothing_in_memory(self):
         self.memory_recipe(**{"train.steps": 100000})
         process = self.start(*self.train_command("recipe.yaml", ranks=2))

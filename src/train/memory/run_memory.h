@@ -55,8 +55,6 @@ class RunMemory {
 
   /// The run has ended on all ranks: removes its memory. Collective.
   void finish();
-  /// After an error that ends the run. Local.
-  void abandon() const noexcept { folder_->remove(); }
 
  private:
   void open(const CheckpointOptions& options, const RunFolder& folder, const JobInfo& job);

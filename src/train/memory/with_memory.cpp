@@ -1,7 +1,5 @@
 #include "train/memory/with_memory.h"
 
-#include "base/error.h"
-
 namespace echelon {
 
 std::unique_ptr<RunMemory> open_memory(const CheckpointOptions& options, const RunFolder& folder,
@@ -16,22 +14,10 @@ int train_with(RunMemory* memory, const CheckpointOptions& options,
   if (memory == nullptr) return body(nullptr);
   auto saves = std::make_unique<MemorySaves>(options, *memory);
   saves->prepare(state, attachments);
-  const std::int64_t began = state.step;
-  const auto abandon = [&] {
-    if (state.step > began) memory->abandon();
-  };
-  try {
-    const int status = body(saves.get());
-    saves.reset();
-    memory->finish();
-    return status;
-  } catch (const Error& e) {
-    if (e.code() != Code::kPeer) abandon();
-    throw;
-  } catch (...) {
-    abandon();
-    throw;
-  }
+  const int status = body(saves.get());
+  saves.reset();
+  memory->finish();
+  return status;
 }
 
 }  // namespace echelon

@@ -14,8 +14,8 @@ namespace echelon {
                                                      const RunFolder& folder, const JobInfo& job,
                                                      Communicator& comm);
 
-/// Returns `body(saves)`, which trains with saves to `memory` (null: none). Afterwards nothing stays there,
-/// unless a peer was lost, or no step was trained: then the next start may need it. Collective.
+/// Returns `body(saves)`, which trains with saves to `memory` (null: none) and commits the end to disk. Then
+/// nothing stays in memory. After an error all of it stays: it may be the newest state. Collective.
 int train_with(RunMemory* memory, const CheckpointOptions& options,
                const std::map<std::string, std::string>& attachments, const TrainState& state,
                const std::function<int(MemorySaves*)>& body);
