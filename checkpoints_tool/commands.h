@@ -100,7 +100,8 @@ struct PruneOptions {
   std::int64_t keep_last = 3;
   std::int64_t keep_every = 0;
   std::vector<std::int64_t> keep_steps;
-  bool yes = false;  ///< carry it out
+  bool quick = false;  ///< a commit whose files have the right sizes counts without having been read
+  bool yes = false;    ///< carry it out
   bool json = false;
 };
 void prune_run(const PruneOptions& options);

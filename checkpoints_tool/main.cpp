@@ -178,8 +178,10 @@ void add_prune(CLI::App& app) {
   CLI::App* command = app.add_subcommand("prune", "Remove old checkpoints of a run");
   add_removal(*command, options->run, options->yes, options->json);
   command
-      ->add_option("--keep-last", options->keep_last,
-                   "Number of newest checkpoints to keep, at least 2; 0 means all")
+      ->add_option(
+          "--keep-last", options->keep_last,
+          "Number of newest checkpoints to keep, at least 2; 0 means all. They are read whole first: what "
+          "is damaged does not count")
       ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep))
       ->capture_default_str();
   command
@@ -188,6 +190,8 @@ void add_prune(CLI::App& app) {
       ->check(in_range(std::int64_t{0}, checkpoint::kMaxStep))
       ->capture_default_str();
   command->add_option("--keep-step", options->keep_steps, "Also keep this step; may be given several times");
+  command->add_flag("--quick", options->quick,
+                    "Read no tensor: a checkpoint whose files have the right sizes counts as intact");
   command->callback([options] { prune_run(*options); });
 }
 

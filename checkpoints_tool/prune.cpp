@@ -7,13 +7,16 @@
 #include "base/foreign_text.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "checkpoint/folder/lease.h"
 #include "checkpoint/folder/retention.h"
 #include "checkpoint/format/trainer_state.h"
 #include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/read/contents.h"
 #include "checkpoint/read/reader.h"
+#include "checkpoint/read/verify.h"
 #include "checkpoints_tool/commands.h"
 #include "checkpoints_tool/convert/folder_size.h"
+#include "checkpoints_tool/progress.h"
 
 namespace echelon::tool {
 namespace {
@@ -56,6 +59,25 @@ std::int64_t best_step(const std::vector<StepFolder>& oldest_first) {
     }
   }
   return -1;
+}
+
+/// Reads commits, newest first, until `wanted` are sound; what differs from its checksums is damaged.
+void prove_by_reading(std::vector<StepFolder>& oldest_first, std::int64_t wanted) {
+  for (auto step = oldest_first.rbegin(); step != oldest_first.rend() && wanted > 0; ++step) {
+    if (step->state != StepState::kWhole) continue;
+    const checkpoint::FolderLease lease(step->folder);
+    Progress progress(str("reading ", step->folder.filename().string()));
+    const auto report =
+        checkpoint::verify(step->folder, checkpoint::VerifyDepth::kDeep,
+                           [&](std::uint64_t done, std::uint64_t total) { progress.show(done, total); });
+    step->proven = report.damages.empty();
+    if (step->proven) {
+      --wanted;
+      continue;
+    }
+    step->state = StepState::kDamaged;
+    log::warn(str("'", step->folder.string(), "' does not count: ", report.damages.front().problem));
+  }
 }
 
 struct Row {
@@ -112,8 +134,10 @@ void report(const std::vector<Row>& rows, bool done, bool json) {
 
 void prune_run(const PruneOptions& options) {
   const Path checkpoints = existing_checkpoints(options.run);
-  if (options.yes) checkpoint::bring_back_leased(checkpoints);
-  const std::vector<StepFolder> steps = checkpoint::step_folders(checkpoints);
+  if (options.yes) checkpoint::bring_back(checkpoints);
+  std::vector<StepFolder> steps = checkpoint::step_folders(checkpoints);
+  for (StepFolder& step : steps) step.proven = options.quick && step.state == StepState::kWhole;
+  if (!options.quick) prove_by_reading(steps, checkpoint::commits_to_keep(options.keep_last));
   checkpoint::RetentionPolicy policy{
       .keep_last = options.keep_last, .keep_every = options.keep_every, .keep_steps = options.keep_steps};
   if (const std::int64_t best = best_step(steps); best >= 0) policy.keep_steps.push_back(best);
@@ -143,7 +167,7 @@ void add_memory(const Path& run, std::vector<Leftover>& leftovers) {
 
 void collect_garbage(const GcOptions& options) {
   const Path checkpoints = existing_checkpoints(options.run);
-  if (options.yes) checkpoint::bring_back_leased(checkpoints);
+  if (options.yes) checkpoint::bring_back(checkpoints);
   std::vector<Leftover> leftovers = checkpoint::find_leftovers(checkpoints);
   if (checkpoints != options.run) add_memory(options.run, leftovers);
   std::vector<Row> rows;

@@ -68,7 +68,7 @@ void salvage_tensors(const SalvageOptions& options) {
     (void)checked_output(options.output, options.folder);  // before hours of reading
     report_path = checked_output(options.output.string() + ".json", options.folder);
   }
-  const checkpoint::ReadLease lease(options.folder);
+  const checkpoint::FolderLease lease(options.folder);
   Salvage found;
   {
     Progress progress("reading");

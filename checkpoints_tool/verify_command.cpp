@@ -46,7 +46,7 @@ void print_json(const Path& folder, const VerifyOptions& options, const VerifyRe
 
 void verify_checkpoint(const VerifyOptions& options) {
   const Path folder = checkpoint::newest_commit(options.checkpoint);
-  const checkpoint::ReadLease lease(folder);
+  const checkpoint::FolderLease lease(folder);
   checkpoint::warn_without(lease);
   VerifyReport report;
   {

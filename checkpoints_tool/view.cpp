@@ -77,7 +77,7 @@ void check_view(const Path& path, const Reader& reader) {
 
 void make_view(const ViewOptions& options) {
   const Path folder = checkpoint::newest_commit(options.checkpoint);
-  const checkpoint::ReadLease lease(folder);
+  const checkpoint::FolderLease lease(folder);
   checkpoint::warn_without(lease);
   const Contents contents = checkpoint::load_contents(folder);
   for (const auto& shard : contents.shards) {

@@ -31,11 +31,6 @@ std::string this_job() {
   return job != nullptr ? str(" (Slurm job ", job, ")") : "";
 }
 
-std::string describe_this_process() {
-  const std::string host = host_name();
-  return str("process ", getpid(), " on ", host.empty() ? "?" : host, this_job());
-}
-
 bool is_of_this_job(const std::string& owner) {
   return !this_job().empty() && owner.ends_with(this_job());
 }

@@ -1,13 +1,16 @@
 #include "train/restore.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process/process.h"
 #include "base/str.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/leased_reader.h"
@@ -47,22 +50,90 @@ std::vector<std::string> candidates(const CheckpointOptions& options, const RunF
   return newest_first;
 }
 
-/// Runs `body` on every rank. Returns, on every rank, the text of the first rank's Error(kCheckpoint), or an
-/// empty text. Any other exception ends all ranks, as in agree(). Collective.
-std::string failure_of(Communicator& comm, const std::function<void()>& body) {
-  std::string mine;
+/// Why a checkpoint was not restored; the same on every rank.
+struct Fault {
+  enum class Kind : std::uint8_t {
+    kNone,
+    kUnreadable,  ///< nothing is known about its content: a read error, or not every rank sees it
+    kDamaged,
+  };
+  Kind kind = Kind::kNone;
+  std::string text;
+  [[nodiscard]] bool none() const { return kind == Kind::kNone; }
+};
+
+/// Whether all ranks read the same in a body: then what only some find cannot be the content.
+enum class Reads : std::uint8_t { kSame, kOwnPart };
+
+/// Runs `body` on every rank. Returns the fault that its Errors(kCheckpoint) make together: damage that one
+/// rank has found, or else what the first rank could not read. Any other exception ends all ranks, as in
+/// agree(). Collective.
+Fault fault_of(Communicator& comm, Reads reads, const std::function<void()>& body) {
+  Fault mine;
   agree(comm, "read checkpoint", [&] {
     try {
       body();
     } catch (const Error& e) {
       if (e.code() != Code::kCheckpoint) throw;
-      mine = e.what();
+      mine = {Fault::Kind::kDamaged, e.what()};
+      if (e.is_of_system())
+        mine = {Fault::Kind::kUnreadable, str("rank ", comm.rank(), " on ", host_name(), ": ", e.what())};
     }
   });
-  for (const Blob& text : comm.gather_blobs(to_blob(mine), "damage of a checkpoint")) {
-    if (!text.empty()) return to_text(text);
+  const std::string told = str(static_cast<int>(mine.kind), mine.text);
+  Fault worst;
+  int faulty = 0;
+  for (const Blob& blob : comm.gather_blobs(to_blob(told), "state of a checkpoint")) {
+    const std::string text = to_text(blob);
+    const auto kind = static_cast<Fault::Kind>(text.at(0) - '0');
+    if (kind > worst.kind) worst = {kind, text.substr(1)};
+    if (kind != Fault::Kind::kNone) ++faulty;
   }
-  return "";
+  if (reads == Reads::kSame && faulty > 0 && faulty < comm.size())
+    worst = {Fault::Kind::kUnreadable, str("on ", faulty, " of ", comm.size(), " ranks: ", worst.text)};
+  return worst;
+}
+
+/// Tries again what could not be read. Collective.
+Fault patiently(const Communicator& comm, const std::string& what, const std::function<Fault()>& attempt) {
+  Fault fault = attempt();
+  for (const double pause_s : {0.5, 2.0}) {
+    if (fault.kind != Fault::Kind::kUnreadable) return fault;
+    if (comm.rank() == 0) log::warn(str(what, " cannot be read and is tried again: ", fault.text));
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause_s));
+    fault = attempt();
+  }
+  return fault;
+}
+
+/// Ends the start on every rank if something could not be read.
+void require_read(const Communicator& comm, const std::string& what, const Fault& fault) {
+  if (fault.kind != Fault::Kind::kUnreadable) return;
+  if (comm.rank() != 0) throw Error::already_reported(Code::kPeer);
+  throw Error(
+      Code::kPeer,
+      str("resume: ", what, " cannot be read (", fault.text,
+          "); this says nothing about its content, so nothing older is taken in its place, and nothing "
+          "is removed; start again, on other nodes if it is the node's fault; if it is lost, move its "
+          "folder away, and the run goes on from the one before"));
+}
+
+/// The candidates, one a line. Rank 0 lists them for all ranks, which must not disagree about the newest one.
+/// Collective.
+std::string agreed_candidates(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
+                              bool remembered) {
+  std::string found;
+  const std::string where = str('\'', folder.checkpoints().string(), '\'');
+  const Fault fault = patiently(comm, where, [&] {
+    return fault_of(comm, Reads::kOwnPart, [&] {
+      if (comm.rank() == 0) found = join(candidates(options, folder, remembered), "\n");
+    });
+  });
+  require_read(comm, where, fault);
+  agree(comm, "find checkpoint", [&] {
+    if (comm.rank() == 0 && !fault.none()) throw Error(Code::kCheckpoint, fault.text);
+  });
+  return to_text(comm.gather_blobs(to_blob(found), "checkpoints").at(0));
 }
 
 /// Only rank 0 inspects: all ranks have the same recipe.
@@ -70,20 +141,20 @@ std::string other_model(const Inspect& inspect, const checkpoint::Reader& reader
   return comm.rank() == 0 && inspect ? inspect(reader) : "";
 }
 
-/// Called on every rank before tensors are read. Returns the damage found. Collective.
-using BeforeLoading = std::function<std::string(const checkpoint::Reader&)>;
+/// Called on every rank before tensors are read. Collective.
+using BeforeLoading = std::function<Fault(const checkpoint::Reader&)>;
 
-/// Restores from one folder. Returns the damage found; empty if restored. Collective.
-std::string restore(const std::filesystem::path& folder, Communicator& comm, TrainState& state,
-                    const Inspect& inspect, const BeforeLoading& before_loading = {}) {
+/// Restores from one folder. Collective.
+Fault restore(const std::filesystem::path& folder, Communicator& comm, TrainState& state,
+              const Inspect& inspect, const BeforeLoading& before_loading = {}) {
   std::unique_ptr<checkpoint::Reader> reader;
   checkpoint::TrainerState saved;
-  std::string damage = failure_of(comm, [&] {
+  Fault fault = fault_of(comm, Reads::kSame, [&] {
     reader = std::make_unique<checkpoint::Reader>(folder);
     saved = checkpoint::parse_trainer_state(reader->trainer_state(), reader->step(),
                                             str("checkpoint '", folder.string(), "': trainer state"));
   });
-  if (!damage.empty()) return damage;
+  if (!fault.none()) return fault;
   agree(comm, "check checkpoint", [&] {
     in_context("resume", [&] {
       if (const std::string difference = other_model(inspect, *reader, comm); !difference.empty()) {
@@ -96,29 +167,29 @@ std::string restore(const std::filesystem::path& folder, Communicator& comm, Tra
       require_same_data(saved, reader->folder(), state);
     });
   });
-  if (before_loading) damage = before_loading(*reader);
-  if (damage.empty()) damage = failure_of(comm, [&] { load_slices(*reader, state); });
-  if (damage.empty()) apply_trainer_state(saved, state);
-  return damage;
+  if (before_loading) fault = before_loading(*reader);
+  if (fault.none()) fault = fault_of(comm, Reads::kOwnPart, [&] { load_slices(*reader, state); });
+  if (fault.none()) apply_trainer_state(saved, state);
+  return fault;
 }
 
 /// The same from memory: each node puts the checkpoint together, and brings the shards that its ranks read.
-std::string restore_from(const checkpoint::MemoryCandidate& candidate, RunMemory& memory, TrainState& state,
-                         const Inspect& inspect) {
+Fault restore_from(const checkpoint::MemoryCandidate& candidate, RunMemory& memory, TrainState& state,
+                   const Inspect& inspect) {
   Communicator& comm = memory.comm();
   const checkpoint::Assembly assembly = memory.assembly(candidate);
-  std::string damage = failure_of(comm, [&] {
+  Fault fault = fault_of(comm, Reads::kOwnPart, [&] {
     if (memory.leads()) assembly.begin();
   });
   const auto bring = [&](const checkpoint::Reader& reader) {
     const std::vector<int> mine = memory.share_of(shards_to_load(reader, state));
-    return failure_of(comm, [&] {
+    return fault_of(comm, Reads::kOwnPart, [&] {
       for (const int shard : mine) assembly.bring(shard);
     });
   };
-  if (damage.empty()) damage = restore(assembly.path(), comm, state, inspect, bring);
+  if (fault.none()) fault = restore(assembly.path(), comm, state, inspect, bring);
   if (memory.leads()) checkpoint::Assembly::remove(memory.folder());
-  return damage;
+  return fault;
 }
 
 /// Of a step folder.
@@ -135,39 +206,39 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
   std::vector<checkpoint::MemoryCandidate> remembered;
   if (memory != nullptr) remembered = memory->candidates();
   auto newest_in_memory = remembered.begin();
-  // Rank 0 lists the folders for all ranks, which must not disagree about the newest one.
-  std::string found;
-  agree(comm, "find checkpoint", [&] {
-    if (comm.rank() == 0) found = join(candidates(options, folder, !remembered.empty()), "\n");
-  });
-  std::istringstream folders(to_text(comm.gather_blobs(to_blob(found), "checkpoints").at(0)));
+  std::istringstream folders(agreed_candidates(options, folder, comm, !remembered.empty()));
   const bool lead = comm.rank() == 0;
+  checkpoint::KnownSteps known;
   /// Those in memory that are newer than `step`, as long as they are damaged.
   const auto from_memory_after = [&](std::int64_t step) -> std::optional<Restored> {
     for (; newest_in_memory != remembered.end() && newest_in_memory->step > step; ++newest_in_memory) {
-      const std::string damage = restore_from(*newest_in_memory, *memory, state, inspect);
-      if (damage.empty()) {
+      const std::string name = str("step ", newest_in_memory->step, " in memory");
+      const Fault fault =
+          patiently(comm, name, [&] { return restore_from(*newest_in_memory, *memory, state, inspect); });
+      require_read(comm, name, fault);
+      if (fault.none()) {
         memory->resumed_from(&*newest_in_memory);
-        return Restored{.memory = memory->holders(*newest_in_memory)};
+        return Restored{.memory = memory->holders(*newest_in_memory), .known = known};
       }
-      if (lead)
-        log::warn(str("step ", newest_in_memory->step, " in memory is DAMAGED and is skipped, trying the ",
-                      "previous one: ", damage));
+      if (lead) log::warn(str(name, " is DAMAGED and is skipped, trying the previous one: ", fault.text));
     }
     return std::nullopt;
   };
   std::string newest_damage;
   for (std::string step; std::getline(folders, step);) {
     if (auto restored = from_memory_after(step_of(step))) return restored;
-    const std::string damage = restore(step, comm, state, inspect);
-    if (damage.empty()) {
+    const std::string name = str("checkpoint '", step, "'");
+    const Fault fault = patiently(comm, name, [&] { return restore(step, comm, state, inspect); });
+    require_read(comm, name, fault);
+    const std::string step_name = std::filesystem::path(step).filename().string();
+    if (fault.none()) {
       if (memory != nullptr) memory->resumed_from(nullptr);
-      return Restored{};
+      known.readable.insert(step_name);
+      return Restored{.known = known};
     }
-    if (lead) {
-      log::warn(str("checkpoint '", step, "' is DAMAGED and is skipped, trying the previous one: ", damage));
-    }
-    if (newest_damage.empty()) newest_damage = damage;
+    if (lead) log::warn(str(name, " is DAMAGED and is skipped, trying the previous one: ", fault.text));
+    known.damaged.insert(step_name);
+    if (newest_damage.empty()) newest_damage = fault.text;
   }
   if (auto restored = from_memory_after(-1)) return restored;
   if (newest_damage.empty()) {

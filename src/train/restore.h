@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/folder/retention.h"
 #include "checkpoint/options.h"
 #include "checkpoint/read/reader.h"
 #include "comm/communicator.h"
@@ -21,14 +22,17 @@ using Inspect = std::function<std::string(const checkpoint::Reader&)>;
 
 /// Where a run's state was found.
 struct Restored {
-  std::string memory;  ///< "nodes n0, n1"; empty: on disk
+  std::string memory;            ///< "nodes n0, n1"; empty: on disk
+  checkpoint::KnownSteps known;  ///< the one on disk that was read whole, and those that were found damaged
 };
 
 /// Restores `state` from the newest committed checkpoint of the run, written with any world size and
 /// strategy, or from the nodes' memory (null: none) if a newer one is whole there. Damaged checkpoints, also
 /// those with an invalid trainer state, are skipped with a warning. Returns nothing if there is none.
 /// Collective. Throws Error(kCheckpoint) for a checkpoint of another model, or if all on disk are damaged;
-/// Error(kData) for one of other data; Error(kUsage) if options.resume does not allow what was found.
+/// Error(kPeer) for one that cannot be read, also not some seconds later: that says nothing about its
+/// content, so nothing older is taken instead, and a start on other nodes may read it; Error(kData) for one
+/// of other data; Error(kUsage) if options.resume does not allow what was found.
 [[nodiscard]] std::optional<Restored> restore_latest(const CheckpointOptions& options,
                                                      const RunFolder& folder, Communicator& comm,
                                                      TrainState& state, const Inspect& inspect = {},

@@ -28,6 +28,18 @@ class Tests(product.Case):
             self.command(product.CKPT, "diff", one, other)
         self.assertEqual(self.losses("beside"), self.losses("stopping"))
 
+    def test_after_a_fall_back_sound_checkpoints_stay_until_there_are_new_ones(self):
+        often = ["checkpoint.every_steps=1", "checkpoint.async=false", "checkpoint.keep_last=2", "train.steps=20"]
+        self.train(self.recipe(), "checkpoint.every_steps=5", "train.steps=15", "checkpoint.keep_last=3")
+        for damaged in self.checkpoints()[1:]:
+            self.flip(next(damaged.glob("shard-*")), -1)
+        for saved, (point, left) in enumerate([("committed:0:1", [5, 6, 10, 15]), ("committed:0:3", [7, 8, 9, 10, 15])]):
+            result = self.command(*self.train_command(self.recipe(), *often, ranks=2), code=7, ECHELON_KILL_POINT=point)
+            self.assertIn(f"resumed from step {5 + saved}", result.out + result.err)
+            self.assertEqual(left, self.steps_kept(), point)
+        self.assertIn("resumed from step 9", self.train(self.recipe(), *often, ranks=2).out)
+        self.assertEqual([19, 20], self.steps_kept())
+
     def test_a_slow_disk_loses_saves_but_no_steps(self):
         result = self.train(self.recipe(), "checkpoint.every_steps=1", SLOWLY, "train.steps=6", ranks=2)
         self.assertIn("is not saved: the previous checkpoint is still being written", result.err)

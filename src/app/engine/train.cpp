@@ -128,20 +128,20 @@ std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& c
   return folder;
 }
 
-/// Restores the run's newest checkpoint. A new run gets initial weights, and loads those of
-/// checkpoint.init_from, if any. Collective.
-void bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& comm, TrainState& state,
-              CheckpointReview& review, RunMemory* memory) {
+/// Restores the run's newest checkpoint, and returns where it was. A new run gets initial weights, and loads
+/// those of checkpoint.init_from, if any. Collective.
+Restored bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& comm, TrainState& state,
+                  CheckpointReview& review, RunMemory* memory) {
   const CheckpointOptions& options = recipe.checkpoint;
   const bool lead = comm.rank() == 0;
   const auto inspect = [&review](const checkpoint::Reader& reader) { return review.inspect(reader); };
-  if (const auto restored = restore_latest(options, folder, comm, state, inspect, memory)) {
-    if (!lead) return;
+  if (auto restored = restore_latest(options, folder, comm, state, inspect, memory)) {
+    if (!lead) return std::move(*restored);
     log::info(str("resumed from step ", state.step,
                   restored->memory.empty() ? "" : str(" (memory of ", restored->memory, ")")));
     if (!review.changes().empty())
       log::info(str("changed since that checkpoint: ", recipe::describe(review.changes())));
-    return;
+    return std::move(*restored);
   }
   // Not before: a checkpoint would overwrite them.
   state.model.initialise(static_cast<std::uint64_t>(recipe.run.seed));
@@ -153,6 +153,7 @@ void bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& comm,
                     " tensors are taken; optimizer, schedule and data start anew"));
     }
   }
+  return {};
 }
 
 /// The inputs of a run, and the files that it adds to its checkpoints.
@@ -198,6 +199,12 @@ Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& comput
     made.ema = make_ema(recipe.optim, *made.model);
   });
   return made;
+}
+
+/// Commits a last step that was only in memory, where it would not stay. Collective.
+void commit_now(Checkpointer& checkpointer, TrainState& state) {
+  checkpointer.prepare(state, state.step);
+  checkpointer.save(state, /*wait=*/true);
 }
 
 /// Whether all steps of the recipe are done; rank 0 logs it. Then nothing stays in `memory` (null: none).
@@ -303,13 +310,15 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   tell(lead, "looking for a checkpoint to resume from");
   CheckpointReview review(recipe, folder, std::move(inputs.files));
   const std::unique_ptr<RunMemory> memory = open_memory(recipe.checkpoint, folder, job.info(), *comm);
-  bring_in(recipe, folder, *comm, state, review, memory.get());
+  const Restored restored = bring_in(recipe, folder, *comm, state, review, memory.get());
   life.start.done("load");
   if (life.ledger) note_resumption(*life.ledger, state.step);
   if (stops_after("reading the checkpoint", stop)) return kStopped;
-  Checkpointer checkpointer(recipe.checkpoint, folder, *comm, review.files(),
-                            [&life](const Checkpointer::Saved& saved) { note_save(life, saved); });
+  Checkpointer checkpointer(
+      recipe.checkpoint, folder, *comm, review.files(),
+      [&life](const Checkpointer::Saved& saved) { note_save(life, saved); }, restored.known);
   const TrainOptions train = in_steps(recipe, *inputs.data);
+  if (state.step >= train.steps && !restored.memory.empty()) commit_now(checkpointer, state);
   if (is_complete(state, train.steps, lead, !review.changes().empty(), memory.get())) return 0;
   LoopOptions options = loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity, *comm);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);

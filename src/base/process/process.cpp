@@ -66,6 +66,13 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
+std::string describe_this_process() {
+  const std::string host = host_name();
+  const char* job = std::getenv("SLURM_JOB_ID");
+  return str("process ", ::getpid(), " on ", host.empty() ? "?" : host,
+             job != nullptr ? str(" (Slurm job ", job, ")") : "");
+}
+
 bool first_of_step() {
   for (const char* variable : {"PMIX_RANK", "SLURM_PROCID"}) {  // a step without PMIx has ranks, too
     const char* value = std::getenv(variable);

@@ -27,7 +27,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-constexpr std::string_view kPrefix = ".lease-";
+constexpr std::string_view kPrefixes[] = {".lease-", ".save-"};  // by LeaseKind
 constexpr std::chrono::minutes kTouchEvery{5};
 constexpr std::int64_t kStaleAfter_s = 3600;
 constexpr std::uint64_t kMaxLeaseBytes = 256;
@@ -57,20 +57,26 @@ std::string process_mark(pid_t pid) {
   return str("process ", space, kStart, info->start, '\n');
 }
 
+std::string_view prefix_of(LeaseKind kind) {
+  return kPrefixes[static_cast<std::size_t>(kind)];
+}
+
 /// The parts of a lease's name.
 struct LeaseName {
+  LeaseKind kind = LeaseKind::kReader;
   std::string step_folder;
   std::string host;
   pid_t pid = 0;
 };
 std::optional<LeaseName> parse_name(std::string_view name) {
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  name.remove_prefix(kPrefix.size());
+  LeaseName found;
+  if (name.starts_with(prefix_of(LeaseKind::kWriter))) found.kind = LeaseKind::kWriter;
+  if (!name.starts_with(prefix_of(found.kind))) return std::nullopt;
+  name.remove_prefix(prefix_of(found.kind).size());
   const auto id = name.rfind('-');
   if (id == std::string_view::npos || !is_save_id(name.substr(id + 1))) return std::nullopt;
   const auto pid = name.rfind('-', id - 1);
   if (pid == std::string_view::npos) return std::nullopt;
-  LeaseName found;
   const auto [end, error] = std::from_chars(name.data() + pid + 1, name.data() + id, found.pid);
   if (error != std::errc{} || end != name.data() + id || found.pid <= 0) return std::nullopt;
   // "step-000001200.a1b2c3d4-host": the first '-' after the dot ends the folder's name.
@@ -83,27 +89,34 @@ std::optional<LeaseName> parse_name(std::string_view name) {
   return found;
 }
 
-bool is_stale(const Path& file, const LeaseName& name) {
-  struct stat info {};
-  if (fs::disk().lstat(file.c_str(), &info) != 0) return errno == ENOENT;
-  if (!S_ISREG(info.st_mode) || std::time(nullptr) - info.st_mtime > kStaleAfter_s) return true;
-  if (name.host != this_host()) return false;
+/// Whether the holder lives; nothing if that cannot be asked here, because it is of another host, boot or PID
+/// namespace.
+std::optional<bool> lives_here(const Path& file, const LeaseName& name) {
+  if (name.host != this_host()) return std::nullopt;
   std::string mark;
   try {
     mark = read_input(file, kMaxLeaseBytes);
   } catch (const Error&) {
-    return false;
+    return std::nullopt;
   }
   const std::string mine = process_mark(::getpid());
   const auto space = mine.substr(0, mine.find(kStart));
-  // A process of another boot or PID namespace cannot be looked up here: only the hour counts.
-  if (mine.empty() || !mark.starts_with(str(space, kStart))) return false;
-  return process_mark(name.pid) != mark;
+  if (mine.empty() || !mark.starts_with(str(space, kStart))) return std::nullopt;
+  return process_mark(name.pid) == mark;
+}
+
+bool is_stale(const Path& file, const LeaseName& name) {
+  struct stat info {};
+  if (fs::disk().lstat(file.c_str(), &info) != 0) return errno == ENOENT;
+  if (!S_ISREG(info.st_mode)) return true;
+  // A process that can be looked up says more than a time: one that was stopped for hours still reads.
+  if (const auto lives = lives_here(file, name)) return !*lives;
+  return std::time(nullptr) - info.st_mtime > kStaleAfter_s;
 }
 
 }  // namespace
 
-ReadLease::ReadLease(const Path& step_folder) {
+FolderLease::FolderLease(const Path& step_folder, LeaseKind kind) {
   const Path folder = std::filesystem::absolute(step_folder / "").lexically_normal().parent_path();
   const std::string name = folder.filename().string();
   if (!parse_step_folder(name)) {
@@ -113,7 +126,7 @@ ReadLease::ReadLease(const Path& step_folder) {
   const std::string mark = process_mark(::getpid());
   // Not with str(): out of memory, a stream truncates silently, and a lease with a truncated name protects
   // nothing.
-  file_ = folder.parent_path() / (std::string(kPrefix) + name + '-' + this_host() + '-' +
+  file_ = folder.parent_path() / (std::string(prefix_of(kind)) + name + '-' + this_host() + '-' +
                                   std::to_string(::getpid()) + '-' + new_save_id());
   try {
     fs::NewFile lease(file_, Code::kCheckpoint);
@@ -126,14 +139,19 @@ ReadLease::ReadLease(const Path& step_folder) {
                 "): a concurrent prune would not know that this checkpoint is in use");
     return;
   }
-  thread_ = std::thread([this] { keep_fresh(); });
+  try {
+    thread_ = std::thread([this] { keep_fresh(); });
+  } catch (...) {
+    fs::disk().unlink(file_.c_str());
+    throw;
+  }
 }
 
-void warn_without(const ReadLease& lease) {
+void warn_without(const FolderLease& lease) {
   if (!lease.note().empty()) log::warn(lease.note());
 }
 
-ReadLease::~ReadLease() {
+FolderLease::~FolderLease() {
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -144,7 +162,7 @@ ReadLease::~ReadLease() {
   fs::disk().unlink(file_.c_str());
 }
 
-void ReadLease::keep_fresh() {
+void FolderLease::keep_fresh() {
   std::unique_lock lock(mutex_);
   while (!stop_.wait_for(lock, kTouchEvery, [this] { return stopped_; })) {
     // Twelve times within the hour after which others count the lease as stale.
@@ -158,8 +176,8 @@ std::vector<Lease> leases_in(const Path& checkpoints) {
   for (const Path& path : fs::list_folder(checkpoints, Code::kCheckpoint)) {
     const auto name = parse_name(path.filename().string());
     if (!name) continue;
-    leases.push_back(
-        {path, name->step_folder, str("process ", name->pid, " on ", name->host), is_stale(path, *name)});
+    leases.push_back({path, name->kind, name->step_folder, str("process ", name->pid, " on ", name->host),
+                      is_stale(path, *name)});
   }
   return leases;
 }

@@ -23,6 +23,7 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr std::string_view kTrashPrefix = ".trash-";
+constexpr std::string_view kTrashOfUnfinished = ".trash-unfinished-";
 constexpr std::string_view kPartialMark = ".partial-";
 constexpr std::int64_t kAlwaysKept = 2;
 constexpr std::int64_t kOrphanAfter_s = 24 * 3600;
@@ -43,13 +44,15 @@ bool files_are_there(const Path& folder, const Manifest& manifest) {
   }
 }
 
-/// Holders of valid leases, by step folder.
-std::map<std::string, std::string> readers_in(const Path& checkpoints) {
-  std::map<std::string, std::string> readers;
+/// What valid leases say, by step folder: "read by process 12 on n1".
+std::map<std::string, std::string> holds_in(const Path& checkpoints) {
+  std::map<std::string, std::string> holds;
   for (const Lease& lease : leases_in(checkpoints)) {
-    if (!lease.stale) readers[lease.step_folder] = lease.holder;
+    if (lease.stale) continue;
+    const bool reads = lease.kind == LeaseKind::kReader;
+    holds[lease.step_folder] = str(reads ? "read by " : "being saved by ", lease.holder);
   }
-  return readers;
+  return holds;
 }
 
 bool try_remove(const Path& path) {
@@ -62,15 +65,37 @@ bool try_remove(const Path& path) {
   }
 }
 
+bool is_trash(const Path& path) {
+  return path.filename().string().starts_with(kTrashPrefix) && is_real_folder(path);
+}
+
+bool was_unfinished(const Path& trash) {
+  return trash.filename().string().starts_with(kTrashOfUnfinished);
+}
+
+/// The name that a folder in the trash had.
+std::string name_before(const Path& trash) {
+  return trash.filename().string().substr((was_unfinished(trash) ? kTrashOfUnfinished : kTrashPrefix).size());
+}
+
+/// Must a folder in the trash not go? Somebody reads it, or it was taken for an unfinished save, and was
+/// committed meanwhile.
+bool must_come_back(const Path& trash) {
+  return holds_in(trash.parent_path()).contains(name_before(trash)) ||
+         (was_unfinished(trash) && entry_exists(trash / kCommitFile));
+}
+
 /// Renames first: from then on nobody mistakes the half-removed folder for a checkpoint.
-bool discard(const Path& folder) {
+bool discard(const Path& folder, bool unfinished, const Owner* owner) {
   const Path checkpoints = folder.parent_path();
-  const Path trash = checkpoints / (std::string(kTrashPrefix) + folder.filename().string());
+  const Path trash = checkpoints / (std::string(unfinished ? kTrashOfUnfinished : kTrashPrefix) +
+                                    folder.filename().string());
   try {
+    if (owner != nullptr) owner->require();
     fs::rename(folder, trash, Code::kCheckpoint);
     // Looked at again after the rename: a reader creates its lease before it opens the folder, so either
-    // this sees the lease, or the reader no longer finds the folder.
-    if (readers_in(checkpoints).contains(folder.filename().string())) {
+    // this sees the lease, or the reader no longer finds the folder. A commit is a file in it.
+    if (must_come_back(trash)) {
       fs::rename(trash, folder, Code::kCheckpoint);
       return false;
     }
@@ -86,15 +111,6 @@ bool discard(const Path& folder) {
   return true;
 }
 
-bool is_trash(const Path& path) {
-  return path.filename().string().starts_with(kTrashPrefix) && is_real_folder(path);
-}
-
-/// The name that a folder in the trash had.
-std::string name_before(const Path& trash) {
-  return trash.filename().string().substr(kTrashPrefix.size());
-}
-
 std::vector<Path> entries_of(const Path& folder) {
   return entry_exists(folder) ? fs::list_folder(folder, Code::kCheckpoint) : std::vector<Path>{};
 }
@@ -103,16 +119,15 @@ std::vector<Path> entries_of(const Path& folder) {
 class Judge {
  public:
   Judge(const RetentionPolicy& policy, std::span<const StepFolder> oldest_first)
-      : policy_(policy), last_(policy.keep_last == 0 ? 0 : std::max(policy.keep_last, kAlwaysKept)) {
-    std::int64_t whole = 0;
+      : policy_(policy), last_(commits_to_keep(policy.keep_last)) {
     for (auto step = oldest_first.rbegin(); step != oldest_first.rend(); ++step) {
       if (step->state != StepState::kWhole) continue;
       newest_ = std::max(newest_, step->step);
-      if (whole++ < last_) border_ = step->folder.filename().string();
+      if (step->proven && proven_++ < last_) border_ = step->folder.filename().string();
     }
-    // "Damaged" may mean that a file was temporarily unreadable: without enough intact commits, none is
-    // removed.
-    if (whole < last_ && !oldest_first.empty()) border_ = oldest_first.front().folder.filename().string();
+    // A whole commit that nobody has read since its save may be damaged, and "damaged" may mean that a file
+    // was unreadable for a while: without enough proven commits, none is removed.
+    if (!enough() && !oldest_first.empty()) border_ = oldest_first.front().folder.filename().string();
   }
 
   [[nodiscard]] PruneDecision decide(const StepFolder& step, bool among_last) const {
@@ -128,14 +143,12 @@ class Judge {
   [[nodiscard]] const std::string& border() const { return border_; }
 
  private:
+  [[nodiscard]] bool enough() const { return proven_ >= last_; }
   [[nodiscard]] std::string stays(const StepFolder& step, bool among_last) const {
-    if (newest_ < 0) return "there is no intact committed checkpoint to fall back on";
+    if (newest_ < 0) return "there is no whole checkpoint to fall back on";
     if (step.state == StepState::kUncommitted && step.step > newest_)
       return "its save may still be running: it is newer than the newest commit";
-    if (step.state != StepState::kUncommitted && among_last)
-      return step.state == StepState::kDamaged ? "damaged, but newer than what is kept; see verify"
-             : last_ == 0                      ? "all are kept"
-                                               : str("one of the last ", last_);
+    if (step.state != StepState::kUncommitted && among_last) return why_among_last(step);
     if (step.state != StepState::kUncommitted) {
       if (policy_.keep_every > 0 && step.step % policy_.keep_every == 0)
         return str("kept every ", policy_.keep_every, " steps");
@@ -143,11 +156,19 @@ class Judge {
           policy_.keep_steps.end())
         return "kept by request";
     }
-    return step.reader.empty() ? "" : "read by " + step.reader;
+    return step.held;
+  }
+  [[nodiscard]] std::string why_among_last(const StepFolder& step) const {
+    if (step.state == StepState::kDamaged) return "damaged, but newer than what is kept; see verify";
+    if (last_ == 0) return "all are kept";
+    if (step.proven) return str("one of the last ", last_);
+    if (enough()) return str("newer than the last ", last_, " that are known to be readable");
+    return str("only ", proven_, " of ", last_, " are known to be readable yet");
   }
 
   const RetentionPolicy& policy_;
   std::int64_t last_;
+  std::int64_t proven_ = 0;
   std::int64_t newest_ = -1;  ///< step of the newest whole commit
   std::string border_;
 };
@@ -172,19 +193,33 @@ bool is_partial_output(const Path& path) {
 
 }  // namespace
 
-std::vector<StepFolder> step_folders(const Path& checkpoints) {
-  const auto readers = readers_in(checkpoints);
+std::int64_t commits_to_keep(std::int64_t keep_last) {
+  return keep_last == 0 ? 0 : std::max(keep_last, kAlwaysKept);
+}
+
+std::vector<StepFolder> step_folders(const Path& checkpoints, const KnownSteps& known) {
+  const auto listed = list_with_manifests(checkpoints);
+  const auto holds = holds_in(checkpoints);  // after the folders: a writer's lease is older than its folder
+  std::set<std::string> read;                // ids of saves from which a start has resumed
+  for (const auto& [found, manifest] : listed) {
+    if (manifest) read.insert(manifest->resumed_from);
+  }
   std::vector<StepFolder> steps;
-  for (const auto& [found, manifest] : list_with_manifests(checkpoints)) {
+  for (const auto& [found, manifest] : listed) {
+    const std::string name = found.folder.filename().string();
     StepFolder step{.folder = found.folder, .step = found.step, .state = StepState::kUncommitted};
     if (manifest) {
       step.state = files_are_there(found.folder, *manifest) ? StepState::kWhole : StepState::kDamaged;
     }
-    if (!found.problem.empty()) step.state = StepState::kDamaged;
-    const auto reader = readers.find(found.folder.filename().string());
-    if (reader != readers.end()) step.reader = reader->second;
+    if (!found.problem.empty() || known.damaged.contains(name)) step.state = StepState::kDamaged;
+    step.proven = step.state == StepState::kWhole &&
+                  (known.readable.contains(name) || read.contains(manifest->save_id));
+    if (const auto held = holds.find(name); held != holds.end()) step.held = held->second;
     steps.push_back(std::move(step));
   }
+  std::stable_sort(steps.begin(), steps.end(), [](const StepFolder& a, const StepFolder& b) {
+    return std::pair(a.step, a.proven) < std::pair(b.step, b.proven);
+  });
   return steps;
 }
 
@@ -200,37 +235,41 @@ std::vector<PruneDecision> plan_prune(std::span<const StepFolder> oldest_first,
   return plan;
 }
 
-std::vector<Path> carry_out(std::span<const PruneDecision> plan) {
+std::vector<Path> carry_out(std::span<const PruneDecision> plan, const Owner* owner) {
   std::vector<Path> gone;
   for (const PruneDecision& decision : plan) {
-    if (decision.goes && discard(decision.step.folder)) gone.push_back(decision.step.folder);
+    const bool unfinished = decision.step.state == StepState::kUncommitted;
+    if (decision.goes && discard(decision.step.folder, unfinished, owner))
+      gone.push_back(decision.step.folder);
   }
   return gone;
 }
 
-void bring_back_leased(const Path& checkpoints) {
-  const auto readers = readers_in(checkpoints);
+void bring_back(const Path& checkpoints) {
   for (const Path& path : entries_of(checkpoints)) {
-    if (!is_trash(path) || !readers.contains(name_before(path))) continue;
+    if (!is_trash(path) || !must_come_back(path)) continue;
     if (!entry_exists(checkpoints / name_before(path)))
       fs::rename(path, checkpoints / name_before(path), Code::kCheckpoint);
   }
 }
 
-void prune(const Path& checkpoints, const RetentionPolicy& policy) {
-  bring_back_leased(checkpoints);
+void prune(const Path& checkpoints, const RetentionPolicy& policy, const KnownSteps& known,
+           const Owner* owner) {
+  if (owner != nullptr) owner->require();
+  bring_back(checkpoints);
   for (const Path& path : entries_of(checkpoints)) {
     if (is_trash(path)) (void)try_remove(path);
   }
-  (void)carry_out(plan_prune(step_folders(checkpoints), policy));
+  for (const Lease& lease : leases_in(checkpoints)) {
+    if (lease.stale || lease.kind == LeaseKind::kWriter) (void)try_remove(lease.file);
+  }
+  (void)carry_out(plan_prune(step_folders(checkpoints, known), policy), owner);
 }
 
 std::vector<Leftover> find_leftovers(const Path& checkpoints) {
   std::vector<Leftover> leftovers;
-  const auto readers = readers_in(checkpoints);
   for (const Path& path : entries_of(checkpoints)) {
-    if (is_trash(path) && !readers.contains(name_before(path)))
-      leftovers.push_back({path, "an interrupted prune left it"});
+    if (is_trash(path) && !must_come_back(path)) leftovers.push_back({path, "an interrupted prune left it"});
     if (is_partial_output(path) && std::time(nullptr) - last_change(path) > kOrphanAfter_s)
       leftovers.push_back({path, "an output that was never finished, unchanged for a day"});
   }
@@ -248,7 +287,7 @@ std::size_t remove_leftovers(std::span<const Leftover> leftovers) {
   std::size_t gone = 0;
   for (const Leftover& leftover : leftovers) {
     const bool attempt = parse_step_folder(leftover.path.filename().string()).has_value();
-    if (attempt ? discard(leftover.path) : try_remove(leftover.path)) ++gone;
+    if (attempt ? discard(leftover.path, true, nullptr) : try_remove(leftover.path)) ++gone;
   }
   return gone;
 }

@@ -1,19 +1,26 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "checkpoint/folder/owner.h"
+
 /// Which checkpoints of a run are kept, and how the others are removed.
 namespace echelon::checkpoint {
 
-/// A commit is kept if any of these keeps it. The newest two intact commits are always kept.
+/// A commit is kept if any of these keeps it. Only commits that are proven readable count for keep_last, and
+/// no commit is removed before there are that many, at least two.
 struct RetentionPolicy {
-  std::int64_t keep_last = 3;            ///< the newest ones; 0: all
+  std::int64_t keep_last = 3;            ///< the newest proven ones, and what is newer; 0: all
   std::int64_t keep_every = 0;           ///< those whose step is a multiple of it; 0: none
   std::vector<std::int64_t> keep_steps;  ///< these, such as the one with the best validation loss
 };
+
+/// How many proven commits keep_last asks for: at least two; 0: all stay.
+[[nodiscard]] std::int64_t commits_to_keep(std::int64_t keep_last);
 
 enum class StepState {
   kWhole,        ///< committed, and every file is there with its size
@@ -21,39 +28,51 @@ enum class StepState {
   kUncommitted,  ///< its save did not finish, or has not yet
 };
 
+/// What a process knows of commits beyond their sizes; names of step folders.
+struct KnownSteps {
+  std::set<std::string> readable;  ///< written here, or read whole
+  std::set<std::string> damaged;   ///< read, and not as they were written
+};
+
 /// A step folder as prune sees it.
 struct StepFolder {
   std::filesystem::path folder;
   std::int64_t step = 0;
   StepState state = StepState::kWhole;
-  std::string reader;  ///< who holds a lease on it (ReadLease); empty: nobody
+  std::string held = {};  ///< by a lease: "read by process 12 on n1"; empty: by nobody
+  /// Of a whole commit: its bytes are known to be sound, because the process that asks wrote or read them, or
+  /// because a later commit tells that its start has read them.
+  bool proven = false;
 };
-/// Oldest step first. Reads no tensor. Throws Error(kCheckpoint) when the folder cannot be listed; one that
-/// does not exist has none.
-[[nodiscard]] std::vector<StepFolder> step_folders(const std::filesystem::path& checkpoints);
+/// Oldest step first; of several of one step, those that are proven last. Reads no tensor. Throws
+/// Error(kCheckpoint) when the folder cannot be listed; one that does not exist has none.
+[[nodiscard]] std::vector<StepFolder> step_folders(const std::filesystem::path& checkpoints,
+                                                   const KnownSteps& known = {});
 
 struct PruneDecision {
   StepFolder step;
   bool goes = false;
   std::string why;  ///< for people: "older than the last 3"
 };
-/// In the order given. Without an intact commit nothing is removed.
+/// In the order given. Without a whole commit nothing is removed.
 [[nodiscard]] std::vector<PruneDecision> plan_prune(std::span<const StepFolder> oldest_first,
                                                     const RetentionPolicy& policy);
 
 /// Carries a plan out, oldest first: a folder is renamed to ".trash-<name>" and then removed, so an
-/// interruption at any moment leaves intact commits and trash, never half a commit. A folder on which a lease
-/// appeared meanwhile gets its name back. Returns the removed folders; warns of those that could not be
-/// removed.
-std::vector<std::filesystem::path> carry_out(std::span<const PruneDecision> plan);
+/// interruption at any moment leaves intact commits and trash, never half a commit. A folder gets its name
+/// back if a lease has appeared, or its save was committed meanwhile. `owner` (null: none) is looked at
+/// before each removal. Returns the removed folders; warns of those that could not be removed.
+std::vector<std::filesystem::path> carry_out(std::span<const PruneDecision> plan,
+                                             const Owner* owner = nullptr);
 
-/// Gives folders in the trash their names back if they have a lease: an interrupted prune left them before it
-/// looked for leases again. Throws Error(kCheckpoint).
-void bring_back_leased(const std::filesystem::path& checkpoints);
+/// Gives folders in the trash their names back if they have a lease, or were committed while a prune took
+/// them for unfinished: an interrupted prune left them before it looked again. Throws Error(kCheckpoint).
+void bring_back(const std::filesystem::path& checkpoints);
 
-/// What a run does after each commit: restores leased folders, removes what earlier prunes left, then plans
-/// and carries out.
-void prune(const std::filesystem::path& checkpoints, const RetentionPolicy& policy);
+/// What a run does after each commit: brings folders back, removes what earlier prunes and lost processes
+/// left, then plans and carries out. Nothing else is being saved there: what leases of writers say is void.
+void prune(const std::filesystem::path& checkpoints, const RetentionPolicy& policy, const KnownSteps& known,
+           const Owner* owner = nullptr);
 
 /// An entry that is no longer needed.
 struct Leftover {

@@ -32,10 +32,10 @@ int parse_format(const Json& root, const std::string& what) {
   return static_cast<int>(minor);
 }
 
-std::string save_id_of(const Json& root, const std::string& what) {
-  std::string id = text(root, "save_id", what);
+std::string save_id_of(const Json& root, const std::string& what, const char* key = "save_id") {
+  std::string id = text(root, key, what);
   if (!is_save_id(id))
-    throw Error(Code::kCheckpoint, str(what, ": 'save_id' must be eight lower-case hex digits"));
+    throw Error(Code::kCheckpoint, str(what, ": '", key, "' must be eight lower-case hex digits"));
   return id;
 }
 
@@ -113,6 +113,7 @@ std::string manifest_text(const Manifest& manifest) {
                {"attachments", Json::object()},
                {"shards", Json::array()},
                {"tensors", Json::array()}};
+  if (!manifest.resumed_from.empty()) root["resumed_from"] = manifest.resumed_from;
   root["trainer_state"] = parse_json(manifest.trainer_state, "trainer state");
   if (!root["trainer_state"].is_object())
     throw Error(Code::kCheckpoint, "trainer state: expected a JSON object");
@@ -144,6 +145,7 @@ Manifest parse_manifest(std::string_view source, const std::string& what) {
                     .save_id = save_id_of(root, what),
                     .shards = parse_shards(root, what),
                     .attachments = parse_attachments(root, what)};
+  if (root.contains("resumed_from")) manifest.resumed_from = save_id_of(root, what, "resumed_from");
   for (const Json& json : list_of(root, "tensors", kMaxTensors, what)) {
     manifest.tensors.push_back(parse_tensor(json, what));
     if (minor == 0) continue;

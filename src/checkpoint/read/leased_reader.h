@@ -17,7 +17,7 @@ struct LeasedReader {
   }
 
   std::filesystem::path folder;
-  ReadLease lease;
+  FolderLease lease;
   Reader reader;
 };
 

@@ -75,6 +75,7 @@ std::string publish(const std::filesystem::path& folder, const CommitInfo& info,
                       .save_id = info.save_id,
                       .manifest_bytes = text.size(),
                       .manifest_crc = crc32c(text)};
+  if (info.before_commit) info.before_commit();
   return publish_commit(folder / kCommitFile, commit_text(commit));
 }
 
@@ -103,6 +104,7 @@ std::string commit(const std::filesystem::path& folder, const CommitInfo& info) 
     check_tensors(info.tensors);
     Manifest manifest{.step = info.step,
                       .save_id = info.save_id,
+                      .resumed_from = info.resumed_from,
                       .tensors = info.tensors,
                       .trainer_state = info.trainer_state,
                       .versions = {{"hdf5", h5_version()}}};

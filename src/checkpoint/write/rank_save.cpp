@@ -23,6 +23,7 @@
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
+#include "checkpoint/folder/lease.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/write/shard_write.h"
 
@@ -106,7 +107,8 @@ struct RankSave::Work {
   ShardWrite shard;
   const Clock::time_point began = Clock::now();
   std::atomic<bool> cancelled{false};
-  std::string given_up;  ///< why, by the mutex
+  std::string given_up;                      ///< why, by the mutex
+  std::unique_ptr<const FolderLease> lease;  ///< of the rank that commits, as long as it writes
   mutable std::mutex mutex;
   mutable std::condition_variable ended;
   Status status;
@@ -192,6 +194,7 @@ void RankSave::Work::run() noexcept {
     failure.leave(how.error);
     if (commits()) discard_attempt(plan.folder);
   }
+  lease.reset();
   // Outside the try block: nothing that fails after a commit may revoke it.
   if (commits() && how.state == State::kDone && how.doubt.empty()) tell_of_commit();
   end(std::move(how));
@@ -201,6 +204,9 @@ RankSave::RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices,
                    std::shared_ptr<Staging> staging) {
   const FailureNote note(plan.folder, layout.index.rank);
   try {
+    std::unique_ptr<const FolderLease> lease;
+    if (layout.index.rank == 0 && !plan.in_memory)
+      lease = std::make_unique<const FolderLease>(plan.folder, LeaseKind::kWriter);
     fs::make_directories(plan.folder, Code::kCheckpoint);
     kill_point("folder");
     plan.waits ? staging->reset(Staging::kPipeWindows) : staging->reset();
@@ -208,6 +214,7 @@ RankSave::RankSave(SavePlan plan, ShardPlan layout, std::vector<Slice> slices,
       work_ = std::make_shared<Work>(std::move(plan), std::move(layout), std::move(slices),
                                      std::move(staging), note);
     });
+    work_->lease = std::move(lease);
     // Detached: it cannot be joined while it hangs in a system call.
     std::thread([work = work_] { work->run(); }).detach();
   } catch (...) {

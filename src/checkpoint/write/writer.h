@@ -46,7 +46,9 @@ struct CommitInfo {
   std::vector<TensorInfo> tensors;  ///< every global tensor that must be covered
   std::string trainer_state;        ///< JSON object, opaque to this library (schedule, data position, ...)
   std::map<std::string, std::string>
-      attachments;  ///< file name -> content: recipe.yaml, config.json, the tokenizer
+      attachments;                ///< file name -> content: recipe.yaml, config.json, the tokenizer
+  std::string resumed_from = {};  ///< save id of the commit that this start read whole; empty: none
+  std::function<void()> before_commit = {};  ///< last thing before COMMIT; what it throws prevents that
 };
 
 /// Called by one rank after every shard is durable: reads back the index of each, proves that each tensor is

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/steady_time.h"
 #include "base/str.h"
-#include "checkpoint/folder/retention.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/write/writer.h"
 #include "comm/agree.h"
 #include "comm/blob_text.h"
@@ -62,14 +62,20 @@ std::string first_of(const std::vector<Blob>& texts) {
 }  // namespace
 
 Checkpointer::Checkpointer(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
-                           std::map<std::string, std::string> attachments, OnSaved on_saved)
+                           std::map<std::string, std::string> attachments, OnSaved on_saved,
+                           checkpoint::KnownSteps known)
     : options_(options),
       folder_(&folder),
       comm_(&comm),
       attachments_(std::move(attachments)),
       on_saved_(std::move(on_saved)),
+      known_(std::move(known)),
       best_(options.keep_best),
-      interval_(options) {}
+      interval_(options) {
+  // Before the first save, the only commit that is known to be readable is the one that the start read.
+  if (!known_.readable.empty())
+    resumed_from_ = checkpoint::parse_step_folder(*known_.readable.begin()).value().save_id;
+}
 
 bool Checkpointer::must_copy(std::int64_t step) const {
   const std::int64_t in_memory = options_.memory_every_steps;
@@ -86,6 +92,7 @@ void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
   polled_s_ = steady_now_s();
   const bool copies = must_copy(state.step);
   agree(*comm_, "memory for checkpoints", [&] {
+    if (comm_->rank() == 0) owner_ = std::make_shared<const checkpoint::Owner>(folder_->checkpoints());
     const std::uint64_t pipe = checkpoint::Staging::kPipeWindows * checkpoint::Staging::kWindowBytes;
     staging_ = std::make_shared<checkpoint::Staging>(copies ? bytes_to_save(state) + pipe : pipe);
   });
@@ -164,12 +171,16 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
   plan.commit.tensors = global_tensors(state);
   plan.commit.trainer_state = trainer_state_json(state, comm_->size());
   plan.commit.attachments = attachments_;
+  plan.commit.resumed_from = resumed_from_;
+  plan.commit.before_commit = [owner = owner_] { owner->require(); };
   const checkpoint::RetentionPolicy keep{.keep_last = options_.keep_last,
                                          .keep_every = options_.keep_every_steps,
                                          .keep_steps = best_.steps_to_keep(state.best, state.step)};
-  plan.on_commit = [checkpoints = folder_->checkpoints(), keep] {
+  checkpoint::KnownSteps known = known_;
+  known.readable.insert(folder.filename().string());
+  plan.on_commit = [checkpoints = folder_->checkpoints(), keep, known, owner = owner_] {
     try {
-      checkpoint::prune(checkpoints, keep);
+      checkpoint::prune(checkpoints, keep, known, owner.get());
     } catch (const Error& e) {
       // The save itself is committed, so this is no failure.
       log::warn(str("old checkpoints were not removed: ", e.what()));
@@ -215,6 +226,8 @@ Checkpointer::Ended Checkpointer::settle(TrainState& state) {
   ended.step = in_flight_->step;
   state.best = best_.ended(in_flight_->best, outcome.state, state.best);
   if (outcome.in_flight()) return ended;
+  if (outcome.state == SaveOutcome::State::kCommitted)
+    known_.readable.insert(in_flight_->folder.filename().string());
   if (comm_->rank() == 0) {
     if (!outcome.doubt.empty()) log::warn(in_doubt(ended.step, outcome.doubt));
     // Rank 0 already removed the folder when its part failed, but a rank that failed later may have left a

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/folder/owner.h"
+#include "checkpoint/folder/retention.h"
 #include "checkpoint/options.h"
 #include "checkpoint/write/rank_save.h"
 #include "comm/communicator.h"
@@ -36,13 +38,16 @@ class Checkpointer {
   using OnSaved = std::function<void(const Saved&)>;
 
   /// `attachments`: files stored in every checkpoint: recipe.yaml, config.json and, if there is one, the
-  /// tokenizer. `folder` and `comm` must outlive this object.
+  /// tokenizer. `known`: what the start found out about the run's commits. `folder` and `comm` must outlive
+  /// this object.
   Checkpointer(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
-               std::map<std::string, std::string> attachments, OnSaved on_saved = {});
+               std::map<std::string, std::string> attachments, OnSaved on_saved = {},
+               checkpoint::KnownSteps known = {});
 
-  /// Reserves address space for the copy of the state, if a save before `last_step` may need one; memory is
-  /// allocated shortly before such a save. With keep_best, drops a best validation whose checkpoint no longer
-  /// exists. Collective. Throws Error(kCheckpoint) if there is not enough memory.
+  /// Makes this run the owner of the checkpoints folder. Reserves address space for the copy of the state, if
+  /// a save before `last_step` may need one; memory is allocated shortly before such a save. With keep_best,
+  /// drops a best validation whose checkpoint no longer exists. Collective. Throws Error(kCheckpoint) if
+  /// there is not enough memory.
   void prepare(TrainState& state, std::int64_t last_step);
 
   /// True if a save of the current step is due for a reason that every rank knows (steps, a new best).
@@ -128,6 +133,9 @@ class Checkpointer {
   Communicator* comm_;
   std::map<std::string, std::string> attachments_;
   OnSaved on_saved_;
+  checkpoint::KnownSteps known_;
+  std::string resumed_from_;                        ///< save id of the commit that the start read whole
+  std::shared_ptr<const checkpoint::Owner> owner_;  ///< rank 0
   std::shared_ptr<checkpoint::Staging> staging_;
   std::optional<checkpoint::ShardPlan> layout_;  ///< reused for every save, because the slices never change
   std::optional<InFlight> in_flight_;

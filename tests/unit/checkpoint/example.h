@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "checkpoint/folder/retention.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoint/write/writer.h"
@@ -141,6 +142,15 @@ std::string error_of(Body&& body) {
     return e.what();
   }
   return "";
+}
+
+/// As if this process had saved all the checkpoints in a folder.
+inline KnownSteps all_in(const Path& checkpoints) {
+  KnownSteps known;
+  if (!std::filesystem::exists(checkpoints)) return known;
+  for (const auto& entry : std::filesystem::directory_iterator(checkpoints))
+    known.readable.insert(entry.path().filename());
+  return known;
 }
 
 inline void flip_bit(const Path& file, std::uint64_t byte, int bit = 0) {

@@ -77,7 +77,13 @@ struct TinyRun {
 
   void finish(std::int64_t step) const { commit(folder(step), commit_info(example(step))); }
 
-  void prune(std::int64_t keep) const { checkpoint::prune(checkpoints(), {.keep_last = keep}); }
+  /// As if one process had saved all steps there may be.
+  [[nodiscard]] KnownSteps known() const {
+    KnownSteps all;
+    for (std::int64_t step = 0; step < 100; ++step) all.readable.insert(folder(step).filename());
+    return all;
+  }
+  void prune(std::int64_t keep) const { checkpoint::prune(checkpoints(), {.keep_last = keep}, known()); }
 
   /// All of a save, one rank after the other.
   void save(std::int64_t step) const {

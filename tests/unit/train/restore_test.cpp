@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <set>
+#include <string_view>
+
 #include "base/error.h"
+#include "base/files/disk.h"
 #include "base/str.h"
 #include "comm/local_communicator.h"
 #include "support/temp_dir.h"
@@ -82,6 +87,67 @@ TEST(Restore, WhereAllTrainerStatesAreUnsoundThatIsACheckpointFaultThatNamesTheF
     EXPECT_NE(std::string(e.what()).find(name), std::string::npos) << e.what();
     EXPECT_NE(std::string(e.what()).find("validation_loss"), std::string::npos) << e.what();
   }
+}
+
+/// Reading from a folder fails, the first `times` times.
+class UnreadableDisk : public fs::Disk {
+ public:
+  UnreadableDisk(std::filesystem::path folder, int times) : folder_(std::move(folder)), times_(times) {}
+  int open(const char* path, int flags, unsigned mode) override {
+    const int fd = Disk::open(path, flags, mode);
+    if (fd >= 0 && std::string_view(path).starts_with(folder_.string())) of_folder_.insert(fd);
+    return fd;
+  }
+  int close(int fd) override {
+    of_folder_.erase(fd);
+    return Disk::close(fd);
+  }
+  ssize_t pread(int fd, void* to, std::size_t bytes, off_t at) override {
+    if (!of_folder_.contains(fd) || times_-- <= 0) return Disk::pread(fd, to, bytes, at);
+    errno = EIO;
+    return -1;
+  }
+
+ private:
+  std::filesystem::path folder_;
+  int times_;
+  std::set<int> of_folder_;
+};
+
+TEST(Restore, AReadErrorIsNoDamage) {
+  OneRun run;
+  run.save(2);
+  const auto newest = run.save(4);
+  {
+    UnreadableDisk disk(newest, 1000);
+    const fs::DiskInUse in_use(disk);
+    try {
+      (void)run.restore();
+      FAIL() << "no error";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Code::kPeer);
+      EXPECT_NE(std::string(e.what()).find(newest.string()), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find("Input/output error"), std::string::npos) << e.what();
+    }
+  }
+  for (const int times : {1, 2}) {  // the list of commits, and the first attempt to open it
+    UnreadableDisk disk(newest, times);
+    const fs::DiskInUse in_use(disk);
+    ASSERT_TRUE(run.restore());
+    EXPECT_EQ(run.state.step, 4) << times;
+  }
+}
+
+TEST(Restore, TellsWhatWasReadWholeAndWhatIsDamaged) {
+  OneRun run;
+  const auto sound = run.save(2);
+  const auto damaged = run.save(4);
+  const auto shard = damaged / "shard-00000-of-00001.h5";
+  std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 1);
+  const auto restored = restore_latest({}, run.folder, run.comm, run.state);
+  ASSERT_TRUE(restored.has_value());
+  EXPECT_EQ(restored->known.readable, std::set<std::string>{sound.filename()});
+  EXPECT_EQ(restored->known.damaged, std::set<std::string>{damaged.filename()});
 }
 
 TEST(Restore, AnotherModelOfTheSameShapesIsRefused) {

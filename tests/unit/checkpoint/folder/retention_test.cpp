@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 
 #include "base/files/disk.h"
 #include "base/files/fs.h"
@@ -30,7 +31,7 @@ std::string name_of_step(std::int64_t step) {
   return step_folder_name(step, "0000000a");
 }
 StepFolder folder(std::int64_t step, StepState state = StepState::kWhole, std::string reader = "") {
-  return {name_of_step(step), step, state, std::move(reader)};
+  return {name_of_step(step), step, state, std::move(reader), state == StepState::kWhole};
 }
 
 /// Steps that a plan removes.
@@ -69,9 +70,9 @@ TEST(PlanPrune, KeepsEveryNthAndChosenOnes) {
 
 TEST(PlanPrune, KeepsWhatIsRead) {
   auto steps = ten();
-  steps[1].reader = "process 1 on somewhere";
-  steps[2] = folder(300, StepState::kDamaged, "process 1 on somewhere");
-  steps[3] = folder(400, StepState::kUncommitted, "process 1 on somewhere");
+  steps[1].held = "read by process 1 on somewhere";
+  steps[2] = folder(300, StepState::kDamaged, "read by process 1 on somewhere");
+  steps[3] = folder(400, StepState::kUncommitted, "read by process 1 on somewhere");
   EXPECT_EQ(going(steps, {.keep_last = 5}), (Steps{100, 500}));
 }
 
@@ -82,6 +83,82 @@ TEST(PlanPrune, DoesNotCountDamagedOnes) {
   steps[1].state = StepState::kDamaged;
   EXPECT_EQ(going(steps, {.keep_last = 2}), (Steps{100, 200, 300, 400, 500, 600}));
   EXPECT_EQ(going(steps, {.keep_last = 0}), Steps{});
+}
+
+TEST(PlanPrune, NothingGoesBeforeEnoughAreProven) {
+  auto steps = ten();
+  for (StepFolder& step : steps) step.proven = false;
+  EXPECT_EQ(going(steps, {.keep_last = 2}), Steps{});
+  steps[3].proven = true;
+  steps[8].proven = true;
+  EXPECT_EQ(going(steps, {.keep_last = 2}), (Steps{100, 200, 300}));
+  EXPECT_EQ(going(steps, {.keep_last = 3}), Steps{});
+}
+
+/// What one commit can be like when a start begins.
+struct Past {
+  bool readable = true;     ///< its bytes are what was saved
+  bool looks_whole = true;  ///< the files have their sizes
+};
+
+/// A start reads the commits newest first, resumes from the first readable one, and then saves: each of the
+/// new commits is followed by a removal. Returns the names that are left after `saves` of them.
+std::vector<std::string> left_after(const std::vector<Past>& past, std::size_t saves, std::int64_t keep_last,
+                                    std::size_t every) {
+  std::vector<StepFolder> steps;
+  for (std::size_t i = 0; i < past.size(); ++i)
+    steps.push_back({str("old-", i), static_cast<std::int64_t>(10 * i),
+                     past[i].looks_whole ? StepState::kWhole : StepState::kDamaged});
+  std::size_t from = past.size();
+  while (from-- > 0 && !past[from].readable) steps[from].state = StepState::kDamaged;
+  if (from >= past.size()) return {};  // nothing to resume from: a start ends here
+  steps[from].proven = true;
+  for (std::size_t save = 1; save <= saves; ++save) {
+    const auto step = static_cast<std::int64_t>(10 * from + every * save);
+    steps.push_back({str("new-", save), step, StepState::kWhole, "", true});
+    std::stable_sort(steps.begin(), steps.end(), [](const StepFolder& a, const StepFolder& b) {
+      return std::pair(a.step, a.proven) < std::pair(b.step, b.proven);
+    });
+    std::vector<StepFolder> left;
+    for (const PruneDecision& decision : plan_prune(steps, {.keep_last = keep_last, .keep_every = 20})) {
+      if (!decision.goes) left.push_back(decision.step);
+    }
+    steps = left;
+  }
+  std::vector<std::string> names;
+  for (const StepFolder& step : steps) names.push_back(step.folder);
+  return names;
+}
+
+TEST(PlanPrune, NeverLeavesFewerReadableCommitsThanAreToBeKept) {
+  // Every set of up to five commits, each sound, silently damaged, or visibly damaged.
+  std::size_t cases = 0;
+  for (std::size_t count = 1; count <= 5; ++count) {
+    for (std::size_t number = 0; number < static_cast<std::size_t>(std::pow(3, count)); ++number) {
+      std::vector<Past> past;
+      std::size_t sound = 0;
+      for (std::size_t i = 0, rest = number; i < count; ++i, rest /= 3) {
+        past.push_back({.readable = rest % 3 == 0, .looks_whole = rest % 3 != 2});
+        if (past.back().readable) ++sound;
+      }
+      for (const std::int64_t keep_last : {1, 2, 3, 4}) {
+        for (const std::size_t every : {2, 5, 10, 40}) {
+          for (std::size_t saves = 1; saves <= 5 && sound > 0; ++saves, ++cases) {
+            std::size_t readable = 0;
+            for (const std::string& name : left_after(past, saves, keep_last, every)) {
+              const bool old = name.starts_with("old-");
+              if (!old || past[static_cast<std::size_t>(std::stoi(name.substr(4)))].readable) ++readable;
+            }
+            const auto wanted = static_cast<std::size_t>(commits_to_keep(keep_last));
+            ASSERT_GE(readable, std::min(wanted, sound + saves))
+                << count << " commits, case " << number << ", keep_last " << keep_last << ", a save every "
+                << every << " steps, " << saves << " saves";
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(cases, 20000U);
 }
 
 TEST(PlanPrune, RemovesAttemptsUpToTheNewestCommit) {
@@ -145,7 +222,7 @@ TEST(Prune, MayStopAnywhereAndLeavesWholeCommitsAndRubbish) {
     {
       StoppingDisk disk(operations);
       const fs::DiskInUse in_use(disk);
-      prune(dir.path(), {.keep_last = 2});
+      prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
       stopped = disk.stopped();
     }
     const Steps left = whole_steps(dir.path());
@@ -153,7 +230,7 @@ TEST(Prune, MayStopAnywhereAndLeavesWholeCommitsAndRubbish) {
     EXPECT_EQ(Steps(left.end() - 2, left.end()), (Steps{3, 4})) << operations;
     for (const StepFolder& step : step_folders(dir.path()))
       EXPECT_EQ(step.state, StepState::kWhole) << operations;
-    prune(dir.path(), {.keep_last = 2});
+    prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
     EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4}));
     EXPECT_EQ(fs::list_folder(dir.path(), Code::kCheckpoint).size(), 2U);
   }
@@ -163,18 +240,171 @@ TEST(Prune, LeavesWhatALeaseHolds) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 4);
   {
-    const ReadLease lease(folders[0]);
+    const FolderLease lease(folders[0]);
     EXPECT_EQ(lease.note(), "");
     ASSERT_EQ(leases_in(dir.path()).size(), 1U);
     EXPECT_FALSE(leases_in(dir.path())[0].stale);
     EXPECT_EQ(leases_in(dir.path())[0].step_folder, folders[0].filename());
     EXPECT_NE(leases_in(dir.path())[0].holder.find(str("process ", ::getpid())), std::string::npos);
-    prune(dir.path(), {.keep_last = 2});
+    prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
     EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 3, 4}));
   }
   EXPECT_TRUE(leases_in(dir.path()).empty());
-  prune(dir.path(), {.keep_last = 2});
+  prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
   EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4}));
+}
+
+TEST(Prune, CountsOnlyWhatWasWrittenHereOrRead) {
+  const TempDir dir;
+  const auto folders = save_steps(dir.path(), 5);
+  KnownSteps known{.readable = {folders[2].filename()}, .damaged = {folders[4].filename()}};
+  prune(dir.path(), {.keep_last = 2}, known);
+  EXPECT_EQ(list(dir.path()).size(), 5U) << "one is known to be readable, two are asked for";
+  known.readable.insert(folders[3].filename());
+  prune(dir.path(), {.keep_last = 2}, known);
+  EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4, 5}));
+}
+
+TEST(Prune, CountsWhatAnEarlierStartHasRead) {
+  const TempDir dir;
+  const std::vector<TensorInfo> tensors = {{"model/w", DType::kF32, {9}}};
+  for (int step = 1; step <= 4; ++step) {
+    const Example example{.step = step, .save_id = str("0000000", step), .ranks = 1, .tensors = tensors};
+    const Path folder = write_shards(dir.path(), example);
+    CommitInfo info = commit_info(example);
+    if (step > 1) info.resumed_from = str("0000000", step - 1);
+    EXPECT_EQ(commit(folder, info), "");
+  }
+  // As in a run that is stopped after each save: 4 was written now, 3 read by this start, 2 by the one
+  // before.
+  prune(dir.path(), {.keep_last = 3}, {.readable = {step_folder_name(4, "00000004")}});
+  EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3, 4}));
+}
+
+TEST(Prune, OfTwoCommitsOfOneStepTheOneThatIsKnownCounts) {
+  for (const char* known_id : {"0000000a", "0000000f"}) {
+    const TempDir dir;
+    const std::vector<TensorInfo> tensors = {{"model/w", DType::kF32, {9}}};
+    for (const int step : {1, 2, 2, 3}) {
+      const char* id = list(dir.path()).size() == 2 ? "0000000f" : "0000000a";
+      save(dir.path(), {.step = step, .save_id = id, .ranks = 1, .tensors = tensors});
+    }
+    prune(dir.path(), {.keep_last = 2},
+          {.readable = {step_folder_name(2, known_id), step_folder_name(3, "0000000a")}});
+    ASSERT_EQ(list(dir.path()).size(), 2U);
+    EXPECT_EQ(list(dir.path())[0].folder.filename(), step_folder_name(2, known_id));
+  }
+}
+
+/// A save that is committed just when the folder of its attempt is put aside.
+class LateCommit : public fs::Disk {
+ public:
+  LateCommit(Path victim, bool dies) : victim_(std::move(victim)), dies_(dies) {}
+  int rename(const char* from, const char* to) override {
+    if (dead_) return -1;
+    if (victim_ == from) {
+      std::filesystem::rename(victim_ / "LATER", victim_ / "COMMIT");
+      dead_ = dies_;
+    }
+    return Disk::rename(from, to);
+  }
+
+ private:
+  Path victim_;
+  bool dies_;
+  bool dead_ = false;
+};
+
+TEST(Prune, BringsBackWhatWasCommittedMeanwhile) {
+  for (const bool dies : {false, true}) {
+    const TempDir dir;
+    const auto folders = save_steps(dir.path(), 3);
+    std::filesystem::rename(folders[1] / "COMMIT", folders[1] / "LATER");
+    const auto plan = plan_prune(step_folders(dir.path()), {.keep_last = 0});
+    {
+      LateCommit disk(folders[1], dies);
+      const fs::DiskInUse in_use(disk);
+      EXPECT_EQ(carry_out(plan).size(), 0U);
+    }
+    if (dies) {
+      EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 3})) << "it lies aside";
+      for (const Leftover& leftover : find_leftovers(dir.path())) ADD_FAILURE() << leftover.path;
+      bring_back(dir.path());
+    }
+    EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3}));
+  }
+}
+
+TEST(Prune, LeavesASaveThatIsUnderWay) {
+  const TempDir dir;
+  const auto folders = save_steps(dir.path(), 3);
+  const Path attempt = dir.path() / step_folder_name(2, "000000ff");
+  const auto goes = [&] { return !find_leftovers(dir.path()).empty(); };
+  {
+    const FolderLease writer(attempt, LeaseKind::kWriter);
+    std::filesystem::create_directory(attempt);
+    EXPECT_EQ(step_folders(dir.path())[2].folder, attempt);
+    EXPECT_EQ(step_folders(dir.path())[2].held.substr(0, 22), "being saved by process");
+    EXPECT_FALSE(goes());
+  }
+  EXPECT_TRUE(goes());
+}
+
+TEST(Prune, OfTheRunItselfKnowsThatNoOtherSaveIsUnderWay) {
+  const TempDir dir;
+  save_steps(dir.path(), 3);
+  const Path attempt = dir.path() / step_folder_name(2, "000000ff");
+  spill(dir.path() / (".save-" + attempt.filename().string() + "-lost-node-17-0123abcd"), "");
+  std::filesystem::create_directory(attempt);
+  prune(dir.path(), {.keep_last = 0}, {});
+  EXPECT_EQ(fs::list_folder(dir.path(), Code::kCheckpoint).size(), 3U);
+}
+
+TEST(Owner, TheNewestOneOwnsTheFolder) {
+  const TempDir dir;
+  const auto folders = save_steps(dir.path(), 4);
+  const Owner first(dir.path());
+  EXPECT_NO_THROW(first.require());
+  const Owner second(dir.path());
+  EXPECT_NO_THROW(second.require());
+  const std::string why = error_of([&] { first.require(); });
+  EXPECT_NE(why.find(str("new owner, process ", ::getpid(), " on ")), std::string::npos) << why;
+  EXPECT_EQ(error_of([&] { prune(dir.path(), {.keep_last = 2}, all_in(dir.path()), &first); }), why);
+  const auto plan = plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2});
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(carry_out(plan, &first).empty());
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("new owner"), std::string::npos);
+  EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3, 4}));
+  std::filesystem::remove(dir.path() / ".owner");
+  EXPECT_NO_THROW(second.require());
+  EXPECT_NE(error_of([&] { first.require(); }), "");
+  prune(dir.path(), {.keep_last = 2}, all_in(dir.path()), &second);
+  EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4}));
+}
+
+TEST(Owner, AnotherOneMeanwhilePreventsTheCommit) {
+  const TempDir dir;
+  const Example example{.step = 1, .save_id = "0000000a"};
+  const Path folder = write_shards(dir.path(), example);
+  CommitInfo info = commit_info(example);
+  const Owner first(dir.path());
+  const Owner second(dir.path());
+  info.before_commit = [&] { first.require(); };
+  EXPECT_NE(error_of([&] { (void)commit(folder, info); }).find("new owner"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder / "COMMIT"));
+  info.before_commit = [&] { second.require(); };
+  EXPECT_EQ(commit(folder, info), "");
+}
+
+TEST(FolderLease, OfALivingProcessIsNeverStale) {
+  const TempDir dir;
+  const auto folders = save_steps(dir.path(), 3);
+  const FolderLease lease(folders[0]);  // as of a reader that was stopped for hours
+  std::filesystem::last_write_time(leases_in(dir.path()).at(0).file,
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  EXPECT_FALSE(leases_in(dir.path()).at(0).stale);
+  prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
+  EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3}));
 }
 
 /// Somebody begins to read just when the folder is put aside.
@@ -182,13 +412,13 @@ class LateReader : public fs::Disk {
  public:
   explicit LateReader(Path victim) : victim_(std::move(victim)) {}
   int rename(const char* from, const char* to) override {
-    if (victim_ == from && !lease_) lease_ = std::make_unique<ReadLease>(victim_);
+    if (victim_ == from && !lease_) lease_ = std::make_unique<FolderLease>(victim_);
     return Disk::rename(from, to);
   }
 
  private:
   Path victim_;
-  std::unique_ptr<ReadLease> lease_;
+  std::unique_ptr<FolderLease> lease_;
 };
 
 TEST(Prune, BringsBackWhatWasLeasedMeanwhile) {
@@ -197,7 +427,7 @@ TEST(Prune, BringsBackWhatWasLeasedMeanwhile) {
   {
     LateReader disk(folders[1]);
     const fs::DiskInUse in_use(disk);
-    const auto plan = plan_prune(step_folders(dir.path()), {.keep_last = 2});
+    const auto plan = plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2});
     EXPECT_EQ(carry_out(plan), (std::vector<Path>{folders[0]}));
   }
   EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3, 4}));
@@ -210,7 +440,7 @@ class DyingDisk : public fs::Disk {
   int rename(const char* from, const char* to) override {
     if (dead_) return fail();
     if (victim_ != from) return Disk::rename(from, to);
-    lease_ = std::make_unique<ReadLease>(victim_);
+    lease_ = std::make_unique<FolderLease>(victim_);
     dead_ = true;
     return Disk::rename(from, to);
   }
@@ -225,7 +455,7 @@ class DyingDisk : public fs::Disk {
   }
   Path victim_;
   bool dead_ = false;
-  std::unique_ptr<ReadLease> lease_;
+  std::unique_ptr<FolderLease> lease_;
 };
 
 TEST(Prune, BringsBackWhatACrashLeftAsideWhileSomebodyReadsIt) {
@@ -234,22 +464,22 @@ TEST(Prune, BringsBackWhatACrashLeftAsideWhileSomebodyReadsIt) {
   {
     DyingDisk disk(folders[1]);
     const fs::DiskInUse in_use(disk);
-    (void)carry_out(plan_prune(step_folders(dir.path()), {.keep_last = 2}));
+    (void)carry_out(plan_prune(step_folders(dir.path(), all_in(dir.path())), {.keep_last = 2}));
     EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4})) << "it lies aside";
     disk.revive();  // the machine is back; the reader, elsewhere, still reads
     for (const Leftover& leftover : find_leftovers(dir.path()))
       EXPECT_EQ(leftover.path.string().find(folders[1].filename().string()), std::string::npos);
-    prune(dir.path(), {.keep_last = 2});
+    prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
     EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3, 4}));
   }
-  prune(dir.path(), {.keep_last = 2});
+  prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
   EXPECT_EQ(whole_steps(dir.path()), (Steps{3, 4})) << "the reader is done";
   EXPECT_EQ(fs::list_folder(dir.path(), Code::kCheckpoint).size(), 2U);
 }
 
 /// A lease of a process of that number on a machine of this one's name.
 Path lease_of(const Path& step_folder, const std::string& text) {
-  const ReadLease mine(step_folder);  // for this host as leases spell it
+  const FolderLease mine(step_folder);  // for this host as leases spell it
   const auto own = leases_in(step_folder.parent_path());
   EXPECT_EQ(own.size(), 1U);
   std::string name = own.at(0).file.filename().string();
@@ -258,7 +488,7 @@ Path lease_of(const Path& step_folder, const std::string& text) {
   return step_folder.parent_path() / name;
 }
 
-TEST(ReadLease, OfAnotherMachineOfThisNameIsStaleAfterAnHour) {
+TEST(FolderLease, OfAnotherMachineOfThisNameIsStaleAfterAnHour) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 3);
   const std::string space = process_space();
@@ -270,7 +500,7 @@ TEST(ReadLease, OfAnotherMachineOfThisNameIsStaleAfterAnHour) {
     const Path lease = lease_of(folders[0], text);
     ASSERT_EQ(leases_in(dir.path()).size(), 1U);
     EXPECT_FALSE(leases_in(dir.path())[0].stale) << text;
-    prune(dir.path(), {.keep_last = 2});
+    prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
     EXPECT_EQ(whole_steps(dir.path()), (Steps{1, 2, 3})) << text;
     std::filesystem::last_write_time(
         lease, std::filesystem::file_time_type::clock::now() - std::chrono::minutes(61));
@@ -281,22 +511,22 @@ TEST(ReadLease, OfAnotherMachineOfThisNameIsStaleAfterAnHour) {
   EXPECT_TRUE(leases_in(dir.path())[0].stale) << "of this machine, and gone";
 }
 
-TEST(ReadLease, OfADeadProcessIsStaleAtOnce) {
+TEST(FolderLease, OfADeadProcessIsStaleAtOnce) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 3);
   const pid_t child = ::fork();
   if (child == 0) {
-    const ReadLease lease(folders[0]);
+    const FolderLease lease(folders[0]);
     ::_exit(0);  // no destructor, as after a kill
   }
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   ASSERT_EQ(leases_in(dir.path()).size(), 1U);
   EXPECT_TRUE(leases_in(dir.path())[0].stale);
-  prune(dir.path(), {.keep_last = 2});
+  prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
   EXPECT_EQ(whole_steps(dir.path()), (Steps{2, 3}));
 }
 
-TEST(ReadLease, OfAnotherHostIsStaleAfterAnHour) {
+TEST(FolderLease, OfAnotherHostIsStaleAfterAnHour) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 1);
   const Path file =
@@ -310,7 +540,7 @@ TEST(ReadLease, OfAnotherHostIsStaleAfterAnHour) {
   EXPECT_TRUE(leases_in(dir.path())[0].stale);
 }
 
-TEST(ReadLease, IgnoresForeignNames) {
+TEST(FolderLease, IgnoresForeignNames) {
   const TempDir dir;
   for (const char* name : {".lease-", ".lease-x", ".lease-step-000000001.0000000a-h-1-xyz",
                            ".lease-step-000000001.0000000a-1-0123abcd", ".lease-step-1.0000000a-h-1-0123abcd",
@@ -331,14 +561,14 @@ class ReadOnlyDisk : public fs::Disk {
   }
 };
 
-TEST(ReadLease, IsDoneWithoutWhereNothingCanBeWritten) {
+TEST(FolderLease, IsDoneWithoutWhereNothingCanBeWritten) {
   const TempDir dir;
   const auto folders = save_steps(dir.path(), 1);
   ReadOnlyDisk disk;
   const fs::DiskInUse in_use(disk);
-  const ReadLease lease(folders[0]);
+  const FolderLease lease(folders[0]);
   EXPECT_NE(lease.note().find("Read-only file system"), std::string::npos) << lease.note();
-  EXPECT_NE(ReadLease(dir.path()).note(), "");
+  EXPECT_NE(FolderLease(dir.path()).note(), "");
   EXPECT_TRUE(leases_in(dir.path()).empty());
 }
 

@@ -133,9 +133,9 @@ TEST(Prune, ParsesEachManifestOnce) {
   }
   CountingDisk disk;
   const fs::DiskInUse in_use(disk);
-  prune(dir.path(), {.keep_last = 3});
+  prune(dir.path(), {.keep_last = 3}, all_in(dir.path()));
   EXPECT_GT(disk.read(), std::uint64_t{3} << 20);
-  prune(dir.path(), {.keep_last = 3});
+  prune(dir.path(), {.keep_last = 3}, all_in(dir.path()));
   EXPECT_LT(disk.read(), (std::uint64_t{3} << 20) + (1 << 16));
 }
 

@@ -72,13 +72,27 @@ TEST(PruneCommand, SaysThatTheBestStepIsNotThere) {
 TEST(PruneCommand, LeavesWhatIsReadAndSaysWho) {
   const TempDir dir;
   const Path run = make_run(dir, 4);
-  const ReadLease lease(run / "checkpoints" / "step-000000001.0000000a");
+  const FolderLease lease(run / "checkpoints" / "step-000000001.0000000a");
   const json plan = json::parse(tool({"prune", run, "--keep-last", "2", "--yes", "--json"}).out);
   EXPECT_TRUE(plan["done"]);
   ASSERT_EQ(plan["entries"].size(), 5U);
   EXPECT_FALSE(plan["entries"][0]["goes"]);
   EXPECT_TRUE(mentions(plan["entries"][0]["why"], str("read by process ", ::getpid())));
   EXPECT_EQ(steps_of(run), (Steps{1, 3, 4}));
+}
+
+TEST(PruneCommand, ReadsWhatCounts) {
+  const TempDir dir;
+  const Path run = make_run(dir, 4);
+  const Path newest = run / "checkpoints" / "step-000000004.0000000a" / "shard-00000-of-00001.h5";
+  flip_bit(newest, std::filesystem::file_size(newest) - 1);
+  const Outcome quick = tool({"prune", run, "--keep-last", "2", "--quick"});
+  EXPECT_TRUE(mentions(quick.out, "step-000000002.0000000a: older than the last 2")) << quick.out;
+  const Outcome done = tool({"prune", run, "--keep-last", "2", "--yes"});
+  EXPECT_EQ(done.code, 0);
+  EXPECT_TRUE(mentions(done.err, "step-000000004.0000000a' does not count")) << done.err;
+  EXPECT_TRUE(mentions(done.out, "step-000000004.0000000a: damaged, but newer")) << done.out;
+  EXPECT_EQ(steps_of(run), (Steps{2, 3, 4}));
 }
 
 TEST(PruneCommand, RefusesWhatIsNoRun) {

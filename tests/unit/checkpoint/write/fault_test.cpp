@@ -157,7 +157,7 @@ TEST(Fault, AtEveryCallOfARemovalHarmsNothingThatIsToStay) {
       {
         const fs::DiskInUse in_use(faulty);
         testing::internal::CaptureStderr();
-        (void)error_of([&] { prune(run.checkpoints(), keep); });
+        (void)error_of([&] { prune(run.checkpoints(), keep, run.known()); });
         (void)testing::internal::GetCapturedStderr();
       }
       const fs::DiskInUse in_use(disk);

@@ -205,11 +205,11 @@ TEST(Prune, KeepsTheNewestAndRemovesLeftoversBeforeThem) {
   std::filesystem::create_directory(dir.path() / ".trash-step-000000001.00000000");
   spill(dir.path() / "notes.txt", "mine");
   std::filesystem::create_directory(dir.path() / "step-mine");
-  prune(dir.path(), {.keep_last = 2});
+  prune(dir.path(), {.keep_last = 2}, all_in(dir.path()));
   EXPECT_EQ(names_in(dir.path()),
             (std::vector<std::string>{"notes.txt", "step-000000004.00000004", "step-000000005.00000005",
                                       "step-000000009.deadbeef", "step-mine"}));
-  prune(dir.path(), {.keep_last = 0});
+  prune(dir.path(), {.keep_last = 0}, all_in(dir.path()));
   EXPECT_EQ(list(dir.path()).size(), 3U);
 }
 
@@ -218,7 +218,7 @@ TEST(Prune, DoesNotCountADamagedCommitAsOneToKeep) {
   for (int step = 0; step <= 4; ++step) save(dir.path(), {.step = step, .save_id = str("0000000", step)});
   std::filesystem::remove(dir.path() / "step-000000004.00000004" / "shard-00001-of-00002.h5");
   flip_bit(dir.path() / "step-000000003.00000003" / "COMMIT", 30);
-  prune(dir.path(), {.keep_last = 1});
+  prune(dir.path(), {.keep_last = 1}, all_in(dir.path()));
   EXPECT_EQ(names_in(dir.path()),
             (std::vector<std::string>{"step-000000001.00000001", "step-000000002.00000002",
                                       "step-000000003.00000003", "step-000000004.00000004"}));
@@ -228,9 +228,9 @@ TEST(Prune, DoesNotCountADamagedCommitAsOneToKeep) {
 TEST(Prune, RemovesNothingWithoutACommitToFallBackOn) {
   const TempDir dir;
   write_shards(dir.path(), {.step = 3, .save_id = "deadbeef"});
-  prune(dir.path(), {.keep_last = 1});
+  prune(dir.path(), {.keep_last = 1}, all_in(dir.path()));
   EXPECT_EQ(names_in(dir.path()).size(), 1U);
-  prune(dir.path() / "absent", {.keep_last = 1});
+  prune(dir.path() / "absent", {.keep_last = 1}, all_in(dir.path() / "absent"));
 }
 
 }  // namespace
