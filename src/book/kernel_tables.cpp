@@ -78,6 +78,7 @@ constexpr Table<T> table() {
       .sum_rows = [](const T*, const I*, I count, T*, I n, bool) { pass<T>("sum_rows", (count + 1) * n); },
       .dropout = [](const T*, T*, I n, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t,
                     float) { pass<T>("dropout", 2 * n); },
+      .to_float = [](const T*, float*, I n) { pass<float>("to_float", n + n * I{sizeof(T)} / 4); },
       .from_float = [](const float*, T*, I n) { pass<float>("from_float", n + n * I{sizeof(T)} / 4); },
   };
 }
@@ -89,26 +90,6 @@ double sum_of_squares(const float*, std::int64_t n) {
 
 constexpr kernels::Tables kTables{
     .f32 = table<float>(), .bf16 = table<Bf16>(), .fp16 = table<Fp16>(), .sum_of_squares = sum_of_squares};
-
-void run_product(const kernels::Product& p, std::byte*) {
-  const auto m = static_cast<double>(p.m);
-  const auto n = static_cast<double>(p.n);
-  const auto k = static_cast<double>(p.k);
-  books().work("mm", forecast::Cost::kProduct, DType::kBF16, 2 * m * n * k,
-               sizeof(Bf16) * (m * k + k * n + m * n * (p.accumulate ? 2 : 1)));
-}
-
-/// The memory it needs is asked of the real one.
-std::size_t workspace(const kernels::Product& product) {
-#if defined(__x86_64__)
-  return kernels::avx512_bf16_product.workspace(product);
-#else
-  (void)product;
-  return 0;
-#endif
-}
-
-constexpr kernels::ProductKernel kProduct{.workspace = workspace, .run = run_product};
 
 class RecordingObserver final : public kernels::Observer {
  public:
@@ -123,6 +104,13 @@ class RecordingObserver final : public kernels::Observer {
   }
   void first_row_done() override {}
   void end_rows() override { Books::here().rows = 1; }
+  void product(const kernels::ProductShape& s, const std::function<void()>& /*run*/) override {
+    const auto m = static_cast<double>(s.m);
+    const auto n = static_cast<double>(s.n);
+    const auto k = static_cast<double>(s.k);
+    books().work("mm", forecast::Cost::kProduct, s.type, 2 * m * n * k,
+                 static_cast<double>(size_of(s.type)) * (m * k + k * n + m * n * (s.accumulated ? 2 : 1)));
+  }
   bool leaves_out(const char* what, double bytes) override {
     books().work(what, forecast::Cost::kMemory, DType::kF32, 0, bytes);
     return true;
@@ -133,7 +121,7 @@ class RecordingObserver final : public kernels::Observer {
 
 kernels::Replacement recording_kernels() {
   static RecordingObserver observer;
-  return {.tables = &kTables, .product = &kProduct, .observer = &observer};
+  return {.tables = &kTables, .observer = &observer};
 }
 
 }  // namespace echelon::book

@@ -51,6 +51,7 @@ class TimingObserver final : public kernels::Observer {
     rows.inside = false;
     stopwatch::ended();
   }
+  void product(const kernels::ProductShape& shape, const std::function<void()>& run) override;
   bool leaves_out(const char*, double) override { return false; }
 };
 
@@ -69,8 +70,8 @@ void recorded(double began_s, const F& recording) {
 }
 
 /// Calls `real`, then `recording` with the same arguments, which tells Books what it was.
-template <class Function, class... Arguments>
-auto timed(Function real, Function recording, Arguments... arguments) {
+template <class Function, class Recording, class... Arguments>
+auto timed(Function real, Recording recording, Arguments... arguments) {
   const double began_s = rows.inside ? 0 : steady_now_s();
   if constexpr (std::is_void_v<std::invoke_result_t<Function, Arguments...>>) {
     real(arguments...);
@@ -80,6 +81,10 @@ auto timed(Function real, Function recording, Arguments... arguments) {
     recorded(began_s, [&] { (void)recording(arguments...); });
     return result;
   }
+}
+
+void TimingObserver::product(const kernels::ProductShape& shape, const std::function<void()>& run) {
+  timed([&] { run(); }, [&] { recording_kernels().observer->product(shape, run); });
 }
 
 /// Member `M` of a Table, timed.
@@ -118,6 +123,7 @@ constexpr Table<T> table() {
           .rope_merge = Timed<&K::rope_merge>::call,
           .sum_rows = Timed<&K::sum_rows>::call,
           .dropout = Timed<&K::dropout>::call,
+          .to_float = Timed<&K::to_float>::call,
           .from_float = Timed<&K::from_float>::call};
 }
 
@@ -129,20 +135,11 @@ double sum_of_squares(const float* values, std::int64_t n) {
 constexpr Tables kTables{
     .f32 = table<float>(), .bf16 = table<Bf16>(), .fp16 = table<Fp16>(), .sum_of_squares = sum_of_squares};
 
-void run_product(const kernels::Product& product, std::byte* workspace) {
-  timed(kernels::avx512_bf16_product.run, recording_kernels().product->run, product, workspace);
-}
-
-constexpr kernels::ProductKernel kProduct{
-    .workspace =
-        [](const kernels::Product& product) { return kernels::avx512_bf16_product.workspace(product); },
-    .run = run_product};
-
 }  // namespace
 
 kernels::Replacement timed_kernels() {
   static TimingObserver observer;
-  return {.tables = &kTables, .product = &kProduct, .observer = &observer};
+  return {.tables = &kTables, .observer = &observer};
 }
 
 }  // namespace echelon::book

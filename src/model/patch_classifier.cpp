@@ -4,6 +4,9 @@
 
 #include <memory>
 
+#include "model/ops/product.h"
+#include "model/ops/widened_product.h"
+
 namespace echelon {
 
 PatchClassifier::PatchClassifier(const ModelOptions& options, const ModelTypes& types, PatchLayout layout)
@@ -48,7 +51,9 @@ at::Tensor PatchClassifier::embedded(const at::Tensor& images, const Batch& draw
   const at::Tensor patches =
       cut_patches(images.to(patch_.weight->value.scalar_type()), options_.patch_size, layout_);
   const at::Tensor projected =
-      at::linear(patches, ops::use(*patch_.weight).flatten(1), ops::use(*patch_.bias));
+      ops::goes_by_fp32(patches)
+          ? ops::matmul(patches, ops::use(*patch_.weight).flatten(1).t()) + ops::use(*patch_.bias)
+          : at::linear(patches, ops::use(*patch_.weight).flatten(1), ops::use(*patch_.bias));
   const at::Tensor x = with_class_token(projected, ops::use(*class_token_), ops::use(*positions_));
   return ops::dropout(x, options_.dropout, draws, embedding_layer_->name());
 }

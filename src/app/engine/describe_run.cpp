@@ -4,7 +4,6 @@
 
 #include "base/log.h"
 #include "base/str.h"
-#include "model/kernels/bf16_products.h"
 #include "model/ops/device_kernels.h"
 #include "optim/optimizer.h"
 
@@ -62,12 +61,6 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
                 precisions(model.precision()), "; ",
                 human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + elements * state_bytes)),
                 " of weights, gradients and optimizer state per rank"));
-  if (!compute.accelerator && model.computes_in(at::kBFloat16) &&
-      kernels::bf16_products() == kernels::Bf16Products::kNone) {
-    log::warn(
-        "this CPU has no bf16 instructions: bf16 gives correct results, but is slower than precision.param: "
-        "fp32");
-  }
   for (const std::string& line :
        describe_units(model.plan(), model.groups().shard().size(), model.precision().master, state_bytes)) {
     log::info("  " + line);

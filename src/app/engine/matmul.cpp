@@ -1,5 +1,4 @@
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "app/engine/threads.h"
 #include "base/error.h"
 #include "base/steady_time.h"
+#include "model/ops/product.h"
 
 namespace echelon::app {
 namespace {
@@ -30,7 +30,7 @@ double window_rate(const at::Tensor& a, at::Tensor& out, double seconds) {
   double done = 0;
   double elapsed = 0;
   while (elapsed < seconds) {
-    for (int i = 0; i < products; ++i) at::mm_out(out, a, a);
+    for (int i = 0; i < products; ++i) ops::product_into(out, a, a, false);
     if (a.is_cuda()) (void)out[0][0].item<float>();  // copying a value waits for the device
     done += flops * products;
     elapsed = seconds_since(start);
@@ -45,7 +45,7 @@ MatmulResult measure(const MatmulRequest& request) {
   const std::int64_t size = gpu ? kGpuSize : kCpuSize;
   const at::Tensor a =
       at::ones({size, size}, at::TensorOptions().device(compute.device).dtype(at::kBFloat16));
-  at::Tensor out = at::mm(a, a);
+  at::Tensor out = ops::product(a, a);
   (void)window_rate(a, out, kWindowS / 4);  // not timed: libraries load their kernels
   // All ranks measure together, since ranks of a node compete for it in training too.
   request.job->fence("doctor matmul");

@@ -11,8 +11,8 @@ namespace echelon {
 namespace {
 
 at::Tensor convolved(const Linear& kernel, const at::Tensor& images) {
-  return at::relu(at::conv2d(images.to(kernel.weight->value.scalar_type()), ops::use(*kernel.weight),
-                             ops::use(*kernel.bias)));
+  return at::relu(ops::convolution(images.to(kernel.weight->value.scalar_type()), ops::use(*kernel.weight),
+                                   ops::use(*kernel.bias)));
 }
 
 }  // namespace

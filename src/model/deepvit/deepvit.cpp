@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/str.h"
+#include "model/ops/product.h"
 
 namespace echelon {
 namespace {
@@ -58,14 +59,14 @@ at::Tensor DeepVit::attended(const Block& block, const at::Tensor& qkv, const Ba
   // [3, samples, heads, tokens, head_dim]
   const at::Tensor split = qkv.view({-1, tokens(), 3, heads, head_dim}).permute({2, 0, 3, 1, 4});
   const double scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
-  const at::Tensor scores = at::matmul(split.select(0, 0) * scale, split.select(0, 1).transpose(2, 3));
+  const at::Tensor scores = ops::matmul(split.select(0, 0) * scale, split.select(0, 1).transpose(2, 3));
   const at::Tensor maps =
       ops::dropout(at::softmax(scores, 3), options_.dropout, draws, block.layer->name() + ".maps");
   // Mixing and norm act on the last dimension, so heads are moved there.
-  const at::Tensor mixed = at::matmul(maps.permute({0, 2, 3, 1}), ops::use(*block.mixing));
+  const at::Tensor mixed = ops::matmul(maps.permute({0, 2, 3, 1}), ops::use(*block.mixing));
   const at::Tensor normed_maps = at::layer_norm(mixed, {heads}, ops::use(*block.mixing_norm.weight),
                                                 ops::use(*block.mixing_norm.bias), options_.norm_eps);
-  const at::Tensor out = at::matmul(normed_maps.permute({0, 3, 1, 2}), split.select(0, 2));
+  const at::Tensor out = ops::matmul(normed_maps.permute({0, 3, 1, 2}), split.select(0, 2));
   return out.permute({0, 2, 1, 3}).reshape({qkv.size(0), options_.hidden_size});
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "model/ops/product.h"
+
 namespace echelon {
 namespace {
 
@@ -57,7 +59,7 @@ at::Tensor KvCache::attend(const at::Tensor& q, const at::Tensor& bias) const {
   const at::Tensor queries = q.view({rows, options_.kv_heads, group, options_.head_dim});
   const at::Tensor keys = k_.narrow(2, 0, longest_);
   // Scale, bias and softmax in fp32, as in training's attention.
-  at::Tensor scores = at::matmul(queries, keys.transpose(2, 3)).to(at::kFloat) * options_.scale;
+  at::Tensor scores = ops::matmul(queries, keys.transpose(2, 3)).to(at::kFloat) * options_.scale;
   if (bias.defined()) {
     scores = scores + bias.to(at::kFloat).view({bias.size(0), options_.kv_heads, group, longest_});
   }
@@ -65,7 +67,7 @@ at::Tensor KvCache::attend(const at::Tensor& q, const at::Tensor& bias) const {
       at::arange(longest_, lengths_.options()).view({1, 1, 1, -1}) >= lengths_.view({-1, 1, 1, 1});
   scores = scores.masked_fill(behind, -std::numeric_limits<double>::infinity());
   const at::Tensor shares = at::softmax(scores, -1).to(q.scalar_type());
-  return at::matmul(shares, v_.narrow(2, 0, longest_)).reshape(q.sizes());
+  return ops::matmul(shares, v_.narrow(2, 0, longest_)).reshape(q.sizes());
 }
 
 void KvCache::reorder(const at::Tensor& rows) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string_view>
 
 namespace echelon::kernels {
 
@@ -10,6 +11,14 @@ struct ProcessorWords {
   std::uint32_t leaf7_1_eax = 0;   ///< CPUID 7, subleaf 1; 0 where there is none
   std::uint64_t usable_state = 0;  ///< register states that the system lets a process use, as in XCR0
 };
+/// Of this machine, within the limit that the user sets for oneDNN (ONEDNN_MAX_CPU_ISA): what its products do
+/// not use, Echelon's do not use either.
+[[nodiscard]] const ProcessorWords& processor();
+/// What remains of `words` under a limit of this name; unknown names limit nothing, as in oneDNN.
+[[nodiscard]] ProcessorWords limited(ProcessorWords words, std::string_view limit);
+/// For tests: processor() is `words`, which outlive their use; null: this machine again. Before any thread
+/// computes.
+void imitate_processor(const ProcessorWords* words);
 
 /// The instructions that multiply bf16 matrices faster than fp32 ones.
 enum class Bf16Products : std::uint8_t {
@@ -18,9 +27,11 @@ enum class Bf16Products : std::uint8_t {
   kAmx,     ///< tiles
 };
 [[nodiscard]] Bf16Products bf16_products(const ProcessorWords& words);
-/// Of this machine.
+/// Of processor().
 [[nodiscard]] Bf16Products bf16_products();
-/// True if this machine has AVX512-BF16, with or without tiles.
+/// True if processor() has AVX512-BF16, with or without tiles.
 [[nodiscard]] bool has_avx512_bf16();
+/// True if processor() has instructions for products of fp16 (AVX512-FP16, AMX-FP16).
+[[nodiscard]] bool has_fp16_products();
 
 }  // namespace echelon::kernels

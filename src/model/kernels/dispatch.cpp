@@ -15,10 +15,7 @@ struct Choice {
 Choice choose() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-      __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0) {
-    return {&avx512::tables, "avx512"};
-  }
+  if (processor().avx512) return {&avx512::tables, "avx512"};
   if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0)
     return {&avx2::tables, "avx2"};
 #endif
@@ -36,18 +33,13 @@ const Tables& tables() {
   return replacement.tables != nullptr ? *replacement.tables : *choice().tables;
 }
 
-const ProductKernel* choose_product() {
+}  // namespace
+
+const ProductKernel* product_kernel() {
 #if defined(__x86_64__)
   if (has_avx512_bf16()) return &avx512_bf16_product;
 #endif
   return nullptr;
-}
-
-}  // namespace
-
-const ProductKernel* product_kernel() {
-  static const ProductKernel* const chosen = choose_product();
-  return chosen != nullptr && replacement.product != nullptr ? replacement.product : chosen;
 }
 
 const Tables& processor_tables() {

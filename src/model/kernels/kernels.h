@@ -115,6 +115,8 @@ struct Table {
   /// 16-bit half of the Philox words of (key, counter_high, counter_low + i / 8) is at least `threshold`.
   void (*dropout)(const T* x, T* y, std::int64_t n, std::uint64_t key, std::uint64_t counter_low,
                   std::uint64_t counter_high, std::uint32_t threshold, float factor);
+  /// to[i] = from[i], exactly.
+  void (*to_float)(const T* from, float* to, std::int64_t n);
   /// to[i] = from[i] rounded to T.
   void (*from_float)(const float* from, T* to, std::int64_t n);
 };

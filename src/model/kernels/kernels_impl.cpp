@@ -225,6 +225,11 @@ void sum_rows(const T* source, const std::int64_t* rows, std::int64_t count, T* 
 }
 
 template <class T>
+void to_float(const T* from, float* to, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = load(from[i]);
+}
+
+template <class T>
 void from_float(const float* from, T* to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) store(to[i], from[i]);
 }
@@ -253,6 +258,7 @@ constexpr Table<T> make_table() {
           .rope_merge = rope_merge<T>,
           .sum_rows = sum_rows<T>,
           .dropout = dropout<T>,
+          .to_float = to_float<T>,
           .from_float = from_float<T>};
 }
 

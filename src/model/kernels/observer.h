@@ -1,7 +1,19 @@
 #pragma once
 #include <cstdint>
+#include <functional>
+
+#include "base/dtype.h"
 
 namespace echelon::kernels {
+
+/// [m, k] * [k, n] -> [m, n], the last `accumulated` or overwritten.
+struct ProductShape {
+  DType type;
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  bool accumulated;
+};
 
 /// Is told what surrounds calls of kernels, where they only record or are timed (src/book). From any thread.
 class Observer {
@@ -14,6 +26,8 @@ class Observer {
   [[nodiscard]] virtual std::int64_t begin_rows(std::int64_t count) = 0;
   virtual void first_row_done() = 0;
   virtual void end_rows() = 0;
+  /// `run` computes a product that no operation of PyTorch stands for as a whole. Runs it or leaves it out.
+  virtual void product(const ProductShape& shape, const std::function<void()>& run) = 0;
   /// Is `what`, which reads and writes `bytes` without a kernel, left out?
   [[nodiscard]] virtual bool leaves_out(const char* what, double bytes) = 0;
 };

@@ -17,22 +17,24 @@ struct MatrixView {
   [[nodiscard]] MatrixView transposed() const { return {data, column_stride, row_stride}; }
 };
 
-/// c [m, n] = a [m, k] * b [k, n], or with `accumulate` added to what c holds. bf16 in and out; every element
-/// is a sum in fp32, in an order that depends on k alone, rounded once. c overlaps neither a nor b.
-struct Product {
+/// c [m, n] = a [m, k] * b [k, n], or with `accumulate` added to what c holds. Every element is a sum in
+/// fp32, rounded once. c overlaps neither a nor b.
+template <class T>
+struct ProductOf {
   std::int64_t m;
   std::int64_t n;
   std::int64_t k;
-  MatrixView<const Bf16*> a;
-  MatrixView<const Bf16*> b;
-  MatrixView<Bf16*> c;
+  MatrixView<const T*> a;
+  MatrixView<const T*> b;
+  MatrixView<T*> c;
   bool accumulate;
 };
+using Product = ProductOf<Bf16>;
 
 /// Matrix products with the processor's bf16 dot products (AVX512-BF16): blocked as by Goto and van de Geijn
 /// (Anatomy of High-Performance Matrix Multiplication), operands packed on the way into the cache in whatever
 /// orientation they come, so that a transposed operand or result costs no pass of its own. Single-threaded;
-/// callers split columns or rows of c.
+/// callers split columns or rows of c. The order of an element's sum depends on k alone.
 struct ProductKernel {
   /// Bytes of scratch memory that run() needs.
   std::size_t (*workspace)(const Product& product);

@@ -31,8 +31,6 @@ extern const ProductKernel avx512_bf16_product;
 /// What stands in for the kernels of this processor.
 struct Replacement {
   const Tables* tables = nullptr;
-  const ProductKernel* product =
-      nullptr;                   ///< for bf16 products, where the processor has instructions for them
   Observer* observer = nullptr;  ///< outlives the replacement
 };
 /// The kernels of this processor, whatever stands in for them.

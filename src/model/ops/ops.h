@@ -69,6 +69,10 @@ struct AttentionPositions {
 [[nodiscard]] at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, const Sequences& queries,
                                          const Sequences& keys, const AttentionOptions& options);
 
+/// x [samples, channels, height, width], weight [out, channels, rows, columns], bias [out]; steps of one, no
+/// padding.
+[[nodiscard]] at::Tensor convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
 /// Largest element of each 2 x 2 window of x [samples, channels, height, width]; an odd last row or column is
 /// left out. The gradient goes to the first of equal ones.
 [[nodiscard]] at::Tensor max_pool_2x2(const at::Tensor& x);

@@ -2,16 +2,23 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <functional>
+#include <vector>
 
 #include "model/kernels/bf16_products.h"
+#include "model/kernels/observer.h"
 #include "model/kernels/product.h"
 #include "model/ops/access.h"
+#include "model/ops/widened_product.h"
 
 namespace echelon::ops {
 namespace {
 
 using kernels::Bf16;
-using kernels::Product;
+using kernels::Fp16;
+using kernels::ProductOf;
 
 /// Packing pays off from this size; a product with few vectors is limited by reading the matrix once.
 constexpr std::int64_t kFewestRows = 8;
@@ -21,39 +28,49 @@ constexpr std::int64_t kLeastTiled = std::int64_t{1} << 23;
 constexpr std::int64_t kSplit = 48;
 
 bool lies_well(const at::Tensor& matrix) {
-  return matrix.is_cpu() && matrix.scalar_type() == at::kBFloat16 &&
-         ((matrix.stride(1) == 1 && matrix.stride(0) >= matrix.size(1)) ||
-          (matrix.stride(0) == 1 && matrix.stride(1) >= matrix.size(0)));
+  return (matrix.stride(1) == 1 && matrix.stride(0) >= matrix.size(1)) ||
+         (matrix.stride(0) == 1 && matrix.stride(1) >= matrix.size(0));
 }
 
 /// A function of the shape alone, so that the bits do not depend on what was computed before.
 bool better_tiled(std::int64_t m, std::int64_t n, std::int64_t k) {
-  static const bool tiles = kernels::bf16_products() == kernels::Bf16Products::kAmx;
-  return tiles && m * n * k >= kLeastTiled;
+  return m * n * k >= kLeastTiled && kernels::bf16_products() == kernels::Bf16Products::kAmx;
 }
 
-bool suits(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
-  return kernels::product_kernel() != nullptr && lies_well(out) && lies_well(a) && lies_well(b) &&
+bool suits_kernel(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  return out.is_cpu() && out.scalar_type() == at::kBFloat16 && kernels::product_kernel() != nullptr &&
+         lies_well(out) && lies_well(a) && lies_well(b) &&
          std::min({a.size(0), a.size(1), b.size(1)}) >= kFewestRows &&
          !better_tiled(a.size(0), b.size(1), a.size(1));
 }
 
-void run(const Product& product) {
-  const auto bytes = static_cast<std::int64_t>(kernels::product_kernel()->workspace(product));
-  const at::Tensor space = at::empty({bytes}, at::kByte);
-  kernels::product_kernel()->run(product, reinterpret_cast<std::byte*>(out<std::uint8_t>(space)));
-}
-
-void library_product(at::Tensor result, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
-  if (accumulate) {
-    result.addmm_(a, b);
+/// Scratch memory is taken even if an observer leaves the product out.
+template <class T>
+void run(const ProductOf<T>& p) {
+  const kernels::ProductKernel* const kernel = std::is_same_v<T, Bf16> ? kernels::product_kernel() : nullptr;
+  at::Tensor space;
+  std::function<void()> compute;
+  if constexpr (std::is_same_v<T, Bf16>) {
+    if (kernel != nullptr) {
+      space = at::empty({static_cast<std::int64_t>(kernel->workspace(p))}, at::kByte);
+      compute = [&] { kernel->run(p, reinterpret_cast<std::byte*>(out<std::uint8_t>(space))); };
+    }
+  }
+  if (kernel == nullptr) {
+    space = at::empty({widened_space(p.m, p.n, p.k)}, at::kFloat);
+    compute = [&] { widened_product(p, out<float>(space)); };
+  }
+  constexpr DType kType = std::is_same_v<T, Bf16> ? DType::kBF16 : DType::kF16;
+  if (kernels::Observer* const observer = kernels::observer()) {
+    observer->product({kType, p.m, p.n, p.k, p.accumulate}, compute);
   } else {
-    at::mm_out(result, a, b);
+    compute();
   }
 }
 
 /// Rows or columns [from, to) of the result.
-Product part(Product whole, bool rows, std::int64_t from, std::int64_t to) {
+template <class T>
+ProductOf<T> part(ProductOf<T> whole, bool rows, std::int64_t from, std::int64_t to) {
   if (rows) {
     whole.a.data += from * whole.a.row_stride;
     whole.c.data += from * whole.c.row_stride;
@@ -66,23 +83,15 @@ Product part(Product whole, bool rows, std::int64_t from, std::int64_t to) {
   return whole;
 }
 
-}  // namespace
-
-void product_into(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
-  if (!suits(result, a, b)) {
-    // On processors without fp16 products, at::mm is 40 times faster if both operands are contiguous along
-    // the summed dimension.
-    const bool fp16_on_cpu = result.is_cpu() && result.scalar_type() == at::kHalf;
-    return fp16_on_cpu ? library_product(result, a.contiguous(), b.t().contiguous().t(), accumulate)
-                       : library_product(result, a, b, accumulate);
-  }
-  const Product whole{.m = a.size(0),
-                      .n = b.size(1),
-                      .k = a.size(1),
-                      .a = {in<Bf16>(a), a.stride(0), a.stride(1)},
-                      .b = {in<Bf16>(b), b.stride(0), b.stride(1)},
-                      .c = {out<Bf16>(result), result.stride(0), result.stride(1)},
-                      .accumulate = accumulate};
+template <class T>
+void run_in_threads(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
+  const ProductOf<T> whole{.m = a.size(0),
+                           .n = b.size(1),
+                           .k = a.size(1),
+                           .a = {in<T>(a), a.stride(0), a.stride(1)},
+                           .b = {in<T>(b), b.stride(0), b.stride(1)},
+                           .c = {out<T>(result), result.stride(0), result.stride(1)},
+                           .accumulate = accumulate};
   const bool rows = whole.m > whole.n;
   const std::int64_t length = rows ? whole.m : whole.n;
   at::parallel_for(0, (length + kSplit - 1) / kSplit, 1, [&](std::int64_t from, std::int64_t to) {
@@ -90,10 +99,78 @@ void product_into(const at::Tensor& result, const at::Tensor& a, const at::Tenso
   });
 }
 
+at::Tensor lying_well(const at::Tensor& matrix) {
+  return lies_well(matrix) ? matrix : matrix.contiguous();
+}
+
+void by_fp32(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
+  const at::Tensor place = lying_well(result);
+  if (a.size(1) == 0) {
+    if (!accumulate) place.zero_();
+  } else if (result.scalar_type() == at::kHalf) {
+    run_in_threads<Fp16>(place, lying_well(a), lying_well(b), accumulate);
+  } else {
+    run_in_threads<Bf16>(place, lying_well(a), lying_well(b), accumulate);
+  }
+  if (!place.is_same(result)) result.copy_(place);
+}
+
+}  // namespace
+
+void product_into(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
+  if (goes_by_fp32(result)) return by_fp32(result, a, b, accumulate);
+  if (suits_kernel(result, a, b)) return run_in_threads<Bf16>(result, a, b, accumulate);
+  at::Tensor place = result;
+  if (accumulate) {
+    place.addmm_(a, b);
+  } else {
+    at::mm_out(place, a, b);
+  }
+}
+
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   at::Tensor result = at::empty({a.size(0), b.size(1)}, a.options());
   product_into(result, a, b, false);
   return result;
+}
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// a [batch, m, k] * b [batch, k, n].
+at::Tensor each_product(const at::Tensor& a, const at::Tensor& b) {
+  at::Tensor result = at::empty({a.size(0), a.size(1), b.size(2)}, a.options());
+  const kernels::Tasks tasks(a.size(0), true);
+  at::parallel_for(0, tasks.to_run(), 1, [&](std::int64_t from, std::int64_t to) {
+    const at::NoGradGuard no_grad;
+    for (std::int64_t i = from; i < to; ++i) product_into(result[i], a[i], b[i], false);
+  });
+  return result;
+}
+
+struct EachProduct : torch::autograd::Function<EachProduct> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& a, const at::Tensor& b) {
+    ctx->save_for_backward({a, b});
+    return each_product(a, b);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list kept = ctx->get_saved_variables();
+    return {ctx->needs_input_grad(0) ? each_product(grads[0], kept[1].transpose(1, 2)) : at::Tensor(),
+            ctx->needs_input_grad(1) ? each_product(kept[0].transpose(1, 2), grads[0]) : at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor matmul(const at::Tensor& a, const at::Tensor& b) {
+  if (!goes_by_fp32(a)) return at::matmul(a, b);
+  std::vector<std::int64_t> shape = a.sizes().vec();
+  shape.back() = b.size(-1);
+  const bool shared = b.dim() == 2;
+  const at::Tensor left = a.reshape({shared ? 1 : -1, shared ? -1 : a.size(-2), a.size(-1)});
+  return EachProduct::apply(left, b.reshape({shared ? 1 : left.size(0), b.size(-2), b.size(-1)})).view(shape);
 }
 
 }  // namespace echelon::ops

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <string>
 
@@ -33,6 +34,33 @@ TEST(Bf16Products, AreNotTilesThatTheSystemKeepsBack) {
   EXPECT_EQ(bf16_products({false, kAmx, 0x20, kTiles}), Bf16Products::kNone) << "AVX512 switched off";
 }
 
+TEST(Bf16Products, AreWithinTheLimitThatOneDnnHas) {
+  const ProcessorWords sapphire_rapids{true, 0x03C00000, 0x00201C30, 0x602E7};
+  const auto most = [&](const char* limit) { return bf16_products(limited(sapphire_rapids, limit)); };
+  for (const char* none : {"", "ALL", "default", "avx512_core_amx", "AVX512_CORE_AMX_FP16", "no such name"})
+    EXPECT_EQ(most(none), Bf16Products::kAmx) << none;
+  for (const char* dots : {"AVX512_CORE_BF16", "avx512_core_fp16"})
+    EXPECT_EQ(most(dots), Bf16Products::kAvx512) << dots;
+  for (const char* old : {"SSE41", "avx2", "AVX2_VNNI_2", "AVX512_CORE", "AVX512_CORE_VNNI"})
+    EXPECT_EQ(most(old), Bf16Products::kNone) << old;
+  EXPECT_FALSE(limited(sapphire_rapids, "AVX2_VNNI_2").avx512);
+  EXPECT_TRUE(limited(sapphire_rapids, "AVX512_CORE").avx512);
+}
+
+TEST(Bf16Products, OfFp16NeedInstructionsOfTheirOwn) {
+  const auto has = [](const ProcessorWords& words) {
+    imitate_processor(&words);
+    const bool result = has_fp16_products();
+    imitate_processor(nullptr);
+    return result;
+  };
+  const ProcessorWords sapphire_rapids{true, 0x03C00000, 0x00001C30, 0x602E7};
+  EXPECT_TRUE(has(sapphire_rapids));
+  EXPECT_FALSE(has(limited(sapphire_rapids, "AVX512_CORE_BF16")));
+  EXPECT_FALSE(has({true, 0x10000010, 0x00000020, 0xE7})) << "Zen 4";
+  EXPECT_FALSE(has({}));
+}
+
 TEST(Bf16Products, OfThisMachineAreThoseThatItsKernelLists) {
   std::ifstream file("/proc/cpuinfo");
   std::string flags;
@@ -44,6 +72,7 @@ TEST(Bf16Products, OfThisMachineAreThoseThatItsKernelLists) {
   const Bf16Products expected = listed("amx_bf16") && listed("amx_tile") ? Bf16Products::kAmx
                                 : listed("avx512_bf16")                  ? Bf16Products::kAvx512
                                                                          : Bf16Products::kNone;
+  if (std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr) GTEST_SKIP() << "ONEDNN_MAX_CPU_ISA is set";
   EXPECT_EQ(bf16_products(), expected);
   EXPECT_EQ(has_avx512_bf16(), listed("avx512_bf16"));
   EXPECT_EQ(product_kernel() != nullptr, listed("avx512_bf16"));
