@@ -192,10 +192,23 @@ Fault restore_from(const checkpoint::MemoryCandidate& candidate, RunMemory& memo
   return fault;
 }
 
-/// Of a step folder.
+/// Of a step folder; -1 for an empty name.
 std::int64_t step_of(const std::string& folder) {
   const auto name = checkpoint::parse_step_folder(std::filesystem::path(folder).filename().string());
   return name ? name->step : -1;
+}
+
+/// Leaves out what was saved to memory after a commit that is no longer on disk, nor a newer one: somebody
+/// has removed it to go back. `newest`: step of the newest one on disk.
+void forget_rolled_back(std::vector<checkpoint::MemoryCandidate>& remembered, std::int64_t newest,
+                        bool tells) {
+  std::erase_if(remembered, [&](const checkpoint::MemoryCandidate& one) {
+    if (one.newest_commit <= newest) return false;
+    if (tells)
+      log::warn(str("step ", one.step, " in memory is not used: the checkpoint of step ", one.newest_commit,
+                    " that it follows has been removed from disk, so the run goes back to what is there"));
+    return true;
+  });
 }
 
 }  // namespace
@@ -205,9 +218,11 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
                                        RunMemory* memory) {
   std::vector<checkpoint::MemoryCandidate> remembered;
   if (memory != nullptr) remembered = memory->candidates();
-  auto newest_in_memory = remembered.begin();
-  std::istringstream folders(agreed_candidates(options, folder, comm, !remembered.empty()));
+  const std::string listed = agreed_candidates(options, folder, comm, !remembered.empty());
   const bool lead = comm.rank() == 0;
+  forget_rolled_back(remembered, step_of(listed.substr(0, listed.find('\n'))), lead);
+  auto newest_in_memory = remembered.begin();
+  std::istringstream folders(listed);
   checkpoint::KnownSteps known;
   /// Those in memory that are newer than `step`, as long as they are damaged.
   const auto from_memory_after = [&](std::int64_t step) -> std::optional<Restored> {

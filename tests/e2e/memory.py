@@ -187,6 +187,17 @@ class Tests(product.Case):
         self.train("recipe.yaml", ranks=2)
         self.ends_as_undisturbed()
 
+    def test_who_removes_checkpoints_to_go_back_is_followed(self):
+        self.memory_recipe(**{"checkpoint.every_steps": 20, "checkpoint.async": "false"})
+        self.kill_in("staged:1:30")
+        kept = self.checkpoints()
+        self.assertGreater(self.steps_in_memory()[-1], int(kept[-1].name[5:14]))
+        shutil.rmtree(kept[-1])
+        result = self.train("recipe.yaml", ranks=2)
+        self.assertIn("has been removed from disk, so the run goes back to what is there", result.err)
+        self.assertNotIn("(memory of node", result.err)
+        self.ends_as_undisturbed()
+
     def test_a_stop_leaves_nothing_in_memory(self):
         self.memory_recipe(**{"train.steps": 100000})
         process = self.start(*self.train_command("recipe.yaml", ranks=2))

@@ -102,6 +102,7 @@ std::string note_text(const MemoryNote& note) {
                          {"step", note.step},
                          {"save_id", note.save_id},
                          {"world_size", note.ranks},
+                         {"commits_up_to", note.newest_commit + 1},
                          {"info", {{"bytes", note.info_bytes}, {"crc32c", checksum_text(note.info_crc)}}},
                          {"shards", std::move(shards)}});
 }
@@ -109,12 +110,14 @@ std::string note_text(const MemoryNote& note) {
 MemoryNote parse_note(const std::string& source, const std::string& what) {
   const Json root = parse_json(source, what);
   const Json& info = member(root, "info", what);
-  MemoryNote note{.run_id = text(root, "run", what),
-                  .step = static_cast<std::int64_t>(number(root, "step", kMaxStep, what)),
-                  .save_id = text(root, "save_id", what),
-                  .ranks = static_cast<int>(number(root, "world_size", kMaxRanks, what)),
-                  .info_bytes = number(info, "bytes", kMaxInfoBytes, what),
-                  .info_crc = checksum(info, "crc32c", what)};
+  MemoryNote note{
+      .run_id = text(root, "run", what),
+      .step = static_cast<std::int64_t>(number(root, "step", kMaxStep, what)),
+      .save_id = text(root, "save_id", what),
+      .ranks = static_cast<int>(number(root, "world_size", kMaxRanks, what)),
+      .newest_commit = static_cast<std::int64_t>(number(root, "commits_up_to", kMaxStep + 1, what)) - 1,
+      .info_bytes = number(info, "bytes", kMaxInfoBytes, what),
+      .info_crc = checksum(info, "crc32c", what)};
   const Json& shards = member(root, "shards", what);
   if (!is_save_id(note.save_id) || !shards.is_array())
     throw Error(Code::kCheckpoint, str(what, " is damaged"));
@@ -134,12 +137,13 @@ MemoryNote parse_note(const std::string& source, const std::string& what) {
 }
 
 void write_note(const Path& step_folder, const std::string& run_id, const std::string& info,
-                const std::vector<int>& held) {
+                std::int64_t newest_commit, const std::vector<int>& held) {
   const CommitInfo parsed = parse_info(info, "INFO");
   MemoryNote note{.run_id = run_id,
                   .step = parsed.step,
                   .save_id = parsed.save_id,
                   .ranks = parsed.ranks,
+                  .newest_commit = newest_commit,
                   .info_bytes = info.size(),
                   .info_crc = crc32c(info)};
   for (const int rank : held) {

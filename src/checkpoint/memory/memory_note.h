@@ -37,7 +37,8 @@ struct MemoryNote {
   std::string run_id;
   std::int64_t step = 0;
   std::string save_id;
-  int ranks = 0;  ///< shards of the whole checkpoint
+  int ranks = 0;                    ///< shards of the whole checkpoint
+  std::int64_t newest_commit = -1;  ///< step of the run's newest commit on disk then; -1: there was none
   std::uint64_t info_bytes = 0;
   std::uint32_t info_crc = 0;
   std::vector<HeldShard> shards;  ///< by rising rank
@@ -48,9 +49,9 @@ struct MemoryNote {
 [[nodiscard]] MemoryNote parse_note(const std::string& source, const std::string& what);
 
 /// Writes INFO and then, as the last file of a step folder, NODE.json for the shards of these ranks, which
-/// are in place. Throws Error(kCheckpoint).
+/// are in place. `newest_commit`: as in the note. Throws Error(kCheckpoint).
 void write_note(const std::filesystem::path& step_folder, const std::string& run_id, const std::string& info,
-                const std::vector<int>& held);
+                std::int64_t newest_commit, const std::vector<int>& held);
 
 /// A memory checkpoint as far as a node holds it whole.
 struct FoundNote {

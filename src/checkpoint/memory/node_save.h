@@ -29,6 +29,7 @@ struct NodeSavePlan {
   /// The first rank of a node only: what makes the node's part whole (write_note()).
   std::string run_id;
   CommitInfo info;
+  std::int64_t newest_commit = -1;           ///< MemoryNote::newest_commit
   std::vector<int> held;                     ///< empty on other ranks
   const MemoryFolder* run_folder = nullptr;  ///< from which everything but `stays` is removed
   std::vector<std::string> stays;

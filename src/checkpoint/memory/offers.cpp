@@ -20,7 +20,7 @@ struct Save {
 
 bool same_save(const MemoryNote& a, const MemoryNote& b) {
   return a.run_id == b.run_id && a.ranks == b.ranks && a.info_bytes == b.info_bytes &&
-         a.info_crc == b.info_crc;
+         a.info_crc == b.info_crc && a.newest_commit == b.newest_commit;
 }
 
 void add(Save& save, const MemoryNote& note, int node, const std::string& host) {
@@ -31,6 +31,7 @@ void add(Save& save, const MemoryNote& note, int node, const std::string& host) 
              .save_id = note.save_id,
              .info_bytes = note.info_bytes,
              .info_crc = note.info_crc,
+             .newest_commit = note.newest_commit,
              .shards = std::vector<MemoryCandidate::Shard>(static_cast<std::size_t>(note.ranks))};
   }
   save.hosts.push_back(host);

@@ -19,8 +19,9 @@ struct MemoryCandidate {
   std::string save_id;
   std::uint64_t info_bytes = 0;
   std::uint32_t info_crc = 0;
-  std::vector<Shard> shards;    ///< by rank
-  std::vector<int> info_nodes;  ///< that have its INFO
+  std::int64_t newest_commit = -1;  ///< MemoryNote::newest_commit
+  std::vector<Shard> shards;        ///< by rank
+  std::vector<int> info_nodes;      ///< that have its INFO
   [[nodiscard]] int ranks() const { return static_cast<int>(shards.size()); }
 };
 

@@ -153,7 +153,8 @@ std::string MemorySaves::settle(std::int64_t step, bool busy) {
   return off_ ? "" : outcome.next_id;
 }
 
-checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::string& id) const {
+checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::string& id,
+                                           std::int64_t newest_commit) const {
   const Communicator& comm = memory_->comm();
   const checkpoint::MemoryFolder& folder = memory_->folder();
   checkpoint::NodeSavePlan plan{.folder = folder.step(state.step, id),
@@ -176,6 +177,7 @@ checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::s
                .tensors = global_tensors(state),
                .trainer_state = trainer_state_json(state, comm.size()),
                .attachments = attachments_};
+  plan.newest_commit = newest_commit;
   plan.held = layout.held_by(memory_->node());
   // Also what is of another number of ranks, and what a rank that could not begin has left.
   plan.stays = {whole_, plan.folder.filename().string()};
@@ -184,7 +186,8 @@ checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::s
 }
 
 void MemorySaves::start(const TrainState& state, const std::string& id,
-                        const std::shared_ptr<checkpoint::Staging>& staging, InFlight& next) {
+                        const std::shared_ptr<checkpoint::Staging>& staging, std::int64_t newest_commit,
+                        InFlight& next) {
   const Communicator& comm = memory_->comm();
   std::vector<std::filesystem::path> own;
   for (const std::string& old : outdated_) {
@@ -202,16 +205,16 @@ void MemorySaves::start(const TrainState& state, const std::string& id,
   };
   next.shard = std::make_unique<RankSave>(std::move(shard), checkpoint::replan_shard(*layout_, id),
                                           slices_of(state), staging);
-  next.node = std::make_unique<NodeSave>(plan(state, id));
+  next.node = std::make_unique<NodeSave>(plan(state, id, newest_commit));
 }
 
 void MemorySaves::save(const TrainState& state, const std::shared_ptr<checkpoint::Staging>& staging,
-                       bool busy) {
+                       bool busy, std::int64_t newest_commit) {
   const std::string id = settle(state.step, busy);
   if (id.empty()) return;
   InFlight next{.step = state.step, .name = checkpoint::step_folder_name(state.step, id)};
   try {
-    start(state, id, staging, next);
+    start(state, id, staging, newest_commit, next);
   } catch (...) {
     next.error = caught();
   }

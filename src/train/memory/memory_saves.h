@@ -32,7 +32,9 @@ class MemorySaves {
   /// Collective. Returns when training may go on, after the copy of the state to `staging`. `busy`: a
   /// checkpoint that uses it is still being written on this rank. If it is on any, or if the previous memory
   /// checkpoint is not complete, this one is left out.
-  void save(const TrainState& state, const std::shared_ptr<checkpoint::Staging>& staging, bool busy);
+  /// `newest_commit`: step of the newest commit on disk that the run has made or read; -1: none.
+  void save(const TrainState& state, const std::shared_ptr<checkpoint::Staging>& staging, bool busy,
+            std::int64_t newest_commit);
 
   /// Waits until this rank no longer uses the memory for the copy of the state; its shard may still be on its
   /// way to another node. Throws Error(kCheckpoint) if that does not come.
@@ -51,8 +53,9 @@ class MemorySaves {
   [[nodiscard]] std::string settle(std::int64_t step, bool busy);
   void failed(std::int64_t step, const std::string& why);
   void start(const TrainState& state, const std::string& id,
-             const std::shared_ptr<checkpoint::Staging>& staging, InFlight& next);
-  [[nodiscard]] checkpoint::NodeSavePlan plan(const TrainState& state, const std::string& id) const;
+             const std::shared_ptr<checkpoint::Staging>& staging, std::int64_t newest_commit, InFlight& next);
+  [[nodiscard]] checkpoint::NodeSavePlan plan(const TrainState& state, const std::string& id,
+                                              std::int64_t newest_commit) const;
   void require_room(std::uint64_t shard_bytes);
 
   CheckpointOptions options_;

@@ -73,8 +73,10 @@ Checkpointer::Checkpointer(const CheckpointOptions& options, const RunFolder& fo
       best_(options.keep_best),
       interval_(options) {
   // Before the first save, the only commit that is known to be readable is the one that the start read.
-  if (!known_.readable.empty())
-    resumed_from_ = checkpoint::parse_step_folder(*known_.readable.begin()).value().save_id;
+  if (known_.readable.empty()) return;
+  const auto read = checkpoint::parse_step_folder(*known_.readable.begin()).value();
+  newest_commit_ = read.step;
+  resumed_from_ = read.save_id;
 }
 
 bool Checkpointer::must_copy(std::int64_t step) const {
@@ -226,6 +228,7 @@ Checkpointer::Ended Checkpointer::settle(TrainState& state) {
   ended.step = in_flight_->step;
   state.best = best_.ended(in_flight_->best, outcome.state, state.best);
   if (outcome.in_flight()) return ended;
+  if (outcome.committed()) newest_commit_ = ended.step;
   if (outcome.state == SaveOutcome::State::kCommitted)
     known_.readable.insert(in_flight_->folder.filename().string());
   if (comm_->rank() == 0) {

@@ -82,6 +82,9 @@ class Checkpointer {
   /// checkpoint.timeout_s. Collective.
   void wait_for_all();
 
+  /// Step of the newest commit on disk that this run has made or read, as far as all ranks know; -1: none.
+  [[nodiscard]] std::int64_t newest_commit() const { return newest_commit_; }
+
   /// Call after each step. Logs a save that has ended since the last call, and starts to allocate memory for
   /// a save that is due soon. Local; does not block.
   void poll(std::int64_t step);
@@ -134,6 +137,7 @@ class Checkpointer {
   std::map<std::string, std::string> attachments_;
   OnSaved on_saved_;
   checkpoint::KnownSteps known_;
+  std::int64_t newest_commit_ = -1;
   std::string resumed_from_;                        ///< save id of the commit that the start read whole
   std::shared_ptr<const checkpoint::Owner> owner_;  ///< rank 0
   std::shared_ptr<checkpoint::Staging> staging_;
