@@ -11,6 +11,7 @@
 
 #include "base/files/own_file.h"
 #include "base/foreign_text.h"
+#include "base/str.h"
 #include "base/terminal/status_line.h"
 
 namespace echelon::log {
@@ -30,20 +31,36 @@ class Console final : public spdlog::sinks::base_sink<spdlog::details::null_mute
 /// Appends to a file opened with open_own(); spdlog's own sinks would follow links.
 class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  explicit OwnFileSink(const fs::Path& path)
-      : path_(path), file_(fs::open_own(path, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage)) {}
+  OwnFileSink(fs::Path path, bool held) : path_(std::move(path)), held_(held) {
+    // What is wrong with a file that is there is said at once.
+    if (!held || std::filesystem::exists(std::filesystem::symlink_status(path_))) open();
+  }
+  void keep() {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(held_, false)) return;
+    if (!file_.valid()) open();
+    write(std::exchange(waiting_, ""));
+  }
 
  private:
+  void open() { file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage); }
+  void write(std::string_view text) {
+    if (!file_.valid()) return;  // keep() has said so
+    // O_APPEND writes at the end, whatever offset is given.
+    fs::write_at(file_, 0, std::as_bytes(std::span(text)), Code::kUsage, path_);
+  }
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    // O_APPEND writes at the end, whatever offset is given.
-    fs::write_at(file_, 0, std::as_bytes(std::span(line.data(), line.size())), Code::kUsage, path_);
+    const std::string_view text(line.data(), line.size());
+    held_ ? void(waiting_ += text) : write(text);
   }
   void flush_() override {}
 
   fs::Path path_;
   fs::Fd file_;
+  bool held_;
+  std::string waiting_;
 };
 
 // Process-wide: a log line must be possible from anywhere, also while a constructor fails.
@@ -56,22 +73,37 @@ std::shared_ptr<spdlog::logger>& current() {
   return logger;
 }
 
+/// The file of current(); null: none.
+std::shared_ptr<OwnFileSink>& own_file() {
+  static std::shared_ptr<OwnFileSink> sink;
+  return sink;
+}
+
 }  // namespace
 
-void init(std::string_view prefix, bool console, const std::filesystem::path& file) {
+void init(std::string_view prefix, bool console, const std::filesystem::path& file, bool held) {
   std::vector<spdlog::sink_ptr> sinks{std::make_shared<Console>()};
   sinks.back()->set_pattern("%v");
   // Errors go to standard error from every rank: the cause of a failure may be known to one rank only, and
   // nobody should have to search N files.
   sinks.back()->set_level(console ? spdlog::level::info : spdlog::level::err);
   if (!file.empty()) {
-    sinks.push_back(in_context("log file", [&] { return std::make_shared<OwnFileSink>(file); }));
+    own_file() = in_context("log file", [&] { return std::make_shared<OwnFileSink>(file, held); });
+    sinks.push_back(own_file());
     sinks.back()->set_pattern("%Y-%m-%dT%H:%M:%S.%e %L [" + std::string(prefix) + "] %v");
   }
   auto made = std::make_shared<spdlog::logger>("echelon", sinks.begin(), sinks.end());
   made->set_level(spdlog::level::debug);
   made->flush_on(spdlog::level::debug);
   current() = made;
+}
+
+void keep() {
+  try {
+    if (own_file()) own_file()->keep();
+  } catch (const Error& e) {
+    warn(str("this start has no log file: ", e.what()));
+  }
 }
 
 void info(std::string_view text) {

@@ -84,7 +84,9 @@ void LifeWatch::connect(Job& job) {
         .on_warning =
             [](const Finding& finding) { run_within(kDisk_s, [finding] { log::warn(finding.text); }); }};
     nodes_ = std::make_unique<NodesFile>(options_.logs / "nodes.json");
-    hub.on_nodes = [this](const std::vector<NodeState>& nodes) { nodes_->show(nodes); };
+    hub.on_nodes = [this](const std::vector<NodeState>& nodes) {
+      if (shows_nodes_) nodes_->show(nodes);
+    };
     const auto token = hub.token;
     hub_ = std::make_unique<Hub>(std::move(hub));
     card = card_of(hub_->port(), token);
@@ -178,6 +180,7 @@ void LifeWatch::beat(double now) {
 std::string LifeWatch::my_stack() const {
   const std::vector<std::string> frames = probe_.take();
   if (frames.empty()) return "its training thread does not respond: it is blocked in the kernel";
+  log::keep();
   log::note("the training thread's stack, requested because others wait for it:");
   for (const std::string& frame : frames) log::note("  " + frame);
   const std::size_t shown = std::min(frames.size(), kShownFrames);
@@ -239,6 +242,7 @@ void LifeWatch::end_by(const std::string& verdict, bool mine) {
                          .host = job_.hosts[0],
                          .certain = false};
   run_within(kDisk_s, [failure, speaks, logs = options_.logs, who = who_am_i(job_)] {
+    log::keep();
     log::note("the run ends: " + failure.sentence);
     if (!speaks) return;
     log::error(str("echelon: ", who, ": ", failure.sentence));
@@ -260,6 +264,7 @@ void LifeWatch::on_verdict(const Finding& finding) {
                          .node_suspect = finding.node_suspect};
   run_within(kDisk_s,
              [finding, failure, logs = options_.logs, who = who_am_i(job_), tell = options_.on_verdict] {
+               log::keep();
                log::error(str("echelon: ", who, ": ", finding.text));
                if (finding.node_suspect) note_suspect(logs, failure.host, finding.text);
                note_peer_failure(logs, failure);  // last: the batch script acts on it

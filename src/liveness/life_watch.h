@@ -26,8 +26,9 @@ namespace echelon {
 ///
 /// Rank 0 reports a verdict: one line on standard error, `logs`/peer-failure.txt (time, job, sentence), which
 /// tells the batch script that it may retry the failed job step, and a line in `logs`/suspects.txt if the
-/// node is suspect. Meanwhile `logs`/nodes.json tells people of every node. The hub listens on a port chosen
-/// by the system. A rank that cannot reach it logs a warning and continues without failure detection.
+/// node is suspect. From show_nodes() on, `logs`/nodes.json tells people of every node. The hub listens on a
+/// port chosen by the system. A rank that cannot reach it logs a warning and continues without failure
+/// detection.
 class LifeWatch {
  public:
   struct Options {
@@ -44,6 +45,9 @@ class LifeWatch {
   LifeWatch& operator=(const LifeWatch&) = delete;
   /// Tells the hub that this rank ends normally. After a verdict, the caller must end the process.
   ~LifeWatch();
+
+  /// From now on, `logs`/nodes.json is written.
+  void show_nodes() { shows_nodes_ = true; }
 
   /// How to report an error that ends this rank.
   struct Conclusion {
@@ -80,6 +84,7 @@ class LifeWatch {
   double last_ack_s_ = 0;
   std::vector<double> round_trips_;  ///< of recent beats, newest first
   bool hub_closed_ = false;
+  std::atomic<bool> shows_nodes_{false};
   std::atomic<bool> ended_{false};      ///< there was a verdict
   std::atomic<bool> unwatched_{false};  ///< no connection to the hub
   std::atomic<bool> leaving_{false};

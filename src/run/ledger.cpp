@@ -46,22 +46,27 @@ std::filesystem::path aside(const std::filesystem::path& file) {
   }
 }
 
-Goodput take_up(const std::filesystem::path& file) {
+/// `problem`: why a file that is there cannot be continued.
+Goodput take_up(const std::filesystem::path& file, std::string& problem) {
   try {
     if (!std::filesystem::exists(std::filesystem::symlink_status(file))) return {};
-    try {
-      const std::string text = fs::read_own_file(file, kMostBytes, Code::kUsage);
-      return in_context(str("'", file.string(), "'"), [&] { return Goodput::parse(text); });
-    } catch (const Error& e) {
-      const std::filesystem::path to = aside(file);
-      log::warn(str(e.what(), "; it is kept as '", to.filename().string(),
-                    "', and the account of this run's time begins anew"));
-      fs::rename(file, to, Code::kUsage);
-    }
+    const std::string text = fs::read_own_file(file, kMostBytes, Code::kUsage);
+    return in_context(str("'", file.string(), "'"), [&] { return Goodput::parse(text); });
+  } catch (const std::exception& e) {
+    problem = e.what();
+  }
+  return {};
+}
+
+void set_aside(const std::filesystem::path& file, const std::string& problem) {
+  try {
+    const std::filesystem::path to = aside(file);
+    log::warn(str(problem, "; it is kept as '", to.filename().string(),
+                  "', and the account of this run's time begins anew"));
+    fs::rename(file, to, Code::kUsage);
   } catch (const std::exception& e) {  // the disk's troubles; the run does not need this file
     log::warn(str("the account of this run's time begins anew: ", e.what()));
   }
-  return {};
 }
 
 /// Adds to `last` the time from rank 0's last record until all ranks had exited, during which the job held
@@ -132,6 +137,8 @@ struct Ledger::Book {
   double since_s = 0;
   std::deque<Interval> recent;
   std::map<std::int64_t, double> saving;  // step -> seconds of training until then
+  std::string unreadable;                 // why the file was not continued
+  bool begun = false;                     // the file is written
   bool still = false;                     // until the end
   bool over = false;
   bool kept = false;  // the file holds the end
@@ -216,7 +223,7 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
   Book& book = *book_;
   book.file = std::move(file);
   book.now_s = std::move(now_s);
-  book.goodput = take_up(book.file);
+  book.goodput = take_up(book.file, book.unreadable);
   const double now = book.now_s();
   std::vector<RunStart>& starts = book.goodput.starts;
   if (!starts.empty() && starts.back().job == start.job)
@@ -244,8 +251,22 @@ Ledger::Ledger(std::filesystem::path file, Start start, std::function<double()> 
     book.mine()[Spent::kLaunch] = book.since_s - began;
     book.spent = Spent::kLoad;
   }
+  if (!start.held) begin();
+}
+
+void Ledger::begin() {
+  {
+    const std::lock_guard lock(book_->mutex);
+    if (std::exchange(book_->begun, true)) return;
+  }
+  if (!book_->unreadable.empty()) set_aside(book_->file, book_->unreadable);
   // Detached: a write on a hanging disk cannot be interrupted, and must not keep the process from ending.
   std::thread([book = book_] { book->write_until_over(); }).detach();
+}
+
+bool Ledger::has_begun() const {
+  const std::lock_guard lock(book_->mutex);
+  return book_->begun;
 }
 
 Ledger::~Ledger() {
@@ -323,7 +344,7 @@ void Ledger::end(StartEnd how) {
     book_->over = true;
     book_->asked.notify_all();
   }
-  book_->written.wait_for(lock, kPatience, [&] { return book_->kept; });
+  if (book_->begun) book_->written.wait_for(lock, kPatience, [&] { return book_->kept; });
 }
 
 Durations Ledger::earlier() const {
@@ -343,6 +364,13 @@ Durations Ledger::earlier() const {
 bool Ledger::has_earlier_starts() const {
   const std::lock_guard lock(book_->mutex);
   return book_->goodput.starts.size() > 1;
+}
+
+std::optional<StartEnd> Ledger::last_end() const {
+  const std::lock_guard lock(book_->mutex);
+  const std::vector<RunStart>& starts = book_->goodput.starts;
+  if (starts.size() < 2) return std::nullopt;
+  return starts[starts.size() - 2].end;
 }
 
 std::string Ledger::summary() const {

@@ -25,6 +25,7 @@ class Ledger {
     double began_s = 0;  ///< since 1970
     double ran_s = 0;    ///< since when its processes run
     std::optional<InPlace> in_place;
+    bool held = false;  ///< the file is left as it is until begin(), and for good without it
   };
   /// The start that this process belongs to, from Slurm's variables. It began at ECHELON_STARTED_AT, the time
   /// at which the batch script began it; if that is not set, when this process began. `hosts`: of each rank.
@@ -40,6 +41,11 @@ class Ledger {
   ~Ledger();  ///< end("failed") unless end() was called
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
+
+  /// From now on, the file has this start. Only the first call counts.
+  void begin();
+  /// Whether the file has this start.
+  [[nodiscard]] bool has_begun() const;
 
   /// From now on, time counts as `spent`. Returns what it counted as before.
   Spent enter(Spent spent);
@@ -61,6 +67,8 @@ class Ledger {
   /// that has measured it.
   [[nodiscard]] Durations earlier() const;
   [[nodiscard]] bool has_earlier_starts() const;
+  /// How the start before this one ended; nothing if this is the first.
+  [[nodiscard]] std::optional<StartEnd> last_end() const;
   [[nodiscard]] std::string summary() const;
 
  private:

@@ -100,6 +100,8 @@ RunFolder::RunFolder(std::filesystem::path root, bool lock, const RunFolderRules
     : root_(std::move(root)) {
   in_context(str("run folder (run.dir) '", root_.string(), "'"), [&] {
     made_ = missing_of(root_);
+    for (const char* file : {"goodput.json", "recipe.yaml"})
+      has_record_ = has_record_ || std::filesystem::exists(std::filesystem::symlink_status(root_ / file));
     for (const auto& folder : {root_, checkpoints(), root_ / "logs"}) {
       try {
         fs::make_directories(folder, Code::kUsage);

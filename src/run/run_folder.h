@@ -30,6 +30,8 @@ class RunFolder {
   void remove_if_made() noexcept;
 
   [[nodiscard]] const std::filesystem::path& root() const { return root_; }
+  /// Whether an earlier start had left its record here.
+  [[nodiscard]] bool has_record() const { return has_record_; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
   [[nodiscard]] std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
   [[nodiscard]] std::filesystem::path log(int rank) const;
@@ -40,6 +42,7 @@ class RunFolder {
   void take_lock(const RunFolderRules& rules);
   std::filesystem::path root_;
   std::vector<std::filesystem::path> made_;  ///< of the root and what is above it, outermost first
+  bool has_record_ = false;
   fs::Fd lock_;
 };
 

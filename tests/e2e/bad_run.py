@@ -1,5 +1,19 @@
 """Runs that cannot start or go on: run folders, ranks, other models and data, resume."""
+import signal
+import time
+
 import product
+
+# Starts that fail before their first step: exit code, overrides.
+EARLY = [
+    (2, ["optim.lr=fast"]), (2, ["no.such=1"]), (2, ["checkpoint.resume=never"]), (2, ["train.global_batch_size=13", "train.micro_batch_size=2"]),
+    (2, ["run.seed=1", "schedule.warmup_steps=900"]),
+    (4, ["data.kind=tokens", "data.path=none.tok"]), (4, ["data.seq_len=8"]), (4, ["run.seed=8"]),
+    (4, ["data.kind=tokens", "data.path=recipe.yaml"]),
+    (5, ["model.hidden_size=80"]), (5, ["model.layers=2"]), (5, ["model.rope_theta=50000"]), (5, ["optim.kind=sgd"]),
+    (2, ["cluster.capacity_block_end=2020-01-01T00:00:00Z"]),
+]
+
 
 
 class Tests(product.Case):
@@ -12,9 +26,9 @@ class Tests(product.Case):
         return self.contents()
 
     def contents(self):
+        """Every file of the run but the lock, which names its last owner."""
         run = self.folder / "run"
-        return {path: path.read_bytes() for path in run.rglob("*")
-                if path.is_file() and "logs" not in path.parts and path.name not in (".lock", "goodput.json")}
+        return {path: path.read_bytes() for path in run.rglob("*") if path.is_file() and path.name != ".lock"}
 
     def refuse_and_keep(self, code, *overrides):
         """Refused, and not one byte of the run is touched."""
@@ -38,6 +52,55 @@ class Tests(product.Case):
         (self.folder / "runs" / "name").mkdir(parents=True)
         self.train("recipe.yaml", code=4)
         self.assertTrue((self.folder / "runs" / "name" / "logs" / "rank-0.log").exists())
+
+    def leave_no_trace(self, ranks):
+        """Whatever fails before its first step, the run in run/ stays as it is, to the byte."""
+        before = self.contents()
+        self.assertIn(self.folder / "run" / "logs" / "rank-0.log", before)
+        for code, overrides in EARLY:
+            self.train("recipe.yaml", "train.steps=60", *overrides, ranks=ranks, code=code)
+            self.assertEqual(before, self.contents(), overrides)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for wait_s in (0, 0.1, 0.2, 0.3):
+                process = self.start(*self.train_command("recipe.yaml", "train.steps=60", "data.path=none.tok",
+                                                         "data.kind=tokens", ranks=ranks))
+                time.sleep(wait_s)
+                process.send_signal(number)
+                process.wait(product.WAIT_S)
+                self.end(process)
+                self.assertEqual(before, self.contents(), (number, wait_s))
+
+    def test_early_failures_leave_no_trace_in_a_finished_run(self):
+        self.trained(**{"checkpoint.every_steps": 2})
+        before = self.contents()
+        for ranks in (1, 2):  # with two, there would be another log
+            self.train("recipe.yaml", ranks=ranks)
+            self.assertEqual(before, self.contents(), "of a run that is complete")
+            self.leave_no_trace(ranks)
+
+    def test_early_failures_leave_no_trace_in_an_interrupted_run(self):
+        self.recipe(**{"checkpoint.every_steps": 2, "train.steps": 1000000, "schedule.kind": "constant"})
+        for ranks in (1, 2):
+            process = self.start(*self.train_command("recipe.yaml", ranks=ranks))
+            self.wait_for_step(7, process=process)
+            self.end(process)
+            self.leave_no_trace(ranks)
+            (self.folder / "run" / "goodput.json").write_text("{")  # nor is a damaged account replaced
+            before = self.contents()
+            self.train("recipe.yaml", "checkpoint.resume=never", ranks=ranks, code=2)
+            self.assertEqual(before, self.contents())
+            product.shutil.rmtree(self.folder / "run")
+
+    def test_a_start_that_goes_on_is_recorded_from_its_beginning(self):
+        self.trained()
+        log = self.folder / "run" / "logs" / "rank-0.log"
+        before = log.read_text()
+        self.train("recipe.yaml", "train.steps=6", ranks=2)
+        account = product.json.loads((self.folder / "run" / "goodput.json").read_text())
+        self.assertEqual([(1, "finished"), (2, "finished")], [(start["ranks"], start["end"]) for start in account["starts"]])
+        self.assertGreater(account["starts"][1]["seconds"]["start"], 0)
+        self.assertRegex(log.read_text().removeprefix(before),
+                         r"^\S+ I \[rank 0/2 \S+\] starting: opening the data\n(.|\n)*resumed from step 3\n")
 
     def test_run_folder_is_a_file(self):
         self.recipe()

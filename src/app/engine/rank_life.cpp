@@ -41,9 +41,17 @@ std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, Job& job, RankLife&
 }
 
 void open_ledger(const Job& job, RankLife& life) {
-  life.ledger = std::make_unique<Ledger>(life.folder->root() / "goodput.json",
-                                         Ledger::this_start(job.info().hosts), steady_utc_clock());
+  Ledger::Start start = Ledger::this_start(job.info().hosts);
+  start.held = life.held;
+  life.ledger =
+      std::make_unique<Ledger>(life.folder->root() / "goodput.json", std::move(start), steady_utc_clock());
   life.told = life.ledger.get();
+}
+
+void begin_record(RankLife& life) {
+  log::keep();
+  if (life.peers) life.peers->show_nodes();
+  if (life.ledger) life.ledger->begin();
 }
 
 std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const TrainState& state,
@@ -83,6 +91,7 @@ void close_ledger(RankLife& life, int status) {
   const bool stopped = status == static_cast<int>(Code::kRequeue);
   const bool failed = status != 0 && !stopped;
   life.ledger->end(failed ? StartEnd::kFailed : stopped ? StartEnd::kStopped : StartEnd::kFinished);
+  if (!life.ledger->has_begun()) return;
   const std::string summary = life.ledger->summary();
   failed ? log::note(summary) : log::info(summary);
 }
@@ -97,6 +106,7 @@ bool stops_after(const char* done, AgreedStop& stop) {
 int leave_after(const Error& error, Job& job, RankLife& life) {
   const LifeWatch::Conclusion end =
       life.peers ? life.peers->conclude(error) : LifeWatch::Conclusion{error, !error.is_reported()};
+  if (!is_told_by_its_line(end.error)) log::keep();
   const int status = report_error(end.error, where(job));
   close_ledger(life, status);
   log::flush();

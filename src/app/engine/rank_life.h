@@ -32,6 +32,7 @@ struct RankLife {
   std::unique_ptr<Deadline> deadline;       ///< rank 0 only, once training starts
   std::unique_ptr<LifeWatch> peers;         ///< null: single rank, or heartbeats are off
   std::unique_ptr<ForecastCheck> forecast;  ///< rank 0 only
+  bool held = false;                        ///< the run has a record, which this start must not touch yet
   bool trains = false;                      ///< the start succeeded: the run folder must be kept
 };
 
@@ -39,6 +40,8 @@ struct RankLife {
 [[nodiscard]] std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, Job& job, RankLife& life);
 /// Rank 0 only. Opens the account of the run's time, in the run folder.
 void open_ledger(const Job& job, RankLife& life);
+/// The start has become part of the run: its log, its time and its nodes are written into the run folder.
+void begin_record(RankLife& life);
 
 /// Rank 0 only. The end of the run's time, from all known sources: Slurm, environment, recipe.
 [[nodiscard]] std::unique_ptr<Deadline> make_deadline(const ClusterOptions& options, const TrainState& state,

@@ -108,24 +108,25 @@ double bootstrap_timeout_s(const ClusterOptions& cluster) {
 }
 
 /// Opens the run folder and this rank's log in it. Collective. Rank 0 goes first, because it creates the
-/// folder.
-std::unique_ptr<RunFolder> open_run_folder(const Recipe& recipe, Communicator& comm,
-                                           const std::string& host) {
+/// folder. What an earlier command has recorded there is left alone until this start trains; a job that
+/// starts its run again records all of it.
+void open_run_folder(const Recipe& recipe, Communicator& comm, const std::string& host, RankLife& life) {
   const bool lead = comm.rank() == 0;
-  std::unique_ptr<RunFolder> folder;
+  const bool again = restarts_in_place() || seconds_in_environment("SLURM_RESTART_COUNT").value_or(0) >= 1;
   const auto open = [&] {
-    folder = std::make_unique<RunFolder>(
+    life.folder = std::make_unique<RunFolder>(
         recipe.run.dir, lead,
         RunFolderRules{.allow_foreign = recipe.run.allow_foreign_folder, .after_loss = restarts_in_place()});
+    life.held = life.folder->has_record() && !again;
   };
   agree(comm, "run folder", [&] {
     if (lead) open();
   });
   agree(comm, "logs", [&] {
     if (!lead) open();
-    log::init(str("rank ", comm.rank(), "/", comm.size(), " ", host), lead, folder->log(comm.rank()));
+    log::init(str("rank ", comm.rank(), "/", comm.size(), " ", host), lead, life.folder->log(comm.rank()),
+              life.held);
   });
-  return folder;
 }
 
 /// Restores the run's newest checkpoint, and returns where it was. A new run gets initial weights, and loads
@@ -236,11 +237,12 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
     life.deadline = make_deadline(recipe.cluster, state, *life.ledger);
     life.deadline->require_room();
     life.trains = true;
-    fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe, &life.origins), Code::kUsage);
     metrics = std::make_unique<MetricsFile>(
         life.folder->metrics(), state.step,
         metrics::ExportOptions{options.metrics.tensorboard, options.metrics.prometheus, options.metrics.csv});
+    fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe, &life.origins), Code::kUsage);
   });
+  begin_record(life);
   AgreedStop stop(life.signal, comm,
                   [&life] { return life.deadline ? life.deadline->reason_to_stop({}) : ""; });
   life.start.done("prepare");
@@ -281,7 +283,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   const auto comm = make_mpi_communicator(job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
   life.start.done("connect");
   const bool lead = comm->rank() == 0;
-  life.folder = open_run_folder(recipe, *comm, job.info().host);
+  open_run_folder(recipe, *comm, job.info().host, life);
   const RunFolder& folder = *life.folder;
   if (lead) open_ledger(job, life);
   life.start.done("folder");
@@ -319,7 +321,11 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
       [&life](const Checkpointer::Saved& saved) { note_save(life, saved); }, restored.known);
   const TrainOptions train = in_steps(recipe, *inputs.data);
   if (state.step >= train.steps && !restored.memory.empty()) commit_now(checkpointer, state);
-  if (is_complete(state, train.steps, lead, !review.changes().empty(), memory.get())) return 0;
+  if (is_complete(state, train.steps, lead, !review.changes().empty(), memory.get())) {
+    // The run's last start may have ended without saying so.
+    if (life.ledger && life.ledger->last_end() != StartEnd::kFinished) begin_record(life);
+    return 0;
+  }
   LoopOptions options = loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity, *comm);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
   if (life.forecast) options.on_measured = life.forecast->listen(folder.root());

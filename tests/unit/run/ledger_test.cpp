@@ -301,6 +301,44 @@ TEST(Ledger, TheFileIsRefreshedWhileNothingHappens) {
   }
 }
 
+TEST(Ledger, AHeldStartIsInTheFileFromItsBeginningOrNotAtAll) {
+  RunFiles run;
+  {
+    const auto first = run.start(990);
+    EXPECT_TRUE(first->has_begun());
+    EXPECT_FALSE(first->last_end());
+    first->end(StartEnd::kFinished);
+  }
+  const nlohmann::json before = run.read();
+  const auto held = [&](double began) {
+    return Ledger(run.file(), {.job = "12", .ranks = 2, .began_s = began, .held = true},
+                  [now = run.now] { return now->load(); });
+  };
+  {
+    auto refused = held(1000);
+    run.pass(10);
+    refused.resumed(0);
+    refused.end(StartEnd::kFailed);
+    EXPECT_EQ(refused.last_end(), StartEnd::kFinished);
+  }
+  { const auto killed = held(1010); }
+  EXPECT_EQ(run.read(), before);
+  {
+    auto late = held(1010);
+    run.pass(10);
+    late.begin();
+    late.begin();
+    run.pass(10);
+    late.end(StartEnd::kStopped);
+  }
+  const nlohmann::json after = run.read();
+  ASSERT_EQ(after["starts"].size(), 2U);
+  EXPECT_EQ(after["starts"][1]["end"], "stopped");
+  EXPECT_EQ(after["starts"][1]["began"], 1010.0);
+  EXPECT_EQ(after["starts"][1]["ended"], 1030.0);
+  expect_whole(after);
+}
+
 TEST(Ledger, AForeignFileIsKeptAsideAndStopsNothing) {
   RunFiles run;
   for (const char* text : {"{\"starts\": [", "no ledger"}) {
