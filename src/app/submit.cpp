@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "app/commands.h"
+#include "app/doctor/checks/start_checks.h"
 #include "app/model_check.h"
 #include "app/plan/submit_check.h"
 #include "app/submit/follow.h"
@@ -14,6 +16,7 @@
 #include "base/str.h"
 #include "base/terminal/command_line.h"
 #include "base/terminal/standard_output.h"
+#include "recipe/compare.h"
 
 namespace echelon::app {
 namespace {
@@ -51,16 +54,60 @@ PlanTarget target_of(const SubmitArguments& arguments, const submit::Allocation&
           .memory_bytes = arguments.memory_bytes};
 }
 
+/// Tasks of an array differ in nothing that memory depends on; their data may differ.
+class StartCheck {
+ public:
+  void look_at(const LoadedRecipe& loaded) {
+    const auto differ = [](const recipe::Change& change) {
+      return change.key.starts_with("data.") || change.key.starts_with("model.");
+    };
+    if (first_) {
+      const auto changes = recipe::changes(last_, loaded.recipe);
+      if (std::none_of(changes.begin(), changes.end(), differ)) return;
+    }
+    if (!first_) first_ = loaded;
+    last_ = loaded.recipe;
+    add(doctor::faults_of_data(loaded.recipe));
+  }
+
+  /// Throws Error(kUsage) for a job that could not start.
+  void require(const SubmitArguments& arguments, const submit::Allocation& job) {
+    require_fit(*first_, target_of(arguments, job));
+    const doctor::JobShape shape{.nodes = static_cast<int>(job.nodes),
+                                 .ranks_per_node = static_cast<int>(job.tasks_per_node)};
+    add(doctor::faults_of_size(first_->recipe, shape, arguments.options.partition, job.gpus_per_node == 0));
+    if (faults_.empty()) return;
+    const std::string all = join(faults_, "; ");
+    // What an earlier job makes or a container holds cannot be seen from here.
+    if (arguments.print || !arguments.options.dependency.empty() ||
+        !arguments.options.container_image.empty())
+      return log::warn(str("echelon: as things are here, the job could not start: ", all));
+    throw Error(Code::kUsage, str("the job could not start: ", all,
+                                  "; --submit-anyway submits it all the same, for what only its nodes have"));
+  }
+
+ private:
+  void add(const std::vector<doctor::Finding>& faults) {
+    for (const doctor::Finding& fault : faults) {
+      const std::string text = str(fault.text, "; ", fault.advice);
+      if (std::find(faults_.begin(), faults_.end(), text) == faults_.end()) faults_.push_back(text);
+    }
+  }
+
+  std::optional<LoadedRecipe> first_;
+  Recipe last_;
+  std::vector<std::string> faults_;
+};
+
 int submit_job(const SubmitArguments& arguments) {
   if (arguments.wait && !arguments.options.array.empty())
     throw Error(Code::kUsage, "--wait follows one job: leave it out with --array");
-  std::optional<LoadedRecipe> checked;  // tasks of an array differ in nothing that memory depends on
-  const submit::Submission submission =
-      submit::prepare(arguments.options, [&checked](const LoadedRecipe& loaded) {
-        check_against_model(loaded);
-        if (!checked) checked = loaded;
-      });
-  if (checked && !arguments.anyway) require_fit(*checked, target_of(arguments, submission.job));
+  StartCheck start;
+  const submit::Submission submission = submit::prepare(arguments.options, [&](const LoadedRecipe& loaded) {
+    check_against_model(loaded);
+    if (!arguments.anyway) start.look_at(loaded);
+  });
+  if (!arguments.anyway) start.require(arguments, submission.job);
   if (!arguments.print) submit::require_slurm();
   if (!submission.job.note.empty()) log::warn("echelon: " + submission.job.note);
   submit::keep(submission);
@@ -155,7 +202,8 @@ void add_submit(CLI::App& app, int& status) {
       "the type in --gpus-per-node or --gres)");
   add_bytes(*command, "--memory", arguments->memory_bytes,
             "Memory of a rank for that check, such as 16GiB (default: the device's; CPU ranks: no check)");
-  command->add_flag("--submit-anyway", arguments->anyway, "Submit a recipe that does not fit all the same");
+  command->add_flag("--submit-anyway", arguments->anyway,
+                    "Submit a recipe all the same that does not fit, or whose files only the nodes have");
   auto* show = command->add_flag("--print", arguments->print, "Print the script and keep it; submit nothing");
   auto* test = command->add_flag("--test-only", arguments->test_only,
                                  "Let Slurm say when and where the job would start; submit nothing");

@@ -23,6 +23,29 @@ class Tests(product.Case):
     def test_submit_with_gpus_for_a_cpu_recipe(self):
         self.submit(2, "--gpus-per-node", 1)
 
+    def test_submit_of_data_that_is_not_there(self):
+        """Queued only if the user says that the nodes have it; a warning where that cannot be known."""
+        missing = ["data.kind=tokens", "data.path=none.tok"]
+        self.submit(2, *missing)
+        self.submit(2, *missing, "--array", "0-1", "run.dir=run/{task}")
+        self.submit(2, "data.kind=tokens", "data.path=recipe.yaml")
+        for reason in (["--dependency", "afterok:1"], ["--container-image", "a.sif"], ["--submit-anyway"]):
+            result = self.command(product.ECHELON, "submit", "recipe.yaml", "train.global_batch_size=16", *missing, *reason,
+                                  code=3, PATH="/nowhere")
+            self.assertEqual(reason[0] != "--submit-anyway", "as things are here, the job could not start" in result.err)
+        printed = self.command(product.ECHELON, "submit", "recipe.yaml", "train.global_batch_size=16", *missing, "--print")
+        self.assertIn("warning: echelon: as things are here, the job could not start: ", printed.err)
+
+    def test_submit_of_data_for_another_vocabulary(self):
+        self.prepare()
+        self.submit(2, "data.kind=tokens", "data.path=data/train.tok")
+
+    def test_submit_without_room_for_its_checkpoints(self):
+        self.recipe()
+        result = self.command(product.ECHELON, "submit", "recipe.yaml", "train.global_batch_size=16", "model.hidden_size=65536",
+                              "model.heads=64", "model.intermediate_size=262144", "model.layers=100", code=2)
+        self.assertRegex(result.err, r"the job could not start: 1 checkpoint of .* has .* free; make room, ")
+
     def test_submit_with_no_nodes(self):
         self.submit(2, "--nodes", 0)
 

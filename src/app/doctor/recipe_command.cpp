@@ -44,10 +44,7 @@ void examine(const RecipeArguments& arguments, const Recipe& recipe, Report& rep
   const Gpus gpus = ask_gpus(kGpuDeadlineS);
   report.add(check_devices(recipe, shape, gpus));
   const std::optional<RecipeSize> size = size_of(recipe, shape.ranks(), shape.ranks_per_node);
-  if (!size) {
-    report.add(fault("memory", "the model has more parameters than can be counted", "make it smaller"));
-    return;
-  }
+  if (!size) return report.add(uncountable());
   report.add(check_room(recipe, *size, folder));
   report.add(check_memory(recipe, *size, shape, Machine(arguments.common.root), gpus));
 }

@@ -24,6 +24,16 @@ Finding from_error(const std::string& name, const Error& error) {
   return fault(name, error.what(), "correct what the message names; docs/data.md describes the formats");
 }
 
+/// Steps that a run folder holds, whole or not.
+std::int64_t checkpoints_in(const std::filesystem::path& run_dir) {
+  std::error_code error;
+  std::int64_t count = 0;
+  for (std::filesystem::directory_iterator entry(run_dir / "checkpoints", error), end; !error && entry != end;
+       entry.increment(error))
+    count += entry->path().filename().string().starts_with("step-") ? 1 : 0;
+  return count;
+}
+
 Finding open_stream(const std::string& name, const std::string& what,
                     const std::function<std::unique_ptr<Loader>()>& open) {
   try {
@@ -51,21 +61,6 @@ bool on_gpus(const Recipe& recipe, const Gpus& gpus) {
       break;
   }
   return false;
-}
-
-/// Compares what `ranks` ranks keep with the memory they have.
-Finding judge_memory(int ranks, std::uint64_t needed, const std::string& where, std::uint64_t there) {
-  Finding finding =
-      ok("memory", str("the state of ", counted(static_cast<std::size_t>(ranks), "rank"), " takes ",
-                       human_bytes(needed), " before activations, ", where, " has ", human_bytes(there)));
-  finding.values = {{"needed_bytes", needed}, {"available_bytes", there}};
-  if (static_cast<double>(needed) <= kTight * static_cast<double>(there)) return finding;
-  finding.verdict = needed > there ? Verdict::kFault : Verdict::kWarning;
-  finding.text += needed > there ? ": it does not fit" : ": little is left for activations";
-  finding.advice =
-      "use more ranks with shard.strategy: full_shard, precision.master or optimizer states in bf16, or "
-      "shard.offload: cpu; echelon plan and docs/tuning.md help";
-  return finding;
 }
 
 }  // namespace
@@ -102,18 +97,42 @@ Finding check_tokenizer(const Recipe& recipe) {
 }
 
 Finding check_room(const Recipe& recipe, const RecipeSize& size, const FolderFacts& folder) {
-  const auto kept = static_cast<std::uint64_t>(checkpoints_kept(recipe));
+  const std::int64_t there = checkpoints_in(recipe.run.dir);
+  // At least the one that is being written is still to come.
+  const auto kept = static_cast<std::uint64_t>(std::max<std::int64_t>(1, checkpoints_kept(recipe) - there));
   const std::uint64_t needed = size.checkpoint_bytes * kept;
-  Finding finding =
-      ok("checkpoint_room", str(kept, kept == 1 ? " checkpoint of " : " checkpoints of ",
-                                human_bytes(size.checkpoint_bytes), " need ", human_bytes(needed), ", '",
-                                folder.folder, "' has ", human_bytes(folder.available_bytes), " free"));
+  Finding finding = ok("checkpoint_room",
+                       str(kept, there > 0 ? " more" : "", kept == 1 ? " checkpoint of " : " checkpoints of ",
+                           human_bytes(size.checkpoint_bytes), " need ", human_bytes(needed), ", '",
+                           folder.folder, "' has ", human_bytes(folder.available_bytes), " free"));
   finding.values = {{"checkpoint_bytes", size.checkpoint_bytes},
                     {"checkpoints", kept},
                     {"available_bytes", folder.available_bytes}};
   if (needed <= folder.available_bytes) return finding;
   finding.verdict = Verdict::kFault;
   finding.advice = "make room, keep fewer (checkpoint.keep_last), or set run.dir to a larger file system";
+  return finding;
+}
+
+Finding uncountable() {
+  return fault("memory", "the model has more parameters than can be counted", "make it smaller");
+}
+
+std::uint64_t host_bytes(const RecipeSize& size, const JobShape& shape) {
+  return (size.rank_bytes + size.staging_bytes) * static_cast<std::uint64_t>(shape.ranks_per_node);
+}
+
+Finding judge_memory(int ranks, std::uint64_t needed, const std::string& where, std::uint64_t there) {
+  Finding finding =
+      ok("memory", str("the state of ", counted(static_cast<std::size_t>(ranks), "rank"), " takes ",
+                       human_bytes(needed), " before activations, ", where, " has ", human_bytes(there)));
+  finding.values = {{"needed_bytes", needed}, {"available_bytes", there}};
+  if (static_cast<double>(needed) <= kTight * static_cast<double>(there)) return finding;
+  finding.verdict = needed > there ? Verdict::kFault : Verdict::kWarning;
+  finding.text += needed > there ? ": it does not fit" : ": little is left for activations";
+  finding.advice =
+      "use more ranks with shard.strategy: full_shard, precision.master or optimizer states in bf16, or "
+      "shard.offload: cpu; echelon plan and docs/tuning.md help";
   return finding;
 }
 
@@ -137,9 +156,7 @@ Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShap
   }
   const std::optional<std::uint64_t> memory = machine.memory_bytes();
   if (!memory) return unknown("memory", "/proc/meminfo does not state this machine's memory");
-  const std::uint64_t needed =
-      (size.rank_bytes + size.staging_bytes) * static_cast<std::uint64_t>(shape.ranks_per_node);
-  return judge_memory(shape.ranks_per_node, needed, "this machine", *memory);
+  return judge_memory(shape.ranks_per_node, host_bytes(size, shape), "this machine", *memory);
 }
 
 Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& gpus) {

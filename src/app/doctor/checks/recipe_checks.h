@@ -24,12 +24,20 @@ struct JobShape {
 [[nodiscard]] Finding check_validation_data(const Recipe& recipe);
 /// The tokenizer can be opened and its ids are below model.vocab_size.
 [[nodiscard]] Finding check_tokenizer(const Recipe& recipe);
-/// The file system has room for the largest number of checkpoints that the run folder holds at one time.
+/// The file system has room for the largest number of checkpoints that the run folder holds at one time,
+/// beside those that are there.
 [[nodiscard]] Finding check_room(const Recipe& recipe, const RecipeSize& size, const FolderFacts& folder);
 /// The persistent state of a node's ranks fits into its memory. Activations need more memory; they are not
 /// predicted.
 [[nodiscard]] Finding check_memory(const Recipe& recipe, const RecipeSize& size, const JobShape& shape,
                                    const Machine& machine, const Gpus& gpus);
+/// Bytes that the ranks of a node keep in its memory, if they are not on GPUs.
+[[nodiscard]] std::uint64_t host_bytes(const RecipeSize& size, const JobShape& shape);
+/// Compares what `ranks` ranks keep with the memory that `where` has.
+[[nodiscard]] Finding judge_memory(int ranks, std::uint64_t needed, const std::string& where,
+                                   std::uint64_t there);
+/// size_of() returned nothing.
+[[nodiscard]] Finding uncountable();
 /// Every rank can get the GPU that train.device requires.
 [[nodiscard]] Finding check_devices(const Recipe& recipe, const JobShape& shape, const Gpus& gpus);
 

@@ -1,0 +1,26 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "app/doctor/checks/recipe_checks.h"
+#include "app/doctor/finding.h"
+#include "app/doctor/machine/slurm_state.h"
+#include "recipe/recipe.h"
+
+/// Why a job that is not queued yet could not start, as far as a login node can tell.
+namespace echelon::app::doctor {
+
+/// The faults of the recipe's data and tokenizer; empty if there are none.
+[[nodiscard]] std::vector<Finding> faults_of_data(const Recipe& recipe);
+
+/// The persistent state of CPU ranks fits into the largest of `nodes`. `partitions`: names with commas, of
+/// those that the job may use; empty: any.
+[[nodiscard]] Finding check_node_memory(const RecipeSize& size, const JobShape& shape,
+                                        const std::vector<SlurmRecord>& nodes, const std::string& partitions);
+
+/// The faults of the room for checkpoints and, with `on_cpus`, of the memory of the cluster's nodes, which
+/// Slurm is asked for.
+[[nodiscard]] std::vector<Finding> faults_of_size(const Recipe& recipe, const JobShape& shape,
+                                                  const std::string& partitions, bool on_cpus);
+
+}  // namespace echelon::app::doctor
