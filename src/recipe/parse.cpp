@@ -11,6 +11,7 @@
 #include "recipe/check/check.h"
 #include "recipe/check/contradictions.h"
 #include "recipe/check/faults.h"
+#include "recipe/check/foreign_file.h"
 #include "recipe/keys/keys.h"
 #include "recipe/model_presets.h"
 #include "recipe/yaml/characters.h"
@@ -33,8 +34,15 @@ class Parser {
     chain_.push_back(path);
     const std::size_t source = sources_.add_file(name);
     // First, so that the YAML parser sees harmless text and positions count characters.
-    const std::string clean = check_characters(text, source, faults_);
-    Document document = parse_document(clean, source, faults_);
+    Faults found;
+    const std::string clean = check_characters(text, source, found);
+    Document document = parse_document(clean, source, found);
+    if (!has_own_section(document.root)) {
+      complete_ = false;  // whatever seems to be missing is not the fault
+      if (const std::string what = foreign_file(text); !what.empty())
+        return faults_.add({source, 1, 1}, str("this is no recipe, but looks like ", what));
+    }
+    faults_.add(found);
     complete_ = complete_ && document.complete;
     if (!document.syntax_error.empty()) {
       faults_.add(document.syntax_error_at, document.syntax_error + "; what follows was not checked");
@@ -104,6 +112,14 @@ class Parser {
   }
 
  private:
+  /// Whether a file is meant as a recipe: it has a section of one.
+  [[nodiscard]] static bool has_own_section(const Node& root) {
+    for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
+      if (is_section(root.items[i].text) || root.items[i].text == "include") return true;
+    }
+    return false;
+  }
+
   /// Copies the preset's values to the `model` keys that no text sets. Runs after all layers are applied,
   /// because an override may change the preset.
   void apply_model_preset() {
@@ -308,7 +324,7 @@ class Parser {
       const auto found = section_positions_.find(section);
       if (found != section_positions_.end()) best = found->second;
     }
-    return best.value_or(Position{});
+    return best.value_or(kNowhere);
   }
 
   const ReadFile& read_include_;

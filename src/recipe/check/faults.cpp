@@ -32,7 +32,8 @@ bool Sources::is_override(const Position& at) const {
 
 std::string Sources::where(const Position& at) const {
   const Source& source = sources_[at.source];
-  return source.is_override ? source.name : str(source.name, ':', at.line, ':', at.column);
+  return source.is_override ? source.name
+                            : str(source.name, ':', std::max(1, at.line), ':', std::max(1, at.column));
 }
 
 std::string Sources::origin(const Position& at) const {
@@ -42,6 +43,11 @@ std::string Sources::origin(const Position& at) const {
 void Faults::add(const Position& at, std::string text) {
   ++count_;
   if (faults_.size() < kMaxKept) faults_.push_back({at, std::move(text)});
+}
+
+void Faults::add(const Faults& others) {
+  for (const Fault& fault : others.faults_) add(fault.at, fault.text);
+  count_ += others.count_ - others.faults_.size();
 }
 
 bool Faults::full() const {
@@ -55,7 +61,9 @@ void Faults::add_at(const Position& at, const Faults& others) {
 void Faults::raise_if_any(const Sources& sources) const {
   if (faults_.empty()) return;
   std::vector<Fault> sorted = faults_;
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) { return a.at < b.at; });
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) {
+    return a.at == kNowhere || b.at == kNowhere ? b.at == kNowhere && a.at != kNowhere : a.at < b.at;
+  });
   std::vector<std::string> lines;
   for (const Fault& fault : sorted) {
     if (lines.size() == kMaxReported) {

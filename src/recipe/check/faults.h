@@ -15,6 +15,9 @@ struct Position {
   auto operator<=>(const Position&) const = default;
 };
 
+/// Of what no text says; reported last, at the begin of the file.
+inline constexpr Position kNowhere{0, 0, 0};
+
 /// The texts of a recipe: its file, the files it includes, then the overrides of the command line.
 class Sources {
  public:
@@ -40,6 +43,7 @@ class Faults {
  public:
   /// `text` is one line: what is wrong, what was expected, what to do.
   void add(const Position& at, std::string text);
+  void add(const Faults& others);
   /// Adds every fault of `others`, all at position `at`.
   void add_at(const Position& at, const Faults& others);
   [[nodiscard]] std::size_t size() const { return count_; }

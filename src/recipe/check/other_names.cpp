@@ -150,7 +150,6 @@ constexpr OtherName kOtherNames[]{
     {"batch_size", "train.micro_batch_size"},
     {"per_device_train_batch_size", "train.micro_batch_size"},
     {"local_batch_size", "train.micro_batch_size"},
-    {"gradient_accumulation_steps", "train.global_batch_size"},
     {"total_batch_size", "train.global_batch_size"},
     {"no_sync", "train.reduce_gradients"},
     {"clip_value", "train.clip_grad_value"},
@@ -232,7 +231,23 @@ constexpr OtherValue kOtherValues[]{
     {"train.device", "gpu", "cuda"},
 };
 
+constexpr Absent kAbsent[]{
+    {"compile", "nothing is compiled ahead, the operations are fused as they are: remove it"},
+    {"lora", "there is no LoRA: all weights are trained, or some are held by optim.lr_factors"},
+    {"wandb",
+     "no service is reported to: metrics.tensorboard and metrics.csv make files of the metrics, and "
+     "docs/metrics.md tells how others read them"},
+    {"gradient_accumulation_steps",
+     "it follows from train.global_batch_size = train.micro_batch_size x ranks x accumulated passes"},
+    {"tensor_parallel", "weights are sharded (shard.strategy), never computed in parts"},
+    {"pipeline_parallel", "weights are sharded (shard.strategy), never computed in parts"},
+};
+
 }  // namespace
+
+std::span<const Absent> absent() {
+  return kAbsent;
+}
 
 std::span<const OtherName> other_names() {
   return kOtherNames;

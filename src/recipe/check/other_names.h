@@ -12,6 +12,14 @@ struct OtherName {
 
 [[nodiscard]] std::span<const OtherName> other_names();
 
+/// What other trainers have and a recipe has not.
+struct Absent {
+  std::string_view name;     ///< of a section or key; also a word at its begin or end: "lora" of "lora_rank"
+  std::string_view instead;  ///< one sentence
+};
+
+[[nodiscard]] std::span<const Absent> absent();
+
 /// A value's name in another trainer or in older recipes.
 struct OtherValue {
   std::string_view path;   ///< our key; empty: every key that accepts `value`

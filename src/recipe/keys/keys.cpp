@@ -43,6 +43,18 @@ std::string only_key(const std::string& leaf, const std::vector<OtherName>& name
       names[static_cast<std::size_t>(std::find(words.begin(), words.end(), word) - words.begin())].path);
 }
 
+/// Whether one of the names in `path` is `word`, or begins or ends with it.
+bool has_word(std::string_view path, std::string_view word) {
+  for (std::size_t at = path.find(word); at != path.npos; at = path.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    constexpr std::string_view kBorders = "._-";
+    if ((at == 0 || kBorders.find(path[at - 1]) != kBorders.npos) &&
+        (end == path.size() || kBorders.find(path[end]) != kBorders.npos))
+      return true;
+  }
+  return false;
+}
+
 /// The section whose name is a prefix of `word` ("optimizer" -> "optim") or similar to it.
 std::string meant_section(const std::string& word) {
   const std::vector<std::string> names = names_under("");
@@ -101,6 +113,9 @@ std::string meant_by(std::string_view path) {
 }
 
 std::string suggestion_for(std::string_view path) {
+  for (const Absent& one : absent()) {
+    if (has_word(path, one.name)) return std::string(one.instead);
+  }
   const std::string meant = meant_by(path);
   if (!meant.empty()) return str("did you mean ", meant, "?");
   const std::string section = parent_of(path);

@@ -1,0 +1,11 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+namespace echelon::recipe {
+
+/// What a text is that is no recipe, and what to do with it: "a TOML file, such as torchtitan's; ...". Empty
+/// if nothing gives it away.
+[[nodiscard]] std::string foreign_file(std::string_view text);
+
+}  // namespace echelon::recipe
