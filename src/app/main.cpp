@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "app/command_hints.h"
 #include "app/commands.h"
 #include "app/engine/engine.h"
 #include "app/launcher/output_relay.h"
@@ -53,12 +54,16 @@ int run(int argc, char** argv) {
   echelon::app::add_metrics(app, status);
   echelon::app::add_doctor(app, status);
   echelon::read_numbers_strictly(app);
-  echelon::check_commands(app, {argv + 1, argv + argc});
+  const std::vector<std::string> words{argv + 1, argv + argc};
+  const std::string hint = echelon::app::hint_for(words);
+  if (hint.starts_with("'echelon-ckpt "))
+    throw echelon::Error(Code::kUsage, str("no command '", words[0], "'; ", hint));
+  echelon::check_commands(app, words);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    throw echelon::Error(Code::kUsage, str(error.what(), "; try 'echelon ",
+    throw echelon::Error(Code::kUsage, str(error.what(), hint.empty() ? "" : "; " + hint, "; try 'echelon ",
                                            argv[1][0] == '-' ? "" : str(argv[1], " "), "--help'"));
   }
   return status;

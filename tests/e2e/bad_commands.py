@@ -18,6 +18,16 @@ class Tests(product.Case):
     def test_unknown_command(self):
         self.usage("trian", "recipe.yaml")
 
+    def test_words_of_other_programs_get_ours(self):
+        self.recipe()
+        for words, hint in (
+                (["export", "run"], "no command 'export'; 'echelon-ckpt export' does that"),
+                (["train", "recipe.yaml", "--optim.lr=1e-3"], "keys are given without dashes: optim.lr=1e-3; try 'echelon train --help'"),
+                (["train", "recipe.yaml", "-n", "4"], "the number of local ranks is --ranks N; try "),
+                (["train", "--nproc_per_node=8", "recipe.yaml"], "the number of local ranks is --ranks N; try "),
+                (["submit", "recipe.yaml", "-n", "8"], "the number of ranks is --nodes N times --tasks-per-node M; try ")):
+            self.assertIn(hint, self.command(product.ECHELON, *words, code=2).err)
+
     def test_unknown_option(self):
         self.usage("train", self.recipe(), "--gpus", 4)
 
