@@ -210,10 +210,13 @@ void commit_now(Checkpointer& checkpointer, TrainState& state) {
 
 /// Whether all steps of the recipe are done; rank 0 logs it. Then nothing stays in `memory` (null: none).
 /// Collective.
-bool is_complete(const TrainState& state, std::int64_t steps, bool lead, bool changed, RunMemory* memory) {
+bool is_complete(const TrainState& state, std::int64_t steps, RankLife& life, bool changed,
+                 RunMemory* memory) {
   if (state.step < steps) return false;
   if (memory != nullptr) memory->finish();
-  if (lead) {
+  if (life.ledger) {  // rank 0
+    // The run's last start may have ended without saying so.
+    if (life.ledger->last_end() != StartEnd::kFinished) begin_record(life);
     log::info(str("complete: step ", state.step, " of ", steps,
                   "; nothing to do (raise train.steps to continue)",
                   changed ? "; the changes to the recipe have no effect on it" : ""));
@@ -321,11 +324,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
       [&life](const Checkpointer::Saved& saved) { note_save(life, saved); }, restored.known);
   const TrainOptions train = in_steps(recipe, *inputs.data);
   if (state.step >= train.steps && !restored.memory.empty()) commit_now(checkpointer, state);
-  if (is_complete(state, train.steps, lead, !review.changes().empty(), memory.get())) {
-    // The run's last start may have ended without saying so.
-    if (life.ledger && life.ledger->last_end() != StartEnd::kFinished) begin_record(life);
-    return 0;
-  }
+  if (is_complete(state, train.steps, life, !review.changes().empty(), memory.get())) return 0;
   LoopOptions options = loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity, *comm);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
   if (life.forecast) options.on_measured = life.forecast->listen(folder.root());
