@@ -21,6 +21,8 @@ readonly OPTIONAL_TEST_PACKAGES=(clang-tidy-14)
 # others are what the headers of the CUDA runtime include.
 readonly TORCH_WHEELS=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85
   nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85)
+# Where nvcc is, those of torch's CUDA libraries that the machine lacks.
+readonly CUDA_PINS=docker/requirements_cuda.txt
 readonly TORCH_DISK_MB=4000 ORACLES_DISK_MB=1000 CLUSTER_CHECKS_DISK_MB=500
 readonly ORACLE_PINS=tests/support/requirements.txt
 # AWS's own checks of cluster configurations and templates, and a linter for Dockerfiles.
@@ -182,6 +184,25 @@ setup_torch() {
   stamp_venv .venv "$stamp"
 }
 
+# GPU code is built where nvcc is, and loads all that torch's GPU half loads. What the loader finds (a toolkit's own
+# libraries, those of an earlier call) stays; nothing is installed twice.
+setup_cuda() {
+  command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]] || return 0
+  [[ -e $CUDA_PINS ]] || return 0
+  local gpu_half lacking pins
+  gpu_half=$(site_packages .venv)/torch/lib/libtorch_cuda.so
+  mapfile -t lacking < <(ldd "$gpu_half" | awk '/not found/ { sub(/\.so.*/, "", $1); print $1 }')
+  ((${#lacking[@]})) || return 0
+  # A line of the pins ends with the libraries of its package.
+  mapfile -t pins < <(printf '%s\n' "${lacking[@]}" | grep -wFf - "$CUDA_PINS" | sed 's/ *#.*//')
+  say "installing what libtorch_cuda.so lacks (${lacking[*]}): ${pins[*]}"
+  .venv/bin/python -m pip install --disable-pip-version-check --quiet --no-deps "${pins[@]}" ||
+    die $EXIT_ENVIRONMENT "pip could not install ${pins[*]} (its messages are above). $(environment_hint .)"
+  if ldd "$gpu_half" | grep 'not found' >&2; then
+    die $EXIT_ENVIRONMENT "libtorch_cuda.so still lacks the libraries above, which $CUDA_PINS should name"
+  fi
+}
+
 # fill_folder FOLDER PINS: packages that a test puts before those of .venv-test.
 fill_folder() {
   rm -rf "$1"
@@ -261,6 +282,7 @@ setup() {
     install_packages "${packages[@]}"
   fi
   setup_torch
+  setup_cuda
   if [[ ${1:-run} == test ]]; then
     setup_oracles
     setup_cluster_checks
