@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -13,13 +14,75 @@ namespace {
 
 constexpr int kMostThreads = 4096;
 
-int bound_cores() {
+cpu_set_t bound_set() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) CPU_ZERO(&set);
+  return set;
+}
+
+/// End of the run of consecutive numbers that begins at `begin`.
+std::size_t run_end(const std::vector<int>& cores, std::size_t begin) {
+  std::size_t end = begin + 1;
+  while (end < cores.size() && cores[end] == cores[end - 1] + 1) ++end;
+  return end;
 }
 
 }  // namespace
+
+std::vector<int> bound_cores() {
+  const cpu_set_t set = bound_set();
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+void bind_to(const std::vector<int>& cores) {
+  const cpu_set_t allowed = bound_set();
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) {
+    if (core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, &allowed)) CPU_SET(core, &set);
+  }
+  if (CPU_COUNT(&set) > 0) (void)sched_setaffinity(0, sizeof set, &set);
+}
+
+std::vector<int> cores_of_list(const std::string& list) {
+  std::vector<int> cores;
+  std::istringstream text(list);
+  for (std::string part; std::getline(text, part, ',');) {
+    int first = 0;
+    int last = 0;
+    const int read = std::sscanf(part.c_str(), "%d-%d", &first, &last);  // NOLINT(cert-err34-c): counted
+    if (read < 2) last = first;
+    if (read < 1 || first < 0 || last < first || last >= CPU_SETSIZE) return {};
+    for (int core = first; core <= last; ++core) cores.push_back(core);
+  }
+  return cores;
+}
+
+std::vector<int> fair_share(const std::vector<std::vector<int>>& near, std::size_t index) {
+  const std::vector<int>& cores = near[index];
+  const auto turn = std::count(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(index), cores);
+  const auto sharers = static_cast<std::size_t>(std::count(near.begin(), near.end(), cores));
+  std::size_t shortest = cores.size();
+  for (std::size_t begin = 0; begin < cores.size(); begin = run_end(cores, begin))
+    shortest = std::min(shortest, run_end(cores, begin) - begin);
+  if (cores.size() < sharers) return cores;
+  std::vector<int> share;
+  for (std::size_t begin = 0; begin < cores.size();) {
+    const std::size_t end = shortest < sharers ? cores.size() : run_end(cores, begin);
+    const auto part = [&](std::ptrdiff_t of) {
+      return cores.begin() +
+             static_cast<std::ptrdiff_t>(begin + (end - begin) * static_cast<std::size_t>(of) / sharers);
+    };
+    share.insert(share.end(), part(turn), part(turn + 1));
+    begin = end;
+  }
+  return share;
+}
 
 std::optional<int> cores_of_quota(const std::string& cpu_max) {
   double quota = 0;
@@ -33,7 +96,9 @@ int usable_cores() {
   std::string quota;
   std::ifstream file("/sys/fs/cgroup/cpu.max");  // a container sees its own group as the root
   std::getline(file, quota);
-  return std::max(1, std::min(bound_cores(), cores_of_quota(quota).value_or(bound_cores())));
+  const cpu_set_t set = bound_set();
+  const int bound = CPU_COUNT(&set);
+  return std::max(1, std::min(bound, cores_of_quota(quota).value_or(bound)));
 }
 
 std::optional<int> threads_asked_for(const char* omp_num_threads) {

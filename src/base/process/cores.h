@@ -1,12 +1,28 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
-/// How many cores this process may compute on.
+/// The cores that this process may compute on.
 namespace echelon {
 
 /// The cores it is bound to, at most its control group's quota (containers). At least 1.
 [[nodiscard]] int usable_cores();
+
+/// Numbers of the cores that the calling thread is bound to, ascending.
+[[nodiscard]] std::vector<int> bound_cores();
+
+/// Binds the calling thread, and those that it starts from now on. Cores that it may not use are left out;
+/// if none is left, nothing changes.
+void bind_to(const std::vector<int>& cores);
+
+/// What the kernel writes as "0-3,8": 0, 1, 2, 3, 8. Empty for other text.
+[[nodiscard]] std::vector<int> cores_of_list(const std::string& list);
+
+/// The cores of process number `index` of a node, of those in `near[index]`: processes with equal sets share
+/// them evenly, and get the same part of every run of consecutive numbers, because the two threads of a core
+/// mostly lie in different runs. All of them where there are fewer cores than such processes.
+[[nodiscard]] std::vector<int> fair_share(const std::vector<std::vector<int>>& near, std::size_t index);
 
 /// A control group's quota ("200000 100000": microseconds per period) in cores, rounded up; nothing for "max"
 /// or other text.

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <thread>
+#include <vector>
 
 namespace echelon {
 namespace {
@@ -32,6 +34,59 @@ TEST(Cores, AreThoseTheThreadIsBoundTo) {
     bound = usable_cores();
   }).join();
   EXPECT_EQ(bound, 1);
+}
+
+TEST(Cores, OfTheKernelsLists) {
+  EXPECT_EQ(cores_of_list("0-3,8\n"), (std::vector<int>{0, 1, 2, 3, 8}));
+  EXPECT_EQ(cores_of_list("5"), std::vector<int>{5});
+  for (const char* none : {"", "\n", "all", "3-1", "-1", "0-100000"})
+    EXPECT_TRUE(cores_of_list(none).empty()) << none;
+}
+
+TEST(Cores, AThreadIsBoundToThoseOfThemThatItMayUse) {
+  std::vector<int> bound;
+  std::vector<int> still;
+  const std::vector<int> before = bound_cores();
+  std::thread([&] {
+    bind_to({before.back(), 1023});
+    bound = bound_cores();
+    bind_to({1023});
+    bind_to({});
+    still = bound_cores();
+  }).join();
+  EXPECT_EQ(bound, std::vector<int>{before.back()});
+  EXPECT_EQ(still, bound);
+  EXPECT_EQ(bound_cores(), before);
+}
+
+// Two sockets of eight cores with two threads each, four devices on each socket: both threads of a core go to
+// one.
+TEST(Cores, AreSharedByTheProcessesThatAreNearThem) {
+  const std::vector<int> one = cores_of_list("0-7,16-23");
+  const std::vector<int> other = cores_of_list("8-15,24-31");
+  const std::vector<std::vector<int>> near{one, one, other, one, one, other};
+  EXPECT_EQ(fair_share(near, 0), (std::vector<int>{0, 1, 16, 17}));
+  EXPECT_EQ(fair_share(near, 4), (std::vector<int>{6, 7, 22, 23}));
+  EXPECT_EQ(fair_share(near, 2), cores_of_list("8-11,24-27"));
+  EXPECT_EQ(fair_share(near, 5), cores_of_list("12-15,28-31"));
+}
+
+TEST(Cores, AreSharedWithoutALossHoweverTheyLie) {
+  for (const char* list : {"0-11", "0-2,8-10", "0,2,4,6", "0-6", "1-2,5-9,12", "3"}) {
+    const std::vector<int> cores = cores_of_list(list);
+    for (std::size_t processes = 1; processes <= 6; ++processes) {
+      std::vector<int> all;
+      for (std::size_t index = 0; index < processes; ++index) {
+        const std::vector<int> share = fair_share(std::vector(processes, cores), index);
+        EXPECT_GE(share.size(), 1U) << list << " " << processes;
+        all.insert(all.end(), share.begin(), share.end());
+      }
+      std::sort(all.begin(), all.end());
+      if (processes > cores.size()) continue;  // each has all
+      EXPECT_EQ(all, cores) << list << " " << processes;
+    }
+  }
+  EXPECT_TRUE(fair_share({{}, {}}, 1).empty());
 }
 
 TEST(Cores, ThreadsAreAskedForAsOpenMpReadsThem) {
