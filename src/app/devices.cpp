@@ -2,7 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <cctype>
+#include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "base/str.h"
 
@@ -14,8 +17,8 @@ struct Unload {
 };
 using Library = std::unique_ptr<void, Unload>;
 
-Library load(const char* name) {
-  return Library(dlopen(name, RTLD_NOW | RTLD_LOCAL));
+Library load(const char* name, int flags = 0) {
+  return Library(dlopen(name, RTLD_NOW | RTLD_LOCAL | flags));
 }
 
 /// Every function of the driver API returns 0 on success.
@@ -25,46 +28,55 @@ int call(const Library& library, const char* name, Arguments... arguments) {
   return function ? function(arguments...) : -1;
 }
 
-void ask_driver(Devices& devices) {
-  const Library driver = load("libcuda.so.1");
-  if (!driver) {
-    devices.driver = "no CUDA driver (libcuda.so.1 was not found)";
-    return;
+/// The kernel's module has made a node for a GPU: /dev/nvidia0, /dev/nvidia1, ...
+bool has_device_node() {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", none)) {
+    const std::string name = entry.path().filename();
+    if (name.rfind("nvidia", 0) == 0 && name.size() > 6 && std::isdigit(static_cast<unsigned char>(name[6])))
+      return true;
   }
-  int version = 0;
-  int count = 0;
-  const int fault = call(driver, "cuInit", 0U);
-  if (fault != 0) {
-    devices.driver = str("the CUDA driver does not start (cuInit gives ", fault, ")");
-    return;
-  }
-  call(driver, "cuDriverGetVersion", &version);
-  devices.driver = str("CUDA driver ", version / 1000, ".", version % 1000 / 10);
-  call(driver, "cuDeviceGetCount", &count);
-  for (int device = 0; device < count; ++device) {
-    char name[128] = {};
-    call(driver, "cuDeviceGetName", &name[0], static_cast<int>(sizeof(name) - 1), device);
-    devices.gpus.emplace_back(name);
-  }
+  return false;
 }
 
-void ask_nccl(Devices& devices) {
+std::string ask_nccl() {
   const Library nccl = load("libnccl.so.2");
   int version = 0;
-  if (!nccl || call(nccl, "ncclGetVersion", &version) != 0) {
-    devices.nccl = "no NCCL (libnccl.so.2 is not in the library path)";
-    return;
-  }
-  devices.nccl = str("NCCL ", version / 10000, ".", version % 10000 / 100, ".", version % 100);
+  if (!nccl || call(nccl, "ncclGetVersion", &version) != 0)
+    return "no NCCL (libnccl.so.2 is not in the library path)";
+  return str("NCCL ", version / 10000, ".", version % 10000 / 100, ".", version % 100);
 }
 
 }  // namespace
 
+Driver find_driver() {
+  constexpr int kNoDevice = 100;  // CUDA_ERROR_NO_DEVICE
+  // A driver that has started has threads: it stays.
+  const Library library = load("libcuda.so.1", RTLD_NODELETE);
+  if (!library) return {.state = "no CUDA driver (libcuda.so.1 was not found)"};
+  Driver driver{.installed = true};
+  if (const int fault = call(library, "cuInit", 0U); fault != 0) {
+    driver.state = str("the CUDA driver does not start (cuInit gives ", fault, ")");
+    driver.has_gpus = fault != kNoDevice && has_device_node();
+    return driver;
+  }
+  int version = 0;
+  int count = 0;
+  call(library, "cuDriverGetVersion", &version);
+  driver.state = str("CUDA driver ", version / 1000, ".", version % 1000 / 10);
+  call(library, "cuDeviceGetCount", &count);
+  for (int device = 0; device < count; ++device) {
+    char name[128] = {};
+    call(library, "cuDeviceGetName", &name[0], static_cast<int>(sizeof(name) - 1), device);
+    driver.gpus.emplace_back(name);
+  }
+  driver.has_gpus = count > 0;
+  return driver;
+}
+
 Devices find_devices() {
-  Devices devices;
-  ask_driver(devices);
-  ask_nccl(devices);
-  return devices;
+  Driver driver = find_driver();
+  return {.gpus = std::move(driver.gpus), .driver = std::move(driver.state), .nccl = ask_nccl()};
 }
 
 }  // namespace echelon::app

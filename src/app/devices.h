@@ -4,6 +4,17 @@
 
 namespace echelon::app {
 
+/// What the driver of this machine says, without CUDA's runtime.
+struct Driver {
+  bool installed = false;         ///< libcuda.so.1 loads
+  std::string state;              ///< "CUDA driver 13.0", or why it is not usable
+  std::vector<std::string> gpus;  ///< names in its order; those that this process may use
+  /// GPUs are in this machine, whether the driver starts or not; false where they are hidden from this
+  /// process.
+  bool has_gpus = false;
+};
+[[nodiscard]] Driver find_driver();
+
 /// GPUs and GPU libraries of this machine. The libraries are loaded at run time and may be missing.
 struct Devices {
   std::vector<std::string> gpus;  ///< names in the driver's order

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "app/cuda/peak.h"
+
 // Who gets which GPU: needs none.
 namespace echelon::app {
 namespace {
@@ -39,6 +41,16 @@ TEST(DeviceChoice, TheReasonForNoDeviceAtAllIsPassedOn) {
   EXPECT_FALSE(choice.shared);
 }
 
+TEST(DeviceChoice, GpusThatCannotBeUsedAreAFaultWhateverElseIsLacking) {
+  const VisibleDevices none{.host = "b", .ids = {}, .why_none = "no driver"};
+  const VisibleDevices broken{.host = "c", .ids = {}, .why_none = "a library is missing", .broken = true};
+  const auto choice = assign_devices({on("a", {"x"}), none, broken}, true);
+  EXPECT_TRUE(choice.broken);
+  EXPECT_EQ(choice.lacking, "on node c: a library is missing");
+  EXPECT_EQ(choice.devices, (Devices{0, -1, -1}));
+  EXPECT_FALSE(assign_devices({on("a", {"x"}), none}, false).broken);
+}
+
 TEST(DeviceChoice, SharingGoesAroundTheDevicesOfANode) {
   const std::vector<std::string> both{"x", "y"};
   const auto choice =
@@ -49,6 +61,22 @@ TEST(DeviceChoice, SharingGoesAroundTheDevicesOfANode) {
 
 TEST(DeviceChoice, NothingIsSharedWhereThereIsEnough) {
   EXPECT_FALSE(assign_devices({on("a", {"x", "y"}), on("a", {"x", "y"})}, true).shared);
+}
+
+// What cards report, and what their data sheets promise.
+TEST(DevicePeak, IsThatOfTheDataSheets) {
+  const auto near = [](const DeviceShape& device, double flops) {
+    EXPECT_NEAR(peak_bf16(device) / flops, 1, 0.03) << device.major << "." << device.minor;
+  };
+  near({8, 0, 108, 1.41e9}, 312e12);                                           // A100
+  near({8, 6, 72, 1.695e9}, 125e12);                                           // A10
+  near({8, 9, 142, 2.52e9}, 362e12);                                           // L40S
+  near({8, 9, 58, 2.04e9}, 121e12);                                            // L4
+  near({9, 0, 132, 1.98e9}, 989e12);                                           // H100 SXM, H200
+  near({10, 0, 148, 1.965e9}, 2250e12);                                        // B200
+  near({12, 0, 188, 2.617e9}, 503e12);                                         // RTX PRO 6000
+  EXPECT_LT(peak_bf16({9, 0, 114, 1.755e9}), peak_bf16({9, 0, 132, 1.98e9}));  // H100 PCIe: fewer processors
+  EXPECT_EQ(peak_bf16({7, 0, 80, 1.53e9}), 0);                                 // no bf16
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <cuda_runtime.h>
 
-#include <array>
-#include <string_view>
+#include <cctype>
 
 #include "app/cuda/nvidia_kernels.h"
+#include "app/cuda/peak.h"
 #include "app/engine/accelerator.h"
 #include "base/str.h"
 #include "comm/nccl/cuda_resources.h"
@@ -14,18 +14,6 @@
 
 namespace echelon::app {
 namespace {
-
-/// Dense bf16 FLOP/s from NVIDIA's data sheets, SXM versions. Looked up by a part of the device's name.
-struct Peak {
-  std::string_view name;
-  double flops;
-};
-constexpr std::array<Peak, 6> kPeaks{{{"B300", 2250e12},
-                                      {"B200", 2250e12},
-                                      {"H200", 989e12},
-                                      {"H100", 989e12},
-                                      {"A100", 312e12},
-                                      {"L40S", 362e12}}};
 
 cudaStream_t current_stream(int device) {
   return at::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)).stream();
@@ -41,14 +29,23 @@ CudaMemory pool_memory() {
       .give_back = [](void* memory, cudaStream_t) { c10::cuda::CUDACachingAllocator::raw_delete(memory); }};
 }
 
+int attribute(int device, cudaDeviceAttr which) {
+  int value = 0;
+  check_cuda(cudaDeviceGetAttribute(&value, which, device), "querying a GPU's properties");
+  return value;
+}
+
 class NvidiaAccelerator final : public Accelerator {
  public:
   NvidiaAccelerator() {
     int found = 0;
-    if (cudaGetDeviceCount(&found) == cudaSuccess) count_ = found;
+    const cudaError_t asked = cudaGetDeviceCount(&found);
+    if (asked == cudaSuccess) count_ = found;
+    if (asked != cudaSuccess && asked != cudaErrorNoDevice) fault_ = cudaGetErrorString(asked);
   }
 
   int device_count() const override { return count_; }
+  std::string fault() const override { return fault_; }
 
   std::string device_name(int device) const override {
     cudaDeviceProp properties{};
@@ -65,7 +62,19 @@ class NvidiaAccelerator final : public Accelerator {
     return id;
   }
 
-  void select(int device) override { c10::cuda::set_device(static_cast<c10::DeviceIndex>(device)); }
+  std::string bus_id(int device) const override {
+    char id[32] = {};
+    check_cuda(cudaDeviceGetPCIBusId(&id[0], sizeof id, device), "querying a GPU's place on the bus");
+    std::string text = id;
+    for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return text;
+  }
+
+  void select(int device) override {
+    c10::cuda::set_device(static_cast<c10::DeviceIndex>(device));
+    // The pool of tensors refuses whoever takes memory before the first tensor has started it.
+    at::globalContext().lazyInitDevice(at::kCUDA);
+  }
 
   std::unique_ptr<Communicator> communicator(Job& job, int device, double timeout_s,
                                              const ProcessWatch& watch) override {
@@ -100,10 +109,7 @@ class NvidiaAccelerator final : public Accelerator {
   std::shared_ptr<const ops::DeviceKernels> kernels() const override { return make_nvidia_kernels(); }
 
   bool has_bf16(int device) const override {
-    int major = 0;
-    check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-               "querying a GPU's compute capability");
-    return major >= 8;
+    return attribute(device, cudaDevAttrComputeCapabilityMajor) >= 8;
   }
 
   DeviceMemory memory(int device) const override {
@@ -120,15 +126,15 @@ class NvidiaAccelerator final : public Accelerator {
   }
 
   double peak_flops(int device) const override {
-    const std::string name = device_name(device);
-    for (const Peak& peak : kPeaks) {
-      if (name.find(peak.name) != std::string::npos) return peak.flops;
-    }
-    return 0;
+    return peak_bf16({.major = attribute(device, cudaDevAttrComputeCapabilityMajor),
+                      .minor = attribute(device, cudaDevAttrComputeCapabilityMinor),
+                      .processors = attribute(device, cudaDevAttrMultiProcessorCount),
+                      .clock_hz = 1e3 * attribute(device, cudaDevAttrClockRate)});
   }
 
  private:
   int count_ = 0;
+  std::string fault_;
 };
 
 }  // namespace

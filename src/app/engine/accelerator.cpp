@@ -1,17 +1,22 @@
 #include "app/engine/accelerator.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <span>
 #include <sstream>
 
+#include "app/devices.h"
 #include "app/engine/device_choice.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "base/process/cores.h"
 #include "base/str.h"
 #include "shard/precision.h"
 
@@ -25,41 +30,60 @@ std::filesystem::path plugin_path() {
   return std::filesystem::path(info.dli_fname).parent_path() / "libechelon_cuda.so";
 }
 
-/// Returns null, with the reason in `why`, if there is no usable GPU.
-std::shared_ptr<Accelerator> load_accelerator(std::string& why) {
-  if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-    why = "this node has no NVIDIA driver (libcuda.so.1)";
-    return nullptr;
-  }
+/// What this rank can compute on besides the CPU.
+struct Found {
+  std::shared_ptr<Accelerator> accelerator;  ///< null: none
+  std::string why;                           ///< reason if there is no device
+  bool broken = false;                       ///< the node has GPUs that this installation cannot use
+  bool left_out = false;                     ///< the node has GPUs, and this build no code for them
+};
+
+Found load_accelerator() {
+  const Driver driver = find_driver();
+  if (!driver.installed) return {.why = "this node has no NVIDIA driver (libcuda.so.1)"};
   const std::filesystem::path path = plugin_path();
-  if (!std::filesystem::exists(path)) {
-    why = "this build has no GPU code (configure with -DECHELON_CUDA=ON)";
-    return nullptr;
-  }
+  if (!std::filesystem::exists(path))
+    return {.why = "this build has no GPU code (configure with -DECHELON_CUDA=ON)",
+            .left_out = driver.has_gpus};
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
-    why = str("the GPU code cannot be loaded: ", dlerror());
-    return nullptr;
+    return {.why = str("the GPU code cannot be loaded: ", dlerror(),
+                       " (docker/requirements_cuda.txt lists its libraries; ./make.sh setup installs those "
+                       "that are missing)"),
+            .broken = driver.has_gpus};
   }
   auto* make = reinterpret_cast<MakeAcceleratorFunction*>(dlsym(library, "echelon_make_accelerator"));
-  if (make == nullptr) {
-    why = str(path.string(), " is from a different version");
-    return nullptr;
-  }
-  return std::shared_ptr<Accelerator>(make());
+  if (make == nullptr)
+    return {.why = str(path.string(), " is from a different version"), .broken = driver.has_gpus};
+  Found found{.accelerator = std::shared_ptr<Accelerator>(make())};
+  if (found.accelerator->device_count() > 0) return found;
+  const std::string fault = found.accelerator->fault();
+  found.why = str("the driver shows no GPU", fault.empty() ? "" : ": ", fault);
+  found.broken = driver.has_gpus && !fault.empty();
+  return found;
 }
 
-/// A rank's message: why it sees no GPU (or an empty line), then one id per line.
-Blob told(const VisibleDevices& mine) {
-  std::string text = mine.why_none;
-  for (const std::string& id : mine.ids) text += "\n" + id;
+Blob bytes_of(const std::string& text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
 }
+std::string text_of(const Blob& blob) {
+  return {reinterpret_cast<const char*>(blob.data()), blob.size()};
+}
+
+/// A rank's message: whether its node is broken, why it sees no GPU (or an empty line), then one id per line.
+Blob told(const VisibleDevices& mine) {
+  std::string text = (mine.broken ? "broken\n" : "\n") + mine.why_none;
+  for (const std::string& id : mine.ids) text += "\n" + id;
+  return bytes_of(text);
+}
 
 VisibleDevices heard(const std::string& host, const Blob& blob) {
-  std::istringstream text(std::string(reinterpret_cast<const char*>(blob.data()), blob.size()));
-  VisibleDevices devices{.host = host, .ids = {}, .why_none = {}};
+  std::istringstream text(text_of(blob));
+  VisibleDevices devices{.host = host};
+  std::string broken;
+  std::getline(text, broken);
+  devices.broken = !broken.empty();
   std::getline(text, devices.why_none);
   for (std::string id; std::getline(text, id);) devices.ids.push_back(id);
   return devices;
@@ -67,16 +91,33 @@ VisibleDevices heard(const std::string& host, const Blob& blob) {
 
 /// Collective. All ranks compute the choice from the same data: with different choices they would wait for
 /// each other in different collectives.
-DeviceChoice agree_on_devices(const Accelerator* accelerator, const std::string& why, Job& job, bool share) {
-  VisibleDevices mine{.host = job.info().host, .ids = {}, .why_none = why};
-  for (int device = 0; accelerator != nullptr && device < accelerator->device_count(); ++device)
-    mine.ids.push_back(accelerator->device_id(device));
-  if (mine.ids.empty() && mine.why_none.empty()) mine.why_none = "the driver shows no GPU";
+DeviceChoice agree_on_devices(const Found& found, Job& job, bool share) {
+  VisibleDevices mine{.host = job.info().host, .why_none = found.why, .broken = found.broken};
+  for (int device = 0; found.accelerator && device < found.accelerator->device_count(); ++device)
+    mine.ids.push_back(found.accelerator->device_id(device));
   const std::vector<Blob> all = job.exchange("devices", told(mine));
   std::vector<VisibleDevices> ranks;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     ranks.push_back(heard(job.info().hosts[rank], all[rank]));
   return assign_devices(ranks, share);
+}
+
+/// Memory and threads beside the device's part of the machine are the quicker ones: this rank's share of its
+/// cores. Collective.
+void stay_near(const std::string& bus_id, Job& job, bool threads_are_asked_for) {
+  const JobInfo& info = job.info();
+  std::ifstream file("/sys/bus/pci/devices/" + bus_id + "/local_cpulist");
+  std::string list;
+  std::getline(file, list);
+  const std::vector<Blob> all = job.exchange("cores near devices", bytes_of(list));
+  std::vector<std::vector<int>> near;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (info.hosts[rank] == info.host) near.push_back(cores_of_list(text_of(all[rank])));
+  }
+  const std::vector<int> share = fair_share(near, static_cast<std::size_t>(info.local_rank));
+  bind_to(share);
+  if (!share.empty() && !threads_are_asked_for)
+    at::set_num_threads(std::min(at::get_num_threads(), static_cast<int>(share.size())));
 }
 
 /// Makes GPU libraries use only kernels with a fixed order of summation. Call before the first use of the
@@ -98,26 +139,29 @@ void compute_in_one_order() {
 
 Compute choose_compute(const TrainOptions& options, Job& job) {
   if (options.device == TrainDevice::kCpu) return {};
-  std::string why;
-  const auto accelerator = load_accelerator(why);
-  const DeviceChoice choice =
-      agree_on_devices(accelerator.get(), why, job, options.device == TrainDevice::kCudaShared);
+  const Found found = load_accelerator();
+  const DeviceChoice choice = agree_on_devices(found, job, options.device == TrainDevice::kCudaShared);
   const bool all = std::find(choice.devices.begin(), choice.devices.end(), -1) == choice.devices.end();
   if (all) {
     if (options.deterministic) compute_in_one_order();
     const int device = choice.devices[static_cast<std::size_t>(job.info().rank)];
-    accelerator->select(device);
-    ops::install_device_kernels(accelerator->kernels());
-    return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device)), accelerator, choice.shared};
+    found.accelerator->select(device);
+    stay_near(found.accelerator->bus_id(device), job, options.threads_per_rank > 0);
+    ops::install_device_kernels(found.accelerator->kernels());
+    return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device)), found.accelerator, choice.shared};
   }
-  if (options.device == TrainDevice::kAuto) return {};
-  const bool scarce = accelerator != nullptr && accelerator->device_count() > 0;
-  throw Error(
-      Code::kEnvironment,
-      str("train.device is '", word_of(options.device), "', but ", choice.lacking, "; ",
-          scarce ? "start fewer ranks per node, or use 'cuda_shared', where ranks may share a GPU, or "
-                 : "use ",
-          "'auto' or 'cpu' to train on the CPU"));
+  if (options.device == TrainDevice::kAuto && !choice.broken) {
+    if (found.left_out && job.info().rank == 0)
+      log::warn(str("node ", job.info().host, " has GPUs, but ", found.why, ": training on the CPU"));
+    return {};
+  }
+  const bool scarce = found.accelerator && found.accelerator->device_count() > 0;
+  const char* const instead = choice.broken ? "mend that, or use "
+                              : scarce ? "start fewer ranks per node, or use 'cuda_shared', where ranks may "
+                                         "share a GPU, or 'auto' or "
+                                       : "use 'auto' or ";
+  throw Error(Code::kEnvironment, str("train.device is '", word_of(options.device), "', but ", choice.lacking,
+                                      "; ", instead, "'cpu' to train on the CPU"));
 }
 
 void require_precision(const Compute& compute, const PrecisionOptions& options) {

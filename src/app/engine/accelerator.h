@@ -26,10 +26,15 @@ class Accelerator {
  public:
   virtual ~Accelerator() = default;
   [[nodiscard]] virtual int device_count() const = 0;
+  /// Why the CUDA runtime shows no device; empty where it shows one, or there is none to show.
+  [[nodiscard]] virtual std::string fault() const = 0;
   /// Identifies the physical GPU within its node, also between processes that see different subsets.
   [[nodiscard]] virtual std::string device_id(int device) const = 0;
   [[nodiscard]] virtual std::string device_name(int device) const = 0;
-  /// Makes `device` current for the calling thread.
+  /// Its place on the PCI bus, as the kernel writes it: "0000:c4:00.0".
+  [[nodiscard]] virtual std::string bus_id(int device) const = 0;
+  /// Makes `device` current for the calling thread, and starts PyTorch's CUDA part, so that its memory can be
+  /// taken.
   virtual void select(int device) = 0;
   /// Collectives (NCCL) of tensors on `device`, which no other rank may use. Collective over the job.
   /// `timeout_s`: limit of each wait.
@@ -44,7 +49,7 @@ class Accelerator {
   /// Current use by all processes.
   [[nodiscard]] virtual DeviceMemory memory(int device) const = 0;
   [[nodiscard]] virtual std::uint64_t peak_bytes(int device) const = 0;
-  /// Dense bf16 FLOP/s from the data sheet; 0 if the device is not in the table.
+  /// Dense bf16 FLOP/s (peak_bf16); 0: unknown.
   [[nodiscard]] virtual double peak_flops(int device) const = 0;
 };
 
@@ -58,9 +63,10 @@ struct Compute {
 };
 
 /// Resolves train.device with the same result on every rank. auto: GPUs if each rank of the job can get its
-/// own, else the CPU. cuda_shared: ranks may share the GPUs of their node. Installs the device's kernels.
+/// own, else the CPU. cuda_shared: ranks may share the GPUs of their node. Installs the device's kernels, and
+/// binds the calling thread, with those it starts from now on, to its share of the cores near the device.
 /// Collective over the job, except with train.device cpu. Throws Error(kEnvironment) that names node and
-/// reason if required GPUs are not available.
+/// reason if required GPUs are not available, or a node has GPUs that this installation cannot use.
 [[nodiscard]] Compute choose_compute(const TrainOptions& options, Job& job);
 
 /// Throws Error(kEnvironment) if the device does not support a type that `options` use.

@@ -37,9 +37,10 @@ DeviceChoice assign_devices(const std::vector<VisibleDevices>& ranks, bool share
       choice.devices.push_back(static_cast<int>(own - rank.ids.begin()));
       continue;
     }
-    if (choice.lacking.empty())
+    if (choice.lacking.empty() || (rank.broken && !choice.broken))
       choice.lacking =
           rank.ids.empty() ? str("on node ", rank.host, ": ", rank.why_none) : scarcity(ranks, rank.host);
+    choice.broken = choice.broken || rank.broken;
     const bool turn = share && !rank.ids.empty();
     choice.devices.push_back(turn ? static_cast<int>(turns[rank.host]++ % rank.ids.size()) : -1);
     // One sharing rank makes the job shared: all ranks must use the same kind of communicator.

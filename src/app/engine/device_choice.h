@@ -9,6 +9,7 @@ struct VisibleDevices {
   std::string host;              ///< the rank's node
   std::vector<std::string> ids;  ///< one per GPU, unique within the node; in the rank's own order
   std::string why_none;          ///< reason if `ids` is empty
+  bool broken = false;           ///< `ids` is empty although the node has GPUs: a fault, not a choice
 };
 
 /// The device of every rank; the same value on all ranks.
@@ -16,6 +17,7 @@ struct DeviceChoice {
   std::vector<int> devices;  ///< by rank: index into its `ids`, or -1
   bool shared = false;       ///< several ranks use the same GPU
   std::string lacking;       ///< why a rank has no GPU: "node n1 shows 1 GPU(s) for its 2 ranks"
+  bool broken = false;       ///< a node's GPUs cannot be used; `lacking` says why
 };
 
 /// Assigns each rank the first GPU it sees that no lower rank of its node has taken. If all ranks see all
