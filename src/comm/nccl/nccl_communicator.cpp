@@ -237,7 +237,7 @@ class NcclCommunicator final : public Communicator {
     return lane.issue(operation, static_cast<cudaStream_t>(current_stream_()), queue);
   }
 
-  /// fp32: NCCL sums, in an order that it chooses; fixed for the same ranks and NCCL version.
+  /// fp32: NCCL sums, in an order that it chooses.
   void queue_wide_sum(ncclComm_t comm, const float* input, float* output, std::size_t count, float scale,
                       bool accumulate) {
     const cudaStream_t stream = lanes_.reduce->stream();

@@ -28,7 +28,8 @@ struct NcclOptions {
 ///  - reduce_scatter of bf16 and fp16 sums in fp32, in rank order as CPU ranks do, but where a group spans
 ///    several nodes with more than two ranks each: there the ranks of a node first, in rank order, and then
 ///    the nodes (NodeGrid). fp32 reduce_scatter and all_reduce leave the order to NCCL: same bits in every
-///    run with the same ranks on the same nodes and the same NCCL version;
+///    run with the same ranks on the same nodes and the same NCCL version, but only with NVLink switches kept
+///    from summing (NCCL_NVLS_ENABLE=0), whose order is not fixed;
 ///  - the order check happens in barrier() and gather_blobs(), by a running hash of all operations of the
 ///    communicator, and where the caller compares digest(); ranks that disagree get an error there, or at the
 ///    deadline when NCCL itself hangs on the difference;
