@@ -1,5 +1,7 @@
 #include "shard/precision.h"
 
+#include <ATen/Context.h>
+
 #include "base/error.h"
 #include "base/str.h"
 
@@ -22,6 +24,14 @@ Precision resolve(const PrecisionOptions& options) {
   precision.output = choose(options.output, FloatType::kUnset, precision.param);
   precision.master = choose(options.master, preset.master, at::kFloat);
   return precision;
+}
+
+void limit_rounding(const PrecisionOptions& options) {
+  at::Context& context = at::globalContext();
+  context.setAllowTF32CuBLAS(options.tf32);
+  context.setAllowTF32CuDNN(options.tf32);  // PyTorch's default is true
+  context.setAllowBF16ReductionCuBLAS(false);
+  context.setAllowFP16ReductionCuBLAS(false);
 }
 
 at::ScalarType scalar_type(FloatType type) {

@@ -24,6 +24,10 @@ struct Precision {
 /// `reduce` and `output` equal `param`.
 [[nodiscard]] Precision resolve(const PrecisionOptions& options);
 
+/// Sets for this process what PyTorch's GPU libraries may round beyond the types of their inputs: the inputs
+/// of fp32 products and convolutions to TF32, with `tf32`. Never partial sums of products of two-byte types.
+void limit_rounding(const PrecisionOptions& options);
+
 /// Throws Error(kUsage) for kUnset.
 [[nodiscard]] at::ScalarType scalar_type(FloatType type);
 /// Throws Error(kUsage) for a type other than fp32, bf16 and fp16.

@@ -61,8 +61,10 @@ struct PrecisionOptions {
   FloatType buffer = FloatType::kUnset;  ///< constant tables (rotary cos/sin)
   FloatType output = FloatType::kUnset;  ///< logits as passed to the loss
   FloatType master = FloatType::kUnset;  ///< weights kept by each rank: unset | fp32 | bf16
-  PatternMap<FloatType> overrides;       ///< module pattern -> type of its weights and computation
-  double loss_scale = 65536.0;           ///< fp16: initial factor on the loss, a power of two
+  /// GPU: fp32 products and convolutions round their inputs to TF32 (10 bits of mantissa) and are faster.
+  bool tf32 = false;
+  PatternMap<FloatType> overrides;  ///< module pattern -> type of its weights and computation
+  double loss_scale = 65536.0;      ///< fp16: initial factor on the loss, a power of two
   /// Fp16: consecutive finite steps after which the factor doubles.
   std::int64_t loss_scale_growth_steps = 2000;
 };

@@ -278,6 +278,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   set_threads(recipe.train.threads_per_rank, job.info());
   const Compute compute = choose_compute(recipe.train, job);
   require_precision(compute, recipe.precision);
+  limit_rounding(recipe.precision);
   (void)attention_of(compute, recipe);  // refuse here, not in the first step
   profile::require_cpu_ranks(profiled, compute.accelerator != nullptr);
   if (job.info().rank == 0) life.forecast = std::make_unique<ForecastCheck>(recipe, job.info(), compute);

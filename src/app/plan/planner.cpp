@@ -74,7 +74,11 @@ Plan Planner::plan(const Recipe& recipe, const forecast::JobShape& job) const {
   if (status != 0) throw Error(static_cast<Code>(status), fault);
   plan.options = options_for(recipe, plan.rehearsed, job);
   std::unique_ptr<forecast::Rates> rates;
-  if (device_) rates = std::make_unique<forecast::GpuRates>(*device_, *network_, job.ranks_per_node);
+  if (device_) {
+    forecast::Device device = *device_;
+    if (recipe.precision.tf32) device.flops["fp32"] = device.flops.at("tf32");
+    rates = std::make_unique<forecast::GpuRates>(std::move(device), *network_, job.ranks_per_node);
+  }
   if (cpu_) rates = std::make_unique<forecast::CpuRates>(*cpu_, plan.rehearsed.step);
   plan.outlook = forecast::look_ahead(plan.rehearsed, plan.options, rates.get());
   plan.title = {.recipe = recipe.run.name,

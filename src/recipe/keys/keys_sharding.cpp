@@ -124,6 +124,12 @@ std::vector<Key> precision_keys() {
       {ECHELON_KEY(precision.output), types_or_unset(), "", "Type in which the loss gets the logits."},
       {ECHELON_KEY(precision.master), master_types(), "",
        "Type of the weights that persist from step to step. bf16 needs `optim.kind: anyprecision_adamw`."},
+      {ECHELON_KEY(precision.tf32),
+       {},
+       "",
+       "GPU: fp32 products and convolutions round their inputs to TF32 (10 bits instead of 23), several "
+       "times "
+       "as fast. Sums stay fp32, as those of bf16 and fp16 products do."},
       {ECHELON_KEY(precision.overrides), types(), "",
        "`param` of the modules that match; of several matching patterns the last one applies."},
       {ECHELON_KEY(precision.loss_scale), NumberRange{0.0, 1e30, true, false}, "",

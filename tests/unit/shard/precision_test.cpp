@@ -1,5 +1,6 @@
 #include "shard/precision.h"
 
+#include <ATen/Context.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -21,6 +22,19 @@ TEST(Precision, WhatIsUnsetIsNotCast) {
   EXPECT_EQ(param.output, at::kBFloat16);
   EXPECT_EQ(param.buffer, at::kFloat);
   EXPECT_EQ(param.master, at::kFloat);
+}
+
+TEST(Precision, LibrariesRoundOnlyWhatTheRecipeLetsThem) {
+  const at::Context& context = at::globalContext();
+  for (const bool tf32 : {true, false}) {
+    limit_rounding({.tf32 = tf32});
+    EXPECT_EQ(context.allowTF32CuBLAS(), tf32);
+    EXPECT_EQ(context.allowTF32CuDNN(), tf32);
+    EXPECT_EQ(context.allowBF16ReductionCuBLAS(),
+              at::CuBLASReductionOption::DisallowReducedPrecisionAllowSplitK);
+    EXPECT_EQ(context.allowFP16ReductionCuBLAS(),
+              at::CuBLASReductionOption::DisallowReducedPrecisionAllowSplitK);
+  }
 }
 
 TEST(Precision, PresetsAreThoseOfTheTutorials) {
