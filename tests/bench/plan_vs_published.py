@@ -58,7 +58,7 @@ rings or trees.
 SCALING = """## Scaling
 ![Tokens per second and rank over the number of ranks, for each strategy](plan_scaling.svg)
 
-One sequence of 8,192 tokens a rank (weak scaling), nodes of 8 H100, EFA of 3,200 Gbit/s a node. `hybrid_shard` has \
+One sequence of 8,192 tokens a rank (weak scaling), full recomputation, nodes of 8 H100, EFA of 3,200 Gbit/s a node. `hybrid_shard` has \
 groups of 64 ranks for `llama_70b` and of 8 for `llama_8b`. A size whose memory is above the device's is left out of \
 the lines and marked x below the axis. Beyond some thousand ranks the lines show the latency of rings, which was \
 measured on up to 32 nodes and is extrapolated here: read them as where to leave one strategy for another, not as a \
@@ -244,7 +244,8 @@ class Curve:
             row = {"name": f"{recipe} {strategy}", "recipe": recipe, "nodes": ranks // PER_NODE,
                    "gpus_per_node": PER_NODE, "gpu": "h100", "network": "efa-3200g",
                    "overrides": [f"shard.strategy={strategy}", f"shard.mesh.shard={min(group, ranks)}",
-                                 "train.micro_batch_size=1", f"train.global_batch_size={ranks}"]}
+                                 "train.micro_batch_size=1", f"train.global_batch_size={ranks}",
+                                 "activation_checkpointing.policy=full"]}
             plan = Plan(echelon, row)
             if plan.json["fits"]:
                 self.fitting[ranks] = plan.tokens_per_s_per_gpu()
