@@ -2,7 +2,7 @@
 
 As torchtitan trains it: RMSNorm, rotary positions, grouped-query attention through SDPA, SwiGLU; one unit a layer and
 one for the rest, parameters in bf16, reduction in fp32, fused AdamW, gradient norm clipped; --compile compiles every
-layer by itself, and the loss. Only torch is needed.
+layer by itself, and the loss, which is made in --chunks, as torchtitan does it, so that all logits never exist at once. Only torch is needed.
 """
 import argparse
 import json
@@ -52,6 +52,36 @@ class Layer(nn.Module):
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
 
+def part_of_loss(x, weight, targets, tokens):
+    """The loss of some tokens as part of the mean over `tokens`, and its gradients."""
+    logits = F.linear(x, weight).float()
+    loss = F.cross_entropy(logits, targets, reduction="sum") / tokens
+    slope = torch.softmax(logits, -1)
+    slope.scatter_add_(-1, targets[:, None], slope.new_full((len(targets), 1), -1))
+    slope = (slope / tokens).to(x.dtype)
+    return loss, slope @ weight, slope.t() @ x
+
+
+class ChunkedLoss(torch.autograd.Function):
+    """Head and loss over `chunks` of the tokens, whose logits never exist at once; gradients are made with the loss."""
+
+    @staticmethod
+    def forward(ctx, x, weight, targets, chunks, part):
+        loss, dx, dweight = 0, [], torch.zeros_like(weight, dtype=torch.float32)
+        for rows, ids in zip(x.chunk(chunks), targets.chunk(chunks)):
+            some, its_dx, its_dweight = part(rows, weight, ids, len(targets))
+            loss = loss + some
+            dx.append(its_dx)
+            dweight += its_dweight
+        ctx.save_for_backward(torch.cat(dx), dweight.to(weight.dtype))
+        return loss
+
+    @staticmethod
+    def backward(ctx, slope):
+        dx, dweight = ctx.saved_tensors
+        return dx * slope.to(dx.dtype), dweight * slope.to(dweight.dtype), None, None, None
+
+
 class Llama(nn.Module):
     def __init__(self, a):
         super().__init__()
@@ -59,12 +89,13 @@ class Llama(nn.Module):
         self.layers = nn.ModuleList(Layer(a) for _ in range(a.layers))
         self.norm = nn.RMSNorm(a.hidden, 1e-5)
         self.head = nn.Linear(a.hidden, a.vocab, bias=False)
+        self.chunks, self.part = a.chunks, torch.compile(part_of_loss) if a.compile else part_of_loss
 
-    def forward(self, ids, cos, sin):
+    def forward(self, ids, targets, cos, sin):
         x = self.embedding(ids)
         for layer in self.layers:
             x = layer(x, cos, sin)
-        return self.head(self.norm(x))
+        return ChunkedLoss.apply(self.norm(x).flatten(0, 1), self.head.weight, targets.flatten(), self.chunks, self.part)
 
 
 def build(a, device):
@@ -80,13 +111,8 @@ def build(a, device):
     return fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
-def loss_of(logits, targets):
-    return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
-
-
 def measure(a, device):
     model = build(a, device)
-    criterion = torch.compile(loss_of) if a.compile else loss_of
     optim = torch.optim.AdamW(model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     table = rotary_tables(a.seq_len, a.hidden // a.heads, 5e5)
     cos, sin = (f(table).to(device, torch.bfloat16) for f in (torch.cos, torch.sin))
@@ -94,25 +120,24 @@ def measure(a, device):
     for _ in range(a.steps):
         ids = torch.randint(0, a.vocab, (a.rows, a.seq_len + 1)).to(device)
         began = time.perf_counter()
-        logits = model(ids[:, :-1], cos, sin)
-        loss = criterion(logits, ids[:, 1:])
-        del logits
+        loss = model(ids[:, :-1], ids[:, 1:], cos, sin)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optim.step()
         optim.zero_grad(set_to_none=True)
-        loss.item()
+        last = loss.item()
         times.append(time.perf_counter() - began)
     step = statistics.median(times[a.skip:])
     peak = torch.cuda.max_memory_reserved() if device.type == "cuda" else 0
-    return {"step_time_s": step, "tokens_per_s": a.rows * a.seq_len / step, "peak_device_bytes": peak,
+    return {"step_time_s": step, "tokens_per_s": a.rows * a.seq_len / step, "peak_device_bytes": peak, "loss": last,
             "parameters": sum(p.numel() for p in model.parameters())}
 
 
 def main():
     parser = argparse.ArgumentParser()
     for name, default in (("vocab", 128256), ("hidden", 2048), ("inner", 8192), ("layers", 16), ("heads", 32), ("kv-heads", 8),
-                          ("seq-len", 4096), ("rows", 8), ("steps", 16), ("skip", 5)):
+                          ("seq-len", 4096), ("rows", 8), ("steps", 16), ("skip", 5),
+                          ("chunks", 16)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--device", default="cuda")
