@@ -37,7 +37,7 @@ class Tests(product.Case):
             result = self.command(*self.train_command(self.recipe(), *often, ranks=2), code=7, ECHELON_KILL_POINT=point)
             self.assertIn(f"resumed from step {5 + saved}", result.out + result.err)
             self.assertEqual(left, self.steps_kept(), point)
-        self.assertIn("resumed from step 9", self.train(self.recipe(), *often, ranks=2).out)
+        self.assertIn("resumed from step 9", self.train(self.recipe(), *often, ranks=2).err)
         self.assertEqual([19, 20], self.steps_kept())
 
     def test_a_slow_disk_loses_saves_but_no_steps(self):

@@ -74,9 +74,11 @@ void note_save(RankLife& life, const Checkpointer::Saved& saved) {
   if (SpanLog* log = life.watch.activity->spans())
     log->add(SpanKind::kSave, str("step ", saved.step), saved.began_s, saved.began_s + saved.seconds);
   if (!life.ledger) return;
-  life.deadline->save_took(saved.seconds);
   life.ledger->saved(saved.step);
-  life.ledger->took(life.deadline->expected());
+  if (life.deadline) {  // null: nothing was left to train
+    life.deadline->save_took(saved.seconds);
+    life.ledger->took(life.deadline->expected());
+  }
   if (life.forecast) life.forecast->saved(saved);
 }
 
