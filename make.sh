@@ -296,6 +296,7 @@ setup() {
 build_jobs() {
   local by_memory
   by_memory=$(awk '/^MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo)
+  [[ $by_memory =~ ^[0-9]+$ ]] || by_memory=1
   local cores
   cores=$(nproc)
   echo $((by_memory < 1 ? 1 : by_memory < cores ? by_memory : cores))

@@ -7,6 +7,7 @@ check_node() {
   local size
   check_root
   size=$(cat "$state/size" 2>/dev/null) || die 3 "down (no cluster in $state); start it with: $0 up"
+  [[ $size =~ ^[0-9]{1,3}$ ]] || die 3 "'$state/size' holds '$size', not a number of nodes; start again with: $0 up"
   [[ $2 =~ ^n(0|[1-9][0-9]{0,2})$ && ${2#n} -lt $size ]] ||
     die 2 "$1: no node '$2'; expected one of n0 to n$((size - 1))"
   node_is_alive ctl || die 3 "the controller's node is not running; start the cluster with: $0 up"

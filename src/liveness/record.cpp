@@ -41,6 +41,7 @@ std::string thousandths(double seconds) {
 void note_peer_failure(const std::filesystem::path& logs, const LostPeer& failure) {
   const std::filesystem::path path = logs / "peer-failure.txt";
   const std::string start = str(" ", this_start(), " ");
+  const std::string token = variable("ECHELON_NOTE_TOKEN", "");
   try {
     // Ranks that lost rank 0 only suspect it: they do not overwrite the sentence of this start of the job.
     if (!failure.certain && std::filesystem::exists(path)) {
@@ -52,7 +53,8 @@ void note_peer_failure(const std::filesystem::path& logs, const LostPeer& failur
         path,
         str(thousandths(utc_now_s()), start, failure.sentence, "\nfailed ", thousandths(failure.failed_s),
             " step ", failure.step > 0 ? std::to_string(failure.step) : "-", " rank ", failure.rank, " node ",
-            failure.host, " suspect ", failure.node_suspect ? 1 : 0, "\n"),
+            failure.host, " suspect ", failure.node_suspect ? 1 : 0, token.empty() ? "" : " token ", token,
+            "\n"),
         Code::kUsage);
   } catch (const Error& error) {
     log::warn(error.what());

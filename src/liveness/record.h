@@ -22,7 +22,8 @@ struct LostPeer {
 
 /// Writes peer-failure.txt, two lines:
 ///   EPOCH_SECONDS JOB START sentence
-///   failed EPOCH_SECONDS step STEP rank RANK node HOST suspect 0|1
+///   failed EPOCH_SECONDS step STEP rank RANK node HOST suspect 0|1 [token TOKEN]
+/// TOKEN is ECHELON_NOTE_TOKEN, by which the batch script knows that the note is of its ranks.
 /// START is SLURM_RESTART_COUNT, followed by .N in the Nth restart in place; "-" stands for no STEP. A
 /// failure that is not certain does not overwrite the text of another rank of the same start.
 void note_peer_failure(const std::filesystem::path& logs, const LostPeer& failure);

@@ -109,7 +109,7 @@ RunFolder::RunFolder(std::filesystem::path root, bool lock, const RunFolderRules
         throw Error(e.code(), str(e.what(), "; set run.dir to a folder that can be written"));
       }
       if (!rules.allow_foreign)
-        fs::require_own_folder(folder, Code::kUsage, "set run.allow_foreign_folder=true");
+        fs::require_unshared_folder(folder, Code::kUsage, "set run.allow_foreign_folder=true");
     }
     if (!lock) return;
     take_lock(rules);

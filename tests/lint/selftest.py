@@ -162,6 +162,19 @@ class Lint(unittest.TestCase):
     def test_shell_finds_an_unquoted_variable(self):
         self.finds("shell", {"run.sh": "#!/usr/bin/env bash\nrm $1\n"}, "SC2086")
 
+    def test_shell_values_finds_what_bash_would_run_from_a_file(self):
+        uses = ("((x > 1))", "y=$((x + 1))", "[[ $x -gt 1 ]]", "[[ 1 -eq $x ]]", "y=${list[x]}", "list[$x]=1", "y=${z:x}",
+                "y=${z:0:$x}", "printf '%d' \"$x\"", "y=${!x}", "let y=x", "for y in $x; do ((y)); done", "y=$x; echo $((y))")
+        gives = ("read -r _ x <file", "while read -rt 1 -u 3 x; do :; done", "mapfile -t x <file", "x=$(<file)",
+                 "x=$(sed p file)", "x=$(echo | grep -o 1)")
+        for given, use in [(gives[0], use) for use in uses] + [(given, uses[0]) for given in gives[1:]]:
+            lines = f"#!/usr/bin/env bash\n{given}\n@{use}\n".replace("; ", "\n")
+            self.finds("shell_values", {"run.sh": lines.replace("@", "")}, "which comes from a file")
+            tested = {"run.sh": lines.replace("@", "[[ $x =~ ^[0-9]+$ ]] || exit\n")}
+            self.assertEqual(script("shell_values", CLEAN | tested)[0], 0, tested)
+        clean = "f() {\n  local x\n  read -r x\n}\ng() {\n  local x=1\n  ((x > ${#list[@]}))\n}\n[[ $x == 1 ]] && echo ${x:-1}\n"
+        self.assertEqual(script("shell_values", CLEAN | {"run.sh": f"#!/usr/bin/env bash\n{clean}"})[0], 0)
+
     def test_sbatch_finds_a_directive_that_slurm_would_pass_over(self):
         script = CLEAN["job.sbatch"]
         for old, new, expected in (("#SBATCH --time", "# SBATCH --time", "job.sbatch:4: '# SBATCH"),
@@ -183,7 +196,7 @@ class Lint(unittest.TestCase):
         self.finds("docs", {"README.md": page.replace("set -e", "set -u")}, "README.md:4: the block is not what run.sh")
 
     def test_nothing_to_check_is_a_fault(self):
-        for name in ("include_graph", "one_of_each", "std_headers", "limits", "format", "shell", "sbatch", "docs"):
+        for name in ("include_graph", "one_of_each", "std_headers", "limits", "format", "shell", "shell_values", "sbatch", "docs"):
             status, output = script(name, {"notes.bin": "\n"})
             self.assertEqual((status, "nothing to check" in output), (1, True), f"{name}: {output}")
 

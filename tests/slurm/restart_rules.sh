@@ -13,7 +13,7 @@ fails() {
   local file=$run/logs/peer-failure.txt
   if ((PMIX_RANK == 0)); then return; fi
   echo "$EPOCHREALTIME $SLURM_JOB_ID ${SLURM_RESTART_COUNT:-0}${ECHELON_RESTART_IN_PLACE:+.$n} rank 1 has died" >"$file.new"
-  echo "failed $EPOCHREALTIME step $1 rank 1 node $SLURMD_NODENAME.cluster.local suspect 0" >>"$file.new"
+  echo "failed $EPOCHREALTIME step $1 rank 1 node $SLURMD_NODENAME.cluster.local suspect 0 token $ECHELON_NOTE_TOKEN" >>"$file.new"
   mv "$file.new" "$file"
   exit 7
 }

@@ -116,8 +116,9 @@ std::string render_script(const Options& options, const Allocation& job, const P
              job.ranks() == 1 ? " rank" : " ranks", " on ", job.nodes, job.nodes == 1 ? " node" : " nodes",
              job.spare_nodes > 0 ? str(" and ", job.spare_nodes, " spare") : "",
              ". `sbatch` takes it as it is; the recipe it trains lies beside it.\n",
-             directives(options, job, place), "set -euo pipefail\n\nrun_dir=", in_quotes(place.run_dir), "\n",
-             "max_requeues=", options.max_requeues, "\nmax_restarts=", options.max_restarts,
+             directives(options, job, place), "set -euo pipefail\n\nrun_dir=", in_quotes(place.run_dir),
+             "\nallow_foreign=", place.allow_foreign_folder ? "true" : "false",
+             "\nmax_requeues=", options.max_requeues, "\nmax_restarts=", options.max_restarts,
              "\nspare_nodes=", job.spare_nodes, "\nmax_same_step=", options.max_same_step, "\nfewer_nodes='",
              numbers(job.fewer_nodes), "'\n", command(options, job, place), "\n", script_body());
 }

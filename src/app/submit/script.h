@@ -15,6 +15,7 @@ struct Place {
   std::string submission;  ///< folder below run_dir for script and resolved recipe: "submissions/1"
   std::string program;     ///< what a rank runs; in a container, a bare name is found through its PATH
   std::string job_name;
+  bool allow_foreign_folder = false;  ///< run.allow_foreign_folder of every run
 };
 
 /// The job script: directives and settings of this job, then script_body(). Deterministic. Checks every text

@@ -164,11 +164,14 @@ Submission prepare(const Options& options, const RecipeCheck& also) {
     // All tasks share one run: its files are written once.
     runs.resize(1);
   }
-  submission.place = {.work_dir = stdfs::current_path().string(),
-                      .run_dir = pattern.empty() ? runs[0].dir.string() : absolute(pattern),
-                      .submission = next_submission(runs),
-                      .program = program_of(options),
-                      .job_name = name};
+  submission.place = {
+      .work_dir = stdfs::current_path().string(),
+      .run_dir = pattern.empty() ? runs[0].dir.string() : absolute(pattern),
+      .submission = next_submission(runs),
+      .program = program_of(options),
+      .job_name = name,
+      .allow_foreign_folder = std::all_of(
+          runs.begin(), runs.end(), [](const Submission::Run& run) { return run.allow_foreign_folder; })};
   submission.script = render_script(options, submission.job, submission.place);
   const std::string local = not_shared(submission.place);
   if (!local.empty() && submission.job.note.empty())
@@ -183,11 +186,11 @@ void keep(const Submission& submission) {
       for (const char* name : {"", "logs", "submissions"}) {
         fs::make_directories(run.dir / name, Code::kUsage);
         if (!run.allow_foreign_folder)
-          fs::require_own_folder(run.dir / name, Code::kUsage, "set run.allow_foreign_folder=true");
+          fs::require_unshared_folder(run.dir / name, Code::kUsage, "set run.allow_foreign_folder=true");
       }
       const stdfs::path folder = run.dir / submission.place.submission;
       // mkdir() fails if the folder exists, so two simultaneous submits cannot use the same number.
-      if (fs::disk().mkdir(folder.c_str(), 0777) != 0)
+      if (fs::disk().mkdir(folder.c_str(), 0755) != 0)
         throw Error(Code::kUsage,
                     str("cannot make '", folder.string(), "': ",
                         errno == EEXIST ? "another submit has just made it; try again" : fs::reason(errno)));

@@ -163,7 +163,7 @@ void make_folder(const Path& path, const Path& wanted, Code code) {
   if (above == path || !goes_on) refuse(reason(error));
   make_folder(above, wanted, code);
   // EEXIST: another rank may have created it first.
-  if (disk().mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) refuse(reason(errno));
+  if (disk().mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) refuse(reason(errno));
   if (!is_folder(path)) refuse("a file of that name is in the way");
   // Durable files inside are lost if a loss of power removes the folder's name from its parent.
   fsync_directory(above, code);

@@ -53,7 +53,8 @@ void publish_file(const Path& path, std::string_view text, Code code);
 /// The same without the fsyncs: for a text that need not survive the machine.
 void replace_file(const Path& path, std::string_view text, Code code);
 
-/// mkdir -p, durable when it returns, with a clear error (not a directory, no permission, read-only ...).
+/// mkdir -p, durable when it returns, with a clear error (not a directory, no permission, read-only ...). Only
+/// the user can write to new folders, whatever the umask.
 void make_directories(const Path& path, Code code);
 
 /// Entries of a folder, sorted by name. Throws Error(code) when it cannot be read.

@@ -1,10 +1,13 @@
 #include "base/files/own_file.h"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 
 #include "base/files/disk.h"
@@ -36,6 +39,46 @@ void require_plain(const Fd& fd, const Path& path, Code code, bool to_write) {
         str("'", path.string(), "' has ", info.st_nlink,
             " hard links, and writing to it would change the file under its other names: remove this name"));
   }
+}
+
+/// What lstat says of the folder `path`, which is this process's own.
+struct stat own_folder(const Path& path, Code code, std::string_view remedy) {
+  const Path named = path.has_filename() ? path : path.parent_path();  // lstat of "out/" would follow a link
+  const uid_t me = ::geteuid();
+  const auto look = [&](const Path& what) {
+    struct stat info {};
+    if (disk().lstat(what.c_str(), &info) != 0)
+      throw Error(code, str("cannot stat '", path.string(), "': ", reason(errno)));
+    return info;
+  };
+  const auto refuse = [&](const char* what, uid_t owner) {
+    throw Error(
+        code, str(what, " '", named.string(), "' belongs to user ", owner, ", who can change what user ", me,
+                  " (this process) writes there; name a folder of your own, or ", remedy));
+  };
+  const struct stat entry = look(named);
+  if (S_ISLNK(entry.st_mode) && entry.st_uid != me && entry.st_uid != 0) refuse("the link", entry.st_uid);
+  const struct stat folder = look(named / ".");
+  if (!S_ISDIR(folder.st_mode)) throw Error(code, str("'", named.string(), "' is not a folder"));
+  if (folder.st_uid != me) refuse("the folder", folder.st_uid);
+  return folder;
+}
+
+/// Is `group` the one that this process's user has alone? Unknown names are not.
+bool is_private(gid_t group) {
+  std::array<char, 16384> names{};
+  std::array<char, 16384> members{};
+  struct passwd user {};
+  struct passwd* me = nullptr;
+  struct group entry {};
+  struct group* found = nullptr;
+  if (::getpwuid_r(::geteuid(), &user, names.data(), names.size(), &me) != 0 || me == nullptr) return false;
+  if (::getgrgid_r(group, &entry, members.data(), members.size(), &found) != 0 || found == nullptr)
+    return false;
+  const std::string_view name = me->pw_name;
+  for (char** member = found->gr_mem; *member != nullptr; ++member)
+    if (name != *member) return false;
+  return name == found->gr_name;
 }
 
 }  // namespace
@@ -74,24 +117,18 @@ std::string random_hex() {
 }
 
 void require_own_folder(const Path& path, Code code, std::string_view remedy) {
-  const Path named = path.has_filename() ? path : path.parent_path();  // lstat of "out/" would follow a link
-  const uid_t me = ::geteuid();
-  const auto look = [&](const Path& what) {
-    struct stat info {};
-    if (disk().lstat(what.c_str(), &info) != 0)
-      throw Error(code, str("cannot stat '", path.string(), "': ", reason(errno)));
-    return info;
-  };
-  const auto refuse = [&](const char* what, uid_t owner) {
-    throw Error(
-        code, str(what, " '", named.string(), "' belongs to user ", owner, ", who can change what user ", me,
-                  " (this process) writes there; name a folder of your own, or ", remedy));
-  };
-  const struct stat entry = look(named);
-  if (S_ISLNK(entry.st_mode) && entry.st_uid != me && entry.st_uid != 0) refuse("the link", entry.st_uid);
-  const struct stat folder = look(named / ".");
-  if (!S_ISDIR(folder.st_mode)) throw Error(code, str("'", named.string(), "' is not a folder"));
-  if (folder.st_uid != me) refuse("the folder", folder.st_uid);
+  (void)own_folder(path, code, remedy);
+}
+
+void require_unshared_folder(const Path& path, Code code, std::string_view remedy) {
+  const struct stat info = own_folder(path, code, remedy);
+  const bool all = (info.st_mode & S_IWOTH) != 0;
+  if (!all && ((info.st_mode & S_IWGRP) == 0 || is_private(info.st_gid))) return;
+  throw Error(
+      code,
+      str("the folder '", path.string(), "' can be written by ",
+          all ? "all users" : str("group ", info.st_gid),
+          ", who can change what this process writes there; take that from them (chmod go-w), or ", remedy));
 }
 
 }  // namespace echelon::fs

@@ -27,5 +27,8 @@ inline constexpr std::size_t kRandomDigits = 8;
 /// Throws Error(code) unless the folder `path` belongs to this process's effective user. A link to a folder
 /// has to be that user's or root's, too. `remedy` ends the message: "set run.allow_foreign_folder=true".
 void require_own_folder(const Path& path, Code code, std::string_view remedy);
+/// Throws as well where a group or all users may write to the folder. A private group may: one of the user's
+/// name without other members, as many systems make for each user. Access lists are not read.
+void require_unshared_folder(const Path& path, Code code, std::string_view remedy);
 
 }  // namespace echelon::fs

@@ -14,8 +14,9 @@ std::vector<Key> run_keys() {
       {ECHELON_KEY(run.allow_foreign_folder),
        {},
        "",
-       "Also train in a run folder that belongs to another user, who can then change what the run writes, "
-       "including its checkpoints. Files are never written through links."},
+       "Also train in a run folder that belongs to another user, or that others can write to, who can then "
+       "change "
+       "what the run writes, including its checkpoints. Files are never written through links."},
   };
 }
 

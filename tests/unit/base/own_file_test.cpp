@@ -117,6 +117,26 @@ TEST_F(OwnFile, AFolderOfOursPassesAndAnothersDoesNot) {
   EXPECT_NE(error_of([&] { require_own_folder(file("to-foreign"), Code::kUsage, kRemedy); }), "");
 }
 
+TEST_F(OwnFile, AFolderThatOthersCanWriteToIsShared) {
+  const Path folder = file("folder");
+  std::filesystem::create_directory(folder);
+  const auto of_mode = [&](mode_t mode) {
+    EXPECT_EQ(::chmod(folder.c_str(), mode), 0);
+    return error_of([&] { require_unshared_folder(folder, Code::kUsage, kRemedy); });
+  };
+  for (const mode_t mode : {0700, 0755, 02755}) EXPECT_EQ(of_mode(mode), "");
+  for (const mode_t mode : {0777, 01777})
+    EXPECT_EQ(of_mode(mode),
+              str("2: the folder '", folder.string(),
+                  "' can be written by all users, who can change what this process writes there; "
+                  "take that from them (chmod go-w), or say so"));
+  if (::geteuid() != 0) return;  // only root can give a folder to any group
+  EXPECT_EQ(of_mode(0775), "");  // the group of root's name
+  ASSERT_EQ(::chown(folder.c_str(), 0, 54321), 0);
+  EXPECT_NE(of_mode(0775).find("can be written by group 54321"), std::string::npos);
+  EXPECT_EQ(of_mode(0755), "");
+}
+
 TEST_F(OwnFile, AFolderOfOursBehindAnothersLinkDoesNotPass) {
   if (::geteuid() != 0) return;  // only root can make another user's link
   std::filesystem::create_directory(file("mine"));

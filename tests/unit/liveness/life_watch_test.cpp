@@ -137,13 +137,15 @@ TEST(LifeWatch, RecordsWhoDiedInWhichStepOfWhichStart) {
   ::setenv("SLURM_JOB_ID", "17", 1);
   ::setenv("SLURM_RESTART_COUNT", "2", 1);
   ::setenv("ECHELON_RESTART_IN_PLACE", "3", 1);
+  ::setenv("ECHELON_NOTE_TOKEN", "5eed", 1);
   EXPECT_EQ(run(Ending::kOneDies, logs.path()), (std::vector<int>{7, 7, 9}));
-  for (const char* name : {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "ECHELON_RESTART_IN_PLACE"})
+  for (const char* name :
+       {"SLURM_JOB_ID", "SLURM_RESTART_COUNT", "ECHELON_RESTART_IN_PLACE", "ECHELON_NOTE_TOKEN"})
     ::unsetenv(name);
   const std::string text = fs::read_file(logs.path() / "peer-failure.txt", 1 << 20, Code::kUsage);
   EXPECT_TRUE(test::matches(text,
                             "[0-9]+\\.[0-9]{3} 17 2\\.3 rank 2 \\(here\\) has died: [^\n]*\n"
-                            "failed [0-9]+\\.[0-9]{3} step [0-9]+ rank 2 node here suspect 0\n"))
+                            "failed [0-9]+\\.[0-9]{3} step [0-9]+ rank 2 node here suspect 0 token 5eed\n"))
       << text;
 }
 

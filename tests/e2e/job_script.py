@@ -1,0 +1,116 @@
+"""The job script on a machine without Slurm, whose commands are stand-ins: what it takes from files that others may have
+written in the run's logs/, and which folders it refuses."""
+import os
+import pathlib
+import subprocess
+
+import product
+
+SCRIPT = product.TOP / "cluster" / "slurm" / "train.sbatch"
+OTHER = 54321  # a user and a group that are not ours
+
+COMMANDS = {
+    "scontrol": '[[ $1 != show || $2 != hostnames ]] || tr , "\\n" <<<"$3"',
+    "squeue": "case $* in *%N*) echo n0,n1 ;; *%T*) echo PENDING ;; esac",  # it does not queue itself again
+    "sinfo": 'printf "%s idle\\n" n0 n1',
+    # Either the ranks, or the question which nodes are fit. Ranks of the first start leave the note that the test wants.
+    "srun": """if [[ $* == *clear_away* ]]; then printf '%s\\n' n0 n1; exit; fi
+               echo "${ECHELON_RESTART_IN_PLACE:-0} ${ECHELON_RESTART_CAUSE:-}" >>starts
+               if [[ ${ECHELON_RESTART_IN_PLACE:-} ]]; then exit 0; fi
+               sed "s/@TOKEN@/$ECHELON_NOTE_TOKEN/" note >run/logs/peer-failure.txt
+               exit 7""",
+}
+COMMAND = "nodes[$(touch${IFS}pwned)]"  # where bash takes a word for a number, it runs that
+NOTE = "failed 1.5 step 7 rank 1 node n1 suspect 0 token @TOKEN@".split()
+
+
+class Tests(product.Case):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "commands").mkdir()
+        for name, text in COMMANDS.items():
+            command = self.folder / "commands" / name
+            command.write_text(f"#!/usr/bin/env bash\n{text}\n")
+            command.chmod(0o755)
+        self.recipe()
+
+    def job(self, note=NOTE, **more):
+        """Runs the script as Slurm would, with that second line of the note; returns its output and exit code."""
+        (self.folder / "note").write_text(f"1.5 17 0 rank 1 has died\n{' '.join(note)}\n")
+        (self.folder / "starts").write_text("")
+        ran = subprocess.run(["bash", SCRIPT, "recipe.yaml"], cwd=self.folder, text=True, capture_output=True,
+                             timeout=product.WAIT_S, env=product.environment(
+                                 PATH=f"{self.folder}/commands:{os.environ['PATH']}", ECHELON_BIN=product.ECHELON,
+                                 SLURM_JOB_ID="17", SLURM_JOB_NODELIST="n0,n1", SLURM_NTASKS_PER_NODE="1",
+                                 SLURM_JOB_PARTITION="p", SLURM_JOB_NUM_NODES="2", SLURMD_NODENAME="n0", **more))
+        return product.Result([SCRIPT], ran.returncode, ran.stdout, ran.stderr)
+
+    def starts(self):
+        return (self.folder / "starts").read_text().splitlines()
+
+    def test_a_note_of_the_ranks_starts_them_again(self):
+        result = self.job()
+        self.assertEqual(0, result.code, str(result))
+        self.assertEqual(["0 ", "1 rank 1 has died"], self.starts())
+        self.assertIn("starts again in place on n0,n1", result.err)
+
+    def test_a_note_without_the_token_is_nobodys(self):
+        for note in (NOTE[:-2], NOTE[:-1] + ["0123456789abcdef0123456789abcdef"], NOTE[:-1]):
+            result = self.job(note)
+            self.assertEqual(["0 ", "1 lost a rank or the connection to it"], self.starts(), str(result))
+
+    def test_no_word_of_a_note_is_computed(self):
+        for note in ([COMMAND if n == place else word for n, word in enumerate(words)]
+                     for words in (NOTE[:-2], NOTE) for place in range(1, len(words), 2)):
+            result = self.job(note)
+            self.assertFalse((self.folder / "pwned").exists(), f"{note}: {result}")
+            self.assertEqual(0, result.code, str(result))
+            self.assertNotIn("syntax error", result.err)
+
+    def test_no_word_of_the_other_files_is_computed(self):
+        logs = self.folder / "run" / "logs"
+        logs.mkdir(parents=True)
+        for line in (f"start {COMMAND} 1", f"lost {COMMAND} {COMMAND} {COMMAND} 1", f"lost 7 1 {COMMAND} 1", f"{COMMAND} {COMMAND} {COMMAND} {COMMAND}"):
+            for name in ("starts-17.txt", "suspects.txt"):
+                (logs / name).write_text(f"{line}\n" * 3)
+            (self.folder / "run" / "checkpoints" / f"step-{COMMAND}.x").mkdir(parents=True, exist_ok=True)
+            (self.folder / "run" / "checkpoints" / f"step-{COMMAND}.x" / "COMMIT").touch()
+            result = self.job(SLURM_RESTART_COUNT="1")
+            self.assertFalse((self.folder / "pwned").exists(), str(result))
+            self.assertNotIn("syntax error", result.err)
+
+    def test_folders_that_others_can_change_are_refused(self):
+        run = self.folder / "run"
+        logs = run / "logs"
+        logs.mkdir(parents=True)
+        def refused(folder, named):
+            result = self.job()
+            self.assertEqual(2, result.code, str(result))
+            self.assertIn(f"'{named}' belongs to another user, or others can write to it", result.err)
+            self.assertEqual([], self.starts())
+            self.recipe(**{"run.allow_foreign_folder": True})
+            self.assertEqual(0, self.job().code)
+            self.recipe()
+            folder.chmod(0o755)
+        for folder, named in ((run, "run"), (logs, "run/logs")):
+            folder.chmod(0o1777)
+            refused(folder, named)
+            if os.geteuid() == 0:
+                os.chown(folder, 0, OTHER)
+                folder.chmod(0o775)
+                refused(folder, named)
+                os.chown(folder, OTHER, 0)
+                refused(folder, named)
+                os.chown(folder, 0, 0)
+        self.assertEqual(0, self.job().code)
+
+    def test_what_a_job_makes_only_its_user_can_change(self):
+        before = os.umask(0o002)
+        self.addCleanup(os.umask, before)
+        self.assertEqual(0, self.job().code)
+        for path in (self.folder / "run", *(self.folder / "run").rglob("*")):
+            self.assertEqual(0, path.stat().st_mode & 0o022, str(path))
+
+
+if __name__ == "__main__":
+    product.main()
