@@ -156,8 +156,14 @@ void add_memory(const Path& run, std::vector<Leftover>& leftovers) {
   const Path folder = checkpoint::identity_of(run).folder;
   std::error_code ignored;
   if (folder.empty() || !std::filesystem::exists(std::filesystem::symlink_status(folder, ignored))) return;
-  if (checkpoint::memory_in_use(folder)) {
-    log::warn(str("'", folder.string(), "', the run's memory checkpoints on this node, is in use and stays"));
+  std::string why;
+  try {
+    if (checkpoint::memory_in_use(folder)) why = "it is in use";
+  } catch (const Error& e) {
+    why = e.what();
+  }
+  if (!why.empty()) {
+    log::warn(str("'", folder.string(), "', the run's memory checkpoints on this node, stays: ", why));
     return;
   }
   leftovers.push_back({folder, "memory checkpoints on this node, from which the run could still continue"});

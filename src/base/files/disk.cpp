@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <string_view>
 
+#include "base/files/pinned.h"
+
 namespace echelon::fs {
 namespace {
 
@@ -23,7 +25,8 @@ std::atomic<Disk*>& in_use() {
 }  // namespace
 
 int Disk::open(const char* path, int flags, unsigned mode) {
-  return ::open(path, flags | O_CLOEXEC, mode);
+  const Place at(path);
+  return ::openat(at.from, at.path, flags | O_CLOEXEC, mode & at.modes);
 }
 int Disk::close(int fd) {
   return ::close(fd);
@@ -47,33 +50,49 @@ int Disk::ftruncate(int fd, off_t size) {
   return ::ftruncate(fd, size);
 }
 int Disk::rename(const char* from, const char* to) {
-  return ::rename(from, to);
+  const Place old(from);
+  const Place next(to);
+  return ::renameat(old.from, old.path, next.from, next.path);
 }
 int Disk::rename_new(const char* from, const char* to) {
-  return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+  const Place old(from);
+  const Place next(to);
+  return ::renameat2(old.from, old.path, next.from, next.path, RENAME_NOREPLACE);
 }
 int Disk::link(const char* from, const char* to) {
-  return ::link(from, to);
+  const Place old(from);
+  const Place next(to);
+  return ::linkat(old.from, old.path, next.from, next.path, 0);
 }
 int Disk::unlink(const char* path) {
-  return ::unlink(path);
+  const Place at(path);
+  return ::unlinkat(at.from, at.path, 0);
 }
 int Disk::mkdir(const char* path, unsigned mode) {
-  return ::mkdir(path, mode);
+  const Place at(path);
+  return ::mkdirat(at.from, at.path, mode & at.modes);
 }
 int Disk::rmdir(const char* path) {
-  return ::rmdir(path);
+  const Place at(path);
+  return ::unlinkat(at.from, at.path, AT_REMOVEDIR);
 }
 int Disk::fstat(int fd, struct stat* info) {
   return ::fstat(fd, info);
 }
 int Disk::lstat(const char* path, struct stat* info) {
-  return ::lstat(path, info);
+  const Place at(path);
+  return ::fstatat(at.from, at.path, info, AT_SYMLINK_NOFOLLOW);
 }
 
 int Disk::list(const char* path, std::vector<std::string>& names) {
-  DIR* folder = ::opendir(path);
-  if (folder == nullptr) return -1;
+  const Place at(path);
+  const int fd = ::openat(at.from, at.path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return -1;
+  DIR* folder = ::fdopendir(fd);
+  if (folder == nullptr) {
+    ::close(fd);
+    return -1;
+  }
   names.clear();
   errno = 0;
   // readdir() returns null both at the end and on errors; only errno tells them apart.

@@ -13,6 +13,7 @@
 #include "base/files/kill_point.h"
 #include "base/files/new_file.h"
 #include "base/files/own_file.h"
+#include "base/files/pinned.h"
 #include "base/str.h"
 
 namespace echelon::fs {
@@ -190,12 +191,19 @@ void rename(const Path& from, const Path& to, Code code) {
 }
 
 void remove_tree(const Path& path, Code code) {
-  if (is(path, S_IFDIR)) {
-    for (const Path& entry : list_folder(path, code)) remove_tree(entry, code);
-    if (disk().rmdir(path.c_str()) != 0 && errno != ENOENT) fail(code, "remove folder", path, errno);
-  } else if (disk().unlink(path.c_str()) != 0 && errno != ENOENT) {
-    fail(code, "remove", path, errno);
+  if (!is(path, S_IFDIR)) {
+    if (disk().unlink(path.c_str()) != 0 && errno != ENOENT) fail(code, "remove", path, errno);
+    return;
   }
+  {
+    // Through a handle: the folder may be swapped for a link to another one meanwhile.
+    const Fd folder(disk().open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0));
+    if (!folder.valid() && errno == ENOENT) return;
+    if (!folder.valid()) fail(code, "list folder", path, errno);
+    const PinnedHere pinned(path, folder);
+    for (const Path& entry : list_folder(path / ".", code)) remove_tree(path / entry.filename(), code);
+  }
+  if (disk().rmdir(path.c_str()) != 0 && errno != ENOENT) fail(code, "remove folder", path, errno);
 }
 
 std::string process_file(long pid, const char* name) {

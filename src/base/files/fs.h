@@ -53,8 +53,8 @@ void publish_file(const Path& path, std::string_view text, Code code);
 /// The same without the fsyncs: for a text that need not survive the machine.
 void replace_file(const Path& path, std::string_view text, Code code);
 
-/// mkdir -p, durable when it returns, with a clear error (not a directory, no permission, read-only ...). Only
-/// the user can write to new folders, whatever the umask.
+/// mkdir -p, durable when it returns, with a clear error (not a directory, no permission, read-only ...).
+/// Only the user can write to new folders, whatever the umask.
 void make_directories(const Path& path, Code code);
 
 /// Entries of a folder, sorted by name. Throws Error(code) when it cannot be read.
@@ -63,8 +63,9 @@ void make_directories(const Path& path, Code code);
 /// Throws Error(code) naming both.
 void rename(const Path& from, const Path& to, Code code);
 
-/// Removes a file, or a folder with everything in it, without following links. A missing
-/// entry is no error. Throws Error(code) naming the first entry that cannot be removed.
+/// Removes a file, or a folder with everything in it, without following links, also not one that takes the
+/// place of a folder meanwhile. A missing entry is no error. Throws Error(code) naming the first entry that
+/// cannot be removed.
 void remove_tree(const Path& path, Code code);
 
 /// Content of /proc/<pid>/<name>; empty when there is no such process, or it ends at this very moment.

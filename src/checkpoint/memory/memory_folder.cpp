@@ -17,7 +17,9 @@
 #include "base/files/disk.h"
 #include "base/files/kill_point.h"
 #include "base/files/own_file.h"
+#include "base/files/pinned.h"
 #include "base/log.h"
+#include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
@@ -62,11 +64,8 @@ Path folder_of(const Path& run, const Path& memory_dir) {
          str(plain(full.filename().string()), '-', fingerprint_text(crc64(std::as_bytes(std::span(text)))));
 }
 
-/// Throws unless `folder` is one that only this user can change or enter.
-void require_private(const Path& folder) {
-  struct stat info {};
-  if (fs::disk().lstat(folder.c_str(), &info) != 0)
-    throw Error(Code::kUsage, str("cannot stat '", folder.string(), "': ", fs::reason(errno)));
+/// Throws unless `info` is of a folder that only this user can change or enter.
+void require_private(const Path& folder, const struct stat& info) {
   const auto refuse = [&](const std::string& why) {
     throw Error(Code::kUsage, str("'", folder.string(), "' ", why,
                                   ": memory checkpoints need a folder of their own", kRemedy));
@@ -77,12 +76,38 @@ void require_private(const Path& folder) {
   if ((info.st_mode & 077U) != 0) refuse("can be entered by other users (expected mode 0700)");
 }
 
+void require_private(const Path& folder) {
+  struct stat info {};
+  if (fs::disk().lstat(folder.c_str(), &info) != 0)
+    throw Error(Code::kUsage, str("cannot stat '", folder.string(), "': ", fs::reason(errno)));
+  require_private(folder, info);
+}
+
 void make_private(const Path& folder) {
   if (fs::disk().mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     throw Error(Code::kUsage, str("cannot create folder '", folder.string(), "': ", fs::reason(errno),
                                   "; set checkpoint.memory_dir to a folder that can be written"));
   }
   require_private(folder);
+}
+
+/// The user's folder, below which only this user can make anything. What was opened is what was checked.
+fs::Fd open_private(const Path& user) {
+  require_private(user);
+  fs::Fd handle = fs::open(user, O_PATH | O_DIRECTORY | O_NOFOLLOW, Code::kUsage);
+  struct stat info {};
+  if (fs::disk().fstat(handle.get(), &info) != 0)
+    throw Error(Code::kUsage, str("cannot stat '", user.string(), "': ", fs::reason(errno)));
+  require_private(user, info);
+  return handle;
+}
+
+/// Is the folder that is held still the one at its path?
+bool is_held(const Path& user) {
+  struct stat held {};
+  struct stat now {};
+  return fs::disk().lstat((user / ".").c_str(), &held) == 0 && fs::disk().lstat(user.c_str(), &now) == 0 &&
+         held.st_dev == now.st_dev && held.st_ino == now.st_ino;
 }
 
 /// The processes of an earlier start may be just ending. A file system without locks counts as locked.
@@ -132,6 +157,13 @@ std::int64_t changed_at(const Path& folder) {
   return newest;
 }
 
+bool in_use(const Path& folder) {
+  const Path lock = folder / kLockFile;
+  if (!entry_exists(lock)) return false;
+  const fs::Fd file = fs::open_own_to_read(lock, Code::kCheckpoint);
+  return ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 }  // namespace
 
 MemoryIdentity identity_of(const Path& run) {
@@ -168,20 +200,9 @@ MemoryIdentity identify_run(const Path& run, const Path& memory_dir) {
   return wanted;
 }
 
-MemoryFolder::MemoryFolder(MemoryIdentity identity, bool lead) : identity_(std::move(identity)) {
-  const Path user = path().parent_path();
-  if (!is_folder(user.parent_path())) {
-    throw Error(Code::kUsage, str("checkpoint.memory_dir '", user.parent_path().string(),
-                                  "' is not a folder; expected one in memory (a tmpfs) on every node"));
-  }
-  make_private(user);
-  make_private(path());
+MemoryFolder::MemoryFolder(MemoryIdentity identity, bool lead) : identity_(std::move(identity)), lead_(lead) {
+  enter();
   if (!lead) return;
-  const Path lock = path() / kLockFile;
-  lock_ = fs::open_own(lock, O_RDWR | O_CREAT, Code::kUsage, 0600);
-  if (!lock_within(lock_, kPatience_s))
-    throw Error(Code::kUsage,
-                str("'", path().string(), "' is in use by another job of this run on this node"));
   const Path mark = path() / kRunFile;
   const std::string then = entry_exists(mark) ? read_input(mark, kMaxFileBytes) : "";
   if (then == id()) return;
@@ -192,6 +213,38 @@ MemoryFolder::MemoryFolder(MemoryIdentity identity, bool lead) : identity_(std::
     drop(entry);
   }
   fs::replace_file(mark, id(), Code::kCheckpoint);
+}
+
+void MemoryFolder::enter() {
+  const Path user = path().parent_path();
+  if (!is_folder(user.parent_path())) {
+    throw Error(Code::kUsage, str("checkpoint.memory_dir '", user.parent_path().string(),
+                                  "' is not a folder; expected one in memory (a tmpfs) on every node"));
+  }
+  make_private(user);
+  fs::Fd handle = open_private(user);
+  {
+    const fs::PinnedHere here(user, handle);
+    make_private(path());
+  }
+  fs::pin_private(user, std::move(handle));
+  if (!lead_) return;
+  lock_ = fs::Fd();  // of the folder that was there before
+  lock_ = fs::open_own(path() / kLockFile, O_RDWR | O_CREAT, Code::kUsage, 0600);
+  if (!lock_within(lock_, kPatience_s))
+    throw Error(Code::kUsage,
+                str("'", path().string(), "' is in use by another job of this run on this node"));
+}
+
+void MemoryFolder::renew() {
+  if (is_held(path().parent_path()) && entry_exists(path() / (lead_ ? kRunFile : "."))) return;
+  enter();
+  if (!lead_) return;
+  // Nothing is removed: other ranks of this node may have begun to save here.
+  fs::replace_file(path() / kRunFile, id(), Code::kCheckpoint);
+  log::warn(str("'", path().string(), "' vanished from ", host_name(),
+                ", with the memory checkpoints in it (logind's RemoveIPC, a clean-up of old files?): it is "
+                "made anew"));
 }
 
 Path MemoryFolder::step(std::int64_t step, const std::string& save_id) const {
@@ -214,14 +267,17 @@ void MemoryFolder::keep_only(const std::vector<std::string>& names) const noexce
 void MemoryFolder::remove() const noexcept {
   try_remove(path());
   // Succeeds when no other run of this user has anything there.
-  (void)fs::disk().rmdir(path().parent_path().c_str());
+  const Path user = path().parent_path();
+  if (is_held(user)) (void)fs::disk().rmdir(user.c_str());
 }
 
 bool memory_in_use(const Path& folder) {
-  const Path lock = folder / kLockFile;
-  if (!entry_exists(lock)) return false;
-  const fs::Fd file = fs::open_own_to_read(lock, Code::kCheckpoint);
-  return ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  fs::pin_private(folder.parent_path(), open_private(folder.parent_path()));
+  return in_use(folder);
+}
+
+bool memory_vanished(const Path& folder) {
+  return !is_held(folder.parent_path()) || !entry_exists(folder);
 }
 
 std::vector<Path> remove_old_memory(const Path& memory_dir, std::int64_t older_than_s) noexcept {
@@ -229,9 +285,9 @@ std::vector<Path> remove_old_memory(const Path& memory_dir, std::int64_t older_t
   try {
     const Path user = memory_dir / user_folder_name();
     if (!is_real_folder(user)) return removed;
-    require_private(user);
+    fs::pin_private(user, open_private(user));
     for (const Path& run : fs::list_folder(user, Code::kCheckpoint)) {
-      if (!is_real_folder(run) || std::time(nullptr) - changed_at(run) < older_than_s || memory_in_use(run))
+      if (!is_real_folder(run) || std::time(nullptr) - changed_at(run) < older_than_s || in_use(run))
         continue;
       fs::remove_tree(run, Code::kCheckpoint);
       removed.push_back(run);

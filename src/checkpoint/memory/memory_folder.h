@@ -31,13 +31,18 @@ inline constexpr std::string_view kMemoryFile = ".memory.json";
 [[nodiscard]] MemoryIdentity identity_of(const std::filesystem::path& run);
 
 /// A run's folder in the memory of this node. Its users are the ranks of one job on one node; the first of
-/// them holds its lock.
+/// them holds its lock. Whatever stands at its path later, this process works in the folder that it checked
+/// (pinned.h), also after this object is gone.
 class MemoryFolder {
  public:
   /// Makes what is missing, with mode 0700. Throws Error(kUsage) where a part belongs to another user, is a
   /// link, or can be entered by others. `lead`: also takes the lock, and removes everything if it is of
   /// another run of that name.
   MemoryFolder(MemoryIdentity identity, bool lead);
+
+  /// Before a save: if the folder has vanished, or something else stands in its place, makes it anew as the
+  /// constructor does, and warns on the lead. Throws what the constructor throws.
+  void renew();
 
   [[nodiscard]] const std::filesystem::path& path() const { return identity_.folder; }
   [[nodiscard]] const std::string& id() const { return identity_.id; }
@@ -51,7 +56,10 @@ class MemoryFolder {
   void remove() const noexcept;
 
  private:
+  void enter();
+
   MemoryIdentity identity_;
+  bool lead_;
   fs::Fd lock_;
 };
 
@@ -60,8 +68,12 @@ class MemoryFolder {
 std::vector<std::filesystem::path> remove_old_memory(const std::filesystem::path& memory_dir,
                                                      std::int64_t older_than_s) noexcept;
 
-/// Is the run's folder in the memory of this node in use? False if there is none.
+/// Is the run's folder in the memory of this node in use? False if there is none. From then on this process
+/// works below the user's folder that it checked. Throws Error(kUsage) for one that is not private.
 [[nodiscard]] bool memory_in_use(const std::filesystem::path& folder);
+
+/// Is the run's folder, of which this process has a MemoryFolder, no longer at its path?
+[[nodiscard]] bool memory_vanished(const std::filesystem::path& folder);
 
 /// What `folder` can still take, and what the machine has: the smaller of both. Throws Error(kUsage).
 [[nodiscard]] std::uint64_t memory_left(const std::filesystem::path& folder);

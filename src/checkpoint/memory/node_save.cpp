@@ -78,6 +78,8 @@ void NodeSave::Work::wait_for_shards() const {
       // Ranks of this node leave a note for their own shard, and for one that they could not copy.
       const auto note = plan.folder / failure_file_name(rank);
       if (entry_exists(note)) throw Error(Code::kCheckpoint, read_input(note, 1 << 16));
+      if (!entry_exists(plan.folder))
+        throw Error(Code::kCheckpoint, str("'", plan.folder.string(), "' has vanished"));
       if (cancelled) throw Error(Code::kCheckpoint, "given up");
       if (steady_now_s() > until) {
         throw Error(Code::kCheckpoint, str("shard ", rank, " did not appear within ",
@@ -98,7 +100,10 @@ void NodeSave::Work::run() noexcept {
         copy(wanted);
       } catch (...) {
         const std::string why = caught();
-        fs::replace_file(plan.folder / failure_file_name(wanted.rank), why, Code::kCheckpoint);
+        try {
+          fs::replace_file(plan.folder / failure_file_name(wanted.rank), why, Code::kCheckpoint);
+        } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the folder may be what failed
+        }
         throw Error(Code::kCheckpoint, why);
       }
     }

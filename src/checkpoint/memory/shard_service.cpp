@@ -19,6 +19,7 @@
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/format/shard_index.h"
+#include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/memory/memory_note.h"
 #include "checkpoint/write/rank_save.h"
 
@@ -31,6 +32,7 @@ constexpr int kLook_ms = 50;
 constexpr double kConnect_s = 5;   // per address
 constexpr double kRequest_s = 10;  // for a client to state what it wants
 constexpr double kUnread_s = 60;   // for a client to read what it was sent
+constexpr double kRenewed_s = 1;   // for the ranks of this node to make the run's folder anew
 constexpr int kMostClients = 64;   // at a time; further ones wait in the system's queue
 constexpr std::size_t kPart = std::size_t{256} << 10;
 constexpr std::array<char, 8> kMagic{'E', 'C', 'K', 'M', 'E', 'M', '0', '1'};
@@ -154,9 +156,16 @@ Path ShardServer::Shared::wait_for_file(const Request& request) const {
       folder / (request.file == WantedFile::kInfo ? std::string(kInfoFile)
                                                   : shard_file_name(request.rank, request.ranks));
   const Path failure = folder / failure_file_name(request.rank);
-  const double until = steady_now_s() + request.patience_s;
+  const double began = steady_now_s();
+  const double until = began + request.patience_s;
+  bool begun = false;  // the save, on this node
   while (!entry_exists(file)) {
     if (entry_exists(failure)) throw Error(Code::kCheckpoint, read_input(failure, kMaxRefusal));
+    const bool there = entry_exists(folder);
+    // Without the run's folder, or without a step folder that was there, nothing will come.
+    if (begun ? !there : steady_now_s() - began > kRenewed_s && memory_vanished(run_folder))
+      throw Error(Code::kCheckpoint, str('\'', folder.string(), "' has vanished"));
+    begun = there;
     if (ending || !(steady_now_s() < until))
       throw Error(Code::kCheckpoint, str("there is no '", file.string(), '\''));
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -189,6 +189,7 @@ void MemorySaves::start(const TrainState& state, const std::string& id,
                         const std::shared_ptr<checkpoint::Staging>& staging, std::int64_t newest_commit,
                         InFlight& next) {
   const Communicator& comm = memory_->comm();
+  memory_->renew_folder();
   std::vector<std::filesystem::path> own;
   for (const std::string& old : outdated_) {
     const std::filesystem::path folder = memory_->folder().path() / old;

@@ -28,6 +28,8 @@ class RunMemory {
 
   [[nodiscard]] const checkpoint::NodeLayout& layout() const { return layout_; }
   [[nodiscard]] const checkpoint::MemoryFolder& folder() const { return *folder_; }
+  /// Before a save. Throws Error(kUsage) where something else stands in the folder's place.
+  void renew_folder() { folder_->renew(); }
   [[nodiscard]] const checkpoint::ServiceToken& token() const { return token_; }
   [[nodiscard]] const checkpoint::ServiceCard& card_of(int rank) const {
     return cards_[static_cast<std::size_t>(rank)];

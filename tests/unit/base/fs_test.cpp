@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "support/swapping_disk.h"
 #include "support/temp_dir.h"
 
 namespace echelon::fs {
@@ -155,6 +156,34 @@ TEST(ProcessFile, IsEmptyWithoutAProcessAndNeverThrowsWhenOneEnds) {
     }
     reaper.join();
     EXPECT_EQ(process_file(child, "stat"), "");
+  }
+}
+
+// Whoever can write to a folder swaps what is being removed for a link, before any of the calls.
+TEST_F(FileSystem, ATreeThatIsSwappedForALinkWhileItIsRemovedTakesNothingElseWithIt) {
+  const Path victim = file("victim/inner");
+  for (const char* swapped_for_link : {"tree", "tree/inner"}) {
+    bool swapped = true;
+    for (int nth = 1; swapped; ++nth) {
+      for (const char* folder : {"victim/inner", "tree/inner"}) {
+        std::filesystem::create_directories(file(folder));
+        for (const char* name : {"a", "b", "inner"}) std::ofstream(file(folder) / name) << "content";
+      }
+      test::SwappingDisk disk(nth, [&] {
+        std::error_code gone;
+        std::filesystem::rename(file(swapped_for_link), file("away"), gone);
+        const Path target = std::string(swapped_for_link) == "tree" ? victim.parent_path() : victim;
+        std::filesystem::create_directory_symlink(target, file(swapped_for_link), gone);
+      });
+      {
+        const DiskInUse in_use(disk);
+        (void)error_of([&] { remove_tree(file("tree"), Code::kUsage); });
+      }
+      swapped = disk.has_swapped();
+      for (const char* name : {"a", "b", "inner"}) EXPECT_TRUE(std::filesystem::exists(victim / name)) << nth;
+      std::filesystem::remove_all(file("tree"));
+      std::filesystem::remove_all(file("away"));
+    }
   }
 }
 

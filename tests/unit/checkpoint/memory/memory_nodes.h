@@ -96,15 +96,19 @@ class MemoryNodes {
     for (const TensorInfo& tensor : what.tensors) contents[tensor.name] = TinyRun::content(tensor, step_);
     std::vector<std::unique_ptr<RankSave>> shards;
     std::vector<std::unique_ptr<NodeSave>> nodes;
-    for (int rank = 0; rank < layout_.ranks(); ++rank) {
-      const std::vector<Slice> slices = slices_of(what, rank, contents);
-      shards.push_back(std::make_unique<RankSave>(
-          SavePlan{.folder = step(layout_.node_of(rank), step_), .timeout_s = 30, .in_memory = true},
-          plan_shard(rank, layout_.ranks(), what.save_id, slices), slices, std::make_shared<Staging>(0)));
-      nodes.push_back(std::make_unique<NodeSave>(plan(step_, rank, stays)));
-      shards.back()->stage();
-    }
     std::vector<std::string> errors;
+    for (int rank = 0; rank < layout_.ranks(); ++rank) {
+      const std::string error = error_of([&] {
+        if (layout_.leads(rank)) folders_[static_cast<std::size_t>(layout_.node_of(rank))]->renew();
+        const std::vector<Slice> slices = slices_of(what, rank, contents);
+        shards.push_back(std::make_unique<RankSave>(
+            SavePlan{.folder = step(layout_.node_of(rank), step_), .timeout_s = 30, .in_memory = true},
+            plan_shard(rank, layout_.ranks(), what.save_id, slices), slices, std::make_shared<Staging>(0)));
+        nodes.push_back(std::make_unique<NodeSave>(plan(step_, rank, stays)));
+        shards.back()->stage();
+      });
+      if (!error.empty()) errors.push_back(error);
+    }
     for (const auto& shard : shards) {
       const auto status = shard->wait(60);
       if (status.state != RankSave::State::kDone) errors.push_back("shard: " + status.error);
