@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "model/ops/product.h"
-#include "model/ops/widened_product.h"
+#include "model/ops/products/product.h"
+#include "model/ops/products/widened_product.h"
 
 namespace echelon {
 

@@ -233,6 +233,7 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
       require_read(comm, name, fault);
       if (fault.none()) {
         memory->resumed_from(&*newest_in_memory);
+        known.newest_commit = newest_in_memory->newest_commit;
         return Restored{.memory = memory->holders(*newest_in_memory), .known = known};
       }
       if (lead) log::warn(str(name, " is DAMAGED and is skipped, trying the previous one: ", fault.text));
@@ -249,6 +250,8 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
     if (fault.none()) {
       if (memory != nullptr) memory->resumed_from(nullptr);
       known.readable.insert(step_name);
+      known.resumed_from = checkpoint::parse_step_folder(step_name).value().save_id;
+      known.newest_commit = state.step;
       return Restored{.known = known};
     }
     if (lead) log::warn(str(name, " is DAMAGED and is skipped, trying the previous one: ", fault.text));

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/steady_time.h"
 #include "base/str.h"
-#include "model/ops/product.h"
+#include "model/ops/products/product.h"
 
 namespace echelon::app {
 namespace {

@@ -9,7 +9,7 @@
 #include "app/engine/threads.h"
 #include "base/error.h"
 #include "base/steady_time.h"
-#include "model/ops/product.h"
+#include "model/ops/products/product.h"
 
 namespace echelon::app {
 namespace {

@@ -13,7 +13,7 @@
 #include "comm/agree.h"
 #include "comm/blob_text.h"
 #include "model/model.h"
-#include "model/ops/compiled_products.h"
+#include "model/ops/products/compiled_products.h"
 #include "recipe/parse.h"
 #include "text/decode_any.h"
 #include "text/tokenizer.h"

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/agree.h"
-#include "model/ops/compiled_products.h"
+#include "model/ops/products/compiled_products.h"
 #include "profile/range.h"
 #include "recipe/check/check.h"
 #include "run/job_end.h"
@@ -294,7 +294,6 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   const std::int64_t resident_before = resident_bytes();
   AgreedStop stop(life.signal, *comm);
   if (stops_after("opening the run folder", stop)) return kStopped;
-
   auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
   tell(lead, "opening the data");
   Inputs inputs = open_inputs(recipe, *model, *comm);
@@ -320,9 +319,8 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   life.start.done("load");
   if (life.ledger) note_resumption(*life.ledger, state.step);
   if (stops_after("reading the checkpoint", stop)) return kStopped;
-  Checkpointer checkpointer(
-      recipe.checkpoint, folder, *comm, review.files(),
-      [&life](const Checkpointer::Saved& saved) { note_save(life, saved); }, restored.known);
+  const auto on_saved = [&life](const Checkpointer::Saved& saved) { note_save(life, saved); };
+  Checkpointer checkpointer(recipe.checkpoint, folder, *comm, review.files(), on_saved, restored.known);
   const TrainOptions train = in_steps(recipe, *inputs.data);
   if (state.step >= train.steps && !restored.memory.empty()) commit_now(checkpointer, state);
   if (is_complete(state, train.steps, life, !review.changes().empty(), memory.get())) return 0;

@@ -28,10 +28,12 @@ enum class StepState {
   kUncommitted,  ///< its save did not finish, or has not yet
 };
 
-/// What a process knows of commits beyond their sizes; names of step folders.
+/// What a process knows of commits beyond their sizes.
 struct KnownSteps {
-  std::set<std::string> readable;  ///< written here, or read whole
-  std::set<std::string> damaged;   ///< read, and not as they were written
+  std::set<std::string> readable;   ///< step folders that were written here, or read whole
+  std::set<std::string> damaged;    ///< those that were read, and are not as they were written
+  std::string resumed_from;         ///< save id of the one that the start read whole; empty: none
+  std::int64_t newest_commit = -1;  ///< step of the newest one that was read or made; -1: none
 };
 
 /// A step folder as prune sees it.

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/str.h"
-#include "model/ops/product.h"
+#include "model/ops/products/product.h"
 
 namespace echelon {
 namespace {

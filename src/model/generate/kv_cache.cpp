@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "model/ops/product.h"
+#include "model/ops/products/product.h"
 
 namespace echelon {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "model/ops/product.h"
+#include "model/ops/products/product.h"
 
 namespace echelon::ops {
 

@@ -11,7 +11,7 @@
 #include "model/ops/device_kernels.h"
 #include "model/ops/gpu_attention.h"
 #include "model/ops/heads.h"
-#include "model/ops/product.h"
+#include "model/ops/products/product.h"
 
 namespace echelon::ops {
 namespace {

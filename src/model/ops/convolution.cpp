@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "model/ops/ops.h"
-#include "model/ops/widened_product.h"
+#include "model/ops/products/widened_product.h"
 
 namespace echelon::ops {
 namespace {

@@ -9,7 +9,7 @@
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
-#include "model/ops/product.h"
+#include "model/ops/products/product.h"
 
 namespace echelon::ops {
 namespace {

@@ -71,13 +71,7 @@ Checkpointer::Checkpointer(const CheckpointOptions& options, const RunFolder& fo
       on_saved_(std::move(on_saved)),
       known_(std::move(known)),
       best_(options.keep_best),
-      interval_(options) {
-  // Before the first save, the only commit that is known to be readable is the one that the start read.
-  if (known_.readable.empty()) return;
-  const auto read = checkpoint::parse_step_folder(*known_.readable.begin()).value();
-  newest_commit_ = read.step;
-  resumed_from_ = read.save_id;
-}
+      interval_(options) {}
 
 bool Checkpointer::must_copy(std::int64_t step) const {
   const std::int64_t in_memory = options_.memory_every_steps;
@@ -173,7 +167,7 @@ checkpoint::SavePlan Checkpointer::plan(const TrainState& state, const std::file
   plan.commit.tensors = global_tensors(state);
   plan.commit.trainer_state = trainer_state_json(state, comm_->size());
   plan.commit.attachments = attachments_;
-  plan.commit.resumed_from = resumed_from_;
+  plan.commit.resumed_from = known_.resumed_from;
   plan.commit.before_commit = [owner = owner_] { owner->require(); };
   const checkpoint::RetentionPolicy keep{.keep_last = options_.keep_last,
                                          .keep_every = options_.keep_every_steps,
@@ -228,7 +222,7 @@ Checkpointer::Ended Checkpointer::settle(TrainState& state) {
   ended.step = in_flight_->step;
   state.best = best_.ended(in_flight_->best, outcome.state, state.best);
   if (outcome.in_flight()) return ended;
-  if (outcome.committed()) newest_commit_ = ended.step;
+  if (outcome.committed()) known_.newest_commit = ended.step;
   if (outcome.state == SaveOutcome::State::kCommitted)
     known_.readable.insert(in_flight_->folder.filename().string());
   if (comm_->rank() == 0) {

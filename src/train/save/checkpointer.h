@@ -37,9 +37,8 @@ class Checkpointer {
   /// Called when this rank learns of it.
   using OnSaved = std::function<void(const Saved&)>;
 
-  /// `attachments`: files stored in every checkpoint: recipe.yaml, config.json and, if there is one, the
-  /// tokenizer. `known`: what the start found out about the run's commits. `folder` and `comm` must outlive
-  /// this object.
+  /// `attachments`: files of every checkpoint: recipe.yaml, config.json, a tokenizer. `known`: what the start
+  /// found out about the run's commits. `folder` and `comm` must outlive this object.
   Checkpointer(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
                std::map<std::string, std::string> attachments, OnSaved on_saved = {},
                checkpoint::KnownSteps known = {});
@@ -61,9 +60,8 @@ class Checkpointer {
   /// second, this one is skipped with a warning. With `wait`, or for a new best with keep_best, it waits for
   /// the previous save instead. A failed save is logged; older checkpoints are unchanged. Throws
   /// Error(kCheckpoint) on every rank if the save fails with `wait`, and after checkpoint.max_failures
-  /// failures in a row. With keep_best, state.best always refers to a checkpoint that is saved or in flight.
-  /// If a best could not be saved, state.best reverts to the previous one, so the next better validation is
-  /// saved.
+  /// failures in a row. With keep_best, state.best refers to a checkpoint that is saved or in flight: if a
+  /// best could not be saved, it reverts to the previous one.
   void save(TrainState& state, bool wait);
 
   /// True if training always waits until a save is committed.
@@ -82,8 +80,8 @@ class Checkpointer {
   /// checkpoint.timeout_s. Collective.
   void wait_for_all();
 
-  /// Step of the newest commit on disk that this run has made or read, as far as all ranks know; -1: none.
-  [[nodiscard]] std::int64_t newest_commit() const { return newest_commit_; }
+  /// Of this run on disk, as far as all ranks know; -1: none.
+  [[nodiscard]] std::int64_t newest_commit() const { return known_.newest_commit; }
 
   /// Call after each step. Logs a save that has ended since the last call, and starts to allocate memory for
   /// a save that is due soon. Local; does not block.
@@ -91,7 +89,7 @@ class Checkpointer {
   /// Call when a validation begins. With keep_best a save may follow, for which memory is allocated
   /// meanwhile.
   void validation_begins();
-  /// Bytes of memory that saves have allocated on this rank so far.
+  /// That saves have allocated on this rank so far.
   [[nodiscard]] std::uint64_t staging_bytes() const { return staging_ ? staging_->touched_bytes() : 0; }
   /// The memory of saves, for checkpoints in memory: free while in_flight_s() is nothing.
   [[nodiscard]] const std::shared_ptr<checkpoint::Staging>& staging() const { return staging_; }
@@ -119,8 +117,8 @@ class Checkpointer {
   [[nodiscard]] Ended settle(TrainState& state);
   /// Starts the save on every rank, or on none; the outcome is then kFailed. Collective.
   [[nodiscard]] Ended start(TrainState& state, const std::string& id, bool waits);
-  /// Counts, logs and throws as next_action() decides; kStart and kLeaveOut are left to the caller. `step`:
-  /// the step to be saved.
+  /// Counts, logs and throws as next_action() decides of saving `step`; the caller starts it or leaves it
+  /// out.
   [[nodiscard]] NextAction::Kind act_on(const Ended& last, SaveRequest request, std::int64_t step);
   [[nodiscard]] checkpoint::SavePlan plan(const TrainState& state, const std::filesystem::path& folder,
                                           const std::string& id) const;
@@ -137,8 +135,6 @@ class Checkpointer {
   std::map<std::string, std::string> attachments_;
   OnSaved on_saved_;
   checkpoint::KnownSteps known_;
-  std::int64_t newest_commit_ = -1;
-  std::string resumed_from_;                        ///< save id of the commit that the start read whole
   std::shared_ptr<const checkpoint::Owner> owner_;  ///< rank 0
   std::shared_ptr<checkpoint::Staging> staging_;
   std::optional<checkpoint::ShardPlan> layout_;  ///< reused for every save, because the slices never change

@@ -19,7 +19,7 @@
 #include "book/device.h"
 #include "model/kernels/kernels.h"
 #include "model/kernels/observer.h"
-#include "model/ops/product.h"
+#include "model/ops/products/product.h"
 
 namespace echelon::book {
 namespace {

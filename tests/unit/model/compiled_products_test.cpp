@@ -1,4 +1,4 @@
-#include "model/ops/compiled_products.h"
+#include "model/ops/products/compiled_products.h"
 
 #include <gtest/gtest.h>
 

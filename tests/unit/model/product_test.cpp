@@ -1,4 +1,4 @@
-#include "model/ops/product.h"
+#include "model/ops/products/product.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

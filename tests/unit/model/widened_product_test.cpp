@@ -1,11 +1,11 @@
-#include "model/ops/widened_product.h"
+#include "model/ops/products/widened_product.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "model/kernels/bf16_products.h"
 #include "model/ops/ops.h"
-#include "model/ops/product.h"
+#include "model/ops/products/product.h"
 #include "unit/model/tensors.h"
 
 namespace echelon::ops {

@@ -1,4 +1,4 @@
-#include "model/ops/product.h"
+#include "model/ops/products/product.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -11,7 +11,7 @@
 #include "model/kernels/observer.h"
 #include "model/kernels/product.h"
 #include "model/ops/access.h"
-#include "model/ops/widened_product.h"
+#include "model/ops/products/widened_product.h"
 
 namespace echelon::ops {
 namespace {

@@ -1,4 +1,4 @@
-#include "model/ops/widened_product.h"
+#include "model/ops/products/widened_product.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
