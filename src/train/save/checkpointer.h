@@ -86,8 +86,7 @@ class Checkpointer {
   /// Call after each step. Logs a save that has ended since the last call, and starts to allocate memory for
   /// a save that is due soon. Local; does not block.
   void poll(std::int64_t step);
-  /// Call when a validation begins. With keep_best a save may follow, for which memory is allocated
-  /// meanwhile.
+  /// Call when a validation begins: with keep_best, allocates memory for the save that may follow.
   void validation_begins();
   /// That saves have allocated on this rank so far.
   [[nodiscard]] std::uint64_t staging_bytes() const { return staging_ ? staging_->touched_bytes() : 0; }
