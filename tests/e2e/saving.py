@@ -40,6 +40,19 @@ class Tests(product.Case):
         self.assertIn("resumed from step 9", self.train(self.recipe(), *often, ranks=2).err)
         self.assertEqual([19, 20], self.steps_kept())
 
+    def test_of_two_jobs_in_a_folder_without_locks_the_newer_one_owns_it(self):
+        job = ["env", f"LD_PRELOAD={os.environ['ECHELON_FAILING_CALLS']}", "ECHELON_FAIL=flock",
+               *self.train_command(self.recipe(), "train.steps=1000000", "checkpoint.every_steps=50", "checkpoint.max_failures=2")]
+        first = self.start(*job)
+        self.wait_for("a checkpoint", lambda: [*(self.folder / "run").glob("checkpoints/*/COMMIT")])
+        second = self.start(*job)
+        self.assertEqual(5, first.wait(product.WAIT_S))
+        self.assertIn("has a new owner", self.stderr_of_started())
+        second.terminate()
+        self.assertEqual(85, second.wait(product.WAIT_S))
+        for folder in self.checkpoints():
+            self.command(product.CKPT, "verify", folder)
+
     def test_a_slow_disk_loses_saves_but_no_steps(self):
         result = self.train(self.recipe(), "checkpoint.every_steps=1", SLOWLY, "train.steps=6", ranks=2)
         self.assertIn("is not saved: the previous checkpoint is still being written", result.err)

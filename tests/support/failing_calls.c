@@ -1,6 +1,8 @@
 /* Preloaded into a program under test: the file system calls named in ECHELON_FAIL (flock, fsync, rename) fail as they
    do on file systems that lack them; those named in ECHELON_DELAY begin late: unlink by one second, rmdir by two. */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -31,20 +33,28 @@ int fsync(int fd) {
   return (int)syscall(SYS_fsync, fd);
 }
 
-int rename(const char* from, const char* to) {
+int renameat(int from_dir, const char* from, int to_dir, const char* to) {
   if (fails("rename")) {
     errno = EXDEV;
     return -1;
   }
-  return (int)syscall(SYS_renameat2, -100 /* AT_FDCWD */, from, -100, to, 0);
+  return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, 0);
+}
+
+int rename(const char* from, const char* to) {
+  return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+int unlinkat(int dir, const char* path, int flags) {
+  if (flags == 0 && named("ECHELON_DELAY", "unlink")) sleep(1);
+  if (flags == AT_REMOVEDIR && named("ECHELON_DELAY", "rmdir")) sleep(2);
+  return (int)syscall(SYS_unlinkat, dir, path, flags);
 }
 
 int unlink(const char* path) {
-  if (named("ECHELON_DELAY", "unlink")) sleep(1);
-  return (int)syscall(SYS_unlinkat, -100 /* AT_FDCWD */, path, 0);
+  return unlinkat(AT_FDCWD, path, 0);
 }
 
 int rmdir(const char* path) {
-  if (named("ECHELON_DELAY", "rmdir")) sleep(2);
-  return (int)syscall(SYS_unlinkat, -100 /* AT_FDCWD */, path, 0x200 /* AT_REMOVEDIR */);
+  return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
 }
