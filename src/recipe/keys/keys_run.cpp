@@ -15,8 +15,7 @@ std::vector<Key> run_keys() {
        {},
        "",
        "Also train in a run folder that belongs to another user, or that others can write to, who can then "
-       "change "
-       "what the run writes, including its checkpoints. Files are never written through links."},
+       "change what the run writes, including its checkpoints. Files are never written through links."},
   };
 }
 

@@ -121,6 +121,17 @@ TEST_F(FileSystem, FullDeviceIsReported) {
   EXPECT_EQ(error, "5: cannot write '/dev/full': No space left on device");
 }
 
+TEST_F(FileSystem, OnlyItsUserCanWriteToANewFolder) {
+  const mode_t before = ::umask(0);
+  make_directories(file("new/below"), Code::kUsage);
+  ::umask(before);
+  for (const char* name : {"new", "new/below"}) {
+    struct stat info {};
+    ASSERT_EQ(::stat(file(name).c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777U, 0755U) << name;
+  }
+}
+
 TEST_F(FileSystem, MakeDirectoriesNamesTheFileInTheWay) {
   make_directories(file("a/b/c"), Code::kUsage);
   make_directories(file("a/b/c"), Code::kUsage);
