@@ -35,11 +35,12 @@ struct Linear : torch::autograd::Function<Linear> {
     if (device_kernels(x) != nullptr) return at::addmm(*bias_value, x, value.t());
     return product(x, value.t()).add_(*bias_value);
   }
-  static at::Tensor input(AutogradContext* ctx) {
+  /// In `type`, to which x was cast if the product belongs to a unit of another precision than what made x.
+  static at::Tensor input(AutogradContext* ctx, at::ScalarType type) {
     const auto kept = ctx->saved_data.find("x");
     if (kept == ctx->saved_data.end()) return ctx->get_saved_variables()[0];
     const at::NoGradGuard no_grad;
-    return static_cast<const Kept&>(*kept->second.toCapsule()).again();
+    return static_cast<const Kept&>(*kept->second.toCapsule()).again().to(type);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto& weight = *reinterpret_cast<Parameter*>(ctx->saved_data["weight"].toInt());
@@ -49,7 +50,7 @@ struct Linear : torch::autograd::Function<Linear> {
     auto* bias = reinterpret_cast<Parameter*>(ctx->saved_data["bias"].toInt());
     at::Tensor db;
     if (bias != nullptr) db = deposit(*bias, dy.sum(at::IntArrayRef{0}, false, at::kFloat));
-    return {dx, deposit_product(weight, dy.t(), input(ctx)), db, {}, {}, {}};
+    return {dx, deposit_product(weight, dy.t(), input(ctx, dy.scalar_type())), db, {}, {}, {}};
   }
 };
 

@@ -21,7 +21,7 @@ namespace echelon::ops {
 using Recompute = std::function<at::Tensor()>;
 
 /// x [tokens, in] * weight[out, in]^T, plus bias[out] where there is one -> [tokens, out]. With `x_again` it
-/// is called in backward instead of keeping x.
+/// is called in backward instead of keeping x; what it returns is cast to the type of the result.
 [[nodiscard]] at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again = {},
                                 Parameter* bias = nullptr);
 

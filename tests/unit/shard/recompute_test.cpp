@@ -1,0 +1,87 @@
+#include "shard/recompute.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "comm/local_communicator.h"
+#include "shard/sharded_model.h"
+
+namespace echelon {
+namespace {
+
+ModelOptions small(ModelKind kind) {
+  return {.kind = kind,
+          .vocab_size = 61,
+          .hidden_size = 24,
+          .intermediate_size = 40,
+          .layers = 1,
+          .heads = 4,
+          .kv_heads = 2,
+          .max_positions = 32,
+          .init_std = 0.2,
+          .dropout = kind == ModelKind::kLlama ? 0.0 : 0.1,
+          .image_size = 12,
+          .patch_size = 4,
+          .classes = 5};
+}
+
+Batch batch_for(ModelKind kind) {
+  at::manual_seed(4);
+  if (!takes_images(kind)) {
+    Batch batch = language_batch(at::randint(2, 61, {2, 10}, at::kLong));
+    batch.training = true;
+    if (takes_pairs(kind)) batch.target_sequences = batch.sequences;
+    return batch;
+  }
+  Batch batch{.samples = 2, .training = true};
+  batch.images = at::randn({2, 3, 12, 12});
+  batch.targets = at::randint(0, 5, {2}, at::kLong);
+  return batch;
+}
+
+/// The loss of one training pass, then the gradient of each unit.
+std::vector<at::Tensor> trained(const ModelOptions& model, const EngineOptions& options) {
+  LocalCommunicator comm;
+  ShardedModel sharded(build_model(model, at::kFloat, at::kCPU), comm, options, 9, at::kCPU);
+  std::vector<at::Tensor> results{sharded.accumulate(batch_for(model.kind), 1.0, {})};
+  sharded.finish_gradients();
+  for (const auto& unit : sharded.units()) results.push_back(unit->gradient().clone());
+  return results;
+}
+
+void expect_equal(const std::vector<at::Tensor>& results, const std::vector<at::Tensor>& expected) {
+  ASSERT_EQ(results.size(), expected.size());
+  for (std::size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(at::equal(results[i], expected[i])) << i;
+}
+
+class Kinds : public ::testing::TestWithParam<ModelKind> {
+ protected:
+  Kinds() { at::set_num_threads(1); }
+};
+INSTANTIATE_TEST_SUITE_P(All, Kinds,
+                         ::testing::Values(ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kT5,
+                                           ModelKind::kVit, ModelKind::kDeepVit),
+                         [](const auto& kind) { return std::string(word_of(kind.param)); });
+
+TEST_P(Kinds, PoliciesGiveTheSameGradientsWithAnyLayerInAnotherType) {
+  const ModelOptions model = small(GetParam());
+  const auto built = build_model(model, at::kFloat, at::kCPU);
+  for (const auto preset : {PrecisionPreset::kFp32, PrecisionPreset::kBf16Fp32Reduce}) {
+    for (const Layer* layer : all_layers(*built)) {
+      SCOPED_TRACE(layer->name());
+      EngineOptions options{.precision = {.preset = preset}};
+      options.precision.overrides = {
+          {layer->name(), preset == PrecisionPreset::kFp32 ? FloatType::kBf16 : FloatType::kFp32}};
+      const std::vector<at::Tensor> expected = trained(model, options);
+      for (const auto policy : {RecomputePolicy::kSelective, RecomputePolicy::kFull}) {
+        options.activations.policy = policy;
+        SCOPED_TRACE(word_of(policy));
+        expect_equal(trained(model, options), expected);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace echelon
