@@ -112,7 +112,7 @@ void StepReporter::add_ranks(const std::vector<RankValues>& ranks, StepMetrics& 
   }
 }
 
-StepMetrics StepReporter::measure(const TrainStep::Result& result, double lr) const {
+StepMetrics StepReporter::measure(const TrainStep::Result& result, double lr) {
   const TrainState& state = parts_.state;
   const IntervalClock::Means means = interval_.means(reading());
   StepMetrics metrics{.step = state.step,
@@ -136,7 +136,10 @@ StepMetrics StepReporter::measure(const TrainStep::Result& result, double lr) co
                        state.model.model().flops_per_sample({size.tokens, size.target_tokens}) /
                        parts_.comm.size();
   metrics.model_tflops_per_s = flops / 1e12;
-  if (options_.peak_flops > 0) metrics.mfu = flops / options_.peak_flops;
+  if (peak_flops_ > 0) {
+    peak_flops_ = std::max(peak_flops_, flops);
+    metrics.mfu = flops / peak_flops_;
+  }
   return metrics;
 }
 

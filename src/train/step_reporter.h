@@ -16,7 +16,7 @@ class StepReporter {
  public:
   StepReporter(const LoopOptions& options, const LoopParts& parts, const Epochs& epochs,
                const TrainStep& step)
-      : options_(options), parts_(parts), epochs_(epochs), step_(step) {}
+      : options_(options), parts_(parts), epochs_(epochs), step_(step), peak_flops_(options.peak_flops) {}
 
   /// Starts the interval of the next line.
   void begin_interval() { interval_.begin(reading()); }
@@ -45,13 +45,14 @@ class StepReporter {
   struct RankValues;
   [[nodiscard]] RankValues mine(const IntervalClock::Means& means) const;
   void add_ranks(const std::vector<RankValues>& ranks, StepMetrics& metrics) const;
-  [[nodiscard]] StepMetrics measure(const TrainStep::Result& result, double lr) const;
+  [[nodiscard]] StepMetrics measure(const TrainStep::Result& result, double lr);
   void add_unit_norms(const TrainStep::Result& result, StepMetrics& metrics) const;
 
   const LoopOptions& options_;
   const LoopParts& parts_;
   const Epochs& epochs_;
   const TrainStep& step_;
+  double peak_flops_;  ///< of a rank: as measured at the start, or what a faster step showed since
   IntervalClock interval_;
   double sent_bytes_ = 0;  ///< in the last step
   double stalled_s_ = 0;   ///< by saves, since the last line

@@ -196,6 +196,19 @@ TEST(TrainLoop, CountsTokensAndSamplesAndTellsTheTime) {
   EXPECT_EQ(steps, 3);
 }
 
+TEST(TrainLoop, AStepThatIsFasterThanThePeakIsTheBetterMeasurementOfIt) {
+  OneRun run;
+  run.options.train.steps = 3;
+  run.options.metrics.every_steps = 1;
+  run.options.peak_flops = 1;
+  (void)run.train();
+  std::ifstream file(run.temporary.path() / "metrics.jsonl");
+  double highest = 0;
+  for (std::string line; std::getline(file, line);)
+    highest = std::max(highest, nlohmann::json::parse(line)["mfu"].get<double>());
+  EXPECT_EQ(highest, 1);
+}
+
 TEST(TrainLoop, ABestValidationThatCannotBeNotedEndsNothing) {
   OneRun run;
   run.options.train.validate_every_steps = 1;
