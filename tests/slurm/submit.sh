@@ -51,8 +51,8 @@ else
   expect_match "the reason" 'not that many nodes' "$(cat err.txt)"
 fi
 
-# The job's own exit code: here the missing data.
-expect_code 4 "${smoke[@]}" run.dir=no_data data.kind=tokens data.path=missing.tok --nodes 4 --tasks-per-node 2 --wait
+# The job's own exit code: here the missing data, of which the nodes know.
+expect_code 4 "${smoke[@]}" run.dir=no_data data.kind=tokens data.path=missing.tok --nodes 4 --tasks-per-node 2 --wait --submit-anyway
 expect_match "its log" 'missing.tok' "$(cat out.txt)"
 
 expect_refusal() {  # expect_refusal REGEX ARGUMENTS OF submit
