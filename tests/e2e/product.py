@@ -203,7 +203,7 @@ class Case(unittest.TestCase):
         """A file system in memory that only this test sees; the script must have called in_own_mounts()."""
         if why := os.environ[OWN_MOUNTS]:
             self.skipTest(f"needs a mount namespace, which this machine refuses ({why})")
-        subprocess.run(["mount", "-t", "tmpfs", *options, "none", str(target)], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", *options, "none", str(target)], check=True)
         if not any(word.startswith("remount") for word in options):
             self.addCleanup(subprocess.run, ["umount", "-l", str(target)], check=False)
 
