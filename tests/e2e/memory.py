@@ -184,8 +184,6 @@ class Tests(product.Case):
         self.assertIn(f"resumed from step {newest} (memory of node ", result.err)
         self.assertEqual([newest], [int(folder.name[5:14]) for folder in self.checkpoints()], "complete, and now on disk")
         self.assertEqual([], list(self.memory.iterdir()))
-        self.train("recipe.yaml", ranks=2)
-        self.ends_as_undisturbed()
 
     def test_who_removes_checkpoints_to_go_back_is_followed(self):
         self.memory_recipe(**{"checkpoint.every_steps": 4, "checkpoint.keep_last": 0, "checkpoint.async": "false"})

@@ -21,9 +21,10 @@ VALIDATES = ["data.validation.samples=64", "train.validate_every_steps=1"]
 TINY_VIT = ["model.preset=vit_base", "model.hidden_size=64", "model.intermediate_size=128", "model.layers=2",
             "model.heads=4", "model.image_size=32", "model.patch_size=8", "model.classes=10"]
 
-# oneDNN's scratch memory is not predicted. Where a processor has AVX-512 but no instructions for bf16, oneDNN computes all
-# products of bf16; elsewhere Echelon computes those of models as small as these by itself.
-OF_ONEDNN = 0.02 if "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text() else 0.15
+# oneDNN's scratch memory is not predicted. Where a processor has AVX-512 but no instructions for bf16, or has AMX, oneDNN
+# takes some for products of bf16; elsewhere Echelon computes those of models as small as these by itself.
+PROCESSOR = pathlib.Path("/proc/cpuinfo").read_text()
+OF_ONEDNN = 0.25 if "amx_bf16" in PROCESSOR else 0.02 if "avx512_bf16" in PROCESSOR else 0.15
 
 # Recipe, ranks, overrides.
 SHARE = {
