@@ -29,7 +29,7 @@ class Images(unittest.TestCase):
 
     def test_versions_of_the_wheels_are_those_of_make_sh(self):
         wheels = set(re.search(r"TORCH_WHEELS=\((.*?)\)", (TOP / "make.sh").read_text(), re.S)[1].split())
-        pins = {line for line in (TOP / rules.CUDA_PINS).read_text().splitlines() if "==" in line}
+        pins = {line.partition("#")[0].strip() for line in (TOP / rules.CUDA_PINS).read_text().splitlines() if "==" in line}
         names = {pin.split("==")[0] for pin in pins}
         for wheel in wheels:
             if wheel.split("==")[0] in names:
