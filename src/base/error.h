@@ -28,14 +28,14 @@ class Error : public std::runtime_error {
     error.reported_ = true;
     return error;
   }
-  /// Of a system call that failed for a reason which says nothing about the content of a file: a read error,
-  /// missing permission, a server that does not answer.
+  /// The error of a system call that failed for a reason which says nothing about the content of a file: a
+  /// read error, missing permission, a server that does not answer.
   [[nodiscard]] static Error of_system(Code code, const std::string& text) {
     Error error(code, text);
     error.of_system_ = true;
     return error;
   }
-  /// The same error, with "<doing>: " in front of its text.
+  /// This error, with "<doing>: " in front of its text.
   [[nodiscard]] Error in(std::string_view doing) const {
     Error error(code_, std::string(doing) + ": " + what());
     error.of_system_ = of_system_;

@@ -192,7 +192,7 @@ Fault restore_from(const checkpoint::MemoryCandidate& candidate, RunMemory& memo
   return fault;
 }
 
-/// Of a step folder; -1 for an empty name.
+/// The step in a step folder's name; -1 for an empty name.
 std::int64_t step_of(const std::string& folder) {
   const auto name = checkpoint::parse_step_folder(std::filesystem::path(folder).filename().string());
   return name ? name->step : -1;

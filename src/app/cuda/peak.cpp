@@ -6,7 +6,7 @@
 namespace echelon::app {
 namespace {
 
-/// Of one compute capability.
+/// What all devices of one compute capability have.
 struct Generation {
   int major, minor;
   double operations;  ///< bf16 multiplications and additions of a multiprocessor in one clock, summed in fp32

@@ -16,7 +16,7 @@ namespace echelon::fs {
 /// Thread-safe.
 void pin_private(const Path& folder, Fd handle);
 
-/// The same for this thread while it lives, without the modes. `handle` must outlive it.
+/// Does so for this thread, while this object lives, without the modes. `handle` must outlive it.
 class PinnedHere {
  public:
   PinnedHere(const Path& folder, const Fd& handle);

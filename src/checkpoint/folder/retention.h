@@ -42,8 +42,8 @@ struct StepFolder {
   std::int64_t step = 0;
   StepState state = StepState::kWhole;
   std::string held = {};  ///< by a lease: "read by process 12 on n1"; empty: by nobody
-  /// Of a whole commit: its bytes are known to be sound, because the process that asks wrote or read them, or
-  /// because a later commit tells that its start has read them.
+  /// The bytes of a whole commit are known to be sound: the process that asks wrote or read them, or
+  /// a later commit tells that its start has read them.
   bool proven = false;
 };
 /// Oldest step first; of several of one step, those that are proven last. Reads no tensor. Throws

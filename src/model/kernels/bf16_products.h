@@ -11,8 +11,8 @@ struct ProcessorWords {
   std::uint32_t leaf7_1_eax = 0;   ///< CPUID 7, subleaf 1; 0 where there is none
   std::uint64_t usable_state = 0;  ///< register states that the system lets a process use, as in XCR0
 };
-/// Of this machine, within the limit that the user sets for oneDNN (ONEDNN_MAX_CPU_ISA): what its products do
-/// not use, Echelon's do not use either.
+/// The words of this machine, within the limit that the user sets for oneDNN (ONEDNN_MAX_CPU_ISA): what its
+/// products do not use, Echelon's do not use either.
 [[nodiscard]] const ProcessorWords& processor();
 /// What remains of `words` under a limit of this name; unknown names limit nothing, as in oneDNN.
 [[nodiscard]] ProcessorWords limited(ProcessorWords words, std::string_view limit);
@@ -27,7 +27,7 @@ enum class Bf16Products : std::uint8_t {
   kAmx,     ///< tiles
 };
 [[nodiscard]] Bf16Products bf16_products(const ProcessorWords& words);
-/// Of processor().
+/// The same answers for the words of processor().
 [[nodiscard]] Bf16Products bf16_products();
 /// True if processor() has AVX512-BF16, with or without tiles.
 [[nodiscard]] bool has_avx512_bf16();

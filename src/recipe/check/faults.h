@@ -15,7 +15,7 @@ struct Position {
   auto operator<=>(const Position&) const = default;
 };
 
-/// Of what no text says; reported last, at the begin of the file.
+/// The position of a fault that no line of the file causes; reported last, at the begin of the file.
 inline constexpr Position kNowhere{0, 0, 0};
 
 /// The texts of a recipe: its file, the files it includes, then the overrides of the command line.

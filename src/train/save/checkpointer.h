@@ -80,7 +80,7 @@ class Checkpointer {
   /// checkpoint.timeout_s. Collective.
   void wait_for_all();
 
-  /// Of this run on disk, as far as all ranks know; -1: none.
+  /// Step of the run's newest commit on disk, as far as all ranks know; -1: none.
   [[nodiscard]] std::int64_t newest_commit() const { return known_.newest_commit; }
 
   /// Call after each step. Logs a save that has ended since the last call, and starts to allocate memory for
@@ -88,7 +88,7 @@ class Checkpointer {
   void poll(std::int64_t step);
   /// Call when a validation begins: with keep_best, allocates memory for the save that may follow.
   void validation_begins();
-  /// That saves have allocated on this rank so far.
+  /// What saves have allocated on this rank so far.
   [[nodiscard]] std::uint64_t staging_bytes() const { return staging_ ? staging_->touched_bytes() : 0; }
   /// The memory of saves, for checkpoints in memory: free while in_flight_s() is nothing.
   [[nodiscard]] const std::shared_ptr<checkpoint::Staging>& staging() const { return staging_; }

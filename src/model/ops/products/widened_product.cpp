@@ -21,7 +21,7 @@ using kernels::ProductOf;
 /// cache.
 constexpr std::int64_t kSide = 512;
 
-/// Of the processor, whatever observes: an observer counts the product as a whole.
+/// The loops of the processor, whatever observes: an observer counts the product as a whole.
 template <class T>
 const kernels::Table<T>& table() {
   if constexpr (std::is_same_v<T, Bf16>) return kernels::processor_tables().bf16;
