@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/process/cores.h"
 #include "base/str.h"
+#include "comm/blob_text.h"
 #include "shard/precision.h"
 
 namespace echelon::app {
@@ -63,23 +64,15 @@ Found load_accelerator() {
   return found;
 }
 
-Blob bytes_of(const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-std::string text_of(const Blob& blob) {
-  return {reinterpret_cast<const char*>(blob.data()), blob.size()};
-}
-
 /// A rank's message: whether its node is broken, why it sees no GPU (or an empty line), then one id per line.
 Blob told(const VisibleDevices& mine) {
   std::string text = (mine.broken ? "broken\n" : "\n") + mine.why_none;
   for (const std::string& id : mine.ids) text += "\n" + id;
-  return bytes_of(text);
+  return to_blob(text);
 }
 
 VisibleDevices heard(const std::string& host, const Blob& blob) {
-  std::istringstream text(text_of(blob));
+  std::istringstream text(to_text(blob));
   VisibleDevices devices{.host = host};
   std::string broken;
   std::getline(text, broken);
@@ -109,10 +102,10 @@ void stay_near(const std::string& bus_id, Job& job, bool threads_are_asked_for) 
   std::ifstream file("/sys/bus/pci/devices/" + bus_id + "/local_cpulist");
   std::string list;
   std::getline(file, list);
-  const std::vector<Blob> all = job.exchange("cores near devices", bytes_of(list));
+  const std::vector<Blob> all = job.exchange("cores near devices", to_blob(list));
   std::vector<std::vector<int>> near;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (info.hosts[rank] == info.host) near.push_back(cores_of_list(text_of(all[rank])));
+    if (info.hosts[rank] == info.host) near.push_back(cores_of_list(to_text(all[rank])));
   }
   const std::vector<int> share = fair_share(near, static_cast<std::size_t>(info.local_rank));
   bind_to(share);
