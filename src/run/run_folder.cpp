@@ -2,12 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -25,14 +23,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kAfterLoss{500};
 
-/// " (Slurm job 12)"; empty outside Slurm.
-std::string this_job() {
-  const char* job = std::getenv("SLURM_JOB_ID");
-  return job != nullptr ? str(" (Slurm job ", job, ")") : "";
-}
-
 bool is_of_this_job(const std::string& owner) {
-  return !this_job().empty() && owner.ends_with(this_job());
+  const std::string job = describe_this_job();
+  return !job.empty() && owner.ends_with(job);
 }
 
 std::string owner_of(const std::filesystem::path& lock) {

@@ -66,11 +66,14 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
+std::string describe_this_job() {
+  const char* job = std::getenv("SLURM_JOB_ID");
+  return job != nullptr ? str(" (Slurm job ", job, ")") : "";
+}
+
 std::string describe_this_process() {
   const std::string host = host_name();
-  const char* job = std::getenv("SLURM_JOB_ID");
-  return str("process ", ::getpid(), " on ", host.empty() ? "?" : host,
-             job != nullptr ? str(" (Slurm job ", job, ")") : "");
+  return str("process ", ::getpid(), " on ", host.empty() ? "?" : host, describe_this_job());
 }
 
 bool first_of_step() {

@@ -31,7 +31,9 @@ struct ProcessInfo {
 /// Empty if unknown.
 [[nodiscard]] std::string host_name();
 
-/// This process for people: "process 12 on node-3 (Slurm job 5)"; without the job outside of Slurm.
+/// The Slurm job of this process for people: " (Slurm job 5)"; empty outside of Slurm.
+[[nodiscard]] std::string describe_this_job();
+/// This process for people: "process 12 on node-3 (Slurm job 5)".
 [[nodiscard]] std::string describe_this_process();
 
 /// Is this rank 0 of its srun or mpirun step, as far as the environment tells? True outside of a step.
