@@ -30,8 +30,7 @@ Fd open_unlinked(const Path& path, int flags, Code code, unsigned mode) {
 
 void require_plain(const Fd& fd, const Path& path, Code code, bool to_write) {
   struct stat info {};
-  if (disk().fstat(fd.get(), &info) != 0)
-    throw Error(code, str("cannot stat '", path.string(), "': ", reason(errno)));
+  if (disk().fstat(fd.get(), &info) != 0) throw system_error(code, "stat", path, errno);
   if (!S_ISREG(info.st_mode)) throw Error(code, str("'", path.string(), "' is not a regular file"));
   if (to_write && info.st_nlink > 1) {
     throw Error(
@@ -47,8 +46,7 @@ struct stat own_folder(const Path& path, Code code, std::string_view remedy) {
   const uid_t me = ::geteuid();
   const auto look = [&](const Path& what) {
     struct stat info {};
-    if (disk().lstat(what.c_str(), &info) != 0)
-      throw Error(code, str("cannot stat '", path.string(), "': ", reason(errno)));
+    if (disk().lstat(what.c_str(), &info) != 0) throw system_error(code, "stat", path, errno);
     return info;
   };
   const auto refuse = [&](const char* what, uid_t owner) {

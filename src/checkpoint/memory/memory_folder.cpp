@@ -79,7 +79,7 @@ void require_private(const Path& folder, const struct stat& info) {
 void require_private(const Path& folder) {
   struct stat info {};
   if (fs::disk().lstat(folder.c_str(), &info) != 0)
-    throw Error(Code::kUsage, str("cannot stat '", folder.string(), "': ", fs::reason(errno)));
+    throw fs::system_error(Code::kUsage, "stat", folder, errno);
   require_private(folder, info);
 }
 
@@ -96,8 +96,7 @@ fs::Fd open_private(const Path& user) {
   require_private(user);
   fs::Fd handle = fs::open(user, O_PATH | O_DIRECTORY | O_NOFOLLOW, Code::kUsage);
   struct stat info {};
-  if (fs::disk().fstat(handle.get(), &info) != 0)
-    throw Error(Code::kUsage, str("cannot stat '", user.string(), "': ", fs::reason(errno)));
+  if (fs::disk().fstat(handle.get(), &info) != 0) throw fs::system_error(Code::kUsage, "stat", user, errno);
   require_private(user, info);
   return handle;
 }

@@ -21,8 +21,7 @@ constexpr std::array<std::byte, 2> kMagic{std::byte{0x1F}, std::byte{0x8B}};
 GzipInput::File GzipInput::look_at(const std::filesystem::path& path) {
   const fs::Fd fd = fs::open(path, O_RDONLY | O_NONBLOCK, Code::kData);  // opening a FIFO must not block
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0)
-    throw Error(Code::kData, str("cannot stat '", path.string(), "': ", fs::reason(errno)));
+  if (::fstat(fd.get(), &info) != 0) throw fs::system_error(Code::kData, "stat", path, errno);
   if (!S_ISREG(info.st_mode)) throw Error(Code::kData, str("'", path.string(), "' is not a regular file"));
   File file;
   file.source.path = path;

@@ -34,8 +34,7 @@ void MetricsLog::read_on() {
   struct stat info {};
   if (fs::disk().lstat(file_.c_str(), &info) != 0 && errno == ENOENT) return;
   const fs::Fd file = fs::open_own_to_read(file_, Code::kUsage);
-  if (fs::disk().fstat(file.get(), &info) != 0)
-    throw Error(Code::kUsage, str("cannot stat '", file_.string(), "': ", fs::reason(errno)));
+  if (fs::disk().fstat(file.get(), &info) != 0) throw fs::system_error(Code::kUsage, "stat", file_, errno);
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (place_.inode != info.st_ino || place_.device != info.st_dev || size < place_.offset) begin_anew();
   place_.inode = info.st_ino;
