@@ -1,6 +1,10 @@
 // One source, compiled once per instruction set: ECHELON_ISA names the namespace, -march comes from CMake.
 // All arithmetic is in fp32, whatever the element type: bf16 and fp16 are widened when loaded and rounded
 // once when stored. Sums over a row would lose digits in two bytes.
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -140,7 +144,10 @@ void relu(T* x, std::int64_t n) {
 
 template <class T>
 void relu_backward(const T* y, const T* dy, T* dx, std::int64_t n, float factor) {
-  for (std::int64_t i = 0; i < n; ++i) store(dx[i], load(y[i]) > 0.0F ? load(dy[i]) * factor : 0.0F);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float kept = load(dy[i]) * factor;  // whatever y is: a conditional load of two bytes is no vector's
+    store(dx[i], load(y[i]) > 0.0F ? kept : 0.0F);
+  }
 }
 
 /// Rotates one head by the angle of its position (RoPE, Su et al., 2021), pairing element i with i + d/2 as
@@ -203,8 +210,10 @@ void dropout(const T* x, T* y, std::int64_t n, std::uint64_t key, std::uint64_t 
         halves[c * kHalves + i] = static_cast<std::uint16_t>(words[c][i / 2] >> (16 * (i % 2)));
     }
     const std::int64_t width = std::min(kCalls * kHalves, n - begin);
-    for (std::int64_t i = 0; i < width; ++i)
-      store(y[begin + i], halves[i] < threshold ? 0.0F : load(x[begin + i]) * factor);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float kept = load(x[begin + i]) * factor;  // as in relu_backward()
+      store(y[begin + i], halves[i] < threshold ? 0.0F : kept);
+    }
   }
 }
 
@@ -224,14 +233,47 @@ void sum_rows(const T* source, const std::int64_t* rows, std::int64_t count, T* 
   }
 }
 
+/// Elements converted with instructions that only compiler intrinsics reach, from the first one on; the rest
+/// goes one by one.
+template <class T>
+std::int64_t widened_ahead(const T*, float*, std::int64_t) {
+  return 0;
+}
+template <class T>
+std::int64_t rounded_ahead(const float*, T*, std::int64_t) {
+  return 0;
+}
+#ifdef __F16C__  // every processor with AVX2 has it; these loops take a third of the time
+std::int64_t widened_ahead(const Fp16* from, float* to, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+  }
+  return i;
+}
+std::int64_t rounded_ahead(const float* from, Fp16* to, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256 value = _mm256_loadu_ps(from + i);
+    // float_to_half() knows one NaN of each sign; the instruction would keep more of its bits.
+    const __m256 nan = _mm256_or_ps(_mm256_and_ps(value, _mm256_set1_ps(-0.0F)),
+                                    _mm256_castsi256_ps(_mm256_set1_epi32(0x7FC00000)));
+    const __m256 one_nan = _mm256_blendv_ps(value, nan, _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(one_nan, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
+  return i;
+}
+#endif
+
 template <class T>
 void to_float(const T* from, float* to, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) to[i] = load(from[i]);
+  for (std::int64_t i = widened_ahead(from, to, n); i < n; ++i) to[i] = load(from[i]);
 }
 
 template <class T>
 void from_float(const float* from, T* to, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) store(to[i], from[i]);
+  for (std::int64_t i = rounded_ahead(from, to, n); i < n; ++i) store(to[i], from[i]);
 }
 
 template <class T>

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 
+#include "base/half.h"
 #include "unit/model/reference.h"
 
 namespace echelon::kernels {
@@ -263,6 +265,32 @@ TEST(KernelValues, SumOfSquaresOfMillionsOfValuesKeepsItsDigits) {
   std::vector<float> bad(10'000, 1.0F);
   bad[9'999] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_TRUE(std::isnan(sum_of_squares(bad.data(), 10'000)));
+}
+
+TEST(Kernels, ConvertFp16AsTheFunctionsForOneElementDo) {
+  std::vector<Fp16> halves(1 << 16);
+  for (std::size_t i = 0; i < halves.size(); ++i) halves[i].bits = static_cast<std::uint16_t>(i);
+  std::vector<float> wide(halves.size());
+  const std::int64_t n =
+      static_cast<std::int64_t>(halves.size()) - 3;  // a length that is no multiple of a vector
+  kernels<Fp16>().to_float(halves.data(), wide.data(), n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float expected = half_to_float(halves[i].bits);
+    ASSERT_TRUE(wide[i] == expected || (std::isnan(wide[i]) && std::isnan(expected))) << i;
+  }
+
+  // Every exponent and sign, with bits around the one that decides about rounding, NaNs among them.
+  std::vector<float> values;
+  for (std::uint32_t high = 0; high < 1U << 16; ++high) {
+    for (const std::uint32_t low : {0U, 0x0FFFU, 0x1000U, 0x1001U, 0xFFFFU}) {
+      values.push_back(std::bit_cast<float>(high << 16 | low));
+    }
+  }
+  std::vector<Fp16> rounded(values.size());
+  kernels<Fp16>().from_float(values.data(), rounded.data(), static_cast<std::int64_t>(values.size()));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(rounded[i].bits, float_to_half(values[i])) << values[i] << ", number " << i;
+  }
 }
 
 }  // namespace
