@@ -1,4 +1,5 @@
 """A run that was stopped or killed and started again ends as one that never was."""
+import json
 import shutil
 import signal
 
@@ -14,6 +15,24 @@ class Tests(product.Case):
         self.train("recipe.yaml", *LONG, "run.dir=whole", ranks=ranks)
         self.assertEqual(self.losses("whole", STEPS), self.losses("run", STEPS))
         self.assertEqual(self.weights("whole"), self.weights("run"))
+
+    def test_the_highest_rate_of_any_start_is_kept(self):
+        """mfu of a run's starts compares, whatever else the machine did when one of them began."""
+        recipe = self.recipe()
+        self.train(recipe, "train.steps=4")
+        kept = self.folder / "run" / "logs" / "cpu_rates.json"
+        (conditions, rate), = json.loads(kept.read_text()).items()
+        kept.write_text(json.dumps({conditions: 1000 * rate, "another processor": 1}))
+        self.train(recipe, "train.steps=6")
+        self.assertEqual({conditions: 1000 * rate, "another processor": 1}, json.loads(kept.read_text()))
+        for line in self.metrics()[4:]:
+            self.assertAlmostEqual(1000 * rate * line["mfu"], 1e12 * line["model_tflops_per_s"], delta=rate)
+        kept.write_text("[torn")
+        self.assertIn("the rate that mfu is relative to is this start's own", self.train(recipe, "train.steps=8").err)
+        kept.unlink()
+        kept.mkdir()
+        self.assertIn("cpu_rates.json", self.train(recipe, "train.steps=10").err)
+        self.assertEqual(10, len(self.metrics()))
 
     def start_run(self, ranks):
         process = self.start(*self.train_command(self.recipe(), *LONG, ranks=ranks))

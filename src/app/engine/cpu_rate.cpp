@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
+#include <string>
 
+#include "base/foreign_json.h"
 #include "base/log.h"
 #include "base/steady_time.h"
 #include "base/str.h"
@@ -41,16 +44,47 @@ double best_rate(at::ScalarType type) {
   return best;
 }
 
+std::string processor_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    if (line.starts_with("model name")) return line.substr(std::min(line.find(": ") + 2, line.size()));
+  }
+  return "processor";
+}
+
+/// The highest rate under `conditions`: `rate`, or what the file has. The file has it from now on.
+double highest(const fs::Path& file, const std::string& conditions, double rate) {
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  try {
+    nlohmann::json rates = nlohmann::json::object();
+    if (std::filesystem::exists(file))
+      rates = parse_foreign_json(fs::read_file(file, kMostBytes, Code::kUsage), file.string(), Code::kUsage);
+    if (!rates.is_object()) throw Error(Code::kUsage, str(file.string(), ": expected a JSON object"));
+    const auto kept = rates.find(conditions);
+    if (kept != rates.end() && kept->is_number()) rate = std::max(rate, kept->get<double>());
+    rates[conditions] = rate;
+    fs::replace_file(file, rates.dump(1) + "\n", Code::kUsage);
+  } catch (const Error& error) {
+    log::warn(str("the rate that mfu is relative to is this start's own: ", error.what()));
+  }
+  return rate;
+}
+
 }  // namespace
 
-double cpu_product_rate(at::ScalarType type, Communicator& comm) {
+double cpu_product_rate(at::ScalarType type, const fs::Path& file, Communicator& comm) {
   comm.barrier("product rate");
   double rate = best_rate(type);
   comm.all_reduce(&rate, 1, DType::kF64, ReduceOp::kSum, "product rate").wait();
   rate /= comm.size();
-  if (comm.rank() == 0)
+  if (comm.rank() == 0) {
+    const std::string conditions = str(processor_name(), ", ", at::get_num_threads(), " threads, ",
+                                       comm.size(), " ranks, ", c10::toString(type));
+    rate = highest(file, conditions, rate);
     log::note(str("matrix products run at ", std::lround(rate / 1e9),
                   " GFLOP/s per rank; mfu is relative to this rate"));
+  }
+  comm.all_reduce(&rate, 1, DType::kF64, ReduceOp::kMax, "highest product rate").wait();
   return rate;
 }
 

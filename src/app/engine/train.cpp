@@ -72,10 +72,9 @@ TrainOptions in_steps(const Recipe& recipe, const Loader& data) {
   return resolved.train;
 }
 
-/// Collective: without an accelerator, which states its peak rate, the ranks measure theirs.
 LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const Compute& compute,
                          const std::shared_ptr<const Tokenizer>& tokenizer,
-                         const std::shared_ptr<Activity>& activity, Communicator& comm) {
+                         const std::shared_ptr<Activity>& activity) {
   LoopOptions options{.train = train,
                       .optim = r.optim,
                       .schedule = r.schedule,
@@ -87,8 +86,6 @@ LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const Compu
   if (compute.accelerator) {
     options.peak_flops = compute.accelerator->peak_flops(compute.device.index());
     options.peak_device_bytes = [compute] { return compute.accelerator->peak_bytes(compute.device.index()); };
-  } else {
-    options.peak_flops = cpu_product_rate(resolve(r.precision).param, comm);
   }
   return options;
 }
@@ -230,7 +227,7 @@ void tell(bool lead, const std::string& doing) {
 }
 
 /// Trains from state.step to the end of the run or a stop. Returns the exit code. Collective.
-int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state, Checkpointer& checkpointer,
+int train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Checkpointer& checkpointer,
              Communicator& comm, const Loader* validation, MemorySaves* memory, RankLife& life) {
   const bool lead = comm.rank() == 0;
   const std::int64_t steps = options.train.steps;
@@ -246,6 +243,10 @@ int train_on(const Recipe& recipe, const LoopOptions& options, TrainState& state
     fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe, &life.origins), Code::kUsage);
   });
   begin_record(life);
+  if (state.model.device().is_cpu()) {  // a GPU states its own
+    options.peak_flops =
+        cpu_product_rate(resolve(recipe.precision).param, life.folder->root() / "logs/cpu_rates.json", comm);
+  }
   AgreedStop stop(life.signal, comm,
                   [&life] { return life.deadline ? life.deadline->reason_to_stop({}) : ""; });
   life.start.done("prepare");
@@ -324,7 +325,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   const TrainOptions train = in_steps(recipe, *inputs.data);
   if (state.step >= train.steps && !restored.memory.empty()) commit_now(checkpointer, state);
   if (is_complete(state, train.steps, life, !review.changes().empty(), memory.get())) return 0;
-  LoopOptions options = loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity, *comm);
+  LoopOptions options = loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
   if (life.forecast) options.on_measured = life.forecast->listen(folder.root());
   return train_with(memory.get(), recipe.checkpoint, review.files(), state, [&](MemorySaves* saves) {
