@@ -4,7 +4,7 @@
 #include "base/files/fs.h"
 #include "base/str.h"
 #include "checkpoints_tool/convert/even_split.h"
-#include "checkpoints_tool/convert/partial_output.h"
+#include "checkpoints_tool/convert/resumable_output.h"
 
 namespace echelon::tool {
 
@@ -14,8 +14,10 @@ std::filesystem::path write_new_checkpoint(const std::filesystem::path& output,
                                            const std::function<void(const std::filesystem::path&)>& check) {
   info.save_id = checkpoint::new_save_id();
   const std::string name = checkpoint::step_folder_name(info.step, info.save_id);
-  PartialOutput partial(output, source);
-  const std::filesystem::path folder = partial.path() / name;
+  // One identity for all: what a killed command left here is found whatever it was, and made anew.
+  ResumableOutput partial(output, source, "new checkpoint", false);
+  fs::remove_tree(partial.output(), Code::kCheckpoint);
+  const std::filesystem::path folder = partial.output() / name;
   fs::make_directories(folder, Code::kCheckpoint);
   int rank = 0;
   for (const std::vector<Share>& shares : split_evenly(info.tensors, info.ranks)) {

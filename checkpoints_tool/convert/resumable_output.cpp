@@ -44,7 +44,9 @@ void ResumableOutput::make_folder(const fs::Path& folder) const {
                 str("'", folder.string(),
                     "' is a symbolic link; expected a folder for the unfinished output: remove the link"));
   }
-  if (!allow_foreign_) fs::require_own_folder(folder, Code::kUsage, "add --allow-foreign-folder");
+  if (!allow_foreign_)
+    fs::require_own_folder(folder, Code::kUsage,
+                           "remove it (or add --allow-foreign-folder where --help has it)");
 }
 
 std::vector<fs::Path> ResumableOutput::strangers() const {

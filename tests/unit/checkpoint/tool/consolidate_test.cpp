@@ -86,6 +86,23 @@ TEST(Consolidate, TakesUpWhatAKilledRunLeft) {
   EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"c", "out", "whole"}));
 }
 
+TEST(Reshard, CollectsWhatAKilledRunLeft) {
+  const TempDir dir;
+  const TempDir scratch;
+  const Path folder = save(dir.path() / "c", large_example());
+  const auto reshard = [&](const char* ranks) {
+    return std::vector<std::string>{"reshard", folder, "--world", ranks, "--output", dir.path() / "out"};
+  };
+  const pid_t child = start(scratch, reshard("3"));
+  while (partial_folders(dir.path()).empty() && !std::filesystem::exists(dir.path() / "out")) ::usleep(200);
+  ::kill(child, SIGKILL);
+  (void)finish(scratch, child);
+  std::filesystem::remove_all(dir.path() / "out");  // if it was faster, there is nothing to collect
+  const Outcome second = tool(reshard("4"));
+  EXPECT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"c", "out"}));
+}
+
 TEST(Consolidate, MakesAnewWhatDiffersFromTheJournal) {
   const TempDir dir;
   const TempDir scratch;
