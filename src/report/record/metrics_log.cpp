@@ -27,7 +27,7 @@ constexpr double kHighestStep = 1e12;
 
 void MetricsLog::begin_anew() {
   usual_.clear();  // it points into what goes
-  *this = MetricsLog(file_);
+  *this = MetricsLog(file_, most_bytes_);
 }
 
 void MetricsLog::read_on() {
@@ -39,9 +39,11 @@ void MetricsLog::read_on() {
   if (place_.inode != info.st_ino || place_.device != info.st_dev || size < place_.offset) begin_anew();
   place_.inode = info.st_ino;
   place_.device = info.st_dev;
+  const std::uint64_t end = std::min(size, most_bytes_);
+  faults_.bytes_left_out = size - end;
   std::string buffer(kChunk, '\0');
-  while (place_.offset < size) {
-    const std::size_t wanted = std::min<std::uint64_t>(kChunk, size - place_.offset);
+  while (place_.offset < end) {
+    const std::size_t wanted = std::min<std::uint64_t>(kChunk, end - place_.offset);
     const ssize_t got =
         fs::disk().pread(file.get(), buffer.data(), wanted, static_cast<off_t>(place_.offset));
     if (got < 0 && errno == EINTR) continue;
@@ -50,7 +52,7 @@ void MetricsLog::read_on() {
     take_bytes(std::string_view(buffer).substr(0, static_cast<std::size_t>(got)));
     place_.offset += static_cast<std::uint64_t>(got);
   }
-  faults_.torn = !torn_.empty() || skipping_;
+  faults_.torn = faults_.bytes_left_out == 0 && (!torn_.empty() || skipping_);
 }
 
 void MetricsLog::take_bytes(std::string_view bytes) {

@@ -14,11 +14,12 @@ namespace echelon::report {
 
 /// What was wrong with lines of a metrics.jsonl.
 struct LineFaults {
-  std::uint64_t unreadable = 0;    ///< not JSON, too long, or no object
-  std::uint64_t without_step = 0;  ///< no step that is a count
-  std::uint64_t out_of_order = 0;  ///< the step is not above that of the previous line
-  std::uint64_t clock_back = 0;    ///< the time is before that of the previous line
-  bool torn = false;               ///< the last line has no end, yet
+  std::uint64_t unreadable = 0;      ///< not JSON, too long, or no object
+  std::uint64_t without_step = 0;    ///< no step that is a count
+  std::uint64_t out_of_order = 0;    ///< the step is not above that of the previous line
+  std::uint64_t clock_back = 0;      ///< the time is before that of the previous line
+  bool torn = false;                 ///< the last line has no end, yet
+  std::uint64_t bytes_left_out = 0;  ///< at the end of a file that is too long
 };
 
 /// How often each rank had the largest value of a spread.
@@ -35,7 +36,11 @@ struct LargestRanks {
 /// untrusted. Members of objects are named with dots: "breakdown_s.compute".
 class MetricsLog {
  public:
-  explicit MetricsLog(fs::Path file) : file_(std::move(file)) {}
+  /// Some million lines; reading them takes a quarter of a minute.
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
+  /// At most `most_bytes` of the file are read.
+  explicit MetricsLog(fs::Path file, std::uint64_t most_bytes = kMostBytes)
+      : file_(std::move(file)), most_bytes_(most_bytes) {}
   MetricsLog(MetricsLog&&) = default;
   MetricsLog& operator=(MetricsLog&&) = default;
 
@@ -70,6 +75,7 @@ class MetricsLog {
   void split_of_older_versions(double step);
 
   fs::Path file_;
+  std::uint64_t most_bytes_;
   Place place_;
   ForeignNumbers numbers_;  ///< of the line at hand
   std::string torn_;        ///< the beginning of a line whose end is not there yet

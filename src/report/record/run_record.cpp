@@ -176,6 +176,8 @@ void say_what_is_missing(RunRecord& run, const MetricsLog& metrics) {
           " lines of metrics.jsonl have a step that is not above that of the line before; "
           "all lines are drawn, by step"));
   say(faults.clock_back > 0, str("the clock goes back in ", faults.clock_back, " lines of metrics.jsonl"));
+  say(faults.bytes_left_out > 0,
+      str("metrics.jsonl is too long: its last ", human_bytes(faults.bytes_left_out), " are left out"));
   say(faults.torn && run.state != RunState::kRunning, "the last line of metrics.jsonl is torn and left out");
   constexpr std::array kMayBeNull{"tokens", "tokens_per_s", "mfu"};
   for (const auto& [name, count] : metrics.nulls()) {

@@ -42,6 +42,19 @@ TEST_F(MetricsLogTest, AFileThatWasReplacedIsReadAnew) {
   EXPECT_EQ(log_.find("loss")->count(), 1U);
 }
 
+TEST_F(MetricsLogTest, AFileWithoutAnEndIsReadInBoundedTime) {
+  append("{\"step\": 1, \"loss\": 5}\n");
+  constexpr std::uintmax_t kSparse = std::uintmax_t{64} << 30;
+  std::filesystem::resize_file(path(), kSparse);
+  constexpr std::uint64_t kMost = 3 << 20;
+  MetricsLog log(path(), kMost);
+  log.read_on();
+  log.read_on();
+  EXPECT_EQ(log.find("loss")->last().y, 5);
+  EXPECT_EQ(log.faults().bytes_left_out, kSparse - kMost);
+  EXPECT_FALSE(log.faults().torn) << "it is not known how the file ends";
+}
+
 TEST_F(MetricsLogTest, NamesMembersOfObjectsWithDots) {
   append(
       "{\"step\": 1, \"breakdown_s\": {\"compute\": 0.5, \"other\": 0.25}, \"list\": [1, {\"x\": 2}], "
