@@ -237,7 +237,9 @@ def drawn(files, name, metric, *cases):
     text = chart.bars(heading, groups if len(groups) > 1 else [(None, groups[0][1])], lambda value: shown(value, unit))
     path = DATA / f"{name}-{metric}{''.join('-' + case for case in cases)}.svg"
     files.charts[path] = text
-    return f"![{heading}: {document['what']}]({{{{here}}}}{path.name})"
+    said = ". ".join((f"{group}: " if len(groups) > 1 else "") + "; ".join(f"{side} {shown(values['median'], unit)}" for side, _, values in rows)
+                     for group, rows in groups)
+    return f"![{heading}: {said}]({{{{here}}}}{path.name})"
 
 
 def fill(values):
