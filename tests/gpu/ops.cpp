@@ -2,12 +2,8 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <dlfcn.h>
 
-#include <filesystem>
-
-#include "app/engine/accelerator.h"
-#include "base/error.h"
+#include "gpu/accelerator.h"
 #include "gpu/device.h"
 #include "unit/model/tensors.h"
 
@@ -16,19 +12,8 @@
 namespace echelon::ops {
 namespace {
 
+using test::accelerator;
 using test::relative_error;
-
-app::Accelerator& accelerator() {
-  static const std::unique_ptr<app::Accelerator> loaded = [] {
-    const auto programs = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-    const auto plugin = programs.parent_path() / "lib" / "libechelon_cuda.so";
-    void* library = dlopen(plugin.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (library == nullptr) throw Error(Code::kEnvironment, dlerror());
-    auto* make = reinterpret_cast<app::MakeAcceleratorFunction*>(dlsym(library, "echelon_make_accelerator"));
-    return std::unique_ptr<app::Accelerator>(make());
-  }();
-  return *loaded;
-}
 
 class GpuOps : public ::testing::TestWithParam<at::ScalarType> {
  protected:

@@ -1,0 +1,32 @@
+#include "gpu/accelerator.h"
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include "dist/ranks.h"
+
+// The product's communicator of GPUs, whose memory is PyTorch's, on one device per rank. A program of its
+// own: nothing may have started that memory before.
+namespace echelon {
+namespace {
+
+using testing::ranks;
+
+TEST(Accelerator, ItsMemoryServesASplitBeforeAnyTensorExists) {
+  const JobInfo& info = ranks().info();
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) devices = 0;
+  if (devices < info.local_size)
+    GTEST_SKIP() << "needs " << info.local_size << " CUDA devices, " << devices << " visible";
+  const auto world = test::accelerator().communicator(*ranks().job, info.local_rank, 20.0, {});
+  const auto half = world->split(world->rank() % 2, world->rank());
+  half->barrier("ranks of one colour");
+  EXPECT_EQ(half->size(), (world->size() + 1 - world->rank() % 2) / 2);
+}
+
+}  // namespace
+}  // namespace echelon
+
+int main(int argc, char** argv) {
+  return echelon::testing::run_ranks(argc, argv, [] {});
+}
