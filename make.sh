@@ -361,13 +361,6 @@ quickstart_data() {
     --output "$QUICKSTART_DATA" --train-tokenizer 4096
 }
 
-# The recipe computes in bf16; processors that only imitate it are several times faster in fp32.
-quickstart_precision() {
-  grep -qE ' (avx512_bf16|amx_bf16)' /proc/cpuinfo || [[ -e /dev/nvidia0 ]] && return
-  echo "  this processor has no bf16 instructions: precision.param=fp32 precision.buffer=fp32"
-  QUICKSTART_TRAIN+=(precision.param=fp32 precision.buffer=fp32)
-}
-
 logged_lines() { wc -l 2>/dev/null <"$QUICKSTART_RUN/metrics.jsonl" || echo 0; }
 
 # Starts the run and takes it down as Slurm does on preemption (SIGTERM) once it has logged three lines.
@@ -385,7 +378,6 @@ quickstart_preempted_train() {
 quickstart() {
   build release
   quickstart_data
-  quickstart_precision
   if [[ ! -e $QUICKSTART_RUN/metrics.jsonl ]]; then
     say "training on two local ranks; it gets a SIGTERM after a few steps, as in a preemption by Slurm"
     quickstart_preempted_train
