@@ -51,6 +51,19 @@ std::vector<Change> of_model(const std::vector<Change>& changes) {
   return found;
 }
 
+std::vector<Change> of_data(const std::vector<Change>& changes) {
+  static constexpr std::array<std::string_view, 5> kReading{"data.workers", "data.prefetch_batches",
+                                                            "data.tokenizer", "data.on_bad_record",
+                                                            "data.max_bad_records"};
+  std::vector<Change> found;
+  std::copy_if(changes.begin(), changes.end(), std::back_inserter(found), [](const Change& change) {
+    if (change.key == "run.seed") return true;
+    return change.key.starts_with("data.") && !change.key.starts_with("data.validation.") &&
+           std::find(kReading.begin(), kReading.end(), change.key) == kReading.end();
+  });
+  return found;
+}
+
 std::string describe(const std::vector<Change>& changes) {
   std::vector<std::string> texts;
   for (const Change& change : changes) {

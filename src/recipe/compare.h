@@ -25,6 +25,9 @@ struct Change {
 /// The changes of keys for which describes_model() is true.
 [[nodiscard]] std::vector<Change> of_model(const std::vector<Change>& changes);
 
+/// The changes of keys that decide which samples a step trains on.
+[[nodiscard]] std::vector<Change> of_data(const std::vector<Change>& changes);
+
 /// "optim.lr 0.001 -> 0.002, train.steps 10 -> 20"; long values are truncated.
 [[nodiscard]] std::string describe(const std::vector<Change>& changes);
 

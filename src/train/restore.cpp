@@ -137,8 +137,8 @@ std::string agreed_candidates(const CheckpointOptions& options, const RunFolder&
 }
 
 /// Only rank 0 inspects: all ranks have the same recipe.
-std::string other_model(const Inspect& inspect, const checkpoint::Reader& reader, const Communicator& comm) {
-  return comm.rank() == 0 && inspect ? inspect(reader) : "";
+Differences differences(const Inspect& inspect, const checkpoint::Reader& reader, const Communicator& comm) {
+  return comm.rank() == 0 && inspect ? inspect(reader) : Differences{};
 }
 
 /// Called on every rank before tensors are read. Collective.
@@ -157,14 +157,15 @@ Fault restore(const std::filesystem::path& folder, Communicator& comm, TrainStat
   if (!fault.none()) return fault;
   agree(comm, "check checkpoint", [&] {
     in_context("resume", [&] {
-      if (const std::string difference = other_model(inspect, *reader, comm); !difference.empty()) {
+      const Differences different = differences(inspect, *reader, comm);
+      if (!different.model.empty()) {
         throw Error(Code::kCheckpoint,
                     str("checkpoint '", reader->folder().string(),
-                        "' is of a different model (checkpoint -> this recipe): ", difference,
+                        "' is of a different model (checkpoint -> this recipe): ", different.model,
                         "; use the recipe it was made with, or another run.dir"));
       }
       require_same_model(*reader, state);
-      require_same_data(saved, reader->folder(), state);
+      require_same_data(saved, reader->folder(), state, different.data);
     });
   });
   if (before_loading) fault = before_loading(*reader);
@@ -278,7 +279,7 @@ WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator&
     in_context(what, [&] {
       leased.emplace(options.init_from);
       match = match_weights(leased->reader, state.model);
-      const std::string keys = other_model(inspect, leased->reader, comm);
+      const std::string keys = differences(inspect, leased->reader, comm).model;
       if (keys.empty() && match.whole()) return;
       const std::string difference = str(
           "it is of a different model", keys.empty() ? "" : str(" (checkpoint -> this recipe: ", keys, ")"),

@@ -15,10 +15,15 @@
 
 namespace echelon {
 
-/// Called on rank 0 for a checkpoint that is about to be loaded. Returns how the recipe of its model differs
-/// from the current one, e.g. "model.heads 4 -> 8"; empty if it does not. An Error refuses the checkpoint on
-/// all ranks.
-using Inspect = std::function<std::string(const checkpoint::Reader&)>;
+/// How a checkpoint's recipe differs from the current one, e.g. "model.heads 4 -> 8"; empty if it does not.
+struct Differences {
+  std::string model{};
+  std::string data{};  ///< in the keys that decide which samples a step trains on
+};
+
+/// Called on rank 0 for a checkpoint that is about to be loaded. An Error refuses the checkpoint on all
+/// ranks.
+using Inspect = std::function<Differences(const checkpoint::Reader&)>;
 
 /// Where a run's state was found.
 struct Restored {

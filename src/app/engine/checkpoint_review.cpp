@@ -51,7 +51,7 @@ std::optional<std::string> copy_in(const Path& source, const Path& damaged, cons
 
 }  // namespace
 
-std::string CheckpointReview::inspect(const checkpoint::Reader& reader) {
+Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
   files_ = made_;
   changes_.clear();
   bool has_recipe = false;
@@ -72,7 +72,7 @@ std::string CheckpointReview::inspect(const checkpoint::Reader& reader) {
         str("checkpoint '", reader.folder().string(),
             "' has no recipe.yaml: only the names and shapes of its tensors were compared with this model"));
   }
-  return recipe::describe(recipe::of_model(changes_));
+  return {recipe::describe(recipe::of_model(changes_)), recipe::describe(recipe::of_data(changes_))};
 }
 
 void CheckpointReview::compare(const checkpoint::Reader& reader, const std::string& then) {

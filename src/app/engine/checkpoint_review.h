@@ -6,6 +6,7 @@
 #include "checkpoint/read/reader.h"
 #include "recipe/compare.h"
 #include "run/run_folder.h"
+#include "train/restore.h"
 
 namespace echelon::app {
 
@@ -21,12 +22,11 @@ class CheckpointReview {
   CheckpointReview(const Recipe& recipe, const RunFolder& folder, Files made)
       : recipe_(recipe), folder_(folder), made_(std::move(made)), files_(made_) {}
 
-  /// Inspects one checkpoint and discards the results of the previous one. Returns the changes of the model
-  /// as text; empty if there are none.
+  /// Inspects one checkpoint and discards the results of the previous one.
   /// A damaged file gives a warning that names its replacement: from the recipe, the data folder, an earlier
   /// checkpoint or checkpoint.init_from. Throws Error(kCheckpoint) if there is no replacement, because later
   /// checkpoints would silently lack the file.
-  std::string inspect(const checkpoint::Reader& reader);
+  Differences inspect(const checkpoint::Reader& reader);
 
   [[nodiscard]] const std::vector<recipe::Change>& changes() const { return changes_; }
   /// The files that every checkpoint of this run contains.

@@ -153,8 +153,8 @@ TEST(Restore, TellsWhatWasReadWholeAndWhatIsDamaged) {
 TEST(Restore, AnotherModelOfTheSameShapesIsRefused) {
   OneRun run;
   run.save(2);
-  const Inspect inspect = [](const checkpoint::Reader& reader) {
-    return reader.step() == 2 ? std::string("model.heads 2 -> 4") : std::string();
+  const Inspect inspect = [](const checkpoint::Reader& reader) -> Differences {
+    return {.model = reader.step() == 2 ? "model.heads 2 -> 4" : ""};
   };
   try {
     (void)restore_latest({}, run.folder, run.comm, run.state, inspect);
