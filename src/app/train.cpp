@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/commands.h"
+#include "app/early_checks.h"
 #include "app/engine/engine.h"
 #include "app/launcher/launch.h"
 #include "app/launcher/step.h"
@@ -76,6 +77,7 @@ int train(const TrainArguments& arguments) {
     ranks = local_ranks(arguments.ranks);
     // The launcher of several ranks does not load the engine; a rank does anyway.
     if (ranks <= 1) check_against_model(loaded);
+    check_early(loaded.recipe);
   });
   // With several local ranks the first rank logs this, as in any other job.
   if (ranks <= 1 && first_of_step()) tell_which(loaded);

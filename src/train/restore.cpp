@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/process/process.h"
 #include "base/str.h"
+#include "checkpoint/folder/resume.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/leased_reader.h"
 #include "comm/agree.h"
@@ -36,17 +37,7 @@ std::vector<std::string> candidates(const CheckpointOptions& options, const RunF
     }
   }
   std::reverse(newest_first.begin(), newest_first.end());
-  if (options.resume == Resume::kMust && newest_first.empty() && !remembered) {
-    throw Error(Code::kUsage, str("checkpoint.resume is 'must', but '", folder.checkpoints().string(),
-                                  "' holds no committed checkpoint; set it to 'auto' for a first start"));
-  }
-  if (options.resume == Resume::kNever && (!newest_first.empty() || remembered)) {
-    const std::string where =
-        newest_first.empty() ? "the nodes' memory" : str('\'', folder.checkpoints().string(), '\'');
-    throw Error(Code::kUsage,
-                str("checkpoint.resume is 'never', but ", where,
-                    " holds checkpoints; set it to 'auto' to continue them, or use another run.dir"));
-  }
+  checkpoint::check_resume(options.resume, folder.checkpoints(), !newest_first.empty(), remembered);
   return newest_first;
 }
 

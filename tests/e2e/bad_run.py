@@ -47,10 +47,10 @@ class Tests(product.Case):
     def test_a_start_that_fails_leaves_no_folder(self):
         self.recipe(**{"data.kind": "tokens", "data.path": "none.tok", "run.dir": "runs/name"})
         for ranks in (1, 2):
-            self.train("recipe.yaml", ranks=ranks, code=4)
+            self.assertNotIn("starting", self.train("recipe.yaml", ranks=ranks, code=4).err)
             self.assertFalse((self.folder / "runs").exists(), list((self.folder / "runs").rglob("*")))
         (self.folder / "runs" / "name").mkdir(parents=True)
-        self.train("recipe.yaml", code=4)
+        self.train("recipe.yaml", "data.kind=synthetic_tokens", "cluster.capacity_block_end=2020-01-01T00:00:00Z", code=2)
         self.assertTrue((self.folder / "runs" / "name" / "logs" / "rank-0.log").exists())
 
     def leave_no_trace(self, ranks):

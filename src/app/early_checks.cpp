@@ -1,0 +1,53 @@
+#include "app/early_checks.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "base/str.h"
+#include "checkpoint/folder/resume.h"
+#include "checkpoint/read/contents.h"
+#include "data/loader.h"
+
+namespace echelon::app {
+namespace {
+
+/// Opening a folder of images lists all of it, so only a missing one is reported here.
+bool opens_at_once(const DataOptions& data, const std::string& path) {
+  std::error_code ignored;
+  return !gives_images(data.kind) || !std::filesystem::exists(path, ignored);
+}
+
+void check_data(const Recipe& recipe) {
+  const DataOptions& data = recipe.data;
+  const ModelOptions& model = recipe.model;
+  const ModelInput input{model.vocab_size,
+                         {.channels = model.channels, .size = model.image_size, .classes = model.classes}};
+  const auto seed = static_cast<std::uint64_t>(recipe.run.seed);
+  if (opens_at_once(data, data.path)) (void)make_loader(data, input, seed);
+  if (opens_at_once(data, data.validation.path)) (void)make_validation_loader(data, input, seed);
+}
+
+/// Without what may be in the nodes' memory, which only the run can tell.
+void check_checkpoints(const Recipe& recipe) {
+  const CheckpointOptions& options = recipe.checkpoint;
+  const std::filesystem::path folder = std::filesystem::path(recipe.run.dir) / "checkpoints";
+  const auto steps = checkpoint::list(folder);
+  const bool any = std::any_of(steps.begin(), steps.end(), [](const checkpoint::Found& step) {
+    return step.committed || !step.problem.empty();
+  });
+  const bool perhaps = options.resume == Resume::kMust && options.memory_every_steps > 0;
+  checkpoint::check_resume(options.resume, folder, any, perhaps);
+  if (any || options.init_from.empty()) return;
+  in_context(str("checkpoint.init_from '", options.init_from, "'"),
+             [&] { (void)checkpoint::newest_commit(options.init_from); });
+}
+
+}  // namespace
+
+void check_early(const Recipe& recipe) {
+  check_data(recipe);
+  check_checkpoints(recipe);
+}
+
+}  // namespace echelon::app

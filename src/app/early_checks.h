@@ -1,0 +1,10 @@
+#pragma once
+#include "recipe/recipe.h"
+
+namespace echelon::app {
+
+/// What takes a moment and needs no other rank, before a run says that it starts: data, vocabulary,
+/// checkpoint.resume and checkpoint.init_from. Throws what the run would throw later.
+void check_early(const Recipe& recipe);
+
+}  // namespace echelon::app
