@@ -182,7 +182,11 @@ void import_weights(const ImportOptions& options) {
   const Path config_path = source.folder() / "config.json";
   if (!checkpoint::entry_exists(config_path))
     refuse(source.folder(), "config.json, which describes the model, is missing beside the weights");
-  const std::string config = checkpoint::read_input(config_path, kMaxConfigBytes);
+  const Path generation = source.folder() / "generation_config.json";
+  const std::string config = config_with_ids(
+      checkpoint::read_input(config_path, kMaxConfigBytes),
+      checkpoint::entry_exists(generation) ? checkpoint::read_input(generation, kMaxConfigBytes) : "",
+      str('\'', source.folder().string(), "/"));
   const ModelDescription model =
       describe_model(config, str('\'', config_path.string(), '\''), Purpose::kImport,
                      [&](const std::string& name) { return source.tensors().contains(name); });

@@ -29,24 +29,30 @@ void add_companions(const checkpoint::Reader& reader, OutputType dtype, Conversi
   check_has_config(reader);
   conversion.texts[kConfigFile] = config_with_dtype(reader.attachment(kConfigFile), dtype);
   const std::vector<std::string> all = reader.attachments();
-  for (const std::string& name : all) {
-    if (checkpoint::is_companion_file(name)) conversion.attachments.push_back(name);
-  }
-  const auto has = [&](const std::string& name) {
-    return std::find(all.begin(), all.end(), name) != all.end();
+  const auto read = [&](const std::string& name) {
+    return std::find(all.begin(), all.end(), name) != all.end() ? reader.attachment(name) : std::string();
   };
+  // Special ids are those of config.json in every file, or transformers' generate would run on.
   const std::string& config = conversion.texts[kConfigFile];
   const auto add = [&](const std::string& name, std::string text) {
     if (!text.empty()) conversion.texts[name] = std::move(text);
   };
-  if (!has(kGenerationConfig)) add(kGenerationConfig, generation_config(config));
-  if (!has(kTokenizerConfig) && has(kTokenizer))
-    add(kTokenizerConfig, tokenizer_config(config, reader.attachment(kTokenizer)));
+  add(kGenerationConfig, generation_config(config, read(kGenerationConfig)));
+  const std::string tokenizer = read(kTokenizer);
+  const std::string named = read(kTokenizerConfig);
+  if (!named.empty()) {
+    add(kTokenizerConfig, tokenizer_config_with_end(named, config, tokenizer));
+  } else if (!tokenizer.empty()) {
+    add(kTokenizerConfig, tokenizer_config(config, tokenizer));
+  }
+  for (const std::string& name : all) {
+    if (checkpoint::is_companion_file(name) && !conversion.texts.contains(name))
+      conversion.attachments.push_back(name);
+  }
 }
 
 bool has_tokenizer(const Conversion& conversion) {
-  return std::any_of(conversion.attachments.begin(), conversion.attachments.end(),
-                     [](const std::string& name) { return name != kGenerationConfig; });
+  return !conversion.attachments.empty();
 }
 
 void add_safetensors(std::vector<OutputTensor> tensors, const std::string& stem,

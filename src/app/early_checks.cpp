@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "app/earlier_model.h"
 #include "base/str.h"
 #include "checkpoint/folder/resume.h"
 #include "checkpoint/read/contents.h"
@@ -48,6 +49,7 @@ void check_checkpoints(const Recipe& recipe) {
 void check_early(const Recipe& recipe) {
   check_data(recipe);
   check_checkpoints(recipe);
+  require_same_ends(recipe);
 }
 
 }  // namespace echelon::app

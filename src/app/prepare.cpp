@@ -176,8 +176,12 @@ void add_prepare(CLI::App& app, int& /*status*/) {
       ->allow_extra_args(false)
       ->type_name("PATTERN");
   auto* tokenizer =
-      command->add_option("--tokenizer", options.tokenizer, "Use this sentencepiece model or tokenizer.json")
-          ->type_name("FILE");
+      command
+          ->add_option(
+              "--tokenizer", options.tokenizer,
+              "Use this sentencepiece model or tokenizer.json, or that of a folder; documents end as a "
+              "model beside it ends text")
+          ->type_name("FILE|FOLDER");
   command
       ->add_option("--train-tokenizer", options.train_vocab_size,
                    "Train a sentencepiece model of this many pieces")

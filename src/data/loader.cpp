@@ -14,6 +14,7 @@
 #include "data/tokens/mixture_loader.h"
 #include "data/tokens/pair_loader.h"
 #include "data/tokens/token_loader.h"
+#include "text/special_ids.h"
 #include "text/tokenizer_digest.h"
 
 namespace echelon {
@@ -47,6 +48,18 @@ TokenFile open_matching(const std::string& path, const DataOptions& options, std
                                  "': name the right one in data.tokenizer or prepare the data again"));
   }
   return file;
+}
+
+const std::string& first_file(const DataOptions& options) {
+  return options.mixture.empty() ? options.path : options.mixture.front().first;
+}
+
+/// The id behind each document of `file`; -1: none.
+std::int32_t document_end_of(const TokenFile& file) {
+  if ((file.header().flags & kDocumentsEndWithEos) == 0) return -1;
+  std::int64_t last = -1;
+  file.read(file.document(0).end - 1, std::span(&last, 1));
+  return static_cast<std::int32_t>(last);
 }
 
 /// A language model predicts the next token: a file whose documents have one token each has nothing to
@@ -91,16 +104,27 @@ std::unique_ptr<Loader> open_mixture(const DataOptions& options, std::int64_t vo
                                      std::optional<std::uint64_t> shuffle, std::uint64_t seed) {
   std::vector<MixtureLoader::Source> sources;
   std::uint64_t digest = 0;
+  std::int32_t end = -1;
   for (const auto& [path, weight] : options.mixture) {
     const std::uint64_t share = share_of(path, weight);
     sources.push_back({open_file(path, options, vocab_size, shuffle), share});
-    const std::uint64_t own = TokenFile(path).header().tokenizer_digest;
+    const TokenFile file(path);
+    const std::uint64_t own = file.header().tokenizer_digest;
     if (digest != 0 && own != 0 && own != digest) {
       throw Error(Code::kData,
                   str("data.mixture: '", path, "' was made with another tokenizer than '",
                       options.mixture.front().first, "': prepare all files with the same one (--tokenizer)"));
     }
     digest = digest == 0 ? own : digest;
+    const std::int32_t own_end = document_end_of(file);
+    if (end >= 0 && own_end >= 0 && own_end != end) {
+      throw Error(
+          Code::kData,
+          str("data.mixture: documents of '", path, "' end with id ", own_end, ", those of '",
+              first_file(options), "' with ", end,
+              ": prepare all files with the tokenizer in the folder of the same model (--tokenizer)"));
+    }
+    end = end < 0 ? own_end : end;
   }
   return std::make_unique<MixtureLoader>(std::move(sources), seed);
 }
@@ -110,8 +134,15 @@ std::unique_ptr<Loader> open_mixture(const DataOptions& options, std::int64_t vo
 std::string tokenizer_path(const DataOptions& options) {
   if (!options.tokenizer.empty() || is_synthetic(options.kind) || gives_images(options.kind))
     return options.tokenizer;
-  const std::string& file = options.mixture.empty() ? options.path : options.mixture.front().first;
-  return find_tokenizer(std::filesystem::path(file).parent_path()).string();
+  return find_tokenizer(std::filesystem::path(first_file(options)).parent_path()).string();
+}
+
+std::unique_ptr<const Tokenizer> load_tokenizer(const DataOptions& options) {
+  const std::string path = tokenizer_path(options);
+  if (path.empty()) return nullptr;
+  auto tokenizer = Tokenizer::load(path);
+  if (is_synthetic(options.kind) || gives_images(options.kind)) return tokenizer;
+  return ending_with(std::move(tokenizer), document_end_of(TokenFile(first_file(options))));
 }
 
 std::unique_ptr<Loader> make_loader(const DataOptions& options, const ModelInput& input, std::uint64_t seed) {

@@ -7,6 +7,7 @@
 
 #include "data/images/image_source.h"
 #include "data/options.h"
+#include "text/tokenizer.h"
 
 namespace echelon {
 
@@ -80,5 +81,9 @@ struct ModelInput {
 
 /// The tokenizer that belongs to `options` ("" when there is none).
 [[nodiscard]] std::string tokenizer_path(const DataOptions& options);
+
+/// That tokenizer, with the EOS of the token file (`echelon prepare` may have taken it from a model); null
+/// when there is none. Throws Error(kData).
+[[nodiscard]] std::unique_ptr<const Tokenizer> load_tokenizer(const DataOptions& options);
 
 }  // namespace echelon

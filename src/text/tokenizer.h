@@ -43,6 +43,9 @@ class Tokenizer {
   /// vocabulary.
   [[nodiscard]] virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
 
+  /// How the tokenizer's file spells a special symbol; empty for an id that it does not have.
+  [[nodiscard]] virtual std::string name_of(std::int32_t id) const = 0;
+
   [[nodiscard]] virtual std::int64_t vocab_size() const = 0;  ///< largest id plus 1
   [[nodiscard]] virtual std::int32_t bos_id() const = 0;      ///< in front of a document; -1: none
   [[nodiscard]] virtual std::int32_t eos_id() const = 0;      ///< behind a document; -1: none

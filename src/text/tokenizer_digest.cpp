@@ -9,6 +9,18 @@
 #include "base/str.h"
 
 namespace echelon {
+namespace {
+
+/// "org/model", as on Hugging Face's hub.
+bool is_model_name(const std::filesystem::path& path) {
+  const std::filesystem::path owner = path.parent_path();
+  std::error_code ignored;
+  return path.is_relative() && !owner.empty() && !owner.has_parent_path() && path.has_filename() &&
+         owner != "." && owner != ".." && path.extension() != ".json" && path.extension() != ".model" &&
+         !std::filesystem::exists(owner, ignored);
+}
+
+}  // namespace
 
 std::uint64_t tokenizer_digest_of(std::string_view model_bytes) {
   const std::uint64_t crc = crc32c(model_bytes);
@@ -28,13 +40,27 @@ std::filesystem::path find_tokenizer(const std::filesystem::path& folder) {
   return {};
 }
 
-std::string read_tokenizer_model(const std::filesystem::path& path) {
+std::filesystem::path tokenizer_file(const std::filesystem::path& path) {
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) {
-    throw Error(Code::kData, str("tokenizer '", path.string(),
-                                 "' does not exist: name the tokenizer.model or tokenizer.json that `echelon "
-                                 "prepare` wrote beside the token file"));
+  if (std::filesystem::is_directory(path, ignored)) {
+    if (std::filesystem::path file = find_tokenizer(path); !file.empty()) return file;
+    throw Error(Code::kData, str("folder '", path.string(),
+                                 "' holds no tokenizer: expected tokenizer.model, spiece.model or "
+                                 "tokenizer.json in it; name the tokenizer's file"));
   }
+  if (std::filesystem::exists(path, ignored)) return path;
+  const std::string what = str("tokenizer '", path.string(), "' does not exist: ");
+  if (is_model_name(path)) {
+    throw Error(Code::kData, str(what, "models are not downloaded; run `hf download ", path.string(),
+                                 " --local-dir FOLDER`, and name FOLDER"));
+  }
+  throw Error(Code::kData, str(what,
+                               "name the tokenizer.model or tokenizer.json that `echelon prepare` wrote "
+                               "beside the token file"));
+}
+
+std::string read_tokenizer_model(const std::filesystem::path& given) {
+  const std::filesystem::path path = tokenizer_file(given);
   std::string bytes =
       in_context("tokenizer", [&] { return fs::read_file(path, std::uint64_t{256} << 20, Code::kData); });
   if (bytes.empty()) throw Error(Code::kData, str("tokenizer '", path.string(), "' is empty"));

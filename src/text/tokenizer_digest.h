@@ -21,6 +21,10 @@ namespace echelon {
 /// holds none.
 [[nodiscard]] std::filesystem::path find_tokenizer(const std::filesystem::path& folder);
 
+/// `path` itself, or of a folder the tokenizer in it. Throws Error(kData) for a folder without one and for
+/// what does not exist.
+[[nodiscard]] std::filesystem::path tokenizer_file(const std::filesystem::path& path);
+
 /// The bytes of a tokenizer's file, with the same errors.
 [[nodiscard]] std::string read_tokenizer_model(const std::filesystem::path& path);
 

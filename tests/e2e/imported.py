@@ -60,6 +60,20 @@ def t5():
                     "tie_word_embeddings": False, "is_encoder_decoder": True}
 
 
+LETTERS = [*"abcdefghijklmnopqrstuvwxyz", "Ġ", "Ċ"]
+SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+TEXT_END, IM_START, IM_END = range(len(LETTERS), len(LETTERS) + len(SPECIALS))
+
+
+def letters_tokenizer():
+    """A byte-level tokenizer.json of small letters, whose end of text is found by its name."""
+    added = [{"id": len(LETTERS) + i, "content": name, "special": True, "single_word": False, "lstrip": False, "rstrip": False,
+              "normalized": False} for i, name in enumerate(SPECIALS)]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    return {"version": "1.0", "added_tokens": added, "normalizer": None, "pre_tokenizer": byte_level, "decoder": byte_level,
+            "post_processor": None, "model": {"type": "BPE", "vocab": {letter: i for i, letter in enumerate(LETTERS)}, "merges": []}}
+
+
 def write_safetensors(path, shapes, seed):
     """Random weights, none of them 0."""
     numbers = random.Random(seed)
@@ -91,7 +105,70 @@ class Tests(product.Case):
         write_safetensors(folder / "model.safetensors", shapes, 1)
         for name in COMPANIONS:
             (folder / name).write_bytes(name.encode() + b"\0\xff")
+        ids = {key: config[key] for key in IDS if key in config}
+        (folder / "generation_config.json").write_text(json.dumps({**ids, "pad_token_id": 0}))
         return folder
+
+    def chat_folder(self, ends, name="hf"):
+        """A Llama that talks in ChatML: text ends with another token than the tokenizer's own."""
+        shapes, config = llama()
+        folder = self.folder / name
+        folder.mkdir()
+        for file, content in {"config.json": {**config, "bos_token_id": None, "eos_token_id": IM_END}, "tokenizer.json": letters_tokenizer(),
+                              "generation_config.json": {"eos_token_id": ends, "temperature": 0.7},
+                              "tokenizer_config.json": {"eos_token": SPECIALS[2], "tokenizer_class": "PreTrainedTokenizerFast"}}.items():
+            (folder / file).write_text(json.dumps(content))
+        write_safetensors(folder / "model.safetensors", shapes, 1)
+        (self.folder / "texts").mkdir(exist_ok=True)
+        (self.folder / "texts/some.txt").write_text("the quick brown fox\n" * 40)
+        return folder
+
+    def prepared(self, tokenizer, output):
+        return self.command(product.ECHELON, "prepare", "texts", "-o", output, "--validation-fraction", 0, "--tokenizer", tokenizer)
+
+    def train_on(self, data, **more):
+        recipe = next((self.folder / "imported").glob("step-*/recipe.yaml"))
+        return self.train(recipe, "run.dir=run", "checkpoint.init_from=imported", "data.kind=tokens", f"data.path={data}/train.tok",
+                          "data.seq_len=16", *STILL, **more)
+
+    def test_documents_and_exports_end_as_the_model_does(self):
+        source = self.chat_folder([IM_END, TEXT_END])
+        self.command(product.CKPT, "import", source, "--output", "imported")
+        said = self.prepared("hf", "data").err
+        self.assertIn(f"documents end with id {IM_END} (<|im_end|>), as the model in 'hf' ends text", said)
+        self.assertNotIn("documents end", self.prepared("hf", "data").out, "nothing to do")
+        self.train_on("data")
+        self.command(product.CKPT, "export", "run", "--output", "exported")
+        read = {name: json.loads((self.folder / "exported" / f"{name}.json").read_text())
+                for name in ("config", "generation_config", "tokenizer_config")}
+        self.assertEqual([IM_END, TEXT_END], read["config"]["eos_token_id"])
+        self.assertEqual({"eos_token_id": [IM_END, TEXT_END], "temperature": 0.7}, read["generation_config"])
+        self.assertEqual("<|im_end|>", read["tokenizer_config"]["eos_token"])
+
+    def test_documents_that_end_otherwise_are_refused(self):
+        source = self.chat_folder(IM_END)
+        self.command(product.CKPT, "import", source, "--output", "imported")
+        (self.folder / "alone").mkdir()
+        product.shutil.copy(source / "tokenizer.json", self.folder / "alone")
+        self.prepared("alone/tokenizer.json", "data")
+        said = self.train_on("data", code=4).err
+        self.assertRegex(said, rf"end documents with id {TEXT_END} \(<\|endoftext\|>\), but the model of 'imported' "
+                               rf"\(checkpoint.init_from\) ends text with {IM_END} \(<\|im_end\|>\): prepare [^\n]*--tokenizer 'imported/step-")
+        self.assertNotIn("starting", said)
+        self.assertFalse((self.folder / "run").exists())
+        self.prepared(next((self.folder / "imported").glob("step-*")), "again")
+        self.train_on("again")
+
+    def test_sampling_stops_at_every_end(self):
+        def sampled(ends, name):
+            self.command(product.CKPT, "import", self.chat_folder(ends, name), "--output", f"{name}-imported")
+            return self.command(product.ECHELON, "sample", f"{name}-imported", "--prompt", "<|im_start|>the", "--tokens", 30,
+                                "--temperature", 1).out
+        whole = sampled([38, 39], "never")
+        self.assertTrue(whole.startswith("<|im_start|>the"), whole)
+        added = whole.removeprefix("<|im_start|>the")
+        letter = next(c for c in added if c.isalpha())
+        self.assertEqual(whole[:len(whole) - len(added) + added.index(letter)] + "\n", sampled([39, LETTERS.index(letter)], "soon"))
 
     def comes_back(self, model):
         source = self.make_folder(model)

@@ -23,14 +23,16 @@ MODELS = {
 }
 SEARCHES = {
     "greedy": {"beams": 1},
-    "greedy_endless": {"beams": 1, "end_id": -1},
+    "greedy_two_ends": {"beams": 1, "end_ids": [7, 3]},
+    "greedy_endless": {"beams": 1, "end_ids": []},
     "beams": {"beams": 4},
-    "beams_endless": {"beams": 4, "end_id": -1},
+    "beams_three_ends": {"beams": 4, "end_ids": [7, 3, 1]},
+    "beams_endless": {"beams": 4, "end_ids": []},
     "long_beams": {"beams": 3, "length_penalty": 2.0},
     "short_beams": {"beams": 5, "length_penalty": -1.0},
 }
 MAX_NEW_TOKENS = 24
-END_ID = 7
+END_IDS = [7]
 LENGTHS = (1, 2, 9, 40, 17)
 RANKS = (1, 2, 3)
 
@@ -42,7 +44,7 @@ def prompts(name):
 
 def requests():
     return [{"name": f"{model}-{search}", "mode": "generate", "overrides": SMALL + MODELS[model], "perturb": 0.05,
-             "prompts": prompts(model), "max_new_tokens": MAX_NEW_TOKENS, "end_id": END_ID, **SEARCHES[search]}
+             "prompts": prompts(model), "max_new_tokens": MAX_NEW_TOKENS, "end_ids": END_IDS, **SEARCHES[search]}
             for model in MODELS for search in SEARCHES]
 
 
@@ -60,13 +62,13 @@ class Reference:
 
     @staticmethod
     def continuation(model, request, ids):
-        end = request["end_id"] if request["end_id"] >= 0 else None
+        ends = request["end_ids"] or None
         whole = model.generate(
             torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.int64), do_sample=False,
             num_beams=request["beams"], length_penalty=request.get("length_penalty", 1.0), early_stopping=False,
-            max_new_tokens=request["max_new_tokens"], eos_token_id=end, pad_token_id=0)[0].tolist()
+            max_new_tokens=request["max_new_tokens"], eos_token_id=ends, pad_token_id=0)[0].tolist()
         added = whole[1:] if model.config.is_encoder_decoder else whole[len(ids):]
-        return added[:added.index(end)] if end in added else added
+        return added[:next((at for at, id in enumerate(added) if id in request["end_ids"]), None)]
 
 
 def continuations(output, ranks, count):

@@ -11,7 +11,7 @@
 //               the other parts of the samples
 //   weights     the initial weights only. -> rank-R.json, rank-R.weights.f32
 //   generate    continues "prompts", lists of ids that the ranks share out, as "beams", "max_new_tokens",
-//               "length_penalty" and "end_id" say. -> rank-R.json, rank-R.weights.f32, rank-R.tokens.json
+//               "length_penalty" and "end_ids" say. -> rank-R.json, rank-R.weights.f32, rank-R.tokens.json
 //   ids         samples ["first", "first" + "rows") of the recipe's data. -> ids.i64
 //   logits      of the token after each of those samples (of pairs: the first of the target), and the
 //   samples'
@@ -190,7 +190,7 @@ void dump_continuations(const Case& c, Communicator& comm) {
   options.max_new_tokens = c.request.at("max_new_tokens").get<std::int64_t>();
   options.beams = c.request.value("beams", std::int64_t{1});
   options.length_penalty = c.request.value("length_penalty", 1.0);
-  options.end_id = c.request.value("end_id", std::int64_t{-1});
+  options.end_ids = c.request.value("end_ids", std::vector<std::int64_t>{});
   const Json tokens(generate_together(model, prompt_batch(mine, at::kCPU), options, comm));
   std::ofstream(c.output / str("rank-", comm.rank(), ".tokens.json")) << tokens.dump();
   write_tensor(c.output / str("rank-", comm.rank(), ".weights.f32"), slices(model, &Unit::master));

@@ -1,14 +1,11 @@
 #include "app/engine/attachments.h"
 
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <system_error>
-#include <vector>
 
+#include "app/earlier_model.h"
 #include "base/error.h"
 #include "base/foreign_json.h"
-#include "checkpoint/read/reader.h"
 #include "data/loader.h"
 #include "recipe/load.h"
 #include "text/sentencepiece/sentencepiece_json.h"
@@ -24,37 +21,18 @@ json id_or_null(std::int32_t id) {
   return id < 0 ? json(nullptr) : json(id);
 }
 
-/// From the run's newest readable checkpoint, or from the one it starts from.
-json earlier_config(const Recipe& recipe) {
-  std::vector<std::filesystem::path> sources;
-  const std::filesystem::path run = std::filesystem::path(recipe.run.dir) / "checkpoints";
-  std::error_code ignored;
-  if (std::filesystem::is_directory(run, ignored)) {
-    for (const checkpoint::Found& found : checkpoint::list(run)) {
-      if (found.committed) sources.insert(sources.begin(), found.folder);
-    }
-  }
-  if (!recipe.checkpoint.init_from.empty()) sources.emplace_back(recipe.checkpoint.init_from);
-  for (const std::filesystem::path& from : sources) {
-    try {
-      json config = read_foreign_json(checkpoint::Reader(from).attachment("config.json")).value;
-      if (config.is_object()) return config;
-    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): restoring reports damage
-    }
-  }
-  return json::object();
-}
-
 /// Every id is stated, because transformers replaces a missing id by its own default.
 std::string with_special_ids(const std::string& text, const Tokenizer* tokenizer, const Recipe& recipe) {
   json config = parse_foreign_json(text, "config.json", Code::kCheckpoint);
-  if (tokenizer != nullptr) {
+  const EarlierModel earlier = earlier_model(recipe);
+  if (tokenizer != nullptr && !states_ends(earlier, recipe)) {
     config["bos_token_id"] = id_or_null(tokenizer->bos_id());
     config["eos_token_id"] = id_or_null(tokenizer->eos_id());
-  } else {
-    const json earlier = earlier_config(recipe);
-    for (const char* key : {"bos_token_id", "eos_token_id"}) config[key] = earlier.value(key, json(nullptr));
+    return config.dump(2) + "\n";
   }
+  const json ids = earlier.config.empty() ? json::object() : read_foreign_json(earlier.config).value;
+  for (const char* key : {"bos_token_id", "eos_token_id"}) config[key] = ids.value(key, json(nullptr));
+  if (ids.contains("pad_token_id")) config["pad_token_id"] = ids["pad_token_id"];
   return config.dump(2) + "\n";
 }
 
@@ -67,7 +45,7 @@ std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Mo
   std::unique_ptr<const Tokenizer> tokenizer;
   if (const std::string path = tokenizer_path(recipe.data); !path.empty()) {
     std::string content = read_tokenizer_model(path);
-    tokenizer = Tokenizer::from_bytes(content, path);
+    tokenizer = load_tokenizer(recipe.data);
     const std::string name = tokenizer_file_name(content);
     if (name == "tokenizer.model") {
       std::string json = data::tokenizer_json_of(content, takes_pairs(recipe.model.kind));

@@ -10,8 +10,8 @@ namespace echelon::app {
 /// The files stored in every checkpoint of a run (name -> content), so that it can be sampled from and
 /// exported: recipe.yaml, the model's config.json, and the data's tokenizer (a sentencepiece model also as
 /// tokenizer.json, if there is one).
-/// The special ids in config.json are those of the tokenizer. Without a tokenizer they come from the run's
-/// newest checkpoint, or from the one it starts from (an import). Throws Error(kData).
+/// The special ids in config.json are those of the run's newest checkpoint, or of the one it starts from (an
+/// import); where neither states any, those of the data. Throws Error(kData).
 [[nodiscard]] std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Model& model);
 
 }  // namespace echelon::app

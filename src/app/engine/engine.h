@@ -25,7 +25,7 @@ struct TrainRequest {
 struct SampleRequest {
   std::filesystem::path checkpoint;  ///< a step folder or a run folder
   std::vector<std::string> prompts;
-  GenerateOptions search;  ///< without end_id and first_prompt, which the engine sets
+  GenerateOptions search;  ///< without end_ids and first_prompt, which the engine sets
   Launch launch = Launch::kSingle;
 };
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "model/ops/products/compiled_products.h"
 #include "recipe/parse.h"
 #include "text/decode_any.h"
+#include "text/special_ids.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_digest.h"
 #include "train/eval/inference_model.h"
@@ -27,14 +29,31 @@ Recipe recipe_of(const checkpoint::Reader& reader) {
   return recipe::parse_stored_recipe("recipe.yaml of the checkpoint", reader.attachment("recipe.yaml"));
 }
 
-std::unique_ptr<const Tokenizer> tokenizer_of(const checkpoint::Reader& reader) {
+/// The tokenizer of the checkpoint, ending texts as its config.json says, and all ids that end one.
+struct Language {
+  std::unique_ptr<const Tokenizer> tokenizer;
+  std::vector<std::int64_t> ends;
+};
+Language language_of(const checkpoint::Reader& reader) {
   const std::filesystem::path file = find_tokenizer(reader.folder());
   if (file.empty()) {
     throw Error(Code::kData, str("checkpoint '", reader.folder().string(),
                                  "' holds neither tokenizer.model nor tokenizer.json, so text cannot be "
                                  "turned into tokens; train from data with a tokenizer (data.tokenizer)"));
   }
-  return Tokenizer::from_bytes(reader.attachment(file.filename()), file.string());
+  const auto files = reader.attachments();
+  const auto content = [&](const std::string& name) {
+    // Imports may hold a generation_config.json that says less: config.json is what training kept up to date.
+    const bool counts =
+        name != "generation_config.json" && std::find(files.begin(), files.end(), name) != files.end();
+    return counts ? reader.attachment(name) : std::string();
+  };
+  const SpecialIds ids = special_ids_of(content, reader.folder().string());
+  auto tokenizer = Tokenizer::from_bytes(reader.attachment(file.filename()), file.string());
+  const std::int32_t end = document_end(ids, *tokenizer);
+  Language language{ending_with(std::move(tokenizer), end), {ids.ends.begin(), ids.ends.end()}};
+  if (language.ends.empty()) language.ends = {end};
+  return language;
 }
 
 /// Prompts per rank in one batch; bounds the memory of activations and caches.
@@ -49,12 +68,12 @@ using Texts = std::vector<std::string>;
 /// Converts prompts to token ids and generated ids to text.
 class Conversation {
  public:
-  Conversation(const Tokenizer& tokenizer, const ModelOptions& model, const GenerateOptions& search)
-      : tokenizer_(tokenizer),
+  Conversation(const Language& language, const ModelOptions& model, const GenerateOptions& search)
+      : tokenizer_(*language.tokenizer),
         encodes_(takes_pairs(model.kind)),
         vocab_size_(model.vocab_size),
         search_(search) {
-    search_.end_id = tokenizer.eos_id();
+    search_.end_ids = language.ends;
     if (encodes_) return;
     longest_ = model.max_positions - search.max_new_tokens;
     if (longest_ > 0) return;
@@ -83,14 +102,17 @@ class Conversation {
     return ids;
   }
 
-  /// The prompt with its continuation; for an encoder-decoder, the answer alone.
+  /// The prompt as it was given, with its continuation; for an encoder-decoder, the answer alone.
   [[nodiscard]] std::string text(const std::string& prompt, const std::vector<std::int64_t>& added) const {
     std::vector<std::int32_t> all = encodes_ ? std::vector<std::int32_t>{} : tokenizer_.encode(prompt);
+    // Decoded with what precedes it, or a space at the beginning of the continuation could be lost.
+    const std::string before = data::decode_any(tokenizer_, all);
     for (const std::int64_t id : added) {
       all.push_back(static_cast<std::int32_t>(id));
       if (id >= tokenizer_.vocab_size()) warn_of(id);
     }
-    return data::decode_any(tokenizer_, all);
+    const std::string text = data::decode_any(tokenizer_, all);
+    return encodes_ || !text.starts_with(before) ? text : prompt + text.substr(before.size());
   }
 
   /// The answers to this rank's prompts. `first`: number of the first of them. Collective.
@@ -173,14 +195,14 @@ void sample(const SampleRequest& request, Job& job) {
   agree(*comm, "open checkpoint",
         [&, folder = step_folder(request.checkpoint, *comm)] { leased.emplace(folder, comm->rank() == 0); });
   std::unique_ptr<Model> model;
-  std::unique_ptr<const Tokenizer> tokenizer;
+  Language language;
   std::optional<Conversation> conversation;
   agree(*comm, "recipe and tokenizer", [&] {
     const Recipe recipe = recipe_of(leased->reader);
     model = build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU);
     (void)model->decoder(prompt_batch({{0}}, at::kCPU));  // models that cannot generate refuse here
-    tokenizer = tokenizer_of(leased->reader);
-    conversation.emplace(*tokenizer, recipe.model, request.search);
+    language = language_of(leased->reader);
+    conversation.emplace(language, recipe.model, request.search);
   });
   const auto sharded = load_inference_model(leased->reader, std::move(model), *comm);
   // The weights are loaded: end the lease, so that the run may remove the checkpoint.

@@ -53,8 +53,7 @@ void require_same_recipe(Job& job, const Recipe& recipe) {
 /// Decodes generated ids; null if validation generates nothing.
 std::shared_ptr<const Tokenizer> validation_tokenizer(const DataOptions& data) {
   if (data.validation.generate == 0) return nullptr;
-  const std::string path = tokenizer_path(data);
-  if (!path.empty()) return Tokenizer::load(path);
+  if (auto tokenizer = load_tokenizer(data)) return tokenizer;
   throw Error(Code::kData,
               str("data.validation.generate is ", data.validation.generate,
                   ", but there is no tokenizer to decode the generated tokens: expected one beside '",
@@ -159,7 +158,7 @@ struct Inputs {
   std::unique_ptr<Loader> data;
   std::unique_ptr<Loader> validation;  ///< null: no validation
   std::shared_ptr<const Tokenizer> tokenizer;
-  std::map<std::string, std::string> files;
+  std::map<std::string, std::string> files;  ///< of rank 0, which writes them
 };
 
 /// Collective: if one rank cannot open an input, all ranks throw.
@@ -171,7 +170,7 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, Communicator& comm)
     inputs.data = make_loader(recipe.data, input, seed);
     inputs.validation = make_validation_loader(recipe.data, input, seed);
     inputs.tokenizer = validation_tokenizer(recipe.data);
-    inputs.files = attachments_of(recipe, model);
+    if (comm.rank() == 0) inputs.files = attachments_of(recipe, model);
   });
   return inputs;
 }

@@ -17,6 +17,7 @@
 #include "data/prepare/prepare_manifest.h"
 #include "data/prepare/sources.h"
 #include "data/prepare/text_format.h"
+#include "text/special_ids.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_digest.h"
 #include "text/tokenizer_training.h"
@@ -65,6 +66,29 @@ fs::Fd lock_folder(const std::string& folder) {
   return fd;
 }
 
+/// The tokenizer's file and, where a model lies beside it that ends text in another way, that end.
+void settle_tokenizer(PrepareOptions& options, const ProgressCallback& progress) {
+  if (options.tokenizer.empty()) return;
+  const fs::Path file = tokenizer_file(options.tokenizer);
+  options.tokenizer = file.string();
+  const fs::Path folder = file.has_parent_path() ? file.parent_path() : fs::Path(".");
+  const auto content = [&](const std::string& name) {
+    std::error_code ignored;
+    constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+    return std::filesystem::exists(folder / name, ignored)
+               ? fs::read_file(folder / name, kMostBytes, Code::kData)
+               : std::string();
+  };
+  const SpecialIds ids = special_ids_of(content, folder.string());
+  if (ids.ends.empty() && ids.end_token.empty()) return;
+  const auto tokenizer = Tokenizer::load(file);
+  const std::int32_t end = document_end(ids, *tokenizer);
+  if (end == tokenizer->eos_id()) return;
+  options.end_id = end;
+  progress({.remark = str("documents end with id ", end, " (", printable(tokenizer->name_of(end)),
+                          "), as the model in '", folder.string(), "' ends text")});
+}
+
 std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareOptions& options,
                             const ProgressCallback& progress) {
   if (!options.tokenizer.empty()) return read_tokenizer_model(options.tokenizer);
@@ -79,8 +103,9 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
   check(given);
   const Sources sources = list_sources(given);
   const auto& files = sources.files;
-  const PrepareOptions options = settle_format(given, files);
+  PrepareOptions options = settle_format(given, files);
   check_fields(options);
+  settle_tokenizer(options, progress);
   if (given.format == TextFormat::kBySuffix) progress({.remark = describe_format(options, files)});
   in_context("output (--output)", [&] {
     fs::make_directories(options.output, Code::kData);
@@ -94,8 +119,9 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
   manifest.check_replaceable();
 
   const std::string model = tokenizer_model(files, options, progress);
-  const auto tokenizer =
-      Tokenizer::from_bytes(model, options.tokenizer.empty() ? "tokenizer.model" : options.tokenizer);
+  const auto tokenizer = ending_with(
+      Tokenizer::from_bytes(model, options.tokenizer.empty() ? "tokenizer.model" : options.tokenizer),
+      options.end_id);
   const auto publish_tokenizer = [&] {
     manifest.announce();
     const std::filesystem::path folder(options.output);

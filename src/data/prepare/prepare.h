@@ -41,7 +41,8 @@ struct PrepareOptions {
   std::string input;                     ///< field of a pair's source; empty: documents, not pairs
   std::string target;                    ///< field of a pair's target
   std::string prefix;                    ///< put in front of a pair's source
-  std::string tokenizer;                 ///< model file; empty: train one
+  std::string tokenizer;                 ///< model file, or a Hugging Face folder; empty: train one
+  std::int32_t end_id = -1;              ///< behind documents; prepare() sets it; -1: the tokenizer's EOS
   std::int64_t train_vocab_size = 0;     ///< pieces of the tokenizer to train
   std::uint64_t train_bytes = 10000000;  ///< text to train it on, about
   double validation_fraction = 0.02;     ///< of the documents, in [0, 0.5]

@@ -46,6 +46,7 @@ Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& f
                              {"trained_bytes", options.train_bytes}};
   } else {
     identity["tokenizer"] = {{"digest", tokenizer_digest(options.tokenizer)}};
+    if (options.end_id >= 0) identity["tokenizer"]["end_id"] = options.end_id;
   }
   identity["validation_fraction"] = options.validation_fraction;
   identity["seed"] = options.seed;

@@ -44,9 +44,8 @@ class PromptSearch {
     std::vector<std::int64_t> origins;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const Candidate& c = candidates[i];
-      const bool ends = c.id == options_.end_id || length == options_.max_new_tokens;
-      // transformers' rule: an ending counts only among the best `beams` candidates. 2 * beams of them
-      // guarantee that at least `beams` do not end.
+      const bool ends = options_.ends(c.id) || length == options_.max_new_tokens;
+      // transformers' rule: an ending counts only among the best `beams` candidates.
       if (ends && (i >= beams || !improvable_)) continue;
       if (!ends && next.size() == beams) continue;
       Beam beam{running_[static_cast<std::size_t>(c.beam)].ids, c.score};
@@ -78,7 +77,7 @@ class PromptSearch {
   /// The best continuation, without the token that ends it.
   [[nodiscard]] std::vector<std::int64_t> best() const {
     std::vector<std::int64_t> ids = (finished_.empty() ? running_ : finished_).front().ids;
-    if (!ids.empty() && ids.back() == options_.end_id) ids.pop_back();
+    if (!ids.empty() && options_.ends(ids.back())) ids.pop_back();
     return ids;
   }
 
@@ -100,7 +99,10 @@ class PromptSearch {
 /// The best continuations of each prompt's beams, best first.
 std::vector<std::vector<Candidate>> candidates_of(const at::Tensor& logits,
                                                   const std::vector<PromptSearch>& searches,
-                                                  std::int64_t beams) {
+                                                  const GenerateOptions& options) {
+  const std::int64_t beams = options.beams;
+  // So many that at least `beams` of them do not end.
+  const std::int64_t count = std::max<std::int64_t>(2, 1 + std::ssize(options.end_ids)) * beams;
   const auto prompts = static_cast<std::int64_t>(searches.size());
   const std::int64_t vocabulary = logits.size(1);
   at::Tensor scores = at::empty({prompts * beams, 1}, at::kFloat);
@@ -110,7 +112,7 @@ std::vector<std::vector<Candidate>> candidates_of(const at::Tensor& logits,
   }
   const at::Tensor sums =
       (at::log_softmax(logits, 1) + scores.to(logits.device())).view({prompts, beams * vocabulary});
-  const auto [top, places] = sums.topk(std::min(2 * beams, beams * vocabulary), 1);
+  const auto [top, places] = sums.topk(std::min(count, beams * vocabulary), 1);
   const at::Tensor top_host = top.cpu();
   const at::Tensor places_host = places.cpu();
   std::vector<std::vector<Candidate>> all(searches.size());
@@ -158,7 +160,7 @@ std::vector<std::vector<std::int64_t>> beam_search(Decoder& decoder, std::int64_
   decoder.reorder(repeated);
   logits = logits.index_select(0, repeated);
   for (std::int64_t place = 0;; ++place) {
-    const Step step = advance(searches, candidates_of(logits, searches, beams), beams);
+    const Step step = advance(searches, candidates_of(logits, searches, options), beams);
     if (place + 1 == options.max_new_tokens) break;
     const bool unfinished =
         std::any_of(searches.begin(), searches.end(), [](const auto& s) { return s.improvable(); });

@@ -34,7 +34,7 @@ Continuations single_search(Decoder& decoder, std::int64_t prompts, const Genera
   for (std::int64_t place = 0;; ++place) {
     const std::vector<std::int64_t> ids = next_tokens(logits, options, place);
     for (std::size_t row = 0; row < ids.size(); ++row) {
-      if (ids[row] == options.end_id) done[row] = true;
+      if (options.ends(ids[row])) done[row] = true;
       if (!done[row]) found[row].push_back(ids[row]);
     }
     if (place + 1 == options.max_new_tokens) return found;

@@ -140,6 +140,7 @@ BpeTokenizer::BpeTokenizer(const TokenizerJson& json, std::string_view name, std
       eos_id_(json.eos_id),
       digest_(digest),
       bytes_(bytes_by_id(json)) {
+  for (const AddedToken& token : json.added_tokens) names_.emplace(token.id, token.content);
   for (const SplitStep& step : json.splits) {
     splits_.push_back({step.literal ? SplitPattern::literal(step.pattern, step.field)
                                     : SplitPattern(step.pattern, step.field),
@@ -152,6 +153,11 @@ BpeTokenizer::BpeTokenizer(const TokenizerJson& json, std::string_view name, std
 
 std::unique_ptr<TextEncoder> BpeTokenizer::make_encoder() const {
   return std::make_unique<BpeEncoder>(*this);
+}
+
+std::string BpeTokenizer::name_of(std::int32_t id) const {
+  const auto name = names_.find(id);
+  return name == names_.end() ? "" : name->second;
 }
 
 std::int64_t BpeTokenizer::vocab_size() const {

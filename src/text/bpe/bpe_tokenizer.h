@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@ class BpeTokenizer final : public Tokenizer {
 
   [[nodiscard]] std::unique_ptr<TextEncoder> make_encoder() const override;
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const override;
+  [[nodiscard]] std::string name_of(std::int32_t id) const override;
   [[nodiscard]] std::int64_t vocab_size() const override;
   [[nodiscard]] std::int32_t bos_id() const override { return bos_id_; }
   [[nodiscard]] std::int32_t eos_id() const override { return eos_id_; }
@@ -49,7 +51,8 @@ class BpeTokenizer final : public Tokenizer {
   std::int32_t bos_id_;
   std::int32_t eos_id_;
   std::uint64_t digest_;
-  std::vector<std::string> bytes_;  ///< of each id, for decoding; empty: none
+  std::map<std::int32_t, std::string> names_;  ///< of added tokens
+  std::vector<std::string> bytes_;             ///< of each id, for decoding; empty: none
 };
 
 }  // namespace echelon::data

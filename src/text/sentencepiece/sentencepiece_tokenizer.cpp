@@ -155,6 +155,10 @@ std::string SentencepieceTokenizer::decode(std::span<const std::int32_t> ids) co
   return text;
 }
 
+std::string SentencepieceTokenizer::name_of(std::int32_t id) const {
+  return id >= 0 && id < vocab_size() ? impl_->processor.IdToPiece(id) : "";
+}
+
 std::int64_t SentencepieceTokenizer::vocab_size() const {
   return impl_->processor.GetPieceSize();
 }

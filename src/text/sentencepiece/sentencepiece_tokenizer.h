@@ -19,6 +19,7 @@ class SentencepieceTokenizer final : public Tokenizer {
 
   [[nodiscard]] std::unique_ptr<TextEncoder> make_encoder() const override;
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const override;
+  [[nodiscard]] std::string name_of(std::int32_t id) const override;
   [[nodiscard]] std::int64_t vocab_size() const override;
   [[nodiscard]] std::int32_t bos_id() const override;
   [[nodiscard]] std::int32_t eos_id() const override;

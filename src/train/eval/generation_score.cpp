@@ -36,7 +36,7 @@ std::optional<RougeScores> generation_score(ShardedModel& model, const Loader& p
   const std::int64_t end = std::min(options.validation.generate, pairs.samples_per_epoch());
   const std::int64_t per_pass = train.micro_batch_size * comm.size();
   const GenerateOptions search{.max_new_tokens = options.validation.max_new_tokens,
-                               .end_id = tokenizer.eos_id(),
+                               .end_ids = {tokenizer.eos_id()},
                                .beams = options.validation.beams};
   BatchStream stream(pairs, {comm.rank() * train.micro_batch_size, train.micro_batch_size, per_pass},
                      options.workers, options.prefetch_batches);

@@ -92,7 +92,7 @@ TEST_P(Decoders, RefuseToGrowLongerThanTheModelsPositions) {
 TEST_P(Decoders, ContinuationsDoNotDependOnTheirNeighbours) {
   const auto model = model_of(GetParam());
   for (const std::int64_t beams : {1, 3}) {
-    const GenerateOptions options{.max_new_tokens = 12, .end_id = 4, .beams = beams};
+    const GenerateOptions options{.max_new_tokens = 12, .end_ids = {4}, .beams = beams};
     const auto together = generate(*model->decoder(prompt_batch(kPrompts, at::kCPU)), 4, options);
     for (std::size_t i = 0; i < kPrompts.size(); ++i) {
       EXPECT_EQ(together[i],
@@ -122,7 +122,7 @@ TEST_P(Decoders, OneBeamAmongTheWholeVocabularyFindsTheMostLikelyPair) {
 TEST_P(Decoders, StepUntilTheLastProcessIsDone) {
   const auto model = model_of(GetParam());
   for (const std::int64_t beams : {1, 2}) {
-    const GenerateOptions options{.max_new_tokens = 12, .end_id = 4, .beams = beams};
+    const GenerateOptions options{.max_new_tokens = 12, .end_ids = {4}, .beams = beams};
     const auto alone = generate(*model->decoder(prompt_batch(kPrompts, at::kCPU)), 4, options);
     int asked = 0;
     const auto others_go_on = [&](bool) {

@@ -86,6 +86,30 @@ TEST(Export, MakesTheCompanionsThatTransformersNeeds) {
                   {"model_max_length", 16}}));
 }
 
+TEST(Export, EveryFileEndsTextAsTheConfigDoes) {
+  const TempDir dir;
+  Example example = llama(false);
+  json config = json::parse(example.attachments["config.json"]);
+  config["eos_token_id"] = {7, 5};
+  example.attachments["config.json"] = config.dump();
+  example.attachments["generation_config.json"] = R"({"eos_token_id": 6, "temperature": 0.5})";
+  example.attachments["tokenizer.json"] =
+      R"({"added_tokens": [{"id": 6, "content": "<a>"}, {"id": 7, "content": "<end>"}]})";
+  const auto tokenizer_config = [&](const std::string& name, const std::string& text) {
+    example.attachments["tokenizer_config.json"] = text;
+    EXPECT_EQ(export_to(save(dir.path() / (name + "-c"), example), dir.path() / name).code, 0);
+    EXPECT_EQ(json::parse(slurp(dir.path() / name / "generation_config.json")),
+              (json{{"eos_token_id", {7, 5}}, {"temperature", 0.5}}));
+    return slurp(dir.path() / name / "tokenizer_config.json");
+  };
+  EXPECT_EQ(json::parse(tokenizer_config("other", R"({"eos_token": {"content": "<a>"}, "x": 1})")),
+            (json{{"eos_token", "<end>"}, {"x", 1}}));
+  for (const std::string text :
+       {R"({"eos_token":   "<end>"})",
+        R"({"eos_token": "<b>", "added_tokens_decoder": {"5": {"content": "<b>"}}})"})
+    EXPECT_EQ(tokenizer_config(str("same", text.size()), text), text);
+}
+
 TEST(Export, RefusesAConfigThatIsNestedTooDeep) {
   const TempDir dir;
   Example example = llama(false);

@@ -1,0 +1,79 @@
+#include "app/earlier_model.h"
+
+#include <algorithm>
+#include <memory>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/foreign_json.h"
+#include "base/str.h"
+#include "checkpoint/read/contents.h"
+#include "data/loader.h"
+#include "text/special_ids.h"
+
+namespace echelon::app {
+namespace {
+
+using Path = std::filesystem::path;
+
+/// Empty: there is none that can be read. Restoring reports damage.
+std::string config_of(const Path& folder) {
+  try {
+    std::string config =
+        checkpoint::load_attachment(folder, checkpoint::load_manifest(folder), "config.json");
+    return read_foreign_json(config).value.is_object() ? config : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+std::vector<std::int32_t> ends_of(const EarlierModel& earlier) {
+  if (earlier.config.empty()) return {};
+  return end_ids_of(earlier.config, str("config.json of '", earlier.folder.string(), '\''));
+}
+
+}  // namespace
+
+EarlierModel earlier_model(const Recipe& recipe) {
+  const Path run = Path(recipe.run.dir) / "checkpoints";
+  std::error_code ignored;
+  if (std::filesystem::is_directory(run, ignored)) {
+    const auto found = checkpoint::list(run);
+    for (auto step = found.rbegin(); step != found.rend(); ++step) {
+      if (!step->committed) continue;
+      if (std::string config = config_of(step->folder); !config.empty())
+        return {step->folder, std::move(config), true};
+    }
+  }
+  if (recipe.checkpoint.init_from.empty()) return {};
+  try {
+    const Path folder = checkpoint::newest_commit(recipe.checkpoint.init_from);
+    return {folder, config_of(folder), false};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+bool states_ends(const EarlierModel& earlier, const Recipe& recipe) {
+  return (earlier.of_run || !recipe.checkpoint.init_partial) && !ends_of(earlier).empty();
+}
+
+void require_same_ends(const Recipe& recipe) {
+  if (takes_images(recipe.model.kind) || is_synthetic(recipe.data.kind)) return;
+  const EarlierModel earlier = earlier_model(recipe);
+  if (earlier.of_run || !states_ends(earlier, recipe)) return;
+  const auto tokenizer = load_tokenizer(recipe.data);
+  if (!tokenizer || tokenizer->eos_id() < 0) return;
+  const std::vector<std::int32_t> ends = ends_of(earlier);
+  if (std::find(ends.begin(), ends.end(), tokenizer->eos_id()) != ends.end()) return;
+  const auto named = [&](std::int32_t id) { return str(id, " (", printable(tokenizer->name_of(id)), ')'); };
+  throw Error(Code::kData,
+              str("the data with tokenizer '", tokenizer_path(recipe.data), "' end documents with id ",
+                  named(tokenizer->eos_id()), ", but the model of '", recipe.checkpoint.init_from,
+                  "' (checkpoint.init_from) ends text with ", named(ends.front()),
+                  ": prepare the data again with --tokenizer '", earlier.folder.string(),
+                  "'; if the model shall end text in another way, set eos_token_id in the files that it was "
+                  "imported from, and import it again"));
+}
+
+}  // namespace echelon::app

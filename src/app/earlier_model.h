@@ -1,0 +1,26 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "recipe/recipe.h"
+
+namespace echelon::app {
+
+/// The checkpoint that a run goes on from.
+struct EarlierModel {
+  std::filesystem::path folder;  ///< a step folder; empty: there is none
+  std::string config;            ///< its config.json, an object; empty: there is none
+  bool of_run = false;           ///< not checkpoint.init_from
+};
+
+/// The run's newest checkpoint with a readable config.json, else checkpoint.init_from. Reads no tensors.
+[[nodiscard]] EarlierModel earlier_model(const Recipe& recipe);
+
+/// Whether a new run takes its special ids from `earlier`, because that states how text ends.
+[[nodiscard]] bool states_ends(const EarlierModel& earlier, const Recipe& recipe);
+
+/// Throws Error(kData) if a new run would train on documents that end otherwise than the model it starts from
+/// ends text: neither would stop where it should.
+void require_same_ends(const Recipe& recipe);
+
+}  // namespace echelon::app

@@ -1,0 +1,95 @@
+#include "text/special_ids.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/foreign_json.h"
+#include "base/str.h"
+#include "text/decode_any.h"
+#include "text/json_field.h"
+
+namespace echelon {
+namespace {
+
+using data::JsonField;
+
+constexpr std::int32_t kLargestId = 0x7FFFFFFE;
+constexpr std::size_t kMostEnds = 1000;
+
+class EndedTokenizer final : public Tokenizer {
+ public:
+  EndedTokenizer(std::unique_ptr<const Tokenizer> inner, std::int32_t eos)
+      : inner_(std::move(inner)), eos_(eos) {}
+  [[nodiscard]] std::unique_ptr<TextEncoder> make_encoder() const override { return inner_->make_encoder(); }
+  [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const override {
+    std::vector<std::int32_t> known;  // the end gives no text
+    std::copy_if(ids.begin(), ids.end(), std::back_inserter(known), [&](auto id) { return id != eos_; });
+    return data::decode_any(*inner_, known);
+  }
+  [[nodiscard]] std::string name_of(std::int32_t id) const override { return inner_->name_of(id); }
+  [[nodiscard]] std::int64_t vocab_size() const override {
+    return std::max<std::int64_t>(inner_->vocab_size(), eos_ + std::int64_t{1});
+  }
+  [[nodiscard]] std::int32_t bos_id() const override { return inner_->bos_id(); }
+  [[nodiscard]] std::int32_t eos_id() const override { return eos_; }
+  [[nodiscard]] std::uint64_t digest() const override { return inner_->digest(); }
+
+ private:
+  std::unique_ptr<const Tokenizer> inner_;
+  std::int32_t eos_;
+};
+
+/// transformers writes a token as text, or as an object with its flags.
+std::string end_token_of(const std::string& tokenizer_config, const std::string& what) {
+  const nlohmann::json json = parse_foreign_json(tokenizer_config, what, Code::kData);
+  const auto token = JsonField(json, what).find("eos_token");
+  if (!token) return "";
+  return token->json().is_object() ? token->at("content").text() : token->text();
+}
+
+std::int32_t id_of(const Tokenizer& tokenizer, const std::string& name) {
+  for (std::int32_t id = 0; !name.empty() && id < tokenizer.vocab_size(); ++id) {
+    if (tokenizer.name_of(id) == name) return id;
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> end_ids_of(const std::string& config, const std::string& what) {
+  const nlohmann::json json = parse_foreign_json(config, what, Code::kData);
+  const auto field = JsonField(json, what).find("eos_token_id");
+  if (!field) return {};
+  if (!field->json().is_array()) return {field->integer(kLargestId)};
+  std::vector<std::int32_t> ends;
+  for (const JsonField& id : field->items(kMostEnds)) ends.push_back(id.integer(kLargestId));
+  return ends;
+}
+
+SpecialIds special_ids_of(const FolderFile& file, const std::string& folder) {
+  SpecialIds ids;
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    if (!ids.ends.empty()) break;
+    if (const std::string text = file(name); !text.empty())
+      ids.ends = end_ids_of(text, str('\'', folder, "/", name, "'"));
+  }
+  constexpr const char* kTokenizer = "tokenizer_config.json";
+  if (const std::string text = file(kTokenizer); !text.empty())
+    ids.end_token = end_token_of(text, str('\'', folder, "/", kTokenizer, "'"));
+  return ids;
+}
+
+std::int32_t document_end(const SpecialIds& ids, const Tokenizer& tokenizer) {
+  const auto ends = [&](std::int32_t id) {
+    return id >= 0 && (ids.ends.empty() || std::find(ids.ends.begin(), ids.ends.end(), id) != ids.ends.end());
+  };
+  if (const std::int32_t named = id_of(tokenizer, ids.end_token); ends(named)) return named;
+  return ids.ends.empty() || ends(tokenizer.eos_id()) ? tokenizer.eos_id() : ids.ends.front();
+}
+
+std::unique_ptr<const Tokenizer> ending_with(std::unique_ptr<const Tokenizer> tokenizer, std::int32_t eos) {
+  if (eos < 0 || eos == tokenizer->eos_id()) return tokenizer;
+  return std::make_unique<EndedTokenizer>(std::move(tokenizer), eos);
+}
+
+}  // namespace echelon

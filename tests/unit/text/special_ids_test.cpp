@@ -1,0 +1,84 @@
+#include "text/special_ids.h"
+
+#include <map>
+
+#include "support/tokenizer_json.h"
+#include "unit/data/fixtures.h"
+
+namespace echelon {
+namespace {
+
+using testing::message_of;
+
+using Files = std::map<std::string, std::string>;
+
+SpecialIds ids_of(const Files& files) {
+  return special_ids_of(
+      [&](const std::string& name) {
+        const auto file = files.find(name);
+        return file == files.end() ? "" : file->second;
+      },
+      "hf");
+}
+
+/// [PAD] 0, [BOT] 1, [EOT] 2, which is its own end.
+std::unique_ptr<const Tokenizer> tokenizer() {
+  return Tokenizer::from_bytes(testing::byte_level_json(), "t");
+}
+
+std::int32_t end_of(const Files& files) {
+  return document_end(ids_of(files), *tokenizer());
+}
+
+TEST(SpecialIds, DocumentsEndAsTheModelSays) {
+  EXPECT_EQ(end_of({}), 2);
+  EXPECT_EQ(end_of({{"config.json", R"({"eos_token_id": null})"}}), 2);
+  EXPECT_EQ(end_of({{"config.json", R"({"eos_token_id": 0})"}}), 0);
+  EXPECT_EQ(end_of({{"config.json", R"({"eos_token_id": 7000})"}}), 7000);
+  // generate goes by the other file.
+  EXPECT_EQ(end_of({{"config.json", R"({"eos_token_id": 0})"},
+                    {"generation_config.json", R"({"eos_token_id": [1, 5]})"}}),
+            1);
+  // Of several ends the tokenizer's own, unless its configuration names another one of them.
+  const Files several{{"config.json", R"({"eos_token_id": [5, 2, 0]})"}};
+  EXPECT_EQ(end_of(several), 2);
+  const auto named = [&](const char* name) {
+    Files files = several;
+    files["tokenizer_config.json"] = name;
+    return end_of(files);
+  };
+  EXPECT_EQ(named(R"({"eos_token": "[PAD]"})"), 0);
+  EXPECT_EQ(named(R"({"eos_token": {"content": "[PAD]", "lstrip": false}})"), 0);
+  EXPECT_EQ(named(R"({"eos_token": "[BOT]"})"), 2);
+  EXPECT_EQ(named(R"({"eos_token": "no such"})"), 2);
+  EXPECT_EQ(end_of({{"tokenizer_config.json", R"({"eos_token": "[BOT]"})"}}), 1);
+}
+
+TEST(SpecialIds, FilesThatSaySomethingElseAreRefused) {
+  const auto refusal = [](const char* name, const char* text) {
+    return message_of([&] { (void)ids_of({{name, text}}); });
+  };
+  EXPECT_EQ(refusal("config.json", R"({"eos_token_id": "</s>"})"),
+            "'hf/config.json'.eos_token_id is \"</s>\", expected a number from 0 to 2147483646");
+  EXPECT_EQ(refusal("generation_config.json", R"({"eos_token_id": [1, -1]})"),
+            "'hf/generation_config.json'.eos_token_id[1] is -1, expected a number from 0 to 2147483646");
+  EXPECT_EQ(refusal("tokenizer_config.json", R"({"eos_token": 1})"),
+            "'hf/tokenizer_config.json'.eos_token is 1, expected a string");
+}
+
+TEST(SpecialIds, ATokenizerMayEndTextWithAnIdThatItDoesNotHave) {
+  const auto ended = ending_with(tokenizer(), 7000);
+  EXPECT_EQ(ended->eos_id(), 7000);
+  EXPECT_EQ(ended->vocab_size(), 7001);
+  EXPECT_EQ(ended->bos_id(), 1);
+  EXPECT_EQ(ended->digest(), tokenizer()->digest());
+  std::vector<std::int32_t> ids = ended->encode("the");
+  EXPECT_EQ(ids, tokenizer()->encode("the"));
+  ids.push_back(7000);
+  EXPECT_EQ(ended->decode(ids), "the");
+  EXPECT_EQ(ended->decode(std::vector<std::int32_t>{6999}), "\xEF\xBF\xBD");
+  EXPECT_EQ(ending_with(tokenizer(), -1)->eos_id(), 2);
+}
+
+}  // namespace
+}  // namespace echelon
