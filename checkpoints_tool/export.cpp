@@ -9,6 +9,7 @@
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoints_tool/commands.h"
 #include "checkpoints_tool/convert/convert.h"
+#include "checkpoints_tool/families/hugging_face_files.h"
 #include "checkpoints_tool/families/hugging_face_folder.h"
 #include "checkpoints_tool/families/model_family.h"
 
@@ -82,6 +83,8 @@ void export_weights(const ExportOptions& options) {
                         .options = str("export ", word_of(options.dtype), options.ema ? " ema" : ""),
                         .output = options.output};
   add_companions(reader, options.dtype, conversion);
+  conversion.texts["config.json"] =
+      config_with_members(conversion.texts["config.json"], model.config_members);
   add_safetensors(parameters(reader, model, options.ema ? kAveragedPrefix : kModelPrefix, options.dtype),
                   "model", options.max_shard_size, conversion);
   convert_checkpoint(reader, conversion, options.limits);

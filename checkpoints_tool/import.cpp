@@ -164,7 +164,7 @@ class Filler {
 std::map<std::string, std::string> attachments_of(const Path& folder, const std::string& config,
                                                   const ModelDescription& model, OutputType dtype) {
   std::map<std::string, std::string> files{
-      {"config.json", config_with_flags(config_with_dtype(config, dtype), model.config_flags)},
+      {"config.json", config_with_members(config_with_dtype(config, dtype), model.config_members)},
       {"recipe.yaml", model.whole_recipe()}};
   for (const Path& path : fs::list_folder(folder, Code::kCheckpoint)) {
     const std::string name = path.filename().string();

@@ -62,12 +62,13 @@ std::string config_with_dtype(const std::string& text, OutputType dtype) {
   return config.dump(2) + "\n";
 }
 
-std::string config_with_flags(const std::string& text, const std::map<std::string, bool>& flags) {
+std::string config_with_members(const std::string& text,
+                                const std::map<std::string, checkpoint::Json>& members) {
   checkpoint::Json config = parse_config(text);
   bool changed = false;
-  for (const auto& [name, value] : flags) {
-    const bool stated = config.contains(name) && config[name].is_boolean();
-    if (stated ? config[name] == value : value) continue;
+  for (const auto& [name, value] : members) {
+    const bool stated = config.contains(name) && !config[name].is_null();
+    if (stated ? config[name] == value : value == true) continue;
     config[name] = value;
     changed = true;
   }

@@ -2,6 +2,7 @@
 #include <map>
 #include <string>
 
+#include "checkpoint/format/json.h"
 #include "checkpoints_tool/output_type.h"
 
 namespace echelon::tool {
@@ -10,10 +11,10 @@ namespace echelon::tool {
 /// leaves every byte as it is. Throws Error(kCheckpoint) when it is not a JSON object.
 [[nodiscard]] std::string config_with_dtype(const std::string& text, OutputType dtype);
 
-/// A config.json with these members true or false; unchanged where they already are, or are absent and the
+/// A config.json with these members; unchanged where it has them already, or where a flag is absent whose
 /// value is transformers' default, true.
-[[nodiscard]] std::string config_with_flags(const std::string& text,
-                                            const std::map<std::string, bool>& flags);
+[[nodiscard]] std::string config_with_members(const std::string& text,
+                                              const std::map<std::string, checkpoint::Json>& members);
 
 /// A config.json with the special ids of the generation_config.json beside it, by which transformers'
 /// generate goes: a checkpoint has them in one place. `generation`: empty where there is none; `where`: what

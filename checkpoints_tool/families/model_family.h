@@ -39,7 +39,7 @@ struct ModelDescription {
   std::string data_kind;           ///< data that it can be trained on without a file
   std::int64_t max_positions = 0;  ///< longest sequence; 0: no limit
   /// Members to set in config.json, because versions of transformers read what is there differently.
-  std::map<std::string, bool> config_flags;
+  std::map<std::string, checkpoint::Json> config_members;
 
   /// Sets `kind` and `tensors` to those of `model`; tensors of `transposed` with rows and columns exchanged.
   void list_tensors(const ModelOptions& model);

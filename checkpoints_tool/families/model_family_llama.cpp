@@ -7,6 +7,8 @@ namespace {
 
 using checkpoint::Json;
 
+constexpr double kRopeTheta = 10000.0;  // where nothing is stated
+
 /// Of rope_scaling or rope_parameters, checked to ask for plain rotary positions.
 void check_rope(const ModelConfig& config, const char* key, const Json& rope) {
   if (!rope.is_object()) config.fail(str("'", key, "' must be an object"));
@@ -18,14 +20,29 @@ void check_rope(const ModelConfig& config, const char* key, const Json& rope) {
   }
 }
 
+/// transformers follows rope_scaling, with a default for a theta that it does not state, and versions before
+/// 5 do not know rope_parameters.
+void check_one_theta(const ModelConfig& config) {
+  if (!config.is_import() || !config.has("rope_scaling") || !config.has("rope_parameters")) return;
+  const Json& scaling = config["rope_scaling"];
+  const Json& parameters = config["rope_parameters"];
+  if (!scaling.is_object() || !parameters.is_object() || config.has("rope_theta")) return;
+  const Json theta = parameters.value("rope_theta", Json(kRopeTheta));
+  if (scaling.value("rope_theta", Json(kRopeTheta)) == theta) return;
+  config.fail(str("'rope_theta' is ", printable(theta.dump()),
+                  " in 'rope_parameters', but by 'rope_scaling' ", number_text(kRopeTheta),
+                  "; remove the wrong one of the two"));
+}
+
 double llama_rope_theta(ModelConfig& config) {
+  check_one_theta(config);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     if (!config.has(key)) continue;
     const Json& rope = config[key];
     check_rope(config, key, rope);
     if (rope.contains("rope_theta")) config.take_value("rope_theta", rope["rope_theta"], key);
   }
-  return config.real_or("rope_theta", 10000.0, model_ranges::kRopeTheta);
+  return config.real_or("rope_theta", kRopeTheta, model_ranges::kRopeTheta);
 }
 
 }  // namespace
@@ -65,6 +82,9 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
                       .kv_heads = kv_heads,
                       .tie_embeddings = tie});
   if (tie) model.tied.push_back({"lm_head.weight", "model.embed_tokens.weight"});
+  // transformers 4 reads the first, 5 writes the second only.
+  model.config_members = {{"rope_theta", theta},
+                          {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", theta}}}};
   model.ignored = {"rotary_emb.inv_freq"};  // of each layer, or of the model
   model.recipe =
       str("model:\n  kind: llama\n  vocab_size: ", vocab, "\n  hidden_size: ", hidden,

@@ -98,7 +98,7 @@ void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescript
     model.tied.push_back({name, "shared.weight"});
   if (head.tied) model.tied.push_back({"lm_head.weight", "shared.weight"});
   if (head.copied) model.copies["lm_head.weight"] = "shared.weight";
-  model.config_flags = {{"tie_word_embeddings", head.tied}};
+  model.config_members = {{"tie_word_embeddings", head.tied}};
   // The published T5 1.0 files have a table that no version of the model uses.
   model.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
   model.recipe = recipe_of(config, options);

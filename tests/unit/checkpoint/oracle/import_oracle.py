@@ -112,6 +112,28 @@ def check_good(root):
         fail(f"--world 3 gave {ranks} shards")
 
 
+def check_thetas(root):
+    """transformers 5 writes only rope_parameters, which 4 does not read: exports have both."""
+    folder = root / "of-5"
+    make_llama(folder)
+    config = json.loads((folder / "config.json").read_text())
+    theta = config.pop("rope_theta")
+    config["rope_parameters"] = {"rope_type": "default", "rope_theta": theta}
+    (folder / "config.json").write_text(json.dumps(config))
+    ok("import", folder, "--output", root / "of-5-ckpt")
+    for command in (["export"], ["consolidate", "--to", "safetensors"]):
+        output = root / f"of-5-{command[0]}"
+        ok(*command, root / "of-5-ckpt", "--output", output)
+        config = json.loads((output / "config.json").read_text())
+        if config["rope_theta"] != 5e5 or config["rope_parameters"]["rope_theta"] != 5e5:
+            fail(f"{command}: the export's theta is in one place only")
+        (folder / "config.json").write_text(json.dumps({**config, "rope_parameters": None}))
+        with torch.no_grad():
+            logits = [AutoModelForCausalLM.from_pretrained(path)(IDS).logits for path in (folder, output)]
+        if not torch.equal(*logits):
+            fail(f"{command}: other logits")
+
+
 class Refusals:
     """Each case changes a fresh copy of a good folder and names what the one line must say."""
 
@@ -188,6 +210,10 @@ def check_configs(cases):
     cases.config("'head_dim'", head_dim=16)
     cases.config("the head counts do not divide", num_attention_heads=5)
     cases.config("'rms_norm_eps' is 0; expected a number greater than 0 and at most 1", rms_norm_eps=0)
+    cases.config("'rope_theta' is 1000000.0 in 'rope_parameters', but by 'rope_scaling' 10000", rope_theta=None,
+                 rope_scaling={"type": "default"}, rope_parameters={"rope_type": "default", "rope_theta": 1e6})
+    cases.config("'rope_theta' is 500000.0, but by 'rope_parameters' 1000000.0", rope_parameters={"rope_theta": 1e6})
+    cases.case("generation_config.json': not valid JSON", lambda folder: (folder / "generation_config.json").write_text("{"))
     cases.config("'rope_theta' is 0.5; expected a number from 1", rope_theta=0.5, rope_parameters=None)
     cases.config("'attention_dropout' is 0.1", attention_dropout=0.1)
     cases.config("'logit_scale' is 2.0. The importer does not know", logit_scale=2.0)
@@ -258,6 +284,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         root = pathlib.Path(temporary)
         check_good(root)
+        check_thetas(root)
         check_memory(root)
         refusals = root / "refusals"
         refusals.mkdir()
