@@ -1,6 +1,7 @@
 #include "checkpoints_tool/families/hugging_face_files.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,18 @@ std::string name_of(const checkpoint::Json& id, const checkpoint::Json& tokenize
       return token["content"];
   }
   return "";
+}
+
+/// What the step ByteLevel says: transformers would set another value to its own default. Nothing: there is
+/// no such step, or it does not say.
+std::optional<bool> prefix_space(const checkpoint::Json& tokenizer) {
+  checkpoint::Json step = tokenizer.value("pre_tokenizer", checkpoint::Json());
+  if (step.is_object() && step.contains("pretokenizers") && step["pretokenizers"].is_array() &&
+      !step["pretokenizers"].empty())
+    step = checkpoint::Json(step["pretokenizers"].back());
+  if (!step.is_object() || step.value("type", checkpoint::Json()) != "ByteLevel") return std::nullopt;
+  const checkpoint::Json prefix = step.value("add_prefix_space", checkpoint::Json());
+  return prefix.is_boolean() ? std::optional(prefix.get<bool>()) : std::nullopt;
 }
 
 }  // namespace
@@ -112,6 +125,7 @@ std::string tokenizer_config(const std::string& text, const std::string& tokeniz
     const std::string name = ids.empty() ? "" : name_of(ids.front(), json);
     if (!name.empty()) made[key] = name;
   }
+  if (const std::optional<bool> prefix = prefix_space(json)) made["add_prefix_space"] = *prefix;
   if (config.contains("max_position_embeddings"))
     made["model_max_length"] = config["max_position_embeddings"];
   if (config.contains("n_positions")) made["model_max_length"] = config["n_positions"];

@@ -20,6 +20,7 @@ T5 = ["model.kind=t5", "model.kv_heads=3", "model.max_positions=2048", "model.in
 CASES = {  # tokenizer, recipe
     "llama-trained": ("trained", ["data.kind=tokens", *TINY]),
     "llama-byte-level": ("byte-level", ["data.kind=tokens", *TINY]),
+    "llama-prefix-space": ("prefix-space", ["data.kind=tokens", *TINY]),
     "gpt2-byte-level": ("byte-level", ["data.kind=tokens", *TINY, "model.kind=gpt2", "model.kv_heads=3"]),
     "t5-trained": ("trained-pairs", [*TINY, *T5]),
     "t5-unigram": ("unigram-pairs", [*TINY, *T5]),
@@ -37,10 +38,10 @@ def lines(count):
     return [" ".join(draw.choice(WORDS) for _ in range(30)) for _ in range(count)]
 
 
-def byte_level(path):
+def byte_level(path, prefix=False):
     """As GPT-2's: no post-processor, one special symbol that ends a text."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["<|endoftext|>"], show_progress=False,
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
@@ -67,11 +68,13 @@ def prepare(args, folder):
         for text in lines(60):
             print(json.dumps({"source": text[:50], "target": text[50:80]}), file=file)
     byte_level(folder / "tokenizer.json")
+    byte_level(folder / "prefix.json", prefix=True)
     unigram(folder / "spiece.model")
     made = {}
     pairs = ["--format", "jsonl", "--input", "source", "--target", "target"]
     for name, source, options in (("trained", "texts", ["--train-tokenizer", 400]),
                                   ("byte-level", "texts", ["--tokenizer", folder / "tokenizer.json"]),
+                                  ("prefix-space", "texts", ["--tokenizer", folder / "prefix.json"]),
                                   ("trained-pairs", "pairs.jsonl", [*pairs, "--train-tokenizer", 400]),
                                   ("unigram-pairs", "pairs.jsonl", [*pairs, "--tokenizer", folder / "spiece.model"])):
         report = json.loads(run(args.echelon, "prepare", folder / source, "-o", folder / name, "--json", *options))
@@ -120,6 +123,9 @@ def check(folder):
         config = json.loads((folder / name / "config.json").read_text())
         assert tokenizer.eos_token_id == config["eos_token_id"] == model.generation_config.eos_token_id, name
         assert tokenizer.bos_token_id == config["bos_token_id"], name
+        plain = Tokenizer.from_file(str(folder / name / "tokenizer.json"))
+        for prompt in PROMPTS:
+            assert tokenizer(prompt)["input_ids"] == plain.encode(prompt).ids, (name, prompt)
         for prompt, said in zip(PROMPTS, json.loads((folder / f"{name}.json").read_text())):
             given = tokenizer(prompt, return_tensors="pt")
             ids = {key: given[key] for key in ("input_ids", "attention_mask")}

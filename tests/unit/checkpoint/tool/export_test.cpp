@@ -74,7 +74,8 @@ TEST(Export, MakesTheCompanionsThatTransformersNeeds) {
   config["max_position_embeddings"] = 16;
   example.attachments["config.json"] = config.dump();
   example.attachments["tokenizer.json"] =
-      R"({"added_tokens": [{"id": 6, "content": "<a>"}, {"id": 7, "content": "<end>"}]})";
+      R"({"added_tokens": [{"id": 6, "content": "<a>"}, {"id": 7, "content": "<end>"}],)"
+      R"("pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true}})";
   const Outcome outcome = export_to(save(dir.path() / "c", example), dir.path() / "o");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(json::parse(slurp(dir.path() / "o" / "generation_config.json")),
@@ -82,6 +83,7 @@ TEST(Export, MakesTheCompanionsThatTransformersNeeds) {
   EXPECT_EQ(json::parse(slurp(dir.path() / "o" / "tokenizer_config.json")),
             (json{{"tokenizer_class", "PreTrainedTokenizerFast"},
                   {"clean_up_tokenization_spaces", false},
+                  {"add_prefix_space", true},
                   {"eos_token", "<end>"},
                   {"model_max_length", 16}}));
 }
