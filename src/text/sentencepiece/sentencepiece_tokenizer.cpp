@@ -38,12 +38,23 @@ bool loads(sentencepiece::SentencePieceProcessor& processor, std::string_view mo
   }
 }
 
+/// Whether train_tokenizer() made the model: where its symbols stand.
+bool is_trained_here(const SentencepieceTraits& traits) {
+  constexpr std::size_t kNewline = 3;
+  constexpr std::size_t kTab = 4;
+  const auto is_symbol = [&](std::size_t id, std::string_view text) {
+    return traits.pieces[id].type == SentencepiecePiece::Type::kUserDefined && traits.pieces[id].text == text;
+  };
+  return traits.pieces.size() > kTab && is_symbol(kNewline, "\n") && is_symbol(kTab, "\t");
+}
+
 /// Encodes like the library, many times faster on text whose words repeat.
 class SentencepieceEncoder final : public TextEncoder {
  public:
   explicit SentencepieceEncoder(const SentencepieceTokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
   void encode(std::string_view text, std::vector<std::int32_t>& ids) override {
+    if (!tokenizer_.cuts(text)) return tokenizer_.append(text, ids);
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = tokenizer_.word_end(text, begin);
       const std::string_view word = text.substr(begin, end - begin);
@@ -69,7 +80,8 @@ struct SentencepieceTokenizer::Impl {
   sentencepiece::SentencePieceProcessor processor;
   std::uint64_t digest = 0;
   bool verbatim = false;  // text goes in as it is, piece by piece
-  // Ids of the bytes of kSpaceSign, which would come back as a space.
+  bool trained_here = false;
+  // Ids of the bytes of kSpaceSign, which would come back as a space; for models trained here.
   std::array<std::int32_t, 3> space_sign_bytes{};
   // joined[a * 256 + b]: some piece holds byte a followed by byte b. Merging never joins what no piece holds,
   // so between all other pairs of bytes a text can be cut without changing its ids.
@@ -115,6 +127,7 @@ SentencepieceTokenizer::SentencepieceTokenizer(std::string_view model_bytes, std
   const int first_byte = processor.PieceToId("<0x00>");
   impl_->verbatim = traits->verbatim_bpe() && processor.IsByte(first_byte);
   if (!impl_->verbatim) return;
+  impl_->trained_here = is_trained_here(*traits);
   for (std::size_t i = 0; i < kSpaceSign.size(); ++i) {
     constexpr std::array<const char*, 3> kNames{"<0xE2>", "<0x96>", "<0x81>"};
     impl_->space_sign_bytes[i] = processor.PieceToId(kNames[i]);
@@ -132,7 +145,7 @@ std::unique_ptr<TextEncoder> SentencepieceTokenizer::make_encoder() const {
 }
 
 void SentencepieceTokenizer::append(std::string_view text, std::vector<std::int32_t>& ids) const {
-  while (impl_->verbatim) {
+  while (impl_->trained_here) {
     const std::size_t sign = text.find(kSpaceSign);
     if (sign == std::string_view::npos) break;
     impl_->append(text.substr(0, sign), ids);
@@ -172,8 +185,11 @@ std::uint64_t SentencepieceTokenizer::digest() const {
   return impl_->digest;
 }
 
+bool SentencepieceTokenizer::cuts(std::string_view text) const {
+  return impl_->verbatim && (impl_->trained_here || text.find(kSpaceSign) == std::string_view::npos);
+}
+
 std::size_t SentencepieceTokenizer::word_end(std::string_view text, std::size_t begin) const {
-  if (!impl_->verbatim) return text.size();
   std::size_t end = begin + 1;
   for (; end < text.size(); ++end) {
     const unsigned left = byte_at(text, end - 1);

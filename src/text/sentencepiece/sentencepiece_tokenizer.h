@@ -28,9 +28,12 @@ class SentencepieceTokenizer final : public Tokenizer {
   /// Appends the ids of `text` as the library finds them, without a memory.
   void append(std::string_view text, std::vector<std::int32_t>& ids) const;
 
-  /// End of the word that starts at `begin` < text.size(). Words are the smallest parts that can be encoded
-  /// apart: the ids of a text are those of its words, one after the other. For a model that gives no such
-  /// promise the only word is the text.
+  /// Whether the ids of the text are those of its words, one after the other. Not so where a model changes
+  /// text, nor where the text holds U+2581 and the model is not our own: there it is a space.
+  [[nodiscard]] bool cuts(std::string_view text) const;
+
+  /// End of the word that starts at `begin` < text.size(), of a text that the model cuts. Words are the
+  /// smallest parts that can be encoded apart.
   [[nodiscard]] std::size_t word_end(std::string_view text, std::size_t begin) const;
 
  private:
