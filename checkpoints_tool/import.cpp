@@ -73,9 +73,23 @@ Job match_one(const WeightSource& source, const TensorInfo& wanted, const std::s
   return job;
 }
 
+/// What AutoModel saves is the model without its head, though its config.json is that of the whole.
+void require_head(const WeightSource& source, const ModelDescription& model) {
+  constexpr const char* kHead = "lm_head.weight";
+  const auto is_head = [&](const TensorInfo& tensor) { return tensor.name == kHead; };
+  const bool wanted = std::any_of(model.tensors.begin(), model.tensors.end(), is_head);
+  if (!wanted || model.copies.contains(kHead) || source.tensors().contains(kHead)) return;
+  refuse(
+      source.folder(),
+      str("it holds a base model, without the head ('", kHead,
+          "') that predicts tokens, and config.json does not tie the head to the embedding; save the whole "
+          "model (AutoModelForCausalLM, not AutoModel), or set tie_word_embeddings to true if they are one"));
+}
+
 /// Every parameter of the model, with its shape, and nothing else.
 std::vector<Job> match(const WeightSource& source, const ModelDescription& model, const StoredNames& stored,
                        OutputType dtype) {
+  require_head(source, model);
   std::vector<Job> jobs;
   std::set<std::string> known;
   for (const TensorInfo& wanted : model.tensors) {

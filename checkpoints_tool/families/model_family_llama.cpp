@@ -85,6 +85,7 @@ void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelD
   // transformers 4 reads the first, 5 writes the second only.
   model.config_members = {{"rope_theta", theta},
                           {"rope_parameters", {{"rope_type", "default"}, {"rope_theta", theta}}}};
+  model.optional_prefix = "model.";
   model.ignored = {"rotary_emb.inv_freq"};  // of each layer, or of the model
   model.recipe =
       str("model:\n  kind: llama\n  vocab_size: ", vocab, "\n  hidden_size: ", hidden,

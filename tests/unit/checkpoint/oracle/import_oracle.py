@@ -134,6 +134,17 @@ def check_thetas(root):
             fail(f"{command}: other logits")
 
 
+def check_base_model(root):
+    """AutoModel saves a tied model without the head, and names without its prefix."""
+    folder = root / "base"
+    make_llama(folder, tie=True)
+    weights = {name.removeprefix("model."): tensor.clone() for name, tensor in load_weights(folder).items()}
+    safetensors.torch.save_file(weights, folder / "model.safetensors")
+    ok("import", folder, "--output", root / "base-ckpt")
+    ok("export", root / "base-ckpt", "--output", root / "base-out")
+    same_weights("base", load_weights(root / "base-out"), {f"model.{name}": tensor for name, tensor in weights.items()}, torch.float32)
+
+
 class Refusals:
     """Each case changes a fresh copy of a good folder and names what the one line must say."""
 
@@ -229,6 +240,7 @@ def check_configs(cases):
 
 def check_files(cases):
     cases.weights("'model.norm.weight' [32] of config.json's model is missing", lambda weights: weights.pop("model.norm.weight"))
+    cases.weights("holds a base model, without the head ('lm_head.weight')", lambda weights: weights.pop("lm_head.weight"))
     cases.weights("'extra' [3] is not part", lambda weights: weights.update(extra=torch.zeros(3)))
     cases.weights("config.json requires [32]", lambda weights: weights.update({"model.norm.weight": torch.ones(33)}))
     cases.weights("is int32", lambda weights: weights.update({"model.norm.weight": torch.ones(32, dtype=torch.int32)}))
@@ -285,6 +297,7 @@ def main():
         root = pathlib.Path(temporary)
         check_good(root)
         check_thetas(root)
+        check_base_model(root)
         check_memory(root)
         refusals = root / "refusals"
         refusals.mkdir()
