@@ -96,6 +96,8 @@ class Builder : public nlohmann::json_sax<Json> {
 
 ForeignJson read_foreign_json(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes) return {{}, str(text.size(), " bytes, expected at most ", limits.bytes)};
+  if (text.starts_with("\xEF\xBB\xBF"))  // the parser would pass over it, other readers do not
+    return {{}, "it begins with a byte order mark; save it as UTF-8 without one"};
   // The parser takes a zero byte as the end of the text and would ignore what follows.
   if (text.find('\0') != std::string_view::npos) return {{}, "not valid JSON: it holds a zero byte"};
   Builder builder(limits);

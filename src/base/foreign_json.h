@@ -21,9 +21,9 @@ struct ForeignJson {
   std::string problem;
 };
 
-/// Strict: refuses what is over the limits, numbers outside double, bad UTF-8, zero bytes and anything after
-/// the value. Time and stack do not depend on the nesting of the text. The depth of the result is limited, so
-/// it may be walked, compared and dumped by recursion.
+/// Strict: refuses what is over the limits, a byte order mark, numbers outside double, bad UTF-8, zero bytes
+/// and anything after the value. Time and stack do not depend on the nesting of the text. The depth of the
+/// result is limited, so it may be walked, compared and dumped by recursion.
 [[nodiscard]] ForeignJson read_foreign_json(std::string_view text, const JsonLimits& limits = {});
 
 /// The value; throws Error(code) "<what>: <problem>".

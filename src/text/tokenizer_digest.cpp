@@ -29,7 +29,9 @@ std::uint64_t tokenizer_digest_of(std::string_view model_bytes) {
 
 std::string tokenizer_file_name(std::string_view model_bytes) {
   // 0x7B would be a group in a protocol buffer, which a sentencepiece model does not have.
-  return model_bytes.starts_with('{') ? "tokenizer.json" : "tokenizer.model";
+  // A byte order mark in front is refused when it is parsed, by name.
+  const bool json = model_bytes.starts_with('{') || model_bytes.starts_with("\xEF\xBB\xBF{");
+  return json ? "tokenizer.json" : "tokenizer.model";
 }
 
 std::filesystem::path find_tokenizer(const std::filesystem::path& folder) {

@@ -188,6 +188,20 @@ std::vector<AddedToken> read_added_tokens(const JsonField& root, const BytePairM
   return all;
 }
 
+/// Two tokens with one id could not be told apart when a text is decoded.
+void require_unique_ids(const JsonField& root, const TokenizerJson& json) {
+  std::unordered_map<std::int32_t, std::string_view> names;
+  const auto add = [&](std::string_view name, std::int32_t id) {
+    const std::string_view other = names.emplace(id, name).first->second;
+    if (other == name) return;
+    const auto [first, second] = std::minmax(other, name);
+    throw Error(Code::kData, str(root.path(), " gives the id ", id, " to '", printable(first), "' and to '",
+                                 printable(second), "', expected an id of its own for each token"));
+  };
+  for (const auto& [token, id] : json.model.vocab) add(token, id);
+  for (const AddedToken& token : json.added_tokens) add(token.content, token.id);
+}
+
 struct Frame {
   std::vector<std::int32_t> before;
   std::vector<std::int32_t> after;
@@ -292,6 +306,7 @@ TokenizerJson TokenizerJson::parse(std::string_view bytes, std::string_view name
   out.normalizers = read_normalizers(root);
   read_pre_tokenizers(root, out);
   out.added_tokens = read_added_tokens(root, out.model);
+  require_unique_ids(root, out);
   find_document_ends(root, out);
   check_decoder(root);
   return out;

@@ -25,6 +25,7 @@ TEST(ForeignJson, RefusesWhatIsNotJson) {
   EXPECT_NE(problem("{} {}"), "");
   EXPECT_NE(problem("\"\xFF\""), "");
   EXPECT_NE(problem(std::string("1\0", 2)), "");
+  EXPECT_EQ(problem("\xEF\xBB\xBF{}"), "it begins with a byte order mark; save it as UTF-8 without one");
   EXPECT_EQ(problem("[1e999]").rfind("number out of range", 0), 0U);
 }
 

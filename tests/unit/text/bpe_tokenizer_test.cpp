@@ -51,6 +51,11 @@ TEST(BpeTokenizer, GivesBackEveryText) {
             "cannot decode token id 261: the tokenizer has ids 0 to 260");
 }
 
+TEST(BpeTokenizer, AByteOrderMarkIsRefusedByName) {
+  EXPECT_EQ(message_of([] { (void)Tokenizer::from_bytes("\xEF\xBB\xBF" + byte_level_json(), "t"); }),
+            "tokenizer 't': it begins with a byte order mark; save it as UTF-8 without one");
+}
+
 TEST(BpeTokenizer, FindsTheEndsOfADocument) {
   const auto ends = [](const Json& document) {
     const BpeTokenizer tokenizer(document.dump(), "t");
@@ -110,6 +115,14 @@ TEST(BpeTokenizer, NamesTheFieldThatIsWrong) {
             ".model.unk_token is \"[UNK]\", expected a token of model.vocab");
   EXPECT_EQ(refusal_of("/added_tokens/0/id", 5),
             ".added_tokens[0].id is 5, expected 0, which model.vocab says for '[PAD]'");
+  EXPECT_EQ(refusal_of("/model/vocab/twin", 259),
+            " gives the id 259 to 'he' and to 'twin', expected an id of its own for each token");
+  Json holes = byte_level_document();  // the next free id of the package is one of the vocabulary
+  holes["model"]["vocab"].erase("x");
+  holes["added_tokens"].push_back(added_token("new", 260));
+  EXPECT_NE(
+      message_of([&] { BpeTokenizer(holes.dump(), "t"); }).find("gives the id 260 to 'new' and to 'Ġt'"),
+      std::string::npos);
   EXPECT_EQ(refusal_of("/added_tokens/3", added_token("new", 262)),
             ".added_tokens[3].id is 262, expected 261, which is the next free one for 'new'");
   EXPECT_EQ(refusal_of("/added_tokens/3", added_token("[PAD]", 0)),

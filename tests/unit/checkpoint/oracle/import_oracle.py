@@ -224,6 +224,9 @@ def check_configs(cases):
     cases.config("'rope_theta' is 1000000.0 in 'rope_parameters', but by 'rope_scaling' 10000", rope_theta=None,
                  rope_scaling={"type": "default"}, rope_parameters={"rope_type": "default", "rope_theta": 1e6})
     cases.config("'rope_theta' is 500000.0, but by 'rope_parameters' 1000000.0", rope_parameters={"rope_theta": 1e6})
+    for name in ("config.json", "generation_config.json"):
+        marked = lambda folder, name=name: (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
+        cases.case(f"{name}': it begins with a byte order mark", marked)
     cases.case("generation_config.json': not valid JSON", lambda folder: (folder / "generation_config.json").write_text("{"))
     cases.config("'rope_theta' is 0.5; expected a number from 1", rope_theta=0.5, rope_parameters=None)
     cases.config("'attention_dropout' is 0.1", attention_dropout=0.1)
