@@ -114,6 +114,17 @@ class Tests(product.Case):
         (self.folder / "run").mkdir()
         self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one")
 
+    def test_sample_of_a_hugging_face_folder(self):
+        (self.folder / "llama-hf").mkdir()
+        (self.folder / "llama-hf/config.json").write_text("{}")
+        self.expect(5, product.ECHELON, "sample", "llama-hf/", "--prompt", "x")
+
+    def test_weights_of_a_hugging_face_folder(self):
+        (self.folder / "llama-hf").mkdir()
+        (self.folder / "llama-hf/config.json").write_text("{}")
+        self.recipe(**{"checkpoint.init_from": "llama-hf"})
+        self.expect(5, *self.train_command("recipe.yaml"))
+
     def test_sample_of_no_folder(self):
         self.expect(5, product.ECHELON, "sample", "run", "--prompt", "one")
 

@@ -165,6 +165,20 @@ class Tests(product.Case):
         self.expect(4, product.ECHELON, "prepare", "source", "-o", "data", "--train-tokenizer", 320)
         self.assertEqual(before, (self.folder / "data/train.tok").read_bytes())
 
+    def test_prepare_tokenizer_is_a_name(self):
+        (self.folder / "a.txt").write_text("alpha")
+        self.expect(4, product.ECHELON, "prepare", "a.txt", "-o", "data", "--tokenizer", "Qwen/Qwen3-0.6B")
+
+    def test_prepare_tokenizer_is_a_folder_without_one(self):
+        (self.folder / "a.txt").write_text("alpha")
+        (self.folder / "hf").mkdir()
+        self.expect(4, product.ECHELON, "prepare", "a.txt", "-o", "data", "--tokenizer", "hf")
+
+    def test_packing_changed_on_resume(self):
+        self.prepare()
+        self.train(self.recipe(**product.ON_TOKENS))
+        self.expect(4, *self.train_command("recipe.yaml", "train.steps=6", "data.packing=documents"))
+
     def test_prepare_without_a_tokenizer(self):
         self.write("source/a.txt", "one two three")
         self.refuse_to_prepare("source", "-o", "data", code=2)

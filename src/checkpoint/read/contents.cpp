@@ -270,6 +270,13 @@ std::vector<Found> commits_of(const Path& folder) {
   // A folder with COMMIT that does not check out stays in the list: it must be reported, not skipped
   // silently.
   std::erase_if(commits, [](const Found& found) { return !found.committed && found.problem.empty(); });
+  if (commits.empty() && entry_exists(folder / "config.json")) {
+    const Path imported = Path(folder.has_filename() ? folder : folder.parent_path()).concat("-imported");
+    throw Error(Code::kCheckpoint,
+                str(quoted(folder),
+                    " is a Hugging Face folder, not a checkpoint; import it first: echelon-ckpt import ",
+                    quoted(folder), " --output ", quoted(imported), "; then name ", quoted(imported)));
+  }
   if (commits.empty()) {
     throw Error(Code::kCheckpoint, str("no committed checkpoint in ", quoted(checkpoints_folder(folder)),
                                        "; name a run folder or a step folder"));
