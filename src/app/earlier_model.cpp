@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/foreign_json.h"
 #include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/read/contents.h"
 #include "data/loader.h"
 #include "text/special_ids.h"
@@ -34,16 +36,27 @@ std::vector<std::int32_t> ends_of(const EarlierModel& earlier) {
 
 }  // namespace
 
-EarlierModel earlier_model(const Recipe& recipe) {
-  const Path run = Path(recipe.run.dir) / "checkpoints";
+std::vector<Path> commits_of(const Recipe& recipe) {
+  std::vector<Path> found;
   std::error_code ignored;
-  if (std::filesystem::is_directory(run, ignored)) {
-    const auto found = checkpoint::list(run);
-    for (auto step = found.rbegin(); step != found.rend(); ++step) {
-      if (!step->committed) continue;
-      if (std::string config = config_of(step->folder); !config.empty())
-        return {step->folder, std::move(config), true};
-    }
+  for (std::filesystem::directory_iterator entry(Path(recipe.run.dir) / "checkpoints", ignored), end;
+       !ignored && entry != end; entry.increment(ignored)) {
+    const Path& folder = entry->path();
+    if (checkpoint::parse_step_folder(folder.filename().string()) &&
+        checkpoint::entry_exists(folder / checkpoint::kCommitFile))
+      found.push_back(folder);
+  }
+  const auto step_of = [](const Path& folder) {
+    return checkpoint::parse_step_folder(folder.filename().string()).value().step;
+  };
+  std::sort(found.begin(), found.end(),
+            [&](const Path& a, const Path& b) { return step_of(a) > step_of(b); });
+  return found;
+}
+
+EarlierModel earlier_model(const Recipe& recipe) {
+  for (const Path& step : commits_of(recipe)) {
+    if (std::string config = config_of(step); !config.empty()) return {step, std::move(config), true};
   }
   if (recipe.checkpoint.init_from.empty()) return {};
   try {
@@ -59,9 +72,11 @@ bool states_ends(const EarlierModel& earlier, const Recipe& recipe) {
 }
 
 void require_same_ends(const Recipe& recipe) {
-  if (takes_images(recipe.model.kind) || is_synthetic(recipe.data.kind)) return;
+  if (recipe.checkpoint.init_from.empty() || takes_images(recipe.model.kind) ||
+      is_synthetic(recipe.data.kind) || !commits_of(recipe).empty())
+    return;
   const EarlierModel earlier = earlier_model(recipe);
-  if (earlier.of_run || !states_ends(earlier, recipe)) return;
+  if (!states_ends(earlier, recipe)) return;
   const auto tokenizer = load_tokenizer(recipe.data);
   if (!tokenizer || tokenizer->eos_id() < 0) return;
   const std::vector<std::int32_t> ends = ends_of(earlier);

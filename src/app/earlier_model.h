@@ -1,10 +1,15 @@
 #pragma once
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "recipe/recipe.h"
 
 namespace echelon::app {
+
+/// The step folders of a run that claim to be committed, newest step first. Opens none, as every rank of a
+/// large job asks at its start.
+[[nodiscard]] std::vector<std::filesystem::path> commits_of(const Recipe& recipe);
 
 /// The checkpoint that a run goes on from.
 struct EarlierModel {

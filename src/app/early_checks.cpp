@@ -1,10 +1,10 @@
 #include "app/early_checks.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
 #include "app/earlier_model.h"
+#include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/folder/resume.h"
 #include "checkpoint/read/contents.h"
@@ -33,10 +33,7 @@ void check_data(const Recipe& recipe) {
 void check_checkpoints(const Recipe& recipe) {
   const CheckpointOptions& options = recipe.checkpoint;
   const std::filesystem::path folder = std::filesystem::path(recipe.run.dir) / "checkpoints";
-  const auto steps = checkpoint::list(folder);
-  const bool any = std::any_of(steps.begin(), steps.end(), [](const checkpoint::Found& step) {
-    return step.committed || !step.problem.empty();
-  });
+  const bool any = !commits_of(recipe).empty();
   const bool perhaps = options.resume == Resume::kMust && options.memory_every_steps > 0;
   checkpoint::check_resume(options.resume, folder, any, perhaps);
   if (any || options.init_from.empty()) return;
@@ -50,6 +47,19 @@ void check_early(const Recipe& recipe) {
   check_data(recipe);
   check_checkpoints(recipe);
   require_same_ends(recipe);
+}
+
+doctor::Finding examine_initial_weights(const Recipe& recipe) {
+  constexpr const char* kName = "initial_weights";
+  const std::string& from = recipe.checkpoint.init_from;
+  try {
+    check_checkpoints(recipe);
+    require_same_ends(recipe);
+  } catch (const Error& error) {
+    return doctor::fault(kName, error.what(), "correct what the message names; docs/checkpoints.md helps");
+  }
+  return doctor::ok(kName, from.empty() ? "the recipe names no checkpoint.init_from"
+                                        : str("'", from, "' is a checkpoint, and ends text as the data do"));
 }
 
 }  // namespace echelon::app

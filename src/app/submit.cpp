@@ -6,6 +6,7 @@
 
 #include "app/commands.h"
 #include "app/doctor/checks/start_checks.h"
+#include "app/early_checks.h"
 #include "app/model_check.h"
 #include "app/plan/submit_check.h"
 #include "app/submit/follow.h"
@@ -68,6 +69,9 @@ class StartCheck {
     if (!first_) first_ = loaded;
     last_ = loaded.recipe;
     add(doctor::faults_of_data(loaded.recipe));
+    if (doctor::Finding weights = examine_initial_weights(loaded.recipe);
+        weights.verdict == doctor::Verdict::kFault)
+      add({std::move(weights)});
   }
 
   /// Throws Error(kUsage) for a job that could not start.

@@ -156,6 +156,10 @@ class Tests(product.Case):
                                rf"\(checkpoint.init_from\) ends text with {IM_END} \(<\|im_end\|>\): prepare [^\n]*--tokenizer 'imported/step-")
         self.assertNotIn("starting", said)
         self.assertFalse((self.folder / "run").exists())
+        recipe = next((self.folder / "imported").glob("step-*/recipe.yaml"))
+        said = self.command(product.ECHELON, "doctor", "recipe", recipe, "run.dir=run", "checkpoint.init_from=imported", "data.kind=tokens",
+                            "data.path=data/train.tok", "data.seq_len=16", *STILL, code=3).out
+        self.assertRegex(said, r"initial_weights[^\n]*end documents with id")
         self.prepared(next((self.folder / "imported").glob("step-*")), "again")
         self.train_on("again")
 

@@ -5,6 +5,7 @@
 #include "app/doctor/checks/recipe_checks.h"
 #include "app/doctor/commands.h"
 #include "app/doctor/report.h"
+#include "app/early_checks.h"
 #include "app/model_check.h"
 #include "base/error.h"
 #include "base/steady_time.h"
@@ -39,6 +40,7 @@ void examine(const RecipeArguments& arguments, const Recipe& recipe, Report& rep
   report.add(check_data(recipe));
   report.add(check_validation_data(recipe));
   report.add(check_tokenizer(recipe));
+  report.add(examine_initial_weights(recipe));
   const FolderFacts folder = probe_folder(recipe.run.dir, kProbeBytes);
   report.add(judge_folder(folder, shape.nodes > 1));
   const Gpus gpus = ask_gpus(kGpuDeadlineS);
