@@ -21,6 +21,7 @@ CASES = {  # tokenizer, recipe
     "llama-trained": ("trained", ["data.kind=tokens", *TINY]),
     "llama-byte-level": ("byte-level", ["data.kind=tokens", *TINY]),
     "llama-prefix-space": ("prefix-space", ["data.kind=tokens", *TINY]),
+    "llama-chat": ("chat", ["data.kind=tokens", *TINY]),  # imported; text ends as the model says, not as its tokenizer
     "gpt2-byte-level": ("byte-level", ["data.kind=tokens", *TINY, "model.kind=gpt2", "model.kv_heads=3"]),
     "t5-trained": ("trained-pairs", [*TINY, *T5]),
     "t5-unigram": ("unigram-pairs", [*TINY, *T5]),
@@ -38,15 +39,32 @@ def lines(count):
     return [" ".join(draw.choice(WORDS) for _ in range(30)) for _ in range(count)]
 
 
-def byte_level(path, prefix=False):
+def byte_level(path, prefix=False, specials=("<|endoftext|>",)):
     """As GPT-2's: no post-processor, one special symbol that ends a text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=["<|endoftext|>"], show_progress=False,
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=list(specials), show_progress=False,
                                   initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
     tokenizer.train_from_iterator(lines(200), trainer)
     tokenizer.save(str(path))
+
+
+def chat_model(folder):
+    """A fine-tuned Llama: <|im_end|> ends its text, and the tokenizer's name for an end is another token."""
+    import torch
+    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+    torch.manual_seed(5)
+    ids = {"bos_token_id": None, "eos_token_id": 1, "pad_token_id": 0}
+    folder.mkdir()
+    byte_level(folder / "tokenizer.json", specials=["<|endoftext|>", "<|im_end|>"])
+    size = Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size()
+    config = LlamaConfig(vocab_size=size, hidden_size=48, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4,
+                         num_key_value_heads=2, max_position_embeddings=512, rms_norm_eps=1e-5, initializer_range=0.6, **ids)
+    model = LlamaForCausalLM(config)
+    model.generation_config = GenerationConfig(eos_token_id=[1, 0])
+    model.save_pretrained(folder)
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>"}))
 
 
 def unigram(path):
@@ -70,15 +88,19 @@ def prepare(args, folder):
     byte_level(folder / "tokenizer.json")
     byte_level(folder / "prefix.json", prefix=True)
     unigram(folder / "spiece.model")
+    chat_model(folder / "hf")
+    run(args.ckpt, "import", folder / "hf", "--output", folder / "imported")
     made = {}
     pairs = ["--format", "jsonl", "--input", "source", "--target", "target"]
     for name, source, options in (("trained", "texts", ["--train-tokenizer", 400]),
                                   ("byte-level", "texts", ["--tokenizer", folder / "tokenizer.json"]),
+                                  ("chat", "texts", ["--tokenizer", folder / "hf"]),
                                   ("prefix-space", "texts", ["--tokenizer", folder / "prefix.json"]),
                                   ("trained-pairs", "pairs.jsonl", [*pairs, "--train-tokenizer", 400]),
                                   ("unigram-pairs", "pairs.jsonl", [*pairs, "--tokenizer", folder / "spiece.model"])):
         report = json.loads(run(args.echelon, "prepare", folder / source, "-o", folder / name, "--json", *options))
         made[name] = [f"data.path={folder / name / 'train.tok'}", f"model.vocab_size={report['vocab_size']}"]
+    made["chat"].append(f"checkpoint.init_from={folder / 'imported'}")
     return made
 
 
@@ -121,7 +143,10 @@ def check(folder):
         tokenizer = AutoTokenizer.from_pretrained(folder / name)
         model = (AutoModelForSeq2SeqLM if encodes else AutoModelForCausalLM).from_pretrained(folder / name).eval()
         config = json.loads((folder / name / "config.json").read_text())
-        assert tokenizer.eos_token_id == config["eos_token_id"] == model.generation_config.eos_token_id, name
+        ends = config["eos_token_id"]
+        assert model.generation_config.eos_token_id == ends, name
+        assert tokenizer.eos_token_id == (1 if name == "llama-chat" else ends), name
+        assert name != "llama-chat" or ends == [1, 0], ends
         assert tokenizer.bos_token_id == config["bos_token_id"], name
         plain = Tokenizer.from_file(str(folder / name / "tokenizer.json"))
         for prompt in PROMPTS:
