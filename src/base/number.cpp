@@ -22,13 +22,6 @@ std::string_view without_sign(std::string_view text) {
   return text;
 }
 
-std::string in_lower_case(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
-  return lower;
-}
-
 /// Why a text that looks like a number is none, for the notations that YAML readers disagree on; or "".
 std::string notation_problem(std::string_view text) {
   const std::string_view digits = without_sign(text);
@@ -102,11 +95,12 @@ std::string read_number(const std::string& text, double& value) {
 }
 
 std::string read_bytes(const std::string& text, double& value) {
-  constexpr std::string_view kWhat = "is not a number of bytes; expected such as 1073741824, 1GiB or 1.5GB";
+  constexpr std::string_view kWhat = "is not a number of bytes; expected such as 16GiB, 1.5GB or 4096B";
   constexpr std::string_view kPrefixes = "kmgtp";
   const std::size_t end = text.find_last_not_of("bBiIkKmMgGtTpP") + 1;  // 0: no number
   std::string unit = in_lower_case(std::string_view(text).substr(end));
   if (end == 0 || !read_number(text.substr(0, end), value).empty() || value <= 0) return std::string(kWhat);
+  if (unit.empty()) return str("has no unit; expected such as ", text, "GiB, ", text, "GB or ", text, 'B');
   if (unit.ends_with('b')) unit.pop_back();
   if (unit.empty()) return "";
   const double base = unit.ends_with('i') ? 1024 : 1000;
@@ -115,6 +109,13 @@ std::string read_bytes(const std::string& text, double& value) {
   if (power == kPrefixes.npos) return std::string(kWhat);
   value *= std::pow(base, static_cast<double>(power + 1));
   return "";
+}
+
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); });
+  return lower;
 }
 
 }  // namespace echelon

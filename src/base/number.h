@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 /// Numbers as a person writes them, in a recipe or on a command line: decimal, finite, one notation.
 namespace echelon {
@@ -12,8 +13,11 @@ namespace echelon {
 /// A finite decimal fraction with exponent or none.
 [[nodiscard]] std::string read_number(const std::string& text, double& value);
 
-/// Reads a number of bytes above 0 with a unit: B (or none), kB, MB, GB, TB, PB (1000), KiB, MiB, GiB, TiB,
-/// PiB (1024). Same result rule.
+/// Reads a number of bytes above 0 with a unit: B, kB, MB, GB, TB, PB (1000), KiB, MiB, GiB, TiB, PiB (1024).
+/// Same result rule. A number alone is refused: 16 rarely means 16 bytes.
 [[nodiscard]] std::string read_bytes(const std::string& text, double& value);
+
+/// ASCII letters in lower case: units and names are read without regard to case.
+[[nodiscard]] std::string in_lower_case(std::string_view text);
 
 }  // namespace echelon

@@ -9,6 +9,7 @@
 #include "base/files/fs.h"
 #include "base/foreign_json.h"
 #include "base/foreign_text.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "forecast/profile_data.h"
 
@@ -220,6 +221,15 @@ std::string file_name(const std::string& path) {
   return printable(path, 200);
 }
 
+/// "did you mean a100-40g or a100-80g? ": those that `name` begins, else the nearest one; or "".
+std::string meant(const std::string& name, const std::vector<std::string>& known) {
+  std::vector<std::string> longer;
+  std::copy_if(known.begin(), known.end(), std::back_inserter(longer),
+               [&](const std::string& one) { return !name.empty() && one.starts_with(name); });
+  const std::string near = longer.empty() ? nearest(name, known) : join(longer, " or ");
+  return near.empty() ? "" : str("did you mean ", near, "? ");
+}
+
 /// The object of a profile.
 Json find(const Builtin& builtin, const std::string& name_or_file) {
   if (is_file(name_or_file)) {
@@ -227,13 +237,12 @@ Json find(const Builtin& builtin, const std::string& name_or_file) {
     return parse_foreign_json(text, file_name(name_or_file), Code::kUsage);
   }
   Json profiles = builtin.json();
-  const auto found = profiles.find(name_or_file);
+  const auto found = profiles.find(in_lower_case(name_or_file));
   if (found != profiles.end()) return std::move(*found);
   const std::vector<std::string> known = builtin.names();
-  const std::string near = nearest(name_or_file, known);
   throw Error(Code::kUsage, str("no ", builtin.what, " is called '", printable(name_or_file), "'; ",
-                                near.empty() ? "" : str("did you mean ", near, "? "), "known are ",
-                                join(known, ", "), ", and files that end in .json"));
+                                meant(in_lower_case(name_or_file), known), "known are ", join(known, ", "),
+                                ", and files that end in .json"));
 }
 
 }  // namespace
@@ -252,7 +261,7 @@ Device find_device(const std::string& name_or_file) {
   Faults faults{file ? file_name(name_or_file) : kDevices.file};
   Device device = read_device({&json, file ? "" : name_or_file, faults}, file);
   faults.raise_if_any();
-  if (!file) device.name = name_or_file;
+  if (!file) device.name = in_lower_case(name_or_file);
   return device;
 }
 
@@ -262,7 +271,7 @@ Network find_network(const std::string& name_or_file) {
   Faults faults{file ? file_name(name_or_file) : kNetworks.file};
   Network network = read_network({&json, file ? "" : name_or_file, faults}, file);
   faults.raise_if_any();
-  if (!file) network.name = name_or_file;
+  if (!file) network.name = in_lower_case(name_or_file);
   return network;
 }
 

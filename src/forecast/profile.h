@@ -53,9 +53,9 @@ struct Device {
 [[nodiscard]] std::vector<std::string> device_names();
 [[nodiscard]] std::vector<std::string> network_names();
 
-/// A profile by its name, or from a file: a text that contains '/' or ends in ".json". Throws Error(kUsage):
-/// an unknown name in one line with the known ones, an unreadable file, and all faults of a profile, one line
-/// each with the full key, what was found and what was expected.
+/// A profile by its name, in capital letters too, or from a file: a text that contains '/' or ends in
+/// ".json". Throws Error(kUsage): an unknown name in one line with those it may mean, an unreadable file, and
+/// all faults of a profile, one line each with the full key, what was found and what was expected.
 [[nodiscard]] Device find_device(const std::string& name_or_file);
 [[nodiscard]] Network find_network(const std::string& name_or_file);
 

@@ -24,6 +24,11 @@ class Player {
   Player(const Trace& trace, const Rates& rates)
       : trace_(trace), rates_(rates), messages_(trace.messages.size(), 0.0), marks_(trace.marks, 0.0) {}
 
+  void leave_out(std::int64_t passes) {
+    timeline_.left_out = passes;
+    timeline_.behind_left_out = timeline_.spans.size();
+  }
+
   void play(std::uint32_t from, std::uint32_t to, bool draws) {
     draws_ = draws;
     for (std::uint32_t i = from; i < to; ++i) play(trace_.events[i]);
@@ -244,6 +249,7 @@ Timeline play(const Trace& trace, const Rates& rates, std::int64_t passes) {
     player.play(trace.passes[1], trace.passes[2], false);
     if (is_pattern) player.repeat(before, since_s, static_cast<double>(more - kPlayed));
   }
+  player.leave_out(more);
   player.play(trace.passes[2], end, true);
   return player.take();
 }

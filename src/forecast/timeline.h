@@ -68,6 +68,8 @@ struct Timeline {
   double flops = 0;                          ///< done, recomputation included
   std::map<std::string, NameTotal> by_name;  ///< on the device that computes
   std::vector<Span> spans;                   ///< of the micro-batches that were rehearsed
+  std::int64_t left_out = 0;                 ///< passes that are not in `spans`: they are like the second
+  std::size_t behind_left_out = 0;           ///< index of the first span after them
 };
 
 /// Plays the trace with `passes` micro-batches: those between the first and the last are like the second one

@@ -159,8 +159,8 @@ def cnn_flops(r):
 
 
 class Tests(product.Case):
-    def planned(self, recipe, *words):
-        return json.loads(self.command(product.ECHELON, "plan", recipe, *words, "--json").out)
+    def planned(self, recipe, *words, code=0):
+        return json.loads(self.command(product.ECHELON, "plan", recipe, *words, "--json", code=code).out)
 
     def smoke(self):
         return RECIPES / "smoke.yaml"
@@ -377,18 +377,19 @@ class Tests(product.Case):
     def test_more_than_a_rank_has_does_not_fit(self):
         needs = self.planned(self.smoke())["memory"]["peak_bytes"]
         for limit, fits in ((needs / 2, False), (needs * 2, True)):
-            plan = self.planned(self.smoke(), "--memory", int(limit))
+            plan = self.planned(self.smoke(), "--memory", f"{int(limit)}B", code=0 if fits else 2)
             self.assertEqual((fits, int(limit)), (plan["fits"], plan["memory"]["limit_bytes"]))
-        self.assertIn("of 1.0 MiB: does NOT fit", self.command(product.ECHELON, "plan", self.smoke(), "--memory", "1MiB").out)
+        self.assertIn("of 1.0 MiB: does NOT fit",
+                      self.command(product.ECHELON, "plan", self.smoke(), "--memory", "1MiB", code=2).out)
         words = [RECIPES / "llama_8b.yaml", "--gpus-per-node", 8, "--gpu", "h100"]
-        self.assertFalse(self.planned(*words, "--memory", "1GiB")["fits"])
+        self.assertFalse(self.planned(*words, "--memory", "1GiB", code=2)["fits"])
         self.assertTrue(self.planned(*words)["fits"])
 
     # -- what would fit
 
-    def fit(self, *words):
+    def fit(self, *words, **more):
         """What `--fit` finds for a recipe that needs too much."""
-        found = self.planned(*words, "--fit")
+        found = self.planned(*words, "--fit", **more)
         self.assertFalse(found["as_it_is"]["fits"])
         return found
 
@@ -398,10 +399,11 @@ class Tests(product.Case):
         for ranks in (1, 2):
             words = [*recipe, "--tasks-per-node", ranks]
             limit = int(0.85 * self.planned(*words)["memory"]["peak_bytes"])
-            found = self.fit(*words, "--memory", limit)
+            room = f"{limit}B"
+            found = self.fit(*words, "--memory", room)
             self.assertTrue(found["proposals"], found)
             for proposal in found["proposals"][:3]:
-                changed = self.planned(*words, *proposal["overrides"], "--memory", limit)
+                changed = self.planned(*words, *proposal["overrides"], "--memory", room)
                 self.assertTrue(changed["fits"], proposal)
                 self.assertLess(changed["memory"]["peak_bytes"], 0.95 * limit)
                 self.assertTrue(proposal["overrides"])
@@ -409,10 +411,10 @@ class Tests(product.Case):
                     self.assertNotIn("shard.strategy", " ".join(proposal["overrides"]), "is the same on one rank")
 
     def test_fit_of_what_fits_nowhere_tells_by_how_much(self):
-        found = self.fit(self.smoke(), "--memory", "1MiB")
+        found = self.fit(self.smoke(), "--memory", "1MiB", code=2)
         self.assertEqual([], found["proposals"])
         self.assertLess(found["nearest"]["peak_bytes"], found["as_it_is"]["peak_bytes"])
-        said = self.command(product.ECHELON, "plan", self.smoke(), "--memory", "1MiB", "--fit").out
+        said = self.command(product.ECHELON, "plan", self.smoke(), "--memory", "1MiB", "--fit", code=2).out
         told = re.search(r"nothing that was tried fits; least memory, ([0-9.]+) MiB too much", said)
         self.assertTrue(told, said)
         # Of two processes that plan: what a program and its libraries take differs a little each time.
@@ -426,6 +428,10 @@ class Tests(product.Case):
 
     def test_an_unknown_device(self):
         self.refused("--gpu", "h1000")
+
+    def test_a_device_of_two_sizes_and_a_memory_without_a_unit(self):
+        self.refused("--gpu", "A100")
+        self.refused("--memory", "16")
 
     def test_an_unknown_network(self):
         self.refused("--nodes", 2, "--gpu", "h100", "--network", "ethernet")

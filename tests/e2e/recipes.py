@@ -73,7 +73,8 @@ class Tests(product.Case):
             with self.subTest(name):
                 self.command(product.ECHELON, "validate", RECIPES / f"{name}.yaml", "--ranks", nodes * ranks)
                 planned = self.command(product.ECHELON, "plan", RECIPES / f"{name}.yaml", "--nodes", nodes,
-                                       "--gpus-per-node", ranks, "--gpu", "h100")
+                                       "--gpus-per-node", ranks, "--gpu", "h100", code=2 if name == "gpt_1t" else 0)
+                self.assertEqual(name == "gpt_1t", "does NOT fit" in planned.out)
                 parameters, _ = self.validated(name)
                 self.assertIn(f"{parameters:,} parameters", planned.out, "the shapes add up to what validate counts")
 

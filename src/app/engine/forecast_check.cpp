@@ -3,13 +3,13 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "app/engine/plan/rehearsal.h"
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/foreign_json.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/process/program.h"
 #include "base/str.h"
 #include "forecast/profile.h"
@@ -25,9 +25,7 @@ std::string bytes(double count) {
 /// The profile whose name is in the GPU's: "h200" of "NVIDIA H200". A name with a size of memory,
 /// "a100-40g", needs both parts: "NVIDIA A100-SXM4-40GB".
 std::string profile_of(const std::string& gpu) {
-  std::string name = gpu;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = in_lower_case(gpu);
   for (const std::string& known : forecast::device_names()) {
     const std::size_t dash = known.find('-');
     const bool fits = name.find(known.substr(0, dash)) != name.npos;
@@ -91,8 +89,11 @@ void ForecastCheck::rehearse_elsewhere() {
       run_program({program, "plan", (folder_ / "recipe.yaml").string(), "--gpu", std::exchange(device_, ""),
                    "--nodes", str(job_.nodes()), "--gpus-per-node", str(job_.ranks_per_node), "--json"},
                   kDeadline_s);
-  if (!run.good()) throw Error(Code::kEnvironment, run.trouble("echelon plan"));
-  predicted_ = parse_foreign_json(run.out, "forecast", Code::kEnvironment);
+  const bool no_fit = run.found && run.status == static_cast<int>(Code::kUsage);  // or a fault of the recipe
+  if (!run.good() && !no_fit) throw Error(Code::kEnvironment, run.trouble("echelon plan"));
+  nlohmann::json planned = parse_foreign_json(run.out, "forecast", Code::kEnvironment);
+  if (planned.contains("error")) throw Error(Code::kEnvironment, run.trouble("echelon plan"));
+  predicted_ = std::move(planned);
 }
 
 void ForecastCheck::measured(const MeasuredStep& step) {

@@ -36,6 +36,11 @@ void write(const std::string& path, const std::string& text) {
   fs::publish_file(path, text, Code::kUsage);
 }
 
+/// As `echelon submit`, which refuses a recipe that does not fit.
+int status_of(bool fits) {
+  return fits ? 0 : static_cast<int>(Code::kUsage);
+}
+
 void require_time(const Plan& plan, const std::string& option, const std::string& value) {
   if (value.empty() || plan.outlook.time) return;
   throw Error(Code::kUsage,
@@ -50,7 +55,7 @@ int fit(const PlanArguments& arguments, const Planner& planner) {
   });
   std::cout << (arguments.json ? to_json(result) : describe(result));
   finish_standard_output();
-  return 0;
+  return status_of(!result.fitting.empty());
 }
 
 int plan(const PlanArguments& arguments) {
@@ -81,7 +86,7 @@ int plan(const PlanArguments& arguments) {
     std::cout << forecast::operations_table(made.outlook.time->timeline);
   }
   finish_standard_output();
-  return 0;
+  return status_of(made.outlook.fits());
 }
 
 void add_machine_options(CLI::App& command, PlanArguments& arguments) {
@@ -123,6 +128,8 @@ void add_plan(CLI::App& app, int& status) {
   command->add_flag("--json", arguments->json, "One JSON object instead of text");
   command->add_flag("--fit", arguments->fit,
                     "Search for changes of the recipe with which it fits, best first");
+  command->footer(
+      "Exits with 2 if the recipe does not fit into a rank's memory; with --fit, if no change does.");
   CLI::Option* tokens =
       command->add_option("--tokens", arguments->tokens, "Find the fewest nodes that train on so many tokens")
           ->check(above_zero());

@@ -5,6 +5,7 @@
 #include "app/engine/engine.h"
 #include "app/plugin.h"
 #include "base/error.h"
+#include "base/number.h"
 #include "base/process/cores.h"
 
 namespace echelon::app {
@@ -33,7 +34,7 @@ int threads_of(const Recipe& recipe, const forecast::JobShape& job) {
 
 Planner::Planner(PlanTarget target) : target_(std::move(target)) {
   if (!target_.network.empty()) (void)forecast::find_network(target_.network);  // refused, though not used
-  if (target_.gpu == "cpu") return;
+  if (in_lower_case(target_.gpu) == "cpu") return;
   if (forecast::is_cpu_profile(target_.gpu)) {
     cpu_ = forecast::read_cpu_profile(target_.gpu);
     return;

@@ -5,15 +5,17 @@
 #include "app/plan/fit.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/str.h"
 #include "recipe/parse.h"
 
 namespace echelon::app {
 namespace {
 
+/// In lower case, as devices are called.
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words{""};
-  for (const char c : text) {
+  for (const char c : in_lower_case(text)) {
     if (c == ':' || c == ',') {
       words.emplace_back();
     } else {

@@ -34,8 +34,8 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name, Choice& choi
       ->check(CLI::IsMember(std::vector<std::string>(kWords<Choice>.begin(), kWords<Choice>.end())));
 }
 
-/// An option that takes a number of bytes above 0: 1073741824, 1GiB (1024) or 1.5GB (1000). `bytes` outlives
-/// the parsing.
+/// An option that takes a number of bytes above 0: 4096B, 16GiB (1024) or 1.5GB (1000). `bytes` outlives the
+/// parsing.
 CLI::Option* add_bytes(CLI::App& command, const std::string& name, double& bytes, const std::string& help);
 
 /// Numbers above 0.

@@ -47,7 +47,7 @@ TEST(Number, RefusesWhatIsNotFiniteOrNotDecimal) {
 }
 
 TEST(Number, OfBytesHasAUnit) {
-  const std::pair<const char*, double> good[] = {{"1", 1},          {"1073741824", 1073741824.0},
+  const std::pair<const char*, double> good[] = {{"1B", 1},         {"1073741824b", 1073741824.0},
                                                  {"1GiB", 1 << 30}, {"1.5GB", 1.5e9},
                                                  {"2kb", 2000},     {"3 MiB", 0},
                                                  {"4k", 4000},      {"0.5Ti", 0.5 * 1024.0 * (1 << 30)}};
@@ -63,6 +63,8 @@ TEST(Number, OfBytesHasAUnit) {
     double value = 0;
     EXPECT_NE(read_bytes(text, value), "") << text;
   }
+  double value = 0;
+  EXPECT_EQ(read_bytes("16", value), "has no unit; expected such as 16GiB, 16GB or 16B");
 }
 
 }  // namespace

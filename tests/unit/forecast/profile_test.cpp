@@ -112,6 +112,15 @@ TEST(Profile, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   EXPECT_NE(refusal([] { (void)find_device(""); }).find("known are"), std::string::npos);
 }
 
+TEST(Profile, ANameIsReadWithoutRegardToCase) {
+  EXPECT_EQ(find_device("H100").name, "h100");
+  EXPECT_EQ(find_network("EFA-3200g").name, "efa-3200g");
+  EXPECT_NE(refusal([] {
+              (void)find_device("A100");
+            }).find("'A100'; did you mean a100-40g or a100-80g? known are a100-40g, "),
+            std::string::npos);
+}
+
 TEST(Profile, AUsersFileIsReadLikeOneOfOurs) {
   const ProfileFile device_file(own(kDevicesJson, "h200").dump());
   const Device device = find_device(device_file.path());

@@ -257,9 +257,36 @@ TEST(Picture, DrawsLanesInColours) {
   for (std::size_t at = svg.find("<rect x="); at != std::string::npos; at = svg.find("<rect x=", at + 1))
     ++drawn_rectangles;
   EXPECT_EQ(drawn_rectangles, 4U);
-  // All of the width: 900 for 3.5 seconds; the forward's two begin a second after the gather.
-  EXPECT_NE(svg.find("<rect x=\"90.0\" y=\"128.0\" width=\"257.1\""), std::string::npos) << svg;
-  EXPECT_NE(svg.find("<rect x=\"347.1\" y=\"60.0\" width=\"514.3\""), std::string::npos) << svg;
+  // 880 for 3.5 seconds; the forward's two begin a second after the gather.
+  EXPECT_NE(svg.find("<rect x=\"90.0\" y=\"128.0\" width=\"251.4\""), std::string::npos) << svg;
+  EXPECT_NE(svg.find("<rect x=\"341.4\" y=\"60.0\" width=\"502.9\""), std::string::npos) << svg;
+}
+
+TEST(Picture, HasATimeAxisAndADarkForm) {
+  const Reported reported;
+  const std::string svg = picture(reported.title, reported.rehearsed, reported.outlook);
+  EXPECT_NE(svg.find(">0 s</text>"), std::string::npos);
+  EXPECT_NE(svg.find(">3.5 s</text>"), std::string::npos);
+  EXPECT_EQ(svg.find(">4 s</text>"), std::string::npos);
+  EXPECT_NE(svg.find("@media (prefers-color-scheme: dark)"), std::string::npos);
+  EXPECT_EQ(svg.find("left-out\""), std::string::npos) << "all is drawn";
+}
+
+TEST(Picture, MarksThePassesThatAreLeftOut) {
+  Reported reported;
+  Timeline& timeline = reported.outlook.time->timeline;
+  timeline.left_out = 62;
+  timeline.behind_left_out = timeline.spans.size();
+  timeline.spans.push_back({Lane::kGather, 103, 104, 1, 0});
+  timeline.spans.push_back({Lane::kCompute, 103.5, 107.5, 0, 0});
+  const std::string svg = picture(reported.title, reported.rehearsed, reported.outlook);
+  // 100 of 107.5 seconds are left out, and take 120 of 880: the others take 760.
+  EXPECT_NE(svg.find("<rect class=\"left-out\" x=\"444.7\" y=\"60.0\" width=\"120.0\""), std::string::npos)
+      << svg;
+  EXPECT_NE(svg.find(">62 equal passes</text>"), std::string::npos);
+  EXPECT_NE(svg.find("<rect x=\"564.7\" y=\"60.0\" width=\"405.3\""), std::string::npos) << svg;
+  const std::string trace = perfetto_trace(reported.rehearsed, timeline);
+  EXPECT_NE(trace.find("62 equal passes"), std::string::npos);
 }
 
 TEST(Picture, EscapesTitles) {

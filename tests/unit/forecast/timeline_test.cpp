@@ -390,6 +390,9 @@ TEST(Timeline, RepeatsThePassInBetween) {
 TEST(Timeline, DrawsOnlyThePassesThatWereRehearsed) {
   const Timeline t = three_passes().played(StatedRates(), 7);
   EXPECT_EQ(drawn(t), "gather 0-1; compute 1-2; gather 2-4; compute 4-5; compute 17-22; compute 22-23; ");
+  EXPECT_EQ(t.left_out, 4);
+  EXPECT_EQ(t.behind_left_out, 4U);
+  EXPECT_EQ(three_passes().played(StatedRates(), 3).left_out, 0);
 }
 
 TEST(Timeline, PlaysTracesOfOneAndTwoPassesAsTheyAre) {
