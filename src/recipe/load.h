@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "recipe/recipe.h"
@@ -42,6 +43,13 @@ void validate_for_size(const Recipe& recipe, int ranks);
 /// ends with a comment that names the value's origin.
 [[nodiscard]] std::string to_yaml(const Recipe& recipe,
                                   const std::map<std::string, std::string>* origins = nullptr);
+
+/// Begins a resolved recipe of which load_recipe() takes the origins in the comments for those of the values:
+/// one that is written for a job, and that nobody edits.
+inline constexpr std::string_view kKeepsOrigins = "# The comment behind a value says where it is from.\n";
+
+/// The origins that a text of to_yaml() names behind the values, by line.
+[[nodiscard]] std::map<int, std::string> named_origins(std::string_view yaml);
 
 /// The tables of docs/recipe.md, and the JSON Schema for editors. Both are generated from the table of keys
 /// that the loader uses (keys/keys.h).

@@ -36,6 +36,7 @@ class Parser {
     // First, so that the YAML parser sees harmless text and positions count characters.
     Faults found;
     const std::string clean = check_characters(text, source, found);
+    if (source == 0 && clean.starts_with(kKeepsOrigins)) named_ = named_origins(clean);
     Document document = parse_document(clean, source, found);
     if (!has_own_section(document.root)) {
       complete_ = false;  // whatever seems to be missing is not the fault
@@ -104,7 +105,7 @@ class Parser {
     LoadedRecipe loaded{recipe_, {}};
     for (const Key& key : keys()) {
       const auto given = given_.find(key.path);
-      loaded.origins[key.path] = given != given_.end() ? sources_.origin(given->second)
+      loaded.origins[key.path] = given != given_.end() ? origin(key.path, given->second)
                                  : is_from_preset(key) ? str("preset ", recipe_.model.preset)
                                                        : "default";
     }
@@ -118,6 +119,12 @@ class Parser {
       if (is_section(root.items[i].text) || root.items[i].text == "include") return true;
     }
     return false;
+  }
+
+  /// In the words of a resolved recipe that keeps them, else where it stands.
+  [[nodiscard]] std::string origin(const std::string& path, const Position& at) const {
+    const auto named = origins_.find(path);
+    return named != origins_.end() && !sources_.is_override(at) ? named->second : sources_.origin(at);
   }
 
   /// Copies the preset's values to the `model` keys that no text sets. Runs after all layers are applied,
@@ -209,6 +216,8 @@ class Parser {
   void apply_entry(const std::string& path, const Node& key, const Node& value) {
     const bool dotted = key.text.find('.') != std::string::npos;
     if (const Key* known = dotted ? nullptr : find_key(path)) {
+      const auto named = key.at.source == 0 ? named_.find(key.at.line) : named_.end();
+      if (named != named_.end()) origins_[path] = named->second;
       store(*known, value, value.kind == Node::Kind::kNull ? key.at : value.at);
     } else if (!dotted && is_section(path)) {
       section_positions_.try_emplace(path, key.at);
@@ -337,6 +346,8 @@ class Parser {
   std::map<std::string, Position> given_;              ///< keys set, with their positions
   std::map<std::string, Position> section_positions_;  ///< sections seen, with their positions
   std::set<std::string> broken_;                       ///< keys and sections refused or misspelt
+  std::map<int, std::string> named_;                   ///< by line, of a recipe that keeps its origins
+  std::map<std::string, std::string> origins_;         ///< the same by key
   bool complete_ = true;                               ///< every file was parsed to its end
 };
 

@@ -367,6 +367,9 @@ class Tests(product.Case):
             self.assertEqual(0, empty, "drawings without content")
         reached = set()
         for _ in range(200):
+            tops = browser.value("[...document.querySelectorAll('.tile')].map(tile => tile.offsetTop)")
+            if width > 860:
+                self.assertGreater(tops.count(tops[-1]), 1, "a tile is alone in its row")
             browser.press("Tab")
             chart = browser.value("document.activeElement.matches('.plot svg') ? document.activeElement.closest('figure').id : ''")
             if chart == "loss":

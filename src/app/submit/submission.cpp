@@ -153,7 +153,8 @@ Submission prepare(const Options& options, const RecipeCheck& also) {
     if (also) also(loaded);
     const Recipe& recipe = loaded.recipe;
     submission.job = allocate(options, recipe);
-    runs.push_back({absolute(recipe.run.dir), to_yaml(recipe), recipe.run.allow_foreign_folder});
+    runs.push_back({absolute(recipe.run.dir), str(kKeepsOrigins, to_yaml(recipe, &loaded.origins)),
+                    recipe.run.allow_foreign_folder});
     if (name.empty()) name = recipe.run.name;
   }
   const std::string pattern = tasks.empty() ? "" : run_dir_of_tasks(options);

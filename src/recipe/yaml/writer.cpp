@@ -189,4 +189,16 @@ std::string to_yaml(const Recipe& recipe, const std::map<std::string, std::strin
   return out;
 }
 
+std::map<int, std::string> named_origins(std::string_view yaml) {
+  constexpr std::string_view kMark = " # ";
+  std::map<int, std::string> origins;
+  for (int line = 1; !yaml.empty(); ++line) {
+    const std::string_view text = yaml.substr(0, yaml.find('\n'));
+    if (const std::size_t at = text.rfind(kMark); at != text.npos)
+      origins[line] = text.substr(at + kMark.size());
+    yaml.remove_prefix(std::min(text.size() + 1, yaml.size()));
+  }
+  return origins;
+}
+
 }  // namespace echelon

@@ -87,12 +87,13 @@ std::string tiles(const RunView& view) {
   return html + "</dl>";
 }
 
-/// Why the run is not going on: the cause of its last start's end.
+/// Why the run is not going on: the cause of its last start's end. A stop on purpose is no fault.
 std::string reason(const RunRecord& run) {
   if (run.starts.empty() || run.starts.back().cause.empty() || !run.has_ended() ||
       run.state == RunState::kFinished)
     return "";
-  return str("<p class=\"cause\">", escaped(run.starts.back().cause), "</p>");
+  const char* style = run.state == RunState::kStopped ? "cause wanted" : "cause";
+  return str("<p class=\"", style, "\">", escaped(run.starts.back().cause), "</p>");
 }
 
 }  // namespace

@@ -110,21 +110,30 @@ std::string time_axis(const RunRecord& run, const std::vector<Event>& events, do
       keys, rows, marks, from_s, to_s, data);
 }
 
+/// "8 (requeue 1, restart in place 2)"; `in_place`: how many starts in place this allocation has had.
+std::string job_of(const Start& start, int in_place) {
+  std::vector<std::string> again;
+  if (start.restart > 0) again.push_back(str("requeue ", start.restart));
+  if (start.in_place) again.push_back(str("restart in place ", in_place));
+  return str(start.job.empty() ? "-" : start.job, again.empty() ? "" : str(" (", join(again, ", "), ")"));
+}
+
 std::string starts_table(const RunRecord& run) {
-  Table table{.columns = {"start", "job", "began", "lasted", "ranks", "steps", "saved step", "end", "why"},
+  int in_place = 0;
+  Table table{.columns = {"start", "job", "began", "lasted", "ranks", "steps", "saved to disk", "end", "why"},
               .caption = "Starts"};
   for (std::size_t i = 0; i < run.starts.size() && i < kMostListed; ++i) {
     const Start& start = run.starts[i];
     std::string why = start.cause;
     if (why.empty() && start.end == "killed") why = "it left no word: killed, or its node was lost";
     if (why.empty() && start.end == "failed") why = "no file of the run names the cause";
-    if (start.in_place) why = str("restarted in place", why.empty() ? "" : "; ", why);
+    in_place = start.in_place ? in_place + 1 : 0;
     table.rows.push_back(
-        {str(i + 1),
-         start.job.empty() ? "-"
-                           : str(start.job, start.restart > 0 ? str(" (restart ", start.restart, ")") : ""),
-         shown_utc(start.began_s), shown_time(start.ended_s - start.began_s), str(start.ranks),
-         str(start.first_step, " to ", start.last_step), str(start.saved_step), start.end, why});
+        {str(i + 1), job_of(start, in_place), shown_utc(start.began_s),
+         shown_time(start.ended_s - start.began_s), str(start.ranks),
+         str(start.first_step, start.from_memory ? " (from memory)" : "", " to ", start.last_step),
+         start.saved_step == start.first_step && start.from_memory ? "-" : str(start.saved_step), start.end,
+         why});
   }
   if (run.starts.size() > kMostListed)
     table.caption += str(": the first ", kMostListed, " of ", run.starts.size());

@@ -71,6 +71,26 @@ std::string breakdown(const MetricsLog& metrics) {
              axes, older);
 }
 
+/// Of the start with the fewest, where ranks came and went.
+std::size_t ranks_of(const RunView& view, const LargestRanks& largest) {
+  std::size_t ranks = 0;
+  for (const Start& start : view.run.starts) {
+    const auto own = static_cast<std::size_t>(std::max<std::int64_t>(0, start.ranks));
+    ranks = ranks == 0 ? own : std::min(ranks, own);
+  }
+  return std::max({ranks, largest.by_rank.size(), std::size_t{2}});
+}
+
+/// Equal ranks have the largest value in 1/ranks of the lines each. A straggler has it at least half of the
+/// way from there to always, and three standard deviations more often than chance gives it.
+bool is_no_chance(const LargestRanks& largest, std::size_t ranks, std::uint64_t lines) {
+  constexpr double kDeviations = 3;
+  const double chance = 1 / static_cast<double>(ranks);
+  const auto all = static_cast<double>(largest.lines);
+  const double more = static_cast<double>(lines) - all * chance;
+  return more >= all * (1 - chance) / 2 && more >= kDeviations * std::sqrt(all * chance * (1 - chance));
+}
+
 /// "rank 3 (n1) was slowest in 41 of 50 lines, 1.4 times the median there"
 std::string straggler_of(const RunView& view, const std::string& spread, const LargestRanks& largest,
                          bool& named) {
@@ -79,10 +99,8 @@ std::string straggler_of(const RunView& view, const std::string& spread, const L
                        [](const auto& a, const auto& b) { return a.second.lines < b.second.lines; });
   if (most == largest.by_rank.end() || most->second.lines == 0) return "";
   const double factor = most->second.excess / static_cast<double>(most->second.lines);
-  const double share = static_cast<double>(most->second.lines) / static_cast<double>(largest.lines);
-  constexpr double kOften = 0.5;
   constexpr double kFar = 1.1;
-  named = share >= kOften && factor >= kFar;
+  named = factor >= kFar && is_no_chance(largest, ranks_of(view, largest), most->second.lines);
   const std::string host = host_of_rank(view.run.folder, most->first);
   return str("rank ", most->first, host.empty() ? "" : str(" (", host, ")"), " had the largest ", spread,
              " in ", most->second.lines, " of ", largest.lines, " lines, on average ", significant(factor, 3),

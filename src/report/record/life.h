@@ -18,7 +18,8 @@ struct Start {
   std::int64_t first_step = 0;
   std::int64_t last_step = 0;
   std::int64_t saved_step = 0;
-  bool in_place = false;  ///< followed an earlier one within the same allocation
+  bool in_place = false;     ///< followed an earlier one within the same allocation
+  bool from_memory = false;  ///< went on from a checkpoint in the memory of nodes
   std::vector<std::pair<std::string, double>> seconds;  ///< by what they were spent on
   std::string cause;                                    ///< of its end; empty: not known
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "recipe/load.h"
 #include "recipe/yaml/document.h"
 
 namespace echelon::report {
@@ -19,22 +20,9 @@ std::string text_of(const Node& node) {
   return str("[", join(items, ", "), "]");
 }
 
-/// The comment behind a value: `value  # origin`.
-std::string comment_of(std::string_view line) {
-  constexpr std::string_view kMark = " # ";
-  const std::size_t at = line.rfind(kMark);
-  return at == std::string_view::npos ? "" : std::string(line.substr(at + kMark.size()));
-}
-
 class Walk {
  public:
-  explicit Walk(std::string_view yaml) {
-    while (!yaml.empty()) {
-      const std::size_t end = yaml.find('\n');
-      lines_.push_back(yaml.substr(0, end));
-      yaml.remove_prefix(end == std::string_view::npos ? yaml.size() : end + 1);
-    }
-  }
+  explicit Walk(std::string_view yaml) : origins_(named_origins(yaml)) {}
   void take(const Node& node, const std::string& name) {
     if (node.kind == Node::Kind::kMap && !node.items.empty()) {
       for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
@@ -42,14 +30,13 @@ class Walk {
       return;
     }
     if (name.empty() || node.kind == Node::Kind::kBroken) return;
-    const auto line = static_cast<std::size_t>(node.at.line);
-    values.push_back(
-        {name, text_of(node), line >= 1 && line <= lines_.size() ? comment_of(lines_[line - 1]) : ""});
+    const auto origin = origins_.find(node.at.line);
+    values.push_back({name, text_of(node), origin == origins_.end() ? "" : origin->second});
   }
   std::vector<RecipeValue> values;
 
  private:
-  std::vector<std::string_view> lines_;
+  std::map<int, std::string> origins_;
 };
 
 }  // namespace

@@ -207,6 +207,14 @@ RunLog read_logs(const fs::Path& run, const std::vector<TimedStep>& known, Missi
 void name_causes(const fs::Path& run, const RunLog& log, std::vector<Start>& starts) {
   constexpr double kLate_s = 120;  // a verdict is written before the ranks have left, a note after it
   std::map<std::string, std::vector<std::string>> outputs;
+void name_sources(const RunLog& log, std::vector<Start>& starts) {
+  for (const Event& event : log.events) {
+    if (event.kind != EventKind::kResumed || event.text.find(" (memory of ") == event.text.npos) continue;
+    for (Start& start : starts)
+      start.from_memory |= event.time_s >= start.began_s && event.time_s <= start.ended_s;
+  }
+}
+
   std::map<std::string, std::size_t> starts_of;
   for (const Start& start : starts) ++starts_of[start.job];
   std::map<std::string, std::size_t> seen;

@@ -60,6 +60,9 @@ struct RunLog {
 /// logs/slurm-JOB.out.
 void name_causes(const fs::Path& run, const RunLog& log, std::vector<Start>& starts);
 
+/// Says of each start whether it went on from memory.
+void name_sources(const RunLog& log, std::vector<Start>& starts);
+
 /// The node of a rank, from the beginning of its log; empty: not known.
 [[nodiscard]] std::string host_of_rank(const fs::Path& run, std::int64_t rank);
 

@@ -244,6 +244,7 @@ RunRecord RunReader::read(double now_s) {
   if (const Series* time = metrics_.find("time")) run.step = static_cast<std::int64_t>(time->last().x);
   read_log(run.missing);
   run.log = log_;
+  name_sources(run.log, run.starts);
   name_causes(folder_, run.log, run.starts);
   run.account = account_of(run.starts, run.log.noted);
   for (const Start& start : run.starts)

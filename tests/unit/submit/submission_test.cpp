@@ -52,8 +52,15 @@ TEST_F(Submissions, KeepScriptAndResolvedRecipeInTheRunsFolder) {
   const stdfs::path folder = here() / "runs/small/submissions/1";
   EXPECT_EQ(first.script_path(), folder / "job.sbatch");
   EXPECT_EQ(text_of(folder / "job.sbatch"), first.script);
-  const Recipe kept = load_recipe(folder / "recipe.yaml", {}).recipe;
-  EXPECT_EQ(to_yaml(kept), to_yaml(load_recipe("recipe.yaml", {"optim.lr=0.5"}).recipe));
+  const LoadedRecipe kept = load_recipe(folder / "recipe.yaml", {});
+  const LoadedRecipe given = load_recipe("recipe.yaml", {"optim.lr=0.5"});
+  EXPECT_EQ(to_yaml(kept.recipe), to_yaml(given.recipe));
+  // The ranks know what was set.
+  EXPECT_EQ(kept.origins, given.origins);
+  EXPECT_EQ(kept.origins.at("optim.lr"), "command line");
+  EXPECT_EQ(kept.origins.at("optim.weight_decay"), "default");
+  EXPECT_EQ(load_recipe(folder / "recipe.yaml", {"optim.weight_decay=0"}).origins.at("optim.weight_decay"),
+            "command line");
   EXPECT_TRUE(stdfs::is_directory("runs/small/logs"));
   EXPECT_EQ(first.log_path("17"), here() / "runs/small/logs/slurm-17.out");
   // Another one does not touch what a job may still start from.
