@@ -28,7 +28,14 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   int ranks = 0;
   std::string profile;
+  bool verbose = false;
+  bool quiet = false;
 };
+
+log::Console console_of(const TrainArguments& arguments) {
+  if (arguments.verbose) return log::Console::kAll;
+  return arguments.quiet ? log::Console::kWarnings : log::Console::kUsual;
+}
 
 /// "10..12", or "10": one step.
 ProfileRange read_profile(const std::string& text) {
@@ -71,6 +78,8 @@ int train(const TrainArguments& arguments) {
   LoadedRecipe loaded;
   ProfileRange profile;
   int ranks = 0;
+  log::show(console_of(arguments));
+  if (arguments.quiet) setenv("ECHELON_PROGRESS", "none", 1);
   once_per_step([&] {
     loaded = load_recipe(arguments.recipe, arguments.overrides);
     profile = read_profile(arguments.profile);
@@ -90,6 +99,8 @@ int train(const TrainArguments& arguments) {
     std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe").string(), "train",
                                      arguments.recipe};
     command.insert(command.end(), arguments.overrides.begin(), arguments.overrides.end());
+    if (arguments.verbose) command.emplace_back("--verbose");
+    if (arguments.quiet) command.emplace_back("--quiet");
     if (profile.wanted()) command.insert(command.end(), {"--profile", arguments.profile});
     return launch_local_ranks(ranks, command);
   }
@@ -97,7 +108,8 @@ int train(const TrainArguments& arguments) {
   return engine_function<TrainFunction>("echelon_engine_train")(
       {.loaded = std::move(loaded),
        .launch = ranks == 0 ? Launch::kPmix : Launch::kSingle,
-       .profile = profile});
+       .profile = profile,
+       .console = console_of(arguments)});
 }
 
 }  // namespace
@@ -115,6 +127,10 @@ void add_train(CLI::App& app, int& status) {
       ->check(in_range(1, 4096));
   command->add_option("--profile", arguments->profile,
                       "Steps FIRST..LAST of which profile/ in the run folder tells where the time went");
+  auto* verbose = command->add_flag("--verbose,-v", arguments->verbose,
+                                    "Print also what else only logs/rank-0.log has: units, memory, times");
+  command->add_flag("--quiet,-q", arguments->quiet, "Print nothing but warnings and errors")
+      ->excludes(verbose);
   command->callback([arguments, &status] { status = train(*arguments); });
 }
 

@@ -5,6 +5,7 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include <array>
 #include <cstdio>
 #include <mutex>
 #include <span>
@@ -18,7 +19,7 @@ namespace echelon::log {
 namespace {
 
 /// Standard error, whose last line may be a status line.
-class Console final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+class StandardError final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
@@ -66,8 +67,10 @@ class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
 // Process-wide: a log line must be possible from anywhere, also while a constructor fails.
 std::shared_ptr<spdlog::logger>& current() {
   static auto logger = [] {
-    auto made = std::make_shared<spdlog::logger>("echelon", std::make_shared<Console>());
+    auto made = std::make_shared<spdlog::logger>("echelon", std::make_shared<StandardError>());
     made->set_pattern("%v");
+    made->set_level(spdlog::level::debug);
+    made->sinks().front()->set_level(spdlog::level::info);
     return made;
   }();
   return logger;
@@ -81,12 +84,17 @@ std::shared_ptr<OwnFileSink>& own_file() {
 
 }  // namespace
 
+void show(Console console) {
+  constexpr std::array kLevels{spdlog::level::warn, spdlog::level::info, spdlog::level::debug};
+  current()->sinks().front()->set_level(kLevels[static_cast<std::size_t>(console)]);
+}
+
 void init(std::string_view prefix, bool console, const std::filesystem::path& file, bool held) {
-  std::vector<spdlog::sink_ptr> sinks{std::make_shared<Console>()};
+  std::vector<spdlog::sink_ptr> sinks{std::make_shared<StandardError>()};
   sinks.back()->set_pattern("%v");
   // Errors go to standard error from every rank: the cause of a failure may be known to one rank only, and
   // nobody should have to search N files.
-  sinks.back()->set_level(console ? spdlog::level::info : spdlog::level::err);
+  sinks.back()->set_level(console ? current()->sinks().front()->level() : spdlog::level::err);
   if (!file.empty()) {
     own_file() = in_context("log file", [&] { return std::make_shared<OwnFileSink>(file, held); });
     sinks.push_back(own_file());

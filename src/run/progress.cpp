@@ -38,9 +38,10 @@ std::string rate(const StepMetrics& m) {
 }  // namespace
 
 Progress::Style Progress::detect() {
-  const char* told = std::getenv("ECHELON_PROGRESS");
-  const bool terminal =
-      status_line::is_possible(STDERR_FILENO) || (told != nullptr && std::string_view(told) == "bar");
+  const char* variable = std::getenv("ECHELON_PROGRESS");
+  const std::string_view told = variable == nullptr ? "" : variable;
+  if (told == "none") return Style::kNone;
+  const bool terminal = status_line::is_possible(STDERR_FILENO) || told == "bar";
   return terminal ? Style::kBar : Style::kLines;
 }
 

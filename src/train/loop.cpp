@@ -201,7 +201,8 @@ RunEnd TrainLoop::run() {
     const bool logging =
         last || state.step == 1 || validation || stop || state.step % options_.metrics.every_steps == 0;
     if (logging) reporter_.line(result, lr, validation);
-    if (++steps_of_this_process == 1 || last || report_request_.take()) reporter_.memory(step_s);
+    const bool asked = report_request_.take();
+    if (++steps_of_this_process == 1 || last || asked) reporter_.memory(step_s, asked);
     parts_.progress.step(state.step, result.loss, step_s);
     checkpointer.poll(state.step);
     if (last || stop || result.save_due || checkpointer.due(state)) {

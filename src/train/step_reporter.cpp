@@ -166,14 +166,15 @@ void StepReporter::line(const TrainStep::Result& result, double lr,
   parts_.progress.line(metrics);
 }
 
-void StepReporter::memory(double step_s) const {
+void StepReporter::memory(double step_s, bool asked) const {
   const MemoryReport report = memory_report(parts_.state);
-  log::info(describe(report, true));
+  const auto tell = asked ? log::info : log::note;
+  tell(describe(report, true));
   const ShardedModel::Times times = parts_.state.model.times();
   const double passes = static_cast<double>(std::max<std::int64_t>(1, times.passes));
-  log::info(str("around ", times.passes, " passes of units: ", std::round(times.host_s / passes * 1e7) / 10,
-                " us each for casts, book-keeping and issuing, ",
-                std::round(times.waiting_s() / passes * 1e7) / 10, " us each waiting for collectives"));
+  tell(str("around ", times.passes, " passes of units: ", std::round(times.host_s / passes * 1e7) / 10,
+           " us each for casts, book-keeping and issuing, ",
+           std::round(times.waiting_s() / passes * 1e7) / 10, " us each waiting for collectives"));
   if (!options_.on_measured) return;
   options_.on_measured({.step = parts_.state.step,
                         .memory = report,

@@ -37,8 +37,8 @@ class StepReporter {
   /// A line of metrics. Collective.
   void line(const TrainStep::Result& result, double lr, const std::optional<ValidationResult>& validation);
   /// Logs memory by category, and the time spent around the layers, to this rank's log. `step_s`: mean
-  /// duration of the last steps.
-  void memory(double step_s) const;
+  /// duration of the last steps; `asked`: somebody waits for it, so it is no detail.
+  void memory(double step_s, bool asked) const;
 
  private:
   /// What one rank tells the others about the steps of a line. Plain numbers.

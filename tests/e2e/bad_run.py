@@ -100,7 +100,7 @@ class Tests(product.Case):
         self.assertEqual([(1, "finished"), (2, "finished")], [(start["ranks"], start["end"]) for start in account["starts"]])
         self.assertGreater(account["starts"][1]["seconds"]["start"], 0)
         self.assertRegex(log.read_text().removeprefix(before),
-                         r"^\S+ I \[rank 0/2 \S+\] starting: opening the data\n(.|\n)*resumed from step 3\n")
+                         r"^\S+ D \[rank 0/2 \S+\] starting: opening the data\n(.|\n)*resumed from step 3\n")
 
     def test_run_folder_is_a_file(self):
         self.recipe()
@@ -127,7 +127,7 @@ class Tests(product.Case):
         self.wait_for_step(2, process=process)
         result = self.command(*self.train_command("recipe.yaml", *endless), code=2)
         self.assertIn(f"is in use by process {process.pid} on {product.socket.gethostname()}; waiting 5 s", result.err)
-        self.assertEqual(result.err.splitlines(True)[-1], f"echelon: rank 0/1 {product.socket.gethostname()}: run folder (run.dir) 'run': in "
+        self.assertEqual(result.err.splitlines(True)[-1], f"echelon: run folder (run.dir) 'run': in "
                          f"use by process {process.pid} on {product.socket.gethostname()}; wait for it, or give this "
                          "run another run.dir\n")
         process.terminate()
@@ -174,7 +174,7 @@ class Tests(product.Case):
         result = self.train("recipe.yaml", "train.steps=60", "optim.lr=100", "model.init_std=10",
                             "train.clip_grad_norm=0", "run.dir=wild", code=6)
         # At which step is a matter of the processor's arithmetic.
-        self.assertRegex(result.err, r"(?m)^echelon: rank 0/1 \S+: step \d+: (loss|gradient norm) is not finite; the "
+        self.assertRegex(result.err, r"(?m)^echelon: step \d+: (loss|gradient norm) is not finite; the "
                                      r"weights were not touched by this step\. Lower optim\.lr, .*$")
         self.assertEqual(before, self.contents())
 

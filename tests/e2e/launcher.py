@@ -37,6 +37,19 @@ class Tests(product.Case):
         result = self.train(self.recipe(), "data.kind=tokens", "data.path=tokens", ranks=3, code=4)
         self.assertRegex(result.err, r"^echelon: token file 'tokens' is not a token file [^\n]+\n$")
 
+    def test_more_and_less_is_printed_as_asked(self):
+        recipe = self.recipe()
+        usual, verbose, quiet = (self.train(recipe, "train.steps=3", *words, ranks=2).err for words in
+                                 (["run.dir=a"], ["run.dir=b", "-v"], ["run.dir=c", "-q"]))
+        details = ("memory of the process before the model: ", "start: launch ", "memory of this rank: ", "model.embed_tokens ")
+        for detail in details:
+            self.assertNotIn(detail, usual)
+            self.assertIn(detail, verbose)
+            self.assertIn(detail, (self.folder / "c/logs/rank-0.log").read_text())
+        self.assertIn("step 3/3 ", usual)
+        self.assertEqual("", quiet)
+        self.assertIn("excludes", self.train(recipe, "-v", "-q", code=2).err)
+
     def test_sigterm_to_the_launcher_is_85_with_a_checkpoint(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2, signal.SIGHUP, signal.SIGQUIT):
             run = number.name

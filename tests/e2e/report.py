@@ -324,6 +324,8 @@ class Tests(product.Case):
         process, ours = self.on_terminal(60, 12)
         begin = self.read_terminal(ours, b"running")
         self.assertIn("\x1b[?1049h", begin)
+        # Behind a line as wide as the screen it would erase the last character.
+        self.assertIsNone(re.search(r"[^\nHJ\r]\x1b\[[KJ]", begin), begin)
         process.send_signal(signal.SIGINT)
         rest = self.read_terminal(ours)
         self.assertEqual(0, process.wait(product.WAIT_S))
@@ -365,11 +367,11 @@ class Tests(product.Case):
             empty = browser.value("[...document.querySelectorAll('.plot svg')].filter(svg => { const box = svg.getBBox();"
                                   " return box.width < 100 || box.height < 30; }).length")
             self.assertEqual(0, empty, "drawings without content")
-        reached = set()
-        for _ in range(200):
             tops = browser.value("[...document.querySelectorAll('.tile')].map(tile => tile.offsetTop)")
             if width > 860:
                 self.assertGreater(tops.count(tops[-1]), 1, "a tile is alone in its row")
+        reached = set()
+        for _ in range(200):
             browser.press("Tab")
             chart = browser.value("document.activeElement.matches('.plot svg') ? document.activeElement.closest('figure').id : ''")
             if chart == "loss":

@@ -63,17 +63,17 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
                 " of weights, gradients and optimizer state per rank"));
   for (const std::string& line :
        describe_units(model.plan(), model.groups().shard().size(), model.precision().master, state_bytes)) {
-    log::info("  " + line);
+    log::note("  " + line);
   }
   const std::int64_t passes = recipe.train.global_batch_size / (recipe.train.micro_batch_size * info.size);
   if (passes > 1 && recipe.train.reduce_gradients == ReduceGradients::kLastMicroBatch) {
-    log::info(str("gradients are reduced once per ", passes, " micro-batches, which takes ",
+    log::note(str("gradients are reduced once per ", passes, " micro-batches, which takes ",
                   human_bytes(static_cast<std::uint64_t>(model.model().numel()) * 4),
                   " per rank for their sums"));
   }
   if (const std::string attention = attention_of(compute, recipe); !attention.empty())
-    log::info("attention: " + attention);
-  log::info(str("memory of the process before the model: ",
+    log::note("attention: " + attention);
+  log::note(str("memory of the process before the model: ",
                 human_bytes(static_cast<std::uint64_t>(resident_before))));
   const SampleSize size = data.sample_size();
   log::info(str("data: ", human_count(static_cast<std::uint64_t>(data.samples_per_epoch())), " samples",

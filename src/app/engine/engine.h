@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "bootstrap/job.h"
 #include "comm/communicator.h"
 #include "forecast/rehearsed.h"
@@ -20,6 +21,7 @@ struct TrainRequest {
   LoadedRecipe loaded;
   Launch launch = Launch::kSingle;
   ProfileRange profile;
+  log::Console console = log::Console::kUsual;  ///< the engine's log is another one than the program's
 };
 
 struct SampleRequest {

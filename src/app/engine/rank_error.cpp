@@ -29,6 +29,7 @@ Error current_error(const char* out_of_memory) {
 }
 
 std::string where(const Job& job) {
+  if (job.info().size == 1) return "";
   return str("rank ", job.info().rank, "/", job.info().size, " ", job.info().host);
 }
 

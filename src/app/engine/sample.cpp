@@ -224,7 +224,7 @@ int sample_in_job(const SampleRequest& request) {
     return 0;
   } catch (...) {
     const Error error = current_error(kOutOfMemory);
-    const int status = report_error(error, job->info().size > 1 ? where(*job) : "");
+    const int status = report_error(error, where(*job));
     job->abort(status, error.what());
     return status;
   }

@@ -249,7 +249,7 @@ int train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Check
   AgreedStop stop(life.signal, comm,
                   [&life] { return life.deadline ? life.deadline->reason_to_stop({}) : ""; });
   life.start.done("prepare");
-  if (lead) log::info(life.start.describe());
+  if (lead) log::note(life.start.describe());
   Progress progress(lead ? Progress::detect() : Progress::Style::kNone, state.step + 1, steps);
   tell(lead, str("step ", state.step + 1, ", which also allocates the memory of a step"));
   const LoopParts parts{.state = state,
@@ -295,14 +295,13 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   AgreedStop stop(life.signal, *comm);
   if (stops_after("opening the run folder", stop)) return kStopped;
   auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
-  tell(lead, "opening the data");
+  if (lead) log::note("starting: opening the data");
   Inputs inputs = open_inputs(recipe, *model, *comm);
   life.start.done("data");
   if (stops_after("opening the data", stop)) return kStopped;
   // Weights and gradients use the device communicator; agreement between ranks uses MPI between hosts.
   const auto between_devices =
       device_communicator(compute, job, static_cast<double>(recipe.cluster.timeout_s), life.watch);
-  tell(lead, str("allocating ", human_count(static_cast<std::uint64_t>(model->numel())), " parameters"));
   const Trainee trainee = make_trainee(recipe, job, compute, std::move(model), *comm,
                                        between_devices ? *between_devices : *comm, life.watch.activity);
   TrainState state{
@@ -349,6 +348,7 @@ int consolidate_or_tell(const Recipe& recipe, const StopSignal& signal, const st
 
 int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
+  log::show(request.console);
   RankLife life{.origins = request.loaded.origins};
   keep_freed_memory();
   ops::keep_compiled_products(ops::products_worth_keeping(

@@ -22,11 +22,14 @@ constexpr std::size_t kMostEvents = 4000;
 constexpr std::size_t kMostFiles = 1000;
 constexpr double kSame_s = 60;  ///< within which two files tell of one failure
 
-/// "echelon: rank 0/8 n0: sentence" without what every error line begins with.
+/// "echelon: rank 0/8 n0: sentence", or "echelon: sentence" of a run of one rank, without what every error
+/// line begins with.
 std::string without_rank(const std::string& text) {
-  constexpr std::string_view kBegin = "echelon: rank ";
-  const std::size_t end = text.find(": ", kBegin.size());
-  return text.starts_with(kBegin) && end != std::string::npos ? text.substr(end + 2) : text;
+  constexpr std::string_view kName = "echelon: ";
+  if (!text.starts_with(kName)) return text;
+  const std::string rest = text.substr(kName.size());
+  const std::size_t end = rest.starts_with("rank ") ? rest.find(": ") : rest.npos;
+  return end == rest.npos ? rest : rest.substr(end + 2);
 }
 
 /// Collects what the lines of rank 0's log say.
@@ -204,9 +207,6 @@ RunLog read_logs(const fs::Path& run, const std::vector<TimedStep>& known, Missi
   return log;
 }
 
-void name_causes(const fs::Path& run, const RunLog& log, std::vector<Start>& starts) {
-  constexpr double kLate_s = 120;  // a verdict is written before the ranks have left, a note after it
-  std::map<std::string, std::vector<std::string>> outputs;
 void name_sources(const RunLog& log, std::vector<Start>& starts) {
   for (const Event& event : log.events) {
     if (event.kind != EventKind::kResumed || event.text.find(" (memory of ") == event.text.npos) continue;
@@ -215,6 +215,9 @@ void name_sources(const RunLog& log, std::vector<Start>& starts) {
   }
 }
 
+void name_causes(const fs::Path& run, const RunLog& log, std::vector<Start>& starts) {
+  constexpr double kLate_s = 120;  // a verdict is written before the ranks have left, a note after it
+  std::map<std::string, std::vector<std::string>> outputs;
   std::map<std::string, std::size_t> starts_of;
   for (const Start& start : starts) ++starts_of[start.job];
   std::map<std::string, std::size_t> seen;

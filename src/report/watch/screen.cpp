@@ -74,11 +74,13 @@ ViewSize Screen::size() const {
 void Screen::draw(const std::vector<std::string>& lines) {
   std::string text = redraws_ ? "\033[H" : "";
   for (std::size_t i = 0; i < lines.size(); ++i) {
+    const bool last = i + 1 == lines.size();
+    // Before the text: behind a line as wide as the screen, it would take away the last character.
+    if (redraws_) text += last ? "\033[J" : "\033[K";
     text += lines[i];
-    text += redraws_ ? "\033[K" : "";
-    if (!redraws_ || i + 1 < lines.size()) text += "\n";
+    if (!redraws_ || !last) text += "\n";
   }
-  print(redraws_ ? text + "\033[J" : text);
+  print(text);
 }
 
 bool Screen::wait(double seconds) {

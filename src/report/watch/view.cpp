@@ -38,6 +38,18 @@ std::string cut(const std::string& text, int columns) {
   return text.substr(0, at);
 }
 
+/// Where a text that is wider than `columns` is best broken: between two of its parts, else between words.
+std::size_t end_of_line(const std::string& text, int columns) {
+  constexpr int kNarrow = 20;
+  const auto width = static_cast<std::size_t>(std::max(kNarrow, columns));
+  if (text.size() <= width) return text.size();
+  const std::size_t comma = text.rfind(", ", width - 1) + 1;  // 0: there is none
+  const std::size_t gap = text.rfind("  ", width) + 1;
+  const std::size_t word = text.rfind(' ', width) + 1;
+  const std::size_t at = std::max(comma, gap > 0 ? gap - 1 : 0);
+  return at > 0 ? at : word > 0 ? word - 1 : text.size();
+}
+
 /// Collects the lines of a screen.
 class Lines {
  public:
@@ -48,11 +60,14 @@ class Lines {
     lines_.push_back(toned ? str(code_of(tone), shown, "\033[0m") : shown);
   }
   void add_as_it_is(const std::string& line) { lines_.push_back(line); }
-  /// A name and what is said of it; nothing when that is empty.
+  /// A name and what is said of it, on a second line what does not fit; nothing when that is empty.
   void fact(const std::string& name, const std::string& text, Tone tone = Tone::kPlain) {
     constexpr std::size_t kName = 8;
-    if (!text.empty())
-      add(name + std::string(kName - std::min(kName, name.size()), ' ') + foreign_text(text), tone);
+    if (text.empty()) return;
+    const std::string all = foreign_text(text);
+    const std::size_t end = end_of_line(all, size_.columns - static_cast<int>(kName));
+    add(name + std::string(kName - std::min(kName, name.size()), ' ') + all.substr(0, end), tone);
+    if (end < all.size()) add(std::string(kName, ' ') + all.substr(all.find_first_not_of(' ', end)), tone);
   }
   [[nodiscard]] std::size_t count() const { return lines_.size(); }
   [[nodiscard]] std::vector<std::string> take() {
@@ -112,6 +127,15 @@ std::string newest_save(const RunRecord& run, double now_s) {
   return text;
 }
 
+/// "06:45 UTC", on another day than `now_s` "2026-11-25 06:45 UTC".
+std::string minute(double time_s, double now_s) {
+  constexpr std::size_t kDay = 10;
+  constexpr std::size_t kMinute = 16;
+  const std::string text = shown_utc(time_s);
+  const bool today = text.substr(0, kDay) == shown_utc(now_s).substr(0, kDay);
+  return str(today ? text.substr(kDay + 1, kMinute - kDay - 1) : text.substr(0, kMinute), " UTC");
+}
+
 std::string times(const RunRecord& run, const MetricsLog& metrics, double now_s) {
   std::string text;
   if (run.account.allocated_s > 0) {
@@ -122,8 +146,8 @@ std::string times(const RunRecord& run, const MetricsLog& metrics, double now_s)
   const Series* step = metrics.find("step_time_s");
   if (run.state == RunState::kRunning && run.steps && *run.steps > run.step && step != nullptr) {
     const double left_s = static_cast<double>(*run.steps - run.step) * step->last().y;
-    text +=
-        str(text.empty() ? "" : ", ", shown_time(left_s), " left, until about ", shown_utc(now_s + left_s));
+    text += str(text.empty() ? "" : ", ", shown_time(left_s), " left, until about ",
+                minute(now_s + left_s, now_s));
   }
   return text;
 }

@@ -93,7 +93,7 @@ void Checkpointer::prepare(TrainState& state, std::int64_t last_step) {
     staging_ = std::make_shared<checkpoint::Staging>(copies ? bytes_to_save(state) + pipe : pipe);
   });
   if (comm_->rank() == 0 && copies) {
-    log::info(
+    log::note(
         str("checkpoints are copied to ", human_bytes(staging_->bytes()),
             " per rank before they are written; the memory is allocated shortly before the first save"));
   }
