@@ -28,18 +28,16 @@ Path folder_of(const Path& path) {
 Path checked_output(Path path, const Path& checkpoint) {
   if (path.filename().empty()) path = path.parent_path();  // "out/"
   const Path parent = folder_of(path);
-  std::error_code error;
   if (checkpoint::entry_exists(path)) {
     throw Error(Code::kUsage,
                 str("output '", path.string(), "' exists already; remove it or choose another name"));
   }
-  if (!std::filesystem::is_directory(parent, error)) {
-    throw Error(Code::kUsage, str("output folder '", parent.string(), "' does not exist; create it first"));
-  }
-  if (is_inside(std::filesystem::canonical(parent), std::filesystem::canonical(checkpoint))) {
+  if (is_inside(std::filesystem::weakly_canonical(std::filesystem::absolute(parent)),
+                std::filesystem::canonical(checkpoint))) {
     throw Error(Code::kUsage,
                 str("output '", path.string(), "' would lie inside the checkpoint; choose another place"));
   }
+  in_context(str("output '", path.string(), "'"), [&] { fs::make_directories(parent, Code::kUsage); });
   return path;
 }
 

@@ -3,8 +3,8 @@
 
 namespace echelon::tool {
 
-/// `path` without a slash at the end. Throws Error(kUsage) when it exists, lies inside `checkpoint`, or its
-/// parent folder does not exist.
+/// `path` without a slash at the end; its parent folders are made. Throws Error(kUsage) when it exists, lies
+/// inside `checkpoint`, or they cannot be made.
 [[nodiscard]] std::filesystem::path checked_output(std::filesystem::path path,
                                                    const std::filesystem::path& checkpoint);
 /// The folder that holds `path`.

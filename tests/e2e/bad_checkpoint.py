@@ -192,9 +192,9 @@ class Tests(product.Case):
         self.expect(2, product.CKPT, "consolidate", newest, "--to", "hdf5", "--output", newest / "out.h5")
         self.command(product.CKPT, "verify", newest)
 
-    def test_consolidate_below_no_folder(self):
+    def test_consolidate_below_a_file(self):
         self.trained(ranks=1)
-        self.expect(2, product.CKPT, "consolidate", "run", "--to", "hdf5", "--output", "nowhere/out.h5")
+        self.expect(2, product.CKPT, "consolidate", "run", "--to", "hdf5", "--output", "recipe.yaml/out.h5")
 
     def test_old_checkpoints_are_removed_only_behind_whole_ones(self):
         self.train(self.recipe(**{**EVERY_2, "checkpoint.keep_last": 2}), ranks=2)

@@ -180,9 +180,11 @@ TEST(Tool, ConsolidatesOnlyToAFreshPlaceOutsideTheCheckpoint) {
   std::filesystem::create_symlink("nowhere", dir.path() / "dangling");
   expect_one_line(into(dir.path() / "dangling"), 2, "exists already");
   expect_one_line(into(folder / "model.h5"), 2, "inside the checkpoint");
-  expect_one_line(into(dir.path() / "absent" / "model.h5"), 2, "does not exist");
+  expect_one_line(into(folder / "absent" / "model.h5"), 2, "inside the checkpoint");
+  expect_one_line(into(dir.path() / "taken" / "model.h5"), 2, "cannot create folder");
   EXPECT_EQ(into(dir.path() / "model.h5").code, 0);
-  EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"c", "dangling", "model.h5", "taken"}));
+  EXPECT_EQ(into(dir.path() / "absent" / "deep" / "model.h5").code, 0);
+  EXPECT_EQ(names_in(dir.path()), (std::vector<std::string>{"absent", "c", "dangling", "model.h5", "taken"}));
 }
 
 TEST(Tool, LeavesNothingOfAConsolidationThatFails) {
