@@ -14,6 +14,7 @@
 #include "recipe/check/foreign_file.h"
 #include "recipe/keys/keys.h"
 #include "recipe/model_presets.h"
+#include "recipe/recipe_in.h"
 #include "recipe/yaml/characters.h"
 #include "recipe/yaml/document.h"
 #include "recipe/yaml/value.h"
@@ -29,10 +30,12 @@ class Parser {
  public:
   explicit Parser(const ReadFile& read_include) : read_include_(read_include) {}
 
-  void read_file(const std::string& name, std::string_view text) {
+  /// `of_run`: what names the run is left out. With it, the new run would go on in the folder of the old one.
+  void read_file(const std::string& name, std::string_view text, bool of_run = false) {
     const std::filesystem::path path = std::filesystem::path(name).lexically_normal();
     chain_.push_back(path);
     const std::size_t source = sources_.add_file(name);
+    if (of_run) of_runs_.insert(source);
     // First, so that the YAML parser sees harmless text and positions count characters.
     Faults found;
     const std::string clean = check_characters(text, source, found);
@@ -169,7 +172,10 @@ class Parser {
   }
 
   void include(const Node& value, const std::filesystem::path& target) {
-    const std::filesystem::path path = target.lexically_normal();
+    std::filesystem::path path = target.lexically_normal();
+    std::error_code ignored;
+    const bool folder = std::filesystem::is_directory(path, ignored);
+    if (folder) path = recipe_in(path);
     if (std::find(chain_.begin(), chain_.end(), path) != chain_.end()) {
       return faults_.add(
           value.at,
@@ -182,7 +188,7 @@ class Parser {
     }
     try {
       const std::string text = read_include_(path);
-      read_file(path.string(), text);
+      read_file(path.string(), text, folder);
     } catch (const Error& error) {
       complete_ = false;
       faults_.add(value.at,
@@ -215,6 +221,7 @@ class Parser {
 
   void apply_entry(const std::string& path, const Node& key, const Node& value) {
     const bool dotted = key.text.find('.') != std::string::npos;
+    if (of_runs_.contains(key.at.source) && (path == "run.name" || path == "run.dir")) return;
     if (const Key* known = dotted ? nullptr : find_key(path)) {
       const auto named = key.at.source == 0 ? named_.find(key.at.line) : named_.end();
       if (named != named_.end()) origins_[path] = named->second;
@@ -348,6 +355,7 @@ class Parser {
   std::set<std::string> broken_;                       ///< keys and sections refused or misspelt
   std::map<int, std::string> named_;                   ///< by line, of a recipe that keeps its origins
   std::map<std::string, std::string> origins_;         ///< the same by key
+  std::set<std::size_t> of_runs_;                      ///< sources that are recipes of other runs
   bool complete_ = true;                               ///< every file was parsed to its end
 };
 

@@ -210,7 +210,9 @@ std::string recipe_json_schema() {
   root["properties"]["include"] = {
       {"type", "string"},
       {"minLength", 1},
-      {"description", "One base recipe, relative to this file; keys here win over its keys."}};
+      {"description",
+       "One base recipe, or a run folder whose recipe is taken without run.name and run.dir, relative to "
+       "this file; keys here win over its keys."}};
   for (const recipe::Section& section : recipe::sections()) {
     recipe::section_schema(root, section.path) = recipe::object_schema(section.meaning);
   }

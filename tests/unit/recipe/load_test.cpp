@@ -52,6 +52,37 @@ TEST(LoadRecipe, RefusesAFolderAPipeAndADevice) {
   EXPECT_TRUE(holds(refusal_of("/dev/zero"), "is not a regular file"));
 }
 
+TEST(LoadRecipe, IncludesTheRecipeOfARunWithoutWhatNamesIt) {
+  const test::TempDir dir;
+  stdfs::create_directories(dir.path() / "first/part");
+  (void)write(dir.path() / "first/recipe.yaml",
+              "run: {name: first, dir: runs/first, seed: 7}\noptim: {lr: 0.5}\n"
+              "data: {kind: synthetic_tokens}\ntrain: {steps: 9, micro_batch_size: 1, global_batch_size: 1}\n"
+              "schedule: {warmup_steps: 0}\n");
+  for (const char* folder : {"first", "first/"}) {
+    const stdfs::path file =
+        write(dir.path() / "second.yaml", std::string("include: ") + folder + "\ntrain: {steps: 20}\n");
+    const LoadedRecipe loaded = load_recipe(file, {});
+    EXPECT_EQ(loaded.recipe.optim.lr, 0.5);
+    EXPECT_EQ(loaded.recipe.run.seed, 7);
+    EXPECT_EQ(loaded.recipe.train.steps, 20);
+    EXPECT_EQ(loaded.recipe.run.name, Recipe().run.name);
+    EXPECT_EQ(loaded.recipe.run.dir, "runs/" + Recipe().run.name);
+  }
+  // As echelon-ckpt import makes it; without its commit the newest does not count.
+  for (const char* step : {"step-000000010.aa", "step-000000020.bb", "step-000000030.cc"}) {
+    stdfs::create_directories(dir.path() / "imported" / step);
+    const std::string name = std::string("imported/") + step;
+    (void)write(dir.path() / name / "recipe.yaml", std::string("model: {layers: ") + step[12] + "}\n");
+    if (step[12] != '3') (void)write(dir.path() / name / "COMMIT", "");
+  }
+  const stdfs::path imported =
+      write(dir.path() / "fourth.yaml", "include: imported\ndata: {kind: synthetic_tokens}\n");
+  EXPECT_EQ(load_recipe(imported, {}).recipe.model.layers, 2);
+  const stdfs::path none = write(dir.path() / "third.yaml", "include: first/part\n");
+  EXPECT_TRUE(holds(refusal_of(none), "first/part/recipe.yaml': No such file"));
+}
+
 TEST(LoadRecipe, RefusesAFileItMayNotRead) {
   const test::TempDir dir;
   const stdfs::path file = write(dir.path() / "r.yaml", "data: {kind: synthetic_tokens}\n");
