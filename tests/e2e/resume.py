@@ -55,6 +55,15 @@ class Tests(product.Case):
         self.resume(stopped_at, ranks)
         self.assert_same_run_as_uninterrupted(ranks)
 
+    def test_an_extended_run_tells_what_its_learning_rate_does(self):
+        recipe = self.recipe(**{"schedule.warmup_steps": 1})
+        self.train(recipe, "train.steps=8")
+        again = self.train(recipe, "train.steps=40")
+        rates = [line["lr"] for line in self.metrics() if line["step"] in (8, 9)]
+        self.assertRegex(again.err, rf"(?m)^the learning rate jumps from {rates[0]:.2e} at step 8 to [0-9.e-]+;")
+        self.assertNotIn("jumps", self.train(recipe, "train.steps=44", "schedule.kind=constant", "checkpoint.resume=never", "run.dir=b").err)
+        self.assertNotIn("jumps", self.train(recipe, "train.steps=48", "schedule.kind=constant", "run.dir=b").err)
+
     def test_sigterm_on_2_ranks(self):
         self.stop_and_resume(signal.SIGTERM, 2)
 

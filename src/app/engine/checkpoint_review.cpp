@@ -1,15 +1,20 @@
 #include "app/engine/checkpoint_review.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <iomanip>
 #include <optional>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/contents.h"
+#include "optim/schedule.h"
 #include "recipe/parse.h"
+#include "train/epochs.h"
 
 namespace echelon::app {
 namespace {
@@ -54,6 +59,7 @@ std::optional<std::string> copy_in(const Path& source, const Path& damaged, cons
 Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
   files_ = made_;
   changes_.clear();
+  then_.reset();
   bool has_recipe = false;
   for (const std::string& name : reader.attachments()) {
     std::string content;
@@ -77,11 +83,31 @@ Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
 
 void CheckpointReview::compare(const checkpoint::Reader& reader, const std::string& then) {
   try {
-    changes_ = recipe::changes(recipe::parse_stored_recipe(kRecipe, then), recipe_);
+    then_ = recipe::parse_stored_recipe(kRecipe, then);
+    changes_ = recipe::changes(*then_, recipe_);
   } catch (const Error& e) {
     log::warn(str("cannot tell what changed in the recipe since checkpoint '", reader.folder().string(),
                   "'; only the names and shapes of its tensors were compared with this model: ", e.what()));
   }
+}
+
+void CheckpointReview::tell_jump_of_rate(std::int64_t step, std::int64_t steps, const Loader& data) const {
+  constexpr double kNoticed = 0.1;
+  const bool known = std::any_of(changes_.begin(), changes_.end(), [](const recipe::Change& change) {
+    return change.key == "optim.lr" || change.key.starts_with("schedule.") ||
+           change.key.starts_with("train.");
+  });
+  if (!known || step < 1) return;
+  const Epochs then(data.samples_per_epoch(), then_->train.global_batch_size);
+  const Epochs now(data.samples_per_epoch(), recipe_.train.global_batch_size);
+  const double before =
+      learning_rate(then_->optim, then_->schedule, step, with_steps(then_->train, then).steps, then.length());
+  const double after = learning_rate(recipe_.optim, recipe_.schedule, step + 1, steps, now.length());
+  if (std::fabs(after - before) <= kNoticed * before) return;
+  std::ostringstream text;
+  text << std::scientific << std::setprecision(2) << "the learning rate jumps from " << before << " at step "
+       << step << " to " << after << "; the schedule is another one than the checkpoint's";
+  log::info(text.str());
 }
 
 void CheckpointReview::make_good(const checkpoint::Reader& reader, const std::string& name,

@@ -1,9 +1,12 @@
 #pragma once
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/read/reader.h"
+#include "data/loader.h"
 #include "recipe/compare.h"
 #include "run/run_folder.h"
 #include "train/restore.h"
@@ -29,6 +32,9 @@ class CheckpointReview {
   Differences inspect(const checkpoint::Reader& reader);
 
   [[nodiscard]] const std::vector<recipe::Change>& changes() const { return changes_; }
+  /// Logs by how much changes of the recipe, such as more steps, raise or lower the learning rate where the
+  /// run goes on, if it is more than a tenth. `steps`: of the whole run.
+  void tell_jump_of_rate(std::int64_t step, std::int64_t steps, const Loader& data) const;
   /// The files that every checkpoint of this run contains.
   [[nodiscard]] const Files& files() const { return files_; }
 
@@ -41,6 +47,7 @@ class CheckpointReview {
   Files made_;
   Files files_;
   std::vector<recipe::Change> changes_;
+  std::optional<Recipe> then_;  ///< of the checkpoint; nothing: not known
 };
 
 }  // namespace echelon::app

@@ -323,6 +323,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   const TrainOptions train = in_steps(recipe, *inputs.data);
   if (state.step >= train.steps && !restored.memory.empty()) commit_now(checkpointer, state);
   if (is_complete(state, train.steps, life, !review.changes().empty(), memory.get())) return 0;
+  if (lead) review.tell_jump_of_rate(state.step, train.steps, *inputs.data);
   LoopOptions options = loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
   if (life.forecast) options.on_measured = life.forecast->listen(folder.root());
@@ -347,8 +348,8 @@ int consolidate_or_tell(const Recipe& recipe, const StopSignal& signal, const st
 }
 
 int train(const TrainRequest& request) {
-  const Recipe& recipe = request.loaded.recipe;
   log::show(request.console);
+  const Recipe& recipe = request.loaded.recipe;
   RankLife life{.origins = request.loaded.origins};
   keep_freed_memory();
   ops::keep_compiled_products(ops::products_worth_keeping(
