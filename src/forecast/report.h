@@ -15,6 +15,11 @@ struct ReportTitle {
   bool gpu = false;
 };
 
+/// Why the time of a save may be far from what was predicted.
+inline constexpr const char* kAboutSaves =
+    "a save is predicted from its bytes and an assumed disk; making files and committing them takes time of "
+    "its own, which counts most in small ones";
+
 /// "14.2 ms", "3.05 s", "28.0 h"
 [[nodiscard]] std::string duration(double seconds);
 /// Lines for people.

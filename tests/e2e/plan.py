@@ -385,6 +385,19 @@ class Tests(product.Case):
         self.assertFalse(self.planned(*words, "--memory", "1GiB", code=2)["fits"])
         self.assertTrue(self.planned(*words)["fits"])
 
+    def test_a_forecast_that_is_far_off_is_not_printed(self):
+        told = self.train(self.recipe(), "train.steps=3").err
+        noted = (self.folder / "run/logs/rank-0.log").read_text()
+        pattern = r"predicted and measured: a save ([\d.]+ \w+) and ([\d.]+ \w+), of which training waits ([\d.]+ \w+) and ([\d.]+ \w+)(.*)"
+
+        def seconds(text):
+            return float(text.split()[0]) * {"ms": 1e-3, "s": 1}[text.split()[1]]
+        *times, why = re.search(pattern, noted).groups()
+        save, saved, stall, stalled = map(seconds, times)
+        if any(max(pair) > 2.1 * min(pair) for pair in ((save, saved), (stall, stalled))):  # of rounded numbers
+            self.assertIn("; a save is predicted from its bytes and an assumed disk", why)
+        self.assertEqual(not why, re.search(pattern, told) is not None)
+
     # -- what would fit
 
     def fit(self, *words, **more):

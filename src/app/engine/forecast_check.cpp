@@ -34,6 +34,11 @@ std::string profile_of(const std::string& gpu) {
   return "";
 }
 
+/// Whether a forecast was right within a factor of two. One that was not is no help on a terminal.
+bool is_near(double predicted, double measured) {
+  return std::max(predicted, measured) <= 2 * std::min(predicted, measured);
+}
+
 nlohmann::json to_json(const MeasuredStep& step, bool on_host) {
   const MemoryReport& m = step.memory;
   const std::int64_t tensors = on_host ? m.tensors_peak : static_cast<std::int64_t>(step.device_bytes);
@@ -117,9 +122,12 @@ void ForecastCheck::compare(const MeasuredStep& step) {
   measured_.update(to_json(step, !gpu_));
   // A GPU's allocator counts what it has taken for tensors.
   const char* peak = gpu_ ? "reserved_bytes" : "tensor_peak_bytes";
-  log::info(str("predicted and measured: all tensors ", bytes(predicted_["memory"][peak].get<double>()),
-                " and ", bytes(measured_["memory"]["tensor_peak_bytes"].get<double>()), ", sent in a step ",
-                bytes(predicted_["traffic"]["sent_bytes"].get<double>()), " and ", bytes(step.sent_bytes)));
+  const auto tensors = predicted_["memory"][peak].get<double>();
+  const auto measured = measured_["memory"]["tensor_peak_bytes"].get<double>();
+  const auto sent = predicted_["traffic"]["sent_bytes"].get<double>();
+  const auto tell = is_near(tensors, measured) && is_near(sent, step.sent_bytes) ? log::info : log::note;
+  tell(str("predicted and measured: all tensors ", bytes(tensors), " and ", bytes(measured),
+           ", sent in a step ", bytes(sent), " and ", bytes(step.sent_bytes)));
   write();
 }
 
@@ -129,9 +137,11 @@ void ForecastCheck::compare(const Checkpointer::Saved& saved) {
   if (measured_.contains("memory")) measured_["memory"]["process_peak_bytes"] = peak_resident_bytes();
   const double seconds = predicted_["checkpoint"]["seconds"].get<double>();
   const double stall_s = saved.waited ? seconds : predicted_["checkpoint"]["stall_s"].get<double>();
-  log::info(str("predicted and measured: a save ", forecast::duration(seconds), " and ",
-                forecast::duration(saved.seconds), ", of which training waits ", forecast::duration(stall_s),
-                " and ", forecast::duration(saved.stall_s)));
+  const bool near = is_near(seconds, saved.seconds) && is_near(stall_s, saved.stall_s);
+  const std::string text = str("predicted and measured: a save ", forecast::duration(seconds), " and ",
+                               forecast::duration(saved.seconds), ", of which training waits ",
+                               forecast::duration(stall_s), " and ", forecast::duration(saved.stall_s));
+  near ? log::info(text) : log::note(str(text, "; ", forecast::kAboutSaves));
   write();
 }
 

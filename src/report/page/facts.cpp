@@ -89,6 +89,15 @@ std::string predictions(const RunView& view) {
   std::string html = "<div class=\"wide\">" + html_table(table, "data") + "</div>";
   const bool timed = std::any_of(view.run.predictions.begin(), view.run.predictions.end(),
                                  [](const Prediction& p) { return p.group == "time" && p.predicted; });
+  const auto far = [](const Prediction& p) {
+    return p.group == "checkpoint" && p.predicted && p.measured &&
+           std::max(*p.predicted, *p.measured) > 2 * std::min(*p.predicted, *p.measured);
+  };
+  if (std::any_of(view.run.predictions.begin(), view.run.predictions.end(), far))
+    html += paragraph(
+        "A save is predicted from its bytes and an assumed disk; making files and committing them takes time "
+        "of its own, which counts most in small ones.",
+        "note");
   if (!timed)
     html += paragraph(
         "No time of a step was predicted: it needs a profile of the device, see `echelon doctor job "
