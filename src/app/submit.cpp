@@ -42,6 +42,8 @@ void print_job(const submit::Submission& submission, const std::string& job) {
   print(str(job, "\nscript   ", submission.script_path().string(), "\nlog      tail -F ",
             submission.log_path(job).string(), "\nstate    squeue --jobs=", job, "\ncancel   scancel ", job,
             "\n"));
+  for (std::size_t n = 0; n < submission.swept.size(); ++n)
+    print(str("run      ", submission.runs[n].dir.string(), "  ", submission.swept[n], "\n"));
 }
 
 /// What the ranks will run on, as far as the command line says.
@@ -55,19 +57,19 @@ PlanTarget target_of(const SubmitArguments& arguments, const submit::Allocation&
           .memory_bytes = arguments.memory_bytes};
 }
 
-/// Tasks of an array differ in nothing that memory depends on; their data may differ.
+/// Tasks of an array may differ in their data, those of a sweep in what memory depends on.
 class StartCheck {
  public:
   void look_at(const LoadedRecipe& loaded) {
     const auto differ = [](const recipe::Change& change) {
-      return change.key.starts_with("data.") || change.key.starts_with("model.");
+      return !change.key.starts_with("run.") && !change.key.starts_with("schedule.") &&
+             change.key != "optim.lr";
     };
-    if (first_) {
-      const auto changes = recipe::changes(last_, loaded.recipe);
+    if (!looked_at_.empty()) {
+      const auto changes = recipe::changes(looked_at_.back().recipe, loaded.recipe);
       if (std::none_of(changes.begin(), changes.end(), differ)) return;
     }
-    if (!first_) first_ = loaded;
-    last_ = loaded.recipe;
+    looked_at_.push_back(loaded);
     add(doctor::faults_of_data(loaded.recipe));
     if (doctor::Finding weights = examine_initial_weights(loaded.recipe);
         weights.verdict == doctor::Verdict::kFault)
@@ -76,10 +78,11 @@ class StartCheck {
 
   /// Throws Error(kUsage) for a job that could not start.
   void require(const SubmitArguments& arguments, const submit::Allocation& job) {
-    require_fit(*first_, target_of(arguments, job));
+    for (const LoadedRecipe& loaded : looked_at_) require_fit(loaded, target_of(arguments, job));
     const doctor::JobShape shape{.nodes = static_cast<int>(job.nodes),
                                  .ranks_per_node = static_cast<int>(job.tasks_per_node)};
-    add(doctor::faults_of_size(first_->recipe, shape, arguments.options.partition, job.gpus_per_node == 0));
+    add(doctor::faults_of_size(looked_at_.front().recipe, shape, arguments.options.partition,
+                               job.gpus_per_node == 0));
     if (faults_.empty()) return;
     const std::string all = join(faults_, "; ");
     // What an earlier job makes or a container holds cannot be seen from here.
@@ -98,8 +101,7 @@ class StartCheck {
     }
   }
 
-  std::optional<LoadedRecipe> first_;
-  Recipe last_;
+  std::vector<LoadedRecipe> looked_at_;
   std::vector<std::string> faults_;
 };
 
@@ -149,7 +151,8 @@ void add_job_options(CLI::App& command, submit::Options& options) {
   command.add_option("--exclude,-x", options.exclude, "Nodes not to use");
   command.add_option("--array,-a", options.array,
                      "Job array: 0-9%1 continues one run, one task after the other; 0-3 trains one run per "
-                     "task, with {task} in overrides: run.dir=runs/try-{task} run.seed={task}");
+                     "task, with {task} in overrides: run.dir=runs/try-{task} run.seed={task}; "
+                     "optim.lr=1e-3,3e-3,1e-2 trains one run per value, in run.dir-0, run.dir-1, ...");
   command.add_option("--dependency,-d", options.dependency, "Start after other jobs, such as afterok:17");
   command.add_option("--job-name,-J", options.job_name, "Name of the job (default: run.name)");
   command.add_option("--stop-before", options.stop_before_s,

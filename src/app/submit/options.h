@@ -40,7 +40,7 @@ struct Options {
   std::int64_t max_same_step =
       3;                   ///< failures in a row at one step that end the job; 0: any number is forgiven
   std::string job_name;    ///< not given: run.name
-  std::string array;       ///< "0-9%1"
+  std::string array;       ///< "0-9%1", or a sweep: "optim.lr=1e-3,3e-3"
   std::string dependency;  ///< "afterok:17"
 
   std::string container_image;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "app/submit/sweep.h"
 #include "app/submit/words.h"
 #include "base/error.h"
 #include "base/files/disk.h"
@@ -57,7 +58,8 @@ void refuse_tasks_in(const LoadedRecipe& loaded) {
   }
 }
 
-LoadedRecipe load(const Options& options, const std::string& task) {
+/// `more`: one more override; empty: none.
+LoadedRecipe load(const Options& options, const std::string& task, const std::string& more) {
   std::vector<std::string> overrides;
   for (const std::string& override : options.overrides) {
     if (task.empty() && override.find("{task}") != override.npos)
@@ -67,6 +69,7 @@ LoadedRecipe load(const Options& options, const std::string& task) {
               "' names the task of an array, but this job has no array: add --array, or leave {task} out"));
     overrides.push_back(with_task(override, task));
   }
+  if (!more.empty()) overrides.push_back(more);
   const auto read = [&] {
     LoadedRecipe loaded = load_recipe(options.recipe, overrides);
     refuse_tasks_in(loaded);
@@ -139,16 +142,30 @@ std::string not_shared(const Place& place) {
   return "";
 }
 
+/// The options with numbers in place of a sweep's values, and with a run folder for each of its tasks.
+Options as_numbers(const Options& given, const Sweep& sweep) {
+  Options options = given;
+  options.array = sweep.array;
+  if (run_dir_of_tasks(given).empty())
+    options.overrides.push_back(
+        str("run.dir=", load(given, "0", sweep.overrides.front()).recipe.run.dir, "-{task}"));
+  return options;
+}
+
 }  // namespace
 
-Submission prepare(const Options& options, const RecipeCheck& also) {
+Submission prepare(const Options& given, const RecipeCheck& also) {
   Submission submission;
+  const std::optional<Sweep> sweep = sweep_in(given.array);
+  const Options options = sweep ? as_numbers(given, *sweep) : given;
+  if (sweep) submission.swept = sweep->overrides;
   std::vector<std::int64_t> tasks;
   if (!options.array.empty()) tasks = array_tasks(options.array);
   Runs& runs = submission.runs;
   std::string name = options.job_name;
   for (std::size_t n = 0; n < std::max<std::size_t>(1, tasks.size()); ++n) {
-    const LoadedRecipe loaded = load(options, tasks.empty() ? "" : std::to_string(tasks[n]));
+    const LoadedRecipe loaded =
+        load(options, tasks.empty() ? "" : std::to_string(tasks[n]), sweep ? sweep->overrides.at(n) : "");
     if (n == 0) tell_which(loaded);
     if (also) also(loaded);
     const Recipe& recipe = loaded.recipe;

@@ -20,7 +20,8 @@ struct Submission {
   };
   Allocation job;
   Place place;
-  std::vector<Run> runs;  ///< one; for an array with {task} in run.dir, one per task
+  std::vector<Run> runs;           ///< one; for an array with {task} in run.dir, one per task
+  std::vector<std::string> swept;  ///< of a sweep: the override of each run; else empty
   std::string script;
 
   /// Of the first run: the script, and the log of job number `job` (for an array, a glob pattern).

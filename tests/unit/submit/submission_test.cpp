@@ -111,6 +111,25 @@ TEST_F(Submissions, OfAnArrayHaveARunForEachTask) {
   EXPECT_TRUE(stdfs::exists("runs/try-6/submissions/2/job.sbatch"));
 }
 
+TEST_F(Submissions, OfASweepHaveARunForEachValue) {
+  Options all = options({"run.seed={task}"});
+  all.array = "optim.lr=1e-3,0.5%1";
+  const Submission submission = prepare(all);
+  keep(submission);
+  ASSERT_EQ(submission.runs.size(), 2U);
+  EXPECT_EQ(submission.runs[1].dir, here() / "runs/small-1");
+  EXPECT_EQ(submission.swept, (std::vector<std::string>{"optim.lr=1e-3", "optim.lr=0.5"}));
+  const LoadedRecipe second = load_recipe("runs/small-1/submissions/1/recipe.yaml", {});
+  EXPECT_EQ(second.recipe.optim.lr, 0.5);
+  EXPECT_EQ(second.recipe.run.seed, 1);
+  EXPECT_EQ(second.origins.at("optim.lr"), "command line");
+  EXPECT_NE(submission.script.find("\n#SBATCH --array=0-1%1\n"), std::string::npos);
+  all.overrides.emplace_back("run.dir=runs/lr-{task}");
+  EXPECT_EQ(prepare(all).runs[0].dir, here() / "runs/lr-0");
+  all.array = "optim.learning_rate=1,2";
+  EXPECT_TRUE(refusal(all).find("task 0: command line: 'optim.learning_rate=1'") != std::string::npos);
+}
+
 TEST_F(Submissions, RefuseATaskThatTheRecipeItselfHolds) {
   std::ofstream("recipe.yaml") << "run: {name: small, dir: \"runs/try-{task}\"}\n"
                                   "data: {kind: synthetic_tokens}\n"
