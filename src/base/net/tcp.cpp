@@ -129,8 +129,8 @@ std::optional<fs::Fd> connect_to(const std::vector<std::string>& addresses, int 
     const auto address = parse(text, port);
     if (!address) continue;
     fs::Fd socket(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket.valid()) continue;
-    const std::string refused = try_connect(socket, *address, patience_s);
+    const std::string refused =
+        socket.valid() ? try_connect(socket, *address, patience_s) : fs::reason(errno);
     if (refused.empty()) return socket;
     why = str(text, " port ", port, ": ", refused);
   }
