@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,7 +10,7 @@ namespace echelon {
 
 /// Kind of a frame, sent by a rank to rank 0's hub, or by the hub to a rank.
 enum class FrameKind : std::uint32_t {
-  kHello = 1,  ///< first of a connection: token, rank and process number
+  kHello = 1,  ///< first of a connection: rank and process number
   kBeat,       ///< rank: alive; carries `now` and recent round-trip times
   kLeaving,    ///< rank: ends normally, or reports its own failure
   kAnswer,     ///< rank: `text` answers kShowStack or kLookAt
@@ -23,7 +22,7 @@ enum class FrameKind : std::uint32_t {
 };
 
 /// The only message format of the heartbeat connections, in both directions. Sent as raw bytes, because both
-/// ends are the same build. The token in the hello keeps out other programs.
+/// ends are the same build (Opening::kVersion), which the handshake before the first frame has proven.
 struct Frame {
   FrameKind kind = FrameKind::kBeat;
   std::int32_t rank = 0;
@@ -33,7 +32,6 @@ struct Frame {
   double awaited_share = 0;   ///< fraction of the time that was spent waiting for its node
   double round_trip_s = 0;    ///< median of recent beats; 0: unknown
   Activity::Now now;
-  std::array<char, 16> token{};
   char text[1024] = {};  ///< zero-terminated
 
   [[nodiscard]] std::string_view text_view() const { return {text}; }

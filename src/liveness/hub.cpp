@@ -22,7 +22,8 @@ constexpr double kExamine_s = 2;     // longest wait for another rank's examinat
 
 Hub::Hub(Options options)
     : options_(std::move(options)),
-      listener_(listen_anywhere("heartbeats", "set cluster.heartbeat_timeout_s: 0 to disable them")),
+      listener_(Service::kHeartbeats, options_.secret, GuardedListener::places_for(options_.hosts),
+                "heartbeats", "set cluster.heartbeat_timeout_s: 0 to disable them"),
       judge_(options_.judge, options_.hosts) {
   thread_ = std::thread([this] { loop(); });
 }
@@ -45,7 +46,7 @@ void Hub::loop() {
     // This thread did not run, so silence of others in that time proves nothing.
     if (const double gap = steady_now_s() - last_s; gap > kStoodStill_s) judge_.stood_still(gap);
     last_s = steady_now_s();
-    std::vector<pollfd> queries{{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0}};
+    std::vector<pollfd> queries{{.fd = listener_.fd(), .events = POLLIN, .revents = 0}};
     for (const auto& peer : peers_) {
       const short events = peer->wire.has_output() ? POLLIN | POLLOUT : POLLIN;
       queries.push_back({.fd = peer->wire.fd(), .events = events, .revents = 0});
@@ -54,21 +55,13 @@ void Hub::loop() {
     for (std::size_t n = 0; n + 1 < queries.size(); ++n) {
       if (queries[n + 1].revents != 0) serve(*peers_[n]);
     }
-    if (queries[0].revents != 0) accept_all();
+    for (fs::Fd& socket : listener_.accept()) peers_.push_back(std::make_unique<Peer>(std::move(socket)));
     drop_closed();
     decide(steady_now_s());
     tell_nodes(steady_now_s());
   }
   if (announced_) return;
   for (const auto& peer : peers_) peer->wire.send({.kind = FrameKind::kClosing});
-}
-
-void Hub::accept_all() {
-  while (true) {
-    fs::Fd socket(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) return;
-    peers_.push_back(std::make_unique<Peer>(std::move(socket)));
-  }
 }
 
 void Hub::serve(Peer& peer) {
@@ -79,8 +72,7 @@ void Hub::serve(Peer& peer) {
 void Hub::on_frame(Peer& peer, const Frame& frame) {
   const auto size = static_cast<int>(options_.hosts.size());
   if (peer.rank < 0) {
-    if (frame.kind != FrameKind::kHello || frame.token != options_.token || frame.rank < 0 ||
-        frame.rank >= size) {
+    if (frame.kind != FrameKind::kHello || frame.rank < 0 || frame.rank >= size) {
       ::shutdown(peer.wire.fd(), SHUT_RDWR);  // no rank of this run; drop_closed() removes it
       return;
     }

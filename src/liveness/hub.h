@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -10,7 +9,7 @@
 #include <vector>
 
 #include "base/files/fs.h"
-#include "base/net/tcp.h"
+#include "base/net/guarded_listener.h"
 #include "liveness/judge.h"
 #include "liveness/wire.h"
 
@@ -24,7 +23,7 @@ class Hub {
   struct Options {
     JudgeOptions judge;
     std::vector<std::string> hosts;  ///< of every rank, by rank
-    std::array<char, 16> token{};    ///< connections whose hello lacks it are closed
+    Secret secret{};                 ///< who does not know it is not listened to
     std::function<void(const Finding&)> on_verdict;
     std::function<void(const Finding&)> on_warning;
     /// Every two seconds from the first step on; must not wait for anything. May be empty.
@@ -37,7 +36,9 @@ class Hub {
   /// Stops the thread. Tells the ranks that the hub ends normally, unless there was a verdict.
   ~Hub();
 
-  [[nodiscard]] int port() const { return listener_.port; }
+  [[nodiscard]] int port() const { return listener_.port(); }
+  /// Tells the addresses of all ranks, when they are known.
+  void expect(const std::vector<ServiceCard>& cards) { listener_.expect(cards); }
   /// After a verdict: waits at most `at_most_s` until every other rank has disconnected, except those that
   /// the verdict calls silent, which cannot. Returns whether nobody is connected any more.
   [[nodiscard]] bool wait_for_leaving(double at_most_s) const;
@@ -50,7 +51,6 @@ class Hub {
     std::int64_t process = 0;
   };
   void loop();
-  void accept_all();
   void serve(Peer& peer);
   void on_frame(Peer& peer, const Frame& frame);
   void drop_closed();
@@ -61,7 +61,7 @@ class Hub {
   [[nodiscard]] Peer* find(int rank);
 
   Options options_;
-  Listener listener_;
+  GuardedListener listener_;
   Judge judge_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::map<int, std::int64_t> processes_;  ///< process numbers by rank; kept after a connection closes

@@ -7,10 +7,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <sstream>
 
 #include "base/log.h"
-#include "base/net/tcp.h"
+#include "base/net/handshake.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/utc_time.h"
@@ -34,23 +33,6 @@ constexpr double kLastToLeave_s = 3;  // rank 0, which can end the others, stays
 constexpr std::size_t kRoundTrips = 9;
 constexpr std::size_t kShownFrames = 6;
 
-/// The hub's address as rank 0 sends it to the others: port, token, addresses.
-std::string card_of(int port, const std::array<char, 16>& token) {
-  std::string text = str(port, " ", std::string(token.data(), token.size()));
-  for (const std::string& address : own_addresses()) text += " " + address;
-  return text;
-}
-
-std::array<char, 16> new_token() {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::array<char, 16> token{};
-  std::array<unsigned char, 16> random{};
-  if (getentropy(random.data(), random.size()) != 0)
-    throw Error(Code::kEnvironment, "cannot get random bytes (getentropy)");
-  for (std::size_t n = 0; n < token.size(); ++n) token[n] = kDigits[random[n] % 16];
-  return token;
-}
-
 /// Waiting ranks give up after cluster.timeout_s: the cause must be found and examined before that.
 double before_the_deadline(const ClusterOptions& cluster) {
   constexpr double kJudging_s = 7;
@@ -72,14 +54,15 @@ LifeWatch::LifeWatch(Options options, Job& job, const ProcessWatch& watch)
 
 void LifeWatch::connect(Job& job) {
   const auto timeout = options_.cluster.heartbeat_timeout_s;
-  std::string card;
+  // Of each rank, so that the hub knows where ranks are; of rank 0 with the secret in front.
+  std::string card = card_text(own_card(0));
   if (job_.rank == 0) {
     Hub::Options hub{
         .judge = {.silence_s = timeout,
                   .stall_s = before_the_deadline(options_.cluster),
                   .straggler_factor = options_.cluster.straggler_factor},
         .hosts = job_.hosts,
-        .token = new_token(),
+        .secret = new_secret(),
         .on_verdict = [this](const Finding& finding) { on_verdict(finding); },
         .on_warning =
             [](const Finding& finding) { run_within(kDisk_s, [finding] { log::warn(finding.text); }); }};
@@ -87,19 +70,23 @@ void LifeWatch::connect(Job& job) {
     hub.on_nodes = [this](const std::vector<NodeState>& nodes) {
       if (shows_nodes_) nodes_->show(nodes);
     };
-    const auto token = hub.token;
+    const Secret secret = hub.secret;
     hub_ = std::make_unique<Hub>(std::move(hub));
-    card = card_of(hub_->port(), token);
+    card = secret_text(secret) + card_text(own_card(hub_->port()));
   }
-  std::istringstream told(to_text(job.exchange("heartbeats", to_blob(card)).front()));
-  int port = 0;
-  std::string token;
-  told >> port >> token;
-  std::vector<std::string> addresses;
-  if (job_.hosts[0] == job_.host) addresses.emplace_back("127.0.0.1");
-  for (std::string address; told >> address;) addresses.push_back(address);
+  const std::vector<Blob> told = job.exchange("heartbeats", to_blob(card));
+  const std::string first = to_text(told.front());
+  const Calling calling{.service = Service::kHeartbeats,
+                        .secret = parse_secret(std::string_view(first).substr(0, sizeof(Secret))),
+                        .per_address_s = kConnect_s};
+  const ServiceCard hub = parse_card(first.substr(sizeof(Secret)));
+  if (hub_) {
+    std::vector<ServiceCard> cards{hub};
+    for (std::size_t rank = 1; rank < told.size(); ++rank) cards.push_back(parse_card(to_text(told[rank])));
+    hub_->expect(cards);
+  }
   std::string why;
-  auto socket = connect_to(addresses, port, kConnect_s, why);
+  auto socket = call_service(hub, calling, why);
   if (!socket) {
     unwatched_ = true;
     log::warn(str("no heartbeats: rank 0 (", job_.hosts[0], ") cannot be reached (", why,
@@ -110,7 +97,6 @@ void LifeWatch::connect(Job& job) {
   wire_ = std::make_unique<Wire>(std::move(*socket));
   Frame hello{
       .kind = FrameKind::kHello, .rank = job_.rank, .process = getpid(), .now = watch_.activity->now()};
-  std::copy_n(token.begin(), std::min(token.size(), hello.token.size()), hello.token.begin());
   wire_->send(hello);
   last_ack_s_ = steady_now_s();
 }

@@ -18,6 +18,7 @@
 #include "app/report_error.h"
 #include "base/checksum/crc32c.h"
 #include "base/log.h"
+#include "base/process/descriptors.h"
 #include "base/str.h"
 #include "comm/agree.h"
 #include "model/ops/products/compiled_products.h"
@@ -352,6 +353,7 @@ int train(const TrainRequest& request) {
   const Recipe& recipe = request.loaded.recipe;
   RankLife life{.origins = request.loaded.origins};
   keep_freed_memory();
+  allow_more_descriptors();
   ops::keep_compiled_products(ops::products_worth_keeping(
       recipe.train.micro_batch_size, std::max(recipe.data.seq_len, recipe.data.target_len),
       kernels::bf16_products()));
