@@ -24,7 +24,7 @@ using Path = std::filesystem::path;
 
 constexpr int kRanks = 2;
 constexpr std::size_t kTensors = 64;
-constexpr ServiceToken kToken{'b', 'e', 'n', 'c', 'h'};
+constexpr Secret kSecret{'b', 'e', 'n', 'c', 'h'};
 
 /// One rank, which is also its node.
 struct Node {
@@ -37,7 +37,7 @@ struct Node {
     std::filesystem::create_directories(memory_dir);
     folder = std::make_unique<MemoryFolder>(
         MemoryIdentity{.id = "00112233445566aa", .folder = memory_dir / "bench" / "run"}, true);
-    server = std::make_unique<ShardServer>(folder->path(), kToken);
+    server = std::make_unique<ShardServer>(folder->path(), kSecret);
     for (std::size_t i = 0; i < bytes; i += 64)
       state[i] = static_cast<std::byte>(i / 64 + static_cast<std::size_t>(rank));
     std::fill(copy.begin(), copy.end(), std::byte{1});  // touched
@@ -77,12 +77,11 @@ NodeSavePlan plan_of(const Node& node, const Node& other, std::int64_t step, con
       .save_id = id,
       .ranks = kRanks,
       .copies = {{other.rank, "other", other.server->card()}},
-      .token = kToken,
+      .secret = kSecret,
       .run_id = node.folder->id(),
       .info = {.step = step, .save_id = id, .ranks = kRanks, .tensors = node.tensors, .trainer_state = "{}"},
       .held = {0, 1},
       .run_folder = node.folder.get()};
-  plan.copies[0].from.addresses = {"127.0.0.1"};
   for (std::size_t i = 0; i + 1 < before.size(); ++i)
     plan.outdated.push_back(node.folder->path() / before[i] / str("shard-0000", other.rank, "-of-00002.h5"));
   plan.stays = {plan.folder.filename().string()};

@@ -107,7 +107,7 @@ void NewFile::finish() {
 
 void NewFile::rename(const Path& name) {
   if (disk().rename(path_.c_str(), name.c_str()) != 0)
-    throw Error(code_, str("cannot rename into place '", name.string(), "': ", reason(errno)));
+    throw system_error(code_, "rename into place", name, errno);
   path_.clear();
 }
 

@@ -33,11 +33,30 @@ std::vector<int> in_turn(std::vector<int> nodes, int shard) {
   return nodes;
 }
 
+/// Why a file was had from none of the nodes that were asked. Only damage on each of them is damage: what did
+/// not answer may be whole.
+class Refusals {
+ public:
+  const std::string& add(const std::string& text, const Error& error) {
+    of_system_ = of_system_ || error.is_of_system();
+    return last_ = text;
+  }
+  /// "<what>: <the last reason>".
+  [[nodiscard]] Error error(const std::string& what) const {
+    const std::string text = what.empty() ? last_ : str(what, ": ", last_);
+    return of_system_ ? Error::of_system(Code::kCheckpoint, text) : Error(Code::kCheckpoint, text);
+  }
+
+ private:
+  std::string last_;
+  bool of_system_ = false;
+};
+
 }  // namespace
 
 Assembly::Assembly(const MemoryFolder& folder, const MemoryCandidate& candidate, int node,
-                   const std::vector<Source>& sources, const ServiceToken& token)
-    : folder_(&folder), candidate_(&candidate), node_(node), sources_(&sources), token_(token) {}
+                   const std::vector<Source>& sources, const Secret& secret)
+    : folder_(&folder), candidate_(&candidate), node_(node), sources_(&sources), secret_(secret) {}
 
 Path Assembly::path() const {
   return folder_->path() / kAssembled / step_folder_name(candidate_->step, candidate_->save_id);
@@ -71,7 +90,7 @@ std::string Assembly::info() const {
   const auto sound = [&](const std::string& text) {
     return text.size() == candidate_->info_bytes && crc32c(text) == candidate_->info_crc;
   };
-  std::string why;
+  Refusals refusals;
   for (const int node : in_turn(candidate_->info_nodes, node_)) {
     const Source& source = (*sources_)[static_cast<std::size_t>(node)];
     try {
@@ -79,30 +98,30 @@ std::string Assembly::info() const {
       if (node == node_) {
         text = read_input(folder_->step(candidate_->step, candidate_->save_id) / kInfoFile, kMaxInfoBytes);
       } else {
-        fetch(source.card, token_, wanted(WantedFile::kInfo, 0), {}, [&](std::span<const std::byte> bytes) {
+        fetch(source.card, secret_, wanted(WantedFile::kInfo, 0), {}, [&](std::span<const std::byte> bytes) {
           text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
           if (text.size() > kMaxInfoBytes) throw Error(Code::kCheckpoint, "INFO is too long");
         });
       }
       if (sound(text)) return text;
-      why = str(kInfoFile, " of ", source.host, " is damaged");
+      throw Error(Code::kCheckpoint, str(kInfoFile, " is damaged"));
     } catch (const Error& e) {
-      why = str(source.host, ": ", e.what());
+      refusals.add(str(source.host, ": ", e.what()), e);
     }
   }
-  throw Error(Code::kCheckpoint, why);
+  throw refusals.error("");
 }
 
 // Of a shard that is not here: the index, and a hole in place of everything else.
 void Assembly::lay_out(const MemoryCandidate::Shard& shard) const {
-  std::string why;
+  Refusals refusals;
   for (const int node : in_turn(shard.nodes, shard.held.rank)) {
     if (node == node_) continue;
     const Source& source = (*sources_)[static_cast<std::size_t>(node)];
     try {
       fs::NewFile sparse(file(shard.held.rank), Code::kCheckpoint);
       std::uint64_t at = 0;
-      fetch(source.card, token_, wanted(WantedFile::kIndex, shard.held.rank), {},
+      fetch(source.card, secret_, wanted(WantedFile::kIndex, shard.held.rank), {},
             [&](std::span<const std::byte> bytes) {
               sparse.write(at, bytes);
               at += bytes.size();
@@ -113,11 +132,11 @@ void Assembly::lay_out(const MemoryCandidate::Shard& shard) const {
       sparse.keep();
       return;
     } catch (const Error& e) {
-      why = str(source.host, ": ", e.what());
+      refusals.add(str(source.host, ": ", e.what()), e);
     }
   }
-  throw Error(Code::kCheckpoint, str("shard ", shard.held.rank, " of step ", candidate_->step,
-                                     " cannot be had from the memory of another node: ", why));
+  throw refusals.error(str("shard ", shard.held.rank, " of step ", candidate_->step,
+                           " cannot be had from the memory of another node"));
 }
 
 void Assembly::begin() const {
@@ -132,7 +151,7 @@ void Assembly::begin() const {
     }
     const Path from = here / shard_file_name(shard.held.rank, candidate_->ranks());
     if (fs::disk().link(from.c_str(), file(shard.held.rank).c_str()) != 0)
-      throw Error(Code::kCheckpoint, str("cannot link '", from.string(), "': ", fs::reason(errno)));
+      throw fs::system_error(Code::kCheckpoint, "link", from, errno);
   }
   // Proves that the shards cover each tensor exactly once, as of a checkpoint on disk.
   (void)commit(path(), whole);
@@ -147,7 +166,7 @@ void Assembly::fetch_whole(const MemoryCandidate::Shard& shard, int from) const 
                    str("shard ", rank, " as it arrived"));
   const fs::Fd to = fs::open_own(file(rank), O_WRONLY, Code::kCheckpoint);
   std::uint64_t at = 0;
-  fetch((*sources_)[static_cast<std::size_t>(from)].card, token_, wanted(WantedFile::kShard, rank), {},
+  fetch((*sources_)[static_cast<std::size_t>(from)].card, secret_, wanted(WantedFile::kShard, rank), {},
         [&](std::span<const std::byte> bytes) {
           check.take(bytes);
           fs::write_at(to, at, bytes, Code::kCheckpoint, file(rank));
@@ -158,7 +177,7 @@ void Assembly::fetch_whole(const MemoryCandidate::Shard& shard, int from) const 
 
 void Assembly::bring(int number) const {
   const MemoryCandidate::Shard& shard = candidate_->shards.at(static_cast<std::size_t>(number));
-  std::string why;
+  Refusals refusals;
   if (is_here(shard)) {
     try {
       ShardCheck check({.rank = number,
@@ -169,12 +188,11 @@ void Assembly::bring(int number) const {
       read_in_order(file(number), [&](std::span<const std::byte> bytes) { check.take(bytes); });
       return check.finish();
     } catch (const Error& e) {
-      why = e.what();
-      log::warn(str("memory of ", (*sources_)[static_cast<std::size_t>(node_)].host, ": ", why,
-                    "; another node is asked for it"));
+      log::warn(str("memory of ", (*sources_)[static_cast<std::size_t>(node_)].host, ": ",
+                    refusals.add(e.what(), e), "; another node is asked for it"));
     }
     if (fs::disk().unlink(file(number).c_str()) != 0)
-      throw Error(Code::kCheckpoint, str("cannot remove '", file(number).string(), "': ", fs::reason(errno)));
+      throw fs::system_error(Code::kCheckpoint, "remove", file(number), errno);
     lay_out(shard);
   }
   for (const int node : in_turn(shard.nodes, number)) {
@@ -182,12 +200,11 @@ void Assembly::bring(int number) const {
     try {
       return fetch_whole(shard, node);
     } catch (const Error& e) {
-      why = str((*sources_)[static_cast<std::size_t>(node)].host, ": ", e.what());
-      log::warn(str("memory of ", why));
+      log::warn(str("memory of ",
+                    refusals.add(str((*sources_)[static_cast<std::size_t>(node)].host, ": ", e.what()), e)));
     }
   }
-  throw Error(Code::kCheckpoint,
-              str("shard ", number, " of step ", candidate_->step, " is sound in no node's memory: ", why));
+  throw refusals.error(str("shard ", number, " of step ", candidate_->step, " is sound in no node's memory"));
 }
 
 }  // namespace echelon::checkpoint

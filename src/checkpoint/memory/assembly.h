@@ -22,9 +22,10 @@ class Assembly {
   };
   /// `sources`: of every node, for this rank. `node`: this one. All must outlive it.
   Assembly(const MemoryFolder& folder, const MemoryCandidate& candidate, int node,
-           const std::vector<Source>& sources, const ServiceToken& token);
+           const std::vector<Source>& sources, const Secret& secret);
 
-  /// One rank per node. Throws Error(kCheckpoint).
+  /// One rank per node. Throws Error(kCheckpoint); it is_of_system() here and in bring() unless everything
+  /// was found damaged, or gone.
   void begin() const;
   /// Makes sure that the shard is there whole and sound: checks a linked one, and fetches it if it is not
   /// here or is damaged, from any node that has it. Different ranks of a node may bring different shards at
@@ -48,7 +49,7 @@ class Assembly {
   const MemoryCandidate* candidate_;
   int node_;
   const std::vector<Source>* sources_;
-  ServiceToken token_;
+  Secret secret_;
 };
 
 }  // namespace echelon::checkpoint

@@ -35,6 +35,7 @@ std::string check_shards(const Path& folder, MemoryNote& note) {
       (void)load_shard_index(folder, expected, shard.rank, note.ranks, note.save_id);
       return false;
     } catch (const Error& e) {
+      if (e.is_of_system()) throw;  // it may be whole
       if (problem.empty()) problem = e.what();
       return true;
     }
@@ -179,6 +180,7 @@ std::vector<FoundNote> find_notes(const Path& run_folder, const std::string& run
       found.problem = check_shards(folder, note);
       notes.push_back(std::move(found));
     } catch (const Error& e) {
+      if (e.is_of_system()) throw;
       left_out.emplace_back(e.what());
     }
   }

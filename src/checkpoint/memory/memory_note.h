@@ -60,7 +60,8 @@ struct FoundNote {
   std::string problem;  ///< what is not; empty if all is
 };
 /// In the run's folder of this node, newest first: sizes and indexes are checked, no tensor bytes. Step
-/// folders without a valid note are `left_out`, with the reason.
+/// folders without a valid note are `left_out`, with the reason. Throws Error::of_system() where the system
+/// cannot tell.
 [[nodiscard]] std::vector<FoundNote> find_notes(const std::filesystem::path& run_folder,
                                                 const std::string& run_id,
                                                 std::vector<std::string>& left_out);

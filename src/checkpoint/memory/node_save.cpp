@@ -22,14 +22,14 @@
 
 namespace echelon::checkpoint {
 
-void fetch_shard(const std::filesystem::path& folder, const ServiceCard& from, const ServiceToken& token,
+void fetch_shard(const std::filesystem::path& folder, const ServiceCard& from, const Secret& secret,
                  const WantedShard& wanted, const FetchLimits& limits) {
   const std::filesystem::path name = folder / shard_file_name(wanted.rank, wanted.ranks);
   fs::NewFile file(name.string() + std::string(kUnfinished), Code::kCheckpoint);
   ShardCheck check({.rank = wanted.rank, .ranks = wanted.ranks, .save_id = wanted.save_id},
                    str("shard ", wanted.rank, " as it arrived"));
   std::uint64_t at = 0;
-  fetch(from, token, wanted, limits, [&](std::span<const std::byte> bytes) {
+  fetch(from, secret, wanted, limits, [&](std::span<const std::byte> bytes) {
     check.take(bytes);
     file.write(at, bytes);
     at += bytes.size();
@@ -63,7 +63,7 @@ void NodeSave::Work::copy(const NodeSavePlan::Copy& copy) {
                            .ranks = plan.ranks,
                            .patience_s = plan.timeout_s};
   in_context(str("no copy of rank ", copy.rank, "'s shard (", copy.host, ')'),
-             [&] { fetch_shard(plan.folder, copy.from, plan.token, wanted, {.cancelled = &cancelled}); });
+             [&] { fetch_shard(plan.folder, copy.from, plan.secret, wanted, {.cancelled = &cancelled}); });
   kill_point("memory_copied");
   const std::uint64_t bytes = open_input(plan.folder / shard_file_name(copy.rank, plan.ranks)).bytes;
   const std::lock_guard lock(mutex);

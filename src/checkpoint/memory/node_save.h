@@ -25,7 +25,7 @@ struct NodeSavePlan {
   };
   std::vector<Copy> copies;
   std::vector<std::filesystem::path> outdated;  ///< copies of an older save, removed first to make room
-  ServiceToken token{};
+  Secret secret{};
   /// The first rank of a node only: what makes the node's part whole (write_note()).
   std::string run_id;
   CommitInfo info;
@@ -63,7 +63,7 @@ class NodeSave {
 
 /// Fetches one shard into `folder`, where it gets its name when all of it has been checked. Throws
 /// Error(kCheckpoint); nothing is left then.
-void fetch_shard(const std::filesystem::path& folder, const ServiceCard& from, const ServiceToken& token,
+void fetch_shard(const std::filesystem::path& folder, const ServiceCard& from, const Secret& secret,
                  const WantedShard& wanted, const FetchLimits& limits);
 
 }  // namespace echelon::checkpoint

@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -11,23 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "base/files/fs.h"
-#include "base/net/tcp.h"
+#include "base/net/guarded_listener.h"
 
 /// Shards of memory checkpoints on their way between nodes: over TCP connections of their own, one for each
 /// file, beside the collectives of training. Whoever wants a file asks the rank that has it.
 namespace echelon::checkpoint {
-
-using ServiceToken = std::array<char, 16>;
-
-/// Where a rank's service listens. Text: port, then addresses.
-struct ServiceCard {
-  int port = 0;  ///< 0: this rank serves nothing
-  std::vector<std::string> addresses;
-};
-[[nodiscard]] std::string card_text(const ServiceCard& card);
-/// Throws Error(kPeer).
-[[nodiscard]] ServiceCard parse_card(const std::string& text);
 
 /// What is asked for.
 enum class WantedFile : std::uint32_t {
@@ -44,24 +31,27 @@ struct WantedShard {
   double patience_s = 0;  ///< for a file that is still being written
 };
 
-/// Hands out the files of one run's memory on this node, to those who know the token. Its threads run at low
+/// Hands out the files of one run's memory on this node, to those who know its secret. Its threads run at low
 /// priority. Files are found by numbers: no path is ever taken from a request.
 class ShardServer {
  public:
   /// Listens on a port that the system chooses. Throws Error(kEnvironment).
-  ShardServer(std::filesystem::path run_folder, const ServiceToken& token);
+  ShardServer(std::filesystem::path run_folder, const Secret& secret, GuardedListener::Places places = {});
   ShardServer(const ShardServer&) = delete;
   ShardServer& operator=(const ShardServer&) = delete;
   /// Ends what is being sent.
   ~ShardServer();
 
-  [[nodiscard]] ServiceCard card() const;
+  [[nodiscard]] ServiceCard card() const { return own_card(listener_.port()); }
+  /// Tells the cards of all ranks, when they are known.
+  void expect(const std::vector<ServiceCard>& cards) { listener_.expect(cards); }
 
  private:
   struct Shared;
   void loop();
+  void serve_in_thread(fs::Fd client);
 
-  Listener listener_;
+  GuardedListener listener_;
   std::shared_ptr<Shared> shared_;
   std::thread thread_;
 };
@@ -73,8 +63,9 @@ struct FetchLimits {
   const std::atomic<bool>* cancelled = nullptr;  ///< becomes true: the fetch ends
 };
 /// Fetches a file from the service of another rank, or of this one; `take` gets its bytes in order. Throws
-/// Error(kCheckpoint) for what the other side answers, or when it does not, and what `take` throws.
-void fetch(const ServiceCard& from, const ServiceToken& token, const WantedShard& wanted,
+/// Error(kCheckpoint) for what the other side answers, Error::of_system() when it does not, or could not read
+/// the file, and what `take` throws.
+void fetch(const ServiceCard& from, const Secret& secret, const WantedShard& wanted,
            const FetchLimits& limits, const std::function<void(std::span<const std::byte>)>& take);
 
 }  // namespace echelon::checkpoint

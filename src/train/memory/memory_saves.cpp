@@ -161,7 +161,7 @@ checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::s
                                 .step = state.step,
                                 .save_id = id,
                                 .ranks = comm.size(),
-                                .token = memory_->token(),
+                                .secret = memory_->secret(),
                                 .timeout_s = timeout_s_};
   const auto& layout = memory_->layout();
   for (const int rank : layout.copied_by(comm.rank())) {

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/files/own_file.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/memory/memory_note.h"
@@ -33,19 +32,19 @@ RunMemory::RunMemory(const CheckpointOptions& options, const RunFolder& folder, 
                      Communicator& comm)
     : comm_(&comm), layout_(job.hosts) {
   open(options, folder, job);
-  checkpoint::ServiceCard mine;
+  ServiceCard mine;
   if (layout_.nodes() > 1) {
     try {
-      server_ = std::make_unique<checkpoint::ShardServer>(folder_->path(), token_);
+      server_ = std::make_unique<checkpoint::ShardServer>(folder_->path(), secret_,
+                                                          GuardedListener::places_for(job.hosts));
       mine = server_->card();
     } catch (const Error& e) {
       log::warn(e.what());
     }
-    // Where names of hosts are made up, or a machine has no other address.
-    mine.addresses.emplace_back("127.0.0.1");
   }
-  for (const Blob& card : comm.gather_blobs(to_blob(checkpoint::card_text(mine)), "memory services"))
-    cards_.push_back(checkpoint::parse_card(to_text(card)));
+  for (const Blob& card : comm.gather_blobs(to_blob(card_text(mine)), "memory services"))
+    cards_.push_back(parse_card(to_text(card)));
+  if (server_) server_->expect(cards_);
   for (int node = 0; node < layout_.nodes(); ++node) {
     const std::vector<int>& ranks = layout_.ranks_of(node);
     const int server = ranks[layout_.place_of(comm.rank()) % ranks.size()];
@@ -58,12 +57,11 @@ void RunMemory::open(const CheckpointOptions& options, const RunFolder& folder, 
   agree(*comm_, "identity of the run", [&] {
     if (comm_->rank() != 0) return;
     const auto identity = checkpoint::identify_run(folder.root(), options.memory_dir);
-    told = str(identity.id, '\n', fs::random_hex(), fs::random_hex(), '\n', identity.folder.string());
+    told = str(identity.id, '\n', secret_text(new_secret()), '\n', identity.folder.string());
   });
   const auto lines = lines_of(to_text(comm_->gather_blobs(to_blob(told), "identity of the run").at(0)));
-  if (lines.size() != 3 || lines[1].size() != token_.size())
-    throw Error(Code::kPeer, "rank 0's identity of the run cannot be read");
-  std::copy_n(lines[1].begin(), token_.size(), token_.begin());
+  if (lines.size() != 3) throw Error(Code::kPeer, "rank 0's identity of the run cannot be read");
+  secret_ = parse_secret(lines[1]);
   const auto enter = [&] {
     in_context(str("memory checkpoints on ", job.host), [&] {
       folder_ = std::make_unique<checkpoint::MemoryFolder>(
@@ -87,11 +85,18 @@ std::vector<MemoryCandidate> RunMemory::candidates() {
   std::string offer;
   agree(*comm_, "look into memory", [&] {
     if (!leads()) return;
-    const auto found = checkpoint::find_notes(folder_->path(), folder_->id(), problems);
-    for (const auto& one : found) {
-      if (!one.problem.empty()) problems.push_back(one.problem);
+    try {
+      const auto found = checkpoint::find_notes(folder_->path(), folder_->id(), problems);
+      for (const auto& one : found) {
+        if (!one.problem.empty()) problems.push_back(one.problem);
+      }
+      offer = checkpoint::offer_text(found);
+    } catch (const Error& e) {
+      if (!e.is_of_system()) throw;
+      throw Error(Code::kPeer, str("memory of ", layout_.host_of(node()), ": ", e.what(),
+                                   "; this says nothing about what it holds, and nothing is removed; start "
+                                   "again, or empty it with echelon-ckpt gc"));
     }
-    offer = checkpoint::offer_text(found);
   });
   const std::vector<Blob> offers = comm_->gather_blobs(to_blob(offer), "memory checkpoints");
   const std::vector<Blob> told = comm_->gather_blobs(to_blob(join(problems, "\n")), "faults of memory");
@@ -114,7 +119,7 @@ std::vector<MemoryCandidate> RunMemory::candidates() {
 }
 
 checkpoint::Assembly RunMemory::assembly(const MemoryCandidate& candidate) const {
-  return {*folder_, candidate, node(), sources_, token_};
+  return {*folder_, candidate, node(), sources_, secret_};
 }
 
 std::vector<int> RunMemory::share_of(const std::vector<int>& shards) {

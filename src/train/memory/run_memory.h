@@ -30,17 +30,15 @@ class RunMemory {
   [[nodiscard]] const checkpoint::MemoryFolder& folder() const { return *folder_; }
   /// Before a save. Throws Error(kUsage) where something else stands in the folder's place.
   void renew_folder() { folder_->renew(); }
-  [[nodiscard]] const checkpoint::ServiceToken& token() const { return token_; }
-  [[nodiscard]] const checkpoint::ServiceCard& card_of(int rank) const {
-    return cards_[static_cast<std::size_t>(rank)];
-  }
+  [[nodiscard]] const Secret& secret() const { return secret_; }
+  [[nodiscard]] const ServiceCard& card_of(int rank) const { return cards_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] Communicator& comm() const { return *comm_; }
   /// Is this the first rank of its node?
   [[nodiscard]] bool leads() const { return layout_.leads(comm_->rank()); }
   [[nodiscard]] int node() const { return layout_.node_of(comm_->rank()); }
 
   /// The memory checkpoints that the nodes hold together, newest first; rank 0 logs why others do not count.
-  /// Collective.
+  /// Collective. Throws Error(kPeer) where the system cannot tell what is there.
   [[nodiscard]] std::vector<checkpoint::MemoryCandidate> candidates();
   /// `candidate` must outlive it.
   [[nodiscard]] checkpoint::Assembly assembly(const checkpoint::MemoryCandidate& candidate) const;
@@ -63,10 +61,10 @@ class RunMemory {
 
   Communicator* comm_;
   checkpoint::NodeLayout layout_;
-  checkpoint::ServiceToken token_{};
+  Secret secret_{};
   std::unique_ptr<checkpoint::MemoryFolder> folder_;
   std::unique_ptr<checkpoint::ShardServer> server_;    ///< null: one node, or it cannot listen
-  std::vector<checkpoint::ServiceCard> cards_;         ///< by rank
+  std::vector<ServiceCard> cards_;                     ///< by rank
   std::vector<checkpoint::Assembly::Source> sources_;  ///< by node: the rank that serves this one
   std::string resumed_name_;
 };

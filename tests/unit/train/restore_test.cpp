@@ -3,14 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <set>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files/disk.h"
 #include "base/str.h"
 #include "comm/local_communicator.h"
+#include "support/faulty_disk.h"
 #include "support/temp_dir.h"
+#include "train/memory/memory_saves.h"
 #include "train/state_tensors.h"
 #include "train/trainer_state.h"
 #include "unit/train/small_model.h"
@@ -136,6 +141,47 @@ TEST(Restore, AReadErrorIsNoDamage) {
     ASSERT_TRUE(run.restore());
     EXPECT_EQ(run.state.step, 4) << times;
   }
+}
+
+TEST(Restore, AReadErrorOfMemoryIsNoDamageAndRemovesNothing) {
+  using test::DiskCall;
+  OneRun run;
+  const test::TempDir shm;
+  CheckpointOptions options;
+  options.memory_every_steps = 2;
+  options.memory_dir = shm.path().string();
+  const JobInfo job{.size = 1, .local_size = 1, .host = "a", .hosts = {"a"}};
+  {
+    RunMemory memory(options, run.folder, job, run.comm);
+    MemorySaves saves(options, memory);
+    saves.prepare(run.state, {});
+    run.state.step = 4;
+    run.state.position.next_sample = 32;
+    saves.save(run.state, std::make_shared<checkpoint::Staging>(0), false, -1);
+    while (memory.candidates().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  // While it is looked for, put together, and read.
+  for (const auto& [file, nth] :
+       {std::pair{"NODE.json", 1}, {"INFO", 2}, {"shard-00000", 1}, {"shard-00000", 4}}) {
+    test::FaultyDisk disk(
+        fs::disk(),
+        {{.call = DiskCall::kRead, .path = file, .nth = nth, .times = test::Fault::kForever, .error = EIO}});
+    const fs::DiskInUse in_use(disk);
+    RunMemory memory(options, run.folder, job, run.comm);
+    try {
+      (void)restore_latest(options, run.folder, run.comm, run.state, {}, &memory);
+      FAIL() << file << " " << nth;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Code::kPeer) << file << " " << nth << ": " << e.what();
+    }
+    EXPECT_GT(disk.struck(), 0);
+  }
+  RunMemory memory(options, run.folder, job, run.comm);
+  run.state.step = 0;
+  const auto restored = restore_latest(options, run.folder, run.comm, run.state, {}, &memory);
+  ASSERT_TRUE(restored.has_value());
+  EXPECT_EQ(restored->memory, "node a");
+  EXPECT_EQ(run.state.step, 4);
 }
 
 TEST(Restore, TellsWhatWasReadWholeAndWhatIsDamaged) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/files/fs.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/memory/assembly.h"
 #include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/memory/memory_note.h"
@@ -21,8 +22,8 @@
 /// A job of several nodes in one process: each node has a memory folder of its own, each rank a service.
 namespace echelon::checkpoint::test {
 
-inline constexpr ServiceToken kToken{'0', '1', '2', '3', '4', '5', '6', '7',
-                                     '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
+inline constexpr Secret kSecret{'0', '1', '2', '3', '4', '5', '6', '7',
+                                '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'};
 
 class MemoryNodes {
  public:
@@ -37,7 +38,7 @@ class MemoryNodes {
     for (int rank = 0; rank < layout_.ranks(); ++rank) {
       const int node = layout_.node_of(rank);
       servers_.push_back(
-          std::make_unique<ShardServer>(folders_[static_cast<std::size_t>(node)]->path(), kToken));
+          std::make_unique<ShardServer>(folders_[static_cast<std::size_t>(node)]->path(), kSecret));
     }
     for (int node = 0; node < layout_.nodes(); ++node) {
       const int rank = layout_.ranks_of(node).front();
@@ -53,7 +54,9 @@ class MemoryNodes {
     return *folders_[static_cast<std::size_t>(node)];
   }
   [[nodiscard]] ServiceCard card_of(int rank) const {
-    return {.port = servers_[static_cast<std::size_t>(rank)]->card().port, .addresses = {"127.0.0.1"}};
+    ServiceCard card = servers_[static_cast<std::size_t>(rank)]->card();
+    card.addresses.clear();  // over loopback only
+    return card;
   }
   [[nodiscard]] Path step(int node, std::int64_t step) const {
     return folder(node).step(step, TinyRun::save_id(step));
@@ -71,7 +74,7 @@ class MemoryNodes {
                       .step = step_,
                       .save_id = TinyRun::save_id(step_),
                       .ranks = layout_.ranks(),
-                      .token = kToken,
+                      .secret = kSecret,
                       .timeout_s = 30};
     for (const int other : layout_.copied_by(rank)) {
       const ServiceCard card = servers_[static_cast<std::size_t>(other)]
@@ -137,8 +140,11 @@ class MemoryNodes {
     return steps;
   }
 
+  /// From now on, the files of that node are asked for there.
+  void redirect(int node, const ServiceCard& card) { sources_[static_cast<std::size_t>(node)].card = card; }
+
   [[nodiscard]] Assembly assembly(int node, const MemoryCandidate& candidate) const {
-    return {folder(node), candidate, node, sources_, kToken};
+    return {folder(node), candidate, node, sources_, kSecret};
   }
   /// What is wrong with what a node puts together from `candidate`, or "": every byte is read.
   [[nodiscard]] std::string wrong_on(int node, const MemoryCandidate& candidate) const {

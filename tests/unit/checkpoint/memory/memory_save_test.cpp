@@ -59,7 +59,7 @@ TEST(MemorySave, AShardThatChangesOnItsWayIsNotKept) {
   flip_bit(nodes.shard(0, 10, 0), std::filesystem::file_size(nodes.shard(0, 10, 0)) - 1);
   const WantedShard wanted{.step = 10, .save_id = TinyRun::save_id(10), .rank = 0, .ranks = 2};
   const std::string error =
-      error_of([&] { fetch_shard(nodes.step(1, 10), nodes.card_of(0), kToken, wanted, {}); });
+      error_of([&] { fetch_shard(nodes.step(1, 10), nodes.card_of(0), kSecret, wanted, {}); });
   EXPECT_TRUE(mentions(error, "checksum differs")) << error;
   EXPECT_FALSE(std::filesystem::exists(copy));
   EXPECT_FALSE(std::filesystem::exists(copy.string() + ".part"));
@@ -69,26 +69,26 @@ TEST(MemorySave, StrangersGetNothing) {
   const echelon::test::TempDir dir;
   MemoryNodes nodes(dir.path(), {"a", "b"});
   ASSERT_EQ(nodes.save(10), Hosts{});
-  const auto fetched = [&](const ServiceToken& token, WantedShard wanted) {
+  const auto fetched = [&](const Secret& secret, WantedShard wanted) {
     std::size_t bytes = 0;
     const std::string error = error_of(
-        [&] { fetch(nodes.card_of(0), token, wanted, {}, [&](auto part) { bytes += part.size(); }); });
+        [&] { fetch(nodes.card_of(0), secret, wanted, {}, [&](auto part) { bytes += part.size(); }); });
     EXPECT_EQ(bytes, 0U);
     return error;
   };
   const WantedShard wanted{.step = 10, .save_id = TinyRun::save_id(10), .rank = 0, .ranks = 2};
-  ServiceToken other = kToken;
+  Secret other = kSecret;
   other[15] = 'x';
-  EXPECT_TRUE(mentions(fetched(other, wanted), "closed the connection"));
+  EXPECT_TRUE(mentions(fetched(other, wanted), "does not know the secret of this run"));
   WantedShard strange = wanted;
   strange.save_id = "../../..";
-  EXPECT_TRUE(mentions(fetched(kToken, strange), "makes no sense"));
+  EXPECT_TRUE(mentions(fetched(kSecret, strange), "makes no sense"));
   strange = wanted;
   strange.rank = 7;
-  EXPECT_TRUE(mentions(fetched(kToken, strange), "makes no sense"));
+  EXPECT_TRUE(mentions(fetched(kSecret, strange), "makes no sense"));
   strange = wanted;
   strange.step = 11;
-  EXPECT_TRUE(mentions(fetched(kToken, strange), "there is no '"));
+  EXPECT_TRUE(mentions(fetched(kSecret, strange), "there is no '"));
 }
 
 TEST(MemorySave, AFullMemoryFailsTheSaveAndLeavesTheOneBefore) {
