@@ -70,13 +70,13 @@ struct Round {
 };
 
 NodeSavePlan plan_of(const Node& node, const Node& other, std::int64_t step, const std::string& id,
-                     const std::vector<std::string>& before) {
+                     const std::vector<std::string>& before, std::uint32_t blocks_crc) {
   NodeSavePlan plan{
       .folder = node.folder->step(step, id),
       .step = step,
       .save_id = id,
       .ranks = kRanks,
-      .copies = {{other.rank, "other", other.server->card()}},
+      .copies = {{other.rank, "other", other.server->card(), blocks_crc}},
       .secret = kSecret,
       .run_id = node.folder->id(),
       .info = {.step = step, .save_id = id, .ranks = kRanks, .tensors = node.tensors, .trainer_state = "{}"},
@@ -112,10 +112,13 @@ Round one_round(std::vector<std::unique_ptr<Node>>& nodes, std::int64_t step,
     };
     shards.push_back(std::make_unique<RankSave>(plan, plan_shard(node->rank, kRanks, id, node->slices),
                                                 node->slices, node->staging));
-    saves.push_back(std::make_unique<NodeSave>(
-        plan_of(*node, *nodes[static_cast<std::size_t>(1 - node->rank)], step, id, before)));
     shards.back()->stage();
     if (node->rank == 0) round.stall_s = steady_now_s() - start;
+  }
+  for (auto& node : nodes) {
+    const auto other = static_cast<std::size_t>(1 - node->rank);
+    saves.push_back(std::make_unique<NodeSave>(
+        plan_of(*node, *nodes[other], step, id, before, shards[other]->blocks_crc())));
   }
   for (auto& shard : shards) (void)shard->wait(600);
   for (auto& save : saves) {

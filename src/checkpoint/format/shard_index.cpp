@@ -178,6 +178,10 @@ std::vector<std::byte> encode_index(const ShardIndex& index) {
   return block;
 }
 
+std::uint32_t blocks_crc(const ShardIndex& index) {
+  return crc32c(std::as_bytes(std::span(index.block_crcs)));
+}
+
 std::uint32_t index_crc(std::span<const std::byte> block) {
   constexpr std::array<std::byte, sizeof(std::uint32_t)> kZero{};
   return crc32c(block.subspan(kCrcField + kZero.size()), crc32c(kZero, crc32c(block.first(kCrcField))));

@@ -59,6 +59,10 @@ struct IndexHead {
 /// The whole user block, index.index_bytes long, with its own checksum set.
 [[nodiscard]] std::vector<std::byte> encode_index(const ShardIndex& index);
 
+/// CRC-32C of the checksums of all blocks: stands for the tensor bytes of a shard, and is known before the
+/// index is, when the state has been copied.
+[[nodiscard]] std::uint32_t blocks_crc(const ShardIndex& index);
+
 /// CRC32C of a user block, its own checksum field taken as zero: what the field and the manifest hold.
 [[nodiscard]] std::uint32_t index_crc(std::span<const std::byte> block);
 /// Sets the checksum field.

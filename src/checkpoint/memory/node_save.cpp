@@ -23,11 +23,12 @@
 namespace echelon::checkpoint {
 
 void fetch_shard(const std::filesystem::path& folder, const ServiceCard& from, const Secret& secret,
-                 const WantedShard& wanted, const FetchLimits& limits) {
+                 const WantedShard& wanted, std::uint32_t blocks_crc, const FetchLimits& limits) {
   const std::filesystem::path name = folder / shard_file_name(wanted.rank, wanted.ranks);
   fs::NewFile file(name.string() + std::string(kUnfinished), Code::kCheckpoint);
-  ShardCheck check({.rank = wanted.rank, .ranks = wanted.ranks, .save_id = wanted.save_id},
-                   str("shard ", wanted.rank, " as it arrived"));
+  ShardCheck check(
+      {.rank = wanted.rank, .ranks = wanted.ranks, .save_id = wanted.save_id, .blocks_crc = blocks_crc},
+      str("shard ", wanted.rank, " as it arrived"));
   std::uint64_t at = 0;
   fetch(from, secret, wanted, limits, [&](std::span<const std::byte> bytes) {
     check.take(bytes);
@@ -62,8 +63,10 @@ void NodeSave::Work::copy(const NodeSavePlan::Copy& copy) {
                            .rank = copy.rank,
                            .ranks = plan.ranks,
                            .patience_s = plan.timeout_s};
-  in_context(str("no copy of rank ", copy.rank, "'s shard (", copy.host, ')'),
-             [&] { fetch_shard(plan.folder, copy.from, plan.secret, wanted, {.cancelled = &cancelled}); });
+  in_context(str("no copy of rank ", copy.rank, "'s shard (", copy.host, ')'), [&] {
+    if (!copy.blocks_crc) throw Error(Code::kCheckpoint, "that rank could not begin");
+    fetch_shard(plan.folder, copy.from, plan.secret, wanted, *copy.blocks_crc, {.cancelled = &cancelled});
+  });
   kill_point("memory_copied");
   const std::uint64_t bytes = open_input(plan.folder / shard_file_name(copy.rank, plan.ranks)).bytes;
   const std::lock_guard lock(mutex);

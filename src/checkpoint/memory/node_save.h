@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct NodeSavePlan {
     int rank = 0;
     std::string host;  ///< for people
     ServiceCard from;
+    /// Of its index, as the rank has told over the communicator; none: it could not begin.
+    std::optional<std::uint32_t> blocks_crc;
   };
   std::vector<Copy> copies;
   std::vector<std::filesystem::path> outdated;  ///< copies of an older save, removed first to make room
@@ -62,8 +65,8 @@ class NodeSave {
 };
 
 /// Fetches one shard into `folder`, where it gets its name when all of it has been checked. Throws
-/// Error(kCheckpoint); nothing is left then.
+/// Error(kCheckpoint); nothing is left then. `blocks_crc`: of its index.
 void fetch_shard(const std::filesystem::path& folder, const ServiceCard& from, const Secret& secret,
-                 const WantedShard& wanted, const FetchLimits& limits);
+                 const WantedShard& wanted, std::uint32_t blocks_crc, const FetchLimits& limits);
 
 }  // namespace echelon::checkpoint

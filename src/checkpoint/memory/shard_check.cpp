@@ -32,11 +32,13 @@ void ShardCheck::take_index(std::span<const std::byte>& bytes) {
   index_ = decode_index(head_, what_);
   const bool meant = index_->rank == expected_.rank && index_->ranks == expected_.ranks &&
                      index_->save_id == expected_.save_id &&
-                     expected_.index_crc.value_or(index_crc(head_)) == index_crc(head_);
+                     expected_.index_crc.value_or(index_crc(head_)) == index_crc(head_) &&
+                     expected_.blocks_crc.value_or(blocks_crc(*index_)) == blocks_crc(*index_);
   if (!meant) {
-    throw Error(Code::kCheckpoint, str(what_, " is of rank ", index_->rank, " of ", index_->ranks, ", save ",
-                                       index_->save_id, ", expected rank ", expected_.rank, " of ",
-                                       expected_.ranks, ", save ", expected_.save_id));
+    throw Error(Code::kCheckpoint,
+                str(what_, " is of rank ", index_->rank, " of ", index_->ranks, ", save ", index_->save_id,
+                    ", expected rank ", expected_.rank, " of ", expected_.ranks, ", save ", expected_.save_id,
+                    ", with the checksums that this rank has told"));
   }
   at_ = index_->index_bytes;
   head_ = {};

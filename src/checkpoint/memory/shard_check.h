@@ -19,7 +19,9 @@ class ShardCheck {
     int rank = 0;
     int ranks = 1;
     std::string save_id;
-    std::optional<std::uint32_t> index_crc = {};  ///< if known
+    // What is known of it from elsewhere than where it comes from.
+    std::optional<std::uint32_t> index_crc = {};
+    std::optional<std::uint32_t> blocks_crc = {};
   };
   /// `what` names the shard in errors.
   ShardCheck(Expected expected, std::string what);

@@ -258,4 +258,8 @@ std::uint64_t RankSave::bytes() const {
   return work_->shard.file_bytes();
 }
 
+std::uint32_t RankSave::blocks_crc() const {
+  return work_->shard.blocks_crc();
+}
+
 }  // namespace echelon::checkpoint

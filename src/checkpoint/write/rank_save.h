@@ -62,6 +62,8 @@ class RankSave {
   /// Waits at most `seconds` for the end.
   [[nodiscard]] Status wait(double seconds) const;
   [[nodiscard]] std::uint64_t bytes() const;  ///< of this rank's file
+  /// After stage(): blocks_crc() of the index that the file will have.
+  [[nodiscard]] std::uint32_t blocks_crc() const;
 
  private:
   struct Work;

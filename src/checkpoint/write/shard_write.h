@@ -41,6 +41,8 @@ class ShardWrite {
   void write();
 
   [[nodiscard]] std::uint64_t file_bytes() const { return plan_.index.file_bytes; }
+  /// After stage().
+  [[nodiscard]] std::uint32_t blocks_crc() const { return checkpoint::blocks_crc(plan_.index); }
 
  private:
   void fill(std::span<std::byte> window, std::uint64_t file_offset);

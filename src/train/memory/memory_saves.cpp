@@ -1,7 +1,7 @@
 #include "train/memory/memory_saves.h"
 
 #include <algorithm>
-#include <cstring>
+#include <functional>
 
 #include "base/caught.h"
 #include "base/error.h"
@@ -153,8 +153,19 @@ std::string MemorySaves::settle(std::int64_t step, bool busy) {
   return off_ ? "" : outcome.next_id;
 }
 
+std::vector<std::optional<std::uint32_t>> MemorySaves::tell_checksums(const RankSave* mine) const {
+  std::vector<std::optional<std::uint32_t>> checksums;
+  const Blob told = to_blob(mine == nullptr ? "" : str(mine->blocks_crc()));
+  for (const Blob& blob : memory_->comm().gather_blobs(told, "checksums of shards")) {
+    checksums.emplace_back();
+    if (!blob.empty()) checksums.back() = static_cast<std::uint32_t>(std::stoul(to_text(blob)));
+  }
+  return checksums;
+}
+
 checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::string& id,
-                                           std::int64_t newest_commit) const {
+                                           std::int64_t newest_commit,
+                                           const std::vector<std::optional<std::uint32_t>>& checksums) const {
   const Communicator& comm = memory_->comm();
   const checkpoint::MemoryFolder& folder = memory_->folder();
   checkpoint::NodeSavePlan plan{.folder = folder.step(state.step, id),
@@ -165,7 +176,8 @@ checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::s
                                 .timeout_s = timeout_s_};
   const auto& layout = memory_->layout();
   for (const int rank : layout.copied_by(comm.rank())) {
-    plan.copies.push_back({rank, layout.host_of(layout.node_of(rank)), memory_->card_of(rank)});
+    plan.copies.push_back({rank, layout.host_of(layout.node_of(rank)), memory_->card_of(rank),
+                           checksums[static_cast<std::size_t>(rank)]});
     for (const std::string& old : outdated_)
       plan.outdated.push_back(folder.path() / old / checkpoint::shard_file_name(rank, comm.size()));
   }
@@ -185,9 +197,8 @@ checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::s
   return plan;
 }
 
-void MemorySaves::start(const TrainState& state, const std::string& id,
-                        const std::shared_ptr<checkpoint::Staging>& staging, std::int64_t newest_commit,
-                        InFlight& next) {
+std::unique_ptr<RankSave> MemorySaves::start(const TrainState& state, const std::string& id,
+                                             const std::shared_ptr<checkpoint::Staging>& staging) const {
   const Communicator& comm = memory_->comm();
   memory_->renew_folder();
   std::vector<std::filesystem::path> own;
@@ -204,9 +215,8 @@ void MemorySaves::start(const TrainState& state, const std::string& id,
   shard.before_write = [own] {
     for (const std::filesystem::path& old : own) fs::remove_tree(old, Code::kCheckpoint);
   };
-  next.shard = std::make_unique<RankSave>(std::move(shard), checkpoint::replan_shard(*layout_, id),
-                                          slices_of(state), staging);
-  next.node = std::make_unique<NodeSave>(plan(state, id, newest_commit));
+  return std::make_unique<RankSave>(std::move(shard), checkpoint::replan_shard(*layout_, id),
+                                    slices_of(state), staging);
 }
 
 void MemorySaves::save(const TrainState& state, const std::shared_ptr<checkpoint::Staging>& staging,
@@ -214,12 +224,18 @@ void MemorySaves::save(const TrainState& state, const std::shared_ptr<checkpoint
   const std::string id = settle(state.step, busy);
   if (id.empty()) return;
   InFlight next{.step = state.step, .name = checkpoint::step_folder_name(state.step, id)};
-  try {
-    start(state, id, staging, newest_commit, next);
-  } catch (...) {
-    next.error = caught();
-  }
+  const auto attempt = [&](const std::function<void()>& body) {
+    try {
+      body();
+    } catch (...) {
+      next.error = caught();
+    }
+  };
+  attempt([&] { next.shard = start(state, id, staging); });
   if (next.shard) next.shard->stage();
+  const auto checksums = tell_checksums(next.shard.get());
+  if (next.shard)
+    attempt([&] { next.node = std::make_unique<NodeSave>(plan(state, id, newest_commit, checksums)); });
   in_flight_ = std::move(next);
 }
 

@@ -52,10 +52,15 @@ class MemorySaves {
   /// Returns the id of a save that begins now; empty: none can begin. Collective.
   [[nodiscard]] std::string settle(std::int64_t step, bool busy);
   void failed(std::int64_t step, const std::string& why);
-  void start(const TrainState& state, const std::string& id,
-             const std::shared_ptr<checkpoint::Staging>& staging, std::int64_t newest_commit, InFlight& next);
-  [[nodiscard]] checkpoint::NodeSavePlan plan(const TrainState& state, const std::string& id,
-                                              std::int64_t newest_commit) const;
+  [[nodiscard]] std::unique_ptr<checkpoint::RankSave> start(
+      const TrainState& state, const std::string& id,
+      const std::shared_ptr<checkpoint::Staging>& staging) const;
+  /// By rank, checkpoint::blocks_crc() of the copy of its state; none: it could not begin. Collective.
+  [[nodiscard]] std::vector<std::optional<std::uint32_t>> tell_checksums(
+      const checkpoint::RankSave* mine) const;
+  [[nodiscard]] checkpoint::NodeSavePlan plan(
+      const TrainState& state, const std::string& id, std::int64_t newest_commit,
+      const std::vector<std::optional<std::uint32_t>>& checksums) const;
   void require_room(std::uint64_t shard_bytes);
 
   CheckpointOptions options_;

@@ -67,8 +67,8 @@ class MemoryNodes {
   /// No longer answers: as a rank that has died.
   void silence(int rank) { servers_[static_cast<std::size_t>(rank)].reset(); }
 
-  [[nodiscard]] NodeSavePlan plan(std::int64_t step_, int rank,
-                                  const std::vector<std::string>& stays = {}) const {
+  [[nodiscard]] NodeSavePlan plan(std::int64_t step_, int rank, const std::vector<std::string>& stays,
+                                  const std::vector<std::optional<std::uint32_t>>& checksums) const {
     const int node = layout_.node_of(rank);
     NodeSavePlan plan{.folder = step(node, step_),
                       .step = step_,
@@ -80,7 +80,8 @@ class MemoryNodes {
       const ServiceCard card = servers_[static_cast<std::size_t>(other)]
                                    ? card_of(other)
                                    : ServiceCard{.port = 1, .addresses = {"127.0.0.1"}};
-      plan.copies.push_back({other, layout_.host_of(layout_.node_of(other)), card});
+      plan.copies.push_back(
+          {other, layout_.host_of(layout_.node_of(other)), card, checksums[static_cast<std::size_t>(other)]});
     }
     if (!layout_.leads(rank)) return plan;
     plan.run_id = folder(node).id();
@@ -99,18 +100,26 @@ class MemoryNodes {
     for (const TensorInfo& tensor : what.tensors) contents[tensor.name] = TinyRun::content(tensor, step_);
     std::vector<std::unique_ptr<RankSave>> shards;
     std::vector<std::unique_ptr<NodeSave>> nodes;
+    std::vector<std::optional<std::uint32_t>> checksums;
     std::vector<std::string> errors;
+    const auto attempt = [&](const std::function<void()>& body) {
+      if (const std::string error = error_of(body); !error.empty()) errors.push_back(error);
+    };
     for (int rank = 0; rank < layout_.ranks(); ++rank) {
-      const std::string error = error_of([&] {
+      checksums.emplace_back();
+      attempt([&] {
         if (layout_.leads(rank)) folders_[static_cast<std::size_t>(layout_.node_of(rank))]->renew();
         const std::vector<Slice> slices = slices_of(what, rank, contents);
         shards.push_back(std::make_unique<RankSave>(
             SavePlan{.folder = step(layout_.node_of(rank), step_), .timeout_s = 30, .in_memory = true},
             plan_shard(rank, layout_.ranks(), what.save_id, slices), slices, std::make_shared<Staging>(0)));
-        nodes.push_back(std::make_unique<NodeSave>(plan(step_, rank, stays)));
         shards.back()->stage();
+        checksums.back() = shards.back()->blocks_crc();
       });
-      if (!error.empty()) errors.push_back(error);
+    }
+    for (int rank = 0; rank < layout_.ranks(); ++rank) {
+      if (!checksums[static_cast<std::size_t>(rank)]) continue;
+      attempt([&] { nodes.push_back(std::make_unique<NodeSave>(plan(step_, rank, stays, checksums))); });
     }
     for (const auto& shard : shards) {
       const auto status = shard->wait(60);

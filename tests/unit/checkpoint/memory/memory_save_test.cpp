@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "checkpoint/read/contents.h"
 #include "support/full_disk.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/memory/memory_nodes.h"
@@ -58,9 +59,14 @@ TEST(MemorySave, AShardThatChangesOnItsWayIsNotKept) {
   std::filesystem::remove(copy);
   flip_bit(nodes.shard(0, 10, 0), std::filesystem::file_size(nodes.shard(0, 10, 0)) - 1);
   const WantedShard wanted{.step = 10, .save_id = TinyRun::save_id(10), .rank = 0, .ranks = 2};
-  const std::string error =
-      error_of([&] { fetch_shard(nodes.step(1, 10), nodes.card_of(0), kSecret, wanted, {}); });
-  EXPECT_TRUE(mentions(error, "checksum differs")) << error;
+  const std::string name = shard_file_name(0, 2);
+  const std::uint32_t told = blocks_crc(load_shard_index(
+      nodes.step(0, 10), describe_shard(nodes.step(0, 10), name), 0, 2, TinyRun::save_id(10)));
+  const auto fetched = [&](std::uint32_t crc) {
+    return error_of([&] { fetch_shard(nodes.step(1, 10), nodes.card_of(0), kSecret, wanted, crc, {}); });
+  };
+  EXPECT_TRUE(mentions(fetched(told), "checksum differs"));
+  EXPECT_TRUE(mentions(fetched(told + 1), "expected rank 0 of 2, save 00000010, with the checksums that"));
   EXPECT_FALSE(std::filesystem::exists(copy));
   EXPECT_FALSE(std::filesystem::exists(copy.string() + ".part"));
 }
