@@ -63,12 +63,12 @@ void hear(const fs::Fd& client, std::size_t bytes) {
   while (!rest.empty()) rest = rest.subspan(receive_some(client, rest, kLong));
 }
 
-/// A service that goes wrong: `greets` before the handshake or after it, then does what it is told to, and
-/// closes the connection.
+/// A service that goes wrong: does what it is told to, after the handshake if it has a secret, and closes the
+/// connection.
 class Impostor {
  public:
   using Act = std::function<void(const fs::Fd&)>;
-  Impostor(std::optional<Secret> secret, Act act)
+  Impostor(std::optional<Secret> secret, const Act& act)
       : listener_(listen_anywhere("test", "none")), thread_([this, secret, act](const std::stop_token& stop) {
           while (!stop.stop_requested()) {
             pollfd query{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0};
