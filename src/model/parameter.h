@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,7 @@ class Parameter {
     std::string name;                   ///< Hugging Face name, e.g. "model.layers.0.self_attn.q_proj.weight"
     std::vector<std::int64_t> shape;    ///< row-major, contiguous
     std::optional<InitSpec> init = {};  ///< overrides the parameter's
+    bool frozen = false;                ///< keeps its values: no gradient, no state of the optimizer
     [[nodiscard]] std::int64_t numel() const;
   };
 
@@ -49,7 +51,13 @@ class Parameter {
   [[nodiscard]] const InitSpec& init() const { return init_; }
   [[nodiscard]] std::int64_t numel() const;
 
-  /// The weight in compute precision, a leaf that requires a gradient. Undefined until an owner sets it.
+  /// Freezes the parts whose names `chosen` picks. For before an owner gives the parameter storage.
+  void freeze(const std::function<bool(const std::string&)>& chosen);
+  /// False if all parts are frozen.
+  [[nodiscard]] bool trained() const;
+
+  /// The weight in compute precision, a leaf that requires a gradient if it is trained. Undefined until an
+  /// owner sets it.
   at::Tensor value;
 
   /// Same shape and type as `value`; writable after sink->open(*this). `deposited`: it already contains a

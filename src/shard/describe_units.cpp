@@ -42,20 +42,26 @@ std::string line_of(const UnitPlan& unit, std::size_t count, const std::string& 
   const FlatLayout layout(unit.parameters, shard_ranks);
   const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
   const auto width = static_cast<std::int64_t>(c10::elementSize(unit.compute));
-  const std::int64_t slice =
-      layout.slice_numel() * (static_cast<std::int64_t>(c10::elementSize(master)) + 4 + state_bytes);
+  const std::int64_t trained = unit.trained_numel();
+  const std::int64_t slice = layout.slice_numel() * static_cast<std::int64_t>(c10::elementSize(master)) +
+                             (trained == 0 ? 0 : layout.slice_numel() * 4) +
+                             (trained + shard_ranks - 1) / shard_ranks * state_bytes;
   const std::string indent(2 * static_cast<std::size_t>(unit.depth), ' ');
   const std::string name = count > 1 ? str(unit.name, " to ", last, " (", count, " units)") : unit.name;
   return str(padded(str(indent, name), 58), " ", human_count(static_cast<std::uint64_t>(layout.numel())),
              count > 1 ? " parameters each, " : " parameters, ", precision_name(unit.compute), ", gathered ",
-             bytes(layout.padded_numel() * width), ", kept ", bytes(slice), " a rank", stays(unit.weights));
+             bytes(layout.padded_numel() * width), ", kept ", bytes(slice), " a rank", stays(unit.weights),
+             trained == 0               ? ", frozen"
+             : trained < layout.numel() ? ", in part frozen"
+                                        : "");
 }
 
 }  // namespace
 
 std::vector<std::string> describe_units(const std::vector<UnitPlan>& units, int shard_ranks,
                                         at::ScalarType master, std::int64_t state_bytes) {
-  // Groups units of the same kind, size, type and lifetime; lines are in the order of first appearance.
+  // Groups units of the same kind, size, type and lifetime, of which as much is trained; lines are in the
+  // order of first appearance.
   std::vector<std::string> lines;
   std::vector<bool> printed(units.size(), false);
   for (std::size_t i = 0; i < units.size(); ++i) {
@@ -64,7 +70,8 @@ std::vector<std::string> describe_units(const std::vector<UnitPlan>& units, int 
     std::string last;
     for (std::size_t k = i; k < units.size(); ++k) {
       if (kind_of(units[k].name) != kind_of(units[i].name) || units[k].numel() != units[i].numel() ||
-          units[k].compute != units[i].compute || units[k].weights != units[i].weights) {
+          units[k].compute != units[i].compute || units[k].weights != units[i].weights ||
+          units[k].trained_numel() != units[i].trained_numel()) {
         continue;
       }
       printed[k] = true;

@@ -24,6 +24,15 @@ void wait_quietly(const Wait& wait) {
   }
 }
 
+/// Of a stacked parameter in which only some parts are trained, all parts got a gradient.
+void zero_frozen_rows(const Parameter& parameter) {
+  std::int64_t row = 0;
+  for (const Parameter::Part& part : parameter.parts()) {
+    if (part.frozen && parameter.trained()) parameter.gradient.narrow(0, row, part.shape[0]).zero_();
+    row += part.shape[0];
+  }
+}
+
 }  // namespace
 
 GradientReduction::GradientReduction(const UnitPlan& plan, const UnitSetup& setup, const FlatLayout& layout,
@@ -85,6 +94,7 @@ void GradientReduction::collect_leaves() {
     } else if (!parameter->deposited) {
       parameter->gradient.zero_();  // not used in this micro-batch
     }
+    zero_frozen_rows(*parameter);
     parameter->deposited = false;
   }
 }

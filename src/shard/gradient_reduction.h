@@ -57,7 +57,7 @@ class GradientReduction {
   /// kCollecting.
   void open();
   /// Called when backward is complete: adds the gradients that autograd left at the leaves, and zeroes those
-  /// of parameters that were not used.
+  /// of parameters that were not used or are frozen.
   void collect_leaves();
   /// Starts the reduction over ranks, or adds to the sum that is held until the last micro-batch.
   void start();

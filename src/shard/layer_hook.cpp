@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+
 namespace echelon {
 namespace {
 
@@ -28,6 +30,18 @@ struct OnBackward : torch::autograd::Function<OnBackward> {
   }
 };
 
+bool any_requires_grad(const LayerInputs& inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& x) { return x.requires_grad(); });
+}
+
+/// A parameter in the layer is trained.
+bool any_trained(const Layer& layer) {
+  const auto& own = layer.parameters();
+  const auto& inner = layer.layers();
+  return std::any_of(own.begin(), own.end(), [](const auto& parameter) { return parameter->trained(); }) ||
+         std::any_of(inner.begin(), inner.end(), [](const auto& part) { return any_trained(*part); });
+}
+
 }  // namespace
 
 RecomputePlan::RecomputePlan(const Model& model, const ActivationCheckpointingOptions& options) {
@@ -47,12 +61,13 @@ RecomputePlan::RecomputePlan(const Model& model, const ActivationCheckpointingOp
   }
 }
 
-ShardedModel::Hook::Hook(ShardedModel& owner, const UnitPlan* plan, std::optional<std::size_t> unit,
-                         bool last, RecomputePlan::Mode mode, bool offload)
+ShardedModel::Hook::Hook(ShardedModel& owner, const Layer& layer, const UnitPlan* plan,
+                         std::optional<std::size_t> unit, RecomputePlan::Mode mode, bool offload)
     : owner_(&owner),
       plan_(plan),
       unit_(unit),
-      last_(last),
+      last_(layer.role() == Layer::Role::kHead),
+      trains_(any_trained(layer)),
       mode_(mode),
       offload_(offload),
       begin_backward_([this] { begin_backward(); }),
@@ -61,7 +76,7 @@ ShardedModel::Hook::Hook(ShardedModel& owner, const UnitPlan* plan, std::optiona
 at::Tensor ShardedModel::Hook::run(const LayerInputs& inputs, const LayerBody& body) {
   const LayerInputs x = before(inputs);
   const bool again =
-      mode_ == RecomputePlan::Mode::kFull && at::GradMode::is_enabled() && x.front().requires_grad();
+      mode_ == RecomputePlan::Mode::kFull && at::GradMode::is_enabled() && any_requires_grad(x);
   if (!again) return after(body(x));
   return after(recompute_in_backward(x, body, offload_ ? &owner_->offloaded_ : nullptr, *owner_));
 }
@@ -73,9 +88,15 @@ LayerInputs ShardedModel::Hook::before(const LayerInputs& inputs) {
       if (input.is_floating_point()) input = input.to(plan_->compute);
     }
   }
+  // Recomputation starts from the gradient of an input. If nothing before this layer is trained, there is
+  // none, and the input is made to have one.
+  if (mode_ == RecomputePlan::Mode::kFull && trains_ && at::GradMode::is_enabled() && !any_requires_grad(x) &&
+      x.front().is_floating_point()) {
+    x.front() = x.front().detach().requires_grad_(true);
+  }
   if (!unit_) return x;
   begin_forward();
-  return at::GradMode::is_enabled() && x.front().requires_grad()
+  return at::GradMode::is_enabled() && any_requires_grad(x)
              ? OnBackward::apply(at::TensorList(x), &end_backward_)
              : x;
 }
@@ -104,8 +125,10 @@ at::Tensor ShardedModel::Hook::after(at::Tensor output) {
     owner_->frames_.end(owner_->recomputing_ == 0 ? SpanKind::kForward : SpanKind::kRecompute, unit().name());
   if (unit_ && owner_->recomputing_ == 0) {
     const HostTime host(owner_->times_);
-    owner_->post_forward_.push_back(*unit_);
-    const bool needed = owner_->training_ && plan_->weights_in_backward;
+    // Nothing up to here is trained if the output needs no gradient; without autograd it is not known.
+    const bool backward = owner_->training_ && (!at::GradMode::is_enabled() || output.requires_grad());
+    if (backward) owner_->post_forward_.push_back(*unit_);
+    const bool needed = backward && plan_->weights_in_backward;
     // The head's backward follows immediately, so freed weights would have to be gathered again.
     if (!needed || !last_) unit().release_after_forward(needed);
   }

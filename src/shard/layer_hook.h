@@ -26,10 +26,9 @@ class RecomputePlan {
 /// the reduction of its gradients. Also recomputes the layer and casts activations at its border.
 class ShardedModel::Hook final : public LayerHook {
  public:
-  /// `plan`: null if the layer is not a unit. `unit`: index in units(); nothing if the unit has no
-  /// parameters, then the hook only casts. `last`: the layer is the model's head. `offload`: kept inputs go
-  /// to host memory.
-  Hook(ShardedModel& owner, const UnitPlan* plan, std::optional<std::size_t> unit, bool last,
+  /// `plan`: null if `layer` is not a unit. `unit`: index in units(); nothing if the unit has no parameters,
+  /// then the hook only casts. `offload`: kept inputs go to host memory.
+  Hook(ShardedModel& owner, const Layer& layer, const UnitPlan* plan, std::optional<std::size_t> unit,
        RecomputePlan::Mode mode, bool offload);
 
   at::Tensor run(const LayerInputs& inputs, const LayerBody& body) override;
@@ -46,7 +45,8 @@ class ShardedModel::Hook final : public LayerHook {
   ShardedModel* owner_;
   const UnitPlan* plan_;
   std::optional<std::size_t> unit_;
-  bool last_;
+  bool last_;    ///< the layer is the model's head
+  bool trains_;  ///< a parameter in the layer does
   RecomputePlan::Mode mode_;
   bool offload_;
   std::function<void()> begin_backward_;

@@ -46,4 +46,16 @@ std::vector<SlicePiece> FlatLayout::pieces(int rank) const {
   return found;
 }
 
+std::vector<SlicePiece> FlatLayout::trained_pieces(int rank) const {
+  std::vector<SlicePiece> trained;
+  std::int64_t at = 0;
+  for (SlicePiece piece : pieces(rank)) {
+    if (piece.part->frozen) continue;
+    piece.at = at;
+    at += piece.numel();
+    trained.push_back(piece);
+  }
+  return trained;
+}
+
 }  // namespace echelon

@@ -15,6 +15,7 @@ struct SlicePiece {
   std::int64_t begin = 0;  ///< [begin, end) of the flattened tensor
   std::int64_t end = 0;
   std::int64_t at = 0;  ///< offset of the first one in the slice
+  [[nodiscard]] std::int64_t numel() const { return end - begin; }
 };
 
 /// Parameters one after another in a flat buffer of ranks * slice_numel() elements, padded at the end
@@ -36,6 +37,8 @@ class FlatLayout {
 
   /// The pieces in the slice of `rank`, by rising offset; the rest of the slice is padding.
   [[nodiscard]] std::vector<SlicePiece> pieces(int rank) const;
+  /// Those that are not frozen, one after another: where they are in what exists only of trained elements.
+  [[nodiscard]] std::vector<SlicePiece> trained_pieces(int rank) const;
 
  private:
   std::vector<Parameter*> parameters_;

@@ -100,9 +100,9 @@ void ShardedModel::attach_hooks(const ActivationCheckpointingOptions& options) {
         std::find_if(units_.begin(), units_.end(), [&](const auto& u) { return u->plan().layer == layer; });
     const bool has_unit = unit != units_.end();
     hooks_.push_back(std::make_unique<Hook>(
-        *this, planned == plan_.end() ? nullptr : &*planned,
-        has_unit ? std::optional(static_cast<std::size_t>(unit - units_.begin())) : std::nullopt,
-        layer->role() == Layer::Role::kHead, mode, options.offload));
+        *this, *layer, planned == plan_.end() ? nullptr : &*planned,
+        has_unit ? std::optional(static_cast<std::size_t>(unit - units_.begin())) : std::nullopt, mode,
+        options.offload));
     layer->attach(hooks_.back().get());
   }
 }
@@ -149,7 +149,8 @@ void ShardedModel::unshard(Unit& unit) {
 }
 
 void ShardedModel::reduce(std::size_t index) {
-  {
+  Unit& unit = *units_[index];
+  if (unit.trains()) {
     const WaitingTime waiting(times_.reduce_wait_s, *activity_, SpanKind::kReduceWait,
                               reducing_.empty() ? std::string_view() : reducing_.front()->name());
     while (reducing_.size() >= kReducesInFlight) {
@@ -164,9 +165,9 @@ void ShardedModel::reduce(std::size_t index) {
     }
   }
   const HostTime host(times_);
-  units_[index]->start_reduce();
+  unit.start_reduce();
   reduced_[index] = true;
-  reducing_.push_back(units_[index].get());
+  if (unit.trains()) reducing_.push_back(&unit);
   if (options_.backward_prefetch == BackwardPrefetch::kPost) prefetch_backward();
 }
 
@@ -211,6 +212,12 @@ void ShardedModel::recomputed() {
 
 void ShardedModel::weights_changed() {
   for (const auto& unit : units_) unit->weights_changed();
+}
+
+void ShardedModel::weights_updated() {
+  for (const auto& unit : units_) {
+    if (unit->trains()) unit->weights_changed();
+  }
 }
 
 template <class F>

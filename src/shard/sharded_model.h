@@ -58,6 +58,8 @@ class ShardedModel final : public RecomputeGuard {
 
   /// Required after master weights are written: invalidates gathered weights.
   void weights_changed();
+  /// The same after an update, which changes only what is trained.
+  void weights_updated();
 
   /// Evaluates this rank's batch without gradients.
   Score evaluate(const Batch& batch);

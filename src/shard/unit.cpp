@@ -16,16 +16,23 @@ at::TensorOptions state_options(const UnitSetup& setup, at::ScalarType type) {
       .pinned_memory(pinned);
 }
 
+/// Of one unit, which does not train if all its parameters are frozen.
+UnitSetup setup_of(const UnitPlan& plan, UnitSetup setup) {
+  setup.trains = setup.trains && plan.trained_numel() > 0;
+  return setup;
+}
+
 }  // namespace
 
 Unit::Unit(const UnitPlan& plan, const UnitSetup& setup)
     : plan_(plan),
-      setup_(setup),
+      setup_(setup_of(plan, setup)),
       layout_(plan.parameters, setup.groups->shard().size()),
       master_(HostMemory::zeros(layout_.slice_numel(), state_options(setup, setup.precision.master))),
       gradient_(
-          HostMemory::zeros(setup.trains ? layout_.slice_numel() : 0, state_options(setup, at::kFloat))),
+          HostMemory::zeros(setup_.trains ? layout_.slice_numel() : 0, state_options(setup, at::kFloat))),
       pieces_(layout_.pieces(setup.groups->shard().rank())),
+      trained_pieces_(layout_.trained_pieces(setup.groups->shard().rank())),
       weights_(plan_, setup_, layout_, master_),
       reduction_(plan_, setup_, layout_, gradient_) {
   for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
@@ -34,9 +41,13 @@ Unit::Unit(const UnitPlan& plan, const UnitSetup& setup)
 }
 
 void Unit::attach(Parameter& parameter, std::int64_t offset) {
-  parameter.value = weights_.view(offset, parameter.shape()).requires_grad_(true);
+  parameter.value = weights_.view(offset, parameter.shape()).requires_grad_(parameter.trained());
   parameter.gradient = reduction_.view(offset, parameter.shape());
   parameter.sink = this;
+}
+
+std::int64_t Unit::trained_numel() const {
+  return trained_pieces_.empty() ? 0 : trained_pieces_.back().at + trained_pieces_.back().numel();
 }
 
 void Unit::initialise(std::uint64_t seed) {
@@ -58,9 +69,9 @@ void Unit::release_after_forward(bool backward_follows) {
 
 void Unit::start_reduce() {
   const at::NoGradGuard no_grad;
-  reduction_.collect_leaves();
+  if (trains()) reduction_.collect_leaves();
   if (plan_.weights != Strategy::Weights::kStep) weights_.release();
-  reduction_.start();
+  if (trains()) reduction_.start();
 }
 
 }  // namespace echelon

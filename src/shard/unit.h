@@ -12,10 +12,11 @@
 
 namespace echelon {
 
-/// Parameters that are gathered and reduced together. Only this rank's slice persists (master weights, fp32
-/// gradients). Whole weights exist, in compute precision, from start_unshard() until they are released
-/// (GatheredWeights). Whole gradients exist from the first open() to finish_reduce() (GradientReduction). Not
-/// thread-safe. Every rank must make the same calls in the same order.
+/// Parameters that are gathered and reduced together. If all are frozen there are no gradients. Only this
+/// rank's slice persists (master weights, fp32 gradients). Whole weights exist, in compute precision, from
+/// start_unshard() until they are released (GatheredWeights). Whole gradients exist from the first open() to
+/// finish_reduce() (GradientReduction). Not thread-safe. Every rank must make the same calls in the same
+/// order.
 class Unit final : public GradientSink {
  public:
   /// Allocates the slices, and makes the parameters of `plan` views of buffers that are still empty.
@@ -40,7 +41,7 @@ class Unit final : public GradientSink {
   /// GradientSink: opens the gradients of the whole unit.
   void open(Parameter& /*parameter*/) override { reduction_.open(); }
   /// Called when the unit's backward is complete: frees the weights if the strategy says so, and reduces the
-  /// gradients over ranks or adds them to those of earlier micro-batches.
+  /// gradients, where there are any, over ranks or adds them to those of earlier micro-batches.
   void start_reduce();
   void finish_reduce() { reduction_.finish(); }
   /// With offload from a GPU: waits for the copy to gradient() that finish_reduce() started. Otherwise does
@@ -51,8 +52,14 @@ class Unit final : public GradientSink {
   [[nodiscard]] const std::string& name() const { return plan_.name; }
   [[nodiscard]] const FlatLayout& layout() const { return layout_; }
   [[nodiscard]] const std::vector<SlicePiece>& pieces() const { return pieces_; }
+  /// FlatLayout::trained_pieces() of this rank.
+  [[nodiscard]] const std::vector<SlicePiece>& trained_pieces() const { return trained_pieces_; }
+  /// Their elements.
+  [[nodiscard]] std::int64_t trained_numel() const;
+  /// False if it has no gradient: without training, and if all its parameters are frozen.
+  [[nodiscard]] bool trains() const { return setup_.trains; }
   [[nodiscard]] const at::Tensor& master() const { return master_; }  ///< [slice_numel], fp32 or bf16
-  /// fp32 [slice_numel]; empty without training
+  /// fp32 [slice_numel], zeros where parameters are frozen; empty if !trains()
   [[nodiscard]] const at::Tensor& gradient() const { return gradient_; }
   [[nodiscard]] std::int64_t gathered_bytes() const { return weights_.bytes(); }
 
@@ -65,6 +72,7 @@ class Unit final : public GradientSink {
   at::Tensor master_;
   at::Tensor gradient_;
   std::vector<SlicePiece> pieces_;
+  std::vector<SlicePiece> trained_pieces_;
   GatheredWeights weights_;
   GradientReduction reduction_;
 };

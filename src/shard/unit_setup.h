@@ -21,7 +21,7 @@ struct UnitSetup {
   Precision precision;
   bool reduce_at_end = false;  ///< whole gradients are summed on the rank until the step's last micro-batch
   bool offload = false;        ///< slices are kept in host memory
-  bool trains = true;          ///< false: no gradient buffers
+  bool trains = true;          ///< false: no gradient buffers; in a unit's own copy also if it is frozen
 };
 
 /// True if the slice is the whole buffer in the compute type and on the compute device. Weights and gradients

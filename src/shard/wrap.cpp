@@ -149,6 +149,14 @@ std::int64_t UnitPlan::numel() const {
   return total;
 }
 
+std::int64_t UnitPlan::trained_numel() const {
+  std::int64_t total = 0;
+  for (const Parameter* parameter : parameters) {
+    for (const Parameter::Part& part : parameter->parts()) total += part.frozen ? 0 : part.numel();
+  }
+  return total;
+}
+
 std::vector<Layer*> all_layers(const Model& model) {
   std::vector<Layer*> found;
   for (const auto& layer : model.layers()) collect(*layer, found);

@@ -21,6 +21,7 @@ struct UnitPlan {
   Strategy::Weights weights = Strategy::Weights::kLayer;
   bool weights_in_backward = true;  ///< false for an embedding, whose gradient needs only the ids
   [[nodiscard]] std::int64_t numel() const;
+  [[nodiscard]] std::int64_t trained_numel() const;  ///< without what is frozen
 };
 
 /// The units in forward order, the root first. Policies:
@@ -43,7 +44,7 @@ void require_match(const std::string& key, const std::string& pattern, const std
 
 /// The units as text, one line each; units whose names differ only in numbers share a line. Shows the bytes
 /// of the gathered weights, and those kept per rank: weights, gradients, and `state_bytes` of optimizer state
-/// per parameter.
+/// per parameter that is trained.
 [[nodiscard]] std::vector<std::string> describe_units(const std::vector<UnitPlan>& units, int shard_ranks,
                                                       at::ScalarType master, std::int64_t state_bytes);
 

@@ -7,6 +7,7 @@
 namespace echelon::ops {
 
 at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::Tensor& b) {
+  if (!parameter.value.requires_grad()) return {};
   // Without a sink (tests, single tensors) autograd gets the gradient. With one it is written straight into
   // the unit's reduction buffer: the first product overwrites, later ones (a shared weight, another micro-
   // batch) add.
@@ -18,6 +19,7 @@ at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::
 }
 
 at::Tensor deposit(Parameter& parameter, const at::Tensor& whole) {
+  if (!parameter.value.requires_grad()) return {};
   if (parameter.sink == nullptr) return whole.to(parameter.value.scalar_type());
   parameter.sink->open(parameter);
   if (parameter.deposited) {

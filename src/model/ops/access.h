@@ -54,9 +54,10 @@ void for_each_partial(std::int64_t rows, const F& f) {
 }
 
 /// gradient (+)= a * b in the parameter's sink; without a sink the product is returned for autograd to keep.
+/// Does nothing if the parameter's value requires no gradient.
 [[nodiscard]] at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::Tensor& b);
 
-/// gradient (+)= `whole`; same return rule.
+/// gradient (+)= `whole`; the same rules.
 [[nodiscard]] at::Tensor deposit(Parameter& parameter, const at::Tensor& whole);
 
 }  // namespace echelon::ops

@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <array>
 
 #include "model/ops/ops.h"
 #include "model/ops/products/widened_product.h"
@@ -39,17 +40,18 @@ struct Convolution : torch::autograd::Function<Convolution> {
     const variable_list kept = ctx->get_saved_variables();
     const at::Tensor& x = kept[0];
     const at::Tensor w = kept[1].to(at::kFloat);
-    const bool wanted = ctx->needs_input_grad(0);
-    const at::Tensor dx = wanted ? at::empty_like(x) : at::Tensor();
+    const std::array<bool, 3> wanted{ctx->needs_input_grad(0), ctx->needs_input_grad(1),
+                                     ctx->needs_input_grad(2)};
+    const at::Tensor dx = wanted[0] ? at::empty_like(x) : at::Tensor();
     at::Tensor dw = at::zeros_like(w);
     at::Tensor db = at::zeros({w.size(0)}, w.options());
     each_part(x, [&](std::int64_t first, std::int64_t count) {
       const auto [dx_part, dw_part, db_part] = at::convolution_backward(
           grads[0].narrow(0, first, count).to(at::kFloat), x.narrow(0, first, count).to(at::kFloat), w,
-          at::IntArrayRef({w.size(0)}), {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, 1, {wanted, true, true});
-      if (wanted) dx.narrow(0, first, count).copy_(dx_part);
-      dw.add_(dw_part);
-      db.add_(db_part);
+          at::IntArrayRef({w.size(0)}), {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, 1, wanted);
+      if (wanted[0]) dx.narrow(0, first, count).copy_(dx_part);
+      if (wanted[1]) dw.add_(dw_part);
+      if (wanted[2]) db.add_(db_part);
     });
     return {dx, dw.to(x.scalar_type()), db.to(x.scalar_type())};
   }

@@ -24,7 +24,9 @@ struct Linear : torch::autograd::Function<Linear> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
                             const std::optional<at::Tensor>& bias_value, Parameter* weight, Parameter* bias,
                             const Recompute* x_again) {
-    if (*x_again) {
+    if (!value.requires_grad()) {
+      // Only the weight's gradient needs x.
+    } else if (*x_again) {
       ctx->saved_data["x"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(*x_again));
     } else {
       ctx->save_for_backward({x});
@@ -49,8 +51,11 @@ struct Linear : torch::autograd::Function<Linear> {
     if (ctx->needs_input_grad(0)) dx = product(dy, weight.value.detach());
     auto* bias = reinterpret_cast<Parameter*>(ctx->saved_data["bias"].toInt());
     at::Tensor db;
-    if (bias != nullptr) db = deposit(*bias, dy.sum(at::IntArrayRef{0}, false, at::kFloat));
-    return {dx, deposit_product(weight, dy.t(), input(ctx, dy.scalar_type())), db, {}, {}, {}};
+    if (bias != nullptr && ctx->needs_input_grad(2))
+      db = deposit(*bias, dy.sum(at::IntArrayRef{0}, false, at::kFloat));
+    at::Tensor dw;
+    if (ctx->needs_input_grad(1)) dw = deposit_product(weight, dy.t(), input(ctx, dy.scalar_type()));
+    return {dx, dw, db, {}, {}, {}};
   }
 };
 

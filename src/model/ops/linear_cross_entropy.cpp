@@ -92,7 +92,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     // the largest tensor of the step (as in Liger Kernel's fused linear cross entropy).
     const std::int64_t step = chunk_rows(x, *weight);
     at::Tensor loss = at::zeros({}, x.options().dtype(at::kFloat));
-    at::Tensor dx = at::empty_like(x);
+    const bool trains = value.requires_grad();
+    const at::Tensor dx = x.requires_grad() ? at::empty_like(x) : at::Tensor();
     at::Tensor dw;  // what deposit() returns without a sink
     // Products of several chunks are summed in fp32: in bf16 each addition would round away part of the
     // earlier ones.
@@ -102,8 +103,11 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       const at::Tensor xs = x.narrow(0, begin, rows);
       at::Tensor logits = logits_of(xs, value, output);
       loss += loss_rows(logits, targets.narrow(0, begin, rows), &scale);
-      at::Tensor dx_rows = dx.narrow(0, begin, rows);
-      product_into(dx_rows, logits, value, false);
+      if (dx.defined()) {
+        at::Tensor dx_rows = dx.narrow(0, begin, rows);
+        product_into(dx_rows, logits, value, false);
+      }
+      if (!trains) continue;
       if (rows == x.size(0)) {
         dw = deposit_product(*weight, logits.t(), xs);
       } else {

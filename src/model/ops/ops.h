@@ -10,8 +10,8 @@
 
 /// Differentiable building blocks of the models. Activations are 2-D [tokens, features] in compute precision.
 /// Weight gradients are written straight into Parameter::gradient (one pass, no copy) when the parameter has
-/// a sink, and otherwise flow to value.grad() as usual. On the CPU they run the fused kernels of
-/// model/kernels; on a GPU, those of device_kernels.h.
+/// a sink, and otherwise flow to value.grad() as usual; those of matrices whose value requires none are not
+/// computed. On the CPU they run the fused kernels of model/kernels; on a GPU, those of device_kernels.h.
 namespace echelon::ops {
 
 /// [tokens] int64 ids -> [tokens, hidden].

@@ -44,6 +44,14 @@ std::int64_t Parameter::numel() const {
   return product(shape_);
 }
 
+void Parameter::freeze(const std::function<bool(const std::string&)>& chosen) {
+  for (Part& part : parts_) part.frozen = part.frozen || chosen(part.name);
+}
+
+bool Parameter::trained() const {
+  return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return !part.frozen; });
+}
+
 void fill_initial(const Parameter::Part& part, const InitSpec& of_parameter, std::uint64_t seed,
                   std::int64_t begin, std::int64_t count, float* values) {
   if (kernels::only_recorded("initial values", static_cast<double>(count) * sizeof(float))) return;

@@ -399,6 +399,35 @@ TEST_P(Ops, LinearCrossEntropyMatchesAten) {
   }
 }
 
+TEST_P(Ops, OfAFrozenWeightOnlyTheInputHasAGradient) {
+  Parameter& w = weight({13, 7});
+  w.value = w.value.detach();
+  Parameter& b = bias({13});
+  const at::Tensor w64 = w.value.to(at::kDouble);
+  const at::Tensor x = leaf({29, 7});
+  const at::Tensor x64 = exact(x);
+  const auto again = []() -> at::Tensor { throw std::logic_error("only the weight's gradient needs x"); };
+  const at::Tensor targets = at::randint(0, 13, {29}, at::kLong);
+  linear(x, w, again, &b).sum().backward();
+  linear_cross_entropy(x, w, targets, 1.0).backward();
+  at::linear(x64, w64).sum().backward();
+  at::cross_entropy_loss(at::linear(x64, w64), targets, {}, at::Reduction::Sum).backward();
+  expect_near(x.grad(), x64.grad(), "input gradient");
+  EXPECT_EQ(gradient_of(b)[3].item<double>(), 29.0) << "the bias is trained";
+  EXPECT_FALSE(w.value.grad().defined());
+  EXPECT_FALSE(w.deposited);
+}
+
+TEST_P(Ops, WithoutATrainedInputTheWeightStillHasItsGradient) {
+  Parameter& w = weight({13, 7});
+  const at::Tensor w64 = exact(w.value);
+  const at::Tensor x = random({29, 7});
+  const at::Tensor targets = at::randint(0, 13, {29}, at::kLong);
+  linear_cross_entropy(x, w, targets, 1.0).backward();
+  at::cross_entropy_loss(at::linear(x.to(at::kDouble), w64), targets, {}, at::Reduction::Sum).backward();
+  expect_near(weight_gradient(), w64.grad(), "weight gradient");
+}
+
 TEST_P(Ops, LinearCrossEntropyOfManyChunksMatchesAten) {
   // Logits of one chunk take 128 MiB: 440 tokens in fp32 and 880 in bf16 of this vocabulary.
   if (GetParam().sink == (GetParam().type == at::kFloat)) return;  // two of the four ways

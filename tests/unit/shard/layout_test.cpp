@@ -32,6 +32,29 @@ std::vector<Parameter*> pointers(const std::vector<std::unique_ptr<Parameter>>& 
   return raw;
 }
 
+TEST(Layout, WhatIsTrainedHasPlacesOfItsOwnOneAfterAnother) {
+  const auto parameters = parameters_of({{7}, {11, 13}, {17, 3}, {64}, {500, 3}});
+  for (const auto& parameter : parameters)
+    parameter->freeze([](const std::string& name) { return name == "p1" || name == "p2.b"; });
+  EXPECT_FALSE(parameters[1]->trained());
+  EXPECT_TRUE(parameters[2]->trained()) << "p2.a is";
+  const std::int64_t trained = 7 + 17 * 3 + 64 + 500 * 3;
+  for (int ranks = 1; ranks <= 7; ++ranks) {
+    const FlatLayout layout(pointers(parameters), ranks);
+    std::int64_t held = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::int64_t next = 0;
+      for (const SlicePiece& piece : layout.trained_pieces(rank)) {
+        EXPECT_FALSE(piece.part->frozen);
+        EXPECT_EQ(piece.at, next);
+        next += piece.numel();
+      }
+      held += next;
+    }
+    EXPECT_EQ(held, trained) << ranks;
+  }
+}
+
 class Layouts : public ::testing::TestWithParam<Shapes> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, Layouts,
                          ::testing::Values(Shapes{{1}}, Shapes{{64}}, Shapes{{65}, {1}}, Shapes{{3, 5}},

@@ -4,6 +4,10 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
+
+#include "base/str.h"
 #include "comm/local_communicator.h"
 #include "shard/sharded_model.h"
 
@@ -78,6 +82,52 @@ TEST_P(Kinds, PoliciesGiveTheSameGradientsWithAnyLayerInAnotherType) {
         options.activations.policy = policy;
         SCOPED_TRACE(word_of(policy));
         expect_equal(trained(model, options), expected);
+      }
+    }
+  }
+}
+
+/// The gradients of one training pass by name; of what `frozen` names, that there is none is expected.
+std::map<std::string, at::Tensor> gradients(const ModelOptions& options, RecomputePolicy policy,
+                                            const std::function<bool(const std::string&)>& frozen) {
+  LocalCommunicator comm;
+  auto model = build_model(options, at::kFloat, at::kCPU);
+  bool any = false;
+  for (Parameter* parameter : model->parameters()) {
+    parameter->freeze(frozen);
+    any = any || parameter->trained();
+  }
+  std::map<std::string, at::Tensor> found;
+  if (!any) return found;
+  ShardedModel sharded(std::move(model), comm, {.activations = {.policy = policy}}, 9, at::kCPU);
+  (void)sharded.accumulate(batch_for(options.kind), 1.0, {});
+  sharded.finish_gradients();
+  for (const auto& unit : sharded.units()) {
+    for (const SlicePiece& piece : unit->pieces()) {
+      if (!unit->trains()) continue;
+      const at::Tensor gradient = unit->gradient().narrow(0, piece.at, piece.numel());
+      if (!piece.part->frozen) found[piece.part->name] = gradient.clone();
+      EXPECT_TRUE(!piece.part->frozen || gradient.count_nonzero().item<int>() == 0) << piece.part->name;
+    }
+  }
+  return found;
+}
+
+TEST_P(Kinds, WhatIsTrainedHasTheSameGradientWhateverElseIsFrozen) {
+  const ModelOptions model = small(GetParam());
+  const auto built = build_model(model, at::kFloat, at::kCPU);
+  const auto expected = gradients(model, RecomputePolicy::kNone, [](const std::string&) { return false; });
+  for (const Layer* layer : all_layers(*built)) {
+    for (const bool all_but_it : {false, true}) {
+      for (const auto policy :
+           {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull}) {
+        SCOPED_TRACE(str(layer->name(), all_but_it ? " is trained, " : " is frozen, ", word_of(policy)));
+        const auto mine = gradients(model, policy, [&](const std::string& name) {
+          return name.starts_with(layer->name() + ".") != all_but_it;
+        });
+        // PyTorch chooses between forms of a product by what needs a gradient.
+        for (const auto& [name, gradient] : mine)
+          EXPECT_TRUE(at::allclose(gradient, expected.at(name), 1e-4, 1e-6)) << name;
       }
     }
   }

@@ -264,6 +264,96 @@ TEST_P(Configurations, EvaluationLeavesGradientsAndWeightsAlone) {
   }
 }
 
+/// The model, of whose parameters those that match one of `patterns` are frozen.
+std::unique_ptr<Model> frozen(const ModelOptions& options, const std::vector<std::string>& patterns) {
+  auto model = model_of(options);
+  for (Parameter* parameter : model->parameters())
+    parameter->freeze([&](const std::string& name) { return matches_any(patterns, name); });
+  return model;
+}
+
+TEST_P(Configurations, WhatIsFrozenHasNoGradientAndTheRestItsOwn) {
+  const ModelOptions options = small(3, GetParam().tied);
+  for (const std::vector<std::string>& patterns : std::vector<std::vector<std::string>>{
+           {"model.embed_tokens.*"},
+           {"model.embed_tokens.*", "model.layers.[01].*"},
+           {"model.layers.*", "model.norm.*"},
+           {"lm_head.*", "model.norm.*", "model.layers.2.*"},
+           {"*.q_proj.*", "*.up_proj.*", "*norm*", "model.layers.1.mlp.down_proj.*"}}) {
+    SCOPED_TRACE(patterns[0]);
+    LocalCommunicator comm;
+    ShardedModel model(frozen(options, patterns), comm, GetParam().engine, 9, at::kCPU);
+    for (const std::vector<at::Tensor>& batches :
+         {std::vector{ids_of(1)}, std::vector{ids_of(2), ids_of(3)}}) {
+      const auto plain = model_of(options);
+      materialise(*plain, 9, at::kFloat, at::kCPU);
+      const auto expected = plain_gradients(*plain, batches, 0.5);
+      for (std::size_t i = 0; i < batches.size(); ++i)
+        (void)model.accumulate(language_batch(batches[i]), 0.5, {i == 0, i + 1 == batches.size()});
+      model.finish_gradients();
+      for (const auto& unit : model.units()) {
+        EXPECT_EQ(unit->trains(), unit->plan().trained_numel() > 0) << unit->name();
+        EXPECT_EQ(unit->gradient().numel(), unit->trains() ? unit->master().numel() : 0) << unit->name();
+        if (!unit->trains()) continue;
+        for (const SlicePiece& piece : unit->pieces()) {
+          const at::Tensor mine = unit->gradient().narrow(0, piece.at, piece.numel());
+          if (piece.part->frozen) {
+            EXPECT_EQ(mine.count_nonzero().item<int>(), 0) << piece.part->name;
+          } else {
+            EXPECT_LT(relative_error(mine, expected.at(piece.part->name)), 1e-5) << piece.part->name;
+          }
+        }
+      }
+      for (const auto& unit : model.units()) unit->gradient().fill_(NAN);  // nothing of a step is left
+      model.weights_updated();
+    }
+  }
+}
+
+/// One rank of two that counts what it would send, by the unit's name.
+class Counting final : public Communicator {
+ public:
+  Counting() : Communicator(0, 2) {}
+  Pending all_gather(void*, std::size_t, DType, std::string_view unit) override {
+    ++gathers[std::string(unit)];
+    return {};
+  }
+  Pending reduce_scatter(void*, DType, float*, std::size_t, float, bool, std::string_view unit) override {
+    ++reductions[std::string(unit)];
+    return {};
+  }
+  Pending all_reduce(void*, std::size_t, DType, ReduceOp, std::string_view) override { return {}; }
+  Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
+  std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override { return {mine, mine}; }
+  void barrier(std::string_view) override {}
+  std::unique_ptr<Communicator> split(int, int) override { return std::make_unique<LocalCommunicator>(); }
+  std::vector<std::string> recent() const override { return {}; }
+  std::map<std::string, int> gathers;
+  std::map<std::string, int> reductions;
+};
+
+TEST(ShardedModel, WhatIsFrozenIsNeitherReducedNorGatheredInVain) {
+  const auto step = [](ShardedModel& model) {
+    (void)model.accumulate(language_batch(ids_of(1)), 1.0, {});
+    model.finish_gradients();
+    model.weights_updated();
+  };
+  for (const ShardStrategy strategy : {ShardStrategy::kFullShard, ShardStrategy::kShardOptimizer}) {
+    Counting comm;
+    EngineOptions options;
+    options.shard.strategy = strategy;
+    ShardedModel model(frozen(small(4, false), {"model.embed_tokens.*", "model.layers.[013].*"}), comm,
+                       options, 9, at::kCPU);
+    for (int i = 0; i < 3; ++i) step(model);
+    EXPECT_EQ(comm.reductions, (std::map<std::string, int>{{"model.layers.2", 3}, {"lm_head", 3}}));
+    const bool kept = strategy == ShardStrategy::kShardOptimizer;
+    EXPECT_EQ(comm.gathers.at("model.layers.0"), kept ? 1 : 3) << "nothing below it is trained: no backward";
+    EXPECT_EQ(comm.gathers.at("model.layers.1"), kept ? 1 : 3);
+    EXPECT_EQ(comm.gathers.at("model.layers.2"), kept ? 3 : 6);
+    EXPECT_EQ(comm.gathers.at("model.layers.3"), kept ? 1 : 6) << "layer 2 needs its backward";
+  }
+}
+
 /// A block that runs on what it is given, which has no gradient, and again on its own output.
 class Twice final : public Model {
  public:
@@ -274,7 +364,10 @@ class Twice final : public Model {
     head_ = &layers_[1]->add("head.weight", std::vector<std::int64_t>{3, 6}, InitSpec{.value = 0.5F});
   }
   at::Tensor loss(const Batch& batch, double gradient_scale) override {
-    const auto again = [this](const at::Tensor& x) { return at::tanh(ops::linear(x, *weight_)); };
+    const auto again = [this](const at::Tensor& x) {
+      ++runs;
+      return at::tanh(ops::linear(x, *weight_));
+    };
     const at::Tensor x = batch.ids.to(at::kFloat).reshape({-1, 6}) / 60;
     const at::Tensor y = layers_[0]->run(layers_[0]->run(x, again), again);
     const at::Tensor z = layers_[1]->run(y, [this](const at::Tensor& in) { return ops::linear(in, *head_); });
@@ -282,6 +375,7 @@ class Twice final : public Model {
   }
   std::string hugging_face_config() const override { return "{}"; }
   double flops_per_sample(const SampleShape&) const override { return 0; }
+  int runs = 0;  ///< of the block
 
  private:
   Parameter* weight_;
@@ -293,7 +387,9 @@ TEST_P(Configurations, ALayerThatAlsoRunsWithoutAnInputGradientHasAllOfItsGradie
   if (options.shard.wrap.policy == WrapPolicy::kModules) options.shard.wrap.modules = {"*"};
   if (!options.activations.modules.empty()) options.activations.modules = {"block"};
   LocalCommunicator comm;
-  ShardedModel model(std::make_unique<Twice>(), comm, options, 9, at::kCPU);
+  auto built = std::make_unique<Twice>();
+  Twice& twice = *built;
+  ShardedModel model(std::move(built), comm, options, 9, at::kCPU);
   const auto batch_of = [](int seed) { return language_batch(ids_of(seed).narrow(1, 0, 19)); };
   for (const int seed : {1, 2}) {  // what the first step loses, the second would find
     Twice plain;
@@ -302,9 +398,12 @@ TEST_P(Configurations, ALayerThatAlsoRunsWithoutAnInputGradientHasAllOfItsGradie
     std::map<std::string, at::Tensor> expected;
     for (const Parameter* parameter : plain.parameters())
       expected[parameter->parts()[0].name] = parameter->value.grad().flatten();
+    twice.runs = 0;
     (void)model.accumulate(batch_of(seed), 0.5, {});
     model.finish_gradients();
     expect_gradients(model, expected);
+    if (options.activations.policy == RecomputePolicy::kFull)
+      EXPECT_EQ(twice.runs, 4) << "also the run without an input gradient is recomputed";
   }
 }
 

@@ -125,5 +125,20 @@ TEST(Wrap, TheTreePrintsUnitsOfOneKindOnce) {
   EXPECT_NE(lines[1].find("496 parameters each"), std::string::npos) << lines[1];
 }
 
+TEST(Wrap, TheTreeTellsWhatIsFrozen) {
+  const auto model = build_model(small(false), at::kFloat, at::kCPU);
+  for (Parameter* parameter : model->parameters()) {
+    parameter->freeze([](const std::string& name) {
+      return matches("model.layers.0.*", name) || matches("model.layers.1.*norm*", name);
+    });
+  }
+  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, at::kFloat, 8);
+  ASSERT_EQ(lines.size(), 4U);
+  const auto is = [](const std::string& line, const std::string& end) { return line.ends_with(end); };
+  EXPECT_TRUE(is(lines[1], "kept 1.0 KiB a rank, frozen")) << lines[1];
+  EXPECT_TRUE(is(lines[2], "kept 3.9 KiB a rank, in part frozen")) << lines[2];
+  EXPECT_EQ(lines[0].find("frozen") + lines[3].find("frozen"), 2 * std::string::npos);
+}
+
 }  // namespace
 }  // namespace echelon
