@@ -2,26 +2,41 @@
 
 #include <ATen/ATen.h>
 
+#include "shard/memory/host_memory.h"
+
 namespace echelon {
 
 Ema::Ema(double decay, const ShardedModel& model) : decay_(decay), model_(&model) {
-  for (const auto& unit : model.units()) slices_.push_back(unit->master().to(at::kFloat, false, true));
+  for (const ParameterGroup& all : parameter_groups({}, model))
+    ranges_.insert(ranges_.end(), all.ranges.begin(), all.ranges.end());
+  for (const auto& unit : model.units())
+    slices_.push_back(HostMemory::zeros(unit->trained_numel(), unit->master().options().dtype(at::kFloat)));
+  restart();
 }
 
 void Ema::restart() {
-  for (std::size_t i = 0; i < slices_.size(); ++i) slices_[i].copy_(model_->units()[i]->master());
+  for (const SliceRange& range : ranges_) average_of(range).copy_(weights_of(range));
 }
 
 void Ema::update() {
   const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < slices_.size(); ++i) {
-    const at::Tensor& weights = model_->units()[i]->master();
+  for (const SliceRange& range : ranges_) {
+    const at::Tensor average = average_of(range);
+    const at::Tensor weights = weights_of(range);
     if (weights.scalar_type() == at::kFloat) {
-      slices_[i].lerp_(weights, 1.0 - decay_);  // the same formula in one pass; needs equal types
+      average.lerp_(weights, 1.0 - decay_);  // the same formula in one pass; needs equal types
     } else {
-      slices_[i].mul_(decay_).add_(weights, 1.0 - decay_);
+      average.mul_(decay_).add_(weights, 1.0 - decay_);
     }
   }
+}
+
+at::Tensor Ema::average_of(const SliceRange& range) const {
+  return slices_[range.unit].narrow(0, range.trained_at, range.numel());
+}
+
+at::Tensor Ema::weights_of(const SliceRange& range) const {
+  return model_->units()[range.unit]->master().narrow(0, range.begin, range.numel());
 }
 
 std::unique_ptr<Ema> make_ema(const OptimOptions& options, const ShardedModel& model) {

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "optim/options.h"
+#include "optim/parameter_groups.h"
 #include "shard/sharded_model.h"
 
 namespace echelon {
 
 /// Exponential moving average of the weights: average = decay * average + (1 - decay) * weights after every
-/// step. Each rank keeps its slices, in fp32. Starts as a copy of the weights at construction. Local; not
-/// thread-safe.
+/// step. Each rank keeps its slices, in fp32, without frozen parameters, which are their own average. Starts
+/// as a copy of the weights at construction. Local; not thread-safe.
 class Ema {
  public:
   /// `model` must outlive this object. `decay`: in (0, 1).
@@ -23,12 +24,16 @@ class Ema {
   /// Call after each optimizer step.
   void update();
 
-  /// One tensor per unit, fp32 [slice_numel]. A restore writes to them.
+  /// One tensor per unit, fp32 [trained_numel]. A restore writes to them.
   [[nodiscard]] const std::vector<at::Tensor>& slices() const { return slices_; }
 
  private:
+  [[nodiscard]] at::Tensor average_of(const SliceRange& range) const;
+  [[nodiscard]] at::Tensor weights_of(const SliceRange& range) const;
+
   double decay_;
   const ShardedModel* model_;
+  std::vector<SliceRange> ranges_;  ///< of what is trained
   std::vector<at::Tensor> slices_;
 };
 

@@ -26,8 +26,10 @@ std::vector<double> on_host(const ShardedModel& model) {
 /// One number per unit on the device, so the host waits only once.
 at::Tensor on_device(const ops::DeviceKernels& device, const ShardedModel& model) {
   const auto count = static_cast<std::int64_t>(model.units().size());
-  at::Tensor squares = at::empty({count}, at::TensorOptions().dtype(at::kDouble).device(model.device()));
-  for (std::int64_t i = 0; i < count; ++i) device.sum_of_squares(model.units()[i]->gradient(), squares[i]);
+  at::Tensor squares = at::zeros({count}, at::TensorOptions().dtype(at::kDouble).device(model.device()));
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (model.units()[i]->trains()) device.sum_of_squares(model.units()[i]->gradient(), squares[i]);
+  }
   return squares;
 }
 

@@ -46,7 +46,7 @@ Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& optio
     OptimizerState state{spec.name, {}};
     for (const auto& unit : model.units())
       state.slices.push_back(
-          HostMemory::zeros(unit->master().numel(), unit->master().options().dtype(spec.dtype)));
+          HostMemory::zeros(unit->trained_numel(), unit->master().options().dtype(spec.dtype)));
     states_.push_back(std::move(state));
   }
 }
@@ -57,11 +57,10 @@ void Optimizer::step(std::int64_t number, double lr, double gradient_factor) {
     std::vector<UpdateRange> ranges;
     for (const SliceRange& range : group.ranges) {
       const Unit& unit = *model_->units()[range.unit];
-      const auto view = [&](const at::Tensor& slice) {
-        return slice.narrow(0, range.begin, range.end - range.begin);
-      };
+      const auto view = [&](const at::Tensor& slice) { return slice.narrow(0, range.begin, range.numel()); };
       UpdateRange& views = ranges.emplace_back(UpdateRange{view(unit.master()), view(unit.gradient()), {}});
-      for (const OptimizerState& state : states_) views.states.push_back(view(state.slices[range.unit]));
+      for (const OptimizerState& state : states_)
+        views.states.push_back(state.slices[range.unit].narrow(0, range.trained_at, range.numel()));
     }
     rule_->update({.number = number,
                    .lr = lr * group.lr_factor,

@@ -15,12 +15,13 @@ namespace echelon {
 /// One kind of optimizer state.
 struct OptimizerState {
   std::string name;  ///< "exp_avg", "momentum_buffer", ...
-  /// One tensor per unit, [slice_numel], fp32 or bf16; a restore writes to them.
+  /// One tensor per unit, [trained_numel], fp32 or bf16: what is frozen has no state. A restore writes to
+  /// them.
   std::vector<at::Tensor> slices;
 };
 
 /// Updates this rank's slices by applying an UpdateRule to the ranges of each parameter group. Never writes
-/// to the padding of a slice. Local; not thread-safe.
+/// to the padding of a slice, nor to what is frozen. Local; not thread-safe.
 class Optimizer {
  public:
   /// `model` must outlive this object. Throws Error(kUsage) for a pattern of `no_decay` or `lr_factors` that
@@ -44,7 +45,7 @@ class Optimizer {
   std::vector<OptimizerState> states_;
 };
 
-/// Bytes of optimizer state per parameter, including averaged weights.
+/// Bytes of optimizer state per parameter that is trained, including averaged weights.
 [[nodiscard]] std::int64_t state_bytes_per_parameter(const OptimOptions& options);
 
 /// The optimizer of recipe section `optim`.

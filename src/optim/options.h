@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/options/choice.h"
@@ -38,6 +39,12 @@ struct OptimOptions {
   std::vector<std::string> no_decay;                ///< patterns of parameters without weight decay
   PatternMap<double> lr_factors;                    ///< parameter pattern -> factor on the learning rate
   double ema_decay = 0.0;                           ///< decay of the averaged weights; 0: no average
+
+  /// Factor 0: the parameter keeps its values, and is left out of everything that trains.
+  [[nodiscard]] bool freezes(std::string_view parameter) const {
+    const double* factor = last_match(lr_factors, parameter);
+    return factor != nullptr && *factor == 0.0;
+  }
 };
 
 /// Recipe section `schedule`: factor on optim.lr by step.

@@ -48,24 +48,45 @@ ParameterGroup group_of(const OptimOptions& options, const std::string& name) {
 
 }  // namespace
 
+std::unique_ptr<Model> with_frozen(std::unique_ptr<Model> model, const OptimOptions& options) {
+  std::vector<std::string> names;
+  for (Parameter* parameter : model->parameters()) {
+    for (const Parameter::Part& part : parameter->parts()) names.push_back(part.name);
+    parameter->freeze([&](const std::string& name) { return options.freezes(name); });
+  }
+  require_trained(options, names);
+  return model;
+}
+
+void require_trained(const OptimOptions& options, const std::vector<std::string>& names) {
+  if (std::any_of(names.begin(), names.end(), [&](const auto& name) { return !options.freezes(name); }))
+    return;
+  throw Error(Code::kUsage,
+              "optim.lr_factors: the factor of every parameter is 0, so nothing would be trained; leave the "
+              "parameters to be trained out of its patterns, or give them a factor above 0 in a later one");
+}
+
 std::vector<ParameterGroup> parameter_groups(const OptimOptions& options, const ShardedModel& model) {
   const std::vector<std::string> names = parameter_names(model);
   for (const std::string& pattern : options.no_decay) require_match("optim.no_decay", pattern, names);
   for (const auto& [pattern, factor] : options.lr_factors) require_match("optim.lr_factors", pattern, names);
   std::vector<ParameterGroup> groups;
   for (std::size_t u = 0; u < model.units().size(); ++u) {
+    std::int64_t trained_at = 0;
     for (const SlicePiece& piece : model.units()[u]->pieces()) {
+      if (piece.part->frozen) continue;
       const ParameterGroup wanted = group_of(options, piece.part->name);
       auto group = std::find_if(groups.begin(), groups.end(), [&](const ParameterGroup& g) {
         return g.decays == wanted.decays && g.lr_factor == wanted.lr_factor;
       });
       if (group == groups.end()) group = groups.insert(groups.end(), wanted);
-      const std::int64_t end = piece.at + piece.end - piece.begin;
+      const std::int64_t end = piece.at + piece.numel();
       if (!group->ranges.empty() && group->ranges.back().unit == u && group->ranges.back().end == piece.at) {
         group->ranges.back().end = end;
       } else {
-        group->ranges.push_back({u, piece.at, end});
+        group->ranges.push_back({u, piece.at, end, trained_at});
       }
+      trained_at += piece.numel();
     }
   }
   return groups;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@ struct SliceRange {
   std::size_t unit = 0;
   std::int64_t begin = 0;
   std::int64_t end = 0;
+  std::int64_t trained_at = 0;  ///< offset of the first one among those of the slice that are not frozen
+  [[nodiscard]] std::int64_t numel() const { return end - begin; }
 };
 
 /// Parameters that are updated with the same learning rate and weight decay.
@@ -25,10 +28,17 @@ struct ParameterGroup {
 /// Throws Error(kUsage), which names `key`, if `pattern` matches none of `names`.
 void require_match(const std::string& key, const std::string& pattern, const std::vector<std::string>& names);
 
+/// Freezes the parameters that `options` freezes, which must come before a model is sharded. Throws
+/// Error(kUsage) if these are all.
+[[nodiscard]] std::unique_ptr<Model> with_frozen(std::unique_ptr<Model> model, const OptimOptions& options);
+
+/// Throws Error(kUsage) if it freezes all parameters of these names.
+void require_trained(const OptimOptions& options, const std::vector<std::string>& names);
+
 /// Groups the parameters by `options.no_decay` and `options.lr_factors`, whose patterns match parameter
 /// names. Without patterns there is one group, with one range per unit. Groups without elements on this rank
-/// are omitted; padding belongs to no group. Throws Error(kUsage), on all ranks alike, for a pattern that
-/// matches no parameter of the model.
+/// are omitted; padding and what is frozen belong to no group. Throws Error(kUsage), on all ranks alike, for
+/// a pattern that matches no parameter of the model.
 [[nodiscard]] std::vector<ParameterGroup> parameter_groups(const OptimOptions& options,
                                                            const ShardedModel& model);
 

@@ -51,6 +51,11 @@ std::vector<PatternFault> pattern_faults(const Model& model, const ShardOptions&
   demand("activation_checkpointing.modules", activations.modules, layers, faults);
   demand("optim.no_decay", optim.no_decay, parameters, faults);
   demand("optim.lr_factors", patterns_of(optim.lr_factors), parameters, faults);
+  try {
+    require_trained(optim, parameters);
+  } catch (const Error& error) {
+    faults.push_back({"optim.lr_factors", error.what()});
+  }
   return faults;
 }
 

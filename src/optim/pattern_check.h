@@ -8,14 +8,13 @@
 
 namespace echelon {
 
-/// A pattern of a recipe that matches nothing.
+/// A pattern of a recipe that matches nothing, or patterns that leave nothing to train.
 struct PatternFault {
   std::string key;   ///< "optim.no_decay"
   std::string text;  ///< one line: the key, the pattern, and existing names
 };
 
-/// All patterns that match no module or parameter of the model, which training would refuse. Needs no
-/// storage.
+/// All of them that training would refuse for this model. Needs no storage.
 [[nodiscard]] std::vector<PatternFault> pattern_faults(const Model& model, const ShardOptions& shard,
                                                        const PrecisionOptions& precision,
                                                        const ActivationCheckpointingOptions& activations,

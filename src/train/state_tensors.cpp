@@ -34,6 +34,11 @@ struct Kept {
   std::string prefix;
   std::string suffix;
   std::vector<at::Tensor> slices;  ///< one for each unit
+  bool of_frozen = false;          ///< exists also for parameters that are frozen
+  /// What a unit's slice holds of it on this rank.
+  [[nodiscard]] const std::vector<SlicePiece>& pieces(const Unit& unit) const {
+    return of_frozen ? unit.pieces() : unit.trained_pieces();
+  }
   [[nodiscard]] TensorInfo info(std::size_t unit, const Parameter::Part& part) const {
     return {prefix + part.name + suffix, dtype_of(slices[unit]), part.shape};
   }
@@ -42,7 +47,7 @@ struct Kept {
 std::vector<Kept> everything_kept(const TrainState& state) {
   std::vector<at::Tensor> masters;
   for (const auto& unit : state.model.units()) masters.push_back(unit->master());
-  std::vector<Kept> kept{{kModel, "", std::move(masters)}};
+  std::vector<Kept> kept{{kModel, "", std::move(masters), true}};
   for (const OptimizerState& optim : state.optim.states())
     kept.push_back({kOptim, "/" + optim.name, optim.slices});
   if (state.ema != nullptr) kept.push_back({kEma, "", state.ema->slices()});
@@ -126,7 +131,7 @@ std::vector<checkpoint::Slice> slices_of(const TrainState& state) {
   for (const Kept& kept : everything_kept(state)) {
     for (std::size_t i = 0; i < kept.slices.size(); ++i) {
       const at::Tensor& slice = kept.slices[i];
-      for (const SlicePiece& piece : state.model.units()[i]->pieces()) {
+      for (const SlicePiece& piece : kept.pieces(*state.model.units()[i])) {
         slices.push_back({.tensor = kept.info(i, *piece.part),
                           .begin = static_cast<std::uint64_t>(piece.begin),
                           .end = static_cast<std::uint64_t>(piece.end),
@@ -154,37 +159,64 @@ std::uint64_t bytes_to_save(const TrainState& state) {
   return bytes;
 }
 
-std::vector<TensorInfo> global_tensors(const TrainState& state) {
+namespace {
+
+/// Those of a checkpoint; `of_frozen`: also what it would hold of parameters that are frozen.
+std::vector<TensorInfo> all_tensors(const TrainState& state, bool of_frozen) {
   std::vector<TensorInfo> tensors;
   for (const Kept& kept : everything_kept(state)) {
     for (std::size_t i = 0; i < kept.slices.size(); ++i) {
       for (const Parameter* parameter : state.model.units()[i]->layout().parameters()) {
-        for (const Parameter::Part& part : parameter->parts()) tensors.push_back(kept.info(i, part));
+        for (const Parameter::Part& part : parameter->parts()) {
+          if (of_frozen || kept.of_frozen || !part.frozen) tensors.push_back(kept.info(i, part));
+        }
       }
     }
   }
   return tensors;
 }
 
+/// "optim/<parameter>/exp_avg", "ema/<parameter>" -> "<parameter>".
+std::string parameter_of(const std::string& tensor) {
+  const std::string name = tensor.substr(tensor.find('/') + 1);
+  return tensor.starts_with(kOptim) ? name.substr(0, name.rfind('/')) : name;
+}
+
+/// Of a tensor that a checkpoint lacks.
+std::string missing(const checkpoint::Reader& reader, const std::string& tensor) {
+  const std::string parameter = parameter_of(tensor);
+  if (tensor.starts_with(kModel) || reader.find(kModel + parameter) == nullptr)
+    return str("is of a different model: it has no tensor '", tensor,
+               "'; use the recipe it was made with, or another run.dir");
+  return str("was made while parameter '", parameter, "' was frozen, and has no tensor '", tensor,
+             "' to go on training it; give it factor 0 in optim.lr_factors, or start another run from these "
+             "weights (checkpoint.init_from)");
+}
+
+}  // namespace
+
+std::vector<TensorInfo> global_tensors(const TrainState& state) {
+  return all_tensors(state, false);
+}
+
 void require_same_model(const checkpoint::Reader& reader, const TrainState& state) {
   const std::vector<TensorInfo> tensors = global_tensors(state);
   require_same_optimizer(reader, state, tensors);
+  const std::string folder = str("checkpoint '", reader.folder().string(), "' ");
   const auto differs = [&](const std::string& what) {
-    throw Error(Code::kCheckpoint,
-                str("checkpoint '", reader.folder().string(), "' is of a different model: ", what,
-                    "; use the recipe it was made with, or another run.dir"));
+    throw Error(Code::kCheckpoint, str(folder, "is of a different model: ", what,
+                                       "; use the recipe it was made with, or another run.dir"));
   };
-  std::set<std::string> expected;
   for (const TensorInfo& tensor : tensors) {
-    expected.insert(tensor.name);
     const TensorInfo* found = reader.find(tensor.name);
-    if (found == nullptr) {
-      differs(str("it has no tensor '", tensor.name, "'"));
-    } else if (found->shape != tensor.shape || found->dtype != tensor.dtype) {
+    if (found == nullptr) throw Error(Code::kCheckpoint, folder + missing(reader, tensor.name));
+    if (found->shape != tensor.shape || found->dtype != tensor.dtype) {
       differs(str("tensor '", tensor.name, "' is ", name_of(found->dtype), " ", shape_text(found->shape),
                   " there and ", name_of(tensor.dtype), " ", shape_text(tensor.shape), " in this recipe"));
     }
   }
+  std::set<std::string> expected;  // what was trained before it was frozen is not read
+  for (const TensorInfo& tensor : all_tensors(state, true)) expected.insert(tensor.name);
   for (const TensorInfo& tensor : reader.tensors()) {
     if (expected.count(tensor.name) == 0) differs(str("this recipe has no tensor '", tensor.name, "'"));
   }
@@ -194,7 +226,7 @@ std::vector<int> shards_to_load(const checkpoint::Reader& reader, const TrainSta
   std::set<int> shards;
   for (const Kept& kept : everything_kept(state)) {
     for (std::size_t i = 0; i < kept.slices.size(); ++i) {
-      for (const SlicePiece& piece : state.model.units()[i]->pieces()) {
+      for (const SlicePiece& piece : kept.pieces(*state.model.units()[i])) {
         for (const auto& range : reader.stored_ranges(kept.info(i, *piece.part).name)) {
           const bool read = range.begin < static_cast<std::uint64_t>(piece.end) &&
                             range.end > static_cast<std::uint64_t>(piece.begin);
@@ -214,7 +246,7 @@ void load_slices(const checkpoint::Reader& reader, TrainState& state) {
       const at::Tensor& target = kept.slices[i];
       const at::Tensor host = target.is_cpu() ? target : at::zeros_like(target, at::kCPU);
       if (!target.is_cpu()) uploads.emplace_back(target, host);
-      for (const SlicePiece& piece : state.model.units()[i]->pieces()) {
+      for (const SlicePiece& piece : kept.pieces(*state.model.units()[i])) {
         requests.push_back({kept.info(i, *piece.part).name, static_cast<std::uint64_t>(piece.begin),
                             static_cast<std::uint64_t>(piece.end), bytes_of(host, piece)});
       }

@@ -178,7 +178,7 @@ void TrainStep::update_weights(double lr, double grad_norm, double gradient_fact
   }
   state_.optim.step(state_.step + 1 - state_.skipped, lr, factor);
   if (state_.ema != nullptr) state_.ema->update();
-  state_.model.weights_changed();
+  state_.model.weights_updated();
   skipped_in_a_row_ = 0;
 }
 

@@ -1,5 +1,7 @@
 """Every strategy, wrap policy, precision, offload, recomputation and accumulation, in pairwise covering
-combinations on 1, 2, 3, 4 and 8 real ranks: loss and every gradient against transformers' LlamaForCausalLM."""
+combinations on 1, 2, 3, 4 and 8 real ranks: loss and every gradient against transformers' LlamaForCausalLM. On 1, 2
+and 4 also with frozen parameters."""
+import fnmatch
 import itertools
 import sys
 
@@ -33,6 +35,14 @@ WRAP = {
                          'shard.wrap.exclude=["*.self_attn"]'],
     "modules": ["shard.wrap.policy=modules", 'shard.wrap.modules=["*.mlp", "model.layers.1", "*norm"]'],
     "none": ["shard.wrap.policy=none"],
+}
+# What is frozen: whole units at the start or the end, nearly all, and parts of units and of stacked products.
+FROZEN = {
+    "embedding": ["model.embed_tokens.*"],
+    "start": ["model.embed_tokens.*", "model.layers.[01].*"],
+    "blocks": ["model.layers.*", "model.norm.*"],
+    "end": ["model.layers.2.*", "model.norm.*"],
+    "parts": ["*.q_proj.*", "*layernorm*", "model.layers.1.mlp.down_proj.*"],
 }
 
 
@@ -77,6 +87,8 @@ def overrides(case, ranks):
         f"shard.max_gathered_bytes={case['cap']}", f"activation_checkpointing.policy={case['recompute']}",
         f"train.reduce_gradients={case['reduce']}", f"train.global_batch_size={ranks * case['batches']}",
         f"model.tie_embeddings={case['tied']}"]
+    if "frozen" in case:
+        found.append("optim.lr_factors={" + ", ".join(f'"{name}": 0' for name in FROZEN[case["frozen"]]) + "}")
     if strategy.startswith("hybrid"):
         found.append(f"shard.mesh.shard={ranks // 2}")
     return found
@@ -110,10 +122,24 @@ class Reference:
         return loss.item(), {n: p.grad for n, p in model.named_parameters()}, result.tensors["weights"]
 
 
+def frozen(case, name):
+    return "frozen" in case and any(fnmatch.fnmatchcase(name, pattern) for pattern in FROZEN[case["frozen"]])
+
+
+def with_frozen(cases, ranks):
+    """The cases, and some of them again with frozen parameters."""
+    if ranks not in (1, 2, 4):
+        return cases
+    return cases + [{**case, "frozen": kind} for case, kind in zip(cases[::2], itertools.cycle(FROZEN))]
+
+
 def check(ranks, case, output, reference):
     result = dump.Dump(output, ranks, ("weights", "gradients"))
     loss, gradients = reference.of(result, output)
     assert gradients.keys() == result.tensors["gradients"].keys()
+    for name in [name for name in gradients if frozen(case, name)]:
+        assert result.tensors["gradients"][name].count_nonzero() == 0, f"{case}: {name} is frozen"
+        gradients = {other: gradient for other, gradient in gradients.items() if other != name}
     errors = {name: dump.relative_error(result.tensors["gradients"][name], g) for name, g in gradients.items()}
     worst = max(errors, key=errors.get)
     off = abs(result.loss - loss) / loss
@@ -130,7 +156,7 @@ def main():
     ok = True
     with dump.Folder() as folder:
         for ranks in (1, 2, 3, 4, 8):
-            cases = {f"case{i}": case for i, case in enumerate(covering(ranks))}
+            cases = {f"case{i}": case for i, case in enumerate(with_frozen(covering(ranks), ranks))}
             requests = [{"name": name, "mode": "gradients", "overrides": overrides(case, ranks), "perturb": 0.05}
                         for name, case in cases.items()]
             outputs = dump.dump(args, folder, ranks, requests)

@@ -26,11 +26,20 @@ EPS = 1e-8
 DECAY = 0.1
 MIN_LR = 3e-4
 
-# Parameters of three learning rates, some without weight decay.
+# Parameters of several learning rates, some without weight decay.
 NO_DECAY = ["*norm*", "model.embed_tokens.*"]
-LR_FACTORS = {"model.layers.0.*": 0.5, "*.self_attn.?_proj.weight": 2.0}
-GROUPS = ['optim.no_decay=["' + '", "'.join(NO_DECAY) + '"]',
-          "optim.lr_factors={" + ", ".join(f'"{pattern}": {factor}' for pattern, factor in LR_FACTORS.items()) + "}"]
+THREE_RATES = {"model.layers.0.*": 0.5, "*.self_attn.?_proj.weight": 2.0}
+# Whole units are frozen, single parameters, and parts of what is one product.
+FROZEN_START = {"model.embed_tokens.*": 0, "model.layers.0.*": 0, "*.q_proj.weight": 0, "*.post_attention_layernorm.*": 0,
+                "model.layers.1.mlp.*": 0.5}
+ONLY_HEAD = {"*": 0, "lm_head.*": 1}
+
+
+def groups(lr_factors):
+    if not lr_factors:
+        return []
+    factors = ", ".join(f'"{pattern}": {factor}' for pattern, factor in lr_factors.items())
+    return ['optim.no_decay=["' + '", "'.join(NO_DECAY) + '"]', "optim.lr_factors={" + factors + "}"]
 
 
 def low_precision(first, second, compensation):
@@ -79,38 +88,45 @@ SCHEDULES = {
                          CosineAnnealingLR(o, T_max=10, eta_min=MIN_LR)], [4, 10])),
 }
 
-# name: (optimizer, schedule, peak lr, groups, largest gradient norm, decay of averaged weights, ranks, overrides)
+# name: (optimizer, schedule, peak lr, lr_factors, largest gradient norm, decay of averaged weights, ranks, overrides)
 CASES = {
-    "cosine_clipped": ("adamw", "warmup_cosine", 3e-3, False, 0.5, None, 2, []),
-    "constant_unclipped": ("adamw", "constant", 3e-3, False, None, None, 1, ["model.tie_embeddings=true"]),
-    "adamw_groups": ("adamw", "step", 3e-3, True, 0.5, 0.9, 3, []),
-    "anyprecision_fp32": ("anyprecision_fp32", "sequence", 3e-3, True, 0.5, None, 2, []),
-    "anyprecision_bf16": ("anyprecision_bf16", "warmup_cosine", 1e-3, False, None, 0.8, 2, []),
-    "anyprecision_mixed": ("anyprecision_mixed", "constant", 1e-3, True, None, None, 1, []),
-    "sgd": ("sgd", "cosine", 0.05, False, 0.5, None, 1, []),
-    "sgd_momentum": ("sgd_momentum", "linear_warmup", 0.02, False, None, 0.9, 2, []),
-    "sgd_nesterov": ("sgd_nesterov", "warmup_stable_decay", 0.02, True, 0.5, None, 3, []),
-    "adadelta": ("adadelta", "linear_warmup", 1.0, True, 0.5, None, 2, ["model.tie_embeddings=true"]),
+    "cosine_clipped": ("adamw", "warmup_cosine", 3e-3, {}, 0.5, None, 2, []),
+    "constant_unclipped": ("adamw", "constant", 3e-3, {}, None, None, 1, ["model.tie_embeddings=true"]),
+    "adamw_groups": ("adamw", "step", 3e-3, THREE_RATES, 0.5, 0.9, 3, []),
+    "anyprecision_fp32": ("anyprecision_fp32", "sequence", 3e-3, THREE_RATES, 0.5, None, 2, []),
+    "anyprecision_bf16": ("anyprecision_bf16", "warmup_cosine", 1e-3, {}, None, 0.8, 2, []),
+    "anyprecision_mixed": ("anyprecision_mixed", "constant", 1e-3, THREE_RATES, None, None, 1, []),
+    "sgd": ("sgd", "cosine", 0.05, {}, 0.5, None, 1, []),
+    "sgd_momentum": ("sgd_momentum", "linear_warmup", 0.02, {}, None, 0.9, 2, []),
+    "sgd_nesterov": ("sgd_nesterov", "warmup_stable_decay", 0.02, THREE_RATES, 0.5, None, 3, []),
+    "adadelta": ("adadelta", "linear_warmup", 1.0, THREE_RATES, 0.5, None, 2, ["model.tie_embeddings=true"]),
+    "frozen_start": ("adamw", "warmup_cosine", 3e-3, FROZEN_START, 0.3, 0.9, 4, ["train.micro_batch_size=1"]),
+    "frozen_tied": ("anyprecision_bf16", "constant", 1e-3, {"model.embed_tokens.*": 0, "*norm*": 0}, None, 0.8, 2,
+                    ["model.tie_embeddings=true", "shard.strategy=shard_optimizer"]),
+    "only_head": ("sgd_momentum", "cosine", 0.02, ONLY_HEAD, 0.1, None, 2, ["activation_checkpointing.policy=full"]),
 }
 
 
-def numbers_of(name, grouped):
+def numbers_of(name, lr_factors):
     """(factor on the learning rate, factor on weight decay) of a parameter."""
-    if not grouped:
+    if not lr_factors:
         return 1.0, 1.0
     factor = 1.0
-    for pattern, value in LR_FACTORS.items():
+    for pattern, value in lr_factors.items():
         if fnmatch.fnmatchcase(name, pattern):
             factor = value  # the last one counts
     return factor, 0.0 if any(fnmatch.fnmatchcase(name, pattern) for pattern in NO_DECAY) else 1.0
 
 
-def groups_of(model, grouped):
-    """torch.optim's parameter groups, each with its factor on the learning rate."""
+def groups_of(model, lr_factors):
+    """torch.optim's parameter groups, each with its factor on the learning rate. Freezes what has factor 0."""
     found = {}
     for name, parameter in model.named_parameters():
-        found.setdefault(numbers_of(name, grouped), []).append(parameter)
-    assert len(found) == (5 if grouped else 1), found.keys()
+        factor, decays = numbers_of(name, lr_factors)
+        parameter.requires_grad_(factor > 0)
+        if factor > 0:
+            found.setdefault((factor, decays), []).append(parameter)
+    assert lr_factors is not THREE_RATES or len(found) == 5, found.keys()
     return [{"params": parameters, "weight_decay": DECAY * decays, "factor": factor}
             for (factor, decays), parameters in found.items()]
 
@@ -119,11 +135,11 @@ class Reference:
     """The model after all steps, its optimizer, averaged weights and [(loss, lr, gradient norm)] of each step."""
 
     def __init__(self, start, ids, case):
-        optimizer, schedule, peak, grouped, clip, average, _, _ = case
+        optimizer, schedule, peak, lr_factors, clip, average, _, _ = case
         self.model = LlamaForCausalLM(LlamaConfig.from_dict(start.config)).float()
         self.model.load_state_dict(start.tensors["weights"], strict=False)
-        self.optimizer = OPTIMIZERS[optimizer][1](groups_of(self.model, grouped), peak)
-        self.average = {name: value.detach().clone() for name, value in self.model.named_parameters()}
+        self.optimizer = OPTIMIZERS[optimizer][1](groups_of(self.model, lr_factors), peak)
+        self.average = {name: value.detach().clone() for name, value in self.model.named_parameters() if value.requires_grad}
         # Factors apply to the scheduled rate, so the scheduler drives an optimizer of its own.
         rate = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=peak)
         scheduler = SCHEDULES[schedule][1](rate, peak)
@@ -133,8 +149,9 @@ class Reference:
             for group in self.optimizer.param_groups:
                 group["lr"] = lr * group["factor"]
             self.history.append(self._step(ids[step * BATCH:(step + 1) * BATCH], lr, clip))
-            for name, value in self.model.named_parameters():
-                self.average[name].mul_(average or 0).add_(value.detach(), alpha=1 - (average or 0))
+            for name, value in self.average.items():
+                trained = self.model.get_parameter(name).detach()
+                value.mul_(average or 0).add_(trained, alpha=1 - (average or 0))
             rate.step()
             scheduler.step()
 
@@ -150,7 +167,7 @@ class Reference:
     def kept(self, average):
         """What a checkpoint holds beside the model, under its names there."""
         tensors = {f"optim/{name}/{key}": value for name, parameter in self.model.named_parameters()
-                   for key, value in self.optimizer.state[parameter].items() if key != "step" and value is not None}
+                   for key, value in self.optimizer.state.get(parameter, {}).items() if key != "step" and value is not None}
         return {**tensors, **({f"ema/{name}": value for name, value in self.average.items()} if average else {})}
 
 
@@ -173,9 +190,9 @@ def compare_tensors(what, actual, expected):
 
 
 def overrides_of(case):
-    optimizer, schedule, peak, grouped, clip, average, _, overrides = case
+    optimizer, schedule, peak, lr_factors, clip, average, _, overrides = case
     return [*overrides, *OPTIMIZERS[optimizer][0], f"optim.lr={peak}", f"schedule.kind={schedule}",
-            *SCHEDULES[schedule][0], *(GROUPS if grouped else []), f"train.clip_grad_norm={clip or 0.0}",
+            *SCHEDULES[schedule][0], *groups(lr_factors), f"train.clip_grad_norm={clip or 0.0}",
             *([f"optim.ema_decay={average}"] if average else [])]
 
 
@@ -207,10 +224,14 @@ def compare(args, folder, name):
         within(f"{name} step {line['step']} gradient norm", line["grad_norm"], norm, limit)
     output = trained.consolidate(args, folder / name, "safetensors", folder / f"{name}-out", "--optimizer")
     expected = dict(reference.model.named_parameters())
-    worst, error = compare_tensors(name, safetensors.torch.load_file(output / "model.safetensors"), expected)
+    weights = safetensors.torch.load_file(output / "model.safetensors")
+    worst, error = compare_tensors(name, weights, expected)
     assert error <= limit, f"{name}: after {STEPS} steps {worst} differs by {error:.1e}"
     moved = dump.relative_error(start.tensors["weights"][worst], expected[worst].detach())
     assert moved > 100 * limit, f"the weights hardly moved ({moved:.1e}): nothing was compared"
+    for parameter, value in expected.items():
+        frozen = not value.requires_grad
+        assert not frozen or torch.equal(weights[parameter], start.tensors["weights"][parameter]), f"{name}: {parameter} moved"
     kept = reference.kept(average)
     summary = f"weights within {error:.1e}"
     if kept:

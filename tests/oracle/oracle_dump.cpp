@@ -29,6 +29,7 @@
 #include "base/str.h"
 #include "checkpoint/read/reader.h"
 #include "data/loader.h"
+#include "optim/parameter_groups.h"
 #include "recipe/load.h"
 #include "shard/sharded_model.h"
 #include "train/batch_tensors.h"
@@ -77,8 +78,8 @@ ShardedModel build(const Recipe& recipe, Communicator& comm) {
       .precision = recipe.precision,
       .activations = recipe.activation_checkpointing,
       .reduce_at_end = recipe.train.reduce_gradients == ReduceGradients::kLastMicroBatch};
-  return {build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU), comm, options,
-          static_cast<std::uint64_t>(recipe.run.seed), at::kCPU};
+  return {with_frozen(build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU), recipe.optim),
+          comm, options, static_cast<std::uint64_t>(recipe.run.seed), at::kCPU};
 }
 
 /// Moves every weight by noise that depends on its tensor's name and its index only: norms' weights of
@@ -117,7 +118,10 @@ Json pieces_of(const ShardedModel& model) {
 
 at::Tensor slices(const ShardedModel& model, const at::Tensor& (Unit::*which)() const) {
   std::vector<at::Tensor> all;
-  for (const auto& unit : model.units()) all.push_back((unit.get()->*which)().to(at::kFloat));
+  for (const auto& unit : model.units()) {
+    const at::Tensor& slice = (unit.get()->*which)();  // no gradient where all is frozen
+    all.push_back(slice.numel() > 0 ? slice.to(at::kFloat) : at::zeros({unit->layout().slice_numel()}));
+  }
   return at::cat(all);
 }
 

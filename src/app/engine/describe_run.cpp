@@ -52,14 +52,23 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
                 info.size == 1 ? " rank" : " ranks", " on ", info.num_nodes,
                 info.num_nodes == 1 ? " node" : " nodes", " (", info.launcher, "), ", describe(compute)));
   const std::int64_t state_bytes = state_bytes_per_parameter(recipe.optim);
-  std::int64_t elements = 0;
-  for (const auto& unit : model.units()) elements += unit->layout().slice_numel();
+  std::int64_t with_state = 0;     // on this rank
+  std::int64_t with_gradient = 0;  // whole
+  std::int64_t trained = 0;        // whole
+  for (const auto& unit : model.units()) {
+    with_state += unit->trained_numel();
+    with_gradient += unit->trains() ? unit->layout().numel() : 0;
+    trained += unit->plan().trained_numel();
+  }
   log::info(str("model ", word_of(recipe.model.kind), ": ",
-                human_count(static_cast<std::uint64_t>(model.model().numel())), " parameters in ",
-                model.units().size(), model.units().size() == 1 ? " unit; " : " units; ",
+                human_count(static_cast<std::uint64_t>(model.model().numel())), " parameters",
+                trained == model.model().numel()
+                    ? ""
+                    : str(", of which ", human_count(static_cast<std::uint64_t>(trained)), " are trained,"),
+                " in ", model.units().size(), model.units().size() == 1 ? " unit; " : " units; ",
                 word_of(recipe.shard.strategy), " over ", model.groups().describe(), "; ",
                 precisions(model.precision()), "; ",
-                human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + elements * state_bytes)),
+                human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + with_state * state_bytes)),
                 " of weights, gradients and optimizer state per rank"));
   for (const std::string& line :
        describe_units(model.plan(), model.groups().shard().size(), model.precision().master, state_bytes)) {
@@ -68,8 +77,7 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
   const std::int64_t passes = recipe.train.global_batch_size / (recipe.train.micro_batch_size * info.size);
   if (passes > 1 && recipe.train.reduce_gradients == ReduceGradients::kLastMicroBatch) {
     log::note(str("gradients are reduced once per ", passes, " micro-batches, which takes ",
-                  human_bytes(static_cast<std::uint64_t>(model.model().numel()) * 4),
-                  " per rank for their sums"));
+                  human_bytes(static_cast<std::uint64_t>(with_gradient) * 4), " per rank for their sums"));
   }
   if (const std::string attention = attention_of(compute, recipe); !attention.empty())
     log::note("attention: " + attention);

@@ -191,8 +191,9 @@ Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& comput
   agree(comm, "model and optimizer", [&] {
     EngineOptions options = engine_options(recipe, job.info().local_size, activity);
     options.initialise = false;  // bring_in() does
-    made.model = std::make_unique<ShardedModel>(std::move(model), between_devices, options,
-                                                static_cast<std::uint64_t>(recipe.run.seed), compute.device);
+    made.model =
+        std::make_unique<ShardedModel>(with_frozen(std::move(model), recipe.optim), between_devices, options,
+                                       static_cast<std::uint64_t>(recipe.run.seed), compute.device);
     made.optim = make_optimizer(recipe.optim, *made.model);
     made.ema = make_ema(recipe.optim, *made.model);
   });

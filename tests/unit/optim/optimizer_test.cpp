@@ -24,7 +24,7 @@ OptimOptions with_groups(OptimOptions options) {
   return options;
 }
 
-TEST(Optimizer, StatesStartAsZerosOfTheSlicesLengths) {
+TEST(Optimizer, StatesStartAsZerosOfWhatIsTrained) {
   for (const OptimOptions& options : kEveryKind) {
     const SmallModel small(1, 3);
     const auto optimizer = make_optimizer(options, small.model);
@@ -33,7 +33,7 @@ TEST(Optimizer, StatesStartAsZerosOfTheSlicesLengths) {
     for (const OptimizerState& state : optimizer->states()) {
       ASSERT_EQ(state.slices.size(), small.model.units().size());
       for (std::size_t u = 0; u < state.slices.size(); ++u) {
-        EXPECT_EQ(state.slices[u].sizes(), small.model.units()[u]->master().sizes());
+        EXPECT_EQ(state.slices[u].numel(), small.model.units()[u]->trained_numel());
         EXPECT_EQ(state.slices[u].count_nonzero().item<int>(), 0)
             << word_of(options.kind) << " " << state.name;
       }
@@ -99,6 +99,39 @@ TEST(Optimizer, ThreeRanksTogetherDoWhatOneDoes) {
       const double tolerance = value.scalar_type() == at::kFloat ? 1e-5 : 1.0 / 128;
       ASSERT_NEAR(three.at(place).item<double>(), expected, tolerance * std::abs(expected) + 1e-7)
           << word_of(options.kind) << " " << place.first << " " << place.second;
+    }
+  }
+}
+
+TEST(Optimizer, WhatIsFrozenStaysAndTheRestMovesAsWithoutIt) {
+  for (const OptimOptions& options : kEveryKind) {
+    for (int rank = 0; rank < 3; ++rank) {
+      const SmallModel all(rank, 3);
+      const auto whole = make_optimizer(options, all.model);
+      OptimOptions some = options;
+      some.lr_factors = {{"model.embed_tokens.*", 0}, {"*.q_proj.*", 0}, {"model.layers.0.mlp.*", 0}};
+      const SmallModel part(rank, 3, some);
+      const auto optimizer = make_optimizer(some, part.model);
+      std::map<std::string, at::Tensor> started;
+      part.for_each_piece(part.masters(), [&](const SlicePiece& piece, const at::Tensor& values) {
+        started[piece.part->name] = values.clone();
+      });
+      for (int number = 1; number <= 2; ++number) {
+        for (const auto& [model, moves] : {std::pair(&all, whole.get()), {&part, optimizer.get()}}) {
+          model->fill(model->gradients(), str("gradients", number));
+          moves->step(number, options.lr, 1.0);
+        }
+      }
+      std::map<std::string, at::Tensor> moved;
+      all.for_each_piece(all.masters(), [&](const SlicePiece& piece, const at::Tensor& values) {
+        moved[piece.part->name] = values;
+      });
+      part.for_each_piece(part.masters(), [&](const SlicePiece& piece, const at::Tensor& values) {
+        const std::string& name = piece.part->name;
+        EXPECT_TRUE(piece.part->frozen ? at::equal(values, started.at(name))
+                                       : at::allclose(values, moved.at(name), 1e-5, 1e-7))
+            << word_of(options.kind) << " " << name;
+      });
     }
   }
 }

@@ -96,9 +96,42 @@ TEST(ParameterGroups, APatternWithoutParametersIsRefusedOnRanksThatHoldNothingTo
 
 TEST(ParameterGroups, OfSeveralFactorsTheLastThatMatchesCounts) {
   const SmallModel small;
-  EXPECT_EQ(parameter_groups({.lr_factors = {{"*", 0}}}, small.model).at(0).lr_factor, 0.0);
+  EXPECT_EQ(parameter_groups({.lr_factors = {{"*", 0.5}}}, small.model).at(0).lr_factor, 0.5);
   EXPECT_EQ(parameter_groups({.lr_factors = {{"lm_head*", 0.5}, {"*", 1e-2}}}, small.model).at(0).lr_factor,
             0.01);
+}
+
+TEST(ParameterGroups, WhatIsFrozenIsInNone) {
+  const OptimOptions options{.lr_factors = {{"*", 0}, {"model.layers.1.*", 2}, {"*.k_proj.*", 0}}};
+  for (int rank = 0; rank < 3; ++rank) {
+    const SmallModel small(rank, 3, options);
+    std::vector<at::Tensor> grouped;
+    for (const auto& unit : small.model.units()) grouped.push_back(at::zeros_like(unit->master()));
+    std::vector<std::int64_t> next(grouped.size(), 0);
+    for (const ParameterGroup& group : parameter_groups(options, small.model)) {
+      EXPECT_EQ(group.lr_factor, 2.0);
+      for (const SliceRange& range : group.ranges) {
+        EXPECT_EQ(range.trained_at, next[range.unit]);
+        next[range.unit] += range.numel();
+        grouped[range.unit].narrow(0, range.begin, range.numel()).fill_(1.0);
+      }
+    }
+    for (std::size_t u = 0; u < next.size(); ++u) EXPECT_EQ(next[u], small.model.units()[u]->trained_numel());
+    small.for_each_piece(grouped, [&](const SlicePiece& piece, const at::Tensor& values) {
+      EXPECT_TRUE(values.eq(piece.part->frozen ? 0.0 : 1.0).all().item<bool>()) << piece.part->name;
+    });
+  }
+}
+
+TEST(ParameterGroups, SomethingMustBeTrained) {
+  try {
+    const SmallModel small(0, 1, {.lr_factors = {{"lm_head.*", 2}, {"*", 0}}});
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::kUsage);
+    EXPECT_TRUE(std::string(e.what()).starts_with("optim.lr_factors: the factor of every parameter is 0"))
+        << e.what();
+  }
 }
 
 }  // namespace

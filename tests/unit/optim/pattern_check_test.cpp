@@ -60,5 +60,12 @@ TEST(PatternCheck, TakesWhatNamesSomething) {
   EXPECT_TRUE(pattern_faults(*model, {}, {}, {}, {}).empty());
 }
 
+TEST(PatternCheck, FindsThatNothingIsTrained) {
+  const auto model = llama();
+  EXPECT_EQ(keys_of(pattern_faults(*model, {}, {}, {}, {.lr_factors = {{"*", 0}}})),
+            std::vector<std::string>{"optim.lr_factors"});
+  EXPECT_TRUE(pattern_faults(*model, {}, {}, {}, {.lr_factors = {{"*", 0}, {"*norm*", 1}}}).empty());
+}
+
 }  // namespace
 }  // namespace echelon

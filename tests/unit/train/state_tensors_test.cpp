@@ -15,7 +15,7 @@ using test::SmallModel;
 /// The state of one rank.
 struct RankState {
   RankState(const OptimOptions& options, int rank, int size)
-      : small(rank, size),
+      : small(rank, size, options),
         optim(make_optimizer(options, small.model)),
         ema(make_ema(options, small.model)),
         data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
@@ -26,6 +26,11 @@ struct RankState {
     f("weights", small.masters());
     for (const OptimizerState& s : optim->states()) f(s.name, s.slices);
     if (ema) f("ema", ema->slices());
+  }
+
+  /// SmallModel::fill() of one of these purposes.
+  void fill(const std::vector<at::Tensor>& slices, const std::string& purpose) const {
+    small.fill(slices, purpose, purpose == "weights");
   }
 
   SmallModel small;
@@ -43,7 +48,7 @@ void save(const std::filesystem::path& checkpoints, const OptimOptions& options,
   std::vector<checkpoint::TensorInfo> tensors;
   for (int rank = 0; rank < size; ++rank) {
     const RankState mine(options, rank, size);
-    mine.for_each([&](const std::string& purpose, const auto& slices) { mine.small.fill(slices, purpose); });
+    mine.for_each([&](const std::string& purpose, const auto& slices) { mine.fill(slices, purpose); });
     checkpoint::write_shard(folder, rank, size, id, slices_of(mine.state));
     tensors = global_tensors(mine.state);
   }
@@ -72,9 +77,14 @@ OptimOptions averaged(OptimOptions options) {
   return options;
 }
 
+OptimOptions frozen(OptimOptions options) {
+  options.lr_factors = {{"model.embed_tokens.*", 0}, {"model.layers.1.*_proj.*", 0}, {"*.mlp.up_proj.*", 0}};
+  return options;
+}
+
 TEST(StateTensors, EveryStateComesBackOnAnyNumberOfRanks) {
   for (const OptimOptions& options : {kAdamW, averaged(kAdamW), kAnyPrecision, averaged(kAnyPrecision), kSgd,
-                                      averaged(kMomentum), kAdadelta}) {
+                                      averaged(kMomentum), kAdadelta, frozen(averaged(kAnyPrecision))}) {
     for (const auto& [before, after] : {std::pair(3, 2), std::pair(2, 5), std::pair(4, 1)}) {
       const test::TempDir dir;
       save(dir.path() / "c", options, before);
@@ -86,7 +96,7 @@ TEST(StateTensors, EveryStateComesBackOnAnyNumberOfRanks) {
         mine.for_each([&](const std::string& purpose, const std::vector<at::Tensor>& slices) {
           std::vector<at::Tensor> expected;
           for (const at::Tensor& slice : slices) expected.push_back(at::empty_like(slice));
-          mine.small.fill(expected, purpose);
+          mine.fill(expected, purpose);
           for (std::size_t u = 0; u < slices.size(); ++u)
             EXPECT_TRUE(at::equal(slices[u], expected[u]))
                 << word_of(options.kind) << " " << purpose << " unit " << u;
@@ -111,6 +121,48 @@ TEST(StateTensors, AreNamedAndTypedAsTheyAreInMemory) {
   EXPECT_EQ(type("optim/" + part + "/compensation"), "bf16");
   EXPECT_EQ(type("ema/" + part), "fp32");
   EXPECT_EQ(reader.tensors().size() % 5, 0U);
+}
+
+TEST(StateTensors, WhatIsFrozenHasNothingButItsWeights) {
+  const test::TempDir dir;
+  save(dir.path() / "c", frozen(averaged(kAdamW)), 2);
+  const checkpoint::Reader reader(dir.path() / "c");
+  const auto kept = [&](const std::string& parameter) {
+    std::size_t count = 0;
+    for (const char* name : {"model/", "ema/"}) count += reader.find(name + parameter) != nullptr ? 1 : 0;
+    for (const char* state : {"/exp_avg", "/exp_avg_sq"})
+      count += reader.find("optim/" + parameter + state) != nullptr ? 1 : 0;
+    return count;
+  };
+  EXPECT_EQ(kept("model.embed_tokens.weight"), 1U);
+  EXPECT_EQ(kept("model.layers.1.self_attn.q_proj.weight"), 1U);
+  EXPECT_EQ(kept("model.layers.1.input_layernorm.weight"), 4U);
+  EXPECT_EQ(kept("model.layers.0.self_attn.q_proj.weight"), 4U);
+}
+
+TEST(StateTensors, FreezingGoesOnAndThawingSaysWhatIsMissing) {
+  const test::TempDir dir;
+  const OptimOptions all = averaged(kAdamW);
+  save(dir.path() / "all", all, 2);
+  save(dir.path() / "some", frozen(all), 2);
+  EXPECT_EQ(refusal(dir.path() / "some", frozen(all)), "");
+  EXPECT_EQ(refusal(dir.path() / "all", frozen(all)), "") << "states that are no longer needed are not read";
+  RankState later(frozen(all), 0, 1);
+  load_slices(checkpoint::Reader(dir.path() / "all"), later.state);
+  later.for_each([&](const std::string& purpose, const std::vector<at::Tensor>& slices) {
+    std::vector<at::Tensor> expected;
+    for (const at::Tensor& slice : slices) expected.push_back(at::empty_like(slice));
+    later.fill(expected, purpose);
+    for (std::size_t u = 0; u < slices.size(); ++u) EXPECT_TRUE(at::equal(slices[u], expected[u])) << purpose;
+  });
+  const std::string error = refusal(dir.path() / "some", all);
+  EXPECT_NE(error.find("was made while parameter 'model.embed_tokens.weight' was frozen, and has no tensor "
+                       "'optim/model.embed_tokens.weight/exp_avg'"),
+            std::string::npos)
+      << error;
+  EXPECT_NE(error.find("factor 0 in optim.lr_factors"), std::string::npos) << error;
+  save(dir.path() / "sgd", frozen(kSgd), 1);
+  EXPECT_EQ(refusal(dir.path() / "sgd", kSgd), "") << "has no state that could be missing";
 }
 
 TEST(StateTensors, ACheckpointOfAnotherOptimizerSaysSo) {

@@ -7,9 +7,9 @@ namespace echelon::app {
 
 Stage::Stage(const Recipe& recipe, Communicator& comm, Communicator& on_host, at::Device device,
              int ranks_per_node)
-    : model(build_model(recipe.model, resolve(recipe.precision).types(), device), comm,
-            engine_options(recipe, ranks_per_node, activity), static_cast<std::uint64_t>(recipe.run.seed),
-            device),
+    : model(with_frozen(build_model(recipe.model, resolve(recipe.precision).types(), device), recipe.optim),
+            comm, engine_options(recipe, ranks_per_node, activity),
+            static_cast<std::uint64_t>(recipe.run.seed), device),
       optim(make_optimizer(recipe.optim, model)),
       ema(make_ema(recipe.optim, model)),
       data(full_samples(recipe)),
