@@ -27,6 +27,8 @@ using checkpoint::TensorInfo;
 OutputTensor parameter(const Reader& reader, const TensorInfo& wanted, const ModelDescription& model,
                        std::string_view prefix, OutputType dtype) {
   const TensorInfo* stored = reader.find(std::string(prefix) + wanted.name);
+  // What was frozen has no average, because it is its own.
+  if (stored == nullptr) stored = reader.find(str(kModelPrefix, wanted.name));
   if (stored == nullptr)
     refuse(reader,
            str("it lacks tensor '", prefix, wanted.name, "', a parameter of the model in its config.json"));

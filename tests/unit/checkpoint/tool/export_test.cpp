@@ -135,6 +135,29 @@ TEST(Export, StoresATiedWeightOnce) {
   EXPECT_FALSE(header.contains("lm_head.weight"));
 }
 
+TEST(Export, AFrozenParameterHasNoAverageAndIsWrittenAsItIs) {
+  const TempDir dir;
+  Example example = llama(false);
+  example.tensors.push_back({"ema/model.norm.weight", DType::kF32, {8}});
+  const Path checkpoint = save(dir.path() / "c", example);
+  EXPECT_EQ(export_to(checkpoint, dir.path() / "last").code, 0);
+  const Outcome averaged = tool({"export", checkpoint, "--ema", "--output", dir.path() / "averaged"});
+  EXPECT_EQ(averaged.code, 0) << averaged.err;
+  const json header = header_of(dir.path() / "last" / "model.safetensors");
+  EXPECT_EQ(header_of(dir.path() / "averaged" / "model.safetensors"), header);
+  const auto bytes_of = [&](const char* folder, const json& tensor) {
+    const std::string bytes = slurp(dir.path() / folder / "model.safetensors");
+    std::uint64_t size = 0;
+    std::memcpy(&size, bytes.data(), sizeof(size));
+    const std::size_t begin = tensor["data_offsets"][0];
+    return bytes.substr(8 + size + begin, tensor["data_offsets"][1].get<std::size_t>() - begin);
+  };
+  for (const auto& [name, tensor] : header.items()) {
+    if (name == "__metadata__") continue;
+    EXPECT_EQ(bytes_of("averaged", tensor) == bytes_of("last", tensor), name != "model.norm.weight") << name;
+  }
+}
+
 TEST(Export, RefusesWeightsThatAreNotThoseOfTheConfig) {
   const TempDir dir;
   const auto refused = [&](const char* name, const Example& example, const std::string& why) {
