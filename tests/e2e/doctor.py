@@ -239,18 +239,19 @@ class Tests(product.Case):
 
     def test_what_a_recipe_keeps_is_what_plan_and_a_checkpoint_hold(self):
         kinds = {"adamw": {}, "sgd": {"optim.momentum": 0.9}, "adadelta": {}, "anyprecision_adamw": {},
-                 "ema": {"optim.ema_decay": 0.9}}
+                 "ema": {"optim.ema_decay": 0.9},
+                 "frozen": {"optim.ema_decay": 0.9, "optim.lr_factors": {"model.embed_tokens.*": 0, "model.layers.[02].*": 0}}}
         sizes = {"model.hidden_size": 320, "model.layers": 4, "model.intermediate_size": 640, "train.steps": 1,
                  "schedule.warmup_steps": 0, "checkpoint.async": False}
         for kind, more in kinds.items():
-            recipe = self.recipe(**{**sizes, **more, "optim.kind": "adamw" if kind == "ema" else kind, "run.dir": kind})
+            recipe = self.recipe(**{**sizes, **more, "optim.kind": {"ema": "adamw", "frozen": "adamw"}.get(kind, kind), "run.dir": kind})
             checks = self.doctor("recipe", recipe, "--tasks-per-node", 2, code=0)
             plan = self.command(product.ECHELON, "plan", recipe, "--tasks-per-node", 2).out
             together = re.search(r"together ([\d.]+) MiB", plan)
             self.assertAlmostEqual(float(together[1]), checks["memory"]["values"]["needed_bytes"] / 2 / 2**20,
                                    delta=0.2, msg=plan)
         self.train(recipe)
-        step, = self.checkpoints("ema")
+        step, = self.checkpoints("frozen")
         written = sum(file.stat().st_size for file in step.glob("*.h5"))
         predicted = checks["checkpoint_room"]["values"]["checkpoint_bytes"]
         self.assertLess(abs(written - predicted), 0.02 * predicted)

@@ -32,6 +32,19 @@ std::uint64_t state_bytes(const OptimOptions& optim) {
   return bytes + (optim.kahan ? bytes_of(optim.compensation_dtype) : 0);
 }
 
+/// Share of the parameters that is not frozen.
+double trained_share(const Recipe& recipe) {
+  double all = 0;
+  double trained = 0;
+  for (const TensorShape& tensor : tensors_of(recipe.model)) {
+    double numel = 1;
+    for (const std::int64_t size : tensor.dimensions) numel *= static_cast<double>(size);
+    all += numel;
+    if (!recipe.optim.freezes(tensor.name)) trained += numel;
+  }
+  return trained / all;
+}
+
 }  // namespace
 
 std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per_node) {
@@ -40,12 +53,19 @@ std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per
   const std::int64_t group =
       std::clamp<std::int64_t>(ranks_of_a_copy(recipe.shard, ranks, ranks_per_node), 1, ranks);
   const auto mine = static_cast<std::uint64_t>((*parameters + group - 1) / group);
-  const std::uint64_t saved = master_bytes(recipe.precision) + state_bytes(recipe.optim);
+  const double trained = trained_share(recipe);
+  const auto of_trained = [trained](std::uint64_t bytes) {
+    return static_cast<std::uint64_t>(static_cast<double>(bytes) * trained);
+  };
   constexpr std::uint64_t kGradient = 4;
+  const std::uint64_t master = master_bytes(recipe.precision);
+  const std::uint64_t state = state_bytes(recipe.optim);
+  const auto all = static_cast<std::uint64_t>(*parameters);
+  const std::uint64_t mine_saved = mine * master + of_trained(mine * state);
   return RecipeSize{.parameters = *parameters,
-                    .checkpoint_bytes = static_cast<std::uint64_t>(*parameters) * saved,
-                    .rank_bytes = mine * (saved + kGradient),
-                    .staging_bytes = recipe.checkpoint.async ? mine * saved : 0};
+                    .checkpoint_bytes = all * master + of_trained(all * state),
+                    .rank_bytes = mine_saved + of_trained(mine * kGradient),
+                    .staging_bytes = recipe.checkpoint.async ? mine_saved : 0};
 }
 
 std::int64_t checkpoints_kept(const Recipe& recipe) {
