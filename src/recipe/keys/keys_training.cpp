@@ -51,9 +51,8 @@ std::vector<Key> parameter_keys() {
       {ECHELON_KEY(optim.no_decay), Text::kPattern, "", "Parameters without weight decay."},
       {ECHELON_KEY(optim.lr_factors), NumberRange{0.0, 1000.0}, "",
        "Factor on the learning rate of the parameters that match; of several matching patterns the last one "
-       "applies. 0: the parameters are frozen. They have no gradient, so none in its norm and in clipping, "
-       "no "
-       "weight decay and no optimizer state; for units of which all is frozen nothing is computed or sent."},
+       "applies. 0: the parameters are frozen. They have no gradient, which therefore counts in neither norm "
+       "nor clipping, no weight decay and no optimizer state; units that are frozen as a whole send none."},
       {ECHELON_KEY(optim.ema_decay), kBelowOne, "",
        "Decay of an exponential moving average of the weights, sharded like them. 0: none."},
   };
