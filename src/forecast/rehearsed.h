@@ -48,7 +48,7 @@ struct Rehearsed {
   std::int64_t largest_unit = 0;       ///< bytes gathered
   std::string groups;                  ///< "2 groups of 8 ranks"
   std::vector<std::string> unit_tree;  ///< lines of text
-  double model_flops = 0;              ///< of this rank's share of a step: Model::flops_per_sample
+  double model_flops = 0;              ///< of this rank's share of a step: flops_per_sample()
   double tokens_per_sample = 0;        ///< 0: not a token model
   std::int64_t samples = 0;            ///< of a step, over all ranks
   std::int64_t checkpoint_bytes = 0;   ///< over all ranks

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "comm/blob_value.h"
+#include "train/flops.h"
 #include "train/memory_report.h"
 
 namespace echelon {
@@ -133,8 +134,7 @@ StepMetrics StepReporter::measure(const TrainStep::Result& result, double lr) {
   }
   if (state.loss_scale.used()) metrics.loss_scale = state.loss_scale.factor();
   const double flops = metrics.samples_per_s *
-                       state.model.model().flops_per_sample({size.tokens, size.target_tokens}) /
-                       parts_.comm.size();
+                       flops_per_sample(state.model, {size.tokens, size.target_tokens}) / parts_.comm.size();
   metrics.model_tflops_per_s = flops / 1e12;
   if (peak_flops_ > 0) {
     peak_flops_ = std::max(peak_flops_, flops);

@@ -13,6 +13,7 @@
 #include "optim/optimizer.h"
 #include "shard/memory/host_memory.h"
 #include "train/batch_tensors.h"
+#include "train/flops.h"
 #include "train/memory_report.h"
 #include "train/state_tensors.h"
 
@@ -150,8 +151,8 @@ void describe(const Recipe& recipe, const TrainState& state, int ranks, forecast
   const SampleSize size = state.data.sample_size();
   const std::int64_t samples = recipe.train.global_batch_size;
   result.samples = samples;
-  result.model_flops = static_cast<double>(samples) / ranks *
-                       model.model().flops_per_sample({size.tokens, size.target_tokens});
+  result.model_flops =
+      static_cast<double>(samples) / ranks * flops_per_sample(model, {size.tokens, size.target_tokens});
   result.tokens_per_sample = static_cast<double>(size.tokens + size.target_tokens);
   result.passes = samples / (recipe.train.micro_batch_size * ranks);
   result.model = word_of(recipe.model.kind);
