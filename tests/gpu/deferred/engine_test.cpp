@@ -14,6 +14,7 @@ namespace echelon {
 namespace {
 
 using test::deferred::small;
+using test::deferred::Subject;
 using test::deferred::train_on_device;
 
 void expect_in_order(const EngineOptions& options, const std::vector<at::Tensor>& expected) {
@@ -101,6 +102,30 @@ TEST_P(EachKind, TrainsOnTheDeviceAsOnTheCpu) {
   EXPECT_TRUE(findings.empty()) << findings.front();
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_LT((found[i] - expected[i]).abs().max().item<double>(), 1e-5) << "unit " << i;
+}
+
+TEST_P(EachKind, TrainsOnTheDeviceAsOnTheCpuWithAFrozenStart) {
+  Subject subject = small(std::string(GetParam()));
+  const auto model = build_model(subject.model, at::kFloat, at::kCPU);
+  const std::vector<Parameter*> parameters = model->parameters();
+  for (std::size_t i = 0; i < parameters.size() / 2; ++i) {
+    for (const Parameter::Part& part : parameters[i]->parts()) subject.frozen.push_back(part.name);
+  }
+  LocalCommunicator alone;
+  const auto expected = train(alone, at::kCPU, subject, with("full_shard", "fp32"));
+  for (const char* strategy : {"full_shard", "shard_optimizer"}) {
+    for (const char* recompute : {"none", "full"}) {
+      SCOPED_TRACE(str(strategy, ", recompute ", recompute));
+      EngineOptions options = with(strategy, "fp32");
+      options.activations.policy = choice_of<RecomputePolicy>(recompute).value();
+      test::deferred::restart();
+      const auto found = train_on_device(subject, options);
+      const std::vector<std::string> findings = test::deferred::seen().findings;
+      EXPECT_TRUE(findings.empty()) << findings.front();
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_LT((found[i] - expected[i]).abs().max().item<double>(), 1e-5) << "unit " << i;
+    }
+  }
 }
 
 /// Of PyTorch's operations those whose sums on a GPU have no fixed order or, where

@@ -77,7 +77,10 @@ Subject small(const std::string& kind) {
 std::vector<at::Tensor> train(Communicator& comm, at::Device device, const Subject& subject,
                               const EngineOptions& options) {
   constexpr double kLearningRate = 0.05;
-  ShardedModel model(build_model(subject.model, at::kFloat, device), comm, options, 5, device);
+  auto built = build_model(subject.model, at::kFloat, device);
+  for (Parameter* parameter : built->parameters())
+    parameter->freeze([&](const std::string& name) { return matches_any(subject.frozen, name); });
+  ShardedModel model(std::move(built), comm, options, 5, device);
   for (std::size_t step = 0; step < kSteps; ++step) {
     const int waits = host_waits();
     model.prefetch();
@@ -88,8 +91,10 @@ std::vector<at::Tensor> train(Communicator& comm, at::Device device, const Subje
     }
     model.finish_gradients();
     EXPECT_EQ(host_waits(), waits) << "the host waits for a copy";
-    for (const auto& unit : model.units()) at::Tensor(unit->master()).sub_(unit->gradient(), kLearningRate);
-    model.weights_changed();
+    for (const auto& unit : model.units()) {
+      if (unit->trains()) at::Tensor(unit->master()).sub_(unit->gradient(), kLearningRate);
+    }
+    model.weights_updated();
   }
   std::vector<at::Tensor> weights;
   for (const auto& unit : model.units()) weights.push_back(unit->master().cpu().clone());

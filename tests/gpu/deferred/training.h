@@ -1,6 +1,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <string>
 #include <vector>
 
 #include "data/loader.h"
@@ -11,7 +12,8 @@ namespace echelon::test::deferred {
 /// What is trained: a small model of a kind, and micro-batches that suit it.
 struct Subject {
   ModelOptions model;
-  std::vector<SampleBatch> batches;  ///< two micro-batches a step
+  std::vector<SampleBatch> batches;   ///< two micro-batches a step
+  std::vector<std::string> frozen{};  ///< names of parameters
 };
 /// `kind` as in ModelOptions; "llama" has several sequences in a sample.
 [[nodiscard]] Subject small(const std::string& kind);
