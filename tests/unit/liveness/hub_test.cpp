@@ -44,7 +44,9 @@ TEST(Hub, HearsEveryRankWhateverStrangersDo) {
                .on_warning = [](const Finding&) {},
                .on_nodes = {}});
       const Flood flood(hub.port(), count, what);
-      if (what != Stranger::kClosing) ASSERT_EQ(flood.made(), static_cast<std::size_t>(count));
+      if (what != Stranger::kClosing) {
+        ASSERT_EQ(flood.made(), static_cast<std::size_t>(count));
+      }
       std::vector<Wire> wires;
       for (int rank = 0; rank < 4; ++rank) {
         std::string why;

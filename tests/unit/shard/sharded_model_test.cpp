@@ -402,8 +402,9 @@ TEST_P(Configurations, ALayerThatAlsoRunsWithoutAnInputGradientHasAllOfItsGradie
     (void)model.accumulate(batch_of(seed), 0.5, {});
     model.finish_gradients();
     expect_gradients(model, expected);
-    if (options.activations.policy == RecomputePolicy::kFull)
+    if (options.activations.policy == RecomputePolicy::kFull) {
       EXPECT_EQ(twice.runs, 4) << "also the run without an input gradient is recomputed";
+    }
   }
 }
 
