@@ -11,6 +11,7 @@
 #include "checkpoint/memory/memory_note.h"
 #include "comm/agree.h"
 #include "comm/blob_text.h"
+#include "comm/blob_value.h"
 #include "train/save/next_action.h"
 #include "train/state_tensors.h"
 #include "train/trainer_state.h"
@@ -64,9 +65,7 @@ void MemorySaves::prepare(const TrainState& state, const std::map<std::string, s
 
 void MemorySaves::require_room(std::uint64_t shard_bytes) {
   Communicator& comm = memory_->comm();
-  std::vector<std::uint64_t> bytes;
-  for (const Blob& blob : comm.gather_blobs(to_blob(str(shard_bytes)), "bytes of shards"))
-    bytes.push_back(std::stoull(to_text(blob)));
+  const std::vector<std::uint64_t> bytes = gather_values(comm, shard_bytes, "bytes of shards");
   agree(comm, "room in memory", [&] {
     if (!memory_->leads()) return;
     const auto& layout = memory_->layout();
@@ -153,16 +152,6 @@ std::string MemorySaves::settle(std::int64_t step, bool busy) {
   return off_ ? "" : outcome.next_id;
 }
 
-std::vector<std::optional<std::uint32_t>> MemorySaves::tell_checksums(const RankSave* mine) const {
-  std::vector<std::optional<std::uint32_t>> checksums;
-  const Blob told = to_blob(mine == nullptr ? "" : str(mine->blocks_crc()));
-  for (const Blob& blob : memory_->comm().gather_blobs(told, "checksums of shards")) {
-    checksums.emplace_back();
-    if (!blob.empty()) checksums.back() = static_cast<std::uint32_t>(std::stoul(to_text(blob)));
-  }
-  return checksums;
-}
-
 checkpoint::NodeSavePlan MemorySaves::plan(const TrainState& state, const std::string& id,
                                            std::int64_t newest_commit,
                                            const std::vector<std::optional<std::uint32_t>>& checksums) const {
@@ -233,7 +222,9 @@ void MemorySaves::save(const TrainState& state, const std::shared_ptr<checkpoint
   };
   attempt([&] { next.shard = start(state, id, staging); });
   if (next.shard) next.shard->stage();
-  const auto checksums = tell_checksums(next.shard.get());
+  // What stands for each rank's copy; none: it could not begin.
+  const auto mine = next.shard ? std::optional(next.shard->blocks_crc()) : std::nullopt;
+  const auto checksums = gather_values(memory_->comm(), mine, "checksums of shards");
   if (next.shard)
     attempt([&] { next.node = std::make_unique<NodeSave>(plan(state, id, newest_commit, checksums)); });
   in_flight_ = std::move(next);

@@ -55,9 +55,7 @@ class MemorySaves {
   [[nodiscard]] std::unique_ptr<checkpoint::RankSave> start(
       const TrainState& state, const std::string& id,
       const std::shared_ptr<checkpoint::Staging>& staging) const;
-  /// By rank, checkpoint::blocks_crc() of the copy of its state; none: it could not begin. Collective.
-  [[nodiscard]] std::vector<std::optional<std::uint32_t>> tell_checksums(
-      const checkpoint::RankSave* mine) const;
+  /// `checksums`: what checkpoint::blocks_crc() gives for the copy of each rank's state, by rank.
   [[nodiscard]] checkpoint::NodeSavePlan plan(
       const TrainState& state, const std::string& id, std::int64_t newest_commit,
       const std::vector<std::optional<std::uint32_t>>& checksums) const;
