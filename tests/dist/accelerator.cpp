@@ -1,9 +1,9 @@
 #include "gpu/accelerator.h"
 
-#include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
 #include "dist/ranks.h"
+#include "gpu/device.h"
 
 // The product's communicator of GPUs, whose memory is PyTorch's, on one device per rank. A program of its
 // own: nothing may have started that memory before.
@@ -14,8 +14,7 @@ using testing::ranks;
 
 TEST(Accelerator, ItsMemoryServesASplitBeforeAnyTensorExists) {
   const JobInfo& info = ranks().info();
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess) devices = 0;
+  const int devices = test::visible_devices();
   if (devices < info.local_size)
     GTEST_SKIP() << "needs " << info.local_size << " CUDA devices, " << devices << " visible";
   const auto world = test::accelerator().communicator(*ranks().job, info.local_rank, 20.0, {});
