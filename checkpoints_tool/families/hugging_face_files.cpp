@@ -41,7 +41,7 @@ std::vector<checkpoint::Json> listed(const checkpoint::Json& config, const char*
   return ids.is_array() ? std::vector<checkpoint::Json>(ids.begin(), ids.end()) : std::vector{ids};
 }
 
-/// Of an added token of a tokenizer.json; empty: it has no such one.
+/// The name of an added token of a tokenizer.json; empty: it has no token with this id.
 std::string name_of(const checkpoint::Json& id, const checkpoint::Json& tokenizer) {
   if (!tokenizer.is_object() || !tokenizer.contains("added_tokens")) return "";
   for (const checkpoint::Json& token : tokenizer["added_tokens"]) {

@@ -54,7 +54,7 @@ LifeWatch::LifeWatch(Options options, Job& job, const ProcessWatch& watch)
 
 void LifeWatch::connect(Job& job) {
   const auto timeout = options_.cluster.heartbeat_timeout_s;
-  // Of each rank, so that the hub knows where ranks are; of rank 0 with the secret in front.
+  // The cards tell the hub where ranks are; rank 0's has the secret in front.
   std::string card = card_text(own_card(0));
   if (job_.rank == 0) {
     Hub::Options hub{

@@ -24,7 +24,7 @@ void wait_quietly(const Wait& wait) {
   }
 }
 
-/// Of a stacked parameter in which only some parts are trained, all parts got a gradient.
+/// Zeroes the gradients of frozen parts in stacked parameters of which other parts are trained.
 void zero_frozen_rows(const Parameter& parameter) {
   std::int64_t row = 0;
   for (const Parameter::Part& part : parameter.parts()) {

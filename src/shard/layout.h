@@ -37,7 +37,8 @@ class FlatLayout {
 
   /// The pieces in the slice of `rank`, by rising offset; the rest of the slice is padding.
   [[nodiscard]] std::vector<SlicePiece> pieces(int rank) const;
-  /// Those that are not frozen, one after another: where they are in what exists only of trained elements.
+  /// The pieces that are not frozen, one after another: where they are in what exists only of trained
+  /// elements.
   [[nodiscard]] std::vector<SlicePiece> trained_pieces(int rank) const;
 
  private:

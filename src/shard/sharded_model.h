@@ -58,7 +58,7 @@ class ShardedModel final : public RecomputeGuard {
 
   /// Required after master weights are written: invalidates gathered weights.
   void weights_changed();
-  /// The same after an update, which changes only what is trained.
+  /// After an update, which changes only what is trained: frozen units keep what is gathered.
   void weights_updated();
 
   /// Evaluates this rank's batch without gradients.

@@ -16,7 +16,7 @@ at::TensorOptions state_options(const UnitSetup& setup, at::ScalarType type) {
       .pinned_memory(pinned);
 }
 
-/// Of one unit, which does not train if all its parameters are frozen.
+/// The setup of one unit, which does not train if all its parameters are frozen.
 UnitSetup setup_of(const UnitPlan& plan, UnitSetup setup) {
   setup.trains = setup.trains && plan.trained_numel() > 0;
   return setup;

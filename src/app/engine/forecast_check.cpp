@@ -141,7 +141,11 @@ void ForecastCheck::compare(const Checkpointer::Saved& saved) {
   const std::string text = str("predicted and measured: a save ", forecast::duration(seconds), " and ",
                                forecast::duration(saved.seconds), ", of which training waits ",
                                forecast::duration(stall_s), " and ", forecast::duration(saved.stall_s));
-  near ? log::info(text) : log::note(str(text, "; ", forecast::kAboutSaves));
+  if (near) {
+    log::info(text);
+  } else {
+    log::note(str(text, "; ", forecast::kAboutSaves));
+  }
   write();
 }
 

@@ -11,7 +11,7 @@ struct ServiceCard {
   std::vector<std::string> addresses;
 };
 
-/// Of a service of this process.
+/// The card of a service of this process.
 [[nodiscard]] ServiceCard own_card(int port);
 
 /// Where this process reaches it: over loopback first, but only from the same network namespace of the same

@@ -23,7 +23,8 @@ struct NodeSavePlan {
     int rank = 0;
     std::string host;  ///< for people
     ServiceCard from;
-    /// Of its index, as the rank has told over the communicator; none: it could not begin.
+    /// What blocks_crc() gives for its index, as the rank told over the communicator; none: it could not
+    /// begin.
     std::optional<std::uint32_t> blocks_crc;
   };
   std::vector<Copy> copies;

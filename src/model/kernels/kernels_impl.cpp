@@ -145,7 +145,7 @@ void relu(T* x, std::int64_t n) {
 template <class T>
 void relu_backward(const T* y, const T* dy, T* dx, std::int64_t n, float factor) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const float kept = load(dy[i]) * factor;  // whatever y is: a conditional load of two bytes is no vector's
+    const float kept = load(dy[i]) * factor;  // before the choice: GCC makes no vectors of conditional loads
     store(dx[i], load(y[i]) > 0.0F ? kept : 0.0F);
   }
 }
@@ -243,7 +243,7 @@ template <class T>
 std::int64_t rounded_ahead(const float*, T*, std::int64_t) {
   return 0;
 }
-#ifdef __F16C__  // every processor with AVX2 has it; these loops take a third of the time
+#ifdef __F16C__  // every processor with AVX2 has it
 std::int64_t widened_ahead(const Fp16* from, float* to, std::int64_t n) {
   std::int64_t i = 0;
   for (; i + 8 <= n; i += 8) {

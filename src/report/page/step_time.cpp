@@ -71,7 +71,7 @@ std::string breakdown(const MetricsLog& metrics) {
              axes, older);
 }
 
-/// Of the start with the fewest, where ranks came and went.
+/// The ranks of the start with the fewest, where ranks came and went.
 std::size_t ranks_of(const RunView& view, const LargestRanks& largest) {
   std::size_t ranks = 0;
   for (const Start& start : view.run.starts) {
