@@ -22,10 +22,13 @@ void pass(const char* name, const at::Tensor& kind, std::initializer_list<at::Te
 }
 
 /// Keys that a query of sequences of this length sees on average.
-double keys_seen(const ops::Borders& keys, const at::Tensor& k, bool causal) {
+double keys_seen(const ops::Borders& keys, const at::Tensor& k, const ops::AttentionOptions& options) {
   const auto sequences = static_cast<double>(keys.at.numel() - 1);
   const double length = static_cast<double>(k.size(0)) / sequences;
-  return causal ? (length + 1) / 2 : length;
+  if (!options.causal) return length;
+  const auto window = static_cast<double>(options.window);
+  if (options.window == 0 || window >= length) return (length + 1) / 2;
+  return window - window * (window - 1) / (2 * length);
 }
 
 /// Keeps what flash attention keeps: operands, result and the logarithms of the sums.
@@ -95,9 +98,9 @@ class RecordingKernels final : public ops::DeviceKernels {
     pass("adamw", weights, {weights, weights, gradient, exp_avg, exp_avg, exp_avg_sq, exp_avg_sq});
   }
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                    const ops::Borders& /*queries*/, const ops::Borders& keys, bool causal,
-                    double /*scale*/) const override {
-    return Attend::apply(q, k, v, keys_seen(keys, k, causal));
+                    const ops::Borders& /*queries*/, const ops::Borders& keys,
+                    const ops::AttentionOptions& options) const override {
+    return Attend::apply(q, k, v, keys_seen(keys, k, options));
   }
   void cast(const at::Tensor& from, const at::Tensor& to) const override { pass("cast", to, {from, to}); }
 };

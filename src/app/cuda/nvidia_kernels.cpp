@@ -185,13 +185,17 @@ class NvidiaKernels final : public ops::DeviceKernels {
   }
 
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                    const ops::Borders& queries, const ops::Borders& keys, bool causal,
-                    double scale) const override {
+                    const ops::Borders& queries, const ops::Borders& keys,
+                    const ops::AttentionOptions& options) const override {
     const OnDevice device(q);
     if (takes_flash(q)) {
+      std::optional<std::int64_t> before;
+      if (options.window > 0) before = options.window - 1;
       return std::get<0>(at::_flash_attention_forward(q, k, v, queries.at, keys.at, queries.longest,
-                                                      keys.longest, 0.0, causal, false, scale));
+                                                      keys.longest, 0.0, options.causal, false, options.scale,
+                                                      before, std::nullopt));
     }
+    require(options.window == 0, "attention with a window", "a GPU of compute capability 8.0 or above");
     // This kernel has no grouped heads: repeat keys and values.
     const std::int64_t group = q.size(1) / k.size(1);
     const auto by_query = [group](const at::Tensor& x) {
@@ -199,9 +203,10 @@ class NvidiaKernels final : public ops::DeviceKernels {
     };
     const bool trains =
         c10::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
-    return std::get<0>(at::_efficient_attention_forward(
-                           q.unsqueeze(0), by_query(k), by_query(v), std::nullopt, queries.at, keys.at,
-                           queries.longest, keys.longest, 0.0, causal ? kCausal : kWhole, trains, scale))
+    return std::get<0>(at::_efficient_attention_forward(q.unsqueeze(0), by_query(k), by_query(v),
+                                                        std::nullopt, queries.at, keys.at, queries.longest,
+                                                        keys.longest, 0.0, options.causal ? kCausal : kWhole,
+                                                        trains, options.scale))
         .squeeze(0);
   }
 

@@ -63,9 +63,11 @@ at::Tensor KvCache::attend(const at::Tensor& q, const at::Tensor& bias) const {
   if (bias.defined()) {
     scores = scores + bias.to(at::kFloat).view({bias.size(0), options_.kv_heads, group, longest_});
   }
-  const at::Tensor behind =
-      at::arange(longest_, lengths_.options()).view({1, 1, 1, -1}) >= lengths_.view({-1, 1, 1, 1});
-  scores = scores.masked_fill(behind, -std::numeric_limits<double>::infinity());
+  const at::Tensor places = at::arange(longest_, lengths_.options()).view({1, 1, 1, -1});
+  const at::Tensor ends = lengths_.view({-1, 1, 1, 1});
+  at::Tensor unseen = places >= ends;
+  if (options_.window > 0) unseen = unseen.logical_or(places < ends - options_.window);
+  scores = scores.masked_fill(unseen, -std::numeric_limits<double>::infinity());
   const at::Tensor shares = at::softmax(scores, -1).to(q.scalar_type());
   return ops::matmul(shares, v_.narrow(2, 0, longest_)).reshape(q.sizes());
 }

@@ -19,15 +19,19 @@ struct Fp16 {
 };
 
 /// Attention's score matrix of one head and a block of queries: row r of `scores` holds columns [0, columns),
-/// of which `visible(r)` count.
+/// of which [begin(r), end(r)) count.
 struct ScoreRows {
   std::int64_t rows;
   std::int64_t columns;
-  std::int64_t first;  ///< query position of row 0
-  bool causal;         ///< columns > first + r are masked out
-  float scale;         ///< factor on the scores
-  const float* bias;   ///< added to the scaled score of row r, column c is bias[c - r]; null: nothing
-  [[nodiscard]] std::int64_t visible(std::int64_t row) const {
+  std::int64_t first;       ///< column of the key at the position of row 0's query
+  bool causal;              ///< columns > first + r are masked out
+  float scale;              ///< factor on the scores
+  const float* bias;        ///< added to the scaled score of row r, column c is bias[c - r]; null: nothing
+  std::int64_t window = 0;  ///< columns <= first + r - window are masked out too; 0: none
+  [[nodiscard]] std::int64_t begin(std::int64_t row) const {
+    return window == 0 || first + row < window ? 0 : first + row + 1 - window;
+  }
+  [[nodiscard]] std::int64_t end(std::int64_t row) const {
     return !causal || first + row + 1 > columns ? columns : first + row + 1;
   }
 };

@@ -71,40 +71,48 @@ float softmax_cross_entropy(T* logits, std::int64_t n, std::int64_t target, floa
   return row.max + std::log(row.sum) - at_target;
 }
 
-/// Row r of the scores becomes scores * scale + bias where there is a bias; returns the scale that is left to
-/// be applied.
+/// Row r of the scores, of which `scores` are the n that count, becomes scores * scale + bias where there is
+/// a bias; returns the scale that is left to be applied.
 template <class T>
 float apply_bias(T* scores, const ScoreRows& shape, std::int64_t r, std::int64_t n) {
   if (shape.bias == nullptr) return shape.scale;
-  const float* bias = shape.bias - r;
+  const float* bias = shape.bias + shape.begin(r) - r;
   for (std::int64_t i = 0; i < n; ++i) store(scores[i], load(scores[i]) * shape.scale + bias[i]);
   return 1.0F;
+}
+
+/// The masked columns of row r, whose first column is at `row`, become 0.
+template <class T>
+void clear_masked(T* row, const ScoreRows& shape, std::int64_t r) {
+  std::fill(row, row + shape.begin(r), T{});
+  std::fill(row + shape.end(r), row + shape.columns, T{});
 }
 
 template <class T>
 void attention_softmax(T* scores, float* log_sum_exp, const ScoreRows& shape) {
   for (std::int64_t r = 0; r < shape.rows; ++r, scores += shape.columns) {
-    const std::int64_t n = shape.visible(r);
-    const float scale = apply_bias(scores, shape, r, n);
-    const RowSoftmax row = row_softmax(scores, n, scale);
+    T* s = scores + shape.begin(r);
+    const std::int64_t n = shape.end(r) - shape.begin(r);
+    const float scale = apply_bias(s, shape, r, n);
+    const RowSoftmax row = row_softmax(s, n, scale);
     const float inv = 1.0F / row.sum;
     log_sum_exp[r] = row.max + std::log(row.sum);
-    for (std::int64_t i = 0; i < n; ++i)
-      store(scores[i], exponential(load(scores[i]) * scale - row.max) * inv);
-    std::fill(scores + n, scores + shape.columns, T{});
+    for (std::int64_t i = 0; i < n; ++i) store(s[i], exponential(load(s[i]) * scale - row.max) * inv);
+    clear_masked(scores, shape, r);
   }
 }
 
 template <class T>
 void attention_probabilities(T* scores, const float* log_sum_exp, const ScoreRows& shape) {
   for (std::int64_t r = 0; r < shape.rows; ++r, scores += shape.columns) {
-    const std::int64_t n = shape.visible(r);
-    const float scale = apply_bias(scores, shape, r, n);
+    T* s = scores + shape.begin(r);
+    const std::int64_t n = shape.end(r) - shape.begin(r);
+    const float scale = apply_bias(s, shape, r, n);
     // exp(x - lse) is the softmax: the saved fp32 log-sum-exp replaces the probabilities, as in
     // FlashAttention (Dao et al., 2022).
     const float lse = log_sum_exp[r];
-    for (std::int64_t i = 0; i < n; ++i) store(scores[i], exponential(load(scores[i]) * scale - lse));
-    std::fill(scores + n, scores + shape.columns, T{});
+    for (std::int64_t i = 0; i < n; ++i) store(s[i], exponential(load(s[i]) * scale - lse));
+    clear_masked(scores, shape, r);
   }
 }
 
@@ -112,15 +120,16 @@ template <class T>
 void attention_softmax_backward(const T* probs, T* dprobs, const float* delta, const ScoreRows& shape,
                                 float* dbias) {
   for (std::int64_t r = 0; r < shape.rows; ++r, probs += shape.columns, dprobs += shape.columns) {
-    const std::int64_t n = shape.visible(r);
+    const T* p = probs + shape.begin(r);
+    T* dp = dprobs + shape.begin(r);
+    const std::int64_t n = shape.end(r) - shape.begin(r);
     const float d = delta[r];
     if (dbias != nullptr) {
-      float* to = dbias - r;
-      for (std::int64_t i = 0; i < n; ++i) to[i] += load(probs[i]) * (load(dprobs[i]) - d);
+      float* to = dbias + shape.begin(r) - r;
+      for (std::int64_t i = 0; i < n; ++i) to[i] += load(p[i]) * (load(dp[i]) - d);
     }
-    for (std::int64_t i = 0; i < n; ++i)
-      store(dprobs[i], load(probs[i]) * (load(dprobs[i]) - d) * shape.scale);
-    std::fill(dprobs + n, dprobs + shape.columns, T{});
+    for (std::int64_t i = 0; i < n; ++i) store(dp[i], load(p[i]) * (load(dp[i]) - d) * shape.scale);
+    clear_masked(dprobs, shape, r);
   }
 }
 

@@ -41,13 +41,20 @@ struct Group {
   std::int64_t head_stride;
   std::int64_t bias_stride;
   bool causal;
+  std::int64_t window;  ///< as AttentionOptions
   float scale;
 };
 
 struct Block {
-  std::int64_t first;    ///< query
-  std::int64_t rows;     ///< queries
-  std::int64_t columns;  ///< keys that some of them see
+  std::int64_t first;      ///< query
+  std::int64_t rows;       ///< queries
+  std::int64_t first_key;  ///< that some of them see
+  std::int64_t columns;    ///< keys from there on that some of them see
+
+  /// Column of the key at the position of the first query.
+  [[nodiscard]] std::int64_t diagonal() const { return first - first_key; }
+  /// The part of all keys, or values.
+  [[nodiscard]] at::Tensor seen(const at::Tensor& keys) const { return keys.narrow(0, first_key, columns); }
 };
 
 /// Calls f(Block) for the query blocks of `g`, in order.
@@ -57,7 +64,8 @@ void for_each_block(const Group& g, const F& f) {
   const std::int64_t keys = g.k.size(0);
   for (std::int64_t first = 0; first < queries; first += kQueryBlock) {
     const std::int64_t rows = std::min(kQueryBlock, queries - first);
-    f(Block{first, rows, g.causal ? first + rows : keys});
+    const std::int64_t first_key = g.window == 0 ? 0 : std::max<std::int64_t>(0, first + 1 - g.window);
+    f(Block{first, rows, first_key, (g.causal ? first + rows : keys) - first_key});
   }
 }
 
@@ -65,9 +73,9 @@ void for_each_block(const Group& g, const F& f) {
 template <class T, class F>
 void for_each_head(at::Tensor& scores, const Group& g, const Block& block, const F& f) {
   for (std::int64_t h = 0; h < g.q.size(0); ++h) {
-    const float* bias = g.bias == nullptr ? nullptr : g.bias + h * g.bias_stride - block.first;
+    const float* bias = g.bias == nullptr ? nullptr : g.bias + h * g.bias_stride - block.diagonal();
     f(out<T>(scores) + h * block.rows * block.columns, h,
-      ScoreRows{block.rows, block.columns, block.first, g.causal, g.scale, bias});
+      ScoreRows{block.rows, block.columns, block.diagonal(), g.causal, g.scale, bias, g.window});
   }
 }
 
@@ -79,13 +87,14 @@ template <class T>
 void forward_group(const Group& g) {
   for_each_block(g, [&](const Block& block) {
     // One block of queries at a time, so memory grows with the length and not with its square. The group's
-    // query heads are stacked into one product. A causal block needs only the keys up to its last query.
-    at::Tensor scores = product(rows_of(g.q, block), g.k.narrow(0, 0, block.columns).t());
+    // query heads are stacked into one product. A causal block needs only the keys from its first query's
+    // window up to its last query.
+    at::Tensor scores = product(rows_of(g.q, block), block.seen(g.k).t());
     for_each_head<T>(scores, g, block, [&](T* s, std::int64_t h, const ScoreRows& shape) {
       kernels::kernels<T>().attention_softmax(s, g.lse + h * g.head_stride + block.first, shape);
     });
     g.out.narrow(1, block.first, block.rows)
-        .copy_(product(scores, g.v.narrow(0, 0, block.columns)).view({g.q.size(0), block.rows, g.q.size(2)}));
+        .copy_(product(scores, block.seen(g.v)).view({g.q.size(0), block.rows, g.q.size(2)}));
   });
 }
 
@@ -107,22 +116,22 @@ void backward_group(const Group& g, const float* delta, const GroupGradients& to
   for_each_block(g, [&](const Block& block) {
     const at::Tensor q = rows_of(g.q, block);
     const at::Tensor dout = rows_of(g.out, block);
-    const at::Tensor k = g.k.narrow(0, 0, block.columns);
+    const at::Tensor k = block.seen(g.k);
     // Computed again instead of kept; then the usual five products of attention's backward pass.
     at::Tensor probs = product(q, k.t());
     for_each_head<T>(probs, g, block, [&](T* s, std::int64_t h, const ScoreRows& shape) {
       kernel.attention_probabilities(s, g.lse + h * g.head_stride + block.first, shape);
     });
-    dv.narrow(0, 0, block.columns).add_(product(probs.t(), dout));
-    at::Tensor dscores = product(dout, g.v.narrow(0, 0, block.columns).t());
+    block.seen(dv).add_(product(probs.t(), dout));
+    at::Tensor dscores = product(dout, block.seen(g.v).t());
     for_each_head<T>(dscores, g, block, [&](T* s, std::int64_t h, const ScoreRows& shape) {
-      float* dbias = to.bias == nullptr ? nullptr : to.bias + h * g.bias_stride - block.first;
+      float* dbias = to.bias == nullptr ? nullptr : to.bias + h * g.bias_stride - block.diagonal();
       kernel.attention_softmax_backward(in<T>(probs) + h * block.rows * block.columns, s,
                                         delta + h * g.head_stride + block.first, shape, dbias);
     });
     to.q.narrow(1, block.first, block.rows)
         .copy_(product(dscores, k).view({g.q.size(0), block.rows, g.q.size(2)}));
-    dk.narrow(0, 0, block.columns).add_(product(dscores.t(), q));
+    block.seen(dk).add_(product(dscores.t(), q));
   });
   to.k.copy_(dk);
   to.v.copy_(dv);
@@ -161,7 +170,8 @@ void for_each_group(const Operands& o, const Setting& setting, const F& f) {
       f(sequence, h,
         Group{o.heads.q[h].narrow(1, first, rows), o.heads.k[h].narrow(0, keys_at, keys),
               o.heads.v[h].narrow(0, keys_at, keys), by_head[h].narrow(1, first, rows),
-              out<float>(o.lse) + h * group * tokens + first, bias, tokens, bias_stride, s.causal, s.scale});
+              out<float>(o.lse) + h * group * tokens + first, bias, tokens, bias_stride, s.causal, s.window,
+              s.scale});
     }
   });
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "model/kernels/kernels.h"
+#include "model/ops/ops.h"
 
 namespace echelon::ops {
 
@@ -73,11 +74,11 @@ class DeviceKernels {
 
   /// Attention of each sequence of `queries` to the sequence of `keys` of the same number; they lie one
   /// behind another, without padding. q: [tokens, heads, head_dim], k and v: [tokens, kv_heads, head_dim], of
-  /// any strides whose last is 1; head_dim: a multiple of 8 up to 256. Returns [tokens, heads, head_dim],
-  /// with gradients by autograd.
+  /// any strides whose last is 1; head_dim: a multiple of 8 up to 256. Only two-byte types may have a
+  /// window. Returns [tokens, heads, head_dim], with gradients by autograd.
   [[nodiscard]] virtual at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                          const Borders& queries, const Borders& keys, bool causal,
-                                          double scale) const = 0;
+                                          const Borders& queries, const Borders& keys,
+                                          const AttentionOptions& options) const = 0;
 
   /// fp32 -> the type of `to`.
   virtual void cast(const at::Tensor& from, const at::Tensor& to) const = 0;

@@ -182,8 +182,9 @@ at::Tensor mask_of(const SequenceLayout& queries, const SequenceLayout& keys, co
   const at::Tensor from = at::arange(queries.longest(), type.dtype(at::kLong)).unsqueeze(1);
   const at::Tensor to = at::arange(keys.longest(), type.dtype(at::kLong)).unsqueeze(0);
   at::Tensor hidden;
-  if (options.causal && (bias.defined() || !keys.uniform()))
+  if (options.causal && (bias.defined() || options.window > 0 || !keys.uniform()))
     hidden = (to > from).view({1, 1, from.size(0), to.size(1)});
+  if (options.window > 0) hidden = hidden.logical_or((to <= from - options.window).view(hidden.sizes()));
   if (!keys.uniform()) {
     const at::Tensor behind = keys.padding_of_rectangle(type.device()).view({keys.count(), 1, 1, to.size(1)});
     hidden = hidden.defined() ? hidden.logical_or(behind) : behind;
@@ -212,9 +213,20 @@ at::Tensor attend(Operands operands, const SequenceLayout& queries, const Sequen
 
 /// True if sequences of different lengths can be attended to without padding (varlen flash attention's
 /// limits).
-bool fits_as_it_lies(const AttentionOptions& options) {
+bool fits_as_it_lies(const AttentionOptions& options, at::ScalarType type) {
   constexpr std::int64_t kLargest = 256;
+  constexpr std::int64_t kLargestWithWindow = 192;
+  if (options.window > 0) {
+    // Only flash attention has a window in both directions, and not for fp32.
+    return type != at::kFloat && options.head_dim % 8 == 0 && options.head_dim <= kLargestWithWindow;
+  }
   return options.head_dim % 8 == 0 && options.head_dim <= kLargest;
+}
+
+/// Without a window that no sequence is longer than.
+AttentionOptions without_idle_window(AttentionOptions options, const SequenceLayout& sequences) {
+  if (options.window >= sequences.longest()) options.window = 0;
+  return options;
 }
 
 Borders borders_of(const SequenceLayout& sequences, at::Device device) {
@@ -241,9 +253,7 @@ at::Tensor attend_as_it_lies(const at::Tensor& qkv, const SequenceLayout& sequen
              by_head(cut[2], options.kv_heads)};
   }
   const Borders borders = borders_of(sequences, qkv.device());
-  return device_kernels(qkv)
-      ->attend(parts[0], parts[1], parts[2], borders, borders, options.causal, options.scale)
-      .flatten(1);
+  return device_kernels(qkv)->attend(parts[0], parts[1], parts[2], borders, borders, options).flatten(1);
 }
 
 }  // namespace
@@ -259,8 +269,10 @@ const char* attention_backend(at::Device device, at::ScalarType type, const QkvS
 }
 
 at::Tensor gpu_self_attention(const at::Tensor& qkv, const SequenceLayout& sequences,
-                              const AttentionOptions& options, const AttentionPositions& positions) {
-  if (!sequences.uniform() && !positions.bias.defined() && fits_as_it_lies(options))
+                              const AttentionOptions& all_options, const AttentionPositions& positions) {
+  const AttentionOptions options = without_idle_window(all_options, sequences);
+  const bool plain = sequences.uniform() && options.window == 0;
+  if (!plain && !positions.bias.defined() && fits_as_it_lies(options, qkv.scalar_type()))
     return attend_as_it_lies(qkv, sequences, options, positions.rotary);
   const at::Tensor rectangle = padded(qkv, sequences);
   const bool grouped = options.heads != options.kv_heads;
@@ -281,12 +293,12 @@ at::Tensor gpu_self_attention(const at::Tensor& qkv, const SequenceLayout& seque
 at::Tensor gpu_cross_attention(const at::Tensor& q, const at::Tensor& kv, const SequenceLayout& queries,
                                const SequenceLayout& keys, const AttentionOptions& options) {
   const std::int64_t width = options.kv_heads * options.head_dim;
-  if (!(queries.uniform() && keys.uniform()) && fits_as_it_lies(options)) {
+  if (!(queries.uniform() && keys.uniform()) && fits_as_it_lies(options, q.scalar_type())) {
     const auto parts = kv.split_with_sizes({width, width}, 1);
     return device_kernels(q)
         ->attend(by_head(q, options.heads), by_head(parts[0], options.kv_heads),
                  by_head(parts[1], options.kv_heads), borders_of(queries, q.device()),
-                 borders_of(keys, q.device()), options.causal, options.scale)
+                 borders_of(keys, q.device()), options)
         .flatten(1);
   }
   const auto parts = padded(kv, keys).split_with_sizes({width, width}, 2);

@@ -6,9 +6,9 @@
 namespace echelon::ops {
 
 /// self_attention() and cross_attention() (ops.h) for tensors on a GPU: the rotary kernels around one of
-/// PyTorch's fused attentions. Sequences of different lengths are attended to without padding; with a bias,
-/// or a head size that attend() does not support (device_kernels.h), they are padded and the padding is
-/// masked. Throws as attention_backend() does.
+/// PyTorch's fused attentions. Sequences of different lengths, or longer than a window, are attended to
+/// without padding; with a bias, a head size or a type that attend() does not support (device_kernels.h),
+/// they are padded and what is not seen is masked. Throws as attention_backend() does.
 [[nodiscard]] at::Tensor gpu_self_attention(const at::Tensor& qkv, const SequenceLayout& sequences,
                                             const AttentionOptions& options,
                                             const AttentionPositions& positions);

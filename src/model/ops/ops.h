@@ -28,6 +28,11 @@ using Recompute = std::function<at::Tensor()>;
 /// Zhang & Sennrich, Root Mean Square Layer Normalization. weight: [features].
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, Parameter& weight, double eps);
 
+/// rms_norm of each head of queries and keys, as Qwen3 has it. qkv: [tokens, (heads + 2 kv_heads) *
+/// head_dim]; the values stay. q, k: [head_dim].
+[[nodiscard]] at::Tensor head_norm(const at::Tensor& qkv, Parameter& q, Parameter& k, std::int64_t kv_heads,
+                                   double eps);
+
 /// Ba, Kiros & Hinton, Layer Normalization. weight, bias: [features].
 [[nodiscard]] at::Tensor layer_norm(const at::Tensor& x, Parameter& weight, Parameter& bias, double eps);
 
@@ -48,6 +53,7 @@ struct AttentionOptions {
   std::int64_t head_dim;
   bool causal;  ///< a token sees itself and those before it in its sequence; false: the whole sequence
   float scale;  ///< factor on the products of queries and keys
+  std::int64_t window = 0;  ///< causal: a token sees itself and window - 1 tokens before it; 0: all before it
 };
 
 /// Position information of an attention; undefined tensors: none.

@@ -120,7 +120,7 @@ class CpuTable final : public DeviceKernels {
   }
 
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Borders& queries,
-                    const Borders& keys, bool causal, double scale) const override {
+                    const Borders& keys, const AttentionOptions& options) const override {
     const auto heads = [](const at::Tensor& x, const at::Tensor& borders, std::int64_t s) {
       const std::int64_t begin = borders[s].item<std::int64_t>();
       const std::int64_t rows = borders[s + 1].item<std::int64_t>() - begin;
@@ -128,9 +128,15 @@ class CpuTable final : public DeviceKernels {
     };
     std::vector<at::Tensor> results;
     for (std::int64_t s = 0; s + 1 < queries.at.numel(); ++s) {
-      const at::Tensor result = at::scaled_dot_product_attention(
-          heads(q, queries.at, s), heads(k, keys.at, s), heads(v, keys.at, s), std::nullopt, 0.0, causal,
-          scale, q.size(1) != k.size(1));
+      const at::Tensor qs = heads(q, queries.at, s);
+      std::optional<at::Tensor> seen;
+      if (options.window > 0) {
+        const at::Tensor all = at::ones({qs.size(2), qs.size(2)}, at::kBool);
+        seen = all.tril().logical_and(all.triu(1 - options.window));
+      }
+      const at::Tensor result =
+          at::scaled_dot_product_attention(qs, heads(k, keys.at, s), heads(v, keys.at, s), seen, 0.0,
+                                           options.causal && !seen, options.scale, q.size(1) != k.size(1));
       results.push_back(result.squeeze(0).transpose(0, 1));
     }
     return at::cat(results);

@@ -66,9 +66,9 @@ class Table final : public ops::DeviceKernels {
         [&](const Tensors& in, const Tensors& out) { cpu_->adamw(values, out[0], in[0], out[1], out[2]); });
   }
   [[nodiscard]] at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                  const ops::Borders& queries, const ops::Borders& keys, bool causal,
-                                  double scale) const override {
-    return cpu_->attend(q, k, v, queries, keys, causal, scale);  // made of PyTorch's operations
+                                  const ops::Borders& queries, const ops::Borders& keys,
+                                  const ops::AttentionOptions& options) const override {
+    return cpu_->attend(q, k, v, queries, keys, options);  // made of PyTorch's operations
   }
   void cast(const at::Tensor& from, const at::Tensor& to) const override {
     run("cast", {from}, {to}, [&](const Tensors& in, const Tensors& out) { cpu_->cast(in[0], out[0]); });

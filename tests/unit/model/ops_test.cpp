@@ -207,7 +207,9 @@ at::Tensor plain_attention(const Projections& p, const AttentionOptions& o, cons
     const at::Tensor distance = at::arange(columns) - at::arange(rows).unsqueeze(1) + bias.size(1) / 2;
     scores = scores + bias.index_select(1, distance.flatten()).view_as(scores);
   }
-  if (o.causal) scores = scores.masked_fill(at::ones({rows, columns}, at::kBool).triu(1), -INFINITY);
+  const at::Tensor all = at::ones({rows, columns}, at::kBool);
+  if (o.causal) scores = scores.masked_fill(all.triu(1), -INFINITY);
+  if (o.window > 0) scores = scores.masked_fill(all.tril(-o.window), -INFINITY);
   return at::matmul(scores.softmax(2), p.v).transpose(0, 1).reshape({rows, o.heads * o.head_dim});
 }
 
@@ -250,6 +252,9 @@ TEST_P(Ops, SelfAttentionMatchesItsDefinition) {
       {{129, 300}, {3, 1, 14, true, 0.25F}, true, false, {}},
       {{5, 64}, {2, 2, 6, true, 0.4F}, false, false, {}},
       {{5, 150}, {4, 4, 6, false, 0.4F}, false, false, {}},
+      {{150, 1, 300}, {4, 2, 8, true, 0.4F, 17}, true, false, {}},
+      {{140, 140}, {3, 3, 8, true, 0.4F, 130}, false, false, {}},
+      {{300}, {2, 1, 10, true, 0.4F, 1}, true, false, {}},
       {{131, 1, 20}, {4, 4, 8, false, 1.0F}, false, true, {}},
       {{131, 1, 20}, {4, 2, 8, true, 1.0F}, false, true, {}},
   };
@@ -273,6 +278,34 @@ TEST_P(Ops, SelfAttentionMatchesItsDefinition) {
     expect_near(qkv.grad(), qkv64.grad(), "input gradient");
     if (c.biased) expect_near(bias.grad(), bias64.grad(), "bias gradient");
   }
+}
+
+TEST_P(Ops, HeadNormNormsEachHeadOfQueriesAndKeys) {
+  constexpr std::int64_t kTokens = 37;
+  constexpr std::int64_t kHeads = 6;
+  constexpr std::int64_t kKvHeads = 2;
+  constexpr std::int64_t kSize = 10;
+  constexpr double kEps = 1e-3;
+  Parameter& q = weight({kSize});
+  Parameter& k = bias({kSize});
+  const at::Tensor qkv = leaf({kTokens, (kHeads + 2 * kKvHeads) * kSize});
+  const at::Tensor qkv64 = exact(qkv);
+  const at::Tensor q64 = exact(q.value);
+  const at::Tensor k64 = exact(k.value);
+  const auto normed = [](const at::Tensor& x, const at::Tensor& weight) {
+    const at::Tensor heads = x.view({x.size(0), -1, kSize});
+    return (heads / (heads.square().mean(2, true) + kEps).sqrt() * weight).flatten(1);
+  };
+  const auto parts = qkv64.split_with_sizes({kHeads * kSize, kKvHeads * kSize, kKvHeads * kSize}, 1);
+  const at::Tensor y64 = at::cat({normed(parts[0], q64), normed(parts[1], k64), parts[2]}, 1);
+  const at::Tensor y = head_norm(qkv, q, k, kKvHeads, kEps);
+  const at::Tensor dy = random(y.sizes());
+  y.backward(dy);
+  y64.backward(dy.to(at::kDouble));
+  expect_near(y, y64, "output");
+  expect_near(qkv.grad(), qkv64.grad(), "input gradient");
+  expect_near(weight_gradient(), q64.grad(), "gradient of the queries' weight");
+  expect_near(gradient_of(k), k64.grad(), "gradient of the keys' weight");
 }
 
 TEST_P(Ops, CrossAttentionMatchesItsDefinition) {
