@@ -2,19 +2,20 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace echelon {
 
 CausalModel::CausalModel(const ModelOptions& options, const ModelTypes& types, std::int64_t kv_heads,
-                         at::Tensor rotary)
+                         std::optional<RotaryTable> rotary)
     : options_(options),
       output_(types.output),
       attention_{.heads = options.heads,
                  .kv_heads = kv_heads,
-                 .head_dim = options.hidden_size / options.heads,
+                 .head_dim = head_size(options),
                  .causal = true,
-                 .scale = 1.0F / std::sqrt(static_cast<float>(options.hidden_size / options.heads))},
+                 .scale = 1.0F / std::sqrt(static_cast<float>(head_size(options)))},
       rotary_(std::move(rotary)) {}
 
 Layer& CausalModel::add_embedding(const std::string& name, const ShapeTable& shapes) {
@@ -61,10 +62,21 @@ at::Tensor CausalModel::body(const at::Tensor& ids, const Pass& pass) const {
   return x;
 }
 
+ops::AttentionOptions CausalModel::attention_of(std::int64_t block) const {
+  ops::AttentionOptions attention = attention_;
+  if (block >= options_.window_from_layer) attention.window = options_.window;
+  return attention;
+}
+
+at::Tensor CausalModel::rotary_rows(std::int64_t positions) const {
+  return rotary_ ? rotary_->rows(positions) : at::Tensor();
+}
+
 at::Tensor CausalModel::loss(const Batch& batch, double gradient_scale) {
-  const BlockAttention attention = [sequences = batch.sequences, options = attention_, rotary = rotary_](
-                                       std::int64_t, const at::Tensor& qkv) {
-    return ops::self_attention(qkv, sequences, options, {.rotary = rotary, .bias = {}});
+  const BlockAttention attention = [this, sequences = batch.sequences,
+                                    rotary = rotary_rows(batch.sequences->longest())](std::int64_t block,
+                                                                                      const at::Tensor& qkv) {
+    return ops::self_attention(qkv, sequences, attention_of(block), {.rotary = rotary, .bias = {}});
   };
   return head_layer_->run(
       body(batch.ids, {attention, {}, batch}), [=, this, targets = batch.targets](const at::Tensor& x) {
@@ -84,10 +96,10 @@ std::unique_ptr<Decoder> CausalModel::decoder(const Batch& prompts) const {
               return ops::linear(final_norm_->forward(x), *head_).to(at::kFloat);
             });
           },
-      .attention = attention_,
+      .attention = [this](std::int64_t block) { return attention_of(block); },
       .blocks = options_.layers,
-      .rotary = rotary_,
-      .max_positions = options_.max_positions};
+      .rotary = [this](std::int64_t positions) { return rotary_rows(positions); },
+      .max_positions = longest_sequence(options_)};
   return std::make_unique<CausalDecoder>(std::move(parts), prompts);
 }
 
@@ -98,7 +110,14 @@ double CausalModel::looked_up() const {
 
 double CausalModel::flops_per_sample(const SampleShape& shape) const {
   const double matrices = static_cast<double>(numel()) - looked_up();
-  const double attention = 12.0 * static_cast<double>(options_.layers * options_.hidden_size * shape.tokens);
+  // Two products of 2 FLOPs per pair of positions and element, thrice for forward and backward. A token of a
+  // window sees that many positions at most; without one, all are counted, as the formula of PaLM does.
+  double seen = 0;
+  for (std::int64_t block = 0; block < options_.layers; ++block) {
+    const std::int64_t window = attention_of(block).window;
+    seen += static_cast<double>(window == 0 ? shape.tokens : std::min(window, shape.tokens));
+  }
+  const double attention = 12.0 * static_cast<double>(options_.heads * head_size(options_)) * seen;
   return static_cast<double>(shape.tokens) * (6.0 * matrices + attention);
 }
 

@@ -4,6 +4,7 @@
 #include "model/generate/causal_decoder.h"
 #include "model/model.h"
 #include "model/parts/block_parts.h"
+#include "model/parts/rotary.h"
 
 namespace echelon {
 
@@ -24,8 +25,9 @@ class CausalModel : public Model {
   };
 
   /// `kv_heads`: number of heads of keys and values; equals options.heads without grouped-query attention.
-  /// `rotary`: as in ops::AttentionPositions.
-  CausalModel(const ModelOptions& options, const ModelTypes& types, std::int64_t kv_heads, at::Tensor rotary);
+  /// `rotary`: of the positions; nothing where the model learns them.
+  CausalModel(const ModelOptions& options, const ModelTypes& types, std::int64_t kv_heads,
+              std::optional<RotaryTable> rotary);
 
   /// Adds the embedding layer `name`, whose weight has a row per token of the vocabulary.
   Layer& add_embedding(const std::string& name, const ShapeTable& shapes);
@@ -47,10 +49,13 @@ class CausalModel : public Model {
  private:
   /// ids [tokens] -> hidden states before the final norm.
   at::Tensor body(const at::Tensor& ids, const Pass& pass) const;
+  [[nodiscard]] ops::AttentionOptions attention_of(std::int64_t block) const;
+  /// As ops::AttentionPositions::rotary, for sequences of up to `positions` tokens.
+  [[nodiscard]] at::Tensor rotary_rows(std::int64_t positions) const;
 
   at::ScalarType output_;
-  ops::AttentionOptions attention_;
-  at::Tensor rotary_;
+  ops::AttentionOptions attention_;  ///< of a block without a window
+  mutable std::optional<RotaryTable> rotary_;
   Layer* embedding_layer_ = nullptr;
   Layer* head_layer_ = nullptr;
   Parameter* embedding_ = nullptr;

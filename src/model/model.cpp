@@ -35,12 +35,15 @@ std::int64_t Model::numel() const {
 }
 
 std::unique_ptr<Decoder> Model::decoder(const Batch& /*prompts*/) const {
-  throw Error(Code::kUsage, "this kind of model cannot generate text; model.kind llama, gpt2 and t5 can");
+  throw Error(Code::kUsage, "this kind of model cannot generate text; the kinds that read text can");
 }
 
 std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device) {
   switch (options.kind) {
     case ModelKind::kLlama:
+    case ModelKind::kMistral:
+    case ModelKind::kQwen2:
+    case ModelKind::kQwen3:
       break;
     case ModelKind::kGpt2:
       return std::make_unique<Gpt2>(options, types, device);

@@ -18,9 +18,9 @@ constexpr std::size_t kLongestShown = 60;
 Recipe spelled_out(const Recipe& recipe) {
   Recipe full = recipe;
   ModelOptions& model = full.model;
-  if (model.kind != ModelKind::kT5) return full;
   if (model.decoder_layers == 0) model.decoder_layers = model.layers;
   if (model.head_size == 0 && model.heads > 0) model.head_size = model.hidden_size / model.heads;
+  if (model.rope_scaling.original_positions == 0) model.rope_scaling.original_positions = model.max_positions;
   return full;
 }
 

@@ -43,6 +43,51 @@ std::vector<ModelPreset> llamas() {
   };
 }
 
+/// Llama 3.1 and 3.2: theta 500,000, frequencies stretched from 8,192 positions on.
+ModelPreset llama3(const char* name, const char* what, const LlamaSize& size, double factor, bool tied) {
+  ModelPreset preset = llama(name, what, size, 5e5, tied);
+  preset.model.rope_scaling = {.kind = RopeKind::kLlama3, .factor = factor, .original_positions = 8192};
+  return preset;
+}
+
+ModelPreset qwen(ModelKind kind, const char* name, const char* what, const LlamaSize& size, bool tied) {
+  ModelPreset preset = llama(name, what, size, 1e6, tied);
+  preset.model.kind = kind;
+  preset.model.norm_eps = 1e-6;
+  return preset;
+}
+
+/// Heads have 128 elements whatever the width.
+ModelPreset qwen3(const char* name, const char* what, const LlamaSize& size, bool tied) {
+  ModelPreset preset = qwen(ModelKind::kQwen3, name, what, size, tied);
+  preset.model.head_size = 128;
+  return preset;
+}
+
+std::vector<ModelPreset> llama_families() {
+  constexpr auto kQwen2 = ModelKind::kQwen2;
+  ModelPreset mistral =
+      llama("mistral_7b", "Mistral 7B v0.3", {32768, 4096, 14336, 32, 32, 8, 32768}, 1e6, false);
+  mistral.model.kind = ModelKind::kMistral;
+  return {
+      llama("smollm2_135m", "SmolLM2 135M", {49152, 576, 1536, 30, 9, 3, 8192}, 1e5, true),
+      llama("smollm2_1_7b", "SmolLM2 1.7B", {49152, 2048, 8192, 24, 32, 32, 8192}, 1.3e5, true),
+      llama3("llama_3_2_1b", "Llama 3.2 1B", {128256, 2048, 8192, 16, 32, 8, 131072}, 32, true),
+      llama3("llama_3_2_3b", "Llama 3.2 3B", {128256, 3072, 8192, 28, 24, 8, 131072}, 32, true),
+      llama3("llama_3_1_8b", "Llama 3.1 8B", {128256, 4096, 14336, 32, 32, 8, 131072}, 8, false),
+      mistral,
+      qwen(kQwen2, "qwen2_5_0_5b", "Qwen2.5 0.5B", {151936, 896, 4864, 24, 14, 2, 32768}, true),
+      qwen(kQwen2, "qwen2_5_1_5b", "Qwen2.5 1.5B", {151936, 1536, 8960, 28, 12, 2, 32768}, true),
+      qwen(kQwen2, "qwen2_5_7b", "Qwen2.5 7B", {152064, 3584, 18944, 28, 28, 4, 32768}, false),
+      qwen3("qwen3_0_6b", "Qwen3 0.6B", {151936, 1024, 3072, 28, 16, 8, 40960}, true),
+      qwen3("qwen3_1_7b", "Qwen3 1.7B", {151936, 2048, 6144, 28, 16, 8, 40960}, true),
+      qwen3("qwen3_4b", "Qwen3 4B", {151936, 2560, 9728, 36, 32, 8, 40960}, true),
+      qwen3("qwen3_8b", "Qwen3 8B", {151936, 4096, 12288, 36, 32, 8, 40960}, false),
+      qwen3("qwen3_14b", "Qwen3 14B", {151936, 5120, 17408, 40, 40, 8, 40960}, false),
+      qwen3("qwen3_32b", "Qwen3 32B", {151936, 5120, 25600, 64, 64, 8, 40960}, false),
+  };
+}
+
 /// The feed-forward width is four times the hidden size, and the output head shares the embedding.
 ModelPreset gpt(const char* name, const char* what, std::int64_t layers, std::int64_t hidden,
                 std::int64_t heads) {
@@ -155,14 +200,16 @@ std::vector<ModelPreset> image_models() {
 
 /// The values that differ from the defaults: "hidden_size 4096, layers 32".
 std::string sizes_of(const ModelPreset& preset) {
+  constexpr std::string_view kSection = "model.";
   Recipe recipe;
   recipe.model = preset.model;
   const Recipe defaults;
   std::vector<std::string> sizes;
   for (const Key& key : keys()) {
-    if (parent_of(key.path) != "model" || key.path == "model.kind") continue;
+    if (!key.path.starts_with(kSection) || key.path == "model.kind") continue;
     const std::string value = written(key, recipe);
-    if (value != written(key, defaults)) sizes.push_back(str('`', leaf_of(key.path), "` ", value));
+    if (value != written(key, defaults))
+      sizes.push_back(str('`', key.path.substr(kSection.size()), "` ", value));
   }
   return sizes.empty() ? "the defaults" : join(sizes, ", ");
 }
@@ -172,7 +219,7 @@ std::string sizes_of(const ModelPreset& preset) {
 const std::vector<ModelPreset>& model_presets() {
   static const std::vector<ModelPreset> table = [] {
     std::vector<ModelPreset> all;
-    for (const std::vector<ModelPreset>& part : {llamas(), gpts(), t5s(), image_models()}) {
+    for (const std::vector<ModelPreset>& part : {llamas(), llama_families(), gpts(), t5s(), image_models()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

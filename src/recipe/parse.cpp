@@ -144,14 +144,14 @@ class Parser {
     Recipe published;
     published.model = preset->model;
     for (const Key& key : keys()) {
-      if (parent_of(key.path) == "model" && key.path != "model.preset" && !given_.contains(key.path)) {
+      if (key.path.starts_with("model.") && key.path != "model.preset" && !given_.contains(key.path)) {
         copy_value(key, published, recipe_);
       }
     }
   }
 
   [[nodiscard]] bool is_from_preset(const Key& key) const {
-    return parent_of(key.path) == "model" && find_model_preset(recipe_.model.preset) != nullptr &&
+    return key.path.starts_with("model.") && find_model_preset(recipe_.model.preset) != nullptr &&
            is_used(key.path, recipe_);
   }
 

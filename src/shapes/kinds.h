@@ -7,7 +7,8 @@ namespace echelon::shapes {
 using Tensors = std::vector<TensorShape>;
 using Layers = std::vector<LayerShapes>;
 
-/// Names and layouts of transformers' LlamaForCausalLM.
+/// Names and layouts of transformers' LlamaForCausalLM, and of MistralForCausalLM, Qwen2ForCausalLM and
+/// Qwen3ForCausalLM.
 [[nodiscard]] Layers llama(const ModelOptions& model);
 /// Names of transformers' GPT2LMHeadModel; its Conv1D matrices transposed.
 [[nodiscard]] Layers gpt2(const ModelOptions& model);

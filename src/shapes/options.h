@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -6,10 +7,17 @@
 
 namespace echelon {
 
-enum class ModelKind : std::uint8_t { kLlama, kGpt2, kT5, kVit, kDeepVit, kCnn };
+/// Language models are named as `model_type` in transformers.
+enum class ModelKind : std::uint8_t { kLlama, kMistral, kQwen2, kQwen3, kGpt2, kT5, kVit, kDeepVit, kCnn };
 template <>
-inline constexpr std::array<std::string_view, 6> kWords<ModelKind>{"llama", "gpt2",    "t5",
-                                                                   "vit",   "deepvit", "cnn"};
+inline constexpr std::array<std::string_view, 9> kWords<ModelKind>{
+    "llama", "mistral", "qwen2", "qwen3", "gpt2", "t5", "vit", "deepvit", "cnn"};
+
+/// True for the families that differ from Llama in a few parts only (model/llama/llama.h).
+[[nodiscard]] constexpr bool is_llama_family(ModelKind kind) {
+  return kind == ModelKind::kLlama || kind == ModelKind::kMistral || kind == ModelKind::kQwen2 ||
+         kind == ModelKind::kQwen3;
+}
 
 /// True for models of images; all others read text.
 [[nodiscard]] constexpr bool takes_images(ModelKind kind) {
@@ -27,6 +35,32 @@ enum class FeedForward : std::uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<FeedForward>{"relu", "gated_gelu"};
 
+/// How rotary frequencies are stretched for sequences longer than those of pretraining; transformers'
+/// `rope_type`.
+enum class RopeKind : std::uint8_t {
+  kDefault,  ///< not at all
+  kLinear,   ///< all by the factor
+  kDynamic,  ///< only beyond original_positions, which no sequence may exceed here
+  kLlama3,   ///< by wavelength: short ones not, long ones by the factor
+  kYarn,     ///< Peng et al., YaRN: by the number of turns within original_positions
+};
+template <>
+inline constexpr std::array<std::string_view, 5> kWords<RopeKind>{"default", "linear", "dynamic", "llama3",
+                                                                  "yarn"};
+
+/// Recipe section `model.rope_scaling`.
+struct RopeScalingOptions {
+  RopeKind kind = RopeKind::kDefault;
+  double factor = 1.0;
+  std::int64_t original_positions = 0;  ///< longest sequence of pretraining; 0: max_positions
+  double low_freq_factor = 1.0;         ///< llama3
+  double high_freq_factor = 4.0;        ///< llama3
+  double beta_fast = 32.0;              ///< yarn: turns from which a frequency is kept
+  double beta_slow = 1.0;               ///< yarn: turns below which it is divided by the factor
+  double attention_factor = 0.0;        ///< yarn: factor on queries and keys; 0: 0.1 ln(factor) + 1
+  bool truncate = true;                 ///< yarn: the borders of the ramp are whole numbers
+};
+
 /// Recipe section `model`. The defaults are the 179 M Llama of the FSDP2 article.
 /// recipe/check/contradictions.cpp lists which kinds use which key.
 struct ModelOptions {
@@ -37,16 +71,19 @@ struct ModelOptions {
   std::int64_t intermediate_size = 3072;  ///< inner width of the feed-forward block
   std::int64_t layers = 12;               ///< t5: blocks of the encoder
   std::int64_t heads = 12;
-  std::int64_t kv_heads = 3;          ///< llama: grouped-query attention, heads % kv_heads == 0
+  std::int64_t kv_heads = 3;          ///< grouped-query attention, heads % kv_heads == 0
   std::int64_t max_positions = 2048;  ///< longest sequence
   double norm_eps = 1e-5;
   double rope_theta = 10000.0;
-  bool tie_embeddings = false;  ///< the head shares the embedding's weight
-  double init_std = 0.02;       ///< standard deviation of the initial weights
-  double dropout = 0.0;         ///< dropout probability in training
+  RopeScalingOptions rope_scaling;
+  std::int64_t window = 0;             ///< a token sees itself and window - 1 tokens before it; 0: all
+  std::int64_t window_from_layer = 0;  ///< first block with the window
+  bool tie_embeddings = false;         ///< the head shares the embedding's weight
+  double init_std = 0.02;              ///< standard deviation of the initial weights
+  double dropout = 0.0;                ///< dropout probability in training
   // t5
   std::int64_t decoder_layers = 0;  ///< 0: as many as layers
-  std::int64_t head_size = 0;       ///< elements of an attention head; 0: hidden_size / heads
+  std::int64_t head_size = 0;       ///< elements of an attention head, not gpt2's; 0: hidden_size / heads
   FeedForward feed_forward = FeedForward::kRelu;
   std::int64_t relative_buckets = 32;        ///< of the relative position bias
   std::int64_t relative_max_distance = 128;  ///< distances from here on share a bucket
@@ -60,6 +97,17 @@ struct ModelOptions {
 /// Elements of an attention head.
 [[nodiscard]] constexpr std::int64_t head_size(const ModelOptions& model) {
   return model.head_size > 0 ? model.head_size : model.hidden_size / model.heads;
+}
+/// Sequences up to this length rotate by the frequencies as they are.
+[[nodiscard]] constexpr std::int64_t original_positions(const ModelOptions& model) {
+  return model.rope_scaling.original_positions > 0 ? model.rope_scaling.original_positions
+                                                   : model.max_positions;
+}
+/// Longest sequence that the model takes. The frequencies of RopeKind::kDynamic beyond its original positions
+/// depend on the longest sequence of a batch.
+[[nodiscard]] constexpr std::int64_t longest_sequence(const ModelOptions& model) {
+  const bool dynamic = model.rope_scaling.kind == RopeKind::kDynamic;
+  return dynamic ? std::min(model.max_positions, original_positions(model)) : model.max_positions;
 }
 /// Blocks of a t5's decoder.
 [[nodiscard]] constexpr std::int64_t decoder_layers(const ModelOptions& model) {

@@ -25,6 +25,9 @@ void add_layer_norm(Tensors& to, const std::string& name, std::int64_t width) {
 std::vector<LayerShapes> shapes_of(const ModelOptions& model) {
   switch (model.kind) {
     case ModelKind::kLlama:
+    case ModelKind::kMistral:
+    case ModelKind::kQwen2:
+    case ModelKind::kQwen3:
       break;
     case ModelKind::kGpt2:
       return shapes::gpt2(model);

@@ -52,19 +52,28 @@ void add_t5_stack(Layers& to, const std::string& stack, std::int64_t blocks, boo
 Layers llama(const ModelOptions& model) {
   const std::int64_t hidden = model.hidden_size;
   const std::int64_t inner = model.intermediate_size;
-  const std::int64_t kv_width = model.kv_heads * (hidden / model.heads);
+  const std::int64_t width = model.heads * head_size(model);
+  const std::int64_t kv_width = model.kv_heads * head_size(model);
+  Tensors block{{"input_layernorm.weight", {hidden}},
+                {"self_attn.q_proj.weight", {width, hidden}},
+                {"self_attn.k_proj.weight", {kv_width, hidden}},
+                {"self_attn.v_proj.weight", {kv_width, hidden}}};
+  if (model.kind == ModelKind::kQwen2) {
+    block.push_back({"self_attn.q_proj.bias", {width}});
+    block.push_back({"self_attn.k_proj.bias", {kv_width}});
+    block.push_back({"self_attn.v_proj.bias", {kv_width}});
+  }
+  if (model.kind == ModelKind::kQwen3) {
+    block.push_back({"self_attn.q_norm.weight", {head_size(model)}});
+    block.push_back({"self_attn.k_norm.weight", {head_size(model)}});
+  }
+  block.push_back({"self_attn.o_proj.weight", {hidden, width}});
+  block.push_back({"post_attention_layernorm.weight", {hidden}});
+  block.push_back({"mlp.gate_proj.weight", {inner, hidden}});
+  block.push_back({"mlp.up_proj.weight", {inner, hidden}});
+  block.push_back({"mlp.down_proj.weight", {hidden, inner}});
   Layers all{{"model.embed_tokens.", {}, {{"weight", {model.vocab_size, hidden}}}},
-             {"model.layers.",
-              model.layers,
-              {{"input_layernorm.weight", {hidden}},
-               {"self_attn.q_proj.weight", {hidden, hidden}},
-               {"self_attn.k_proj.weight", {kv_width, hidden}},
-               {"self_attn.v_proj.weight", {kv_width, hidden}},
-               {"self_attn.o_proj.weight", {hidden, hidden}},
-               {"post_attention_layernorm.weight", {hidden}},
-               {"mlp.gate_proj.weight", {inner, hidden}},
-               {"mlp.up_proj.weight", {inner, hidden}},
-               {"mlp.down_proj.weight", {hidden, inner}}}},
+             {"model.layers.", model.layers, std::move(block)},
              {"model.norm.", {}, {{"weight", {hidden}}}}};
   add_head(all, model);
   return all;

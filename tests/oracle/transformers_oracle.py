@@ -1,5 +1,5 @@
-"""Loss and every gradient of the engine against transformers' LlamaForCausalLM and GPT2LMHeadModel on the same
-weights and ids. The reference computes each sequence by itself; of documents, each document's part of a window."""
+"""Loss and every gradient of the engine against transformers' models of the same family on the same weights and
+ids. The reference computes each sequence by itself; of documents, each document's part of a window."""
 import pathlib
 import sys
 
@@ -19,6 +19,10 @@ WINDOW, END = 40, 0
 LENGTHS = [7, 1, 32, 40, 41, 39, 1, 1, 120, 5, 2, 13, 80, 3, 19, 37] * 3
 DOCUMENTS = [[1 + (7 * i + i * i // 5 + length) % 198 for i in range(length - 1)] + [END] for length in LENGTHS]
 APART = ["data.kind=tokens", "data.path={folder}/documents.tok", "data.packing=documents", "data.shuffle=false"]
+QWEN2 = ["model.kind=qwen2", "model.vocab_size=97", "model.hidden_size=84", "model.heads=14", "model.layers=3"]
+QWEN3 = ["model.kind=qwen3", "model.head_size=20", "model.heads=6", "model.tie_embeddings=true"]
+SMOLLM2 = ["model.hidden_size=54", "model.heads=9", "model.kv_heads=3"]
+STRETCHED = ["model.rope_theta=500", "data.seq_len=200", "model.rope_scaling.factor=8", "model.rope_scaling.original_positions=64"]
 CASES = {
     "untied": ([], (1, 2, 3), EXACT),
     "tied": (["model.tie_embeddings=true"], (1, 2, 3), EXACT),
@@ -34,6 +38,21 @@ CASES = {
     "one_unit": (["shard.wrap.policy=none"], (1, 3), EXACT),
     "one_unit_tied": (["shard.wrap.policy=none", "model.tie_embeddings=true"], (2,), EXACT),
     "theta_and_eps": (["model.rope_theta=500000", "model.norm_eps=0.1"], (1,), EXACT),
+    "mistral_window": (["model.kind=mistral", "model.head_size=20", "model.window=17", "data.seq_len=300"], (1, 2, 3), EXACT),
+    "mistral_documents": (APART + ["model.kind=mistral", "model.window=16"], (2,), EXACT),
+    "qwen2": (QWEN2, (1, 2, 3), EXACT),
+    "qwen2_window": (QWEN2 + ["model.window=140", "model.window_from_layer=1", "data.seq_len=300"], (2,), EXACT),
+    "qwen3": (QWEN3, (1, 2, 3), EXACT),
+    "qwen3_documents": (QWEN3 + APART + ["model.kv_heads=1", "model.layers=3"], (2,), EXACT),
+    "qwen3_selective": (QWEN3 + ["activation_checkpointing.policy=selective", "shard.strategy=shard_grad_op"], (2,), EXACT),
+    "qwen3_full": (QWEN3 + ["activation_checkpointing.policy=full", "shard.wrap.policy=none"], (3,), EXACT),
+    "smollm2": (SMOLLM2, (2,), EXACT),
+    "llama3_rope": (SMOLLM2 + STRETCHED + ["model.rope_scaling.kind=llama3"], (1,), EXACT),
+    "yarn": (SMOLLM2 + STRETCHED + ["model.rope_scaling.kind=yarn", "model.rope_scaling.beta_fast=4"], (1,), EXACT),
+    "yarn_whole": (STRETCHED + ["model.rope_scaling.kind=yarn", "model.rope_scaling.beta_fast=3", "model.rope_scaling.beta_slow=0.7",
+                                "model.rope_scaling.attention_factor=1.5", "model.rope_scaling.truncate=false"], (1,), EXACT),
+    "linear_rope": (STRETCHED[:-1] + ["model.rope_scaling.kind=linear"], (1,), EXACT),
+    "dynamic_rope": (STRETCHED[:-1] + ["model.rope_scaling.kind=dynamic", "model.rope_scaling.original_positions=256"], (1,), EXACT),
     "gpt2_untied": (GPT2, (1, 2, 3), EXACT),
     "gpt2_tied": (GPT2 + ["model.tie_embeddings=true"], (1, 2, 3), EXACT),
     "gpt2_odd_sizes": (GPT2 + ["model.vocab_size=97", "model.hidden_size=45", "model.heads=3", "model.layers=3",
@@ -50,6 +69,8 @@ CASES = {
     "gpt2_documents": (GPT2 + APART, (1, 2), EXACT),
     "gpt2_bf16": (GPT2 + ["precision.param=bf16", "model.init_std=0.05"], (2,), 3e-2),
     "bf16": (["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (1, 2), 3e-2),
+    "qwen2_bf16": (QWEN2 + ["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (2,), 3e-2),
+    "qwen3_bf16": (QWEN3 + ["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (2,), 3e-2),
     "bf16_tied": (["precision.param=bf16", "model.tie_embeddings=true", "model.init_std=0.05"], (3,), 3e-2),
 }
 

@@ -28,11 +28,10 @@ std::string precisions(const Precision& p) {
 }  // namespace
 
 std::string attention_of(const Compute& compute, const Recipe& recipe) {
-  if (!compute.accelerator || recipe.model.kind != ModelKind::kLlama) return {};
+  if (!compute.accelerator || !is_llama_family(recipe.model.kind)) return {};
   const ModelOptions& model = recipe.model;
-  return ops::attention_backend(
-      compute.device, resolve(recipe.precision).param,
-      {recipe.data.seq_len, model.heads, model.kv_heads, model.hidden_size / model.heads});
+  return ops::attention_backend(compute.device, resolve(recipe.precision).param,
+                                {recipe.data.seq_len, model.heads, model.kv_heads, head_size(model)});
 }
 
 EngineOptions engine_options(const Recipe& recipe, int ranks_per_node,

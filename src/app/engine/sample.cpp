@@ -75,11 +75,11 @@ class Conversation {
         search_(search) {
     search_.end_ids = language.ends;
     if (encodes_) return;
-    longest_ = model.max_positions - search.max_new_tokens;
+    longest_ = longest_sequence(model) - search.max_new_tokens;
     if (longest_ > 0) return;
-    throw Error(Code::kUsage,
-                str("--tokens is ", search.max_new_tokens, "; the model takes at most ", model.max_positions,
-                    " tokens including the prompt: expected at most ", model.max_positions - 1));
+    throw Error(Code::kUsage, str("--tokens is ", search.max_new_tokens, "; the model takes at most ",
+                                  longest_sequence(model), " tokens including the prompt: expected at most ",
+                                  longest_sequence(model) - 1));
   }
 
   /// The prompt's ids in the form that `echelon prepare` gives to the start of a document, or to a source

@@ -13,9 +13,14 @@ inline constexpr IntegerRange kMaxPositions{1, 16'777'216};
 inline constexpr NumberRange kNormEps = kAboveZeroToOne;
 inline constexpr NumberRange kRopeTheta{1.0, 1e12};
 inline constexpr NumberRange kDropout = kBelowOne;
+inline constexpr NumberRange kRopeFactor{1.0, 1e6};
+inline constexpr NumberRange kRopeTurns{1e-6, 1e6};
+inline constexpr NumberRange kAttentionFactor{0.0, 1e3};
 // Where 0 means that another key decides.
 inline constexpr IntegerRange kDecoderLayers{0, kLayers.high};
 inline constexpr IntegerRange kHeadSize{0, 65'536};
+inline constexpr IntegerRange kOriginalPositions{0, kMaxPositions.high};
+inline constexpr IntegerRange kWindow{0, kMaxPositions.high};
 inline constexpr IntegerRange kRelativeBuckets{2, 65'536};
 inline constexpr IntegerRange kRelativeMaxDistance{2, 16'777'216};
 

@@ -27,40 +27,41 @@ at::Tensor rotated(const at::Tensor& x, const at::Tensor& angles) {
 }  // namespace
 
 CausalDecoder::CausalDecoder(CausalParts parts, const Batch& prompts)
-    : parts_(std::move(parts)),
-      ids_(prompts.ids),
-      prompts_(prompts.sequences),
-      caches_(static_cast<std::size_t>(parts_.blocks), KvCache(parts_.attention)) {
+    : parts_(std::move(parts)), ids_(prompts.ids), prompts_(prompts.sequences) {
+  for (std::int64_t block = 0; block < parts_.blocks; ++block) caches_.emplace_back(parts_.attention(block));
   require_positions(prompts_->longest(), parts_.max_positions);
 }
 
-CausalDecoder::Split CausalDecoder::split(const at::Tensor& qkv, const at::Tensor& positions) const {
-  const ops::AttentionOptions& a = parts_.attention;
+CausalDecoder::Split CausalDecoder::split(const at::Tensor& qkv, const at::Tensor& angles) const {
+  const ops::AttentionOptions a = parts_.attention(0);
   const auto parts =
       qkv.view({qkv.size(0), -1, a.head_dim}).split_with_sizes({a.heads, a.kv_heads, a.kv_heads}, 1);
-  if (!parts_.rotary.defined()) return {parts[0], parts[1], parts[2]};
-  const at::Tensor angles = parts_.rotary.index_select(0, positions);
+  if (!angles.defined()) return {parts[0], parts[1], parts[2]};
   return {rotated(parts[0], angles), rotated(parts[1], angles), parts[2]};
 }
 
 at::Tensor CausalDecoder::start() {
   const at::Tensor positions = prompts_->positions(ids_.device());
+  const at::Tensor rotary = parts_.rotary(prompts_->longest());
+  const at::Tensor angles = rotary.defined() ? rotary.index_select(0, positions) : rotary;
   const at::Tensor hidden =
-      parts_.hidden(ids_, positions, [this, positions](std::int64_t block, const at::Tensor& qkv) {
-        const Split tokens = split(qkv, positions);
+      parts_.hidden(ids_, positions, [this, rotary, angles](std::int64_t block, const at::Tensor& qkv) {
+        const Split tokens = split(qkv, angles);
         caches_[static_cast<std::size_t>(block)].fill(tokens.k, tokens.v, *prompts_);
-        return ops::self_attention(qkv, prompts_, parts_.attention, {.rotary = parts_.rotary, .bias = {}});
+        return ops::self_attention(qkv, prompts_, parts_.attention(block), {.rotary = rotary, .bias = {}});
       });
   lengths_ = at::tensor(prompts_->lengths(), at::kLong).to(ids_.device());
   return parts_.logits(hidden.index_select(0, lengths_.cumsum(0) - 1));
 }
 
 at::Tensor CausalDecoder::step(const at::Tensor& ids) {
-  require_positions(caches_.front().longest() + 1, parts_.max_positions);
-  const at::Tensor positions = lengths_;
+  const std::int64_t longest = caches_.front().longest() + 1;
+  require_positions(longest, parts_.max_positions);
+  const at::Tensor rotary = parts_.rotary(longest);
+  const at::Tensor angles = rotary.defined() ? rotary.index_select(0, lengths_) : rotary;
   const at::Tensor hidden =
-      parts_.hidden(ids, positions, [this, positions](std::int64_t block, const at::Tensor& qkv) {
-        const Split tokens = split(qkv, positions);
+      parts_.hidden(ids, lengths_, [this, angles](std::int64_t block, const at::Tensor& qkv) {
+        const Split tokens = split(qkv, angles);
         KvCache& cache = caches_[static_cast<std::size_t>(block)];
         cache.append(tokens.k, tokens.v);
         return cache.attend(tokens.q.reshape({qkv.size(0), -1}));

@@ -20,9 +20,10 @@ struct CausalParts {
   std::function<at::Tensor(const at::Tensor& ids, const at::Tensor& positions, const BlockAttention&)> hidden;
   /// Hidden states -> logits, fp32 [tokens, vocabulary].
   std::function<at::Tensor(const at::Tensor& hidden)> logits;
-  ops::AttentionOptions attention;
+  std::function<ops::AttentionOptions(std::int64_t block)> attention;
   std::int64_t blocks;
-  at::Tensor rotary;  ///< as ops::AttentionPositions
+  /// As ops::AttentionPositions::rotary, for sequences of up to this length.
+  std::function<at::Tensor(std::int64_t positions)> rotary;
   std::int64_t max_positions;
 };
 
@@ -43,7 +44,8 @@ class CausalDecoder final : public Decoder {
     at::Tensor k;
     at::Tensor v;
   };
-  [[nodiscard]] Split split(const at::Tensor& qkv, const at::Tensor& positions) const;
+  /// `angles`: of the tokens' positions, [tokens, head_dim]; undefined: no rotation.
+  [[nodiscard]] Split split(const at::Tensor& qkv, const at::Tensor& angles) const;
 
   CausalParts parts_;
   at::Tensor ids_;

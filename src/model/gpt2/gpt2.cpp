@@ -10,7 +10,7 @@
 namespace echelon {
 
 Gpt2::Gpt2(const ModelOptions& options, const ModelTypes& types, at::Device /*device*/)
-    : CausalModel(options, types, options.heads, {}) {
+    : CausalModel(options, types, options.heads, std::nullopt) {
   const ShapeTable shapes(options);
   Layer& embedding = add_embedding("transformer.wte", shapes);
   position_layer_ = &embedding.add_layer("transformer.wpe");

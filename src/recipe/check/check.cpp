@@ -52,10 +52,18 @@ void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
   require_validation_data(recipe, "train.validate_every_steps", recipe.train.validate_every_steps, found);
   require_validation_data(recipe, "train.validate_every_epochs", recipe.train.validate_every_epochs, found);
   require_validation_data(recipe, "data.validation.generate", recipe.data.validation.generate, found);
-  if (is_used("model.max_positions", recipe) && recipe.data.seq_len > recipe.model.max_positions) {
-    found.push_back({{"data.seq_len", "model.max_positions"},
-                     str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",
-                         recipe.model.max_positions, "): lower the former or raise the latter")});
+  const std::int64_t longest = longest_sequence(recipe.model);
+  if (is_used("model.max_positions", recipe) && recipe.data.seq_len > longest) {
+    const bool dynamic = longest < recipe.model.max_positions;
+    found.push_back(
+        {{"data.seq_len", dynamic ? "model.rope_scaling.original_positions" : "model.max_positions"},
+         dynamic
+             ? str("data.seq_len is ", recipe.data.seq_len,
+                   "; expected at most model.rope_scaling.original_positions (", longest,
+                   "): beyond it, frequencies of kind dynamic depend on the batch; lower data.seq_len, or "
+                   "choose kind yarn or linear")
+             : str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",
+                   longest, "): lower the former or raise the latter")});
   }
 }
 

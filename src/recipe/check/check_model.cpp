@@ -18,15 +18,54 @@ bool check_heads(const ModelOptions& model, std::vector<Conflict>& found) {
   return false;
 }
 
-void check_llama(const ModelOptions& model, std::vector<Conflict>& found) {
-  if (check_heads(model, found) && model.hidden_size / model.heads % 2 != 0) {
-    found.push_back({{"model.hidden_size", "model.heads"},
-                     str("model.hidden_size / model.heads is ", model.hidden_size, " / ", model.heads, " = ",
-                         model.hidden_size / model.heads,
-                         "; expected an even head size, because rotary positions rotate pairs of values; set "
-                         "model.hidden_size to ",
-                         nearest_multiples(model.hidden_size, 2 * model.heads))});
+void check_rotary(const ModelOptions& model, std::vector<Conflict>& found) {
+  if (model.head_size == 0 && !check_heads(model, found)) return;
+  if (head_size(model) % 2 == 0) return;
+  if (model.head_size != 0) {
+    found.push_back({{"model.head_size"},
+                     str("model.head_size is ", model.head_size,
+                         "; expected an even number, because rotary positions rotate pairs of values")});
+    return;
   }
+  found.push_back({{"model.hidden_size", "model.heads"},
+                   str("model.hidden_size / model.heads is ", model.hidden_size, " / ", model.heads, " = ",
+                       model.hidden_size / model.heads,
+                       "; expected an even head size, because rotary positions rotate pairs of values; set "
+                       "model.hidden_size to ",
+                       nearest_multiples(model.hidden_size, 2 * model.heads))});
+}
+
+void check_rope_scaling(const RopeScalingOptions& rope, std::vector<Conflict>& found) {
+  if (rope.kind == RopeKind::kLlama3 && rope.low_freq_factor >= rope.high_freq_factor) {
+    found.push_back({{"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"},
+                     str("model.rope_scaling.low_freq_factor is ", rope.low_freq_factor,
+                         "; expected less than high_freq_factor (", rope.high_freq_factor, ')')});
+  }
+  if (rope.kind == RopeKind::kYarn && rope.beta_slow >= rope.beta_fast) {
+    found.push_back({{"model.rope_scaling.beta_slow", "model.rope_scaling.beta_fast"},
+                     str("model.rope_scaling.beta_slow is ", rope.beta_slow,
+                         "; expected less than beta_fast (", rope.beta_fast, ')')});
+  }
+}
+
+void check_window(const ModelOptions& model, std::vector<Conflict>& found) {
+  if (model.window_from_layer == 0) return;
+  if (model.window == 0) {
+    found.push_back({{"model.window_from_layer", "model.window"},
+                     "model.window_from_layer is given, but model.window is 0: no block has a window; set "
+                     "model.window or remove model.window_from_layer"});
+  } else if (model.window_from_layer >= model.layers) {
+    found.push_back(
+        {{"model.window_from_layer", "model.layers"},
+         str("model.window_from_layer is ", model.window_from_layer, "; expected less than model.layers (",
+             model.layers, "): else no block has the window; remove model.window")});
+  }
+}
+
+void check_llama(const ModelOptions& model, std::vector<Conflict>& found) {
+  check_rotary(model, found);
+  check_rope_scaling(model.rope_scaling, found);
+  check_window(model, found);
   if (model.heads % model.kv_heads != 0) {
     found.push_back({{"model.kv_heads", "model.heads"},
                      str("model.kv_heads is ", model.kv_heads, "; expected a divisor of model.heads (",
@@ -88,6 +127,9 @@ void check_parameters(const ModelOptions& model, std::vector<Conflict>& found) {
 void find_model_conflicts(const ModelOptions& model, std::vector<Conflict>& found) {
   switch (model.kind) {
     case ModelKind::kLlama:
+    case ModelKind::kMistral:
+    case ModelKind::kQwen2:
+    case ModelKind::kQwen3:
       check_llama(model, found);
       break;
     case ModelKind::kGpt2:

@@ -25,17 +25,34 @@ constexpr std::uint16_t any_of(Values... values) {
   return static_cast<std::uint16_t>(((1U << static_cast<unsigned>(values)) | ...));
 }
 
+constexpr std::uint16_t kLlamas =
+    any_of(ModelKind::kLlama, ModelKind::kMistral, ModelKind::kQwen2, ModelKind::kQwen3);
+constexpr std::uint16_t kStretched =
+    any_of(RopeKind::kLinear, RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kYarn);
+
 constexpr std::array kUses{
-    Use{"model.kv_heads", "model.kind", any_of(ModelKind::kLlama)},
-    Use{"model.max_positions", "model.kind", any_of(ModelKind::kLlama, ModelKind::kGpt2)},
-    Use{"model.rope_theta", "model.kind", any_of(ModelKind::kLlama)},
-    Use{"model.tie_embeddings", "model.kind", any_of(ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kT5)},
+    Use{"model.kv_heads", "model.kind", kLlamas},
+    Use{"model.max_positions", "model.kind", kLlamas | any_of(ModelKind::kGpt2)},
+    Use{"model.rope_theta", "model.kind", kLlamas},
+    Use{"model.rope_scaling.kind", "model.kind", kLlamas},
+    Use{"model.rope_scaling.factor", "model.rope_scaling.kind", kStretched},
+    Use{"model.rope_scaling.original_positions", "model.rope_scaling.kind",
+        any_of(RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kYarn)},
+    Use{"model.rope_scaling.low_freq_factor", "model.rope_scaling.kind", any_of(RopeKind::kLlama3)},
+    Use{"model.rope_scaling.high_freq_factor", "model.rope_scaling.kind", any_of(RopeKind::kLlama3)},
+    Use{"model.rope_scaling.beta_fast", "model.rope_scaling.kind", any_of(RopeKind::kYarn)},
+    Use{"model.rope_scaling.beta_slow", "model.rope_scaling.kind", any_of(RopeKind::kYarn)},
+    Use{"model.rope_scaling.attention_factor", "model.rope_scaling.kind", any_of(RopeKind::kYarn)},
+    Use{"model.rope_scaling.truncate", "model.rope_scaling.kind", any_of(RopeKind::kYarn)},
+    Use{"model.window", "model.kind", any_of(ModelKind::kMistral, ModelKind::kQwen2, ModelKind::kQwen3)},
+    Use{"model.window_from_layer", "model.kind", any_of(ModelKind::kQwen2, ModelKind::kQwen3)},
+    Use{"model.tie_embeddings", "model.kind", kLlamas | any_of(ModelKind::kGpt2, ModelKind::kT5)},
     Use{"model.init_std", "model.kind",
-        any_of(ModelKind::kLlama, ModelKind::kGpt2, ModelKind::kVit, ModelKind::kDeepVit)},
+        kLlamas | any_of(ModelKind::kGpt2, ModelKind::kVit, ModelKind::kDeepVit)},
     Use{"model.dropout", "model.kind",
         any_of(ModelKind::kGpt2, ModelKind::kT5, ModelKind::kVit, ModelKind::kDeepVit, ModelKind::kCnn)},
     Use{"model.decoder_layers", "model.kind", any_of(ModelKind::kT5)},
-    Use{"model.head_size", "model.kind", any_of(ModelKind::kT5)},
+    Use{"model.head_size", "model.kind", kLlamas | any_of(ModelKind::kT5)},
     Use{"model.feed_forward", "model.kind", any_of(ModelKind::kT5)},
     Use{"model.relative_buckets", "model.kind", any_of(ModelKind::kT5)},
     Use{"model.relative_max_distance", "model.kind", any_of(ModelKind::kT5)},

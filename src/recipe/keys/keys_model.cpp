@@ -15,7 +15,12 @@ std::vector<Key> common_model_keys() {
   return {
       {ECHELON_KEY(model.kind),
        choices<ModelKind>(
-           {{ModelKind::kLlama, "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU"},
+           {{ModelKind::kLlama,
+             "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU: Llama 1 to "
+             "3.3, SmolLM2, TinyLlama"},
+            {ModelKind::kMistral, "as `llama`, with a window of attention: Mistral 7B"},
+            {ModelKind::kQwen2, "as `llama`, with biases of queries, keys and values: Qwen2, Qwen2.5"},
+            {ModelKind::kQwen3, "as `llama`, with norms of queries and keys: Qwen3, dense"},
             {ModelKind::kGpt2, "decoder with LayerNorm, learned positions, GELU, biases"},
             {ModelKind::kT5, "encoder-decoder for pairs of texts, v1.0 and v1.1"},
             {ModelKind::kVit, "Vision Transformer for images"},
@@ -27,19 +32,19 @@ std::vector<Key> common_model_keys() {
       {ECHELON_KEY(model.vocab_size), model_ranges::kVocabSize, "tokens",
        "Size of the vocabulary; every token id in the data is below it."},
       {ECHELON_KEY(model.hidden_size), model_ranges::kHiddenSize, "",
-       "Width of the residual stream; a multiple of `heads`."},
+       "Width of the residual stream; a multiple of `heads` where `head_size` is 0."},
       {ECHELON_KEY(model.intermediate_size), model_ranges::kIntermediateSize, "",
        "Inner width of the feed-forward block."},
       {ECHELON_KEY(model.layers), model_ranges::kLayers, "", "Number of blocks; of `t5`, of the encoder."},
       {ECHELON_KEY(model.heads), model_ranges::kHeads, "", "Attention (query) heads per layer."},
       {ECHELON_KEY(model.kv_heads), model_ranges::kHeads, "",
-       "`llama`: key and value heads; `heads` is a multiple of it."},
+       "Kinds with rotary positions: key and value heads; `heads` is a multiple of it."},
+      {ECHELON_KEY(model.head_size), model_ranges::kHeadSize, "",
+       "`t5` and kinds with rotary positions: elements of an attention head. 0: `hidden_size` / `heads`."},
       {ECHELON_KEY(model.max_positions), model_ranges::kMaxPositions, "tokens",
-       "`llama`, `gpt2`: longest sequence the model takes."},
+       "`gpt2` and kinds with rotary positions: longest sequence the model takes."},
       {ECHELON_KEY(model.norm_eps), model_ranges::kNormEps, "",
        "Added to the mean square or variance inside norms."},
-      {ECHELON_KEY(model.rope_theta), model_ranges::kRopeTheta, "",
-       "`llama`: base of the rotary position frequencies."},
       {ECHELON_KEY(model.tie_embeddings), {}, "", "The output head shares the embedding's weight."},
       {ECHELON_KEY(model.init_std), NumberRange{0.0, 10.0, true, false}, "",
        "Standard deviation of the initial weights."},
@@ -51,12 +56,52 @@ std::vector<Key> common_model_keys() {
   };
 }
 
+std::vector<Key> rotary_model_keys() {
+  return {
+      {ECHELON_KEY(model.rope_theta), model_ranges::kRopeTheta, "",
+       "Base of the rotary position frequencies."},
+      {ECHELON_KEY(model.rope_scaling.kind),
+       choices<RopeKind>({{RopeKind::kDefault, "as they are"},
+                          {RopeKind::kLinear, "all divided by `factor`"},
+                          {RopeKind::kDynamic,
+                           "as they are, for sequences of up to `original_positions`; longer ones are "
+                           "refused"},
+                          {RopeKind::kLlama3, "Llama 3.1 and later: long wavelengths divided by `factor`"},
+                          {RopeKind::kYarn,
+                           "Peng et al.: a ramp between frequencies that are kept and ones divided by "
+                           "`factor`"}}),
+       "",
+       "How rotary frequencies are stretched for sequences longer than those of pretraining; `rope_type` of "
+       "transformers, which has the formulas."},
+      {ECHELON_KEY(model.rope_scaling.factor), model_ranges::kRopeFactor, "",
+       "By which frequencies are divided; of `yarn` and `llama3`, long wavelengths only."},
+      {ECHELON_KEY(model.rope_scaling.original_positions), model_ranges::kOriginalPositions, "tokens",
+       "Longest sequence of pretraining. 0: `max_positions`."},
+      {ECHELON_KEY(model.rope_scaling.low_freq_factor), model_ranges::kRopeTurns, "",
+       "`llama3`: wavelengths above `original_positions` / this are divided by `factor`."},
+      {ECHELON_KEY(model.rope_scaling.high_freq_factor), model_ranges::kRopeTurns, "",
+       "`llama3`: wavelengths below `original_positions` / this are kept."},
+      {ECHELON_KEY(model.rope_scaling.beta_fast), model_ranges::kRopeTurns, "turns",
+       "`yarn`: frequencies with at least so many turns within `original_positions` are kept."},
+      {ECHELON_KEY(model.rope_scaling.beta_slow), model_ranges::kRopeTurns, "turns",
+       "`yarn`: frequencies with fewer turns are divided by `factor`."},
+      {ECHELON_KEY(model.rope_scaling.attention_factor), model_ranges::kAttentionFactor, "",
+       "`yarn`: factor on rotated queries and keys. 0: 0.1 ln(`factor`) + 1."},
+      {ECHELON_KEY(model.rope_scaling.truncate),
+       {},
+       "",
+       "`yarn`: the ramp begins and ends at whole numbers of frequencies."},
+      {ECHELON_KEY(model.window), model_ranges::kWindow, "tokens",
+       "A token attends to itself and `window` - 1 tokens before it. 0: to all before it."},
+      {ECHELON_KEY(model.window_from_layer), model_ranges::kDecoderLayers, "",
+       "First block that has the window; `max_window_layers` of transformers."},
+  };
+}
+
 std::vector<Key> own_model_keys() {
   return {
       {ECHELON_KEY(model.decoder_layers), model_ranges::kDecoderLayers, "",
        "`t5`: blocks of the decoder. 0: as many as `layers`."},
-      {ECHELON_KEY(model.head_size), model_ranges::kHeadSize, "",
-       "`t5`: elements of an attention head. 0: `hidden_size` / `heads`."},
       {ECHELON_KEY(model.feed_forward),
        choices<FeedForward>({{FeedForward::kRelu, "two matrices, as T5 v1.0"},
                              {FeedForward::kGatedGelu, "three matrices, as T5 v1.1"}}),
@@ -80,7 +125,8 @@ std::vector<Key> own_model_keys() {
 
 std::vector<Key> model_keys() {
   std::vector<Key> all = common_model_keys();
-  for (const Key& key : own_model_keys()) all.push_back(key);
+  for (const std::vector<Key>& more : {rotary_model_keys(), own_model_keys()})
+    all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 

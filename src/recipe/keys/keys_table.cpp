@@ -22,6 +22,7 @@ const std::vector<Section>& sections() {
   static const std::vector<Section> table{
       {"run", "Name, folder and seed of the run."},
       {"model", "What is trained. The defaults describe a 179 M parameter Llama."},
+      {"model.rope_scaling", "Rotary positions of sequences longer than those of pretraining."},
       {"shard", "How weights, gradients and optimizer state are split over ranks."},
       {"shard.mesh",
        "The two groups of the hybrid strategies: ranks that share one copy of the state, and copies. `shard` "

@@ -29,6 +29,8 @@ std::unique_ptr<Model> model_of(const std::string& kind, double deviation = 0.3)
                        .kv_heads = 2,
                        .max_positions = 32,
                        .init_std = deviation};
+  if (options.kind == ModelKind::kMistral) options.window = 5;
+  if (options.kind == ModelKind::kQwen3) options.head_size = 10;
   auto model = build_model(options, at::kFloat, at::kCPU);
   materialise(*model, 3, at::kFloat, at::kCPU);
   return model;
@@ -42,7 +44,7 @@ at::Tensor from_scratch(const Model& model, const std::vector<std::int64_t>& ids
 class Decoders : public ::testing::TestWithParam<const char*> {
   at::NoGradGuard no_grad_;
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, Decoders, ::testing::Values("llama", "gpt2"),
+INSTANTIATE_TEST_SUITE_P(Kinds, Decoders, ::testing::Values("llama", "mistral", "qwen2", "qwen3", "gpt2"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 TEST_P(Decoders, GiveWhatTheWholeSequenceGives) {

@@ -13,12 +13,15 @@ from torch import nn
 # Millions of parameters, from model cards and papers.
 PUBLISHED = {
     "llama_179m": 179.4, "llama_1b": 1235.8, "llama_3b": 3212.7, "llama_7b": 6738.4, "llama_8b": 8030.3, "llama_13b": 13015.9,
-    "llama_70b": 70553.7, "gpt2": 124.4, "gpt2_medium": 354.8, "gpt2_large": 774.0, "gpt2_xl": 1557.6, "gpt_175b": 175e3,
+    "llama_70b": 70553.7, "smollm2_135m": 134.5, "smollm2_1_7b": 1711.4, "llama_3_2_1b": 1235.8, "llama_3_2_3b": 3212.7,
+    "llama_3_1_8b": 8030.3, "mistral_7b": 7248.0, "qwen2_5_0_5b": 494.0, "qwen2_5_1_5b": 1543.7, "qwen2_5_7b": 7615.6,
+    "qwen3_0_6b": 596.0, "qwen3_1_7b": 1720.6, "qwen3_4b": 4022.5, "qwen3_8b": 8190.7, "qwen3_14b": 14768.3, "qwen3_32b": 32762.1,
+    "gpt2": 124.4, "gpt2_medium": 354.8, "gpt2_large": 774.0, "gpt2_xl": 1557.6, "gpt_175b": 175e3,
     "gpt_1t": 1008e3, "t5_small": 60.5, "t5_base": 222.9, "t5_large": 737.7, "t5_3b": 2851.6, "t5_11b": 11307.3,
     "t5_v1_1_small": 77.0, "t5_v1_1_base": 247.6, "t5_v1_1_large": 783.2, "t5_v1_1_xl": 2849.8, "t5_v1_1_xxl": 11135.3,
     "vit_base": 86.57, "vit_large": 304.3, "deepvit_500m": 500, "deepvit_1b": 1000, "deepvit_2b": 2000, "deepvit_3b": 3000,
     "deepvit_8b": 8000, "mnist_cnn": 1.2}
-DEFAULTS = {"kv_heads": 3, "max_positions": 2048, "norm_eps": 1e-5, "rope_theta": 10000.0, "tie_embeddings": False, "dropout": 0.0,
+DEFAULTS = {"rope_scaling.kind": "default", "rope_scaling.factor": 1.0, "rope_scaling.original_positions": 0, "kv_heads": 3, "max_positions": 2048, "norm_eps": 1e-5, "rope_theta": 10000.0, "tie_embeddings": False, "dropout": 0.0,
             "vocab_size": 50000, "hidden_size": 768, "intermediate_size": 3072, "layers": 12, "heads": 12, "decoder_layers": 0,
             "head_size": 0, "feed_forward": "relu", "image_size": 224, "patch_size": 16, "channels": 3, "classes": 1000}
 
@@ -31,16 +34,18 @@ def presets(path):
     """Rows of the table: name, kind, parameters, sizes."""
     for name, kind, parameters, sizes in re.findall(r"^\| `(\w+)` \| `(\w+)` \| ([\d,]+) \| (.*?) \|", path.read_text(), re.M):
         values = dict(DEFAULTS)
-        for key, value in re.findall(r"`(\w+)` ([\w.+-]+)", sizes):
+        for key, value in re.findall(r"`([\w.]+)` ([\w.+-]+)", sizes):
             values[key] = type(DEFAULTS[key])(value == "true" if DEFAULTS[key] is False else value)
         yield name, kind, int(parameters.replace(",", "")), values
 
 
-def llama(v):
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
+def llama(v, family="Llama"):
+    config = getattr(transformers, f"{family}Config")
+    return getattr(transformers, f"{family}ForCausalLM")(config(
         vocab_size=v["vocab_size"], hidden_size=v["hidden_size"], intermediate_size=v["intermediate_size"],
         num_hidden_layers=v["layers"], num_attention_heads=v["heads"], num_key_value_heads=v["kv_heads"],
-        max_position_embeddings=v["max_positions"], tie_word_embeddings=v["tie_embeddings"]))
+        head_dim=v["head_size"] or v["hidden_size"] // v["heads"], max_position_embeddings=v["max_positions"],
+        tie_word_embeddings=v["tie_embeddings"]))
 
 
 def gpt2(v):
@@ -106,7 +111,8 @@ def check_defaults(rows):
 
 
 def main():
-    builders = {"llama": llama, "gpt2": gpt2, "t5": t5, "vit": vit, "deepvit": deepvit, "cnn": cnn}
+    builders = {"llama": llama, "mistral": lambda v: llama(v, "Mistral"), "qwen2": lambda v: llama(v, "Qwen2"),
+                "qwen3": lambda v: llama(v, "Qwen3"), "gpt2": gpt2, "t5": t5, "vit": vit, "deepvit": deepvit, "cnn": cnn}
     table = list(presets(pathlib.Path(sys.argv[1])))
     rows = {name: values for name, _, _, values in table}
     if only_one := rows.keys() ^ PUBLISHED.keys():
