@@ -17,7 +17,7 @@ namespace {
 using checkpoint::Contents;
 using checkpoint::Reader;
 using checkpoint::TensorInfo;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view kModel = "model/";
 
@@ -38,13 +38,13 @@ Totals totals_of(const Contents& contents) {
   return totals;
 }
 
-Json tensor_json(const Reader& reader, const TensorInfo& tensor) {
-  Json json = {{"name", tensor.name},
-               {"dtype", name_of(tensor.dtype)},
-               {"shape", tensor.shape},
-               {"bytes", checkpoint::element_count(tensor) * size_of(tensor.dtype)},
-               {"crc32c", checkpoint::checksum_text(reader.checksum(tensor.name))},
-               {"pieces", Json::array()}};
+OrderedJson tensor_json(const Reader& reader, const TensorInfo& tensor) {
+  OrderedJson json = {{"name", tensor.name},
+                      {"dtype", name_of(tensor.dtype)},
+                      {"shape", tensor.shape},
+                      {"bytes", checkpoint::element_count(tensor) * size_of(tensor.dtype)},
+                      {"crc32c", checkpoint::checksum_text(reader.checksum(tensor.name))},
+                      {"pieces", OrderedJson::array()}};
   if (const auto fingerprint = reader.fingerprint(tensor.name))
     json["crc64nvme"] = checkpoint::fingerprint_text(*fingerprint);
   for (const auto& range : reader.stored_ranges(tensor.name)) {
@@ -55,17 +55,17 @@ Json tensor_json(const Reader& reader, const TensorInfo& tensor) {
 
 void print_json(const Contents& contents, const Reader& reader, const Totals& totals) {
   const auto& manifest = contents.manifest;
-  Json json = {{"folder", contents.folder.string()},
-               {"step", manifest.step},
-               {"save_id", manifest.save_id},
-               {"ranks", manifest.shards.size()},
-               {"parameters", totals.parameters},
-               {"tensor_bytes", totals.tensor_bytes},
-               {"versions", manifest.versions},
-               {"shards", Json::array()},
-               {"attachments", Json::array()},
-               {"tensors", Json::array()},
-               {"trainer_state", checkpoint::parse_json(manifest.trainer_state, "trainer state")}};
+  OrderedJson json = {{"folder", contents.folder.string()},
+                      {"step", manifest.step},
+                      {"save_id", manifest.save_id},
+                      {"ranks", manifest.shards.size()},
+                      {"parameters", totals.parameters},
+                      {"tensor_bytes", totals.tensor_bytes},
+                      {"versions", manifest.versions},
+                      {"shards", OrderedJson::array()},
+                      {"attachments", OrderedJson::array()},
+                      {"tensors", OrderedJson::array()},
+                      {"trainer_state", checkpoint::parse_json(manifest.trainer_state, "trainer state")}};
   for (const auto& shard : manifest.shards) {
     json["shards"].push_back({{"file", shard.file},
                               {"bytes", shard.bytes},

@@ -103,6 +103,12 @@ std::int64_t ModelConfig::size_or(const char* key, std::int64_t otherwise, const
   return has(key) ? size(key, range) : otherwise;
 }
 
+std::int64_t ModelConfig::zero_or_size(const char* key, std::int64_t otherwise,
+                                       const IntegerRange& range) const {
+  if (has(key) && json_[key] == 0) return 0;
+  return size_or(key, otherwise, range);
+}
+
 double ModelConfig::real_or(const char* key, double otherwise, const NumberRange& range) const {
   if (!has(key)) return otherwise;
   if (!json_[key].is_number()) fail(str("'", key, "' must be a number"));

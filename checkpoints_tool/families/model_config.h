@@ -31,10 +31,17 @@ class ModelConfig {
     known_.insert(key);
     return json_.contains(key) && !json_[key].is_null();
   }
+  /// Stated as null, which is not always the default.
+  [[nodiscard]] bool is_null(const char* key) const { return json_.contains(key) && json_[key].is_null(); }
+  /// Names a member of the file in errors.
+  [[nodiscard]] std::string inside(const char* key) const { return what_ + ": " + key; }
   /// A size, which is never 0.
   [[nodiscard]] std::int64_t size(const char* key, const IntegerRange& range) const;
   [[nodiscard]] std::int64_t size_or(const char* key, std::int64_t otherwise,
                                      const IntegerRange& range) const;
+  /// The same for a number that may be 0.
+  [[nodiscard]] std::int64_t zero_or_size(const char* key, std::int64_t otherwise,
+                                          const IntegerRange& range) const;
   [[nodiscard]] double real_or(const char* key, double otherwise, const NumberRange& range) const;
   [[nodiscard]] bool flag_or(const char* key, bool otherwise) const;
   [[nodiscard]] std::string text_or(const char* key, const char* otherwise) const;

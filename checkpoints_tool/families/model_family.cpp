@@ -22,6 +22,9 @@ struct Family {
 const std::vector<Family>& families() {
   static const std::vector<Family> rows{
       {"llama", describe_llama, {}},
+      {"mistral", describe_mistral, {}},
+      {"qwen2", describe_qwen2, {}},
+      {"qwen3", describe_qwen3, {}},
       {"gpt2", describe_gpt2, {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"}},
       {"t5", describe_t5, {}}};
   return rows;

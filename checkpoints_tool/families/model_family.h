@@ -58,8 +58,11 @@ struct ModelDescription {
 /// None for a model that describe_model() does not know.
 [[nodiscard]] NameEndings transposed_endings(const std::string& config);
 
-/// The families, each in a file of its own. They complete `model`, whose `transposed` is set.
+/// The families. They complete `model`, whose `transposed` is set.
 void describe_llama(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+void describe_mistral(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+void describe_qwen2(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+void describe_qwen3(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 void describe_gpt2(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 

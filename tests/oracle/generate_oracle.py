@@ -14,6 +14,9 @@ VOCABULARY = 12  # small, so that many continuations end
 SMALL = [f"model.vocab_size={VOCABULARY}", "model.init_std=0.4"]  # far from uniform: continuations differ
 MODELS = {
     "llama": [],
+    "mistral": ["model.kind=mistral", "model.window=7", "model.head_size=16"],
+    "qwen3": ["model.kind=qwen3", "model.head_size=16", "model.rope_scaling.kind=yarn", "model.rope_scaling.factor=4",
+              "model.rope_scaling.original_positions=16"],
     "gpt2_tied": GPT2 + ["model.tie_embeddings=true"],
     "t5": ["model.kind=t5", "model.kv_heads=3", "model.max_positions=2048", "model.init_std=0.02",
            "data.kind=synthetic_pairs", "model.relative_buckets=8", "model.relative_max_distance=20",

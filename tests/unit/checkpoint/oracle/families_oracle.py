@@ -1,4 +1,4 @@
-"""Imports and exports GPT-2 and T5 as transformers saves them: every weight comes back bit for bit under the name it had,
+"""Imports and exports GPT-2, T5 and Llama's families as transformers saves them: every weight comes back bit for bit under the name it had,
 the checkpoint holds GPT-2's matrices the other way round, and the export gives the logits of the original, also when
 another major version of transformers saved it.
 usage: families_oracle.py ECHELON_CKPT MAJOR_VERSION PYTHONPATH_OF_THE_OTHER_VERSION | families_oracle.py --make FOLDER"""
@@ -14,7 +14,9 @@ import h5py
 import safetensors.torch
 import torch
 import transformers
-from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model, T5Config, T5ForConditionalGeneration
+from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, GPT2Model, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, T5Config,
+                          T5ForConditionalGeneration)
 
 IDS = torch.tensor([[1, 5, 7, 2, 60], [3, 3, 0, 9, 11]])
 COMPANIONS = ("spiece.model", "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "special_tokens_map.json",
@@ -22,13 +24,41 @@ COMPANIONS = ("spiece.model", "tokenizer.json", "tokenizer_config.json", "vocab.
 GPT2 = dict(vocab_size=64, n_positions=32, n_embd=24, n_layer=2, n_head=4)
 T5 = dict(vocab_size=64, d_model=24, d_kv=5, d_ff=36, num_layers=2, num_decoder_layers=3, num_heads=4,
           relative_attention_num_buckets=8, relative_attention_max_distance=20)
+LLAMA = dict(vocab_size=64, hidden_size=36, intermediate_size=40, num_hidden_layers=3, num_attention_heads=9, num_key_value_heads=3,
+             max_position_embeddings=64)
+YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=3.0, mscale=1.5, mscale_all_dim=0.5)
+
+
+def rotary(theta, **scaling):
+    """The settings as this version takes them."""
+    if transformers.__version__.startswith("4."):
+        return dict(rope_theta=theta, rope_scaling=scaling or None)
+    return dict(rope_parameters={"rope_type": "default", **scaling, "rope_theta": theta})
+
+
 MODELS = {
+    "llama3": (LlamaForCausalLM, LlamaConfig, dict(LLAMA, tie_word_embeddings=True, **rotary(
+        500.0, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32))),
+    "mistral": (MistralForCausalLM, MistralConfig, dict(LLAMA, head_dim=6, sliding_window=3, **rotary(1e6))),
+    "mistral_whole": (MistralForCausalLM, MistralConfig, dict(LLAMA, sliding_window=None, **rotary(1e4, rope_type="linear", factor=2.0))),
+    "qwen2": (Qwen2ForCausalLM, Qwen2Config, dict(LLAMA, hidden_size=84, num_attention_heads=14, num_key_value_heads=2, **rotary(1e6))),
+    "qwen2_window": (Qwen2ForCausalLM, Qwen2Config, dict(LLAMA, use_sliding_window=True, sliding_window=2, max_window_layers=1,
+                                                         **rotary(1e6))),
+    "qwen3": (Qwen3ForCausalLM, Qwen3Config, dict(LLAMA, head_dim=10, num_key_value_heads=1, tie_word_embeddings=True, **rotary(
+        1e6, **YARN))),
     "gpt2": (GPT2LMHeadModel, GPT2Config, GPT2),
     "gpt2_untied": (GPT2LMHeadModel, GPT2Config, dict(GPT2, tie_word_embeddings=False, n_inner=40, resid_pdrop=0.25, embd_pdrop=0.25)),
     "t5": (T5ForConditionalGeneration, T5Config, T5),
     "t5_1_1": (T5ForConditionalGeneration, T5Config, dict(T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
 }
 RECIPES = {
+    "llama3": {"kind": "llama", "rope_theta": "500", "tie_embeddings": "true", "  kind": "llama3", "  factor": "8",
+               "  original_positions": "32", "  low_freq_factor": "1", "  high_freq_factor": "4"},
+    "mistral": {"kind": "mistral", "head_size": "6", "window": "3", "rope_theta": "1000000"},
+    "mistral_whole": {"  kind": "linear", "  factor": "2"},
+    "qwen2": {"kind": "qwen2", "heads": "14", "kv_heads": "2"},
+    "qwen2_window": {"window": "2", "window_from_layer": "1"},
+    "qwen3": {"kind": "qwen3", "head_size": "10", "kv_heads": "1", "  kind": "yarn", "  beta_fast": "3"},
     "gpt2": {"kind": "gpt2", "intermediate_size": "96", "max_positions": "32", "tie_embeddings": "true", "dropout": "0.1",
              "norm_eps": "1e-05"},
     "gpt2_untied": {"intermediate_size": "40", "tie_embeddings": "false", "dropout": "0.25"},
@@ -94,7 +124,7 @@ def check_same(what, weights, expected):
 
 
 def check_opens(what, folder, logits):
-    kind = T5ForConditionalGeneration if "t5" in what else GPT2LMHeadModel
+    kind = T5ForConditionalGeneration if "t5" in what else AutoModelForCausalLM
     model, info = kind.from_pretrained(folder, output_loading_info=True, dtype="auto")
     for problem in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
         if info.get(problem):

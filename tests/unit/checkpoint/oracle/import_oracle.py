@@ -209,16 +209,41 @@ def check_indexes(cases):
     cases.case("holds both", lambda folder: shutil.copy(folder / file, folder / "model.safetensors"))
 
 
+def check_rope(cases):
+    linear = {"rope_type": "linear", "factor": 2.0}
+    llama3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 32}
+    for part, rope in {
+            "rotary positions of type 'longrope'": {"rope_type": "longrope", "factor": 2.0},
+            "'factor' is missing": {"rope_type": "dynamic"},
+            "'factor' is 0.5; expected a number from 1": {"rope_type": "linear", "factor": 0.5},
+            "'low_freq_factor' is missing": llama3,
+            "'low_freq_factor' is not below 'high_freq_factor'": {**llama3, "low_freq_factor": 4.0, "high_freq_factor": 1.0},
+            "'beta_slow' is not below 'beta_fast'": {"rope_type": "yarn", "factor": 2.0, "beta_fast": 1, "beta_slow": 32},
+            "'short_factor' is [1.0]. The importer does not know": {**linear, "short_factor": [1.0]},
+            "'beta_fast' is 3. The importer does not know": {**linear, "beta_fast": 3},
+            "'rope_scaling' has two types, \"yarn\" and \"linear\"": {**linear, "type": "yarn"},
+            "'rope_scaling' must be an object": 8.0,
+            "'rope_scaling' gives each kind of layer": {"full_attention": linear, "sliding_attention": {"rope_type": "default"}}}.items():
+        cases.config(part, rope_scaling=rope, rope_parameters=None)
+    cases.config("but 'rope_parameters' {\"factor\":4.0,\"rope_type\":\"linear\"}; remove the wrong one", rope_scaling=linear,
+                 rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5})
+    window = dict(model_type="qwen2", use_sliding_window=True, sliding_window=8, max_window_layers=1)
+    cases.config("'layer_types' is not what 'sliding_window' and 'max_window_layers' say",
+                 layer_types=["sliding_attention", "full_attention"], **window)
+    cases.config("num_key_value_heads", num_key_value_heads=None, **window)
+
+
 def check_configs(cases):
     cases.case("config.json, which describes the model, is missing", lambda folder: (folder / "config.json").unlink())
     cases.case("not valid JSON", lambda folder: (folder / "config.json").write_text("{"))
     cases.case("symbolic link", lambda folder: ((folder / "config.json").unlink(), (folder / "config.json").symlink_to("/etc/passwd")))
     cases.config("'gpt_neox' cannot be imported", model_type="gpt_neox")
     cases.config("quantized", quantization_config={"bits": 4})
-    cases.config('"llama3"', rope_scaling={"rope_type": "llama3", "factor": 8.0})
+    check_rope(cases)
     cases.config("'attention_bias' is true", attention_bias=True)
     cases.config("'hidden_act' is 'gelu'", hidden_act="gelu")
-    cases.config("'head_dim'", head_dim=16)
+    cases.config("config.json requires [64, 32]", head_dim=16)
+    cases.config("the head size is 9; rotary positions need an even one", head_dim=9)
     cases.config("the head counts do not divide", num_attention_heads=5)
     cases.config("'rms_norm_eps' is 0; expected a number greater than 0 and at most 1", rms_norm_eps=0)
     cases.config("'rope_theta' is 1000000.0 in 'rope_parameters', but by 'rope_scaling' 10000", rope_theta=None,
