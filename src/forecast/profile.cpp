@@ -261,6 +261,7 @@ Device find_device(const std::string& name_or_file) {
   Faults faults{file ? file_name(name_or_file) : kDevices.file};
   Device device = read_device({&json, file ? "" : name_or_file, faults}, file);
   faults.raise_if_any();
+  device.compiled_in = !file;
   if (!file) device.name = in_lower_case(name_or_file);
   return device;
 }

@@ -28,7 +28,8 @@ struct Network {
 struct Device {
   std::string name;
   std::string title;
-  double memory_bytes = 0;  ///< total that CUDA shows
+  bool compiled_in = false;  ///< else read from a file
+  double memory_bytes = 0;   ///< total that CUDA shows
   double memory_bytes_per_s = 0;
   std::map<std::string, double>
       flops;  ///< FLOP/s without sparsity of bf16, fp16, tf32, fp32: always all four

@@ -55,7 +55,8 @@ std::string traffic_lines(const OutlookOptions& options, const Outlook& o) {
   return text + '\n';
 }
 
-std::string time_lines(const Rehearsed& r, const OutlookOptions& options, const Outlook& o) {
+std::string time_lines(const ReportTitle& title, const Rehearsed& r, const OutlookOptions& options,
+                       const Outlook& o) {
   if (!o.time) {
     return "time: unknown without a profile of these CPU ranks; `echelon doctor job --calibrate FILE` writes "
            "one, "
@@ -68,6 +69,7 @@ std::string time_lines(const Rehearsed& r, const OutlookOptions& options, const 
     text += str(", ", human_count(static_cast<std::uint64_t>(t.tokens_per_s)), " tokens/s (",
                 human_count(static_cast<std::uint64_t>(t.tokens_per_s / options.job.ranks)), " per rank)");
   }
+  if (title.compared_with_nothing) text += str("\n  ", kComparedWithNothing);
   text += str("\n  limits: ", t.limit, '\n');
   text += str("  ", number(r.model_flops / t.step_s / kTera, 2), " TFLOP/s per rank of the model");
   if (t.mfu > 0) text += str(" (MFU ", percent(t.mfu), ")");
@@ -153,7 +155,7 @@ std::string text_report(const ReportTitle& title, const Rehearsed& r, const Outl
     text += str(", ",
                 human_count(static_cast<std::uint64_t>(static_cast<double>(r.samples) * r.tokens_per_sample)),
                 " tokens");
-  text += '\n' + memory_lines(r, options, o) + traffic_lines(options, o) + time_lines(r, options, o);
+  text += '\n' + memory_lines(r, options, o) + traffic_lines(options, o) + time_lines(title, r, options, o);
   const bool at_limit =
       options.rank_bytes_per_s > 0 &&
       o.save_s * options.rank_bytes_per_s <= static_cast<double>(r.rank_checkpoint_bytes) * (1 + 1e-9);

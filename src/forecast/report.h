@@ -13,7 +13,11 @@ struct ReportTitle {
   std::string network;   ///< empty: none
   std::int64_t micro_batch = 0;
   bool gpu = false;
+  bool compared_with_nothing = false;  ///< the times are of a device that no run has used
 };
+
+/// What is said of such times.
+inline constexpr const char* kComparedWithNothing = "forecast; no GPU run exists to compare with";
 
 /// Why the time of a save may be far from what was predicted.
 inline constexpr const char* kAboutSaves =

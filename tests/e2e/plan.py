@@ -478,6 +478,13 @@ class Tests(product.Case):
         self.assertEqual("half of it", mine["device"])
         self.assertTrue(1.5 < mine["step_time_s"] / h100["step_time_s"] < 2, mine["step_time_s"])
 
+    def test_times_of_its_own_devices_are_said_to_be_unproven(self):
+        own = self.profile(lambda profile: None)
+        for words, said in ((["--gpu", "H100"], True), (["--gpu", "h100", "--fit"], True),
+                            (["--gpu", own], False), (["--gpu", own, "--fit"], False), ([], False)):
+            out = self.command(product.ECHELON, "plan", self.smoke(), *words).out
+            self.assertEqual(said, "forecast; no GPU run exists to compare with" in out, words)
+
     def test_faults_of_a_profile_are_named_at_once(self):
         def break_it(profile):
             del profile["launch_s"]

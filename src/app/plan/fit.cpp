@@ -208,7 +208,9 @@ Plan nodes_for(const Planner& planner, const Recipe& recipe, double tokens, doub
 std::string describe(const FitResult& result) {
   const forecast::Outlook& now = result.as_it_is.outlook;
   std::string text = str("as it is: ", bytes(now.peak_bytes), " of ", bytes(now.limit_bytes),
-                         now.fits() ? ": fits\n" : ": does NOT fit\n");
+                         now.fits() ? ": fits" : ": does NOT fit");
+  if (result.as_it_is.title.compared_with_nothing) text += str(" (", forecast::kComparedWithNothing, ')');
+  text += '\n';
   if (result.fitting.empty()) {
     text += str("nothing that was tried fits");
     if (result.nearest) {

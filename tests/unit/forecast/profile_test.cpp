@@ -114,6 +114,7 @@ TEST(Profile, AnUnknownNameIsAnsweredWithTheKnownOnes) {
 
 TEST(Profile, ANameIsReadWithoutRegardToCase) {
   EXPECT_EQ(find_device("H100").name, "h100");
+  EXPECT_TRUE(find_device("H100").compiled_in);
   EXPECT_EQ(find_network("EFA-3200g").name, "efa-3200g");
   EXPECT_NE(refusal([] {
               (void)find_device("A100");
@@ -125,6 +126,7 @@ TEST(Profile, AUsersFileIsReadLikeOneOfOurs) {
   const ProfileFile device_file(own(kDevicesJson, "h200").dump());
   const Device device = find_device(device_file.path());
   EXPECT_EQ(device.name, "mine");
+  EXPECT_FALSE(device.compiled_in);
   EXPECT_EQ(device.flops, find_device("h200").flops);
   EXPECT_EQ(device.host.achieved, find_device("h200").host.achieved);
   const ProfileFile network_file(own(kNetworksJson, "efa-3200g").dump());

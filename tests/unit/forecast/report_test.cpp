@@ -181,6 +181,13 @@ TEST(TextReport, SaysWhatARunWouldBeLike) {
   EXPECT_EQ(text.back(), '\n');
 }
 
+TEST(TextReport, SaysWhatItsTimesAreComparedWith) {
+  Reported reported;
+  EXPECT_EQ(reported.text().find("no GPU run exists"), std::string::npos);
+  reported.title.compared_with_nothing = true;
+  EXPECT_EQ(line_of(reported.text(), "  forecast"), "  forecast; no GPU run exists to compare with");
+}
+
 TEST(TextReport, TellsWhatCheckpointsInMemoryTakeOfANode) {
   Reported reported;
   reported.outlook.node_memory_saves = 192.0 * kReportMiB;
