@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <exception>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -10,8 +11,6 @@
 
 namespace echelon {
 namespace {
-
-using Json = nlohmann::json;
 
 /// The part of the parser's message after its own numbers: ": syntax error while parsing value - unexpected
 /// '}'".
@@ -22,7 +21,12 @@ std::string reason_of(const std::exception& e) {
 }
 
 /// Builds the value from SAX events, so that limits apply before memory is allocated.
+template <class Json>
 class Builder : public nlohmann::json_sax<Json> {
+  using Base = nlohmann::json_sax<Json>;
+  using typename Base::binary_t, typename Base::number_float_t, typename Base::number_integer_t,
+      typename Base::number_unsigned_t, typename Base::string_t;
+
  public:
   explicit Builder(const JsonLimits& limits) : limits_(limits) {}
   [[nodiscard]] Json take() { return std::move(root_); }
@@ -43,13 +47,16 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
+    constexpr std::size_t kMostOrdered = 1024;  // each is looked for among those before it
+    if (!std::is_same_v<Json, nlohmann::json> && open_.back()->size() >= kMostOrdered)
+      return fail(str("more than ", kMostOrdered, " keys in one object"));
     if (limits_.unique_keys && open_.back()->contains(name))
       return fail(str("key '", printable(name), "' appears twice in one object"));
     key_ = std::move(name);
     return true;
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
-    const bool range = dynamic_cast<const Json::out_of_range*>(&e) != nullptr;
+    const bool range = dynamic_cast<const typename Json::out_of_range*>(&e) != nullptr;
     return fail(str(range ? "number out of range" : "not valid JSON", " at byte ", position, reason_of(e)));
   }
 
@@ -92,23 +99,45 @@ class Builder : public nlohmann::json_sax<Json> {
   std::string problem_;
 };
 
+/// Returns the problem, or "".
+template <class Json>
+std::string read_into(Json& value, std::string_view text, const JsonLimits& limits) {
+  if (text.size() > limits.bytes) return str(text.size(), " bytes, expected at most ", limits.bytes);
+  if (text.starts_with("\xEF\xBB\xBF"))  // the parser would pass over it, other readers do not
+    return "it begins with a byte order mark; save it as UTF-8 without one";
+  // The parser takes a zero byte as the end of the text and would ignore what follows.
+  if (text.find('\0') != std::string_view::npos) return "not valid JSON: it holds a zero byte";
+  Builder<Json> builder(limits);
+  if (!Json::sax_parse(text.begin(), text.end(), &builder))
+    return builder.problem().empty() ? "not valid JSON" : builder.problem();
+  value = builder.take();
+  return "";
+}
+
+template <class Json>
+Json parsed(std::string_view text, const std::string& what, Code code, const JsonLimits& limits) {
+  Json value;
+  const std::string problem = read_into(value, text, limits);
+  if (!problem.empty()) throw Error(code, str(what, ": ", problem));
+  return value;
+}
+
 }  // namespace
 
 ForeignJson read_foreign_json(std::string_view text, const JsonLimits& limits) {
-  if (text.size() > limits.bytes) return {{}, str(text.size(), " bytes, expected at most ", limits.bytes)};
-  if (text.starts_with("\xEF\xBB\xBF"))  // the parser would pass over it, other readers do not
-    return {{}, "it begins with a byte order mark; save it as UTF-8 without one"};
-  // The parser takes a zero byte as the end of the text and would ignore what follows.
-  if (text.find('\0') != std::string_view::npos) return {{}, "not valid JSON: it holds a zero byte"};
-  Builder builder(limits);
-  if (Json::sax_parse(text.begin(), text.end(), &builder)) return {builder.take(), ""};
-  return {{}, builder.problem().empty() ? "not valid JSON" : builder.problem()};
+  ForeignJson read;
+  read.problem = read_into(read.value, text, limits);
+  return read;
 }
 
-Json parse_foreign_json(std::string_view text, const std::string& what, Code code, const JsonLimits& limits) {
-  ForeignJson read = read_foreign_json(text, limits);
-  if (!read.problem.empty()) throw Error(code, str(what, ": ", read.problem));
-  return std::move(read.value);
+nlohmann::json parse_foreign_json(std::string_view text, const std::string& what, Code code,
+                                  const JsonLimits& limits) {
+  return parsed<nlohmann::json>(text, what, code, limits);
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& what, Code code,
+                                          const JsonLimits& limits) {
+  return parsed<nlohmann::ordered_json>(text, what, code, limits);
 }
 
 }  // namespace echelon

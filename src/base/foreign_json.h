@@ -30,4 +30,8 @@ struct ForeignJson {
 [[nodiscard]] nlohmann::json parse_foreign_json(std::string_view text, const std::string& what, Code code,
                                                 const JsonLimits& limits = {});
 
+/// The value, with the members of objects in their order; an object may have 1024.
+[[nodiscard]] nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& what,
+                                                        Code code, const JsonLimits& limits = {});
+
 }  // namespace echelon

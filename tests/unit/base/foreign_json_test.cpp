@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/str.h"
+
 namespace echelon {
 namespace {
 
@@ -14,6 +16,16 @@ std::string problem(const std::string& text, const JsonLimits& limits = {}) {
 TEST(ForeignJson, ReadsAValue) {
   const auto value = parse_foreign_json(R"({"a":[1,-2,0.5,null,true,"x"],"b":{}})", "t", Code::kData);
   EXPECT_EQ(value, nlohmann::json::parse(R"({"a":[1,-2,0.5,null,true,"x"],"b":{}})"));
+}
+
+TEST(ForeignJson, KeepsTheOrderOfKeysWhereAsked) {
+  const std::string text = R"({"b":1,"a":{"d":[2],"c":3}})";
+  EXPECT_EQ(parse_ordered_json(text, "t", Code::kData).dump(), text);
+  EXPECT_THROW((void)parse_ordered_json(R"({"b":1,"b":2})", "t", Code::kData), Error);
+  std::string keys = "{\"k\":1";
+  for (int i = 1; i < 1024; ++i) keys += str(",\"", i, "\":1");
+  EXPECT_EQ(parse_ordered_json(keys + "}", "t", Code::kData).size(), 1024U);
+  EXPECT_THROW((void)parse_ordered_json(keys + ",\"x\":1}", "t", Code::kData), Error);
 }
 
 TEST(ForeignJson, RefusesWhatIsNotJson) {
