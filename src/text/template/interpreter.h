@@ -1,0 +1,67 @@
+#pragma once
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "text/template/builtins.h"
+#include "text/template/syntax.h"
+
+namespace echelon::data::jinja {
+
+/// The variables of a template, of one turn of a loop or of one call of a macro.
+struct Scope {
+  Scope* outer = nullptr;
+  std::vector<std::pair<std::string, Value>> names{};
+  bool kept = false;  ///< a macro was made in it
+};
+
+/// Renders one conversation.
+class Interpreter {
+ public:
+  Interpreter(Tools tools, std::size_t most_output) : tools_(std::move(tools)), most_output_(most_output) {}
+
+  /// Throws Error(kData); line() then tells where.
+  [[nodiscard]] Text run(const Node& root, std::vector<std::pair<std::string, Value>> variables);
+  [[nodiscard]] int line() const { return line_; }
+
+ private:
+  enum class Flow { kOn, kBreak, kContinue };
+
+  /// Counts what has begun and not ended, and takes from the budget.
+  class Step;
+
+  Flow execute(const Node& node);
+  Flow execute_if(const Node& node);
+  Flow execute_for(const Node& node);
+  void assign(const std::vector<std::string>& names, const Value& value);
+  void assign_attribute(const Node& node, const Value& value);
+  void print(const Text& text);
+  /// What `node` prints, in a scope of its own.
+  Text captured(const Node& node, Scope& scope);
+  Flow generate(const Node& node);
+
+  Value evaluate(const Node& node);
+  Value evaluate_parts(const Node& node);
+  Value evaluate_operator(const Node& node);
+  Arguments arguments_of(const Node& node);
+  Value call(const Value& callee, const Arguments& arguments);
+  Value call_macro(const Callable& macro, const Arguments& arguments);
+  Value find(const std::string& name) const;
+  void set(const std::string& name, Value value);
+
+  Scope& open_scope(Scope* outer);
+  void close_scope();
+
+  Tools tools_;
+  std::size_t most_output_;
+  std::deque<Scope> scopes_;  // those that are kept stay until the end
+  Scope* scope_ = nullptr;
+  Text* out_ = nullptr;
+  bool generating_ = false;
+  int line_ = 1;
+  int depth_ = 0;
+};
+
+}  // namespace echelon::data::jinja

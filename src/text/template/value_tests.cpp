@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "text/template/builtins.h"
+
+namespace echelon::data::jinja {
+namespace {
+
+template <bool (*kHolds)(const Value&)>
+Value holds(Tools&, const Value& self, const Bound&) {
+  return kHolds(self);
+}
+
+bool is_defined(const Value& value) {
+  return !value.is<Undefined>();
+}
+bool is_undefined(const Value& value) {
+  return value.is<Undefined>();
+}
+bool is_none(const Value& value) {
+  return value.is<None>();
+}
+bool is_text(const Value& value) {
+  return value.text() != nullptr;
+}
+bool is_mapping(const Value& value) {
+  return value.dict() != nullptr;
+}
+bool is_boolean(const Value& value) {
+  return value.is<bool>();
+}
+bool is_whole(const Value& value) {
+  return value.is<std::int64_t>();
+}
+bool is_fraction(const Value& value) {
+  return value.is<double>();
+}
+bool is_sequence(const Value& value) {
+  return is_text(value) || is_mapping(value) || is_undefined(value) ||
+         (value.list() != nullptr && value.list()->kind <= ListKind::kRange);
+}
+bool is_iterable(const Value& value) {
+  return is_text(value) || is_mapping(value) || is_undefined(value) || value.list() != nullptr ||
+         value.is<LoopPtr>();
+}
+bool is_yes(const Value& value) {
+  return is_boolean(value) && is_true(value);
+}
+bool is_no(const Value& value) {
+  return is_boolean(value) && !is_true(value);
+}
+bool is_callable(const Value& value) {
+  return value.is<Callable>() || is_undefined(value);
+}
+
+template <const char* kSign>
+Value compared(Tools& tools, const Value& self, const Bound& given) {
+  if (!given[0]) throw Error(Code::kData, str("the test '", kSign, "' takes a value"));
+  return compare(tools, kSign, self, *given[0]);
+}
+
+constexpr char kEqual[] = "==";
+constexpr char kUnequal[] = "!=";
+constexpr char kIn[] = "in";
+
+template <int kRest>
+Value parity(Tools&, const Value& self, const Bound&) {
+  return integer_of(self) % 2 == kRest || integer_of(self) % 2 == -kRest;
+}
+
+constexpr std::array kTests{
+    Builtin{"defined", "", holds<is_defined>},
+    Builtin{"undefined", "", holds<is_undefined>},
+    Builtin{"none", "", holds<is_none>},
+    Builtin{"string", "", holds<is_text>},
+    Builtin{"mapping", "", holds<is_mapping>},
+    Builtin{"sequence", "", holds<is_sequence>},
+    Builtin{"iterable", "", holds<is_iterable>},
+    Builtin{"boolean", "", holds<is_boolean>},
+    Builtin{"integer", "", holds<is_whole>},
+    Builtin{"float", "", holds<is_fraction>},
+    Builtin{"number", "", holds<is_number>},
+    Builtin{"true", "", holds<is_yes>},
+    Builtin{"false", "", holds<is_no>},
+    Builtin{"callable", "", holds<is_callable>},
+    Builtin{"odd", "", parity<1>},
+    Builtin{"even", "", parity<0>},
+    Builtin{"equalto", "other", compared<kEqual>},
+    Builtin{"eq", "other", compared<kEqual>},
+    Builtin{"ne", "other", compared<kUnequal>},
+    Builtin{"in", "other", compared<kIn>},
+};
+
+}  // namespace
+
+const Builtin* find_test(std::string_view name) {
+  const auto found =
+      std::find_if(kTests.begin(), kTests.end(), [&](const Builtin& one) { return one.name == name; });
+  return found == kTests.end() ? nullptr : &*found;
+}
+
+}  // namespace echelon::data::jinja
