@@ -33,6 +33,8 @@ readonly DEEPSPEED_PINS=tests/support/requirements_deepspeed.txt
 readonly TRANSFORMERS5_PINS=tests/support/requirements_transformers5.txt TRANSFORMERS5=.venv-test/transformers5
 # Readers of metrics, in a folder of their own.
 readonly READERS_PINS=tests/support/requirements_readers.txt READERS=.venv-test/readers
+# Wheels that are only read: for the chat templates in them.
+readonly TEMPLATES_PINS=tests/support/requirements_templates.txt TEMPLATES=.venv-test/templates
 
 # The images of tests/scripts/digits.py are one file of scikit-learn's wheel, which is taken out of it.
 readonly DIGITS_WHEEL=scikit-learn==1.7.2 DIGITS_SOURCE=data/digits.csv.gz DIGITS_DATA=data/digits
@@ -213,11 +215,14 @@ fill_folder() {
 # Independent implementations the tests compare with (h5py, safetensors, transformers, ...). Its torch is .venv's.
 setup_oracles() {
   local stamp
-  stamp="$PWD/.venv $(cat "$ORACLE_PINS" "$TRANSFORMERS5_PINS" "$READERS_PINS" tests/support/torch_on_cpu.*)"
+  stamp="$PWD/.venv $(cat "$ORACLE_PINS" "$TRANSFORMERS5_PINS" "$READERS_PINS" "$TEMPLATES_PINS" tests/support/torch_on_cpu.*)"
   make_venv .venv-test "$stamp" $ORACLES_DISK_MB -r "$ORACLE_PINS"
   [[ $(cat .venv-test/.echelon-stamp 2>/dev/null) == "$stamp" ]] && return
   fill_folder "$TRANSFORMERS5" "$TRANSFORMERS5_PINS"
   fill_folder "$READERS" "$READERS_PINS"
+  .venv-test/bin/python -m pip download --disable-pip-version-check --quiet --no-deps --only-binary :all: \
+    --dest "$TEMPLATES" --requirement "$TEMPLATES_PINS" ||
+    die $EXIT_ENVIRONMENT "pip could not download what $TEMPLATES_PINS lists (its messages are above). $(environment_hint .)"
   tests/support/torch_on_cpu.sh "$(site_packages .venv-test)" "$(site_packages .venv)"
   .venv-test/bin/python -c 'import h5py, numpy, safetensors, torch, transformers' ||
     die $EXIT_ENVIRONMENT "the packages in .venv-test do not load (message above): remove .venv-test and run this again"
