@@ -28,6 +28,18 @@ def llama():
                     "rms_norm_eps": 1e-5, "tie_word_embeddings": False, "bos_token_id": 3, "eos_token_id": [5, 7]}
 
 
+def qwen3():
+    """As transformers 5 writes it, with heads of a size of their own and stretched positions."""
+    shapes, config = llama()
+    for i in range(2):
+        attention = f"model.layers.{i}.self_attn."
+        shapes |= {attention + "q_proj.weight": [24, 16], attention + "k_proj.weight": [12, 16], attention + "v_proj.weight": [12, 16],
+                   attention + "o_proj.weight": [16, 24], attention + "q_norm.weight": [6], attention + "k_norm.weight": [6]}
+    return shapes, {**config, "model_type": "qwen3", "head_dim": 6, "use_sliding_window": False, "sliding_window": None,
+                    "max_window_layers": 2, "layer_types": ["full_attention"] * 2, "rope_parameters": {
+                        "rope_type": "yarn", "rope_theta": 5000.0, "factor": 4.0, "original_max_position_embeddings": 16}}
+
+
 def gpt2():
     hidden, vocab, positions, layers = 16, 40, 32, 2
     shapes = {"transformer.wte.weight": [vocab, hidden], "transformer.wpe.weight": [positions, hidden],
@@ -211,6 +223,17 @@ class Tests(product.Case):
 
     def test_a_llama_comes_back_as_it_was(self):
         self.comes_back(llama())
+
+    def test_a_qwen3_comes_back_as_it_was(self):
+        self.comes_back(qwen3())
+        exported = json.loads((self.folder / "exported/config.json").read_text())
+        wanted = qwen3()[1]["rope_parameters"]
+        for key, value in wanted.items():
+            self.assertEqual(value, exported["rope_parameters"][key])
+        self.assertEqual(wanted["rope_theta"], exported["rope_theta"])
+        self.assertEqual({key: value for key, value in exported["rope_parameters"].items() if key != "rope_theta"},
+                         exported["rope_scaling"])
+        self.assertEqual((6, "qwen3"), (exported["head_dim"], exported["model_type"]))
 
     def test_a_gpt2_comes_back_as_it_was(self):
         self.comes_back(gpt2())
