@@ -1,5 +1,6 @@
 #include "text/template/chat_template.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -35,6 +36,11 @@ Variables variables_of(const ChatInput& input) {
   return made;
 }
 
+bool has_generation(const jinja::Node& node) {
+  return node.form == jinja::Form::kGeneration ||
+         std::any_of(node.parts.begin(), node.parts.end(), has_generation);
+}
+
 RenderedChat rendered(const jinja::Text& text) {
   RenderedChat chat;
   for (const jinja::Char c : text) {
@@ -65,6 +71,10 @@ ChatTemplate::ChatTemplate(std::string_view text, std::string origin, const Chat
 
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
+
+bool ChatTemplate::marks_generation() const {
+  return has_generation(tree_->root);
+}
 
 RenderedChat ChatTemplate::render(const ChatInput& input) const {
   if (!input.messages.is_array()) throw Error(Code::kData, "'messages' is no list");

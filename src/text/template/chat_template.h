@@ -50,6 +50,9 @@ class ChatTemplate {
   /// Throws Error(kData) as the constructor does, for a conversation that the template refuses too.
   [[nodiscard]] RenderedChat render(const ChatInput& input) const;
 
+  /// Whether it has generation tags.
+  [[nodiscard]] bool marks_generation() const;
+
  private:
   struct Tree;
   std::string origin_;

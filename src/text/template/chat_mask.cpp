@@ -1,0 +1,114 @@
+#include "text/template/chat_mask.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::vector<std::size_t> turns_of(const Json& messages, const std::string& role) {
+  std::vector<std::size_t> turns;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].is_object() && messages[i].value("role", Json()) == Json(role)) turns.push_back(i);
+  }
+  return turns;
+}
+
+std::vector<ChatSpan> generated_spans(const RenderedChat& chat) {
+  std::vector<ChatSpan> spans;
+  std::size_t begin = 0;
+  for (const ChatRun& run : chat.runs) {
+    if (run.generated && !spans.empty() && spans.back().end == begin) {
+      spans.back().end = run.end;
+    } else if (run.generated) {
+      spans.push_back({begin, run.end});
+    }
+    begin = run.end;
+  }
+  return spans;
+}
+
+/// The text of the first `count` messages.
+std::string text_until(const ChatTemplate& chat_template, const ChatInput& input, std::size_t count,
+                       bool prompt) {
+  const Json messages(input.messages.begin(), input.messages.begin() + static_cast<std::ptrdiff_t>(count));
+  return chat_template.render({messages, input.tools, input.variables, prompt, input.now}).text;
+}
+
+}  // namespace
+
+MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
+                     const std::string& assistant_role, ChangedTurns changed) {
+  MaskedChat masked;
+  masked.chat = chat_template.render(input);
+  const std::vector<std::size_t> turns = turns_of(input.messages, assistant_role);
+  masked.turns = turns.size();
+  if (chat_template.marks_generation()) {
+    masked.trained = generated_spans(masked.chat);
+    masked.trained_turns = masked.trained.size();
+    if (masked.trained.empty() && !turns.empty())
+      throw Error(Code::kData,
+                  "the template has generation tags, and nothing of this conversation is between them");
+    return masked;
+  }
+  for (const std::size_t turn : turns) {
+    const bool last = turn + 1 == input.messages.size();
+    const std::string before = text_until(chat_template, input, turn, true);
+    const std::string after = last ? masked.chat.text : text_until(chat_template, input, turn + 1, false);
+    if (masked.chat.text.starts_with(after) && after.starts_with(before) && before.size() < after.size()) {
+      masked.trained.push_back({before.size(), after.size()});
+      ++masked.trained_turns;
+    } else if (changed == ChangedTurns::kRefuse || turn == turns.back()) {
+      throw Error(Code::kData,
+                  str("message ", turn,
+                      ": the text with this turn does not continue the text before "
+                      "it, so what is to be trained is not known; use a template with generation tags"));
+    }
+  }
+  if (changed == ChangedTurns::kLastTurn && masked.trained_turns < masked.turns) {
+    masked.trained = {masked.trained.back()};
+    masked.trained_turns = 1;
+  }
+  return masked;
+}
+
+TurnEnds turn_ends_of(const MaskedChat& masked, const std::vector<std::string>& ends) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  TurnEnds found;
+  const std::string_view text = masked.chat.text;
+  for (const ChatSpan span : masked.trained) {
+    const std::string_view inside = text.substr(span.begin, span.end - span.begin);
+    const std::string_view trimmed = inside.substr(0, inside.find_last_not_of(kBlank) + 1);
+    std::string_view behind = text.substr(span.end);
+    behind.remove_prefix(std::min(behind.find_first_not_of(kBlank), behind.size()));
+    const auto any = [&](const auto& holds) { return std::any_of(ends.begin(), ends.end(), holds); };
+    if (any([&](const std::string& end) { return trimmed.ends_with(end); })) {
+      ++found.trained;
+    } else if (any([&](const std::string& end) { return behind.starts_with(end); })) {
+      ++found.left_out;
+    }
+  }
+  return found;
+}
+
+std::string find_typed_token(const RenderedChat& chat, const std::vector<std::string>& tokens) {
+  for (const std::string& token : tokens) {
+    for (std::size_t at = chat.text.find(token); !token.empty() && at != std::string::npos;
+         at = chat.text.find(token, at + 1)) {
+      std::size_t begin = 0;
+      for (const ChatRun& run : chat.runs) {
+        if (run.message != -1 && run.end > at && begin < at + token.size()) return token;
+        begin = run.end;
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace echelon

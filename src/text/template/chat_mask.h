@@ -1,0 +1,49 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "text/template/chat_template.h"
+
+namespace echelon {
+
+/// Bytes of a chat's text.
+struct ChatSpan {
+  std::size_t begin;
+  std::size_t end;
+  bool operator==(const ChatSpan&) const = default;
+};
+
+/// A chat and what of it is trained: what the model is to write after a prompt, the end of its turn included.
+struct MaskedChat {
+  RenderedChat chat;
+  std::vector<ChatSpan> trained;  ///< in order, apart, none of them empty
+  std::size_t turns = 0;          ///< of the assistant
+  std::size_t trained_turns = 0;
+};
+
+/// Which turns are trained where the template writes an earlier turn in another way once a later one follows,
+/// as those that leave earlier reasoning out do.
+enum class ChangedTurns : unsigned char { kRefuse, kLastTurn };
+
+/// With generation tags in the template, what stands between them. Without, what each turn of
+/// `assistant_role` adds to the text of the messages before it and the prompt for it. Throws Error(kData) as
+/// render() does, and where a turn is not found in the text or a template with tags marks none.
+[[nodiscard]] MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
+                                   const std::string& assistant_role, ChangedTurns changed);
+
+/// Of trained spans: those with a token behind their text that ends a turn, by whether it is trained.
+struct TurnEnds {
+  std::size_t trained = 0;
+  std::size_t left_out = 0;  ///< the model would never learn to stop
+};
+
+/// `ends`: the tokens that end a turn (the tokenizer's EOS, those of generation_config.json). White space
+/// before and behind them does not matter.
+[[nodiscard]] TurnEnds turn_ends_of(const MaskedChat& masked, const std::vector<std::string>& ends);
+
+/// The first of `tokens` that a message or the tools hold whole or in part, or "": what a user typed is no
+/// special token, though a tokenizer would read it as one.
+[[nodiscard]] std::string find_typed_token(const RenderedChat& chat, const std::vector<std::string>& tokens);
+
+}  // namespace echelon
