@@ -20,7 +20,7 @@ struct Scope {
 /// Renders one conversation.
 class Interpreter {
  public:
-  Interpreter(Tools tools, std::size_t most_output) : tools_(std::move(tools)), most_output_(most_output) {}
+  Interpreter(Tools tools, std::size_t most_output) : tools_(tools), most_output_(most_output) {}
 
   /// Throws Error(kData); line() then tells where.
   [[nodiscard]] Text run(const Node& root, std::vector<std::pair<std::string, Value>> variables);
