@@ -14,21 +14,23 @@ namespace {
 
 constexpr std::size_t kLongestShown = 60;
 
-/// Replaces each 0 that means "derive from other keys" by the derived value.
-Recipe spelled_out(const Recipe& recipe) {
+/// Replaces each 0 that means "derive from other keys" by the derived value where `other` states one: a value
+/// that neither recipe states follows from keys that are compared themselves.
+Recipe spelled_out(const Recipe& recipe, const Recipe& other) {
   Recipe full = recipe;
   ModelOptions& model = full.model;
-  if (model.decoder_layers == 0) model.decoder_layers = model.layers;
-  if (model.head_size == 0 && model.heads > 0) model.head_size = model.hidden_size / model.heads;
-  if (model.rope_scaling.original_positions == 0) model.rope_scaling.original_positions = model.max_positions;
+  if (other.model.decoder_layers != 0) model.decoder_layers = decoder_layers(model);
+  if (other.model.head_size != 0 && model.heads > 0) model.head_size = head_size(model);
+  if (other.model.rope_scaling.original_positions != 0)
+    model.rope_scaling.original_positions = original_positions(model);
   return full;
 }
 
 }  // namespace
 
 std::vector<Change> changes(const Recipe& then, const Recipe& now) {
-  const Recipe before = spelled_out(then);
-  const Recipe after = spelled_out(now);
+  const Recipe before = spelled_out(then, now);
+  const Recipe after = spelled_out(now, then);
   std::vector<Change> found;
   for (const Key& key : keys()) {
     Change change{key.path, written(key, before), written(key, after)};

@@ -29,6 +29,8 @@ TEST(RecipeChanges, OfTheSameRecipeInOtherWordsAreNone) {
   std::vector<std::string> full = t5;
   full.insert(full.end(), {"model.decoder_layers=4", "model.head_size=64"});
   EXPECT_EQ(changed(t5, full), "");
+  EXPECT_EQ(changed({}, {"model.head_size=64"}), "");
+  EXPECT_EQ(changed({"model.head_size=32"}, {}), "model.head_size 32 -> 64");
 }
 
 TEST(RecipeChanges, OfKeysThatMeanNothingInEitherAreLeftOut) {
@@ -48,8 +50,7 @@ TEST(RecipeChanges, OfTheModelAreThoseThatItComputesWith) {
                                                    "model.heads=6", "model.init_std=0.1", "optim.lr=0.002"})
                                     .recipe));
   EXPECT_EQ(recipe::describe(model),
-            "model.heads 12 -> 6, model.head_size 64 -> 128, model.norm_eps 1.0e-05 -> 1.0e-06, "
-            "model.rope_theta 10000.0 -> 5.0e+05");
+            "model.heads 12 -> 6, model.norm_eps 1.0e-05 -> 1.0e-06, model.rope_theta 10000.0 -> 5.0e+05");
   EXPECT_FALSE(recipe::describes_model("model.dropout"));
   EXPECT_FALSE(recipe::describes_model("train.steps"));
 }
