@@ -39,7 +39,7 @@ class ModelConfig {
   [[nodiscard]] std::int64_t size(const char* key, const IntegerRange& range) const;
   [[nodiscard]] std::int64_t size_or(const char* key, std::int64_t otherwise,
                                      const IntegerRange& range) const;
-  /// The same for a number that may be 0.
+  /// A number that may be 0; otherwise as size_or().
   [[nodiscard]] std::int64_t zero_or_size(const char* key, std::int64_t otherwise,
                                           const IntegerRange& range) const;
   [[nodiscard]] double real_or(const char* key, double otherwise, const NumberRange& range) const;

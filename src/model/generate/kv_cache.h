@@ -19,8 +19,8 @@ class KvCache {
   void append(const at::Tensor& k, const at::Tensor& v);
 
   /// Attention of one query per row, [rows, heads * head_dim], to all tokens of the row, or those of the
-  /// options' window. `bias`, [rows
-  /// or 1, heads, longest row]: added to the scaled scores; undefined: nothing. Returns what q is shaped as.
+  /// options' window. `bias`, [rows or 1, heads, longest row]: added to the scaled scores; undefined:
+  /// nothing. Returns what q is shaped as.
   [[nodiscard]] at::Tensor attend(const at::Tensor& q, const at::Tensor& bias = {}) const;
 
   /// Row i becomes what row rows[i] was.

@@ -6,6 +6,7 @@
 #include "model/ops/ops.h"
 
 namespace echelon {
+
 Llama::Llama(const ModelOptions& options, const ModelTypes& types, at::Device device)
     : CausalModel(options, types, options.kv_heads, RotaryTable(options, types.buffer, device)) {
   const ShapeTable shapes(options);

@@ -45,7 +45,7 @@ void refuse_undefined(const Value& object) {
     throw Error(Code::kData, str("'", printable(undefined->name), "' is undefined"));
 }
 
-/// Of Python's slice.indices().
+/// What Python's slice.indices() gives.
 struct Steps {
   Steps(const Value& begin, const Value& end, const Value& by, std::int64_t size) {
     step = by.is<None>() ? 1 : integer_of(by);

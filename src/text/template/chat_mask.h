@@ -32,7 +32,7 @@ enum class ChangedTurns : unsigned char { kRefuse, kLastTurn };
 [[nodiscard]] MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
                                    const std::string& assistant_role, ChangedTurns changed);
 
-/// Of trained spans: those with a token behind their text that ends a turn, by whether it is trained.
+/// Numbers of trained spans with a token behind their text that ends a turn, by whether it is trained.
 struct TurnEnds {
   std::size_t trained = 0;
   std::size_t left_out = 0;  ///< the model would never learn to stop
