@@ -45,15 +45,13 @@ void read_window(const ModelConfig& config, const LlamaLike& family, ModelOption
   const std::int64_t window = config.size_or("sliding_window", kWindow, model_ranges::kWindow);
   const bool chosen = !family.chooses_blocks || config.flag_or("use_sliding_window", false);
   const bool used = family.has_window && chosen && !config.is_null("sliding_window");
-  if (family.chooses_blocks) {
-    const std::int64_t first =
-        config.zero_or_size("max_window_layers", kMaxWindowLayers, model_ranges::kDecoderLayers);
-    if (used && first < model.layers) {
-      model.window = window;
-      model.window_from_layer = first;
-    }
-  } else if (used) {
+  const std::int64_t first =
+      family.chooses_blocks
+          ? config.zero_or_size("max_window_layers", kMaxWindowLayers, model_ranges::kDecoderLayers)
+          : 0;
+  if (used && first < model.layers) {
     model.window = window;
+    model.window_from_layer = first;
   }
   check_layer_types(config, model);
 }
