@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "checkpoints_tool/convert/conversion.h"
-#include "checkpoints_tool/output_type.h"
+#include "families/output_type.h"
 
 namespace echelon::tool {
 
@@ -29,7 +29,6 @@ struct VerifyOptions {
   Path checkpoint;
   bool quick = false;
   bool deep = false;  ///< the default, made explicit
-  bool hdf5 = false;  ///< also let libhdf5 parse the shards, in a limited child process, and compare
   bool json = false;
 };
 /// Throws Error(kCheckpoint) after printing the report when something is wrong.
@@ -37,11 +36,11 @@ void verify_checkpoint(const VerifyOptions& options);
 
 struct ConsolidateOptions {
   Path checkpoint;
-  OutputFormat to = OutputFormat::kHdf5;
-  Path output;                           ///< file for hdf5, folder for safetensors; must not exist
-  OutputType dtype = OutputType::kSame;  ///< of the model's floating-point tensors
-  bool optimizer = false;                ///< also everything outside model/
-  std::string max_shard_size = "5GB";    ///< of each safetensors file
+  families::OutputFormat to = families::OutputFormat::kHdf5;
+  Path output;  ///< file for hdf5, folder for safetensors; must not exist
+  families::OutputType dtype = families::OutputType::kSame;  ///< of the model's floating-point tensors
+  bool optimizer = false;                                    ///< also everything outside model/
+  std::string max_shard_size = "5GB";                        ///< of each safetensors file
   ConversionLimits limits;
 };
 void consolidate(const ConsolidateOptions& options);
@@ -49,8 +48,12 @@ void consolidate(const ConsolidateOptions& options);
 struct ExportOptions {
   Path checkpoint;
   Path output;  ///< folder to make; must not exist
-  OutputType dtype = OutputType::kSame;
-  bool ema = false;                    ///< the averaged weights instead of the last ones
+  families::OutputType dtype = families::OutputType::kSame;
+  bool ema = false;    ///< the averaged weights instead of the last ones
+  bool merge = false;  ///< adapters are added to the weights
+  /// The base's name in an adapter's folder (empty: not stated); with `merge` the folder where it lies
+  /// (empty: where the checkpoint says).
+  std::string base;
   std::string max_shard_size = "5GB";  ///< of each safetensors file
   ConversionLimits limits;
 };
@@ -81,12 +84,15 @@ struct DiffOptions {
 [[nodiscard]] bool diff_checkpoints(const DiffOptions& options);
 
 struct ImportOptions {
-  Path input;   ///< Hugging Face folder, or one .safetensors file beside its config.json
+  Path input;   ///< Hugging Face folder, or one .safetensors file beside its config.json; or peft's folder
+  Path base;    ///< of a peft adapter: checkpoint or Hugging Face folder; empty: the input is a whole model
   Path output;  ///< folder to make; must not exist
-  OutputType dtype = OutputType::kFp32;  ///< of the weights
-  int world = 1;                         ///< shards to write
+  families::OutputType dtype = families::OutputType::kFp32;  ///< of the weights
+  int world = 1;                                             ///< shards to write
 };
 void import_weights(const ImportOptions& options);
+/// With a base.
+void import_adapter(const ImportOptions& options);
 
 struct ReshardOptions {
   Path checkpoint;

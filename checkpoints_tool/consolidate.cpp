@@ -1,15 +1,18 @@
+#include <algorithm>
 #include <iostream>
 
 #include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
+#include "checkpoint/read/base_note.h"
 #include "checkpoint/read/contents.h"
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoints_tool/commands.h"
 #include "checkpoints_tool/convert/conversion.h"
-#include "checkpoints_tool/convert/convert.h"
-#include "checkpoints_tool/families/hugging_face_folder.h"
-#include "checkpoints_tool/families/model_family.h"
+#include "checkpoints_tool/convert/hugging_face_folder.h"
+#include "families/convert.h"
+#include "families/model_family.h"
+#include "shapes/lora.h"
 
 namespace echelon::tool {
 namespace {
@@ -21,11 +24,12 @@ bool is_model(const TensorInfo& tensor) {
   return tensor.name.starts_with(kModelPrefix);
 }
 
-DType output_type(const TensorInfo& tensor, OutputType wanted) {
-  return is_model(tensor) && is_floating(tensor.dtype) ? converted(tensor.dtype, wanted) : tensor.dtype;
+DType output_type(const TensorInfo& tensor, families::OutputType wanted) {
+  return is_model(tensor) && families::is_floating(tensor.dtype) ? families::converted(tensor.dtype, wanted)
+                                                                 : tensor.dtype;
 }
 
-std::vector<OutputTensor> tensors_for(const Reader& reader, OutputType dtype, bool model) {
+std::vector<OutputTensor> tensors_for(const Reader& reader, families::OutputType dtype, bool model) {
   std::vector<OutputTensor> tensors;
   for (const TensorInfo& tensor : reader.tensors()) {
     if (is_model(tensor) != model) continue;
@@ -47,11 +51,15 @@ void plan_hdf5_output(const Reader& reader, const ConsolidateOptions& options, C
 void plan_safetensors_output(const Reader& reader, const ConsolidateOptions& options,
                              Conversion& conversion) {
   std::vector<OutputTensor> model = tensors_for(reader, options.dtype, true);
+  if (std::any_of(model.begin(), model.end(), [](const auto& tensor) { return is_adapter(tensor.name); }))
+    throw Error(Code::kCheckpoint,
+                "the checkpoint has LoRA adapters, which transformers would leave out without a word; use "
+                "echelon-ckpt export, with --merge for the whole model");
   add_companions(reader, options.dtype, conversion);
-  const NameEndings transposed = transposed_endings(reader.attachment("config.json"));
+  const families::NameEndings transposed = families::transposed_endings(reader.attachment("config.json"));
   for (OutputTensor& tensor : model) {
     tensor.name.erase(0, kModelPrefix.size());
-    tensor.transposed = tensor.source.shape.size() == 2 && has_ending(tensor.name, transposed);
+    tensor.transposed = tensor.source.shape.size() == 2 && families::has_ending(tensor.name, transposed);
   }
   add_safetensors(std::move(model), "model", options.max_shard_size, conversion);
   if (options.optimizer) {
@@ -71,10 +79,13 @@ void consolidate(const ConsolidateOptions& options) {
                         .options = str("consolidate ", word_of(options.to), ' ', word_of(options.dtype),
                                        options.optimizer ? " optimizer" : ""),
                         .output = options.output};
-  const bool hdf5 = options.to == OutputFormat::kHdf5;
+  const bool hdf5 = options.to == families::OutputFormat::kHdf5;
   hdf5 ? plan_hdf5_output(reader, options, conversion) : plan_safetensors_output(reader, options, conversion);
   convert_checkpoint(reader, conversion, options.limits);
   std::cout << "wrote '" << options.output.string() << "' from step " << reader.step() << '\n';
+  if (const auto base = checkpoint::base_note_of(reader))
+    std::cout << "note: " << base->tensors.size() << " tensors of the base are not in it; they are in '"
+              << base->folder << "'\n";
   if (!hdf5 && !has_tokenizer(conversion))
     std::cout << "note: the checkpoint holds no tokenizer, so the folder has none\n";
 }

@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/json.h"
-#include "checkpoint/read/contents.h"
+#include "checkpoint/read/base_note.h"
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoints_tool/commands.h"
@@ -41,18 +41,40 @@ struct TensorDifference {
   std::optional<ElementDifference> elements;  ///< with --data, of kContent
 };
 
+/// One of the two checkpoints, with what it leaves out because it lies in its base.
+class Side {
+ public:
+  explicit Side(const Reader& reader) : reader_(reader), note_(checkpoint::base_note_of(reader)) {
+    for (const TensorInfo& tensor : reader.tensors()) tensors_.push_back(&tensor);
+    if (!note_) return;
+    for (const auto& tensor : note_->tensors) tensors_.push_back(&tensor.info);
+  }
+
+  [[nodiscard]] const Reader& reader() const { return reader_; }
+  [[nodiscard]] const std::vector<const TensorInfo*>& tensors() const { return tensors_; }
+  [[nodiscard]] bool holds(const std::string& name) const { return reader_.find(name) != nullptr; }
+  [[nodiscard]] std::optional<std::uint64_t> fingerprint(const std::string& name) const {
+    return holds(name) ? reader_.fingerprint(name) : note_->find(name)->fingerprint;
+  }
+
+ private:
+  const Reader& reader_;
+  std::optional<checkpoint::BaseNote> note_;
+  std::vector<const TensorInfo*> tensors_;
+};
+
 /// For equal type and shape: is the content the same according to the manifests?
-bool same_content(const Reader& a, const Reader& b, const std::string& name) {
-  if (a.checksum(name) != b.checksum(name)) return false;
+bool same_content(const Side& a, const Side& b, const std::string& name) {
+  if (a.holds(name) && b.holds(name) && a.reader().checksum(name) != b.reader().checksum(name)) return false;
   const auto of_a = a.fingerprint(name);
   const auto of_b = b.fingerprint(name);
   return !of_a || !of_b || *of_a == *of_b;
 }
 
-std::vector<TensorDifference> differences(const Reader& a, const Reader& b) {
+std::vector<TensorDifference> differences(const Side& a, const Side& b) {
   std::map<std::string, TensorDifference> all;
-  for (const TensorInfo& tensor : a.tensors()) all[tensor.name].a = &tensor;
-  for (const TensorInfo& tensor : b.tensors()) all[tensor.name].b = &tensor;
+  for (const TensorInfo* tensor : a.tensors()) all[tensor->name].a = tensor;
+  for (const TensorInfo* tensor : b.tensors()) all[tensor->name].b = tensor;
   std::vector<TensorDifference> found;
   for (auto& [name, tensor] : all) {
     tensor.name = name;
@@ -74,19 +96,23 @@ std::vector<TensorDifference> differences(const Reader& a, const Reader& b) {
   return found;
 }
 
-/// Reads both tensors of each difference of content.
-void compare_data(const Reader& a, const Reader& b, std::vector<TensorDifference>& found) {
+/// Reads both tensors of each difference of content, unless a checkpoint leaves one of them out.
+void compare_data(const Side& side_a, const Side& side_b, std::vector<TensorDifference>& found) {
+  const Reader& a = side_a.reader();
+  const Reader& b = side_b.reader();
+  const auto is_read = [&](const TensorDifference& tensor) {
+    return tensor.kind == Difference::kContent && side_a.holds(tensor.name) && side_b.holds(tensor.name);
+  };
   std::uint64_t total = 0;
   for (const TensorDifference& tensor : found) {
-    if (tensor.kind == Difference::kContent)
-      total += checkpoint::element_count(*tensor.a) * size_of(tensor.a->dtype);
+    if (is_read(tensor)) total += checkpoint::element_count(*tensor.a) * size_of(tensor.a->dtype);
   }
   Progress progress("comparing");
   std::vector<std::byte> of_a;
   std::vector<std::byte> of_b;
   std::uint64_t done = 0;
   for (TensorDifference& tensor : found) {
-    if (tensor.kind != Difference::kContent) continue;
+    if (!is_read(tensor)) continue;
     const std::uint64_t count = checkpoint::element_count(*tensor.a);
     const std::uint64_t size = size_of(tensor.a->dtype);
     tensor.elements.emplace();
@@ -103,13 +129,15 @@ void compare_data(const Reader& a, const Reader& b, std::vector<TensorDifference
   }
 }
 
-Json tensor_json(const Reader& a, const Reader& b, const TensorDifference& tensor) {
+Json tensor_json(const Side& a, const Side& b, const TensorDifference& tensor) {
   Json json = {{"name", tensor.name}, {"difference", json_name(tensor.kind)}};
-  const auto side = [&](const char* key, const Reader& reader, const TensorInfo* info) {
+  const auto side = [&](const char* key, const Side& of, const TensorInfo* info) {
     if (info == nullptr) return;
-    json[key] = {{"dtype", name_of(info->dtype)},
-                 {"shape", info->shape},
-                 {"crc32c", checkpoint::checksum_text(reader.checksum(tensor.name))}};
+    json[key] = {{"dtype", name_of(info->dtype)}, {"shape", info->shape}};
+    if (of.holds(tensor.name))
+      json[key]["crc32c"] = checkpoint::checksum_text(of.reader().checksum(tensor.name));
+    else
+      json[key]["crc64nvme"] = checkpoint::fingerprint_text(*of.fingerprint(tensor.name));
   };
   side("a", a, tensor.a);
   side("b", b, tensor.b);
@@ -123,11 +151,12 @@ Json tensor_json(const Reader& a, const Reader& b, const TensorDifference& tenso
   return json;
 }
 
-void print_json(const Reader& a, const Reader& b, const std::vector<TensorDifference>& found) {
-  Json json = {{"equal", found.empty()},
-               {"a", {{"folder", a.folder().string()}, {"step", a.step()}}},
-               {"b", {{"folder", b.folder().string()}, {"step", b.step()}}},
-               {"tensors", Json::array()}};
+void print_json(const Side& a, const Side& b, const std::vector<TensorDifference>& found) {
+  const auto side = [](const Reader& reader) {
+    return Json{{"folder", reader.folder().string()}, {"step", reader.step()}};
+  };
+  Json json = {
+      {"equal", found.empty()}, {"a", side(a.reader())}, {"b", side(b.reader())}, {"tensors", Json::array()}};
   for (const TensorDifference& tensor : found) json["tensors"].push_back(tensor_json(a, b, tensor));
   std::cout << json_text(json) << '\n';
 }
@@ -149,7 +178,7 @@ std::string description(const TensorDifference& tensor) {
   return text;
 }
 
-void print_text(const Reader& a, const Reader& b, const std::vector<TensorDifference>& found) {
+void print_text(const Side& a, const Side& b, const std::vector<TensorDifference>& found) {
   for (const TensorDifference& tensor : found)
     std::cout << tensor.name << ": " << description(tensor) << '\n';
   if (found.empty()) {
@@ -165,8 +194,8 @@ void print_text(const Reader& a, const Reader& b, const std::vector<TensorDiffer
 bool diff_checkpoints(const DiffOptions& options) {
   const checkpoint::LeasedReader leased_a(options.a);
   const checkpoint::LeasedReader leased_b(options.b);
-  const Reader& a = leased_a.reader;
-  const Reader& b = leased_b.reader;
+  const Side a(leased_a.reader);
+  const Side b(leased_b.reader);
   std::vector<TensorDifference> found = differences(a, b);
   if (options.data) compare_data(a, b, found);
   options.json ? print_json(a, b, found) : print_text(a, b, found);

@@ -8,10 +8,12 @@
 #include "checkpoint/read/contents.h"
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoints_tool/commands.h"
-#include "checkpoints_tool/convert/convert.h"
-#include "checkpoints_tool/families/hugging_face_files.h"
-#include "checkpoints_tool/families/hugging_face_folder.h"
-#include "checkpoints_tool/families/model_family.h"
+#include "checkpoints_tool/convert/hugging_face_folder.h"
+#include "checkpoints_tool/lora/adapters.h"
+#include "families/convert.h"
+#include "families/hugging_face_files.h"
+#include "families/model_family.h"
+#include "shapes/lora.h"
 
 namespace echelon::tool {
 namespace {
@@ -19,22 +21,31 @@ namespace {
 using checkpoint::Reader;
 using checkpoint::TensorInfo;
 
+/// peft reads an adapter from one file.
+const std::string kNeverSplit = "1000000GB";
+
 [[noreturn]] void refuse(const Reader& reader, const std::string& problem) {
   throw Error(Code::kCheckpoint, str("cannot export '", reader.folder().string(), "': ", problem));
 }
 
+/// The tensor under `prefix`; what was frozen has no average, because it is its own. Null if there is none.
+const TensorInfo* stored_as(const TensorSource& source, const std::string& name, std::string_view prefix) {
+  const TensorInfo* stored = source.find(str(prefix, name));
+  return stored != nullptr ? stored : source.find(str(kModelPrefix, name));
+}
+
 /// One parameter of the model, as stored in the checkpoint, to be exported.
-OutputTensor parameter(const Reader& reader, const TensorInfo& wanted, const ModelDescription& model,
-                       std::string_view prefix, OutputType dtype) {
-  const TensorInfo* stored = reader.find(std::string(prefix) + wanted.name);
-  // What was frozen has no average, because it is its own.
-  if (stored == nullptr) stored = reader.find(str(kModelPrefix, wanted.name));
+OutputTensor parameter(const TensorSource& source, const TensorInfo& wanted,
+                       const families::ModelDescription& model, std::string_view prefix,
+                       families::OutputType dtype) {
+  const Reader& reader = source.reader();
+  const TensorInfo* stored = stored_as(source, wanted.name, prefix);
   if (stored == nullptr)
     refuse(reader,
            str("it lacks tensor '", prefix, wanted.name, "', a parameter of the model in its config.json"));
   OutputTensor tensor = whole_tensor(*stored);
   tensor.name = wanted.name;
-  tensor.transposed = has_ending(wanted.name, model.transposed);
+  tensor.transposed = families::has_ending(wanted.name, model.transposed);
   if (tensor.transposed && stored->shape.size() != 2)
     refuse(reader, str("tensor '", stored->name, "' is not a matrix"));
   if (tensor.shape() != wanted.shape) {
@@ -42,18 +53,27 @@ OutputTensor parameter(const Reader& reader, const TensorInfo& wanted, const Mod
            str("tensor '", stored->name, "' would be exported as ", checkpoint::shape_text(tensor.shape()),
                "; the model in its config.json expects ", checkpoint::shape_text(wanted.shape)));
   }
-  if (is_floating(stored->dtype)) tensor.dtype = converted(stored->dtype, dtype);
+  if (families::is_floating(stored->dtype)) tensor.dtype = families::converted(stored->dtype, dtype);
   return tensor;
 }
 
-/// Every parameter of the model in the model's own order; there must be no other under `prefix`.
-std::vector<OutputTensor> parameters(const Reader& reader, const ModelDescription& model,
-                                     std::string_view prefix, OutputType dtype) {
+/// Every parameter of the model in the model's own order, with what adapters add to it; there must be no
+/// other under `prefix`.
+std::vector<OutputTensor> parameters(const TensorSource& source, const families::ModelDescription& model,
+                                     const Adapters& adapters, std::string_view prefix,
+                                     families::OutputType dtype) {
+  const Reader& reader = source.reader();
   std::vector<OutputTensor> tensors;
   std::set<std::string> expected;
   for (const TensorInfo& wanted : model.tensors) {
-    tensors.push_back(parameter(reader, wanted, model, prefix, dtype));
-    expected.insert(tensors.back().source.name);
+    tensors.push_back(parameter(source, wanted, model, prefix, dtype));
+    OutputTensor& tensor = tensors.back();
+    expected.insert(tensor.source.name);
+    tensor.added = adapters.of(wanted, prefix);
+    if (!tensor.added) continue;
+    if (tensor.transposed) refuse(reader, str("'", wanted.name, "' can have no adapter in this model"));
+    expected.insert(tensor.added->a.name);
+    expected.insert(tensor.added->b.name);
   }
   for (const TensorInfo& tensor : reader.tensors()) {
     if (tensor.name.starts_with(prefix) && expected.count(tensor.name) == 0)
@@ -71,27 +91,84 @@ void check_has_averages(const Reader& reader) {
   refuse(reader, "it has no averaged weights; remove --ema");
 }
 
+/// What peft saves: every A and B, and the modules that were trained whole.
+std::vector<OutputTensor> adapter_tensors(const TensorSource& source, const families::ModelDescription& model,
+                                          const Adapters& adapters, std::string_view prefix,
+                                          families::OutputType dtype) {
+  const Reader& reader = source.reader();
+  const std::vector<std::string>& whole = adapters.modules_to_save();
+  std::vector<TensorInfo> wanted = adapters.tensors();
+  for (const TensorInfo& tensor : model.tensors) {
+    if (std::find(whole.begin(), whole.end(), module_of(tensor.name)) == whole.end()) continue;
+    const auto shares = [&](const families::ModelDescription::Tied& tied) {
+      return tied.same_as == tensor.name && source.find(str(kModelPrefix, tied.name)) == nullptr;
+    };
+    if (std::any_of(model.tied.begin(), model.tied.end(), shares))
+      refuse(reader, str("'", tensor.name,
+                         "' was trained whole and is also the head, of which peft would load "
+                         "a copy; use --merge"));
+    wanted.push_back(tensor);
+  }
+  std::vector<OutputTensor> tensors;
+  for (const TensorInfo& one : wanted) {
+    const TensorInfo* stored = stored_as(source, one.name, prefix);
+    if (stored == nullptr) refuse(reader, str("it lacks tensor '", prefix, one.name, "'"));
+    tensors.push_back(whole_tensor(*stored));
+    tensors.back().name = "base_model.model." + one.name;
+    if (families::is_floating(stored->dtype))
+      tensors.back().dtype = families::converted(stored->dtype, dtype);
+  }
+  return tensors;
+}
+
+/// The files of an adapter: peft's two, and those of the tokenizer.
+void add_adapter_files(const Reader& reader, const ExportOptions& options, Conversion& conversion) {
+  add_companions(reader, options.dtype, conversion);
+  for (const char* of_model : {"config.json", "generation_config.json"}) conversion.texts.erase(of_model);
+  const std::string name(kAdapterConfig);
+  conversion.texts[name] = config_with_base(reader.attachment(name), options.base);
+}
+
+void check_options(const Reader& reader, const ExportOptions& options, const Adapters& adapters) {
+  if (options.ema) check_has_averages(reader);
+  if (options.merge && !adapters.any()) refuse(reader, "it has no adapters to merge; remove --merge");
+  if (!options.base.empty() && !adapters.any()) refuse(reader, "it has no adapters; remove --base");
+}
+
 }  // namespace
 
 void export_weights(const ExportOptions& options) {
   const checkpoint::LeasedReader leased(options.checkpoint);
   const Reader& reader = leased.reader;
   check_has_config(reader);
-  if (options.ema) check_has_averages(reader);
-  const ModelDescription model = describe_model(
-      reader.attachment("config.json"), "config.json", Purpose::kExport,
-      [&](const std::string& name) { return reader.find(str(kModelPrefix, name)) != nullptr; });
+  TensorSource source(reader, checkpoint::base_note_of(reader));
+  const Adapters adapters(reader);
+  check_options(reader, options, adapters);
+  const std::string prefix(options.ema ? kAveragedPrefix : kModelPrefix);
+  if (adapters.any()) adapters.require_trained(prefix);
+  const bool only_adapter = adapters.any() && !options.merge;
+  const families::ModelDescription model = families::describe_model(
+      reader.attachment("config.json"), "config.json", families::Purpose::kExport,
+      [&](const std::string& name) { return source.find(str(kModelPrefix, name)) != nullptr; });
   Conversion conversion{.doing = "exporting",
-                        .options = str("export ", word_of(options.dtype), options.ema ? " ema" : ""),
+                        .options = str("export ", word_of(options.dtype), options.ema ? " ema" : "",
+                                       options.merge ? " merge" : ""),
                         .output = options.output};
-  add_companions(reader, options.dtype, conversion);
-  conversion.texts["config.json"] =
-      config_with_members(conversion.texts["config.json"], model.config_members);
-  add_safetensors(parameters(reader, model, options.ema ? kAveragedPrefix : kModelPrefix, options.dtype),
-                  "model", options.max_shard_size, conversion);
-  convert_checkpoint(reader, conversion, options.limits);
-  std::cout << "wrote '" << options.output.string() << "', a " << word_of(model.kind) << " of step "
-            << reader.step() << '\n';
+  if (only_adapter) {
+    add_adapter_files(reader, options, conversion);
+    add_safetensors(adapter_tensors(source, model, adapters, prefix, options.dtype), "adapter_model",
+                    kNeverSplit, conversion);
+  } else {
+    source.open_base(options.base);
+    add_companions(reader, options.dtype, conversion);
+    conversion.texts["config.json"] =
+        families::config_with_members(conversion.texts["config.json"], model.config_members);
+    add_safetensors(parameters(source, model, adapters, prefix, options.dtype), "model",
+                    options.max_shard_size, conversion);
+  }
+  convert_checkpoint(source, conversion, options.limits);
+  std::cout << "wrote '" << options.output.string() << "', " << (only_adapter ? "the adapter of a " : "a ")
+            << word_of(model.kind) << " of step " << reader.step() << '\n';
   if (!has_tokenizer(conversion))
     std::cout << "note: the checkpoint holds no tokenizer, so the folder has none\n";
 }

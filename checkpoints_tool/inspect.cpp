@@ -2,11 +2,13 @@
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/json.h"
+#include "checkpoint/read/base_note.h"
 #include "checkpoint/read/contents.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoints_tool/commands.h"
@@ -14,6 +16,7 @@
 namespace echelon::tool {
 namespace {
 
+using checkpoint::BaseNote;
 using checkpoint::Contents;
 using checkpoint::Reader;
 using checkpoint::TensorInfo;
@@ -53,6 +56,21 @@ OrderedJson tensor_json(const Reader& reader, const TensorInfo& tensor) {
   return json;
 }
 
+/// What it leaves out; null: nothing.
+OrderedJson base_json(const std::optional<BaseNote>& base) {
+  if (!base) return nullptr;
+  OrderedJson json = {{"folder", base->folder},
+                      {"save_id", base->save_id.empty() ? OrderedJson() : OrderedJson(base->save_id)},
+                      {"tensors", OrderedJson::array()}};
+  for (const BaseNote::Tensor& tensor : base->tensors) {
+    json["tensors"].push_back({{"name", tensor.info.name},
+                               {"dtype", name_of(tensor.info.dtype)},
+                               {"shape", tensor.info.shape},
+                               {"crc64nvme", checkpoint::fingerprint_text(tensor.fingerprint)}});
+  }
+  return json;
+}
+
 void print_json(const Contents& contents, const Reader& reader, const Totals& totals) {
   const auto& manifest = contents.manifest;
   OrderedJson json = {{"folder", contents.folder.string()},
@@ -65,6 +83,7 @@ void print_json(const Contents& contents, const Reader& reader, const Totals& to
                       {"shards", OrderedJson::array()},
                       {"attachments", OrderedJson::array()},
                       {"tensors", OrderedJson::array()},
+                      {"base", base_json(checkpoint::base_note_of(reader))},
                       {"trainer_state", checkpoint::parse_json(manifest.trainer_state, "trainer state")}};
   for (const auto& shard : manifest.shards) {
     json["shards"].push_back({{"file", shard.file},
@@ -93,6 +112,8 @@ void print_text(const Contents& contents, const Reader& reader, const Totals& to
   for (const auto& [name, file] : manifest.attachments) {
     std::cout << "attachment     " << name << ", " << human_bytes(file.bytes) << '\n';
   }
+  if (const auto base = checkpoint::base_note_of(reader))
+    std::cout << "base           " << base->folder << ", " << base->tensors.size() << " tensors\n";
   std::cout << "trainer state  " << manifest.trainer_state << "\n\n";
   std::size_t width = 4;
   for (const TensorInfo& tensor : manifest.tensors) width = std::max(width, tensor.name.size());

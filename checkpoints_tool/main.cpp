@@ -48,8 +48,6 @@ void add_verify(CLI::App& app) {
       command->add_flag("--quick", options->quick, "Sizes, indexes and coverage only, no tensor bytes");
   command->add_flag("--deep", options->deep, "Also every byte against its checksum (default)")
       ->excludes(quick);
-  command->add_flag("--hdf5", options->hdf5,
-                    "Also let libhdf5 parse the shards, in a limited process, and compare");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options] { verify_checkpoint(*options); });
 }
@@ -72,7 +70,7 @@ void add_limits(CLI::App& command, ConversionLimits& limits) {
       ->capture_default_str();
 }
 
-void add_type(CLI::App& command, OutputType& type, const char* help) {
+void add_type(CLI::App& command, families::OutputType& type, const char* help) {
   add_choice(command, "--dtype", type, help)->default_str(std::string(word_of(type)));
 }
 
@@ -92,11 +90,16 @@ void add_consolidate(CLI::App& app) {
 
 void add_export(CLI::App& app) {
   auto options = std::make_shared<ExportOptions>();
-  CLI::App* command = app.add_subcommand("export", "Write the model as a Hugging Face folder");
+  CLI::App* command = app.add_subcommand(
+      "export", "Write the model as a Hugging Face folder; of a run with LoRA, the adapter as peft's");
   command->add_option("CKPT", options->checkpoint, kCheckpointHelp)->required();
   command->add_option("--output", options->output, "Folder to make; must not exist")->required();
   add_type(*command, options->dtype, "Type of the weights");
   command->add_flag("--ema", options->ema, "The averaged weights instead of the last ones");
+  command->add_flag("--merge", options->merge, "LoRA: the whole model, adapters added to its weights");
+  command->add_option("--base", options->base,
+                      "LoRA: name or folder of the base, for peft to find it by (base_model_name_or_path); "
+                      "with --merge its folder, if it is not where the checkpoint says");
   add_shard_size(*command, options->max_shard_size);
   add_limits(*command, options->limits);
   command->callback([options] { export_weights(*options); });
@@ -143,10 +146,17 @@ CLI::Option* add_world(CLI::App& command, int& world) {
 void add_import(CLI::App& app) {
   auto options = std::make_shared<ImportOptions>();
   CLI::App* command =
-      app.add_subcommand("import", "Make a checkpoint of weights in Hugging Face's safetensors format");
+      app.add_subcommand("import",
+                         "Make a checkpoint of weights in Hugging Face's safetensors format; with --base, of "
+                         "a LoRA adapter of peft");
   command
-      ->add_option("DIR", options->input, "Hugging Face folder, or a .safetensors file beside a config.json")
+      ->add_option("DIR", options->input,
+                   "Hugging Face folder, or a .safetensors file beside a config.json; or peft's folder of an "
+                   "adapter")
       ->required();
+  command->add_option("--base", options->base,
+                      "LoRA: the adapter's base, a checkpoint or a Hugging Face folder; the new checkpoint "
+                      "names it and does not copy it");
   command->add_option("--output", options->output, "Folder to make; must not exist")->required();
   add_type(*command, options->dtype, "Type of the weights; the trainer's own is fp32");
   add_world(*command, options->world);

@@ -19,7 +19,6 @@ void print_json(const Path& folder, const VerifyOptions& options, const VerifyRe
   nlohmann::ordered_json json = {{"folder", foreign_text(folder.string())},
                                  {"ok", report.damages.empty()},
                                  {"mode", options.quick ? "quick" : "deep"},
-                                 {"hdf5", options.hdf5},
                                  {"step", report.step},
                                  {"save_id", report.save_id},
                                  {"bytes_checked", report.bytes_checked},
@@ -53,7 +52,7 @@ void verify_checkpoint(const VerifyOptions& options) {
     Progress progress("verifying");
     report = checkpoint::verify(
         folder, options.quick ? checkpoint::VerifyDepth::kQuick : checkpoint::VerifyDepth::kDeep,
-        [&](std::uint64_t done, std::uint64_t total) { progress.show(done, total); }, options.hdf5);
+        [&](std::uint64_t done, std::uint64_t total) { progress.show(done, total); });
   }
   if (options.json) {
     print_json(folder, options, report);

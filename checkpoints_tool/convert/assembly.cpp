@@ -50,9 +50,9 @@ void for_each_run(const Tile& tile, std::span<std::byte> bytes, Each&& each) {
 
 class Assembly {
  public:
-  Assembly(const Reader& reader, const OutputPlan& plan, const fs::Path& output, Journal& journal,
+  Assembly(const TensorSource& source, const OutputPlan& plan, const fs::Path& output, Journal& journal,
            std::uint64_t tile_bytes)
-      : reader_(reader),
+      : source_(source),
         plan_(plan),
         journal_(journal),
         windows_(windows_of(plan)),
@@ -107,7 +107,7 @@ class Assembly {
   void work(std::size_t end) {
     try {
       const checkpoint::BulkMemory buffer(end > windows_.size() ? largest_tile() : kWindowBytes);
-      WindowFiller filler(reader_);
+      WindowFiller filler(source_);
       for (std::size_t i = next_++; i < end && !stop_; i = next_++) {
         done_ += i < windows_.size() ? make_window(i, filler, buffer.bytes())
                                      : make_tile(i, filler, buffer.bytes());
@@ -179,7 +179,7 @@ class Assembly {
     return bytes.size();
   }
 
-  const Reader& reader_;
+  const TensorSource& source_;
   const OutputPlan& plan_;
   Journal& journal_;
   std::vector<Window> windows_;
@@ -207,7 +207,7 @@ void Assembly::prove_checksums() const {
       if (parts[k].begin == 0) crc = 0;
       crc = crc32c_combine(crc, records_[i].parts[k], (parts[k].end - parts[k].begin) * size);
       const bool whole = parts[k].end * size_of(tensor.dtype) == tensor.bytes;
-      if (!whole || crc == reader_.checksum(tensor.source.name)) continue;
+      if (!whole || crc == source_.checksum(tensor.source.name)) continue;
       throw Error(Code::kCheckpoint, str("tensor '", tensor.source.name, "' does not match its checksum"));
     }
   }
@@ -218,20 +218,21 @@ void Assembly::prove_checksums() const {
 Workers workers_within(std::uint64_t memory_bytes, int jobs, const OutputPlan& plan) {
   std::uint64_t held = kBaseBytes;
   for (const OutputFile& file : plan.files) held += 2 * file.head.size();
-  if (memory_bytes < held + kWorkerBytes) {
+  const std::uint64_t worker = kWorkerBytes + merge_bytes(plan, kMergedElements);
+  if (memory_bytes < held + worker) {
     throw Error(Code::kUsage, str("--mem ", human_bytes(memory_bytes), " is too small; expected at least ",
-                                  human_bytes(held + kWorkerBytes)));
+                                  human_bytes(held + worker)));
   }
   if (jobs == 0) jobs = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kDefaultWorkers);
   const std::uint64_t room = memory_bytes - held;
-  const std::uint64_t count = std::min<std::uint64_t>(static_cast<std::uint64_t>(jobs), room / kWorkerBytes);
+  const std::uint64_t count = std::min<std::uint64_t>(static_cast<std::uint64_t>(jobs), room / worker);
   // What the windows leave over makes tiles larger: fewer and longer reads of a transposed tensor.
-  return {static_cast<int>(count), std::min(room / count - kWindowFillerBytes, kMostTileBytes)};
+  return {static_cast<int>(count), std::min(room / count - (worker - kWindowBytes), kMostTileBytes)};
 }
 
-void assemble(const Reader& reader, const OutputPlan& plan, const fs::Path& output, Journal& journal,
+void assemble(const TensorSource& source, const OutputPlan& plan, const fs::Path& output, Journal& journal,
               const Workers& workers, Progress& progress) {
-  Assembly assembly(reader, plan, output, journal, workers.tile_bytes);
+  Assembly assembly(source, plan, output, journal, workers.tile_bytes);
   assembly.run(workers.count, progress);
   assembly.prove_checksums();
   assembly.finish();

@@ -2,9 +2,9 @@
 #include <cstdint>
 
 #include "base/files/fs.h"
-#include "checkpoint/read/reader.h"
 #include "checkpoints_tool/convert/journal.h"
 #include "checkpoints_tool/convert/output_plan.h"
+#include "checkpoints_tool/convert/tensor_source.h"
 #include "checkpoints_tool/progress.h"
 
 /// Carries out a plan: worker threads fill windows and write them, bypassing the page cache, in bounded
@@ -26,7 +26,7 @@ struct Workers {
 /// tile_bytes. At the end the checksums of the parts must combine to those of the tensors at their save.
 /// Durable on return, the folder's entries excepted. Throws Error(kCheckpoint), and Interrupted after a
 /// signal.
-void assemble(const checkpoint::Reader& reader, const OutputPlan& plan, const fs::Path& output,
-              Journal& journal, const Workers& workers, Progress& progress);
+void assemble(const TensorSource& source, const OutputPlan& plan, const fs::Path& output, Journal& journal,
+              const Workers& workers, Progress& progress);
 
 }  // namespace echelon::tool

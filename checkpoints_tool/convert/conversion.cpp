@@ -44,7 +44,9 @@ void name_strangers(const ResumableOutput& output) {
 
 }  // namespace
 
-void convert_checkpoint(const Reader& reader, const Conversion& conversion, const ConversionLimits& limits) {
+void convert_checkpoint(const TensorSource& source, const Conversion& conversion,
+                        const ConversionLimits& limits) {
+  const Reader& reader = source.reader();
   const Workers workers =
       workers_within(parse_byte_size(limits.memory, "--mem"), limits.jobs, conversion.plan);
   ResumableOutput output(conversion.output, reader.folder(), identity_of(reader, conversion),
@@ -55,7 +57,7 @@ void convert_checkpoint(const Reader& reader, const Conversion& conversion, cons
     if (!one_file) output.make_folder(output.output());
     Journal journal(output.journal(), identity_of(reader, conversion));
     Progress progress(conversion.doing);
-    assemble(reader, conversion.plan, output.output(), journal, workers, progress);
+    assemble(source, conversion.plan, output.output(), journal, workers, progress);
     if (!one_file) {
       write_small_files(reader, conversion, output.output());
       fs::fsync_directory(output.output(), Code::kCheckpoint);

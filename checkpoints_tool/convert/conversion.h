@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/files/fs.h"
-#include "checkpoint/read/reader.h"
 #include "checkpoints_tool/convert/output_plan.h"
+#include "checkpoints_tool/convert/tensor_source.h"
 
 namespace echelon::tool {
 
@@ -29,7 +29,7 @@ struct ConversionLimits {
 /// Carries it out: the output appears complete and durable, or not at all. A killed or interrupted run is
 /// resumed by the next one with the same checkpoint and options. Throws Error(kUsage, kCheckpoint) and
 /// Interrupted.
-void convert_checkpoint(const checkpoint::Reader& reader, const Conversion& conversion,
+void convert_checkpoint(const TensorSource& source, const Conversion& conversion,
                         const ConversionLimits& limits);
 
 }  // namespace echelon::tool

@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/hdf5/h5_layout.h"
-#include "checkpoints_tool/families/safetensors.h"
+#include "families/safetensors.h"
 
 namespace echelon::tool {
 namespace {
@@ -28,11 +28,11 @@ void set_sizes(std::vector<OutputTensor>& tensors) {
 }
 
 OutputFile plan_safetensors_file(std::vector<OutputTensor> tensors, std::string name) {
-  std::vector<SafetensorsEntry> entries;
+  std::vector<families::SafetensorsEntry> entries;
   for (const OutputTensor& tensor : tensors) {
     entries.push_back({tensor.name, tensor.dtype, tensor.shape(), tensor.bytes});
   }
-  SafetensorsLayout layout = lay_out_safetensors(entries);
+  families::SafetensorsLayout layout = families::lay_out_safetensors(entries);
   OutputFile file{.name = std::move(name), .bytes = layout.file_bytes};
   const auto head = std::as_bytes(std::span(layout.head));
   file.head.assign(head.begin(), head.end());

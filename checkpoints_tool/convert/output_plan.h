@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,13 +15,21 @@ namespace echelon::tool {
 /// Unit of work, of memory and of the journal. Windows lie at multiples of this in each file.
 inline constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
 
+/// What is added to a matrix [outputs, inputs]: scale * B A, in fp32.
+struct LowRank {
+  checkpoint::TensorInfo a;  ///< [rank, inputs]
+  checkpoint::TensorInfo b;  ///< [outputs, rank]
+  double scale = 1.0;
+};
+
 /// A whole tensor of the output.
 struct OutputTensor {
   checkpoint::TensorInfo source;
   std::string name;  ///< in the output
   DType dtype = DType::kF32;
-  bool transposed = false;   ///< a matrix [r, c] that is written as [c, r]
-  std::uint64_t offset = 0;  ///< in its file
+  bool transposed = false;            ///< a matrix [r, c] that is written as [c, r]
+  std::optional<LowRank> added = {};  ///< not to a transposed one
+  std::uint64_t offset = 0;           ///< in its file
   std::uint64_t bytes = 0;
 
   [[nodiscard]] std::vector<std::int64_t> shape() const;  ///< as it is written

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/checksum/crc32c.h"
-#include "checkpoints_tool/convert/convert.h"
+#include "families/convert.h"
 
 namespace echelon::tool {
 namespace {
@@ -77,7 +77,7 @@ WindowRecord WindowFiller::fill(const OutputFile& file, const Window& window, st
         return zeros(bytes);
       }
       record.parts.push_back(fill_part(part, bytes));
-      const bool as_it_is = part.tensor->dtype == part.tensor->source.dtype;
+      const bool as_it_is = part.tensor->dtype == part.tensor->source.dtype && !part.tensor->added;
       return as_it_is ? record.parts.back() : crc32c(bytes);
     });
   }
@@ -86,8 +86,9 @@ WindowRecord WindowFiller::fill(const OutputFile& file, const Window& window, st
 }
 
 std::uint32_t WindowFiller::fill_part(const Part& part, std::span<std::byte> out) {
+  if (part.tensor->added) return fill_merged(part, out);
   if (part.tensor->dtype != part.tensor->source.dtype) return fill_converted(part, out);
-  reader_.read(part.tensor->source.name, part.begin, part.end, out);
+  source_.read(part.tensor->source.name, part.begin, part.end, out);
   return crc32c(out);
 }
 
@@ -98,10 +99,28 @@ std::uint32_t WindowFiller::fill_converted(const Part& part, std::span<std::byte
   for (std::uint64_t at = part.begin; at < part.end; at += step) {
     const std::uint64_t stop = std::min(part.end, at + step);
     in_.resize((stop - at) * size_of(part.tensor->source.dtype));
-    reader_.read(part.tensor->source.name, at, stop, in_);
+    source_.read(part.tensor->source.name, at, stop, in_);
     crc = crc32c(in_, crc);
-    convert(in_, part.tensor->source.dtype, out.subspan((at - part.begin) * size, (stop - at) * size),
-            part.tensor->dtype);
+    families::convert(in_, part.tensor->source.dtype,
+                      out.subspan((at - part.begin) * size, (stop - at) * size), part.tensor->dtype);
+  }
+  return crc;
+}
+
+std::uint32_t WindowFiller::fill_merged(const Part& part, std::span<std::byte> out) {
+  const DType source = part.tensor->source.dtype;
+  const std::uint64_t size = size_of(part.tensor->dtype);
+  std::uint32_t crc = 0;
+  for (std::uint64_t at = part.begin; at < part.end; at += kMergedElements) {
+    const std::uint64_t stop = std::min(part.end, at + kMergedElements);
+    in_.resize((stop - at) * size_of(source));
+    source_.read(part.tensor->source.name, at, stop, in_);
+    crc = crc32c(in_, crc);
+    sums_.resize(stop - at);
+    families::convert(in_, source, std::as_writable_bytes(std::span(sums_)), DType::kF32);
+    merged_.add(*part.tensor, at, sums_);
+    families::convert(std::as_bytes(std::span(sums_)), DType::kF32,
+                      out.subspan((at - part.begin) * size, (stop - at) * size), part.tensor->dtype);
   }
   return crc;
 }
@@ -109,10 +128,10 @@ std::uint32_t WindowFiller::fill_converted(const Part& part, std::span<std::byte
 std::span<const std::byte> WindowFiller::converted(const OutputTensor& tensor, std::uint64_t begin,
                                                    std::uint64_t end) {
   in_.resize((end - begin) * size_of(tensor.source.dtype));
-  reader_.read(tensor.source.name, begin, end, in_);
+  source_.read(tensor.source.name, begin, end, in_);
   if (tensor.dtype == tensor.source.dtype) return in_;
   converted_.resize((end - begin) * size_of(tensor.dtype));
-  convert(in_, tensor.source.dtype, converted_, tensor.dtype);
+  families::convert(in_, tensor.source.dtype, converted_, tensor.dtype);
   return converted_;
 }
 

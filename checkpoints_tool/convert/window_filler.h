@@ -3,8 +3,9 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/read/reader.h"
 #include "checkpoints_tool/convert/output_plan.h"
+#include "checkpoints_tool/convert/tensor_source.h"
+#include "checkpoints_tool/merged_read.h"
 
 namespace echelon::tool {
 
@@ -16,11 +17,12 @@ struct WindowRecord {
   std::vector<std::uint32_t> parts;  ///< of the checkpoint's bytes behind each of parts_of(); 0 if transposed
 };
 
-/// Produces the bytes of windows and tiles from a checkpoint: reads ranges (the reader verifies every
-/// byte), converts, transposes. Needs kWindowFillerBytes of memory for any tensor size. One per thread.
+/// Produces the bytes of windows and tiles from a checkpoint: reads ranges (the source verifies every
+/// byte), converts, transposes. Needs kWindowFillerBytes of memory
+/// for any tensor size, and merge_bytes() for what is added. One per thread.
 class WindowFiller {
  public:
-  explicit WindowFiller(const checkpoint::Reader& reader) : reader_(reader) {}
+  explicit WindowFiller(const TensorSource& source) : source_(source), merged_(source.reader()) {}
 
   /// `out`: window.end - window.begin bytes. The record's number is left to the caller, here and below.
   /// Zeros where a transposed tensor lies.
@@ -32,16 +34,22 @@ class WindowFiller {
  private:
   std::uint32_t fill_part(const Part& part, std::span<std::byte> out);
   std::uint32_t fill_converted(const Part& part, std::span<std::byte> out);
+  /// fill_part() of a tensor to which something is added.
+  std::uint32_t fill_merged(const Part& part, std::span<std::byte> out);
   /// Elements [begin, end) of the source, read and converted; valid until the next call.
   std::span<const std::byte> converted(const OutputTensor& tensor, std::uint64_t begin, std::uint64_t end);
 
-  const checkpoint::Reader& reader_;
+  const TensorSource& source_;
   std::vector<std::byte> in_;
   std::vector<std::byte> converted_;
+  MergedRead merged_;
+  std::vector<float> sums_;
 };
 
 /// Elements are read this many bytes at a time where they cannot be read in place.
 inline constexpr std::uint64_t kScratchBytes = std::uint64_t{2} << 20;
+/// Elements at a time of a tensor to which something is added: at most kScratchBytes of source.
+inline constexpr std::uint64_t kMergedElements = kScratchBytes / sizeof(double);
 /// Source bytes, converted bytes (at most twice as wide), and the reader's own block.
 inline constexpr std::uint64_t kWindowFillerBytes = 4 * kScratchBytes;
 

@@ -12,6 +12,7 @@ void add_report(CLI::App& app, int& status);
 void add_watch(CLI::App& app, int& status);
 void add_validate(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
+void add_prove(CLI::App& app, int& status);
 void add_submit(CLI::App& app, int& status);
 void add_recipes(CLI::App& app, int& status);
 void add_metrics(CLI::App& app, int& status);

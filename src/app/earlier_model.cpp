@@ -11,6 +11,7 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/contents.h"
 #include "data/loader.h"
+#include "families/model_weights.h"
 #include "text/special_ids.h"
 
 namespace echelon::app {
@@ -58,8 +59,9 @@ EarlierModel earlier_model(const Recipe& recipe) {
   for (const Path& step : commits_of(recipe)) {
     if (std::string config = config_of(step); !config.empty()) return {step, std::move(config), true};
   }
-  if (recipe.checkpoint.init_from.empty()) return {};
   try {
+    if (const std::string& from = recipe.model.from; !from.empty()) return {from, families::config_of(from)};
+    if (recipe.checkpoint.init_from.empty()) return {};
     const Path folder = checkpoint::newest_commit(recipe.checkpoint.init_from);
     return {folder, config_of(folder), false};
   } catch (const Error&) {
@@ -72,8 +74,11 @@ bool states_ends(const EarlierModel& earlier, const Recipe& recipe) {
 }
 
 void require_same_ends(const Recipe& recipe) {
-  if (recipe.checkpoint.init_from.empty() || takes_images(recipe.model.kind) ||
-      is_synthetic(recipe.data.kind) || !commits_of(recipe).empty())
+  const bool of_folder = !recipe.model.from.empty();
+  const std::string& from = of_folder ? recipe.model.from : recipe.checkpoint.init_from;
+  // Conversations end with turns, which `prepare` has looked at.
+  if (from.empty() || takes_images(recipe.model.kind) || is_synthetic(recipe.data.kind) ||
+      recipe.data.kind == DataKind::kChat || !commits_of(recipe).empty())
     return;
   const EarlierModel earlier = earlier_model(recipe);
   if (!states_ends(earlier, recipe)) return;
@@ -84,11 +89,12 @@ void require_same_ends(const Recipe& recipe) {
   const auto named = [&](std::int32_t id) { return str(id, " (", printable(tokenizer->name_of(id)), ')'); };
   throw Error(Code::kData,
               str("the data with tokenizer '", tokenizer_path(recipe.data), "' end documents with id ",
-                  named(tokenizer->eos_id()), ", but the model of '", recipe.checkpoint.init_from,
-                  "' (checkpoint.init_from) ends text with ", named(ends.front()),
-                  ": prepare the data again with --tokenizer '", earlier.folder.string(),
-                  "'; if the model shall end text in another way, set eos_token_id in the files that it was "
-                  "imported from, and import it again"));
+                  named(tokenizer->eos_id()), ", but the model of '", from,
+                  of_folder ? "' (model.from" : "' (checkpoint.init_from", ") ends text with ",
+                  named(ends.front()), ": prepare the data again with --tokenizer '", earlier.folder.string(),
+                  "'; if the model shall end text in another way, set eos_token_id in ",
+                  of_folder ? "its config.json and generation_config.json"
+                            : "the files that it was imported from, and import it again"));
 }
 
 }  // namespace echelon::app

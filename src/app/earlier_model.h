@@ -11,14 +11,15 @@ namespace echelon::app {
 /// large job asks at its start.
 [[nodiscard]] std::vector<std::filesystem::path> commits_of(const Recipe& recipe);
 
-/// The checkpoint that a run goes on from.
+/// The checkpoint or Hugging Face folder that a run goes on from.
 struct EarlierModel {
-  std::filesystem::path folder;  ///< a step folder; empty: there is none
+  std::filesystem::path folder;  ///< a step folder, or model.from; empty: there is none
   std::string config;            ///< its config.json, an object; empty: there is none
-  bool of_run = false;           ///< not checkpoint.init_from
+  bool of_run = false;           ///< its own checkpoint
 };
 
-/// The run's newest checkpoint with a readable config.json, else checkpoint.init_from. Reads no tensors.
+/// The run's newest checkpoint with a readable config.json, else model.from or checkpoint.init_from. Reads no
+/// tensors.
 [[nodiscard]] EarlierModel earlier_model(const Recipe& recipe);
 
 /// Whether a new run takes its special ids from `earlier`, because that states how text ends.

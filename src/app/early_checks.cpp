@@ -9,6 +9,7 @@
 #include "checkpoint/folder/resume.h"
 #include "checkpoint/read/contents.h"
 #include "data/loader.h"
+#include "families/model_weights.h"
 
 namespace echelon::app {
 namespace {
@@ -36,7 +37,9 @@ void check_checkpoints(const Recipe& recipe) {
   const bool any = !commits_of(recipe).empty();
   const bool perhaps = options.resume == Resume::kMust && options.memory_every_steps > 0;
   checkpoint::check_resume(options.resume, folder, any, perhaps);
-  if (any || options.init_from.empty()) return;
+  if (any) return;
+  if (!recipe.model.from.empty()) (void)families::ModelWeights(recipe.model.from, "model.from");
+  if (options.init_from.empty()) return;
   in_context(str("checkpoint.init_from '", options.init_from, "'"),
              [&] { (void)checkpoint::newest_commit(options.init_from); });
 }
@@ -51,15 +54,18 @@ void check_early(const Recipe& recipe) {
 
 doctor::Finding examine_initial_weights(const Recipe& recipe) {
   constexpr const char* kName = "initial_weights";
-  const std::string& from = recipe.checkpoint.init_from;
+  const bool of_folder = !recipe.model.from.empty();
+  const std::string& from = of_folder ? recipe.model.from : recipe.checkpoint.init_from;
   try {
     check_checkpoints(recipe);
     require_same_ends(recipe);
   } catch (const Error& error) {
     return doctor::fault(kName, error.what(), "correct what the message names; docs/checkpoints.md helps");
   }
-  return doctor::ok(kName, from.empty() ? "the recipe names no checkpoint.init_from"
-                                        : str("'", from, "' is a checkpoint, and ends text as the data do"));
+  return doctor::ok(
+      kName, from.empty() ? "the recipe names neither model.from nor checkpoint.init_from"
+                          : str("'", from, of_folder ? "' holds the model's weights" : "' is a checkpoint",
+                                ", and ends text as the data do"));
 }
 
 }  // namespace echelon::app

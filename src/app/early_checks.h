@@ -5,7 +5,7 @@
 namespace echelon::app {
 
 /// What takes a moment and needs no other rank, before a run says that it starts: data, vocabulary,
-/// checkpoint.resume and checkpoint.init_from. Throws what the run would throw later.
+/// checkpoint.resume, checkpoint.init_from and model.from. Throws what the run would throw later.
 void check_early(const Recipe& recipe);
 
 /// What of it concerns checkpoints, as a finding of `echelon doctor recipe`.

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "app/commands.h"
+#include "app/prepare_chat.h"
 #include "base/foreign_text.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -31,6 +32,7 @@ struct Arguments {
   data::PrepareOptions options;
   std::string format;         ///< empty: chosen by the sources' suffixes
   std::string on_bad_record;  ///< empty: the format's default
+  ChatArguments chat;
   bool json = false;
 };
 
@@ -82,7 +84,7 @@ void print_file(const std::string& path, const data::PreparedFile& file) {
             << (file.documents == 1 ? " document, " : " documents, ") << human_bytes(file.bytes) << "\n";
 }
 
-void print(const PrepareReport& report, const std::string& folder, bool pairs) {
+void print(const PrepareReport& report, const std::string& folder, const char* kind) {
   if (report.up_to_date)
     std::cout << "nothing to do: '" << folder << "' was made from these sources and options\n";
   print_file(folder + "/train.tok", report.train);
@@ -94,8 +96,9 @@ void print(const PrepareReport& report, const std::string& folder, bool pairs) {
   if (report.bad_records > 0) std::cout << "bad records left out: " << report.bad_records << "\n";
   for (const std::string& example : report.bad_examples) std::cout << "  " << foreign_text(example) << "\n";
   if (report.bad_records > report.bad_examples.size()) std::cout << "  ...\n";
-  std::cout << "recipe: model.vocab_size: " << report.vocab_size << (pairs ? ", data.kind: pairs" : "")
-            << ", data.path: " << folder << "/train.tok"
+  if (report.chat) print_audit(*report.chat);
+  std::cout << "recipe: model.vocab_size: " << report.vocab_size << kind << ", data.path: " << folder
+            << "/train.tok"
             << (report.valid.tokens > 0 ? str(", data.validation.path: ", folder, "/valid.tok") : "") << "\n";
 }
 
@@ -116,10 +119,11 @@ void print_json(const PrepareReport& report) {
   json["vocab_size"] = report.vocab_size;
   json["train"] = to_json(report.train);
   json["valid"] = to_json(report.valid);
+  if (report.chat) json["chat"] = report.chat->to_json();
   std::cout << json_text(json, -1) << "\n";
 }
 
-void run(Arguments arguments) {
+void run(Arguments arguments, const CLI::App& command) {
   data::PrepareOptions& options = arguments.options;
   // Checked here, because CLI11's required() would demand them with a subcommand too.
   if (options.sources.empty()) throw CLI::RequiredError("sources");
@@ -127,6 +131,7 @@ void run(Arguments arguments) {
   options.format = choice_of<data::TextFormat>(arguments.format).value_or(options.format);
   options.on_bad_record =
       choice_of<data::BadRecords>(arguments.on_bad_record).value_or(options.on_bad_record);
+  settle_chat_options(command, arguments.chat, options);
   const PrepareReport report = [&] {
     ProgressLine line;  // destroyed, and its line cleared, before anything else is printed
     return data::prepare(options, [&](const PrepareProgress& progress) { line.show(progress); });
@@ -134,8 +139,41 @@ void run(Arguments arguments) {
   if (arguments.json) {
     print_json(report);
   } else {
-    print(report, options.output, options.pairs());
+    print(report, options.output,
+          options.chats()   ? ", data.kind: chat"
+          : options.pairs() ? ", data.kind: pairs"
+                            : "");
+    if (arguments.chat.shown > 0)
+      print_chats(options.output + "/train.tok", find_tokenizer(options.output).string(),
+                  arguments.chat.shown);
   }
+}
+
+void add_source_options(CLI::App& command, Arguments& arguments) {
+  data::PrepareOptions& options = arguments.options;
+  command
+      .add_option("--format", arguments.format,
+                  "text, code: each file is a document; jsonl: each line; csv: each row; chat: each line of "
+                  "JSON is a conversation (default: by suffix)")
+      ->check(CLI::IsMember({"text", "code", "jsonl", "csv", "chat"}));
+  auto* field = command.add_option("--field", options.field,
+                                   "JSONL, CSV: the field that holds the text (default: text)");
+  command
+      .add_option("--input", options.input,
+                  "JSONL, CSV: make pairs; the field that holds the source; chats: the prompt")
+      ->type_name("FIELD")
+      ->excludes(field);
+  command
+      .add_option("--target", options.target,
+                  "JSONL, CSV: make pairs; the field that holds the target; chats: the response")
+      ->type_name("FIELD")
+      ->excludes(field);
+  command.add_option("--prefix", options.prefix, "Put this in front of a pair's source, e.g. 'summarize: '");
+  command
+      .add_option("--include", options.include,
+                  "Take only the files of a folder that match, e.g. '*.py'; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN");
 }
 
 void add_output_options(CLI::App& command, Arguments& arguments) {
@@ -153,28 +191,10 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   data::PrepareOptions& options = arguments->options;
   options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
   CLI::App* command =
-      app.add_subcommand("prepare", "Tokenise text, source code, JSONL or CSV into files to train on");
+      app.add_subcommand("prepare", "Tokenise text, source code, JSONL, CSV or chats into files to train on");
   command->add_option("sources", options.sources, "Files and folders to read")->type_name("SOURCE");
   command->add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and the tokenizer");
-  command
-      ->add_option(
-          "--format", arguments->format,
-          "text, code: each file is a document; jsonl: each line; csv: each row (default: by suffix)")
-      ->check(CLI::IsMember({"text", "code", "jsonl", "csv"}));
-  auto* field = command->add_option("--field", options.field,
-                                    "JSONL, CSV: the field that holds the text (default: text)");
-  command->add_option("--input", options.input, "JSONL, CSV: make pairs; the field that holds the source")
-      ->type_name("FIELD")
-      ->excludes(field);
-  command->add_option("--target", options.target, "JSONL, CSV: make pairs; the field that holds the target")
-      ->type_name("FIELD")
-      ->excludes(field);
-  command->add_option("--prefix", options.prefix, "Put this in front of a pair's source, e.g. 'summarize: '");
-  command
-      ->add_option("--include", options.include,
-                   "Take only the files of a folder that match, e.g. '*.py'; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("PATTERN");
+  add_source_options(*command, *arguments);
   auto* tokenizer =
       command
           ->add_option(
@@ -205,8 +225,9 @@ void add_prepare(CLI::App& app, int& /*status*/) {
       ->add_option("--max-bad-records", options.max_bad_records,
                    "skip: stop at more bad records than this; 0: no limit")
       ->capture_default_str();
+  add_chat_options(*command, options.chat, arguments->chat);
   add_output_options(*command, *arguments);
-  command->callback([arguments] { run(*arguments); });
+  command->callback([arguments, command] { run(*arguments, *command); });
 }
 
 }  // namespace echelon::app

@@ -6,6 +6,7 @@
 #include "app/launcher/launch.h"
 #include "app/launcher/step.h"
 #include "app/plugin.h"
+#include "app/prepare_chat.h"
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/str.h"
@@ -18,6 +19,8 @@ constexpr std::uint64_t kLargestPromptFile = std::uint64_t{64} << 20;
 
 struct SampleArguments {
   SampleRequest request;
+  bool chats = false;
+  ChatRequest chat;  ///< if `chats`
   std::string prompt_file;
   int ranks = 0;
 };
@@ -60,14 +63,31 @@ std::vector<std::string> command_of_one_rank(const CLI::App& command) {
   return line;
 }
 
+void require_no_chat_options(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group() == kChats && option->count() > 0)
+      throw Error(Code::kUsage, str(option->get_name(), " needs --chat"));
+  }
+}
+
+/// What a call without prompts needs.
+void require_input(bool chat, int ranks) {
+  if (!chat) throw Error(Code::kUsage, "--prompt or --prompt-file is required; try 'echelon sample --help'");
+  if (ranks == 1) return;
+  throw Error(Code::kUsage,
+              "--chat without --prompt or --prompt-file reads standard input, which several ranks cannot "
+              "share: give prompts, or use one rank");
+}
+
 int sample(SampleArguments arguments, const CLI::App& command) {
   SampleRequest& request = arguments.request;
   int ranks = 0;
   once_per_step([&] {
     ranks = local_ranks(arguments.ranks);
     if (!arguments.prompt_file.empty()) request.prompts = lines_of(arguments.prompt_file);
-    if (request.prompts.empty())
-      throw Error(Code::kUsage, "--prompt or --prompt-file is required; try 'echelon sample --help'");
+    if (arguments.chats) request.chat = arguments.chat;
+    if (!request.chat) require_no_chat_options(command);
+    if (request.prompts.empty()) require_input(request.chat.has_value(), ranks);
     check(request.search);
   });
   if (ranks > 1) return launch_local_ranks(ranks, command_of_one_rank(command));
@@ -104,16 +124,25 @@ void add_sample(CLI::App& app, int& status) {
   SampleRequest& request = arguments->request;
   CLI::App* command = app.add_subcommand(
       "sample",
-      "Continue prompts, or answer them with an encoder-decoder, with the weights of a checkpoint: in one "
-      "process, or sharded over local ranks or those of the srun --mpi=pmix or mpirun step it is in");
+      "Continue prompts, or answer them with an encoder-decoder, with the weights of a checkpoint or of a "
+      "Hugging Face folder: in one process, or sharded over local ranks or those of the srun --mpi=pmix or "
+      "mpirun step it is in");
   command
-      ->add_option("checkpoint", request.checkpoint, "Step folder, or run folder for its newest checkpoint")
+      ->add_option("checkpoint", request.checkpoint,
+                   "Step folder, run folder for its newest checkpoint, or Hugging Face folder")
       ->required();
+  command->add_option("--base", request.base,
+                      "LoRA: folder of the adapters' base, if it is not where the checkpoint says");
   CLI::Option* prompt =
       command->add_option("--prompt", request.prompts, "Text to continue; may be given several times")
           ->allow_extra_args(false);
   command->add_option("--prompt-file", arguments->prompt_file, "File with a prompt on each line")
       ->excludes(prompt);
+  command->add_flag("--chat", arguments->chats,
+                    "Prompts are a user's turns, rendered with the model's chat template; without prompts, "
+                    "each line of standard input is the next turn of one conversation");
+  command->add_option("--system", arguments->chat.system, "Text of the system's turn")->group(kChats);
+  add_template_options(*command, arguments->chat.options);
   add_search_options(*command, request.search);
   command
       ->add_option("--ranks", arguments->ranks,

@@ -14,7 +14,7 @@
 #include "recipe/keys/keys.h"
 #include "recipe/load.h"
 #include "recipe/yaml/json_value.h"
-#include "shapes/shapes.h"
+#include "shapes/lora.h"
 
 namespace echelon::app {
 namespace {
@@ -79,8 +79,10 @@ void print_text(const ValidateArguments& arguments) {
   const LoadedRecipe loaded = load_for(arguments);
   const Recipe& recipe = loaded.recipe;
   const auto parameters = static_cast<std::uint64_t>(parameter_count(recipe.model).value_or(0));
-  std::cout << "# valid: " << human_count(parameters) << " parameters, " << step_size(recipe)
-            << " per optimizer step";
+  const auto adapters = static_cast<std::uint64_t>(adapter_parameters(recipe.model, recipe.lora).value_or(0));
+  std::cout << "# valid: " << human_count(parameters + adapters) << " parameters"
+            << (adapters > 0 ? str(" (", human_count(adapters), " in adapters)") : "") << ", "
+            << step_size(recipe) << " per optimizer step";
   if (arguments.ranks > 0) {
     const std::int64_t passes =
         recipe.train.global_batch_size / (recipe.train.micro_batch_size * arguments.ranks);

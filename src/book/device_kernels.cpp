@@ -58,12 +58,13 @@ struct Attend : torch::autograd::Function<Attend> {
 
 class RecordingKernels final : public ops::DeviceKernels {
  public:
-  void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y, const at::Tensor&,
-                double) const override {
+  void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y, const at::Tensor&, double,
+                NormRounding) const override {
     pass("rms_norm", x, {x, weight, y});
   }
   void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                         const at::Tensor&, const at::Tensor& dx, const at::Tensor& dw) const override {
+                         const at::Tensor&, const at::Tensor& dx, const at::Tensor& dw,
+                         NormRounding) const override {
     pass("rms_norm_backward", x, {dy, x, weight, dx, dw});
   }
   void swiglu(const at::Tensor& gate_up, const at::Tensor& result) const override {

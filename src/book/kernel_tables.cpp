@@ -32,10 +32,10 @@ template <class T>
 constexpr Table<T> table() {
   using I = std::int64_t;
   return {
-      .rms_norm = [](const T*, const T*, T*, float*, I rows, I n,
-                     float) { pass<T>("rms_norm", 2 * rows * n); },
-      .rms_norm_backward = [](const T*, const T*, const T*, const float*, T*, float*, I rows,
-                              I n) { pass<T>("rms_norm_backward", 3 * rows * n); },
+      .rms_norm = [](const T*, const T*, T*, float*, I rows, I n, float,
+                     NormRounding) { pass<T>("rms_norm", 2 * rows * n); },
+      .rms_norm_backward = [](const T*, const T*, const T*, const float*, T*, float*, I rows, I n,
+                              NormRounding) { pass<T>("rms_norm_backward", 3 * rows * n); },
       .layer_norm = [](const T*, const T*, const T*, T*, float*, I rows, I n,
                        float) { pass<T>("layer_norm", 2 * rows * n); },
       .layer_norm_backward = [](const T*, const T*, const T*, const float*, T*, float*, float*, I rows,

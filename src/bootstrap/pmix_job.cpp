@@ -114,13 +114,22 @@ void PmixJob::fence(std::string_view name) {
 }
 
 void PmixJob::report_missing(std::string_view name, const std::string& key) const {
-  std::vector<std::string> missing;
+  constexpr std::size_t kMostNamed = 16;
   const double patience_s = std::max(0.2, std::min(1.0, 5.0 / info_.size));
-  for (int rank = 0; rank < info_.size && missing.size() < 16; ++rank) {
-    if (rank == info_.rank || client_.published(rank, key, patience_s)) continue;
-    const bool placed = static_cast<int>(info_.hosts.size()) > rank;
-    missing.push_back(placed ? str(rank, " (", info_.hosts[static_cast<std::size_t>(rank)], ")") : str(rank));
+  std::vector<int> silent;
+  for (int rank = 0; rank < info_.size && silent.size() < kMostNamed; ++rank) {
+    if (rank != info_.rank && !client_.published(rank, key, patience_s / 2)) silent.push_back(rank);
   }
+  // Ranks that arrived end once they have found who is missing, and say nothing from then on: whoever may
+  // only have been slow to answer is asked again at once, the last one first.
+  std::vector<std::string> missing;
+  for (auto rank = silent.rbegin(); rank != silent.rend(); ++rank) {
+    if (client_.published(*rank, key, patience_s)) continue;
+    const bool placed = static_cast<int>(info_.hosts.size()) > *rank;
+    missing.push_back(placed ? str(*rank, " (", info_.hosts[static_cast<std::size_t>(*rank)], ")")
+                             : str(*rank));
+  }
+  std::reverse(missing.begin(), missing.end());
   const std::string who = missing.empty() ? "all ranks arrived, but too late, or the server lost them"
                                           : str("no sign of rank ", join(missing, ", "));
   throw Error(Code::kPeer, str("waited ", client_.timeout_s(), " s for all ", info_.size, " ranks at '", name,

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "data/images/image_loader.h"
+#include "data/tokens/chat_loader.h"
 #include "data/tokens/document_loader.h"
 #include "data/tokens/mixture_loader.h"
 #include "data/tokens/pair_loader.h"
@@ -72,17 +73,28 @@ void require_targets(const TokenFile& file, const DataOptions& options) {
                   word_of(options.packing), ": prepare longer documents, or set data.packing: stream"));
 }
 
+/// What the documents of `file` are, and the kind of data that reads them.
+std::pair<const char*, DataKind> held_by(const TokenFile& file) {
+  if (file.header().holds_pairs()) return {"pairs of texts", DataKind::kPairs};
+  if (file.header().holds_chats()) return {"conversations", DataKind::kChat};
+  return {"documents", DataKind::kTokens};
+}
+
 std::unique_ptr<Loader> open_file(const std::string& path, const DataOptions& options,
                                   std::int64_t vocab_size, std::optional<std::uint64_t> shuffle) {
   TokenFile file = open_matching(path, options, vocab_size);
-  const bool pairs = options.kind == DataKind::kPairs;
-  if (file.header().holds_pairs() != pairs) {
-    throw Error(Code::kData, str("token file '", path, "' holds ", pairs ? "documents" : "pairs of texts",
-                                 ", but data.kind is ", word_of(options.kind),
-                                 ": set data.kind: ", pairs ? "tokens" : "pairs", ", or name another file"));
+  const auto [held, kind] = held_by(file);
+  if (kind != options.kind) {
+    throw Error(Code::kData,
+                str("token file '", path, "' holds ", held, ", but data.kind is ", word_of(options.kind),
+                    ": set data.kind: ", word_of(kind), ", or name another file"));
   }
-  if (pairs)
+  if (kind == DataKind::kPairs)
     return std::make_unique<PairLoader>(std::move(file), options.seq_len, options.target_len, shuffle);
+  if (kind == DataKind::kChat) {
+    const std::int64_t leave_out = options.on_bad_record == BadRecord::kSkip ? options.max_bad_records : 0;
+    return std::make_unique<ChatLoader>(std::move(file), options.seq_len, shuffle, leave_out);
+  }
   require_targets(file, options);
   if (options.packing == Packing::kPad)
     return std::make_unique<DocumentLoader>(std::move(file), options.seq_len, shuffle);

@@ -12,6 +12,7 @@ namespace echelon {
 enum class DataKind : std::uint8_t {
   kTokens,           ///< a file made by `echelon prepare`
   kPairs,            ///< one with sources and targets
+  kChat,             ///< one with conversations
   kSyntheticTokens,  ///< random ids, no file
   kSyntheticPairs,
   kImageFolder,      ///< JPEG and PNG files, a subfolder for each class
@@ -19,8 +20,9 @@ enum class DataKind : std::uint8_t {
   kSyntheticImages,  ///< computed, no file
 };
 template <>
-inline constexpr std::array<std::string_view, 7> kWords<DataKind>{
-    "tokens", "pairs", "synthetic_tokens", "synthetic_pairs", "image_folder", "idx", "synthetic_images"};
+inline constexpr std::array<std::string_view, 8> kWords<DataKind>{
+    "tokens",          "pairs",        "chat", "synthetic_tokens",
+    "synthetic_pairs", "image_folder", "idx",  "synthetic_images"};
 
 [[nodiscard]] constexpr bool is_synthetic(DataKind kind) {
   return kind == DataKind::kSyntheticTokens || kind == DataKind::kSyntheticPairs ||
@@ -75,7 +77,7 @@ struct ImageOptions {
 /// Recipe section `data`.
 struct DataOptions {
   DataKind kind = DataKind::kTokens;
-  std::string path;                    ///< token file (kind: tokens, pairs)
+  std::string path;                    ///< token file (kind: tokens, pairs, chat)
   PatternMap<double> mixture;          ///< instead of `path`: token file -> weight, a number above 0
   std::string tokenizer;               ///< empty: tokenizer.model or tokenizer.json beside `path`, if there
   std::int64_t seq_len = 512;          ///< tokens a sample is trained on; a sample reads seq_len + 1
@@ -89,7 +91,7 @@ struct DataOptions {
   std::vector<double> mean;  ///< taken from each channel's values of 0 to 1; one, one a channel, or none
   std::vector<double> std;   ///< what they are divided by then
   ImageOptions image;
-  BadRecord on_bad_record = BadRecord::kStop;  ///< an image file that cannot be used
+  BadRecord on_bad_record = BadRecord::kStop;  ///< an image file, a conversation longer than seq_len
   std::int64_t max_bad_records = 100;          ///< skip: a rank that met more of them stops all the same
   ValidationDataOptions validation;
 };

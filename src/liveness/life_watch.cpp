@@ -7,13 +7,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <tuple>
 
 #include "base/log.h"
 #include "base/net/handshake.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/utc_time.h"
-#include "comm/blob_text.h"
+#include "comm/exchange.h"
 #include "liveness/median.h"
 #include "liveness/record.h"
 #include "liveness/within.h"
@@ -44,6 +45,13 @@ std::string who_am_i(const JobInfo& job) {
   return str("rank ", job.rank, "/", job.size, " ", job.host);
 }
 
+/// What a rank says of itself before heartbeats begin.
+struct Introduction {
+  ServiceCard card;  ///< tells the hub where the rank is; rank 0's, where the hub is
+  Secret secret{};   ///< rank 0's counts
+  auto fields() { return std::tie(card, secret); }
+};
+
 }  // namespace
 
 LifeWatch::LifeWatch(Options options, Job& job, const ProcessWatch& watch)
@@ -54,8 +62,7 @@ LifeWatch::LifeWatch(Options options, Job& job, const ProcessWatch& watch)
 
 void LifeWatch::connect(Job& job) {
   const auto timeout = options_.cluster.heartbeat_timeout_s;
-  // The cards tell the hub where ranks are; rank 0's has the secret in front.
-  std::string card = card_text(own_card(0));
+  Introduction mine{.card = own_card(0)};
   if (job_.rank == 0) {
     Hub::Options hub{
         .judge = {.silence_s = timeout,
@@ -70,23 +77,20 @@ void LifeWatch::connect(Job& job) {
     hub.on_nodes = [this](const std::vector<NodeState>& nodes) {
       if (shows_nodes_) nodes_->show(nodes);
     };
-    const Secret secret = hub.secret;
+    mine.secret = hub.secret;
     hub_ = std::make_unique<Hub>(std::move(hub));
-    card = secret_text(secret) + card_text(own_card(hub_->port()));
+    mine.card = own_card(hub_->port());
   }
-  const std::vector<Blob> told = job.exchange("heartbeats", to_blob(card));
-  const std::string first = to_text(told.front());
-  const Calling calling{.service = Service::kHeartbeats,
-                        .secret = parse_secret(std::string_view(first).substr(0, sizeof(Secret))),
-                        .per_address_s = kConnect_s};
-  const ServiceCard hub = parse_card(first.substr(sizeof(Secret)));
+  const auto all = gather_values(job, mine, "heartbeats");
+  const Calling calling{
+      .service = Service::kHeartbeats, .secret = all[0].secret, .per_address_s = kConnect_s};
   if (hub_) {
-    std::vector<ServiceCard> cards{hub};
-    for (std::size_t rank = 1; rank < told.size(); ++rank) cards.push_back(parse_card(to_text(told[rank])));
+    std::vector<ServiceCard> cards;
+    for (const Introduction& rank : all) cards.push_back(rank.card);
     hub_->expect(cards);
   }
   std::string why;
-  auto socket = call_service(hub, calling, why);
+  auto socket = call_service(all[0].card, calling, why);
   if (!socket) {
     unwatched_ = true;
     log::warn(str("no heartbeats: rank 0 (", job_.hosts[0], ") cannot be reached (", why,

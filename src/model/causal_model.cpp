@@ -22,7 +22,7 @@ Layer& CausalModel::add_embedding(const std::string& name, const ShapeTable& sha
   embedding_layer_ = layers_.emplace_back(std::make_unique<Layer>(name, Layer::Role::kEmbedding)).get();
   const std::string weight = name + ".weight";
   if (options_.tie_embeddings) {
-    shared_.push_back({std::make_unique<Parameter>(weight, shapes.at(weight), normal(options_.init_std)),
+    shared_.push_back({std::make_shared<Parameter>(weight, shapes.at(weight), normal(options_.init_std)),
                        {embedding_layer_}});
     embedding_ = shared_.back().parameter.get();
   } else {
@@ -39,13 +39,26 @@ Layer& CausalModel::add_block_layer(const std::string& name) {
 
 void CausalModel::add_head(const std::string& norm, const ShapeTable& shapes) {
   head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
-  final_norm_.emplace(head_layer_->add_layer(norm), shapes, options_.norm_eps);
+  final_norm_.emplace(head_layer_->add_layer(norm), shapes, options_);
   if (options_.tie_embeddings) {
     head_ = embedding_;
-    shared_.back().users.push_back(head_layer_);
+    shared_.front().users.push_back(head_layer_);
   } else {
     head_ = add_linear(*head_layer_, "lm_head", shapes, normal(options_.init_std)).weight;
   }
+}
+
+void CausalModel::add_adapter(Linear& linear, const std::vector<AdaptedMatrix>& adapted,
+                              const LoraOptions& lora) {
+  const auto is_adapted = [&](const Parameter::Part& part) {
+    return std::any_of(adapted.begin(), adapted.end(),
+                       [&](const AdaptedMatrix& matrix) { return matrix.module == module_of(part.name); });
+  };
+  const auto& parts = linear.weight->parts();
+  if (std::none_of(parts.begin(), parts.end(), is_adapted)) return;
+  linear.adapter.emplace(*linear.weight, adapted, lora);
+  shared_.push_back({linear.adapter->a(), {}});
+  shared_.push_back({linear.adapter->b(), {}});
 }
 
 at::Tensor CausalModel::embedded(const at::Tensor& ids, const Pass& /*pass*/) const {

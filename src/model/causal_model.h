@@ -36,6 +36,9 @@ class CausalModel : public Model {
   /// Adds the layer "lm_head", with the final norm `norm` in it.
   void add_head(const std::string& norm, const ShapeTable& shapes);
 
+  /// Gives the product those adapters that are of its matrices, if any.
+  void add_adapter(Linear& linear, const std::vector<AdaptedMatrix>& adapted, const LoraOptions& lora);
+
   /// ids [tokens] -> [tokens, hidden]; runs within the embedding's layer.
   [[nodiscard]] virtual at::Tensor embedded(const at::Tensor& ids, const Pass& pass) const;
   /// x [tokens, hidden] -> the same shape; runs within the block's layer.

@@ -10,6 +10,7 @@
 #include "model/llama/llama.h"
 #include "model/t5/t5.h"
 #include "model/vit/vit.h"
+#include "shapes/lora.h"
 
 namespace echelon {
 namespace {
@@ -38,7 +39,10 @@ std::unique_ptr<Decoder> Model::decoder(const Batch& /*prompts*/) const {
   throw Error(Code::kUsage, "this kind of model cannot generate text; the kinds that read text can");
 }
 
-std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device) {
+namespace {
+
+std::unique_ptr<Model> whole_model(const ModelOptions& options, const ModelTypes& types, at::Device device,
+                                   const LoraOptions& lora) {
   switch (options.kind) {
     case ModelKind::kLlama:
     case ModelKind::kMistral:
@@ -56,7 +60,17 @@ std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes
     case ModelKind::kCnn:
       return std::make_unique<Cnn>(options, types);
   }
-  return std::make_unique<Llama>(options, types, device);
+  return std::make_unique<Llama>(options, types, device, lora);
+}
+
+}  // namespace
+
+std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types, at::Device device,
+                                   const LoraOptions& lora) {
+  std::unique_ptr<Model> model = whole_model(options, types, device, lora);
+  for (Parameter* parameter : model->parameters())
+    parameter->freeze([&](const std::string& name) { return !is_trained(lora, name); });
+  return model;
 }
 
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {

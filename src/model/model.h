@@ -28,10 +28,10 @@ class Model {
   virtual ~Model() = default;
 
   [[nodiscard]] const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }
-  /// A parameter used by more than one layer (a tied embedding).
+  /// A parameter used by more than one layer (a tied embedding), or within the pass of any (an adapter).
   struct Shared {
-    std::unique_ptr<Parameter> parameter;
-    std::vector<const Layer*> users;
+    std::shared_ptr<Parameter> parameter;
+    std::vector<const Layer*> users;  ///< none: any layer may use it
   };
   [[nodiscard]] const std::vector<Shared>& shared() const { return shared_; }
   /// All parameters: shared ones first, then those of the layers in forward order.
@@ -61,9 +61,10 @@ class Model {
   std::vector<Shared> shared_;
 };
 
-/// Builds the model of options.kind, without storage. `device`: where constant tables are.
+/// Builds the model of options.kind, without storage. `device`: where constant tables are. With adapters
+/// (lora.rank above 0) everything that they do not train is frozen.
 [[nodiscard]] std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types,
-                                                 at::Device device);
+                                                 at::Device device, const LoraOptions& lora = {});
 
 /// Gives every parameter unsharded storage with its initial values. For single-process tools and tests.
 void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device);

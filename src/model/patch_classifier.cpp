@@ -43,7 +43,7 @@ void PatchClassifier::add_head(const std::string& layer, const std::string& norm
                                const std::string& classifier) {
   Layer& head = add_layer(layer, Layer::Role::kHead);
   head_layer_ = &head;
-  final_norm_.emplace(head.add_layer(norm), shapes_, options_.norm_eps);
+  final_norm_.emplace(head.add_layer(norm), shapes_, options_);
   classifier_ = add_linear(head, classifier, shapes_, init());
 }
 

@@ -37,7 +37,8 @@ Optimizer::Optimizer(std::unique_ptr<UpdateRule> rule, const OptimOptions& optio
       groups_(parameter_groups(options, model)),
       model_(&model) {
   for (const auto& unit : model.units()) {
-    if (unit->master().scalar_type() == at::kFloat || rule_->takes_bf16_weights()) continue;
+    const bool updated = unit->plan().trained_numel() > 0;
+    if (!updated || unit->master().scalar_type() == at::kFloat || rule_->takes_bf16_weights()) continue;
     throw Error(Code::kUsage,
                 str("optim.kind ", word_of(kind_), " needs fp32 weights, but precision.master is bf16; use ",
                     "optim.kind: anyprecision_adamw, or precision.master: fp32"));

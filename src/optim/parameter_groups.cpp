@@ -33,8 +33,12 @@ void require_match(const std::string& key, const std::string& pattern,
   const std::size_t count = std::min(kNamesShown, names.size());
   for (std::size_t i = 0; i < count; ++i)
     shown.push_back("'" + names[i * (names.size() - 1) / std::max<std::size_t>(count - 1, 1)] + "'");
+  const char* tied = matches(pattern, "lm_head.weight")
+                         ? "; a head that is tied (model.tie_embeddings) has no weight of its own: name the "
+                           "embedding's"
+                         : "";
   throw Error(Code::kUsage, str(key, ": pattern '", pattern, "' matches no parameter; names look like ",
-                                join(shown, ", "), " ('*' stands for any characters)"));
+                                join(shown, ", "), " ('*' stands for any characters)", tied));
 }
 
 namespace {
@@ -51,7 +55,9 @@ ParameterGroup group_of(const OptimOptions& options, const std::string& name) {
 std::unique_ptr<Model> with_frozen(std::unique_ptr<Model> model, const OptimOptions& options) {
   std::vector<std::string> names;
   for (Parameter* parameter : model->parameters()) {
-    for (const Parameter::Part& part : parameter->parts()) names.push_back(part.name);
+    for (const Parameter::Part& part : parameter->parts()) {
+      if (!part.frozen) names.push_back(part.name);
+    }
     parameter->freeze([&](const std::string& name) { return options.freezes(name); });
   }
   require_trained(options, names);

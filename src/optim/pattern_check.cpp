@@ -14,10 +14,13 @@ std::vector<std::string> patterns_of(const PatternMap<Value>& map) {
   return patterns;
 }
 
-std::vector<std::string> parameter_names(const Model& model) {
+/// `trained`: only of those that the model does not freeze.
+std::vector<std::string> parameter_names(const Model& model, bool trained) {
   std::vector<std::string> names;
   for (const Parameter* parameter : model.parameters()) {
-    for (const Parameter::Part& part : parameter->parts()) names.push_back(part.name);
+    for (const Parameter::Part& part : parameter->parts()) {
+      if (!trained || !part.frozen) names.push_back(part.name);
+    }
   }
   return names;
 }
@@ -42,7 +45,7 @@ std::vector<PatternFault> pattern_faults(const Model& model, const ShardOptions&
                                          const ActivationCheckpointingOptions& activations,
                                          const OptimOptions& optim) {
   const std::vector<Layer*> layers = all_layers(model);
-  const std::vector<std::string> parameters = parameter_names(model);
+  const std::vector<std::string> parameters = parameter_names(model, false);
   std::vector<PatternFault> faults;
   demand("shard.wrap.exclude", shard.wrap.exclude, layers, faults);
   demand("shard.wrap.modules", shard.wrap.modules, layers, faults);
@@ -52,7 +55,7 @@ std::vector<PatternFault> pattern_faults(const Model& model, const ShardOptions&
   demand("optim.no_decay", optim.no_decay, parameters, faults);
   demand("optim.lr_factors", patterns_of(optim.lr_factors), parameters, faults);
   try {
-    require_trained(optim, parameters);
+    require_trained(optim, parameter_names(model, true));
   } catch (const Error& error) {
     faults.push_back({"optim.lr_factors", error.what()});
   }

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/steady_time.h"
-#include "comm/blob_value.h"
+#include "comm/exchange.h"
 
 namespace echelon::profile {
 namespace {

@@ -16,8 +16,7 @@
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/trace_events.h"
-#include "comm/blob_text.h"
-#include "comm/blob_value.h"
+#include "comm/exchange.h"
 #include "profile/spans.h"
 #include "profile/summary.h"
 
@@ -119,7 +118,7 @@ void Profiler::write(double comm_wait_s) {
   } catch (...) {  // whatever it is: the others wait for a word
     trouble = caught();
   }
-  const std::vector<Blob> troubles = comm_.gather_blobs(to_blob(trouble), "profile");
+  const auto troubles = gather_values(comm_, trouble, "profile");
   if (comm_.rank() != 0) return;
   try {
     merge(troubles);
@@ -145,13 +144,13 @@ void Profiler::write_part(const RankContext& context, const RankTotals& totals) 
                    str(json_text(mine, -1), '\n', trace_of(context, spans)), Code::kUsage);
 }
 
-void Profiler::merge(const std::vector<Blob>& troubles) const {
+void Profiler::merge(const std::vector<std::string>& troubles) const {
   std::vector<nlohmann::json> ranks;
   nlohmann::json lanes = nlohmann::json::array();
   TraceFile trace(folder_ / "trace.json");
   for (std::size_t rank = 0; rank < troubles.size(); ++rank) {
     if (!troubles[rank].empty()) {
-      log::warn(str("the profile lacks rank ", rank, ": ", to_text(troubles[rank])));
+      log::warn(str("the profile lacks rank ", rank, ": ", troubles[rank]));
       continue;
     }
     const std::filesystem::path part = part_of(folder_, rank);

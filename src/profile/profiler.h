@@ -36,7 +36,7 @@ class Profiler {
   /// For rank 0, into the run folder, which all ranks share.
   void write_part(const RankContext& context, const RankTotals& totals) const;
   /// Rank 0: the parts of all ranks. `troubles`: by rank, why there is none; empty: there is one.
-  void merge(const std::vector<Blob>& troubles) const;
+  void merge(const std::vector<std::string>& troubles) const;
 
   ProfileRange range_;
   Communicator& comm_;

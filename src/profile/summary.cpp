@@ -96,10 +96,10 @@ nlohmann::json by_rank(const std::vector<nlohmann::json>& ranks) {
 
 /// What the forecast said, beside what was measured; the largest differences first.
 nlohmann::json against_plan(const nlohmann::json& summary, const nlohmann::json& forecast) {
-  if (!forecast.is_object() || !forecast.contains("predicted"))
+  if (!forecast.is_object() || !forecast.contains("predicted") || !forecast["predicted"].is_object())
     return {{"missing", "the run folder has no forecast of this run"}};
   const nlohmann::json& plan = forecast["predicted"];
-  if (!plan.is_object() || !plan.contains("step_time_s")) {
+  if (!plan.contains("step_time_s")) {
     return {{"missing",
              "the forecast has no times: there is no profile of these CPU ranks (`echelon doctor job "
              "--calibrate` makes one, and `echelon plan --gpu FILE` uses it)"}};

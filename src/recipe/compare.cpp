@@ -8,6 +8,7 @@
 #include "recipe/check/contradictions.h"
 #include "recipe/keys/keys.h"
 #include "recipe/yaml/writer.h"
+#include "shapes/lora.h"
 
 namespace echelon::recipe {
 namespace {
@@ -15,7 +16,8 @@ namespace {
 constexpr std::size_t kLongestShown = 60;
 
 /// Replaces each 0 that means "derive from other keys" by the derived value where `other` states one: a value
-/// that neither recipe states follows from keys that are compared themselves.
+/// that neither recipe states follows from keys that are compared themselves. The modules with adapters get
+/// the names that peft would give them, since many lists of patterns mean the same.
 Recipe spelled_out(const Recipe& recipe, const Recipe& other) {
   Recipe full = recipe;
   ModelOptions& model = full.model;
@@ -23,6 +25,7 @@ Recipe spelled_out(const Recipe& recipe, const Recipe& other) {
   if (other.model.head_size != 0 && model.heads > 0) model.head_size = head_size(model);
   if (other.model.rope_scaling.original_positions != 0)
     model.rope_scaling.original_positions = original_positions(model);
+  if (full.lora.rank > 0 && other.lora.rank > 0) full.lora.modules = target_modules(full.model, full.lora);
   return full;
 }
 
@@ -41,15 +44,26 @@ std::vector<Change> changes(const Recipe& then, const Recipe& now) {
 }
 
 bool describes_model(std::string_view key) {
-  static constexpr std::array<std::string_view, 3> kTraining{"model.preset", "model.init_std",
-                                                             "model.dropout"};
-  return key.starts_with("model.") && std::find(kTraining.begin(), kTraining.end(), key) == kTraining.end();
+  static constexpr std::array<std::string_view, 6> kTraining{
+      "model.preset", "model.from", "model.init_std", "model.dropout", "lora.dropout", "lora.also_train"};
+  return (key.starts_with("model.") || key.starts_with("lora.")) &&
+         std::find(kTraining.begin(), kTraining.end(), key) == kTraining.end();
 }
 
 std::vector<Change> of_model(const std::vector<Change>& changes) {
   std::vector<Change> found;
   std::copy_if(changes.begin(), changes.end(), std::back_inserter(found),
                [](const Change& change) { return describes_model(change.key); });
+  return found;
+}
+
+std::vector<Change> of_base(const std::vector<Change>& changes) {
+  const bool one_has_none = std::any_of(changes.begin(), changes.end(), [](const Change& change) {
+    return change.key == "lora.rank" && (change.then == "0" || change.now == "0");
+  });
+  std::vector<Change> found = of_model(changes);
+  if (one_has_none)
+    std::erase_if(found, [](const Change& change) { return change.key.starts_with("lora."); });
   return found;
 }
 

@@ -19,11 +19,16 @@ struct Change {
 [[nodiscard]] std::vector<Change> changes(const Recipe& then, const Recipe& now);
 
 /// Whether the key changes what the model computes from given weights, not only how they are trained: all
-/// keys of section `model` except the preset's name, weight initialisation and dropout.
+/// keys of sections `model` and `lora` except the names of preset and folder, weight initialisation, dropout,
+/// and what is trained besides adapters.
 [[nodiscard]] bool describes_model(std::string_view key);
 
 /// The changes of keys for which describes_model() is true.
 [[nodiscard]] std::vector<Change> of_model(const std::vector<Change>& changes);
+
+/// Returns of_model() without section `lora` where only one of the recipes has adapters: for weights that a
+/// run starts from, whose model may be the base of adapters.
+[[nodiscard]] std::vector<Change> of_base(const std::vector<Change>& changes);
 
 /// The changes of keys that decide which samples a step trains on.
 [[nodiscard]] std::vector<Change> of_data(const std::vector<Change>& changes);

@@ -13,7 +13,7 @@
 #include "recipe/check/faults.h"
 #include "recipe/check/foreign_file.h"
 #include "recipe/keys/keys.h"
-#include "recipe/model_presets.h"
+#include "recipe/model_source.h"
 #include "recipe/recipe_in.h"
 #include "recipe/yaml/characters.h"
 #include "recipe/yaml/document.h"
@@ -100,7 +100,7 @@ class Parser {
   }
 
   LoadedRecipe finish(bool check) {
-    apply_model_preset();
+    apply_model_source(check);
     if (check) check_conflicts();
     faults_.raise_if_any(sources_);
     // Derived from run.name, so only after all layers are applied.
@@ -109,7 +109,7 @@ class Parser {
     for (const Key& key : keys()) {
       const auto given = given_.find(key.path);
       loaded.origins[key.path] = given != given_.end() ? origin(key.path, given->second)
-                                 : is_from_preset(key) ? str("preset ", recipe_.model.preset)
+                                 : is_from_source(key) ? source_.origin
                                                        : "default";
     }
     return loaded;
@@ -130,29 +130,26 @@ class Parser {
     return named != origins_.end() && !sources_.is_override(at) ? named->second : sources_.origin(at);
   }
 
-  /// Copies the preset's values to the `model` keys that no text sets. Runs after all layers are applied,
-  /// because an override may change the preset.
-  void apply_model_preset() {
-    const ModelPreset* preset = find_model_preset(recipe_.model.preset);
-    if (preset == nullptr) return;
-    const auto kind = given_.contains("model.kind") ? std::optional(recipe_.model.kind) : std::nullopt;
-    if (const std::string problem = preset_problem(*preset, kind); !problem.empty()) {
-      faults_.add(blame({"model.preset", "model.kind"}), problem);
+  /// Copies the values of a preset or folder to the `model` keys that no text sets. Runs after all layers
+  /// are applied, because an override may change which one.
+  void apply_model_source(bool reads_folder) {
+    if (is_broken("model.from")) return;
+    const auto is_given = [this](const std::string& key) { return given_.contains(key); };
+    source_ = model_source(recipe_, is_given, reads_folder);
+    for (const Conflict& problem : source_.problems) {
+      faults_.add(blame(problem.keys), problem.text);
       broken_.insert("model");
-      return;
     }
+    if (!source_.problems.empty()) return;
     Recipe published;
-    published.model = preset->model;
+    published.model = source_.model;
     for (const Key& key : keys()) {
-      if (key.path.starts_with("model.") && key.path != "model.preset" && !given_.contains(key.path)) {
-        copy_value(key, published, recipe_);
-      }
+      if (sets(source_, key.path) && !is_given(key.path)) copy_value(key, published, recipe_);
     }
   }
 
-  [[nodiscard]] bool is_from_preset(const Key& key) const {
-    return key.path.starts_with("model.") && find_model_preset(recipe_.model.preset) != nullptr &&
-           is_used(key.path, recipe_);
+  [[nodiscard]] bool is_from_source(const Key& key) const {
+    return sets(source_, key.path) && is_used(key.path, recipe_);
   }
 
   void follow_include(const Node& root, const std::filesystem::path& path) {
@@ -350,6 +347,7 @@ class Parser {
   std::vector<std::filesystem::path> chain_;
   std::vector<Node> layers_;  ///< tree of the file, of its base, of the base's base ...
   Recipe recipe_;
+  ModelSource source_;
   std::map<std::string, Position> given_;              ///< keys set, with their positions
   std::map<std::string, Position> section_positions_;  ///< sections seen, with their positions
   std::set<std::string> broken_;                       ///< keys and sections refused or misspelt

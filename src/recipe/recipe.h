@@ -14,6 +14,7 @@ namespace echelon {
 struct Recipe {
   RunOptions run;
   ModelOptions model;
+  LoraOptions lora;
   ShardOptions shard;
   PrecisionOptions precision;
   ActivationCheckpointingOptions activation_checkpointing;

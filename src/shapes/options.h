@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "base/dtype.h"
 #include "base/options/choice.h"
 
 namespace echelon {
@@ -35,6 +37,9 @@ enum class FeedForward : std::uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<FeedForward>{"relu", "gated_gelu"};
 
+template <>
+inline constexpr std::array<std::string_view, 2> kWords<NormRounding>{"twice", "once"};
+
 /// How rotary frequencies are stretched for sequences longer than those of pretraining; transformers'
 /// `rope_type`.
 enum class RopeKind : std::uint8_t {
@@ -66,6 +71,7 @@ struct RopeScalingOptions {
 struct ModelOptions {
   ModelKind kind = ModelKind::kLlama;
   std::string preset = "none";  ///< published model (recipe/model_presets.h) that sets the keys not given
+  std::string from{};  ///< Hugging Face folder that sets the sizes, and whose weights a new run starts from
   std::int64_t vocab_size = 50000;
   std::int64_t hidden_size = 768;
   std::int64_t intermediate_size = 3072;  ///< inner width of the feed-forward block
@@ -74,6 +80,7 @@ struct ModelOptions {
   std::int64_t kv_heads = 3;          ///< grouped-query attention, heads % kv_heads == 0
   std::int64_t max_positions = 2048;  ///< longest sequence
   double norm_eps = 1e-5;
+  NormRounding norm_rounding = NormRounding::kTwice;  ///< of RMSNorm
   double rope_theta = 10000.0;
   RopeScalingOptions rope_scaling;
   std::int64_t window = 0;             ///< a token sees itself and window - 1 tokens before it; 0: all
@@ -92,6 +99,17 @@ struct ModelOptions {
   std::int64_t patch_size = 16;
   std::int64_t channels = 3;
   std::int64_t classes = 1000;
+};
+
+/// Recipe section `lora` (Hu et al., LoRA). An adapter adds scale * B(A(dropout(x))) to what a matrix of a
+/// block makes of x; only adapters and what also_train names are trained.
+struct LoraOptions {
+  std::int64_t rank = 0;    ///< rows of every A, columns of every B; 0: no adapters, everything is trained
+  double alpha = 16.0;      ///< scale = alpha / rank
+  bool use_rslora = false;  ///< scale = alpha / sqrt(rank)
+  double dropout = 0.0;     ///< dropout probability of an adapter's input in training
+  std::vector<std::string> modules;     ///< patterns of the matrices with an adapter; none: all of the blocks
+  std::vector<std::string> also_train;  ///< patterns of modules that are trained whole
 };
 
 /// Elements of an attention head.

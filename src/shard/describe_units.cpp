@@ -38,12 +38,12 @@ std::string_view stays(Strategy::Weights weights) {
 }
 
 std::string line_of(const UnitPlan& unit, std::size_t count, const std::string& last, int shard_ranks,
-                    at::ScalarType master, std::int64_t state_bytes) {
+                    std::int64_t state_bytes) {
   const FlatLayout layout(unit.parameters, shard_ranks);
   const auto bytes = [](std::int64_t n) { return human_bytes(static_cast<std::uint64_t>(n)); };
   const auto width = static_cast<std::int64_t>(c10::elementSize(unit.compute));
   const std::int64_t trained = unit.trained_numel();
-  const std::int64_t slice = layout.slice_numel() * static_cast<std::int64_t>(c10::elementSize(master)) +
+  const std::int64_t slice = layout.slice_numel() * static_cast<std::int64_t>(c10::elementSize(unit.master)) +
                              (trained == 0 ? 0 : layout.slice_numel() * 4) +
                              (trained + shard_ranks - 1) / shard_ranks * state_bytes;
   const std::string indent(2 * static_cast<std::size_t>(unit.depth), ' ');
@@ -59,7 +59,7 @@ std::string line_of(const UnitPlan& unit, std::size_t count, const std::string& 
 }  // namespace
 
 std::vector<std::string> describe_units(const std::vector<UnitPlan>& units, int shard_ranks,
-                                        at::ScalarType master, std::int64_t state_bytes) {
+                                        std::int64_t state_bytes) {
   // Groups units of the same kind, size, type and lifetime, of which as much is trained; lines are in the
   // order of first appearance.
   std::vector<std::string> lines;
@@ -78,7 +78,7 @@ std::vector<std::string> describe_units(const std::vector<UnitPlan>& units, int 
       last = units[k].name;
       ++count;
     }
-    lines.push_back(line_of(units[i], count, last, shard_ranks, master, state_bytes));
+    lines.push_back(line_of(units[i], count, last, shard_ranks, state_bytes));
   }
   return lines;
 }

@@ -46,7 +46,7 @@ class ShardedModel::Hook final : public LayerHook {
   const UnitPlan* plan_;
   std::optional<std::size_t> unit_;
   bool last_;    ///< the layer is the model's head
-  bool trains_;  ///< a parameter in the layer does
+  bool trains_;  ///< a parameter in the layer or a root does
   RecomputePlan::Mode mode_;
   bool offload_;
   std::function<void()> begin_backward_;

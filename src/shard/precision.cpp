@@ -23,6 +23,7 @@ Precision resolve(const PrecisionOptions& options) {
   precision.buffer = choose(options.buffer, preset.buffer, at::kFloat);
   precision.output = choose(options.output, FloatType::kUnset, precision.param);
   precision.master = choose(options.master, preset.master, at::kFloat);
+  precision.frozen = choose(options.frozen, FloatType::kUnset, precision.master);
   return precision;
 }
 

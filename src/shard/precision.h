@@ -17,11 +17,12 @@ struct Precision {
   at::ScalarType buffer = at::kFloat;  ///< constant tables (rotary cos/sin) are rounded to it
   at::ScalarType output = at::kFloat;  ///< logits are rounded to it
   at::ScalarType master = at::kFloat;  ///< weights kept by each rank, which the optimizer updates
+  at::ScalarType frozen = at::kFloat;  ///< those kept of units of which nothing is trained
   [[nodiscard]] ModelTypes types() const { return {buffer, output}; }
 };
 
 /// A key that is set overrides the preset. Defaults without either: `param`, `buffer` and `master` are fp32;
-/// `reduce` and `output` equal `param`.
+/// `reduce` and `output` equal `param`, `frozen` equals `master`.
 [[nodiscard]] Precision resolve(const PrecisionOptions& options);
 
 /// Sets for this process what PyTorch's GPU libraries may round beyond the types of their inputs: the inputs

@@ -61,6 +61,7 @@ struct PrecisionOptions {
   FloatType buffer = FloatType::kUnset;  ///< constant tables (rotary cos/sin)
   FloatType output = FloatType::kUnset;  ///< logits as passed to the loss
   FloatType master = FloatType::kUnset;  ///< weights kept by each rank: unset | fp32 | bf16
+  FloatType frozen = FloatType::kUnset;  ///< those of units of which nothing is trained; unset: as `master`
   /// GPU: fp32 products and convolutions round their inputs to TF32 (10 bits of mantissa) and are faster.
   bool tf32 = false;
   PatternMap<FloatType> overrides;  ///< module pattern -> type of its weights and computation

@@ -82,11 +82,11 @@ void ShardedModel::make_units(const EngineOptions& options) {
   for (const UnitPlan& plan : plan_) {
     if (plan.parameters.empty()) continue;
     units_.push_back(std::make_unique<Unit>(plan, setup));
-    if (plan.layer == nullptr) root_ = units_.back().get();
+    if (plan.layer == nullptr) roots_.push_back(units_.back().get());
   }
   uses_.assign(units_.size(), 0);
   reduced_.assign(units_.size(), false);
-  forward_order_ = PrefetchOrder(counting(units_.size(), root_ == nullptr ? 0 : 1));
+  forward_order_ = PrefetchOrder(counting(units_.size(), roots_.size()));
 }
 
 void ShardedModel::attach_hooks(const ActivationCheckpointingOptions& options) {
@@ -112,13 +112,13 @@ void ShardedModel::begin_pass(bool training) {
   recomputing_ = 0;
   post_forward_.clear();
   prefetch();
-  if (root_ != nullptr) unshard(*root_);
+  for (Unit* root : roots_) unshard(*root);
 }
 
 void ShardedModel::prefetch() {
   const HostTime host(times_);
   forward_order_.restart();
-  if (root_ != nullptr) root_->start_unshard();
+  for (Unit* root : roots_) root->start_unshard();
   if (const auto first = forward_order_.ahead(1)) prefetch_unit(*first);
 }
 
@@ -182,7 +182,7 @@ at::Tensor ShardedModel::accumulate(const Batch& batch, double gradient_scale, M
   backward_order_ = PrefetchOrder(post_forward_);
   loss.backward();
   frames_.end_all();
-  // Units whose input has no gradient (embeddings), and the root, are complete only now. Unused units are
+  // Units whose input has no gradient (embeddings), and the roots, are complete only now. Unused units are
   // reduced too, so all ranks issue the same operations in the same order.
   for (std::size_t i = units_.size(); i-- > 0;) {
     if (!reduced_[i]) reduce(i);
@@ -225,7 +225,7 @@ auto ShardedModel::without_gradients(const F& compute) {
   const at::NoGradGuard no_grad;
   begin_pass(false);
   auto result = compute();
-  if (root_ != nullptr) root_->release_after_forward(false);
+  for (Unit* root : roots_) root->release_after_forward(false);
   return result;
 }
 

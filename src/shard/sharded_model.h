@@ -120,7 +120,7 @@ class ShardedModel final : public RecomputeGuard {
   OffloadedInputs offloaded_;                 ///< activation_checkpointing.offload
   std::vector<UnitPlan> plan_;                ///< includes units without parameters
   std::vector<std::unique_ptr<Unit>> units_;  ///< outer before inner, in forward order
-  Unit* root_ = nullptr;                      ///< gathered for the whole pass; null if it has no parameters
+  std::vector<Unit*> roots_;                  ///< the first of units_, gathered for the whole pass
   std::vector<std::unique_ptr<Hook>> hooks_;
 
   PrefetchOrder forward_order_;

@@ -28,7 +28,7 @@ Unit::Unit(const UnitPlan& plan, const UnitSetup& setup)
     : plan_(plan),
       setup_(setup_of(plan, setup)),
       layout_(plan.parameters, setup.groups->shard().size()),
-      master_(HostMemory::zeros(layout_.slice_numel(), state_options(setup, setup.precision.master))),
+      master_(HostMemory::zeros(layout_.slice_numel(), state_options(setup, plan.master))),
       gradient_(
           HostMemory::zeros(setup_.trains ? layout_.slice_numel() : 0, state_options(setup, at::kFloat))),
       pieces_(layout_.pieces(setup.groups->shard().rank())),

@@ -87,6 +87,7 @@ class Planner {
     for (const Model::Shared& shared : model_.shared()) {
       units_[home_of(shared)].parameters.push_back(shared.parameter.get());
     }
+    split_root();
     return std::move(units_);
   }
 
@@ -120,8 +121,22 @@ class Planner {
     return units_.size() - 1;
   }
 
+  void split_root() {
+    auto& parameters = units_[0].parameters;
+    const auto trained =
+        std::stable_partition(parameters.begin(), parameters.end(),
+                              [](const Parameter* parameter) { return !parameter->trained(); });
+    if (trained == parameters.begin() || trained == parameters.end()) return;
+    UnitPlan second = units_[0];
+    second.name = "root.trained";
+    second.parameters.assign(trained, parameters.end());
+    parameters.erase(trained, parameters.end());
+    units_.insert(units_.begin() + 1, std::move(second));
+  }
+
   /// The unit of the innermost layer that contains all users; the root if there is none.
   std::size_t home_of(const Model::Shared& shared) const {
+    if (shared.users.empty()) return 0;
     Path common = path_of_.at(shared.users.at(0));
     for (const Layer* user : shared.users) {
       const Path& path = path_of_.at(user);
@@ -184,7 +199,10 @@ std::vector<UnitPlan> plan_units(const Model& model, const ShardOptions& options
   for (const auto& [pattern, value] : options.reshard_overrides) {
     require_match("shard.reshard_overrides", pattern, layers);
   }
-  return Planner(model, options, precision).plan();
+  std::vector<UnitPlan> units = Planner(model, options, precision).plan();
+  const Precision types = resolve(precision);
+  for (UnitPlan& unit : units) unit.master = unit.trained_numel() == 0 ? types.frozen : types.master;
+  return units;
 }
 
 }  // namespace echelon

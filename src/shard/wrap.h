@@ -13,10 +13,11 @@ namespace echelon {
 /// One unit: a layer and everything inside it that is not in an inner unit. Units nest as their layers do.
 struct UnitPlan {
   std::string name;                     ///< the layer's name; "root" for parameters in no other unit
-  Layer* layer = nullptr;               ///< null for the root
+  Layer* layer = nullptr;               ///< null for the roots
   std::vector<Parameter*> parameters;   ///< may be empty: the layer then only casts
   int depth = 0;                        ///< nesting depth; the root has 0
   at::ScalarType compute = at::kFloat;  ///< type of the gathered weights and of the computation
+  at::ScalarType master = at::kFloat;   ///< type of the weights that each rank keeps
   at::ScalarType outer = at::kFloat;    ///< compute type of the enclosing unit, to which the output is cast
   Strategy::Weights weights = Strategy::Weights::kLayer;
   bool weights_in_backward = true;  ///< false for an embedding, whose gradient needs only the ids
@@ -24,12 +25,14 @@ struct UnitPlan {
   [[nodiscard]] std::int64_t trained_numel() const;  ///< without what is frozen
 };
 
-/// The units in forward order, the root first. Policies:
+/// The units in forward order, the roots first. Policies:
 ///  - transformer: each embedding, block and head (as torchtitan groups them);
 ///  - size_based: FSDP1's size_based_auto_wrap_policy. Bottom-up, every module with at least min_params
 ///    parameters outside inner units, except those that match an `exclude` pattern;
 ///  - modules: modules that match a pattern;
 ///  - none: only the root.
+/// A root of which a part is frozen is two units, "root" and "root.trained": there are no gradients of what
+/// is frozen, and adapters (LoRA), which no layer holds, are in the second.
 /// A module whose precision differs from that of its surroundings is always a unit. A shared parameter
 /// belongs to the innermost unit that contains all layers that use it. Throws Error(kUsage) for a pattern
 /// that matches no module.
@@ -46,6 +49,6 @@ void require_match(const std::string& key, const std::string& pattern, const std
 /// of the gathered weights, and those kept per rank: weights, gradients, and `state_bytes` of optimizer state
 /// per parameter that is trained.
 [[nodiscard]] std::vector<std::string> describe_units(const std::vector<UnitPlan>& units, int shard_ranks,
-                                                      at::ScalarType master, std::int64_t state_bytes);
+                                                      std::int64_t state_bytes);
 
 }  // namespace echelon

@@ -17,6 +17,15 @@ std::unique_ptr<const Tokenizer> Tokenizer::from_bytes(std::string_view model_by
   return std::make_unique<data::SentencepieceTokenizer>(model_bytes, name);
 }
 
+std::string Tokenizer::piece_of(std::int32_t id) const {
+  const std::string text = decode(std::span(&id, 1));
+  return text.empty() ? name_of(id) : text;
+}
+
+bool Tokenizer::is_special(std::int32_t id) const {
+  return !name_of(id).empty() && decode(std::span(&id, 1)).empty();
+}
+
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<std::int32_t> ids;
   make_encoder()->encode(text, ids);

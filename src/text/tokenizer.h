@@ -19,7 +19,7 @@ class TextEncoder {
   virtual void encode(std::string_view text, std::vector<std::int32_t>& ids) = 0;
 };
 
-/// A tokenizer: a sentencepiece model, or a tokenizer.json of Hugging Face (byte-level BPE). Text is UTF-8;
+/// A tokenizer: a sentencepiece model, or a tokenizer.json of Hugging Face (BPE). Text is UTF-8;
 /// ids lie in [0, vocab_size). Every method may run on several threads at once.
 class Tokenizer {
  public:
@@ -45,6 +45,13 @@ class Tokenizer {
 
   /// How the tokenizer's file spells a special symbol; empty for an id that it does not have.
   [[nodiscard]] virtual std::string name_of(std::int32_t id) const = 0;
+
+  /// The bytes of text that an id stands for: those of a part of a character too, and the name of a special
+  /// symbol.
+  [[nodiscard]] virtual std::string piece_of(std::int32_t id) const;
+
+  /// A symbol that decode() leaves out.
+  [[nodiscard]] bool is_special(std::int32_t id) const;
 
   [[nodiscard]] virtual std::int64_t vocab_size() const = 0;  ///< largest id plus 1
   [[nodiscard]] virtual std::int32_t bos_id() const = 0;      ///< in front of a document; -1: none

@@ -6,7 +6,9 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/foreign_json.h"
 #include "base/str.h"
+#include "text/sentencepiece/sentencepiece_json.h"
 
 namespace echelon {
 namespace {
@@ -18,6 +20,24 @@ bool is_model_name(const std::filesystem::path& path) {
   return path.is_relative() && !owner.empty() && !owner.has_parent_path() && path.has_filename() &&
          owner != "." && owner != ".." && path.extension() != ".json" && path.extension() != ".model" &&
          !std::filesystem::exists(owner, ignored);
+}
+
+constexpr std::uint64_t kLargestModel = std::uint64_t{256} << 20;
+
+/// Whether a tokenizer.json says less than the sentencepiece model beside it: unigram pieces are read from
+/// the latter alone, and a run that trained with the model made the json from it.
+bool says_less(const std::filesystem::path& json, const std::filesystem::path& model) {
+  const std::string text = fs::read_file(json, kLargestModel, Code::kData);
+  const ForeignJson read = read_foreign_json(text, {.bytes = kLargestModel, .unique_keys = false});
+  const auto part = read.value.find("model");
+  if (part != read.value.end() && part->is_object() && part->value("type", nlohmann::json()) == "Unigram")
+    return true;
+  try {
+    const std::string pieces = fs::read_file(model, kLargestModel, Code::kData);
+    return text == data::tokenizer_json_of(pieces, false) || text == data::tokenizer_json_of(pieces, true);
+  } catch (const Error&) {
+    return false;  // no model that loads
+  }
 }
 
 }  // namespace
@@ -36,10 +56,13 @@ std::string tokenizer_file_name(std::string_view model_bytes) {
 
 std::filesystem::path find_tokenizer(const std::filesystem::path& folder) {
   std::error_code ignored;
-  for (const char* name : {"tokenizer.model", "spiece.model", "tokenizer.json"}) {
-    if (std::filesystem::exists(folder / name, ignored)) return folder / name;
+  std::filesystem::path model;
+  for (const char* name : {"tokenizer.model", "spiece.model"}) {
+    if (model.empty() && std::filesystem::exists(folder / name, ignored)) model = folder / name;
   }
-  return {};
+  const std::filesystem::path json = folder / "tokenizer.json";
+  if (!std::filesystem::exists(json, ignored)) return model;
+  return model.empty() || !says_less(json, model) ? json : model;
 }
 
 std::filesystem::path tokenizer_file(const std::filesystem::path& path) {
@@ -47,8 +70,8 @@ std::filesystem::path tokenizer_file(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path, ignored)) {
     if (std::filesystem::path file = find_tokenizer(path); !file.empty()) return file;
     throw Error(Code::kData, str("folder '", path.string(),
-                                 "' holds no tokenizer: expected tokenizer.model, spiece.model or "
-                                 "tokenizer.json in it; name the tokenizer's file"));
+                                 "' holds no tokenizer: expected tokenizer.json, tokenizer.model or "
+                                 "spiece.model in it; name the tokenizer's file"));
   }
   if (std::filesystem::exists(path, ignored)) return path;
   const std::string what = str("tokenizer '", path.string(), "' does not exist: ");
@@ -64,7 +87,7 @@ std::filesystem::path tokenizer_file(const std::filesystem::path& path) {
 std::string read_tokenizer_model(const std::filesystem::path& given) {
   const std::filesystem::path path = tokenizer_file(given);
   std::string bytes =
-      in_context("tokenizer", [&] { return fs::read_file(path, std::uint64_t{256} << 20, Code::kData); });
+      in_context("tokenizer", [&] { return fs::read_file(path, kLargestModel, Code::kData); });
   if (bytes.empty()) throw Error(Code::kData, str("tokenizer '", path.string(), "' is empty"));
   return bytes;
 }

@@ -41,6 +41,7 @@ TrainLoop::TrainLoop(LoopOptions options, const LoopParts& parts)
       votes_(parts_),
       step_(options_, parts_.state, parts_.comm, votes_),
       reporter_(options_, parts_, epochs_, step_) {
+  if (options_.adapters) adapters_.emplace(parts_.state.model, parts_.comm);
   if (options_.profile.wanted())
     profiler_ = std::make_unique<profile::Profiler>(options_.profile, parts_.comm, *options_.activity,
                                                     parts_.folder.root());
@@ -53,6 +54,7 @@ TrainStep::Result TrainLoop::step(double lr) {
   check_deadline(parts_.state.step + 1);
   const TrainStep::Result result = step_.finish(lr);
   if (parts_.clocks.ledger != nullptr) parts_.clocks.ledger->trained(parts_.state.step);
+  if (adapters_ && lr > 0 && result.grad_norm > 0 && std::isfinite(result.grad_norm)) adapters_->updated();
   reporter_.step_ended(result);
   if (profiler_) profiler_->step_ended();
   return result;
@@ -89,11 +91,11 @@ std::optional<ValidationResult> TrainLoop::validate() {
   const IntervalClock::Reading began = reporter_.reading();
   std::optional<ValidationResult> result = echelon::validate(
       parts_.state.model, *parts_.validation, options_.data, options_.train, parts_.comm, parts_.stop);
-  if (result && options_.tokenizer != nullptr) {
+  if (result && options_.text.tokenizer != nullptr) {
     parts_.progress.state("generating");
     options_.activity->enter(Doing::kGenerating);
-    result->rouge = generation_score(parts_.state.model, *parts_.validation, *options_.tokenizer,
-                                     options_.data, options_.train, parts_.comm, parts_.stop);
+    result->rouge = generation_score(parts_.state.model, *parts_.validation, options_.text, options_.data,
+                                     options_.train, parts_.comm, parts_.stop);
   }
   const double took = pause(began);
   if (parts_.stop.decided()) return std::nullopt;
@@ -140,6 +142,7 @@ void TrainLoop::save(bool last) {
   const SpentOn saving(parts_.clocks.ledger, Spent::kStall);
   if (parts_.clocks.ledger != nullptr) parts_.clocks.ledger->saving(parts_.state.step);
   const IntervalClock::Reading began = reporter_.reading();
+  if (adapters_) adapters_->require_frozen();
   if (parts_.memory != nullptr) parts_.memory->let_go_of_staging();
   {
     const std::string step = str("step ", parts_.state.step);

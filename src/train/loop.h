@@ -4,6 +4,7 @@
 
 #include "profile/profiler.h"
 #include "run/report_request.h"
+#include "train/adapter_check.h"
 #include "train/epochs.h"
 #include "train/eval/validation.h"
 #include "train/loop_parts.h"
@@ -62,6 +63,7 @@ class TrainLoop {
   Votes votes_;
   TrainStep step_;
   StepReporter reporter_;
+  std::optional<AdapterCheck> adapters_;         ///< of a run with LoRA
   std::unique_ptr<profile::Profiler> profiler_;  ///< null: no profile is wanted
   ReportRequest report_request_;
   double step_began_s_ = 0;  ///< time of the last deadline check, moved forward by pauses

@@ -14,7 +14,7 @@
 #include "run/options.h"
 #include "run/progress.h"
 #include "run/run_folder.h"
-#include "text/tokenizer.h"
+#include "train/eval/generation_score.h"
 #include "train/memory/memory_saves.h"
 #include "train/memory_report.h"
 #include "train/options.h"
@@ -40,8 +40,8 @@ struct LoopOptions {
   MetricsOptions metrics;
   DataOptions data;
   std::uint64_t seed = 1;
-  /// Decodes texts generated in validation; null: none are generated.
-  std::shared_ptr<const Tokenizer> tokenizer;
+  bool adapters = false;  ///< the model has LoRA's, which are checked
+  TextOptions text;       ///< of texts generated in validation
   std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< receives what the loop is doing
   ProfileRange profile;                                               ///< steps to be profiled
   double peak_flops = 0;                             ///< of one rank's device, for MFU; 0: unknown

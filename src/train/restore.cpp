@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <thread>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -16,9 +16,10 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/leased_reader.h"
 #include "comm/agree.h"
-#include "comm/blob_text.h"
+#include "comm/exchange.h"
 #include "train/state_tensors.h"
 #include "train/trainer_state.h"
+#include "train/weights/outside_base.h"
 
 namespace echelon {
 namespace {
@@ -50,6 +51,7 @@ struct Fault {
   };
   Kind kind = Kind::kNone;
   std::string text;
+  auto fields() { return std::tie(kind, text); }
   [[nodiscard]] bool none() const { return kind == Kind::kNone; }
 };
 
@@ -71,14 +73,11 @@ Fault fault_of(Communicator& comm, Reads reads, const std::function<void()>& bod
         mine = {Fault::Kind::kUnreadable, str("rank ", comm.rank(), " on ", host_name(), ": ", e.what())};
     }
   });
-  const std::string told = str(static_cast<int>(mine.kind), mine.text);
   Fault worst;
   int faulty = 0;
-  for (const Blob& blob : comm.gather_blobs(to_blob(told), "state of a checkpoint")) {
-    const std::string text = to_text(blob);
-    const auto kind = static_cast<Fault::Kind>(text.at(0) - '0');
-    if (kind > worst.kind) worst = {kind, text.substr(1)};
-    if (kind != Fault::Kind::kNone) ++faulty;
+  for (const Fault& one : gather_values(comm, mine, "state of a checkpoint")) {
+    if (one.kind > worst.kind) worst = one;
+    if (!one.none()) ++faulty;
   }
   if (reads == Reads::kSame && faulty > 0 && faulty < comm.size())
     worst = {Fault::Kind::kUnreadable, str("on ", faulty, " of ", comm.size(), " ranks: ", worst.text)};
@@ -97,34 +96,38 @@ Fault patiently(const Communicator& comm, const std::string& what, const std::fu
   return fault;
 }
 
-/// Ends the start on every rank if something could not be read.
-void require_read(const Communicator& comm, const std::string& what, const Fault& fault) {
+constexpr const char* kLeaveOnDisk = "move its folder away, and the run goes on from the one before";
+constexpr const char* kLeaveInMemory =
+    "`echelon-ckpt gc` removes what is in memory, and the run goes on from the disk";
+
+/// Ends the start on every rank if something could not be read. `if_lost`: how a user goes on without it.
+void require_read(const Communicator& comm, const std::string& what, const Fault& fault,
+                  const std::string& if_lost = kLeaveOnDisk) {
   if (fault.kind != Fault::Kind::kUnreadable) return;
   if (comm.rank() != 0) throw Error::already_reported(Code::kPeer);
   throw Error(
       Code::kPeer,
       str("resume: ", what, " cannot be read (", fault.text,
           "); this says nothing about its content, so nothing older is taken in its place, and nothing "
-          "is removed; start again, on other nodes if it is the node's fault; if it is lost, move its "
-          "folder away, and the run goes on from the one before"));
+          "is removed; start again, on other nodes if it is the node's fault; if it is lost, ",
+          if_lost));
 }
 
-/// The candidates, one a line. Rank 0 lists them for all ranks, which must not disagree about the newest one.
-/// Collective.
-std::string agreed_candidates(const CheckpointOptions& options, const RunFolder& folder, Communicator& comm,
-                              bool remembered) {
-  std::string found;
+/// Rank 0 lists the candidates for all ranks, which must not disagree about the newest one. Collective.
+std::vector<std::string> agreed_candidates(const CheckpointOptions& options, const RunFolder& folder,
+                                           Communicator& comm, bool remembered) {
+  std::vector<std::string> found;
   const std::string where = str('\'', folder.checkpoints().string(), '\'');
   const Fault fault = patiently(comm, where, [&] {
     return fault_of(comm, Reads::kOwnPart, [&] {
-      if (comm.rank() == 0) found = join(candidates(options, folder, remembered), "\n");
+      if (comm.rank() == 0) found = candidates(options, folder, remembered);
     });
   });
   require_read(comm, where, fault);
   agree(comm, "find checkpoint", [&] {
     if (comm.rank() == 0 && !fault.none()) throw Error(Code::kCheckpoint, fault.text);
   });
-  return to_text(comm.gather_blobs(to_blob(found), "checkpoints").at(0));
+  return broadcast_value(comm, found, "checkpoints");
 }
 
 /// Only rank 0 inspects: all ranks have the same recipe.
@@ -135,20 +138,46 @@ Differences differences(const Inspect& inspect, const checkpoint::Reader& reader
 /// Called on every rank before tensors are read. Collective.
 using BeforeLoading = std::function<Fault(const checkpoint::Reader&)>;
 
+/// How the run looks at checkpoints.
+struct Rules {
+  const Inspect& inspect;
+  const std::string& base;  ///< where the base may be too
+};
+
+/// Reads what the checkpoint leaves out. Collective.
+void restore_base(TrainState& state, const std::string& instead, Communicator& comm) {
+  if (!state.base) return;
+  in_context("resume", [&] {
+    load_base(*state.base,
+              {.folders = {state.base->folder, instead},
+               .how = "name where it is now with checkpoint.init_from, or model.from"},
+              state.model, comm);
+  });
+}
+
+/// The next checkpoint leaves out no more than what is still frozen.
+void keep_trained(TrainState& state) {
+  if (!state.base) return;
+  const checkpoint::BaseNote frozen = base_of(state.model);
+  std::erase_if(state.base->tensors,
+                [&](const auto& tensor) { return frozen.find(tensor.info.name) == nullptr; });
+}
+
 /// Restores from one folder. Collective.
-Fault restore(const std::filesystem::path& folder, Communicator& comm, TrainState& state,
-              const Inspect& inspect, const BeforeLoading& before_loading = {}) {
+Fault restore(const std::filesystem::path& folder, Communicator& comm, TrainState& state, const Rules& rules,
+              const BeforeLoading& before_loading = {}) {
   std::unique_ptr<checkpoint::Reader> reader;
   checkpoint::TrainerState saved;
   Fault fault = fault_of(comm, Reads::kSame, [&] {
     reader = std::make_unique<checkpoint::Reader>(folder);
     saved = checkpoint::parse_trainer_state(reader->trainer_state(), reader->step(),
                                             str("checkpoint '", folder.string(), "': trainer state"));
+    state.base = checkpoint::base_note_of(*reader);
   });
   if (!fault.none()) return fault;
   agree(comm, "check checkpoint", [&] {
     in_context("resume", [&] {
-      const Differences different = differences(inspect, *reader, comm);
+      const Differences different = differences(rules.inspect, *reader, comm);
       if (!different.model.empty()) {
         throw Error(Code::kCheckpoint,
                     str("checkpoint '", reader->folder().string(),
@@ -160,14 +189,17 @@ Fault restore(const std::filesystem::path& folder, Communicator& comm, TrainStat
     });
   });
   if (before_loading) fault = before_loading(*reader);
+  if (fault.none()) restore_base(state, rules.base, comm);
   if (fault.none()) fault = fault_of(comm, Reads::kOwnPart, [&] { load_slices(*reader, state); });
-  if (fault.none()) apply_trainer_state(saved, state);
+  if (!fault.none()) return fault;
+  keep_trained(state);
+  apply_trainer_state(saved, state);
   return fault;
 }
 
 /// The same from memory: each node puts the checkpoint together, and brings the shards that its ranks read.
 Fault restore_from(const checkpoint::MemoryCandidate& candidate, RunMemory& memory, TrainState& state,
-                   const Inspect& inspect) {
+                   const Rules& rules) {
   Communicator& comm = memory.comm();
   const checkpoint::Assembly assembly = memory.assembly(candidate);
   Fault fault = fault_of(comm, Reads::kOwnPart, [&] {
@@ -179,7 +211,7 @@ Fault restore_from(const checkpoint::MemoryCandidate& candidate, RunMemory& memo
       for (const int shard : mine) assembly.bring(shard);
     });
   };
-  if (fault.none()) fault = restore(assembly.path(), comm, state, inspect, bring);
+  if (fault.none()) fault = restore(assembly.path(), comm, state, rules, bring);
   if (memory.leads()) checkpoint::Assembly::remove(memory.folder());
   return fault;
 }
@@ -203,26 +235,42 @@ void forget_rolled_back(std::vector<checkpoint::MemoryCandidate>& remembered, st
   });
 }
 
+/// From now on, checkpoints leave out the weights below the adapters that lie in `place` or, where that
+/// leaves them out itself, in `beneath`. Collective.
+void leave_out(TrainState& state, checkpoint::BaseNote place,
+               const std::optional<checkpoint::BaseNote>& beneath, Communicator& comm) {
+  checkpoint::BaseNote base = base_of(state.model);
+  if (beneath) {
+    place = {.folder = beneath->folder, .save_id = beneath->save_id};
+    std::erase_if(base.tensors, [&](const auto& one) { return beneath->find(one.info.name) == nullptr; });
+  }
+  base.folder = place.folder;
+  base.save_id = place.save_id;
+  if (base.tensors.empty()) return;
+  take_fingerprints(base, state.model, comm);
+  state.base = std::move(base);
+}
+
 }  // namespace
 
 std::optional<Restored> restore_latest(const CheckpointOptions& options, const RunFolder& folder,
                                        Communicator& comm, TrainState& state, const Inspect& inspect,
-                                       RunMemory* memory) {
+                                       RunMemory* memory, const std::string& base) {
+  const Rules rules{inspect, base};
   std::vector<checkpoint::MemoryCandidate> remembered;
   if (memory != nullptr) remembered = memory->candidates();
-  const std::string listed = agreed_candidates(options, folder, comm, !remembered.empty());
+  const std::vector<std::string> listed = agreed_candidates(options, folder, comm, !remembered.empty());
   const bool lead = comm.rank() == 0;
-  forget_rolled_back(remembered, step_of(listed.substr(0, listed.find('\n'))), lead);
+  forget_rolled_back(remembered, listed.empty() ? -1 : step_of(listed.front()), lead);
   auto newest_in_memory = remembered.begin();
-  std::istringstream folders(listed);
   checkpoint::KnownSteps known;
   /// Those in memory that are newer than `step`, as long as they are damaged.
   const auto from_memory_after = [&](std::int64_t step) -> std::optional<Restored> {
     for (; newest_in_memory != remembered.end() && newest_in_memory->step > step; ++newest_in_memory) {
       const std::string name = str("step ", newest_in_memory->step, " in memory");
       const Fault fault =
-          patiently(comm, name, [&] { return restore_from(*newest_in_memory, *memory, state, inspect); });
-      require_read(comm, name, fault);
+          patiently(comm, name, [&] { return restore_from(*newest_in_memory, *memory, state, rules); });
+      require_read(comm, name, fault, kLeaveInMemory);
       if (fault.none()) {
         memory->resumed_from(&*newest_in_memory);
         known.newest_commit = newest_in_memory->newest_commit;
@@ -233,10 +281,10 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
     return std::nullopt;
   };
   std::string newest_damage;
-  for (std::string step; std::getline(folders, step);) {
+  for (const std::string& step : listed) {
     if (auto restored = from_memory_after(step_of(step))) return restored;
     const std::string name = str("checkpoint '", step, "'");
-    const Fault fault = patiently(comm, name, [&] { return restore(step, comm, state, inspect); });
+    const Fault fault = patiently(comm, name, [&] { return restore(step, comm, state, rules); });
     require_read(comm, name, fault);
     const std::string step_name = std::filesystem::path(step).filename().string();
     if (fault.none()) {
@@ -252,6 +300,7 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
   }
   if (auto restored = from_memory_after(-1)) return restored;
   if (newest_damage.empty()) {
+    state.base.reset();  // of what is damaged in memory
     if (memory != nullptr) memory->resumed_from(nullptr);
     return std::nullopt;
   }
@@ -265,31 +314,63 @@ WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator&
                                  const Inspect& inspect) {
   const std::string what = str("checkpoint.init_from '", options.init_from, "'");
   std::optional<checkpoint::LeasedReader> leased;
+  std::optional<checkpoint::BaseNote> beneath;  // what the checkpoint itself leaves out
   WeightMatch match;
   agree(comm, "check initial weights", [&] {
     in_context(what, [&] {
       leased.emplace(options.init_from);
-      match = match_weights(leased->reader, state.model);
-      const std::string keys = differences(inspect, leased->reader, comm).model;
-      if (keys.empty() && match.whole()) return;
+      beneath = checkpoint::base_note_of(leased->reader);
+      match = match_weights(leased->reader, beneath, state.model);
+      const std::string keys = differences(inspect, leased->reader, comm).base;
+      if (keys.empty() && match.whole_below()) return;
       const std::string difference = str(
           "it is of a different model", keys.empty() ? "" : str(" (checkpoint -> this recipe: ", keys, ")"),
-          match.whole() ? ", whose tensors have the same shapes" : ": " + describe(match));
-      if (!options.init_partial || match.taken.empty()) {
+          match.whole_below() ? ", whose tensors have the same shapes" : ": " + describe(match));
+      const bool all_or_none = match.taken.empty() || beneath;  // a base is read whole
+      if (!options.init_partial || all_or_none) {
         throw Error(Code::kCheckpoint,
                     str(difference, "; ", match.taken.empty() ? "no weight fits: " : "",
                         "use the model it was made with",
-                        match.taken.empty() ? ""
-                                            : str(", or set checkpoint.init_partial: true to take the ",
-                                                  match.taken.size(), " tensors that fit")));
+                        all_or_none ? ""
+                                    : str(", or set checkpoint.init_partial: true to take the ",
+                                          match.taken.size(), " tensors that fit")));
       }
       if (comm.rank() == 0) log::warn(str(what, ": ", difference, "; ", match.taken.size(), " are taken"));
     });
   });
+  if (beneath) {
+    in_context(what, [&] {
+      load_base(*beneath, {{beneath->folder}, "start from another checkpoint"}, state.model, comm);
+    });
+  }
   agree(comm, "load initial weights",
         [&] { in_context(what, [&] { load_weights(leased->reader, state.model); }); });
   if (state.ema != nullptr) state.ema->restart();
+  if (!options.init_partial) {
+    const std::string folder = std::filesystem::absolute(leased->folder).lexically_normal().string();
+    leave_out(state, {.folder = folder, .save_id = leased->reader.save_id()}, beneath, comm);
+  }
   return match;
+}
+
+void load_folder_weights(const std::filesystem::path& folder, Communicator& comm, TrainState& state,
+                         const std::function<void(const families::ModelWeights&)>& inspect) {
+  std::optional<families::ModelWeights> weights;
+  agree(comm, "check initial weights", [&] {
+    weights.emplace(folder, "model.from");
+    if (comm.rank() != 0) return;
+    weights->check_tied();
+    if (inspect) inspect(*weights);
+  });
+  agree(comm, "load initial weights", [&] {
+    in_context("model.from", [&] {
+      load_weights(*weights, state.model);
+      weights->source().check_unchanged();
+    });
+  });
+  if (state.ema != nullptr) state.ema->restart();
+  leave_out(state, {.folder = std::filesystem::absolute(folder).lexically_normal().string()}, std::nullopt,
+            comm);
 }
 
 }  // namespace echelon

@@ -10,14 +10,15 @@
 #include "comm/communicator.h"
 #include "run/run_folder.h"
 #include "train/memory/run_memory.h"
-#include "train/state_tensors.h"
 #include "train/train_state.h"
+#include "train/weights/initial_weights.h"
 
 namespace echelon {
 
 /// How a checkpoint's recipe differs from the current one, e.g. "model.heads 4 -> 8"; empty if it does not.
 struct Differences {
   std::string model{};
+  std::string base{};  ///< `model` without adapters that only one of the two has
   std::string data{};  ///< in the keys that decide which samples a step trains on
 };
 
@@ -38,16 +39,25 @@ struct Restored {
 /// Error(kPeer) for one that cannot be read, also not some seconds later: that says nothing about its
 /// content, so nothing older is taken instead, and a start on other nodes may read it; Error(kData) for one
 /// of other data; Error(kUsage) if options.resume does not allow what was found.
+/// What a checkpoint leaves out is read from the base that it names or, if that is gone, from `base` (empty:
+/// nowhere else), and must be what it was: otherwise Error(kCheckpoint).
 [[nodiscard]] std::optional<Restored> restore_latest(const CheckpointOptions& options,
                                                      const RunFolder& folder, Communicator& comm,
                                                      TrainState& state, const Inspect& inspect = {},
-                                                     RunMemory* memory = nullptr);
+                                                     RunMemory* memory = nullptr,
+                                                     const std::string& base = {});
 
 /// Loads only the weights from options.init_from, of any floating-point type; averaged weights start from
 /// them. Returns which were loaded. Collective. Throws Error(kCheckpoint), which names the differences, for a
 /// checkpoint of another model. With options.init_partial it warns instead and loads the tensors that match,
-/// if there are any.
+/// if there are any. Without it, checkpoints of a model with adapters leave out what is in this one or its
+/// base, from now on: state.base.
 WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator& comm, TrainState& state,
                                  const Inspect& inspect = {});
+
+/// Loads the weights of a Hugging Face folder (model.from), which must hold all. `inspect` is called on rank
+/// 0, before tensors are read. Sets state.base where the model has adapters.
+void load_folder_weights(const std::filesystem::path& folder, Communicator& comm, TrainState& state,
+                         const std::function<void(const families::ModelWeights&)>& inspect = {});
 
 }  // namespace echelon

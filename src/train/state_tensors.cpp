@@ -10,34 +10,37 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "checkpoint/format/geometry.h"
+#include "shapes/lora.h"
 #include "train/device_reader.h"
+#include "train/weights/slice_bytes.h"
 
 namespace echelon {
 namespace {
 
 using checkpoint::TensorInfo;
 
-const std::string kModel = "model/";
 const std::string kOptim = "optim/";
 const std::string kEma = "ema/";
-
-DType dtype_of(const at::Tensor& tensor) {
-  if (tensor.scalar_type() == at::kFloat) return DType::kF32;
-  if (tensor.scalar_type() == at::kBFloat16) return DType::kBF16;
-  throw Error(Code::kCheckpoint,
-              str("state of type ", c10::toString(tensor.scalar_type()), "; checkpoints hold fp32 and bf16"));
-}
 
 /// A kind of tensor that exists once per parameter (weights, a state of the optimizer, averages): the name is
 /// prefix + parameter + suffix.
 struct Kept {
   std::string prefix;
   std::string suffix;
-  std::vector<at::Tensor> slices;  ///< one for each unit
-  bool of_frozen = false;          ///< exists also for parameters that are frozen
+  std::vector<at::Tensor> slices;                  ///< one for each unit
+  bool of_frozen = false;                          ///< exists also for parameters that are frozen
+  const checkpoint::BaseNote* left_out = nullptr;  ///< null: nothing is left out
+
+  [[nodiscard]] bool holds(const Parameter::Part& part) const {
+    return (of_frozen || !part.frozen) &&
+           (left_out == nullptr || left_out->find(prefix + part.name + suffix) == nullptr);
+  }
   /// What a unit's slice holds of it on this rank.
-  [[nodiscard]] const std::vector<SlicePiece>& pieces(const Unit& unit) const {
-    return of_frozen ? unit.pieces() : unit.trained_pieces();
+  [[nodiscard]] std::vector<SlicePiece> pieces(const Unit& unit) const {
+    std::vector<SlicePiece> held = of_frozen ? unit.pieces() : unit.trained_pieces();
+    std::erase_if(held, [&](const SlicePiece& piece) { return !holds(*piece.part); });
+    return held;
   }
   [[nodiscard]] TensorInfo info(std::size_t unit, const Parameter::Part& part) const {
     return {prefix + part.name + suffix, dtype_of(slices[unit]), part.shape};
@@ -47,24 +50,11 @@ struct Kept {
 std::vector<Kept> everything_kept(const TrainState& state) {
   std::vector<at::Tensor> masters;
   for (const auto& unit : state.model.units()) masters.push_back(unit->master());
-  std::vector<Kept> kept{{kModel, "", std::move(masters), true}};
+  std::vector<Kept> kept{{kModelPrefix, "", std::move(masters), true, state.base ? &*state.base : nullptr}};
   for (const OptimizerState& optim : state.optim.states())
     kept.push_back({kOptim, "/" + optim.name, optim.slices});
   if (state.ema != nullptr) kept.push_back({kEma, "", state.ema->slices()});
   return kept;
-}
-
-/// The bytes of a piece of a slice in host memory.
-std::span<std::byte> bytes_of(const at::Tensor& slice, const SlicePiece& piece) {
-  const std::size_t size = size_of(dtype_of(slice));
-  return {static_cast<std::byte*>(slice.mutable_data_ptr()) + static_cast<std::size_t>(piece.at) * size,
-          static_cast<std::size_t>(piece.end - piece.begin) * size};
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::vector<std::string> sizes;
-  for (const std::int64_t size : shape) sizes.push_back(str(size));
-  return "[" + join(sizes, ", ") + "]";
 }
 
 /// Names and types of an optimizer's states, which identify the optimizer.
@@ -154,21 +144,25 @@ std::uint64_t bytes_to_save(const TrainState& state) {
   std::uint64_t bytes = 0;
   if (!state.model.groups().writes_state()) return bytes;
   for (const Kept& kept : everything_kept(state)) {
-    for (const at::Tensor& slice : kept.slices) bytes += slice.nbytes();
+    for (std::size_t i = 0; i < kept.slices.size(); ++i) {
+      for (const SlicePiece& piece : kept.pieces(*state.model.units()[i]))
+        bytes += static_cast<std::uint64_t>(piece.numel()) * size_of(dtype_of(kept.slices[i]));
+    }
   }
   return bytes;
 }
 
 namespace {
 
-/// Those of a checkpoint; `of_frozen`: also what it would hold of parameters that are frozen.
-std::vector<TensorInfo> all_tensors(const TrainState& state, bool of_frozen) {
+/// The tensors of a checkpoint; `everything`: also what it leaves out, and what it would hold of parameters
+/// that are frozen.
+std::vector<TensorInfo> all_tensors(const TrainState& state, bool everything) {
   std::vector<TensorInfo> tensors;
   for (const Kept& kept : everything_kept(state)) {
     for (std::size_t i = 0; i < kept.slices.size(); ++i) {
       for (const Parameter* parameter : state.model.units()[i]->layout().parameters()) {
         for (const Parameter::Part& part : parameter->parts()) {
-          if (of_frozen || kept.of_frozen || !part.frozen) tensors.push_back(kept.info(i, part));
+          if (everything || kept.holds(part)) tensors.push_back(kept.info(i, part));
         }
       }
     }
@@ -183,9 +177,11 @@ std::string parameter_of(const std::string& tensor) {
 }
 
 /// Of a tensor that a checkpoint lacks.
-std::string missing(const checkpoint::Reader& reader, const std::string& tensor) {
+std::string missing(const checkpoint::Reader& reader, const TrainState& state, const std::string& tensor) {
   const std::string parameter = parameter_of(tensor);
-  if (tensor.starts_with(kModel) || reader.find(kModel + parameter) == nullptr)
+  const std::string weight = kModelPrefix + parameter;
+  const bool left_out = state.base && state.base->find(weight) != nullptr;
+  if (tensor.starts_with(kModelPrefix) || (!left_out && reader.find(weight) == nullptr))
     return str("is of a different model: it has no tensor '", tensor,
                "'; use the recipe it was made with, or another run.dir");
   return str("was made while parameter '", parameter, "' was frozen, and has no tensor '", tensor,
@@ -207,19 +203,27 @@ void require_same_model(const checkpoint::Reader& reader, const TrainState& stat
     throw Error(Code::kCheckpoint, str(folder, "is of a different model: ", what,
                                        "; use the recipe it was made with, or another run.dir"));
   };
+  const auto compare = [&](const TensorInfo& tensor, const TensorInfo& found) {
+    if (found.shape == tensor.shape && found.dtype == tensor.dtype) return;
+    differs(str("tensor '", tensor.name, "' is ", name_of(found.dtype), " ",
+                checkpoint::shape_text(found.shape), " there and ", name_of(tensor.dtype), " ",
+                checkpoint::shape_text(tensor.shape), " in this recipe"));
+  };
   for (const TensorInfo& tensor : tensors) {
     const TensorInfo* found = reader.find(tensor.name);
-    if (found == nullptr) throw Error(Code::kCheckpoint, folder + missing(reader, tensor.name));
-    if (found->shape != tensor.shape || found->dtype != tensor.dtype) {
-      differs(str("tensor '", tensor.name, "' is ", name_of(found->dtype), " ", shape_text(found->shape),
-                  " there and ", name_of(tensor.dtype), " ", shape_text(tensor.shape), " in this recipe"));
-    }
+    if (found == nullptr) throw Error(Code::kCheckpoint, folder + missing(reader, state, tensor.name));
+    compare(tensor, *found);
   }
-  std::set<std::string> expected;  // what was trained before it was frozen is not read
-  for (const TensorInfo& tensor : all_tensors(state, true)) expected.insert(tensor.name);
-  for (const TensorInfo& tensor : reader.tensors()) {
-    if (expected.count(tensor.name) == 0) differs(str("this recipe has no tensor '", tensor.name, "'"));
-  }
+  std::map<std::string, TensorInfo> expected;  // what was trained before it was frozen is not read
+  for (TensorInfo& tensor : all_tensors(state, true)) expected.emplace(tensor.name, std::move(tensor));
+  const auto require_expected = [&](const TensorInfo& tensor) -> const TensorInfo& {
+    const auto found = expected.find(tensor.name);
+    if (found == expected.end()) differs(str("this recipe has no tensor '", tensor.name, "'"));
+    return found->second;
+  };
+  for (const TensorInfo& tensor : reader.tensors()) (void)require_expected(tensor);
+  if (!state.base) return;
+  for (const auto& noted : state.base->tensors) compare(require_expected(noted.info), noted.info);
 }
 
 std::vector<int> shards_to_load(const checkpoint::Reader& reader, const TrainState& state) {
@@ -240,111 +244,22 @@ std::vector<int> shards_to_load(const checkpoint::Reader& reader, const TrainSta
 
 void load_slices(const checkpoint::Reader& reader, TrainState& state) {
   std::vector<checkpoint::Reader::Request> requests;
-  std::vector<std::pair<at::Tensor, at::Tensor>> uploads;  // device slice, its host copy
+  std::vector<std::pair<at::Tensor, at::Tensor>> uploads;  // a piece on the device, its host copy
   for (const Kept& kept : everything_kept(state)) {
     for (std::size_t i = 0; i < kept.slices.size(); ++i) {
       const at::Tensor& target = kept.slices[i];
       const at::Tensor host = target.is_cpu() ? target : at::zeros_like(target, at::kCPU);
-      if (!target.is_cpu()) uploads.emplace_back(target, host);
       for (const SlicePiece& piece : kept.pieces(*state.model.units()[i])) {
         requests.push_back({kept.info(i, *piece.part).name, static_cast<std::uint64_t>(piece.begin),
                             static_cast<std::uint64_t>(piece.end), bytes_of(host, piece)});
+        if (!target.is_cpu())
+          uploads.emplace_back(target.narrow(0, piece.at, piece.numel()),
+                               host.narrow(0, piece.at, piece.numel()));
       }
     }
   }
   reader.read_many(requests);
   for (const auto& [target, host] : uploads) target.copy_(host);
-}
-
-namespace {
-
-at::ScalarType scalar_type_of(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-      return at::kFloat;
-    case DType::kBF16:
-      return at::kBFloat16;
-    case DType::kF16:
-      return at::kHalf;
-    case DType::kF64:
-      return at::kDouble;
-    default:
-      throw Error(Code::kCheckpoint,
-                  str("weights of type ", name_of(dtype), "; expected a floating-point type"));
-  }
-}
-
-/// The checkpoint's tensor with the same name and shape; null if there is none.
-const TensorInfo* same_weight(const checkpoint::Reader& reader, const Parameter::Part& part) {
-  const TensorInfo* found = reader.find(kModel + part.name);
-  return found != nullptr && found->shape == part.shape ? found : nullptr;
-}
-
-}  // namespace
-
-WeightMatch match_weights(const checkpoint::Reader& reader, const ShardedModel& model) {
-  WeightMatch match;
-  std::set<std::string> taken;
-  for (const auto& unit : model.units()) {
-    for (const Parameter* parameter : unit->layout().parameters()) {
-      for (const Parameter::Part& part : parameter->parts()) {
-        const TensorInfo* other = reader.find(kModel + part.name);
-        if (same_weight(reader, part) != nullptr) {
-          taken.insert(kModel + part.name);
-        } else {
-          match.fresh.push_back(str(part.name, ' ', shape_text(part.shape),
-                                    other == nullptr ? "" : str(", there ", shape_text(other->shape))));
-        }
-      }
-    }
-  }
-  for (const TensorInfo& tensor : reader.tensors()) {
-    if (tensor.name.starts_with(kModel) && taken.count(tensor.name) == 0)
-      match.dropped.push_back(str(tensor.name.substr(kModel.size()), ' ', shape_text(tensor.shape)));
-  }
-  match.taken.assign(taken.begin(), taken.end());
-  return match;
-}
-
-std::string describe(const WeightMatch& match) {
-  const auto named = [](const std::vector<std::string>& all) {
-    constexpr std::size_t kNamed = 6;
-    const std::size_t shown = std::min(all.size(), kNamed);
-    const std::vector<std::string> first(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(shown));
-    return str(" (", join(first, ", "), all.size() > shown ? str(" and ", all.size() - shown, " more") : "",
-               ")");
-  };
-  std::vector<std::string> texts;
-  if (!match.dropped.empty())
-    texts.push_back(str(match.dropped.size(), " of its tensors are not in this model", named(match.dropped)));
-  if (!match.fresh.empty())
-    texts.push_back(str(match.fresh.size(), " of this model's tensors start fresh", named(match.fresh)));
-  return join(texts, ", ");
-}
-
-void load_weights(const checkpoint::Reader& reader, ShardedModel& model) {
-  const at::NoGradGuard no_grad;
-  std::vector<checkpoint::Reader::Request> in_place;
-  for (const auto& unit : model.units()) {
-    const at::Tensor& slice = unit->master();
-    for (const SlicePiece& piece : unit->pieces()) {
-      const TensorInfo* found = same_weight(reader, *piece.part);
-      if (found == nullptr) continue;
-      const TensorInfo& info = *found;
-      const auto begin = static_cast<std::uint64_t>(piece.begin);
-      const auto end = static_cast<std::uint64_t>(piece.end);
-      if (slice.is_cpu() && dtype_of(slice) == info.dtype) {
-        in_place.push_back({info.name, begin, end, bytes_of(slice, piece)});
-        continue;
-      }
-      const at::Tensor values = at::empty({piece.end - piece.begin}, scalar_type_of(info.dtype));
-      reader.read(info.name, begin, end,
-                  {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()});
-      slice.narrow(0, piece.at, values.numel()).copy_(values);
-    }
-  }
-  reader.read_many(in_place);
-  model.weights_changed();
 }
 
 }  // namespace echelon

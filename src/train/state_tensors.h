@@ -1,5 +1,4 @@
 #pragma once
-#include <string>
 #include <vector>
 
 #include "checkpoint/read/reader.h"
@@ -32,22 +31,5 @@ void load_slices(const checkpoint::Reader& reader, TrainState& state);
 
 /// The shards that load_slices() reads on this rank, by rising rank of the save.
 [[nodiscard]] std::vector<int> shards_to_load(const checkpoint::Reader& reader, const TrainState& state);
-
-/// How the weights of a checkpoint match those of a model. The same on all ranks.
-struct WeightMatch {
-  std::vector<std::string> taken;  ///< in both, with the same shape
-  std::vector<std::string> fresh;  ///< missing in the checkpoint or of another shape; readable text
-  /// In the checkpoint, but not in the model or of another shape; readable text.
-  std::vector<std::string> dropped;
-  [[nodiscard]] bool whole() const { return fresh.empty() && dropped.empty(); }
-};
-[[nodiscard]] WeightMatch match_weights(const checkpoint::Reader& reader, const ShardedModel& model);
-/// "2 of its tensors are not in this model (a [4], b [4]), 1 of this model's tensors start fresh (c [8, 4])";
-/// empty if all match.
-[[nodiscard]] std::string describe(const WeightMatch& match);
-
-/// Reads this rank's ranges of the weights that match, converted from any floating-point type. Other weights
-/// are unchanged.
-void load_weights(const checkpoint::Reader& reader, ShardedModel& model);
 
 }  // namespace echelon

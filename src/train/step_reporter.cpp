@@ -10,7 +10,7 @@
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/utc_time.h"
-#include "comm/blob_value.h"
+#include "comm/exchange.h"
 #include "train/flops.h"
 #include "train/memory_report.h"
 

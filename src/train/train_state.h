@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "checkpoint/read/base_note.h"
 #include "data/loader.h"
 #include "optim/ema.h"
 #include "optim/loss_scale.h"
@@ -27,6 +28,9 @@ struct TrainState {
 
   using Best = BestValidation;
   std::optional<Best> best;  ///< so far
+
+  /// The weights that checkpoints leave out, because they lie elsewhere; nothing: they hold all.
+  std::optional<checkpoint::BaseNote> base;
 };
 
 }  // namespace echelon

@@ -90,9 +90,8 @@ class Bench:
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         times = [line["step_time_s"] for line in lines if "step_time_s" in line][WARM:]
         self.steps.setdefault(number, []).extend(times)
-        forecast = json.loads((run / "forecast.json").read_text())
-        self.memory[number] = (forecast["predicted"]["memory"]["peak_bytes"],
-                               forecast["measured"]["memory"]["process_peak_bytes"])
+        measured = json.loads((run / "forecast.json").read_text())["measured"]
+        self.memory[number] = (self.plan(case)["memory"]["peak_bytes"], measured["memory"]["process_peak_bytes"])
 
     def plan(self, case):
         ranks, recipe, overrides = case

@@ -46,6 +46,14 @@ class Tests(product.Case):
                               "model.heads=64", "model.intermediate_size=262144", "model.layers=100", code=2)
         self.assertRegex(result.err, r"the job could not start: 1 checkpoint of .* has .* free; make room, ")
 
+    def test_submit_of_what_no_device_of_that_name_holds(self):
+        """Slurm's names of GPUs often leave the size of their memory out."""
+        self.recipe()
+        for gpus in ["--gpus-per-node", "a100:1"], ["--gres", "gpu:A100:1,lustre"]:
+            result = self.command(product.ECHELON, "submit", "recipe.yaml", *gpus, "train.device=auto", "model.layers=4",
+                                  "model.hidden_size=16384", "model.heads=128", "model.intermediate_size=65536", code=2)
+            self.assertRegex(result.err, r"the recipe does not fit: a rank needs .* GiB of 79.2 GiB .NVIDIA A100 SXM4 80 GB")
+
     def test_submit_with_no_nodes(self):
         self.submit(2, "--nodes", 0)
 

@@ -5,6 +5,7 @@ A block of commands is a fence with the info word `sh`, or `console` where outpu
 ours run in a folder with the data and runs that the documents speak of, in small. A few are run in another way:
 
   train       is validated for the number of ranks that the command line gives it: training takes too long here
+  prove       likewise
   submit      writes its script (--print) and submits nothing
   in a block that needs something, a command may also end with exit code 3, environment
 
@@ -17,11 +18,14 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 
 import product
 import summaries
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/support"))
+import chat_folder
 NEEDS = {"needs-network", "needs-root", "needs-time", "needs-slurm", "needs-docker", "needs-aws", "needs-device"}
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```", re.S | re.M)
 INLINE = re.compile(r"`((?:echelon|echelon-ckpt) [a-z][^`]*)`")
@@ -139,12 +143,22 @@ class Tests(product.Case):
         (self.folder / "data").mkdir()
 
     def make_runs(self):
-        """runs/quickstart, x, y, llama-8b of one model, runs/t5 of another; A and B; what the corpora are made of."""
+        """runs/quickstart, x, y, llama-8b of one model, runs/t5 of another, runs/lora-smoke with adapters, runs/tuned with those
+        of hf on chats, as peft-adapter has them; A and B; what the corpora are made of."""
         self.prepare("small")
         (self.folder / "spiece.model").write_bytes((self.folder / "small/tokenizer.model").read_bytes())
         (self.folder / "tokenizer.json").write_bytes((self.folder / "spiece.model").read_bytes())
         (self.folder / "corpus").mkdir()
         (self.folder / "corpus" / "a.jsonl.zst").write_bytes(zstd(b'{"text": "alpha beta gamma"}\n' * 8))
+        base = {"model.vocab_size": 262, "model.max_positions": 256, "train.steps": 1, "schedule.warmup_steps": 0}
+        self.train(self.recipe("base.yaml", **base), "run.dir=base")
+        self.command(product.CKPT, "export", "base", "--output", "hf")
+        chat_folder.write(self.folder / "hf")
+        text = (ROOT / "docs/fine_tuning.md").read_text()
+        (self.folder / "tune.yaml").write_text(text.split("```yaml\n")[1].split("```")[0])
+        chat_folder.write_chats(self.folder / "chats.jsonl", [[("user", "alpha?"), ("assistant", "beta")]] * 9)
+        (self.folder / "sharegpt.jsonl").write_text(
+            '{"conversations": [{"from": "human", "value": "alpha"}, {"from": "gpt", "value": "beta"}]}\n' * 9)
         (self.folder / "wikihowAll.csv").write_text("headline,title,text\n" + "alpha,a,alpha beta gamma\n" * 9)
         tokens = {**product.ON_TOKENS, "data.path": "small/train.tok", "checkpoint.every_steps": 2,
                   "model.max_positions": 256, "optim.ema_decay": 0.9}
@@ -161,6 +175,10 @@ class Tests(product.Case):
         t5 = {**summaries.T5, "data.path": "t5/train.tok", "train.steps": 3, "train.validate_every_steps": 0}
         t5 = {name: value for name, value in t5.items() if not name.startswith("data.validation")}
         self.train(self.recipe("t5.yaml", **t5), "run.dir=runs/t5")
+        self.train(ROOT / "recipes/lora_smoke.yaml", "run.dir=runs/lora-smoke", "train.steps=2", "schedule.warmup_steps=1")
+        self.command(product.ECHELON, "prepare", "chats.jsonl", "--format", "chat", "--tokenizer", "hf", "-o", "data/chats")
+        self.train("tune.yaml", "train.steps=1", "schedule.warmup_steps=0")
+        self.command(product.CKPT, "export", "runs/tuned", "--output", "peft-adapter")
 
     # -- one command
 
@@ -168,7 +186,7 @@ class Tests(product.Case):
         """Runs a command of ours, or what stands for it, and notes what is wrong."""
         how = "run"
         arguments = [re.sub(r"(^|[=:])/fsx\b", rf"\1{self.folder}/fsx", word) for word in arguments]
-        if arguments[:1] == ["train"]:
+        if arguments[:1] in (["train"], ["prove"]):
             how = "validated"
             rest = arguments[1:]
             if "--ranks" in rest:

@@ -186,7 +186,7 @@ class Tests(product.Case):
         letter = next(c for c in added if c.isalpha())
         self.assertEqual(whole[:len(whole) - len(added) + added.index(letter)] + "\n", sampled([39, LETTERS.index(letter)], "soon"))
 
-    def comes_back(self, model):
+    def comes_back(self, model, ranks=(2,)):
         source = self.make_folder(model)
         self.command(product.CKPT, "import", source, "--output", "imported")
         recipe = next((self.folder / "imported").glob("step-*/recipe.yaml"))
@@ -198,12 +198,63 @@ class Tests(product.Case):
         self.assertEqual(read_safetensors(source / "model.safetensors"), read_safetensors(self.folder / "exported/model.safetensors"))
         for name in COMPANIONS:
             self.assertEqual((source / name).read_bytes(), (self.folder / "exported" / name).read_bytes(), name)
+        self.starts_as_imported(ranks)
         # The next run of the folder takes them from its own checkpoint: the imported one may be gone.
         product.shutil.rmtree(self.folder / "imported")
         recipe = next((self.folder / "run").glob("recipe.yaml"))
         self.train(recipe, "train.steps=2", ranks=2)
         self.command(product.CKPT, "export", "run", "--output", "again")
         self.assertEqual((source / "spiece.model").read_bytes(), (self.folder / "again/spiece.model").read_bytes())
+
+    def starts_as_imported(self, ranks):
+        """Runs with model.from have the weights of the one that started from the import, and on as many ranks its loss."""
+        then = json.loads(self.command(product.ECHELON, "validate", "run/recipe.yaml", "--json").out)["recipe"]["data"]
+        recipe = self.folder / "from.yaml"
+        recipe.write_text(f"model: {{from: hf}}\ndata: {{kind: {then['kind']}, seq_len: {then['seq_len']}}}\n")
+        imported = self.weights("run")
+        for number in ranks:
+            self.train(recipe, f"run.dir=from-{number}", *STILL, ranks=number)
+            self.assertEqual(imported, self.weights(f"from-{number}"))
+        self.assertEqual(self.losses("run", 1), self.losses("from-2", 1))
+        said = self.command(product.ECHELON, "validate", recipe).out
+        self.assertRegex(said, r"(?m)^ +hidden_size: 16 +# config.json of 'hf'$")
+
+    def from_folder(self, *arguments, **more):
+        (self.folder / "from.yaml").write_text("model: {from: hf}\ndata: {kind: synthetic_tokens, seq_len: 32}\n")
+        return self.train("from.yaml", "run.dir=run", *STILL, "train.global_batch_size=3", *arguments, **more)
+
+    def test_a_run_needs_its_folder_at_the_start_only(self):
+        source = self.make_folder(llama())
+        self.assertIn("weights of 'hf' (model.from)", self.from_folder(ranks=3).err)
+        self.assertEqual(b"spiece.model\0\xff", (self.checkpoints()[-1] / "spiece.model").read_bytes())
+        self.weights("run")
+        self.assertEqual(read_safetensors(source / "model.safetensors"), read_safetensors(self.folder / "run-weights/model.safetensors"))
+        shapes, _ = llama()
+        write_safetensors(source / "model.safetensors", shapes, 2)
+        said = self.from_folder("train.steps=2").err
+        self.assertIn("warning: model.from 'hf' holds other weights than those that this run started from", said)
+        product.shutil.rmtree(source)
+        self.train("run/recipe.yaml", "train.steps=3")
+        self.assertIn("model.from: there is no folder 'hf'", self.from_folder("train.steps=4", code=2).err)
+
+    def test_a_folder_that_does_not_fit_is_refused_before_the_start(self):
+        source = self.make_folder(llama())
+        shapes, config = llama()
+        write_safetensors(source / "model.safetensors", {**shapes, "model.norm.weight": [8]}, 1)
+        said = self.from_folder(code=5).err
+        self.assertIn("model.from 'hf': tensor 'model.norm.weight' has the shape [8]; config.json requires [16]", said)
+        self.assertNotIn("starting", said)
+        write_safetensors(source / "model.safetensors", {name: shapes[name] for name in shapes if "norm" not in name}, 1)
+        self.assertRegex(self.from_folder(code=5).err, r"model.from 'hf': tensor 'model[^']*norm.weight' \[16\] of config.json's model is missing")
+        said = self.from_folder("model.heads=2", "checkpoint.init_from=imported", code=2).err
+        self.assertIn("model.heads is 2, but 4 by config.json of 'hf' (model.from); remove it", said)
+
+    def test_a_folder_is_sampled_from_as_its_import(self):
+        self.command(product.CKPT, "import", self.chat_folder([38, 39]), "--output", "imported")
+        said = [self.command(product.ECHELON, "sample", model, "--prompt", "<|im_start|>the", "--tokens", 12).out
+                for model in ("imported", "hf")]
+        self.assertEqual(*said)
+        self.assertTrue(said[1].startswith("<|im_start|>the"), said[1])
 
     def test_a_damaged_companion_is_fetched_or_missed(self):
         self.command(product.CKPT, "import", self.make_folder(llama()), "--output", "imported")
@@ -236,7 +287,7 @@ class Tests(product.Case):
         self.assertEqual((6, "qwen3"), (exported["head_dim"], exported["model_type"]))
 
     def test_a_gpt2_comes_back_as_it_was(self):
-        self.comes_back(gpt2())
+        self.comes_back(gpt2(), ranks=(1, 2))
 
     def test_a_t5_comes_back_as_it_was(self):
         self.comes_back(t5())

@@ -59,9 +59,14 @@ class Tests(product.Case):
         self.ends_as_undisturbed()
 
     def test_another_number_of_ranks_goes_on_from_memory(self):
-        self.memory_recipe()
+        """What LoRA leaves out is in the base."""
+        self.train(self.recipe("base.yaml", **{"train.steps": 1, "schedule.warmup_steps": 0}), "run.dir=base")
+        self.memory_recipe(**{"lora.rank": 3, "checkpoint.init_from": "base"})
         self.kill_in("memory_whole:0:3", ranks=3)
         newest = self.steps_in_memory()[-1]
+        held = b"".join(path.read_bytes() for path in self.files())
+        self.assertIn(b"model.layers.0.mlp.up_proj.lora_A.weight", held)
+        self.assertNotIn(b"model.layers.0.mlp.up_proj.weight", held)
         self.assertIn(f"resumed from step {newest} (memory of node ", self.train("recipe.yaml", ranks=2).err)
         self.losses("run", STEPS)
         self.assertEqual([], list(self.memory.iterdir()))

@@ -37,6 +37,7 @@ SHARE = {
     "offload": ("llama_smoke", 2, ["shard.offload=cpu", "optim.kind=sgd", "optim.momentum=0.9"]),
     "five passes": ("llama_smoke", 2, ["shard.strategy=shard_optimizer", FIVE_PASSES]),
     "anyprecision": ("llama_smoke", 2, ["optim.kind=anyprecision_adamw", "precision.preset=bf16_pure"]),
+    "lora": ("lora_smoke", 2, ["precision.frozen=bf16"]),
     "gpt2, dropout": ("gpt_smoke", 2, ["model.dropout=0.1", NO_RECOMPUTATION]),
     "t5": ("t5_smoke", 2, ["shard.strategy=no_shard"]),
     "deepvit": ("deepvit_smoke", 4, []),
@@ -69,6 +70,10 @@ MORE = {
     "frozen end, no recomputation": ("llama_smoke", 2, ['optim.lr_factors={"lm_head.*": 0, "model.norm.*": 0, "model.layers.[23].*": 0}',
                                      "optim.ema_decay=0.9", NO_RECOMPUTATION]),
     "frozen norms": ("llama_smoke", 2, ['optim.lr_factors={"*norm*": 0}']),
+    "lora, base in fp32": ("lora_smoke", 1, []),
+    "lora, one unit": ("lora_smoke", 2, ["shard.wrap.policy=none", "lora.modules=[q_proj]", NO_RECOMPUTATION]),
+    "lora, recomputed": ("lora_smoke", 2, ["activation_checkpointing.policy=full", "shard.strategy=shard_optimizer"]),
+    "lora, tied, no_shard": ("lora_smoke", 2, ["model.tie_embeddings=true", "shard.strategy=no_shard"]),
     "a large vocabulary": ("llama_smoke", 2, ["model.vocab_size=5000", NO_RECOMPUTATION]),
     "larger": ("llama_smoke", 2, ["model.layers=12", "model.hidden_size=128", "model.intermediate_size=384"]),
     "a save between": ("llama_smoke", 2, ["checkpoint.every_steps=1"]),
@@ -170,18 +175,20 @@ class Tests(product.Case):
 
     # -- against real runs
 
-    def forecast_of(self, recipe, ranks, overrides):
-        """(forecast.json of a run, what plan says of the same recipe)."""
+    def forecast_json(self):
+        return json.loads((self.folder / "run" / "forecast.json").read_text())
+
+    def measured_of(self, recipe, ranks, overrides):
+        """(what a run measured, what plan says of the same recipe)."""
         words = [RECIPES / f"{recipe}.yaml", "run.dir=run", *TWO_STEPS, *overrides]
-        err = self.train(*words, ranks=ranks).err
-        self.assertRegex(err, r"predicted and measured: all tensors \S+ \w+ and \S+ \w+, sent in a step \S+ \w+ and \S+ \w+\n")
-        both = json.loads((self.folder / "run" / "forecast.json").read_text())
+        self.train(*words, ranks=ranks)
+        measured = self.forecast_json()["measured"]
         line = self.metrics()[-1]
-        self.assertEqual(2, both["measured"]["step"])
-        self.assertGreaterEqual(line["sent_bytes"], both["measured"]["sent_bytes"], "the largest of all ranks")
-        self.assertGreaterEqual(line["tensor_peak_bytes"], both["measured"]["memory"]["tensor_peak_bytes"])
+        self.assertEqual(2, measured["step"])
+        self.assertGreaterEqual(line["sent_bytes"], measured["sent_bytes"], "the largest of all ranks")
+        self.assertGreaterEqual(line["tensor_peak_bytes"], measured["memory"]["tensor_peak_bytes"])
         product.shutil.rmtree(self.folder / "run")
-        return both, self.planned(*words, "--gpus-per-node", ranks)
+        return measured, self.planned(*words, "--gpus-per-node", ranks)
 
     def error(self, predicted, measured, what):
         """Relative; what was measured as nothing must be predicted as nothing."""
@@ -190,17 +197,12 @@ class Tests(product.Case):
             return 0
         return predicted / measured - 1
 
-    def compare(self, name, both, plan, fewer_threads=None):
+    def compare(self, name, measured, predicted, fewer_threads=None):
         """{figure: relative error}. Where threads compute beside each other, the prediction is that all of them need their
         temporaries at once, at most: then `fewer_threads`, the plan for one thread, is about the least."""
-        predicted, measured = both["predicted"], both["measured"]
-        for part in ("parameters", "units", "batch", "traffic", "flops", "checkpoint"):
-            self.assertEqual(plan[part], predicted[part], f"{name}: {part} of plan, and of the run's own prediction")
-        for part in ("categories", "tensor_peak_bytes", "host_peak_bytes", "offloaded"):
-            self.assertEqual(plan["memory"][part], predicted["memory"][part], f"{name}: {part} of plan, and of the run's own")
         self.assertEqual(predicted["traffic"]["sent_bytes"], measured["sent_bytes"], f"{name}: bytes sent")
         self.assertEqual(predicted["traffic"]["sent_bytes"], sum(predicted["traffic"]["by_operation"].values()), name)
-        of_run, least = measured["memory"], (fewer_threads or plan)["memory"]
+        of_run, least = measured["memory"], (fewer_threads or predicted)["memory"]
         errors = {}
         self.assertEqual(set(of_run["categories"]), set(predicted["memory"]["categories"]))
         figures = {**of_run["categories"], "tensor_peak_bytes": of_run["tensor_peak_bytes"]}
@@ -222,10 +224,10 @@ class Tests(product.Case):
             if not wanted(recipe):
                 continue
             with self.subTest(name):
-                both, plan = self.forecast_of(recipe, ranks, overrides)
+                measured, plan = self.measured_of(recipe, ranks, overrides)
                 one_thread = ["run.dir=run", *TWO_STEPS, *overrides, "train.threads_per_rank=1", "--gpus-per-node", ranks]
                 several = "train.threads_per_rank=2" in overrides
-                errors[name] = self.compare(name, both, plan,
+                errors[name] = self.compare(name, measured, plan,
                                             self.planned(RECIPES / f"{recipe}.yaml", *one_thread) if several else None)
                 if off := {figure: f"{error:+.4%}" for figure, error in errors[name].items() if error}:
                     print(f"{name} ({recipe}, {ranks} ranks {' '.join(overrides)}): {off}")
@@ -236,10 +238,10 @@ class Tests(product.Case):
         self.assertGreaterEqual(len(errors), least_of_all if LONG_FORM else least)
 
     def test_memory_and_traffic_are_those_of_real_runs_of_llama(self):
-        self.compare_runs(lambda recipe: recipe in ("llama_smoke", "smoke"), 10, 36)
+        self.compare_runs(lambda recipe: recipe in ("llama_smoke", "lora_smoke", "smoke"), 11, 41)
 
     def test_memory_and_traffic_are_those_of_real_runs_of_other_models(self):
-        self.compare_runs(lambda recipe: recipe not in ("llama_smoke", "smoke"), 4, 25)
+        self.compare_runs(lambda recipe: recipe not in ("llama_smoke", "lora_smoke", "smoke"), 4, 25)
 
     def test_files_of_data_need_not_be_there(self):
         """What is planned without the data is what a run on them needs, if its samples are as long as they may be."""
@@ -247,8 +249,7 @@ class Tests(product.Case):
         before = self.planned(recipe)
         self.prepare()
         self.train(recipe)
-        both = json.loads((self.folder / "run" / "forecast.json").read_text())
-        self.compare("token files", both, before)
+        self.compare("token files", self.forecast_json()["measured"], before)
 
     # -- against a count by hand
 
@@ -388,8 +389,32 @@ class Tests(product.Case):
         self.assertFalse(self.planned(*words, "--memory", "1GiB", code=2)["fits"])
         self.assertTrue(self.planned(*words)["fits"])
 
-    def test_a_forecast_that_is_far_off_is_not_printed(self):
-        told = self.train(self.recipe(), "train.steps=3").err
+    def stopped_when(self, condition, *words):
+        """What a run that is stopped once its forecast.json is as wanted has told."""
+        process = self.start(*self.train_command(*words))
+        there = lambda: (self.folder / "run/forecast.json").exists() and condition(self.forecast_json())
+        self.wait_for("forecast.json", lambda: process.poll() is not None or there())
+        process.terminate()
+        self.assertEqual(85, process.wait(product.WAIT_S))
+        return self.stderr_of_started()
+
+    def test_a_run_is_planned_by_another_process_once(self):
+        words = [self.recipe(), "train.steps=1000000", "schedule.kind=constant", "metrics.every_steps=50",
+                 "checkpoint.every_steps=50", "checkpoint.keep_last=1"]
+        told = self.stopped_when(lambda forecast: forecast["predicted"], *words)
+        planned, forecast = self.planned(*words), self.forecast_json()
+        for part in ("parameters", "units", "batch", "traffic", "flops", "checkpoint"):
+            self.assertEqual(planned[part], forecast["predicted"][part], part)
+        self.assertEqual(planned["memory"]["categories"], forecast["predicted"]["memory"]["categories"])
+        self.assertRegex(told, r"predicted and measured: all tensors \S+ \w+ and \S+ \w+, sent in a step \S+ \w+ and \S+ \w+\n")
+        self.check_the_save_that_was_forecast(told)
+        forecast["predicted"]["flops"] = -1
+        (self.folder / "run/forecast.json").write_text(json.dumps(forecast))
+        self.stopped_when(lambda later: later["measured"]["step"] != forecast["measured"]["step"], *words)
+        self.assertEqual(-1, self.forecast_json()["predicted"]["flops"], "a start takes the forecast that is there")
+
+    def check_the_save_that_was_forecast(self, told):
+        """Where it is far off it is only in the log of the rank, with a reason."""
         noted = (self.folder / "run/logs/rank-0.log").read_text()
         pattern = r"predicted and measured: a save ([\d.]+ \w+) and ([\d.]+ \w+), of which training waits ([\d.]+ \w+) and ([\d.]+ \w+)(.*)"
 

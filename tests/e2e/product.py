@@ -105,15 +105,16 @@ class Case(unittest.TestCase):
 
     def setUp(self):
         self.expectations = 0
+        self.started = 0
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="echelon-e2e-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     # -- commands
 
-    def command(self, *arguments, code=0, **more):
-        """Runs a command to its end and demands its exit code."""
+    def command(self, *arguments, code=0, typed="", **more):
+        """Runs a command to its end and demands its exit code. `typed`: its standard input."""
         ran = subprocess.run([str(a) for a in arguments], cwd=self.folder, env=environment(**more), text=True,
-                             stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT_S)
+                             input=typed, capture_output=True, timeout=WAIT_S)
         result = Result(arguments, ran.returncode, ran.stdout, ran.stderr)
         self.assertEqual(code, result.code, str(result))
         return result
@@ -151,15 +152,17 @@ class Case(unittest.TestCase):
 
     def start(self, *arguments):
         """Starts a command in a session of its own and goes on; it is killed with its children after the test."""
-        err = open(self.folder / "stderr.txt", "w+")
+        self.started += 1
+        err = open(self.folder / f"stderr-{self.started}.txt", "w")
         process = subprocess.Popen([str(a) for a in arguments], cwd=self.folder, env=environment(), text=True,
                                    stdin=subprocess.DEVNULL, stdout=err, stderr=err, start_new_session=True)
         self.addCleanup(err.close)
         self.addCleanup(self.end, process)
         return process
 
-    def stderr_of_started(self):
-        return (self.folder / "stderr.txt").read_text()
+    def stderr_of_started(self, number=None):
+        """What the command that was started as number 1, 2, ... said; without a number, the last one."""
+        return (self.folder / f"stderr-{number or self.started}.txt").read_text()
 
     def end(self, process):
         for pid in descendants(process.pid) + [process.pid]:

@@ -76,7 +76,7 @@ class Tests(product.Case):
         self.check_lanes(files["lanes"], lanes)
         text = (self.folder / "run" / "profile" / "summary.txt").read_text()
         self.assertIn("steps 3 to 5 of 2 ranks", text)
-        self.assertIn("the forecast has no times", text)
+        self.assertIn("no forecast of this run", text)
         self.assertEqual(["lanes.json", "summary.json", "summary.txt", "trace.json"],
                          sorted(path.name for path in (self.folder / "run" / "profile").iterdir()))
 

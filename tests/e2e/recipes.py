@@ -9,7 +9,7 @@ RECIPES = pathlib.Path(__file__).resolve().parents[2] / "recipes"
 # Nodes and ranks on each that a recipe's own comments name.
 SIZES = {"llama_179m_article": (1, 4), "llama_8b": (4, 8), "llama_70b": (32, 8), "gpt_175b": (16, 8), "gpt_1t": (16, 8),
          "deepvit_8b": (2, 8), "t5_docstrings": (1, 2), "mnist_ddp": (1, 2), "mnist_fsdp_size_based": (1, 2), "mnist_offload": (1, 2),
-         "qwen3_8b": (1, 8), "qwen2_5_7b": (1, 8), "llama_3_2_1b": (1, 2), "mistral_7b": (1, 8), "t5_small_wikihow": (1, 4), "t5_3b": (1, 8), "t5_11b": (3, 8)}
+         "qwen3_8b": (1, 8), "qwen2_5_7b": (1, 8), "llama_3_2_1b": (1, 2), "llama_3_2_1b_lora": (1, 1), "mistral_7b": (1, 8), "t5_small_wikihow": (1, 4), "t5_3b": (1, 8), "t5_11b": (3, 8)}
 # A model and data in place of a recipe's own, by kind of model; everything else stays as the recipe says.
 MINIATURE = {
     "llama": ["model.vocab_size=200", "model.hidden_size=32", "model.intermediate_size=48", "model.layers=2", "model.heads=4",

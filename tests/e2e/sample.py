@@ -56,6 +56,15 @@ class Tests(product.Case):
                      for prompt in prompts]
             self.assertEqual("".join(alone), together)
 
+    def test_an_adapter_speaks_on_its_base_where_that_has_moved(self):
+        self.trained("run.dir=base")
+        self.train("recipe.yaml", "checkpoint.init_from=base", "lora.rank=2", "optim.lr=0.1")
+        text = self.sample("--tokens", 12)
+        self.assertNotEqual(text, self.sample("--tokens", 12, checkpoint="base"))
+        (self.folder / "base").rename(self.folder / "moved")
+        self.assertIn("--base", self.command(product.ECHELON, "sample", "run", "--prompt", "alpha", "--tokens", 4, code=5).err)
+        self.assertEqual(text, self.sample("--tokens", 12, "--base", "moved"))
+
     def test_several_ranks_print_what_one_process_does(self):
         self.trained()
         prompts = ["alpha beta", "gamma", "delta epsilon zeta", ":", "", "--tokens=3", "the 'quoted' \"words\""]

@@ -43,11 +43,12 @@ class Tests(product.Case):
     def test_of_two_jobs_in_a_folder_without_locks_the_newer_one_owns_it(self):
         job = ["env", f"LD_PRELOAD={os.environ['ECHELON_FAILING_CALLS']}", "ECHELON_FAIL=flock",
                *self.train_command(self.recipe(), "train.steps=1000000", "checkpoint.every_steps=50", "checkpoint.max_failures=2")]
-        first = self.start(*job)
+        # Slowly, so that the newer one's first clean-up takes away the folder of a save under way.
+        first = self.start(*job, "checkpoint.max_write_mb_per_s=0.5")
         self.wait_for("a checkpoint", lambda: [*(self.folder / "run").glob("checkpoints/*/COMMIT")])
         second = self.start(*job)
         self.assertEqual(5, first.wait(product.WAIT_S))
-        self.assertIn("has a new owner", self.stderr_of_started())
+        self.assertIn("has a new owner", self.stderr_of_started(1))
         second.terminate()
         self.assertEqual(85, second.wait(product.WAIT_S))
         for folder in self.checkpoints():

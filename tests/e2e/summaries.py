@@ -1,4 +1,6 @@
 """Pairs of texts: prepare, train a T5 whose generated texts are scored in validation, and let it answer."""
+import json
+
 import product
 
 SOURCE, TARGET = "alpha beta gamma delta epsilon zeta eta theta", "alpha gamma epsilon"
@@ -35,6 +37,16 @@ class Tests(product.Case):
 
     def test_texts_are_generated_and_scored_in_validation(self):
         self.check(self.trained(), 1)
+        # Every id that the model names ends a text, not the data's EOS alone: here each token.
+        self.command(product.CKPT, "export", "run", "--output", "hf")
+        (self.folder / "hf/generation_config.json").write_text(json.dumps({"eos_token_id": list(range(1, 320))}))
+        recipe = {key: value for key, value in {**product.TINY, **T5}.items() if not key.startswith("model.")}
+        (self.folder / "ended.yaml").write_text(product.yaml_text(
+            {**recipe, "model.from": "hf", "run.dir": "ended", "optim.lr": 1e-9, "schedule.min_lr": 0, "train.steps": 4,
+             "train.validate_every_steps": 4}))
+        self.train("ended.yaml")
+        [validated] = [line for line in self.metrics("ended") if "validation_loss" in line]
+        self.assertEqual([0, 0, 0], [validated[key] for key in ("rouge1", "rouge2", "rougeL")])
 
     def test_several_ranks_share_out_what_beams_generate(self):
         self.check(self.trained("data.validation.beams=3", ranks=3), 3)

@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   limits.characters = 10'000;
   try {
     const echelon::ChatTemplate chat_template({reinterpret_cast<const char*>(data), size}, "fuzzed", limits);
-    const echelon::RenderedChat chat = chat_template.render({messages, tools, variables, true});
+    const echelon::RenderedChat chat = chat_template.render({messages, tools, variables, true, 0});
     std::size_t end = 0;
     for (const echelon::ChatRun& run : chat.runs) {
       if (run.end <= end || run.message < -2 || run.message > 1) std::abort();

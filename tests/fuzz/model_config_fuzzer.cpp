@@ -8,11 +8,11 @@
 
 #include "base/error.h"
 #include "checkpoint/format/names.h"
-#include "checkpoints_tool/families/model_family.h"
+#include "families/model_family.h"
 
 namespace {
 
-using echelon::tool::ModelDescription;
+using echelon::families::ModelDescription;
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -25,7 +25,7 @@ void check(const ModelDescription& model) {
             echelon::checkpoint::tensor_name_problem(tensor.name).empty());
     require(tensor.shape.size() == 1 || tensor.shape.size() == 2);
     for (const std::int64_t size : tensor.shape) require(size > 0);
-    require(tensor.shape.size() == 2 || !echelon::tool::has_ending(tensor.name, model.transposed));
+    require(tensor.shape.size() == 2 || !echelon::families::has_ending(tensor.name, model.transposed));
   }
   for (const auto& tied : model.tied) require(names.contains(tied.same_as) && !names.contains(tied.name));
   const std::string recipe = model.whole_recipe();
@@ -50,11 +50,11 @@ std::vector<std::string> fuzz_seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     const std::string text(reinterpret_cast<const char*>(data), size);
-    (void)echelon::tool::transposed_endings(text);
-    for (const auto purpose : {echelon::tool::Purpose::kImport, echelon::tool::Purpose::kExport}) {
+    (void)echelon::families::transposed_endings(text);
+    for (const auto purpose : {echelon::families::Purpose::kImport, echelon::families::Purpose::kExport}) {
       for (const bool head : {false, true})
-        check(echelon::tool::describe_model(text, "config.json", purpose,
-                                            [&](const std::string&) { return head; }));
+        check(echelon::families::describe_model(text, "config.json", purpose,
+                                                [&](const std::string&) { return head; }));
     }
   } catch (const echelon::Error& e) {
     const std::string text = e.what();

@@ -58,6 +58,8 @@ void use(const std::string& path) {
   const echelon::TokenFile file(path);
   std::vector<std::int64_t> ids(std::min<std::uint64_t>(file.token_count(), 100));
   file.read(file.token_count() - ids.size(), ids);
+  std::vector<bool> trained;
+  if (file.header().holds_chats()) file.read_chat(file.token_count() - ids.size(), ids, trained);
   for (const std::int64_t id : ids) {
     if (id < 0 || static_cast<std::uint64_t>(id) >= file.header().vocab_size) __builtin_trap();
   }
@@ -69,13 +71,13 @@ void use(const std::string& path) {
 }
 
 /// A file of 3 documents; `tokens` in each.
-std::string seed(std::uint64_t vocab_size, std::size_t tokens) {
+std::string seed(std::uint64_t vocab_size, std::size_t tokens, std::uint32_t flags = 0) {
   std::string pattern = (std::filesystem::temp_directory_path() / "echelon-fuzz-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
   const std::filesystem::path folder = pattern;
-  echelon::TokenFileWriter writer(folder / "seed.tok", {.vocab_size = vocab_size});
+  echelon::TokenFileWriter writer(folder / "seed.tok", {.vocab_size = vocab_size, .flags = flags});
   for (std::int32_t document = 0; document < 3; ++document) {
-    writer.add_document(std::vector<std::int32_t>(tokens, document));
+    writer.add_chat(std::vector<std::int32_t>(tokens, document), {false, flags != 0});
   }
   writer.finish();
   std::ifstream in(folder / "seed.tok", std::ios::binary);
@@ -87,7 +89,7 @@ std::string seed(std::uint64_t vocab_size, std::size_t tokens) {
 }  // namespace
 
 std::vector<std::string> fuzz_seeds() {
-  return {seed(300, 5), seed(70000, 5), seed(300, 9000)};
+  return {seed(300, 5), seed(70000, 5), seed(300, 9000), seed(300, 5, echelon::kDocumentsAreChats)};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

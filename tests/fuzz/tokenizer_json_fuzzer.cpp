@@ -50,7 +50,12 @@ std::vector<std::string> fuzz_seeds() {
   normalised["post_processor"] = {{"type", "TemplateProcessing"},
                                   {"single", {text, end}},
                                   {"special_tokens", {{"[EOT]", {{"ids", {2}}}}}}};
-  return {small().dump(), llama.dump(), normalised.dump()};
+  Json words = echelon::testing::characters_document();
+  words["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}};
+  words["decoder"] = words["pre_tokenizer"];
+  words["model"]["fuse_unk"] = false;
+  return {small().dump(), llama.dump(), normalised.dump(), echelon::testing::characters_document().dump(),
+          words.dump()};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -60,8 +60,8 @@ TEST_P(GpuOps, RmsNormMatchesTheCpuAndAddsUpOverTwoPasses) {
     const at::Tensor dy = random({33, 1000});
     const at::Tensor host = leaf(value, at::kCPU);
     const at::Tensor gpu = leaf(value, at::kCUDA);
-    const at::Tensor y = rms_norm(host, w.host, 1e-5);
-    const at::Tensor y_gpu = rms_norm(gpu, w.gpu, 1e-5);
+    const at::Tensor y = rms_norm(host, w.host, 1e-5, NormRounding::kTwice);
+    const at::Tensor y_gpu = rms_norm(gpu, w.gpu, 1e-5, NormRounding::kTwice);
     expect_near(y_gpu, y, "output");
     y.backward(dy);
     y_gpu.backward(dy.cuda());

@@ -12,6 +12,7 @@ SEES = {
     "shapes": {"base"},
     "bootstrap": {"base"},
     "checkpoint": {"base"},
+    "families": {"base", "shapes", "checkpoint"},
     "model": {"base", "shapes"},
     "text": {"base"},
     "image": {"base"},
@@ -25,15 +26,16 @@ SEES = {
     "shard": {"base", "bootstrap", "comm", "model"},
     "optim": {"base", "comm", "model", "shard"},
     "run": {"base", "bootstrap", "comm", "text", "metrics"},
-    "train": {"base", "shapes", "bootstrap", "comm", "model", "shard", "optim", "run", "text", "data", "checkpoint",
-              "profile"},
-    "recipe": {"base", "shapes"},
+    "train": {"base", "shapes", "families", "bootstrap", "comm", "model", "shard", "optim", "run", "text", "data",
+              "checkpoint", "profile"},
+    "recipe": {"base", "shapes", "families"},
+    "reference": {"base", "shapes", "data"},  # compared with the product, so it sees nothing that computes
     "report": {"base", "checkpoint", "run", "recipe"},
-    "app": {"base", "shapes", "bootstrap", "checkpoint", "text", "data", "comm", "forecast", "metrics", "recipe", "report"},
-    "app/engine": {"base", "shapes", "bootstrap", "checkpoint", "model", "text", "data", "comm", "forecast", "book", "liveness",
-                   "shard", "optim", "run", "metrics", "profile", "train", "recipe", "app"},
+    "app": {"base", "shapes", "families", "bootstrap", "checkpoint", "text", "data", "comm", "forecast", "metrics", "recipe", "report"},
+    "app/engine": {"base", "shapes", "families", "bootstrap", "checkpoint", "model", "text", "data", "comm", "forecast", "book", "liveness",
+                   "shard", "optim", "run", "metrics", "profile", "train", "reference", "recipe", "app"},
     "app/cuda": {"base", "bootstrap", "comm", "model", "shard", "train", "app/engine"},
-    "checkpoints_tool": {"base", "checkpoint", "shapes"},
+    "checkpoints_tool": {"base", "shapes", "checkpoint", "families"},
 }
 # Of a module that may not be seen as a whole, these headers may be.
 BORDERS = {
@@ -52,7 +54,7 @@ OWNERS = {
     "libjpeg": (r"j(peglib|error)\.h", {"image"}),
     "libpng": (r"png\.h", {"image"}),
     "spdlog": (r"spdlog/.*", {"base"}),
-    "libtorch": (r"(torch|ATen|c10)/.*", {"model", "book", "shard", "optim", "train", "app/engine", "app/cuda"}),
+    "libtorch": (r"(torch|ATen|c10)/.*", {"model", "book", "shard", "optim", "train", "reference", "app/engine", "app/cuda"}),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -130,7 +132,7 @@ def cycles(files):
 
 def may_see(module, target):
     other = module_of(target)
-    options_only = module in ("recipe", "app") and target.endswith("/options.h")
+    options_only = module in ("recipe", "app", "reference") and target.endswith("/options.h")
     return other == module or other in SEES[module] or options_only or target in BORDERS.get(module, ())
 
 

@@ -18,15 +18,13 @@ CALLS = {
               "src/checkpoint/format/safetensors_header.cpp"}),  # 100 MB of which hardly anything is kept
     "process": (r"(?<![\w.>])(?:posix_spawnp?|v?fork|popen|execvp?e?)\(|\bstd::system\(", "run_program() of base/process/program.h",
                 {"src/base/process/program.cpp",
-                 "src/app/launcher/launch.cpp",  # attends to mpirun while it runs
-                 "src/checkpoint/hdf5/limited_child.cpp"}),  # a confined copy of this process, not a program
+                 "src/app/launcher/launch.cpp"}),  # attends to mpirun while it runs
     "file": (r"(?<![\w>])::(?:open|creat|pread|pwrite|fsync|fdatasync|fallocate|ftruncate|rename|renameat2|link|unlink|mkdir|"
              r"rmdir)\(|\bstd::(?:ofstream|rename|remove)\b(?!_)|\bfopen\(|"
              r"\b(?:std::filesystem|stdfs)::(?:remove|rename|create_|resize_file|copy)\w*\(",
              "the Disk of base/files/disk.h, or what base/files builds on it",
              {"src/base/files/disk.cpp",
-              "src/app/launcher/output_relay.cpp",  # opens another process's pipe
-              "src/checkpoint/hdf5/h5_input.cpp"}),  # reads for libhdf5, in a confined process
+              "src/app/launcher/output_relay.cpp"}),  # opens another process's pipe
 }
 
 # At the beginning of a line: not within a function or a class.

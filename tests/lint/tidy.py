@@ -38,10 +38,11 @@ def entries_of(build):
 
 
 def flags_of(entry):
-    """How a source is compiled: without the compiler, the source and what is made of it."""
+    """How a source is compiled: without the compiler, its precompiled header, the source and what is made of it."""
     words = shlex.split(entry["command"])
     options = next(at for at, word in enumerate(words) if word.startswith("-"))
-    return tuple(words[options:min(words.index(word) for word in ("-o", "-c") if word in words)])
+    flags = words[options:min(words.index(word) for word in ("-o", "-c") if word in words)]
+    return tuple(word for before, word in zip(["", *flags], flags) if "-include" not in (before, word))
 
 
 class Tidy:

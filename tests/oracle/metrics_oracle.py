@@ -135,7 +135,7 @@ class Metrics(product.Case):
                 self.assertEqual(line[name], spread[name]["max"])
             for value in spread.values():
                 self.assertTrue(value["min"] <= value["median"] <= value["max"] and value["max_rank"] in (0, 1))
-            self.assertEqual(forecast["predicted"]["memory"]["categories"].keys(), line["memory_bytes"].keys())
+            self.assertEqual(forecast["measured"]["memory"]["categories"].keys(), line["memory_bytes"].keys())
             self.assertTrue(math.isclose(line["grad_norm"] ** 2, sum(n * n for n in line["unit_grad_norms"].values()),
                                          rel_tol=1e-9))
             # The file's wire format, not only what the reader makes of it.

@@ -78,7 +78,8 @@ ShardedModel build(const Recipe& recipe, Communicator& comm) {
       .precision = recipe.precision,
       .activations = recipe.activation_checkpointing,
       .reduce_at_end = recipe.train.reduce_gradients == ReduceGradients::kLastMicroBatch};
-  return {with_frozen(build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU), recipe.optim),
+  return {with_frozen(build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU, recipe.lora),
+                      recipe.optim),
           comm, options, static_cast<std::uint64_t>(recipe.run.seed), at::kCPU};
 }
 
@@ -212,7 +213,8 @@ SampleBatch requested_samples(const Case& c) {
 void dump_logits(const Case& c, Communicator& comm) {
   const checkpoint::Reader reader(Path(c.request.at("checkpoint").get<std::string>()));
   const auto model = load_inference_model(
-      reader, build_model(c.recipe.model, resolve(c.recipe.precision).types(), at::kCPU), comm);
+      reader, build_model(c.recipe.model, resolve(c.recipe.precision).types(), at::kCPU, c.recipe.lora),
+      comm);
   const Batch samples = to_tensors(requested_samples(c), at::kCPU);
   write_tensor(c.output / "loss.f32", model->evaluate(samples).loss);
   write_tensor(c.output / "logits.f32", model->decoder(samples)->start());

@@ -1,6 +1,6 @@
 // render_chats: renders chats. Of each line of standard input, an object with template, messages, tools,
 // variables, add_generation_prompt and now, writes one with text and runs ([end, message, generated]...), or
-// with error.
+// with error. Of one that names a tokenizer, the ids with which `sample --chat` asks for the next turn.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "base/foreign_json.h"
+#include "data/chat/chat_encoder.h"
 #include "text/template/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace {
 
@@ -23,6 +25,22 @@ Json render(const echelon::ChatTemplate& chat_template, const Json& given) {
   return {{"text", chat.text}, {"runs", std::move(runs)}};
 }
 
+/// Made once, as reading takes long.
+const echelon::Tokenizer& tokenizer_of(const std::string& file) {
+  static const auto tokenizer = echelon::Tokenizer::load(file);
+  return *tokenizer;
+}
+
+Json ask(const Json& given) {
+  const echelon::data::ChatSource source{.text = given.at("template"),
+                                         .origin = "template",
+                                         .variables = given.at("variables"),
+                                         .now = given.at("now").get<std::time_t>()};
+  const echelon::Tokenizer& tokenizer = tokenizer_of(given.at("tokenizer"));
+  const echelon::data::ChatEncoder chat(source, {.typed = echelon::data::TypedTokens::kEscape}, tokenizer);
+  return {{"ids", chat.encode_prompt({given.at("messages"), nullptr}, *tokenizer.make_encoder())}};
+}
+
 }  // namespace
 
 int main() {
@@ -32,6 +50,10 @@ int main() {
   while (std::getline(std::cin, line)) {
     try {
       const Json given = echelon::parse_ordered_json(line, "standard input", echelon::Code::kUsage);
+      if (given.contains("tokenizer")) {
+        std::cout << ask(given).dump() << "\n";
+        continue;
+      }
       if (const std::string text = given.at("template"); !chat_template || text != last) {
         chat_template.reset();
         chat_template.emplace(text, "template");

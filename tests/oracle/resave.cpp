@@ -33,7 +33,7 @@ class Trainer {
       : recipe_(recipe),
         comm_(comm),
         data_(make_loader(recipe.data, recipe.model.vocab_size, static_cast<std::uint64_t>(recipe.run.seed))),
-        model_(build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU), comm,
+        model_(build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU, recipe.lora), comm,
                {.shard = recipe.shard, .precision = recipe.precision},
                static_cast<std::uint64_t>(recipe.run.seed), at::kCPU),
         optim_(make_optimizer(recipe.optim, model_)),

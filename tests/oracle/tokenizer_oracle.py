@@ -22,7 +22,7 @@ DEEPSEEK = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\
             r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 ALPHABET = pre_tokenizers.ByteLevel.alphabet()
 SPECIALS = ["[PAD]", "[BOT]", "[EOT]", "[UNK]", "<|endoftext|>", "<|begin_of_text|>", "<|end_of_text|>", "</s>", "<s>",
-            "<mask>", "word", "<extra_id_0>", "<extra_id_7>", "[MASK"]
+            "<mask>", "word", "<extra_id_0>", "<extra_id_7>", "[MASK", "<0x41>", "<|end|>", "self.", "<unk>"]
 
 
 def corpus():
@@ -232,7 +232,63 @@ def lowercase(sources):
     return tokenizer
 
 
+SIGN = "\u2581"
+FALLBACK = [decoders.Replace(SIGN, " "), decoders.ByteFallback(), decoders.Fuse()]
+
+
+def of_characters(sources, normalizer, pre_tokenizer, decoder, fallbacks=range(256), **options):
+    """BPE of characters: a small alphabet, so that most characters of Texts are not in it. Merges cross words where the
+    pre-tokenizer leaves the text whole."""
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+    if normalizer:
+        tokenizer.normalizer = normalizer
+    if pre_tokenizer:
+        tokenizer.pre_tokenizer = pre_tokenizer
+    trainer = trainers.BpeTrainer(vocab_size=1500, special_tokens=["<unk>", "<s>", "</s>"], limit_alphabet=90,
+                                  show_progress=False)
+    tokenizer.train_from_iterator([text[:2000] + " \u00e9\u65e5" for text in sources], trainer)
+    model = json.loads(tokenizer.to_str())["model"]
+    for byte in fallbacks:
+        model["vocab"][f"<0x{byte:02X}>"] = len(model["vocab"])
+    tokenizer.model = models.BPE(vocab=model["vocab"], merges=[tuple(merge) for merge in model["merges"]],
+                                 unk_token="<unk>", **options)
+    tokenizer.decoder = decoder
+    tokenizer.add_tokens([AddedToken("<|end|>", special=True, rstrip=True, normalized=False), AddedToken("<mask>", lstrip=True),
+                          AddedToken("self.", normalized=True), AddedToken("word", single_word=True, normalized=False)])
+    return tokenizer
+
+
+def llama2(sources):
+    tokenizer = of_characters(sources, normalizers.Sequence([normalizers.Prepend(SIGN), normalizers.Replace(" ", SIGN)]), None,
+                              decoders.Sequence([*FALLBACK, decoders.Strip(" ", 1, 0)]), fuse_unk=True, byte_fallback=True)
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)])
+    return tokenizer
+
+
+def mistral(sources):
+    return of_characters(sources, None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False),
+                         decoders.Sequence([*FALLBACK, decoders.Strip(" ", 1, 0)]), fuse_unk=True, byte_fallback=True,
+                         ignore_merges=True)
+
+
+def gemma(sources):
+    return of_characters(sources, normalizers.Replace(" ", SIGN), pre_tokenizers.Split(" ", "merged_with_previous"),
+                         decoders.Sequence(FALLBACK), fuse_unk=True, byte_fallback=True)
+
+
+def metaspace(sources):
+    """Some bytes have no token, and unknown ones in a row stay apart."""
+    return of_characters(sources, normalizers.NFKC(), pre_tokenizers.Metaspace(), decoders.Metaspace(), range(0x80, 0xe8),
+                         byte_fallback=True)
+
+
+def fused_metaspace(sources):
+    return of_characters(sources, None, pre_tokenizers.Metaspace(prepend_scheme="never"),
+                         decoders.Metaspace(prepend_scheme="never"), [], fuse_unk=True)
+
+
 # trainer -> (BOS, EOS)
+OF_CHARACTERS = {llama2: (1, 2), mistral: (1, 2), gemma: (1, 2), metaspace: (1, 2), fused_metaspace: (1, 2)}
 TRAINED = {gpt2: (-1, 0), llama3: (0, 1), article: (1, 2), fused: (-1, 1), qwen: None, lowercase: (0, 1)}
 
 
@@ -272,6 +328,8 @@ def check_tokenizers(echelon, texts, sources, folder):
             (folder / "old.json").write_text(json.dumps(old))
             sample = texts.make(500)
             assert echelon.encode(folder / "old.json", sample) == echelon.encode(folder / "tokenizer.json", sample)
+    for make, ends in OF_CHARACTERS.items():
+        check_tokenizer(echelon, make.__name__, make(sources), given, folder, ends)
     places = "a?b ? ?1\n?'"
     some = unlike()
     swept = {name: sweep(some, places) for name in ("gpt2", "llama3", "deepseek")}

@@ -19,6 +19,10 @@ WINDOW, END = 40, 0
 LENGTHS = [7, 1, 32, 40, 41, 39, 1, 1, 120, 5, 2, 13, 80, 3, 19, 37] * 3
 DOCUMENTS = [[1 + (7 * i + i * i // 5 + length) % 198 for i in range(length - 1)] + [END] for length in LENGTHS]
 APART = ["data.kind=tokens", "data.path={folder}/documents.tok", "data.packing=documents", "data.shuffle=false"]
+# Conversations; of each, spans of tokens are trained.
+CHATS = [document for document in DOCUMENTS if 1 < len(document) <= WINDOW + 1]
+TRAINED = [[at % 11 in (3, 4, 5, 9) or at + 1 == len(chat) for at in range(len(chat))] for chat in CHATS]
+CHAT = ["data.kind=chat", "data.path={folder}/chats.tok", "data.shuffle=false", "train.micro_batch_size=1"]
 QWEN2 = ["model.kind=qwen2", "model.vocab_size=97", "model.hidden_size=84", "model.heads=14", "model.layers=3"]
 QWEN3 = ["model.kind=qwen3", "model.head_size=20", "model.heads=6", "model.tie_embeddings=true"]
 SMOLLM2 = ["model.hidden_size=54", "model.heads=9", "model.kv_heads=3"]
@@ -67,6 +71,9 @@ CASES = {
     "documents": (APART, (1, 2), EXACT),
     "documents_recomputed": (APART + ["activation_checkpointing.policy=selective", "shard.strategy=shard_grad_op"], (3,), EXACT),
     "gpt2_documents": (GPT2 + APART, (1, 2), EXACT),
+    "chats": (CHAT, (1, 2, 3), EXACT),
+    "chats_qwen3": (QWEN3 + CHAT + ["activation_checkpointing.policy=selective"], (2,), EXACT),
+    "chats_gpt2": (GPT2 + CHAT, (3,), EXACT),
     "gpt2_bf16": (GPT2 + ["precision.param=bf16", "model.init_std=0.05"], (2,), 3e-2),
     "bf16": (["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (1, 2), 3e-2),
     "qwen2_bf16": (QWEN2 + ["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (2,), 3e-2),
@@ -94,6 +101,20 @@ def document_sequences(windows):
     return made, windows * WINDOW
 
 
+def chat_sequences(samples):
+    """The same out of CHATS, neighbors packed into windows: targets that are not trained are -100."""
+    made, packed, room = [], 0, 0
+    for chat, trained in zip(CHATS, TRAINED):
+        if len(chat) - 1 > room:
+            packed, room = packed + 1, WINDOW
+        if packed > samples:
+            break
+        room -= len(chat) - 1
+        wanted = [token if counts else -100 for token, counts in zip(chat, trained)]
+        made.append((torch.tensor(chat[:-1]), torch.tensor(wanted[1:])))
+    return made, samples * WINDOW
+
+
 def reference(result, parts, counted):
     """transformers' loss and gradients by parameter name."""
     model = reference_models.model_of(result)
@@ -108,7 +129,8 @@ def reference(result, parts, counted):
 def compare(name, ranks, output):
     limit = CASES[name][2]
     result = dump.Dump(output, ranks, ("weights", "gradients"))
-    samples = document_sequences(12) if "documents" in name else sequences(output)
+    samples = (document_sequences(12) if "documents" in name else chat_sequences(12) if "chats" in name
+               else sequences(output))
     loss, gradients = reference(result, *samples)
     assert gradients.keys() == result.tensors["gradients"].keys()
     errors = {key: dump.relative_error(result.tensors["gradients"][key], gradients[key]) for key in gradients}
@@ -126,6 +148,7 @@ def main():
     ok = True
     with dump.Folder() as folder:
         token_file.write(folder / "documents.tok", DOCUMENTS, 199)
+        token_file.write(folder / "chats.tok", CHATS, 199, TRAINED)
         for ranks in (1, 2, 3):
             names = [name for name, case in CASES.items() if ranks in case[1]]
             requests = [{"name": name, "mode": "gradients", "perturb": 0.05,

@@ -26,19 +26,20 @@ names() {  # names REPORT REGEX: a line of its findings
   grep -qE "$2" "$1.txt" || fail "expected a finding that matches '$2'" "$1.txt" "$1.err"
 }
 
+# Nobody has the disk to themselves: a slow write is nobody's fault here.
 names_nothing_but() {  # names_nothing_but REPORT CHECK...
   local report=$1 pattern
   shift
   pattern=$(printf '|%s' "$@")
-  ! grep -vE "^[a-z]+ (${pattern#|}) " "$report.txt" >&2 || fail "findings that nobody caused (above)" "$report.txt"
+  ! grep -vE "^[a-z]+ (shared_write$pattern) " "$report.txt" >&2 || fail "findings that nobody caused (above)" "$report.txt"
 }
 
 cluster() { examine "$1" "$2" "$ECHELON_BIN" doctor cluster "${@:3}"; }
 
-# The nodes share a few busy cores: only a node that is slowed on purpose is slower than the share given.
+# The nodes share a few busy cores: only one that is slowed on purpose is slower than the share given.
 job() {  # job EXIT_CODE REPORT BODY: BODY runs on every node in front of the doctor and may replace $doctor
   examine "$1" "$2" srun --nodes=3 --ntasks-per-node=1 "${mpi:---mpi=pmix}" bash -c \
-    'doctor=$0; '"$3"'; exec "$doctor" doctor job --slow '"${share:-0.15}"' "$@"' "$ECHELON_BIN" "${@:4}"
+    'doctor=$0; '"$3"'; exec "$doctor" doctor job --slow '"${share:-0.01}"' "$@"' "$ECHELON_BIN" "${@:4}"
 }
 
 # --- doctor cluster
@@ -74,7 +75,9 @@ names_nothing_but job.json none
 
 mpi=--mpi=none job 3 no_pmix.json true
 names no_pmix.json '^fault pmix .*without PMIx'
-job 3 hung.json 'if [[ $(uname -n) == n1 ]]; then sleep 6; exit 0; fi' --timeout 3
+# n0 and n2 begin together, however busy this machine is.
+job 3 hung.json 'if [[ $(uname -n) == n1 ]]; then sleep 9; exit 0; fi
+  touch "here.$(uname -n)"; until [[ -e here.n0 && -e here.n2 ]]; do sleep 0.1; done' --timeout 5
 names hung.json '^fault exchange n1 .*no sign of rank 1'
 
 # --- files: what a node mounts is its own affair
@@ -108,12 +111,13 @@ names_nothing_but skew.json versions shared_folder
 "$slurm_sh" exec n1 umount "$work/apart"
 trap - EXIT
 
-# --- speed: n1 computes without vector units, n2 has a slow network
+# --- speed: n1 starts each computation late, n2 has a slow network
 
 "$slurm_sh" exec n2 tc qdisc add dev eth0 root tbf rate 20mbit burst 32kbit latency 400ms
 trap '"$slurm_sh" exec n2 tc qdisc del dev eth0 root' EXIT
-# Without instructions for bf16, products go through fp32; MKL has a path that needs no vector units for these.
-share=0.25 job 3 slow.json 'if [[ $(uname -n) == n1 ]]; then export ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE; fi'
+export ECHELON_FAILING_CALLS
+share=0.1 job 3 slow.json \
+  'if [[ $(uname -n) == n1 ]]; then export LD_PRELOAD=$ECHELON_FAILING_CALLS ECHELON_DELAY=GOMP_parallel; fi'
 names slow.json '^fault matmul n1 '
 names slow.json '^fault bandwidth n2 '
-names_nothing_but slow.json versions matmul bandwidth  # a limit of oneDNN is also one of Echelon's kernels
+names_nothing_but slow.json matmul bandwidth

@@ -1,6 +1,8 @@
 /* Preloaded into a program under test: the file system calls named in ECHELON_FAIL (flock, fsync, rename) fail as they
-   do on file systems that lack them; those named in ECHELON_DELAY begin late: unlink by one second, rmdir by two. */
+   do on file systems that lack them; those named in ECHELON_DELAY begin late: unlink by one second, rmdir by two,
+   GOMP_parallel (a computation on all threads) by 200 ms. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -57,4 +59,12 @@ int unlink(const char* path) {
 
 int rmdir(const char* path) {
   return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+typedef void ParallelFunction(void (*)(void*), void*, unsigned, unsigned);
+
+void GOMP_parallel(void (*body)(void*), void* argument, unsigned threads, unsigned flags) {
+  if (named("ECHELON_DELAY", "GOMP_parallel")) usleep(200000);
+  void* library = dlopen("libgomp.so.1", RTLD_LAZY); /* not RTLD_NEXT: the program loads the engine while it runs */
+  ((ParallelFunction*)dlsym(library, "GOMP_parallel"))(body, argument, threads, flags);
 }

@@ -25,14 +25,32 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-def write(path, documents, vocabulary):
-    """Lists of ids, which all end with EOS, as a file made without a tokenizer."""
+def write(path, documents, vocabulary, trained=None):
+    """Lists of ids, which all end with EOS, as a file made without a tokenizer. `trained`: of a file of chats, lists of
+    whether each id is."""
     ids = numpy.concatenate(documents).astype("<u2")
+    largest = int(ids.max())
+    version, flags = (1, 2) if trained is None else (3, 8)
+    if trained is not None:
+        ids |= numpy.concatenate(trained).astype("<u2") << 15
     ends = numpy.cumsum([len(document) for document in documents], dtype="<u8").tobytes()
     body = ids.tobytes() + bytes(-ids.nbytes % 8) + ends
     checksums = b"".join(struct.pack("<I", crc32c(body[at:at + BLOCK])) for at in range(0, len(body), BLOCK))
     crcs_at = 128 + len(body)
-    fields = (MAGIC, 1, 128, 2, 2, len(ids), len(documents), vocabulary, int(ids.max()), 0, 128, crcs_at - len(ends),
+    fields = (MAGIC, version, 128, 2, flags, len(ids), len(documents), vocabulary, largest, 0, 128, crcs_at - len(ends),
               crcs_at, crcs_at + len(checksums), BLOCK, crc32c(checksums))
     header = HEADER.pack(*fields, 0)[:124]
     path.write_bytes(header + struct.pack("<I", crc32c(header)) + body + checksums)
+
+
+def read_chats(path):
+    """(ids, whether each is trained) of the conversations of a file, whose checksums are not looked at."""
+    data = path.read_bytes()
+    fields = HEADER.unpack_from(data)
+    width, tokens, count, ends_at = fields[3], fields[5], fields[6], fields[11]
+    assert fields[1] == 3 and fields[4] == 8, "not a file of chats"
+    raw = numpy.frombuffer(data, {2: "<u2", 4: "<u4"}[width], tokens, 128)
+    ends = numpy.frombuffer(data, "<u8", count, ends_at).astype(int)
+    bit = 8 * width - 1
+    split = [numpy.split(part, ends[:-1]) for part in (raw & ((1 << bit) - 1), raw >> bit)]
+    return [(ids.tolist(), trained.tolist()) for ids, trained in zip(*split)]

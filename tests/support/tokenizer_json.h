@@ -46,6 +46,37 @@ inline nlohmann::ordered_json byte_level_document() {
             {"merges", nlohmann::ordered_json::array({"h e", "Ġ t"})}}}};
 }
 
+/// A tokenizer.json with BPE of characters as Llama 2 has it: [PAD], [BOT], [EOT], <unk>, some letters, "▁h",
+/// "he", and the bytes of "é" and "日" to fall back to.
+inline nlohmann::ordered_json characters_document() {
+  nlohmann::ordered_json document = byte_level_document();
+  nlohmann::ordered_json& model = document["model"];
+  nlohmann::ordered_json vocab = nlohmann::ordered_json::object();
+  int id = 0;
+  for (const char* token : {"[PAD]", "[BOT]", "[EOT]", "<unk>", "▁", "h", "e", "t", "▁h", "he", "<0xC3>",
+                            "<0xA9>", "<0xE6>", "<0x97>", "<0xA5>"}) {
+    vocab[token] = id++;
+  }
+  model["vocab"] = std::move(vocab);
+  model["merges"] = nlohmann::ordered_json::array({"▁ h", "h e"});
+  model["unk_token"] = "<unk>";
+  model["fuse_unk"] = model["byte_fallback"] = true;
+  const nlohmann::ordered_json space{{"String", " "}};
+  const nlohmann::ordered_json sign{{"String", "▁"}};
+  document["normalizer"] = {{"type", "Sequence"},
+                            {"normalizers",
+                             {{{"type", "Prepend"}, {"prepend", "▁"}},
+                              {{"type", "Replace"}, {"pattern", space}, {"content", "▁"}}}}};
+  document["pre_tokenizer"] = nullptr;
+  document["decoder"] = {{"type", "Sequence"},
+                         {"decoders",
+                          {{{"type", "Replace"}, {"pattern", sign}, {"content", " "}},
+                           {{"type", "ByteFallback"}},
+                           {{"type", "Fuse"}},
+                           {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}}}}};
+  return document;
+}
+
 inline std::string byte_level_json() {
   return byte_level_document().dump();
 }

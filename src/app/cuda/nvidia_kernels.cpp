@@ -80,18 +80,18 @@ bool takes_flash(const at::Tensor& q) {
 class NvidiaKernels final : public ops::DeviceKernels {
  public:
   void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y, const at::Tensor& inv_rms,
-                double eps) const override {
+                double eps, NormRounding rounding) const override {
     constexpr const char* kWhat = "rms_norm";
     const OnDevice device(x);
-    check_cuda(
-        gpu::rms_norm(type_of(x, kWhat), memory(x, kWhat), memory(weight, kWhat), memory(y, kWhat),
-                      floats(inv_rms, kWhat), x.size(0), x.size(1), static_cast<float>(eps), device.stream()),
-        kWhat);
+    check_cuda(gpu::rms_norm(type_of(x, kWhat), memory(x, kWhat), memory(weight, kWhat), memory(y, kWhat),
+                             floats(inv_rms, kWhat), x.size(0), x.size(1), static_cast<float>(eps), rounding,
+                             device.stream()),
+               kWhat);
   }
 
   void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                         const at::Tensor& inv_rms, const at::Tensor& dx,
-                         const at::Tensor& dw) const override {
+                         const at::Tensor& inv_rms, const at::Tensor& dx, const at::Tensor& dw,
+                         NormRounding rounding) const override {
     constexpr const char* kWhat = "rms_norm_backward";
     const OnDevice device(x);
     const std::int64_t rows = x.size(0);
@@ -99,7 +99,7 @@ class NvidiaKernels final : public ops::DeviceKernels {
     check_cuda(
         gpu::rms_norm_backward(type_of(x, kWhat), memory(dy, kWhat), memory(x, kWhat), memory(weight, kWhat),
                                floats(inv_rms, kWhat), memory(dx, kWhat), floats(dw, kWhat),
-                               floats(partial, kWhat), rows, x.size(1), device.stream()),
+                               floats(partial, kWhat), rows, x.size(1), rounding, device.stream()),
         kWhat);
   }
 

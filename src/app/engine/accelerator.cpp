@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <span>
-#include <sstream>
 
 #include "app/devices.h"
 #include "app/engine/device_choice.h"
@@ -18,7 +17,7 @@
 #include "base/log.h"
 #include "base/process/cores.h"
 #include "base/str.h"
-#include "comm/blob_text.h"
+#include "comm/exchange.h"
 #include "shard/precision.h"
 
 namespace echelon::app {
@@ -64,35 +63,13 @@ Found load_accelerator() {
   return found;
 }
 
-/// A rank's message: whether its node is broken, why it sees no GPU (or an empty line), then one id per line.
-Blob told(const VisibleDevices& mine) {
-  std::string text = (mine.broken ? "broken\n" : "\n") + mine.why_none;
-  for (const std::string& id : mine.ids) text += "\n" + id;
-  return to_blob(text);
-}
-
-VisibleDevices heard(const std::string& host, const Blob& blob) {
-  std::istringstream text(to_text(blob));
-  VisibleDevices devices{.host = host};
-  std::string broken;
-  std::getline(text, broken);
-  devices.broken = !broken.empty();
-  std::getline(text, devices.why_none);
-  for (std::string id; std::getline(text, id);) devices.ids.push_back(id);
-  return devices;
-}
-
 /// Collective. All ranks compute the choice from the same data: with different choices they would wait for
 /// each other in different collectives.
 DeviceChoice agree_on_devices(const Found& found, Job& job, bool share) {
   VisibleDevices mine{.host = job.info().host, .why_none = found.why, .broken = found.broken};
   for (int device = 0; found.accelerator && device < found.accelerator->device_count(); ++device)
     mine.ids.push_back(found.accelerator->device_id(device));
-  const std::vector<Blob> all = job.exchange("devices", told(mine));
-  std::vector<VisibleDevices> ranks;
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    ranks.push_back(heard(job.info().hosts[rank], all[rank]));
-  return assign_devices(ranks, share);
+  return assign_devices(gather_values(job, mine, "devices"), share);
 }
 
 /// Memory and threads beside the device's part of the machine are the quicker ones: this rank's share of its
@@ -102,10 +79,10 @@ void stay_near(const std::string& bus_id, Job& job, bool threads_are_asked_for) 
   std::ifstream file("/sys/bus/pci/devices/" + bus_id + "/local_cpulist");
   std::string list;
   std::getline(file, list);
-  const std::vector<Blob> all = job.exchange("cores near devices", to_blob(list));
+  const auto all = gather_values(job, list, "cores near devices");
   std::vector<std::vector<int>> near;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (info.hosts[rank] == info.host) near.push_back(cores_of_list(to_text(all[rank])));
+    if (info.hosts[rank] == info.host) near.push_back(cores_of_list(all[rank]));
   }
   const std::vector<int> share = fair_share(near, static_cast<std::size_t>(info.local_rank));
   bind_to(share);

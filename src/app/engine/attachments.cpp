@@ -1,16 +1,22 @@
 #include "app/engine/attachments.h"
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "app/earlier_model.h"
 #include "base/error.h"
 #include "base/foreign_json.h"
+#include "base/str.h"
+#include "data/chat/chat_encoder.h"
 #include "data/loader.h"
+#include "model/adapter_config.h"
 #include "recipe/load.h"
 #include "text/sentencepiece/sentencepiece_json.h"
+#include "text/special_ids.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_digest.h"
+#include "text/tokenizer_folder.h"
 
 namespace echelon::app {
 namespace {
@@ -21,19 +27,39 @@ json id_or_null(std::int32_t id) {
   return id < 0 ? json(nullptr) : json(id);
 }
 
-/// Every id is stated, because transformers replaces a missing id by its own default.
-std::string with_special_ids(const std::string& text, const Tokenizer* tokenizer, const Recipe& recipe) {
+/// Every id is stated, because transformers replaces a missing id by its own default. `turn_end`: of chats,
+/// else -1.
+std::string with_special_ids(const std::string& text, const Tokenizer* tokenizer, std::int32_t turn_end,
+                             const Recipe& recipe) {
   json config = parse_foreign_json(text, "config.json", Code::kCheckpoint);
   const EarlierModel earlier = earlier_model(recipe);
   if (tokenizer != nullptr && !states_ends(earlier, recipe)) {
     config["bos_token_id"] = id_or_null(tokenizer->bos_id());
-    config["eos_token_id"] = id_or_null(tokenizer->eos_id());
+    config["eos_token_id"] = id_or_null(turn_end >= 0 ? turn_end : tokenizer->eos_id());
     return config.dump(2) + "\n";
   }
   const json ids = earlier.config.empty() ? json::object() : read_foreign_json(earlier.config).value;
   for (const char* key : {"bos_token_id", "eos_token_id"}) config[key] = ids.value(key, json(nullptr));
   if (ids.contains("pad_token_id")) config["pad_token_id"] = ids["pad_token_id"];
+  // A base model ends documents; without the end of a turn it would speak for the user as well.
+  const std::vector<std::int32_t> ends = end_ids_of(config.dump(), "config.json");
+  if (turn_end >= 0 && std::find(ends.begin(), ends.end(), turn_end) == ends.end()) {
+    config["eos_token_id"] = ends;
+    config["eos_token_id"].push_back(turn_end);
+  }
   return config.dump(2) + "\n";
+}
+
+/// Adds the template of chats and what it goes with, which `prepare` left beside the tokens. Returns what
+/// ends a turn, or -1.
+std::int32_t add_template(const TokenizerFolder& folder, const Tokenizer& tokenizer,
+                          std::map<std::string, std::string>& files) {
+  if (folder.text(kChatTemplate).empty()) return -1;  // by an earlier version
+  for (const char* name : {kChatTemplate, kTokenizerConfig}) {
+    if (std::string text = folder.text(name); !text.empty()) files[name] = std::move(text);
+  }
+  const data::ChatOptions options;
+  return data::ChatEncoder(load_chat_source(options, folder, tokenizer), options, tokenizer).turn_end();
 }
 
 }  // namespace
@@ -41,8 +67,10 @@ std::string with_special_ids(const std::string& text, const Tokenizer* tokenizer
 std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Model& model) {
   std::map<std::string, std::string> files{{"recipe.yaml", to_yaml(recipe)},
                                            {"config.json", model.hugging_face_config()}};
+  if (recipe.lora.rank > 0) files["adapter_config.json"] = adapter_config(recipe.model, recipe.lora);
   if (takes_images(recipe.model.kind)) return files;
   std::unique_ptr<const Tokenizer> tokenizer;
+  std::int32_t turn_end = -1;
   if (const std::string path = tokenizer_path(recipe.data); !path.empty()) {
     std::string content = read_tokenizer_model(path);
     tokenizer = load_tokenizer(recipe.data);
@@ -52,9 +80,26 @@ std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Mo
       if (!json.empty()) files["tokenizer.json"] = std::move(json);
     }
     files[name] = std::move(content);
+    if (recipe.data.kind == DataKind::kChat)
+      turn_end = add_template(TokenizerFolder(path), *tokenizer, files);
   }
-  files["config.json"] = with_special_ids(files["config.json"], tokenizer.get(), recipe);
+  files["config.json"] = with_special_ids(files["config.json"], tokenizer.get(), turn_end, recipe);
   return files;
+}
+
+TextOptions validation_text(const Recipe& recipe) {
+  const DataOptions& data = recipe.data;
+  if (data.validation.generate == 0) return {};
+  const std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(data);
+  if (!tokenizer)
+    throw Error(Code::kData,
+                str("data.validation.generate is ", data.validation.generate,
+                    ", but there is no tokenizer to decode the generated tokens: expected one beside '",
+                    data.path, "', or data.tokenizer"));
+  const EarlierModel earlier = earlier_model(recipe);
+  if (!states_ends(earlier, recipe)) return {tokenizer, {tokenizer->eos_id()}};
+  const std::vector<std::int32_t> ends = end_ids_of(earlier.config, "config.json");
+  return {tokenizer, {ends.begin(), ends.end()}};
 }
 
 }  // namespace echelon::app

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <filesystem>
 #include <iomanip>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/foreign_json.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/format/names.h"
@@ -22,6 +24,11 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr const char* kRecipe = "recipe.yaml";
+constexpr const char* kStart = "model_from.json";  ///< which weights of model.from a run started with
+
+nlohmann::json start_of(const families::ModelWeights& weights) {
+  return {{"from", weights.folder().string()}, {"fingerprint", weights.fingerprint()}};
+}
 
 /// Folders that may contain an intact copy of a file of `damaged`: the run's other committed checkpoints,
 /// newest first, then the one it started from.
@@ -61,7 +68,9 @@ Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
   changes_.clear();
   then_.reset();
   bool has_recipe = false;
-  for (const std::string& name : reader.attachments()) {
+  const std::vector<std::string> names = reader.attachments();
+  const bool leaves_out = std::find(names.begin(), names.end(), checkpoint::kBaseFile) != names.end();
+  for (const std::string& name : names) {
     std::string content;
     has_recipe = has_recipe || name == kRecipe;
     try {
@@ -71,6 +80,10 @@ Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
       continue;
     }
     if (name == kRecipe) compare(reader, content);
+    if (name == kStart && !recipe_.model.from.empty()) {
+      if (!leaves_out) compare_start(content);  // else the base is read again, and compared itself
+      files_.emplace(name, content);
+    }
     if (checkpoint::is_companion_file(name)) files_.emplace(name, std::move(content));
   }
   if (!has_recipe) {
@@ -78,7 +91,31 @@ Differences CheckpointReview::inspect(const checkpoint::Reader& reader) {
         str("checkpoint '", reader.folder().string(),
             "' has no recipe.yaml: only the names and shapes of its tensors were compared with this model"));
   }
-  return {recipe::describe(recipe::of_model(changes_)), recipe::describe(recipe::of_data(changes_))};
+  return {.model = recipe::describe(recipe::of_model(changes_)),
+          .base = recipe::describe(recipe::of_base(changes_)),
+          .data = recipe::describe(recipe::of_data(changes_))};
+}
+
+void CheckpointReview::inherit(const families::ModelWeights& weights) {
+  files_ = made_;
+  files_.merge(families::companions_of(weights.folder()));
+  files_[kStart] = start_of(weights).dump(2) + "\n";
+}
+
+/// The run goes on from its own weights, whatever became of the folder.
+void CheckpointReview::compare_start(const std::string& then) const {
+  const std::string& folder = recipe_.model.from;
+  if (!families::is_model_folder(folder)) return;
+  try {
+    const nlohmann::json start = read_foreign_json(then).value;
+    const nlohmann::json now = start_of(families::ModelWeights(folder, "model.from"));
+    if (!start.is_object() || start.value("fingerprint", nlohmann::json()) == now["fingerprint"]) return;
+    log::warn(str("model.from '", folder,
+                  "' holds other weights than those that this run started from; it goes on from its own "
+                  "checkpoint"));
+  } catch (const Error& error) {
+    log::warn(str(error.what(), "; the run goes on from its own checkpoint"));
+  }
 }
 
 void CheckpointReview::compare(const checkpoint::Reader& reader, const std::string& then) {

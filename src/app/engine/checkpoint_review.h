@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/read/reader.h"
+#include "checkpoint/read/base_note.h"
 #include "data/loader.h"
+#include "families/model_weights.h"
 #include "recipe/compare.h"
 #include "run/run_folder.h"
 #include "train/restore.h"
@@ -20,10 +21,11 @@ class CheckpointReview {
  public:
   using Files = std::map<std::string, std::string>;  ///< file name -> content
 
-  /// `made`: the files that this run generates for its checkpoints. `recipe` and `folder` must outlive this
-  /// object.
-  CheckpointReview(const Recipe& recipe, const RunFolder& folder, Files made)
-      : recipe_(recipe), folder_(folder), made_(std::move(made)), files_(made_) {}
+  /// `made`: the files that this run generates for its checkpoints. `base`: what they leave out, once that is
+  /// known. All but `made` must outlive this object.
+  CheckpointReview(const Recipe& recipe, const RunFolder& folder, Files made,
+                   const std::optional<checkpoint::BaseNote>& base)
+      : recipe_(recipe), folder_(folder), base_(base), made_(std::move(made)), files_(made_) {}
 
   /// Inspects one checkpoint and discards the results of the previous one.
   /// A damaged file gives a warning that names its replacement: from the recipe, the data folder, an earlier
@@ -31,19 +33,29 @@ class CheckpointReview {
   /// checkpoints would silently lack the file.
   Differences inspect(const checkpoint::Reader& reader);
 
+  /// A new run starts from the weights of a Hugging Face folder: its checkpoints inherit the files beside
+  /// them, and remember which weights these were.
+  void inherit(const families::ModelWeights& weights);
+
   [[nodiscard]] const std::vector<recipe::Change>& changes() const { return changes_; }
   /// Logs by how much changes of the recipe, such as more steps, raise or lower the learning rate where the
   /// run goes on, if it is more than a tenth. `steps`: of the whole run.
   void tell_jump_of_rate(std::int64_t step, std::int64_t steps, const Loader& data) const;
   /// The files that every checkpoint of this run contains.
-  [[nodiscard]] const Files& files() const { return files_; }
+  [[nodiscard]] Files files() const {
+    Files files = files_;
+    if (base_) files[std::string(checkpoint::kBaseFile)] = base_->text();
+    return files;
+  }
 
  private:
   void make_good(const checkpoint::Reader& reader, const std::string& name, const std::string& damage);
   void compare(const checkpoint::Reader& reader, const std::string& then);
+  void compare_start(const std::string& then) const;
 
   const Recipe& recipe_;
   const RunFolder& folder_;
+  const std::optional<checkpoint::BaseNote>& base_;
   Files made_;
   Files files_;
   std::vector<recipe::Change> changes_;

@@ -69,8 +69,7 @@ void describe_run(const Job& job, const Compute& compute, const ShardedModel& mo
                 precisions(model.precision()), "; ",
                 human_bytes(static_cast<std::uint64_t>(model.slice_bytes() + with_state * state_bytes)),
                 " of weights, gradients and optimizer state per rank"));
-  for (const std::string& line :
-       describe_units(model.plan(), model.groups().shard().size(), model.precision().master, state_bytes)) {
+  for (const std::string& line : describe_units(model.plan(), model.groups().shard().size(), state_bytes)) {
     log::note("  " + line);
   }
   const std::int64_t passes = recipe.train.global_batch_size / (recipe.train.micro_batch_size * info.size);

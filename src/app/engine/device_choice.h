@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace echelon::app {
@@ -10,6 +11,7 @@ struct VisibleDevices {
   std::vector<std::string> ids;  ///< one per GPU, unique within the node; in the rank's own order
   std::string why_none;          ///< reason if `ids` is empty
   bool broken = false;           ///< `ids` is empty although the node has GPUs: a fault, not a choice
+  auto fields() { return std::tie(host, ids, why_none, broken); }
 };
 
 /// The device of every rank; the same value on all ranks.

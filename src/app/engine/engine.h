@@ -1,6 +1,8 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "base/log.h"
 #include "bootstrap/job.h"
 #include "comm/communicator.h"
+#include "data/chat/chat_options.h"
 #include "forecast/rehearsed.h"
 #include "model/generate/options.h"
 #include "profile/options.h"
@@ -24,10 +27,18 @@ struct TrainRequest {
   log::Console console = log::Console::kUsual;  ///< the engine's log is another one than the program's
 };
 
+/// How to talk with a model by its chat template.
+struct ChatRequest {
+  data::ChatOptions options;  ///< template_file, variables and date
+  std::string system;         ///< text of the system's turn; empty: none
+};
+
 struct SampleRequest {
-  std::filesystem::path checkpoint;  ///< a step folder or a run folder
-  std::vector<std::string> prompts;
-  GenerateOptions search;  ///< without end_ids and first_prompt, which the engine sets
+  std::filesystem::path checkpoint;   ///< a step folder or a run folder
+  std::string base;                   ///< of adapters, instead of where the checkpoint says; empty: there
+  std::vector<std::string> prompts;   ///< with `chat`, each a user's turn; empty: lines of standard input
+  std::optional<ChatRequest> chat{};  ///< none: prompts are continued as they are
+  GenerateOptions search;             ///< without end_ids and first_prompt, which the engine sets
   Launch launch = Launch::kSingle;
 };
 
@@ -63,11 +74,37 @@ struct CalibrateRequest {
   Communicator* comm = nullptr;
 };
 
+/// Flattened values by the name of their weight.
+using Tensors = std::map<std::string, std::vector<float>>;
+
+/// In which type the reference computes forward and backward; its weights are fp64.
+enum class ReferenceType : std::uint8_t { kFp64, kFp32, kBf16 };
+
+/// Training of one process as the reference has it (src/reference), from given weights.
+struct ReferenceRequest {
+  const Recipe* recipe = nullptr;  ///< model, adapters, data, optimizer, schedule, clipping, batch
+  const Tensors* weights = nullptr;
+  ReferenceType type = ReferenceType::kFp64;
+  std::vector<bool> left_out{};  ///< steps that update nothing; none beyond its end
+};
+
+struct ReferenceResult {
+  std::vector<double> loss;  ///< of each step
+  std::vector<double> grad_norm;
+  std::vector<double> lr;
+  Tensors gradients;          ///< of the last step, before clipping
+  Tensors weights;            ///< after it
+  Tensors averages;           ///< with optim.ema_decay
+  Tensors largest_gradients;  ///< of each element over all updates, as absolute values
+  std::string fault;          ///< why there is no result; then the exit code is nonzero
+};
+
 using TrainFunction = int(const TrainRequest&);
 using SampleFunction = int(const SampleRequest&);
 /// `fault`: why there is no result; then the exit code is nonzero.
 using RehearseFunction = int(const RehearseRequest&, forecast::Rehearsed&, std::string& fault);
 using CheckModelFunction = int(const Recipe&, ModelFaults&);
+using ReferenceFunction = int(const ReferenceRequest&, ReferenceResult&);
 using MatmulFunction = int(const MatmulRequest&, MatmulResult&);
 /// Measures what CPU ranks need for operations and collectives, all ranks at once. Collective. `profile`: on
 /// rank 0, a file for `echelon plan --gpu`. `fault`: why there is none; then the exit code is nonzero.
@@ -81,6 +118,7 @@ echelon::app::TrainFunction echelon_engine_train;
 echelon::app::SampleFunction echelon_engine_sample;
 echelon::app::RehearseFunction echelon_engine_rehearse;
 echelon::app::CheckModelFunction echelon_engine_check_model;
+echelon::app::ReferenceFunction echelon_engine_reference;
 echelon::app::MatmulFunction echelon_engine_matmul;
 echelon::app::CalibrateFunction echelon_engine_calibrate;
 echelon::app::VersionFunction echelon_engine_versions;  ///< one line: libtorch and the instruction set used

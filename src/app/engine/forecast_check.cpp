@@ -3,8 +3,9 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <chrono>
 
-#include "app/engine/plan/rehearsal.h"
+#include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/foreign_json.h"
@@ -57,101 +58,122 @@ nlohmann::json to_json(const MeasuredStep& step, bool on_host) {
 
 ForecastCheck::ForecastCheck(const Recipe& recipe, const JobInfo& info, const Compute& compute)
     : job_{.ranks = info.size, .ranks_per_node = info.local_size}, gpu_(compute.accelerator != nullptr) {
-  if (gpu_) {
-    device_ = profile_of(compute.accelerator->device_name(compute.device.index()));
-    return;
-  }
-  try {
-    rehearse_here(recipe, info);
-  } catch (const std::exception& error) {
-    log::warn(str("no forecast of this run: ", error.what()));
-  }
-}
-
-void ForecastCheck::rehearse_here(const Recipe& recipe, const JobInfo& info) {
-  const forecast::Rehearsed rehearsed =
-      rehearse({.recipe = &recipe, .job = job_, .rank = info.rank, .threads = at::get_num_threads()});
-  const forecast::OutlookOptions options{.job = job_,
-                                         .steps = recipe.train.steps,
-                                         .context_bytes = static_cast<double>(rehearsed.memory.process),
-                                         .rank_bytes_per_s = recipe.checkpoint.max_write_mb_per_s * 1e6,
-                                         .copy_bytes_per_s = forecast::kCpuCopyBytesPerS,
-                                         .waits_for_saves = !recipe.checkpoint.async};
-  const forecast::ReportTitle title{.recipe = recipe.run.name,
-                                    .strategy = std::string(word_of(recipe.shard.strategy)),
-                                    .device = "CPU ranks",
-                                    .micro_batch = recipe.train.micro_batch_size};
-  const forecast::Outlook outlook = forecast::look_ahead(rehearsed, options, nullptr);
-  predicted_ = parse_foreign_json(forecast::json_report(title, rehearsed, options, outlook), "forecast",
-                                  Code::kEnvironment);
-}
-
-void ForecastCheck::rehearse_elsewhere() {
-  constexpr double kDeadline_s = 30;
-  if (device_.empty()) return;
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-  const ProgramRun run =
-      run_program({program, "plan", (folder_ / "recipe.yaml").string(), "--gpu", std::exchange(device_, ""),
-                   "--nodes", str(job_.nodes()), "--gpus-per-node", str(job_.ranks_per_node), "--json"},
-                  kDeadline_s);
-  const bool no_fit = run.found && run.status == static_cast<int>(Code::kUsage);  // or a fault of the recipe
-  if (!run.good() && !no_fit) throw Error(Code::kEnvironment, run.trouble("echelon plan"));
-  nlohmann::json planned = parse_foreign_json(run.out, "forecast", Code::kEnvironment);
-  if (planned.contains("error")) throw Error(Code::kEnvironment, run.trouble("echelon plan"));
-  predicted_ = std::move(planned);
+  if (gpu_) device_ = profile_of(compute.accelerator->device_name(compute.device.index()));
+  if (recipe.train.threads_per_rank == 0) overrides_ = str("train.threads_per_rank=", at::get_num_threads());
 }
 
 void ForecastCheck::measured(const MeasuredStep& step) {
+  if (gpu_ && device_.empty()) return;
+  const std::lock_guard lock(mutex_);
   try {
-    if (gpu_ && predicted_.is_null()) rehearse_elsewhere();
-    if (!predicted_.is_null()) compare(step);
+    measured_.update(to_json(step, !gpu_));
+    if (subject_.is_null()) begin();
+    if (!predicted_.is_null()) compare_steps();
+    write();
   } catch (const std::exception& error) {
     log::warn(str("no forecast beside what was measured: ", error.what()));
   }
 }
 
 void ForecastCheck::saved(const Checkpointer::Saved& saved) {
+  const std::lock_guard lock(mutex_);
+  if (measured_.is_null() || measured_.contains("checkpoint")) return;
   try {
-    if (!predicted_.is_null() && !measured_.contains("checkpoint")) compare(saved);
+    measured_["checkpoint"] = {{"step", saved.step},
+                               {"seconds", saved.seconds},
+                               {"stall_s", saved.stall_s},
+                               {"waited", saved.waited}};
+    measured_["memory"]["process_peak_bytes"] = peak_resident_bytes();
+    if (!predicted_.is_null()) compare_saves();
+    write();
   } catch (const std::exception& error) {
     log::warn(str("no forecast beside what a save took: ", error.what()));
   }
 }
 
-void ForecastCheck::compare(const MeasuredStep& step) {
-  measured_.update(to_json(step, !gpu_));
+void ForecastCheck::begin() {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+  const std::string recipe = fs::read_file(folder_ / "recipe.yaml", kMostBytes, Code::kUsage);
+  subject_ = {{"recipe_crc32c", crc32c(recipe)},
+              {"ranks", job_.ranks},
+              {"ranks_per_node", job_.ranks_per_node},
+              {"device", device_}};
+  if (const auto file = folder_ / "forecast.json"; std::filesystem::exists(file)) {
+    const ForeignJson earlier = read_foreign_json(fs::read_file(file, kMostBytes, Code::kUsage));
+    if (earlier.value.is_object() && earlier.value.value("of", nlohmann::json()) == subject_)
+      predicted_ = earlier.value.value("predicted", nlohmann::json());
+  }
+  if (predicted_.is_null()) maker_ = std::jthread([this](const std::stop_token& stop) { make(stop); });
+}
+
+void ForecastCheck::make(const std::stop_token& stop) {
+  constexpr std::chrono::seconds kUndisturbed(10);
+  try {
+    {
+      std::unique_lock lock(mutex_);
+      if (stopped_.wait_for(lock, stop, kUndisturbed, [] { return false; }) || stop.stop_requested()) return;
+    }
+    nlohmann::json plan = planned(stop);
+    if (stop.stop_requested()) return;
+    const std::lock_guard lock(mutex_);
+    predicted_ = std::move(plan);
+    compare_steps();
+    if (measured_.contains("checkpoint")) compare_saves();
+    write();
+  } catch (const std::exception& error) {
+    log::warn(str("no forecast of this run: ", error.what()));
+  }
+}
+
+nlohmann::json ForecastCheck::planned(const std::stop_token& stop) const {
+  std::vector<std::string> words{"nice", "-n",
+                                 "19",   std::filesystem::read_symlink("/proc/self/exe").string(),
+                                 "plan", (folder_ / "recipe.yaml").string()};
+  if (!overrides_.empty()) words.push_back(overrides_);
+  if (!device_.empty()) words.insert(words.end(), {"--gpu", device_});
+  words.insert(words.end(),
+               {"--nodes", str(job_.nodes()), "--tasks-per-node", str(job_.ranks_per_node), "--json"});
+  const ProgramRun run = run_program(words, {.stop = stop});
+  if (stop.stop_requested()) return {};
+  const bool no_fit = run.found && run.status == static_cast<int>(Code::kUsage);  // or a fault of the recipe
+  if (!run.good() && !no_fit) throw Error(Code::kEnvironment, run.trouble("echelon plan"));
+  nlohmann::json plan = parse_foreign_json(run.out, "forecast", Code::kEnvironment);
+  if (plan.contains("error")) throw Error(Code::kEnvironment, run.trouble("echelon plan"));
+  return plan;
+}
+
+void ForecastCheck::compare_steps() const {
   // A GPU's allocator counts what it has taken for tensors.
   const char* peak = gpu_ ? "reserved_bytes" : "tensor_peak_bytes";
   const auto tensors = predicted_["memory"][peak].get<double>();
   const auto measured = measured_["memory"]["tensor_peak_bytes"].get<double>();
   const auto sent = predicted_["traffic"]["sent_bytes"].get<double>();
-  const auto tell = is_near(tensors, measured) && is_near(sent, step.sent_bytes) ? log::info : log::note;
+  const auto really = measured_["sent_bytes"].get<double>();
+  const auto tell = is_near(tensors, measured) && is_near(sent, really) ? log::info : log::note;
   tell(str("predicted and measured: all tensors ", bytes(tensors), " and ", bytes(measured),
-           ", sent in a step ", bytes(sent), " and ", bytes(step.sent_bytes)));
-  write();
+           ", sent in a step ", bytes(sent), " and ", bytes(really)));
 }
 
-void ForecastCheck::compare(const Checkpointer::Saved& saved) {
-  measured_["checkpoint"] = {
-      {"step", saved.step}, {"seconds", saved.seconds}, {"stall_s", saved.stall_s}, {"waited", saved.waited}};
-  if (measured_.contains("memory")) measured_["memory"]["process_peak_bytes"] = peak_resident_bytes();
-  const double seconds = predicted_["checkpoint"]["seconds"].get<double>();
-  const double stall_s = saved.waited ? seconds : predicted_["checkpoint"]["stall_s"].get<double>();
-  const bool near = is_near(seconds, saved.seconds) && is_near(stall_s, saved.stall_s);
-  const std::string text = str("predicted and measured: a save ", forecast::duration(seconds), " and ",
-                               forecast::duration(saved.seconds), ", of which training waits ",
-                               forecast::duration(stall_s), " and ", forecast::duration(saved.stall_s));
-  if (near) {
+void ForecastCheck::compare_saves() const {
+  const nlohmann::json& save = measured_["checkpoint"];
+  const auto took = save["seconds"].get<double>();
+  const auto stalled = save["stall_s"].get<double>();
+  const auto seconds = predicted_["checkpoint"]["seconds"].get<double>();
+  const double stall_s =
+      save["waited"].get<bool>() ? seconds : predicted_["checkpoint"]["stall_s"].get<double>();
+  const std::string text =
+      str("predicted and measured: a save ", forecast::duration(seconds), " and ", forecast::duration(took),
+          ", of which training waits ", forecast::duration(stall_s), " and ", forecast::duration(stalled));
+  if (is_near(seconds, took) && is_near(stall_s, stalled)) {
     log::info(text);
   } else {
     log::note(str(text, "; ", forecast::kAboutSaves));
   }
-  write();
 }
 
 void ForecastCheck::write() const {
-  const nlohmann::json both{{"predicted", predicted_}, {"measured", measured_}};
-  fs::publish_file(folder_ / "forecast.json", both.dump(2) + "\n", Code::kUsage);
+  const nlohmann::json all{{"of", subject_}, {"predicted", predicted_}, {"measured", measured_}};
+  fs::publish_file(folder_ / "forecast.json", all.dump(2) + "\n", Code::kUsage);
 }
 
 }  // namespace echelon::app

@@ -1,8 +1,12 @@
 #pragma once
+#include <condition_variable>
 #include <filesystem>
 #include <functional>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <stop_token>
 #include <string>
+#include <thread>
 
 #include "app/engine/accelerator.h"
 #include "forecast/rehearsed.h"
@@ -13,11 +17,12 @@
 namespace echelon::app {
 
 /// What a run was expected to need, beside what it needs: in rank 0's log and in forecast.json of the run
-/// folder. Nothing of it may end a run: what goes wrong is a warning.
+/// folder. The forecast is that of `echelon plan`, which runs as a process of the lowest priority once the
+/// run has trained for ten seconds; no rank waits for it, and a run that ends before has none. A start that
+/// finds the forecast of the same recipe and ranks in the folder takes that. Nothing of it may end a run:
+/// what goes wrong is a warning. Thread-safe.
 class ForecastCheck {
  public:
-  /// Rehearses a run on CPUs, before any thread computes. A run on GPUs is rehearsed later by a process of
-  /// its own, because the recording device would stay known to PyTorch in this one.
   ForecastCheck(const Recipe& recipe, const JobInfo& info, const Compute& compute);
 
   /// Writes into the run folder, whose recipe.yaml exists when the result is called with what was measured.
@@ -31,18 +36,25 @@ class ForecastCheck {
 
  private:
   void measured(const MeasuredStep& step);
-  void rehearse_here(const Recipe& recipe, const JobInfo& info);
-  void rehearse_elsewhere();
-  void compare(const MeasuredStep& step);
-  void compare(const Checkpointer::Saved& saved);
+  /// Takes the forecast that lies in the folder, or starts the thread that has one made.
+  void begin();
+  void make(const std::stop_token& stop);
+  [[nodiscard]] nlohmann::json planned(const std::stop_token& stop) const;
+  void compare_steps() const;
+  void compare_saves() const;
   void write() const;
 
   forecast::JobShape job_;
   bool gpu_ = false;
-  std::string device_;  ///< profile of the GPU; empty: not known
+  std::string device_;     ///< profile of the GPU; empty: not known
+  std::string overrides_;  ///< of the recipe, which the ranks have resolved; empty: none
   std::filesystem::path folder_;
+  std::mutex mutex_;  ///< of all below
+  std::condition_variable_any stopped_;
+  nlohmann::json subject_;    ///< what the forecast is of
   nlohmann::json predicted_;  ///< as `echelon plan --json`; null: nothing
   nlohmann::json measured_;   ///< null: nothing yet
+  std::jthread maker_;        ///< last: it uses the others
 };
 
 }  // namespace echelon::app

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "app/engine/accelerator.h"
+#include "app/engine/answer.h"
 #include "app/engine/engine.h"
 #include "app/engine/threads.h"
 #include "base/error.h"
@@ -61,14 +62,5 @@ MatmulResult measure(const MatmulRequest& request) {
 }  // namespace echelon::app
 
 int echelon_engine_matmul(const echelon::app::MatmulRequest& request, echelon::app::MatmulResult& result) {
-  try {
-    result = echelon::app::measure(request);
-    return 0;
-  } catch (const echelon::Error& error) {
-    result.fault = error.what();
-    return static_cast<int>(error.code());
-  } catch (const std::exception& error) {
-    result.fault = error.what();
-    return static_cast<int>(echelon::Code::kEnvironment);
-  }
+  return echelon::app::answer(result.fault, [&] { result = echelon::app::measure(request); });
 }

@@ -51,16 +51,6 @@ void require_same_recipe(Job& job, const Recipe& recipe) {
   }
 }
 
-/// Decodes generated ids; null if validation generates nothing.
-std::shared_ptr<const Tokenizer> validation_tokenizer(const DataOptions& data) {
-  if (data.validation.generate == 0) return nullptr;
-  if (auto tokenizer = load_tokenizer(data)) return tokenizer;
-  throw Error(Code::kData,
-              str("data.validation.generate is ", data.validation.generate,
-                  ", but there is no tokenizer to decode the generated tokens: expected one beside '",
-                  data.path, "', or data.tokenizer"));
-}
-
 /// Converts epochs to steps, once the data says how many samples an epoch has. Conflicts with the schedule
 /// can only be checked then.
 TrainOptions in_steps(const Recipe& recipe, const Loader& data) {
@@ -73,15 +63,15 @@ TrainOptions in_steps(const Recipe& recipe, const Loader& data) {
 }
 
 LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const Compute& compute,
-                         const std::shared_ptr<const Tokenizer>& tokenizer,
-                         const std::shared_ptr<Activity>& activity) {
+                         const TextOptions& text, const std::shared_ptr<Activity>& activity) {
   LoopOptions options{.train = train,
                       .optim = r.optim,
                       .schedule = r.schedule,
                       .metrics = r.metrics,
                       .data = r.data,
                       .seed = static_cast<std::uint64_t>(r.run.seed),
-                      .tokenizer = tokenizer,
+                      .adapters = r.lora.rank > 0,
+                      .text = text,
                       .activity = activity};
   if (compute.accelerator) {
     options.peak_flops = compute.accelerator->peak_flops(compute.device.index());
@@ -130,10 +120,10 @@ void open_run_folder(const Recipe& recipe, Communicator& comm, const std::string
 /// those of checkpoint.init_from, if any. Collective.
 Restored bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& comm, TrainState& state,
                   CheckpointReview& review, RunMemory* memory) {
-  const CheckpointOptions& options = recipe.checkpoint;
   const bool lead = comm.rank() == 0;
+  const std::string& base = recipe.model.from.empty() ? recipe.checkpoint.init_from : recipe.model.from;
   const auto inspect = [&review](const checkpoint::Reader& reader) { return review.inspect(reader); };
-  if (auto restored = restore_latest(options, folder, comm, state, inspect, memory)) {
+  if (auto restored = restore_latest(recipe.checkpoint, folder, comm, state, inspect, memory, base)) {
     if (!lead) return std::move(*restored);
     log::info(str("resumed from step ", state.step,
                   restored->memory.empty() ? "" : str(" (memory of ", restored->memory, ")")));
@@ -144,12 +134,16 @@ Restored bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& c
   // Not before: a checkpoint would overwrite them.
   state.model.initialise(static_cast<std::uint64_t>(recipe.run.seed));
   if (state.ema != nullptr) state.ema->restart();
-  if (!options.init_from.empty()) {
-    const WeightMatch match = load_initial_weights(options, comm, state, inspect);
-    if (lead) {
-      log::info(str("weights of '", options.init_from, "'; step 0: ", match.taken.size(),
+  if (lead && recipe.lora.rank > 0 && base.empty())
+    log::warn("neither model.from nor checkpoint.init_from is set: the adapters' base is random");
+  if (!recipe.model.from.empty()) {
+    load_folder_weights(recipe.model.from, comm, state, [&](const auto& read) { review.inherit(read); });
+    if (lead) log::info(str("weights of '", base, "' (model.from)"));
+  } else if (!base.empty()) {
+    const WeightMatch match = load_initial_weights(recipe.checkpoint, comm, state, inspect);
+    if (lead)
+      log::info(str("weights of '", base, "'; step 0: ", match.taken.size(),
                     " tensors are taken; optimizer, schedule and data start anew"));
-    }
   }
   return {};
 }
@@ -157,8 +151,8 @@ Restored bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& c
 /// The inputs of a run, and the files that it adds to its checkpoints.
 struct Inputs {
   std::unique_ptr<Loader> data;
-  std::unique_ptr<Loader> validation;  ///< null: no validation
-  std::shared_ptr<const Tokenizer> tokenizer;
+  std::unique_ptr<Loader> validation;        ///< null: no validation
+  TextOptions text;                          ///< of validation
   std::map<std::string, std::string> files;  ///< of rank 0, which writes them
 };
 
@@ -170,7 +164,7 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, Communicator& comm)
     const auto seed = static_cast<std::uint64_t>(recipe.run.seed);
     inputs.data = make_loader(recipe.data, input, seed);
     inputs.validation = make_validation_loader(recipe.data, input, seed);
-    inputs.tokenizer = validation_tokenizer(recipe.data);
+    inputs.text = validation_text(recipe);
     if (comm.rank() == 0) inputs.files = attachments_of(recipe, model);
   });
   return inputs;
@@ -296,7 +290,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   const std::int64_t resident_before = resident_bytes();
   AgreedStop stop(life.signal, *comm);
   if (stops_after("opening the run folder", stop)) return kStopped;
-  auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device);
+  auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device, recipe.lora);
   if (lead) log::note("starting: opening the data");
   Inputs inputs = open_inputs(recipe, *model, *comm);
   life.start.done("data");
@@ -314,7 +308,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   if (stops_after("building the model", stop)) return kStopped;
   life.start.done("model");
   tell(lead, "looking for a checkpoint to resume from");
-  CheckpointReview review(recipe, folder, std::move(inputs.files));
+  CheckpointReview review(recipe, folder, std::move(inputs.files), state.base);
   const std::unique_ptr<RunMemory> memory = open_memory(recipe.checkpoint, folder, job.info(), *comm);
   const Restored restored = bring_in(recipe, folder, *comm, state, review, memory.get());
   life.start.done("load");
@@ -326,7 +320,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   if (state.step >= train.steps && !restored.memory.empty()) commit_now(checkpointer, state);
   if (is_complete(state, train.steps, life, !review.changes().empty(), memory.get())) return 0;
   if (lead) review.tell_jump_of_rate(state.step, train.steps, *inputs.data);
-  LoopOptions options = loop_options(recipe, train, compute, inputs.tokenizer, life.watch.activity);
+  LoopOptions options = loop_options(recipe, train, compute, inputs.text, life.watch.activity);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
   if (life.forecast) options.on_measured = life.forecast->listen(folder.root());
   return train_with(memory.get(), recipe.checkpoint, review.files(), state, [&](MemorySaves* saves) {

@@ -25,6 +25,20 @@ std::vector<std::string> words_of(const std::string& text) {
   return words;
 }
 
+/// The device called `name`, or the one with most memory of "a100-40g" and "a100-80g" for "a100": what does
+/// not fit it fits none of them. Empty if there is none.
+std::string largest_of(const std::string& name) {
+  std::string largest;
+  double bytes = 0;
+  for (const std::string& known : forecast::device_names()) {
+    if (known != name && !known.starts_with(name + '-')) continue;
+    const double memory = forecast::find_device(known).memory_bytes;
+    if (memory > bytes) largest = known;
+    bytes = std::max(bytes, memory);
+  }
+  return largest;
+}
+
 Recipe with(const LoadedRecipe& loaded, const std::vector<std::string>& overrides) {
   const auto includes_nothing = [](const std::filesystem::path&) { return std::string(); };
   return recipe::parse_recipe_text("recipe", to_yaml(loaded.recipe), overrides, includes_nothing).recipe;
@@ -44,10 +58,10 @@ std::string advice(const Planner& planner, const LoadedRecipe& loaded) {
 }  // namespace
 
 std::string device_in(const std::string& gpus_per_node, const std::string& gres) {
-  const std::vector<std::string> known = forecast::device_names();
   for (const std::string& text : {gpus_per_node, gres}) {
     for (const std::string& word : words_of(text)) {
-      if (std::find(known.begin(), known.end(), word) != known.end()) return word;
+      const std::string device = largest_of(word);
+      if (!device.empty()) return device;
     }
   }
   return "";

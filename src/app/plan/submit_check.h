@@ -8,7 +8,7 @@
 namespace echelon::app {
 
 /// The device in "h100:8" or "gpu:h100:8,lustre" (options of Slurm), if it is one whose profile is known;
-/// else empty.
+/// else empty. A name without the size of its memory ("a100") is the one with most.
 [[nodiscard]] std::string device_in(const std::string& gpus_per_node, const std::string& gres);
 
 /// Throws Error(kUsage), with the best change that fits, for a recipe that a rank's memory cannot hold on

@@ -85,17 +85,6 @@ Secret new_secret() {
   return secret;
 }
 
-std::string secret_text(const Secret& secret) {
-  return {secret.data(), secret.size()};
-}
-
-Secret parse_secret(std::string_view text) {
-  Secret secret{};
-  if (text.size() != secret.size()) throw Error(Code::kPeer, "the secret of the run cannot be read");
-  std::copy(text.begin(), text.end(), secret.begin());
-  return secret;
-}
-
 ServerHandshake::ServerHandshake(fs::Fd socket, Service service, const Secret& secret)
     : socket_(std::move(socket)), opening_{.service = service}, secret_(secret) {}
 

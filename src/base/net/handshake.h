@@ -19,9 +19,6 @@ namespace echelon {
 /// Known to the ranks of one run: 128 random bits as hex digits.
 using Secret = std::array<char, 32>;
 [[nodiscard]] Secret new_secret();
-[[nodiscard]] std::string secret_text(const Secret& secret);
-/// Throws Error(kPeer) for another length.
-[[nodiscard]] Secret parse_secret(std::string_view text);
 
 /// What a connection is for; part of what is proven.
 enum class Service : std::uint32_t { kHeartbeats = 1, kShards };

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace echelon {
@@ -9,6 +10,7 @@ struct ServiceCard {
   int port = 0;         ///< 0: this rank serves nothing
   std::string network;  ///< within which loopback addresses are the same; empty: unknown
   std::vector<std::string> addresses;
+  auto fields() { return std::tie(port, network, addresses); }
 };
 
 /// The card of a service of this process.
@@ -17,10 +19,5 @@ struct ServiceCard {
 /// Where this process reaches it: over loopback first, but only from the same network namespace of the same
 /// machine. Elsewhere that port of the loopback address is anybody's.
 [[nodiscard]] std::vector<std::string> addresses_from_here(const ServiceCard& card);
-
-/// Text: port, network, addresses.
-[[nodiscard]] std::string card_text(const ServiceCard& card);
-/// Throws Error(kPeer).
-[[nodiscard]] ServiceCard parse_card(const std::string& text);
 
 }  // namespace echelon

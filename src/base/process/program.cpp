@@ -76,11 +76,25 @@ class SpawnPlan {
   posix_spawnattr_t attributes_{};
 };
 
-/// For poll(2), at most a minute.
-int milliseconds_until(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60000));
-}
+/// When a program is to be killed.
+class End {
+ public:
+  End(Clock::time_point deadline, std::stop_token stop) : deadline_(deadline), stop_(std::move(stop)) {}
+
+  [[nodiscard]] bool has_come() const { return Clock::now() >= deadline_ || stop_.stop_requested(); }
+  [[nodiscard]] bool may_come() const {
+    return deadline_ != Clock::time_point::max() || stop_.stop_possible();
+  }
+  /// For poll(2): until has_come() is worth a look.
+  [[nodiscard]] int milliseconds() const {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
+    return static_cast<int>(std::clamp<std::int64_t>(left, 0, stop_.stop_possible() ? 100 : 60000));
+  }
+
+ private:
+  Clock::time_point deadline_;
+  std::stop_token stop_;
+};
 
 /// Reads one stream of the child into a text.
 class Stream {
@@ -110,27 +124,26 @@ class Stream {
   bool over_ = false;
 };
 
-/// Reads both streams to their ends, until the deadline, or until there is too much output.
-void read_streams(Stream out, Stream err, Clock::time_point deadline, bool killed_beyond, ProgramRun& run) {
+/// Reads both streams to their ends, until `end`, or until there is too much output.
+void read_streams(Stream out, Stream err, const End& end, bool killed_beyond, ProgramRun& run) {
   while (out.fd() >= 0 || err.fd() >= 0) {
-    run.timed_out = Clock::now() >= deadline;
+    run.timed_out = end.has_come();
     run.overflowed = killed_beyond && (out.is_over() || err.is_over());
     if (run.timed_out || run.overflowed) return;
     std::array<pollfd, 2> awaited{{{out.fd(), POLLIN, 0}, {err.fd(), POLLIN, 0}}};
-    if (::poll(awaited.data(), awaited.size(), milliseconds_until(deadline)) < 0) continue;
+    if (::poll(awaited.data(), awaited.size(), end.milliseconds()) < 0) continue;
     if (awaited[0].revents != 0) out.drain();
     if (awaited[1].revents != 0) err.drain();
   }
 }
 
-/// Waits for the child; false where the deadline came first.
-bool reap(pid_t child, Clock::time_point deadline, int& status) {
-  const bool endless = deadline == Clock::time_point::max();
+/// Waits for the child; false where `end` came first.
+bool reap(pid_t child, const End& end, int& status) {
   for (;;) {
-    const pid_t ended = ::waitpid(child, &status, endless ? 0 : WNOHANG);
+    const pid_t ended = ::waitpid(child, &status, end.may_come() ? WNOHANG : 0);
     if (ended == child || (ended < 0 && errno != EINTR)) return true;
-    if (Clock::now() >= deadline) return false;
-    if (!endless) ::usleep(2000);
+    if (end.has_come()) return false;
+    if (end.may_come()) ::usleep(2000);
   }
 }
 
@@ -144,7 +157,7 @@ Clock::time_point after(Clock::time_point start, double seconds) {
 
 ProgramRun run_program(const std::vector<std::string>& argv, const ProgramOptions& options) {
   const auto start = Clock::now();
-  const auto deadline = after(start, options.deadline_s);
+  const End end(after(start, options.deadline_s), options.stop);
   const bool kept = options.output == ProgramOptions::Output::kKept;
   Pipe out = kept ? make_pipe() : Pipe{};
   Pipe err = kept ? make_pipe() : Pipe{};
@@ -158,13 +171,13 @@ ProgramRun run_program(const std::vector<std::string>& argv, const ProgramOption
   out.write = fs::Fd();
   err.write = fs::Fd();
   run.found = true;
-  read_streams({out.read, run.out, options.most_output}, {err.read, run.err, options.most_output}, deadline,
+  read_streams({out.read, run.out, options.most_output}, {err.read, run.err, options.most_output}, end,
                options.killed_beyond, run);
   int status = 0;
-  run.timed_out = run.timed_out || (!run.overflowed && !reap(child, deadline, status));
+  run.timed_out = run.timed_out || (!run.overflowed && !reap(child, end, status));
   if (run.timed_out || run.overflowed) {
     ::kill(options.own_group ? -child : child, SIGKILL);
-    (void)reap(child, Clock::time_point::max(), status);
+    (void)reap(child, End(Clock::time_point::max(), {}), status);
   }
   run.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   run.seconds = seconds_since(start);

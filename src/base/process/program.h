@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <limits>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct ProgramOptions {
 
   /// Seconds, after which the program is killed.
   double deadline_s = std::numeric_limits<double>::infinity();
+  std::stop_token stop{};  ///< a request kills the program, which has `timed_out` then
   /// The program gets its own process group: at the deadline the whole group is killed, and the terminal's
   /// Ctrl-C does not reach it. Otherwise Ctrl-C ends it like this process.
   bool own_group = true;
@@ -27,7 +29,7 @@ struct ProgramOptions {
 /// How a program ended.
 struct ProgramRun {
   bool found = false;       ///< it could be started
-  bool timed_out = false;   ///< it was killed at its deadline
+  bool timed_out = false;   ///< it was killed at its deadline, or on request
   bool overflowed = false;  ///< it was killed for printing too much
   int status = -1;          ///< exit code, or 128 + signal
   std::string out;          ///< standard output, the first `most_output` bytes

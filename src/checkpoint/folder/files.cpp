@@ -66,4 +66,8 @@ bool is_real_folder(const fs::Path& path) {
   return look(path, info) && S_ISDIR(info.st_mode);
 }
 
+std::vector<fs::Path> entries_of(const fs::Path& folder) {
+  return entry_exists(folder) ? fs::list_folder(folder, Code::kCheckpoint) : std::vector<fs::Path>{};
+}
+
 }  // namespace echelon::checkpoint

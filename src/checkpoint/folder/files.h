@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/files/fs.h"
 
@@ -19,12 +20,14 @@ struct InputFile {
 /// Content of a small file, opened as above; more than `max_bytes` is an error.
 [[nodiscard]] std::string read_input(const fs::Path& path, std::uint64_t max_bytes);
 
-/// Is there an entry of that name, of whatever kind? A dangling link counts. These three throw
+/// Is there an entry of that name, of whatever kind? A dangling link counts. These four throw
 /// Error(kCheckpoint) when the system cannot tell.
 [[nodiscard]] bool entry_exists(const fs::Path& path);
 /// A folder, or a link to one.
 [[nodiscard]] bool is_folder(const fs::Path& path);
 /// A folder itself, not a link to one.
 [[nodiscard]] bool is_real_folder(const fs::Path& path);
+/// What is in the folder; nothing if it does not exist yet.
+[[nodiscard]] std::vector<fs::Path> entries_of(const fs::Path& folder);
 
 }  // namespace echelon::checkpoint

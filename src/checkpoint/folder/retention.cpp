@@ -111,10 +111,6 @@ bool discard(const Path& folder, bool unfinished, const Owner* owner) {
   return true;
 }
 
-std::vector<Path> entries_of(const Path& folder) {
-  return entry_exists(folder) ? fs::list_folder(folder, Code::kCheckpoint) : std::vector<Path>{};
-}
-
 /// Decides for one folder whether it is kept, from the list of all folders.
 class Judge {
  public:

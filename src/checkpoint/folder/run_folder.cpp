@@ -15,11 +15,6 @@ namespace {
 
 using Path = std::filesystem::path;
 
-/// A folder that does not exist yet has no entries.
-std::vector<Path> entries_of(const Path& folder) {
-  return entry_exists(folder) ? fs::list_folder(folder, Code::kCheckpoint) : std::vector<Path>{};
-}
-
 ListedStep look_at_with_manifest(const Path& step_folder) {
   const auto name = parse_step_folder(step_folder.filename().string());
   ListedStep step{.found = {.folder = step_folder, .step = name ? name->step : 0}};

@@ -8,11 +8,11 @@
 #include "checkpoint/format/json.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/format/shard_index.h"
+#include "checkpoint/format/tensor_json.h"
 
 namespace echelon::checkpoint {
 namespace {
 
-constexpr std::size_t kMaxTensors = 1'000'000;
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 56;
 
 Json format_json(int minor) {
@@ -30,39 +30,6 @@ int parse_format(const Json& root, const std::string& what) {
                     kFormatMajor, ".x: use the version that wrote it, or a newer one"));
   }
   return static_cast<int>(minor);
-}
-
-std::string save_id_of(const Json& root, const std::string& what, const char* key = "save_id") {
-  std::string id = text(root, key, what);
-  if (!is_save_id(id))
-    throw Error(Code::kCheckpoint, str(what, ": '", key, "' must be eight lower-case hex digits"));
-  return id;
-}
-
-const Json& list_of(const Json& root, const char* key, std::size_t max, const std::string& what) {
-  const Json& list = member(root, key, what);
-  if (!list.is_array() || list.size() > max) {
-    throw Error(Code::kCheckpoint, str(what, ": '", key, "' must be a list of at most ", max));
-  }
-  return list;
-}
-
-TensorInfo parse_tensor(const Json& json, const std::string& what) {
-  TensorInfo tensor{.name = text(json, "name", what)};
-  if (const std::string problem = tensor_name_problem(tensor.name); !problem.empty()) {
-    throw Error(Code::kCheckpoint, str(what, ": a tensor name ", problem));
-  }
-  const auto dtype = dtype_named(text(json, "dtype", what));
-  if (!dtype)
-    throw Error(Code::kCheckpoint, str(what, ": tensor '", tensor.name, "' has an unknown element type"));
-  tensor.dtype = *dtype;
-  for (const Json& dim : list_of(json, "shape", kMaxDims, what)) {
-    if (!dim.is_number_unsigned() || dim.get<std::uint64_t>() > static_cast<std::uint64_t>(kMaxDim)) {
-      throw Error(Code::kCheckpoint, str(what, ": tensor '", tensor.name, "' has a dimension out of bounds"));
-    }
-    tensor.shape.push_back(dim.get<std::int64_t>());
-  }
-  return tensor;
 }
 
 std::vector<ManifestShard> parse_shards(const Json& root, const std::string& what) {
@@ -125,8 +92,7 @@ std::string manifest_text(const Manifest& manifest) {
         {{"file", shard.file}, {"bytes", shard.bytes}, {"index_crc32c", checksum_text(shard.index_crc)}});
   }
   for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
-    const TensorInfo& tensor = manifest.tensors[i];
-    Json json = {{"name", tensor.name}, {"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}};
+    Json json = tensor_json(manifest.tensors[i]);
     if (!manifest.digests.empty()) {
       json["crc32c"] = checksum_text(manifest.digests[i].crc);
       json["crc64nvme"] = fingerprint_text(manifest.digests[i].fingerprint);
@@ -142,11 +108,11 @@ Manifest parse_manifest(std::string_view source, const std::string& what) {
   const int minor = parse_format(root, what);
   Manifest manifest{.format_minor = minor,
                     .step = static_cast<std::int64_t>(number(root, "step", kMaxStep, what)),
-                    .save_id = save_id_of(root, what),
+                    .save_id = save_id_of(root, "save_id", what),
                     .shards = parse_shards(root, what),
                     .attachments = parse_attachments(root, what)};
-  if (root.contains("resumed_from")) manifest.resumed_from = save_id_of(root, what, "resumed_from");
-  for (const Json& json : list_of(root, "tensors", kMaxTensors, what)) {
+  if (root.contains("resumed_from")) manifest.resumed_from = save_id_of(root, "resumed_from", what);
+  for (const Json& json : list_of(root, "tensors", kMaxTensorsListed, what)) {
     manifest.tensors.push_back(parse_tensor(json, what));
     if (minor == 0) continue;
     manifest.digests.push_back({checksum(json, "crc32c", what), fingerprint(json, "crc64nvme", what)});
@@ -176,7 +142,7 @@ Commit parse_commit(std::string_view source, const std::string& what) {
   const Json& manifest = member(root, "manifest", what);
   const Commit commit{.format_minor = minor,
                       .step = static_cast<std::int64_t>(number(root, "step", kMaxStep, what)),
-                      .save_id = save_id_of(root, what),
+                      .save_id = save_id_of(root, "save_id", what),
                       .manifest_bytes = number(manifest, "bytes", kMaxManifestBytes, what),
                       .manifest_crc = checksum(manifest, "crc32c", what)};
   // Anything else could hide a flipped bit in a place that the parser ignores, such as white space or an

@@ -88,23 +88,4 @@ MemoryChoice choose(const std::vector<std::vector<MemoryNote>>& offers,
   return choice;
 }
 
-// Notes end with a newline and contain no line of a single dot.
-std::string offer_text(const std::vector<FoundNote>& found) {
-  std::string text;
-  for (const FoundNote& one : found) text += note_text(one.note) + ".\n";
-  return text;
-}
-
-std::vector<MemoryNote> parse_offer(const std::string& text) {
-  constexpr std::string_view kEnd = "\n.\n";
-  std::vector<MemoryNote> notes;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text.find(kEnd, at);
-    if (end == text.npos) throw Error(Code::kCheckpoint, "a node's list of its memory is cut short");
-    notes.push_back(parse_note(text.substr(at, end + 1 - at), "a node's list of its memory"));
-    at = end + kEnd.size();
-  }
-  return notes;
-}
-
 }  // namespace echelon::checkpoint

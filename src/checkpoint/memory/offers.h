@@ -34,9 +34,4 @@ struct MemoryChoice {
 [[nodiscard]] MemoryChoice choose(const std::vector<std::vector<MemoryNote>>& offers,
                                   const std::vector<std::string>& hosts);
 
-/// A node's notes on their way to the other ranks.
-[[nodiscard]] std::string offer_text(const std::vector<FoundNote>& found);
-/// Throws Error(kCheckpoint).
-[[nodiscard]] std::vector<MemoryNote> parse_offer(const std::string& text);
-
 }  // namespace echelon::checkpoint

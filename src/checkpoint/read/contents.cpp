@@ -272,10 +272,12 @@ std::vector<Found> commits_of(const Path& folder) {
   std::erase_if(commits, [](const Found& found) { return !found.committed && found.problem.empty(); });
   if (commits.empty() && entry_exists(folder / "config.json")) {
     const Path imported = Path(folder.has_filename() ? folder : folder.parent_path()).concat("-imported");
-    throw Error(Code::kCheckpoint,
-                str(quoted(folder),
-                    " is a Hugging Face folder, not a checkpoint; import it first: echelon-ckpt import ",
-                    quoted(folder), " --output ", quoted(imported), "; then name ", quoted(imported)));
+    throw Error(
+        Code::kCheckpoint,
+        str(quoted(folder),
+            " is a Hugging Face folder, not a checkpoint; name it in a recipe's model.from, or import it: "
+            "echelon-ckpt import ",
+            quoted(folder), " --output ", quoted(imported), "; then name ", quoted(imported)));
   }
   if (commits.empty()) {
     throw Error(Code::kCheckpoint, str("no committed checkpoint in ", quoted(checkpoints_folder(folder)),

@@ -9,7 +9,6 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/format/piece_sums.h"
 #include "checkpoint/format/trainer_state.h"
-#include "checkpoint/hdf5/h5_verify.h"
 #include "checkpoint/read/contents.h"
 #include "checkpoint/write/shard_plan.h"
 
@@ -126,21 +125,9 @@ std::vector<ShardIndex> check_indexes(const Path& folder, const Manifest& manife
   return indexes;
 }
 
-/// Checks a shard as libhdf5 sees it.
-void check_h5(const Path& path, const ShardIndex& index, VerifyReport& report) {
-  for (const H5Problem& found : verify_h5(open_input(path), index)) {
-    const std::string tensor = found.tensor.empty() ? "" : str(" tensor '", found.tensor, "':");
-    report.damages.push_back({.file = path.filename().string(),
-                              .rank = index.rank,
-                              .tensor = found.tensor,
-                              .problem = str("shard '", path.string(), "' (rank ", index.rank,
-                                             "), as HDF5:", tensor, ' ', found.problem)});
-  }
-}
-
 }  // namespace
 
-VerifyReport verify(const Path& folder, VerifyDepth depth, const VerifyProgress& progress, bool hdf5) {
+VerifyReport verify(const Path& folder, VerifyDepth depth, const VerifyProgress& progress) {
   VerifyReport report;
   Contents contents{.folder = folder};
   collect(report, "COMMIT", -1, [&] { contents.manifest = load_manifest(folder); });
@@ -157,13 +144,6 @@ VerifyReport verify(const Path& folder, VerifyDepth depth, const VerifyProgress&
             [&] { report.bytes_checked += load_attachment(folder, contents.manifest, name).size(); });
   }
   const std::vector<ShardIndex> indexes = check_indexes(folder, contents.manifest, report);
-  const auto file_of = [&](const ShardIndex& index) {
-    return contents.manifest.shards[static_cast<std::size_t>(index.rank)].file;
-  };
-  for (const ShardIndex& index : indexes) {
-    if (hdf5)
-      collect(report, file_of(index), index.rank, [&] { check_h5(folder / file_of(index), index, report); });
-  }
   if (depth == VerifyDepth::kQuick) return report;
   std::uint64_t total = 0;
   for (const ShardIndex& index : indexes) total += index.file_bytes - index.index_bytes;
@@ -173,7 +153,7 @@ VerifyReport verify(const Path& folder, VerifyDepth depth, const VerifyProgress&
     if (progress) progress(sum, total);
   };
   for (const ShardIndex& index : indexes) {
-    const std::string file = file_of(index);
+    const std::string& file = contents.manifest.shards[static_cast<std::size_t>(index.rank)].file;
     collect(report, file, index.rank, [&] { ShardCheck(folder / file, index, report, done).run(); });
   }
   return report;

@@ -38,10 +38,9 @@ struct VerifyReport {
 /// Called with (bytes done, bytes in all) now and then; may throw to stop.
 using VerifyProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 
-/// Looks at one step folder and goes on after the first damage. `hdf5`: libhdf5, too, must find in the shards
-/// what their indexes say (verify_h5). Throws what `progress` throws, and what verify_h5 throws.
+/// Looks at one step folder and goes on after the first damage. Throws what `progress` throws.
 [[nodiscard]] VerifyReport verify(const std::filesystem::path& folder, VerifyDepth depth,
-                                  const VerifyProgress& progress, bool hdf5 = false);
+                                  const VerifyProgress& progress);
 
 /// Checks the bytes of a shard that belong to no tensor, its HDF5 metadata above all, against the index:
 /// libhdf5 may parse the file then as what we wrote. Throws Error(kCheckpoint).

@@ -94,6 +94,9 @@ struct RankSave::Work {
   /// Everything up to the commit. Returns the doubt in it (Status::doubt).
   [[nodiscard]] std::string save();
   void wait_for_shards() const;
+  /// Puts what forbids the commit before the error, if something does: a new owner of the folder removes a
+  /// save under way, and the error then only names a file that is gone.
+  void explain(std::string& error) const noexcept;
   void tell_of_commit() const noexcept;
   void end(Status how) noexcept;
   [[nodiscard]] bool commits() const { return rank == 0 && !plan.in_memory; }
@@ -184,6 +187,18 @@ void RankSave::Work::tell_of_commit() const noexcept {
   }
 }
 
+void RankSave::Work::explain(std::string& error) const noexcept {
+  try {
+    if (commits() && plan.commit.before_commit) plan.commit.before_commit();
+  } catch (...) {
+    const std::string why = caught();
+    try {
+      error = str(why, " (", error, ")");
+    } catch (...) {
+    }
+  }
+}
+
 void RankSave::Work::run() noexcept {
   Status how{.state = State::kDone};
   try {
@@ -191,6 +206,7 @@ void RankSave::Work::run() noexcept {
   } catch (...) {
     how.state = State::kFailed;
     how.error = caught();
+    explain(how.error);
     failure.leave(how.error);
     if (commits()) discard_attempt(plan.folder);
   }

@@ -8,7 +8,7 @@
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "bootstrap/hidden_pmix.h"
-#include "comm/blob_value.h"
+#include "comm/exchange.h"
 #include "comm/local_communicator.h"
 #include "comm/mpi/mpi_collectives.h"
 #include "comm/payload.h"
@@ -157,10 +157,7 @@ void MpiCommunicator::barrier(std::string_view label) {
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
   const MpiGroup& parent = shared_->group;
-  std::vector<SplitWish> wishes;
-  for (const Blob& blob : gather_blobs(blob_of(SplitWish{color, key, process_->next_tag}), "split")) {
-    wishes.push_back(value_of<SplitWish>(blob));
-  }
+  const auto wishes = gather_values(*this, SplitWish{color, key, process_->next_tag}, "split");
   // All ranks of the parent take the largest of their next free tags. Groups of different colours can share
   // the tags, because they share no rank. Separate tags on MPI_COMM_WORLD replace MPI_Comm_split, whose
   // blocking calls have no deadline.
@@ -246,11 +243,8 @@ std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s, 
     // The watch over the ranks' processes needs their ids, which only a first communicator can exchange. It
     // uses the tags of `world`; its numbering of operations ends here, on all ranks alike.
     MpiCommunicator first(process, world);
-    std::vector<PeerWatch::Process> processes;
-    for (const Blob& blob : first.gather_blobs(blob_of(PeerWatch::this_process()), "processes")) {
-      processes.push_back(value_of<PeerWatch::Process>(blob));
-    }
-    process->watch = std::make_unique<PeerWatch>(processes, rank);
+    process->watch =
+        std::make_unique<PeerWatch>(gather_values(first, PeerWatch::this_process(), "processes"), rank);
     world.watch = process->watch.get();
   }
   return std::make_unique<MpiCommunicator>(process, std::move(world));

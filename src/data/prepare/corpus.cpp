@@ -27,11 +27,18 @@ struct Tokenised {
     std::size_t target_tokens = 0;  // of a pair
   };
   std::vector<std::int32_t> ids;
+  std::vector<bool> trained;  // chats: of each id
   std::vector<Part> parts;
   std::uint64_t bytes = 0;
   std::uint64_t empty_records = 0;
   std::uint64_t bad_records = 0;
   std::vector<std::string> bad_examples;
+  ChatAudit chat;
+
+  void add_bad_record(const std::string& fault, const PrepareOptions& options) {
+    if (options.on_bad_record == BadRecords::kStop) throw bad_record_error(fault);
+    if (bad_records++ < kMostExamples) bad_examples.push_back(fault);
+  }
 };
 
 /// Which side a record goes to.
@@ -58,16 +65,19 @@ class CorpusWriter {
     const TokenFileOptions file{
         .vocab_size = static_cast<std::uint64_t>(tokenizer.vocab_size()),
         .tokenizer_digest = tokenizer.digest(),
-        .flags = kDocumentsEndWithEos | (tokenizer.bos_id() >= 0 ? kDocumentsStartWithBos : 0) |
-                 (options.pairs() ? kDocumentsArePairs : 0),
+        .flags = options.chats()
+                     ? kDocumentsAreChats
+                     : kDocumentsEndWithEos | (tokenizer.bos_id() >= 0 ? kDocumentsStartWithBos : 0) |
+                           (options.pairs() ? kDocumentsArePairs : 0),
     };
     const fs::Path folder(options.output);
     train_ = std::make_unique<TokenFileWriter>(folder / "train.tok", file);
     if (split.fraction > 0) valid_ = std::make_unique<TokenFileWriter>(folder / "valid.tok", file);
   }
 
-  /// `target`: of a pair; empty: `ids` is a document.
-  void add(std::uint64_t record, std::span<const std::int32_t> ids, std::span<const std::int32_t> target) {
+  /// `target`: of a pair; empty: `ids` is a document. `trained`: of a chat.
+  void add(std::uint64_t record, std::span<const std::int32_t> ids, std::span<const std::int32_t> target,
+           const std::vector<bool>& trained) {
     const double place = split_.place(record);
     // If all records are on one side, one of these two is nearest to the border; see better_split().
     if (documents_ == 0 || place < lowest_.first) lowest_ = {place, record};
@@ -76,7 +86,7 @@ class CorpusWriter {
     tokens_ += ids.size() + target.size();
     if (split_.cut) return add_cut(ids);
     TokenFileWriter& writer = valid_ && split_.is_validation(record) ? *valid_ : *train_;
-    writer.add_document(ids);
+    writer.add_chat(ids, trained);
     if (!target.empty()) writer.add_document(target);
   }
 
@@ -139,8 +149,7 @@ Tokenised tokenise(const RecordBatch& batch, const PrepareOptions& options, cons
   for (const Record& record : batch.records) {
     const Document document = open_document(record, options);
     if (!document.fault.empty()) {
-      if (options.on_bad_record == BadRecords::kStop) throw bad_record_error(document);
-      if (out.bad_records++ < kMostExamples) out.bad_examples.push_back(document.fault);
+      out.add_bad_record(document.fault, options);
       continue;
     }
     if (document.text.empty()) {
@@ -149,6 +158,30 @@ Tokenised tokenise(const RecordBatch& batch, const PrepareOptions& options, cons
     }
     const std::size_t tokens = append(document.text);
     out.parts.push_back({record.index, tokens, options.pairs() ? append(document.target) : 0});
+  }
+  return out;
+}
+
+/// Renders a batch's conversations and gives each its ids and its mask.
+Tokenised tokenise_chats(const RecordBatch& batch, const PrepareOptions& options, const ChatEncoder& chats,
+                         TextEncoder& encoder) {
+  Tokenised out{.bytes = batch.bytes};
+  for (const Record& record : batch.records) {
+    const std::string where = place_of(record);
+    try {
+      if (!record.row.fault.empty()) throw Error(Code::kData, record.row.fault);
+      const Conversation conversation =
+          read_conversation(record.row.text, options.chat, {options.input, options.target});
+      const EncodedChat chat = chats.encode(conversation, encoder);
+      out.chat.add(chat, where);
+      if (chat.trained_tokens == 0) continue;
+      out.ids.insert(out.ids.end(), chat.ids.begin(), chat.ids.end());
+      out.trained.insert(out.trained.end(), chat.trained.begin(), chat.trained.end());
+      out.parts.push_back({record.index, chat.ids.size(), 0});
+    } catch (const Error& error) {
+      if (error.code() != Code::kData) throw error.in(where);
+      out.add_bad_record(str(where, ": ", error.what()), options);
+    }
   }
   return out;
 }
@@ -167,22 +200,31 @@ void count_bad_records(const Tokenised& batch, const PrepareOptions& options, Co
 
 /// Sends the whole corpus through the tokenizer into `writer`.
 CorpusResult run_pass(const std::vector<SourceFile>& files, const PrepareOptions& options,
-                      const Tokenizer& tokenizer, const ProgressCallback& progress, CorpusWriter& writer) {
+                      const Tokenizer& tokenizer, const ChatEncoder* chats, const ProgressCallback& progress,
+                      CorpusWriter& writer) {
   PrepareProgress now{.stage = "tokenising"};
   for (const auto& file : files) now.bytes_total += file.bytes;
   using Pipeline = OrderedPipeline<RecordBatch, Tokenised>;
   Pipeline pipeline(options.threads, [&]() -> Pipeline::Work {
     const std::shared_ptr<TextEncoder> encoder = tokenizer.make_encoder();
-    return [&, encoder](const RecordBatch& batch) { return tokenise(batch, options, tokenizer, *encoder); };
+    return [&, encoder](const RecordBatch& batch) {
+      return chats != nullptr ? tokenise_chats(batch, options, *chats, *encoder)
+                              : tokenise(batch, options, tokenizer, *encoder);
+    };
   });
   RecordReader reader(files, options);
   CorpusResult result;
   const auto consume = [&](const Tokenised& batch) {
     std::span<const std::int32_t> ids(batch.ids);
+    auto trained = batch.trained.begin();
     for (const auto& part : batch.parts) {
-      writer.add(part.record, ids.first(part.tokens), ids.subspan(part.tokens, part.target_tokens));
+      const auto tokens = static_cast<std::ptrdiff_t>(batch.trained.empty() ? 0 : part.tokens);
+      writer.add(part.record, ids.first(part.tokens), ids.subspan(part.tokens, part.target_tokens),
+                 {trained, trained + tokens});
       ids = ids.subspan(part.tokens + part.target_tokens);
+      trained += tokens;
     }
+    result.chat.add(batch.chat);
     count_bad_records(batch, options, result);
     result.empty_records += batch.empty_records;
     now.bytes_done += batch.bytes;
@@ -196,15 +238,17 @@ CorpusResult run_pass(const std::vector<SourceFile>& files, const PrepareOptions
 }  // namespace
 
 CorpusResult tokenise_corpus(const std::vector<SourceFile>& files, const PrepareOptions& options,
-                             const Tokenizer& tokenizer, const ProgressCallback& progress,
+                             const Tokenizer& tokenizer, const ChatEncoder* chats,
+                             const ProgressCallback& progress,
                              const std::function<void()>& before_publishing) {
-  if (tokenizer.eos_id() < 0) {
+  if (chats == nullptr && tokenizer.eos_id() < 0) {
     throw Error(Code::kData,
                 "the tokenizer has no EOS symbol, which ends each document: use a tokenizer that has one");
   }
   Split split{.fraction = options.validation_fraction, .key = stream_key(options.seed, "validation split")};
   auto writer = std::make_unique<CorpusWriter>(options, tokenizer, split);
-  CorpusResult result = run_pass(files, options, tokenizer, progress, *writer);
+  CorpusResult result = run_pass(files, options, tokenizer, chats, progress, *writer);
+  if (chats != nullptr) result.chat.check(*chats, options.chat);
   if (writer->documents() == 0) {
     throw Error(Code::kData,
                 str("the ", files.size(), " source files hold no text (", result.empty_records, " empty and ",
@@ -213,14 +257,13 @@ CorpusResult tokenise_corpus(const std::vector<SourceFile>& files, const Prepare
   }
   // Only tiny corpora get here, so a second pass is cheap, and one rule serves corpora of any size.
   if (const auto better = writer->better_split()) {
-    if (better->cut && options.pairs()) {
-      throw Error(Code::kData,
-                  "the sources hold one pair, which cannot both train and validate: use "
-                  "--validation-fraction 0");
+    if (better->cut && (options.pairs() || options.chats())) {
+      throw Error(Code::kData, str("the sources hold one ", options.pairs() ? "pair" : "conversation",
+                                   ", which cannot both train and validate: use --validation-fraction 0"));
     }
     writer.reset();  // removes its temporary files before new ones of the same name are made
     writer = std::make_unique<CorpusWriter>(options, tokenizer, *better);
-    result = run_pass(files, options, tokenizer, progress, *writer);
+    result = run_pass(files, options, tokenizer, chats, progress, *writer);
   }
   before_publishing();
   result.train = writer->finish_train();

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/chat/chat_encoder.h"
 #include "data/prepare/prepare.h"
 #include "data/prepare/sources.h"
 #include "text/tokenizer.h"
@@ -24,18 +25,21 @@ struct CorpusResult {
   std::uint64_t empty_records = 0;
   std::uint64_t bad_records = 0;
   std::vector<std::string> bad_examples;  ///< of the first few
+  ChatAudit chat;                         ///< format chat
 };
 
 /// Tokenises every record with BOS in front (when the tokenizer has one) and EOS behind, and publishes
 /// options.output/train.tok and, with a validation fraction, valid.tok. A record goes to one of them by a
 /// hash of (seed, its number); when that leaves one side empty, the record nearest to the border of the hash
 /// changes sides; a single record is cut. `before_publishing` runs when all is written but nothing visible
-/// yet. Of a pair, source and target become two documents, one behind the other. Throws Error(kData): no
-/// text, a bad record under BadRecords::kStop or more of them than options.max_bad_records, disk full, a
-/// tokenizer without EOS.
+/// yet. Of a pair, source and target become two documents, one behind the other. A conversation becomes the
+/// tokens of its text, without BOS and EOS of their own; one without a target is left out. Throws
+/// Error(kData): no text, a bad record under BadRecords::kStop or more of them than options.max_bad_records,
+/// disk full, a tokenizer without EOS, ChatAudit::check.
+/// `chats`: format chat, else null.
 [[nodiscard]] CorpusResult tokenise_corpus(const std::vector<SourceFile>& files,
                                            const PrepareOptions& options, const Tokenizer& tokenizer,
-                                           const ProgressCallback& progress,
+                                           const ChatEncoder* chats, const ProgressCallback& progress,
                                            const std::function<void()>& before_publishing);
 
 }  // namespace echelon::data

@@ -13,6 +13,7 @@
 #include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/str.h"
+#include "data/chat/chat_encoder.h"
 #include "data/prepare/corpus.h"
 #include "data/prepare/prepare_manifest.h"
 #include "data/prepare/sources.h"
@@ -20,6 +21,7 @@
 #include "text/special_ids.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_digest.h"
+#include "text/tokenizer_folder.h"
 #include "text/tokenizer_training.h"
 
 namespace echelon::data {
@@ -37,6 +39,11 @@ void check(const PrepareOptions& options) {
   demand(options.input.empty() == options.target.empty(),
          "--input and --target make pairs: name both fields, or neither for documents");
   demand(options.pairs() || options.prefix.empty(), "--prefix needs --input and --target");
+  demand(!options.chats() || (!options.tokenizer.empty() && options.field.empty()),
+         "--format chat needs --tokenizer, that of the model, and reads no --field");
+  demand(options.chat.max_without_target >= 0 && options.chat.max_without_target <= 1,
+         str("--max-without-target is ", options.chat.max_without_target, ", expected 0 to 1"));
+  check_roles(options.chat);
   demand(options.train_vocab_size == 0 || (options.train_vocab_size >= kSmallestVocabulary &&
                                            options.train_vocab_size <= kLargestVocabulary),
          str("--train-tokenizer is ", options.train_vocab_size, ", expected ", kSmallestVocabulary, " to ",
@@ -56,6 +63,14 @@ void check_fields(const PrepareOptions& settled) {
                                 "; name their format with --format csv or jsonl"));
 }
 
+void make_output_folder(const PrepareOptions& options) {
+  in_context("output (--output)", [&] {
+    fs::make_directories(options.output, Code::kData);
+    if (!options.allow_foreign_folder)
+      fs::require_own_folder(options.output, Code::kData, "add --allow-foreign-folder");
+  });
+}
+
 /// Locks the folder against a second `prepare` while it lives; without effect on file systems without
 /// locks.
 fs::Fd lock_folder(const std::string& folder) {
@@ -66,27 +81,34 @@ fs::Fd lock_folder(const std::string& folder) {
   return fd;
 }
 
+/// Special tokens are found in a text by a tokenizer.json alone.
+void settle_chat_tokenizer(PrepareOptions& options) {
+  std::error_code ignored;
+  const fs::Path json = fs::Path(options.tokenizer) / "tokenizer.json";
+  options.tokenizer =
+      (std::filesystem::exists(json, ignored) ? json : tokenizer_file(options.tokenizer)).string();
+  if (tokenizer_file_name(read_tokenizer_model(options.tokenizer)) == "tokenizer.json") return;
+  throw Error(Code::kData,
+              str("'", options.tokenizer,
+                  "' is a sentencepiece model, which does not find the special tokens of a chat in "
+                  "its text: name a tokenizer.json of the model"));
+}
+
 /// The tokenizer's file and, where a model lies beside it that ends text in another way, that end.
 void settle_tokenizer(PrepareOptions& options, const ProgressCallback& progress) {
   if (options.tokenizer.empty()) return;
+  if (options.chats()) return settle_chat_tokenizer(options);
   const fs::Path file = tokenizer_file(options.tokenizer);
   options.tokenizer = file.string();
-  const fs::Path folder = file.has_parent_path() ? file.parent_path() : fs::Path(".");
-  const auto content = [&](const std::string& name) {
-    std::error_code ignored;
-    constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
-    return std::filesystem::exists(folder / name, ignored)
-               ? fs::read_file(folder / name, kMostBytes, Code::kData)
-               : std::string();
-  };
-  const SpecialIds ids = special_ids_of(content, folder.string());
+  const TokenizerFolder folder(file);
+  const SpecialIds ids = folder.special_ids();
   if (ids.ends.empty() && ids.end_token.empty()) return;
   const auto tokenizer = Tokenizer::load(file);
   const std::int32_t end = document_end(ids, *tokenizer);
   if (end == tokenizer->eos_id()) return;
   options.end_id = end;
   progress({.remark = str("documents end with id ", end, " (", printable(tokenizer->name_of(end)),
-                          "), as the model in '", folder.string(), "' ends text")});
+                          "), as the model in '", folder.path().string(), "' ends text")});
 }
 
 std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareOptions& options,
@@ -97,7 +119,19 @@ std::string tokenizer_model(const std::vector<SourceFile>& files, const PrepareO
   return train_tokenizer(lines, options.train_vocab_size);
 }
 
+void publish_template(const ChatSource& source, const fs::Path& folder) {
+  fs::publish_file(folder / kChatTemplate, source.text, Code::kData);
+  const fs::Path config = folder / kTokenizerConfig;
+  if (!source.tokenizer_config.empty()) return fs::publish_file(config, source.tokenizer_config, Code::kData);
+  (void)fs::disk().unlink(config.c_str());  // left by an earlier run
+}
+
 }  // namespace
+
+bool PrepareOptions::writes_template() const {
+  std::error_code ignored;
+  return chats() && !std::filesystem::equivalent(TokenizerFolder(tokenizer).path(), output, ignored);
+}
 
 PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progress) {
   check(given);
@@ -107,14 +141,14 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
   check_fields(options);
   settle_tokenizer(options, progress);
   if (given.format == TextFormat::kBySuffix) progress({.remark = describe_format(options, files)});
-  in_context("output (--output)", [&] {
-    fs::make_directories(options.output, Code::kData);
-    if (!options.allow_foreign_folder)
-      fs::require_own_folder(options.output, Code::kData, "add --allow-foreign-folder");
-  });
+  make_output_folder(options);
   const fs::Fd lock = lock_folder(options.output);
   fs::remove_drafts(options.output);  // of runs that were killed
-  const PrepareManifest manifest(options, files);
+  std::optional<ChatSource> chat_source;
+  if (options.chats())
+    chat_source = load_chat_source(options.chat, TokenizerFolder(options.tokenizer),
+                                   *Tokenizer::load(options.tokenizer));
+  const PrepareManifest manifest(options, files, chat_source ? chat_source->identity(options.chat) : nullptr);
   if (auto finished = manifest.find_finished()) return *finished;
   manifest.check_replaceable();
 
@@ -122,6 +156,8 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
   const auto tokenizer = ending_with(
       Tokenizer::from_bytes(model, options.tokenizer.empty() ? "tokenizer.model" : options.tokenizer),
       options.end_id);
+  std::optional<ChatEncoder> chats;
+  if (chat_source) chats.emplace(*chat_source, options.chat, *tokenizer);
   const auto publish_tokenizer = [&] {
     manifest.announce();
     const std::filesystem::path folder(options.output);
@@ -130,8 +166,10 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
     // Left by an earlier run of the other kind; replaced on request.
     const auto other = folder / (name == "tokenizer.json" ? "tokenizer.model" : "tokenizer.json");
     (void)fs::disk().unlink(other.c_str());
+    if (options.writes_template()) publish_template(*chat_source, folder);
   };
-  CorpusResult corpus = tokenise_corpus(files, options, *tokenizer, progress, publish_tokenizer);
+  CorpusResult corpus =
+      tokenise_corpus(files, options, *tokenizer, chats ? &*chats : nullptr, progress, publish_tokenizer);
   if (corpus.valid.tokens == 0) {
     // Left by an earlier run; replaced on request.
     (void)fs::disk().unlink((std::filesystem::path(options.output) / "valid.tok").c_str());
@@ -151,6 +189,7 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
   report.tokenizer_digest = tokenizer->digest();
   report.train = corpus.train;
   report.valid = corpus.valid;
+  if (chats) report.chat = std::move(corpus.chat);
   manifest.publish(report);
   return report;
 }

@@ -2,18 +2,21 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/options/choice.h"
+#include "data/chat/chat_audit.h"
+#include "data/chat/chat_options.h"
 
 namespace echelon::data {
 
 /// text, code: one file is one document. jsonl: one line is one, a JSON object whose `field` holds the text.
-/// csv: one row is one, and `field` is a column's name in the header row. kBySuffix: what the names of the
-/// sources say, which must be the same of all.
-enum class TextFormat : std::uint8_t { kBySuffix, kText, kCode, kJsonl, kCsv };
+/// csv: one row is one, and `field` is a column's name in the header row. chat: one line of JSON is a
+/// conversation. kBySuffix: what the names of the sources say, which must be the same of all.
+enum class TextFormat : std::uint8_t { kBySuffix, kText, kCode, kJsonl, kCsv, kChat };
 
 /// What becomes of a record that cannot be used: not UTF-8, not a JSON object with the field, a row with too
 /// few columns, a binary file. kByFormat: code is skipped, everything else stops.
@@ -23,8 +26,8 @@ enum class BadRecords : std::uint8_t { kByFormat, kStop, kSkip };
 
 namespace echelon {
 template <>
-inline constexpr std::array<std::string_view, 5> kWords<data::TextFormat>{"by suffix", "text", "code",
-                                                                          "jsonl", "csv"};
+inline constexpr std::array<std::string_view, 6> kWords<data::TextFormat>{"by suffix", "text", "code",
+                                                                          "jsonl",     "csv",  "chat"};
 template <>
 inline constexpr std::array<std::string_view, 3> kWords<data::BadRecords>{"by format", "stop", "skip"};
 }  // namespace echelon
@@ -38,13 +41,14 @@ struct PrepareOptions {
   std::vector<std::string> include;  ///< shell patterns; empty: default_include(format)
   TextFormat format = TextFormat::kBySuffix;
   std::string field;                     ///< jsonl, csv; empty: "text"
-  std::string input;                     ///< field of a pair's source; empty: documents, not pairs
-  std::string target;                    ///< field of a pair's target
+  std::string input;                     ///< field of a pair's source or of a prompt; empty: neither
+  std::string target;                    ///< field of a pair's target or of a response
   std::string prefix;                    ///< put in front of a pair's source
   std::string tokenizer;                 ///< model file, or a Hugging Face folder; empty: train one
   std::int32_t end_id = -1;              ///< behind documents; prepare() sets it; -1: the tokenizer's EOS
   std::int64_t train_vocab_size = 0;     ///< pieces of the tokenizer to train
   std::uint64_t train_bytes = 10000000;  ///< text to train it on, about
+  ChatOptions chat;                      ///< format chat
   double validation_fraction = 0.02;     ///< of the documents, in [0, 0.5]
   int threads = 1;
   std::uint64_t seed = 1;
@@ -53,10 +57,16 @@ struct PrepareOptions {
   bool force = false;                 ///< replace what other inputs or options made
   bool allow_foreign_folder = false;  ///< the output folder may belong to another user
 
-  [[nodiscard]] bool rows() const { return format == TextFormat::kJsonl || format == TextFormat::kCsv; }
+  [[nodiscard]] bool rows() const {
+    return format == TextFormat::kJsonl || format == TextFormat::kCsv || chats();
+  }
+  /// Whether chat_template.jinja and tokenizer_config.json go to the output, for checkpoints and exports: not
+  /// if the output is the tokenizer's folder, whose own they would replace.
+  [[nodiscard]] bool writes_template() const;
+  [[nodiscard]] bool chats() const { return format == TextFormat::kChat; }
   [[nodiscard]] std::string text_field() const { return field.empty() ? "text" : field; }
   /// jsonl, csv: a record is a source and a target, stored as two documents.
-  [[nodiscard]] bool pairs() const { return !input.empty(); }
+  [[nodiscard]] bool pairs() const { return !input.empty() && !chats(); }
 };
 
 struct PrepareProgress {
@@ -88,6 +98,7 @@ struct PrepareReport {
   std::uint64_t tokenizer_digest = 0;
   PreparedFile train;
   PreparedFile valid;
+  std::optional<ChatAudit> chat;  ///< format chat
 };
 
 /// Makes output/train.tok, valid.tok, the tokenizer (tokenizer_file_name) and, last, prepare.json. The bytes

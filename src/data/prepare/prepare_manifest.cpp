@@ -14,6 +14,7 @@
 #include "data/prepare/text_format.h"
 #include "data/tokens/token_file.h"
 #include "text/tokenizer_digest.h"
+#include "text/tokenizer_folder.h"
 
 namespace echelon::data {
 namespace {
@@ -23,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 
-Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& files) {
+Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& files, const Json& chat) {
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;
   for (const SourceFile& file : files) {
@@ -36,7 +37,10 @@ Json identity_of(const PrepareOptions& options, const std::vector<SourceFile>& f
   identity["format"] = kFormat;
   identity["sources"] = {{"files", files.size()}, {"bytes", bytes}, {"list_crc32c", crc}};
   identity["text_format"] = word_of(options.format);
-  if (options.pairs()) {
+  if (options.chats()) {
+    identity["chat"] = chat;
+    identity["prompt"] = {{"input", options.input}, {"target", options.target}};
+  } else if (options.pairs()) {
     identity["pairs"] = {{"input", options.input}, {"target", options.target}, {"prefix", options.prefix}};
   } else if (options.rows()) {
     identity["field"] = options.text_field();
@@ -74,8 +78,9 @@ bool is_current(const stdfs::path& path, const PreparedFile& file) {
 
 }  // namespace
 
-PrepareManifest::PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files)
-    : options_(options), folder_(options.output), identity_(identity_of(options, files)) {}
+PrepareManifest::PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files,
+                                 const Json& chat)
+    : options_(options), folder_(options.output), identity_(identity_of(options, files, chat)) {}
 
 /// Was it written for this identity? Compared as texts, because file names need not be UTF-8.
 bool PrepareManifest::made(const nlohmann::json& manifest) const {
@@ -102,9 +107,11 @@ std::optional<PrepareReport> PrepareManifest::find_finished() const {
     report.tokenizer_digest = json.at("tokenizer_digest");
     report.train = prepared_file(json.at("train"));
     report.valid = prepared_file(json.at("valid"));
+    if (options_.chats()) report.chat = ChatAudit::from_json(json.at("chat"));
     const bool whole = report.train.tokens > 0 && is_current(folder / "train.tok", report.train) &&
                        is_current(folder / "valid.tok", report.valid) &&
-                       tokenizer_digest(find_tokenizer(folder)) == report.tokenizer_digest;
+                       tokenizer_digest(find_tokenizer(folder)) == report.tokenizer_digest &&
+                       (!options_.writes_template() || stdfs::exists(folder / kChatTemplate));
     return whole ? std::optional(report) : std::nullopt;
   } catch (const Error&) {
     return {};  // a file is missing or damaged: made again
@@ -123,7 +130,10 @@ void PrepareManifest::check_replaceable() const {
     // No manifest: the other files in the folder decide.
   }
   std::error_code ignored;
-  for (const char* name : {"prepare.json", "train.tok", "valid.tok", "tokenizer.model", "tokenizer.json"}) {
+  std::vector<std::string> names{"prepare.json", "train.tok", "valid.tok", "tokenizer.model",
+                                 "tokenizer.json"};
+  if (options_.writes_template()) names.insert(names.end(), {kChatTemplate, kTokenizerConfig});
+  for (const std::string& name : names) {
     const stdfs::path path = folder / name;
     if (!stdfs::exists(path, ignored)) continue;
     if (!options_.tokenizer.empty() && stdfs::equivalent(path, options_.tokenizer, ignored)) continue;
@@ -150,6 +160,7 @@ void PrepareManifest::publish(const PrepareReport& report) const {
   json["duplicate_sources"] = report.duplicate_sources;
   json["train"] = to_json(report.train);
   json["valid"] = to_json(report.valid);
+  if (report.chat) json["chat"] = report.chat->to_json();
   // A file name need not be UTF-8.
   const std::string text = json_text(json) + "\n";
   fs::publish_file(folder_ + "/prepare.json", text, Code::kData);

@@ -14,7 +14,9 @@ namespace echelon::data {
 class PrepareManifest {
  public:
   /// Identity of the work: options that change the result, and path, size and time of every source.
-  PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files);
+  /// `chat`: ChatSource::identity(), or null.
+  PrepareManifest(const PrepareOptions& options, const std::vector<SourceFile>& files,
+                  const nlohmann::ordered_json& chat);
 
   /// The report kept in `options.output`, when it was made from the same identity and its files still are the
   /// ones it tells of. Empty otherwise.

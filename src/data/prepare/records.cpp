@@ -21,11 +21,6 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr JsonLimits kRecordLimits{.depth = 512, .unique_keys = false};
 constexpr std::string_view kBlank = " \t\r";
 
-std::string where(const Record& record) {
-  return record.row.line == 0 ? str("'", record.source->path.string(), "'")
-                              : str(record.source->path.string(), ":", record.row.line);
-}
-
 /// The column named `name`. Throws Error(kData): there is none, or several.
 std::size_t find_column(const std::vector<std::string>& header, const std::string& name,
                         const SourceFile& file) {
@@ -158,8 +153,13 @@ void RecordReader::add_rows(RecordBatch& batch) {
   ++file_;
 }
 
-Error bad_record_error(const Document& document) {
-  return {Code::kData, str("bad record ", document.fault, "; correct it or use --on-bad-record skip")};
+std::string place_of(const Record& record) {
+  return record.row.line == 0 ? str("'", record.source->path.string(), "'")
+                              : str(record.source->path.string(), ":", record.row.line);
+}
+
+Error bad_record_error(const std::string& fault) {
+  return {Code::kData, str("bad record ", fault, "; correct it or use --on-bad-record skip")};
 }
 
 Document open_document(const Record& record, const PrepareOptions& options) {
@@ -174,7 +174,7 @@ Document open_document(const Record& record, const PrepareOptions& options) {
     }
   }
   if (document.fault.empty() && options.pairs()) document.fault = complete_pair(options, document);
-  if (!document.fault.empty()) document.fault = str(where(record), ": ", document.fault);
+  if (!document.fault.empty()) document.fault = str(place_of(record), ": ", document.fault);
   return document;
 }
 

@@ -65,8 +65,11 @@ struct Document {
   std::string fault;   ///< "'a.py': not UTF-8 at byte 17"; empty for a good document
 };
 
-/// What stops the work under BadRecords::kStop.
-[[nodiscard]] Error bad_record_error(const Document& document);
+/// File and, of a row, line.
+[[nodiscard]] std::string place_of(const Record& record);
+
+/// What stops the work under BadRecords::kStop; `fault` names the record.
+[[nodiscard]] Error bad_record_error(const std::string& fault);
 
 /// Reads and checks one record. The source of a pair begins with options.prefix; a pair with an empty side is
 /// at fault. Throws Error(kData) for a file that cannot be read or changed since it was listed.

@@ -56,6 +56,7 @@ std::vector<std::string> default_include(TextFormat format) {
       return {"*.py",  "*.pyi",  "*.c",  "*.h",  "*.cc", "*.cpp", "*.cxx", "*.hpp", "*.cu",
               "*.cuh", "*.rs",   "*.go", "*.js", "*.ts", "*.sh",  "*.jl",  "*.lua", "*.rb",
               "*.pl",  "*.java", "*.kt", "*.cs", "*.hs", "*.sql", "*.R",   "*.f90", "*.scala"};
+    case TextFormat::kChat:
     case TextFormat::kJsonl: {
       // Not *.json, which beside data usually describes it; compressed, it is data.
       auto patterns = with_packed({"*.jsonl", "*.ndjson"});

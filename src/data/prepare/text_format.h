@@ -8,8 +8,6 @@
 
 namespace echelon::data {
 
-/// "text", "code", "jsonl", "csv"; as --format spells it.
-
 /// The files of a folder that are taken for an empty options.include; for kBySuffix those of every format.
 [[nodiscard]] std::vector<std::string> default_include(TextFormat format);
 

@@ -41,6 +41,7 @@ fs::Fd open_regular(const std::filesystem::path& path, std::uint64_t& bytes) {
   return fd;
 }
 
+/// `to` receives the ids as they lie in the file; returns the largest.
 template <class Id>
 std::uint64_t widen(const std::byte* from, std::span<std::int64_t> to) {
   std::uint64_t largest = 0;
@@ -51,6 +52,18 @@ std::uint64_t widen(const std::byte* from, std::span<std::int64_t> to) {
     largest = std::max<std::uint64_t>(largest, id);
   }
   return largest;
+}
+
+/// Takes the bit of trained tokens from the ids of a chat; returns the largest.
+std::uint64_t take_bits(std::span<std::int64_t> ids, std::uint32_t width, std::vector<bool>* trained) {
+  const std::int64_t bit = std::int64_t{1} << (8 * width - 1);
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (trained != nullptr) (*trained)[i] = (ids[i] & bit) != 0;
+    ids[i] &= ~bit;
+    largest = std::max(largest, ids[i]);
+  }
+  return static_cast<std::uint64_t>(largest);
 }
 
 }  // namespace
@@ -94,6 +107,17 @@ void TokenFile::read_verified(std::uint64_t offset, std::span<std::byte> bytes) 
 }
 
 void TokenFile::read(std::uint64_t first, std::span<std::int64_t> ids) const {
+  read_ids(first, ids, nullptr);
+}
+
+void TokenFile::read_chat(std::uint64_t first, std::span<std::int64_t> ids,
+                          std::vector<bool>& trained) const {
+  if (!header_.holds_chats()) refuse(path_, "does not tell which tokens are trained");
+  trained.assign(ids.size(), false);
+  read_ids(first, ids, &trained);
+}
+
+void TokenFile::read_ids(std::uint64_t first, std::span<std::int64_t> ids, std::vector<bool>* trained) const {
   if (ids.empty()) return;
   if (first > header_.token_count || ids.size() > header_.token_count - first) {
     refuse(path_,
@@ -102,8 +126,9 @@ void TokenFile::read(std::uint64_t first, std::span<std::int64_t> ids) const {
   const auto raw = std::make_unique_for_overwrite<std::byte[]>(ids.size() * header_.token_width);
   read_verified(kTokenHeaderBytes + first * header_.token_width,
                 {raw.get(), ids.size() * header_.token_width});
-  const std::uint64_t largest =
+  std::uint64_t largest =
       header_.token_width == 2 ? widen<std::uint16_t>(raw.get(), ids) : widen<std::uint32_t>(raw.get(), ids);
+  if (header_.holds_chats()) largest = take_bits(ids, header_.token_width, trained);
   // A checksum proves that the bytes are as written; this check proves that the id is valid, before it
   // indexes an embedding.
   if (largest > header_.max_token) {

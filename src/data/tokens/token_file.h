@@ -27,6 +27,9 @@ class TokenFile {
   /// block, id above the header's max_token.
   void read(std::uint64_t first, std::span<std::int64_t> ids) const;
 
+  /// Reads as read() does from a file of chats; the bits of `trained` tell which ids are trained.
+  void read_chat(std::uint64_t first, std::span<std::int64_t> ids, std::vector<bool>& trained) const;
+
   /// Tokens [begin, end) of one document.
   struct Range {
     std::uint64_t begin = 0;
@@ -42,6 +45,7 @@ class TokenFile {
   void verify() const;
 
  private:
+  void read_ids(std::uint64_t first, std::span<std::int64_t> ids, std::vector<bool>* trained) const;
   void read_verified(std::uint64_t offset, std::span<std::byte> bytes) const;
 
   std::filesystem::path path_;

@@ -13,9 +13,11 @@ namespace {
 constexpr std::size_t kBufferBytes = 256 * kTokenBlockBytes;
 
 template <class Id>
-void narrow(std::span<const std::int32_t> ids, std::byte* to) {
+void narrow(std::span<const std::int32_t> ids, const std::vector<bool>& trained, std::byte* to) {
+  constexpr std::uint32_t kTrained = std::uint32_t{1} << (8 * sizeof(Id) - 1);
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const Id id = static_cast<Id>(ids[i]);
+    const bool bit = i < trained.size() && trained[i];
+    const Id id = static_cast<Id>(static_cast<std::uint32_t>(ids[i]) | (bit ? kTrained : 0));
     std::memcpy(to + i * sizeof(Id), &id, sizeof(Id));
   }
 }
@@ -27,11 +29,11 @@ TokenFileWriter::TokenFileWriter(std::filesystem::path path, const TokenFileOpti
   header_.vocab_size = options.vocab_size;
   header_.tokenizer_digest = options.tokenizer_digest;
   header_.flags = options.flags;
-  header_.token_width = token_width_for(options.vocab_size);
+  header_.token_width = token_width_for(options.vocab_size, header_.holds_chats());
   pending_.reserve(kBufferBytes + kTokenBlockBytes);
 }
 
-void TokenFileWriter::add_document(std::span<const std::int32_t> ids) {
+void TokenFileWriter::add_chat(std::span<const std::int32_t> ids, const std::vector<bool>& trained) {
   if (ids.empty())
     throw Error(Code::kData, str("token file '", path_.string(), "': a document has no tokens"));
   for (const std::int32_t id : ids) {
@@ -43,9 +45,9 @@ void TokenFileWriter::add_document(std::span<const std::int32_t> ids) {
   }
   narrow_.resize(ids.size() * header_.token_width);
   if (header_.token_width == 2) {
-    narrow<std::uint16_t>(ids, narrow_.data());
+    narrow<std::uint16_t>(ids, trained, narrow_.data());
   } else {
-    narrow<std::uint32_t>(ids, narrow_.data());
+    narrow<std::uint32_t>(ids, trained, narrow_.data());
   }
   append(narrow_);
   header_.token_count += ids.size();

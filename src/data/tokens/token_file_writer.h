@@ -25,7 +25,10 @@ class TokenFileWriter {
   TokenFileWriter(std::filesystem::path path, const TokenFileOptions& options);
 
   /// Throws Error(kData): empty document, id outside [0, vocab_size), disk full.
-  void add_document(std::span<const std::int32_t> ids);
+  void add_document(std::span<const std::int32_t> ids) { add_chat(ids, {}); }
+
+  /// A document of a file of chats; `trained`: which of its tokens are, none beyond its end.
+  void add_chat(std::span<const std::int32_t> ids, const std::vector<bool>& trained);
 
   [[nodiscard]] std::uint64_t token_count() const { return header_.token_count; }
   [[nodiscard]] std::uint64_t document_count() const { return ends_.size(); }

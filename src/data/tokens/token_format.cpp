@@ -43,8 +43,10 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> bytes,
   };
   demand(get<std::uint32_t>(bytes, 12) == kTokenHeaderBytes, "header size");
   demand(h.vocab_size >= 1 && h.vocab_size <= kMaxVocabulary, "vocabulary size");
-  demand(h.token_width == token_width_for(h.vocab_size), "token width");
-  demand((h.flags & ~(kDocumentsStartWithBos | kDocumentsEndWithEos | kDocumentsArePairs)) == 0, "flags");
+  constexpr std::uint32_t kFlags =
+      kDocumentsStartWithBos | kDocumentsEndWithEos | kDocumentsArePairs | kDocumentsAreChats;
+  demand((h.flags & ~kFlags) == 0 && !(h.holds_pairs() && h.holds_chats()), "flags");
+  demand(h.token_width == token_width_for(h.vocab_size, h.holds_chats()), "token width");
   demand(get<std::uint32_t>(bytes, 8) == h.version(), "version and flags");
   demand(h.token_count >= 1 && h.token_count <= kMaxCount, "token count");
   demand(h.document_count >= 1 && h.document_count <= h.token_count, "document count");
@@ -61,8 +63,8 @@ void check_fields(const TokenFileHeader& h, std::span<const std::byte> bytes,
 
 }  // namespace
 
-std::uint32_t token_width_for(std::uint64_t vocab_size) {
-  return vocab_size <= 65536 ? 2 : 4;
+std::uint32_t token_width_for(std::uint64_t vocab_size, bool chats) {
+  return vocab_size <= (chats ? 32768 : 65536) ? 2 : 4;
 }
 
 std::uint64_t TokenFileHeader::documents_offset() const {
@@ -116,10 +118,9 @@ TokenFileHeader decode_token_header(std::span<const std::byte> bytes, std::uint6
            str("is cut short: ", actual_bytes, " bytes do not hold its header; copy or prepare it again"));
   }
   const auto version = get<std::uint32_t>(bytes, 8);
-  if (version != kTokenFileVersion && version != kTokenPairsVersion) {
-    refuse(path,
-           str("has format version ", version, ", this build reads versions ", kTokenFileVersion, " and ",
-               kTokenPairsVersion, ": use the echelon that made it or prepare the data again"));
+  if (version < kTokenFileVersion || version > kTokenChatsVersion) {
+    refuse(path, str("has format version ", version, ", this build reads versions ", kTokenFileVersion,
+                     " to ", kTokenChatsVersion, ": use the echelon that made it or prepare the data again"));
   }
   TokenFileHeader h;
   h.header_crc = get<std::uint32_t>(bytes, 124);

@@ -9,9 +9,10 @@
 /// header (128 bytes) | tokens | zeros up to a multiple of 8 | document ends (u64) | block checksums (u32).
 namespace echelon {
 
-/// Documents alone are version 1, pairs version 2, so that readers of documents refuse pairs.
+/// Documents alone are version 1, pairs version 2, chats version 3, so that readers of documents refuse both.
 inline constexpr std::uint32_t kTokenFileVersion = 1;
 inline constexpr std::uint32_t kTokenPairsVersion = 2;
+inline constexpr std::uint32_t kTokenChatsVersion = 3;
 inline constexpr std::uint64_t kTokenHeaderBytes = 128;
 /// Everything between header and checksums is checksummed in blocks of this size; a read verifies the blocks
 /// it touches, so it is also the least amount of disk traffic of one sample.
@@ -21,10 +22,12 @@ inline constexpr std::uint32_t kDocumentsStartWithBos = 1U << 0;
 inline constexpr std::uint32_t kDocumentsEndWithEos = 1U << 1;
 /// Document 2i is the source of pair i, document 2i + 1 its target.
 inline constexpr std::uint32_t kDocumentsArePairs = 1U << 2;
+/// The highest bit of each id tells whether the token is trained: a document is a conversation.
+inline constexpr std::uint32_t kDocumentsAreChats = 1U << 3;
 
 /// Sizes and offsets are bytes, counts are elements.
 struct TokenFileHeader {
-  std::uint32_t token_width = 0;  ///< bytes of one id: 2 (vocab_size <= 65536) or 4
+  std::uint32_t token_width = 0;  ///< bytes of one id: 2 or 4, see token_width_for()
   std::uint32_t flags = 0;        ///< kDocuments... bits
   std::uint64_t token_count = 0;
   std::uint64_t document_count = 0;
@@ -35,8 +38,9 @@ struct TokenFileHeader {
   std::uint32_t header_crc = 0;  ///< CRC32C of the header before it: identifies the file's whole content
 
   [[nodiscard]] bool holds_pairs() const { return (flags & kDocumentsArePairs) != 0; }
+  [[nodiscard]] bool holds_chats() const { return (flags & kDocumentsAreChats) != 0; }
   [[nodiscard]] std::uint32_t version() const {
-    return holds_pairs() ? kTokenPairsVersion : kTokenFileVersion;
+    return holds_pairs() ? kTokenPairsVersion : holds_chats() ? kTokenChatsVersion : kTokenFileVersion;
   }
   [[nodiscard]] std::uint64_t documents_offset() const;
   [[nodiscard]] std::uint64_t checksums_offset() const;
@@ -44,8 +48,8 @@ struct TokenFileHeader {
   [[nodiscard]] std::uint64_t file_bytes() const;
 };
 
-/// 2 or 4: what ids below `vocab_size` need.
-[[nodiscard]] std::uint32_t token_width_for(std::uint64_t vocab_size);
+/// 2 or 4: what ids below `vocab_size` need; with the bit of a chat's tokens.
+[[nodiscard]] std::uint32_t token_width_for(std::uint64_t vocab_size, bool chats = false);
 
 /// The header's bytes; fills in header.header_crc.
 [[nodiscard]] std::array<std::byte, kTokenHeaderBytes> encode_token_header(TokenFileHeader& header);

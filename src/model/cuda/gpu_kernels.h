@@ -7,7 +7,7 @@
 #include "model/kernels/kernels.h"
 
 /// The kernels behind the model's operations on a GPU; the arithmetic is that of the CPU table
-/// (model/kernels/kernels.h): fp32 whatever the element type, each result rounded once. Every function queues
+/// (model/kernels/kernels.h): fp32 whatever the element type, results rounded as there. Every function queues
 /// its work on `stream` and returns the launch's error; nothing waits for the host. Pointers are device
 /// memory, row-major and dense unless said otherwise; `type` is fp32, bf16 or fp16, anything else gives
 /// cudaErrorInvalidValue. Any number of rows and columns, any alignment: 16-byte accesses are used where
@@ -17,7 +17,8 @@ namespace echelon::gpu {
 
 /// y = x / rms(x) * w; inv_rms[r] = 1 / sqrt(mean(x^2) + eps). x, y: [rows, n].
 [[nodiscard]] cudaError_t rms_norm(DType type, const void* x, const void* w, void* y, float* inv_rms,
-                                   std::int64_t rows, std::int64_t n, float eps, cudaStream_t stream);
+                                   std::int64_t rows, std::int64_t n, float eps, NormRounding rounding,
+                                   cudaStream_t stream);
 
 /// Rows of `partial` that rms_norm_backward needs.
 [[nodiscard]] std::int64_t rms_norm_partials(std::int64_t rows);
@@ -25,7 +26,8 @@ namespace echelon::gpu {
 /// overwritten.
 [[nodiscard]] cudaError_t rms_norm_backward(DType type, const void* dy, const void* x, const void* w,
                                             const float* inv_rms, void* dx, float* dw, float* partial,
-                                            std::int64_t rows, std::int64_t n, cudaStream_t stream);
+                                            std::int64_t rows, std::int64_t n, NormRounding rounding,
+                                            cudaStream_t stream);
 
 /// gate_up: [rows, 2n] (gate | up); result[rows, n] = silu(gate) * up.
 [[nodiscard]] cudaError_t swiglu(DType type, const void* gate_up, void* result, std::int64_t rows,

@@ -35,6 +35,14 @@ __device__ inline void round_to(__half& to, float value) {
   to = __float2half_rn(value);
 }
 
+/// What an element of T holds of a value.
+template <class T>
+__device__ inline float rounded(float value) {
+  T element;
+  round_to(element, value);
+  return widen(element);
+}
+
 template <class T, int V>
 struct alignas(sizeof(T) * V) Pack {
   T at[V];

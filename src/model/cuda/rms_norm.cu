@@ -14,9 +14,16 @@ constexpr std::int64_t kParts = 512;
 /// Partial sums of rows up to this length are in shared memory (48 KB, available without opting in to more).
 constexpr std::int64_t kSharedColumns = 12000;
 
+/// A normalized value, as its weight and the weight's gradient see it.
+template <class T>
+__device__ inline float normed(float value, NormRounding rounding) {
+  return rounding == NormRounding::kTwice ? rounded<T>(value) : value;
+}
+
 /// One block a row.
 template <int V, class T>
-__global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std::int64_t n, float eps) {
+__global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std::int64_t n, float eps,
+                               NormRounding rounding) {
   const std::int64_t row = blockIdx.x;
   const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * V;
   const std::int64_t step = static_cast<std::int64_t>(blockDim.x) * V;
@@ -36,7 +43,7 @@ __global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std
     load(x + i, xs);
     load(w + i, ws);
 #pragma unroll
-    for (int j = 0; j < V; ++j) xs[j] = xs[j] * inv * ws[j];
+    for (int j = 0; j < V; ++j) xs[j] = normed<T>(xs[j] * inv, rounding) * ws[j];
     store(y + i, xs);
   }
 }
@@ -45,7 +52,7 @@ __global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std
 /// need no exchange between threads.
 template <int V, class T>
 __global__ void backward_kernel(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx,
-                                float* partial, std::int64_t rows, std::int64_t n) {
+                                float* partial, std::int64_t rows, std::int64_t n, NormRounding rounding) {
   partial += static_cast<std::int64_t>(blockIdx.x) * n;
   float* sums = n <= kSharedColumns ? dynamic_shared<float>() : partial;
   const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * V;
@@ -66,9 +73,8 @@ __global__ void backward_kernel(const T* dy, const T* x, const T* w, const float
       load(w + i, ws);
 #pragma unroll
       for (int j = 0; j < V; ++j) {
-        const float g = dys[j] * xs[j];
-        dot += g * ws[j];
-        sums[i + j] += g * inv;
+        dot += dys[j] * xs[j] * ws[j];
+        sums[i + j] += dys[j] * normed<T>(xs[j] * inv, rounding);
       }
     }
     const float correction = block_sum(dot) * inv * inv * inv / static_cast<float>(n);
@@ -119,7 +125,7 @@ std::int64_t rms_norm_partials(std::int64_t rows) {
 }
 
 cudaError_t rms_norm(DType type, const void* x, const void* w, void* y, float* inv_rms, std::int64_t rows,
-                     std::int64_t n, float eps, cudaStream_t stream) {
+                     std::int64_t n, float eps, NormRounding rounding, cudaStream_t stream) {
   if (rows == 0) return cudaSuccess;
   if (rows > kMostBlocks) return cudaErrorInvalidConfiguration;
   return with_type(type, [&](auto tag) {
@@ -130,10 +136,10 @@ cudaError_t rms_norm(DType type, const void* x, const void* w, void* y, float* i
     const auto blocks = static_cast<unsigned>(rows);
     if (n % V == 0 && on_borders({x, w, y})) {
       launch(forward_kernel<V, T>, {blocks, threads_for(n, V), stream}, xs, ws, static_cast<T*>(y), inv_rms,
-             n, eps);
+             n, eps, rounding);
     } else {
       launch(forward_kernel<1, T>, {blocks, threads_for(n, 1), stream}, xs, ws, static_cast<T*>(y), inv_rms,
-             n, eps);
+             n, eps, rounding);
     }
     return cudaGetLastError();
   });
@@ -141,7 +147,7 @@ cudaError_t rms_norm(DType type, const void* x, const void* w, void* y, float* i
 
 cudaError_t rms_norm_backward(DType type, const void* dy, const void* x, const void* w, const float* inv_rms,
                               void* dx, float* dw, float* partial, std::int64_t rows, std::int64_t n,
-                              cudaStream_t stream) {
+                              NormRounding rounding, cudaStream_t stream) {
   const std::int64_t parts = rms_norm_partials(rows);
   if (n == 0) return cudaSuccess;
   const std::size_t shared = n <= kSharedColumns ? static_cast<std::size_t>(n) * sizeof(float) : 0;
@@ -156,10 +162,10 @@ cudaError_t rms_norm_backward(DType type, const void* dy, const void* x, const v
     const auto blocks = static_cast<unsigned>(parts);
     if (n % V == 0 && on_borders({dy, x, w, dx})) {
       launch(backward_kernel<V, T>, {blocks, threads_for(n, V), stream, shared}, dys, xs, ws, inv_rms, dxs,
-             partial, rows, n);
+             partial, rows, n, rounding);
     } else {
       launch(backward_kernel<1, T>, {blocks, threads_for(n, 1), stream, shared}, dys, xs, ws, inv_rms, dxs,
-             partial, rows, n);
+             partial, rows, n, rounding);
     }
     return cudaGetLastError();
   });

@@ -32,14 +32,14 @@ void DeepVit::add_embeddings() {
 
 DeepVit::Block DeepVit::make_block(const std::string& name) {
   Layer& layer = add_block_layer(name);
-  const Norm attention_norm(layer.add_layer(name + ".0.fn.norm"), shapes_, options_.norm_eps);
+  const Norm attention_norm(layer.add_layer(name + ".0.fn.norm"), shapes_, options_);
   Layer& attention = layer.add_layer(name + ".0.fn.fn");
   const Linear qkv = add_linear(attention, name + ".0.fn.fn.to_qkv", shapes_, init());
   const std::string mixing = name + ".0.fn.fn.reattn_weights";
   Parameter& mixing_weight = attention.add(mixing, shapes_.at(mixing), kUnitNormal);
   const Linear mixing_norm = add_linear(attention, name + ".0.fn.fn.reattn_norm.1", shapes_, kOnes);
   const Linear out = add_linear(attention, name + ".0.fn.fn.to_out.0", shapes_, init());
-  const Norm mlp_norm(layer.add_layer(name + ".1.fn.norm"), shapes_, options_.norm_eps);
+  const Norm mlp_norm(layer.add_layer(name + ".1.fn.norm"), shapes_, options_);
   Layer& up = layer.add_layer(name + ".1.fn.fn.net.0");
   Layer& down = layer.add_layer(name + ".1.fn.fn.net.3");
   return {.layer = &layer,

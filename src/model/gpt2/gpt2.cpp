@@ -27,9 +27,9 @@ Gpt2::Block Gpt2::make_block(const std::string& name, const ShapeTable& shapes) 
   const InitSpec of_residual =
       normal(options_.init_std / std::sqrt(2.0 * static_cast<double>(options_.layers)));
   Layer& layer = add_block_layer(name);
-  const Norm attention_norm(layer.add_layer(name + ".ln_1"), shapes, options_.norm_eps);
+  const Norm attention_norm(layer.add_layer(name + ".ln_1"), shapes, options_);
   Layer& attention = layer.add_layer(name + ".attn");
-  const Norm mlp_norm(layer.add_layer(name + ".ln_2"), shapes, options_.norm_eps);
+  const Norm mlp_norm(layer.add_layer(name + ".ln_2"), shapes, options_);
   Layer& mlp = layer.add_layer(name + ".mlp");
   const Linear up = add_linear(mlp, name + ".mlp.c_fc", shapes, init);
   return {.layer = &layer,

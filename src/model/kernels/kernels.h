@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
 
+#include "base/dtype.h"
+
 /// Row-wise CPU kernels behind the model's operations: fused passes where a chain of tensor operations would
 /// walk the same memory several times. Compiled once per instruction set (kernels_impl.cpp); kernels() picks
 /// the best one this processor has. Pure functions on caller-owned memory, single-threaded: callers split
 /// rows over threads. All arithmetic is fp32 whatever the element type; sums run in a fixed order, so results
-/// repeat bit for bit.
+/// repeat bit for bit. A weight's gradient (`dw_sum`, `db_sum`) is left out where the pointer is null.
 namespace echelon::kernels {
 
 /// bfloat16 as stored: the upper half of an fp32.
@@ -60,11 +62,11 @@ struct AdamWValues {
 template <class T>
 struct Table {
   /// y = x / rms(x) * w; inv_rms[r] = 1 / sqrt(mean(x^2) + eps) is kept for the backward. x, y: [rows, n].
-  void (*rms_norm)(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, std::int64_t n,
-                   float eps);
+  void (*rms_norm)(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, std::int64_t n, float eps,
+                   NormRounding rounding);
   /// dx, and dw_sum[n] += (fp32) the weight's gradient over these rows.
   void (*rms_norm_backward)(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* dw_sum,
-                            std::int64_t rows, std::int64_t n);
+                            std::int64_t rows, std::int64_t n, NormRounding rounding);
   /// y = (x - mean) / deviation * w + b; statistics[2r], [2r + 1] = mean and 1 / sqrt(variance + eps) of row
   /// r are kept for the backward. x, y: [rows, n].
   void (*layer_norm)(const T* x, const T* w, const T* b, T* y, float* statistics, std::int64_t rows,

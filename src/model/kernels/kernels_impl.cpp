@@ -1,15 +1,13 @@
 // One source, compiled once per instruction set: ECHELON_ISA names the namespace, -march comes from CMake.
 // All arithmetic is in fp32, whatever the element type: bf16 and fp16 are widened when loaded and rounded
-// once when stored. Sums over a row would lose digits in two bytes.
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
-
+// when stored. Sums over a row would lose digits in two bytes.
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "base/philox.h"
+#include "model/kernels/attention_softmax.h"
+#include "model/kernels/chunks.h"
 #include "model/kernels/elements.h"
 #include "model/kernels/softmax.h"
 #include "model/kernels/tables.h"
@@ -17,32 +15,55 @@
 namespace echelon::kernels::ECHELON_ISA {
 namespace {
 
+/// A normalized value, as its weight and the weight's gradient see it.
 template <class T>
-void rms_norm(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, std::int64_t n, float eps) {
+float normed(float value, NormRounding rounding) {
+  return rounding == NormRounding::kTwice ? rounded<T>(value) : value;
+}
+
+template <class T>
+void rms_norm(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, std::int64_t n, float eps,
+              NormRounding rounding) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     float sum = 0;
-    for (std::int64_t i = 0; i < n; ++i) sum += load(x[i]) * load(x[i]);
+    for (const auto [begin, width] : Chunks<T>(n)) {
+      const Loaded<T> xs(x + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) sum += xs[i] * xs[i];
+    }
     const float inv = 1.0F / std::sqrt(sum / static_cast<float>(n) + eps);
     inv_rms[r] = inv;
-    for (std::int64_t i = 0; i < n; ++i) store(y[i], load(x[i]) * inv * load(w[i]));
+    for (const auto [begin, width] : Chunks<T>(n)) {
+      const Loaded<T> xs(x + begin, width);
+      const Loaded<T> ws(w + begin, width);
+      Stored<T> ys(y + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) ys.set(i, normed<T>(xs[i] * inv, rounding) * ws[i]);
+    }
   }
 }
 
 template <class T>
 void rms_norm_backward(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* dw_sum,
-                       std::int64_t rows, std::int64_t n) {
+                       std::int64_t rows, std::int64_t n, NormRounding rounding) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n, dx += n) {
     const float inv = inv_rms[r];
     float dot = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const float g = load(dy[i]) * load(x[i]);
-      dot += g * load(w[i]);
-      dw_sum[i] += g * inv;
+    for (const auto [begin, width] : Chunks<T>(n)) {
+      const Loaded<T> dys(dy + begin, width);
+      const Loaded<T> xs(x + begin, width);
+      const Loaded<T> ws(w + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) {
+        dot += dys[i] * xs[i] * ws[i];
+        if (dw_sum != nullptr) dw_sum[begin + i] += dys[i] * normed<T>(xs[i] * inv, rounding);
+      }
     }
     // y = x w r with r = (mean(x^2) + eps)^(-1/2), so dr/dx_i = -r^3 x_i / n: the second term of dx.
     const float correction = dot * inv * inv * inv / static_cast<float>(n);
-    for (std::int64_t i = 0; i < n; ++i) {
-      store(dx[i], load(dy[i]) * load(w[i]) * inv - load(x[i]) * correction);
+    for (const auto [begin, width] : Chunks<T>(n)) {
+      const Loaded<T> dys(dy + begin, width);
+      const Loaded<T> xs(x + begin, width);
+      const Loaded<T> ws(w + begin, width);
+      Stored<T> dxs(dx + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) dxs.set(i, dys[i] * ws[i] * inv - xs[i] * correction);
     }
   }
 }
@@ -52,14 +73,26 @@ void layer_norm(const T* x, const T* w, const T* b, T* y, float* statistics, std
                 std::int64_t n, float eps) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     float sum = 0;
-    for (std::int64_t i = 0; i < n; ++i) sum += load(x[i]);
+    for (const auto [begin, width] : Chunks<T>(n)) {
+      const Loaded<T> xs(x + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) sum += xs[i];
+    }
     const float mean = sum / static_cast<float>(n);
     float squares = 0;  // two passes: E[x^2] - E[x]^2 would cancel
-    for (std::int64_t i = 0; i < n; ++i) squares += (load(x[i]) - mean) * (load(x[i]) - mean);
+    for (const auto [begin, width] : Chunks<T>(n)) {
+      const Loaded<T> xs(x + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) squares += (xs[i] - mean) * (xs[i] - mean);
+    }
     const float inv = 1.0F / std::sqrt(squares / static_cast<float>(n) + eps);
     statistics[2 * r] = mean;
     statistics[2 * r + 1] = inv;
-    for (std::int64_t i = 0; i < n; ++i) store(y[i], (load(x[i]) - mean) * inv * load(w[i]) + load(b[i]));
+    for (const auto [begin, width] : Chunks<T>(n)) {
+      const Loaded<T> xs(x + begin, width);
+      const Loaded<T> ws(w + begin, width);
+      const Loaded<T> bs(b + begin, width);
+      Stored<T> ys(y + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) ys.set(i, (xs[i] - mean) * inv * ws[i] + bs[i]);
+    }
   }
 }
 
@@ -71,21 +104,32 @@ void layer_norm_backward(const T* dy, const T* x, const T* w, const float* stati
     const float inv = statistics[2 * r + 1];
     float sum = 0;
     float dot = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const float normal = (load(x[i]) - mean) * inv;
-      const float g = load(dy[i]);
-      sum += g * load(w[i]);
-      dot += g * load(w[i]) * normal;
-      dw_sum[i] += g * normal;
-      db_sum[i] += g;
+    for (const auto [begin, width] : Chunks<T>(n)) {
+      const Loaded<T> dys(dy + begin, width);
+      const Loaded<T> xs(x + begin, width);
+      const Loaded<T> ws(w + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) {
+        const float normal = (xs[i] - mean) * inv;
+        const float g = dys[i];
+        sum += g * ws[i];
+        dot += g * ws[i] * normal;
+        if (dw_sum != nullptr) dw_sum[begin + i] += g * normal;
+        if (db_sum != nullptr) db_sum[begin + i] += g;
+      }
     }
     // With normal = (x - mean) inv, the gradient is inv times what is left of dy w without its mean and
     // without its component along normal.
     const float mean_gradient = sum / static_cast<float>(n);
     const float correction = dot / static_cast<float>(n);
-    for (std::int64_t i = 0; i < n; ++i) {
-      const float normal = (load(x[i]) - mean) * inv;
-      store(dx[i], (load(dy[i]) * load(w[i]) - mean_gradient - normal * correction) * inv);
+    for (const auto [begin, width] : Chunks<T>(n)) {
+      const Loaded<T> dys(dy + begin, width);
+      const Loaded<T> xs(x + begin, width);
+      const Loaded<T> ws(w + begin, width);
+      Stored<T> dxs(dx + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) {
+        const float normal = (xs[i] - mean) * inv;
+        dxs.set(i, (dys[i] * ws[i] - mean_gradient - normal * correction) * inv);
+      }
     }
   }
 }
@@ -93,8 +137,27 @@ void layer_norm_backward(const T* dy, const T* x, const T* w, const float* stati
 template <class T>
 void bias_gelu(const T* x, const T* b, T* y, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      store(y[i], GeluTanh::at(load(x[i]) + load(b[i])).value);
+    for (const auto [begin, width] : Chunks<T>(n)) {
+      const Loaded<T> xs(x + begin, width);
+      const Loaded<T> bs(b + begin, width);
+      Stored<T> ys(y + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) ys.set(i, GeluTanh::at(xs[i] + bs[i]).value);
+    }
+  }
+}
+
+/// Apart for a trained and for a frozen bias: GCC does not take so long a loop apart itself.
+template <bool kTrained, class T>
+void bias_gelu_backward_row(const T* dy, const T* x, const T* b, T* dx, float* db_sum, std::int64_t n) {
+  for (const auto [begin, width] : Chunks<T>(n)) {
+    const Loaded<T> dys(dy + begin, width);
+    const Loaded<T> xs(x + begin, width);
+    const Loaded<T> bs(b + begin, width);
+    Stored<T> dxs(dx + begin, width);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float d = dys[i] * GeluTanh::at(xs[i] + bs[i]).slope;
+      dxs.set(i, d);
+      if constexpr (kTrained) db_sum[begin + i] += d;
     }
   }
 }
@@ -102,31 +165,36 @@ void bias_gelu(const T* x, const T* b, T* y, std::int64_t rows, std::int64_t n) 
 template <class T>
 void bias_gelu_backward(const T* dy, const T* x, const T* b, T* dx, float* db_sum, std::int64_t rows,
                         std::int64_t n) {
-  for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n, dx += n) {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const float d = load(dy[i]) * GeluTanh::at(load(x[i]) + load(b[i])).slope;
-      store(dx[i], d);
-      db_sum[i] += d;
-    }
-  }
+  const auto row = db_sum != nullptr ? bias_gelu_backward_row<true, T> : bias_gelu_backward_row<false, T>;
+  for (std::int64_t r = 0; r < rows; ++r) row(dy + r * n, x + r * n, b, dx + r * n, db_sum, n);
 }
 
 template <class Activation, class T>
 void gated(const T* gate_up, T* out, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * n, out += n) {
-    const T* up = gate_up + n;
-    for (std::int64_t i = 0; i < n; ++i) store(out[i], Activation::at(load(gate_up[i])).value * load(up[i]));
+    for (const auto [begin, width] : Chunks<T>(n)) {
+      const Loaded<T> gates(gate_up + begin, width);
+      const Loaded<T> ups(gate_up + n + begin, width);
+      Stored<T> outs(out + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) outs.set(i, Activation::at(gates[i]).value * ups[i]);
+    }
   }
 }
 
 template <class Activation, class T>
 void gated_backward_row(const T* __restrict gate, const T* __restrict up, const T* __restrict dout,
                         T* __restrict dgate, T* __restrict dup, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Activated activated = Activation::at(load(gate[i]));
-    const float d = load(dout[i]);
-    store(dgate[i], d * load(up[i]) * activated.slope);
-    store(dup[i], d * activated.value);
+  for (const auto [begin, width] : Chunks<T>(n)) {
+    const Loaded<T> gates(gate + begin, width);
+    const Loaded<T> ups(up + begin, width);
+    const Loaded<T> douts(dout + begin, width);
+    Stored<T> dgates(dgate + begin, width);
+    Stored<T> dups(dup + begin, width);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const Activated activated = Activation::at(gates[i]);
+      dgates.set(i, douts[i] * ups[i] * activated.slope);
+      dups.set(i, douts[i] * activated.value);
+    }
   }
 }
 
@@ -139,14 +207,23 @@ void gated_backward(const T* gate_up, const T* dout, T* dgate_up, std::int64_t r
 
 template <class T>
 void relu(T* x, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) store(x[i], load(x[i]) < 0.0F ? 0.0F : load(x[i]));
+  for (const auto [begin, width] : Chunks<T>(n)) {
+    const Loaded<T> xs(x + begin, width);
+    Stored<T> ys(x + begin, width);
+    for (std::int64_t i = 0; i < width; ++i) ys.set(i, xs[i] < 0.0F ? 0.0F : xs[i]);
+  }
 }
 
 template <class T>
 void relu_backward(const T* y, const T* dy, T* dx, std::int64_t n, float factor) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float kept = load(dy[i]) * factor;  // before the choice: GCC makes no vectors of conditional loads
-    store(dx[i], load(y[i]) > 0.0F ? kept : 0.0F);
+  for (const auto [begin, width] : Chunks<T>(n)) {
+    const Loaded<T> ys(y + begin, width);
+    const Loaded<T> dys(dy + begin, width);
+    Stored<T> dxs(dx + begin, width);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float kept = dys[i] * factor;  // before the choice: GCC makes no vectors of conditional loads
+      dxs.set(i, ys[i] > 0.0F ? kept : 0.0F);
+    }
   }
 }
 
@@ -159,13 +236,19 @@ void rotate(const T* from, T* to, const float* angle, std::int64_t d, float sign
     return;
   }
   const std::int64_t half = d / 2;
-  for (std::int64_t i = 0; i < half; ++i) {
-    const float a = load(from[i]);
-    const float b = load(from[i + half]);
-    const float c = angle[i];
-    const float s = sign * angle[i + half];
-    store(to[i], a * c - b * s);
-    store(to[i + half], b * c + a * s);
+  for (const auto [begin, width] : Chunks<T>(half)) {
+    const Loaded<T> as(from + begin, width);
+    const Loaded<T> bs(from + half + begin, width);
+    Stored<T> firsts(to + begin, width);
+    Stored<T> seconds(to + half + begin, width);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float a = as[i];
+      const float b = bs[i];
+      const float c = angle[begin + i];
+      const float s = sign * angle[half + begin + i];
+      firsts.set(i, a * c - b * s);
+      seconds.set(i, b * c + a * s);
+    }
   }
 }
 
@@ -210,9 +293,11 @@ void dropout(const T* x, T* y, std::int64_t n, std::uint64_t key, std::uint64_t 
         halves[c * kHalves + i] = static_cast<std::uint16_t>(words[c][i / 2] >> (16 * (i % 2)));
     }
     const std::int64_t width = std::min(kCalls * kHalves, n - begin);
+    const Loaded<T> xs(x + begin, width);
+    Stored<T> ys(y + begin, width);
     for (std::int64_t i = 0; i < width; ++i) {
-      const float kept = load(x[begin + i]) * factor;  // as in relu_backward()
-      store(y[begin + i], halves[i] < threshold ? 0.0F : kept);
+      const float kept = xs[i] * factor;  // as in relu_backward()
+      ys.set(i, halves[i] < threshold ? 0.0F : kept);
     }
   }
 }
@@ -220,60 +305,20 @@ void dropout(const T* x, T* y, std::int64_t n, std::uint64_t key, std::uint64_t 
 template <class T>
 void sum_rows(const T* source, const std::int64_t* rows, std::int64_t count, T* out, std::int64_t n,
               bool add) {
-  constexpr std::int64_t kBlock = 256;
-  float sum[kBlock];
-  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
-    const std::int64_t width = std::min(kBlock, n - begin);
-    for (std::int64_t i = 0; i < width; ++i) sum[i] = add ? load(out[begin + i]) : 0.0F;
-    for (std::int64_t r = 0; r < count; ++r) {
-      const T* row = source + rows[r] * n + begin;
-      for (std::int64_t i = 0; i < width; ++i) sum[i] += load(row[i]);
+  float sum[kChunk];
+  for (std::int64_t begin = 0; begin < n; begin += kChunk) {
+    const std::int64_t width = std::min(kChunk, n - begin);
+    if (add) {
+      to_float(out + begin, sum, width);
+    } else {
+      std::fill(sum, sum + width, 0.0F);
     }
-    for (std::int64_t i = 0; i < width; ++i) store(out[begin + i], sum[i]);
+    for (std::int64_t r = 0; r < count; ++r) {
+      const Loaded<T> row(source + rows[r] * n + begin, width);
+      for (std::int64_t i = 0; i < width; ++i) sum[i] += row[i];
+    }
+    from_float(sum, out + begin, width);
   }
-}
-
-/// Elements converted with instructions that only compiler intrinsics reach, from the first one on; the rest
-/// goes one by one.
-template <class T>
-std::int64_t widened_ahead(const T*, float*, std::int64_t) {
-  return 0;
-}
-template <class T>
-std::int64_t rounded_ahead(const float*, T*, std::int64_t) {
-  return 0;
-}
-#ifdef __F16C__  // every processor with AVX2 has it
-std::int64_t widened_ahead(const Fp16* from, float* to, std::int64_t n) {
-  std::int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
-  }
-  return i;
-}
-std::int64_t rounded_ahead(const float* from, Fp16* to, std::int64_t n) {
-  std::int64_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    const __m256 value = _mm256_loadu_ps(from + i);
-    // float_to_half() knows one NaN of each sign; the instruction would keep more of its bits.
-    const __m256 nan = _mm256_or_ps(_mm256_and_ps(value, _mm256_set1_ps(-0.0F)),
-                                    _mm256_castsi256_ps(_mm256_set1_epi32(0x7FC00000)));
-    const __m256 one_nan = _mm256_blendv_ps(value, nan, _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
-                     _mm256_cvtps_ph(one_nan, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-  }
-  return i;
-}
-#endif
-
-template <class T>
-void to_float(const T* from, float* to, std::int64_t n) {
-  for (std::int64_t i = widened_ahead(from, to, n); i < n; ++i) to[i] = load(from[i]);
-}
-
-template <class T>
-void from_float(const float* from, T* to, std::int64_t n) {
-  for (std::int64_t i = rounded_ahead(from, to, n); i < n; ++i) store(to[i], from[i]);
 }
 
 template <class T>
@@ -300,8 +345,8 @@ constexpr Table<T> make_table() {
           .rope_merge = rope_merge<T>,
           .sum_rows = sum_rows<T>,
           .dropout = dropout<T>,
-          .to_float = to_float<T>,
-          .from_float = from_float<T>};
+          .to_float = to_float,
+          .from_float = from_float};
 }
 
 double sum_of_squares(const float* values, std::int64_t n) {

@@ -7,13 +7,18 @@
 
 namespace echelon {
 
-Llama::Llama(const ModelOptions& options, const ModelTypes& types, at::Device device)
+Llama::Llama(const ModelOptions& options, const ModelTypes& types, at::Device device, const LoraOptions& lora)
     : CausalModel(options, types, options.kv_heads, RotaryTable(options, types.buffer, device)) {
   const ShapeTable shapes(options);
   add_embedding("model.embed_tokens", shapes);
   for (std::int64_t i = 0; i < options.layers; ++i)
     blocks_.push_back(make_block(str("model.layers.", i), shapes));
   add_head("model.norm", shapes);
+  const std::vector<AdaptedMatrix> adapted = adapted_matrices(options, lora);
+  for (Block& block : blocks_) {
+    for (Linear* linear : {&block.attention.in, &block.attention.out, &block.mlp.inner, &block.mlp.outer})
+      add_adapter(*linear, adapted, lora);
+  }
 }
 
 Llama::Block Llama::make_block(const std::string& name, const ShapeTable& shapes) {
@@ -28,14 +33,14 @@ Llama::Block Llama::make_block(const std::string& name, const ShapeTable& shapes
   const auto of_mlp = [&](const char* part) { return mlp.name() + part; };
   Block block{.layer = &layer,
               .attention = {.layer = &attention,
-                            .norm = Norm(input_norm, shapes, options_.norm_eps),
+                            .norm = Norm(input_norm, shapes, options_),
                             .in = add_stacked(
                                 attention,
                                 {of_attention(".q_proj"), of_attention(".k_proj"), of_attention(".v_proj")},
                                 shapes, init),
                             .out = add_linear(attention, of_attention(".o_proj"), shapes, init)},
               .mlp = {.layer = &mlp,
-                      .norm = Norm(mlp_norm, shapes, options_.norm_eps),
+                      .norm = Norm(mlp_norm, shapes, options_),
                       .inner = add_stacked(mlp, {of_mlp(".gate_proj"), of_mlp(".up_proj")}, shapes, init),
                       .outer = add_linear(mlp, of_mlp(".down_proj"), shapes, init)}};
   if (shapes.has(of_attention(".q_norm.weight"))) {
@@ -49,15 +54,17 @@ Attend Llama::attend_in(const Block& block, std::size_t number, const Pass& pass
   const Attend attend = attend_as(pass.attention, number);
   if (block.q_norm == nullptr) return attend;
   return [this, &block, attend](const at::Tensor& qkv, const LayerInputs& inputs) {
-    return attend(ops::head_norm(qkv, *block.q_norm, *block.k_norm, options_.kv_heads, options_.norm_eps),
+    return attend(ops::head_norm(qkv, *block.q_norm, *block.k_norm, options_.kv_heads, options_.norm_eps,
+                                 options_.norm_rounding),
                   inputs);
   };
 }
 
 at::Tensor Llama::block_forward(std::size_t number, const at::Tensor& x, const Pass& pass) const {
   const Block& block = blocks_[number];
-  const at::Tensor middle = x + block.attention.forward(*block.layer, x, attend_in(block, number, pass));
-  return middle + block.mlp.forward(*block.layer, middle, {ops::swiglu});
+  const at::Tensor middle =
+      x + block.attention.forward(*block.layer, x, attend_in(block, number, pass), {}, pass.batch);
+  return middle + block.mlp.forward(*block.layer, middle, {ops::swiglu}, pass.batch);
 }
 
 namespace {

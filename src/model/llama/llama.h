@@ -9,7 +9,8 @@ namespace echelon {
 /// of transformers' LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and Qwen3ForCausalLM.
 class Llama : public CausalModel {
  public:
-  Llama(const ModelOptions& options, const ModelTypes& types, at::Device device);
+  Llama(const ModelOptions& options, const ModelTypes& types, at::Device device,
+        const LoraOptions& lora = {});
 
   std::string hugging_face_config() const override;
 

@@ -6,6 +6,19 @@
 
 namespace echelon::ops {
 
+PartialSums::PartialSums(const Parameter& vector, const at::Tensor& like) {
+  if (vector.value.requires_grad())
+    rows_ = at::zeros({kPartials, vector.value.numel()}, like.options().dtype(at::kFloat));
+}
+
+float* PartialSums::row(std::int64_t partial) const {
+  return rows_.defined() ? out<float>(rows_) + partial * rows_.size(1) : nullptr;
+}
+
+at::Tensor PartialSums::total() const {
+  return rows_.defined() ? rows_.sum(0) : at::Tensor();
+}
+
 at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::Tensor& b) {
   if (!parameter.value.requires_grad()) return {};
   // Without a sink (tests, single tensors) autograd gets the gradient. With one it is written straight into

@@ -53,11 +53,24 @@ void for_each_partial(std::int64_t rows, const F& f) {
   });
 }
 
+/// The partial sums of a vector's gradient.
+struct PartialSums {
+  /// `like`: a tensor on the same device.
+  PartialSums(const Parameter& vector, const at::Tensor& like);
+  /// fp32 [n]; null: the vector requires no gradient.
+  [[nodiscard]] float* row(std::int64_t partial) const;
+  /// [n]; undefined if the vector requires no gradient.
+  [[nodiscard]] at::Tensor total() const;
+
+ private:
+  at::Tensor rows_;  ///< fp32 [kPartials, n]; undefined if the vector requires no gradient
+};
+
 /// gradient (+)= a * b in the parameter's sink; without a sink the product is returned for autograd to keep.
 /// Does nothing if the parameter's value requires no gradient.
 [[nodiscard]] at::Tensor deposit_product(Parameter& parameter, const at::Tensor& a, const at::Tensor& b);
 
-/// gradient (+)= `whole`; the same rules.
+/// gradient (+)= `whole`, by the rules of deposit_product().
 [[nodiscard]] at::Tensor deposit(Parameter& parameter, const at::Tensor& whole);
 
 }  // namespace echelon::ops

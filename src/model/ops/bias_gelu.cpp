@@ -31,17 +31,16 @@ struct BiasGelu : torch::autograd::Function<BiasGelu> {
     const at::Tensor dy = grads[0].contiguous();
     const std::int64_t n = x.size(1);
     at::Tensor dx = at::empty_like(x);
-    // A fixed number of partial sums, whatever the number of threads: the same bits on every machine.
-    at::Tensor db = at::zeros({kPartials, n}, x.options().dtype(at::kFloat));
+    const PartialSums db(bias, x);
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
         kernels::kernels<T>().bias_gelu_backward(in<T>(dy) + first * n, in<T>(x) + first * n,
-                                                 in<T>(bias.value), out<T>(dx) + first * n,
-                                                 out<float>(db) + p * n, rows, n);
+                                                 in<T>(bias.value), out<T>(dx) + first * n, db.row(p), rows,
+                                                 n);
       });
     });
-    return {dx, deposit(bias, db.sum(0)), {}};
+    return {dx, deposit(bias, db.total()), {}};
   }
 };
 

@@ -27,10 +27,16 @@ struct Columns {
   }
 };
 
+/// How a norm computes.
+struct Arithmetic {
+  double eps;
+  NormRounding rounding;
+};
+
 struct HeadNorm : torch::autograd::Function<HeadNorm> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv, const at::Tensor& q_value,
                             const at::Tensor& k_value, Parameter* q, Parameter* k, std::int64_t kv_heads,
-                            double eps) {
+                            const Arithmetic& arithmetic) {
     const std::int64_t size = q_value.numel();
     const std::int64_t heads = qkv.size(1) / size - 2 * kv_heads;
     at::Tensor y = at::empty_like(qkv);
@@ -39,12 +45,13 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
     ctx->save_for_backward({qkv, inv_q, inv_k});
     ctx->saved_data["q"] = reinterpret_cast<std::int64_t>(q);
     ctx->saved_data["k"] = reinterpret_cast<std::int64_t>(k);
+    ctx->saved_data["rounding"] = static_cast<std::int64_t>(arithmetic.rounding);
     if (const DeviceKernels* device = device_kernels(qkv)) {
-      on_device(*device, qkv, q_value, {0, heads}, y, inv_q, eps);
-      on_device(*device, qkv, k_value, {heads * size, kv_heads}, y, inv_k, eps);
+      on_device(*device, qkv, q_value, {0, heads}, y, inv_q, arithmetic);
+      on_device(*device, qkv, k_value, {heads * size, kv_heads}, y, inv_k, arithmetic);
     } else {
-      on_cpu(qkv, q_value, {0, heads}, y, inv_q, eps);
-      on_cpu(qkv, k_value, {heads * size, kv_heads}, y, inv_k, eps);
+      on_cpu(qkv, q_value, {0, heads}, y, inv_q, arithmetic);
+      on_cpu(qkv, k_value, {heads * size, kv_heads}, y, inv_k, arithmetic);
     }
     const std::int64_t values = (heads + kv_heads) * size;
     y.narrow(1, values, kv_heads * size).copy_(qkv.narrow(1, values, kv_heads * size));
@@ -54,6 +61,7 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto& q = *reinterpret_cast<Parameter*>(ctx->saved_data["q"].toInt());
     auto& k = *reinterpret_cast<Parameter*>(ctx->saved_data["k"].toInt());
+    const auto rounding = static_cast<NormRounding>(ctx->saved_data["rounding"].toInt());
     const auto saved = ctx->get_saved_variables();
     const at::Tensor dy = grads[0].contiguous();
     const std::int64_t size = q.value.numel();
@@ -64,8 +72,8 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
     const Columns of_k{heads * size, kv_heads};
     const bool device = device_kernels(dy) != nullptr;
     const auto gradient = device ? on_device_backward : on_cpu_backward;
-    const at::Tensor dq = gradient(dy, saved[0], q.value, of_q, saved[1], dx);
-    const at::Tensor dk = gradient(dy, saved[0], k.value, of_k, saved[2], dx);
+    const at::Tensor dq = gradient(dy, saved[0], q, of_q, saved[1], dx, rounding);
+    const at::Tensor dk = gradient(dy, saved[0], k, of_k, saved[2], dx, rounding);
     const std::int64_t values = (heads + kv_heads) * size;
     dx.narrow(1, values, kv_heads * size).copy_(dy.narrow(1, values, kv_heads * size));
     return {dx, deposit(q, dq), deposit(k, dk), {}, {}, {}, {}};
@@ -73,55 +81,56 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
 
  private:
   static void on_cpu(const at::Tensor& x, const at::Tensor& weight, const Columns& columns,
-                     const at::Tensor& y, const at::Tensor& inv_rms, double eps) {
+                     const at::Tensor& y, const at::Tensor& inv_rms, const Arithmetic& arithmetic) {
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       at::parallel_for(0, x.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
         kernels::for_equal_rows(from, to, [&](std::int64_t row) {
           const std::int64_t at = row * x.size(1) + columns.first;
-          kernels::kernels<T>().rms_norm(in<T>(x) + at, in<T>(weight), out<T>(y) + at,
-                                         out<float>(inv_rms) + row * columns.heads, columns.heads,
-                                         weight.numel(), static_cast<float>(eps));
+          kernels::kernels<T>().rms_norm(
+              in<T>(x) + at, in<T>(weight), out<T>(y) + at, out<float>(inv_rms) + row * columns.heads,
+              columns.heads, weight.numel(), static_cast<float>(arithmetic.eps), arithmetic.rounding);
         });
       });
     });
   }
 
-  static at::Tensor on_cpu_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                                    const Columns& columns, const at::Tensor& inv_rms, const at::Tensor& dx) {
-    const std::int64_t n = weight.numel();
-    // A fixed number of partial sums, whatever the number of threads: the same bits on every machine.
-    at::Tensor partial = at::zeros({kPartials, n}, x.options().dtype(at::kFloat));
+  static at::Tensor on_cpu_backward(const at::Tensor& dy, const at::Tensor& x, const Parameter& weight,
+                                    const Columns& columns, const at::Tensor& inv_rms, const at::Tensor& dx,
+                                    NormRounding rounding) {
+    const std::int64_t n = weight.value.numel();
+    const PartialSums dw(weight, x);
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
         kernels::for_equal_rows(first, first + rows, [&](std::int64_t row) {
           const std::int64_t at = row * x.size(1) + columns.first;
-          kernels::kernels<T>().rms_norm_backward(in<T>(dy) + at, in<T>(x) + at, in<T>(weight),
+          kernels::kernels<T>().rms_norm_backward(in<T>(dy) + at, in<T>(x) + at, in<T>(weight.value),
                                                   in<float>(inv_rms) + row * columns.heads, out<T>(dx) + at,
-                                                  out<float>(partial) + p * n, columns.heads, n);
+                                                  dw.row(p), columns.heads, n, rounding);
         });
       });
     });
-    return partial.sum(0);
+    return dw.total();
   }
 
   static void on_device(const DeviceKernels& device, const at::Tensor& x, const at::Tensor& weight,
-                        const Columns& columns, const at::Tensor& y, const at::Tensor& inv_rms, double eps) {
+                        const Columns& columns, const at::Tensor& y, const at::Tensor& inv_rms,
+                        const Arithmetic& arithmetic) {
     const at::Tensor dense = columns.dense(x, weight.numel());
     const at::Tensor normed = at::empty_like(dense);
-    device.rms_norm(dense, weight, normed, inv_rms.view({-1}), eps);
+    device.rms_norm(dense, weight, normed, inv_rms.view({-1}), arithmetic.eps, arithmetic.rounding);
     columns.put(normed, y, weight.numel());
   }
 
-  static at::Tensor on_device_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+  static at::Tensor on_device_backward(const at::Tensor& dy, const at::Tensor& x, const Parameter& weight,
                                        const Columns& columns, const at::Tensor& inv_rms,
-                                       const at::Tensor& dx) {
-    const std::int64_t n = weight.numel();
+                                       const at::Tensor& dx, NormRounding rounding) {
+    const std::int64_t n = weight.value.numel();
     at::Tensor dw = at::empty({n}, inv_rms.options());
     const at::Tensor dense = at::empty({x.size(0) * columns.heads, n}, x.options());
-    device_kernels(x)->rms_norm_backward(columns.dense(dy, n), columns.dense(x, n), weight,
-                                         inv_rms.view({-1}), dense, dw);
+    device_kernels(x)->rms_norm_backward(columns.dense(dy, n), columns.dense(x, n), weight.value,
+                                         inv_rms.view({-1}), dense, dw, rounding);
     columns.put(dense, dx, n);
     return dw;
   }
@@ -131,8 +140,9 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
 
 }  // namespace
 
-at::Tensor head_norm(const at::Tensor& qkv, Parameter& q, Parameter& k, std::int64_t kv_heads, double eps) {
-  return HeadNorm::apply(qkv, q.value, k.value, &q, &k, kv_heads, eps);
+at::Tensor head_norm(const at::Tensor& qkv, Parameter& q, Parameter& k, std::int64_t kv_heads, double eps,
+                     NormRounding rounding) {
+  return HeadNorm::apply(qkv, q.value, k.value, &q, &k, kv_heads, Arithmetic{eps, rounding});
 }
 
 }  // namespace echelon::ops

@@ -38,17 +38,17 @@ struct LayerNorm : torch::autograd::Function<LayerNorm> {
     const at::Tensor dy = grads[0].contiguous();
     const std::int64_t n = x.size(1);
     at::Tensor dx = at::empty_like(x);
-    at::Tensor dw = at::zeros({kPartials, n}, x.options().dtype(at::kFloat));
-    at::Tensor db = at::zeros_like(dw);
+    const PartialSums dw(weight, x);
+    const PartialSums db(bias, x);
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
-        kernels::kernels<T>().layer_norm_backward(
-            in<T>(dy) + first * n, in<T>(x) + first * n, in<T>(weight.value), in<float>(saved[1]) + first * 2,
-            out<T>(dx) + first * n, out<float>(dw) + p * n, out<float>(db) + p * n, rows, n);
+        kernels::kernels<T>().layer_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n,
+                                                  in<T>(weight.value), in<float>(saved[1]) + first * 2,
+                                                  out<T>(dx) + first * n, dw.row(p), db.row(p), rows, n);
       });
     });
-    return {dx, deposit(weight, dw.sum(0)), deposit(bias, db.sum(0)), {}, {}, {}};
+    return {dx, deposit(weight, dw.total()), deposit(bias, db.total()), {}, {}, {}};
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string_view>
+#include <vector>
 
 #include "model/batch.h"
 #include "model/kernels/kernels.h"
@@ -25,13 +26,25 @@ using Recompute = std::function<at::Tensor()>;
 [[nodiscard]] at::Tensor linear(const at::Tensor& x, Parameter& weight, const Recompute& x_again = {},
                                 Parameter* bias = nullptr);
 
+/// Columns of a result to which one adapter adds.
+struct Columns {
+  std::int64_t first;
+  std::int64_t count;
+};
+
+/// Adds h * b^T to y [tokens, out], in place. Several adapters side by side: h is [tokens, parts * rank], b
+/// the rows of all of them, [sum of their columns, rank]; part i of h times its rows of b goes to parts[i] of
+/// y.
+[[nodiscard]] at::Tensor add_low_rank(const at::Tensor& y, const at::Tensor& h, Parameter& b,
+                                      const std::vector<Columns>& parts);
+
 /// Zhang & Sennrich, Root Mean Square Layer Normalization. weight: [features].
-[[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, Parameter& weight, double eps);
+[[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, Parameter& weight, double eps, NormRounding rounding);
 
 /// rms_norm of each head of queries and keys, as Qwen3 has it. qkv: [tokens, (heads + 2 kv_heads) *
 /// head_dim]; the values stay. q, k: [head_dim].
 [[nodiscard]] at::Tensor head_norm(const at::Tensor& qkv, Parameter& q, Parameter& k, std::int64_t kv_heads,
-                                   double eps);
+                                   double eps, NormRounding rounding);
 
 /// Ba, Kiros & Hinton, Layer Normalization. weight, bias: [features].
 [[nodiscard]] at::Tensor layer_norm(const at::Tensor& x, Parameter& weight, Parameter& bias, double eps);

@@ -14,27 +14,30 @@ using torch::autograd::variable_list;
 
 struct RmsNorm : torch::autograd::Function<RmsNorm> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& value,
-                            Parameter* weight, double eps) {
+                            Parameter* weight, double eps, NormRounding rounding) {
     const std::int64_t n = x.size(1);
     at::Tensor y = at::empty_like(x);
     at::Tensor inv_rms = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
     ctx->save_for_backward({x, inv_rms});
     ctx->saved_data["weight"] = reinterpret_cast<std::int64_t>(weight);
+    ctx->saved_data["rounding"] = static_cast<std::int64_t>(rounding);
     if (const DeviceKernels* device = device_kernels(x)) {
-      device->rms_norm(x, value, y, inv_rms, eps);
+      device->rms_norm(x, value, y, inv_rms, eps, rounding);
       return y;
     }
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       at::parallel_for(0, x.size(0), 64, [&](std::int64_t from, std::int64_t to) {
         kernels::kernels<T>().rms_norm(in<T>(x) + from * n, in<T>(value), out<T>(y) + from * n,
-                                       out<float>(inv_rms) + from, to - from, n, static_cast<float>(eps));
+                                       out<float>(inv_rms) + from, to - from, n, static_cast<float>(eps),
+                                       rounding);
       });
     });
     return y;
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     auto& weight = *reinterpret_cast<Parameter*>(ctx->saved_data["weight"].toInt());
+    const auto rounding = static_cast<NormRounding>(ctx->saved_data["rounding"].toInt());
     const auto saved = ctx->get_saved_variables();
     const at::Tensor& x = saved[0];
     const at::Tensor dy = grads[0].contiguous();
@@ -42,27 +45,26 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
     at::Tensor dx = at::empty_like(x);
     if (const DeviceKernels* device = device_kernels(x)) {
       const at::Tensor dw = at::empty({n}, saved[1].options());
-      device->rms_norm_backward(dy, x, weight.value, saved[1], dx, dw);
-      return {dx, deposit(weight, dw), {}, {}};
+      device->rms_norm_backward(dy, x, weight.value, saved[1], dx, dw, rounding);
+      return {dx, deposit(weight, dw), {}, {}, {}};
     }
-    // A fixed number of partial sums, whatever the number of threads: the same bits on every machine.
-    at::Tensor partial = at::zeros({kPartials, n}, x.options().dtype(at::kFloat));
+    const PartialSums dw(weight, x);
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
         kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n,
                                                 in<T>(weight.value), in<float>(saved[1]) + first,
-                                                out<T>(dx) + first * n, out<float>(partial) + p * n, rows, n);
+                                                out<T>(dx) + first * n, dw.row(p), rows, n, rounding);
       });
     });
-    return {dx, deposit(weight, partial.sum(0)), {}, {}};
+    return {dx, deposit(weight, dw.total()), {}, {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor rms_norm(const at::Tensor& x, Parameter& weight, double eps) {
-  return RmsNorm::apply(x, weight.value, &weight, eps);
+at::Tensor rms_norm(const at::Tensor& x, Parameter& weight, double eps, NormRounding rounding) {
+  return RmsNorm::apply(x, weight.value, &weight, eps, rounding);
 }
 
 }  // namespace echelon::ops

@@ -20,9 +20,9 @@ struct Attention {
   Linear in;  ///< queries, keys and values; in cross-attention only queries
   Linear out;
 
-  /// `others`: further inputs of `attend` that need a gradient.
+  /// `others`: further inputs of `attend` that need a gradient. `draws`: for the adapters' dropout.
   [[nodiscard]] at::Tensor forward(const Layer& block, const at::Tensor& x, const Attend& attend,
-                                   const LayerInputs& others = {}) const;
+                                   const LayerInputs& others = {}, const Batch& draws = {}) const;
 };
 
 struct Activation {
@@ -38,8 +38,9 @@ struct Mlp {
   Linear inner;
   Linear outer;
 
-  [[nodiscard]] at::Tensor forward(const Layer& block, const at::Tensor& x,
-                                   const Activation& activation) const;
+  /// `draws`: for the adapters' dropout.
+  [[nodiscard]] at::Tensor forward(const Layer& block, const at::Tensor& x, const Activation& activation,
+                                   const Batch& draws = {}) const;
 };
 
 }  // namespace echelon

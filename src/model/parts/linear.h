@@ -1,9 +1,11 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/layer.h"
 #include "model/ops/ops.h"
+#include "model/parts/adapter.h"
 #include "shapes/shapes.h"
 
 namespace echelon {
@@ -13,14 +15,19 @@ inline constexpr InitSpec kOnes{InitSpec::Kind::kConstant, 1.0F};
 /// Normal distribution with mean 0.
 [[nodiscard]] InitSpec normal(double deviation);
 
-/// A matrix product with an optional bias. Belongs to a layer, and may only be used within its run().
+/// A matrix product with an optional bias and optional adapters. Belongs to a layer, and may only be used
+/// within its run().
 struct Linear {
   Parameter* weight = nullptr;
   Parameter* bias = nullptr;  ///< null: none
+  std::optional<Adapter> adapter = {};
 
-  /// x [tokens, inputs] -> [tokens, outputs]; `x_again`: as in ops::linear.
-  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const ops::Recompute& x_again = {}) const {
-    return ops::linear(x, *weight, x_again, bias);
+  /// x [tokens, inputs] -> [tokens, outputs]; `x_again`: as in ops::linear. `draws`: for the adapters'
+  /// dropout.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const ops::Recompute& x_again = {},
+                                   const Batch& draws = {}) const {
+    const at::Tensor y = ops::linear(x, *weight, x_again, bias);
+    return adapter ? adapter->added_to(y, x, x_again, draws) : y;
   }
 };
 

@@ -9,7 +9,7 @@ namespace echelon {
 class Norm {
  public:
   /// Adds `layer`.weight and, for a LayerNorm, `layer`.bias. It is a LayerNorm if `shapes` has the bias.
-  Norm(Layer& layer, const ShapeTable& shapes, double eps);
+  Norm(Layer& layer, const ShapeTable& shapes, const ModelOptions& model);
 
   /// x [tokens, features] -> the same shape; runs within the norm's layer.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
@@ -18,10 +18,13 @@ class Norm {
   [[nodiscard]] ops::Recompute again(const Layer& block, const at::Tensor& x) const;
 
  private:
+  [[nodiscard]] at::Tensor normed(const at::Tensor& x) const;
+
   const Layer* layer_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;  ///< null: RMSNorm
   double eps_;
+  NormRounding rounding_;  ///< of RMSNorm
 };
 
 }  // namespace echelon

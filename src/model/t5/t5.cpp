@@ -43,7 +43,7 @@ T5::T5(const ModelOptions& options, const ModelTypes& types) : options_(options)
   add_stack(encoder_, "encoder", options.layers, shapes);
   encoder_.final_norm.emplace(
       *layers_.emplace_back(std::make_unique<Layer>("encoder.final_layer_norm", Layer::Role::kPart)), shapes,
-      options.norm_eps);
+      options);
   add_stack(decoder_, "decoder", decoder_layers(options), shapes);
   add_head(shapes);
 }
@@ -69,7 +69,7 @@ void T5::add_stack(Stack& stack, const std::string& name, std::int64_t count, co
 
 void T5::add_head(const ShapeTable& shapes) {
   head_layer_ = layers_.emplace_back(std::make_unique<Layer>("lm_head", Layer::Role::kHead)).get();
-  decoder_.final_norm.emplace(head_layer_->add_layer("decoder.final_layer_norm"), shapes, options_.norm_eps);
+  decoder_.final_norm.emplace(head_layer_->add_layer("decoder.final_layer_norm"), shapes, options_);
   if (options_.tie_embeddings) {
     head_ = embedding_;
     shared_.front().users.push_back(head_layer_);

@@ -43,7 +43,7 @@ std::string T5Block::sublayer(int number) const {
 }
 
 Attention T5Block::self_attention(Layer& layer, const ShapeTable& shapes) const {
-  const Norm norm(layer.add_layer(sublayer(0) + ".layer_norm"), shapes, options_.norm_eps);
+  const Norm norm(layer.add_layer(sublayer(0) + ".layer_norm"), shapes, options_);
   const std::string name = sublayer(0) + ".SelfAttention";
   Layer& part = layer.add_layer(name);
   std::vector<Parameter::Part> qkv = stacked({name + ".q", name + ".k", name + ".v"}, "weight", shapes);
@@ -53,7 +53,7 @@ Attention T5Block::self_attention(Layer& layer, const ShapeTable& shapes) const 
 }
 
 T5Block::CrossAttention T5Block::cross_attention(Layer& layer, const ShapeTable& shapes) const {
-  const Norm norm(layer.add_layer(sublayer(1) + ".layer_norm"), shapes, options_.norm_eps);
+  const Norm norm(layer.add_layer(sublayer(1) + ".layer_norm"), shapes, options_);
   const std::string name = sublayer(1) + ".EncDecAttention";
   Layer& part = layer.add_layer(name);
   const Linear q = add_linear(part, name + ".q", shapes, of_queries(options_));
@@ -64,7 +64,7 @@ T5Block::CrossAttention T5Block::cross_attention(Layer& layer, const ShapeTable&
 
 Mlp T5Block::feed_forward(Layer& layer, const ShapeTable& shapes) const {
   const std::string sub = sublayer(feed_forward_number());
-  const Norm norm(layer.add_layer(sub + ".layer_norm"), shapes, options_.norm_eps);
+  const Norm norm(layer.add_layer(sub + ".layer_norm"), shapes, options_);
   const std::string name = sub + ".DenseReluDense";
   Layer& part = layer.add_layer(name);
   const std::vector<std::string> inner = options_.feed_forward == FeedForward::kGatedGelu

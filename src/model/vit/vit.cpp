@@ -26,13 +26,13 @@ void Vit::add_embeddings() {
 
 Vit::Block Vit::make_block(const std::string& name) {
   Layer& layer = add_block_layer(name);
-  const Norm norm_before(layer.add_layer(name + ".layernorm_before"), shapes_, options_.norm_eps);
+  const Norm norm_before(layer.add_layer(name + ".layernorm_before"), shapes_, options_);
   Layer& attention = layer.add_layer(name + ".attention");
   const std::string projections = name + ".attention.attention";
   const Linear qkv = add_stacked(
       attention, {projections + ".query", projections + ".key", projections + ".value"}, shapes_, init());
   const Linear out = add_linear(attention, name + ".attention.output.dense", shapes_, init());
-  const Norm norm_after(layer.add_layer(name + ".layernorm_after"), shapes_, options_.norm_eps);
+  const Norm norm_after(layer.add_layer(name + ".layernorm_after"), shapes_, options_);
   Layer& intermediate = layer.add_layer(name + ".intermediate");
   Layer& output = layer.add_layer(name + ".output");
   return {.layer = &layer,

@@ -9,6 +9,7 @@
 #include "recipe/check/multiples.h"
 #include "recipe/load.h"
 #include "recipe/yaml/writer.h"
+#include "shapes/lora.h"
 
 namespace echelon::recipe {
 namespace {
@@ -29,13 +30,13 @@ void require_validation_data(const Recipe& recipe, const std::string& key, std::
 
 void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
   const DataKind kind = recipe.data.kind;
-  const bool has_file = kind == DataKind::kTokens || kind == DataKind::kPairs;
+  const bool has_file = kind == DataKind::kTokens || kind == DataKind::kPairs || kind == DataKind::kChat;
   if (has_file && recipe.data.path.empty() && recipe.data.mixture.empty()) {
     found.push_back({{"data.path", "data.kind"},
                      str("data.path is missing; data.kind: ", word_of(kind),
                          " reads a token file: make one with `echelon prepare` and name it "
                          "here, or set data.kind: synthetic_",
-                         word_of(kind))});
+                         kind == DataKind::kPairs ? "pairs" : "tokens")});
   }
   if (has_file && !recipe.data.path.empty() && !recipe.data.mixture.empty()) {
     found.push_back({{"data.mixture", "data.path"},
@@ -47,7 +48,7 @@ void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
     found.push_back(
         {{"data.kind", "model.kind"},
          str("data.kind is ", word_of(kind), "; model.kind: ", word_of(recipe.model.kind), " trains on ",
-             wants_pairs ? "pairs or synthetic_pairs" : "tokens or synthetic_tokens")});
+             wants_pairs ? "pairs or synthetic_pairs" : "tokens, chat or synthetic_tokens")});
   }
   require_validation_data(recipe, "train.validate_every_steps", recipe.train.validate_every_steps, found);
   require_validation_data(recipe, "train.validate_every_epochs", recipe.train.validate_every_epochs, found);
@@ -111,6 +112,10 @@ void check_cluster(const ClusterOptions& cluster, std::vector<Conflict>& found) 
 std::vector<Conflict> conflicts(const Recipe& recipe) {
   std::vector<Conflict> found;
   find_model_conflicts(recipe.model, found);
+  if (found.empty()) {
+    for (LoraFault& fault : lora_faults(recipe.model, recipe.lora))
+      found.push_back({std::move(fault.keys), std::move(fault.text)});
+  }
   check_data(recipe, found);
   find_image_conflicts(recipe, found);
   check_training(recipe, found);

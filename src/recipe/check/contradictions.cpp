@@ -44,6 +44,7 @@ constexpr std::array kUses{
     Use{"model.rope_scaling.beta_slow", "model.rope_scaling.kind", any_of(RopeKind::kYarn)},
     Use{"model.rope_scaling.attention_factor", "model.rope_scaling.kind", any_of(RopeKind::kYarn)},
     Use{"model.rope_scaling.truncate", "model.rope_scaling.kind", any_of(RopeKind::kYarn)},
+    Use{"model.norm_rounding", "model.kind", kLlamas | any_of(ModelKind::kT5)},
     Use{"model.window", "model.kind", any_of(ModelKind::kMistral, ModelKind::kQwen2, ModelKind::kQwen3)},
     Use{"model.window_from_layer", "model.kind", any_of(ModelKind::kQwen2, ModelKind::kQwen3)},
     Use{"model.tie_embeddings", "model.kind", kLlamas | any_of(ModelKind::kGpt2, ModelKind::kT5)},
@@ -67,7 +68,7 @@ constexpr std::array kUses{
     Use{"data.validation.max_new_tokens", "data.kind", any_of(DataKind::kPairs)},
     Use{"data.packing", "data.kind", any_of(DataKind::kTokens)},
     Use{"data.target_len", "data.kind", any_of(DataKind::kPairs, DataKind::kSyntheticPairs)},
-    Use{"data.mixture", "data.kind", any_of(DataKind::kTokens, DataKind::kPairs)},
+    Use{"data.mixture", "data.kind", any_of(DataKind::kTokens, DataKind::kPairs, DataKind::kChat)},
     Use{"data.labels", "data.kind", any_of(DataKind::kIdx)},
     Use{"data.validation.labels", "data.kind", any_of(DataKind::kIdx)},
     Use{"data.mean", "data.kind", any_of(DataKind::kImageFolder, DataKind::kIdx, DataKind::kSyntheticImages)},
@@ -78,7 +79,7 @@ constexpr std::array kUses{
     Use{"data.image.flip", "data.kind", any_of(DataKind::kImageFolder)},
     Use{"data.image.resize", "data.kind", any_of(DataKind::kImageFolder)},
     Use{"data.image.max_pixels", "data.kind", any_of(DataKind::kImageFolder)},
-    Use{"data.on_bad_record", "data.kind", any_of(DataKind::kImageFolder)},
+    Use{"data.on_bad_record", "data.kind", any_of(DataKind::kImageFolder, DataKind::kChat)},
     Use{"data.max_bad_records", "data.on_bad_record", any_of(BadRecord::kSkip)},
     Use{"shard.mesh.shard", "shard.strategy",
         any_of(ShardStrategy::kHybridShard, ShardStrategy::kHybridGradOp)},
@@ -224,6 +225,14 @@ void check_precision(const Recipe& recipe, const Said& said, std::vector<Conflic
                      str(said.words(key), ", which only fp16 uses, and nothing is fp16 (",
                          said.words(param.key), "); remove it, or set precision.param: fp16")});
   }
+  const auto& factors = recipe.optim.lr_factors;
+  if (said.is_set("precision.frozen") && recipe.lora.rank == 0 &&
+      std::none_of(factors.begin(), factors.end(), [](const auto& entry) { return entry.second == 0; })) {
+    found.push_back({{"precision.frozen", "lora.rank"},
+                     str(said.words("precision.frozen"),
+                         ", but nothing is frozen; remove it, or set lora.rank, or a factor 0 in "
+                         "optim.lr_factors")});
+  }
   const Type master = master_of(recipe.precision);
   if (master.value != FloatType::kBf16) return;
   if (recipe.optim.kind != OptimKind::kAnyPrecisionAdamW) {
@@ -266,11 +275,39 @@ void check_steps(const Recipe& recipe, const Said& said, std::vector<Conflict>& 
   }
 }
 
-void check_initial_weights(const CheckpointOptions& checkpoint, std::vector<Conflict>& found) {
+void check_initial_weights(const Recipe& recipe, const Said& said, std::vector<Conflict>& found) {
+  const CheckpointOptions& checkpoint = recipe.checkpoint;
+  if (!recipe.model.from.empty()) {
+    for (const char* key : {"model.preset", "checkpoint.init_from"}) {
+      if (!said.is_set(key)) continue;
+      found.push_back({{key, "model.from"},
+                       str(said.words("model.from"), ", which sets the model and its weights, and ",
+                           said.words(key), "; remove one of them")});
+    }
+  }
   if (!checkpoint.init_partial || !checkpoint.init_from.empty()) return;
   found.push_back({{"checkpoint.init_partial", "checkpoint.init_from"},
                    "checkpoint.init_partial is true, but checkpoint.init_from names no checkpoint to take "
                    "weights from; remove it, or set checkpoint.init_from"});
+}
+
+void check_lora(const Recipe& recipe, const Said& said, std::vector<Conflict>& found) {
+  if (recipe.lora.rank > 0) {
+    if (recipe.checkpoint.consolidate != Consolidate::kSafetensors) return;
+    found.push_back({{"checkpoint.consolidate", "lora.rank"},
+                     str("checkpoint.consolidate is safetensors, but ", said.words("lora.rank"),
+                         ": transformers would leave the adapters out; set it to none, and use `echelon-ckpt "
+                         "export` after the run")});
+    return;
+  }
+  for (const char* key :
+       {"lora.alpha", "lora.use_rslora", "lora.dropout", "lora.modules", "lora.also_train"}) {
+    if (!said.is_set(key)) continue;
+    found.push_back(
+        {{key, "lora.rank"},
+         str(said.words(key),
+             ", but lora.rank is 0: there are no adapters; remove it, or set lora.rank, such as 16")});
+  }
 }
 
 void check_memory(const CheckpointOptions& checkpoint, const Said& said, std::vector<Conflict>& found) {
@@ -337,7 +374,8 @@ void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {
   check_shard(recipe.shard, found);
   check_precision(recipe, said, found);
   check_steps(recipe, said, found);
-  check_initial_weights(recipe.checkpoint, found);
+  check_initial_weights(recipe, said, found);
+  check_lora(recipe, said, found);
   check_memory(recipe.checkpoint, said, found);
   check_warmup_and_decay(recipe, found);
   check_sequence(recipe, found);

@@ -17,7 +17,7 @@ struct Mark {
 constexpr const char* kWrite =
     "; write a recipe: `echelon recipes ls` lists examples, docs/recipe.md all keys";
 constexpr const char* kImport =
-    "; echelon-ckpt import takes its folder, and checkpoint.init_from what that makes";
+    "; name its folder in a recipe's model.from, or make a checkpoint of it with echelon-ckpt import";
 
 /// The first that fits counts.
 constexpr std::array kMarks{

@@ -60,6 +60,16 @@ constexpr OtherName kOtherNames[]{
     {"tie_weights", "model.tie_embeddings"},
     {"initializer_range", "model.init_std"},
     {"init_stddev", "model.init_std"},
+    {"r", "lora.rank"},
+    {"lora_r", "lora.rank"},
+    {"lora_rank", "lora.rank"},
+    {"lora_alpha", "lora.alpha"},
+    {"lora_dropout", "lora.dropout"},
+    {"rslora", "lora.use_rslora"},
+    {"target_modules", "lora.modules"},
+    {"lora_target_modules", "lora.modules"},
+    {"modules_to_save", "lora.also_train"},
+    {"lora_modules_to_save", "lora.also_train"},
     {"sharding_strategy", "shard.strategy"},
     {"zero_stage", "shard.strategy"},
     {"zero_optimization", "shard.strategy"},
@@ -238,7 +248,6 @@ constexpr OtherValue kOtherValues[]{
 
 constexpr Absent kAbsent[]{
     {"compile", "nothing is compiled ahead, the operations are fused as they are: remove it"},
-    {"lora", "there is no LoRA: all weights are trained, or some are held by optim.lr_factors"},
     {"wandb",
      "no service is reported to: metrics.tensorboard and metrics.csv make files of the metrics, and "
      "docs/metrics.md tells how others read them"},

@@ -26,10 +26,17 @@ std::vector<Key> image_keys() {
        "`image_folder`: a larger image file is a bad record."},
       {ECHELON_KEY(data.on_bad_record),
        choices<BadRecord>({{BadRecord::kStop, "the run ends with exit code 4"},
-                           {BadRecord::kSkip, "the image is excluded from loss and metrics, and logged"}}),
-       "", "`image_folder`: what to do with an image file that cannot be used."},
-      {ECHELON_KEY(data.max_bad_records), IntegerRange{0, 1'000'000'000}, "files",
-       "`skip`: the run ends when a rank finds more bad images than this."},
+                           {BadRecord::kSkip,
+                            "an image is excluded from loss and metrics, and logged; a "
+                            "conversation is left out"}}),
+       "",
+       "`image_folder`: what to do with an image file that cannot be used. `chat`: with a conversation "
+       "longer "
+       "than `seq_len`."},
+      {ECHELON_KEY(data.max_bad_records), IntegerRange{0, 1'000'000'000}, "records",
+       "`skip`: the run ends when a rank finds more bad images than this, or a file has more conversations "
+       "that "
+       "are too long."},
   };
 }
 

@@ -29,6 +29,12 @@ std::vector<Key> common_model_keys() {
        "", "Architecture."},
       {ECHELON_KEY(model.preset), presets(), "",
        "Published model, listed below, that sets `kind` and every size not given here."},
+      {ECHELON_KEY(model.from), Text::kPath, "",
+       "Hugging Face folder ([reading one](checkpoints.md#a-hugging-face-folder)): its config.json sets "
+       "`kind` and every size, and a new run starts from its weights, of which each rank reads its own "
+       "slices. Keys given beside it must agree with it; those of training (`dropout`, `init_std`) may "
+       "differ. "
+       "Weights are not read when the run folder has a checkpoint."},
       {ECHELON_KEY(model.vocab_size), model_ranges::kVocabSize, "tokens",
        "Size of the vocabulary; every token id in the data is below it."},
       {ECHELON_KEY(model.hidden_size), model_ranges::kHiddenSize, "",
@@ -45,6 +51,11 @@ std::vector<Key> common_model_keys() {
        "`gpt2` and kinds with rotary positions: longest sequence the model takes."},
       {ECHELON_KEY(model.norm_eps), model_ranges::kNormEps, "",
        "Added to the mean square or variance inside norms."},
+      {ECHELON_KEY(model.norm_rounding),
+       choices<NormRounding>(
+           {{NormRounding::kTwice, "the normalized value and its product with the weight, as transformers"},
+            {NormRounding::kOnce, "only the product, as PyTorch's RMSNorm"}}),
+       "", "What RMSNorm rounds to `precision.param` where that has two bytes. fp32 has no such difference."},
       {ECHELON_KEY(model.tie_embeddings), {}, "", "The output head shares the embedding's weight."},
       {ECHELON_KEY(model.init_std), NumberRange{0.0, 10.0, true, false}, "",
        "Standard deviation of the initial weights."},
@@ -128,6 +139,27 @@ std::vector<Key> model_keys() {
   for (const std::vector<Key>& more : {rotary_model_keys(), own_model_keys()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
+}
+
+std::vector<Key> lora_keys() {
+  return {
+      {ECHELON_KEY(lora.rank), IntegerRange{0, 4096}, "",
+       "Width of the adapters. 0: none, the whole model is trained. Kinds `llama`, `mistral`, `qwen2` and "
+       "`qwen3` can have them."},
+      {ECHELON_KEY(lora.alpha), NumberRange{0.0, 1e6, true, false}, "",
+       "What an adapter makes is multiplied by `alpha` / `rank`."},
+      {ECHELON_KEY(lora.use_rslora),
+       {},
+       "",
+       "Rank-stabilised: multiplied by `alpha` / sqrt(`rank`) instead."},
+      {ECHELON_KEY(lora.dropout), model_ranges::kDropout, "",
+       "Dropout probability of an adapter's input in training."},
+      {ECHELON_KEY(lora.modules), Text::kPattern, "",
+       "Matrices with an adapter, by name or the end of one: `q_proj`, `layers.0.mlp.*_proj`. Empty: all "
+       "matrices of the blocks."},
+      {ECHELON_KEY(lora.also_train), Text::kPattern, "",
+       "Modules that are trained whole, such as `lm_head` or `embed_tokens`; peft's `modules_to_save`."},
+  };
 }
 
 }  // namespace echelon::recipe

@@ -74,6 +74,12 @@ Choices master_types() {
                              {FloatType::kBf16, "bfloat16"}});
 }
 
+Choices frozen_types() {
+  return choices<FloatType>({{FloatType::kUnset, "that of `master`"},
+                             {FloatType::kFp32, "single precision"},
+                             {FloatType::kBf16, "bfloat16"}});
+}
+
 Choices types() {
   return choices<FloatType>({{FloatType::kFp32, "single precision"},
                              {FloatType::kBf16, "bfloat16"},
@@ -124,6 +130,8 @@ std::vector<Key> precision_keys() {
       {ECHELON_KEY(precision.output), types_or_unset(), "", "Type in which the loss gets the logits."},
       {ECHELON_KEY(precision.master), master_types(), "",
        "Type of the weights that persist from step to step. bf16 needs `optim.kind: anyprecision_adamw`."},
+      {ECHELON_KEY(precision.frozen), frozen_types(), "",
+       "The same of units of which nothing is trained, such as the base of [adapters](lora.md)."},
       {ECHELON_KEY(precision.tf32),
        {},
        "",

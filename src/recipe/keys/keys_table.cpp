@@ -8,9 +8,9 @@ const std::vector<Key>& keys() {
   static const std::vector<Key> table = [] {
     std::vector<Key> all;
     for (std::vector<Key> part :
-         {run_keys(), model_keys(), shard_keys(), precision_keys(), activation_checkpointing_keys(),
-          data_keys(), validation_keys(), image_keys(), optim_keys(), schedule_keys(), train_keys(),
-          checkpoint_keys(), metrics_keys(), cluster_keys()}) {
+         {run_keys(), model_keys(), lora_keys(), shard_keys(), precision_keys(),
+          activation_checkpointing_keys(), data_keys(), validation_keys(), image_keys(), optim_keys(),
+          schedule_keys(), train_keys(), checkpoint_keys(), metrics_keys(), cluster_keys()}) {
       all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
     }
     return all;
@@ -23,6 +23,9 @@ const std::vector<Section>& sections() {
       {"run", "Name, folder and seed of the run."},
       {"model", "What is trained. The defaults describe a 179 M parameter Llama."},
       {"model.rope_scaling", "Rotary positions of sequences longer than those of pretraining."},
+      {"lora",
+       "Low-rank adapters: with `rank` above 0 the model's weights are frozen and only small matrices beside "
+       "them are trained. [More](lora.md)."},
       {"shard", "How weights, gradients and optimizer state are split over ranks."},
       {"shard.mesh",
        "The two groups of the hybrid strategies: ranks that share one copy of the state, and copies. `shard` "

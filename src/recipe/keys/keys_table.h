@@ -24,6 +24,7 @@ template <HasWords Choice>
 // The rows of each section; keys() joins them.
 [[nodiscard]] std::vector<Key> run_keys();
 [[nodiscard]] std::vector<Key> model_keys();
+[[nodiscard]] std::vector<Key> lora_keys();
 [[nodiscard]] std::vector<Key> shard_keys();
 [[nodiscard]] std::vector<Key> precision_keys();
 [[nodiscard]] std::vector<Key> activation_checkpointing_keys();

@@ -78,9 +78,8 @@ std::vector<std::string> compared(const std::string& name, const std::vector<std
 std::string predictions(const RunView& view) {
   if (view.run.predictions.empty())
     return section("forecast", "Predicted and measured", paragraph("There is no forecast.json.", "note"));
-  Table table{
-      .columns = {"of a rank", "predicted", "measured", "deviation"},
-      .caption = "The forecast that the run made of itself before its first step, and what it measured"};
+  Table table{.columns = {"of a rank", "predicted", "measured", "deviation"},
+              .caption = "What `echelon plan` predicts for the run, and what it measured"};
   for (const Prediction& one : view.run.predictions) {
     const std::string name = one.group == "memory category" ? "memory: " + one.name : one.name;
     table.rows.push_back({name, value_of(one.predicted, one.bytes), value_of(one.measured, one.bytes),
@@ -98,7 +97,11 @@ std::string predictions(const RunView& view) {
         "A save is predicted from its bytes and an assumed disk; making files and committing them takes time "
         "of its own, which counts most in small ones.",
         "note");
-  if (!timed)
+  const bool planned = std::any_of(view.run.predictions.begin(), view.run.predictions.end(),
+                                   [](const Prediction& p) { return p.predicted.has_value(); });
+  if (!planned)
+    html += paragraph("A run is planned ten seconds after its first step; this one ended before.", "note");
+  else if (!timed)
     html += paragraph(
         "No time of a step was predicted: it needs a profile of the device, see `echelon doctor job "
         "--calibrate`.",

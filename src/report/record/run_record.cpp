@@ -125,9 +125,10 @@ void read_forecast(RunRecord& run) {
   }
   const nlohmann::json& categories = member_of(member_of(predicted, "memory"), "categories");
   const nlohmann::json& found = member_of(member_of(measured, "memory"), "categories");
-  if (!categories.is_object()) return;
+  const nlohmann::json& named = found.is_object() ? found : categories;
+  if (!named.is_object()) return;
   std::size_t count = 0;
-  for (const auto& [name, value] : categories.items()) {
+  for (const auto& [name, value] : named.items()) {
     if (++count > kMostBuckets) break;
     run.predictions.push_back({.name = name,
                                .group = "memory category",
@@ -163,8 +164,7 @@ void say_what_is_missing(RunRecord& run, const MetricsLog& metrics) {
   say(metrics.lines() == 0, "metrics.jsonl is missing or empty: there are no curves");
   say(run.starts.empty(), "goodput.json is missing or empty: where the time went is not known");
   say(run.recipe_text.empty(), "recipe.yaml is missing");
-  say(run.predictions.empty(),
-      "forecast.json is missing: nothing was predicted, or the first step was not reached");
+  say(run.predictions.empty(), "forecast.json is missing: the first step was not reached");
   say(run.log.environment.empty(),
       "logs/rank-0.log does not say what program, machine and model the run had");
   say(faults.unreadable > 0,

@@ -1,13 +1,11 @@
 #include "shard/memory/host_memory.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
 #include <cstdlib>
-#include <unordered_set>
 
 #include "shard/memory/host_arena.h"
 
@@ -33,7 +31,7 @@ class Allocator final : public at::Allocator {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "out of host memory: requested ", bytes, " bytes with ",
                        live_.load(), " in use");
     }
-    count(block, static_cast<std::int64_t>(bytes));
+    raise(peak_, live_ += static_cast<std::int64_t>(bytes));
     return {block, block, release, at::Device(at::kCPU)};
   }
   [[nodiscard]] at::DeleterFnPtr raw_deleter() const override { return release; }
@@ -52,7 +50,6 @@ class Allocator final : public at::Allocator {
     arena_.trim();
     small_peak_ = small_.load();
   }
-  void stand_for_threads(int threads) { threads_ = threads; }
 
  private:
   static void release(void* block) {
@@ -77,16 +74,6 @@ class Allocator final : public at::Allocator {
       std::free(memory);
     }
     live_ -= static_cast<std::int64_t>(bytes);
-    if (threads_ > 1 && scratch_blocks_.erase(block) > 0) scratch_ -= static_cast<std::int64_t>(bytes);
-  }
-
-  void count(void* block, std::int64_t bytes) {
-    live_ += bytes;
-    if (threads_ > 1 && c10::ParallelGuard::is_enabled()) {
-      scratch_ += bytes;
-      scratch_blocks_.insert(block);
-    }
-    raise(peak_, live_ + (threads_ - 1) * scratch_);
   }
 
   static void raise(std::atomic<std::int64_t>& maximum, std::int64_t value) {
@@ -100,10 +87,6 @@ class Allocator final : public at::Allocator {
   std::atomic<std::int64_t> peak_{0};
   std::atomic<std::int64_t> small_{0};
   std::atomic<std::int64_t> small_peak_{0};
-  // While one thread stands for several:
-  int threads_ = 1;
-  std::int64_t scratch_ = 0;                  ///< live bytes allocated within parallel regions
-  std::unordered_set<void*> scratch_blocks_;  ///< their blocks
 };
 
 }  // namespace
@@ -116,10 +99,6 @@ at::Tensor HostMemory::zeros(std::int64_t numel, const at::TensorOptions& option
   at::Tensor made = at::empty({numel}, options);
   if (!made.is_cpu() || !Allocator::instance().is_fresh(made.const_data_ptr())) made.zero_();
   return made;
-}
-
-void HostMemory::stand_for_threads(int threads) {
-  Allocator::instance().stand_for_threads(threads);
 }
 
 std::int64_t HostMemory::live_bytes() {

@@ -27,9 +27,6 @@ class HostMemory {
   static void reset_peak();
   /// Returns memory behind the last tensor to the system.
   static void trim();
-  /// From now on one thread computes in place of `threads`: what it allocates within parallel regions counts
-  /// for each of them in the peak. 1: no longer. For rehearsals (src/book).
-  static void stand_for_threads(int threads);
 };
 
 }  // namespace echelon

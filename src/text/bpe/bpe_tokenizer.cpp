@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "text/bpe/byte_alphabet.h"
+#include "text/bpe/token_decoder.h"
 #include "text/bpe/word_cache.h"
 #include "text/sentencepiece/text_normalizer.h"
 #include "text/text_pieces.h"
@@ -30,18 +31,28 @@ std::vector<AddedToken> added_tokens(const TokenizerJson& json, bool normalized)
   return chosen;
 }
 
-std::vector<std::string> bytes_by_id(const TokenizerJson& json) {
+std::vector<std::string> texts_by_id(const TokenizerJson& json) {
   std::vector<std::string> all;
-  const auto set = [&](std::int32_t id, std::string bytes) {
+  const auto set = [&](std::int32_t id, std::string text) {
     if (static_cast<std::size_t>(id) >= all.size()) all.resize(static_cast<std::size_t>(id) + 1);
-    all[static_cast<std::size_t>(id)] = std::move(bytes);
+    all[static_cast<std::size_t>(id)] = std::move(text);
   };
-  const auto shown = [](const std::string& token) { return bytes_of(token).value_or(token); };
+  const auto shown = [&](const std::string& token) {
+    return json.byte_level ? bytes_of(token).value_or(token) : token;
+  };
   for (const auto& [token, id] : json.model.vocab) set(id, shown(token));
   for (const AddedToken& token : json.added_tokens) {
     set(token.id, token.special ? std::string() : shown(token.content));
   }
   return all;
+}
+
+std::string with_signs(std::string_view text, const MetaspaceStep& step, bool is_first) {
+  std::string out = replace_all(text, " ", step.sign);
+  const bool prepends =
+      step.prepend == PrependScheme::kAlways || (step.prepend == PrependScheme::kFirst && is_first);
+  if (prepends && !out.starts_with(step.sign)) out.insert(0, step.sign);
+  return out;
 }
 
 }  // namespace
@@ -61,10 +72,15 @@ class BpeEncoder final : public TextEncoder {
  private:
   void encode_valid(std::string_view text) {
     const auto on_token = [this](std::int32_t id) { ids_->push_back(id); };
-    const auto on_normal_text = [this](std::string_view part) { split(part, 0); };
     const auto on_text = [&](std::string_view part) {
+      bool is_first = part.data() == text.data();
       std::string normal;
       if (!tokenizer_.normalizers_.empty()) part = normal = normalize(part, tokenizer_.normalizers_);
+      const auto on_normal_text = [&](std::string_view words) {
+        is_first = is_first && words.data() == part.data();
+        if (!tokenizer_.metaspace_) return split(words, 0);
+        split(with_signs(words, *tokenizer_.metaspace_, is_first), 0);
+      };
       tokenizer_.normalized_tokens_.split(part, on_normal_text, on_token);
     };
     tokenizer_.raw_tokens_.split(text, on_text, on_token);
@@ -134,20 +150,27 @@ BpeTokenizer::BpeTokenizer(const TokenizerJson& json, std::string_view name, std
       normalized_tokens_(added_tokens(json, true)),
       normalizers_(json.normalizers),
       byte_level_at_(json.splits.size()),
-      add_prefix_space_(json.byte_level.add_prefix_space),
-      pairs_(json.model, name),
+      add_prefix_space_(json.byte_level && json.byte_level->add_prefix_space),
+      metaspace_(json.metaspace),
+      decoders_(json.decoders),
+      pairs_(json.model, json.byte_level ? BytePairs::Letters::kBytes : BytePairs::Letters::kCharacters,
+             name),
       bos_id_(json.bos_id),
       eos_id_(json.eos_id),
       digest_(digest),
-      bytes_(bytes_by_id(json)) {
+      texts_(texts_by_id(json)) {
   for (const AddedToken& token : json.added_tokens) names_.emplace(token.id, token.content);
   for (const SplitStep& step : json.splits) {
     splits_.push_back({step.literal ? SplitPattern::literal(step.pattern, step.field)
                                     : SplitPattern(step.pattern, step.field),
                        step.invert, step.behavior});
   }
-  if (json.byte_level.use_regex) {
+  if (json.byte_level && json.byte_level->use_regex) {
     splits_.push_back({SplitPattern(kByteLevelPattern, "ByteLevel"), false, SplitBehavior::kIsolated});
+  }
+  if (json.metaspace && json.metaspace->split) {
+    splits_.push_back(
+        {SplitPattern::literal(json.metaspace->sign, "Metaspace"), false, SplitBehavior::kMergedWithNext});
   }
 }
 
@@ -160,20 +183,26 @@ std::string BpeTokenizer::name_of(std::int32_t id) const {
   return name == names_.end() ? "" : name->second;
 }
 
+std::string BpeTokenizer::piece_of(std::int32_t id) const {
+  if (id < 0 || id >= vocab_size() || texts_[static_cast<std::size_t>(id)].empty()) return name_of(id);
+  return bytes_of_token(texts_[static_cast<std::size_t>(id)], decoders_);
+}
+
 std::int64_t BpeTokenizer::vocab_size() const {
-  return static_cast<std::int64_t>(bytes_.size());
+  return static_cast<std::int64_t>(texts_.size());
 }
 
 std::string BpeTokenizer::decode(std::span<const std::int32_t> ids) const {
-  std::string text;
+  std::vector<std::string> tokens;
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= vocab_size()) {
       throw Error(Code::kData,
                   str("cannot decode token id ", id, ": the tokenizer has ids 0 to ", vocab_size() - 1));
     }
-    text += bytes_[static_cast<std::size_t>(id)];
+    const std::string& text = texts_[static_cast<std::size_t>(id)];
+    if (!text.empty()) tokens.push_back(text);
   }
-  return replace_invalid_utf8(text);
+  return replace_invalid_utf8(decode_tokens(std::move(tokens), decoders_));
 }
 
 }  // namespace echelon::data

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,11 +15,12 @@
 
 namespace echelon::data {
 
-/// A tokenizer.json of Hugging Face's `tokenizers`, byte-level BPE; gives the ids that package gives.
+/// A tokenizer.json of Hugging Face's `tokenizers`, BPE of bytes or of characters; gives the ids that package
+/// gives.
 ///
 /// A text goes through these stages: added tokens are cut out; the rest is normalised; added tokens that are
 /// looked for in normalised text are cut out; the rest is split into words by the pre-tokenizers; each word's
-/// bytes are merged.
+/// bytes or characters are merged.
 class BpeTokenizer final : public Tokenizer {
  public:
   /// Throws Error(kData): see TokenizerJson::parse, SplitPattern and BytePairs.
@@ -27,6 +29,7 @@ class BpeTokenizer final : public Tokenizer {
   [[nodiscard]] std::unique_ptr<TextEncoder> make_encoder() const override;
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const override;
   [[nodiscard]] std::string name_of(std::int32_t id) const override;
+  [[nodiscard]] std::string piece_of(std::int32_t id) const override;
   [[nodiscard]] std::int64_t vocab_size() const override;
   [[nodiscard]] std::int32_t bos_id() const override { return bos_id_; }
   [[nodiscard]] std::int32_t eos_id() const override { return eos_id_; }
@@ -43,16 +46,18 @@ class BpeTokenizer final : public Tokenizer {
 
   AddedTokenFinder raw_tokens_;
   AddedTokenFinder normalized_tokens_;
-  std::vector<Normalization> normalizers_;
+  std::vector<NormalizerStep> normalizers_;
   std::vector<Split> splits_;  ///< ByteLevel's own regular expression included
   std::size_t byte_level_at_;  ///< the split in front of which ByteLevel begins; splits_.size(): it has none
   bool add_prefix_space_;
+  std::optional<MetaspaceStep> metaspace_;
+  std::vector<DecoderStep> decoders_;
   BytePairs pairs_;
   std::int32_t bos_id_;
   std::int32_t eos_id_;
   std::uint64_t digest_;
   std::map<std::int32_t, std::string> names_;  ///< of added tokens
-  std::vector<std::string> bytes_;             ///< of each id, for decoding; empty: none
+  std::vector<std::string> texts_;             ///< of each id, for decoding; empty: none
 };
 
 }  // namespace echelon::data

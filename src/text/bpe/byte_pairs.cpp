@@ -1,10 +1,13 @@
 #include "text/bpe/byte_pairs.h"
 
+#include <unicode/utf8.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/foreign_text.h"
 #include "base/str.h"
 #include "text/bpe/byte_alphabet.h"
 
@@ -20,48 +23,77 @@ std::size_t hash_of(std::uint64_t pair) {
   return static_cast<std::size_t>(pair ^ (pair >> 29));
 }
 
-unsigned byte_at(std::string_view text, std::size_t i) {
-  return static_cast<unsigned char>(text[i]);
+constexpr std::size_t kJoinedPlaces = std::size_t{1} << 20;
+
+/// Pairs of letters that share a place only make parts longer.
+std::size_t joined_place(std::uint32_t left, std::uint32_t right) {
+  return (std::size_t{left} * 256 + right) % kJoinedPlaces;
 }
 
-/// "<0x0A>" of each byte of `text`; empty when one of them is no token.
-std::vector<std::int32_t> fallback_ids(const BytePairModel& model, std::string_view text) {
-  std::vector<std::int32_t> ids;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    std::array<char, 8> name{};
-    std::snprintf(name.data(), name.size(), "<0x%02X>", byte_at(text, i));
-    const auto found = model.vocab.find(name.data());
-    if (found == model.vocab.end()) return {};
-    ids.push_back(found->second);
-  }
-  return ids;
+std::uint32_t code_of(std::string_view character) {
+  std::int32_t code = 0;
+  U8_GET_UNSAFE(reinterpret_cast<const std::uint8_t*>(character.data()), 0, code);
+  return static_cast<std::uint32_t>(code);
 }
 
 }  // namespace
 
-BytePairs::BytePairs(const BytePairModel& model, std::string_view name) : fuse_unk_(model.fuse_unk) {
+BytePairs::BytePairs(const BytePairModel& model, Letters letters, std::string_view name)
+    : letters_(letters), fuse_unk_(model.fuse_unk), joined_(kJoinedPlaces) {
   if (!model.unk_token.empty()) unk_id_ = model.vocab.at(model.unk_token);
-  read_bytes(model);
+  read_letters(model);
   read_merges(model, name);
   if (!model.ignore_merges) return;
   for (const auto& [token, id] : model.vocab) {
-    if (auto bytes = bytes_of(token)) words_.emplace(std::move(*bytes), id);
+    if (letters_ == Letters::kCharacters) {
+      words_.emplace(token, id);
+    } else if (auto bytes = bytes_of(token)) {
+      words_.emplace(std::move(*bytes), id);
+    }
   }
 }
 
-/// A byte without a token is encoded as the fallback tokens of its character, else as the unknown token,
-/// else dropped.
-void BytePairs::read_bytes(const BytePairModel& model) {
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const std::string character = byte_character(static_cast<unsigned char>(byte));
-    const auto found = model.vocab.find(character);
-    if (found != model.vocab.end()) {
-      byte_ids_[byte] = {found->second};
-      known_bytes_.set(byte);
-    } else if (model.byte_fallback) {
-      byte_ids_[byte] = fallback_ids(model, character);
+void BytePairs::read_letters(const BytePairModel& model) {
+  const auto set = [&](std::uint32_t code, std::int32_t id) {
+    if (code >= letter_ids_.size()) letter_ids_.resize(code + std::size_t{1}, -1);
+    letter_ids_[code] = id;
+  };
+  for (const auto& [token, id] : model.vocab) {
+    if (token.empty() || utf8_length(std::string_view(token).substr(0, 4)) != token.size()) continue;
+    if (letters_ == Letters::kCharacters) {
+      set(code_of(token), id);
+    } else if (const auto byte = bytes_of(token)) {
+      set(static_cast<unsigned char>(byte->front()), id);
     }
   }
+  fallback_ids_.fill(-1);
+  for (unsigned byte = 0; byte < 256 && model.byte_fallback; ++byte) {
+    std::array<char, 8> name{};
+    std::snprintf(name.data(), name.size(), "<0x%02X>", byte);
+    const auto found = model.vocab.find(name.data());
+    if (found != model.vocab.end()) fallback_ids_[byte] = found->second;
+  }
+}
+
+BytePairs::Letter BytePairs::letter_at(std::string_view word, std::size_t at) const {
+  const auto byte = static_cast<unsigned char>(word[at]);
+  if (letters_ == Letters::kBytes || byte < 0x80) return {byte, 1};
+  const std::size_t size = byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+  return {code_of(word.substr(at, size)), size};
+}
+
+std::int32_t BytePairs::id_of(std::uint32_t letter) const {
+  return letter < letter_ids_.size() ? letter_ids_[letter] : -1;
+}
+
+/// Whether every byte of `letter`, as the vocabulary writes it, has a token to fall back to.
+bool BytePairs::add_fallback(std::string_view letter, Scratch& scratch) const {
+  const auto id_at = [&](std::size_t i) { return fallback_ids_[static_cast<unsigned char>(letter[i])]; };
+  for (std::size_t i = 0; i < letter.size(); ++i) {
+    if (id_at(i) < 0) return false;
+  }
+  for (std::size_t i = 0; i < letter.size(); ++i) scratch.symbols.push_back({id_at(i), -1, -1});
+  return true;
 }
 
 void BytePairs::read_merges(const BytePairModel& model, std::string_view name) {
@@ -84,12 +116,19 @@ void BytePairs::read_merges(const BytePairModel& model, std::string_view name) {
   }
 }
 
+/// Between letters that never meet inside a token a word can be cut without changing its ids.
 void BytePairs::note_joined(std::string_view token) {
-  const auto bytes = bytes_of(token);
-  if (!bytes) return;  // no word can contain it
-  for (std::size_t i = 1; i < bytes->size(); ++i)
-    // Pairs of bytes that never meet inside a token: there a word can be cut without changing its ids.
-    joined_.set(byte_at(*bytes, i - 1) * 256 + byte_at(*bytes, i));
+  std::string bytes;
+  if (letters_ == Letters::kBytes) {
+    auto word = bytes_of(token);
+    if (!word) return;  // no word can contain it
+    token = bytes = std::move(*word);
+  }
+  for (std::size_t at = 0; at < token.size();) {
+    const Letter left = letter_at(token, at);
+    at += left.size;
+    if (at < token.size()) joined_[joined_place(left.code, letter_at(token, at).code)] = true;
+  }
 }
 
 const BytePairs::Merge* BytePairs::find(std::int32_t left, std::int32_t right) const {
@@ -108,28 +147,42 @@ std::int32_t BytePairs::whole_word(std::string_view word) const {
 }
 
 std::size_t BytePairs::part_end(std::string_view word, std::size_t begin) const {
-  if (!known_bytes_.all()) return word.size();  // adjacent unknown bytes may fuse into one token
-  std::size_t end = begin + 1;
-  while (end < word.size() && joined_[byte_at(word, end - 1) * 256 + byte_at(word, end)]) ++end;
-  return end;
+  Letter left = letter_at(word, begin);
+  for (std::size_t end = begin + left.size; end < word.size();) {
+    const Letter right = letter_at(word, end);
+    // Neighbours that are unknown may fuse into one token, and bytes to fall back to have merges of their
+    // own.
+    const bool known = id_of(left.code) >= 0 && id_of(right.code) >= 0;
+    if (known && !joined_[joined_place(left.code, right.code)]) return end;
+    end += right.size;
+    left = right;
+  }
+  return word.size();
 }
 
 void BytePairs::begin(std::string_view word, Scratch& scratch) const {
   auto& symbols = scratch.symbols;
   symbols.clear();
-  // An unknown token is held back, to fuse with following ones, until a known byte comes. Fallback tokens
-  // are emitted before it, as in `tokenizers`.
+  // An unknown token is held back, to fuse with following ones, until a known letter comes. Fallback tokens
+  // are emitted before it, as in `tokenizers`. Without an unknown token such letters are dropped.
   bool held = false;
   const auto release = [&] {
     if (held) symbols.push_back({unk_id_, -1, -1});
     held = false;
   };
-  for (std::size_t i = 0; i < word.size(); ++i) {
-    const unsigned byte = byte_at(word, i);
-    const auto& ids = byte_ids_[byte];
-    if (known_bytes_[byte]) release();
-    for (const std::int32_t id : ids) symbols.push_back({id, -1, -1});
-    if (!ids.empty() || unk_id_ < 0) continue;
+  for (std::size_t at = 0; at < word.size();) {
+    const Letter letter = letter_at(word, at);
+    const std::string_view text = word.substr(at, letter.size);
+    at += letter.size;
+    if (const std::int32_t id = id_of(letter.code); id >= 0) {
+      release();
+      symbols.push_back({id, -1, -1});
+      continue;
+    }
+    const bool fell_back = letters_ == Letters::kBytes
+                               ? add_fallback(byte_character(static_cast<unsigned char>(text[0])), scratch)
+                               : add_fallback(text, scratch);
+    if (fell_back || unk_id_ < 0) continue;
     if (!fuse_unk_) release();
     held = true;
   }

@@ -1,6 +1,5 @@
 #pragma once
 #include <array>
-#include <bitset>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,11 +11,14 @@
 namespace echelon::data {
 
 /// Byte-pair encoding of words: of all pairs of neighbours that merge, the one of the lowest rank (and of
-/// these the leftmost) becomes one symbol, until none merges. Unchangeable.
+/// these the leftmost) becomes one symbol, until none merges. A word begins as its letters: bytes, which the
+/// vocabulary writes in the alphabet of byte_alphabet.h, or characters. Unchangeable.
 class BytePairs {
  public:
+  enum class Letters { kBytes, kCharacters };
+
   /// Throws Error(kData): a merge of tokens that the vocabulary does not hold. `name` is for messages.
-  BytePairs(const BytePairModel& model, std::string_view name);
+  BytePairs(const BytePairModel& model, Letters letters, std::string_view name);
 
   /// Working memory of encode(); one per thread.
   class Scratch {
@@ -35,7 +37,8 @@ class BytePairs {
     std::vector<Candidate> queue;
   };
 
-  /// Appends the ids of `word`, which has less than 2^31 bytes.
+  /// Appends the ids of `word`, which has less than 2^31 bytes and is valid UTF-8 where letters are
+  /// characters.
   void encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
 
   /// Whether a word is looked up whole before anything merges (ignore_merges): its id, or -1.
@@ -50,20 +53,28 @@ class BytePairs {
     std::uint32_t rank = 0;
     std::int32_t id = -1;  // -1: free
   };
-  void read_bytes(const BytePairModel& model);
+  struct Letter {
+    std::uint32_t code = 0;  // the byte, or the character's code point
+    std::size_t size = 1;    // bytes
+  };
+  void read_letters(const BytePairModel& model);
   void read_merges(const BytePairModel& model, std::string_view name);
   void note_joined(std::string_view token);
+  [[nodiscard]] Letter letter_at(std::string_view word, std::size_t at) const;
+  [[nodiscard]] std::int32_t id_of(std::uint32_t letter) const;
+  [[nodiscard]] bool add_fallback(std::string_view letter, Scratch& scratch) const;
   [[nodiscard]] const Merge* find(std::int32_t left, std::int32_t right) const;
   void begin(std::string_view word, Scratch& scratch) const;
   void merge_all(Scratch& scratch) const;
   void consider(Scratch& scratch, std::int32_t left, std::int32_t right) const;
 
-  std::array<std::vector<std::int32_t>, 256> byte_ids_;  // its own, else those to fall back to
-  std::bitset<256> known_bytes_;                         // those with an id of their own
+  Letters letters_;
+  std::vector<std::int32_t> letter_ids_;        // by code; -1: not in the vocabulary
+  std::array<std::int32_t, 256> fallback_ids_;  // of "<0x00>" to "<0xFF>"; -1: not to be used
   std::int32_t unk_id_ = -1;
   bool fuse_unk_ = false;
   std::vector<Merge> merges_;  // an open hash table, at most half in use
-  std::bitset<65536> joined_;  // [a * 256 + b]: some merge joins byte a and byte b behind it
+  std::vector<bool> joined_;   // [joined_place(a, b)]: some merge joins letter a and letter b behind it
   std::unordered_map<std::string, std::int32_t> words_;  // with ignore_merges
 };
 

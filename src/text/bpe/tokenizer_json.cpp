@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/foreign_json.h"
+#include "text/bpe/tokenizer_steps.h"
 #include "text/json_field.h"
 
 namespace echelon::data {
@@ -14,101 +15,6 @@ namespace {
 constexpr std::int32_t kLargestId = (1 << 24) - 1;
 constexpr std::size_t kMostTokens = 4000000;
 constexpr std::size_t kMostAddedTokens = 100000;
-constexpr std::size_t kLongestToken = 65536;
-constexpr std::size_t kMostSteps = 64;
-
-const std::string& token_text(const JsonField& field) {
-  const std::string& text = field.text();
-  if (text.empty() || text.size() > kLongestToken)
-    field.refuse(str("a text of 1 to ", kLongestToken, " bytes"));
-  return text;
-}
-
-/// The parts of a step: `step` itself, or what a Sequence holds under `name`.
-std::vector<JsonField> steps_of(const std::optional<JsonField>& step, const char* name) {
-  if (!step) return {};
-  if (step->at("type").text() != "Sequence") return {*step};
-  std::vector<JsonField> all;
-  for (const JsonField& inner : step->at(name).items(kMostSteps)) {
-    for (JsonField& found : steps_of(inner, name)) all.push_back(std::move(found));
-  }
-  if (all.size() > kMostSteps) step->refuse(str("at most ", kMostSteps, " steps"));
-  return all;
-}
-
-std::vector<Normalization> read_normalizers(const JsonField& root) {
-  std::vector<Normalization> all;
-  for (const JsonField& step : steps_of(root.find("normalizer"), "normalizers")) {
-    const JsonField type = step.at("type");
-    if (type.text() == "NFC") {
-      all.push_back(Normalization::kNfc);
-    } else if (type.text() == "NFD") {
-      all.push_back(Normalization::kNfd);
-    } else if (type.text() == "NFKC") {
-      all.push_back(Normalization::kNfkc);
-    } else if (type.text() == "NFKD") {
-      all.push_back(Normalization::kNfkd);
-    } else if (type.text() == "Lowercase") {
-      all.push_back(Normalization::kLowercase);
-    } else {
-      type.refuse("NFC, NFD, NFKC, NFKD, Lowercase or Sequence: no other normalizer is supported");
-    }
-  }
-  return all;
-}
-
-SplitBehavior read_behavior(const JsonField& field) {
-  constexpr std::array<std::pair<std::string_view, SplitBehavior>, 5> kNames{
-      {{"Removed", SplitBehavior::kRemoved},
-       {"Isolated", SplitBehavior::kIsolated},
-       {"MergedWithPrevious", SplitBehavior::kMergedWithPrevious},
-       {"MergedWithNext", SplitBehavior::kMergedWithNext},
-       {"Contiguous", SplitBehavior::kContiguous}}};
-  for (const auto& [name, behavior] : kNames) {
-    if (field.text() == name) return behavior;
-  }
-  field.refuse("Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
-}
-
-SplitStep read_split(const JsonField& step) {
-  const JsonField pattern = step.at("pattern");
-  const auto literal = pattern.find("String");
-  const JsonField text = literal ? *literal : pattern.at("Regex");
-  return {.field = text.path(),
-          .pattern = token_text(text),
-          .literal = literal.has_value(),
-          .invert = step.boolean("invert"),
-          .behavior = read_behavior(step.at("behavior"))};
-}
-
-void read_pre_tokenizers(const JsonField& root, TokenizerJson& out) {
-  const auto steps = steps_of(root.find("pre_tokenizer"), "pretokenizers");
-  bool ended = false;
-  for (const JsonField& step : steps) {
-    const JsonField type = step.at("type");
-    if (ended) type.refuse("nothing after the ByteLevel step");
-    if (type.text() == "Split") {
-      out.splits.push_back(read_split(step));
-    } else if (type.text() == "Digits") {
-      const bool each = step.boolean("individual_digits");
-      out.splits.push_back({.field = step.path(),
-                            .pattern = "\\p{N}",
-                            .behavior = each ? SplitBehavior::kIsolated : SplitBehavior::kContiguous});
-    } else if (type.text() == "ByteLevel") {
-      out.byte_level = {.add_prefix_space = step.boolean("add_prefix_space"),
-                        .use_regex = step.boolean("use_regex", true)};
-      ended = true;
-    } else {
-      type.refuse("Split, Digits, ByteLevel or a Sequence of them: no other pre-tokenizer is supported");
-    }
-  }
-  if (!ended) {
-    throw Error(Code::kData, str(root.path(),
-                                 ".pre_tokenizer holds no ByteLevel step: only byte-level "
-                                 "tokenizers are supported; for others name the sentencepiece "
-                                 "model (tokenizer.model, spiece.model) that comes with them"));
-  }
-}
 
 std::pair<std::string, std::string> read_merge(const JsonField& merge) {
   if (merge.json().is_array()) {
@@ -288,14 +194,6 @@ void find_document_ends(const JsonField& root, TokenizerJson& out) {
   out.eos_id = silent || frame->after.empty() ? find_special(out.added_tokens, kEnds) : frame->after[0];
 }
 
-/// Only the ByteLevel decoder is supported.
-void check_decoder(const JsonField& root) {
-  const auto decoder = root.find("decoder");
-  if (!decoder) return;
-  const JsonField type = decoder->at("type");
-  if (type.text() != "ByteLevel") type.refuse("ByteLevel: no other decoder is supported");
-}
-
 }  // namespace
 
 TokenizerJson TokenizerJson::parse(std::string_view bytes, std::string_view name) {
@@ -308,7 +206,7 @@ TokenizerJson TokenizerJson::parse(std::string_view bytes, std::string_view name
   out.added_tokens = read_added_tokens(root, out.model);
   require_unique_ids(root, out);
   find_document_ends(root, out);
-  check_decoder(root);
+  read_decoders(root, out);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,7 +20,13 @@ struct AddedToken {
   bool special = false;      ///< decoding leaves it out
 };
 
-enum class Normalization { kNfc, kNfd, kNfkc, kNfkd, kLowercase };
+enum class Normalization { kNfc, kNfd, kNfkc, kNfkd, kLowercase, kPrepend, kReplace };
+
+struct NormalizerStep {
+  Normalization kind = Normalization::kNfc;
+  std::string pattern{};  ///< kReplace: the text to replace
+  std::string content{};  ///< kReplace: what comes in its place; kPrepend: what comes in front
+};
 
 /// What becomes of the matches of a pattern that splits text; the names are those of tokenizer.json.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
@@ -33,10 +40,32 @@ struct SplitStep {
   SplitBehavior behavior = SplitBehavior::kIsolated;
 };
 
-/// The pre-tokenizer ByteLevel, always the last.
+/// The pre-tokenizer ByteLevel, always the last: what merges are bytes. Without it, characters merge.
 struct ByteLevelStep {
   bool add_prefix_space = true;
   bool use_regex = true;
+};
+
+enum class PrependScheme { kAlways, kFirst, kNever };
+
+/// The pre-tokenizer Metaspace, never beside others: spaces become `sign`, and one stands in front.
+struct MetaspaceStep {
+  std::string sign;
+  PrependScheme prepend = PrependScheme::kAlways;  ///< kFirst: only where the whole text begins
+  bool split = true;                               ///< a word begins at each sign
+};
+
+/// How a step of the decoder changes each token; kByteFallback joins "<0x0A>"s to the text of their bytes,
+/// and kFuse all tokens to one.
+enum class Decoding { kReplace, kByteFallback, kFuse, kStrip, kMetaspace };
+
+struct DecoderStep {
+  Decoding kind = Decoding::kFuse;
+  std::string pattern{};    ///< kReplace: the text to replace; kStrip: a character; kMetaspace: the sign
+  std::string content{};    ///< kReplace
+  int start = 0;            ///< kStrip: at most so many of them in front,
+  int stop = 0;             ///< and so many at the end
+  bool drops_first = true;  ///< kMetaspace: a sign in the first token gives nothing, not a space
 };
 
 /// model of type BPE.
@@ -53,9 +82,11 @@ struct BytePairModel {
 /// left out: they do not change the ids of a whole document.
 struct TokenizerJson {
   std::vector<AddedToken> added_tokens;
-  std::vector<Normalization> normalizers;
+  std::vector<NormalizerStep> normalizers;
   std::vector<SplitStep> splits;
-  ByteLevelStep byte_level;
+  std::optional<ByteLevelStep> byte_level;
+  std::optional<MetaspaceStep> metaspace;
+  std::vector<DecoderStep> decoders;  ///< none with byte_level
   BytePairModel model;
   std::int32_t bos_id = -1;  ///< of the post-processor, else the added token with a usual name; -1: none
   std::int32_t eos_id = -1;

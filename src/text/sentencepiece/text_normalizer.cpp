@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "text/utf8.h"
 
 namespace echelon::data {
 namespace {
@@ -74,11 +75,7 @@ std::string lowercase(std::string_view text) {
   return out;
 }
 
-void apply(Normalization step, std::string& text) {
-  if (step == Normalization::kLowercase) {
-    text = lowercase(text);
-    return;
-  }
+void normalize_by_icu(Normalization step, std::string& text) {
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* all = instance_of(step, status);
   std::string out;
@@ -98,9 +95,19 @@ void apply(Normalization step, std::string& text) {
 
 }  // namespace
 
-std::string normalize(std::string_view text, const std::vector<Normalization>& steps) {
+std::string normalize(std::string_view text, const std::vector<NormalizerStep>& steps) {
   std::string current(text);
-  for (const Normalization step : steps) apply(step, current);
+  for (const NormalizerStep& step : steps) {
+    if (step.kind == Normalization::kLowercase) {
+      current = lowercase(current);
+    } else if (step.kind == Normalization::kReplace) {
+      current = replace_all(current, step.pattern, step.content);
+    } else if (step.kind == Normalization::kPrepend) {
+      if (!current.empty()) current.insert(0, step.content);
+    } else {
+      normalize_by_icu(step.kind, current);
+    }
+  }
   return current;
 }
 

@@ -67,9 +67,15 @@ Value strftime_now(Tools& tools, const Value&, const Bound& given) {
   if (format == nullptr || format->size() > 200)
     throw Error(Code::kData, "'strftime_now' takes a short text");
   if (format->empty()) return text_value(Text());
+  if (!tools.now) {
+    throw Error(
+        Code::kUsage,
+        "the template writes the date of the day (strftime_now), so its text would change from day to "
+        "day: name a date with --date YYYY-MM-DD");
+  }
   std::array<char, 8192> room{};
   std::tm local{};
-  localtime_r(&tools.now, &local);
+  localtime_r(&*tools.now, &local);
   const std::size_t size = std::strftime(room.data(), room.size(), to_utf8(*format).c_str(), &local);
   return text_value(std::string_view(room.data(), size));
 }

@@ -18,7 +18,7 @@ struct Arguments {
 /// What functions use of a rendering.
 struct Tools {
   Budget budget;
-  std::time_t now;  ///< of strftime_now()
+  std::optional<std::time_t> now;  ///< of strftime_now()
 };
 
 /// One value for each parameter; nothing where none was given.

@@ -65,10 +65,13 @@ MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
       masked.trained.push_back({before.size(), after.size()});
       ++masked.trained_turns;
     } else if (changed == ChangedTurns::kRefuse || turn == turns.back()) {
-      throw Error(Code::kData,
-                  str("message ", turn,
-                      ": the text with this turn does not continue the text before "
-                      "it, so what is to be trained is not known; use a template with generation tags"));
+      throw Error(
+          Code::kData,
+          str("messages[", turn,
+              "]: the text with this turn does not continue the text before it, so what is to be trained "
+              "is not known: ",
+              turn == turns.back() ? "" : "train the last turn alone with --changed-turns last, or ",
+              "use a template with generation tags"));
     }
   }
   if (changed == ChangedTurns::kLastTurn && masked.trained_turns < masked.turns) {
@@ -95,20 +98,6 @@ TurnEnds turn_ends_of(const MaskedChat& masked, const std::vector<std::string>& 
     }
   }
   return found;
-}
-
-std::string find_typed_token(const RenderedChat& chat, const std::vector<std::string>& tokens) {
-  for (const std::string& token : tokens) {
-    for (std::size_t at = chat.text.find(token); !token.empty() && at != std::string::npos;
-         at = chat.text.find(token, at + 1)) {
-      std::size_t begin = 0;
-      for (const ChatRun& run : chat.runs) {
-        if (run.message != -1 && run.end > at && begin < at + token.size()) return token;
-        begin = run.end;
-      }
-    }
-  }
-  return "";
 }
 
 }  // namespace echelon

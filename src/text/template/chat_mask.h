@@ -42,8 +42,4 @@ struct TurnEnds {
 /// before and behind them does not matter.
 [[nodiscard]] TurnEnds turn_ends_of(const MaskedChat& masked, const std::vector<std::string>& ends);
 
-/// The first of `tokens` that a message or the tools hold whole or in part, or "": what a user typed is no
-/// special token, though a tokenizer would read it as one.
-[[nodiscard]] std::string find_typed_token(const RenderedChat& chat, const std::vector<std::string>& tokens);
-
 }  // namespace echelon

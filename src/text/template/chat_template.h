@@ -4,6 +4,7 @@
 #include <ctime>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,7 @@ struct ChatInput {
   const nlohmann::ordered_json& tools;      ///< a list, or null
   const nlohmann::ordered_json& variables;  ///< an object: bos_token, enable_thinking...
   bool add_generation_prompt = false;
-  std::time_t now = 0;  ///< what strftime_now() tells, in local time
+  std::optional<std::time_t> now{};  ///< what strftime_now() tells, in local time
 };
 
 /// Bytes of a rendered chat, from the end of the run before to `end`, which have one source.
@@ -47,7 +48,8 @@ class ChatTemplate {
   ChatTemplate(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  /// Throws Error(kData) as the constructor does, for a conversation that the template refuses too.
+  /// Throws Error(kData) as the constructor does, for a conversation that the template refuses too, and
+  /// Error(kUsage) where strftime_now() is called without `now`.
   [[nodiscard]] RenderedChat render(const ChatInput& input) const;
 
   /// Whether it has generation tags.

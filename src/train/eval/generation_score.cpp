@@ -30,13 +30,14 @@ std::string text_of(const Tokenizer& tokenizer, Iterator begin, Iterator end) {
 
 }  // namespace
 
-std::optional<RougeScores> generation_score(ShardedModel& model, const Loader& pairs,
-                                            const Tokenizer& tokenizer, const DataOptions& options,
-                                            const TrainOptions& train, Communicator& comm, AgreedStop& stop) {
+std::optional<RougeScores> generation_score(ShardedModel& model, const Loader& pairs, const TextOptions& text,
+                                            const DataOptions& options, const TrainOptions& train,
+                                            Communicator& comm, AgreedStop& stop) {
+  const Tokenizer& tokenizer = *text.tokenizer;
   const std::int64_t end = std::min(options.validation.generate, pairs.samples_per_epoch());
   const std::int64_t per_pass = train.micro_batch_size * comm.size();
   const GenerateOptions search{.max_new_tokens = options.validation.max_new_tokens,
-                               .end_ids = {tokenizer.eos_id()},
+                               .end_ids = text.end_ids,
                                .beams = options.validation.beams};
   BatchStream stream(pairs, {comm.rank() * train.micro_batch_size, train.micro_batch_size, per_pass},
                      options.workers, options.prefetch_batches);

@@ -1,5 +1,8 @@
 #pragma once
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "data/loader.h"
@@ -12,12 +15,17 @@
 
 namespace echelon {
 
+/// How generated ids become texts.
+struct TextOptions {
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< null: no texts are generated
+  std::vector<std::int64_t> end_ids;           ///< each ends a text
+};
+
 /// Generates texts for the sources of the first options.validation.generate samples of `pairs` (at most all),
 /// distributed over the ranks, and compares them with the targets. Returns the mean ROUGE scores over all
 /// ranks; nothing if a stop was decided meanwhile. Collective.
 [[nodiscard]] std::optional<RougeScores> generation_score(ShardedModel& model, const Loader& pairs,
-                                                          const Tokenizer& tokenizer,
-                                                          const DataOptions& options,
+                                                          const TextOptions& text, const DataOptions& options,
                                                           const TrainOptions& train, Communicator& comm,
                                                           AgreedStop& stop);
 

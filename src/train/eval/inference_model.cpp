@@ -4,7 +4,8 @@
 #include "base/str.h"
 #include "comm/agree.h"
 #include "comm/reduce_fields.h"
-#include "train/state_tensors.h"
+#include "train/weights/initial_weights.h"
+#include "train/weights/outside_base.h"
 
 namespace echelon {
 namespace {
@@ -15,19 +16,40 @@ struct TokenSums {
   double stop_votes = 0;
 };
 
+std::unique_ptr<ShardedModel> without_weights(std::unique_ptr<Model> model, Communicator& comm) {
+  return std::make_unique<ShardedModel>(std::move(model), comm, EngineOptions{.trains = false}, 0, at::kCPU);
+}
+
 }  // namespace
 
-std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& reader,
+std::unique_ptr<ShardedModel> load_inference_model(const families::ModelWeights& weights,
                                                    std::unique_ptr<Model> model, Communicator& comm) {
-  auto sharded =
-      std::make_unique<ShardedModel>(std::move(model), comm, EngineOptions{.trains = false}, 0, at::kCPU);
+  auto sharded = without_weights(std::move(model), comm);
+  agree(comm, "load weights", [&] { load_weights(weights, *sharded); });
+  return sharded;
+}
+
+std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& reader,
+                                                   std::unique_ptr<Model> model, Communicator& comm,
+                                                   const std::string& base) {
+  auto sharded = without_weights(std::move(model), comm);
+  const std::string what = str("checkpoint '", reader.folder().string(), "'");
+  std::optional<checkpoint::BaseNote> left_out;
   agree(comm, "load weights", [&] {
-    in_context(str("checkpoint '", reader.folder().string(), "'"), [&] {
-      if (const WeightMatch match = match_weights(reader, *sharded); !match.whole())
+    in_context(what, [&] {
+      left_out = checkpoint::base_note_of(reader);
+      if (!base.empty() && !left_out) throw Error(Code::kUsage, "it holds all of its model; remove --base");
+      if (const WeightMatch match = match_weights(reader, left_out, *sharded); !match.whole())
         throw Error(Code::kCheckpoint, str("its weights do not match its recipe's model: ", describe(match)));
       load_weights(reader, *sharded);
     });
   });
+  if (left_out) {
+    in_context(what, [&] {
+      load_base(*left_out, {{base.empty() ? left_out->folder : base}, "name its folder with --base"},
+                *sharded, comm);
+    });
+  }
   return sharded;
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "checkpoint/read/reader.h"
 #include "comm/communicator.h"
+#include "families/model_weights.h"
 #include "model/generate/generate.h"
 #include "run/agreed_stop.h"
 #include "shard/sharded_model.h"
@@ -13,8 +15,15 @@ namespace echelon {
 /// Returns `model`, sharded over `comm`, with the weights of a checkpoint: fp32 whatever their stored type,
 /// in host memory, without gradients. A rank holds its slices, and whole weights only of the units that a
 /// pass currently uses. `comm` must outlive the result. Collective. Throws Error(kCheckpoint) for a tensor
-/// that is missing, damaged, or of another shape.
+/// that is missing, damaged, or of another shape. What the checkpoint leaves out is read from `base` (empty:
+/// where it says).
 [[nodiscard]] std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& reader,
+                                                                 std::unique_ptr<Model> model,
+                                                                 Communicator& comm,
+                                                                 const std::string& base = {});
+
+/// Loads the weights of a Hugging Face folder in the place of a checkpoint's.
+[[nodiscard]] std::unique_ptr<ShardedModel> load_inference_model(const families::ModelWeights& weights,
                                                                  std::unique_ptr<Model> model,
                                                                  Communicator& comm);
 

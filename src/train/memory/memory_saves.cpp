@@ -10,8 +10,7 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/memory/memory_note.h"
 #include "comm/agree.h"
-#include "comm/blob_text.h"
-#include "comm/blob_value.h"
+#include "comm/exchange.h"
 #include "train/save/next_action.h"
 #include "train/state_tensors.h"
 #include "train/trainer_state.h"
@@ -25,16 +24,6 @@ using checkpoint::RankSave;
 constexpr int kMostFailures = 3;  // in a row
 constexpr int kGenerations = 2;   // the newest whole one, and the next
 constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
-
-/// The files of rank 0, on all ranks.
-std::map<std::string, std::string> agreed(Communicator& comm,
-                                          const std::map<std::string, std::string>& files) {
-  std::string mine;
-  if (comm.rank() == 0)
-    mine = checkpoint::info_text({.save_id = "00000000", .trainer_state = "{}", .attachments = files});
-  const std::string told = to_text(comm.gather_blobs(to_blob(mine), "files of a checkpoint").at(0));
-  return checkpoint::parse_info(told, "rank 0's files of a checkpoint").attachments;
-}
 
 std::uint64_t sum_of(const std::vector<std::uint64_t>& bytes, const std::vector<int>& ranks) {
   std::uint64_t sum = 0;
@@ -55,7 +44,7 @@ void MemorySaves::prepare(const TrainState& state, const std::map<std::string, s
   agree(comm, "shards in memory",
         [&] { layout_ = checkpoint::plan_shard(comm.rank(), comm.size(), "00000000", slices_of(state)); });
   require_room(layout_->index.file_bytes);
-  attachments_ = agreed(comm, attachments);
+  attachments_ = broadcast_value(comm, attachments, "files of a checkpoint");
   if (comm.rank() != 0) return;
   log::info(str("every ", options_.memory_every_steps, " steps the state is saved to '",
                 memory_->folder().path().string(), "' in the memory of each node, ",
@@ -123,10 +112,7 @@ void MemorySaves::failed(std::int64_t step, const std::string& why) {
 
 std::string MemorySaves::settle(std::int64_t step, bool busy) {
   Communicator& comm = memory_->comm();
-  std::vector<SaveReport> reports;
-  for (const Blob& blob : comm.gather_blobs(encode(report(busy)), "state of memory checkpoints"))
-    reports.push_back(decode_save_report(blob));
-  const SaveOutcome outcome = outcome_of(reports);
+  const SaveOutcome outcome = outcome_of(gather_values(comm, report(busy), "state of memory checkpoints"));
   const bool lead = comm.rank() == 0;
   if (outcome.in_flight()) {
     if (lead && !warned_late_)

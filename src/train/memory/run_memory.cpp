@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <set>
-#include <sstream>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -10,7 +10,7 @@
 #include "checkpoint/memory/memory_note.h"
 #include "checkpoint/write/writer.h"
 #include "comm/agree.h"
-#include "comm/blob_text.h"
+#include "comm/exchange.h"
 
 namespace echelon {
 namespace {
@@ -19,12 +19,20 @@ using checkpoint::MemoryCandidate;
 
 constexpr std::int64_t kOld_s = 24 * 3600;  // after which what a killed job left is removed
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
+/// What rank 0 decides for all ranks.
+struct Opened {
+  std::string id;
+  std::string folder;
+  Secret secret{};
+  auto fields() { return std::tie(id, folder, secret); }
+};
+
+/// What the first rank of a node finds in its memory.
+struct Offer {
+  std::vector<std::string> notes;
+  std::vector<std::string> problems;
+  auto fields() { return std::tie(notes, problems); }
+};
 
 }  // namespace
 
@@ -42,8 +50,7 @@ RunMemory::RunMemory(const CheckpointOptions& options, const RunFolder& folder, 
       log::warn(e.what());
     }
   }
-  for (const Blob& card : comm.gather_blobs(to_blob(card_text(mine)), "memory services"))
-    cards_.push_back(parse_card(to_text(card)));
+  cards_ = gather_values(comm, mine, "memory services");
   if (server_) server_->expect(cards_);
   for (int node = 0; node < layout_.nodes(); ++node) {
     const std::vector<int>& ranks = layout_.ranks_of(node);
@@ -53,19 +60,18 @@ RunMemory::RunMemory(const CheckpointOptions& options, const RunFolder& folder, 
 }
 
 void RunMemory::open(const CheckpointOptions& options, const RunFolder& folder, const JobInfo& job) {
-  std::string told;
+  Opened opened;
   agree(*comm_, "identity of the run", [&] {
     if (comm_->rank() != 0) return;
     const auto identity = checkpoint::identify_run(folder.root(), options.memory_dir);
-    told = str(identity.id, '\n', secret_text(new_secret()), '\n', identity.folder.string());
+    opened = {.id = identity.id, .folder = identity.folder.string(), .secret = new_secret()};
   });
-  const auto lines = lines_of(to_text(comm_->gather_blobs(to_blob(told), "identity of the run").at(0)));
-  if (lines.size() != 3) throw Error(Code::kPeer, "rank 0's identity of the run cannot be read");
-  secret_ = parse_secret(lines[1]);
+  opened = broadcast_value(*comm_, opened, "identity of the run");
+  secret_ = opened.secret;
   const auto enter = [&] {
     in_context(str("memory checkpoints on ", job.host), [&] {
       folder_ = std::make_unique<checkpoint::MemoryFolder>(
-          checkpoint::MemoryIdentity{.id = lines[0], .folder = lines[2]}, leads());
+          checkpoint::MemoryIdentity{.id = opened.id, .folder = opened.folder}, leads());
     });
   };
   agree(*comm_, "memory of the nodes", [&] {
@@ -81,16 +87,15 @@ void RunMemory::open(const CheckpointOptions& options, const RunFolder& folder, 
 }
 
 std::vector<MemoryCandidate> RunMemory::candidates() {
-  std::vector<std::string> problems;
-  std::string offer;
+  Offer mine;
   agree(*comm_, "look into memory", [&] {
     if (!leads()) return;
     try {
-      const auto found = checkpoint::find_notes(folder_->path(), folder_->id(), problems);
+      const auto found = checkpoint::find_notes(folder_->path(), folder_->id(), mine.problems);
       for (const auto& one : found) {
-        if (!one.problem.empty()) problems.push_back(one.problem);
+        mine.notes.push_back(checkpoint::note_text(one.note));
+        if (!one.problem.empty()) mine.problems.push_back(one.problem);
       }
-      offer = checkpoint::offer_text(found);
     } catch (const Error& e) {
       if (!e.is_of_system()) throw;
       throw Error(Code::kPeer, str("memory of ", layout_.host_of(node()), ": ", e.what(),
@@ -98,17 +103,18 @@ std::vector<MemoryCandidate> RunMemory::candidates() {
                                    "again, or empty it with echelon-ckpt gc"));
     }
   });
-  const std::vector<Blob> offers = comm_->gather_blobs(to_blob(offer), "memory checkpoints");
-  const std::vector<Blob> told = comm_->gather_blobs(to_blob(join(problems, "\n")), "faults of memory");
+  const auto offers = gather_values(*comm_, mine, "memory checkpoints");
   std::vector<std::vector<checkpoint::MemoryNote>> notes;
   std::vector<std::string> hosts;
   const bool lead = comm_->rank() == 0;
   for (int node = 0; node < layout_.nodes(); ++node) {
-    const auto leader = static_cast<std::size_t>(layout_.ranks_of(node).front());
-    notes.push_back(checkpoint::parse_offer(to_text(offers[leader])));
+    const Offer& offer = offers[static_cast<std::size_t>(layout_.ranks_of(node).front())];
+    auto& of_node = notes.emplace_back();
+    for (const std::string& note : offer.notes)
+      of_node.push_back(checkpoint::parse_note(note, "a node's list of its memory"));
     hosts.push_back(layout_.host_of(node));
     if (!lead) continue;
-    for (const std::string& problem : lines_of(to_text(told[leader])))
+    for (const std::string& problem : offer.problems)
       log::warn(str("memory of ", hosts.back(), ": ", problem));
   }
   checkpoint::MemoryChoice choice = checkpoint::choose(notes, hosts);
@@ -123,13 +129,11 @@ checkpoint::Assembly RunMemory::assembly(const MemoryCandidate& candidate) const
 }
 
 std::vector<int> RunMemory::share_of(const std::vector<int>& shards) {
-  std::vector<std::string> words;
-  for (const int shard : shards) words.push_back(str(shard));
-  const auto needed = comm_->gather_blobs(to_blob(join(words, " ")), "shards that are needed");
+  const auto needed = gather_values(*comm_, shards, "shards that are needed");
   std::set<int> of_node;
   for (const int rank : layout_.ranks_of(node())) {
-    std::istringstream numbers(to_text(needed[static_cast<std::size_t>(rank)]));
-    for (int shard = 0; numbers >> shard;) of_node.insert(shard);
+    const std::vector<int>& theirs = needed[static_cast<std::size_t>(rank)];
+    of_node.insert(theirs.begin(), theirs.end());
   }
   std::vector<int> mine;
   const std::size_t ranks = layout_.ranks_of(node()).size();

@@ -11,7 +11,7 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/write/writer.h"
 #include "comm/agree.h"
-#include "comm/blob_text.h"
+#include "comm/exchange.h"
 #include "comm/reduce_fields.h"
 #include "train/state_tensors.h"
 #include "train/trainer_state.h"
@@ -52,11 +52,10 @@ std::int64_t next_due(std::int64_t steps, std::int64_t step) {
 }
 
 /// The first text that is not empty, in rank order.
-std::string first_of(const std::vector<Blob>& texts) {
-  for (const Blob& text : texts) {
-    if (!text.empty()) return to_text(text);
-  }
-  return "";
+std::string first_of(const std::vector<std::string>& texts) {
+  const auto found =
+      std::find_if(texts.begin(), texts.end(), [](const std::string& text) { return !text.empty(); });
+  return found == texts.end() ? "" : *found;
 }
 
 }  // namespace
@@ -129,8 +128,7 @@ void Checkpointer::look_for_best(TrainState& state) {
     for (const checkpoint::Found& found : checkpoint::list(folder_->checkpoints()))
       there = there || (found.committed && found.step == state.best->step);
   });
-  there = !comm_->gather_blobs(to_blob(there ? "y" : ""), "best checkpoint").at(0).empty();
-  if (!there) {
+  if (!broadcast_value(*comm_, there, "best checkpoint")) {
     if (comm_->rank() == 0)
       log::warn(str("the checkpoint of the best validation, step ", state.best->step, ", is not in '",
                     folder_->checkpoints().string(), "': the next validation counts as the best"));
@@ -213,10 +211,7 @@ SaveReport Checkpointer::report() const {
 }
 
 Checkpointer::Ended Checkpointer::settle(TrainState& state) {
-  std::vector<SaveReport> reports;
-  for (const Blob& blob : comm_->gather_blobs(encode(report()), "state of the last save"))
-    reports.push_back(decode_save_report(blob));
-  Ended ended{.outcome = outcome_of(reports)};
+  Ended ended{.outcome = outcome_of(gather_values(*comm_, report(), "state of the last save"))};
   const SaveOutcome& outcome = ended.outcome;
   if (!in_flight_) return ended;
   ended.step = in_flight_->step;
@@ -287,7 +282,7 @@ Checkpointer::Ended Checkpointer::start(TrainState& state, const std::string& id
     mine = caught();
   }
   Ended ended{.step = state.step};
-  ended.outcome.error = first_of(comm_->gather_blobs(to_blob(mine), "room for a checkpoint"));
+  ended.outcome.error = first_of(gather_values(*comm_, mine, "room for a checkpoint"));
   if (!ended.outcome.error.empty()) {
     next.save.reset();  // also removes its file
     // The folder is removed only after every rank has removed its file.
@@ -332,7 +327,7 @@ bool Checkpointer::failed_here() const {
 
 void Checkpointer::hear_of_failure() {
   const std::string mine = failed_here() ? in_flight_->save->status().error : "";
-  const std::string why = first_of(comm_->gather_blobs(to_blob(mine), "failure of a save"));
+  const std::string why = first_of(gather_values(*comm_, mine, "failure of a save"));
   in_flight_->given_up = true;
   if (comm_->rank() == 0) in_flight_->save->give_up(why);
 }

@@ -1,8 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
-
-#include "bootstrap/job.h"
+#include <tuple>
 
 namespace echelon {
 
@@ -19,12 +18,7 @@ struct SaveReport {
   State state = State::kNone;
   std::string next_id;  ///< from rank 0, unless it is still writing: id of a save that begins now
   std::string error;    ///< of kHanging and kFailed
+  auto fields() { return std::tie(state, next_id, error); }
 };
-
-/// Serialises a report for the exchange between ranks. Throws Error(kCheckpoint) for an id of more than 255
-/// characters.
-[[nodiscard]] Blob encode(const SaveReport& report);
-/// Inverse of encode(). Throws Error(kPeer) for malformed bytes.
-[[nodiscard]] SaveReport decode_save_report(const Blob& bytes);
 
 }  // namespace echelon

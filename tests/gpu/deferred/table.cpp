@@ -12,15 +12,16 @@ using Tensors = std::vector<at::Tensor>;
 class Table final : public ops::DeviceKernels {
  public:
   void rms_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y, const at::Tensor& inv_rms,
-                double eps) const override {
-    run("rms_norm", {x, weight}, {y, inv_rms},
-        [&](const Tensors& in, const Tensors& out) { cpu_->rms_norm(in[0], in[1], out[0], out[1], eps); });
+                double eps, NormRounding rounding) const override {
+    run("rms_norm", {x, weight}, {y, inv_rms}, [&](const Tensors& in, const Tensors& out) {
+      cpu_->rms_norm(in[0], in[1], out[0], out[1], eps, rounding);
+    });
   }
   void rms_norm_backward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
-                         const at::Tensor& inv_rms, const at::Tensor& dx,
-                         const at::Tensor& dw) const override {
+                         const at::Tensor& inv_rms, const at::Tensor& dx, const at::Tensor& dw,
+                         NormRounding rounding) const override {
     run("rms_norm_backward", {dy, x, weight, inv_rms}, {dx, dw}, [&](const Tensors& in, const Tensors& out) {
-      cpu_->rms_norm_backward(in[0], in[1], in[2], in[3], out[0], out[1]);
+      cpu_->rms_norm_backward(in[0], in[1], in[2], in[3], out[0], out[1], rounding);
     });
   }
   void swiglu(const at::Tensor& gate_up, const at::Tensor& result) const override {

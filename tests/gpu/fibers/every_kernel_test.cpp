@@ -48,9 +48,11 @@ void done(cudaError_t error) {
 
 void run_norm(DType type, const Sizes& s) {
   const auto zeros = [&] { return Zeros(s.rows * s.n * 4, s.shift); };
-  done(gpu::rms_norm(type, zeros(), zeros(), zeros(), plain(s.rows), s.rows, s.n, 1e-5F, nullptr));
+  done(gpu::rms_norm(type, zeros(), zeros(), zeros(), plain(s.rows), s.rows, s.n, 1e-5F, NormRounding::kTwice,
+                     nullptr));
   done(gpu::rms_norm_backward(type, zeros(), zeros(), zeros(), plain(s.rows), zeros(), plain(s.n),
-                              plain(gpu::rms_norm_partials(s.rows) * s.n), s.rows, s.n, nullptr));
+                              plain(gpu::rms_norm_partials(s.rows) * s.n), s.rows, s.n, NormRounding::kTwice,
+                              nullptr));
 }
 
 void run_rows(DType type, const Sizes& s) {

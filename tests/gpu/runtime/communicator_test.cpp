@@ -236,7 +236,8 @@ TEST_P(Misfortune, OfOneRankEndsAllOfThemInGoodOrder) {
                                   .fated_rank = 1,
                                   .fated_call = call,
                                   .fate = GetParam()},
-                                 GetParam() == stand_in::Fate::kBreaks ? 5 : 0.2, 2, train_in_small);
+                                 GetParam() == stand_in::Fate::kBreaks ? 4 * kPatience : 0.2, kPatience,
+                                 train_in_small);
                    const bool good = outcome.faults.empty() && outcome.others_back(1);
                    return good ? "" : str("call ", call, " of ", calls, ":\n", outcome.text());
                  }),

@@ -124,7 +124,7 @@ TEST(Handshake, NeverSendsTheSecretAndBelievesNobodyWhoDoesNotKnowIt) {
     EXPECT_TRUE(mentions(refusal(impostor.card(), secret), "does not know the secret of this run"));
   }
   EXPECT_EQ(heard.size(), sizeof(Hello)) << "nothing is said to who has proven nothing";
-  EXPECT_FALSE(mentions(heard, secret_text(secret)));
+  EXPECT_FALSE(mentions(heard, std::string(secret.begin(), secret.end())));
 }
 
 TEST(Handshake, AnAnswerCannotBeSentBackAsAProof) {
@@ -174,12 +174,11 @@ TEST(ServiceCard, NamesLoopbackWithinOneNetworkOnly) {
   ServiceCard card = own_card(4711);
   ASSERT_FALSE(card.network.empty());
   EXPECT_EQ(addresses_from_here(card).front(), "127.0.0.1");
-  EXPECT_EQ(addresses_from_here(parse_card(card_text(card))), addresses_from_here(card));
+  EXPECT_EQ(addresses_from_here(card).size(), card.addresses.size() + 1);
   for (const char* elsewhere : {"", "another/1"}) {
     card.network = elsewhere;
-    EXPECT_EQ(addresses_from_here(parse_card(card_text(card))), card.addresses);
+    EXPECT_EQ(addresses_from_here(card), card.addresses);
   }
-  EXPECT_THROW((void)parse_card(""), Error);
 }
 
 TEST(GuardedListener, IsNotHeldUpByStrangersOfAnyKindAndNumber) {

@@ -92,6 +92,29 @@ TEST(TokenFile, LiesOnDiskAsDocumented) {
   EXPECT_EQ(bytes.substr(136, 16), std::string("\2\0\0\0\0\0\0\0\3\0\0\0\0\0\0\0", 16));
 }
 
+TEST(TokenFile, TellsWhichTokensOfAChatAreTrained) {
+  for (const std::uint64_t vocab : {300U, 32768U, 32769U, 200000U}) {
+    const TempDir dir;
+    const auto last = static_cast<std::int32_t>(vocab - 1);
+    TokenFileWriter writer(dir / "a.tok", {.vocab_size = vocab, .flags = kDocumentsAreChats});
+    writer.add_chat(std::vector{last, 1, last}, {false, true, true});
+    writer.add_chat(std::vector{7}, {});
+    const TokenFileHeader header = writer.finish();
+    EXPECT_EQ(header.token_width, vocab <= 32768 ? 2U : 4U);
+    EXPECT_EQ(header.max_token, vocab - 1);
+    const TokenFile file(dir / "a.tok");
+    file.verify();
+    std::vector<std::int64_t> ids(4);
+    std::vector<bool> trained;
+    file.read_chat(0, ids, trained);
+    EXPECT_EQ(ids, (std::vector<std::int64_t>{last, 1, last, 7}));
+    EXPECT_EQ(trained, (std::vector<bool>{false, true, true, false}));
+    std::vector<std::int64_t> plain(4);
+    file.read(0, plain);
+    EXPECT_EQ(plain, ids);
+  }
+}
+
 TEST(TokenFile, SaysWhatLiesOutsideOfIt) {
   const TempDir dir;
   write_counting_file(dir / "a.tok", {4}, 300);
@@ -135,9 +158,9 @@ TEST_F(HostileTokenFile, RefusesForeignMagic) {
 }
 
 TEST_F(HostileTokenFile, RefusesNewerVersion) {
-  set(8, std::uint32_t{3});
+  set(8, std::uint32_t{4});
   EXPECT_EQ(refusal(),
-            named("has format version 3, this build reads versions 1 and 2: use the echelon that made it or "
+            named("has format version 4, this build reads versions 1 to 3: use the echelon that made it or "
                   "prepare the data again"));
 }
 
@@ -204,16 +227,26 @@ TEST_F(HostileTokenFile, RefusesSealedHeadersThatNoWriterMakes) {
     std::string_view field;
   };
   const std::string whole = bytes_;
-  for (const Case& c :
-       {Case{12, 64, false, "header size"}, Case{16, 4, false, "token width"},
-        Case{16, 0, false, "token width"}, Case{20, 8, false, "flags"}, Case{24, 0, true, "token count"},
-        Case{24, std::uint64_t{1} << 63, true, "token count"}, Case{32, 0, true, "document count"},
-        Case{32, 40001, true, "document count"}, Case{40, 0, true, "vocabulary size"},
-        Case{40, std::uint64_t{1} << 40, true, "vocabulary size"}, Case{48, 5000, true, "largest token id"},
-        Case{64, 0, true, "tokens offset"}, Case{72, 136, true, "documents offset"},
-        Case{80, 136, true, "checksums offset"}, Case{88, 1, true, "file size"},
-        Case{96, 0, false, "block size"}, Case{104, 1, false, "reserved bytes"},
-        Case{120, 1, false, "reserved bytes"}}) {
+  for (const Case& c : {Case{12, 64, false, "header size"},
+                        Case{16, 4, false, "token width"},
+                        Case{16, 0, false, "token width"},
+                        Case{20, 16, false, "flags"},
+                        Case{20, 12, false, "flags"},
+                        Case{20, 8, false, "version and flags"},
+                        Case{24, 0, true, "token count"},
+                        Case{24, std::uint64_t{1} << 63, true, "token count"},
+                        Case{32, 0, true, "document count"},
+                        Case{32, 40001, true, "document count"},
+                        Case{40, 0, true, "vocabulary size"},
+                        Case{40, std::uint64_t{1} << 40, true, "vocabulary size"},
+                        Case{48, 5000, true, "largest token id"},
+                        Case{64, 0, true, "tokens offset"},
+                        Case{72, 136, true, "documents offset"},
+                        Case{80, 136, true, "checksums offset"},
+                        Case{88, 1, true, "file size"},
+                        Case{96, 0, false, "block size"},
+                        Case{104, 1, false, "reserved bytes"},
+                        Case{120, 1, false, "reserved bytes"}}) {
     bytes_ = whole;
     c.wide ? set(c.offset, c.value) : set(c.offset, static_cast<std::uint32_t>(c.value));
     reseal();

@@ -28,6 +28,7 @@ double sigmoid(double x) {
   return 1.0 / (1.0 + std::exp(-x));
 }
 
+constexpr NormRounding kOnce = NormRounding::kOnce;
 constexpr std::int64_t kRows = 5;
 constexpr std::int64_t kWidths[] = {1, 3, 16, 67, 129, 515};
 
@@ -37,7 +38,7 @@ TYPED_TEST(Kernels, RmsNormDividesByTheRootMeanSquare) {
     const auto w = random_values<TypeParam>(n, 2);
     std::vector<TypeParam> y(x.size());
     std::vector<float> inv_rms(kRows);
-    kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), inv_rms.data(), kRows, n, 1e-5F);
+    kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), inv_rms.data(), kRows, n, 1e-5F, kOnce);
     const auto xd = doubles(x);
     const auto wd = doubles(w);
     std::vector<double> expected(x.size());
@@ -57,7 +58,7 @@ TYPED_TEST(Kernels, RmsNormOfZerosIsZero) {
   const auto w = random_values<TypeParam>(17, 2);
   std::vector<TypeParam> y = random_values<TypeParam>(17, 3);
   float inv_rms = 0;
-  kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), &inv_rms, 1, 17, 1e-5F);
+  kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), &inv_rms, 1, 17, 1e-5F, kOnce);
   for (const TypeParam& value : y) EXPECT_EQ(to_float(value), 0.0F);
   EXPECT_TRUE(std::isfinite(inv_rms));
 }
@@ -72,8 +73,8 @@ TYPED_TEST(Kernels, RmsNormBackwardIsTheDerivative) {
     std::vector<float> inv_rms(kRows);
     std::vector<float> dw(static_cast<std::size_t>(n), 0.5F);  // sums go on top of what is there
     const auto& k = kernels<TypeParam>();
-    k.rms_norm(x.data(), w.data(), y.data(), inv_rms.data(), kRows, n, 1e-5F);
-    k.rms_norm_backward(dy.data(), x.data(), w.data(), inv_rms.data(), dx.data(), dw.data(), kRows, n);
+    k.rms_norm(x.data(), w.data(), y.data(), inv_rms.data(), kRows, n, 1e-5F, kOnce);
+    k.rms_norm_backward(dy.data(), x.data(), w.data(), inv_rms.data(), dx.data(), dw.data(), kRows, n, kOnce);
     const auto xd = doubles(x);
     const auto wd = doubles(w);
     const auto gd = doubles(dy);
@@ -96,6 +97,33 @@ TYPED_TEST(Kernels, RmsNormBackwardIsTheDerivative) {
     if (n > 1) expect_close(dx, expected_dx, 8 * kRounding<TypeParam>);
     expect_close(dw, expected_dw);
   }
+}
+
+TYPED_TEST(Kernels, TheGradientOfAVectorMayBeLeftOut) {
+  const std::int64_t n = 61;
+  const auto x = random_values<TypeParam>(kRows * n, 1);
+  const auto w = random_values<TypeParam>(n, 2);
+  const auto dy = random_values<TypeParam>(kRows * n, 3);
+  std::vector<float> statistics(2 * kRows, 0.7F);
+  const auto& k = kernels<TypeParam>();
+  const auto expect_close_dx = [&](const auto& backward) {
+    std::vector<TypeParam> with(x.size());
+    std::vector<TypeParam> without(x.size());
+    std::vector<float> dw(n);
+    std::vector<float> db(n);
+    backward(with.data(), dw.data(), db.data());
+    backward(without.data(), nullptr, nullptr);
+    expect_close(without, doubles(with), 4 * kRounding<TypeParam>);
+  };
+  expect_close_dx([&](TypeParam* dx, float* dw, float*) {
+    k.rms_norm_backward(dy.data(), x.data(), w.data(), statistics.data(), dx, dw, kRows, n, kOnce);
+  });
+  expect_close_dx([&](TypeParam* dx, float* dw, float* db) {
+    k.layer_norm_backward(dy.data(), x.data(), w.data(), statistics.data(), dx, dw, db, kRows, n);
+  });
+  expect_close_dx([&](TypeParam* dx, float*, float* db) {
+    k.bias_gelu_backward(dy.data(), x.data(), w.data(), dx, db, kRows, n);
+  });
 }
 
 TYPED_TEST(Kernels, SwigluAndItsBackward) {
@@ -156,7 +184,7 @@ TYPED_TEST(Kernels, NotANumberIsNeverHidden) {
   const auto w = random_values<TypeParam>(40, 2);
   std::vector<TypeParam> y(40);
   float inv_rms = 0;
-  kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), &inv_rms, 1, 40, 1e-5F);
+  kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), &inv_rms, 1, 40, 1e-5F, kOnce);
   EXPECT_TRUE(std::isnan(to_float(y[0])));
   kernels<TypeParam>().swiglu(x.data(), y.data(), 1, 20);
   EXPECT_TRUE(std::isnan(to_float(y[9])));

@@ -145,13 +145,47 @@ TEST_P(Ops, RmsNormMatchesAtenAndAddsUpOverTwoPasses) {
       const at::Tensor x = leaf({rows, 33});
       const at::Tensor x64 = exact(x);
       const at::Tensor dy = random({rows, 33});
-      const at::Tensor y = rms_norm(x, w, 1e-3);
+      const at::Tensor y = rms_norm(x, w, 1e-3, NormRounding::kTwice);
       const at::Tensor y64 = x64 * at::rsqrt(x64.square().mean(1, true) + 1e-3) * w64;
       y.backward(dy);
       y64.backward(dy.to(at::kDouble));
       expect_near(y, y64, "output");
       expect_near(x.grad(), x64.grad(), "input gradient");
       expect_near(weight_gradient(), w64.grad(), "weight gradient");
+    }
+  }
+}
+
+/// Share of the elements that differ.
+double unequal(const at::Tensor& a, const at::Tensor& b) {
+  return a.ne(b).to(at::kDouble).mean().item<double>();
+}
+
+TEST(RmsNorm, RoundsTwiceAsTransformersOrOnceAsPyTorch) {
+  constexpr double kEps = 1e-5;
+  for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+    at::manual_seed(1);
+    const at::Tensor x = at::randn({40, 1001}).to(type);
+    const at::Tensor dy = at::randn({40, 1001}).to(type);
+    Parameter w("w", {1001}, InitSpec{});
+    w.value = at::randn({1001}).to(type).requires_grad_(true);
+    const at::Tensor wide = x.to(at::kFloat);
+    const at::Tensor normed = wide * at::rsqrt(wide.square().mean(1, true) + kEps);
+    const auto gradient = [&](const at::Tensor& seen) {
+      return (dy.to(at::kDouble) * seen.to(at::kDouble)).sum(0);
+    };
+    const at::Tensor twice = normed.to(type) * w.value.detach();
+    const at::Tensor once = (normed * w.value.detach().to(at::kFloat)).to(type);
+    ASSERT_GT(unequal(twice, once), 0.1);
+    for (const NormRounding rounding : {NormRounding::kTwice, NormRounding::kOnce}) {
+      const bool is_twice = rounding == NormRounding::kTwice;
+      const at::Tensor y = rms_norm(x, w, kEps, rounding);
+      // The last bit of 1 / rms may fall the other way than ATen's.
+      EXPECT_LT(unequal(y, is_twice ? twice : once), 1e-3);
+      w.value.mutable_grad() = at::Tensor();
+      y.backward(dy);
+      const at::Tensor expected = gradient(is_twice ? normed.to(type) : normed);
+      EXPECT_LT(relative_error(w.value.grad().to(at::kFloat), expected), type == at::kHalf ? 4e-4 : 3e-3);
     }
   }
 }
@@ -298,7 +332,7 @@ TEST_P(Ops, HeadNormNormsEachHeadOfQueriesAndKeys) {
   };
   const auto parts = qkv64.split_with_sizes({kHeads * kSize, kKvHeads * kSize, kKvHeads * kSize}, 1);
   const at::Tensor y64 = at::cat({normed(parts[0], q64), normed(parts[1], k64), parts[2]}, 1);
-  const at::Tensor y = head_norm(qkv, q, k, kKvHeads, kEps);
+  const at::Tensor y = head_norm(qkv, q, k, kKvHeads, kEps, NormRounding::kTwice);
   const at::Tensor dy = random(y.sizes());
   y.backward(dy);
   y64.backward(dy.to(at::kDouble));

@@ -8,14 +8,15 @@
 namespace echelon {
 namespace {
 
-std::unique_ptr<Model> llama() {
+std::unique_ptr<Model> llama(bool tied = false) {
   const ModelOptions options{.vocab_size = 13,
                              .hidden_size = 8,
                              .intermediate_size = 12,
                              .layers = 2,
                              .heads = 2,
                              .kv_heads = 1,
-                             .max_positions = 8};
+                             .max_positions = 8,
+                             .tie_embeddings = tied};
   return build_model(options, at::kFloat, at::kMeta);
 }
 
@@ -58,6 +59,12 @@ TEST(PatternCheck, TakesWhatNamesSomething) {
                              optim)
                   .empty());
   EXPECT_TRUE(pattern_faults(*model, {}, {}, {}, {}).empty());
+}
+
+TEST(PatternCheck, SaysOfATiedHeadThatItsWeightIsTheEmbeddings) {
+  const auto faults = pattern_faults(*llama(true), {}, {}, {}, {.lr_factors = {{"lm_head.*", 0}}});
+  ASSERT_EQ(keys_of(faults), std::vector<std::string>{"optim.lr_factors"});
+  EXPECT_NE(faults[0].text.find("tied (model.tie_embeddings)"), std::string::npos) << faults[0].text;
 }
 
 TEST(PatternCheck, FindsThatNothingIsTrained) {

@@ -55,6 +55,27 @@ TEST(RecipeChanges, OfTheModelAreThoseThatItComputesWith) {
   EXPECT_FALSE(recipe::describes_model("train.steps"));
 }
 
+TEST(RecipeChanges, AdaptersThatAreNewLeaveTheBaseAsItWas) {
+  const Recipe none = parse(kSynthetic).recipe;
+  const Recipe some = parse(kSynthetic, {"lora.rank=4"}).recipe;
+  const Recipe other = parse(kSynthetic, {"lora.rank=4", "lora.alpha=8", "lora.dropout=0.1"}).recipe;
+  EXPECT_EQ(recipe::describe(recipe::of_model(recipe::changes(none, some))), "lora.rank 0 -> 4");
+  EXPECT_TRUE(recipe::of_base(recipe::changes(none, some)).empty());
+  EXPECT_EQ(recipe::describe(recipe::of_base(recipe::changes(some, other))), "lora.alpha 16.0 -> 8.0");
+}
+
+TEST(RecipeChanges, ModulesWithAdaptersMayBeNamedInManyWays) {
+  const auto changed = [](const std::string& then, const std::string& now) {
+    return !recipe::changes(parse(kSynthetic, {"lora.rank=4", "lora.modules=" + then}).recipe,
+                            parse(kSynthetic, {"lora.rank=4", "lora.modules=" + now}).recipe)
+                .empty();
+  };
+  EXPECT_FALSE(changed("[q_proj, v_proj]", "['*.v_proj', self_attn.q_proj]"));
+  EXPECT_FALSE(changed("[]", "['*_proj']"));
+  EXPECT_TRUE(changed("[q_proj, v_proj]", "[q_proj]"));
+  EXPECT_TRUE(changed("[q_proj]", "[layers.0.self_attn.q_proj]"));
+}
+
 TEST(StoredRecipe, IsReadWhateverItsKeysSayAgainstEachOther) {
   Recipe odd = parse(kSynthetic).recipe;
   odd.model.kv_heads = 5;  // divides nothing: another version may have allowed it

@@ -310,6 +310,32 @@ TEST_P(Configurations, WhatIsFrozenHasNoGradientAndTheRestItsOwn) {
   }
 }
 
+TEST(ShardedModel, InTwoBytesTheTrainedGradientsAreThoseOfAnUnfrozenModel) {
+  const ModelOptions options = small(3, true);
+  for (const PrecisionPreset preset : {PrecisionPreset::kBf16Fp32Reduce, PrecisionPreset::kFp16}) {
+    EngineOptions engine;
+    engine.precision.preset = preset;
+    LocalCommunicator comm;
+    ShardedModel whole(model_of(options), comm, engine, 9, at::kCPU);
+    ShardedModel part(frozen(options, {"*.q_proj.*", "*norm*", "model.layers.1.mlp.*"}), comm, engine, 9,
+                      at::kCPU);
+    for (ShardedModel* model : {&whole, &part}) {
+      (void)model->accumulate(language_batch(ids_of(1)), 0.5, {});
+      model->finish_gradients();
+    }
+    for (std::size_t i = 0; i < whole.units().size(); ++i) {
+      for (const SlicePiece& piece : part.units()[i]->pieces()) {
+        if (piece.part->frozen) continue;
+        const auto gradient = [&](const ShardedModel& model) {
+          return model.units()[i]->gradient().narrow(0, piece.at, piece.numel());
+        };
+        EXPECT_TRUE(at::equal(gradient(part), gradient(whole))) << piece.part->name;
+        EXPECT_GT(gradient(part).count_nonzero().item<int>(), 0) << piece.part->name;
+      }
+    }
+  }
+}
+
 /// One rank of two that counts what it would send, by the unit's name.
 class Counting final : public Communicator {
  public:

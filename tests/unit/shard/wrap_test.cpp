@@ -23,8 +23,9 @@ ModelOptions small(bool tied) {
 }
 
 /// "name:parameters" of every unit that has some.
-std::string units(const ShardOptions& options, bool tied = false, const PrecisionOptions& precision = {}) {
-  const auto model = build_model(small(tied), at::kFloat, at::kCPU);
+std::string units(const ShardOptions& options, bool tied = false, const PrecisionOptions& precision = {},
+                  const LoraOptions& lora = {}) {
+  const auto model = build_model(small(tied), at::kFloat, at::kCPU, lora);
   std::vector<std::string> found;
   std::int64_t total = 0;
   for (const UnitPlan& unit : plan_units(*model, options, precision)) {
@@ -49,6 +50,27 @@ TEST(Wrap, TransformerMakesAUnitOfEachLayer) {
 TEST(Wrap, ATiedWeightLiesInTheInnermostUnitThatContainsItsUsers) {
   EXPECT_EQ(units(policy("transformer"), true), "root:104 model.layers.0:496 model.layers.1:496 lm_head:8");
   EXPECT_EQ(units(policy("none"), true), "root:1104");
+}
+
+TEST(Wrap, WhatIsTrainedInAPartlyFrozenRootIsAUnitOfItsOwn) {
+  // A and B of rank 1 of k_proj, in both blocks.
+  const LoraOptions lora{.rank = 1, .modules = {"k_proj"}};
+  EXPECT_EQ(units(policy("none"), true, {}, lora), "root:1104 root.trained:24");
+  EXPECT_EQ(units(policy("transformer"), true, {}, lora),
+            "root:104 root.trained:24 model.layers.0:496 model.layers.1:496 lm_head:8");
+  EXPECT_EQ(units(policy("transformer"), false, {}, lora),
+            "root:24 model.embed_tokens:104 model.layers.0:496 model.layers.1:496 lm_head:112");
+}
+
+TEST(Wrap, UnitsThatAreFrozenKeepTheirWeightsInATypeOfTheirOwn) {
+  const auto model =
+      build_model(small(true), at::kFloat, at::kCPU, {.rank = 1, .also_train = {"model.norm"}});
+  for (const UnitPlan& unit : plan_units(*model, policy("transformer"), {.frozen = FloatType::kBf16})) {
+    const bool trained = unit.name == "root.trained" || unit.name == "lm_head";
+    EXPECT_EQ(unit.master, trained ? at::kFloat : at::kBFloat16) << unit.name;
+  }
+  for (const UnitPlan& unit : plan_units(*model, policy("transformer"), {}))
+    EXPECT_EQ(unit.master, at::kFloat) << unit.name;
 }
 
 TEST(Wrap, NoneIsOneUnit) {
@@ -119,7 +141,7 @@ TEST(Wrap, ReshardingIsDecidedByTheLastPatternThatMatches) {
 
 TEST(Wrap, TheTreePrintsUnitsOfOneKindOnce) {
   const auto model = build_model(small(false), at::kFloat, at::kCPU);
-  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, at::kFloat, 8);
+  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, 8);
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_NE(lines[1].find("model.layers.0 to model.layers.1 (2 units)"), std::string::npos) << lines[1];
   EXPECT_NE(lines[1].find("496 parameters each"), std::string::npos) << lines[1];
@@ -132,7 +154,7 @@ TEST(Wrap, TheTreeTellsWhatIsFrozen) {
       return matches("model.layers.0.*", name) || matches("model.layers.1.*norm*", name);
     });
   }
-  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, at::kFloat, 8);
+  const auto lines = describe_units(plan_units(*model, policy("transformer"), {}), 2, 8);
   ASSERT_EQ(lines.size(), 4U);
   const auto is = [](const std::string& line, const std::string& end) { return line.ends_with(end); };
   EXPECT_TRUE(is(lines[1], "kept 1.0 KiB a rank, frozen")) << lines[1];

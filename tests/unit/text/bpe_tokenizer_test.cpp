@@ -13,6 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using testing::byte_level_document;
 using testing::byte_level_json;
+using testing::characters_document;
 using testing::message_of;
 
 Json added_token(const char* content, int id) {
@@ -23,8 +24,7 @@ Json added_token(const char* content, int id) {
 }
 
 /// What a document with `value` at the JSON pointer `where` is refused for, without the file's name.
-std::string refusal_of(const char* where, const Json& value) {
-  Json document = byte_level_document();
+std::string refusal_of(const char* where, const Json& value, Json document = byte_level_document()) {
   document[Json::json_pointer(where)] = value;
   const std::string text = message_of([&] { BpeTokenizer(document.dump(), "t"); });
   const std::string front = "tokenizer 't': field tokenizer.json";
@@ -49,6 +49,34 @@ TEST(BpeTokenizer, GivesBackEveryText) {
   EXPECT_EQ(tokenizer.decode(std::vector<std::int32_t>{0, 1, 2}), "");
   EXPECT_EQ(message_of([&] { (void)tokenizer.decode(std::vector<std::int32_t>{261}); }),
             "cannot decode token id 261: the tokenizer has ids 0 to 260");
+}
+
+TEST(BpeTokenizer, MergesCharactersWithoutByteLevel) {
+  const BpeTokenizer tokenizer(characters_document().dump(), "t");
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(tokenizer.encode("he the"), (Ids{8, 6, 4, 7, 9}));
+  EXPECT_EQ(tokenizer.encode("hé日"), (Ids{8, 10, 11, 12, 13, 14}));
+  EXPECT_EQ(tokenizer.encode("xyt"), (Ids{4, 3, 7}));      // unknown ones in a row are one
+  EXPECT_EQ(tokenizer.encode("h[EOT]h"), (Ids{8, 2, 8}));  // a sign in front of each part
+  EXPECT_EQ(tokenizer.decode(Ids{8, 10, 11, 2, 8}), "h\xC3\xA9 h");
+  EXPECT_EQ(tokenizer.decode(Ids{10, 12, 13, 7}), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBDt");
+  Json document = characters_document();
+  document["normalizer"] = nullptr;
+  document["pre_tokenizer"] = {
+      {"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}, {"split", false}};
+  const BpeTokenizer mistral(document.dump(), "t");
+  EXPECT_EQ(mistral.encode("h[EOT]h h"), (Ids{8, 2, 5, 8}));
+  EXPECT_EQ(mistral.encode("[EOT]h"), (Ids{2, 5}));
+}
+
+TEST(BpeTokenizer, ALongTextOfCharactersIsCutWhereNoMergeSpans) {
+  const BpeTokenizer tokenizer(characters_document().dump(), "t");
+  std::string text;
+  for (int i = 0; i < 100000; ++i) text += "heh \xC3\xA9\xE6\x97\xA5x";
+  const auto ids = tokenizer.encode(text);
+  EXPECT_EQ(ids.size(), 100000U * 9 + 1);  // "▁h", "e", and then "he"
+  EXPECT_EQ(std::vector(ids.begin(), ids.begin() + 10),
+            (std::vector<std::int32_t>{8, 6, 5, 4, 10, 11, 12, 13, 14, 3}));
 }
 
 TEST(BpeTokenizer, AByteOrderMarkIsRefusedByName) {
@@ -88,18 +116,47 @@ TEST(BpeTokenizer, RefusesWhatItWouldDoOtherwise) {
       {refusal_of("/model/end_of_word_suffix", "</w>"),
        ".model.end_of_word_suffix is \"</w>\", expected none"},
       {refusal_of("/normalizer", {{"type", "Nmt"}}),
-       ".normalizer.type is \"Nmt\", expected NFC, NFD, NFKC, NFKD, Lowercase or Sequence: no other "
-       "normalizer is "
-       "supported"},
+       ".normalizer.type is \"Nmt\", expected NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace or "
+       "Sequence: no other normalizer is supported"},
       {refusal_of("/pre_tokenizer", {{"type", "Whitespace"}}),
-       ".pre_tokenizer.type is \"Whitespace\", expected Split, Digits, ByteLevel or a Sequence of them: no "
-       "other "
-       "pre-tokenizer is supported"},
+       ".pre_tokenizer.type is \"Whitespace\", expected Split, Digits, ByteLevel, a Sequence of them, or "
+       "Metaspace: no other pre-tokenizer is supported"},
       {refusal_of("/decoder/type", "WordPiece"),
-       ".decoder.type is \"WordPiece\", expected ByteLevel: no other decoder is supported"},
+       ".decoder.type is \"WordPiece\", expected ByteLevel, as the pre-tokenizer has such a step"},
   };
   for (const auto& [found, expected] : refusals) EXPECT_EQ(found, expected);
-  EXPECT_EQ(refusal_of("/pre_tokenizer", nullptr).rfind(".pre_tokenizer holds no ByteLevel step: ", 0), 0U);
+  EXPECT_EQ(refusal_of("/pre_tokenizer", nullptr),
+            ".decoder.type is \"ByteLevel\", expected Replace, ByteFallback, Fuse, Strip, Metaspace or a "
+            "Sequence of them, as the pre-tokenizer has no ByteLevel step");
+}
+
+TEST(BpeTokenizer, RefusesStepsAroundCharactersThatItWouldDoOtherwise) {
+  const auto refusal = [](const char* where, const Json& value) {
+    return refusal_of(where, value, characters_document());
+  };
+  EXPECT_EQ(refusal("/normalizer/normalizers/1/pattern", {{"Regex", " +"}}),
+            ".normalizer.normalizers[1].pattern is object, expected a String: no regular expression is "
+            "supported here");
+  EXPECT_EQ(refusal("/normalizer/normalizers/0/prepend", ""),
+            ".normalizer.normalizers[0].prepend is \"\", expected a text of 1 to 65536 bytes");
+  EXPECT_EQ(refusal("/decoder/decoders/3/content", "ab"),
+            ".decoder.decoders[3].content is \"ab\", expected one character");
+  EXPECT_EQ(
+      refusal("/decoder/decoders/2/type", "CTC"),
+      ".decoder.decoders[2].type is \"CTC\", expected Replace, ByteFallback, Fuse, Strip, Metaspace or a "
+      "Sequence of them, as the pre-tokenizer has no ByteLevel step");
+  EXPECT_EQ(refusal("/decoder", nullptr), " has no field 'decoder'");
+  const Json words{{"type", "Metaspace"}, {"replacement", "▁"}};
+  EXPECT_EQ(refusal("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {words, words}}}),
+            ".pre_tokenizer.pretokenizers[0].type is \"Metaspace\", expected no other step beside Metaspace");
+  Json scheme = words;
+  scheme["prepend_scheme"] = "last";
+  EXPECT_EQ(refusal("/pre_tokenizer", scheme),
+            ".pre_tokenizer.prepend_scheme is \"last\", expected always, first or never");
+  scheme["prepend_scheme"] = "first";
+  scheme["add_prefix_space"] = false;
+  EXPECT_EQ(refusal("/pre_tokenizer", scheme),
+            ".pre_tokenizer.add_prefix_space is false, expected true, as prepend_scheme is not \"never\"");
 }
 
 TEST(BpeTokenizer, NamesTheFieldThatIsWrong) {

@@ -96,15 +96,5 @@ TEST(ChatMask, TellsWhetherTheEndOfATurnIsTrained) {
             "0 of 0");
 }
 
-TEST(ChatMask, FindsSpecialTokensThatAMessageHolds) {
-  const auto typed = [](const char* content) {
-    return find_typed_token(mask(kChatMl, Json::array({turn("user", content)})).chat,
-                            {"<|im_end|>", "</s>", "\n\n"});
-  };
-  EXPECT_EQ(typed("plain <|im_end"), "");
-  EXPECT_EQ(typed("typed </s>"), "</s>");
-  EXPECT_EQ(typed("\nx"), "\n\n");  // half of it is the template's
-}
-
 }  // namespace
 }  // namespace echelon

@@ -8,6 +8,7 @@
 #include "support/places.h"
 #include "support/sentencepiece_model.h"
 #include "text/decode_any.h"
+#include "text/sentencepiece/sentencepiece_json.h"
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
 #include "text/sentencepiece/sentencepiece_traits.h"
 #include "text/tokenizer_digest.h"
@@ -180,6 +181,29 @@ TEST(SentencepieceEncoder, GivesTheIdsOfTheLibrary) {
   }
   // It would be no help if words were long.
   EXPECT_LT(tokenizer.word_end("return(x) + y;", 0), 14U);
+}
+
+TEST(TokenizerOfAFolder, IsTheJsonUnlessTheModelBesideItSaysMore) {
+  const auto chosen = [](const std::map<std::string, std::string>& files) {
+    const TempDir folder;
+    for (const auto& [name, text] : files) write_bytes(folder / name, text);
+    return find_tokenizer(folder.path()).filename().string();
+  };
+  const std::string& model = trained_model();
+  EXPECT_EQ(chosen({}), "");
+  EXPECT_EQ(chosen({{"spiece.model", model}}), "spiece.model");
+  EXPECT_EQ(chosen({{"spiece.model", model}, {"tokenizer.model", model}}), "tokenizer.model");
+  EXPECT_EQ(chosen({{"tokenizer.json", "{}"}}), "tokenizer.json");
+  const std::string foreign = R"({"model": {"type": "BPE"}})";
+  EXPECT_EQ(chosen({{"tokenizer.model", model}, {"tokenizer.json", foreign}}), "tokenizer.json");
+  EXPECT_EQ(chosen({{"tokenizer.model", "damaged"}, {"tokenizer.json", foreign}}), "tokenizer.json");
+  EXPECT_EQ(chosen({{"tokenizer.model", model}, {"tokenizer.json", "no json"}}), "tokenizer.json");
+  const std::string unigram = R"({"model": {"type": "Unigram"}})";
+  EXPECT_EQ(chosen({{"spiece.model", model}, {"tokenizer.json", unigram}}), "spiece.model");
+  for (const bool sources : {false, true}) {
+    const std::string made = data::tokenizer_json_of(model, sources);
+    EXPECT_EQ(chosen({{"tokenizer.model", model}, {"tokenizer.json", made}}), "tokenizer.model");
+  }
 }
 
 TEST(TokenizerTraining, IsAPureFunctionOfItsLines) {

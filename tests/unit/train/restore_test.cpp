@@ -18,44 +18,18 @@
 #include "train/memory/memory_saves.h"
 #include "train/state_tensors.h"
 #include "train/trainer_state.h"
-#include "unit/train/small_model.h"
+#include "unit/train/small_run.h"
 
 namespace echelon {
 namespace {
 
-/// The state of a run of one rank, and its folder.
-struct OneRun {
-  OneRun()
-      : folder(temporary.path(), false),
-        model(build_model(test::small_options(), at::kFloat, at::kCPU), comm, {}, 3, at::kCPU),
-        optim(make_optimizer({.kind = OptimKind::kSgd}, model)),
-        data(make_loader({.kind = DataKind::kSyntheticTokens, .seq_len = 4}, 13, 1)),
-        state{.model = model, .optim = *optim, .data = *data} {}
-
-  /// A checkpoint of the state as if it were of `step`, with `trainer_state` in place of its own unless that
-  /// is empty.
-  std::filesystem::path save(std::int64_t step, std::string trainer_state = "") {
-    state.step = step;
-    state.position.next_sample = 8 * step;
-    if (trainer_state.empty()) trainer_state = trainer_state_json(state, 1);
-    const std::string id = checkpoint::new_save_id();
-    const auto step_folder = folder.checkpoints() / checkpoint::step_folder_name(step, id);
-    std::filesystem::create_directories(step_folder);
-    checkpoint::write_shard(step_folder, 0, 1, id, slices_of(state));
-    checkpoint::commit(
-        step_folder,
-        {.step = step, .save_id = id, .tensors = global_tensors(state), .trainer_state = trainer_state});
-    return step_folder;
-  }
-  bool restore() { return restore_latest({}, folder, comm, state).has_value(); }
-
+struct InTemporary {
   test::TempDir temporary;
-  LocalCommunicator comm;
-  RunFolder folder;
-  ShardedModel model;
-  std::unique_ptr<Optimizer> optim;
-  std::unique_ptr<Loader> data;
-  TrainState state;
+};
+
+struct OneRun : InTemporary, test::SmallRun {
+  OneRun() : SmallRun(temporary.path()) {}
+  bool restore() { return restore_latest({}, folder, comm, state).has_value(); }
 };
 
 /// What a validation loss of NaN made of a trainer's state.

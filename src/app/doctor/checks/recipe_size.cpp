@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shapes/shapes.h"
+#include "shapes/lora.h"
 
 namespace echelon::app::doctor {
 namespace {
@@ -11,9 +11,12 @@ std::uint64_t bytes_of(FloatType type) {
   return type == FloatType::kFp32 ? 4 : 2;
 }
 
-/// Bytes per parameter of the persistent weights.
-std::uint64_t master_bytes(const PrecisionOptions& precision) {
-  return bytes_of(overridden(types_of(precision.preset).master, precision.master));
+/// Bytes per parameter of the persistent weights, of which the share `trained` is not frozen.
+double master_bytes(const PrecisionOptions& precision, double trained) {
+  const FloatType master = overridden(types_of(precision.preset).master, precision.master);
+  const FloatType frozen = overridden(master, precision.frozen);
+  return trained * static_cast<double>(bytes_of(master)) +
+         (1 - trained) * static_cast<double>(bytes_of(frozen));
 }
 
 /// Bytes per parameter of the optimizer state and the averaged weights.
@@ -36,11 +39,11 @@ std::uint64_t state_bytes(const OptimOptions& optim) {
 double trained_share(const Recipe& recipe) {
   double all = 0;
   double trained = 0;
-  for (const TensorShape& tensor : tensors_of(recipe.model)) {
+  for (const TensorShape& tensor : tensors_of(recipe.model, recipe.lora)) {
     double numel = 1;
     for (const std::int64_t size : tensor.dimensions) numel *= static_cast<double>(size);
     all += numel;
-    if (!recipe.optim.freezes(tensor.name)) trained += numel;
+    if (is_trained(recipe.lora, tensor.name) && !recipe.optim.freezes(tensor.name)) trained += numel;
   }
   return trained / all;
 }
@@ -48,8 +51,9 @@ double trained_share(const Recipe& recipe) {
 }  // namespace
 
 std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per_node) {
-  const std::optional<std::int64_t> parameters = parameter_count(recipe.model);
+  std::optional<std::int64_t> parameters = parameter_count(recipe.model);
   if (!parameters) return std::nullopt;
+  *parameters += adapter_parameters(recipe.model, recipe.lora).value_or(0);
   const std::int64_t group =
       std::clamp<std::int64_t>(ranks_of_a_copy(recipe.shard, ranks, ranks_per_node), 1, ranks);
   const auto mine = static_cast<std::uint64_t>((*parameters + group - 1) / group);
@@ -58,12 +62,15 @@ std::optional<RecipeSize> size_of(const Recipe& recipe, int ranks, int ranks_per
     return static_cast<std::uint64_t>(static_cast<double>(bytes) * trained);
   };
   constexpr std::uint64_t kGradient = 4;
-  const std::uint64_t master = master_bytes(recipe.precision);
+  const double master = master_bytes(recipe.precision, trained);
+  const auto of_weights = [master](std::uint64_t count) {
+    return static_cast<std::uint64_t>(static_cast<double>(count) * master);
+  };
   const std::uint64_t state = state_bytes(recipe.optim);
   const auto all = static_cast<std::uint64_t>(*parameters);
-  const std::uint64_t mine_saved = mine * master + of_trained(mine * state);
+  const std::uint64_t mine_saved = of_weights(mine) + of_trained(mine * state);
   return RecipeSize{.parameters = *parameters,
-                    .checkpoint_bytes = all * master + of_trained(all * state),
+                    .checkpoint_bytes = of_weights(all) + of_trained(all * state),
                     .rank_bytes = mine_saved + of_trained(mine * kGradient),
                     .staging_bytes = recipe.checkpoint.async ? mine_saved : 0};
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "app/engine/answer.h"
 #include "app/engine/engine.h"
 #include "app/engine/plan/stage.h"
 #include "app/engine/plan/timed_communicator.h"
@@ -281,14 +282,6 @@ CpuProfile calibrate(const CalibrateRequest& request) {
 
 int echelon_engine_calibrate(const echelon::app::CalibrateRequest& request, std::string& profile,
                              std::string& fault) {
-  try {
-    profile = echelon::forecast::to_json(echelon::app::calibrate(request));
-    return 0;
-  } catch (const echelon::Error& error) {
-    fault = error.what();
-    return static_cast<int>(error.code());
-  } catch (const std::exception& error) {
-    fault = error.what();
-    return static_cast<int>(echelon::Code::kEnvironment);
-  }
+  return echelon::app::answer(
+      fault, [&] { profile = echelon::forecast::to_json(echelon::app::calibrate(request)); });
 }

@@ -4,6 +4,8 @@
 #include <functional>
 #include <numeric>
 
+#include "app/engine/answer.h"
+#include "app/engine/plan/one_for_all.h"
 #include "app/engine/plan/stage.h"
 #include "book/books.h"
 #include "book/communicator.h"
@@ -35,33 +37,24 @@ at::Device device_of(bool gpu) {
   return device;
 }
 
-/// One thread computes in place of `threads`.
-class OneForAll {
- public:
-  explicit OneForAll(int threads) { HostMemory::stand_for_threads(threads); }
-  ~OneForAll() { HostMemory::stand_for_threads(1); }
-  OneForAll(const OneForAll&) = delete;
-  OneForAll& operator=(const OneForAll&) = delete;
-};
-
 /// Most bytes of tensors.
 struct Peaks {
   std::int64_t device = 0;
   std::int64_t host = 0;
 };
 Peaks peaks_so_far() {
-  return {book::device_bytes().peak, HostMemory::peak_bytes()};
+  return {book::device_bytes().peak, OneForAll::peak_bytes()};
 }
 
 /// Two steps: buffers are allocated in the first, and the second shows what all later ones do, its peak too.
 /// Returns the peaks of the first.
 Peaks two_steps(Stage& stage, bool gpu, forecast::Trace& second) {
-  HostMemory::reset_peak();
+  OneForAll::reset_peak();
   stage.step();
   const Peaks first = peaks_so_far();
-  HostMemory::reset_peak();
+  OneForAll::reset_peak();
   book::reset_device_peak();
-  const auto peak = [gpu] { return gpu ? book::device_bytes().peak : HostMemory::peak_bytes(); };
+  const auto peak = [gpu] { return gpu ? book::device_bytes().peak : OneForAll::peak_bytes(); };
   book::books().begin(stage.activity, peak);
   stage.step();
   second = book::books().end();
@@ -161,8 +154,8 @@ void describe(const Recipe& recipe, const TrainState& state, int ranks, forecast
   for (const auto& unit : model.units())
     result.largest_unit = std::max(result.largest_unit, unit->gathered_bytes());
   result.groups = model.groups().describe();
-  result.unit_tree = describe_units(model.plan(), model.groups().shard().size(), model.precision().master,
-                                    state_bytes_per_parameter(recipe.optim));
+  result.unit_tree =
+      describe_units(model.plan(), model.groups().shard().size(), state_bytes_per_parameter(recipe.optim));
   result.rank_checkpoint_bytes = static_cast<std::int64_t>(bytes_to_save(state));
   for (const checkpoint::TensorInfo& tensor : global_tensors(state)) {
     const std::int64_t elements =
@@ -179,7 +172,7 @@ forecast::Rehearsed rehearse(const RehearseRequest& request) {
   const at::Device device = device_of(request.gpu);
   (void)resident_at_first();
   const FreshHostMemory memory;
-  const OneForAll thread(request.threads);
+  const OneForAll for_all(request.threads);
   book::forget_device_bytes();
   book::books().restart();
   const book::Recording recording;
@@ -206,17 +199,5 @@ forecast::Rehearsed rehearse(const RehearseRequest& request) {
 
 int echelon_engine_rehearse(const echelon::app::RehearseRequest& request,
                             echelon::forecast::Rehearsed& result, std::string& fault) {
-  try {
-    result = echelon::app::rehearse(request);
-    return 0;
-  } catch (const echelon::Error& error) {
-    fault = error.what();
-    return static_cast<int>(error.code());
-  } catch (const c10::Error& error) {
-    fault = error.what_without_backtrace();
-    return static_cast<int>(echelon::Code::kEnvironment);
-  } catch (const std::exception& error) {
-    fault = error.what();
-    return static_cast<int>(echelon::Code::kEnvironment);
-  }
+  return echelon::app::answer(fault, [&] { result = echelon::app::rehearse(request); });
 }

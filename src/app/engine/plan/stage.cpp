@@ -2,12 +2,14 @@
 
 #include "app/engine/describe_run.h"
 #include "app/engine/plan/full_samples.h"
+#include "train/weights/outside_base.h"
 
 namespace echelon::app {
 
 Stage::Stage(const Recipe& recipe, Communicator& comm, Communicator& on_host, at::Device device,
              int ranks_per_node)
-    : model(with_frozen(build_model(recipe.model, resolve(recipe.precision).types(), device), recipe.optim),
+    : model(with_frozen(build_model(recipe.model, resolve(recipe.precision).types(), device, recipe.lora),
+                        recipe.optim),
             comm, engine_options(recipe, ranks_per_node, activity),
             static_cast<std::uint64_t>(recipe.run.seed), device),
       optim(make_optimizer(recipe.optim, model)),
@@ -22,6 +24,9 @@ Stage::Stage(const Recipe& recipe, Communicator& comm, Communicator& on_host, at
                .activity = activity},
       step_(options_, state, on_host, nobody_) {
   state.loss_scale = LossScale(recipe.precision, model.needs_loss_scale());
+  const CheckpointOptions& start = recipe.checkpoint;
+  const bool outside = !recipe.model.from.empty() || (!start.init_from.empty() && !start.init_partial);
+  if (outside) state.base = base_of(model);  // bring_in() of train.cpp
 }
 
 void Stage::step() {

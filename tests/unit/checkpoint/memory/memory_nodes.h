@@ -138,7 +138,9 @@ class MemoryNodes {
     std::vector<std::string> hosts;
     std::vector<std::string> left_out;
     for (int node = 0; node < layout_.nodes(); ++node) {
-      offers.push_back(parse_offer(offer_text(find_notes(folder(node).path(), folder(node).id(), left_out))));
+      auto& of_node = offers.emplace_back();
+      for (const FoundNote& found : find_notes(folder(node).path(), folder(node).id(), left_out))
+        of_node.push_back(found.note);
       hosts.push_back(layout_.host_of(node));
     }
     return choose(offers, hosts);

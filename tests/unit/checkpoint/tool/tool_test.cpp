@@ -111,25 +111,6 @@ TEST(Tool, GivesATensorTheSameChecksumHoweverItWasCut) {
             checksums(save(dir.path() / "b", {.ranks = 4, .cut = random_cut(9)})));
 }
 
-TEST(Tool, VerifyLetsHdf5HaveALook) {
-  const TempDir dir;
-  const Path folder = save(dir.path(), {.ranks = 3, .cut = random_cut(4)});
-  EXPECT_EQ(tool({"verify", "--hdf5", folder}).code, 0);
-  EXPECT_EQ(
-      tool({"verify", "--hdf5", Path(echelon::test::source_dir()) / "tests" / "golden" / "checkpoint_1.0"})
-          .code,
-      0);
-  EXPECT_TRUE(json::parse(tool({"verify", "--quick", "--hdf5", "--json", folder}).out)["hdf5"]);
-  flip_bit(folder / "shard-00002-of-00003.h5", 4096 + 20);  // in HDF5's superblock
-  EXPECT_EQ(tool({"verify", "--quick", folder}).code, 0);
-  const Outcome damaged = tool({"verify", "--quick", "--hdf5", "--json", folder});
-  EXPECT_EQ(damaged.code, 5);
-  const json report = json::parse(damaged.out);
-  ASSERT_EQ(report["damages"].size(), 1U);
-  EXPECT_EQ(report["damages"][0]["rank"], 2);
-  EXPECT_TRUE(mentions(report["damages"][0]["problem"], "libhdf5 cannot open it")) << report;
-}
-
 TEST(Tool, VerifyNamesRankTensorAndBytes) {
   const TempDir dir;
   const Path folder = save(dir.path());

@@ -1,0 +1,66 @@
+#include "checkpoints_tool/convert/hugging_face_folder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "checkpoint/format/names.h"
+#include "checkpoints_tool/convert/byte_size.h"
+#include "families/hugging_face_files.h"
+
+namespace echelon::tool {
+namespace {
+
+const std::string kConfigFile = "config.json";
+const std::string kGenerationConfig = "generation_config.json";
+const std::string kTokenizer = "tokenizer.json";
+const std::string kTokenizerConfig = "tokenizer_config.json";
+
+}  // namespace
+
+void check_has_config(const checkpoint::Reader& reader) {
+  const auto attachments = reader.attachments();
+  if (std::find(attachments.begin(), attachments.end(), kConfigFile) != attachments.end()) return;
+  throw Error(Code::kCheckpoint,
+              "the checkpoint has no attachment config.json, without which transformers cannot open the "
+              "folder; use consolidate --to hdf5 for the bare tensors");
+}
+
+void add_companions(const checkpoint::Reader& reader, families::OutputType dtype, Conversion& conversion) {
+  check_has_config(reader);
+  conversion.texts[kConfigFile] = families::config_with_dtype(reader.attachment(kConfigFile), dtype);
+  const std::vector<std::string> all = reader.attachments();
+  const auto read = [&](const std::string& name) {
+    return std::find(all.begin(), all.end(), name) != all.end() ? reader.attachment(name) : std::string();
+  };
+  // Special ids are those of config.json in every file, or transformers' generate would run on.
+  const std::string& config = conversion.texts[kConfigFile];
+  const auto add = [&](const std::string& name, std::string text) {
+    if (!text.empty()) conversion.texts[name] = std::move(text);
+  };
+  add(kGenerationConfig, families::generation_config(config, read(kGenerationConfig)));
+  const std::string tokenizer = read(kTokenizer);
+  const std::string named = read(kTokenizerConfig);
+  if (!named.empty()) {
+    add(kTokenizerConfig, families::tokenizer_config_with_end(named, config, tokenizer));
+  } else if (!tokenizer.empty()) {
+    add(kTokenizerConfig, families::tokenizer_config(config, tokenizer));
+  }
+  for (const std::string& name : all) {
+    if (checkpoint::is_companion_file(name) && !conversion.texts.contains(name))
+      conversion.attachments.push_back(name);
+  }
+}
+
+bool has_tokenizer(const Conversion& conversion) {
+  return !conversion.attachments.empty();
+}
+
+void add_safetensors(std::vector<OutputTensor> tensors, const std::string& stem,
+                     const std::string& max_shard_size, Conversion& conversion) {
+  SafetensorsPlan plan =
+      plan_safetensors(std::move(tensors), stem, parse_byte_size(max_shard_size, "--max-shard-size"));
+  for (OutputFile& file : plan.files) conversion.plan.files.push_back(std::move(file));
+  if (!plan.index_name.empty()) conversion.texts[plan.index_name] = plan.index_text;
+}
+
+}  // namespace echelon::tool

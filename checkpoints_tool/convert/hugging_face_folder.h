@@ -1,0 +1,31 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoints_tool/convert/conversion.h"
+#include "families/output_type.h"
+
+/// A Hugging Face folder as the output of a conversion.
+namespace echelon::tool {
+
+/// Prefixes of tensor names in a checkpoint.
+inline constexpr std::string_view kModelPrefix = "model/";
+inline constexpr std::string_view kAveragedPrefix = "ema/";
+/// peft's description of LoRA adapters.
+inline constexpr std::string_view kAdapterConfig = "adapter_config.json";
+
+/// Throws Error(kCheckpoint) unless the checkpoint has the attachment config.json.
+void check_has_config(const checkpoint::Reader& reader);
+
+/// Adds config.json (with `dtype` as in config_with_dtype), the tokenizer's files and generation_config.json;
+/// the latter, and a tokenizer_config.json beside a tokenizer.json, are made where the checkpoint has none.
+/// Throws Error(kCheckpoint) when there is no sound config.json.
+void add_companions(const checkpoint::Reader& reader, families::OutputType dtype, Conversion& conversion);
+[[nodiscard]] bool has_tokenizer(const Conversion& conversion);
+
+/// Adds <stem>.safetensors, or its parts and their index. `max_shard_size` as on the command line.
+void add_safetensors(std::vector<OutputTensor> tensors, const std::string& stem,
+                     const std::string& max_shard_size, Conversion& conversion);
+
+}  // namespace echelon::tool

@@ -1,0 +1,84 @@
+#include "checkpoints_tool/lora/adapters.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/foreign_json.h"
+#include "base/str.h"
+#include "checkpoint/format/geometry.h"
+#include "checkpoints_tool/convert/hugging_face_folder.h"
+#include "checkpoints_tool/lora/peft_config.h"
+#include "families/convert.h"
+#include "shapes/lora.h"
+
+namespace echelon::tool {
+namespace {
+
+constexpr std::uint64_t kElementsRead = std::uint64_t{1} << 18;
+
+bool any_nonzero(const checkpoint::Reader& reader, const checkpoint::TensorInfo& tensor) {
+  const std::uint64_t elements = checkpoint::element_count(tensor);
+  std::vector<std::byte> bytes;
+  for (std::uint64_t at = 0; at < elements; at += kElementsRead) {
+    const std::uint64_t end = std::min(elements, at + kElementsRead);
+    bytes.resize((end - at) * size_of(tensor.dtype));
+    reader.read(tensor.name, at, end, bytes);
+    if (std::any_of(bytes.begin(), bytes.end(), [](std::byte byte) { return byte != std::byte{0}; }))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Adapters::Adapters(const checkpoint::Reader& reader) : reader_(reader) {
+  for (const checkpoint::TensorInfo& tensor : reader.tensors()) {
+    if (!tensor.name.starts_with(kModelPrefix) || !is_adapter(tensor.name)) continue;
+    tensors_.push_back(tensor);
+    tensors_.back().name.erase(0, kModelPrefix.size());
+  }
+  if (tensors_.empty()) return;
+  const std::vector<std::string> attached = reader.attachments();
+  if (std::find(attached.begin(), attached.end(), kAdapterConfig) == attached.end())
+    throw Error(Code::kCheckpoint, str("the checkpoint has adapters, but no ", kAdapterConfig,
+                                       " that tells their scale; it cannot be exported"));
+  lora_ =
+      lora_of_peft(reader.attachment(std::string(kAdapterConfig)), str("the checkpoint's ", kAdapterConfig))
+          .lora;
+}
+
+std::optional<LowRank> Adapters::of(const checkpoint::TensorInfo& weight, std::string_view prefix) const {
+  const std::string_view module = module_of(weight.name);
+  if (!weight.name.ends_with(".weight")) return std::nullopt;
+  const checkpoint::TensorInfo* a = reader_.find(str(prefix, adapter_a(module)));
+  const checkpoint::TensorInfo* b = reader_.find(str(prefix, adapter_b(module)));
+  if (a == nullptr && b == nullptr) return std::nullopt;
+  const auto fits = [&] {
+    using Shape = std::vector<std::int64_t>;
+    return a != nullptr && b != nullptr && families::is_floating(a->dtype) &&
+           families::is_floating(b->dtype) && weight.shape.size() == 2 &&
+           a->shape == Shape{lora_.rank, weight.shape[1]} && b->shape == Shape{weight.shape[0], lora_.rank};
+  };
+  if (fits()) return LowRank{*a, *b, lora_scale(lora_)};
+  throw Error(Code::kCheckpoint, str("the adapter of '", module, "' does not fit its weight ",
+                                     checkpoint::shape_text(weight.shape), " and rank ", lora_.rank));
+}
+
+void Adapters::require_trained(std::string_view prefix) const {
+  for (const checkpoint::TensorInfo& tensor : tensors_) {
+    const checkpoint::TensorInfo* stored = reader_.find(str(prefix, tensor.name));
+    if (stored != nullptr && tensor.name == adapter_b(module_of(module_of(tensor.name))) &&
+        any_nonzero(reader_, *stored))
+      return;
+  }
+  throw Error(Code::kCheckpoint,
+              "every B of the adapters is zero: nothing was trained, and the model is the base itself");
+}
+
+std::string config_with_base(const std::string& text, const std::string& base) {
+  nlohmann::ordered_json config = parse_ordered_json(text, std::string(kAdapterConfig), Code::kCheckpoint);
+  if (!base.empty()) config["base_model_name_or_path"] = base;
+  return config.dump(2) + "\n";
+}
+
+}  // namespace echelon::tool

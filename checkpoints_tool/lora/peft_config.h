@@ -1,0 +1,20 @@
+#pragma once
+#include <string>
+
+#include "shapes/options.h"
+
+namespace echelon::tool {
+
+/// What an adapter_config.json says.
+struct PeftConfig {
+  LoraOptions lora;  ///< modules: target_modules; also_train: modules_to_save
+  /// Names are listed, or all matrices meant; else target_modules is a regular expression, and lora.modules
+  /// is empty.
+  bool lists_modules = true;
+};
+
+/// Throws Error(kCheckpoint), naming `what`, for anything but plain LoRA: what peft would compute otherwise
+/// is refused by the name of its key.
+[[nodiscard]] PeftConfig lora_of_peft(const std::string& text, const std::string& what);
+
+}  // namespace echelon::tool

@@ -1,0 +1,20 @@
+#pragma once
+#include <cstdint>
+
+namespace echelon::app {
+
+/// While it lives, the thread that records computes in place of `threads`: a tensor that it allocates within
+/// a parallel region counts for each of them. Needs HostMemory. One at a time; single-threaded.
+class OneForAll {
+ public:
+  explicit OneForAll(int threads);
+  OneForAll(const OneForAll&) = delete;
+  OneForAll& operator=(const OneForAll&) = delete;
+  ~OneForAll();
+
+  /// Most bytes of CPU tensors since the beginning or the last reset_peak().
+  [[nodiscard]] static std::int64_t peak_bytes();
+  static void reset_peak();
+};
+
+}  // namespace echelon::app

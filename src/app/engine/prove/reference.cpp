@@ -1,0 +1,71 @@
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "app/engine/answer.h"
+#include "app/engine/engine.h"
+#include "base/error.h"
+#include "optim/schedule.h"
+#include "reference/training.h"
+#include "shapes/lora.h"
+#include "train/batch_tensors.h"
+
+namespace echelon::app {
+namespace {
+
+reference::Weights as_tensors(const Tensors& values, const Recipe& recipe) {
+  reference::Weights weights;
+  for (const TensorShape& shape : tensors_of(recipe.model, recipe.lora))
+    weights[shape.name] = at::tensor(values.at(shape.name), at::kFloat).view(shape.dimensions);
+  return weights;
+}
+
+Tensors as_values(const reference::Weights& weights) {
+  Tensors values;
+  for (const auto& [name, weight] : weights) {
+    const at::Tensor flat = weight.to(at::kFloat).contiguous();
+    values[name].assign(flat.const_data_ptr<float>(), flat.const_data_ptr<float>() + flat.numel());
+  }
+  return values;
+}
+
+at::ScalarType scalar_type_of(ReferenceType type) {
+  if (type == ReferenceType::kBf16) return at::kBFloat16;
+  return type == ReferenceType::kFp32 ? at::kFloat : at::kDouble;
+}
+
+void train_by_reference(const ReferenceRequest& request, ReferenceResult& result) {
+  const Recipe& recipe = *request.recipe;
+  const auto seed = static_cast<std::uint64_t>(recipe.run.seed);
+  const auto data = make_loader(recipe.data, input_of(recipe.model), seed);
+  reference::Training training({.model = recipe.model,
+                                .lora = recipe.lora,
+                                .seed = seed,
+                                .optim = recipe.optim,
+                                .train = recipe.train,
+                                .type = scalar_type_of(request.type)},
+                               as_tensors(*request.weights, recipe));
+  const std::int64_t batch = recipe.train.global_batch_size;
+  for (std::int64_t step = 0; step < recipe.train.steps; ++step) {
+    std::vector<SampleBatch> samples;
+    for (std::int64_t i = 0; i < batch; ++i) samples.push_back(data->read(step * batch + i, 1));
+    const double lr = learning_rate(recipe.optim, recipe.schedule, step + 1, recipe.train.steps);
+    const bool left_out = std::cmp_less(step, request.left_out.size()) && request.left_out[step];
+    const reference::Training::Step done = training.step(samples, lr, left_out);
+    result.loss.push_back(done.loss);
+    result.grad_norm.push_back(done.grad_norm);
+    result.lr.push_back(lr);
+  }
+  result.gradients = as_values(training.gradients());
+  result.weights = as_values(training.weights());
+  result.averages = as_values(training.averages());
+  result.largest_gradients = as_values(training.largest_gradients());
+}
+
+}  // namespace
+}  // namespace echelon::app
+
+int echelon_engine_reference(const echelon::app::ReferenceRequest& request,
+                             echelon::app::ReferenceResult& result) {
+  return echelon::app::answer(result.fault, [&] { echelon::app::train_by_reference(request, result); });
+}

@@ -1,0 +1,126 @@
+#include "app/prove/differences.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/str.h"
+
+namespace echelon::app {
+namespace {
+
+constexpr double kLeastShare = 5e-3;
+/// A gradient's element is taken for rounding below this share of the root mean square of all gradients.
+constexpr double kRounding = 1e-4;
+/// Updates below this share of a weight are lost in its rounding.
+constexpr double kLeastUpdate = 1e-4;
+
+double square_of(double x) {
+  return x * x;
+}
+
+/// Root of the mean square of expected - from over all tensors.
+double typical(const Tensors& expected, const Tensors* from) {
+  double squares = 0;
+  double count = 0;
+  for (const auto& [name, values] : expected) {
+    const std::vector<float>* base = from == nullptr ? nullptr : &from->at(name);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      squares += square_of(double{values[i]} - (base == nullptr ? 0.0 : double{(*base)[i]}));
+    count += static_cast<double>(values.size());
+  }
+  return std::sqrt(squares / std::max(count, 1.0));
+}
+
+}  // namespace
+
+Difference of_steps(std::string what, double bound, const std::vector<double>& got,
+                    const std::vector<double>& expected) {
+  Difference worst{std::move(what), 0, bound, "step 1"};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double value = std::abs(got.at(i) - expected[i]) / std::abs(expected[i]);
+    if (value <= worst.value) continue;  // not a number: is never passed over
+    worst.value = value;
+    worst.where = str("step ", i + 1);
+    if (std::isnan(value)) break;
+  }
+  return worst;
+}
+
+Distances distances(const Tensors& got, const Tensors& expected, const Tensors* from) {
+  const double typically = typical(expected, from);
+  Distances found;
+  for (const auto& [name, values] : expected) {
+    const auto other = got.find(name);
+    if (other == got.end() || other->second.size() != values.size()) {
+      found[name] = std::numeric_limits<double>::infinity();
+      continue;
+    }
+    const std::vector<float>* base = from == nullptr ? nullptr : &from->at(name);
+    double apart = 0;
+    double size = 0;
+    double whole = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      whole += square_of(values[i]);
+      apart += square_of(double{other->second[i]} - double{values[i]});
+      size += square_of(double{values[i]} - (base == nullptr ? 0.0 : double{(*base)[i]}));
+    }
+    const double least = kLeastShare * typically * std::sqrt(static_cast<double>(values.size()));
+    const double divisor = std::max({std::sqrt(size), least, kLeastUpdate * std::sqrt(whole)});
+    found[name] = apart == 0 ? 0 : std::sqrt(apart) / divisor;
+  }
+  return found;
+}
+
+double overall_distance(const Tensors& got, const Tensors& expected) {
+  double apart = 0;
+  double size = 0;
+  for (const auto& [name, values] : expected) {
+    const std::vector<float>& other = got.at(name);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      apart += square_of(double{other.at(i)} - double{values[i]});
+      size += square_of(values[i]);
+    }
+  }
+  return std::sqrt(apart / size);
+}
+
+Distances update_distances(const Tensors& found, const Tensors& expected, const Tensors& from,
+                           const Tensors& largest_gradients) {
+  const double rounding = kRounding * typical(largest_gradients, nullptr);
+  Tensors got = found;
+  for (auto& [name, values] : got) {
+    const auto gradients = largest_gradients.find(name);
+    const auto right = expected.find(name);
+    if (gradients == largest_gradients.end() || right == expected.end()) continue;
+    if (values.size() != gradients->second.size()) continue;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double gradient = gradients->second[i];
+      if (gradient > 0 && gradient < rounding) values[i] = right->second[i];
+    }
+  }
+  return distances(got, expected, &from);
+}
+
+Difference of_bits(std::string what, const Tensors& got, const Tensors& expected) {
+  Difference wrong{std::move(what), 0, 0, "none"};
+  for (const auto& [name, values] : expected) {
+    const auto found = got.find(name);
+    if (found != got.end() && found->second == values) continue;
+    if (wrong.value++ == 0) wrong.where = name;
+  }
+  return wrong;
+}
+
+Difference of_tensors(std::string what, double bound, const Distances& found) {
+  Difference worst{std::move(what), 0, bound, ""};
+  for (const auto& [name, value] : found) {
+    if (value <= worst.value && !worst.where.empty()) continue;
+    worst.value = value;
+    worst.where = name;
+    if (std::isnan(value)) break;
+  }
+  return worst;
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,49 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "app/engine/engine.h"
+
+namespace echelon::app {
+
+/// How far a run is from the reference in one respect.
+struct Difference {
+  std::string what;  ///< "loss", "gradients", ...
+  double value = 0;  ///< relative
+  double bound = 0;
+  std::string where;  ///< the step or the tensor where it is largest
+
+  /// False also for a value that is no number.
+  [[nodiscard]] bool holds() const { return value <= bound; }
+};
+
+/// The largest |got - expected| / |expected| of all steps.
+[[nodiscard]] Difference of_steps(std::string what, double bound, const std::vector<double>& got,
+                                  const std::vector<double>& expected);
+
+/// Distance of each tensor of `expected` by its name.
+using Distances = std::map<std::string, double>;
+
+/// |got - expected| / |expected - from|, in the norm of the sum of squares; without `from`, over |expected|.
+/// The divisor of a tensor is at least 1/200 of what its size would give it of the whole: the
+/// gradients of some are nothing but rounding, such as those of key biases. Infinite for a tensor that `got`
+/// lacks.
+[[nodiscard]] Distances distances(const Tensors& got, const Tensors& expected, const Tensors* from = nullptr);
+
+/// The distance of all tensors together.
+[[nodiscard]] double overall_distance(const Tensors& got, const Tensors& expected);
+
+/// distances() without the elements whose gradients were never more than rounding, by which AdamW moves them
+/// all the same. `largest_gradients`: of each element. The divisor is at least 1e-4 |expected|: the weights'
+/// own rounding is within a hundredth of that.
+[[nodiscard]] Distances update_distances(const Tensors& found, const Tensors& expected, const Tensors& from,
+                                         const Tensors& largest_gradients);
+
+/// How many tensors of `got` are not those of `expected`, bit for bit, or are missing there.
+[[nodiscard]] Difference of_bits(std::string what, const Tensors& got, const Tensors& expected);
+
+/// The largest of them.
+[[nodiscard]] Difference of_tensors(std::string what, double bound, const Distances& found);
+
+}  // namespace echelon::app

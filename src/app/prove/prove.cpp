@@ -1,0 +1,180 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "app/commands.h"
+#include "app/launcher/step.h"
+#include "app/prove/proof.h"
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/foreign_text.h"
+#include "base/str.h"
+#include "base/terminal/command_line.h"
+#include "recipe/load.h"
+
+namespace echelon::app {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ProveArguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+  int ranks = 2;
+  bool json = false;
+};
+
+/// A folder for the runs, removed at the end unless something is wrong there.
+class ProofFolder {
+ public:
+  ProofFolder() : path_((std::filesystem::temp_directory_path() / "echelon-prove-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr)
+      throw fs::system_error(Code::kEnvironment, "make a folder for the runs like", path_, errno);
+  }
+  ProofFolder(const ProofFolder&) = delete;
+  ProofFolder& operator=(const ProofFolder&) = delete;
+  ~ProofFolder() {
+    if (kept_) return;
+    try {
+      fs::remove_tree(path_, Code::kEnvironment);
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a leftover in the temporary folder harms nobody
+    }
+  }
+  void keep() { kept_ = true; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool kept_ = false;
+};
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return text;
+}
+
+constexpr std::size_t kNameWidth = 70;
+constexpr std::size_t kNumberWidth = 11;
+
+std::string padded(const std::string& text, std::size_t width) {
+  return text + std::string(text.size() < width ? width - text.size() : 1, ' ');
+}
+
+/// What has happened to a part since the last call: its title, or its newest run.
+void print_newest(const ProofPart& part) {
+  if (part.runs.empty()) {
+    std::cout << '\n' << part.title << std::endl;
+    return;
+  }
+  const Proved& run = part.runs.back();
+  if (part.runs.size() == 1) {
+    std::string names = padded("", kNameWidth);
+    std::string bounds = padded("  bound", kNameWidth);
+    for (const Difference& difference : run.differences) {
+      names += padded(difference.what, kNumberWidth);
+      bounds += padded(short_number(difference.bound), kNumberWidth);
+    }
+    std::cout << names << '\n' << bounds << '\n';
+  }
+  std::string line = padded("  " + run.name, kNameWidth);
+  for (const Difference& difference : run.differences)
+    line += padded(short_number(difference.value), kNumberWidth);
+  std::cout << line << (run.holds() ? "" : "  EXCEEDED") << std::endl;
+}
+
+/// "2 ranks, full_shard, ...: gradients differs by 3.1e-02 in 'model.norm.weight', bound 3.0e-05".
+std::string describe_failure(const Proved& run) {
+  for (const Difference& difference : run.differences) {
+    if (!difference.holds())
+      return str(run.name, ": ", difference.what, " differs by ", short_number(difference.value), " in ",
+                 difference.where, ", bound ", short_number(difference.bound));
+  }
+  return "";
+}
+
+void print_end(const Proof& proof) {
+  std::cout << "\nnot compared:\n";
+  for (const std::string& line : proof.not_compared) std::cout << "  " << line << '\n';
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.0f", proof.seconds);
+  if (proof.first_failure() == nullptr) std::cout << "\nall within bounds, " << seconds << " s" << std::endl;
+}
+
+Json to_json(const Proof& proof) {
+  Json parts = Json::array();
+  for (const ProofPart& part : proof.parts) {
+    Json runs = Json::array();
+    for (const Proved& run : part.runs) {
+      Json differences = Json::array();
+      for (const Difference& difference : run.differences) {
+        differences.push_back({{"what", difference.what},
+                               {"value", difference.value},
+                               {"bound", difference.bound},
+                               {"where", difference.where}});
+      }
+      runs.push_back({{"run", run.name}, {"holds", run.holds()}, {"differences", differences}});
+    }
+    parts.push_back({{"title", part.title}, {"runs", runs}});
+  }
+  const Proved* failure = proof.first_failure();
+  return {{"holds", failure == nullptr},
+          {"first_failure", failure == nullptr ? Json() : Json(describe_failure(*failure))},
+          {"parts", parts},
+          {"not_compared", proof.not_compared},
+          {"seconds", proof.seconds}};
+}
+
+int prove_recipe(const ProveArguments& arguments) {
+  if (local_ranks(0) == 0)
+    throw Error(Code::kUsage, "prove starts ranks itself; run it outside of an srun or mpirun step");
+  const LoadedRecipe loaded = load_recipe(arguments.recipe, arguments.overrides);
+  if (!arguments.json) tell_which(loaded);
+  ProofFolder folder;
+  try {
+    const Proof proof = prove(loaded.recipe, arguments.ranks, folder.path(), [&](const ProofPart& part) {
+      if (!arguments.json) print_newest(part);
+    });
+    if (arguments.json) {
+      std::cout << json_text(to_json(proof)) << '\n';
+    } else {
+      print_end(proof);
+    }
+    const Proved* failure = proof.first_failure();
+    if (failure == nullptr) return 0;
+    folder.keep();
+    throw Error(Code::kTraining, str("differs from the reference; first in ", describe_failure(*failure),
+                                     "; the runs are in ", folder.path()));
+  } catch (const Error&) {
+    folder.keep();
+    throw;
+  }
+}
+
+}  // namespace
+
+void add_prove(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<ProveArguments>();
+  CLI::App* command = app.add_subcommand(
+      "prove", "Train a small form of a recipe in many ways, and compare each with an unsharded reference");
+  command->add_option("recipe", arguments->recipe, "YAML file, or a name that `echelon recipes ls` prints")
+      ->required();
+  command->add_option("overrides", arguments->overrides, "key.path=value, e.g. shard.strategy=no_shard");
+  command->add_option("--ranks", arguments->ranks, "Most local ranks to train on")
+      ->check(in_range(1, 16))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "One JSON object instead of text");
+  command->footer(
+      "Compared are samples, gradients, the recipe's own precision, and training that goes on, is resumed "
+      "and "
+      "resharded; with its adapters, dropout and masks of conversations. Exits with 6 if a difference "
+      "exceeds "
+      "its bound.");
+  command->callback([arguments, &status] { status = prove_recipe(*arguments); });
+}
+
+}  // namespace echelon::app

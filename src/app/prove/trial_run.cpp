@@ -1,0 +1,123 @@
+#include "app/prove/trial_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/foreign_json.h"
+#include "base/half.h"
+#include "base/process/program.h"
+#include "base/str.h"
+#include "checkpoint/read/reader.h"
+
+namespace echelon::app {
+namespace {
+
+using Path = std::filesystem::path;
+
+constexpr double kDeadlineS = 300;  // of a run, which takes seconds
+constexpr std::uint64_t kMostMetrics = std::uint64_t{16} << 20;
+
+std::string last_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::string last;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+void train(const Trial& trial) {
+  const Path folder = trial.recipe.run.dir;
+  const Path recipe = folder.string() + ".yaml";
+  fs::replace_file(recipe, to_yaml(trial.recipe), Code::kEnvironment);
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  const ProgramRun run = run_program(
+      {program, "train", recipe.string(), "--ranks", std::to_string(trial.ranks), "--quiet"}, kDeadlineS);
+  if (run.good()) return;
+  const bool known =
+      run.status >= static_cast<int>(Code::kUsage) && run.status <= static_cast<int>(Code::kPeer);
+  throw Error(known ? static_cast<Code>(run.status) : Code::kTraining,
+              str("the run '", trial.name, "' of ", recipe.string(),
+                  " failed: ", run.err.empty() ? run.trouble("echelon train") : last_line(run.err)));
+}
+
+void read_metrics(const Trial& trial, Left& left) {
+  const Path path = Path(trial.recipe.run.dir) / "metrics.jsonl";
+  std::istringstream lines(fs::read_file(path, kMostMetrics, Code::kTraining));
+  std::map<std::int64_t, nlohmann::json> by_step;
+  for (std::string line; std::getline(lines, line);) {
+    nlohmann::json values = parse_foreign_json(line, path.string(), Code::kTraining);
+    const std::int64_t step = values.at("step").get<std::int64_t>();
+    by_step[step] = std::move(values);
+  }
+  for (std::int64_t step = 1; step <= trial.recipe.train.steps; ++step) {
+    const auto found = by_step.find(step);
+    if (found == by_step.end())
+      throw Error(Code::kTraining,
+                  str("the run '", trial.name, "' left no line for step ", step, " in ", path.string()));
+    const auto number = [&](const char* key) {
+      const auto value = found->second.find(key);
+      return value != found->second.end() && value->is_number() ? value->get<double>() : std::nan("");
+    };
+    left.loss.push_back(number("loss"));
+    left.grad_norm.push_back(number("grad_norm"));
+    left.lr.push_back(number("lr"));
+    left.loss_scale.push_back(number("loss_scale"));
+  }
+}
+
+std::vector<float> values_of(const checkpoint::Reader& reader, const checkpoint::TensorInfo& tensor) {
+  std::uint64_t count = 1;
+  for (const std::int64_t size : tensor.shape) count *= static_cast<std::uint64_t>(size);
+  std::vector<float> values(count);
+  if (tensor.dtype == DType::kF32) {
+    reader.read(tensor.name, 0, count, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+  if (tensor.dtype != DType::kBF16)
+    throw Error(Code::kCheckpoint,
+                str("tensor '", tensor.name, "' is ", name_of(tensor.dtype), "; expected fp32 or bf16"));
+  std::vector<std::uint16_t> halves(count);
+  reader.read(tensor.name, 0, count, std::as_writable_bytes(std::span(halves)));
+  std::transform(halves.begin(), halves.end(), values.begin(),
+                 [](std::uint16_t half) { return bf16_to_float(half); });
+  return values;
+}
+
+void read_checkpoint(const Trial& trial, Left& left) {
+  const checkpoint::Reader reader(trial.recipe.run.dir);
+  if (reader.step() != trial.recipe.train.steps)
+    throw Error(Code::kTraining, str("the run '", trial.name, "' saved step ", reader.step(), "; expected ",
+                                     trial.recipe.train.steps));
+  const std::string momentum = "/momentum_buffer";
+  for (const checkpoint::TensorInfo& tensor : reader.tensors()) {
+    const std::string name = tensor.name.substr(tensor.name.find('/') + 1);
+    if (tensor.name.starts_with("model/")) left.weights[name] = values_of(reader, tensor);
+    if (tensor.name.starts_with("ema/")) left.averages[name] = values_of(reader, tensor);
+    if (name.ends_with(momentum))
+      left.moments[name.substr(0, name.size() - momentum.size())] = values_of(reader, tensor);
+  }
+}
+
+}  // namespace
+
+Left run_trial(const Trial& trial) {
+  train(trial);
+  Left left;
+  read_metrics(trial, left);
+  read_checkpoint(trial, left);
+  return left;
+}
+
+void go_back(const Recipe& recipe, std::int64_t step) {
+  for (const checkpoint::Found& found : checkpoint::list(Path(recipe.run.dir) / "checkpoints")) {
+    if (found.step > step) fs::remove_tree(found.folder, Code::kCheckpoint);
+  }
+}
+
+}  // namespace echelon::app

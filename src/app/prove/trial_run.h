@@ -1,0 +1,36 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "app/engine/engine.h"
+
+namespace echelon::app {
+
+/// A run of the product that is looked at from outside only.
+struct Trial {
+  std::string name;
+  int ranks = 1;
+  Recipe recipe;
+};
+
+/// What a run left: its metrics, NaN where a line has no number, and its newest checkpoint.
+struct Left {
+  std::vector<double> loss;  ///< of each step
+  std::vector<double> grad_norm;
+  std::vector<double> lr;
+  std::vector<double> loss_scale;  ///< after it; of fp16
+  Tensors weights;
+  Tensors averages;  ///< of weights, with optim.ema_decay
+  Tensors moments;   ///< SGD's momentum, else empty
+};
+
+/// Trains by `echelon train`, with run.dir in the recipe, and reads what it left. Goes on from a checkpoint
+/// that is there. Throws Error with the run's exit code and its last line of output if it fails, and
+/// Error(kTraining) if it did not leave every step.
+[[nodiscard]] Left run_trial(const Trial& trial);
+
+/// Removes a run's checkpoints behind `step`, so that it goes on from there when it is started again.
+void go_back(const Recipe& recipe, std::int64_t step);
+
+}  // namespace echelon::app

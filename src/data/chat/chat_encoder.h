@@ -1,0 +1,65 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/chat/chat_source.h"
+#include "data/chat/conversation.h"
+#include "text/template/chat_mask.h"
+#include "text/tokenizer.h"
+
+namespace echelon::data {
+
+/// The tokens of a conversation.
+struct EncodedChat {
+  std::vector<std::int32_t> ids;
+  std::vector<bool> trained;  ///< of each id
+  std::uint64_t trained_tokens = 0;
+  std::uint64_t torn_tokens = 0;   ///< trained ones with text in front of or behind what is trained
+  std::uint64_t typed_tokens = 0;  ///< special ones in messages: escaped or allowed
+  bool last_turn_only = false;
+  TurnEnds ends;
+};
+
+/// Renders conversations and finds the tokens that are trained. Every method may run on several threads.
+class ChatEncoder {
+ public:
+  /// `tokenizer` must outlive it. Throws Error(kData): a template that is not understood.
+  ChatEncoder(ChatSource source, const ChatOptions& options, const Tokenizer& tokenizer);
+
+  /// `encoder` is one of the tokenizer. Ids are those of the whole text. A token is trained when any of its
+  /// text is. Throws Error(kData): what the template refuses, a text that does not map to tokens, a special
+  /// token in a message under TypedTokens::kRefuse.
+  [[nodiscard]] EncodedChat encode(const Conversation& conversation, TextEncoder& encoder) const;
+
+  /// The ids of a conversation up to where the assistant answers. Throws as encode() does.
+  [[nodiscard]] std::vector<std::int32_t> encode_prompt(const Conversation& conversation,
+                                                        TextEncoder& encoder) const;
+
+  /// The token with which the model learns to end a turn: the last of source().ends that is trained in a
+  /// question and an answer; -1: none, or the template refuses them.
+  [[nodiscard]] std::int32_t turn_end() const;
+
+  [[nodiscard]] const ChatSource& source() const { return source_; }
+  [[nodiscard]] bool marks_generation() const { return template_.marks_generation(); }
+
+ private:
+  struct Placed;
+  /// `typed_count`: set to how many special tokens stand in messages.
+  [[nodiscard]] Placed place_checked(const RenderedChat& chat, const Conversation& conversation,
+                                     TextEncoder& encoder, std::uint64_t& typed_count) const;
+  [[nodiscard]] Placed place(const std::string& text, const std::vector<std::size_t>& cuts,
+                             TextEncoder& encoder) const;
+  [[nodiscard]] std::vector<ChatSpan> typed_tokens(const RenderedChat& chat, const Conversation& conversation,
+                                                   const Placed& placed) const;
+
+  ChatSource source_;
+  ChatTemplate template_;
+  ChangedTurns changed_;
+  TypedTokens typed_;
+  const Tokenizer& tokenizer_;
+  std::vector<bool> special_;  // of each id
+};
+
+}  // namespace echelon::data

@@ -1,0 +1,172 @@
+#include "data/chat/chat_source.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "base/checksum/crc32c.h"
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/foreign_json.h"
+#include "base/str.h"
+
+namespace echelon::data {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+
+// Ends of a turn in published templates.
+constexpr std::array<std::string_view, 10> kUsualEnds{
+    "</s>",  "<|im_end|>",    "<|eot_id|>",      "<|eom_id|>",    "<|end|>",
+    "<eos>", "<end_of_turn>", "<|end_of_text|>", "<|endoftext|>", "<|END_OF_TURN_TOKEN|>"};
+
+/// A configuration writes a token as text, or as an object with its flags.
+std::string token_text(const nlohmann::json& token) {
+  const nlohmann::json& text = token.is_object() && token.contains("content") ? token["content"] : token;
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
+/// The template of a tokenizer_config.json, which may hold several by name; empty: none.
+std::string template_of(const nlohmann::json& config, const std::string& what) {
+  const auto found = config.find("chat_template");
+  if (found == config.end() || found->is_null()) return "";
+  if (found->is_string()) return *found;
+  if (found->is_array()) {
+    for (const nlohmann::json& one : *found) {
+      if (one.is_object() && one.value("name", nlohmann::json()) == "default" && one.contains("template") &&
+          one["template"].is_string())
+        return one["template"];
+    }
+  }
+  throw Error(Code::kData, str(what,
+                               ": chat_template is neither a text nor a list with one called 'default'; name "
+                               "a template with --chat-template FILE"));
+}
+
+void find_template(const ChatOptions& options, const TokenizerFolder& folder, const nlohmann::json& config,
+                   ChatSource& source) {
+  if (!options.template_file.empty()) {
+    source.origin = options.template_file;
+    source.text = in_context("--chat-template",
+                             [&] { return fs::read_file(options.template_file, kMostBytes, Code::kData); });
+  } else if (std::string text = folder.text(kChatTemplate); !text.empty()) {
+    source.origin = (folder.path() / kChatTemplate).string();
+    source.text = std::move(text);
+  } else {
+    source.origin = (folder.path() / kTokenizerConfig).string();
+    source.text = template_of(config, source.origin);
+  }
+  if (source.text.empty()) {
+    throw Error(Code::kData,
+                str("'", folder.path().string(), "' holds no chat template (", kChatTemplate, ", or ",
+                    kTokenizerConfig, " with chat_template): name one with --chat-template FILE"));
+  }
+}
+
+/// Adds the special tokens that transformers passes to a template.
+void add_special_tokens(const nlohmann::json& config, const Tokenizer& tokenizer, Json& variables) {
+  for (const char* name :
+       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+    if (!config.contains(name)) continue;
+    if (std::string text = token_text(config[name]); !text.empty()) variables[name] = std::move(text);
+  }
+  const auto otherwise = [&](const char* name, std::int32_t id) {
+    if (!config.contains(name) && id >= 0) variables[name] = tokenizer.name_of(id);
+  };
+  otherwise("bos_token", tokenizer.bos_id());
+  otherwise("eos_token", tokenizer.eos_id());
+  if (const auto more = config.find("additional_special_tokens"); more != config.end() && more->is_array()) {
+    Json texts = Json::array();
+    for (const nlohmann::json& token : *more) texts.push_back(token_text(token));
+    if (!texts.empty()) variables["additional_special_tokens"] = std::move(texts);
+  }
+}
+
+void add_variables(const ChatOptions& options, Json& variables) {
+  for (const std::string& pair : options.variables) {
+    const auto sign = pair.find('=');
+    if (sign == std::string::npos || sign == 0)
+      throw Error(Code::kUsage, str("--template-variable is '", printable(pair),
+                                    "', expected NAME=VALUE, such as enable_thinking=false"));
+    const std::string value = pair.substr(sign + 1);
+    const ForeignJson read = read_foreign_json(value);
+    variables[pair.substr(0, sign)] =
+        read.problem.empty() ? parse_ordered_json(value, "--template-variable", Code::kUsage) : Json(value);
+  }
+}
+
+/// Noon, so that no time zone makes it another day.
+std::optional<std::time_t> time_of(const std::string& date) {
+  if (date.empty()) return {};
+  std::tm day{};
+  const char* end = ::strptime(date.c_str(), "%Y-%m-%d", &day);
+  const std::tm given = day;
+  day.tm_hour = 12;
+  day.tm_isdst = -1;
+  const std::time_t time = end != nullptr && *end == '\0' ? std::mktime(&day) : -1;
+  if (time == -1 || day.tm_mday != given.tm_mday)
+    throw Error(Code::kUsage, str("--date is '", printable(date), "', expected a day as YYYY-MM-DD"));
+  return time;
+}
+
+std::vector<std::string> ends_of(const ChatOptions& options, const TokenizerFolder& folder,
+                                 const Json& variables, const Tokenizer& tokenizer) {
+  std::vector<std::string> ends = options.ends;
+  const SpecialIds ids = folder.special_ids();
+  for (const std::int32_t id : ids.ends) ends.push_back(tokenizer.name_of(id));
+  ends.push_back(variables.value("eos_token", std::string()));
+  for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string name = tokenizer.name_of(id);
+    if (std::find(kUsualEnds.begin(), kUsualEnds.end(), name) != kUsualEnds.end()) ends.push_back(name);
+  }
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  std::erase(ends, "");
+  return ends;
+}
+
+}  // namespace
+
+nlohmann::ordered_json ChatSource::identity(const ChatOptions& options) const {
+  return {{"template", fs::Path(origin).filename().string()},
+          {"template_crc32c", crc32c(text)},
+          {"variables", variables},
+          {"date", options.date},
+          {"ends", ends},
+          {"messages", options.messages},
+          {"tools", options.tools},
+          {"role_key", options.role_key},
+          {"content_key", options.content_key},
+          {"roles", options.roles},
+          {"changed_turns", word_of(options.changed)},
+          {"special_in_text", word_of(options.typed)},
+          {"max_without_target", options.max_without_target}};
+}
+
+ChatSource load_chat_source(const ChatOptions& options, const TokenizerFolder& folder,
+                            const Tokenizer& tokenizer) {
+  const std::string config_text = folder.text(kTokenizerConfig);
+  const std::string config_file = (folder.path() / kTokenizerConfig).string();
+  const nlohmann::json config = config_text.empty()
+                                    ? nlohmann::json::object()
+                                    : parse_foreign_json(config_text, config_file, Code::kData);
+  if (!config.is_object()) throw Error(Code::kData, str(config_file, " is no JSON object"));
+  ChatSource source;
+  find_template(options, folder, config, source);
+  add_special_tokens(config, tokenizer, source.variables);
+  add_variables(options, source.variables);
+  if (!config_text.empty()) {
+    Json rest = parse_ordered_json(config_text, config_file, Code::kData);
+    rest.erase("chat_template");
+    source.tokenizer_config = rest.dump(2) + "\n";
+  }
+  source.now = time_of(options.date);
+  source.ends = ends_of(options, folder, source.variables, tokenizer);
+  return source;
+}
+
+}  // namespace echelon::data

@@ -1,0 +1,130 @@
+#include "data/chat/conversation.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "base/foreign_json.h"
+#include "base/str.h"
+
+namespace echelon::data {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr JsonLimits kLimits{.depth = 64};
+constexpr std::array<std::string_view, 6> kRoles{"system",   "developer", "user",
+                                                 kAssistant, "tool",      "function"};
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw Error(Code::kData, text);
+}
+
+bool is_blank(const std::string& text) {
+  return text.find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
+/// Role that the file calls `name`; empty: none is known.
+std::string role_of(const std::string& name, const ChatOptions& options) {
+  for (const std::string& pair : options.roles) {
+    if (pair.substr(0, pair.find('=')) == name) return pair.substr(pair.find('=') + 1);
+  }
+  return std::find(kRoles.begin(), kRoles.end(), name) == kRoles.end() ? "" : name;
+}
+
+void rename(Json& message, const std::string& from, const char* to, const std::string& where) {
+  if (from == to || !message.contains(from)) return;
+  if (message.contains(to)) refuse(str(where, " has both '", from, "' and '", to, "'; name one of them"));
+  Json renamed = Json::object();
+  for (auto& [key, value] : message.items()) renamed[key == from ? to : key] = value;
+  message = std::move(renamed);
+}
+
+void check_content(const Json& message, const std::string& role, const ChatOptions& options,
+                   const std::string& where) {
+  const auto content = message.find("content");
+  const bool calls = role == kAssistant && message.contains("tool_calls") && !message["tool_calls"].empty();
+  if (content == message.end() || content->is_null()) {
+    if (!calls) refuse(str(where, " (", role, ") has no '", options.content_key, "'"));
+    return;
+  }
+  if (content->is_string()) {
+    const bool speaks = role == "user" || (role == kAssistant && !calls);
+    if (speaks && is_blank(content->get_ref<const std::string&>()))
+      refuse(str(where, " (", role, ") is empty: an empty turn teaches nothing; leave it out"));
+  } else if (!content->is_array() || content->empty()) {
+    refuse(str(where, ".", options.content_key, " is ", content->type_name(), ", expected a text"));
+  }
+}
+
+void settle_message(Json& message, std::size_t at, const ChatOptions& options) {
+  const std::string where = str("messages[", at, "]");
+  if (!message.is_object()) refuse(str(where, " is ", message.type_name(), ", expected an object"));
+  rename(message, options.role_key, "role", where);
+  rename(message, options.content_key, "content", where);
+  const auto role = message.find("role");
+  if (role == message.end()) refuse(str(where, " has no '", options.role_key, "'"));
+  if (!role->is_string())
+    refuse(str(where, ".", options.role_key, " is ", role->type_name(), ", expected a text"));
+  const std::string name = *role;
+  const std::string known = role_of(name, options);
+  if (known.empty()) {
+    refuse(
+        str(where, " has the role '", printable(name),
+            "', expected system, developer, user, assistant, tool or function; say what it is with --role '",
+            printable(name), "=assistant'"));
+  }
+  *role = known;
+  check_content(message, known, options, where);
+}
+
+std::string text_of(const Json& object, const std::string& name) {
+  const auto field = object.find(name);
+  if (field == object.end()) refuse(str("has no field '", printable(name), "'"));
+  if (!field->is_string())
+    refuse(str("field '", printable(name), "' is ", field->type_name(), ", expected a string"));
+  if (is_blank(*field)) refuse(str("field '", printable(name), "' is empty"));
+  return *field;
+}
+
+}  // namespace
+
+Conversation read_conversation(std::string_view line, const ChatOptions& options,
+                               const PromptFields& fields) {
+  Json object = parse_ordered_json(line, "the line", Code::kData, kLimits);
+  if (!object.is_object()) refuse(str("not a JSON object but ", object.type_name()));
+  Conversation made;
+  if (const auto tools = object.find(options.tools); tools != object.end() && !tools->is_null()) {
+    if (!tools->is_array())
+      refuse(str("field '", printable(options.tools), "' is ", tools->type_name(), ", expected a list"));
+    if (!tools->empty()) made.tools = std::move(*tools);
+  }
+  if (!fields.prompt.empty()) {
+    made.messages = {{{"role", "user"}, {"content", text_of(object, fields.prompt)}},
+                     {{"role", kAssistant}, {"content", text_of(object, fields.response)}}};
+    return made;
+  }
+  const auto messages = object.find(options.messages);
+  if (messages == object.end())
+    refuse(
+        str("has no field '", printable(options.messages), "'; name the list of messages with --messages"));
+  if (!messages->is_array())
+    refuse(str("field '", printable(options.messages), "' is ", messages->type_name(),
+               ", expected a list of messages"));
+  if (messages->empty()) refuse(str("field '", printable(options.messages), "' has no messages"));
+  made.messages = std::move(*messages);
+  for (std::size_t i = 0; i < made.messages.size(); ++i) settle_message(made.messages[i], i, options);
+  return made;
+}
+
+void check_roles(const ChatOptions& options) {
+  for (const std::string& pair : options.roles) {
+    const auto sign = pair.find('=');
+    if (sign == std::string::npos || sign == 0 || sign + 1 == pair.size())
+      throw Error(Code::kUsage,
+                  str("--role is '", printable(pair), "', expected NAME=ROLE, such as gpt=assistant"));
+  }
+}
+
+}  // namespace echelon::data

@@ -1,0 +1,31 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "data/chat/chat_options.h"
+
+namespace echelon::data {
+
+struct Conversation {
+  nlohmann::ordered_json messages;  ///< objects with "role" and "content"
+  nlohmann::ordered_json tools;     ///< a list, or null
+};
+
+/// Names of the fields of a prompt and its response; empty: a line holds messages.
+struct PromptFields {
+  std::string prompt;
+  std::string response;
+};
+
+inline constexpr std::string_view kAssistant = "assistant";
+
+/// A line of a JSONL file, its names and roles replaced by those that templates know. Throws Error(kData) for
+/// what is no conversation: "messages[2] has no 'role'".
+[[nodiscard]] Conversation read_conversation(std::string_view line, const ChatOptions& options,
+                                             const PromptFields& fields);
+
+/// Checks options.roles. Throws Error(kUsage).
+void check_roles(const ChatOptions& options);
+
+}  // namespace echelon::data

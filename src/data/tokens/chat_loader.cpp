@@ -1,0 +1,110 @@
+#include "data/tokens/chat_loader.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "data/data_identity.h"
+
+namespace echelon {
+namespace {
+
+using Ranges = std::vector<TokenFile::Range>;
+
+/// Reads the ends of all documents in pieces and calls `each(range)`.
+template <class F>
+void for_each_document(const TokenFile& file, const F& each) {
+  constexpr std::uint64_t kStride = std::uint64_t{1} << 16;
+  std::vector<std::uint64_t> ends(std::min(kStride, file.document_count()));
+  std::uint64_t begin = 0;
+  for (std::uint64_t first = 0; first < file.document_count(); first += kStride) {
+    const auto part = std::span(ends).first(std::min(kStride, file.document_count() - first));
+    file.read_ends(first, part);
+    for (const std::uint64_t end : part) {
+      each(TokenFile::Range{begin, end});
+      begin = end;
+    }
+  }
+}
+
+/// The last token of a conversation predicts nothing, so it is no input.
+std::uint64_t inputs_of(const TokenFile::Range& chat) {
+  return chat.end - chat.begin - 1;
+}
+
+Ranges pack(const TokenFile& file, std::int64_t seq_len, std::int64_t leave_out) {
+  Ranges samples;
+  const auto room = static_cast<std::uint64_t>(seq_len);
+  std::uint64_t inputs = 0;  // of the last sample
+  std::uint64_t longest = 0;
+  std::int64_t too_long = 0;
+  for_each_document(file, [&](const TokenFile::Range& chat) {
+    const std::uint64_t size = inputs_of(chat);
+    if (size > room) {
+      ++too_long;
+      longest = std::max(longest, size);
+    } else if (size > 0 && !samples.empty() && samples.back().end == chat.begin && inputs + size <= room) {
+      samples.back().end = chat.end;
+      inputs += size;
+    } else if (size > 0) {
+      samples.push_back(chat);
+      inputs = size;
+    }
+  });
+  if (too_long > leave_out) {
+    throw Error(Code::kData, str("token file '", file.path().string(), "': ", too_long, " of ",
+                                 file.document_count(), " conversations are longer than data.seq_len (",
+                                 seq_len, "), the longest takes ", longest,
+                                 ": raise data.seq_len, or leave them out with data.on_bad_record: skip and "
+                                 "data.max_bad_records: ",
+                                 too_long));
+  }
+  if (samples.empty())
+    throw Error(Code::kData, str("token file '", file.path().string(), "' has no conversation to train on"));
+  return samples;
+}
+
+}  // namespace
+
+ChatLoader::ChatLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
+                       std::int64_t leave_out)
+    : file_(std::move(file)),
+      seq_len_(seq_len),
+      documents_(file_),
+      samples_(pack(file_, seq_len, leave_out)),
+      order_(samples_.size(), shuffle_seed),
+      fingerprint_(data_identity<5>({8, file_.header().header_crc, static_cast<std::uint64_t>(seq_len),
+                                     shuffle_seed ? 1U : 0U, shuffle_seed.value_or(0)})) {}
+
+std::int64_t ChatLoader::samples_per_epoch() const {
+  return static_cast<std::int64_t>(samples_.size());
+}
+
+SampleBatch ChatLoader::read(std::int64_t first, std::int64_t count) const {
+  SampleBatch batch = empty_batch(first, count);
+  for (std::int64_t sample = first; sample < first + count; ++sample)
+    append(samples_[order_.at(static_cast<std::uint64_t>(sample))], batch);
+  return batch;
+}
+
+void ChatLoader::append(const TokenFile::Range& sample, SampleBatch& batch) const {
+  std::vector<std::int64_t> ids(sample.end - sample.begin);
+  std::vector<bool> trained;
+  file_.read_chat(sample.begin, ids, trained);
+  const std::size_t before = batch.ids.size();
+  std::size_t at = 0;
+  for (const std::int64_t tokens : documents_.parts(sample.begin, sample.end)) {
+    const std::size_t end = at + static_cast<std::size_t>(tokens);
+    for (++at; at < end; ++at) {
+      batch.ids.push_back(ids[at - 1]);
+      batch.targets.push_back(trained[at] ? ids[at] : -1);
+    }
+    if (tokens > 1) batch.lengths.push_back(tokens - 1);
+  }
+  batch.sample_lengths.push_back(static_cast<std::int64_t>(batch.ids.size() - before));
+}
+
+}  // namespace echelon

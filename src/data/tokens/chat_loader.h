@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "data/loader.h"
+#include "data/sample_order.h"
+#include "data/tokens/document_index.h"
+#include "data/tokens/token_file.h"
+
+namespace echelon {
+
+/// Whole conversations of a token file (data.kind: chat). Neighbors in the file share a sample as long as
+/// they fit into seq_len tokens; each is a sequence of its own. A target counts where its token is trained.
+class ChatLoader final : public Loader {
+ public:
+  /// `leave_out`: at most how many conversations longer than seq_len + 1 tokens are left out. `shuffle_seed`:
+  /// none for file order. Throws Error(kData): more of them, a file that says not what is trained, nothing
+  /// left.
+  ChatLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
+             std::int64_t leave_out);
+  ChatLoader(const ChatLoader&) = delete;
+  ChatLoader& operator=(const ChatLoader&) = delete;
+
+  [[nodiscard]] std::int64_t samples_per_epoch() const override;
+  [[nodiscard]] SampleSize sample_size() const override { return {seq_len_, 0, seq_len_}; }
+  [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
+  [[nodiscard]] std::uint32_t fingerprint() const override { return fingerprint_; }
+
+ private:
+  void append(const TokenFile::Range& sample, SampleBatch& batch) const;
+
+  TokenFile file_;
+  std::int64_t seq_len_;
+  DocumentIndex documents_;
+  std::vector<TokenFile::Range> samples_;  // tokens of each
+  EpochOrder order_;
+  std::uint32_t fingerprint_;
+};
+
+}  // namespace echelon

@@ -1,0 +1,94 @@
+#include "families/model_family.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/foreign_json.h"
+#include "base/str.h"
+#include "shapes/shapes.h"
+
+namespace echelon::families {
+namespace {
+
+using checkpoint::Json;
+
+/// One row for each model that can be imported.
+struct Family {
+  const char* model_type;  ///< of config.json
+  void (*describe)(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+  NameEndings transposed;
+};
+
+const std::vector<Family>& families() {
+  static const std::vector<Family> rows{
+      {"llama", describe_llama, {}},
+      {"mistral", describe_mistral, {}},
+      {"qwen2", describe_qwen2, {}},
+      {"qwen3", describe_qwen3, {}},
+      {"gpt2", describe_gpt2, {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"}},
+      {"t5", describe_t5, {}}};
+  return rows;
+}
+
+const Family* find_family(const std::string& type) {
+  for (const Family& family : families()) {
+    if (type == family.model_type) return &family;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool has_ending(const std::string& name, const NameEndings& endings) {
+  return std::any_of(endings.begin(), endings.end(),
+                     [&](const std::string& ending) { return name.ends_with(ending); });
+}
+
+std::string number_text(double value) {
+  std::string text = Json(value).dump();
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text;
+}
+
+void ModelDescription::list_tensors(const ModelOptions& model) {
+  kind = model.kind;
+  options = model;
+  for (TensorShape& tensor : tensors_of(model)) {
+    if (has_ending(tensor.name, transposed)) std::reverse(tensor.dimensions.begin(), tensor.dimensions.end());
+    tensors.push_back({.name = std::move(tensor.name), .shape = std::move(tensor.dimensions)});
+  }
+}
+
+std::string ModelDescription::whole_recipe() const {
+  constexpr std::int64_t kSequence = 512;
+  const std::int64_t length = max_positions == 0 ? kSequence : std::min(kSequence, max_positions);
+  return str("# An imported model. Its data is synthetic: replace it before training.\n", recipe,
+             "data:\n  kind: ", data_kind, "\n  seq_len: ", length, '\n');
+}
+
+ModelDescription describe_model(const std::string& source, const std::string& what, Purpose purpose,
+                                const HasTensor& has_tensor) {
+  Json json = checkpoint::parse_json(source, what);
+  if (!json.is_object()) throw Error(Code::kCheckpoint, str(what, ": expected a JSON object"));
+  const std::string type = checkpoint::text(json, "model_type", what);
+  ModelConfig config(std::move(json), what, purpose);
+  if (config.has("quantization_config")) config.fail("the weights are quantized; import the original ones");
+  if (const Family* family = find_family(type)) {
+    ModelDescription model{.transposed = family->transposed};
+    family->describe(config, has_tensor, model);
+    return model;
+  }
+  std::vector<std::string> known;
+  for (const Family& family : families()) known.emplace_back(family.model_type);
+  config.fail(
+      str("model_type '", printable(type), "' cannot be imported; supported types: ", join(known, ", ")));
+}
+
+NameEndings transposed_endings(const std::string& config) {
+  const Json json = read_foreign_json(config).value;
+  if (!json.is_object() || !json.contains("model_type") || !json["model_type"].is_string()) return {};
+  const Family* family = find_family(json["model_type"].get<std::string>());
+  return family == nullptr ? NameEndings() : family->transposed;
+}
+
+}  // namespace echelon::families

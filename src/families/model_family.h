@@ -1,0 +1,74 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/write/writer.h"
+#include "families/model_config.h"
+#include "shapes/options.h"
+
+namespace echelon::families {
+
+/// Of tensor names.
+using NameEndings = std::vector<std::string>;
+[[nodiscard]] bool has_ending(const std::string& name, const NameEndings& endings);
+
+using HasTensor = std::function<bool(const std::string& name)>;
+
+/// The description of a model's weights, from its config.json.
+struct ModelDescription {
+  ModelKind kind = ModelKind::kLlama;
+  ModelOptions options;
+  std::vector<checkpoint::TensorInfo>
+      tensors;  ///< every parameter, under its Hugging Face name; types are not set
+  /// {"lm_head.weight", "model.embed_tokens.weight"}: the first may be stored besides the second and must
+  /// then be equal; it is no parameter of its own.
+  struct Tied {
+    std::string name;
+    std::string same_as;
+  };
+  std::vector<Tied> tied;
+  /// Parameters that are not in the files, and the ones whose values they start with.
+  std::map<std::string, std::string> copies;
+  NameEndings transposed;  ///< see transposed_endings()
+  /// What every name begins with in files of the whole model, and none in files of its trunk
+  /// ("transformer.").
+  std::string optional_prefix;
+  NameEndings ignored;             ///< of buffers that old exports carry and nobody needs
+  std::string recipe;              ///< the section `model` of a recipe for it
+  std::string data_kind;           ///< data that it can be trained on without a file
+  std::int64_t max_positions = 0;  ///< longest sequence; 0: no limit
+  /// Members to set in config.json, because versions of transformers read what is there differently.
+  std::map<std::string, checkpoint::Json> config_members;
+
+  /// Sets `kind`, `options` and `tensors` to those of `model`; tensors of `transposed` with rows and columns
+  /// exchanged.
+  void list_tensors(const ModelOptions& model);
+  /// A recipe to sample with, or to start from.
+  [[nodiscard]] std::string whole_recipe() const;
+};
+
+/// Throws Error(kCheckpoint), naming `what`, when it is no sound config.json, is of a model the trainer does
+/// not have, or asks for something the trainer's version does not compute: weights must never be trained as
+/// what they are not.
+/// `has_tensor` tells of the weights at hand, by Hugging Face name.
+[[nodiscard]] ModelDescription describe_model(const std::string& config, const std::string& what,
+                                              Purpose purpose, const HasTensor& has_tensor);
+
+/// Of the matrices that Hugging Face stores with rows and columns exchanged (the Conv1D layers of GPT-2).
+/// None for a model that describe_model() does not know.
+[[nodiscard]] NameEndings transposed_endings(const std::string& config);
+
+/// The families. They complete `model`, whose `transposed` is set.
+void describe_llama(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+void describe_mistral(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+void describe_qwen2(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+void describe_qwen3(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+void describe_gpt2(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
+
+/// The number as recipes write it: 500000, 1e-05.
+[[nodiscard]] std::string number_text(double value);
+
+}  // namespace echelon::families

@@ -1,0 +1,28 @@
+#include "reference/models.h"
+
+#include <stdexcept>
+
+namespace echelon::reference {
+
+at::Tensor loss_sum(const Pass& pass, const SampleBatch& sample) {
+  switch (pass.model.kind) {
+    case ModelKind::kLlama:
+    case ModelKind::kMistral:
+    case ModelKind::kQwen2:
+    case ModelKind::kQwen3:
+      return llama_loss(pass, sample);
+    case ModelKind::kGpt2:
+      return gpt2_loss(pass, sample);
+    case ModelKind::kT5:
+      return t5_loss(pass, sample);
+    case ModelKind::kVit:
+      return vit_loss(pass, sample);
+    case ModelKind::kDeepVit:
+      return deepvit_loss(pass, sample);
+    case ModelKind::kCnn:
+      return cnn_loss(pass, sample);
+  }
+  throw std::logic_error("a kind of model without a reference");
+}
+
+}  // namespace echelon::reference

@@ -1,0 +1,17 @@
+#pragma once
+#include "reference/parts.h"
+
+namespace echelon::reference {
+
+/// The sum of the losses of all targets that count in `sample`. Differentiable.
+[[nodiscard]] at::Tensor loss_sum(const Pass& pass, const SampleBatch& sample);
+
+/// loss_sum() by kind of model. The llama families differ by what they have: a window, biases, head norms.
+[[nodiscard]] at::Tensor llama_loss(const Pass& pass, const SampleBatch& sample);
+[[nodiscard]] at::Tensor gpt2_loss(const Pass& pass, const SampleBatch& sample);
+[[nodiscard]] at::Tensor t5_loss(const Pass& pass, const SampleBatch& sample);
+[[nodiscard]] at::Tensor vit_loss(const Pass& pass, const SampleBatch& sample);
+[[nodiscard]] at::Tensor deepvit_loss(const Pass& pass, const SampleBatch& sample);
+[[nodiscard]] at::Tensor cnn_loss(const Pass& pass, const SampleBatch& sample);
+
+}  // namespace echelon::reference

@@ -1,0 +1,137 @@
+#include "reference/training.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <utility>
+
+#include "shapes/lora.h"
+
+namespace echelon::reference {
+
+Training::Training(Options options, Weights start) : options_(std::move(options)) {
+  for (const auto& [name, weight] : start) weights_[name] = weight.to(at::kDouble);
+  if (options_.optim.ema_decay == 0) return;
+  for (const auto& [name, weight] : weights_) {
+    if (trains(name)) averages_[name] = weight.clone();
+  }
+}
+
+bool Training::trains(const std::string& name) const {
+  return !options_.optim.freezes(name) && is_trained(options_.lora, name);
+}
+
+Training::Step Training::step(const std::vector<SampleBatch>& samples, double lr, bool left_out) {
+  const Step done = differentiate(samples);
+  if (left_out) return done;
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, gradient] : gradients_) {
+    at::Tensor& largest = largest_[name];
+    largest = largest.defined() ? at::maximum(largest, gradient.abs()) : gradient.abs();
+  }
+  clip(done.grad_norm);
+  ++steps_;
+  for (const auto& [name, gradient] : clipped_) update(name, weights_.at(name), gradient, lr);
+  const double decay = options_.optim.ema_decay;
+  for (auto& [name, average] : averages_) average = decay * average + (1 - decay) * weights_.at(name);
+  return done;
+}
+
+Training::Step Training::differentiate(const std::vector<SampleBatch>& samples) {
+  Weights used;  // of the type that computes
+  std::vector<std::string> names;
+  std::vector<at::Tensor> trained;
+  gradients_.clear();
+  for (const auto& [name, weight] : weights_) {
+    used[name] = weight.to(options_.type);
+    if (!trains(name)) continue;
+    used[name] = used[name].detach().requires_grad_();
+    names.push_back(name);
+    trained.push_back(used[name]);
+    gradients_[name] = at::zeros_like(weight);
+  }
+  double sum = 0;
+  double targets = 0;
+  for (const SampleBatch& sample : samples) {
+    for (const std::int64_t target : sample.targets) targets += target >= 0 ? 1 : 0;
+    const Pass pass{.model = options_.model,
+                    .lora = options_.lora,
+                    .weights = used,
+                    .seed = options_.seed,
+                    .sample = sample.first_sample};
+    const at::Tensor loss = loss_sum(pass, sample);
+    sum += loss.item<double>();
+    // Summed here: backward() of several losses adds to gradients that may share their memory.
+    const std::vector<at::Tensor> parts = torch::autograd::grad({loss}, trained, {}, false, false, true);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].defined()) gradients_[names[i]] += parts[i].to(at::kDouble);
+    }
+  }
+  double squares = 0;
+  for (auto& [name, gradient] : gradients_) {
+    gradient /= targets;
+    squares += gradient.square().sum().item<double>();
+  }
+  return {sum / targets, std::sqrt(squares)};
+}
+
+void Training::clip(double norm) {
+  const TrainOptions& train = options_.train;
+  const bool too_long = train.clip_grad_norm > 0 && norm > train.clip_grad_norm;
+  clipped_.clear();
+  for (const auto& [name, gradient] : gradients_) {
+    at::Tensor value = too_long ? gradient * (train.clip_grad_norm / norm) : gradient;
+    if (train.clip_grad_value > 0) value = at::clamp(value, -train.clip_grad_value, train.clip_grad_value);
+    clipped_[name] = value;
+  }
+}
+
+at::Tensor& Training::state(const std::string& name, const at::Tensor& like) {
+  at::Tensor& found = states_[name];
+  if (!found.defined()) found = at::zeros_like(like);
+  return found;
+}
+
+void Training::update(const std::string& name, at::Tensor& weight, at::Tensor gradient, double lr) {
+  const OptimOptions& optim = options_.optim;
+  if (const double* factor = last_match(optim.lr_factors, name)) lr *= *factor;
+  const double decay = matches_any(optim.no_decay, name) ? 0.0 : optim.weight_decay;
+  switch (optim.kind) {
+    case OptimKind::kAdamW:
+    case OptimKind::kAnyPrecisionAdamW: {
+      const auto [beta1, beta2] = optim.betas;
+      at::Tensor& mean = state(name + "/mean", weight);
+      at::Tensor& square = state(name + "/square", weight);
+      mean = beta1 * mean + (1 - beta1) * gradient;
+      square = beta2 * square + (1 - beta2) * gradient * gradient;
+      const auto number = static_cast<double>(steps_);
+      const at::Tensor mean_hat = mean / (1 - std::pow(beta1, number));
+      const at::Tensor square_hat = square / (1 - std::pow(beta2, number));
+      weight = weight - lr * decay * weight - lr * mean_hat / (at::sqrt(square_hat) + optim.eps);
+      return;
+    }
+    case OptimKind::kSgd: {
+      gradient = gradient + decay * weight;
+      if (optim.momentum != 0) {
+        at::Tensor& buffer = state(name + "/momentum", weight);
+        buffer = optim.momentum * buffer + gradient;
+        gradient = optim.nesterov ? gradient + optim.momentum * buffer : buffer;
+      }
+      weight = weight - lr * gradient;
+      return;
+    }
+    case OptimKind::kAdadelta: {
+      gradient = gradient + decay * weight;
+      at::Tensor& square = state(name + "/square", weight);
+      at::Tensor& moved = state(name + "/moved", weight);
+      square = optim.rho * square + (1 - optim.rho) * gradient * gradient;
+      const at::Tensor delta = at::sqrt(moved + optim.eps) / at::sqrt(square + optim.eps) * gradient;
+      moved = optim.rho * moved + (1 - optim.rho) * delta * delta;
+      weight = weight - lr * delta;
+      return;
+    }
+  }
+}
+
+}  // namespace echelon::reference

@@ -1,0 +1,35 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "text/special_ids.h"
+
+namespace echelon {
+
+/// Files beside a tokenizer's.
+inline constexpr const char* kChatTemplate = "chat_template.jinja";
+inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
+
+/// The folder in which a tokenizer's file lies, with what may lie beside it: the other files of a Hugging
+/// Face model.
+class TokenizerFolder {
+ public:
+  explicit TokenizerFolder(const std::filesystem::path& tokenizer_file);
+  /// Its files are read by `file`, as those of a checkpoint, which have checksums.
+  TokenizerFolder(std::filesystem::path path, FolderFile file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Content of a file; empty: there is none. Throws Error(kData) for one that cannot be read or has more
+  /// than 16 MiB.
+  [[nodiscard]] std::string text(const std::string& name) const { return file_(name); }
+  /// What the model's files say of ends; see special_ids_of().
+  [[nodiscard]] SpecialIds special_ids() const;
+
+ private:
+  std::filesystem::path path_;
+  FolderFile file_;
+};
+
+}  // namespace echelon

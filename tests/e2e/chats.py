@@ -1,0 +1,135 @@
+"""Conversations from a JSONL file to training: what is trained is the same for any ranks, and nothing is lost on the way."""
+import json
+import pathlib
+import random
+import sys
+
+import product
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import chat_folder
+
+ON_CHATS = {"data.kind": "chat", "data.path": "data/train.tok", "data.validation.path": "data/valid.tok",
+            "data.validation.batches": 0, "data.seq_len": 64, "model.max_positions": 64, "model.vocab_size": 262,
+            "train.validate_every_steps": 2, "train.global_batch_size": 4, "train.steps": 4, "schedule.kind": "constant", "schedule.warmup_steps": 1}
+
+
+def turns(*said):
+    """The text of turns by the template of chat_folder, up to where the assistant answers."""
+    return "".join(f"<|im_start|>{role}\n{content}<|im_end|>\n" for role, content in said) + "<|im_start|>assistant\n"
+
+
+class Tests(product.Case):
+    def chats(self, *options, count=60, code=0):
+        """Answers of very different lengths, so that micro-batches differ in what is trained."""
+        chance = random.Random(5)
+        chat_folder.write(self.folder / "hf")
+        chat_folder.write_chats(self.folder / "chats.jsonl", [
+            [("user", chance.choice(product.WORDS)), ("assistant", "the " * chance.choice((1, 1, 1, 12)))]
+            for _ in range(count)])
+        return self.command(product.ECHELON, "prepare", "chats.jsonl", "--format", "chat", "--tokenizer", "hf", "-o", "data",
+                            "--validation-fraction", 0.2, "--json", *options, code=code)
+
+    def test_losses_agree_whatever_ranks_and_micro_batches_and_after_a_resume(self):
+        audit = json.loads(self.chats().out)["chat"]
+        self.assertTrue(audit["end_of_turn_trained"])
+        recipe = self.recipe(**ON_CHATS)
+        self.train(recipe, "run.dir=one")
+        expected = self.losses("one", 4)
+        self.train(recipe, "run.dir=two", "train.micro_batch_size=2", ranks=2)
+        self.assert_close(expected, self.losses("two", 4))
+        self.train(recipe, "run.dir=parts", "train.steps=2")
+        self.train(recipe, "run.dir=parts", ranks=2)
+        self.train(recipe, "run.dir=whole")
+        self.assert_close(self.losses("whole", 4), self.losses("parts", 4))
+
+    def test_the_mask_is_not_lost_by_another_kind(self):
+        self.chats()
+        recipe = self.recipe(**ON_CHATS)
+        self.expect(4, *self.train_command(recipe, "data.kind=tokens"))
+        self.expect(4, *self.train_command(recipe, "data.seq_len=16"))
+
+    def test_a_mask_that_is_wrong_stops_and_leaves_nothing(self):
+        self.chats()
+        self.assertTrue((self.folder / "data/train.tok").exists())
+        chat_folder.write_chats(self.folder / "chats.jsonl", [[("user", "alpha")]] * 3)
+        self.expect(4, product.ECHELON, "prepare", "chats.jsonl", "--format", "chat", "--tokenizer", "hf", "-o", "new")
+        (self.folder / "chats.jsonl").write_text('{"messages": [{"role": "user", "content": "alpha"}, {"role": "bot"}]}\n')
+        self.expect(4, product.ECHELON, "prepare", "chats.jsonl", "--format", "chat", "--tokenizer", "hf", "-o", "new")
+        self.assertEqual([], sorted((self.folder / "new").iterdir()))
+
+    def test_a_folder_is_fine_tuned_with_adapters(self):
+        self.train(self.recipe(**{"model.vocab_size": 262, "model.max_positions": 64, "train.steps": 1,
+                                     "schedule.warmup_steps": 0}), "run.dir=base")
+        self.command(product.CKPT, "export", "base", "--output", "hf")
+        # Not the end that the tokenizer's own file would give: that of the template's turns.
+        (self.folder / "hf/generation_config.json").write_text('{"eos_token_id": 2}')
+        self.chats()
+        (self.folder / "tune.yaml").write_text(product.yaml_text({
+            "model.from": "hf", "lora.rank": 4, "data.kind": "chat", "data.path": "data/train.tok", "data.seq_len": 64,
+            "optim.lr": 0.01, "schedule.kind": "constant", "train.steps": 6, "train.micro_batch_size": 1,
+            "train.global_batch_size": 8, "metrics.every_steps": 1, "run.dir": "tuned"}))
+        self.train("tune.yaml", ranks=2)
+        losses = [float(loss) for loss in self.losses("tuned", 6)]
+        self.assertLess(losses[-1], losses[0])
+        self.command(product.CKPT, "export", "tuned", "--output", "adapter")
+        self.assertTrue((self.folder / "adapter/adapter_model.safetensors").exists())
+        self.command(product.CKPT, "export", "tuned", "--merge", "--output", "merged")
+        self.assertEqual(2, json.loads((self.folder / "merged/generation_config.json").read_text())["eos_token_id"])
+        answer = self.command(product.ECHELON, "sample", "merged", "--prompt", "<|im_start|>user", "--tokens", 4).out
+        self.assertEqual(answer, self.command(product.ECHELON, "sample", "tuned", "--prompt", "<|im_start|>user", "--tokens", 4).out)
+        self.assertEqual(self.talk("tuned", "alpha"), self.talk("merged", "alpha"))
+
+    def talk(self, model, question, *options, **more):
+        return self.command(product.ECHELON, "sample", model, "--chat", "--tokens", 8, "--prompt", question, *options, **more).out
+
+    def test_a_model_of_chats_alone_talks_by_its_template_and_stops_where_turns_end(self):
+        """The template and the end of a turn are those that prepare used: no other file says them."""
+        self.chats()
+        self.train(self.recipe(**ON_CHATS), "train.steps=40", "optim.lr=0.02", "model.max_positions=160")
+        self.command(product.CKPT, "export", "run", "--output", "exported")
+        for file in "config.json", "generation_config.json":
+            self.assertEqual(2, json.loads((self.folder / "exported" / file).read_text())["eos_token_id"], file)
+        self.assertEqual(chat_folder.CHATML, (self.folder / "exported/chat_template.jinja").read_text())
+        answer = self.talk("run", "alpha")
+        self.assertRegex(answer, r"^(the )+\n$")
+        self.assertEqual(answer, self.talk("exported", "alpha"))
+        continued = self.command(product.ECHELON, "sample", "run", "--tokens", 8, "--prompt", turns(("user", "alpha"))).out
+        self.assertEqual(turns(("user", "alpha")) + answer, continued)
+
+        (self.folder / "dated.jinja").write_text("{{ strftime_now('%Y') }}" + chat_folder.CHATML)
+        self.talk("run", "alpha", "--chat-template", "dated.jinja")
+
+        talk = ["sample", "run", "--chat", "--tokens", 8, "--system", "gamma"]
+        first, second = self.command(product.ECHELON, *talk, typed="alpha\n\nbeta\n").out.splitlines()
+        said = turns(("system", "gamma"), ("user", "alpha"), ("assistant", first), ("user", "beta"))
+        continued = self.command(product.ECHELON, "sample", "run", "--tokens", 8, "--prompt", said).out
+        self.assertEqual(said + second + "\n", continued)
+
+    def test_what_cannot_be_talked_with(self):
+        self.chats()
+        self.train(self.recipe(**ON_CHATS), "train.steps=1", "schedule.warmup_steps=0", "model.max_positions=160")
+        self.expect(2, product.ECHELON, "sample", "run", "--system", "be brief", "--prompt", "alpha")
+        self.expect(2, product.ECHELON, "sample", "run", "--chat", "--ranks", 2)
+        self.expect(2, product.ECHELON, "sample", "run", "--chat", "--prompt", "alpha " * 60)
+        (self.folder / "refusing.jinja").write_text("{{ raise_exception('no system turn') if messages[0].role == 'system' }}a")
+        self.expect(4, product.ECHELON, "sample", "run", "--chat", "--system", "a", "--prompt", "b", "--chat-template",
+                    "refusing.jinja")
+        self.prepare("text-data")
+        self.train(self.recipe(), "run.dir=text", "train.steps=1", "schedule.warmup_steps=0", "model.vocab_size=320",
+                   "data.kind=tokens", "data.path=text-data/train.tok", "run.dir=text")
+        self.expect(4, product.ECHELON, "sample", "text", "--chat", "--prompt", "alpha")
+        self.command(product.CKPT, "export", "text", "--output", "hf-text")
+        (self.folder / "hf-text/tokenizer.json").unlink()
+        self.expect(4, product.ECHELON, "sample", "hf-text", "--chat", "--prompt", "alpha", "--chat-template", "refusing.jinja")
+
+    def test_shown_conversations_have_what_is_trained_in_brackets(self):
+        self.chats()
+        shown = self.command(product.ECHELON, "prepare", "chats.jsonl", "--format", "chat", "--tokenizer", "hf", "-o", "data",
+                             "--validation-fraction", 0.2, "--show", 1).out
+        self.assertRegex(shown, r"conversation 1 of train.tok\n<\|im_start\|>user\n\w+<\|im_end\|>\n"
+                                r"<\|im_start\|>assistant\n⟦(the )+<\|im_end\|>\n⟧")
+
+
+if __name__ == "__main__":
+    product.main()

@@ -1,0 +1,199 @@
+"""LoRA against peft: loss and gradients of every adapter at 1 to 3 ranks; what a run with adapters exports opens in peft and
+gives the logits of the engine; merged weights are those of peft's merge_and_unload; an adapter that peft has saved gives
+peft's logits in the engine."""
+import json
+import subprocess
+import sys
+
+import peft
+import safetensors.torch
+import torch
+from transformers import AutoModelForCausalLM
+
+import dump
+import reference_models
+import trained
+
+EXACT = 1e-5
+QWEN2 = ["model.kind=qwen2", "model.vocab_size=97", "model.hidden_size=84", "model.heads=14", "model.layers=3"]
+QWEN3 = ["model.kind=qwen3", "model.head_size=20", "model.heads=6", "model.tie_embeddings=true"]
+LORA = ["lora.rank=4", "lora.alpha=12"]
+PART = ["lora.rank=3", "lora.use_rslora=true", "lora.modules=[v_proj, q_proj, down_proj]"]
+CASES = {  # name: overrides, ranks, largest relative error
+    "all": (LORA, (1, 2, 3), EXACT),
+    "part_of_stacked": (PART, (2, 3), EXACT),
+    "one_block": (["lora.rank=2", "lora.modules=[layers.1.mlp.up_proj]"], (2,), EXACT),
+    "qwen2_also_train": (QWEN2 + LORA + ["lora.also_train=[lm_head, model.norm]"], (1, 2), EXACT),
+    "qwen3_tied": (QWEN3 + PART, (1, 3), EXACT),
+    "qwen3_recomputed": (QWEN3 + LORA + ["activation_checkpointing.policy=full", "shard.wrap.policy=none"], (2,), EXACT),
+    "recomputed": (LORA + ["activation_checkpointing.policy=full"], (2,), EXACT),
+    "selective": (PART + ["activation_checkpointing.policy=selective"], (2,), EXACT),
+    "mistral_zero2": (["model.kind=mistral", "model.window=17", "shard.strategy=shard_grad_op"] + LORA, (3,), EXACT),
+    "frozen_bf16": (LORA + ["precision.frozen=bf16"], (1, 3), EXACT),
+    "no_shard": (LORA + ["shard.strategy=no_shard"], (2,), EXACT),
+    "summed": (LORA + ["shard.strategy=shard_optimizer"], (3,), EXACT),
+    "small_units": (LORA + ["shard.wrap.policy=size_based", "shard.wrap.min_params=30"], (2,), EXACT),
+    "override": (LORA + ["precision.overrides={model.layers.1: bf16}"], (2,), 3e-2),
+    "bf16": (LORA + ["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (1, 2), 3e-2),
+    "bf16_selective": (PART + ["precision.param=bf16", "model.init_std=0.05", "activation_checkpointing.policy=selective"], (2,), 3e-2),
+}
+DROPPED = {"dropout": [], "dropout_selective": ["activation_checkpointing.policy=selective"],
+           "dropout_recomputed": ["activation_checkpointing.policy=full", "shard.wrap.policy=none"]}
+
+
+def is_adapter(name):
+    return ".lora_A." in name or ".lora_B." in name
+
+
+def peft_config(overrides, weights):
+    said = dict(override.split("=", 1) for override in overrides if override.startswith("lora."))
+    listed = lambda key: said[key].strip("[]").split(", ") if key in said else None
+    every = sorted({name.split(".")[-3] for name in weights if is_adapter(name)})
+    return peft.LoraConfig(r=int(said["lora.rank"]), lora_alpha=float(said.get("lora.alpha", 16)), lora_dropout=0.0,
+                           use_rslora=said.get("lora.use_rslora") == "true", bias="none", task_type="CAUSAL_LM",
+                           target_modules=listed("lora.modules") or every, modules_to_save=listed("lora.also_train"))
+
+
+def reference(result, overrides, ids):
+    """peft's loss and gradients by our names."""
+    whole = result.tensors["weights"]
+    adapters = {name: tensor for name, tensor in whole.items() if is_adapter(name)}
+    result.tensors["weights"] = {name: tensor for name, tensor in whole.items() if name not in adapters}
+    model = peft.get_peft_model(reference_models.model_of(result), peft_config(overrides, whole)).eval()
+    own = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, tensor in adapters.items():
+            own.pop("base_model.model." + name.replace(".weight", ".default.weight")).copy_(tensor)
+    assert not any(is_adapter(name) for name in own), "peft has the same adapters"
+    logits = model(input_ids=ids[:, :-1]).logits.float()
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+    loss.backward()
+    name_of = lambda name: name.removeprefix("base_model.model.").replace(".default", "").replace(".modules_to_save", "")
+    return loss.item(), {name_of(name): p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+def compare(name, ranks, output):
+    overrides, _, limit = CASES[name]
+    result = dump.Dump(output, ranks, ("weights", "gradients"))
+    loss, gradients = reference(result, overrides, dump.read_ids(output, 41))
+    ours = result.tensors["gradients"]
+    for other in ours.keys() - gradients.keys():
+        assert not ours[other].any(), f"{other} is frozen and has a gradient"
+    errors = {key: dump.relative_error(ours[key], gradients[key]) for key in gradients}
+    errors["loss"] = abs(result.loss - loss) / loss
+    worst = max(errors, key=errors.get)
+    ok = errors[worst] <= limit  # false for NaN too
+    print(f"{'ok  ' if ok else 'FAIL'} {name} on {ranks}: {len(gradients)} gradients, largest relative error {errors[worst]:.1e} "
+          f"({worst}), allowed {limit:.0e}", flush=True)
+    return ok
+
+
+def check_start(output):
+    """A as peft draws it: uniform up to 1 / sqrt(inputs); B zero."""
+    for name, tensor in dump.Dump(output, 1, ("weights",)).tensors["weights"].items():
+        if ".lora_A." in name:
+            bound = tensor.shape[1] ** -0.5
+            assert 0.9 * bound < tensor.abs().max() <= bound and abs(tensor.mean()) < 0.2 * bound, name
+        assert ".lora_B." not in name or not tensor.any(), name
+
+
+def same_masks(outputs, plain):
+    """Dropout depends on the sample alone, not on ranks or recomputation, and does something."""
+    first = None
+    for (name, ranks), output in outputs.items():
+        result = dump.Dump(output, ranks, ("gradients",))
+        first = first or result
+        assert abs(result.loss - first.loss) < 1e-6 * first.loss, (name, ranks, result.loss, first.loss)
+        for key, gradient in result.tensors["gradients"].items():
+            if first.tensors["gradients"][key].any():
+                assert dump.relative_error(gradient, first.tensors["gradients"][key]) < EXACT, (name, ranks, key)
+    assert abs(first.loss - plain.loss) > 1e-4 * plain.loss, (first.loss, plain.loss)
+
+
+def check_gradients(args, folder):
+    ok = True
+    dropped = {}
+    for ranks in (1, 2, 3):
+        names = [name for name, case in CASES.items() if ranks in case[1]]
+        requests = [{"name": name, "mode": "gradients", "perturb": 0.05, "overrides": CASES[name][0]} for name in names]
+        requests += [{"name": name, "mode": "gradients", "perturb": 0.05, "training": True,
+                      "overrides": [*LORA, "lora.dropout=0.25", *more]} for name, more in DROPPED.items()]
+        requests.append({"name": "start", "mode": "weights", "overrides": LORA})
+        outputs = dump.dump(args, folder, ranks, requests)
+        ok = all([compare(name, ranks, outputs[name]) for name in names]) and ok
+        dropped.update({(name, ranks): outputs[name] for name in DROPPED})
+        if ranks == 1:
+            check_start(outputs["start"])
+            plain = dump.Dump(outputs["all"], 1, ())
+    same_masks(dropped, plain)
+    return ok
+
+
+def export(args, *options):
+    subprocess.run([args.ckpt, "export", *map(str, options)], check=True, stdout=subprocess.DEVNULL, timeout=120)
+
+
+def saved_by_peft(args, folder):
+    """An adapter that peft makes of the base in `folder`/hf, and imported as `folder`/imported; the model, the recipe's keys."""
+    config = peft.LoraConfig(r=5, lora_alpha=7, target_modules=r".*\.(o_proj|up_proj)", modules_to_save=["lm_head"], task_type="CAUSAL_LM")
+    model = peft.get_peft_model(AutoModelForCausalLM.from_pretrained(folder / "hf"), config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(folder / "of-peft")
+    subprocess.run([args.ckpt, "import", folder / "of-peft", "--base", folder / "hf", "--output", folder / "imported"], check=True,
+                   stdout=subprocess.DEVNULL, timeout=120)
+    return model, ["lora.rank=5", "lora.alpha=7", "lora.modules=[o_proj, up_proj]", "lora.also_train=[lm_head]"]
+
+
+def check_exports(args, folder):
+    """A base is trained, its fine-tuning with LoRA is exported in both ways."""
+    base = ["model.kind=qwen3", "train.steps=2", "checkpoint.every_steps=2"]
+    trained.train(args, folder / "base", base, 1)
+    tuned = [*base, *PART, "lora.dropout=0.1", f"checkpoint.init_from={folder / 'base'}"]
+    trained.train(args, folder / "tuned", [*tuned, "train.steps=4", "optim.ema_decay=0.5", "optim.lr=0.02"], 2)
+    checkpoint = trained.step_folder(folder / "tuned", 4)
+    export(args, folder / "base", "--output", folder / "hf")
+    for ema in ([], ["--ema"]):
+        adapter, merged = folder / f"adapter{len(ema)}", folder / f"merged{len(ema)}"
+        export(args, checkpoint, "--output", adapter, "--base", folder / "hf", *ema)
+        export(args, checkpoint, "--output", merged, "--merge", *ema)
+        assert json.loads((adapter / "adapter_config.json").read_text())["target_modules"] == ["q_proj", "v_proj", "down_proj"]
+        opened = peft.PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(folder / "hf"), adapter).eval()
+        ids = torch.randint(0, 199, (3, 40))
+        with torch.no_grad():
+            logits = opened(input_ids=ids).logits
+            ours = AutoModelForCausalLM.from_pretrained(merged).eval()(input_ids=ids).logits
+            unchanged = AutoModelForCausalLM.from_pretrained(folder / "hf").eval()(input_ids=ids).logits
+        assert dump.relative_error(ours, logits) < EXACT, dump.relative_error(ours, logits)
+        assert dump.relative_error(unchanged, logits) > 1e-3, "the adapter does nothing"
+        weights = safetensors.torch.load_file(merged / "model.safetensors")
+        for name, tensor in opened.merge_and_unload().state_dict().items():
+            assert dump.relative_error(weights[name], tensor) < 1e-6, name
+    made, options = saved_by_peft(args, folder)
+    # The engine's own logits of the checkpoints, by their recipes.
+    asked = {"mode": "logits", "first": 0, "rows": 3}
+    outputs = dump.dump(args, folder, 1, [{"name": "logits", "checkpoint": str(checkpoint), "overrides": tuned, **asked},
+                                          {"name": "imported", "checkpoint": str(folder / "imported"),
+                                           "overrides": [*base, *options], **asked}])
+    for name, model in (("logits", AutoModelForCausalLM.from_pretrained(folder / "merged0").eval()), ("imported", made)):
+        ids = dump.read_ids(outputs[name], 41)
+        with torch.no_grad():
+            theirs = model(input_ids=ids[:, :-1]).logits[:, -1]
+        error = dump.relative_error(dump.read_f32(outputs[name], "logits").view(3, -1), theirs)
+        assert error < EXACT, (name, error)
+        print(f"ok   {name}: peft and the engine agree ({error:.1e})", flush=True)
+
+
+def main():
+    args = dump.arguments()
+    torch.manual_seed(0)
+    with dump.Folder() as folder:
+        if not check_gradients(args, folder):
+            raise SystemExit("the engine and peft disagree")
+        check_exports(args, folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

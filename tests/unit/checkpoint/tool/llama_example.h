@@ -1,0 +1,38 @@
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/str.h"
+#include "unit/checkpoint/example.h"
+
+namespace echelon::checkpoint::test {
+
+/// A Llama of one layer.
+inline Example llama(bool tied) {
+  Example example{.ranks = 3, .cut = random_cut(4)};
+  example.attachments["config.json"] =
+      str(R"({"model_type": "llama", "hidden_size": 8, "intermediate_size": 12, "vocab_size": 10,)",
+          R"("num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,)",
+          R"("tie_word_embeddings": )", tied ? "true" : "false", "}");
+  example.attachments["generation_config.json"] = "{}";
+  example.tensors = {{"model/model.embed_tokens.weight", DType::kF32, {10, 8}},
+                     {"model/model.norm.weight", DType::kF32, {8}},
+                     {"optim/model.norm.weight/exp_avg", DType::kF32, {8}}};
+  if (!tied) example.tensors.push_back({"model/lm_head.weight", DType::kF32, {10, 8}});
+  const auto add = [&](const char* name, std::vector<std::int64_t> shape) {
+    example.tensors.push_back({str("model/model.layers.0.", name, ".weight"), DType::kF32, std::move(shape)});
+  };
+  add("input_layernorm", {8});
+  add("post_attention_layernorm", {8});
+  add("self_attn.q_proj", {8, 8});
+  add("self_attn.k_proj", {4, 8});
+  add("self_attn.v_proj", {4, 8});
+  add("self_attn.o_proj", {8, 8});
+  add("mlp.gate_proj", {12, 8});
+  add("mlp.up_proj", {12, 8});
+  add("mlp.down_proj", {8, 12});
+  return example;
+}
+
+}  // namespace echelon::checkpoint::test

@@ -1,0 +1,108 @@
+#include "families/model_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "families/safetensors.h"
+#include "support/temp_dir.h"
+
+namespace echelon::families {
+namespace {
+
+constexpr const char* kConfig = R"({"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 2,
+  "n_positions": 6, "vocab_size": 11})";
+
+/// What element `i` of a tensor's file is: every value fits bf16.
+float value_of(const std::string& tensor, std::uint64_t i) {
+  return static_cast<float>((std::hash<std::string>()(tensor) + i * 7) % 251);
+}
+
+/// A GPT-2 in bf16. Its matrices lie transposed in the file.
+void write_folder(const std::filesystem::path& folder) {
+  std::ofstream(folder / "config.json") << kConfig;
+  const ModelDescription model = describe_model(kConfig, "config.json", Purpose::kImport, {});
+  std::vector<SafetensorsEntry> entries;
+  for (const checkpoint::TensorInfo& tensor : model.tensors) {
+    std::uint64_t count = 1;
+    for (const std::int64_t size : tensor.shape) count *= static_cast<std::uint64_t>(size);
+    entries.push_back({tensor.name, DType::kBF16, tensor.shape, count * 2});
+  }
+  const SafetensorsLayout layout = lay_out_safetensors(entries);
+  std::string file(layout.file_bytes, '\0');
+  file.replace(0, layout.head.size(), layout.head);
+  for (std::size_t t = 0; t < entries.size(); ++t) {
+    for (std::uint64_t i = 0; i < entries[t].bytes / 2; ++i) {
+      const std::uint16_t value = float_to_bf16(value_of(entries[t].name, i));
+      std::memcpy(file.data() + layout.offsets[t] + i * 2, &value, 2);
+    }
+  }
+  std::ofstream(folder / "model.safetensors", std::ios::binary) << file;
+}
+
+TEST(ModelWeights, AreReadInAnyStretchInTheTypeThatIsWanted) {
+  const test::TempDir dir;
+  write_folder(dir.path());
+  const ModelWeights weights(dir.path(), "cannot read");
+  WeightReader read(weights);
+  std::mt19937 random(3);
+  int transposed = 0;
+  for (const StoredWeight& weight : weights.weights()) {
+    EXPECT_EQ(weights.find(weight.info.name), &weight);
+    const std::uint64_t count = weight.source->bytes / 2;
+    const auto rows = static_cast<std::uint64_t>(weight.info.shape.front());
+    const std::uint64_t columns = count / rows;
+    const auto expected = [&](std::uint64_t i) {
+      return value_of(weight.info.name, weight.transposed ? i % columns * rows + i / columns : i);
+    };
+    transposed += weight.transposed ? 1 : 0;
+    for (int i = 0; i < 20; ++i) {
+      const std::uint64_t begin = random() % count;
+      std::vector<float> values(1 + random() % (count - begin));
+      read(weight, begin, DType::kF32, std::as_writable_bytes(std::span(values)));
+      for (std::uint64_t j = 0; j < values.size(); ++j)
+        ASSERT_EQ(values[j], expected(begin + j)) << weight.info.name << " " << begin << " " << j;
+      std::vector<std::uint16_t> halves(values.size());
+      read(weight, begin, DType::kBF16, std::as_writable_bytes(std::span(halves)));
+      ASSERT_EQ(bf16_to_float(halves.back()), values.back());
+    }
+  }
+  EXPECT_EQ(transposed, 4);
+  EXPECT_EQ(weights.find("lm_head.weight"), nullptr) << "it is tied";
+}
+
+TEST(ModelWeights, OfOtherValuesHaveAnotherFingerprint) {
+  const test::TempDir dir;
+  write_folder(dir.path());
+  const std::uint32_t before = ModelWeights(dir.path(), "cannot read").fingerprint();
+  EXPECT_EQ(ModelWeights(dir.path(), "cannot read").fingerprint(), before);
+  std::fstream file(dir.path() / "model.safetensors", std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(-3, std::ios::end);
+  file.put('\x01');
+  file.close();
+  EXPECT_NE(ModelWeights(dir.path(), "cannot read").fingerprint(), before);
+}
+
+TEST(ModelWeights, NameTheWeightThatIsMissing) {
+  const test::TempDir dir;
+  write_folder(dir.path());
+  std::string config = kConfig;
+  config.replace(config.find("\"n_layer\": 1"), 12, "\"n_layer\": 2");
+  std::ofstream(dir.path() / "config.json") << config;
+  try {
+    const ModelWeights weights(dir.path(), "cannot read");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kCheckpoint);
+    EXPECT_EQ(std::string(error.what()), "cannot read '" + dir.path().string() +
+                                             "': tensor 'transformer.h.1.ln_1.weight' [8] of config.json's "
+                                             "model is missing");
+  }
+}
+
+}  // namespace
+}  // namespace echelon::families
