@@ -51,19 +51,16 @@ class RecordingCommunicator final : public Communicator {
     return std::vector<Blob>(static_cast<std::size_t>(size()), mine);
   }
   void barrier(std::string_view) override {}
-  std::unique_ptr<Communicator> split(int, int) override {
-    throw Error(Code::kUsage, "internal error: a recording communicator does not know the colours of others");
-  }
-  std::unique_ptr<Communicator> split_by(const ColourOf& colour) override {
+  std::unique_ptr<Communicator> split(const ColorOf& color_of) override {
     forecast::Group group{{}, on_host_};
     int place = 0;
-    for (int rank = 0; rank < size(); ++rank) {
-      if (colour(rank) != colour(this->rank())) continue;
-      if (rank == this->rank()) place = static_cast<int>(group.ranks.size());
-      group.ranks.push_back(ranks_[static_cast<std::size_t>(rank)]);
+    for (const int member : members(color_of)) {
+      if (member == rank()) place = static_cast<int>(group.ranks.size());
+      group.ranks.push_back(ranks_[static_cast<std::size_t>(member)]);
     }
     return std::make_unique<RecordingCommunicator>(place, std::move(group), ranks_per_node_);
   }
+  std::uint64_t sent_bytes() const override { return 0; }  // the trace has each message's
   std::vector<std::string> recent() const override { return {}; }
 
  private:

@@ -71,19 +71,16 @@ class Communicator {
 
   virtual void barrier(std::string_view label) = 0;
 
-  /// Ranks of the same `color` form a new group, ordered by `key`, then by rank. Collective over this group.
-  [[nodiscard]] virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
-  /// The same where every rank knows the colour of each; ordered by rank. A communicator that talks to nobody
-  /// knows its groups from this.
-  using ColourOf = std::function<int(int rank)>;
-  [[nodiscard]] virtual std::unique_ptr<Communicator> split_by(const ColourOf& colour) {
-    return split(colour(rank()), rank());
-  }
+  /// The color of a rank of this group, the same on every rank that asks.
+  using ColorOf = std::function<int(int rank)>;
+  /// Ranks of the same color form a new group, ordered by rank. Collective over this group.
+  [[nodiscard]] virtual std::unique_ptr<Communicator> split(const ColorOf& color_of) = 0;
 
   /// Bytes of data that this rank has sent in collectives of this group and of those split from it or beside
-  /// it. CPU ranks count them where they are sent; of GPU ranks they are the gpu_payload_bytes() of what was
-  /// issued, because NCCL does not count. Blobs and announcements are left out.
-  [[nodiscard]] virtual std::uint64_t sent_bytes() const { return 0; }
+  /// it. CPU ranks count them where they are sent, also for buffers on devices that go by way of the host.
+  /// Ranks over NCCL add up the gpu_payload_bytes() of what was issued, because NCCL does not count. Blobs
+  /// and announcements are left out.
+  [[nodiscard]] virtual std::uint64_t sent_bytes() const = 0;
 
   /// A hint: buffers of later operations will be in these bytes, which stay allocated until forget_buffer()
   /// or as long as this communicator. A network that knows them in advance can avoid internal copies.
@@ -110,6 +107,15 @@ class Communicator {
 
  protected:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
+
+  /// The ranks of this rank's color, ascending.
+  [[nodiscard]] std::vector<int> members(const ColorOf& color_of) const {
+    std::vector<int> ranks;
+    for (int other = 0; other < size(); ++other) {
+      if (color_of(other) == color_of(rank())) ranks.push_back(other);
+    }
+    return ranks;
+  }
 
  private:
   int rank_;

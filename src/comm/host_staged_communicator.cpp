@@ -166,9 +166,10 @@ class HostStagedCommunicator final : public Communicator {
     return host_->gather_blobs(mine, label);
   }
   void barrier(std::string_view label) override { host_->barrier(label); }
-  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override {
-    return std::make_unique<HostStagedCommunicator>(host_->split(color, key), staging_);
+  [[nodiscard]] std::unique_ptr<Communicator> split(const ColorOf& color_of) override {
+    return std::make_unique<HostStagedCommunicator>(host_->split(color_of), staging_);
   }
+  [[nodiscard]] std::uint64_t sent_bytes() const override { return host_->sent_bytes(); }
   [[nodiscard]] std::vector<std::string> recent() const override { return host_->recent(); }
 
  private:

@@ -49,7 +49,7 @@ void LocalCommunicator::barrier(std::string_view label) {
   record(make_operation(OperationKind::kBarrier, 0, DType::kU8, label));
 }
 
-std::unique_ptr<Communicator> LocalCommunicator::split(int, int) {
+std::unique_ptr<Communicator> LocalCommunicator::split(const ColorOf&) {
   return std::make_unique<LocalCommunicator>();
 }
 

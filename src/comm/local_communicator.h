@@ -18,7 +18,8 @@ class LocalCommunicator final : public Communicator {
   [[nodiscard]] Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) override;
   [[nodiscard]] std::vector<Blob> gather_blobs(const Blob& mine, std::string_view label) override;
   void barrier(std::string_view label) override;
-  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override;
+  [[nodiscard]] std::unique_ptr<Communicator> split(const ColorOf& color_of) override;
+  [[nodiscard]] std::uint64_t sent_bytes() const override { return 0; }
   [[nodiscard]] std::vector<std::string> recent() const override { return history_.recent(); }
 
  private:

@@ -58,9 +58,9 @@ Groups::Groups(const ShardOptions& options, Communicator& comm, int ranks_per_no
   const Strategy strategy = strategy_of(options);
   const int size = shard_group_size(options, comm.size(), ranks_per_node);
   if (size < comm.size()) {
-    own_shard_ = comm.split_by([size](int rank) { return rank / size; });
+    own_shard_ = comm.split([size](int rank) { return rank / size; });
     shard_ = own_shard_.get();
-    own_replicate_ = comm.split_by([size](int rank) { return rank % size; });
+    own_replicate_ = comm.split([size](int rank) { return rank % size; });
     replicate_ = own_replicate_.get();
   }
   if (strategy.keep_ranks <= 1) return;
@@ -68,7 +68,7 @@ Groups::Groups(const ShardOptions& options, Communicator& comm, int ranks_per_no
     throw Error(Code::kUsage, str("shard.reshard_after_forward is ", strategy.keep_ranks,
                                   "; expected a divisor of the ", size, " ranks of a shard group"));
   }
-  keep_ = shard_->split_by([&](int rank) { return static_cast<int>(rank / strategy.keep_ranks); });
+  keep_ = shard_->split([&](int rank) { return static_cast<int>(rank / strategy.keep_ranks); });
 }
 
 std::string Groups::describe() const {

@@ -63,9 +63,7 @@ double TrainStep::full_targets() const {
 }
 
 double TrainStep::sent_bytes() const {
-  const Communicator& device_comm = state_.model.groups().world();
-  const std::uint64_t on_host = &device_comm == &comm_ ? 0 : comm_.sent_bytes();
-  return static_cast<double>(device_comm.sent_bytes() + on_host);
+  return static_cast<double>(state_.model.groups().world().sent_bytes());
 }
 
 void TrainStep::accumulate() {

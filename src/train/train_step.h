@@ -72,7 +72,7 @@ class TrainStep {
   /// Updates the weights with the gradients multiplied by `gradient_factor`.
   void update_weights(double lr, double grad_norm, double gradient_factor);
   void leave_out(const Result& result);
-  [[nodiscard]] double sent_bytes() const;  ///< by this rank so far, on host and device
+  [[nodiscard]] double sent_bytes() const;  ///< by this rank so far, of the model
 
   const LoopOptions& options_;
   TrainState& state_;

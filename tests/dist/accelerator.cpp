@@ -18,7 +18,7 @@ TEST(Accelerator, ItsMemoryServesASplitBeforeAnyTensorExists) {
   if (devices < info.local_size)
     GTEST_SKIP() << "needs " << info.local_size << " CUDA devices, " << devices << " visible";
   const auto world = test::accelerator().communicator(*ranks().job, info.local_rank, 20.0, {});
-  const auto half = world->split(world->rank() % 2, world->rank());
+  const auto half = world->split([](int rank) { return rank % 2; });
   half->barrier("ranks of one colour");
   EXPECT_EQ(half->size(), (world->size() + 1 - world->rank() % 2) / 2);
 }

@@ -138,8 +138,8 @@ TEST_F(CommNccl, ReduceScatterOfTwoByteTypesSumsInRankOrder) {
 
 // As a hybrid strategy does: neither is waited for before the other is issued.
 TEST_F(CommNccl, AnAllReduceOfAnotherGroupRunsAfterTheReduceScatterThatFillsItsBuffer) {
-  const auto within = world().split(0, world().rank());
-  const auto across = world().split(0, world().rank());
+  const auto within = world().split([](int) { return 0; });
+  const auto across = world().split([](int) { return 0; });
   const std::size_t count = 1'000'003;
   const OnDevice<float> input(
       std::vector<float>(count * static_cast<std::size_t>(world().size()), world().rank() + 1.0F));
@@ -195,7 +195,7 @@ TEST_F(CommNccl, GathersBlobsAndSplits) {
     EXPECT_EQ(all[static_cast<std::size_t>(rank)],
               Blob(static_cast<std::size_t>(rank * 1000), static_cast<std::byte>(rank)));
   }
-  const auto group = world().split(world().rank() % 2, 0);
+  const auto group = world().split([](int rank) { return rank % 2; });
   EXPECT_EQ(group->size(), (world().size() + 1 - world().rank() % 2) / 2);
   group->barrier("group");
 }

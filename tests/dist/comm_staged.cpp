@@ -131,8 +131,8 @@ TEST_F(CommStaged, AllReduceAndBroadcastReachEveryRank) {
 
 // A hybrid strategy reduces within a group and then between groups before it waits for either.
 TEST_F(CommStaged, AnAllReduceOfAnotherGroupSeesTheUnfinishedReduceScatterThatFillsItsBuffer) {
-  const auto half = world().split(world().rank() / 2, world().rank());
-  const auto across = world().split(world().rank() % 2, world().rank());
+  const auto half = world().split([](int rank) { return rank / 2; });
+  const auto across = world().split([](int rank) { return rank % 2; });
   const std::size_t count = 3001;
   for (int round = 0; round < 10; ++round) {
     float* input =
@@ -185,7 +185,7 @@ TEST(CommStagedMemory, IsGivenBackAtTheEnd) {
   {
     const auto world =
         make_host_staged_communicator(make_mpi_communicator(*ranks().job, 30.0), device.copies());
-    const auto group = world->split(0, world->rank());
+    const auto group = world->split([](int) { return 0; });
     float* data = device.put(std::vector<float>(10, 1.0F));
     group->all_reduce(data, 10, DType::kF32, ReduceOp::kSum, "x").wait();
   }

@@ -68,7 +68,8 @@ class ThreadRanks {
       return unexpected();
     }
     Pending broadcast(void*, std::size_t, int, std::string_view) override { return unexpected(); }
-    std::unique_ptr<Communicator> split(int, int) override { throw std::logic_error("not here"); }
+    std::unique_ptr<Communicator> split(const ColorOf&) override { throw std::logic_error("not here"); }
+    std::uint64_t sent_bytes() const override { return 0; }
     std::vector<std::string> recent() const override { return {}; }
 
    private:

@@ -46,12 +46,6 @@ Span span_of(const Operation& operation, const MpiGroup& group, double issued_s,
   return span;
 }
 
-struct SplitWish {
-  int color;
-  int key;
-  int next_tag;
-};
-
 }  // namespace
 
 struct MpiCommunicator::Shared {
@@ -155,34 +149,25 @@ void MpiCommunicator::barrier(std::string_view label) {
   }).wait();
 }
 
-std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
+std::unique_ptr<Communicator> MpiCommunicator::split(const ColorOf& color_of) {
   const MpiGroup& parent = shared_->group;
-  const auto wishes = gather_values(*this, SplitWish{color, key, process_->next_tag}, "split");
-  // All ranks of the parent take the largest of their next free tags. Groups of different colours can share
+  // All ranks of the parent take the largest of their next free tags. Groups of different colors can share
   // the tags, because they share no rank. Separate tags on MPI_COMM_WORLD replace MPI_Comm_split, whose
   // blocking calls have no deadline.
-  const int tag = std::max_element(wishes.begin(), wishes.end(), [](auto& a, auto& b) {
-                    return a.next_tag < b.next_tag;
-                  })->next_tag;
+  const std::vector<int> next_tags = gather_values(*this, process_->next_tag, "split");
+  const int tag = *std::max_element(next_tags.begin(), next_tags.end());
   process_->next_tag = tag + kTagsPerGroup;
   if (process_->next_tag > kLastTag) {
     throw Error(Code::kUsage, str("group '", parent.name, "' cannot be split: ", kLastTag / kTagsPerGroup,
                                   " groups is the most one process can make"));
   }
-  std::vector<int> members;
-  for (int member = 0; member < size(); ++member) {
-    if (wishes[static_cast<std::size_t>(member)].color == color) members.push_back(member);
-  }
-  std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
-    return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key;
-  });
-  MpiGroup group{.name = str(parent.name, "/", splits_++, ".", color),
+  MpiGroup group{.name = str(parent.name, "/", splits_++, ".", color_of(rank())),
                  .tag = tag,
                  .timeout_s = parent.timeout_s,
                  .watch = parent.watch,
                  .awaited = parent.awaited,
                  .failure = parent.failure};
-  for (const int member : members) {
+  for (const int member : members(color_of)) {
     if (member == rank()) group.rank = static_cast<int>(group.world_ranks.size());
     group.world_ranks.push_back(parent.world_ranks[static_cast<std::size_t>(member)]);
     group.hosts.push_back(parent.hosts[static_cast<std::size_t>(member)]);

@@ -149,13 +149,13 @@ class NcclCommunicator final : public Communicator {
     call_roll(make_operation(OperationKind::kBarrier, 0, DType::kU8, label), 0);
   }
 
-  [[nodiscard]] std::unique_ptr<Communicator> split(int color, int key) override {
-    const std::vector<int> members = members_of(color, key);
-    const auto own = std::find(members.begin(), members.end(), rank());
-    const int new_rank = static_cast<int>(own - members.begin());
-    // NCCL requires non-negative colours, ours may be any; the lowest member identifies the group, too.
-    const int nccl_color = *std::min_element(members.begin(), members.end());
-    const std::string name = str(lanes_.reduce->name(), "/", splits_++, ".", color);
+  [[nodiscard]] std::unique_ptr<Communicator> split(const ColorOf& color_of) override {
+    const std::vector<int> group = members(color_of);
+    const auto own = std::find(group.begin(), group.end(), rank());
+    const int new_rank = static_cast<int>(own - group.begin());
+    // NCCL requires non-negative colors, ours may be any; the lowest member identifies the group, too.
+    const int nccl_color = group.front();
+    const std::string name = str(lanes_.reduce->name(), "/", splits_++, ".", color_of(rank()));
     // Split groups share a stream per lane: a buffer that one fills and another sends on needs no event.
     NcclShared shared = lanes_.reduce->shared();
     shared.history = std::make_shared<History>(shared.activity);
@@ -166,7 +166,7 @@ class NcclCommunicator final : public Communicator {
     lanes.gather =
         std::make_shared<NcclGroup>(name + " (gather)", shared, *lanes_.gather, nccl_color, new_rank);
     std::vector<int> node_of;
-    for (const int member : members) node_of.push_back(node_of_[static_cast<std::size_t>(member)]);
+    for (const int member : group) node_of.push_back(node_of_[static_cast<std::size_t>(member)]);
     return std::make_unique<NcclCommunicator>(new_rank, std::move(node_of), std::move(lanes), current_stream_,
                                               memory_);
   }
@@ -300,23 +300,6 @@ class NcclCommunicator final : public Communicator {
                       "; this rank's last: ", last.size() < 2 ? "none" : last[last.size() - 2]));
     }
     return rolls;
-  }
-
-  [[nodiscard]] std::vector<int> members_of(int color, int key) {
-    const int wish[] = {color, key};
-    Blob mine(sizeof(wish));
-    std::memcpy(mine.data(), wish, sizeof(wish));
-    std::vector<std::pair<int, int>> members;  // key, rank
-    const auto wishes = gather_blobs(mine, "split");
-    for (int other = 0; other < size(); ++other) {
-      int theirs[2];
-      std::memcpy(theirs, wishes[static_cast<std::size_t>(other)].data(), sizeof(theirs));
-      if (theirs[0] == color) members.emplace_back(theirs[1], other);
-    }
-    std::sort(members.begin(), members.end());
-    std::vector<int> ranks;
-    for (const auto& member : members) ranks.push_back(member.second);
-    return ranks;
   }
 
   std::vector<int> node_of_;

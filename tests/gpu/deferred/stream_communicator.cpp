@@ -49,9 +49,8 @@ class StreamCommunicator final : public Communicator {
     return alone_.gather_blobs(mine, label);
   }
   void barrier(std::string_view label) override { alone_.barrier(label); }
-  std::unique_ptr<Communicator> split(int /*color*/, int /*key*/) override {
-    return make_stream_communicator();
-  }
+  std::unique_ptr<Communicator> split(const ColorOf&) override { return make_stream_communicator(); }
+  [[nodiscard]] std::uint64_t sent_bytes() const override { return 0; }
   [[nodiscard]] std::vector<std::string> recent() const override { return alone_.recent(); }
 
  private:

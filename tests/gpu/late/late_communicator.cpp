@@ -150,11 +150,12 @@ class Late final : public Communicator {
     return inner_->gather_blobs(mine, label);
   }
   void barrier(std::string_view label) override { inner_->barrier(label); }
-  std::unique_ptr<Communicator> split(int color, int key) override {
-    auto group = inner_->split(color, key);
+  std::unique_ptr<Communicator> split(const ColorOf& color_of) override {
+    auto group = inner_->split(color_of);
     Communicator& inner = *group;
     return std::make_unique<Late>(inner, std::move(group), *lateness_);
   }
+  std::uint64_t sent_bytes() const override { return inner_->sent_bytes(); }
   std::vector<std::string> recent() const override { return inner_->recent(); }
 
  private:

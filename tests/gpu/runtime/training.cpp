@@ -48,8 +48,8 @@ class Trainer {
  public:
   explicit Trainer(Rank& rank) : rank_(rank), world_(rank.communicator()) {
     const int half = world_->size() % 2 == 0 && world_->size() > 2 ? world_->size() / 2 : world_->size();
-    shard_ = world_->split(world_->rank() / half, world_->rank());
-    replicas_ = world_->split(world_->rank() % half, world_->rank());
+    shard_ = world_->split([half](int other) { return other / half; });
+    replicas_ = world_->split([half](int other) { return other % half; });
     all_ = kCount * static_cast<std::size_t>(shard_->size());
     for (void*& slot : slots_) slot = rank.machine.device_memory(all_ * sizeof(float));
     gradients_ = rank.machine.device_memory(all_ * sizeof(float));

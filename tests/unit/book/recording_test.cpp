@@ -322,7 +322,7 @@ TEST(Recording, OfCollectives) {
   std::unique_ptr<Communicator> half;
   const Trace trace = recorded([&] {
     const auto comm = make_recording_communicator(5, 8, false, 8);
-    half = comm->split_by([](int rank) { return rank % 2; });
+    half = comm->split([](int rank) { return rank % 2; });
     Pending gathered = comm->all_gather(memory.data(), 8, DType::kF32, "layers.0");
     Pending reduced =
         half->reduce_scatter(memory.data(), DType::kBF16, memory.data(), 16, 1.0F, false, "layers.1");

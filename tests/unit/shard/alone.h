@@ -19,7 +19,8 @@ class AloneOf final : public Communicator {
   Pending broadcast(void*, std::size_t, int, std::string_view) override { return unexpected(); }
   std::vector<Blob> gather_blobs(const Blob&, std::string_view) override { throw std::logic_error("used"); }
   void barrier(std::string_view) override { throw std::logic_error("used"); }
-  std::unique_ptr<Communicator> split(int, int) override { throw std::logic_error("used"); }
+  std::unique_ptr<Communicator> split(const ColorOf&) override { throw std::logic_error("used"); }
+  std::uint64_t sent_bytes() const override { return 0; }
   std::vector<std::string> recent() const override { return {}; }
 
  private:

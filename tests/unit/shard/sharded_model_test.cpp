@@ -352,7 +352,10 @@ class Counting final : public Communicator {
   Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
   std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override { return {mine, mine}; }
   void barrier(std::string_view) override {}
-  std::unique_ptr<Communicator> split(int, int) override { return std::make_unique<LocalCommunicator>(); }
+  std::unique_ptr<Communicator> split(const ColorOf&) override {
+    return std::make_unique<LocalCommunicator>();
+  }
+  std::uint64_t sent_bytes() const override { return 0; }
   std::vector<std::string> recent() const override { return {}; }
   std::map<std::string, int> gathers;
   std::map<std::string, int> reductions;
@@ -448,7 +451,8 @@ class Remembering final : public Communicator {
   Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
   std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override { return {mine}; }
   void barrier(std::string_view) override {}
-  std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
+  std::unique_ptr<Communicator> split(const ColorOf&) override { return nullptr; }
+  std::uint64_t sent_bytes() const override { return 0; }
   std::vector<std::string> recent() const override { return {}; }
   void register_buffer(void* memory, std::size_t) override { EXPECT_TRUE(known.insert(memory).second); }
   void forget_buffer(void* memory) override { EXPECT_EQ(known.erase(memory), 1U); }
@@ -502,7 +506,8 @@ class Slow final : public Communicator {
   Pending broadcast(void*, std::size_t, int, std::string_view) override { return {}; }
   std::vector<Blob> gather_blobs(const Blob& mine, std::string_view) override { return {mine}; }
   void barrier(std::string_view) override {}
-  std::unique_ptr<Communicator> split(int, int) override { return nullptr; }
+  std::unique_ptr<Communicator> split(const ColorOf&) override { return nullptr; }
+  std::uint64_t sent_bytes() const override { return 0; }
   std::vector<std::string> recent() const override { return {}; }
 
   struct State final : Pending::State {

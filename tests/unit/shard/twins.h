@@ -34,7 +34,10 @@ class Twins final : public Communicator {
     return std::vector<Blob>(static_cast<std::size_t>(size()), mine);
   }
   void barrier(std::string_view) override {}
-  std::unique_ptr<Communicator> split(int, int) override { return std::make_unique<Twins>(split_size_); }
+  std::unique_ptr<Communicator> split(const ColorOf&) override {
+    return std::make_unique<Twins>(split_size_);
+  }
+  std::uint64_t sent_bytes() const override { return 0; }
   std::vector<std::string> recent() const override { return {}; }
 
  private:

@@ -55,16 +55,29 @@ double rate_of(Communicator& pair, std::vector<std::byte>& buffer) {
   return static_cast<double>(bytes) / best_s;
 }
 
-/// Index and number of the ranks that exchange data: the first rank of each node, or all ranks of a single
-/// node. `mine` is -1 on other ranks.
+/// The ranks that exchange data, by their rank: the first rank of each node, or all ranks of a single node.
+/// Others have -1.
 struct Places {
-  int mine = -1;
+  std::vector<int> of_rank;
   int count = 0;
+
+  /// The same for the two ranks that exchange data in this round, else different for each.
+  [[nodiscard]] int color_of(int rank, int round) const {
+    const int place = of_rank[static_cast<std::size_t>(rank)];
+    const int partner = place < 0 ? -1 : partner_of(place, count, round);
+    return partner < 0 ? count + rank : std::min(place, partner);
+  }
 };
 
 Places places_of(const JobInfo& info) {
-  if (info.num_nodes == 1) return {info.rank, info.size};
-  return {info.local_rank == 0 ? info.node : -1, info.num_nodes};
+  Places places;
+  for (int rank = 0; rank < info.size; ++rank) {
+    const auto first =
+        std::find(info.hosts.begin(), info.hosts.begin() + rank, info.hosts[static_cast<std::size_t>(rank)]);
+    const bool takes_part = info.num_nodes == 1 || first == info.hosts.begin() + rank;
+    places.of_rank.push_back(takes_part ? places.count++ : -1);
+  }
+  return places;
 }
 
 Talking talk(Job& job, double timeout_s) {
@@ -81,10 +94,8 @@ Talking talk(Job& job, double timeout_s) {
   std::vector<std::byte> buffer(2 * kMostBytes);
   const int rounds = std::min(rounds_of(places.count), kMostRounds);
   for (int round = 0; round < rounds; ++round) {
-    const int partner = places.mine < 0 ? -1 : partner_of(places.mine, places.count, round);
-    // split() is collective: a rank without a partner gets a colour of its own.
-    const int color = partner < 0 ? places.count + info.rank : std::min(places.mine, partner);
-    const std::unique_ptr<Communicator> pair = world->split(color, info.rank);
+    const std::unique_ptr<Communicator> pair =
+        world->split([&](int rank) { return places.color_of(rank, round); });
     world->barrier("doctor round");
     if (pair->size() == 2) talking.bytes_per_s = std::max(talking.bytes_per_s, rate_of(*pair, buffer));
   }

@@ -83,8 +83,8 @@ class TimedCommunicator final : public Communicator {
     return real_.gather_blobs(mine, label);
   }
   void barrier(std::string_view label) override { real_.barrier(label); }
-  std::unique_ptr<Communicator> split(int color, int key) override {
-    return std::make_unique<TimedCommunicator>(real_.split(color, key), times_);
+  std::unique_ptr<Communicator> split(const ColorOf& color_of) override {
+    return std::make_unique<TimedCommunicator>(real_.split(color_of), times_);
   }
   [[nodiscard]] std::uint64_t sent_bytes() const override { return real_.sent_bytes(); }
   void register_buffer(void* memory, std::size_t bytes) override { real_.register_buffer(memory, bytes); }
