@@ -14,6 +14,7 @@ void add_validate(CLI::App& app, int& status);
 void add_plan(CLI::App& app, int& status);
 void add_prove(CLI::App& app, int& status);
 void add_submit(CLI::App& app, int& status);
+void add_supervise(CLI::App& app, int& status);
 void add_recipes(CLI::App& app, int& status);
 void add_metrics(CLI::App& app, int& status);
 void add_prepare(CLI::App& app, int& status);

@@ -3,7 +3,10 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <ctime>
+
+#include "base/str.h"
 
 namespace echelon {
 namespace {
@@ -44,6 +47,11 @@ double take_fraction(std::string_view& rest) {
 
 double utc_now_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string in_thousandths(double time_s) {
+  const auto all = static_cast<std::int64_t>(std::floor(time_s * 1e3));
+  return str(all / 1000, ".", std::to_string(1000 + all % 1000).substr(1));
 }
 
 std::optional<double> parse_utc(std::string_view text) {

@@ -9,6 +9,9 @@ namespace echelon {
 /// Now, by the machine's clock.
 [[nodiscard]] double utc_now_s();
 
+/// "1772364600.123": a point in time from 1970 on, for files.
+[[nodiscard]] std::string in_thousandths(double time_s);
+
 /// "2026-03-01T11:30:00Z", ISO 8601 as AWS writes it: seconds and their fraction may be left out, +00:00 says
 /// the same as Z. Nothing for any other text.
 [[nodiscard]] std::optional<double> parse_utc(std::string_view text);

@@ -14,7 +14,7 @@
 namespace echelon {
 namespace {
 
-double in_thousandths(double seconds) {
+double rounded_to_ms(double seconds) {
   return std::round(seconds * 1e3) / 1e3;
 }
 
@@ -23,11 +23,11 @@ std::string text_of(const std::vector<NodeState>& nodes) {
   for (const NodeState& node : nodes) {
     list.push_back({{"host", node.host},
                     {"ranks", node.ranks},
-                    {"silent_s", in_thousandths(node.silent_s)},
+                    {"silent_s", rounded_to_ms(node.silent_s)},
                     {"step", node.step},
                     {"state", word_of(node.life)}});
   }
-  return json_text(nlohmann::ordered_json{{"time", in_thousandths(utc_now_s())}, {"nodes", list}}, -1) + "\n";
+  return json_text(nlohmann::ordered_json{{"time", rounded_to_ms(utc_now_s())}, {"nodes", list}}, -1) + "\n";
 }
 
 }  // namespace

@@ -6,31 +6,67 @@
 #include "base/files/fs.h"
 #include "base/files/own_file.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "base/str.h"
+#include "base/utc_time.h"
 
 namespace echelon {
 namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
 
-StartNote::Kind kind_of(const std::string& word) {
-  if (word == "start" || word == "restart") return StartNote::Kind::kStart;
-  if (word == "lost") return StartNote::Kind::kLost;
-  if (word == "end") return StartNote::Kind::kEnd;
-  return word == "held" ? StartNote::Kind::kHeld : StartNote::Kind::kOther;
+using Kind = StartNote::Kind;
+
+constexpr std::string_view kUnknown = "-";
+
+Kind kind_of(const std::string& word) {
+  if (word == "start" || word == "restart") return Kind::kStart;
+  if (word == "lost") return Kind::kLost;
+  if (word == "end") return Kind::kEnd;
+  return word == "held" ? Kind::kHeld : Kind::kOther;
+}
+
+/// Reads a number, or "-", which leaves `value` as it is.
+bool read_known(std::istream& words, std::int64_t& value) {
+  std::string word;
+  return (words >> word) && (word == kUnknown || read_integer(word, value).empty());
 }
 
 StartNote parse(const std::string& line) {
   std::istringstream words(line);
   std::string word, rest;
   words >> word;
-  StartNote note{.kind = kind_of(word)};
-  const bool has_value = note.kind == StartNote::Kind::kStart || note.kind == StartNote::Kind::kEnd;
-  if (has_value && !(words >> note.value)) return {};
-  std::string step, rank, node;
-  if (note.kind == StartNote::Kind::kLost) words >> step >> rank >> node;
-  if (note.kind == StartNote::Kind::kOther || !(words >> note.time_s) || words >> rest) return {};
-  return note;
+  StartNote note{.kind = kind_of(word), .in_place = word == "restart"};
+  bool whole = note.kind != Kind::kOther;
+  if (note.kind == Kind::kStart) whole = bool(words >> note.step);
+  if (note.kind == Kind::kEnd) whole = bool(words >> note.code);
+  if (note.kind == Kind::kLost)
+    whole = read_known(words, note.step) && read_known(words, note.rank) && bool(words >> note.node);
+  if (note.node == kUnknown) note.node.clear();
+  return whole && words >> note.time_s && !(words >> rest) ? note : StartNote{};
+}
+
+std::string or_unknown(bool known, const std::string& text) {
+  return known ? text : std::string(kUnknown);
+}
+
+/// What stands before the time.
+std::string words_of(const StartNote& note) {
+  switch (note.kind) {
+    case Kind::kStart:
+      return str(note.in_place ? "restart " : "start ", note.step, " ");
+    case Kind::kLost:
+      return str("lost ", or_unknown(note.step > 0, str(note.step)), " ",
+                 or_unknown(note.rank >= 0, str(note.rank)), " ", or_unknown(!note.node.empty(), note.node),
+                 " ");
+    case Kind::kEnd:
+      return str("end ", note.code, " ");
+    case Kind::kHeld:
+      return "held ";
+    case Kind::kOther:
+      break;
+  }
+  return "other ";
 }
 
 }  // namespace
@@ -46,28 +82,36 @@ std::vector<StartNote> start_notes(std::string_view text) {
   return notes;
 }
 
+std::string to_line(const StartNote& note) {
+  return str(words_of(note), in_thousandths(note.time_s), "\n");
+}
+
+std::filesystem::path start_notes_file(const std::filesystem::path& run_dir, const std::string& job) {
+  return run_dir / "logs" / str("starts-", job, ".txt");
+}
+
 std::optional<NotedEnd> noted_end(std::string_view notes, double running_s) {
   bool ran = false;  // whether the start of the previous lines was running at running_s
   std::optional<double> lost_s;
   for (const StartNote& note : start_notes(notes)) {
-    if (note.kind == StartNote::Kind::kHeld) continue;
-    if (ran && note.kind == StartNote::Kind::kLost) {
+    if (note.kind == Kind::kHeld) continue;
+    if (ran && note.kind == Kind::kLost) {
       lost_s = note.time_s;
       continue;
     }
-    if (ran && note.kind == StartNote::Kind::kEnd && note.time_s >= running_s)
+    if (ran && note.kind == Kind::kEnd && note.time_s >= running_s)
       return NotedEnd{.gone_s = note.time_s, .lost_s = lost_s};
     lost_s.reset();
-    ran = note.kind == StartNote::Kind::kStart && note.time_s <= running_s;
+    ran = note.kind == Kind::kStart && note.time_s <= running_s;
   }
   return std::nullopt;
 }
 
 std::optional<NotedEnd> noted_end(const std::filesystem::path& run_dir, const std::string& job,
                                   double running_s) {
-  const std::filesystem::path file = run_dir / "logs" / str("starts-", job, ".txt");
+  const std::filesystem::path file = start_notes_file(run_dir, job);
   try {
-    if (!std::filesystem::exists(file)) return std::nullopt;  // not our batch script
+    if (!std::filesystem::exists(file)) return std::nullopt;  // not our supervisor
     return noted_end(fs::read_own_file(file, kMostBytes, Code::kUsage), running_s);
   } catch (const std::exception& e) {  // the disk's troubles; the run does not need this file
     log::note(str("cannot read when the last start ended: ", e.what()));

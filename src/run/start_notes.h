@@ -6,21 +6,32 @@
 #include <string_view>
 #include <vector>
 
-/// What the batch script notes about a job in <run.dir>/logs/starts-JOB.txt: a line `start STEP SECONDS` when
-/// a start begins, or `restart STEP SECONDS` when it begins in place; `lost STEP RANK NODE SECONDS` when the
-/// script learns that ranks were lost ("-" for what is not known); `end CODE SECONDS` when all its ranks have
-/// exited, and `held SECONDS` when the script gives up. Times are seconds since 1970. A start that was killed
-/// together with its script has no end.
+/// What `echelon supervise` notes about a job in <run.dir>/logs/starts-JOB.txt: a line `start STEP SECONDS`
+/// when a start begins, or `restart STEP SECONDS` when it begins in place; `lost STEP RANK NODE SECONDS` when
+/// it learns that ranks were lost ("-" for what is not known); `end CODE SECONDS` when all its ranks have
+/// exited, and `held SECONDS` when the job is held. Times are seconds since 1970. A start that was killed
+/// together with its supervisor has no end. Lines are appended, so that a full disk or a power failure costs
+/// the last one at most.
 namespace echelon {
 
 /// One line of the notes.
 struct StartNote {
   enum class Kind { kStart, kLost, kEnd, kHeld, kOther } kind = Kind::kOther;  ///< kOther: torn or unknown
-  std::int64_t value = 0;  ///< of a start: the committed step; of an end: the exit code
+  bool in_place = false;   ///< of a start: it is a restart
+  std::int64_t step = 0;   ///< of a start: the committed one; of a loss: the one under way, 0: unknown
+  std::int64_t code = 0;   ///< of an end: the exit code
+  std::int64_t rank = -1;  ///< of a loss; -1: unknown
+  std::string node;        ///< of a loss; empty: unknown
   double time_s = 0;
 };
 /// Every whole line, in order.
 [[nodiscard]] std::vector<StartNote> start_notes(std::string_view text);
+/// The line of a note, with its line end.
+[[nodiscard]] std::string to_line(const StartNote& note);
+
+/// The file of `job` (SLURM_JOB_ID, or ARRAYJOB_TASK of an array).
+[[nodiscard]] std::filesystem::path start_notes_file(const std::filesystem::path& run_dir,
+                                                     const std::string& job);
 
 /// How a start ended, as noted.
 struct NotedEnd {
@@ -32,8 +43,7 @@ struct NotedEnd {
 /// before `running_s`. After a torn or unknown line, everything is ignored until the next begin of a start.
 [[nodiscard]] std::optional<NotedEnd> noted_end(std::string_view notes, double running_s);
 
-/// The same from the file of `job` (SLURM_JOB_ID, or ARRAYJOB_TASK for an array). Empty if the file is
-/// missing or cannot be read.
+/// The same from the file of `job`. Empty if the file is missing or cannot be read.
 [[nodiscard]] std::optional<NotedEnd> noted_end(const std::filesystem::path& run_dir, const std::string& job,
                                                 double running_s);
 

@@ -31,7 +31,8 @@ SEES = {
     "recipe": {"base", "shapes", "families"},
     "reference": {"base", "shapes", "data"},  # compared with the product, so it sees nothing that computes
     "report": {"base", "checkpoint", "run", "recipe"},
-    "app": {"base", "shapes", "families", "bootstrap", "checkpoint", "text", "data", "comm", "forecast", "metrics", "recipe", "report"},
+    "app": {"base", "shapes", "families", "bootstrap", "checkpoint", "text", "data", "comm", "forecast", "metrics", "recipe", "report", "app/supervise"},
+    "app/supervise": {"base", "checkpoint", "run", "liveness"},
     "app/engine": {"base", "shapes", "families", "bootstrap", "checkpoint", "model", "text", "data", "comm", "forecast", "book", "liveness",
                    "shard", "optim", "run", "metrics", "profile", "train", "reference", "recipe", "app"},
     "app/cuda": {"base", "bootstrap", "comm", "model", "shard", "train", "app/engine"},

@@ -69,6 +69,6 @@ scancel "$job"
 code=0
 "$ECHELON_BIN" submit "$tiny_yaml" run.dir="$work/none" --nodes 2 --spare-nodes 1 --max-restarts 0 >out.txt 2>err.txt || code=$?
 expect_equal "exit code for spare nodes that are never used" 2 $code err.txt
-job=$(ECHELON_SPARE_NODES=2 ECHELON_BIN=true run_dir=$work/none sbatch --parsable --output=job.txt --nodes=2 "$train_sbatch" "$tiny_yaml")
+job=$(ECHELON_SPARE_NODES=2 sbatch --parsable --output=job.txt --nodes=2 "$train_sbatch" "$tiny_yaml" run.dir="$work/none")
 wait_for_job "$job" 60
-expect_match "spare nodes only" 'cannot start: ECHELON_SPARE_NODES is 2, and the job has 2 nodes' "$(cat job.txt)"
+expect_match "spare nodes only" 'cannot start: --spare-nodes \(ECHELON_SPARE_NODES\) is 2, and the job has 2 nodes' "$(cat job.txt)"

@@ -9,8 +9,9 @@ mkdir -p "$run/logs"
 # What a rank runs here: each start commits a step, so that the guard against loops has nothing to say.
 cat >ends_with_7 <<'SH'
 #!/bin/sh
-mkdir -p "run/checkpoints/step-$((${SLURM_RESTART_COUNT:-0} + 1)).x"
-touch "run/checkpoints/step-$((${SLURM_RESTART_COUNT:-0} + 1)).x/COMMIT"
+step=$(printf 'run/checkpoints/step-%09d.0123abcd' $((${SLURM_RESTART_COUNT:-0} + 1)))
+mkdir -p "$step"
+touch "$step/COMMIT"
 echo "start on $(uname -n): $ECHELON_STARTED_AT $SLURM_JOB_END_TIME $ECHELON_KILL_WAIT_S"
 if [ "${SLURM_RESTART_COUNT:-0}" = 2 ]; then kill -KILL $$; fi
 exit 7

@@ -78,49 +78,75 @@ std::string mounts(const Options& options, const Place& place) {
   return all;
 }
 
-/// The command that starts a rank: program=(...), and srun_options=(...) for a container that srun creates.
-std::string command(const Options& options, const Allocation& job, const Place& place) {
-  const std::string train = str(in_quotes(checked(Word::kProgram, "--program", place.program)), " train ",
-                                in_quotes(str(place.run_dir, "/", place.submission, "/recipe.yaml")));
+/// What `echelon supervise` is told of a container: its variables, before the command, and options of srun.
+struct Container {
+  std::string exports;
+  std::string srun_options;
+  std::string launcher;  ///< in front of the command of a rank
+};
+
+Container container(const Options& options, const Allocation& job, const Place& place) {
   if (options.container_image.empty()) {
     if (!options.container_runtime.empty() || !options.container_mounts.empty())
       throw Error(Code::kUsage, "--container-runtime and --container-mounts need --container-image IMAGE");
-    return str("srun_options=()\nprogram=(", train, ")\n");
+    return {};
   }
   const std::string image = in_quotes(checked(Word::kImage, "--container-image", options.container_image));
   const std::string binds = in_quotes(mounts(options, place));
   const std::string folder = in_quotes(place.work_dir);
   // The image's PMIx may lack methods that Slurm's PMIx offers by default: munge for authentication, shared
   // memory for data. So name methods that both have.
-  const std::string pmix = "export PMIX_MCA_psec=native PMIX_MCA_gds=hash\n";
+  Container container{.exports = "export PMIX_MCA_psec=native PMIX_MCA_gds=hash\n"};
   if (by_apptainer(options)) {
-    return str(pmix, "srun_options=()\nprogram=(apptainer exec ", job.gpus_per_node > 0 ? "--nv " : "",
-               "--bind ", binds, " --pwd ", folder, " ", image, " ", train, ")\n");
+    container.launcher = str("apptainer exec ", job.gpus_per_node > 0 ? "--nv " : "", "--bind ", binds,
+                             " --pwd ", folder, " ", image, " ");
+    return container;
   }
-  return str(pmix, "srun_options=(--container-image=", image, " --container-mounts=", binds,
-             " --container-workdir=", folder, ")\nprogram=(", train, ")\n");
+  const auto add = [&container](const char* option, const std::string& value) {
+    container.srun_options += str("  --srun-option=", option, "=", value, " \\\n");
+  };
+  add("--container-image", image);
+  add("--container-mounts", binds);
+  add("--container-workdir", folder);
+  return container;
 }
 
-/// "3 2 1": a list of numbers in bash.
+/// "3,2,1".
 std::string numbers(const std::vector<std::int64_t>& values) {
   std::vector<std::string> texts;
   for (const std::int64_t value : values) texts.push_back(std::to_string(value));
-  return join(texts, " ");
+  return join(texts, ",");
+}
+
+/// The last command of the script.
+std::string supervise(const Options& options, const Allocation& job, const Place& place,
+                      const Container& container) {
+  std::string text = str("exec \"$echelon\" supervise --run-dir ", in_quotes(place.run_dir), " \\\n");
+  if (place.allow_foreign_folder) text += "  --allow-foreign-folder \\\n";
+  text += str("  --max-requeues ", options.max_requeues, " --max-restarts ", options.max_restarts,
+              " --spare-nodes ", job.spare_nodes, " --max-same-step ", options.max_same_step, " \\\n");
+  if (!job.fewer_nodes.empty()) text += str("  --fewer-nodes ", numbers(job.fewer_nodes), " \\\n");
+  return str(text, container.srun_options, "  -- ", container.launcher,
+             in_quotes(checked(Word::kProgram, "--program", place.program)), " train ",
+             in_quotes(str(place.run_dir, "/", place.submission, "/recipe.yaml")), "\n");
 }
 
 }  // namespace
 
 std::string render_script(const Options& options, const Allocation& job, const Place& place) {
   check_folders(options, place);
-  return str("#!/usr/bin/env bash\n# Written by `echelon submit`: ", job.ranks(),
-             job.ranks() == 1 ? " rank" : " ranks", " on ", job.nodes, job.nodes == 1 ? " node" : " nodes",
-             job.spare_nodes > 0 ? str(" and ", job.spare_nodes, " spare") : "",
-             ". `sbatch` takes it as it is; the recipe it trains lies beside it.\n",
-             directives(options, job, place), "set -euo pipefail\n\nrun_dir=", in_quotes(place.run_dir),
-             "\nallow_foreign=", place.allow_foreign_folder ? "true" : "false",
-             "\nmax_requeues=", options.max_requeues, "\nmax_restarts=", options.max_restarts,
-             "\nspare_nodes=", job.spare_nodes, "\nmax_same_step=", options.max_same_step, "\nfewer_nodes='",
-             numbers(job.fewer_nodes), "'\n", command(options, job, place), "\n", script_body());
+  const Container parts = container(options, job, place);
+  return str(
+      "#!/usr/bin/env bash\n# Written by `echelon submit`: ", job.ranks(),
+      job.ranks() == 1 ? " rank" : " ranks", " on ", job.nodes, job.nodes == 1 ? " node" : " nodes",
+      job.spare_nodes > 0 ? str(" and ", job.spare_nodes, " spare") : "",
+      ". `sbatch` takes it as it is; the recipe it trains lies beside it.\n", directives(options, job, place),
+      "set -euo pipefail\n\nechelon=", in_quotes(checked(Word::kProgram, "this program", place.supervisor)),
+      "\nif [[ ! -x $echelon ]]; then\n"
+      "  echo \"echelon: job $SLURM_JOB_ID cannot start: $echelon does not exist on $(uname -n) or is not "
+      "executable; submit with one that all nodes see\" >&2\n"
+      "  exit 3\nfi\n",
+      parts.exports, supervise(options, job, place, parts));
 }
 
 std::vector<std::string> overriding_variables(std::string_view script) {

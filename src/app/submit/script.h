@@ -13,18 +13,15 @@ struct Place {
   std::string work_dir;    ///< relative paths of the recipe start here
   std::string run_dir;     ///< may contain {task}
   std::string submission;  ///< folder below run_dir for script and resolved recipe: "submissions/1"
+  std::string supervisor;  ///< this program, which runs the job
   std::string program;     ///< what a rank runs; in a container, a bare name is found through its PATH
   std::string job_name;
   bool allow_foreign_folder = false;  ///< run.allow_foreign_folder of every run
 };
 
-/// The job script: directives and settings of this job, then script_body(). Deterministic. Checks every text
-/// it inserts (words.h) and throws Error(kUsage) that names the option.
+/// The job script: directives, then `echelon supervise` with the settings of this job. Deterministic. Checks
+/// every text it inserts (words.h) and throws Error(kUsage) that names the option.
 [[nodiscard]] std::string render_script(const Options& options, const Allocation& job, const Place& place);
-
-/// The part that all jobs share, from its first comment to `exit`: a copy of that part of
-/// cluster/slurm/train.sbatch.
-[[nodiscard]] std::string_view script_body();
 
 /// Names of environment variables that would override the script's directives ("SBATCH_PARTITION"). They must
 /// not reach sbatch.

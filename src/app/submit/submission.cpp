@@ -109,6 +109,10 @@ void check_runs(const std::string& pattern, const std::vector<std::int64_t>& tas
   }
 }
 
+std::string this_program() {
+  return stdfs::read_symlink("/proc/self/exe").string();
+}
+
 std::string program_of(const Options& options) {
   if (!options.program.empty()) {
     const bool here = options.container_image.empty();
@@ -119,7 +123,7 @@ std::string program_of(const Options& options) {
     return here && options.program.find('/') != options.program.npos ? absolute(options.program)
                                                                      : options.program;
   }
-  return options.container_image.empty() ? stdfs::read_symlink("/proc/self/exe").string() : "echelon";
+  return options.container_image.empty() ? this_program() : "echelon";
 }
 
 std::string next_submission(const std::vector<Submission::Run>& runs) {
@@ -136,7 +140,7 @@ std::string next_submission(const std::vector<Submission::Run>& runs) {
 
 /// The first path in a folder that is local to each node, or empty.
 std::string not_shared(const Place& place) {
-  for (const std::string* path : {&place.run_dir, &place.work_dir, &place.program}) {
+  for (const std::string* path : {&place.run_dir, &place.work_dir, &place.supervisor, &place.program}) {
     if (path->starts_with("/tmp/") || path->starts_with("/dev/shm/")) return *path;
   }
   return "";
@@ -186,6 +190,7 @@ Submission prepare(const Options& given, const RecipeCheck& also) {
       .work_dir = stdfs::current_path().string(),
       .run_dir = pattern.empty() ? runs[0].dir.string() : absolute(pattern),
       .submission = next_submission(runs),
+      .supervisor = this_program(),
       .program = program_of(options),
       .job_name = name,
       .allow_foreign_folder = std::all_of(

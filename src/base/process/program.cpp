@@ -13,6 +13,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdint>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files/fs.h"
@@ -99,7 +100,10 @@ class End {
 /// Reads one stream of the child into a text.
 class Stream {
  public:
-  Stream(const fs::Fd& fd, std::string& text, std::size_t most) : fd_(fd.get()), text_(text), most_(most) {}
+  using Reader = std::function<void(std::string_view)>;
+
+  Stream(const fs::Fd& fd, std::string& text, std::size_t most, Reader reader = {})
+      : fd_(fd.get()), text_(text), most_(most), reader_(std::move(reader)) {}
 
   /// -1 after the end of the stream; poll(2) ignores that.
   [[nodiscard]] int fd() const { return fd_; }
@@ -112,6 +116,7 @@ class Stream {
     const ssize_t got = ::read(fd_, buffer.data(), buffer.size());
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) fd_ = -1;
     if (got <= 0) return;
+    if (reader_) reader_({buffer.data(), static_cast<std::size_t>(got)});
     const std::size_t kept = std::min(static_cast<std::size_t>(got), most_ - text_.size());
     text_.append(buffer.data(), kept);
     over_ = over_ || kept < static_cast<std::size_t>(got);
@@ -121,6 +126,7 @@ class Stream {
   int fd_;
   std::string& text_;
   std::size_t most_;
+  Reader reader_;
   bool over_ = false;
 };
 
@@ -137,13 +143,15 @@ void read_streams(Stream out, Stream err, const End& end, bool killed_beyond, Pr
   }
 }
 
-/// Waits for the child; false where `end` came first.
+/// Waits for the child; false where `end` came first. Looks less often at a child that runs for long.
 bool reap(pid_t child, const End& end, int& status) {
-  for (;;) {
+  constexpr useconds_t kFirstPause_us = 2000;
+  constexpr useconds_t kLongestPause_us = 50'000;
+  for (useconds_t pause = kFirstPause_us;; pause = std::min(pause + pause / 8, kLongestPause_us)) {
     const pid_t ended = ::waitpid(child, &status, end.may_come() ? WNOHANG : 0);
     if (ended == child || (ended < 0 && errno != EINTR)) return true;
     if (end.has_come()) return false;
-    if (end.may_come()) ::usleep(2000);
+    if (end.may_come()) ::usleep(pause);
   }
 }
 
@@ -159,20 +167,23 @@ ProgramRun run_program(const std::vector<std::string>& argv, const ProgramOption
   const auto start = Clock::now();
   const End end(after(start, options.deadline_s), options.stop);
   const bool kept = options.output == ProgramOptions::Output::kKept;
+  const bool inherited = options.output == ProgramOptions::Output::kInherited;
   Pipe out = kept ? make_pipe() : Pipe{};
   Pipe err = kept ? make_pipe() : Pipe{};
   ProgramRun run;
   pid_t child = 0;
-  const SpawnPlan plan(kept ? out.write.get() : STDERR_FILENO, kept ? err.write.get() : STDERR_FILENO,
-                       options.own_group);
+  const SpawnPlan plan(kept        ? out.write.get()
+                       : inherited ? STDOUT_FILENO
+                                   : STDERR_FILENO,
+                       kept ? err.write.get() : STDERR_FILENO, options.own_group);
   const int fault = plan.spawn(child, argv, options.environment);
   if (fault == ENOENT || fault == EACCES || fault == ENOTDIR) return run;
   if (fault != 0) throw Error(Code::kEnvironment, str("cannot start '", argv[0], "': ", fs::reason(fault)));
   out.write = fs::Fd();
   err.write = fs::Fd();
   run.found = true;
-  read_streams({out.read, run.out, options.most_output}, {err.read, run.err, options.most_output}, end,
-               options.killed_beyond, run);
+  read_streams({out.read, run.out, options.most_output, options.on_output},
+               {err.read, run.err, options.most_output}, end, options.killed_beyond, run);
   int status = 0;
   run.timed_out = run.timed_out || (!run.overflowed && !reap(child, end, status));
   if (run.timed_out || run.overflowed) {

@@ -1,8 +1,10 @@
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace echelon {
@@ -12,6 +14,7 @@ struct ProgramOptions {
   enum class Output {
     kKept,           ///< in the ProgramRun
     kStandardError,  ///< both streams go to this process's standard error
+    kInherited,      ///< both streams are this process's
   };
 
   /// Seconds, after which the program is killed.
@@ -22,6 +25,8 @@ struct ProgramOptions {
   bool own_group = true;
   Output output = Output::kKept;
   std::size_t most_output = std::size_t{1} << 20;  ///< bytes kept of each stream
+  /// Gets standard output piece by piece as it comes, in the calling thread; empty: nobody.
+  std::function<void(std::string_view)> on_output{};
   bool killed_beyond = false;            ///< kills a program that prints more; otherwise the rest is dropped
   std::vector<std::string> environment;  ///< "NAME=value" each; empty: that of this process
 };

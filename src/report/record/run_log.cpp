@@ -161,7 +161,7 @@ void add_notes(const fs::Path& run, RunLog& log, Missing& missing) {
         log.noted.push_back({.job = job, .began_s = note.time_s});
       } else if (note.kind == StartNote::Kind::kEnd && !log.noted.empty() && log.noted.back().job == job) {
         log.noted.back().ended_s = note.time_s;
-        log.noted.back().code = note.value;
+        log.noted.back().code = note.code;
       }
     }
   }

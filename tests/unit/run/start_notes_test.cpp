@@ -70,6 +70,26 @@ TEST(StartNotes, BelieveNoTornLine) {
   EXPECT_EQ(end_of("start 0 10start 0 1000\nend 85 1100\n", 1050), std::nullopt);
 }
 
+TEST(StartNotes, AreReadAsTheyWereWritten) {
+  constexpr std::string_view kAll =
+      "start 0 1000.125\n"
+      "lost 22 5 n2 1050.500\n"
+      "lost - - - 1051.000\n"
+      "restart 20 1052.000\n"
+      "end 85 1090.000\n"
+      "held 1091.999\n";
+  std::string written;
+  for (const StartNote& note : start_notes(kAll)) written += to_line(note);
+  EXPECT_EQ(written, kAll);
+  const auto notes = start_notes(kAll);
+  EXPECT_FALSE(notes[0].in_place);
+  EXPECT_TRUE(notes[3].in_place);
+  EXPECT_EQ(notes[1].rank, 5);
+  EXPECT_EQ(notes[2].rank, -1);
+  EXPECT_EQ(notes[2].node, "");
+  EXPECT_EQ(notes[4].code, 85);
+}
+
 TEST(StartNotes, AreInTheFileOfTheJob) {
   const test::TempDir run;
   EXPECT_EQ(end_of(run.path(), "12", 1050), std::nullopt) << "no folder";

@@ -23,6 +23,7 @@ inline Place on_fsx() {
   return {.work_dir = "/fsx/work",
           .run_dir = "/fsx/work/runs/smoke",
           .submission = "submissions/1",
+          .supervisor = "/fsx/echelon/bin/echelon",
           .program = "/fsx/echelon/bin/echelon",
           .job_name = "smoke"};
 }

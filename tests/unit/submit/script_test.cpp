@@ -22,13 +22,6 @@ const fs::Path kSource = test::source_dir();
 
 constexpr std::string_view kFirstLine = "#!/usr/bin/env bash\n";
 
-/// What a job's script says between its first line and the part that all have in common.
-std::string head_of(const std::string& script) {
-  EXPECT_TRUE(script.starts_with(kFirstLine));
-  EXPECT_TRUE(script.ends_with(script_body()));
-  return script.substr(kFirstLine.size(), script.size() - script_body().size() - kFirstLine.size());
-}
-
 Options everything() {
   Options options = four_nodes();
   options.gpus_per_node = "h100:8";
@@ -86,19 +79,14 @@ TEST(JobScript, IsTheGoldenOne) {
   const fs::Path table = kSource / "tests/golden/submit/scripts.txt";
   std::set<std::string> names;
   for (const Case& c : cases()) {
-    const std::string head = head_of(c.script());
-    EXPECT_EQ(head, test::golden(table, c.name, "", head)) << c.name << " in " << table;
+    const std::string script = c.script();
+    ASSERT_TRUE(script.starts_with(kFirstLine));
+    const std::string rest = script.substr(kFirstLine.size());
+    EXPECT_EQ(rest, test::golden(table, c.name, "", rest)) << c.name << " in " << table;
     names.insert(c.name);
   }
   for (const test::GoldenCase& golden : test::read_golden(table).cases)
     EXPECT_TRUE(names.contains(golden.name)) << golden.name << " in " << table << " belongs to no test";
-}
-
-TEST(JobScript, EndsAsTheHandWrittenOneDoes) {
-  const std::string by_hand = fs::read_file(kSource / "cluster/slurm/train.sbatch", 1 << 20, Code::kUsage);
-  EXPECT_TRUE(by_hand.ends_with(script_body()));
-  EXPECT_TRUE(script_body().starts_with("# ==== From here on"));
-  EXPECT_NE(script_body().find("\n  srun --mpi=pmix "), std::string_view::npos);
 }
 
 TEST(JobScript, HasNothingThatShellcheckWouldChange) {
@@ -143,13 +131,12 @@ TEST(JobScript, DirectivesAreWordsThatSlurmKnowsAndStandBeforeEverythingElse) {
   }
 }
 
-/// The words of the lists and settings as bash understands them, a line each.
-std::string as_bash_reads(const std::string& script) {
+/// The words with which the script starts the supervisor, as bash understands them.
+std::string as_bash_reads(const Options& options, Place place) {
   const test::TempDir dir;
-  const fs::Path file = dir.path() / "head.sh";
-  std::ofstream(file) << head_of(script)
-                      << "printf '%s\\n' \"$run_dir\" \"$max_requeues\" \"${srun_options[@]}\" "
-                      << "\"${program[@]}\"\n";
+  const fs::Path file = dir.path() / "job.sbatch";
+  place.supervisor = "/bin/echo";
+  std::ofstream(file) << render_script(options, eight_ranks(), place);
   return run_command({"env", "SLURM_ARRAY_TASK_ID=3", "bash", file.string()}).out;
 }
 
@@ -160,14 +147,29 @@ TEST(JobScript, MeansToBashExactlyTheTextsItWasMadeFrom) {
   Place place = on_fsx();
   place.run_dir = "/runs/A-z_0+9.@=b";
   place.program = "./A-z_0+9.@=b";
-  EXPECT_EQ(
-      as_bash_reads(render_script(options, eight_ranks(), place)),
-      "/runs/A-z_0+9.@=b\n100\n--container-image=./A-z_0+9.@:/#=b\n"
-      "--container-mounts=/fsx/work:/fsx/work,/runs/A-z_0+9.@=b:/runs/A-z_0+9.@=b,/A-z_0+9.@=b:/c:ro\n"
-      "--container-workdir=/fsx/work\n./A-z_0+9.@=b\ntrain\n/runs/A-z_0+9.@=b/submissions/1/recipe.yaml\n");
+  const std::string numbers = "--max-requeues 100 --max-restarts 20 --spare-nodes 0 --max-same-step 3";
+  EXPECT_EQ(as_bash_reads(options, place),
+            str("supervise --run-dir /runs/A-z_0+9.@=b ", numbers,
+                " --srun-option=--container-image=./A-z_0+9.@:/#=b "
+                "--srun-option=--container-mounts=/fsx/work:/fsx/work,/runs/A-z_0+9.@=b:/runs/A-z_0+9.@=b,"
+                "/A-z_0+9.@=b:/c:ro --srun-option=--container-workdir=/fsx/work -- ./A-z_0+9.@=b train "
+                "/runs/A-z_0+9.@=b/submissions/1/recipe.yaml\n"));
   place.run_dir = "/runs/try-{task}";
-  EXPECT_EQ(as_bash_reads(render_script(sweep(), eight_ranks(), place)),
-            "/runs/try-3\n100\n./A-z_0+9.@=b\ntrain\n/runs/try-3/submissions/1/recipe.yaml\n");
+  EXPECT_EQ(as_bash_reads(sweep(), place),
+            str("supervise --run-dir /runs/try-3 ", numbers,
+                " -- ./A-z_0+9.@=b train /runs/try-3/submissions/1/recipe.yaml\n"));
+}
+
+TEST(JobScript, SaysThatItsProgramIsMissingOnANode) {
+  const test::TempDir dir;
+  const fs::Path file = dir.path() / "job.sbatch";
+  Place place = on_fsx();
+  place.supervisor = "/no/such/echelon";
+  std::ofstream(file) << render_script(four_nodes(), eight_ranks(), place);
+  const ProgramRun run = run_command({"env", "SLURM_JOB_ID=17", "bash", file.string()});
+  EXPECT_EQ(run.status, 3);
+  EXPECT_TRUE(run.err.starts_with("echelon: job 17 cannot start: /no/such/echelon does not exist on "))
+      << run.err;
 }
 
 std::string refusal(const Options& options, const Place& place = on_fsx()) {
@@ -187,11 +189,9 @@ TEST(JobScript, RefusesHostileTextsWhereverTheyComeFrom) {
       {"--dependency", &Options::dependency},
       {"--container-image", &Options::container_image}};
   const std::vector<std::pair<const char*, std::string Place::*>> places{
-      {"the current folder", &Place::work_dir},
-      {"run.dir", &Place::run_dir},
-      {"--program", &Place::program},
-      {"--job-name", &Place::job_name},
-      {"the submission's folder", &Place::submission}};
+      {"the current folder", &Place::work_dir}, {"run.dir", &Place::run_dir},
+      {"--program", &Place::program},           {"this program", &Place::supervisor},
+      {"--job-name", &Place::job_name},         {"the submission's folder", &Place::submission}};
   for (const std::string text :
        {"$(id)", "`id`", "a b", "a\n#SBATCH --wrap=id", "a;id", "a\"b", "a'b", "a\\b"}) {
     for (const auto& [name, member] : texts) {

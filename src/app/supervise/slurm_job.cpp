@@ -1,0 +1,208 @@
+#include "app/supervise/slurm_job.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files/own_file.h"
+#include "base/number.h"
+#include "base/process/program.h"
+#include "base/str.h"
+#include "base/utc_time.h"
+
+namespace echelon::supervise {
+namespace {
+
+constexpr double kPatience_s = 30;
+constexpr double kPatienceWhileRanksWait_s = 3;
+constexpr double kPatienceToGiveBack_s = 10;
+constexpr std::uint64_t kMostBytesOfSuspects = std::uint64_t{16} << 20;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string required(const char* name) {
+  const std::string value = variable(name);
+  if (value.empty())
+    throw Error(Code::kEnvironment,
+                str("supervise: ", name,
+                    " is not set: expected to be the last command of a batch script, as in "
+                    "cluster/slurm/train.sbatch; `echelon submit` writes one"));
+  return value;
+}
+
+/// The number in a variable that Slurm sets; empty: there is none.
+std::optional<std::int64_t> number_in(const char* name) {
+  std::int64_t value = 0;
+  if (!read_integer(variable(name), value).empty() || value < 0) return std::nullopt;
+  return value;
+}
+
+std::string output_of(const std::vector<std::string>& command, double patience_s = kPatience_s) {
+  const ProgramRun run = run_program(command, patience_s);
+  return run.good() ? run.out : "";
+}
+
+bool is_done(const std::vector<std::string>& command, double patience_s = kPatience_s) {
+  return run_program(command, patience_s).good();
+}
+
+bool is_name(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
+  });
+}
+
+/// Each line's words; lines with anything else than names in the first `names` words are left out.
+std::vector<Nodes> rows(const std::string& text, std::size_t words_per_line, std::size_t names) {
+  std::vector<Nodes> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    Nodes row;
+    for (std::string word; words >> word;) row.push_back(word);
+    if (row.size() != words_per_line) continue;
+    if (std::all_of(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(names), is_name))
+      found.push_back(row);
+  }
+  return found;
+}
+
+Nodes host_names(const std::string& list, double patience_s) {
+  Nodes names;
+  if (list.empty()) return names;
+  for (const Nodes& row : rows(output_of({"scontrol", "show", "hostnames", list}, patience_s), 1, 1))
+    names.push_back(row[0]);
+  return names;
+}
+
+/// The first line without its end.
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+std::optional<std::string> seconds_or_none(const std::string& text) {
+  std::int64_t seconds = 0;
+  return read_integer(text, seconds).empty() ? std::optional(text) : std::nullopt;
+}
+
+}  // namespace
+
+SlurmJob::SlurmJob()
+    : id_(required("SLURM_JOB_ID")),
+      number_(id_),
+      partition_(variable("SLURM_JOB_PARTITION")),
+      own_node_(variable("SLURMD_NODENAME")),
+      requeues_(number_in("SLURM_RESTART_COUNT").value_or(0)) {
+  const std::string task = variable("SLURM_ARRAY_TASK_ID");
+  if (!task.empty()) number_ = str(required("SLURM_ARRAY_JOB_ID"), "_", task);
+  const std::string list = required("SLURM_JOB_NODELIST");
+  nodes_ = host_names(list, kPatience_s);
+  if (nodes_.empty())
+    throw Error(Code::kEnvironment, str("supervise: scontrol names no nodes for '", printable(list), "'"));
+  node_count_ = number_in("SLURM_JOB_NUM_NODES").value_or(static_cast<std::int64_t>(nodes_.size()));
+  const auto nodes = static_cast<std::int64_t>(nodes_.size());
+  const std::int64_t tasks = number_in("SLURM_NTASKS").value_or(nodes);
+  tasks_per_node_ = number_in("SLURM_NTASKS_PER_NODE").value_or(tasks % nodes == 0 ? tasks / nodes : 0);
+}
+
+void SlurmJob::update_nodes() {
+  const std::string list = first_line(
+      output_of({"squeue", "--noheader", "--jobs=" + id_, "--format=%N"}, kPatienceWhileRanksWait_s));
+  const Nodes now = host_names(list, kPatienceWhileRanksWait_s);
+  if (!now.empty()) nodes_ = now;
+}
+
+Nodes SlurmJob::answering_nodes() const {
+  const std::string states = output_of({"sinfo", "--noheader", "--Node", "--partition=" + partition_,
+                                        "--nodes=" + join(nodes_, ","), "--format=%N %T"},
+                                       kPatienceWhileRanksWait_s);
+  Nodes given_up;
+  for (const Nodes& row : rows(states, 2, 1)) {
+    if (!is_usable(row[1], true)) given_up.push_back(row[0]);
+  }
+  Nodes answering;
+  for (const std::string& name : nodes_) {
+    if (std::find(given_up.begin(), given_up.end(), name) == given_up.end()) answering.push_back(name);
+  }
+  return answering;
+}
+
+bool SlurmJob::is_running() const {
+  return first_line(output_of({"squeue", "--noheader", "--jobs=" + number_, "--format=%T"})) == "RUNNING";
+}
+
+std::optional<std::string> SlurmJob::end_time() const {
+  return seconds_or_none(first_line(output_of(
+      {"env", "SLURM_TIME_FORMAT=%s", "squeue", "--noheader", "--jobs=" + number_, "--format=%e"})));
+}
+
+std::optional<std::string> SlurmJob::kill_wait() const {
+  std::istringstream lines(output_of({"scontrol", "show", "config"}));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name, equals, value;
+    if (words >> name >> equals >> value && name == "KillWait") return seconds_or_none(value);
+  }
+  return std::nullopt;
+}
+
+std::optional<Nodes> SlurmJob::left_out(const std::filesystem::path& logs) const {
+  std::string text;
+  try {
+    text = fs::read_own_file(logs / "suspects.txt", kMostBytesOfSuspects, Code::kUsage);
+  } catch (const Error&) {
+    text.clear();
+  }
+  if (text.empty()) return std::nullopt;
+  std::vector<NodeState> partition;
+  for (const Nodes& row :
+       rows(output_of({"sinfo", "--noheader", "--Node", "--partition=" + partition_, "--format=%N %n %T"}), 3,
+            2))
+    partition.push_back({.name = row[0], .host = row[1], .state = row[2]});
+  const std::string shown = output_of({"scontrol", "--oneliner", "show", "job", number_});
+  constexpr std::string_view kField = " ExcNodeList=";
+  const std::size_t at = shown.find(kField);
+  Nodes already;
+  if (at != shown.npos) {
+    const std::size_t start = at + kField.size();
+    const std::string list = shown.substr(start, shown.find_first_of(" \n", start) - start);
+    if (list.find('(') == list.npos) already = host_names(list, kPatience_s);  // "(null)"
+  }
+  return supervise::left_out(partition, already, parse_suspects(text), utc_now_s(), node_count_);
+}
+
+bool SlurmJob::requeue() const {
+  return is_done({"scontrol", "requeue", number_});
+}
+
+bool SlurmJob::leave_out(const Nodes& nodes) const {
+  return is_done({"scontrol", "update", "jobid=" + number_, "ExcNodeList=" + join(nodes, ",")});
+}
+
+bool SlurmJob::hold(const std::string& reason) const {
+  (void)is_done({"scontrol", "update", "jobid=" + number_, "comment=held by echelon: " + reason});
+  return is_done({"scontrol", "requeuehold", number_});
+}
+
+bool SlurmJob::keep_nodes(const Nodes& nodes) const {
+  // scontrol leaves scripts in the current folder, which nobody needs.
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / str("echelon-", id_, "-", fs::random_hex());
+  try {
+    fs::make_directories(folder, Code::kEnvironment);
+    const bool done = is_done({"env", "--chdir=" + folder.string(), "scontrol", "update", "jobid=" + id_,
+                               "NodeList=" + join(nodes, ",")},
+                              kPatienceToGiveBack_s);
+    fs::remove_tree(folder, Code::kEnvironment);
+    return done;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace echelon::supervise

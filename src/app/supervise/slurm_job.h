@@ -1,0 +1,59 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "app/supervise/nodes.h"
+
+namespace echelon::supervise {
+
+/// The Slurm job of this process: what its environment says, and Slurm's commands. A command that fails or
+/// does not answer in time is as if it had printed nothing, unless stated.
+class SlurmJob {
+ public:
+  /// Throws Error(kEnvironment) outside of a job, or where scontrol does not name the job's nodes.
+  SlurmJob();
+
+  [[nodiscard]] const std::string& id() const { return id_; }  ///< SLURM_JOB_ID
+  /// For people and file names: "17", or "17_3" for a task of an array. Slurm's commands take it as well.
+  [[nodiscard]] const std::string& number() const { return number_; }
+  [[nodiscard]] const std::string& own_node() const { return own_node_; }
+  [[nodiscard]] const Nodes& nodes() const { return nodes_; }                    ///< in Slurm's order
+  [[nodiscard]] std::int64_t tasks_per_node() const { return tasks_per_node_; }  ///< 0: not equally many
+  [[nodiscard]] std::int64_t requeues() const { return requeues_; }
+
+  /// Asks which nodes the job has now: lost ones may have been given back.
+  void update_nodes();
+  /// Those of nodes() that Slurm has not given up.
+  [[nodiscard]] Nodes answering_nodes() const;
+
+  [[nodiscard]] bool is_running() const;
+  [[nodiscard]] std::optional<std::string> end_time() const;   ///< seconds since 1970
+  [[nodiscard]] std::optional<std::string> kill_wait() const;  ///< seconds from SIGTERM to SIGKILL
+
+  /// The nodes to leave out from now on, for the suspects in `logs`/suspects.txt; nothing: it has none.
+  [[nodiscard]] std::optional<Nodes> left_out(const std::filesystem::path& logs) const;
+
+  // Each returns whether Slurm did it.
+
+  /// Back into the queue. Slurm then ends this process and its commands with SIGTERM, and a little later with
+  /// SIGKILL.
+  [[nodiscard]] bool requeue() const;
+  /// After requeue(): Slurm changes this only for a job that waits.
+  [[nodiscard]] bool leave_out(const Nodes& nodes) const;
+  /// Back into the queue until somebody releases the job; `reason` is in `scontrol show job`.
+  [[nodiscard]] bool hold(const std::string& reason) const;
+  /// Gives all other nodes back to Slurm. Without slurmdbd, Slurm before 24.11 lets a job be changed only
+  /// once, and answers a second time after 5 seconds that it cannot.
+  [[nodiscard]] bool keep_nodes(const Nodes& nodes) const;
+
+ private:
+  std::string id_, number_, partition_, own_node_;
+  Nodes nodes_;
+  std::int64_t tasks_per_node_ = 0;
+  std::int64_t node_count_ = 0;
+  std::int64_t requeues_ = 0;
+};
+
+}  // namespace echelon::supervise

@@ -1,0 +1,351 @@
+#include "app/supervise/supervisor.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <span>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files/own_file.h"
+#include "base/log.h"
+#include "base/process/process.h"
+#include "base/process/program.h"
+#include "base/steady_time.h"
+#include "base/str.h"
+#include "base/utc_time.h"
+#include "checkpoint/format/names.h"
+
+namespace echelon::supervise {
+namespace {
+
+constexpr double kBetweenLooks_s = 0.2;
+constexpr double kLastWords_s = 5;  ///< of the ranks of a step that lost a node and so does not end
+constexpr double kUntilSlurmEndsUs_s = 300;
+constexpr std::uint64_t kMostBytesOfNotes = std::uint64_t{16} << 20;
+
+/// 32 random hex digits.
+std::string new_token() {
+  std::string token;
+  while (token.size() < 32) token += fs::random_hex();
+  return token;
+}
+
+/// "1772364600.123456": ranks account for the time since then.
+std::string start_time() {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(
+                      std::chrono::system_clock::now().time_since_epoch())
+                      .count();
+  return str(us / 1'000'000, ".", std::to_string(1'000'000 + us % 1'000'000).substr(1));
+}
+
+}  // namespace
+
+Supervisor::Supervisor(Options options) : options_(std::move(options)) {
+  // What others could write to would decide what this job does.
+  const mode_t before = ::umask(0);
+  ::umask(before | S_IWGRP | S_IWOTH);
+  started_at_ = start_time();
+  // A program inside of a container that srun makes cannot be looked for here.
+  if (options_.srun_options.empty() && find_program(options_.program[0]).empty())
+    throw Error(Code::kEnvironment,
+                str("job ", job_.number(), " cannot start: ", options_.program[0], " does not exist on ",
+                    host_name(), " or is not executable; name one that all nodes see"));
+  facts_.requeues = job_.requeues();
+  check_nodes();
+  ask_program();
+  begin_notes();
+}
+
+void Supervisor::check_nodes() {
+  const auto nodes = static_cast<std::int64_t>(job_.nodes().size());
+  wanted_ = nodes - options_.spare_nodes;
+  if (wanted_ < 1)
+    throw Error(Code::kUsage,
+                str("job ", job_.number(), " cannot start: --spare-nodes (ECHELON_SPARE_NODES) is ",
+                    options_.spare_nodes, ", and the job has ", nodes, " nodes; expected at least one more"));
+  if (job_.tasks_per_node() == 0 && options_.spare_nodes > 0)
+    throw Error(Code::kUsage, str("job ", job_.number(),
+                                  " cannot start: spare nodes need as many tasks on each node: use "
+                                  "--ntasks-per-node in place of --ntasks"));
+  if (job_.tasks_per_node() == 0) options_.max_restarts = 0;
+  on_ = {job_.nodes().begin(), job_.nodes().begin() + wanted_};
+  facts_.wanted_nodes = static_cast<int>(wanted_);
+}
+
+/// What `echelon submit` writes into its scripts, for one that was written by hand.
+void Supervisor::ask_program() {
+  if (!options_.run_dir.empty()) return;
+  const std::vector<std::string>& program = options_.program;
+  const auto answer = [&](std::vector<std::string> question, bool required) {
+    std::vector<std::string> command{program[0], "validate"};
+    command.insert(command.end(), program.begin() + std::min<std::ptrdiff_t>(2, std::ssize(program)),
+                   program.end());
+    command.insert(command.end(), question.begin(), question.end());
+    const ProgramRun run = run_program(command, 300);
+    if (run.good()) return run.out;
+    if (!required) return std::string();  // the ranks say what is wrong
+    log::error(run.err);
+    throw Error::already_reported(run.status == 2 ? Code::kUsage : Code::kEnvironment);
+  };
+  options_.run_dir = answer({"--value", "run.dir"}, true);
+  while (options_.run_dir.ends_with('\n')) options_.run_dir.pop_back();
+  options_.allow_foreign_folder = answer({"--value", "run.allow_foreign_folder"}, true).starts_with("true");
+  if (options_.max_restarts == 0) return;
+  std::istringstream counts(answer(
+      {"--ranks", str(wanted_ * job_.tasks_per_node()), "--fewer-nodes", str(job_.tasks_per_node())}, false));
+  for (std::int64_t count = 0; counts >> count;) options_.fewer_nodes.push_back(count);
+}
+
+/// Job numbers may come back after years: the first start of a job knows nothing of others.
+void Supervisor::begin_notes() {
+  const std::filesystem::path file = start_notes_file(options_.run_dir, job_.number());
+  try {
+    fs::make_directories(logs(), Code::kUsage);
+    if (!options_.allow_foreign_folder) {
+      for (const std::filesystem::path& folder : {std::filesystem::path(options_.run_dir), logs()})
+        fs::require_unshared_folder(folder, Code::kUsage, "set run.allow_foreign_folder=true");
+    }
+    if (job_.requeues() > 0 && std::filesystem::is_regular_file(std::filesystem::symlink_status(file))) {
+      notes_ = start_notes(fs::read_own_file(file, kMostBytesOfNotes, Code::kUsage));
+    } else {
+      fs::publish_file(file, "", Code::kUsage);
+      fs::remove_tree(logs() / "peer-failure.txt", Code::kUsage);
+    }
+  } catch (const std::exception& error) {
+    throw Error(Code::kUsage, str("job ", job_.number(), " cannot start: ", error.what(),
+                                  "; set run.dir to a folder of your own that all nodes can write to"));
+  }
+}
+
+int Supervisor::run() {
+  facts_.committed_step = committed_step();
+  facts_.fruitless_starts = fruitless_starts(notes_, facts_.committed_step);
+  for (JobState state = JobState::kStarting;;) {
+    facts_.stopping = stop_.requested() != nullptr;
+    const NextState next = next_job_state(state, facts_, options_);
+    facts_.status = next.status;
+    const bool restarts = state == JobState::kClearing && next.state == JobState::kRunning;
+    state = next.state;
+    if (state == JobState::kRequeued) {
+      requeue(next.text);
+      return next.status;
+    }
+    if (state == JobState::kHeld) {
+      hold(next.text);
+      return next.status;
+    }
+    if (!next.text.empty()) say(next.text);
+    if (state == JobState::kRunning) {
+      restarts ? restart() : start_ranks();
+      watch_ranks();
+    } else if (state == JobState::kLost) {
+      note_loss();
+    } else if (state == JobState::kClearing) {
+      clear();
+    } else {
+      end_ranks(kLastWords_s);
+      if (state == JobState::kEnded) return next.status;
+      look_at_queue();
+    }
+  }
+}
+
+void Supervisor::start_ranks() {
+  const char* fence = std::getenv("SLURM_PMIX_FENCE");
+  // How PMIx exchanges and barriers travel between nodes. With Slurm's default, `mixed`, ranks on busy nodes
+  // now and then leave MPI_Init while others are still in it, which crash (open-mpi/ompi#12495). With `tree`,
+  // the addresses that MPI publishes after our own exchange do not arrive. (Slurm 22.05, PMIx 4.2, Open
+  // MPI 4.1)
+  variables_["SLURM_PMIX_FENCE"] = fence != nullptr ? fence : "ring";
+  if (const auto kill_wait = job_.kill_wait()) variables_["ECHELON_KILL_WAIT_S"] = *kill_wait;
+  if (std::getenv("SLURM_JOB_END_TIME") == nullptr) {
+    if (const auto end = job_.end_time()) variables_["SLURM_JOB_END_TIME"] = *end;
+  }
+  note({.kind = StartNote::Kind::kStart, .step = committed_step()});
+  // The variables of a restart may be those of a job that submitted this one.
+  begin_start({{"ECHELON_RESTART_IN_PLACE", ""},
+               {"ECHELON_FAILED_AT", ""},
+               {"ECHELON_RESTART_CAUSE", ""},
+               {"ECHELON_LEFT_OUT", ""}});
+}
+
+void Supervisor::begin_start(const std::map<std::string, std::string>& more) {
+  token_ = new_token();
+  lost_.reset();
+  std::map<std::string, std::string> variables = variables_;
+  variables.insert(more.begin(), more.end());
+  variables["ECHELON_STARTED_AT"] = started_at_;
+  variables["ECHELON_NOTE_TOKEN"] = token_;
+  const StepPlace place{
+      .nodes = on_, .tasks_per_node = job_.tasks_per_node(), .in_place = facts_.restarts > 0};
+  step_.emplace(rank_command(place, options_.srun_options, options_.program), environment_with(variables));
+}
+
+/// Returns when all ranks have ended, or the ranks' own watch has told of a failure: Slurm itself waits much
+/// longer for a dead node.
+void Supervisor::watch_ranks() {
+  while (!step_->wait(kBetweenLooks_s)) {
+    if (!has_failed()) continue;
+    facts_.status = static_cast<int>(Code::kPeer);
+    return;
+  }
+  facts_.status = step_->status();
+  (void)has_failed();
+}
+
+bool Supervisor::has_failed() {
+  if (options_.max_restarts == 0) return false;
+  const std::string in_place = facts_.restarts > 0 ? str(".", facts_.restarts) : "";
+  lost_ = noted_peer_failure(logs(), str(job_.id(), " ", job_.requeues(), in_place), token_);
+  if (lost_) lost_->host = node_of_host(lost_->host, job_.nodes());
+  return lost_.has_value();
+}
+
+void Supervisor::note_loss() {
+  StartNote loss{.kind = StartNote::Kind::kLost};
+  if (lost_) {
+    loss.step = lost_->step;
+    loss.rank = lost_->rank;
+    loss.node = lost_->host;
+  }
+  note(loss);
+  failures_ = failures_at_step(notes_);
+  facts_.failures_at_step = failures_.all;
+  facts_.lost_step = loss.step;
+  facts_.cause = lost_ ? lost_->sentence : "";
+}
+
+void Supervisor::clear() {
+  job_.update_nodes();
+  ClearRequest request{.asked = job_.answering_nodes(),
+                       .before = on_,
+                       .wanted = wanted_,
+                       .all = failures_.of_same > 1,  // the node may be left out, too
+                       .started_at = started_at_};
+  if (lost_ && lost_->node_suspect) std::erase(request.asked, lost_->host);
+  cleared_ = clear_nodes(request);
+  if (failures_.of_same > 1 && lost_ && cleared_.clear.erase(lost_->host) > 0)
+    note_suspect(logs(), lost_->host, str("failed ", failures_.of_same, " times at step ", lost_->step));
+  const auto clear = static_cast<std::int64_t>(cleared_.clear.size());
+  facts_.clear_nodes = static_cast<int>(clear);
+  facts_.enough_nodes = nodes_of_next_start(clear, wanted_, options_.fewer_nodes) > 0;
+}
+
+void Supervisor::restart() {
+  const Nodes before = on_;
+  on_ = choose_nodes(job_.nodes(), before, cleared_.clear, wanted_, options_.fewer_nodes);
+  give_back_unclear_nodes();
+  end_ranks(0);
+  Nodes left_out;
+  for (const std::string& name : before) {
+    if (std::find(on_.begin(), on_.end(), name) == on_.end()) left_out.push_back(name);
+  }
+  const std::string reason = reason_to_go_on(facts_.status, facts_.restarts > 0);
+  ++facts_.restarts;
+  say(str(reason, " and starts again in place on ", join(on_, ","), left_out.empty() ? "" : " without ",
+          join(left_out, ","), " (restart ", facts_.restarts, " of at most ", options_.max_restarts, ")"));
+  started_at_ = start_time();
+  const std::map<std::string, std::string> more{
+      {"ECHELON_RESTART_IN_PLACE", str(facts_.restarts)},
+      {"ECHELON_FAILED_AT", lost_ ? in_thousandths(lost_->failed_s) : started_at_},
+      {"ECHELON_RESTART_CAUSE", lost_ ? lost_->sentence : reason},
+      {"ECHELON_LEFT_OUT", join(left_out, ",")}};
+  note({.kind = StartNote::Kind::kStart, .in_place = true, .step = committed_step()});
+  begin_start(more);
+}
+
+void Supervisor::end_ranks(double patience_s) {
+  if (!step_) return;
+  (void)step_->wait(patience_s);
+  step_.reset();
+  note({.kind = StartNote::Kind::kEnd, .code = facts_.status});
+}
+
+/// Nodes that are not used again go back to Slurm, which would end the whole job when it gives one of them
+/// up. The node of this process stays. Runs beside the next start, because Slurm may take seconds to answer.
+void Supervisor::give_back_unclear_nodes() {
+  Nodes keep;
+  for (const std::string& name : job_.nodes()) {
+    const bool unsure =
+        std::find(cleared_.unsure.begin(), cleared_.unsure.end(), name) != cleared_.unsure.end();
+    if (cleared_.clear.contains(name) || unsure || name == job_.own_node()) keep.push_back(name);
+  }
+  if (keep.size() == job_.nodes().size()) return;
+  giving_back_ = std::async(std::launch::async, [this, job = job_, keep] {
+    if (!job.keep_nodes(keep))
+      say("could not give lost nodes back to Slurm, which will end the job when it gives them up");
+  });
+}
+
+void Supervisor::look_at_queue() {
+  facts_.committed_step = committed_step();
+  facts_.fruitless_starts = fruitless_starts(notes_, facts_.committed_step);
+  facts_.queued_by_slurm = !job_.is_running();
+}
+
+void Supervisor::requeue(const std::string& reason) {
+  const std::optional<Nodes> without = job_.left_out(logs());
+  const bool any = without && !without->empty();
+  say(str(
+      reason, " and requeues itself",
+      any ? str(" without ", join(*without, ","), " (--exclude and ", (logs() / "suspects.txt").string(), ")")
+          : ""));
+  std::signal(SIGTERM, SIG_IGN);  // also for the commands that follow, which inherit it
+  if (!job_.requeue()) return;
+  if (without && !job_.leave_out(*without)) say("could not change the nodes that it leaves out");
+  std::this_thread::sleep_for(std::chrono::duration<double>(kUntilSlurmEndsUs_s));
+}
+
+void Supervisor::hold(const std::string& reason) {
+  say(str("is held: ", reason, "; see the log above, then: scontrol release ", job_.number(),
+          ", or: scancel ", job_.number()));
+  note({.kind = StartNote::Kind::kHeld});
+  if (!job_.hold(reason)) return;
+  const auto begin = std::chrono::steady_clock::now();
+  while (stop_.requested() == nullptr && seconds_since(begin) < kUntilSlurmEndsUs_s)
+    std::this_thread::sleep_for(std::chrono::duration<double>(kBetweenLooks_s));
+}
+
+/// A full disk must not decide how the job ends.
+void Supervisor::note(StartNote note) {
+  note.time_s = utc_now_s();
+  notes_.push_back(note);
+  const std::filesystem::path file = start_notes_file(options_.run_dir, job_.number());
+  const std::string line = to_line(note);
+  try {
+    const fs::Fd fd = fs::open_own(file, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
+    fs::write_at(fd, 0, std::as_bytes(std::span(line)), Code::kUsage, file);
+  } catch (const Error& error) {
+    say(str("cannot note '", line.substr(0, line.size() - 1), "': ", error.what()));
+  }
+}
+
+void Supervisor::say(const std::string& text) const {
+  log::info(str("echelon: job ", job_.number(), " ", text));
+  log::flush();
+}
+
+/// Step of the run's newest committed checkpoint; 0: there is none.
+std::int64_t Supervisor::committed_step() const {
+  std::int64_t newest = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::filesystem::path(options_.run_dir) / "checkpoints", ignored)) {
+    const auto name = checkpoint::parse_step_folder(entry.path().filename().string());
+    if (name && std::filesystem::exists(entry.path() / checkpoint::kCommitFile, ignored))
+      newest = std::max(newest, name->step);
+  }
+  return newest;
+}
+
+std::filesystem::path Supervisor::logs() const {
+  return std::filesystem::path(options_.run_dir) / "logs";
+}
+
+}  // namespace echelon::supervise
