@@ -29,7 +29,7 @@
 #include "text/tokenizer_digest.h"
 #include "train/batch_tensors.h"
 #include "train/loop.h"
-#include "train/memory/with_memory.h"
+#include "train/memory/memory_run.h"
 #include "train/memory_report.h"
 #include "train/restore.h"
 
@@ -159,6 +159,7 @@ struct Inputs {
 /// Collective: if one rank cannot open an input, all ranks throw.
 Inputs open_inputs(const Recipe& recipe, const Model& model, Communicator& comm) {
   Inputs inputs;
+  if (comm.rank() == 0) log::note("starting: opening the data");
   agree(comm, "data", [&] {
     const ModelInput input = input_of(recipe.model);
     const auto seed = static_cast<std::uint64_t>(recipe.run.seed);
@@ -221,9 +222,9 @@ void tell(bool lead, const std::string& doing) {
   if (lead) log::info("starting: " + doing);
 }
 
-/// Trains from state.step to the end of the run or a stop. Returns the exit code. Collective.
-int train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Checkpointer& checkpointer,
-             Communicator& comm, const Loader* validation, MemorySaves* memory, RankLife& life) {
+/// Trains from state.step to the end of the run or a stop. Collective.
+void train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Checkpointer& checkpointer,
+              Communicator& comm, const Loader* validation, MemorySaves* memory, RankLife& life) {
   const bool lead = comm.rank() == 0;
   const std::int64_t steps = options.train.steps;
   std::unique_ptr<MetricsFile> metrics;
@@ -258,11 +259,9 @@ int train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Check
                         .metrics = metrics.get(),
                         .clocks = {life.deadline.get(), life.ledger.get()},
                         .memory = memory};
-  if (TrainLoop(options, parts).run() == RunEnd::kFinished) return 0;
-  if (lead)
+  if (TrainLoop(options, parts).run() == RunEnd::kStopped && lead)
     log::info(
         str("stopped after step ", state.step, " as requested; run the same command again to continue"));
-  return static_cast<int>(Code::kRequeue);
 }
 
 /// The run of one rank, from top to bottom; each line uses only what is above it. Refusals come before
@@ -291,7 +290,6 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   AgreedStop stop(life.signal, *comm);
   if (stops_after("opening the run folder", stop)) return kStopped;
   auto model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device, recipe.lora);
-  if (lead) log::note("starting: opening the data");
   Inputs inputs = open_inputs(recipe, *model, *comm);
   life.start.done("data");
   if (stops_after("opening the data", stop)) return kStopped;
@@ -323,9 +321,10 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   LoopOptions options = loop_options(recipe, train, compute, inputs.text, life.watch.activity);
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
   if (life.forecast) options.on_measured = life.forecast->listen(folder.root());
-  return train_with(memory.get(), recipe.checkpoint, review.files(), state, [&](MemorySaves* saves) {
-    return train_on(recipe, options, state, checkpointer, *comm, inputs.validation.get(), saves, life);
-  });
+  auto saves = begin_memory_saves(memory.get(), recipe.checkpoint, review.files(), state);
+  train_on(recipe, options, state, checkpointer, *comm, inputs.validation.get(), saves.get(), life);
+  finish_memory_saves(std::move(saves), memory.get());
+  return state.step < train.steps ? kStopped : 0;
 }
 
 constexpr const char* kOutOfMemory =
