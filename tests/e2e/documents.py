@@ -30,7 +30,7 @@ NEEDS = {"needs-network", "needs-root", "needs-time", "needs-slurm", "needs-dock
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```", re.S | re.M)
 INLINE = re.compile(r"`((?:echelon|echelon-ckpt) [a-z][^`]*)`")
 OURS = re.compile(r"^(?:[^-=][^=]*bin/)?(echelon|echelon-ckpt)$")
-STARTERS = {"srun", "sbatch", "mpirun"}
+STARTERS = {"srun", "sbatch", "mpirun", "exec"}
 GLUE = {"cd", "export", "eval", "mkdir", "tail"}  # of the shell, around commands of ours
 CHAINS = {"&&", "||", ";", "|", "&"}
 STEP = re.compile(r"step-\d{9}\.[0-9a-f]{8}")
