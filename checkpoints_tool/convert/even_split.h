@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/tensor.h"
 
 namespace echelon::tool {
 

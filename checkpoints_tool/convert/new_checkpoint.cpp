@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/str.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/write/shard_write.h"
 #include "checkpoints_tool/convert/even_split.h"
 #include "checkpoints_tool/convert/resumable_output.h"
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "checkpoint/write/writer.h"
+#include "checkpoint/write/commit.h"
 
 namespace echelon::tool {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/tensor.h"
 
 /// The layout of a conversion's output, computed in advance from the manifest alone. The same checkpoint
 /// and options always give the same plan, so an interrupted conversion can resume.

@@ -8,7 +8,7 @@
 #include "base/files/fs.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/names.h"
 
 namespace echelon::tool {
 namespace {

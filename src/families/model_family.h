@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/tensor.h"
 #include "families/model_config.h"
 #include "shapes/options.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "checkpoint/folder/files.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/tensor.h"
 
 namespace echelon::families {
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <vector>
 
+#include "checkpoint/format/tensor.h"
 #include "checkpoint/read/reader.h"
-#include "checkpoint/write/writer.h"
 #include "train/train_state.h"
 
 /// The tensors of a TrainState as the checkpoint library sees them. Each has the type it has in memory, and

@@ -24,6 +24,7 @@
 #include "base/files/disk.h"
 #include "base/str.h"
 #include "checkpoint/format/geometry.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoint/write/rank_save.h"
 

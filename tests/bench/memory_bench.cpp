@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/steady_time.h"
 #include "base/str.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/memory/node_layout.h"
 #include "checkpoint/memory/node_save.h"
 #include "checkpoint/write/rank_save.h"

@@ -8,7 +8,10 @@
 #include "base/files/fs.h"
 #include "base/half.h"
 #include "base/philox.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/format/tensor.h"
+#include "checkpoint/write/commit.h"
+#include "checkpoint/write/shard_write.h"
 #include "shapes/lora.h"
 
 namespace echelon::app {

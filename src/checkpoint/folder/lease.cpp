@@ -20,7 +20,6 @@
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
-#include "checkpoint/write/writer.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/tensor.h"
 
 /// Arithmetic on tensors and flat ranges; everything is checked for overflow because the numbers may come
 /// from a file.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "checkpoint/format/shard_index.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/tensor.h"
 
 /// MANIFEST.json and COMMIT: text in, checked structure out, and back.
 namespace echelon::checkpoint {

@@ -4,8 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/write/writer.h"
-
 /// Allowed names in a checkpoint. Every name that comes from a file is checked here before it is used.
 namespace echelon::checkpoint {
 
@@ -15,6 +13,11 @@ inline constexpr std::string_view kUnfinished =
     ".part";  ///< behind the name of a shard that is being written
 inline constexpr int kMaxRanks = 99999;
 inline constexpr std::int64_t kMaxStep = 999999999999;
+
+/// "step-000001200.a1b2c3d4": the folder of one save attempt.
+[[nodiscard]] std::string step_folder_name(std::int64_t step, std::string_view save_id);
+/// Eight random hex digits; rank 0 makes one per attempt and sends it to all.
+[[nodiscard]] std::string new_save_id();
 
 /// What the name of a step folder says.
 struct StepName {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/folder/files.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/tensor.h"
 
 /// The header of a .safetensors file: text in, checked structure out. The rules are those of the format's
 /// reference library (huggingface/safetensors, tensor.rs), and some that are stricter, which

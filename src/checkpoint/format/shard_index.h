@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/tensor.h"
 
 /// The binary index in a shard's user block: all that a reader needs, so that it need not parse HDF5.
 /// Byte by byte in docs/checkpoint_format.md.

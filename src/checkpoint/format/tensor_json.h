@@ -3,7 +3,7 @@
 #include <string>
 
 #include "checkpoint/format/json.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/tensor.h"
 
 /// How JSON files list tensors. Not for public headers.
 namespace echelon::checkpoint {

@@ -25,7 +25,6 @@
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/json.h"
 #include "checkpoint/format/names.h"
-#include "checkpoint/write/writer.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "checkpoint/format/manifest.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/write/commit.h"
 
 /// The two small files beside the shards of a memory checkpoint on one node. A memory checkpoint has neither
 /// MANIFEST.json nor COMMIT, because no node knows the shards of all others when it is made.

@@ -8,7 +8,7 @@
 
 #include "checkpoint/memory/memory_folder.h"
 #include "checkpoint/memory/shard_service.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/write/commit.h"
 
 namespace echelon::checkpoint {
 

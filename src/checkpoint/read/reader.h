@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/tensor.h"
 
 namespace echelon::checkpoint {
 

@@ -1,3 +1,5 @@
+#include "checkpoint/write/commit.h"
+
 #include <algorithm>
 
 #include "base/caught.h"
@@ -10,7 +12,6 @@
 #include "checkpoint/format/names.h"
 #include "checkpoint/hdf5/h5_layout.h"
 #include "checkpoint/read/contents.h"
-#include "checkpoint/write/writer.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/format/tensor.h"
+#include "checkpoint/write/commit.h"
 #include "checkpoint/write/shard_plan.h"
 #include "checkpoint/write/staging.h"
-#include "checkpoint/write/writer.h"
 
 namespace echelon::checkpoint {
 

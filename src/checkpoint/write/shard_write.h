@@ -6,9 +6,9 @@
 
 #include "base/files/new_file.h"
 #include "checkpoint/format/piece_sums.h"
+#include "checkpoint/format/tensor.h"
 #include "checkpoint/write/shard_plan.h"
 #include "checkpoint/write/staging.h"
-#include "checkpoint/write/writer.h"
 
 namespace echelon::checkpoint {
 
@@ -61,5 +61,10 @@ class ShardWrite {
   std::string stage_error_;
   PieceSums sums_;  ///< of what was written
 };
+
+/// Writes shard-RRRRR-of-NNNNN.h5 into `folder` (which exists) and makes it durable. All or an
+/// Error(kCheckpoint). Needs 32 MiB of memory beside the slices. One call per rank and save.
+void write_shard(const std::filesystem::path& folder, int rank, int ranks, const std::string& save_id,
+                 std::vector<Slice> slices);
 
 }  // namespace echelon::checkpoint

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "checkpoint/format/names.h"
 #include "checkpoint/memory/memory_note.h"
-#include "checkpoint/write/writer.h"
 #include "comm/agree.h"
 #include "comm/exchange.h"
 

@@ -11,8 +11,11 @@
 #include "base/error.h"
 #include "checkpoint/folder/retention.h"
 #include "checkpoint/format/geometry.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/format/tensor.h"
 #include "checkpoint/read/reader.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/write/commit.h"
+#include "checkpoint/write/shard_write.h"
 
 /// A small checkpoint with known content, written by as many pretended ranks as a test wants.
 namespace echelon::checkpoint::test {

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/format/tensor.h"
+#include "checkpoint/write/commit.h"
+#include "checkpoint/write/shard_write.h"
 #include "support/temp_dir.h"
 #include "unit/train/small_model.h"
 

@@ -3,8 +3,9 @@
 #include <memory>
 #include <string>
 
+#include "checkpoint/format/names.h"
+#include "checkpoint/write/commit.h"
 #include "checkpoint/write/shard_write.h"
-#include "checkpoint/write/writer.h"
 #include "comm/local_communicator.h"
 #include "data/loader.h"
 #include "optim/optimizer.h"

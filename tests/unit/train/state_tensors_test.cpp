@@ -4,6 +4,9 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/write/commit.h"
+#include "checkpoint/write/shard_write.h"
 #include "support/temp_dir.h"
 #include "unit/train/small_model.h"
 

@@ -8,7 +8,10 @@
 
 #include "base/error.h"
 #include "checkpoint/format/geometry.h"
-#include "checkpoint/write/writer.h"
+#include "checkpoint/format/names.h"
+#include "checkpoint/format/tensor.h"
+#include "checkpoint/write/commit.h"
+#include "checkpoint/write/shard_write.h"
 
 namespace {
 
