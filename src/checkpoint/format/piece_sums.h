@@ -6,7 +6,7 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/checksum/crc64.h"
-#include "checkpoint/write/shard_plan.h"
+#include "checkpoint/format/shard_runs.h"
 
 namespace echelon::checkpoint {
 

@@ -7,7 +7,7 @@
 #include "base/files/fs.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
-#include "checkpoint/write/shard_plan.h"
+#include "checkpoint/format/shard_runs.h"
 
 namespace echelon::checkpoint {
 

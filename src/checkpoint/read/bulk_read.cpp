@@ -18,8 +18,8 @@
 #include "base/files/fs.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
+#include "checkpoint/format/shard_runs.h"
 #include "checkpoint/read/bulk_memory.h"
-#include "checkpoint/write/shard_plan.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -8,9 +8,9 @@
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/format/piece_sums.h"
+#include "checkpoint/format/shard_runs.h"
 #include "checkpoint/format/trainer_state.h"
 #include "checkpoint/read/contents.h"
-#include "checkpoint/write/shard_plan.h"
 
 namespace echelon::checkpoint {
 namespace {

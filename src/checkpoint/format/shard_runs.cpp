@@ -1,0 +1,30 @@
+#include "checkpoint/format/shard_runs.h"
+
+#include <algorithm>
+
+namespace echelon::checkpoint {
+
+std::vector<Run> runs_between(const ShardIndex& index, std::uint64_t begin, std::uint64_t end) {
+  std::vector<Run> runs;
+  // Entries are sorted by file offset.
+  auto entry = std::partition_point(index.entries.begin(), index.entries.end(),
+                                    [&](const ShardEntry& e) { return e.file_offset + e.bytes <= begin; });
+  for (std::uint64_t at = begin; at < end;) {
+    Run run{.file_offset = at};
+    if (entry == index.entries.end() || at < entry->file_offset) {
+      run.bytes = std::min(end, entry == index.entries.end() ? end : entry->file_offset) - at;
+    } else {
+      run.entry = static_cast<std::size_t>(entry - index.entries.begin());
+      run.at = at - entry->file_offset;
+      run.block = entry->first_block + run.at / index.block_bytes;
+      const std::uint64_t block_end = (run.at / index.block_bytes + 1) * index.block_bytes;
+      run.bytes = std::min({end - at, entry->bytes - run.at, block_end - run.at});
+      if (run.at + run.bytes == entry->bytes) ++entry;
+    }
+    at += run.bytes;
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+}  // namespace echelon::checkpoint
