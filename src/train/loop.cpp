@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/steady_time.h"
 #include "base/str.h"
-#include "checkpoint/read/reader.h"
+#include "checkpoint/folder/run_folder.h"
 #include "optim/schedule.h"
 #include "shard/memory/host_memory.h"
 #include "train/eval/generation_score.h"

@@ -13,6 +13,7 @@
 #include "base/process/process.h"
 #include "base/str.h"
 #include "checkpoint/folder/resume.h"
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/leased_reader.h"
 #include "comm/agree.h"

@@ -12,6 +12,7 @@
 #include "base/foreign_json.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/contents.h"
 #include "optim/schedule.h"

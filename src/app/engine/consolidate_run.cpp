@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/process/program.h"
 #include "base/str.h"
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/trainer_state.h"
 #include "checkpoint/read/reader.h"
 

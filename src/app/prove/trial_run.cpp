@@ -12,6 +12,7 @@
 #include "base/half.h"
 #include "base/process/program.h"
 #include "base/str.h"
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/read/reader.h"
 
 namespace echelon::app {

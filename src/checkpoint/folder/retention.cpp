@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/folder/lease.h"
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/contents.h"
 

@@ -1,4 +1,5 @@
-// list(), look_at() and the links they leave out: the folder that holds all checkpoints of a run.
+#include "checkpoint/folder/run_folder.h"
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -8,7 +9,6 @@
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/contents.h"
-#include "checkpoint/read/reader.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -7,10 +7,10 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "checkpoint/folder/files.h"
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/bytes.h"
 #include "checkpoint/format/json.h"
 #include "checkpoint/format/names.h"
-#include "checkpoint/read/reader.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -1,13 +1,11 @@
 #pragma once
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/format/coverage.h"
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/format/shard_index.h"
-#include "checkpoint/read/reader.h"
 
 /// The description of a checkpoint folder (commit, manifest, indexes), verified, without tensor bytes.
 namespace echelon::checkpoint {
@@ -55,13 +53,6 @@ struct Outline {
 [[nodiscard]] Outline load_outline(const std::filesystem::path& folder);
 /// Of shards that cover the tensors. Throws Error(kCheckpoint) when they do not.
 [[nodiscard]] Outline outline_of(const Contents& contents);
-
-/// What list() finds, with what it parsed for that.
-struct ListedStep {
-  Found found;
-  std::optional<Manifest> manifest;  ///< of those that are committed
-};
-[[nodiscard]] std::vector<ListedStep> list_with_manifests(const std::filesystem::path& checkpoints);
 
 /// Does `folder` look like one checkpoint (by name or content) rather than a folder of them?
 [[nodiscard]] bool is_step_folder(const std::filesystem::path& folder);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/steady_time.h"
 #include "base/str.h"
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/format/tensor.h"
 #include "checkpoint/write/commit.h"

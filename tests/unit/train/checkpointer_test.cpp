@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/files/disk.h"
 #include "base/str.h"
-#include "checkpoint/read/reader.h"
+#include "checkpoint/folder/run_folder.h"
 #include "comm/local_communicator.h"
 #include "support/faulty_disk.h"
 #include "support/temp_dir.h"

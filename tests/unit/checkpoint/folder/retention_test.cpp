@@ -15,6 +15,7 @@
 #include "base/process/process.h"
 #include "base/str.h"
 #include "checkpoint/folder/lease.h"
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoint/read/verify.h"

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/write/rank_save.h"
 #include "checkpoint/write/shard_plan.h"
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/shard_index.h"
 #include "checkpoint/read/contents.h"
 #include "checkpoint/read/verify.h"

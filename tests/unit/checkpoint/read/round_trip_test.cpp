@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "checkpoint/folder/run_folder.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"
 

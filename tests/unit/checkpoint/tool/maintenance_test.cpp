@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "checkpoint/folder/lease.h"
+#include "checkpoint/folder/run_folder.h"
 #include "unit/checkpoint/tool/run_tool.h"
 
 namespace echelon::checkpoint {

@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "checkpoint/folder/run_folder.h"
 #include "support/crash_model.h"
 #include "support/long_form.h"
 #include "support/memory_disk.h"

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/process/process.h"
+#include "checkpoint/folder/run_folder.h"
 #include "support/faulty_disk.h"
 #include "support/memory_disk.h"
 #include "support/temp_dir.h"

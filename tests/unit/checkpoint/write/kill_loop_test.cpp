@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "checkpoint/folder/run_folder.h"
 #include "support/places.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/kill/save_rank.h"

@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "checkpoint/folder/retention.h"
+#include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/read/verify.h"
 #include "support/temp_dir.h"
