@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/read/base_note.h"
-#include "checkpoint/read/contents.h"
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoints_tool/commands.h"
 #include "checkpoints_tool/convert/conversion.h"

@@ -6,10 +6,10 @@
 
 #include "base/foreign_text.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/json.h"
 #include "checkpoint/read/base_note.h"
-#include "checkpoint/read/contents.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoints_tool/commands.h"
 

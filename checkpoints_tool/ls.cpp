@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/run_folder.h"
-#include "checkpoint/read/contents.h"
 #include "checkpoints_tool/commands.h"
 #include "checkpoints_tool/convert/folder_size.h"
 

@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/format/geometry.h"
-#include "checkpoint/read/contents.h"
 #include "checkpoint/read/leased_reader.h"
 #include "checkpoint/read/reader.h"
 #include "checkpoints_tool/commands.h"

@@ -6,8 +6,8 @@
 #include "app/earlier_model.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/resume.h"
-#include "checkpoint/read/contents.h"
 #include "data/loader.h"
 #include "families/model_weights.h"
 

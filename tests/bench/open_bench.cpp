@@ -13,7 +13,7 @@
 #include <iostream>
 #include <memory>
 
-#include "checkpoint/read/contents.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/read/reader.h"
 #include "unit/checkpoint/zeros.h"
 

@@ -12,11 +12,11 @@
 #include "base/files/kill_point.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/folder/lease.h"
 #include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/names.h"
-#include "checkpoint/read/contents.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -6,9 +6,9 @@
 #include "base/files/fs.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
-#include "checkpoint/read/contents.h"
 
 namespace echelon::checkpoint {
 namespace {

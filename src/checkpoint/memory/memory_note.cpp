@@ -7,10 +7,10 @@
 #include "base/files/fs.h"
 #include "base/files/kill_point.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/json.h"
 #include "checkpoint/format/names.h"
-#include "checkpoint/read/contents.h"
 
 namespace echelon::checkpoint {
 namespace {

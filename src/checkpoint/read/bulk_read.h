@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "checkpoint/format/shard_indexes.h"
+#include "checkpoint/read/shard_indexes.h"
 
 /// Reading much of a checkpoint at the speed of the disk.
 namespace echelon::checkpoint {

@@ -1,8 +1,8 @@
 #pragma once
 #include <filesystem>
 
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/lease.h"
-#include "checkpoint/read/contents.h"
 #include "checkpoint/read/reader.h"
 
 namespace echelon::checkpoint {

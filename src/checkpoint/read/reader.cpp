@@ -8,11 +8,11 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/geometry.h"
-#include "checkpoint/format/shard_indexes.h"
 #include "checkpoint/read/bulk_read.h"
-#include "checkpoint/read/contents.h"
+#include "checkpoint/read/shard_indexes.h"
 
 namespace echelon::checkpoint {
 namespace {

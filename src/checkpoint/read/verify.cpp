@@ -5,12 +5,12 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/format/piece_sums.h"
 #include "checkpoint/format/shard_runs.h"
 #include "checkpoint/format/trainer_state.h"
-#include "checkpoint/read/contents.h"
 
 namespace echelon::checkpoint {
 namespace {

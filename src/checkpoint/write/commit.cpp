@@ -7,11 +7,11 @@
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/str.h"
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/names.h"
 #include "checkpoint/hdf5/h5_layout.h"
-#include "checkpoint/read/contents.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "checkpoint/read/contents.h"
+#include "checkpoint/folder/contents.h"
 #include "support/full_disk.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/memory/memory_nodes.h"

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "checkpoint/read/contents.h"
+#include "checkpoint/folder/contents.h"
 #include "support/long_form.h"
 #include "support/memory_disk.h"
 #include "unit/checkpoint/tiny_run.h"

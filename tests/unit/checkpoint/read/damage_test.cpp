@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/run_folder.h"
 #include "checkpoint/format/shard_index.h"
-#include "checkpoint/read/contents.h"
 #include "checkpoint/read/verify.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"

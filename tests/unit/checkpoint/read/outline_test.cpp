@@ -3,8 +3,8 @@
 
 #include <atomic>
 
+#include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/retention.h"
-#include "checkpoint/read/contents.h"
 #include "checkpoint/read/salvage.h"
 #include "support/temp_dir.h"
 #include "unit/checkpoint/example.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/format/shard_indexes.h"
+#include "checkpoint/read/shard_indexes.h"
 
 namespace echelon::checkpoint {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/read/contents.h"
+#include "checkpoint/folder/contents.h"
 
 namespace echelon::checkpoint {
 

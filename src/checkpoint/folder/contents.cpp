@@ -1,4 +1,4 @@
-#include "checkpoint/read/contents.h"
+#include "checkpoint/folder/contents.h"
 
 #include <algorithm>
 
