@@ -9,7 +9,7 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/str.h"
-#include "checkpoint/read/bulk_memory.h"
+#include "checkpoint/folder/bulk_memory.h"
 #include "checkpoints_tool/convert/direct_file.h"
 
 namespace echelon::tool {

@@ -17,9 +17,9 @@
 #include "base/files/direct_io.h"
 #include "base/files/fs.h"
 #include "base/str.h"
+#include "checkpoint/folder/bulk_memory.h"
 #include "checkpoint/folder/files.h"
 #include "checkpoint/format/shard_runs.h"
-#include "checkpoint/read/bulk_memory.h"
 
 namespace echelon::checkpoint {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <thread>
 
-#include "checkpoint/read/bulk_memory.h"
+#include "checkpoint/folder/bulk_memory.h"
 
 namespace echelon::checkpoint {
 

@@ -8,7 +8,7 @@
 #include "base/files/disk.h"
 #include "base/process/process.h"
 #include "base/str.h"
-#include "checkpoint/read/bulk_memory.h"
+#include "checkpoint/folder/bulk_memory.h"
 #include "checkpoints_tool/convert/assembly.h"
 #include "checkpoints_tool/convert/byte_size.h"
 #include "checkpoints_tool/convert/direct_file.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/read/bulk_memory.h"
+#include "checkpoint/folder/bulk_memory.h"
 
 #include <sys/mman.h>
 
