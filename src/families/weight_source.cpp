@@ -8,7 +8,7 @@
 #include "base/files/disk.h"
 #include "base/files/fs.h"
 #include "base/str.h"
-#include "checkpoint/format/safetensors_header.h"
+#include "checkpoint/folder/safetensors_file.h"
 #include "checkpoint/format/weight_index.h"
 
 namespace echelon::families {

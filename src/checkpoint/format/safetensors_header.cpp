@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/error.h"
 #include "base/str.h"
 #include "checkpoint/format/bytes.h"
 #include "checkpoint/format/geometry.h"
@@ -320,15 +321,6 @@ std::vector<SafetensorsTensor> parse_safetensors_header(std::string_view json, s
   std::vector<Draft> drafts = handler.take();
   check_names(drafts, what);
   return place(std::move(drafts), kSafetensorsLength + json.size(), file_bytes, what);
-}
-
-std::vector<SafetensorsTensor> load_safetensors_header(const InputFile& file, const fs::Path& path) {
-  const std::string what = str('\'', path.string(), '\'');
-  std::array<std::byte, kSafetensorsLength> length{};
-  if (file.bytes >= length.size()) fs::read_at(file.fd, 0, length, Code::kCheckpoint, path);
-  std::string json(safetensors_header_bytes(length, file.bytes, what), '\0');
-  fs::read_at(file.fd, length.size(), std::as_writable_bytes(std::span(json)), Code::kCheckpoint, path);
-  return parse_safetensors_header(json, file.bytes, what);
 }
 
 }  // namespace echelon::checkpoint

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/folder/files.h"
 #include "checkpoint/format/tensor.h"
 
 /// The header of a .safetensors file: text in, checked structure out. The rules are those of the format's
@@ -42,9 +41,5 @@ struct SafetensorsTensor {
 [[nodiscard]] std::vector<SafetensorsTensor> parse_safetensors_header(std::string_view json,
                                                                       std::uint64_t file_bytes,
                                                                       const std::string& what);
-
-/// Both, of an open file.
-[[nodiscard]] std::vector<SafetensorsTensor> load_safetensors_header(const InputFile& file,
-                                                                     const fs::Path& path);
 
 }  // namespace echelon::checkpoint

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/str.h"
+#include "checkpoint/folder/safetensors_file.h"
 #include "checkpoint/format/safetensors_header.h"
 #include "checkpoint/format/weight_index.h"
 #include "support/temp_dir.h"
