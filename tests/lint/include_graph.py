@@ -1,6 +1,6 @@
 """Checks the #include lines of src/ and checkpoints_tool/ against the layers of docs/architecture.md.
 
-Faults: a module that includes one it may not see, a foreign library outside the module that owns it, a header that
+Faults: a module or a room that includes one it may not see, a foreign library outside the module that owns it, a header that
 carries a foreign library's types into another module, a cycle of headers, a project header that does not exist.
 """
 import re
@@ -37,6 +37,17 @@ SEES = {
                    "shard", "optim", "run", "metrics", "profile", "train", "reference", "recipe", "app"},
     "app/cuda": {"base", "bootstrap", "comm", "model", "shard", "train", "app/engine"},
     "checkpoints_tool": {"base", "shapes", "checkpoint", "families"},
+}
+# The same for the rooms, the folders of a module, where these have an order. Files beside the rooms are below them all.
+ROOMS = {
+    "checkpoint": {
+        "format": set(),
+        "hdf5": {"format"},
+        "folder": {"format"},
+        "write": {"format", "hdf5", "folder"},
+        "read": {"format", "hdf5", "folder"},
+        "memory": {"format", "folder", "write", "read"},
+    },
 }
 # Of a module that may not be seen as a whole, these headers may be.
 BORDERS = {
@@ -137,6 +148,23 @@ def may_see(module, target):
     return other == module or other in SEES[module] or options_only or target in BORDERS.get(module, ())
 
 
+def room_of(path):
+    """The folder of its module that a file is in; "": none."""
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 else ""
+
+
+def room_fault(module, name, target):
+    """What is wrong with an include within `module`, or None."""
+    rooms, room, other = ROOMS[module], room_of(name), room_of(target)
+    for missing in {room, other} - rooms.keys() - {""}:
+        return f"room '{missing}' of {module} has no place in the table ROOMS of include_graph.py"
+    sees = rooms.get(room, set())
+    if other not in sees | {room, ""}:
+        return f"{module}/{room} may not include {target}: of {module} it sees {', '.join(sorted(sees)) or 'nothing else'}"
+    return None
+
+
 def check_include(name, quoted, included, files, carried):
     """What is wrong with one include line, or None."""
     module = module_of(name)
@@ -146,6 +174,8 @@ def check_include(name, quoted, included, files, carried):
     if target:
         if not may_see(module, target):
             return f"{module} may not include {target}: it sees {', '.join(sorted(SEES[module])) or 'nothing'}"
+        if module in ROOMS and module_of(target) == module:
+            return room_fault(module, name, target)
         for library, chain in carried[target].items():
             if module_of(target) != module and module not in OWNERS[library][1]:
                 return f"{target} carries {library} into {module} (through {' -> '.join(chain)})"

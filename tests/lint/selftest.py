@@ -66,6 +66,17 @@ class Lint(unittest.TestCase):
                                      "src/checkpoint/options.h": "\n"},
                    "src/data/file.cpp:2: data may not include checkpoint/options.h")
 
+    def test_include_graph_finds_a_room_seen_from_below(self):
+        rooms = {"src/checkpoint/read/reader.h": "\n", "src/checkpoint/write/commit.h": "\n", "src/checkpoint/format/names.h": "\n"}
+        self.finds("include_graph", rooms | {"src/checkpoint/format/names.h": '#include "checkpoint/read/reader.h"\n'},
+                   "src/checkpoint/format/names.h:1: checkpoint/format may not include checkpoint/read/reader.h")
+        self.finds("include_graph", rooms | {"src/checkpoint/read/reader.h": '#include "checkpoint/write/commit.h"\n'},
+                   "checkpoint/read may not include checkpoint/write/commit.h: of checkpoint it sees folder, format, hdf5")
+        self.finds("include_graph", rooms | {"src/checkpoint/cellar/new.h": '#include "checkpoint/read/reader.h"\n'},
+                   "room 'cellar' of checkpoint has no place")
+        allowed = {"src/checkpoint/read/reader.h": '#include "checkpoint/format/names.h"\n'}
+        self.assertEqual(script("include_graph", CLEAN | rooms | allowed)[0], 0)
+
     def test_include_graph_gives_recipes_only_options(self):
         self.finds("include_graph", {"src/data/loader.h": "\n", "src/recipe/load.cpp": '#include "data/loader.h"\n'},
                    "recipe may not include data/loader.h")
