@@ -46,6 +46,8 @@ void fsync_directory(const Path& directory, Code code);
 
 /// Whole small file. Refuses anything that is not a regular file or is larger than `max_bytes`.
 [[nodiscard]] std::string read_file(const Path& path, std::uint64_t max_bytes, Code code);
+/// The same of an open one.
+[[nodiscard]] std::string read_all(const Fd& fd, std::uint64_t max_bytes, Code code, const Path& path);
 
 /// Writes a draft (new_file.h), fsyncs, renames it over `path`, fsyncs the folder: readers see the old or the
 /// new text, whole. A link at `path` is replaced, not written through.

@@ -16,9 +16,8 @@ namespace echelon::fs {
 
 /// The same for reading; several hard links are allowed.
 [[nodiscard]] Fd open_own_to_read(const Path& path, Code code);
-/// Content of such a file, or of an open one; more than `max_bytes` is an error.
+/// Content of such a file; more than `max_bytes` is an error.
 [[nodiscard]] std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code);
-[[nodiscard]] std::string read_all(const Fd& fd, std::uint64_t max_bytes, Code code, const Path& path);
 
 /// kRandomDigits random lower-case hex digits.
 inline constexpr std::size_t kRandomDigits = 8;
