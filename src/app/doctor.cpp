@@ -22,6 +22,7 @@
 #include "bootstrap/job.h"
 #include "comm/communicator.h"
 #include "comm/mpi/mpi_worker.h"
+#include "comm/mpi/mpi_world.h"
 
 namespace echelon::app {
 namespace {

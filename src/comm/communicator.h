@@ -122,11 +122,4 @@ class Communicator {
   int size_;
 };
 
-/// CPU ranks over MPI. `timeout_s` bounds every wait. Initialises MPI on first use; MPI must agree with `job`
-/// about rank and size, else Error(kEnvironment). For a job of one rank no MPI call is made.
-[[nodiscard]] std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s);
-
-/// Ends MPI if make_mpi_communicator started it. After all communicators are destroyed, before Job::finish().
-void finish_mpi();
-
 }  // namespace echelon

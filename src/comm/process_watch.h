@@ -3,7 +3,6 @@
 
 #include "comm/activity.h"
 #include "comm/awaited.h"
-#include "comm/communicator.h"
 #include "comm/peer_failure.h"
 
 namespace echelon {
@@ -15,10 +14,5 @@ struct ProcessWatch {
   std::shared_ptr<Awaited> awaited = std::make_shared<Awaited>();
   std::shared_ptr<PeerFailure> failure = std::make_shared<PeerFailure>();
 };
-
-/// As make_mpi_communicator(job, timeout_s). Waits end with Error(kPeer) within a tenth of a second once
-/// watch.failure is set. The first call of a process decides which `watch` all its groups have.
-[[nodiscard]] std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s,
-                                                                  const ProcessWatch& watch);
 
 }  // namespace echelon

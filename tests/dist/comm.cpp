@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "comm/mpi/mpi_world.h"
 #include "dist/ranks.h"
 
 // Each rank computes for itself what the others contributed, so the expected values need no communication.

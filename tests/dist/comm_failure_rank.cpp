@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "comm/communicator.h"
+#include "comm/mpi/mpi_world.h"
 
 // One rank of a job in which something goes wrong (comm_failures.cpp). The last rank misbehaves as the
 // scenario says; every rank writes to FOLDER/rank-R: seconds until its error, the error's code and text, and

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "comm/host_staged_communicator.h"
+#include "comm/mpi/mpi_world.h"
 #include "dist/ranks.h"
 
 // Collectives of device buffers by way of the host. The device is played by addresses that only the copy

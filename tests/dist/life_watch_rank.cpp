@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/mpi/mpi_world.h"
 #include "liveness/life_watch.h"
 
 // One rank of a job whose last rank stops working as the scenario says (life_watch.cpp). Every rank logs to

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/str.h"
+#include "comm/mpi/mpi_world.h"
 #include "dist/ranks.h"
 #include "dist/sequence.h"
 #include "shard/sharded_model.h"

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "bootstrap/job.h"
+#include "comm/mpi/mpi_world.h"
 #include "dist/sequence.h"
 #include "shard/sharded_model.h"
 

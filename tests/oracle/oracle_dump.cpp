@@ -28,6 +28,7 @@
 #include "base/philox.h"
 #include "base/str.h"
 #include "checkpoint/read/reader.h"
+#include "comm/mpi/mpi_world.h"
 #include "data/loader.h"
 #include "optim/parameter_groups.h"
 #include "recipe/load.h"

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "comm/mpi/mpi_world.h"
 #include "data/loader.h"
 #include "recipe/load.h"
 #include "shard/sharded_model.h"

@@ -20,6 +20,7 @@
 #include "base/terminal/command_line.h"
 #include "base/utc_time.h"
 #include "comm/communicator.h"
+#include "comm/mpi/mpi_world.h"
 
 namespace echelon::app::doctor {
 namespace {

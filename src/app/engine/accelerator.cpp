@@ -18,6 +18,7 @@
 #include "base/process/cores.h"
 #include "base/str.h"
 #include "comm/exchange.h"
+#include "comm/mpi/mpi_world.h"
 #include "shard/precision.h"
 
 namespace echelon::app {

@@ -21,6 +21,7 @@
 #include "base/process/descriptors.h"
 #include "base/str.h"
 #include "comm/agree.h"
+#include "comm/mpi/mpi_world.h"
 #include "model/ops/products/compiled_products.h"
 #include "profile/range.h"
 #include "recipe/check/check.h"

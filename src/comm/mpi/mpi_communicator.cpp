@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "base/error.h"
 #include "base/steady_time.h"
 #include "base/str.h"
-#include "bootstrap/hidden_pmix.h"
 #include "comm/exchange.h"
 #include "comm/local_communicator.h"
 #include "comm/mpi/mpi_collectives.h"
@@ -17,7 +15,6 @@ namespace echelon {
 namespace {
 
 // The MPI standard guarantees tags only up to 32767 (MPI_TAG_UB).
-constexpr int kTagsPerGroup = 3;
 constexpr int kLastTag = 32767;
 
 SpanKind span_kind(OperationKind kind) {
@@ -178,68 +175,6 @@ std::unique_ptr<Communicator> MpiCommunicator::split(const ColorOf& color_of) {
 
 std::vector<std::string> MpiCommunicator::recent() const {
   return shared_->history.recent();
-}
-
-namespace {
-
-/// MPI can be initialised only once per process, so its owner is a process-wide object. It is not destroyed
-/// at exit: without finish_mpi() its thread may still be inside MPI.
-std::shared_ptr<MpiProcess>& process_slot() {
-  static auto* slot = new std::shared_ptr<MpiProcess>();
-  return *slot;
-}
-
-}  // namespace
-
-std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s) {
-  return make_mpi_communicator(job, timeout_s, {});
-}
-
-std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s, const ProcessWatch& watch) {
-  const JobInfo& info = job.info();
-  if (info.size == 1) return std::make_unique<LocalCommunicator>();
-  std::shared_ptr<MpiProcess>& process = process_slot();
-  if (!process) {
-    std::optional<HiddenPmix> hidden;
-    if (mpi_connects_first()) hidden.emplace();
-    process = std::make_shared<MpiProcess>(timeout_s, watch);
-  }
-  const int rank = process->worker.rank();
-  const int size = process->worker.size();
-  if (size == 1 || size != info.size || rank != info.rank) {
-    throw Error(
-        Code::kEnvironment,
-        str(size == 1 ? "MPI found no launcher and became a job of its own on every rank: " : "",
-            mpi_library_version(), " counts itself rank ", rank, " of ", size, ", PMIx rank ", info.rank,
-            " of ", info.size,
-            ": MPI must be built with the PMIx of this launcher (srun --mpi=pmix or Open MPI's mpirun)"));
-  }
-  MpiGroup world{.name = "world",
-                 .rank = rank,
-                 .hosts = info.hosts,
-                 .tag = process->next_tag,
-                 .timeout_s = timeout_s,
-                 .watch = process->watch.get(),
-                 .awaited = process->told.awaited.get(),
-                 .failure = process->told.failure.get()};
-  for (int member = 0; member < size; ++member) world.world_ranks.push_back(member);
-  process->next_tag += kTagsPerGroup;
-  if (!process->watch) {
-    // The watch over the ranks' processes needs their ids, which only a first communicator can exchange. It
-    // uses the tags of `world`; its numbering of operations ends here, on all ranks alike.
-    MpiCommunicator first(process, world);
-    process->watch =
-        std::make_unique<PeerWatch>(gather_values(first, PeerWatch::this_process(), "processes"), rank);
-    world.watch = process->watch.get();
-  }
-  return std::make_unique<MpiCommunicator>(process, std::move(world));
-}
-
-void finish_mpi() {
-  std::shared_ptr<MpiProcess>& process = process_slot();
-  if (!process) return;
-  process->worker.finish(30.0);
-  process.reset();
 }
 
 }  // namespace echelon

@@ -11,6 +11,9 @@
 
 namespace echelon {
 
+/// Message tags that a group takes.
+inline constexpr int kTagsPerGroup = 3;
+
 /// What all communicators of a process share: MPI's thread, the watch over the ranks' processes, and the
 /// connection to failure detection.
 struct MpiProcess {

@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 
+#include "comm/communicator.h"
 #include "comm/nccl/cuda_resources.h"
 #include "comm/process_watch.h"
 

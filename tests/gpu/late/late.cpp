@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/str.h"
+#include "comm/mpi/mpi_world.h"
 #include "dist/ranks.h"
 #include "dist/sequence.h"
 #include "gpu/late/late_communicator.h"

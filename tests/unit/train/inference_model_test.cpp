@@ -8,6 +8,7 @@
 #include "checkpoint/format/tensor.h"
 #include "checkpoint/write/commit.h"
 #include "checkpoint/write/shard_write.h"
+#include "comm/mpi/mpi_world.h"
 #include "support/temp_dir.h"
 #include "unit/train/small_model.h"
 

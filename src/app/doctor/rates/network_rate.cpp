@@ -11,6 +11,7 @@
 #include "base/steady_time.h"
 #include "comm/communicator.h"
 #include "comm/mpi/mpi_worker.h"
+#include "comm/mpi/mpi_world.h"
 
 namespace echelon::app::doctor {
 namespace {

@@ -18,6 +18,7 @@
 #include "checkpoint/read/leased_reader.h"
 #include "comm/agree.h"
 #include "comm/exchange.h"
+#include "comm/mpi/mpi_world.h"
 #include "families/model_weights.h"
 #include "model/model.h"
 #include "model/ops/products/compiled_products.h"
