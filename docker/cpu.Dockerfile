@@ -12,8 +12,9 @@ ARG BASE=debian:12.12-slim@sha256:d5d3f9c23164ea16f31852f95bd5959aad1c5e854332fe
 FROM ${BASE} AS build
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 WORKDIR /src
-# The slow part first and alone: it is repeated only when make.sh, which names every package and version, changes.
+# The slow part first and alone: it is repeated only when make.sh or tools, which name every package and version, change.
 COPY make.sh ./
+COPY tools tools
 RUN ./make.sh setup
 COPY . .
 RUN cmake --preset release -DECHELON_CUDA=OFF \

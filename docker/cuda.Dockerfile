@@ -13,6 +13,7 @@ FROM ${BUILD_BASE} AS build
 SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
 WORKDIR /src
 COPY make.sh ./
+COPY tools tools
 RUN ./make.sh setup
 COPY docker/requirements_cuda.txt docker/
 RUN .venv/bin/python -m pip install --no-cache-dir --no-deps -r docker/requirements_cuda.txt

@@ -17,7 +17,7 @@ set -euo pipefail
 readonly EXIT_USAGE=2 EXIT_ENVIRONMENT=3
 
 # The lib*-dev packages are named the same in every release, unlike the libraries (libicu72, libicu74, ...) that they
-# bring; make.sh has the same list, and a test compares them.
+# bring; tools/packages.sh has the same list, and a test compares them.
 readonly LIBRARY_PACKAGES=(libhdf5-dev libyaml-cpp-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libsentencepiece-dev
   libpcre2-dev libicu-dev zlib1g-dev libzstd-dev libjpeg-dev libpng-dev libgtest-dev libgmock-dev libbenchmark-dev
   libpmix-dev libopenmpi-dev openmpi-bin)

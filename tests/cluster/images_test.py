@@ -27,8 +27,8 @@ class Images(unittest.TestCase):
                             self.assertTrue((TOP / name).exists())
                             self.assertIn(f"!{name.split('/')[0]}\n", allowed)
 
-    def test_versions_of_the_wheels_are_those_of_make_sh(self):
-        wheels = set(re.search(r"TORCH_WHEELS=\((.*?)\)", (TOP / "make.sh").read_text(), re.S)[1].split())
+    def test_versions_of_the_wheels_are_those_of_the_set_up(self):
+        wheels = set(re.search(r"TORCH_WHEELS=\((.*?)\)", (TOP / "tools/setup.sh").read_text(), re.S)[1].split())
         pins = {line.partition("#")[0].strip() for line in (TOP / rules.CUDA_PINS).read_text().splitlines() if "==" in line}
         names = {pin.split("==")[0] for pin in pins}
         for wheel in wheels:
@@ -36,9 +36,9 @@ class Images(unittest.TestCase):
                 self.assertIn(wheel, pins)
         self.assertIn("nvidia-nccl-cu13", names)
 
-    def test_a_cluster_node_gets_the_packages_of_make_sh(self):
+    def test_a_cluster_node_gets_the_packages_of_the_set_up(self):
         listed = {}
-        for name, arrays in (("make.sh", "(?:BUILD|RUN)_PACKAGES"),
+        for name, arrays in (("tools/packages.sh", "(?:BUILD|RUN)_PACKAGES"),
                              ("cluster/parallelcluster/node_setup.sh", "(?:LIBRARY|COMPILER)_PACKAGES")):
             text = (TOP / name).read_text()
             listed[name] = {word for match in re.finditer(rf"{arrays}=\((.*?)\)", text, re.S) for word in match[1].split()}

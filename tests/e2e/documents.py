@@ -129,7 +129,7 @@ class Tests(product.Case):
     # -- the folder in which a reader sits
 
     def make_folder(self):
-        for name in ("recipes", "cluster", "docker", "docs", "tests", "make.sh", "CMakePresets.json"):
+        for name in ("recipes", "cluster", "docker", "docs", "tests", "tools", "make.sh", "CMakePresets.json"):
             (self.folder / name).symlink_to(ROOT / name)
         (self.folder / "echelon").symlink_to(ROOT)
         (self.folder / "fsx" / "runs").mkdir(parents=True)
