@@ -31,8 +31,13 @@ quickstart_preempted_train() {
     die 1 "the stopped run exited with code $code, expected $EXIT_REQUEUE (see docs/exit_codes.md and $QUICKSTART_RUN/logs)"
 }
 
+has_gpu() { compgen -G '/dev/nvidia[0-9]*' >/dev/null || command -v nvidia-smi >/dev/null; }
+
 quickstart() {
-  build release
+  local programs=(echelon echelon-ckpt)
+  # The GPU half takes long to compile, and is loaded only where a driver is.
+  if has_gpu; then programs=(product); fi
+  build release "${programs[@]}"
   quickstart_data
   if [[ ! -e $QUICKSTART_RUN/metrics.jsonl ]]; then
     say "training on two local ranks; it gets a SIGTERM after a few steps, as in a preemption by Slurm"
