@@ -1,0 +1,25 @@
+# cmake --install: the programs with what they load, and what a user of them reads and runs.
+set(installed echelon echelon-ckpt)
+foreach(plugin echelon_engine echelon_cuda)
+  if(TARGET ${plugin})
+    list(APPEND installed ${plugin})
+  endif()
+endforeach()
+# The programs look for their plugins in ../lib, so that folder has this name on every distribution. OPTIONAL: quickstart
+# may have left out the GPU half.
+foreach(target ${installed})
+  install(TARGETS ${target} RUNTIME DESTINATION bin LIBRARY DESTINATION lib OPTIONAL)
+endforeach()
+install(DIRECTORY recipes cluster DESTINATION share/echelon USE_SOURCE_PERMISSIONS PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY docs/ DESTINATION share/doc/echelon)
+install(FILES LICENSE DESTINATION share/doc/echelon)
+
+# libtorch is not copied: what is installed loads the one it was built with. The same search path in the build folder,
+# since CMake otherwise lengthens the one there by an empty entry, which the loader takes for the working folder.
+set_target_properties(${installed} PROPERTIES INSTALL_RPATH "${torch_lib}" INSTALL_RPATH_USE_LINK_PATH ON
+  BUILD_WITH_INSTALL_RPATH ON)
+if(TARGET echelon_cuda)
+  # CMake takes folders of linked libraries by itself, but none within the source tree, as a wheel's in .venv.
+  get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)
+  set_property(TARGET echelon_cuda APPEND PROPERTY INSTALL_RPATH ${nccl_folder})
+endif()
