@@ -9,7 +9,7 @@
 
 namespace echelon::tool {
 
-/// The record of a finished window or tile: enough to recognise it on disk, and to prove at the end that
+/// The record of a finished window or tile: enough to recognize it on disk, and to prove at the end that
 /// all windows together contain what was saved.
 struct WindowRecord {
   std::uint64_t window = 0;  ///< number in windows_of(); of a tile, its number in tiles_of() behind them

@@ -5,7 +5,7 @@
 namespace echelon {
 
 /// Conversions between 16-bit floats and single precision, without branches so that loops over them
-/// vectorise. Always inlined: an out-of-line copy compiled for one instruction set could be linked into code
+/// vectorize. Always inlined: an out-of-line copy compiled for one instruction set could be linked into code
 /// for another. Therefore no pointers to them.
 
 /// bfloat16: the upper half of a float.
@@ -24,7 +24,7 @@ namespace echelon {
 /// IEEE 754 half precision (fp16), to nearest even (the magic-number method of F. Giesen).
 [[nodiscard, gnu::always_inline]] inline float half_to_float(std::uint16_t half) {
   const std::uint32_t shifted = (half & 0x7FFFU) << 13;
-  // Exponents move by 112; the product also normalises subnormals.
+  // Exponents move by 112; the product also normalizes subnormals.
   const float scaled = std::bit_cast<float>(shifted) * std::bit_cast<float>(0x77800000U);
   const std::uint32_t special = shifted >= 0x0F800000U ? 0x7F800000U : 0U;  // infinity, NaN
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | special | (half & 0x8000U) << 16);

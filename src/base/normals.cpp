@@ -21,7 +21,7 @@ struct Block {
 };
 
 /// ln(u) of u in [2^-32, 1], to less than an ulp: u = 2^e m with m around 1, and fdlibm's series for ln(m)
-/// (e_log.c). Without branches or calls, so that the loop over it vectorises, which std::log does not.
+/// (e_log.c). Without branches or calls, so that the loop over it vectorizes, which std::log does not.
 [[gnu::always_inline]] inline double log_of(double u) {
   constexpr double kLn2High = 6.93147180369123816490e-01;
   constexpr double kLn2Low = 1.90821492927058770002e-10;

@@ -40,8 +40,8 @@ Results embedding_dense_backward(Arguments in) {
 Results layer_norm(Arguments in) {
   const at::Tensor& x = in[0].toTensor();
   std::vector<std::int64_t> shape = x.sizes().vec();
-  const std::size_t normalised = in[1].toIntVector().size();
-  for (std::size_t d = shape.size() - normalised; d < shape.size(); ++d) shape[d] = 1;
+  const std::size_t normalized = in[1].toIntVector().size();
+  for (std::size_t d = shape.size() - normalized; d < shape.size(); ++d) shape[d] = 1;
   const bool mixed =
       in[2].isTensor() && in[2].toTensor().defined() && in[2].toTensor().scalar_type() != x.scalar_type();
   const auto options = x.options().dtype(mixed ? at::kFloat : x.scalar_type());

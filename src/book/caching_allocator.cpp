@@ -57,7 +57,7 @@ std::uintptr_t CachingAllocator::take(std::int64_t bytes) {
   return piece->first;
 }
 
-/// With the free neighbours of its segment.
+/// With the free neighbors of its segment.
 void CachingAllocator::join(Pieces::iterator piece) {
   Free& free = piece->second.small ? small_ : large_;
   const auto joins = [&](Pieces::iterator other) {

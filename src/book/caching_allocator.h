@@ -10,7 +10,7 @@ namespace echelon::book {
 /// from the device, and which pieces of them it would lend (c10/cuda/CUDACachingAllocator.cpp, 2.11: rounding
 /// to 512 bytes, segments of 2 MiB for requests up to 1 MiB, of 20 MiB below 10 MiB, else rounded up to 2
 /// MiB; best fit; what is left of a piece is split off above 512 bytes of a small segment, 1 MiB of a large
-/// one). Not modelled: streams, and what it frees and tries again at the limit of the device.
+/// one). Not modeled: streams, and what it frees and tries again at the limit of the device.
 class CachingAllocator {
  public:
   [[nodiscard]] std::uintptr_t take(std::int64_t bytes);

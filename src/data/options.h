@@ -45,7 +45,7 @@ template <>
 inline constexpr std::array<std::string_view, 3> kWords<Packing>{"stream", "documents", "pad"};
 
 /// What is cut out of a training image.
-enum class Crop : std::uint8_t { kRandom, kCentre };
+enum class Crop : std::uint8_t { kRandom, kCenter };
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<Crop>{"random", "centre"};
 
@@ -70,7 +70,7 @@ struct ImageOptions {
   Crop crop = Crop::kRandom;                   ///< of training images
   std::array<double, 2> crop_area{0.08, 1.0};  ///< limits of a random crop's share of the image
   bool flip = true;                            ///< half of the training images are mirrored
-  std::int64_t resize = 0;  ///< shorter side before the centre is cut out, pixels; 0: model.image_size
+  std::int64_t resize = 0;  ///< shorter side before the center is cut out, pixels; 0: model.image_size
   std::int64_t max_pixels = 100'000'000;  ///< of one image file
 };
 

@@ -20,7 +20,7 @@ bool is_gated(const ModelConfig& config) {
 /// Determines the head. In files of transformers 4, tie_word_embeddings says both whether the head is the
 /// embedding and whether the decoder's outputs are scaled for it. transformers 5 always writes true,
 /// together with scale_decoder_outputs. The trainer's tied head is scaled. An unscaled one becomes a
-/// separate head, initialised with the embedding if the files have no other weights; both versions then
+/// separate head, initialized with the embedding if the files have no other weights; both versions then
 /// compute the same.
 struct Head {
   bool tied = true;

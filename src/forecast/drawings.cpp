@@ -37,7 +37,7 @@ std::string fixed(double value) {
   return text;
 }
 
-/// Neighbouring spans of one style are one rectangle: a step has thousands of operations.
+/// Neighboring spans of one style are one rectangle: a step has thousands of operations.
 struct Block {
   double begin_s;
   double end_s;

@@ -9,7 +9,7 @@ namespace echelon::data {
 struct Image {
   std::int64_t width = 0;
   std::int64_t height = 0;
-  std::int64_t channels = 0;  ///< 1: grey, 3: red, green, blue
+  std::int64_t channels = 0;  ///< 1: gray, 3: red, green, blue
   std::vector<std::uint8_t> pixels;
 
   [[nodiscard]] std::size_t row_bytes() const { return static_cast<std::size_t>(width * channels); }

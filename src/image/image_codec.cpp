@@ -19,22 +19,22 @@ bool starts_with(std::span<const std::uint8_t> bytes, std::string_view magic) {
 }
 
 /// ITU-R 601 luma in 16-bit fixed point.
-Image to_grey(const Image& colour) {
-  Image grey{colour.width, colour.height, 1, {}};
-  grey.pixels.resize(static_cast<std::size_t>(colour.width * colour.height));
-  const std::uint8_t* from = colour.pixels.data();
-  for (std::uint8_t& to : grey.pixels) {
+Image to_gray(const Image& color) {
+  Image gray{color.width, color.height, 1, {}};
+  gray.pixels.resize(static_cast<std::size_t>(color.width * color.height));
+  const std::uint8_t* from = color.pixels.data();
+  for (std::uint8_t& to : gray.pixels) {
     to = static_cast<std::uint8_t>((from[0] * 19595U + from[1] * 38470U + from[2] * 7471U + 0x8000U) >> 16);
     from += 3;
   }
-  return grey;
+  return gray;
 }
 
-Image to_colour(const Image& grey) {
-  Image colour{grey.width, grey.height, 3, {}};
-  colour.pixels.reserve(3 * grey.pixels.size());
-  for (const std::uint8_t value : grey.pixels) colour.pixels.insert(colour.pixels.end(), 3, value);
-  return colour;
+Image to_color(const Image& gray) {
+  Image color{gray.width, gray.height, 3, {}};
+  color.pixels.reserve(3 * gray.pixels.size());
+  for (const std::uint8_t value : gray.pixels) color.pixels.insert(color.pixels.end(), 3, value);
+  return color;
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ Image decode_image(const std::filesystem::path& path, std::int64_t channels, std
                            printable(std::string_view(file).substr(0, 8)), "'"));
   }
   if (image.channels == channels) return image;
-  return channels == 1 ? to_grey(image) : to_colour(image);
+  return channels == 1 ? to_gray(image) : to_color(image);
 }
 
 }  // namespace echelon::data

@@ -8,16 +8,16 @@
 
 namespace echelon::data {
 
-/// Decodes a JPEG or PNG file; its first bytes decide which, not its name. Whatever it holds (grey, palette,
+/// Decodes a JPEG or PNG file; its first bytes decide which, not its name. Whatever it holds (gray, palette,
 /// 16 bits, transparency, CMYK), the result has the given `channels`, 1 or 3, as Pillow's
-/// convert("L" or "RGB") makes them: alpha is dropped, 16 bits keep the upper 8, grey is 0.299 red + 0.587
-/// green + 0.114 blue. Orientation marks and colour profiles are not applied. Throws Error(kData):
+/// convert("L" or "RGB") makes them: alpha is dropped, 16 bits keep the upper 8, gray is 0.299 red + 0.587
+/// green + 0.114 blue. Orientation marks and color profiles are not applied. Throws Error(kData):
 /// unreadable, empty, neither format, cut short, damaged, width x height above `max_pixels` (compared before
 /// memory is taken). Thread-safe.
 [[nodiscard]] Image decode_image(const std::filesystem::path& path, std::int64_t channels,
                                  std::int64_t max_pixels);
 
-// The two formats, each in a file of its own: grey stays grey, all else becomes RGB. `name` is for messages.
+// The two formats, each in a file of its own: gray stays gray, all else becomes RGB. `name` is for messages.
 [[nodiscard]] Image decode_jpeg(std::span<const std::uint8_t> bytes, std::string_view name,
                                 std::int64_t max_pixels);
 [[nodiscard]] Image decode_png(std::span<const std::uint8_t> bytes, std::string_view name,

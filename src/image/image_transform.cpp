@@ -29,13 +29,13 @@ std::vector<Taps> taps_of(std::int64_t input, std::int64_t output) {
   std::vector<Taps> all(static_cast<std::size_t>(output));
   std::vector<double> weights;
   for (std::int64_t i = 0; i < output; ++i) {
-    const double centre = (static_cast<double>(i) + 0.5) * scale;
-    const auto first = std::max<std::int64_t>(static_cast<std::int64_t>(centre - reach + 0.5), 0);
-    const auto end = std::min(static_cast<std::int64_t>(centre + reach + 0.5), input);
+    const double center = (static_cast<double>(i) + 0.5) * scale;
+    const auto first = std::max<std::int64_t>(static_cast<std::int64_t>(center - reach + 0.5), 0);
+    const auto end = std::min(static_cast<std::int64_t>(center + reach + 0.5), input);
     double sum = 0;
     weights.clear();
     for (std::int64_t x = first; x < end; ++x) {
-      const double distance = std::abs((static_cast<double>(x) - centre + 0.5) * (1.0 / reach));
+      const double distance = std::abs((static_cast<double>(x) - center + 0.5) * (1.0 / reach));
       weights.push_back(distance < 1.0 ? 1.0 - distance : 0.0);
       sum += weights.back();
     }
@@ -97,7 +97,7 @@ std::int64_t middle(std::int64_t space) {
   return half + (space % 2 != 0 && half % 2 != 0 ? 1 : 0);
 }
 
-/// The largest centred box with an accepted aspect ratio: torchvision's fallback.
+/// The largest centered box with an accepted aspect ratio: torchvision's fallback.
 Box middle_box(const Image& image) {
   Box box{0, 0, image.width, image.height};
   const double ratio = static_cast<double>(image.width) / static_cast<double>(image.height);
@@ -140,7 +140,7 @@ void flip_horizontally(Image& image) {
   }
 }
 
-Image centre_view(const Image& image, std::int64_t shorter, std::int64_t size) {
+Image center_view(const Image& image, std::int64_t shorter, std::int64_t size) {
   const auto scaled = [&](std::int64_t side) {
     const std::int64_t least = std::min(image.width, image.height);
     return static_cast<std::int64_t>(static_cast<double>(shorter * side) / static_cast<double>(least));

@@ -24,7 +24,7 @@ void flip_horizontally(Image& image);
 
 /// torchvision's Resize(shorter) and CenterCrop(size): the shorter side becomes `shorter` >= size pixels,
 /// then the middle is cut out.
-[[nodiscard]] Image centre_view(const Image& image, std::int64_t shorter, std::int64_t size);
+[[nodiscard]] Image center_view(const Image& image, std::int64_t shorter, std::int64_t size);
 
 /// Part of an image for training as torchvision's RandomResizedCrop chooses it: of `area` of its pixels
 /// (limits), 3:4 to 4:3, anywhere; ten tries, then the middle. The choice is a function of (key, sample).

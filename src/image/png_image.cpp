@@ -62,7 +62,7 @@ class PngDecoder {
     return true;
   }
 
-  /// Grey or RGB of 8 bits, whatever the file holds.
+  /// Gray or RGB of 8 bits, whatever the file holds.
   bool choose_output() {
     if (setjmp(state_.mark) != 0) return false;
     const png_byte type = ::png_get_color_type(png_, info_);

@@ -152,7 +152,7 @@ bool Hub::examine(const Finding& finding, double now) {
     return !examination_->answer.empty() || now - examination_->began_s > kExamine_s;
   examination_ = Examination{.rank = finding.rank, .began_s = now, .answer = {}};
   const int asked =
-      silent ? judge_.neighbour_of(finding.rank, now, options_.judge.silence_s / 2) : finding.rank;
+      silent ? judge_.neighbor_of(finding.rank, now, options_.judge.silence_s / 2) : finding.rank;
   Peer* peer = asked < 0 ? nullptr : find(asked);
   if (peer == nullptr) return true;
   peer->wire.send(

@@ -114,7 +114,7 @@ std::vector<int> Judge::ranks_of_host(const std::string& host) const {
   return ranks;
 }
 
-int Judge::neighbour_of(int rank, double time_s, double within_s) const {
+int Judge::neighbor_of(int rank, double time_s, double within_s) const {
   for (const int other : ranks_of_host(hosts_[static_cast<std::size_t>(rank)])) {
     const Peer& candidate = peer(other);
     if (other != rank && candidate.known && !candidate.ended && !candidate.left &&

@@ -83,7 +83,7 @@ class Judge {
   /// "rank 3 (n1)".
   [[nodiscard]] std::string name_of(int rank) const;
   /// Another live rank on the same node, heard from within the last `within_s`; -1: none.
-  [[nodiscard]] int neighbour_of(int rank, double time_s, double within_s) const;
+  [[nodiscard]] int neighbor_of(int rank, double time_s, double within_s) const;
 
  private:
   struct Peer {

@@ -73,7 +73,7 @@ std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes
   return model;
 }
 
-void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {
+void materialize(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device) {
   for (Parameter* parameter : model.parameters()) {
     at::Tensor values = at::empty(parameter->shape(), at::kFloat);
     float* at = values.mutable_data_ptr<float>();

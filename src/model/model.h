@@ -22,7 +22,7 @@ struct ModelTypes {
 };
 
 /// A network: layers in forward order and their computation. Built without storage: parameters have only
-/// shapes until an owner (the sharding engine, or materialise()) sets every Parameter::value.
+/// shapes until an owner (the sharding engine, or materialize()) sets every Parameter::value.
 class Model {
  public:
   virtual ~Model() = default;
@@ -67,6 +67,6 @@ class Model {
                                                  at::Device device, const LoraOptions& lora = {});
 
 /// Gives every parameter unsharded storage with its initial values. For single-process tools and tests.
-void materialise(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device);
+void materialize(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device);
 
 }  // namespace echelon

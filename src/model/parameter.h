@@ -30,7 +30,7 @@ class GradientSink {
 
 /// One weight matrix or vector as the computation uses it. It may consist of several named tensors, stacked
 /// along dimension 0: query, key and value projections have the same input, so one product replaces three.
-/// Checkpoints, initialisation and exports see these tensors separately. Has only a shape until an owner
+/// Checkpoints, initialization and exports see these tensors separately. Has only a shape until an owner
 /// gives it storage.
 class Parameter {
  public:

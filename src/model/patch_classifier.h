@@ -11,7 +11,7 @@
 namespace echelon {
 
 /// Base of vision transformers: a class token followed by one token per patch, learned positions, and a
-/// linear head on the normalised class token. Derived models add the parameters under their names, and the
+/// linear head on the normalized class token. Derived models add the parameters under their names, and the
 /// blocks.
 class PatchClassifier : public ImageClassifier {
  protected:

@@ -169,7 +169,7 @@ void Profiler::merge(const std::vector<std::string>& troubles) const {
   nlohmann::json forecast;
   if (const auto file = run_folder_ / "forecast.json"; std::filesystem::exists(file))
     forecast = read_foreign_json(fs::read_own_file(file, kMostForecastBytes, Code::kUsage)).value;
-  const nlohmann::json summary = summarise(recorded, ranks, forecast);
+  const nlohmann::json summary = summarize(recorded, ranks, forecast);
   fs::replace_file(folder_ / "summary.json", summary.dump(2) + "\n", Code::kUsage);
   fs::replace_file(folder_ / "summary.txt", summary_text(summary), Code::kUsage);
   const nlohmann::json lanes_file{{"steps", {recorded.first, recorded.last}}, {"ranks", std::move(lanes)}};

@@ -60,7 +60,7 @@ struct Block {
 };
 using Blocks = std::array<std::vector<Block>, kLanes.size()>;
 
-/// Joins neighbours that are nearer than `gap_us` and, unless they are alike, shorter than it.
+/// Joins neighbors that are nearer than `gap_us` and, unless they are alike, shorter than it.
 std::vector<Block> joined(const std::vector<Block>& blocks, double gap_us) {
   std::vector<Block> out;
   for (const Block& block : blocks) {

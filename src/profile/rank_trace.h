@@ -22,7 +22,7 @@ struct RankContext {
 /// The rank's events of trace.json. `spans`: sorted (spans.h).
 [[nodiscard]] std::string trace_of(const RankContext& context, const std::vector<Span>& spans);
 
-/// The rank's entry in lanes.json, of at most `bytes` as text: neighbouring spans are joined until it fits.
+/// The rank's entry in lanes.json, of at most `bytes` as text: neighboring spans are joined until it fits.
 [[nodiscard]] nlohmann::json lanes_of(const RankContext& context, const std::vector<Span>& spans,
                                       std::size_t bytes);
 

@@ -179,7 +179,7 @@ std::string plan_lines(const nlohmann::json& plan) {
 
 }  // namespace
 
-nlohmann::json summarise(const ProfileRange& range, const std::vector<nlohmann::json>& ranks,
+nlohmann::json summarize(const ProfileRange& range, const std::vector<nlohmann::json>& ranks,
                          const nlohmann::json& forecast) {
   nlohmann::json summary{
       {"steps", {range.first, range.last}},

@@ -9,7 +9,7 @@ namespace echelon::profile {
 
 /// The ranks' reports (rank_report.h) as summary.json: means over ranks, for one step. `forecast`: the run's
 /// forecast.json, or null.
-[[nodiscard]] nlohmann::json summarise(const ProfileRange& range, const std::vector<nlohmann::json>& ranks,
+[[nodiscard]] nlohmann::json summarize(const ProfileRange& range, const std::vector<nlohmann::json>& ranks,
                                        const nlohmann::json& forecast);
 
 /// The same for people.

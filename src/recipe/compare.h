@@ -19,7 +19,7 @@ struct Change {
 [[nodiscard]] std::vector<Change> changes(const Recipe& then, const Recipe& now);
 
 /// Whether the key changes what the model computes from given weights, not only how they are trained: all
-/// keys of sections `model` and `lora` except the names of preset and folder, weight initialisation, dropout,
+/// keys of sections `model` and `lora` except the names of preset and folder, weight initialization, dropout,
 /// and what is trained besides adapters.
 [[nodiscard]] bool describes_model(std::string_view key);
 

@@ -29,7 +29,7 @@ class GatheredWeights {
     kSharded,     ///< only the slices exist
     kGathering,   ///< the all-gather is in progress
     kGathered,    ///< gathered, may be read
-    kPartlyKept,  ///< this rank holds 1/K of them for an all-gather among K neighbours
+    kPartlyKept,  ///< this rank holds 1/K of them for an all-gather among K neighbors
   };
 
   /// All arguments must outlive this object. `slice`: this rank's master weights, [slice_numel].
@@ -41,7 +41,7 @@ class GatheredWeights {
   GatheredWeights& operator=(const GatheredWeights&) = delete;
 
   /// Casts the slice directly into its slot of the gathered buffer and starts the all-gather in place. From
-  /// kPartlyKept, gathers the kept parts among the K neighbours instead.
+  /// kPartlyKept, gathers the kept parts among the K neighbors instead.
   void start();
   /// Waits for the gather. On a GPU only the stream waits, not the host.
   void finish();

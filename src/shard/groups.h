@@ -38,7 +38,7 @@ class Groups {
   [[nodiscard]] Communicator& shard() const { return *shard_; }
   /// Ranks that hold the same slice; null if each slice exists once.
   [[nodiscard]] Communicator* replicate() const { return replicate_; }
-  /// Neighbours that each keep 1/K of the gathered weights between forward and backward; null if no part is
+  /// Neighbors that each keep 1/K of the gathered weights between forward and backward; null if no part is
   /// kept.
   [[nodiscard]] Communicator* keep() const { return keep_.get(); }
   [[nodiscard]] int replicas() const { return replicate_ == nullptr ? 1 : replicate_->size(); }

@@ -74,7 +74,7 @@ struct ShardOptions {
   MeshOptions mesh;
   WrapOptions wrap;
   /// On: gathered weights are freed after forward. Off: they are kept until their backward. A count K >= 2:
-  /// each rank keeps 1/K of them, and backward gathers among K neighbouring ranks (ZeRO++ hpZ).
+  /// each rank keeps 1/K of them, and backward gathers among K neighboring ranks (ZeRO++ hpZ).
   SwitchOrCount reshard_after_forward;
   PatternMap<bool> reshard_overrides;  ///< module pattern -> reshard_after_forward of its unit
   std::int64_t forward_prefetch = 1;   ///< units gathered ahead of the current one

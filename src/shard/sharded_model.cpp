@@ -43,11 +43,11 @@ ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, con
       plan_(plan_units(*model_, options.shard, options.precision)) {
   make_units(options);
   attach_hooks(options.activations);
-  if (options.trains && options.initialise) initialise(seed);
+  if (options.trains && options.initialize) initialize(seed);
 }
 
-void ShardedModel::initialise(std::uint64_t seed) {
-  for (const auto& unit : units_) unit->initialise(seed);
+void ShardedModel::initialize(std::uint64_t seed) {
+  for (const auto& unit : units_) unit->initialize(seed);
   weights_changed();
 }
 

@@ -24,7 +24,7 @@ struct EngineOptions {
   bool reduce_at_end = false;  ///< train.reduce_gradients: last_micro_batch
   int ranks_per_node = 1;      ///< default size of a shard group of a hybrid strategy
   std::shared_ptr<Activity> activity = std::make_shared<Activity>();  ///< receives the unit that computes now
-  bool initialise = true;  ///< false: weights are zeros until initialise() or until they are loaded
+  bool initialize = true;  ///< false: weights are zeros until initialize() or until they are loaded
   bool trains = true;      ///< false: no gradient buffers, and weights start as zeros for the caller to load
 };
 
@@ -35,7 +35,7 @@ struct EngineOptions {
 /// communicate (groups.h). One thread. All non-const calls are collective.
 class ShardedModel final : public RecomputeGuard {
  public:
-  /// Allocates and initialises (with `seed`) only this rank's slices. `comm` consists of all ranks,
+  /// Allocates and initializes (with `seed`) only this rank's slices. `comm` consists of all ranks,
   /// communicates tensors on `device`, and must outlive this object. Throws Error(kUsage) for options that do
   /// not fit the model or the number of ranks.
   ShardedModel(std::unique_ptr<Model> model, Communicator& comm, const EngineOptions& options,
@@ -43,7 +43,7 @@ class ShardedModel final : public RecomputeGuard {
   ~ShardedModel() override;
 
   /// Gives all weights their initial values, which depend only on `seed`.
-  void initialise(std::uint64_t seed);
+  void initialize(std::uint64_t seed);
 
   /// Starts to gather the first units. Optional: call before reading a batch to overlap the two.
   void prefetch();

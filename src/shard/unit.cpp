@@ -50,7 +50,7 @@ std::int64_t Unit::trained_numel() const {
   return trained_pieces_.empty() ? 0 : trained_pieces_.back().at + trained_pieces_.back().numel();
 }
 
-void Unit::initialise(std::uint64_t seed) {
+void Unit::initialize(std::uint64_t seed) {
   const bool in_place = master_.is_cpu() && master_.scalar_type() == at::kFloat;
   at::Tensor values = in_place ? master_ : at::zeros({layout_.slice_numel()}, at::kFloat);
   for (const SlicePiece& piece : pieces_) {

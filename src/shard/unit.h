@@ -25,7 +25,7 @@ class Unit final : public GradientSink {
   Unit& operator=(const Unit&) = delete;
 
   /// Writes the initial values of this rank's slice.
-  void initialise(std::uint64_t seed);
+  void initialize(std::uint64_t seed);
 
   void start_unshard() { weights_.start(); }
   void finish_unshard() { weights_.finish(); }

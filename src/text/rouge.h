@@ -6,7 +6,7 @@ namespace echelon {
 /// F-measures, 0 to 1.
 struct RougeScores {
   double rouge1 = 0;   ///< words in common
-  double rouge2 = 0;   ///< pairs of neighbouring words in common
+  double rouge2 = 0;   ///< pairs of neighboring words in common
   double rouge_l = 0;  ///< longest sequence of words in common, gaps allowed
 };
 

@@ -6,7 +6,7 @@
 namespace echelon::data {
 
 /// Trains a sentencepiece BPE model and returns its bytes, a pure function of the arguments. Text is taken
-/// verbatim (identity normalisation, no dummy prefix, all white space kept), newline and tab are symbols of
+/// verbatim (identity normalization, no dummy prefix, all white space kept), newline and tab are symbols of
 /// their own, digits are split, rare characters fall back to their bytes. Ids: 0 <unk>, 1 <s> (BOS), 2 </s>
 /// (EOS). `lines`: text without newlines. The model may have fewer pieces than `vocab_size` when the text
 /// offers no more. Throws Error(kData) when the text needs more pieces or gives none.

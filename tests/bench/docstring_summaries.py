@@ -1,4 +1,4 @@
-"""A small T5 learns to summarise Python docstrings: the pairs of docstrings.py out of the torch package of .venv, prepared,
+"""A small T5 learns to summarize Python docstrings: the pairs of docstrings.py out of the torch package of .venv, prepared,
 trained on two ranks with recipes/t5_docstrings.yaml, and the ROUGE of its summaries beside that of lead baselines, which
 take the beginning of a text for its summary.
 

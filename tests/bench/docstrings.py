@@ -1,4 +1,4 @@
-"""Pairs to summarise without a download: the docstrings of the Python sources under a folder, as CSV.
+"""Pairs to summarize without a download: the docstrings of the Python sources under a folder, as CSV.
 
 A row's `headline` is a docstring's summary line (its first paragraph), its `text` what follows. Pairs are left out whose
 summary has fewer than 3 or whose text has fewer than 12 words, and all but the first of those with the same summary or

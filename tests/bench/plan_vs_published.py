@@ -67,7 +67,7 @@ speed.
 """
 RANKS = [2**power for power in range(3, 15)]
 PER_NODE = 8
-CHARTS = {  # recipe: (strategy, ranks of a group of the hybrid strategies, colour, dashes, width)
+CHARTS = {  # recipe: (strategy, ranks of a group of the hybrid strategies, color, dashes, width)
     "llama_70b": [("full_shard", 0, "#0969da", "", 2.5), ("shard_grad_op", 0, "#bc4c00", "7 4", 2.5),
                   ("hybrid_shard", 64, "#1a7f37", "", 2.5)],
     "llama_8b": [("full_shard", 0, "#0969da", "", 6), ("shard_grad_op", 0, "#bc4c00", "7 4", 2.5),
@@ -235,10 +235,10 @@ class Page:
 class Curve:
     """Tokens per second and rank of one strategy, by ranks."""
 
-    def __init__(self, echelon, recipe, strategy, group, colour, dashes, width):
+    def __init__(self, echelon, recipe, strategy, group, color, dashes, width):
         self.recipe, self.strategy = recipe, strategy
-        self.style = f'stroke="{colour}" stroke-width="{width}" stroke-dasharray="{dashes or "none"}"'
-        self.colour = colour
+        self.style = f'stroke="{color}" stroke-width="{width}" stroke-dasharray="{dashes or "none"}"'
+        self.color = color
         self.fitting, self.failing = {}, {}  # ranks: tokens/s; ranks: bytes
         for ranks in RANKS:
             row = {"name": f"{recipe} {strategy}", "recipe": recipe, "nodes": ranks // PER_NODE,
@@ -281,8 +281,8 @@ class Chart:
     def y(self, value):
         return self.top + self.HEIGHT * (1 - value / self.most)
 
-    def text(self, x, y, text, anchor="middle", colour="#1f2328", size=12):
-        return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}" font-size="{size}">'
+    def text(self, x, y, text, anchor="middle", color="#1f2328", size=12):
+        return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{color}" font-size="{size}">'
                 f'{escape(text)}</text>')
 
     def axes(self):
@@ -294,7 +294,7 @@ class Chart:
         for ranks in RANKS:
             yield f'<path d="M{self.x(ranks):.1f} {bottom}v5" stroke="#57606a"/>'
             label = str(ranks) if ranks < 1024 else f"{ranks // 1024}k"
-            yield self.text(self.x(ranks), bottom + 18, label, colour="#57606a")
+            yield self.text(self.x(ranks), bottom + 18, label, color="#57606a")
         yield self.text(right + 22, bottom + 18, "ranks", "start", "#57606a")
 
     def marks(self):
@@ -304,8 +304,8 @@ class Chart:
             if not curve.failing:
                 continue
             for ranks in curve.failing:
-                yield self.text(self.x(ranks), y, "x", colour=curve.colour)
-            yield self.text(self.left + self.WIDTH + 22, y, f"{curve.strategy} does not fit", "start", curve.colour)
+                yield self.text(self.x(ranks), y, "x", color=curve.color)
+            yield self.text(self.left + self.WIDTH + 22, y, f"{curve.strategy} does not fit", "start", curve.color)
             y += self.MARK
 
     def lines(self):
@@ -325,8 +325,8 @@ class Chart:
             at = min(max(free, y), lowest + self.MARK * place)
             free = at + self.MARK
             right = self.left + self.WIDTH
-            yield f'<path d="M{x:.1f} {y:.1f}L{right + 22} {at:.1f}h8" stroke="{curve.colour}" fill="none"/>'
-            yield self.text(right + 34, at + 4, curve.strategy, "start", curve.colour)
+            yield f'<path d="M{x:.1f} {y:.1f}L{right + 22} {at:.1f}h8" stroke="{curve.color}" fill="none"/>'
+            yield self.text(right + 34, at + 4, curve.strategy, "start", curve.color)
 
 
 def picture(charts):

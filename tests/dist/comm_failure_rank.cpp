@@ -75,5 +75,5 @@ int main(int argc, char** argv) {
   std::this_thread::sleep_for(std::chrono::milliseconds(argv[2] == std::string("absent") ? 3500 : 700));
   world.reset();
   finish_mpi();
-  return 7;  // as a program does that failed; MPI is not finalised then
+  return 7;  // as a program does that failed; MPI is not finalized then
 }

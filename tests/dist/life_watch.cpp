@@ -48,7 +48,7 @@ TEST_F(LifeWatchOfThree, ARankThatOthersWaitForShowsItsStackAndIsEnded) {
   EXPECT_NE(log.find("did not exit by itself after the verdict and is killed"), std::string::npos) << log;
 }
 
-TEST_F(LifeWatchOfThree, AStoppedProcessIsFoundByItsSilenceAndLookedAtByANeighbour) {
+TEST_F(LifeWatchOfThree, AStoppedProcessIsFoundByItsSilenceAndLookedAtByANeighbor) {
   EXPECT_EQ(run(folder_.path(), "stopped"), 7);
   expect_verdict({"rank 2 (", ") has sent no heartbeat for ", "last it was in step ",
                   "is stopped by a signal (SIGSTOP)"});

@@ -19,7 +19,7 @@ using testing::ranks;
 /// Gradients of the unsharded model over the batches of all ranks, by parameter name.
 std::map<std::string, at::Tensor> expected(int layers, const std::vector<int>& order) {
   Sequence model(layers, order);
-  materialise(model, 5, at::kFloat, at::kCPU);
+  materialize(model, 5, at::kFloat, at::kCPU);
   for (int rank = 0; rank < ranks().info().size; ++rank) model.loss(batch_of(rank), 1.0).backward();
   std::map<std::string, at::Tensor> gradients;
   for (const Parameter* parameter : model.parameters()) {

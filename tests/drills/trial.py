@@ -159,7 +159,7 @@ class Trial:
                 self.fail(f"job {self.job} does not come back, it is {self.state()}")
             if permitted is None and self.is_pending():
                 repair()
-                time.sleep(2)  # nodes refuse a new start in the second in which they cancelled the permits of the old one
+                time.sleep(2)  # nodes refuse a new start in the second in which they canceled the permits of the old one
                 permitted = time.time()
                 call("scontrol", "update", f"jobid={self.job}", "StartTime=now", check=False)
             time.sleep(0.02)

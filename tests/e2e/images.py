@@ -53,12 +53,12 @@ class Tests(product.Case):
 
     def write_folder(self, name, images, seed):
         """Two classes, bright and dark; `images` of each."""
-        colours = random.Random(seed)
+        colors = random.Random(seed)
         for label, floor in (("bright", 140), ("dark", 0)):
             folder = self.folder / name / label
             folder.mkdir(parents=True)
             for i in range(images):
-                pixels = [[[floor + colours.randrange(110) for _ in range(3)] for _ in range(20 + i)] for _ in range(24)]
+                pixels = [[[floor + colors.randrange(110) for _ in range(3)] for _ in range(20 + i)] for _ in range(24)]
                 (folder / f"{i}.png").write_bytes(png(pixels))
 
     def test_digits_are_learned_alike_by_ddp_zero2_and_units_by_size(self):

@@ -61,7 +61,7 @@ class Tests(product.Case):
         self.assertEqual(self.losses("whole", STEPS), self.losses("run", STEPS))
         self.assertEqual(self.weights("whole"), self.weights("run"))
 
-    def test_sigterm_to_one_rank_in_initialisation(self):
+    def test_sigterm_to_one_rank_in_initialization(self):
         process = self.start_run()
         victim = self.rank(1, process)
         self.wait_for("the rank to listen", lambda: catches(victim, signal.SIGTERM))

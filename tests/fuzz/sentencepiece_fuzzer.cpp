@@ -34,12 +34,12 @@ class Lines final : public sentencepiece::SentenceIterator {
   std::string line_ = "first";
 };
 
-/// A model as people make them, with the table of that normalisation.
-std::string trained(const char* type, const char* normalisation) {
+/// A model as people make them, with the table of that normalization.
+std::string trained(const char* type, const char* normalization) {
   std::string model;
   Lines lines;
   const std::unordered_map<std::string, std::string> settings{
-      {"model_type", type},          {"normalization_rule_name", normalisation}, {"vocab_size", "60"},
+      {"model_type", type},          {"normalization_rule_name", normalization}, {"vocab_size", "60"},
       {"hard_vocab_limit", "false"}, {"user_defined_symbols", "<sep>,<sep2>"},   {"minloglevel", "3"}};
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &lines, &model);
   if (!status.ok()) std::abort();

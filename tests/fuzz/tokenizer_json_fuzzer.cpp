@@ -39,22 +39,22 @@ std::vector<std::string> fuzz_seeds() {
   llama["model"]["ignore_merges"] = true;
   llama["model"]["byte_fallback"] = true;
   llama["model"]["unk_token"] = "[PAD]";
-  Json normalised = small();
-  normalised["normalizer"] = {{"type", "Sequence"},
+  Json normalized = small();
+  normalized["normalizer"] = {{"type", "Sequence"},
                               {"normalizers", {{{"type", "NFKC"}}, {{"type", "Lowercase"}}}}};
-  normalised["added_tokens"][2]["normalized"] = true;
-  normalised["added_tokens"][2]["lstrip"] = true;
-  normalised["added_tokens"][1]["single_word"] = true;
+  normalized["added_tokens"][2]["normalized"] = true;
+  normalized["added_tokens"][2]["lstrip"] = true;
+  normalized["added_tokens"][1]["single_word"] = true;
   const Json text = {{"Sequence", {{"id", "A"}}}};
   const Json end = {{"SpecialToken", {{"id", "[EOT]"}}}};
-  normalised["post_processor"] = {{"type", "TemplateProcessing"},
+  normalized["post_processor"] = {{"type", "TemplateProcessing"},
                                   {"single", {text, end}},
                                   {"special_tokens", {{"[EOT]", {{"ids", {2}}}}}}};
   Json words = echelon::testing::characters_document();
   words["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}};
   words["decoder"] = words["pre_tokenizer"];
   words["model"]["fuse_unk"] = false;
-  return {small().dump(), llama.dump(), normalised.dump(), echelon::testing::characters_document().dump(),
+  return {small().dump(), llama.dump(), normalized.dump(), echelon::testing::characters_document().dump(),
           words.dump()};
 }
 

@@ -52,7 +52,7 @@ def allowed(case, ranks):
         return False
     if case["strategy"] == "no_shard" and case["offload"] == "cpu":
         return False
-    if case["reshard"] == "2":  # neighbours that keep a part each: as many must fit a shard group
+    if case["reshard"] == "2":  # neighbors that keep a part each: as many must fit a shard group
         return case["strategy"] in ("full_shard", "hybrid_shard") and ranks % (4 if hybrid else 2) == 0
     return case["reshard"] == "true" or case["strategy"] in ("full_shard", "hybrid_shard")
 

@@ -17,7 +17,7 @@ SEQ_LEN = 40
 BATCH = 12
 STEPS = 20
 LIMIT = 1e-5
-# Where a state is bf16, a difference in a gradient's last bit now and then rounds it to another neighbour.
+# Where a state is bf16, a difference in a gradient's last bit now and then rounds it to another neighbor.
 LIMIT_BF16 = 1e-4
 # Gradients of attention magnify what the weights differ by, and the first moment is made of them.
 STATE_LIMITS = {LIMIT: 5e-5, LIMIT_BF16: 1e-2}

@@ -22,9 +22,9 @@ def taps():
     """For each place of a scaled row: [(place in the source, weight)]."""
     scale = SIDE / SCALED
     for place in range(SCALED):
-        centre = (place + 0.5) * scale
-        near = range(max(0, int(centre - 0.5)), min(SIDE, int(centre + 1.5)))
-        weights = [max(0.0, 1.0 - abs(at + 0.5 - centre)) for at in near]
+        center = (place + 0.5) * scale
+        near = range(max(0, int(center - 0.5)), min(SIDE, int(center + 1.5)))
+        weights = [max(0.0, 1.0 - abs(at + 0.5 - center)) for at in near]
         yield [(at, int(0.5 + weight / sum(weights) * (1 << BITS))) for at, weight in zip(near, weights)]
 
 

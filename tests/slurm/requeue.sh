@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A batch job that is preempted, or stopped with 85, comes back under the same job id and goes on; one that is
-# cancelled does not.
+# canceled does not.
 source "$(dirname "$0")/lib.sh"
 use_cluster
 run=$work/run
@@ -12,7 +12,7 @@ wait_for_progress() {  # waits for three steps more than there are now
   wait_for_step "$job" "$run" $(($(last_step "$run") + 3)) job.txt
 }
 # Slurm holds a requeued job back for a while. Without that, nodes refuse the new start in the second in which
-# they cancelled the permits of the old one.
+# they canceled the permits of the old one.
 start_again_now() {
   wait_for 60 "the job to be pending" job_is_pending
   sleep 2

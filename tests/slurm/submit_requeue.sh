@@ -19,7 +19,7 @@ scancel --signal=TERM "$job.0"
 job_is_pending() { [[ $(job_field "$job" JobState) == PENDING ]]; }
 wait_for 60 "the job to be pending" job_is_pending
 stopped_at=$(last_step "$run")
-sleep 2  # nodes refuse a new start in the second in which they cancelled the permits of the old one
+sleep 2  # nodes refuse a new start in the second in which they canceled the permits of the old one
 scontrol update jobid="$job" StartTime=now
 wait_for_step "$job" "$run" $((stopped_at + 3)) "$log"
 expect_equal "restarts" 1 "$(job_field "$job" Restarts)" "$log"
@@ -27,7 +27,7 @@ expect_match "the log of both starts" "requeues itself.*resumed from step $stopp
 starts=$(cut -d' ' -f1-2 "$run/logs/starts-$job.txt" | xargs)
 expect_equal "starts" "start 0 end 85 start $stopped_at" "$starts"
 
-# Cancelled: it saves, and does not come back; the follower ends with what the script ended with.
+# Canceled: it saves, and does not come back; the follower ends with what the script ended with.
 scancel "$job"
 code=0
 wait $follower || code=$?

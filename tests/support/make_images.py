@@ -3,7 +3,7 @@
     python3 make_images.py FOLDER    writes FOLDER/cases.txt: lines "kind file raw-file channels width height arguments"
 
 decode: file -> convert("L" or "RGB"); resize: a PNG -> resize((width, height), BILINEAR); centre: resize of the
-shorter side and centre crop, as torchvision's Resize and CenterCrop."""
+shorter side and center crop, as torchvision's Resize and CenterCrop."""
 import pathlib
 import struct
 import sys
@@ -18,7 +18,7 @@ cases = []
 
 
 def photo(width, height, seed=0):
-    """Smooth colours with some noise: what JPEG is made for."""
+    """Smooth colors with some noise: what JPEG is made for."""
     y, x = numpy.mgrid[0:height, 0:width]
     noise = numpy.random.default_rng(seed).integers(0, 40, (height, width, 3))
     waves = [numpy.sin((x * a + y * b) / 9.0) * 100 + 108 for a, b in ((1, 0), (0.3, 1), (1, 1))]
@@ -43,7 +43,7 @@ def save(image, name, **options):
 
 
 def png16(name, values):
-    """Pillow writes no 16-bit colour; the upper bytes are what convert("RGB") takes of it."""
+    """Pillow writes no 16-bit color; the upper bytes are what convert("RGB") takes of it."""
     height, width, channels = values.shape
 
     def chunk(kind, data):
@@ -60,18 +60,18 @@ def png16(name, values):
 
 
 def main():
-    colour = photo(61, 43)
+    color = photo(61, 43)
     for subsampling in (0, 1, 2):
-        save(colour, f"colour-{subsampling}.jpg", quality=90, subsampling=subsampling)
-    save(colour, "progressive.jpg", quality=80, progressive=True)
-    save(colour.convert("L"), "grey.jpeg", quality=90)
-    save(colour.convert("CMYK"), "inks.jpg", quality=90)
-    save(colour, "colour.png")
-    save(colour.convert("L"), "grey.png")
-    save(colour.convert("1"), "bits.png")
-    save(colour.quantize(100), "palette.png")
-    save(colour.quantize(16), "transparent-palette.png", transparency=3)
-    alpha = colour.copy()
+        save(color, f"colour-{subsampling}.jpg", quality=90, subsampling=subsampling)
+    save(color, "progressive.jpg", quality=80, progressive=True)
+    save(color.convert("L"), "grey.jpeg", quality=90)
+    save(color.convert("CMYK"), "inks.jpg", quality=90)
+    save(color, "colour.png")
+    save(color.convert("L"), "grey.png")
+    save(color.convert("1"), "bits.png")
+    save(color.quantize(100), "palette.png")
+    save(color.quantize(16), "transparent-palette.png", transparency=3)
+    alpha = color.copy()
     alpha.putalpha(photo(61, 43, 1).convert("L"))
     save(alpha, "alpha.png")
     save(alpha.convert("LA"), "grey-alpha.png")

@@ -53,7 +53,7 @@ void note_resumption(Ledger& ledger, std::int64_t step);
 /// Records the end of this start and logs the summary of time use. Does nothing without a ledger.
 void close_ledger(RankLife& life, int status);
 
-/// Whether a stop was requested during initialisation; logs it. Nothing needs saving then. `done`: the phase
+/// Whether a stop was requested during initialization; logs it. Nothing needs saving then. `done`: the phase
 /// just finished, for the log. Collective.
 [[nodiscard]] bool stops_after(const char* done, AgreedStop& stop);
 

@@ -133,7 +133,7 @@ Restored bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& c
     return std::move(*restored);
   }
   // Not before: a checkpoint would overwrite them.
-  state.model.initialise(static_cast<std::uint64_t>(recipe.run.seed));
+  state.model.initialize(static_cast<std::uint64_t>(recipe.run.seed));
   if (state.ema != nullptr) state.ema->restart();
   if (lead && recipe.lora.rank > 0 && base.empty())
     log::warn("neither model.from nor checkpoint.init_from is set: the adapters' base is random");
@@ -186,7 +186,7 @@ Trainee make_trainee(const Recipe& recipe, const Job& job, const Compute& comput
   Trainee made;
   agree(comm, "model and optimizer", [&] {
     EngineOptions options = engine_options(recipe, job.info().local_size, activity);
-    options.initialise = false;  // bring_in() does
+    options.initialize = false;  // bring_in() does
     made.model =
         std::make_unique<ShardedModel>(with_frozen(std::move(model), recipe.optim), between_devices, options,
                                        static_cast<std::uint64_t>(recipe.run.seed), compute.device);

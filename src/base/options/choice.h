@@ -7,7 +7,7 @@
 
 namespace echelon {
 
-/// The words of an enum class, in the order of its values, which count from 0. Specialised beside the enum:
+/// The words of an enum class, in the order of its values, which count from 0. Specialized beside the enum:
 ///
 ///     enum class Packing : std::uint8_t { kStream, kDocuments, kPad };
 ///     template <>

@@ -49,7 +49,7 @@ void start_mpi(int& rank, int& size) {
   // With it the call returns an error, as in version 4. A value of the user wins (last argument 0).
   setenv("OMPI_MCA_mpi_ft_enable", "1", 0);
   int level = 0;
-  // FUNNELED: the thread that initialises MPI is the only one to call it.
+  // FUNNELED: the thread that initializes MPI is the only one to call it.
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS ||
       level < MPI_THREAD_FUNNELED) {
     throw Error(Code::kEnvironment, str("MPI_Init_thread failed or offers thread level ", level,

@@ -58,7 +58,7 @@ class MpiWorker {
 
 /// "Open MPI v4.1.4", for doctor and messages. Callable from any thread, without a worker too.
 [[nodiscard]] std::string mpi_library_version();
-/// True if this MPI works only if PMIx looks uninitialised when it starts (HiddenPmix). Callable before MPI
+/// True if this MPI works only if PMIx looks uninitialized when it starts (HiddenPmix). Callable before MPI
 /// is started.
 [[nodiscard]] bool mpi_connects_first();
 /// "MPI_THREAD_FUNNELED" and the like: what the running MPI grants; "not started" without one. From any

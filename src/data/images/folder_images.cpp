@@ -83,11 +83,11 @@ void FolderImages::check_listing() const {
 Image FolderImages::view(const std::filesystem::path& path, std::uint64_t sample) const {
   const Image whole = decode_image(path, shape_.channels, options_.max_pixels);
   check_ratio(whole, path.string());
-  if (!training_) return centre_view(whole, options_.resize, shape_.size);
+  if (!training_) return center_view(whole, options_.resize, shape_.size);
   Image image =
       options_.crop == Crop::kRandom
           ? resize(crop(whole, random_box(whole, options_.crop_area, key_, sample)), shape_.size, shape_.size)
-          : centre_view(whole, options_.resize, shape_.size);
+          : center_view(whole, options_.resize, shape_.size);
   if (options_.flip && random_flip(key_, sample)) flip_horizontally(image);
   return image;
 }

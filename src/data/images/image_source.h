@@ -13,7 +13,7 @@ struct ImageShape {
   [[nodiscard]] std::int64_t numel() const { return channels * size * size; }
 };
 
-/// Labelled images of one shape. Thread-safe: any number of threads read at once.
+/// Labeled images of one shape. Thread-safe: any number of threads read at once.
 class ImageSource {
  public:
   virtual ~ImageSource() = default;

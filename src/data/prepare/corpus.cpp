@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMostExamples = 10;  // of bad records
 
 /// Concatenated token ids of one batch's good documents.
-struct Tokenised {
+struct Tokenized {
   struct Part {
     std::uint64_t record = 0;
     std::size_t tokens = 0;
@@ -136,9 +136,9 @@ class CorpusWriter {
 };
 
 /// Processes one batch, on a thread with its own encoder.
-Tokenised tokenise(const RecordBatch& batch, const PrepareOptions& options, const Tokenizer& tokenizer,
+Tokenized tokenize(const RecordBatch& batch, const PrepareOptions& options, const Tokenizer& tokenizer,
                    TextEncoder& encoder) {
-  Tokenised out{.bytes = batch.bytes};
+  Tokenized out{.bytes = batch.bytes};
   const auto append = [&](const std::string& text) {
     const std::size_t before = out.ids.size();
     if (tokenizer.bos_id() >= 0) out.ids.push_back(tokenizer.bos_id());
@@ -163,9 +163,9 @@ Tokenised tokenise(const RecordBatch& batch, const PrepareOptions& options, cons
 }
 
 /// Renders a batch's conversations and gives each its ids and its mask.
-Tokenised tokenise_chats(const RecordBatch& batch, const PrepareOptions& options, const ChatEncoder& chats,
+Tokenized tokenize_chats(const RecordBatch& batch, const PrepareOptions& options, const ChatEncoder& chats,
                          TextEncoder& encoder) {
-  Tokenised out{.bytes = batch.bytes};
+  Tokenized out{.bytes = batch.bytes};
   for (const Record& record : batch.records) {
     const std::string where = place_of(record);
     try {
@@ -187,7 +187,7 @@ Tokenised tokenise_chats(const RecordBatch& batch, const PrepareOptions& options
 }
 
 /// Throws Error(kData) when there are more of them than options.max_bad_records.
-void count_bad_records(const Tokenised& batch, const PrepareOptions& options, CorpusResult& result) {
+void count_bad_records(const Tokenized& batch, const PrepareOptions& options, CorpusResult& result) {
   result.bad_records += batch.bad_records;
   for (const std::string& example : batch.bad_examples) {
     if (result.bad_examples.size() < kMostExamples) result.bad_examples.push_back(example);
@@ -204,17 +204,17 @@ CorpusResult run_pass(const std::vector<SourceFile>& files, const PrepareOptions
                       CorpusWriter& writer) {
   PrepareProgress now{.stage = "tokenising"};
   for (const auto& file : files) now.bytes_total += file.bytes;
-  using Pipeline = OrderedPipeline<RecordBatch, Tokenised>;
+  using Pipeline = OrderedPipeline<RecordBatch, Tokenized>;
   Pipeline pipeline(options.threads, [&]() -> Pipeline::Work {
     const std::shared_ptr<TextEncoder> encoder = tokenizer.make_encoder();
     return [&, encoder](const RecordBatch& batch) {
-      return chats != nullptr ? tokenise_chats(batch, options, *chats, *encoder)
-                              : tokenise(batch, options, tokenizer, *encoder);
+      return chats != nullptr ? tokenize_chats(batch, options, *chats, *encoder)
+                              : tokenize(batch, options, tokenizer, *encoder);
     };
   });
   RecordReader reader(files, options);
   CorpusResult result;
-  const auto consume = [&](const Tokenised& batch) {
+  const auto consume = [&](const Tokenized& batch) {
     std::span<const std::int32_t> ids(batch.ids);
     auto trained = batch.trained.begin();
     for (const auto& part : batch.parts) {
@@ -237,7 +237,7 @@ CorpusResult run_pass(const std::vector<SourceFile>& files, const PrepareOptions
 
 }  // namespace
 
-CorpusResult tokenise_corpus(const std::vector<SourceFile>& files, const PrepareOptions& options,
+CorpusResult tokenize_corpus(const std::vector<SourceFile>& files, const PrepareOptions& options,
                              const Tokenizer& tokenizer, const ChatEncoder* chats,
                              const ProgressCallback& progress,
                              const std::function<void()>& before_publishing) {

@@ -14,7 +14,7 @@ namespace echelon::data {
 using ProgressCallback = std::function<void(const PrepareProgress&)>;
 
 /// A sample of about options.train_bytes of the corpus' text: lines picked by a hash of (seed, record, line),
-/// long ones cut. Throws Error(kData) as tokenise_corpus does.
+/// long ones cut. Throws Error(kData) as tokenize_corpus does.
 [[nodiscard]] std::vector<std::string> sample_lines(const std::vector<SourceFile>& files,
                                                     const PrepareOptions& options,
                                                     const ProgressCallback& progress);
@@ -28,7 +28,7 @@ struct CorpusResult {
   ChatAudit chat;                         ///< format chat
 };
 
-/// Tokenises every record with BOS in front (when the tokenizer has one) and EOS behind, and publishes
+/// Tokenizes every record with BOS in front (when the tokenizer has one) and EOS behind, and publishes
 /// options.output/train.tok and, with a validation fraction, valid.tok. A record goes to one of them by a
 /// hash of (seed, its number); when that leaves one side empty, the record nearest to the border of the hash
 /// changes sides; a single record is cut. `before_publishing` runs when all is written but nothing visible
@@ -37,7 +37,7 @@ struct CorpusResult {
 /// Error(kData): no text, a bad record under BadRecords::kStop or more of them than options.max_bad_records,
 /// disk full, a tokenizer without EOS, ChatAudit::check.
 /// `chats`: format chat, else null.
-[[nodiscard]] CorpusResult tokenise_corpus(const std::vector<SourceFile>& files,
+[[nodiscard]] CorpusResult tokenize_corpus(const std::vector<SourceFile>& files,
                                            const PrepareOptions& options, const Tokenizer& tokenizer,
                                            const ChatEncoder* chats, const ProgressCallback& progress,
                                            const std::function<void()>& before_publishing);

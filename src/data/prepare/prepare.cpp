@@ -169,7 +169,7 @@ PrepareReport prepare(const PrepareOptions& given, const ProgressCallback& progr
     if (options.writes_template()) publish_template(*chat_source, folder);
   };
   CorpusResult corpus =
-      tokenise_corpus(files, options, *tokenizer, chats ? &*chats : nullptr, progress, publish_tokenizer);
+      tokenize_corpus(files, options, *tokenizer, chats ? &*chats : nullptr, progress, publish_tokenizer);
   if (corpus.valid.tokens == 0) {
     // Left by an earlier run; replaced on request.
     (void)fs::disk().unlink((std::filesystem::path(options.output) / "valid.tok").c_str());

@@ -26,7 +26,7 @@ class PrepareManifest {
   void check_replaceable() const;
 
   /// Writes a manifest without results, before the first file is replaced, so that an interrupted run is
-  /// recognised and repeated, and never mistaken for a complete one.
+  /// recognized and repeated, and never mistaken for a complete one.
   void announce() const;
 
   /// Throws Error(kData) when it cannot be written.

@@ -69,7 +69,7 @@ void SyntheticPairLoader::append(std::int64_t sample, SampleBatch& batch) const 
   const auto words = static_cast<std::uint64_t>(sizes_.vocabulary - kFirstWord);
   for (std::int64_t i = 0; i < source; ++i) {
     const auto random = philox4x32(key_, static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(sample));
-    // The product of two uniform numbers favours small values, like the ranks of words in a text (Zipf).
+    // The product of two uniform numbers favors small values, like the ranks of words in a text (Zipf).
     const std::uint64_t skewed = (std::uint64_t{random[0]} * random[1]) >> 32;
     batch.ids.push_back(kFirstWord + static_cast<std::int64_t>((skewed * words) >> 32));
   }

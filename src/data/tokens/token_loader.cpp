@@ -100,7 +100,7 @@ SampleBatch SyntheticLoader::read(std::int64_t first, std::int64_t count) const 
     std::uint64_t previous = 0;
     for (std::size_t column = 0; column < ids.size(); ++column) {
       const auto words = philox4x32(key_, column, static_cast<std::uint64_t>(sample));
-      // The product of two uniform numbers favours small values, like the ranks of words in a text (Zipf).
+      // The product of two uniform numbers favors small values, like the ranks of words in a text (Zipf).
       const std::uint64_t skewed = (std::uint64_t{words[0]} * words[1]) >> 32;
       const bool continues = column > 0 && (words[2] & 1) != 0;
       previous = continues ? (previous + 1) % vocab_size_ : (skewed * vocab_size_) >> 32;

@@ -9,7 +9,7 @@
 
 namespace echelon {
 
-/// Windows of a token file: window w is tokens [w * seq_len, w * seq_len + seq_len + 1), so neighbours share
+/// Windows of a token file: window w is tokens [w * seq_len, w * seq_len + seq_len + 1), so neighbors share
 /// one token and every token but the first is a target once an epoch. The stream is packed: windows cross
 /// document borders. Tokens after the last whole window are not used.
 ///
@@ -41,7 +41,7 @@ class TokenLoader final : public Loader {
 };
 
 /// Ids computed from (seed, sample, position), for benchmarks and tests without files. The stream has
-/// structure to learn: half of the ids are the one before plus 1 (modulo vocab_size), the others favour small
+/// structure to learn: half of the ids are the one before plus 1 (modulo vocab_size), the others favor small
 /// ids.
 class SyntheticLoader final : public Loader {
  public:

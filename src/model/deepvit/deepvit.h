@@ -5,7 +5,7 @@
 namespace echelon {
 
 /// DeepViT (Zhou et al., DeepViT: Towards Deeper Vision Transformer): a ViT with re-attention: attention maps
-/// are mixed across heads by a learned matrix and normalised over heads, so the maps of deep blocks stay
+/// are mixed across heads by a learned matrix and normalized over heads, so the maps of deep blocks stay
 /// different. Layout and parameter names are those of vit-pytorch's DeepViT: queries, keys and values without
 /// bias, a class token, dropout of attention maps and of what each half of a block adds. The maps [samples,
 /// heads, tokens, tokens] are kept for backward.

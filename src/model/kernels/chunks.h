@@ -10,7 +10,7 @@
 
 #include "model/kernels/elements.h"
 
-/// Loops over rows of elements. GCC 12 vectorises no conversion of fp16, so rows of fp16 are converted in
+/// Loops over rows of elements. GCC 12 vectorizes no conversion of fp16, so rows of fp16 are converted in
 /// chunks with the processor's instructions where it has them (F16C: all that have AVX2). Rows of other types
 /// are one chunk, converted element by element within the loop. For kernels_impl.cpp and as often compiled.
 namespace echelon::kernels::ECHELON_ISA {

@@ -28,12 +28,12 @@ inline void store(Bf16& to, float v) {
 }
 
 /// A barrier against fast-math: the compiler cannot reassociate across it. GCC's __builtin_assoc_barrier does
-/// not survive vectorisation of a loop.
+/// not survive vectorization of a loop.
 inline float as_written(float v) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) ^ kNoBits);
 }
 
-/// e^x within 2 units in the last place, written so that the compiler can vectorise it (a call to expf cannot
+/// e^x within 2 units in the last place, written so that the compiler can vectorize it (a call to expf cannot
 /// be without finite-math): range reduction by powers of two, degree-6 polynomial (Cephes, S. Moshier). NaN
 /// stays NaN; above 88.3 the result is infinity, and where it would be subnormal it is zero.
 inline float exponential(float x) {

@@ -355,7 +355,7 @@ double sum_of_squares(const float* values, std::int64_t n) {
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {
     const std::int64_t end = std::min(n, begin + kBlock);
     float sum = 0;
-    // fp32 within a block vectorises; fp64 over the blocks keeps the error independent of the size.
+    // fp32 within a block vectorizes; fp64 over the blocks keeps the error independent of the size.
     for (std::int64_t i = begin; i < end; ++i) sum += values[i] * values[i];
     total += static_cast<double>(sum);
   }

@@ -15,7 +15,7 @@ struct RowSoftmax {
   float sum;  ///< of exp(x - max)
 };
 
-/// Largest element, over independent lanes: IEEE rules for NaN keep the compiler from vectorising one running
+/// Largest element, over independent lanes: IEEE rules for NaN keep the compiler from vectorizing one running
 /// maximum.
 template <class T>
 float row_max(const T* x, std::int64_t n) {
@@ -37,7 +37,7 @@ RowSoftmax row_softmax(const T* x, std::int64_t n, float scale) {
   const float top = row_max(x, n) * scale;
   constexpr std::int64_t kBlock =
       kInChunks<T> ? kChunk
-                   : 512;  // exponentials first, then their sum: one loop with both is not vectorised
+                   : 512;  // exponentials first, then their sum: one loop with both is not vectorized
   float block[kBlock];
   float sum = 0;
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {

@@ -10,7 +10,7 @@
 namespace echelon {
 
 /// Projections [tokens, width of queries, keys and values] -> [tokens, width of all heads]. `inputs`: the
-/// inputs of the attention's layer, first the normalised hidden states.
+/// inputs of the attention's layer, first the normalized hidden states.
 using Attend = std::function<at::Tensor(const at::Tensor& projected, const LayerInputs& inputs)>;
 
 /// out(attend(in(norm(x)))).

@@ -29,7 +29,7 @@ struct T5Tokens {
 using T5Pass = std::shared_ptr<const T5Tokens>;
 
 /// One block of a T5's encoder or decoder: self-attention, in a decoder also cross-attention to the encoder's
-/// output, and feed-forward. Each part is computed from its normalised input and added to the input. Layers
+/// output, and feed-forward. Each part is computed from its normalized input and added to the input. Layers
 /// and parameters have the names of transformers' modules.
 class T5Block {
  public:

@@ -14,7 +14,7 @@ std::vector<Key> image_keys() {
        "Images: standard deviation by which the values are then divided. Empty: 1."},
       {ECHELON_KEY(data.image.crop),
        choices<Crop>({{Crop::kRandom, "any part of the image, torchvision's RandomResizedCrop"},
-                      {Crop::kCentre, "its middle, as for validation"}}),
+                      {Crop::kCenter, "its middle, as for validation"}}),
        "", "`image_folder`: how a training image is cropped."},
       {ECHELON_KEY(data.image.crop_area), kAboveZeroToOne, "",
        "`random`: smallest and largest share of the image's area that the crop covers."},

@@ -75,7 +75,7 @@ std::string figure(const Frame& frame, const std::vector<Key>& keys, double widt
 }
 
 std::string patterns() {
-  // A line of another direction for each style: areas are told apart without their colours.
+  // A line of another direction for each style: areas are told apart without their colors.
   static constexpr std::array<const char*, kAreaStyles> kDrawn{"",
                                                                "M0 8L8 0M-2 2L2 -2M6 10L10 6",
                                                                "M0 4H8",

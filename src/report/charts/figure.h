@@ -6,7 +6,7 @@
 
 namespace echelon::report {
 
-/// Colours and dashes of curves are classes s0 to s7 of the page's style, patterns of areas s0 to s11.
+/// Colors and dashes of curves are classes s0 to s7 of the page's style, patterns of areas s0 to s11.
 inline constexpr int kStyles = 8;
 inline constexpr int kAreaStyles = 12;
 

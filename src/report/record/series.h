@@ -10,12 +10,12 @@ struct Point {
   double y = 0;
 };
 
-/// A series of numbers in bounded memory. A long one is thinned as it grows: neighbouring values share a
+/// A series of numbers in bounded memory. A long one is thinned as it grows: neighboring values share a
 /// bucket, which keeps its least and greatest value with their places and its mean, so a spike of a single
 /// step stays visible.
 class Series {
  public:
-  /// Neighbouring buckets are merged when there would be more than `most_buckets` (an even number).
+  /// Neighboring buckets are merged when there would be more than `most_buckets` (an even number).
   explicit Series(std::size_t most_buckets = 512) : most_(most_buckets) {}
 
   /// `x` and `y` are finite.

@@ -67,7 +67,7 @@ ViewSize Screen::size() const {
     size.rows = window.ws_row;
   }
   const char* plain = std::getenv("NO_COLOR");  // https://no-color.org: any value but an empty one
-  size.colour = status_line::is_possible(STDOUT_FILENO) && (plain == nullptr || *plain == '\0');
+  size.color = status_line::is_possible(STDOUT_FILENO) && (plain == nullptr || *plain == '\0');
   return size;
 }
 

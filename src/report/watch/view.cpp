@@ -56,7 +56,7 @@ class Lines {
   explicit Lines(const ViewSize& size) : size_(size) {}
   void add(const std::string& text, Tone tone = Tone::kPlain) {
     const std::string shown = cut(text, size_.columns);
-    const bool toned = size_.colour && tone != Tone::kPlain && !shown.empty();
+    const bool toned = size_.color && tone != Tone::kPlain && !shown.empty();
     lines_.push_back(toned ? str(code_of(tone), shown, "\033[0m") : shown);
   }
   void add_as_it_is(const std::string& line) { lines_.push_back(line); }

@@ -10,7 +10,7 @@ namespace echelon::report {
 struct ViewSize {
   int columns = 80;
   int rows = 24;
-  bool colour = false;
+  bool color = false;
   bool utf8 = true;
 };
 

@@ -18,8 +18,8 @@ namespace echelon::data {
 /// A tokenizer.json of Hugging Face's `tokenizers`, BPE of bytes or of characters; gives the ids that package
 /// gives.
 ///
-/// A text goes through these stages: added tokens are cut out; the rest is normalised; added tokens that are
-/// looked for in normalised text are cut out; the rest is split into words by the pre-tokenizers; each word's
+/// A text goes through these stages: added tokens are cut out; the rest is normalized; added tokens that are
+/// looked for in normalized text are cut out; the rest is split into words by the pre-tokenizers; each word's
 /// bytes or characters are merged.
 class BpeTokenizer final : public Tokenizer {
  public:

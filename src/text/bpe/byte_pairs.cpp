@@ -150,7 +150,7 @@ std::size_t BytePairs::part_end(std::string_view word, std::size_t begin) const 
   Letter left = letter_at(word, begin);
   for (std::size_t end = begin + left.size; end < word.size();) {
     const Letter right = letter_at(word, end);
-    // Neighbours that are unknown may fuse into one token, and bytes to fall back to have merges of their
+    // Neighbors that are unknown may fuse into one token, and bytes to fall back to have merges of their
     // own.
     const bool known = id_of(left.code) >= 0 && id_of(right.code) >= 0;
     if (known && !joined_[joined_place(left.code, right.code)]) return end;
@@ -194,7 +194,7 @@ void BytePairs::begin(std::string_view word, Scratch& scratch) const {
   }
 }
 
-/// Queues the merge of two neighbours, if there is one.
+/// Queues the merge of two neighbors, if there is one.
 void BytePairs::consider(Scratch& scratch, std::int32_t left, std::int32_t right) const {
   if (left < 0 || right < 0) return;
   const auto& symbols = scratch.symbols;

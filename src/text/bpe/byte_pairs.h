@@ -10,7 +10,7 @@
 
 namespace echelon::data {
 
-/// Byte-pair encoding of words: of all pairs of neighbours that merge, the one of the lowest rank (and of
+/// Byte-pair encoding of words: of all pairs of neighbors that merge, the one of the lowest rank (and of
 /// these the leftmost) becomes one symbol, until none merges. A word begins as its letters: bytes, which the
 /// vocabulary writes in the alphabet of byte_alphabet.h, or characters. Unchangeable.
 class BytePairs {
@@ -24,7 +24,7 @@ class BytePairs {
   class Scratch {
     friend class BytePairs;
     struct Symbol {
-      std::int32_t id = 0;  // -1: merged into its left neighbour
+      std::int32_t id = 0;  // -1: merged into its left neighbor
       std::int32_t previous = -1;
       std::int32_t next = -1;
     };

@@ -16,7 +16,7 @@ struct AddedToken {
   bool single_word = false;  ///< only where no letter, digit or '_' touches it
   bool lstrip = false;       ///< takes the white space in front with it
   bool rstrip = false;       ///< takes the white space behind with it
-  bool normalized = false;   ///< looked for in the normalised text
+  bool normalized = false;   ///< looked for in the normalized text
   bool special = false;      ///< decoding leaves it out
 };
 

@@ -39,7 +39,7 @@ bool is_merged(const SentencepiecePiece& piece) {
 }
 
 /// Each way to make a piece of two others, the piece with the best score first: sentencepiece joins the
-/// neighbours whose whole is best, `tokenizers` the pair that is listed first.
+/// neighbors whose whole is best, `tokenizers` the pair that is listed first.
 Json merges_of(const SentencepieceTraits& traits) {
   std::map<std::string_view, std::size_t> ids;
   for (std::size_t id = 0; id < traits.pieces.size(); ++id) {
@@ -153,7 +153,7 @@ void add_unigram_steps(const SentencepieceTraits& traits, Json& root) {
 
 /// Symbols that an added token stands for. The parts of the text between added tokens are encoded apart, with
 /// a space in front of each and none at its ends where the model asks for that; sentencepiece does it to the
-/// whole. So a unigram model has its symbols as pieces, where the normaliser leaves them alone.
+/// whole. So a unigram model has its symbols as pieces, where the normalizer leaves them alone.
 /// By id.
 std::vector<bool> symbols_apart(const SentencepieceTraits& traits) {
   const auto& pieces = traits.pieces;

@@ -27,7 +27,7 @@ struct SentencepieceTraits {
   bool byte_fallback = false;            ///< unknown characters become bytes
   std::string_view normalizer_table;     ///< see normalizer_table.h; empty: none
   std::string_view denormalizer_table;   ///< the same for decoded text
-  bool rewrites_text = false;            ///< a normaliser or denormaliser table is present
+  bool rewrites_text = false;            ///< a normalizer or denormalizer table is present
   bool add_dummy_prefix = true;          ///< a space is put in front
   bool remove_extra_whitespaces = true;  ///< runs of spaces shrink
   bool escape_whitespaces = true;        ///< space becomes U+2581

@@ -29,7 +29,7 @@ const icu::Normalizer2* instance_of(Normalization step, UErrorCode& status) {
   }
 }
 
-/// `tokenizers` normalises by the tables of Unicode 9; characters of later versions stay as they are and keep
+/// `tokenizers` normalizes by the tables of Unicode 9; characters of later versions stay as they are and keep
 /// their places.
 const icu::UnicodeSet& normalized_characters() {
   static const icu::UnicodeSet set = [] {
@@ -54,7 +54,7 @@ UChar32 lowercase_of(UChar32 c) {
   return c >= 0x10D50 && c <= 0x10D65 ? c + 0x20 : u_tolower(c);
 }
 
-/// Character by character, as `tokenizers` does: no rule looks at neighbours.
+/// Character by character, as `tokenizers` does: no rule looks at neighbors.
 std::string lowercase(std::string_view text) {
   constexpr UChar32 kDottedI = 0x130;  // the one character whose small form is two
   std::string out;

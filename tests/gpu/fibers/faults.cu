@@ -5,7 +5,7 @@ namespace {
 
 constexpr int kMost = 256;
 
-__global__ void neighbours_kernel(Fault fault, const float* from, float* to, int n) {
+__global__ void neighbors_kernel(Fault fault, const float* from, float* to, int n) {
   __shared__ float shared[kMost];
   const int i = static_cast<int>(threadIdx.x);
   const int rounds = fault == Fault::kBarrierAfter ? 2 : 1;
@@ -99,7 +99,7 @@ cudaError_t run_faulty(Fault fault, const float* from, float* to, int n) {
     case Fault::kRaceInABlock:
     case Fault::kBarrierAfter:
     case Fault::kUnwrittenShared:
-      gpu::launch(neighbours_kernel, whole, fault, from, to, n);
+      gpu::launch(neighbors_kernel, whole, fault, from, to, n);
       break;
   }
   return cudaGetLastError();

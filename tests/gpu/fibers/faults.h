@@ -8,7 +8,7 @@ namespace echelon::fibers {
 
 enum class Fault {
   kNone,
-  kRaceInABlock,      ///< neighbours read what a thread writes, without a barrier between
+  kRaceInABlock,      ///< neighbors read what a thread writes, without a barrier between
   kBarrierAfter,      ///< there is one, but not behind the reads, before the next writes
   kRaceOfBlocks,      ///< two blocks write the same element
   kReadThenWritten,   ///< a block reads what another one writes
@@ -24,7 +24,7 @@ enum class Fault {
   kHostMemory,       ///< a pointer to the host's memory
 };
 
-/// to[i] = from[i] + from[neighbour] for `n` elements, whole warps of one block or two, in the way that
+/// to[i] = from[i] + from[neighbor] for `n` elements, whole warps of one block or two, in the way that
 /// `fault` says.
 cudaError_t run_faulty(Fault fault, const float* from, float* to, int n);
 

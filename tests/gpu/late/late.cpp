@@ -35,7 +35,7 @@ Batch batch_for(int step, int pass, int rank) {
 const std::map<std::string, at::Tensor>& expected() {
   static const std::map<std::string, at::Tensor> weights = [] {
     Sequence model(kLayers, kOrder);
-    materialise(model, 5, at::kFloat, at::kCPU);
+    materialize(model, 5, at::kFloat, at::kCPU);
     for (int step = 0; step < kSteps; ++step) {
       for (int pass = 0; pass < kPasses; ++pass) {
         for (int rank = 0; rank < ranks().info().size; ++rank)

@@ -40,12 +40,12 @@ TEST(Philox, NormalValuesHaveTheirMomentsAndQuantiles) {
   constexpr int kCount = 200'000;
   double moment[5] = {};
   int within_one = 0;
-  double neighbours = 0;  // the two values of one Box-Muller pair must be independent too
+  double neighbors = 0;  // the two values of one Box-Muller pair must be independent too
   for (int i = 0; i < kCount; ++i) {
     const auto value = static_cast<double>(normal_at(key, static_cast<std::uint64_t>(i)));
     for (int power = 1; power <= 4; ++power) moment[power] += std::pow(value, power) / kCount;
     within_one += std::abs(value) < 1.0 ? 1 : 0;
-    neighbours += value * static_cast<double>(normal_at(key, static_cast<std::uint64_t>(i) ^ 1U)) / kCount;
+    neighbors += value * static_cast<double>(normal_at(key, static_cast<std::uint64_t>(i) ^ 1U)) / kCount;
   }
   // Five standard errors of each estimate.
   EXPECT_NEAR(moment[1], 0.0, 5 * std::sqrt(1.0 / kCount));
@@ -53,7 +53,7 @@ TEST(Philox, NormalValuesHaveTheirMomentsAndQuantiles) {
   EXPECT_NEAR(moment[3], 0.0, 5 * std::sqrt(15.0 / kCount));
   EXPECT_NEAR(moment[4], 3.0, 5 * std::sqrt(96.0 / kCount));
   EXPECT_NEAR(within_one / static_cast<double>(kCount), 0.682689, 5 * std::sqrt(0.2166 / kCount));
-  EXPECT_NEAR(neighbours, 0.0, 5 * std::sqrt(2.0 / kCount));
+  EXPECT_NEAR(neighbors, 0.0, 5 * std::sqrt(2.0 / kCount));
 }
 
 TEST(Philox, NormalValuesAreFiniteForEveryIndex) {

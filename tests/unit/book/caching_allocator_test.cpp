@@ -137,7 +137,7 @@ TEST_F(CachingAllocatorTest, OfEqualPiecesTakesTheFirst) {
   EXPECT_EQ(offset(1), 3 * 512);
 }
 
-TEST_F(CachingAllocatorTest, JoinsFreeNeighbours) {
+TEST_F(CachingAllocatorTest, JoinsFreeNeighbors) {
   // In every order: behind, before, on both sides.
   const std::vector<std::vector<std::int64_t>> orders{
       {0, 5, 10, 15}, {15, 10, 5, 0}, {0, 10, 15, 5}, {5, 15, 0, 10}};

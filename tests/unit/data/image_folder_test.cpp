@@ -75,7 +75,7 @@ TEST_F(PictureFolder, ShowsTheMiddleForValidation) {
   const FolderImages images(dir_.path(), options_, kShape, nullptr);
   const std::vector<std::uint8_t> planes = read(images, 2, 123, 1);
   const data::Image whole = data::decode_image(dir_ / "bee/y.png", 3, 1'000'000);
-  const data::Image middle = data::centre_view(whole, 24, 24);
+  const data::Image middle = data::center_view(whole, 24, 24);
   for (std::size_t i = 0; i < 24 * 24; ++i) {
     for (std::size_t c = 0; c < 3; ++c) ASSERT_EQ(planes[c * 24 * 24 + i], middle.pixels[3 * i + c]);
   }
@@ -89,10 +89,10 @@ TEST_F(PictureFolder, ShowsAnotherViewForEachTrainingSample) {
   EXPECT_EQ(views.size(), 20U);
   const FolderImages again(dir_.path(), options_, kShape, &kSeed);
   EXPECT_EQ(read(again, 4, 7, 2), read(images, 4, 7, 2));
-  options_.image.crop = Crop::kCentre;
-  const FolderImages centred(dir_.path(), options_, kShape, &kSeed);
+  options_.image.crop = Crop::kCenter;
+  const FolderImages centered(dir_.path(), options_, kShape, &kSeed);
   views.clear();
-  for (std::int64_t sample = 0; sample < 20; ++sample) views.insert(read(centred, 4, sample, 2));
+  for (std::int64_t sample = 0; sample < 20; ++sample) views.insert(read(centered, 4, sample, 2));
   EXPECT_EQ(views.size(), 2U);  // mirrored or not
   options_.image.flip = false;
   const FolderImages plain(dir_.path(), options_, kShape, &kSeed);

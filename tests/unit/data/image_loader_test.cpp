@@ -66,7 +66,7 @@ TEST_F(NumberedImages, BecomeValuesFromZeroToOneOfTheirLabel) {
   }
 }
 
-TEST_F(NumberedImages, AreNormalised) {
+TEST_F(NumberedImages, AreNormalized) {
   const SampleBatch plain = loader()->read(0, kImages);
   options_.mean = {0.1307};
   options_.std = {0.3081};
@@ -173,7 +173,7 @@ TEST(SyntheticImageLoader, ValidatesOnImagesThatTrainingDoesNotSee) {
   EXPECT_GE(same_class, 57);
 }
 
-/// A grey PNG of one pixel of level 200.
+/// A gray PNG of one pixel of level 200.
 void write_pixel(const std::filesystem::path& path) {
   static constexpr unsigned char kPng[] = {
       0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A, 0x00, 0x00, 0x00, 0x0D, 0x49, 0x48, 0x44, 0x52, 0x00,

@@ -86,7 +86,7 @@ TEST(SampleOrder, SpreadsEachIndexEvenly) {
   }
 }
 
-TEST(SampleOrder, SeparatesNeighbours) {
+TEST(SampleOrder, SeparatesNeighbors) {
   // The mean distance of two random places is a third of the size.
   const SampleOrder order(1 << 20, 3);
   double sum = 0;

@@ -115,7 +115,7 @@ TEST(GpuRates, OfRingsAcrossNodes) {
   const double latency = 1e-5 + 14 * 1e-6;
   // A node has 5 GB/s.
   expect_seconds(round_rates(true).seconds(gather, two_nodes), 6e7 / 5e9 + latency, "the network of a node");
-  // Each of 8 GPUs has 5 GB/s, together 40; to its neighbours each has 50.
+  // Each of 8 GPUs has 5 GB/s, together 40; to its neighbors each has 50.
   expect_seconds(round_rates(false).seconds(gather, two_nodes), 6e7 / 4e10 + latency, "one for each GPU");
 }
 

@@ -254,7 +254,7 @@ TEST(PerfettoTrace, HasEveryOperationOnItsLane) {
   EXPECT_EQ(spans[3].at("args").at("place"), "update");
 }
 
-TEST(Picture, DrawsLanesInColours) {
+TEST(Picture, DrawsLanesInColors) {
   const Reported reported;
   const std::string svg = picture(reported.title, reported.rehearsed, reported.outlook);
   EXPECT_EQ(svg.rfind("<svg ", 0), 0U);

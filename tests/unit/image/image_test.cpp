@@ -69,7 +69,7 @@ class ImagesOfPillow : public ::testing::Test {
 TEST_F(ImagesOfPillow, AreDecodedToTheSamePixels) {
   for (const Case& c : cases_) {
     if (c.kind != "decode") continue;
-    // Versions of libjpeg may round their interpolation of colours in another way.
+    // Versions of libjpeg may round their interpolation of colors in another way.
     const int allowed = c.file.ends_with(".png") ? 0 : 2;
     EXPECT_LE(difference(decoded(c.file, c.expected.channels), c.expected), allowed)
         << c.file << " to " << c.expected.channels << " channels";
@@ -81,7 +81,7 @@ TEST_F(ImagesOfPillow, AreResizedBitForBitTheSame) {
     if (c.kind == "decode") continue;
     const Image whole = decoded(c.file, 3);
     const Image result = c.kind == "resize" ? data::resize(whole, c.expected.width, c.expected.height)
-                                            : data::centre_view(whole, c.shorter, c.expected.width);
+                                            : data::center_view(whole, c.shorter, c.expected.width);
     EXPECT_EQ(difference(result, c.expected), 0)
         << c.kind << " to " << c.expected.width << " x " << c.expected.height;
   }

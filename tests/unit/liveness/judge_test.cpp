@@ -92,7 +92,7 @@ TEST_F(JudgeTest, OneSilentRankIsTheProcessAndAllOfANodeAreTheNode) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->kind, Finding::Kind::kSilent);
   EXPECT_EQ(finding->rank, 3);
-  EXPECT_EQ(judge_.neighbour_of(3, 6, 2.5), 2);
+  EXPECT_EQ(judge_.neighbor_of(3, 6, 2.5), 2);
   Judge node({.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n0", "n1", "n1"});
   for (int rank = 0; rank < 4; ++rank) node.heard(rank, {at_step(7, 100)}, 0);
   for (double time = 1; time <= 6; ++time) {
@@ -103,7 +103,7 @@ TEST_F(JudgeTest, OneSilentRankIsTheProcessAndAllOfANodeAreTheNode) {
   ASSERT_TRUE(finding);
   EXPECT_EQ(finding->kind, Finding::Kind::kNode);
   EXPECT_TRUE(finding->node_suspect);
-  EXPECT_EQ(node.neighbour_of(3, 6, 2.5), -1);
+  EXPECT_EQ(node.neighbor_of(3, 6, 2.5), -1);
 }
 
 TEST_F(JudgeTest, TheRankThatOthersWaitForIsNamedAndNotThoseThatWait) {

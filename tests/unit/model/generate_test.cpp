@@ -32,7 +32,7 @@ std::unique_ptr<Model> model_of(const std::string& kind, double deviation = 0.3)
   if (options.kind == ModelKind::kMistral) options.window = 5;
   if (options.kind == ModelKind::kQwen3) options.head_size = 10;
   auto model = build_model(options, at::kFloat, at::kCPU);
-  materialise(*model, 3, at::kFloat, at::kCPU);
+  materialize(*model, 3, at::kFloat, at::kCPU);
   return model;
 }
 
@@ -91,7 +91,7 @@ TEST_P(Decoders, RefuseToGrowLongerThanTheModelsPositions) {
   EXPECT_THROW((void)decoder->step(at::tensor({1}, at::kLong)), Error);
 }
 
-TEST_P(Decoders, ContinuationsDoNotDependOnTheirNeighbours) {
+TEST_P(Decoders, ContinuationsDoNotDependOnTheirNeighbors) {
   const auto model = model_of(GetParam());
   for (const std::int64_t beams : {1, 3}) {
     const GenerateOptions options{.max_new_tokens = 12, .end_ids = {4}, .beams = beams};

@@ -32,7 +32,7 @@ ModelOptions small(const std::string& kind) {
 
 std::unique_ptr<Model> built(const ModelOptions& options) {
   auto model = build_model(options, at::kFloat, at::kCPU);
-  materialise(*model, 3, at::kFloat, at::kCPU);
+  materialize(*model, 3, at::kFloat, at::kCPU);
   return model;
 }
 

@@ -27,7 +27,7 @@ ModelOptions small(bool tied) {
 
 std::unique_ptr<Model> built(const ModelOptions& options) {
   auto model = build_model(options, at::kFloat, at::kCPU);
-  materialise(*model, 3, at::kFloat, at::kCPU);
+  materialize(*model, 3, at::kFloat, at::kCPU);
   return model;
 }
 
@@ -78,7 +78,7 @@ TEST(Model, EveryTensorHasANameOfItsOwn) {
   }
 }
 
-TEST(Model, MaterialisedWeightsAreTheInitialValuesOfTheirParts) {
+TEST(Model, MaterializedWeightsAreTheInitialValuesOfTheirParts) {
   const auto model = built(small(false));
   for_each_part(*model, [](const Parameter& parameter, const Parameter::Part& part) {
     if (parameter.parts().size() != 1) return;

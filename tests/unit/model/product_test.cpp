@@ -29,7 +29,7 @@ constexpr Shape kShapes[] = {{64, 96, 64},  {8, 48, 32},  {13, 50, 7},    {9, 8,
                              {47, 300, 65}, {1, 90, 40},  {30, 1, 8},     {16, 64, 6146}, {11, 49, 13001},
                              {200, 17, 48}, {8, 999, 96}, {333, 129, 257}};
 
-/// [rows, columns] of random values; `transposed`: columns along memory. Rows have foreign neighbours.
+/// [rows, columns] of random values; `transposed`: columns along memory. Rows have foreign neighbors.
 at::Tensor random(std::int64_t rows, std::int64_t columns, bool transposed,
                   at::ScalarType type = at::kBFloat16) {
   if (transposed) return random(columns, rows, false, type).t();

@@ -22,10 +22,10 @@ inline float to_float(kernels::Bf16 value) {
 inline void assign(float& to, double value) {
   to = static_cast<float>(value);
 }
-/// Nearest bf16, ties to even, from the definition: the neighbour below, the one above, and which is nearer.
+/// Nearest bf16, ties to even, from the definition: the neighbor below, the one above, and which is nearer.
 inline void assign(kernels::Bf16& to, double value) {
   const auto single = static_cast<float>(value);
-  const auto below = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(single) >> 16);  // towards zero
+  const auto below = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(single) >> 16);  // toward zero
   if (std::isnan(single) || std::isinf(single)) {
     to.bits = std::isnan(single) ? 0x7FC0 : below;
     return;

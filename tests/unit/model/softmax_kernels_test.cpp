@@ -89,7 +89,7 @@ TEST(Exponential, IsAccurateOverItsWholeRange) {
   }
 }
 
-TEST(Exponential, IsAccurateInRowsThatAreVectorised) {
+TEST(Exponential, IsAccurateInRowsThatAreVectorized) {
   auto row = random_values<float>(1000, 3, 20.0);
   row[0] = 0.0F;
   std::vector<double> expected;

@@ -62,7 +62,7 @@ TEST_P(Widened, ProductsAreSumsInFp32RoundedOnce) {
   }
 }
 
-TEST_P(Widened, ProductsTakeOperandsWithoutNeighboursInMemory) {
+TEST_P(Widened, ProductsTakeOperandsWithoutNeighborsInMemory) {
   const at::Tensor a = random({9, 20, 2}).select(2, 1);
   const at::Tensor b = random({20, 7, 3}).select(2, 2);
   const at::Tensor c = random({9, 7, 2});

@@ -35,7 +35,7 @@ TEST(ParameterGroups, WithoutPatternsThereIsOneRangeForEachUnit) {
   }
 }
 
-TEST(ParameterGroups, NeighboursWithTheSameNumbersAreOneRange) {
+TEST(ParameterGroups, NeighborsWithTheSameNumbersAreOneRange) {
   const SmallModel small;
   const auto groups = parameter_groups({.no_decay = {"*.layers.*"}}, small.model);
   ASSERT_EQ(groups.size(), 2U);

@@ -118,7 +118,7 @@ nlohmann::json report(double factor) {
 }
 
 TEST(Summary, IsTheMeanOverRanks) {
-  const auto summary = summarise({7, 7}, {report(1), report(3)}, nullptr);
+  const auto summary = summarize({7, 7}, {report(1), report(3)}, nullptr);
   EXPECT_EQ(summary["step_s"], 20);
   EXPECT_EQ(summary["comm_wait_s"], 3);
   EXPECT_EQ(summary["engine_comm_wait_s"], 3);
@@ -137,13 +137,13 @@ TEST(Summary, IsTheMeanOverRanks) {
 TEST(Summary, ComparesWithAForecastThatHasTimes) {
   const auto forecast = nlohmann::json::parse(
       R"({"predicted": {"step_time_s": 9.5, "busy_s": {"compute": 4.0}, "waits_s": {"gather": 1, "reduce": 0.25}}})");
-  const auto plan = summarise({7, 7}, {report(1)}, forecast)["plan"];
+  const auto plan = summarize({7, 7}, {report(1)}, forecast)["plan"];
   EXPECT_EQ(plan["differences"][0],
             nlohmann::json::parse(
                 R"({"what": "compute", "planned_s": 4.0, "measured_s": 7.5, "difference_s": 3.5})"));
   EXPECT_EQ(plan["differences"].size(), 4U);
   for (const char* without : {R"({"predicted": {"memory": {}}})", R"({"predicted": 3})", "[]", "{}"})
-    EXPECT_TRUE(summarise({7, 7}, {report(1)}, nlohmann::json::parse(without))["plan"].contains("missing"));
+    EXPECT_TRUE(summarize({7, 7}, {report(1)}, nlohmann::json::parse(without))["plan"].contains("missing"));
 }
 
 }  // namespace

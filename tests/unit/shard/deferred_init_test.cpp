@@ -47,13 +47,13 @@ std::uint64_t data_bytes() {
   std::_Exit(0);
 }
 
-TEST(DeferredInitialisation, AModelTenTimesLargerThanARanksMemoryIsBuilt) {
+TEST(DeferredInitialization, AModelTenTimesLargerThanARanksMemoryIsBuilt) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   // 419 M parameters, 1.7 GB of weights; a rank of 64 keeps 52 MB of weights and gradients. One unit: 67 MB.
   EXPECT_EXIT(build_within(std::uint64_t{150} << 20, 64), ::testing::ExitedWithCode(0), "");
 }
 
-TEST(DeferredInitialisation, TheLimitIsReal) {
+TEST(DeferredInitialization, TheLimitIsReal) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(build_within(std::uint64_t{40} << 20, 64), ::testing::ExitedWithCode(2), "");
 }

@@ -60,7 +60,7 @@ TEST(HostArena, KnowsWhatNobodyHasUsed) {
   EXPECT_FALSE(arena.is_fresh(arena.take(kMiB / 2)));
 }
 
-TEST(HostArena, FreeNeighboursBecomeOnePiece) {
+TEST(HostArena, FreeNeighborsBecomeOnePiece) {
   for (const std::vector<int>& order : {std::vector<int>{0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}}) {
     HostArena arena;
     void* blocks[] = {arena.take(kMiB), arena.take(2 * kMiB), arena.take(kMiB)};

@@ -54,7 +54,7 @@ EngineOptions bf16() {
 
 TEST(ShardedModel, SlicesOfAnyNumberOfRanksStartAsTheSameWeights) {
   const auto whole = model_of(small(2, false));
-  materialise(*whole, 9, at::kFloat, at::kCPU);
+  materialize(*whole, 9, at::kFloat, at::kCPU);
   for (const int ranks : {1, 2, 3, 7}) {
     for (int rank = 0; rank < ranks; ++rank) {
       AloneOf comm(rank, ranks);
@@ -213,7 +213,7 @@ TEST_P(Configurations, GradientsAreThoseOfTheUnshardedModel) {
   for (const std::vector<at::Tensor>& batches :
        {std::vector{ids_of(1)}, std::vector{ids_of(2), ids_of(3)}, std::vector{ids_of(4)}}) {
     const auto plain = model_of(options);
-    materialise(*plain, 9, at::kFloat, at::kCPU);
+    materialize(*plain, 9, at::kFloat, at::kCPU);
     const auto expected = plain_gradients(*plain, batches, 0.5);
     for (std::size_t i = 0; i < batches.size(); ++i) {
       const at::Tensor loss =
@@ -253,7 +253,7 @@ TEST_P(Configurations, EvaluationLeavesGradientsAndWeightsAlone) {
     before.push_back(unit->master().clone());
   }
   const auto plain = model_of(options);
-  materialise(*plain, 9, at::kFloat, at::kCPU);
+  materialize(*plain, 9, at::kFloat, at::kCPU);
   EXPECT_NEAR(model.evaluate(language_batch(ids_of(5))).loss.item<double>(),
               plain->loss(language_batch(ids_of(5)), 1.0).item<double>(), 1e-3);
   const Batch prompts = language_batch(ids_of(5));
@@ -286,7 +286,7 @@ TEST_P(Configurations, WhatIsFrozenHasNoGradientAndTheRestItsOwn) {
     for (const std::vector<at::Tensor>& batches :
          {std::vector{ids_of(1)}, std::vector{ids_of(2), ids_of(3)}}) {
       const auto plain = model_of(options);
-      materialise(*plain, 9, at::kFloat, at::kCPU);
+      materialize(*plain, 9, at::kFloat, at::kCPU);
       const auto expected = plain_gradients(*plain, batches, 0.5);
       for (std::size_t i = 0; i < batches.size(); ++i)
         (void)model.accumulate(language_batch(batches[i]), 0.5, {i == 0, i + 1 == batches.size()});
@@ -422,7 +422,7 @@ TEST_P(Configurations, ALayerThatAlsoRunsWithoutAnInputGradientHasAllOfItsGradie
   const auto batch_of = [](int seed) { return language_batch(ids_of(seed).narrow(1, 0, 19)); };
   for (const int seed : {1, 2}) {  // what the first step loses, the second would find
     Twice plain;
-    materialise(plain, 9, at::kFloat, at::kCPU);
+    materialize(plain, 9, at::kFloat, at::kCPU);
     plain.loss(batch_of(seed), 0.5).backward();
     std::map<std::string, at::Tensor> expected;
     for (const Parameter* parameter : plain.parameters())

@@ -51,7 +51,7 @@ const std::string& trained_model() {
   return model;
 }
 
-/// Every shape of text that a tokeniser may lose.
+/// Every shape of text that a tokenizer may lose.
 std::vector<std::string> difficult_texts() {
   return {"",
           " ",
@@ -285,7 +285,7 @@ TEST(SentencepieceTraits, RefuseWhatAnotherReaderMayUnderstandDifferently) {
   EXPECT_TRUE(data::read_traits(std::string("\x1A\x02\x12\x00", 4)).has_value());
   for (const std::string& bad : {
            std::string("\x1A\x02\x10\x00", 4),                      // the table as a number
-           std::string("\x18\x00", 2),                              // the normaliser as a number
+           std::string("\x18\x00", 2),                              // the normalizer as a number
            std::string("\x9A\x80\x80\x80\x80\x00\x02\x12\x00", 9),  // a tag of six bytes
            std::string("\x9A\x80\x80\x80\x10\x02\x12\x00", 8),      // a tag of more than 32 bits
            std::string("\x02\x00", 2),                              // field 0

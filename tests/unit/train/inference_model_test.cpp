@@ -24,7 +24,7 @@ std::unique_ptr<Model> small_llama(bool tied) {
 /// A checkpoint of the initial weights of seed 4, kept as `type`.
 void save_initial(const std::filesystem::path& checkpoints, bool tied, at::ScalarType type) {
   const auto model = small_llama(tied);
-  materialise(*model, 4, type, at::kCPU);
+  materialize(*model, 4, type, at::kCPU);
   std::vector<checkpoint::Slice> slices;
   std::vector<checkpoint::TensorInfo> tensors;
   for (const Parameter* parameter : model->parameters()) {
@@ -59,7 +59,7 @@ TEST(InferenceModel, HoldsTheCheckpointsWeightsInFp32) {
       const auto loaded =
           load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(tied), *alone.comm);
       const auto expected = small_llama(tied);
-      materialise(*expected, 4, type, at::kCPU);
+      materialize(*expected, 4, type, at::kCPU);
       const auto actual = loaded->model().parameters();
       for (std::size_t i = 0; i < actual.size(); ++i) {
         EXPECT_EQ(actual[i]->value.scalar_type(), at::kFloat);
@@ -88,7 +88,7 @@ TEST(InferenceModel, ContinuesAsAWholeModelDoes) {
   const auto loaded =
       load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(true), *alone.comm);
   const auto whole = small_llama(true);
-  materialise(*whole, 4, at::kFloat, at::kCPU);
+  materialize(*whole, 4, at::kFloat, at::kCPU);
   const Batch prompts = prompt_batch({{1, 2, 3}, {5}}, at::kCPU);
   const auto decoder = whole->decoder(prompts);
   const GenerateOptions options{.max_new_tokens = 4};

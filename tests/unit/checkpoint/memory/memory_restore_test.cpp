@@ -49,7 +49,7 @@ TEST(MemoryRestore, ADifferentNumberOfRanksAndAnotherOrderOfNodesReadTheSame) {
   }
 }
 
-TEST(MemoryRestore, TwoNeighboursThatAreGoneTakeAShardWithThem) {
+TEST(MemoryRestore, TwoNeighborsThatAreGoneTakeAShardWithThem) {
   const echelon::test::TempDir dir;
   {
     MemoryNodes before(dir.path(), kThree);

@@ -115,7 +115,7 @@ class Job {
     posix_spawn_file_actions_t files;
     ::posix_spawn_file_actions_init(&files);
     ::posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-    // What ranks say whose neighbour was killed is of no interest.
+    // What ranks say whose neighbor was killed is of no interest.
     ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     pid_t pid = 0;
     if (::posix_spawn(&pid, program.c_str(), &files, nullptr, pointers(words).data(),
