@@ -14,7 +14,7 @@
 
 namespace echelon {
 
-/// What a rank is at. Plain bytes: it travels in heartbeats.
+/// The phase a rank is in. Plain bytes: it travels in heartbeats.
 enum class Doing : std::uint8_t {
   kStarting,
   kReadingData,
@@ -50,14 +50,14 @@ class Activity {
   void end_step(double work_s);
   void enter(Doing doing, std::string_view unit = {});
 
-  /// By communicators.
+  /// Called by communicators when an operation is issued, and when it is done.
   void issued(const Operation& operation);
   void done();
 
   [[nodiscard]] Now now() const;
 
-  /// From now on who measures spans of time adds them to `log`; null: no longer. Logs are kept as
-  /// long as this object, because threads may still be adding to it.
+  /// From now on, measured spans of time are added to `log`; null: they are no longer recorded. This object
+  /// keeps every log as long as it lives, because threads may still add to it.
   void record(std::shared_ptr<SpanLog> log);
   /// Null: no profile is being recorded.
   [[nodiscard]] SpanLog* spans() const { return spans_.load(std::memory_order_acquire); }

@@ -5,8 +5,8 @@
 
 namespace echelon {
 
-/// For whom this rank waits: the time of each collective of CPU ranks, put down to the peer whose message was
-/// the last. Where all are alike it goes round. Thread-safe.
+/// The peers that this rank waits for. The time of each collective of CPU ranks counts for the peer whose
+/// message arrived last; among equally fast peers it is now one, now another. Thread-safe.
 class Awaited {
  public:
   void add(int world_rank, double seconds) {

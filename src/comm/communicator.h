@@ -47,7 +47,7 @@ class Communicator {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
-  /// In place. `buffer`: size() * count elements; the caller has filled its own slot [rank*count,
+  /// Gathers in place. `buffer`: size() * count elements; the caller has filled its own slot [rank*count,
   /// (rank+1)*count).
   [[nodiscard]] virtual Pending all_gather(void* buffer, std::size_t count, DType type,
                                            std::string_view label) = 0;
@@ -59,7 +59,7 @@ class Communicator {
   [[nodiscard]] virtual Pending reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
                                                float scale, bool accumulate, std::string_view label) = 0;
 
-  /// In place, fp32, fp64 or int64. Same bits on every rank.
+  /// Reduces in place; `type` is fp32, fp64 or int64. Every rank gets the same bits.
   [[nodiscard]] virtual Pending all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
                                            std::string_view label) = 0;
 
@@ -85,20 +85,20 @@ class Communicator {
   /// A hint: buffers of later operations will be in these bytes, which stay allocated until forget_buffer()
   /// or as long as this communicator. A network that knows them in advance can avoid internal copies.
   virtual void register_buffer(void* /*memory*/, std::size_t /*bytes*/) {}
-  /// To be called before registered memory is freed; waits for running operations. Does not throw; after a
+  /// Must be called before registered memory is freed. Waits for running operations. Does not throw; after a
   /// failure of the network it does nothing.
   virtual void forget_buffer(void* /*memory*/) {}
 
-  /// A hash of all operations that this communicator and those split from it or beside it have issued: equal
-  /// on ranks that have issued the same. 0 where every operation is compared before it runs. Comparing it
-  /// from time to time finds differences that the network does not report.
+  /// A hash of all operations of this communicator and of those split from it or beside it. It is equal on
+  /// ranks that have issued the same operations. It is 0 where every operation is compared before it runs.
+  /// Comparing it from time to time finds differences that the network does not report.
   [[nodiscard]] virtual std::uint32_t digest() const { return 0; }
 
   /// Seconds for which callers' streams were blocked by wait() for operations of this communicator and of
   /// those split from it or beside it, counting waits that have ended. 0 on the CPU, where wait() blocks the
   /// caller.
   [[nodiscard]] virtual double stream_wait_s() const { return 0; }
-  /// Of them, for all-gathers.
+  /// The part of stream_wait_s() that all-gathers caused.
   [[nodiscard]] virtual double stream_gather_wait_s() const { return 0; }
 
   /// The last operations (newest last): "#41 all-gather layers.3 393216 x bf16, issued 12.031 s, done 12.034

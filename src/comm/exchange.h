@@ -124,7 +124,8 @@ template <class T>
   return values;
 }
 
-/// The value of every rank, by rank. Collective. Over a job: before the ranks have a communicator.
+/// Returns the value of every rank, by rank. Collective. The overload for a job serves ranks that have no
+/// communicator yet.
 template <class T>
 [[nodiscard]] std::vector<T> gather_values(Communicator& comm, const T& mine, std::string_view label) {
   return unpacked_all<T>(comm.gather_blobs(packed(mine), label));

@@ -14,7 +14,7 @@ struct DeviceCopies {
   std::function<void(std::byte*)> free_host;
   /// Reads what the calling thread's current stream has written so far; returns with the bytes on the host.
   std::function<void(std::byte* host, const void* device, std::size_t bytes)> to_host;
-  /// In the order of the calling thread's current stream; returns when `host` may change.
+  /// Copies in the order of the calling thread's current stream. Returns when `host` may change.
   std::function<void(void* device, const std::byte* host, std::size_t bytes)> to_device;
 };
 

@@ -12,15 +12,16 @@ struct NodeGrid {
   int nodes = 1;
   int local = 1;
 
-  /// Of a group whose rank r is on node node_of[r]. More than one node only if each has equally many
-  /// consecutive ranks, at least three: with two, sums of four bytes are as many bytes as two pieces.
+  /// Returns the grid of a group whose rank r is on node node_of[r]. The grid has several nodes only if every
+  /// node has the same number of consecutive ranks, at least three. With two ranks, a sum of four bytes an
+  /// element is as large as two pieces of two.
   [[nodiscard]] static NodeGrid of(const std::vector<int>& node_of);
 
-  /// Bytes that a rank sends to others of its node, and to other nodes, of pieces of `count` elements. Only
-  /// for several nodes.
+  /// Bytes that a rank sends within its node and to other nodes, for pieces of `count` elements. Only for
+  /// grids of several nodes.
   [[nodiscard]] std::uint64_t bytes_within(std::uint64_t count) const;
   [[nodiscard]] std::uint64_t bytes_between(std::uint64_t count) const;
-  /// Device memory that holds what arrives and the node's sums.
+  /// Bytes of device memory for the received pieces and the node's sums.
   [[nodiscard]] std::uint64_t scratch_bytes(std::uint64_t count) const;
 
   friend bool operator==(const NodeGrid&, const NodeGrid&) = default;

@@ -18,7 +18,7 @@ enum class OperationKind : std::uint8_t {
   kBarrier = 6,
 };
 
-/// What one rank says it is doing. Plain bytes: it travels ahead of the data of every operation, and both
+/// One rank's announcement of an operation. Plain bytes: it travels ahead of the operation's data, and both
 /// sides compare it with their own.
 struct Operation {
   std::uint64_t sequence = 0;  ///< 0, 1, ... in its group

@@ -17,16 +17,17 @@ inline constexpr std::size_t kWholeAllReduceBytes = std::size_t{32} * 1024;
 [[nodiscard]] std::uint64_t part_begin(std::uint64_t count, int rank, int size);
 
 /// Bytes of data that `rank` of a group of `size` sends to the others in one collective between CPU ranks,
-/// without announcements. `count`: as in Operation. Of a broadcast those of the root, 0 of gather-blobs and
-/// barriers.
+/// without announcements. `count`: as in Operation. Returns the bytes that the root of a broadcast sends; its
+/// other ranks, gather-blobs and barriers send 0.
 [[nodiscard]] std::uint64_t payload_bytes(OperationKind kind, std::uint64_t count, DType type, int rank,
                                           int size);
 
-/// Whether GPU ranks exchange the pieces and sum them (nccl/two_byte_sum.h), where else NCCL does.
+/// Returns whether GPU ranks exchange the pieces and sum them themselves (nccl/two_byte_sum.h); otherwise
+/// NCCL does.
 [[nodiscard]] bool is_exchanged(OperationKind kind, DType type);
 
-/// The same as payload_bytes() for a rank of a group of GPUs on `grid`: pieces and sums where they are
-/// exchanged; of what is left to NCCL, the same bytes, which are those of its rings.
+/// payload_bytes() for a rank of a group of GPUs on `grid`. Where is_exchanged() holds, it counts the pieces
+/// and sums of the grid. Otherwise it returns payload_bytes(), because NCCL's rings send as much.
 [[nodiscard]] std::uint64_t gpu_payload_bytes(OperationKind kind, std::uint64_t count, DType type, int rank,
                                               const NodeGrid& grid);
 

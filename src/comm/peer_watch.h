@@ -11,7 +11,7 @@ namespace echelon {
 /// as running. Not thread-safe.
 class PeerWatch {
  public:
-  /// What a rank tells the others about its process.
+  /// A rank's process, as the other ranks know it.
   struct Process {
     std::int64_t pid = 0;
     std::uint64_t machine = 0;  ///< equal where process numbers mean the same: boot and PID namespace

@@ -7,8 +7,8 @@
 
 namespace echelon {
 
-/// What the communicators of a process tell (activity, awaited) and are told (failure): LifeWatch
-/// (liveness) stands at the other end of both. Never null.
+/// The link between the communicators of a process and LifeWatch (liveness). The communicators write
+/// `activity` and `awaited`; LifeWatch writes `failure`. No pointer is null.
 struct ProcessWatch {
   std::shared_ptr<Activity> activity = std::make_shared<Activity>();
   std::shared_ptr<Awaited> awaited = std::make_shared<Awaited>();

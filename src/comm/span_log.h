@@ -9,7 +9,7 @@
 
 namespace echelon {
 
-/// What a rank did in a span.
+/// The kind of work that a rank did in a span.
 enum class SpanKind : std::uint8_t {
   // By the thread that trains. Each lies within or beside the others.
   kStep,
@@ -64,7 +64,7 @@ class SpanLog {
     add(span);
   }
 
-  /// Those complete by now, in no particular order.
+  /// Returns the spans that are complete by now, in no particular order.
   [[nodiscard]] std::vector<Span> spans() const {
     std::vector<Span> found;
     const std::size_t end = std::min(next_.load(std::memory_order_relaxed), capacity_);

@@ -15,8 +15,8 @@ class MpiChunkedReduce {
   struct Plan {
     std::size_t element_bytes = 0;
     std::function<std::size_t(int rank)> count_of;  ///< elements of the part that `rank` owns
-    std::function<const std::byte*(int rank)>
-        part_of;  ///< this rank's contribution to the part that `rank` owns
+    /// This rank's contribution to the part that `rank` owns.
+    std::function<const std::byte*(int rank)> part_of;
     /// Elements [begin, begin + count) of the own part: one source per rank, in rank order.
     std::function<void(std::span<const void* const> sources, std::size_t begin, std::size_t count)> combine;
     std::function<void()> done;  ///< when the own part is complete; may start further messages

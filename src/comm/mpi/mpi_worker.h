@@ -36,7 +36,7 @@ class MpiWorker {
   /// MPI_Finalize on the thread, unless communication has failed. Throws Error(kPeer) after `timeout_s`.
   void finish(double timeout_s);
 
-  /// At least `bytes` of scratch memory, kept from one operation to the next. For tasks only.
+  /// Returns at least `bytes` of scratch memory, kept from one operation to the next. For tasks only.
   [[nodiscard]] std::byte* staging(std::size_t bytes);
 
  private:
@@ -61,8 +61,8 @@ class MpiWorker {
 /// True if this MPI works only if PMIx looks uninitialized when it starts (HiddenPmix). Callable before MPI
 /// is started.
 [[nodiscard]] bool mpi_connects_first();
-/// "MPI_THREAD_FUNNELED" and the like: what the running MPI grants; "not started" without one. From any
-/// thread.
+/// Returns the thread level that the running MPI grants, such as "MPI_THREAD_FUNNELED", or "not started". May
+/// be called from any thread.
 [[nodiscard]] std::string mpi_thread_level();
 
 }  // namespace echelon

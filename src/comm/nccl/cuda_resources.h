@@ -37,7 +37,7 @@ class CudaEvent {
   [[nodiscard]] cudaEvent_t get() const { return event_; }
   /// The stream has passed it. Throws Error(kEnvironment) where the device has failed.
   [[nodiscard]] bool passed() const;
-  /// From the moment `began` to this one; both are timed and have passed.
+  /// Seconds from the event `began` to this one. Both events are timed and have passed.
   [[nodiscard]] double seconds_since(const CudaEvent& began) const;
 
  private:
@@ -63,7 +63,7 @@ struct CudaMemory {
   std::function<void*(std::size_t bytes, cudaStream_t stream)> take;
   std::function<void(void* memory, cudaStream_t stream)> give_back;
 };
-/// The driver's pool (cudaMallocAsync). It appears in no memory accounting.
+/// Returns memory of the driver's pool (cudaMallocAsync). It appears in no memory accounting.
 [[nodiscard]] CudaMemory driver_memory();
 
 /// Device memory that grows in stream order and is reused by later operations of that stream.

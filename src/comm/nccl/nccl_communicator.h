@@ -8,7 +8,7 @@
 
 namespace echelon {
 
-/// What a GPU communicator needs in addition to the job.
+/// The inputs of a GPU communicator besides the job.
 struct NcclOptions {
   int device = 0;          ///< CUDA device of this rank
   double timeout_s = 300;  ///< longest an operation may stay unfinished after the one before it

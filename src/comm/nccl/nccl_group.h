@@ -20,7 +20,7 @@
 
 namespace echelon {
 
-/// What several NCCL communicators of a process have in common.
+/// The state that several NCCL communicators of a process share.
 struct NcclShared {
   int device = 0;
   double timeout_s = 300;

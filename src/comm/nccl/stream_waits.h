@@ -16,8 +16,8 @@ class StreamWaits {
   /// Work queued on `stream` from now on starts after `end`. Throws Error(kEnvironment) where CUDA fails.
   void wait(cudaStream_t stream, const CudaEvent& end);
 
-  /// Total seconds of waits that have ended, counted in issue order: a wait after one that still runs is not
-  /// in it yet. Throws as wait().
+  /// Returns the total seconds of the waits that have ended, in issue order: a wait behind one that still
+  /// runs does not count yet. Throws what wait() throws.
   [[nodiscard]] double seconds();
 
  private:
