@@ -3,8 +3,8 @@
 
 namespace echelon {
 
-/// In a catch block: the message of the current exception, in one line; "out of memory" for std::bad_alloc,
-/// "unknown error" if there is none. Never throws, not even out of memory.
+/// Call it in a catch block. Returns the message of the current exception in one line: "out of memory" for
+/// std::bad_alloc, "unknown error" if there is none. Never throws, not even out of memory.
 [[nodiscard]] std::string caught() noexcept;
 
 }  // namespace echelon

@@ -47,7 +47,7 @@ enum class DType : std::uint8_t { kF32 = 1, kBF16 = 2, kF16 = 3, kF64 = 4, kI32 
   return "?";
 }
 
-/// Where RMSNorm rounds to a type of two bytes.
+/// The place where RMSNorm rounds to a type of two bytes.
 enum class NormRounding : std::uint8_t {
   kTwice,  ///< the normalized value, and what its weight makes of it
   kOnce,   ///< only what the weight makes of it

@@ -21,21 +21,21 @@ enum class Code {
 class Error : public std::runtime_error {
  public:
   Error(Code code, const std::string& text) : std::runtime_error(text), code_(code) {}
-  /// Of a failure that another rank reports, or that is reported already: ends the process with `code`, and
-  /// is not printed.
+  /// Returns the error of a failure that is reported already, here or by another rank. It ends the process
+  /// with `code` and is not printed.
   [[nodiscard]] static Error already_reported(Code code) {
     Error error(code, "already reported");
     error.reported_ = true;
     return error;
   }
-  /// The error of a system call that failed for a reason which says nothing about the content of a file: a
-  /// read error, missing permission, a server that does not answer.
+  /// Returns the error of a failed system call that says nothing about the content of a file: a read error,
+  /// missing permission, a server that does not answer.
   [[nodiscard]] static Error of_system(Code code, const std::string& text) {
     Error error(code, text);
     error.of_system_ = true;
     return error;
   }
-  /// This error, with "<doing>: " in front of its text.
+  /// Returns this error with "<doing>: " in front of its text.
   [[nodiscard]] Error in(std::string_view doing) const {
     Error error(code_, std::string(doing) + ": " + what());
     error.of_system_ = of_system_;

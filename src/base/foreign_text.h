@@ -12,13 +12,13 @@ namespace echelon {
 /// are not UTF-8 become \xNN, byte by byte; everything else stays. For messages, tables and strings in JSON.
 [[nodiscard]] std::string foreign_text(std::string_view text);
 
-/// The same line by line, for logs: line feeds and tabs stay.
+/// foreign_text() line by line, for logs: line feeds and tabs stay.
 [[nodiscard]] std::string terminal_text(std::string_view text);
 
 /// JSON in UTF-8 with \uNNNN for what terminal_text() would change.
 [[nodiscard]] std::string plain_json(const std::string& json);
 
-/// For machines, and safe on a terminal: `value`, an nlohmann object, as JSON. Parts of a text that are not
+/// Returns `value`, an nlohmann object, as JSON that is safe on a terminal. Parts of a text that are not
 /// UTF-8 become U+FFFD, where dump() alone would throw. `indent`: -1 for one line.
 template <class Json>
 [[nodiscard]] std::string json_text(const Json& value, int indent = 2) {

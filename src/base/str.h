@@ -20,7 +20,7 @@ template <class... Parts>
 /// {"a","b"} joined by ", " -> "a, b".
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
-/// 1536 -> "1.5 KiB". For people; files and JSON carry plain bytes.
+/// Formats bytes for people: 1536 -> "1.5 KiB". Files and JSON carry plain bytes.
 [[nodiscard]] std::string human_bytes(std::uint64_t bytes);
 
 /// 12345678 -> "12,345,678".

@@ -15,7 +15,7 @@ class TraceEvents {
 
   /// The events so far, separated by commas: pieces of several writers can be joined by commas, too.
   [[nodiscard]] const std::string& events() const { return events_; }
-  /// What stands before and behind the events in a file.
+  /// The texts before and behind the events in a file.
   static constexpr std::string_view kHead = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   static constexpr std::string_view kTail = "\n]}\n";
 

@@ -7,7 +7,7 @@
 
 namespace echelon {
 
-/// This rank and its job. Equal on every rank except rank, local_rank, node and host.
+/// This rank and its job. All fields except rank, local_rank, node and host are equal on every rank.
 struct JobInfo {
   int rank = 0;
   int size = 1;

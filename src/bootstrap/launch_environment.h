@@ -7,7 +7,7 @@
 
 namespace echelon {
 
-/// What the environment says about how this process was started. Read once; plain values.
+/// The facts about this process's start that the environment states. Read once; plain values.
 struct LaunchEnvironment {
   std::string pmix_namespace;  ///< empty: no PMIx server
   std::string pmix_version;    ///< the server's libpmix, where it says so

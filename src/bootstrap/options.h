@@ -6,7 +6,7 @@
 
 namespace echelon {
 
-/// What a run does that has lost nodes, when there are no others to take their place.
+/// What a run does after it lost nodes that no others can replace.
 enum class Shrink : std::uint8_t {
   kNever,  ///< waits for as many
   kAllow,  ///< goes on with fewer copies of the state

@@ -31,10 +31,10 @@ class PmixClient {
 
   /// Stores bytes under a key that was never used before, for all ranks, and hands them to the server.
   void publish(const std::string& key, const Blob& bytes);
-  /// All ranks arrive; with `collect` their published data travel along. False where the deadline passed
-  /// first. Throws Error(kEnvironment) for every other failure.
+  /// Waits until all ranks have arrived; with `collect` their published data travel along. Returns false if
+  /// the deadline passed first. Throws Error(kEnvironment) for every other failure.
   [[nodiscard]] bool fence(bool collect, const std::string& doing);
-  /// What `rank` published, or nothing within `wait_s` seconds.
+  /// Returns the value that `rank` published, or nothing if none arrives within `wait_s` seconds.
   [[nodiscard]] std::optional<Blob> published(int rank, const std::string& key, double wait_s) const;
 
   /// Best effort: asks the server to end all ranks, waits a second at most.

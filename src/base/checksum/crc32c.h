@@ -18,7 +18,7 @@ namespace echelon {
 [[nodiscard]] std::uint32_t crc32c_copy(std::span<std::byte> to, std::span<const std::byte> from,
                                         std::uint32_t crc = 0);
 
-/// The same without the special instruction: used on other processors, and as the reference in tests.
+/// crc32c() without the special instruction: used on other processors, and as the reference in tests.
 [[nodiscard]] std::uint32_t crc32c_portable(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 
 /// CRC of A+B from crc(A), crc(B) and the length of B.

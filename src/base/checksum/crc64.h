@@ -9,7 +9,7 @@ namespace echelon {
 /// `crc` continues an earlier result.
 [[nodiscard]] std::uint64_t crc64(std::span<const std::byte> bytes, std::uint64_t crc = 0);
 
-/// The same by table lookup: used on other processors, and as the reference in tests.
+/// crc64() by table lookup: used on other processors, and as the reference in tests.
 [[nodiscard]] std::uint64_t crc64_portable(std::span<const std::byte> bytes, std::uint64_t crc = 0);
 
 /// CRC of A+B from crc(A), crc(B) and the length of B.

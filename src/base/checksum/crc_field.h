@@ -43,8 +43,8 @@ struct CrcField {
   /// Multiplying a register by it appends that many zero bytes, below 2^61.
   static constexpr Word zeros(std::uint64_t bytes) { return x_to_the(8 * bytes); }
 
-  /// What a carry-less product with a 64-bit half of a 128-bit register needs to move it by `power` bits: one
-  /// less, because the product of two reflected words comes out shifted by one.
+  /// The factor that moves a 64-bit half of a 128-bit register by `power` bits in a carry-less product. Its
+  /// exponent is one less, because the product of two reflected words comes out shifted by one.
   static constexpr std::uint64_t fold_constant(std::uint64_t power) {
     return std::uint64_t{x_to_the(power - 1)} << (64 - 8 * sizeof(Word));
   }

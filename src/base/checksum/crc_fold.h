@@ -7,7 +7,7 @@
 /// as fast as memory. Used by crc32c.cpp and crc64.cpp.
 namespace echelon {
 
-/// For each distance: the factors for the first and the last eight bytes of a 16-byte register.
+/// The factors for the first and the last eight bytes of a 16-byte register, for each distance.
 struct FoldConstants {
   std::array<std::uint64_t, 2> by_2048;
   std::array<std::uint64_t, 2> by_512;
@@ -27,9 +27,8 @@ inline constexpr std::size_t kFoldMinBytes = 256;
 /// Can this processor fold?
 [[nodiscard]] bool can_fold();
 
-/// Folds `from`, of kFoldMinBytes or more and a multiple of 64, with `crc` (a raw register) added to its
-/// front, into 16 bytes whose CRC from a zero register is that of all of it. Copies the bytes to `to` unless
-/// it is null.
+/// Folds `from` into 16 bytes with the same CRC, from a zero register. `from` has kFoldMinBytes or more, a
+/// multiple of 64; `crc`, a raw register, is added to its front. Copies the bytes to `to` unless it is null.
 [[nodiscard]] std::array<std::byte, 16> fold(const FoldConstants& constants, std::uint64_t crc,
                                              const std::byte* from, std::byte* to, std::size_t size);
 

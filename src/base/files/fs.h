@@ -52,7 +52,7 @@ void fsync_directory(const Path& directory, Code code);
 /// Writes a draft (new_file.h), fsyncs, renames it over `path`, fsyncs the folder: readers see the old or the
 /// new text, whole. A link at `path` is replaced, not written through.
 void publish_file(const Path& path, std::string_view text, Code code);
-/// The same without the fsyncs: for a text that need not survive the machine.
+/// Does what publish_file() does without the fsyncs: for a text that need not survive the machine.
 void replace_file(const Path& path, std::string_view text, Code code);
 
 /// mkdir -p, durable when it returns, with a clear error (not a directory, no permission, read-only ...).

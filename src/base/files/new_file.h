@@ -36,7 +36,7 @@ class NewFile {
 
   void reserve(std::uint64_t bytes) { reserve_space(fd_, path_, bytes, code_); }
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// The same for large data that is not read soon: bypasses the page cache where the file system allows it
+  /// Writes large data that is not read soon: bypasses the page cache where the file system allows it
   /// (DirectIo). `offset` and address must be multiples of kDirectAlignment.
   void write_bulk(std::uint64_t offset, std::span<const std::byte> bytes);
 
@@ -44,13 +44,13 @@ class NewFile {
   void close();
   /// Flushes to disk and closes. The folder still needs a flush for the name to be durable.
   void finish();
-  /// After close() or finish(): renames the file within its folder and replaces an existing file of that
-  /// name.
+  /// Renames the file within its folder and replaces an existing file of that name. Call it after close() or
+  /// finish().
   void rename(const Path& name);
-  /// After finish(): rename(), and a flush of the folder. If that flush fails the file stays, because others
-  /// may have seen the name.
+  /// Calls rename() and flushes the folder. If that flush fails the file stays, because others may have seen
+  /// the name. Call it after finish().
   void publish(const Path& name);
-  /// After close() or finish(): keeps the file under its present name.
+  /// Keeps the file under its present name. Call it after close() or finish().
   void keep() { path_.clear(); }
   /// Closes and removes the file now.
   void discard() noexcept;

@@ -14,7 +14,7 @@ namespace echelon::fs {
 /// O_TRUNC takes effect after this check; with O_EXCL nothing may exist. Throws Error(code).
 [[nodiscard]] Fd open_own(const Path& path, int flags, Code code, unsigned mode = 0644);
 
-/// The same for reading; several hard links are allowed.
+/// Opens a file like open_own(), for reading; several hard links are allowed.
 [[nodiscard]] Fd open_own_to_read(const Path& path, Code code);
 /// Content of such a file; more than `max_bytes` is an error.
 [[nodiscard]] std::string read_own_file(const Path& path, std::uint64_t max_bytes, Code code);

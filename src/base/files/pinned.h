@@ -10,9 +10,9 @@
 /// as always; what lies below it is not.
 namespace echelon::fs {
 
-/// From now on everything below `folder` is found from `handle`, an open folder, on all threads. What is made
-/// there is for this user alone (modes 0700 and 0600). Takes the place of an earlier handle of that path.
-/// Lasts until the process ends: a thread that hangs in a system call may outlive everything else.
+/// From now on everything below `folder` is found from `handle`, an open folder, on all threads. New files
+/// and folders there are for this user alone (modes 0700 and 0600). The handle replaces an earlier one of
+/// that path. Lasts until the process ends: a thread that hangs in a system call may outlive everything else.
 /// Thread-safe.
 void pin_private(const Path& folder, Fd handle);
 
@@ -31,7 +31,7 @@ class PinnedHere {
   const PinnedHere* before_;
 };
 
-/// Where a path is looked up: the arguments of openat(2) and its like.
+/// The place where a path is looked up: the arguments of openat(2) and its like.
 struct Place {
   explicit Place(const char* whole);
   int from;

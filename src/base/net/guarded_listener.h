@@ -30,16 +30,16 @@ class GuardedListener {
   /// Enough for all ranks at once: `hosts` of every rank, by rank.
   [[nodiscard]] static Places places_for(const std::vector<std::string>& hosts);
 
-  /// Throws what listen_anywhere() throws for `what` and `remedy`.
+  /// Throws the error of listen_anywhere() for `what` and `remedy`.
   GuardedListener(Service service, const Secret& secret, Places places, std::string_view what,
                   std::string_view remedy);
 
   [[nodiscard]] int port() const { return listener_.port; }
-  /// For poll(): readable when accept() has something to do.
+  /// A descriptor for poll(): readable when accept() has something to do.
   [[nodiscard]] int fd() const { return events_.get(); }
 
-  /// Goes on with what has arrived, without waiting; returns the connections that are proven. Call it several
-  /// times a second even if fd() is not readable. By one thread.
+  /// Handles what has arrived, without waiting. Returns the connections that are proven. Call it several
+  /// times a second even if fd() is not readable, from one thread.
   [[nodiscard]] std::vector<fs::Fd> accept();
 
   /// Tells the addresses of all ranks, when they are known. Thread-safe.
@@ -51,7 +51,7 @@ class GuardedListener {
     std::string address;  ///< empty: of no rank
     double since_s = 0;
   };
-  /// Whether the handshake has ended, one way or the other.
+  /// Returns whether the handshake has ended, one way or the other.
   [[nodiscard]] bool is_over(Pending& one, std::vector<fs::Fd>& proven) const;
   void advance(std::vector<fs::Fd>& proven);
   /// Returns whether there may be another one.

@@ -20,7 +20,7 @@ namespace echelon {
 using Secret = std::array<char, 32>;
 [[nodiscard]] Secret new_secret();
 
-/// What a connection is for; part of what is proven.
+/// The purpose of a connection, which the handshake proves too.
 enum class Service : std::uint32_t { kHeartbeats = 1, kShards };
 
 using Nonce = std::array<std::byte, 32>;
@@ -43,7 +43,7 @@ class ServerHandshake {
   /// Goes on with what has arrived; call when the socket is readable.
   State advance();
   [[nodiscard]] int fd() const { return socket_.get(); }
-  /// After kProven: the connection, nothing read of what follows.
+  /// Returns the connection, with nothing read behind the handshake. Call it after kProven.
   [[nodiscard]] fs::Fd take() { return std::move(socket_); }
 
  private:

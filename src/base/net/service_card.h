@@ -5,7 +5,7 @@
 
 namespace echelon {
 
-/// Where a service of a rank listens, as its rank tells the others.
+/// The address of a rank's service, as the rank publishes it to the others.
 struct ServiceCard {
   int port = 0;         ///< 0: this rank serves nothing
   std::string network;  ///< within which loopback addresses are the same; empty: unknown
@@ -16,8 +16,8 @@ struct ServiceCard {
 /// The card of a service of this process.
 [[nodiscard]] ServiceCard own_card(int port);
 
-/// Where this process reaches it: over loopback first, but only from the same network namespace of the same
-/// machine. Elsewhere that port of the loopback address is anybody's.
+/// Returns the addresses at which this process reaches the service. Loopback comes first, but only in the
+/// same network namespace of the same machine: elsewhere that port of the loopback address may be anybody's.
 [[nodiscard]] std::vector<std::string> addresses_from_here(const ServiceCard& card);
 
 }  // namespace echelon

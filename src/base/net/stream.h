@@ -7,11 +7,11 @@
 #include "base/error.h"
 #include "base/files/fs.h"
 
-/// Bytes over a connection whose socket never blocks, by a thread that waits for them. What fails throws
-/// Error::of_system(): a connection that breaks says nothing about what was to be sent.
+/// Sends and receives bytes over a connection whose socket never blocks; the calling thread waits. Failures
+/// throw Error::of_system(): a broken connection says nothing about the data.
 namespace echelon {
 
-/// How long a thread waits, each time that nothing comes or goes.
+/// The longest wait of a thread while nothing is sent or received.
 struct Patience {
   double seconds = 0;
   const std::atomic<bool>* ends = nullptr;  ///< becomes true: the wait ends
@@ -24,7 +24,7 @@ void send_all(const fs::Fd& socket, std::span<const std::byte> bytes, const Pati
 [[nodiscard]] std::size_t receive_some(const fs::Fd& socket, std::span<std::byte> to,
                                        const Patience& patience);
 
-/// As raw bytes: both ends are the same build.
+/// Sends a message as raw bytes: both ends are the same build.
 template <class Message>
 void send_message(const fs::Fd& socket, const Message& message, const Patience& patience) {
   static_assert(std::is_trivially_copyable_v<Message>);

@@ -1,7 +1,7 @@
 #pragma once
 #include "base/options/range.h"
 
-/// What a language model's numbers may be: of recipes, and of config.json files that are imported.
+/// The allowed numbers of a language model, in recipes and in imported config.json files.
 namespace echelon::model_ranges {
 
 inline constexpr IntegerRange kVocabSize{2, 10'000'000};

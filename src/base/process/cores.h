@@ -12,24 +12,25 @@ namespace echelon {
 /// Numbers of the cores that the calling thread is bound to, ascending.
 [[nodiscard]] std::vector<int> bound_cores();
 
-/// Binds the calling thread, and those that it starts from now on. Cores that it may not use are left out;
-/// if none is left, nothing changes.
+/// Binds the calling thread, and all threads that it starts from now on, to `cores`. Cores that it may not
+/// use are left out; if none is left, nothing changes.
 void bind_to(const std::vector<int>& cores);
 
-/// What the kernel writes as "0-3,8": 0, 1, 2, 3, 8. Empty for other text.
+/// Parses a list of the kernel: "0-3,8" gives 0, 1, 2, 3, 8. Returns an empty list for other text.
 [[nodiscard]] std::vector<int> cores_of_list(const std::string& list);
 
-/// The cores of process number `index` of a node, of those in `near[index]`: processes with equal sets share
-/// them evenly, and get the same part of every run of consecutive numbers, because the two threads of a core
-/// mostly lie in different runs. All of them where there are fewer cores than such processes.
+/// Returns the cores of process number `index` of a node, out of `near[index]`. Processes with equal sets
+/// share them evenly. They get the same part of every run of consecutive numbers, because the two threads of
+/// a core mostly lie in different runs. Where there are fewer cores than such processes, each gets all of
+/// them.
 [[nodiscard]] std::vector<int> fair_share(const std::vector<std::vector<int>>& near, std::size_t index);
 
 /// A control group's quota ("200000 100000": microseconds per period) in cores, rounded up; nothing for "max"
 /// or other text.
 [[nodiscard]] std::optional<int> cores_of_quota(const std::string& cpu_max);
 
-/// What OMP_NUM_THREADS asks for: its first number ("4", "4,2"). Nothing for null and what OpenMP would
-/// ignore.
+/// Returns the first number of OMP_NUM_THREADS ("4", "4,2"). Returns nothing for null and for values that
+/// OpenMP would ignore.
 [[nodiscard]] std::optional<int> threads_asked_for(const char* omp_num_threads);
 
 /// Makes OpenMP's idle threads sleep after some microseconds of spinning, unless the user has set

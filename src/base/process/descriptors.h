@@ -7,8 +7,8 @@ namespace echelon {
 /// beside files. Never lowers it.
 void allow_more_descriptors();
 
-/// Is `fd`, opened just now, one of the last 64 (of the last quarter, where there are few)? Those are kept
-/// back for files: who only listens to others must not take them.
+/// Returns whether `fd`, opened just now, is one of the last 64 (of the last quarter, where there are few).
+/// Those are kept for files; a listener must not use them.
 [[nodiscard]] bool is_kept_for_files(int fd);
 
 }  // namespace echelon

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-/// Who runs where, on this machine, and what can be run.
+/// Processes of this machine, and programs that can be run on it.
 namespace echelon {
 
 struct ProcessInfo {
@@ -14,7 +14,7 @@ struct ProcessInfo {
                             ///< it distinguishes it from a later one with the same id
 };
 
-/// From /proc; nothing when there is no such process.
+/// Reads /proc. Returns nothing when there is no such process.
 [[nodiscard]] std::optional<ProcessInfo> process_info(pid_t pid);
 
 /// The scope of process ids, as one line: "boot <id> space <number>". Equal only on one machine since its
@@ -33,10 +33,11 @@ struct ProcessInfo {
 
 /// The Slurm job of this process for people: " (Slurm job 5)"; empty outside of Slurm.
 [[nodiscard]] std::string describe_this_job();
-/// This process for people: "process 12 on node-3 (Slurm job 5)".
+/// Describes this process for people: "process 12 on node-3 (Slurm job 5)".
 [[nodiscard]] std::string describe_this_process();
 
-/// Is this rank 0 of its srun or mpirun step, as far as the environment tells? True outside of a step.
+/// Returns whether this is rank 0 of its srun or mpirun step, as far as the environment tells. True outside
+/// of a step.
 [[nodiscard]] bool first_of_step();
 
 /// Lets almost everything else on this machine run before this thread (nice 19): it gets 1.5 % of a busy

@@ -15,7 +15,8 @@ namespace echelon {
 /// alone accepts nan, 0x10 and 1e23, and -1 for unsigned numbers. Call it after all options are defined.
 void read_numbers_strictly(CLI::App& app);
 
-/// Numbers from `least` to `most`. Not CLI11's own, whose message differs between versions.
+/// Accepts numbers from `least` to `most`. CLI11's own check is not used, because its message differs between
+/// versions.
 template <class T>
 [[nodiscard]] CLI::Validator in_range(T least, T most) {
   const auto problem = [least, most](std::string& text) {
@@ -56,8 +57,8 @@ class MachineOutput {
   MachineOutput& operator=(const MachineOutput&) = delete;
   ~MachineOutput();
 
-  /// With --json, where the command printed no report of its own: {"error": {"code": .., "message": ".."}}.
-  /// In a job only rank 0 prints it, and no rank an error that is reported already.
+  /// With --json, prints {"error": {"code": .., "message": ".."}} if the command printed no report of its
+  /// own. In a job only rank 0 prints it. No rank prints an error that is reported already.
   void report(const Error& error);
 
  private:

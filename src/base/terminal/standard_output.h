@@ -38,7 +38,7 @@ class TerminalOutput {
 /// At a command's end: flushes standard output. Throws Error(kEnvironment) if not everything was written, as
 /// on a full disk or a closed pipe.
 void finish_standard_output();
-/// What it throws then.
+/// Returns the error that a failed write throws.
 [[nodiscard]] Error standard_output_error();
 
 }  // namespace echelon
