@@ -13,7 +13,7 @@
 
 namespace echelon::book {
 
-/// What the bookkeeping device has recorded. One thread, but for work().
+/// The record of the bookkeeping device. For one thread, except work() and pass().
 class Books {
  public:
   /// Forgets everything, groups too.
@@ -24,7 +24,7 @@ class Books {
   /// The trace since begin(); records nothing from now on.
   [[nodiscard]] forecast::Trace end();
 
-  /// What the works are that a thread records now.
+  /// The properties of the works that a thread records from now on.
   struct Circumstances {
     double seconds = 0;                               ///< each takes so long
     double before_s = 0;                              ///< and begins so long after the previous one
@@ -32,18 +32,18 @@ class Books {
     std::int64_t tasks = 0;                           ///< Work::tasks
     std::vector<std::uint32_t>* collected = nullptr;  ///< receives their numbers; may be null
   };
-  /// Those of this thread.
+  /// Returns the circumstances of this thread.
   [[nodiscard]] static Circumstances& here();
-  /// Works from now on belong to `tasks` of those that threads take, as Work::tasks.
+  /// From now on, works belong to one of `tasks` tasks that are divided among threads (Work::tasks).
   void begin_tasks(std::int64_t tasks);
   void end_tasks();
   /// The collected works took `seconds` together, and began `before_s` after the previous one.
   void took(const std::vector<std::uint32_t>& works, double before_s, double seconds);
 
-  /// From any thread.
+  /// Records an operation. May be called from any thread.
   void work(std::string_view name, forecast::Cost cost, DType type, double flops, double bytes,
             bool on_host = false);
-  /// The same for an operation that only moves memory.
+  /// Records an operation that only moves memory.
   void pass(std::string_view name, DType type, std::int64_t elements, double flops_per_element = 0);
   /// A message of a time when nothing was recorded.
   static constexpr std::uint32_t kUnknown = std::numeric_limits<std::uint32_t>::max();

@@ -5,7 +5,7 @@
 
 namespace echelon::book {
 
-/// Bytes of tensors on the recording GPU. Without memory: addresses are made up.
+/// Bytes of tensors on the recording GPU. No memory is allocated: addresses are made up.
 struct DeviceBytes {
   std::int64_t live = 0;
   std::int64_t peak = 0;           ///< of `live`
@@ -14,15 +14,15 @@ struct DeviceBytes {
 [[nodiscard]] DeviceBytes device_bytes();
 /// DeviceBytes::peak becomes what is live.
 void reset_device_peak();
-/// Starts to count anew. No tensor of the device lives.
+/// Starts to count anew. Call it only while no tensor of the device lives.
 void forget_device_bytes();
 
 /// Makes PyTorch's PrivateUse1 a GPU that only records; once per process.
 [[nodiscard]] at::Device recording_device();
 
-/// A kernel of every operation of ATen on CPU tensors, and of the recording device, which records instead of
-/// computing, and recording_kernels(), for the life of this object. Contents of tensors are then undefined,
-/// and every number that the host reads from one is 1. At most one at a time; process-wide; one thread may
+/// While it lives, every ATen operation on CPU tensors and on the recording device is recorded instead of
+/// computed, and recording_kernels() replace the CPU kernels. Contents of tensors are then undefined, and
+/// every number that the host reads from one is 1. At most one at a time; process-wide; one thread may
 /// compute meanwhile. CPU tensors take address space only, if HostMemory is installed.
 class Recording {
  public:

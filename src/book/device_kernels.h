@@ -5,7 +5,7 @@
 
 namespace echelon::book {
 
-/// GPU kernels that record what they are called for.
+/// Returns GPU kernels that record their calls instead of computing.
 [[nodiscard]] std::shared_ptr<const ops::DeviceKernels> recording_device_kernels();
 
 }  // namespace echelon::book

@@ -3,7 +3,7 @@
 
 namespace echelon::book {
 
-/// CPU kernels that record what they are called for, and compute nothing. Sums are 1.
+/// Returns CPU kernels that record their calls and compute nothing. Sums are 1.
 [[nodiscard]] kernels::Replacement recording_kernels();
 
 }  // namespace echelon::book

@@ -15,12 +15,12 @@ void book(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void record(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
             c10::ArrayRef<c10::IValue> results);
 
-/// For operations whose results need more than their meta kernel, or that have none. Returns false if it is
-/// none of these; otherwise `results` are what it returns.
+/// Makes the results of operations for which a meta kernel does not suffice or does not exist. Returns false
+/// for any other operation; otherwise fills `results`.
 [[nodiscard]] bool by_hand(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
                            std::vector<c10::IValue>& results);
 
-/// The type that kernels know it by; kU8 for those they do not.
+/// Returns the kernels' name of a type; kU8 for types that they do not know.
 [[nodiscard]] DType type_of(at::ScalarType type);
 
 /// Fused attention; bytes of tensors are those of one pass over each. `keys`: keys that a query sees on

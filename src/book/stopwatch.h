@@ -6,14 +6,14 @@ namespace echelon::book::stopwatch {
 
 /// Nothing before now counts for any work.
 void restart();
-/// Seconds of this thread since its previous work, or since the latest that was not divided among threads,
-/// without what was set aside.
+/// Seconds of this thread since its previous work, or since the latest work that was not divided among
+/// threads. Time that was set aside does not count.
 [[nodiscard]] double since_previous(double now_s);
 /// A work of this thread has ended, and was recorded.
 void ended();
-/// This thread spent `seconds` on something that does not count.
+/// Excludes `seconds` that this thread spent on something that does not count.
 void set_aside(double seconds);
-/// The sum of what was set aside since the previous work.
+/// The sum of the seconds set aside since the previous work.
 [[nodiscard]] double aside_s();
 
 }  // namespace echelon::book::stopwatch

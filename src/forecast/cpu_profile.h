@@ -7,7 +7,7 @@
 
 namespace echelon::forecast {
 
-/// What `echelon doctor job --calibrate` measures on the CPU ranks of a job, all of them at once.
+/// The measurements of `echelon doctor job --calibrate` on the CPU ranks of a job, all of them at once.
 struct CpuProfile {
   std::string name;
   std::string title;
@@ -37,10 +37,10 @@ struct CpuProfile {
 [[nodiscard]] std::string to_json(const CpuProfile& profile);
 /// Throws Error(kUsage): an unreadable file, a missing key, a number that is not finite or not above 0.
 [[nodiscard]] CpuProfile read_cpu_profile(const std::string& file);
-/// Is this a file with such a profile (and not with a device's)?
+/// Returns whether the file holds such a profile (and not a device's).
 [[nodiscard]] bool is_cpu_profile(const std::string& file);
 
-/// Times on such ranks: those of the measured operations of the same name that are nearest in size and in
+/// Times on such ranks, taken from the measured operations of the same name that are nearest in size and in
 /// FLOPs per byte.
 class CpuRates final : public Rates {
  public:
@@ -52,7 +52,7 @@ class CpuRates final : public Rates {
   [[nodiscard]] double launch_s() const override { return 0; }
   [[nodiscard]] bool has_device() const override { return false; }
   [[nodiscard]] bool one_lane_for_messages() const override { return true; }
-  /// Their times are those for which they held up the thread that trains.
+  /// True: the measured time of a message is how long it held up the thread that trains.
   [[nodiscard]] bool messages_take_compute() const override { return true; }
 
  private:

@@ -41,12 +41,12 @@ class GpuRates final : public Rates {
 /// Nodes that a group spans, with ranks numbered by node.
 [[nodiscard]] int nodes_of(const Group& group, int ranks_per_node);
 
-/// How the group's ranks exchange gradients of two bytes between GPUs.
+/// Returns the grid on which the group's ranks exchange gradients of two bytes between GPUs.
 [[nodiscard]] NodeGrid grid_of(const Group& group, int ranks_per_node);
 
-/// Of what a rank sends in this message, the share that leaves its node. In a ring one rank of each node
-/// sends to another node; where every rank sends to every other (between CPU ranks, and gradients of two
-/// bytes between GPUs), as many as are elsewhere; on a grid, the node's sums.
+/// Returns the share of a rank's sent bytes that leaves its node. In a ring one rank of each node sends to
+/// another node. Where every rank sends to every other (CPU ranks, and gradients of two bytes between GPUs),
+/// it is the share of the ranks elsewhere. On a grid, the node's sums leave.
 [[nodiscard]] double share_to_other_nodes(const Message& message, const Group& group, int ranks_per_node,
                                           bool on_gpus);
 

@@ -10,10 +10,11 @@
 
 namespace echelon::forecast {
 
-/// At which a CPU rank copies its state for a save: estimated, for one thread and memory used before.
+/// The rate at which a CPU rank copies its state for a save: an estimate for one thread and memory that was
+/// used before.
 constexpr double kCpuCopyBytesPerS = 4e9;
 
-/// What the job is and may use.
+/// The job's size and its limits.
 struct OutlookOptions {
   JobShape job;
   std::int64_t steps = 0;           ///< of the whole run
@@ -38,7 +39,7 @@ struct Traffic {
   double network = 0;                          ///< to other nodes
 };
 
-/// What a run of the recipe would be like.
+/// The forecast of a run of the recipe.
 struct Outlook {
   // Memory of a rank.
   double tensor_peak_bytes = 0;  ///< on the device that computes

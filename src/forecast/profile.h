@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-/// What devices and networks can do, and how much of it is reached: the data behind `echelon plan`. The
-/// profiles of data/devices.json and data/networks.json are compiled into the library, each number with its
-/// source. Users write their own as files of the same shape with a "name".
+/// The peaks of devices and networks, and the fractions of them that are reached: the data behind `echelon
+/// plan`. The profiles of data/devices.json and data/networks.json are compiled into the library, each number
+/// with its source. Users write their own as files of the same shape with a "name".
 namespace echelon::forecast {
 
 /// One direction of a connection. Moving n bytes takes n / (bytes_per_s * achieved).
@@ -31,13 +31,13 @@ struct Device {
   bool compiled_in = false;  ///< else read from a file
   double memory_bytes = 0;   ///< total that CUDA shows
   double memory_bytes_per_s = 0;
-  std::map<std::string, double>
-      flops;  ///< FLOP/s without sparsity of bf16, fp16, tf32, fp32: always all four
+  /// FLOP/s without sparsity of bf16, fp16, tf32 and fp32: always all four.
+  std::map<std::string, double> flops;
   /// Fractions of `flops` and, last, of `memory_bytes_per_s`.
   struct Achieved {
     double product = 0;  ///< large matrix products
-    /// Of the attention that libtorch 2.11 chooses for bf16: cuDNN's on Hopper and Blackwell,
-    /// FlashAttention-2 elsewhere. Under a causal mask only the operations it leaves count.
+    /// Fractions for the attention that libtorch 2.11 chooses for bf16: cuDNN's on Hopper and Blackwell,
+    /// FlashAttention-2 elsewhere. Operations that a causal mask removes do not count.
     double attention_forward = 0;
     double attention_backward = 0;
     double memory = 0;  ///< element-wise kernels
@@ -54,7 +54,7 @@ struct Device {
 [[nodiscard]] std::vector<std::string> device_names();
 [[nodiscard]] std::vector<std::string> network_names();
 
-/// A profile by its name, in capital letters too, or from a file: a text that contains '/' or ends in
+/// Returns a profile by its name, in capital letters too, or from a file: a text that contains '/' or ends in
 /// ".json". Throws Error(kUsage): an unknown name in one line with those it may mean, an unreadable file, and
 /// all faults of a profile, one line each with the full key, what was found and what was expected.
 [[nodiscard]] Device find_device(const std::string& name_or_file);

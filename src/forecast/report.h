@@ -5,7 +5,7 @@
 
 namespace echelon::forecast {
 
-/// What a report is about, in words.
+/// The subject of a report, in words.
 struct ReportTitle {
   std::string recipe;
   std::string strategy;  ///< "full_shard"
@@ -16,10 +16,10 @@ struct ReportTitle {
   bool compared_with_nothing = false;  ///< the times are of a device that no run has used
 };
 
-/// What is said of such times.
+/// The note beside times that were compared with nothing.
 inline constexpr const char* kComparedWithNothing = "forecast; no GPU run exists to compare with";
 
-/// Why the time of a save may be far from what was predicted.
+/// The note on why the time of a save may differ much from the prediction.
 inline constexpr const char* kAboutSaves =
     "a save is predicted from its bytes and an assumed disk; making files and committing them takes time of "
     "its own, which counts most in small ones";
@@ -29,14 +29,14 @@ inline constexpr const char* kAboutSaves =
 /// Lines for people.
 [[nodiscard]] std::string text_report(const ReportTitle& title, const Rehearsed& rehearsed,
                                       const OutlookOptions& options, const Outlook& outlook);
-/// The same numbers as one JSON object; docs/plan.md lists the keys.
+/// The report's numbers as one JSON object; docs/plan.md lists the keys.
 [[nodiscard]] std::string json_report(const ReportTitle& title, const Rehearsed& rehearsed,
                                       const OutlookOptions& options, const Outlook& outlook);
 /// One line for each kind of operation on the device that computes, longest first.
 [[nodiscard]] std::string operations_table(const Timeline& timeline);
 /// Lanes of a step as a trace that Perfetto and chrome://tracing open.
 [[nodiscard]] std::string perfetto_trace(const Rehearsed& rehearsed, const Timeline& timeline);
-/// The same as a picture (SVG).
+/// The report as a picture (SVG).
 [[nodiscard]] std::string picture(const ReportTitle& title, const Rehearsed& rehearsed,
                                   const Outlook& outlook);
 

@@ -10,7 +10,7 @@
 
 namespace echelon::forecast {
 
-/// What runs beside what.
+/// The lanes of a rank; operations of different lanes run side by side.
 enum class Lane : std::uint8_t {
   kHost,     ///< the thread that trains, where a device computes
   kCompute,  ///< the device; without one, the thread that trains
@@ -21,19 +21,19 @@ enum class Lane : std::uint8_t {
 inline constexpr std::size_t kLanes = 5;
 [[nodiscard]] const char* name_of(Lane lane);
 
-/// How long operations take.
+/// The times that operations take.
 class Rates {
  public:
   virtual ~Rates() = default;
   [[nodiscard]] virtual double seconds(const Work& work) const = 0;
   [[nodiscard]] virtual double seconds(const Message& message, const Group& group) const = 0;
-  /// Of the host, to issue an operation to the device.
+  /// Seconds that the host needs to issue an operation to the device.
   [[nodiscard]] virtual double launch_s() const = 0;
   /// A device computes beside the thread that trains.
   [[nodiscard]] virtual bool has_device() const = 0;
-  /// All collectives of the rank run one after another.
+  /// Returns whether all collectives of the rank run one after another.
   [[nodiscard]] virtual bool one_lane_for_messages() const = 0;
-  /// What sends and receives has no core of its own: computation stands still meanwhile.
+  /// Returns whether messages have no core of their own, so that computation stands still while they travel.
   [[nodiscard]] virtual bool messages_take_compute() const { return false; }
   /// Share of the device that a collective between devices keeps busy.
   [[nodiscard]] virtual double taken_by_messages() const { return 0; }

@@ -8,7 +8,7 @@
 
 namespace echelon::forecast {
 
-/// Which limit of a device an operation meets first.
+/// The limit of a device that an operation meets first.
 enum class Cost : std::uint8_t {
   kProduct,            ///< matrix products and convolutions
   kAttention,          ///< fused attention, forward
@@ -32,8 +32,8 @@ struct Work {
   DType type = DType::kF32;  ///< of what it computes with
   bool on_host = false;      ///< tensors in host memory, where a device computes
   bool divided = false;      ///< runs in one of several threads beside others of its kind
-  /// Of a divided one: the same so many times, on tensors of the same shapes, of which threads take some
-  /// each, and `flops` and `bytes` are of all. 0: threads take equal parts of it.
+  /// If it is divided: the number of equal tasks, on tensors of the same shapes, that threads share; `flops`
+  /// and `bytes` are the sums over all tasks. 0: threads take equal parts of the work.
   std::int64_t tasks = 0;
 };
 
@@ -48,7 +48,7 @@ struct Message {
   std::uint16_t label = 0;  ///< index into Trace::names
 };
 
-/// What the thread that trains does next, in its order.
+/// One action of the thread that trains, in its order.
 struct Event {
   enum class Kind : std::uint8_t {
     kWork,      ///< `index` of Trace::works
@@ -70,7 +70,7 @@ struct Group {
   bool on_host = false;      ///< the host sends, and waits; else the device, beside what it computes
 };
 
-/// What one rank does in one step, as the bookkeeping device recorded it.
+/// The work of one rank in one step, as the bookkeeping device recorded it.
 struct Trace {
   std::vector<Work> works;
   std::vector<Message> messages;
