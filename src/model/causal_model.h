@@ -17,7 +17,7 @@ class CausalModel : public Model {
   double flops_per_sample(const SampleShape& shape) const override;
 
  protected:
-  /// What differs between a pass over whole sequences and a step of generation.
+  /// The parts in which a pass over whole sequences and a step of generation differ.
   struct Pass {
     BlockAttention attention;
     at::Tensor positions;  ///< int64 [tokens]; undefined: those of batch.sequences

@@ -19,8 +19,8 @@ using LayerInputs = std::vector<at::Tensor>;
 /// it must be captured by value.
 using LayerBody = std::function<at::Tensor(const LayerInputs&)>;
 
-/// What the sharding engine does around a layer's computation: gather, prefetch and free weights, recompute
-/// in backward.
+/// The sharding engine's work around a layer's computation: gather, prefetch and free weights, recompute in
+/// backward.
 class LayerHook {
  public:
   virtual ~LayerHook() = default;

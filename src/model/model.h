@@ -15,10 +15,10 @@ namespace echelon {
 
 /// Element types of a model other than those of its weights.
 struct ModelTypes {
-  ModelTypes(at::ScalarType b, at::ScalarType o = at::kFloat)
-      : buffer(b), output(o) {}  // NOLINT: meant to be
-  at::ScalarType buffer;         ///< constant tables are rounded to it
-  at::ScalarType output;         ///< logits are rounded to it if it is narrower than their compute type
+  ModelTypes(at::ScalarType b, at::ScalarType o = at::kFloat)  // NOLINT: meant to be implicit
+      : buffer(b), output(o) {}
+  at::ScalarType buffer;  ///< constant tables are rounded to it
+  at::ScalarType output;  ///< logits are rounded to it if it is narrower than their compute type
 };
 
 /// A network: layers in forward order and their computation. Built without storage: parameters have only
@@ -66,7 +66,8 @@ class Model {
 [[nodiscard]] std::unique_ptr<Model> build_model(const ModelOptions& options, const ModelTypes& types,
                                                  at::Device device, const LoraOptions& lora = {});
 
-/// Gives every parameter unsharded storage with its initial values. For single-process tools and tests.
+/// Allocates unsharded storage for every parameter, with its initial values. For single-process tools and
+/// tests.
 void materialize(Model& model, std::uint64_t seed, at::ScalarType dtype, at::Device device);
 
 }  // namespace echelon

@@ -61,8 +61,8 @@ struct Heads {
                                         std::int64_t rows, std::int64_t n, const float* scale,
                                         cudaStream_t stream);
 
-/// Which elements dropout zeroes: kernels::Table::dropout with counter_low = place * ceil(n / 8) and
-/// counter_high = sample.
+/// Selects the elements that dropout zeroes: kernels::Table::dropout with counter_low = place * ceil(n / 8)
+/// and counter_high = sample.
 struct DropoutValues {
   std::uint64_t key = 0;
   std::uint32_t threshold = 0;

@@ -5,7 +5,7 @@
 
 namespace echelon {
 
-/// How continuations are searched for.
+/// The search for continuations.
 struct GenerateOptions {
   std::int64_t max_new_tokens = 64;
   std::vector<std::int64_t> end_ids;  ///< each of these tokens ends a continuation

@@ -4,20 +4,20 @@
 
 namespace echelon::kernels {
 
-/// What an x86 processor and its operating system report.
+/// The words that an x86 processor and its operating system report.
 struct ProcessorWords {
   bool avx512 = false;             ///< F, BW, DQ and VL, and the system keeps their registers
   std::uint32_t leaf7_edx = 0;     ///< CPUID 7, subleaf 0
   std::uint32_t leaf7_1_eax = 0;   ///< CPUID 7, subleaf 1; 0 where there is none
   std::uint64_t usable_state = 0;  ///< register states that the system lets a process use, as in XCR0
 };
-/// The words of this machine, within the limit that the user sets for oneDNN (ONEDNN_MAX_CPU_ISA): what its
-/// products do not use, Echelon's do not use either.
+/// The words of this machine, within the limit that the user sets for oneDNN (ONEDNN_MAX_CPU_ISA): Echelon's
+/// products use no instruction that oneDNN's may not use.
 [[nodiscard]] const ProcessorWords& processor();
-/// What remains of `words` under a limit of this name; unknown names limit nothing, as in oneDNN.
+/// Returns the part of `words` within a limit of this name; unknown names limit nothing, as in oneDNN.
 [[nodiscard]] ProcessorWords limited(ProcessorWords words, std::string_view limit);
-/// For tests: processor() is `words`, which outlive their use; null: this machine again. Before any thread
-/// computes.
+/// For tests: processor() returns `words`, which outlive their use; null: this machine again. Call it before
+/// any thread computes.
 void imitate_processor(const ProcessorWords* words);
 
 /// The instructions that multiply bf16 matrices faster than fp32 ones.
@@ -27,7 +27,7 @@ enum class Bf16Products : std::uint8_t {
   kAmx,     ///< tiles
 };
 [[nodiscard]] Bf16Products bf16_products(const ProcessorWords& words);
-/// The same answers for the words of processor().
+/// The answer for the words of processor().
 [[nodiscard]] Bf16Products bf16_products();
 /// True if processor() has AVX512-BF16, with or without tiles.
 [[nodiscard]] bool has_avx512_bf16();

@@ -51,7 +51,7 @@ void from_float(const float* from, T* to, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) store(to[i], from[i]);
 }
 
-/// What an element of T holds of a value.
+/// Returns the value that an element of T keeps of `value`.
 template <class T>
 float rounded(float value) {
 #ifdef __F16C__

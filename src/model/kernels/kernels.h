@@ -82,7 +82,7 @@ struct Table {
   /// gate_up: [rows, 2n] (gate | up); out[rows, n] = silu(gate) * up.
   void (*swiglu)(const T* gate_up, T* out, std::int64_t rows, std::int64_t n);
   void (*swiglu_backward)(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n);
-  /// The same with gelu(gate), in its approximation with tanh.
+  /// swiglu with gelu(gate), in its approximation with tanh, instead of silu(gate).
   void (*geglu)(const T* gate_up, T* out, std::int64_t rows, std::int64_t n);
   void (*geglu_backward)(const T* gate_up, const T* dout, T* dgate_up, std::int64_t rows, std::int64_t n);
   /// x = max(x, 0) in place; NaN stays NaN.

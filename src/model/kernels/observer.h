@@ -15,7 +15,8 @@ struct ProductShape {
   bool accumulated;
 };
 
-/// Is told what surrounds calls of kernels, where they only record or are timed (src/book). From any thread.
+/// Observes the surroundings of kernel calls while kernels only record or are timed (src/book). Called from
+/// any thread.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -28,21 +29,21 @@ class Observer {
   virtual void end_rows() = 0;
   /// `run` computes a product that no operation of PyTorch stands for as a whole. Runs it or leaves it out.
   virtual void product(const ProductShape& shape, const std::function<void()>& run) = 0;
-  /// Is `what`, which reads and writes `bytes` without a kernel, left out?
+  /// Returns whether the caller must leave out `what`, which reads and writes `bytes` without a kernel.
   [[nodiscard]] virtual bool leaves_out(const char* what, double bytes) = 0;
 };
 
-/// Null: nobody.
+/// The observer of this process; null: none.
 [[nodiscard]] Observer* observer();
 
-/// For code that writes large tensors without a kernel of the table: true while kernels only record what they
-/// are called for, and then records `what`, which reads and writes `bytes`; the caller leaves it out.
+/// For code that writes large tensors without a kernel of the table. While kernels only record their calls,
+/// records `what`, which reads and writes `bytes`, and returns true; the caller then leaves it out.
 [[nodiscard]] inline bool only_recorded(const char* what, double bytes) {
   return observer() != nullptr && observer()->leaves_out(what, bytes);
 }
 
-/// `count` tasks of which threads take some each. Where they are `equal` (the same kernels on tensors of the
-/// same shapes) and kernels only record, one stands for all.
+/// The lifetime of `count` tasks that are divided among threads. If they are `equal` (the same kernels on
+/// tensors of the same shapes) and kernels only record, one task stands for all.
 class Tasks {
  public:
   Tasks(std::int64_t count, bool equal) : observer_(observer()), to_run_(count) {
@@ -61,8 +62,8 @@ class Tasks {
   std::int64_t to_run_;
 };
 
-/// Calls f(row) for rows [from, to), each of which one thread gives to the same kernels. Where they only
-/// record, the first stands for all; where they are timed, all are timed at once.
+/// Calls f(row) on this thread for rows [from, to), with the same kernels for each row. While kernels only
+/// record, the first row stands for all; while they are timed, all rows are timed at once.
 template <class F>
 void for_equal_rows(std::int64_t from, std::int64_t to, const F& f) {
   Observer* const observed_by = observer();

@@ -35,9 +35,8 @@ float row_max(const T* x, std::int64_t n) {
 template <class T>
 RowSoftmax row_softmax(const T* x, std::int64_t n, float scale) {
   const float top = row_max(x, n) * scale;
-  constexpr std::int64_t kBlock =
-      kInChunks<T> ? kChunk
-                   : 512;  // exponentials first, then their sum: one loop with both is not vectorized
+  // Exponentials first, then their sum: one loop with both is not vectorized.
+  constexpr std::int64_t kBlock = kInChunks<T> ? kChunk : 512;
   float block[kBlock];
   float sum = 0;
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {

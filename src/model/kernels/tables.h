@@ -3,7 +3,7 @@
 #include "model/kernels/observer.h"
 #include "model/kernels/product.h"
 
-/// What each instruction set's build of kernels_impl.cpp provides.
+/// The tables that each instruction set's build of kernels_impl.cpp provides.
 namespace echelon::kernels {
 
 struct Tables {
@@ -28,14 +28,14 @@ extern const Tables tables;
 
 extern const ProductKernel avx512_bf16_product;
 
-/// What stands in for the kernels of this processor.
+/// The tables that replace the kernels of this processor.
 struct Replacement {
   const Tables* tables = nullptr;
   Observer* observer = nullptr;  ///< outlives the replacement
 };
 /// The kernels of this processor, whatever stands in for them.
 [[nodiscard]] const Tables& processor_tables();
-/// Before any thread computes; without tables: back to the processor's kernels.
+/// Replaces the kernels; without tables, restores the processor's own. Call it before any thread computes.
 void replace_kernels(const Replacement& replacement);
 
 }  // namespace echelon::kernels

@@ -9,7 +9,7 @@
 
 namespace echelon::ops {
 
-/// Which elements of each row of a tensor dropout zeroes: kernels.h, Table::dropout, with counter_low = place
+/// Selects the elements of each row that dropout zeroes: kernels.h, Table::dropout, with counter_low = place
 /// * ceil(width / 8) and counter_high = sample.
 struct DropoutRows {
   std::uint64_t key = 0;
@@ -93,9 +93,9 @@ void install_device_kernels(std::shared_ptr<const DeviceKernels> kernels,
 /// Error(kEnvironment) for a tensor on a GPU without installed kernels.
 [[nodiscard]] const DeviceKernels* device_kernels(const at::Tensor& tensor);
 
-/// Which of PyTorch's fused attentions takes these shapes on `device`, a GPU: "flash", "cudnn" or
-/// "memory-efficient". Throws Error(kEnvironment) where none does: plain products would need memory for every
-/// pair of positions.
+/// Returns the one of PyTorch's fused attentions that accepts these shapes on `device`, a GPU: "flash",
+/// "cudnn" or "memory-efficient". Throws Error(kEnvironment) if none does: plain products would need memory
+/// for every pair of positions.
 [[nodiscard]] const char* attention_backend(at::Device device, at::ScalarType type,
                                             const kernels::QkvShape& shape);
 

@@ -27,14 +27,14 @@ struct Heads {
 [[nodiscard]] Heads empty_heads(std::int64_t tokens, std::int64_t key_tokens, const AttentionOptions& options,
                                 const at::TensorOptions& type);
 
-/// From projections as ops::self_attention takes them, on the CPU; `rotary` may be undefined.
+/// Splits the projections of ops::self_attention into heads, on the CPU; `rotary` may be undefined.
 void split_self(const at::Tensor& qkv, const at::Tensor& rotary, const SequenceLayout& sequences,
                 const Heads& to);
 /// The transpose: gradients of the heads -> gradient of the projection.
 [[nodiscard]] at::Tensor merge_self(const Heads& gradients, const at::Tensor& rotary,
                                     const SequenceLayout& sequences);
 
-/// From projections as ops::cross_attention takes them.
+/// Splits the projections of ops::cross_attention into heads.
 void split_cross(const at::Tensor& q, const at::Tensor& kv, const Heads& to);
 struct CrossGradients {
   at::Tensor q;

@@ -55,7 +55,7 @@ struct Columns {
 /// [tokens, 2n] (gate | up) -> silu(gate) * up [tokens, n]. Shazeer, GLU Variants Improve Transformer.
 [[nodiscard]] at::Tensor swiglu(const at::Tensor& gate_up);
 
-/// The same with gelu(gate) * up, in gelu's approximation with tanh.
+/// swiglu() with gelu(gate) * up, in gelu's approximation with tanh.
 [[nodiscard]] at::Tensor geglu(const at::Tensor& gate_up);
 
 /// Geometry of an attention: queries have `heads` heads, keys and values kv_heads, each of head_dim elements;
@@ -101,9 +101,10 @@ struct AttentionPositions {
 [[nodiscard]] at::Tensor use(Parameter& weight);
 
 /// x with a share `probability` of its elements zeroed and the others scaled up (Srivastava et al.). x:
-/// [tokens, ...], as batch.by_sample counts tokens, or [samples, ...]. Which elements is a function of
+/// [tokens, ...], as batch.by_sample counts tokens, or [samples, ...]. The zeroed elements depend only on
 /// batch.dropout_key, `site` (a name of the place in the model), the sample's global number, and the place in
-/// the sample: neither the number of ranks nor a recomputation changes it. x itself outside of training.
+/// the sample: neither the number of ranks nor a recomputation changes them. Returns x itself outside of
+/// training.
 [[nodiscard]] at::Tensor dropout(const at::Tensor& x, double probability, const Batch& batch,
                                  std::string_view site);
 

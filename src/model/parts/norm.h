@@ -14,7 +14,7 @@ class Norm {
   /// x [tokens, features] -> the same shape; runs within the norm's layer.
   [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
 
-  /// How backward recomputes forward(x) if `block` recomputes cheap values; empty: the value is kept.
+  /// Returns how backward recomputes forward(x) if `block` recomputes cheap values; empty: the value is kept.
   [[nodiscard]] ops::Recompute again(const Layer& block, const at::Tensor& x) const;
 
  private:

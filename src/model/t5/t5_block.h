@@ -23,7 +23,8 @@ struct T5Tokens {
   Sequences sequences;
   Sequences sources;  ///< in a decoder: the encoder's sequences
   Batch batch;        ///< only the fields that dropout needs; its samples are `sequences`
-  /// Of a decoding step, in which every sequence is one token; null: whole sequences.
+  /// The kept keys and values of a decoding step, in which every sequence is one token; null: whole
+  /// sequences.
   T5Kept* kept = nullptr;
 };
 using T5Pass = std::shared_ptr<const T5Tokens>;

@@ -7,9 +7,10 @@
 /// processors with AMX. With sequences of different lengths there are always new shapes.
 namespace echelon::ops {
 
-/// How many shapes are worth caching. With AMX those of one layer, 128 to 1,024: the next layer needs them
-/// again, and small products, which have the most shapes, do not use oneDNN (product.cpp). Otherwise 1,024,
-/// because a shape takes only a tenth of a megabyte. `rows` samples of at most `length` tokens in a batch.
+/// Returns how many shapes are worth caching. With AMX these are the shapes of one layer, 128 to 1,024: the
+/// next layer needs them again, and small products, which have the most shapes, do not use oneDNN
+/// (product.cpp). Otherwise 1,024, because a shape takes only a tenth of a megabyte. `rows` samples of at
+/// most `length` tokens in a batch.
 [[nodiscard]] std::int64_t products_worth_keeping(std::int64_t rows, std::int64_t length,
                                                   kernels::Bf16Products products);
 

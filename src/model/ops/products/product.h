@@ -9,7 +9,7 @@ namespace echelon::ops {
 /// The result of product_kernel() does not depend on the number of threads; that of at::mm may.
 [[nodiscard]] at::Tensor product(const at::Tensor& a, const at::Tensor& b);
 
-/// The same into `out` (rows or columns along memory), or with `accumulate` added to it.
+/// Writes the product into `out` (rows or columns along memory), or with `accumulate` adds it.
 void product_into(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b, bool accumulate);
 
 /// at::matmul, with gradients, of a [..., m, k] and b [..., k, n] of equal leading dimensions, or b [k, n].
