@@ -16,7 +16,7 @@ class AnyPrecisionAdamW final : public UpdateRule {
   /// exp_avg, exp_avg_sq and, with Kahan summation, compensation.
   [[nodiscard]] std::vector<StateSpec> states() const override;
   [[nodiscard]] bool takes_bf16_weights() const override { return true; }
-  /// On the CPU one pass over memory; on other devices update_by_tensor_operations().
+  /// Updates in one pass over memory on the CPU, and by update_by_tensor_operations() on other devices.
   void update(const UpdateValues& values, std::span<const UpdateRange> ranges) const override;
 
   /// The tensor operations of the original implementation, on any device.

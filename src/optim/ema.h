@@ -11,8 +11,8 @@
 namespace echelon {
 
 /// Exponential moving average of the weights: average = decay * average + (1 - decay) * weights after every
-/// step. Each rank keeps its slices, in fp32, without frozen parameters, which are their own average. Starts
-/// as a copy of the weights at construction. Local; not thread-safe.
+/// step. Each rank keeps its slices, in fp32. Frozen parameters are left out: they are their own average.
+/// Starts as a copy of the weights at construction. Local; not thread-safe.
 class Ema {
  public:
   /// `model` must outlive this object. `decay`: in (0, 1).

@@ -28,8 +28,8 @@ struct ParameterGroup {
 /// Throws Error(kUsage), which names `key`, if `pattern` matches none of `names`.
 void require_match(const std::string& key, const std::string& pattern, const std::vector<std::string>& names);
 
-/// Freezes the parameters that `options` freezes, which must come before a model is sharded. Throws
-/// Error(kUsage) if these are all.
+/// Freezes the parameters that `options` freezes; call it before the model is sharded. Throws Error(kUsage)
+/// if these are all parameters.
 [[nodiscard]] std::unique_ptr<Model> with_frozen(std::unique_ptr<Model> model, const OptimOptions& options);
 
 /// Throws Error(kUsage) if it freezes all parameters of these names.
@@ -37,8 +37,8 @@ void require_trained(const OptimOptions& options, const std::vector<std::string>
 
 /// Groups the parameters by `options.no_decay` and `options.lr_factors`, whose patterns match parameter
 /// names. Without patterns there is one group, with one range per unit. Groups without elements on this rank
-/// are omitted; padding and what is frozen belong to no group. Throws Error(kUsage), on all ranks alike, for
-/// a pattern that matches no parameter of the model.
+/// are omitted; padding and frozen parameters belong to no group. Throws Error(kUsage), on all ranks alike,
+/// for a pattern that matches no parameter of the model.
 [[nodiscard]] std::vector<ParameterGroup> parameter_groups(const OptimOptions& options,
                                                            const ShardedModel& model);
 

@@ -14,7 +14,7 @@ struct PatternFault {
   std::string text;  ///< one line: the key, the pattern, and existing names
 };
 
-/// All of them that training would refuse for this model. Needs no storage.
+/// Returns all pattern faults that training would refuse for this model. Needs no storage.
 [[nodiscard]] std::vector<PatternFault> pattern_faults(const Model& model, const ShardOptions& shard,
                                                        const PrecisionOptions& precision,
                                                        const ActivationCheckpointingOptions& activations,

@@ -10,7 +10,7 @@ namespace echelon {
 class Sgd final : public UpdateRule {
  public:
   explicit Sgd(const OptimOptions& options) : momentum_(options.momentum), nesterov_(options.nesterov) {}
-  /// None without momentum.
+  /// Returns no states without momentum.
   [[nodiscard]] std::vector<StateSpec> states() const override;
   void update(const UpdateValues& values, std::span<const UpdateRange> ranges) const override;
 

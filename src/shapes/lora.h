@@ -6,7 +6,7 @@
 
 #include "shapes/shapes.h"
 
-/// Which matrices of a model LoRA gives an adapter, and the names of its tensors: those of peft without
+/// The matrices of a model that have an adapter (LoRA), and the names of its tensors: those of peft without
 /// "base_model.model.".
 namespace echelon {
 
@@ -17,18 +17,18 @@ struct AdaptedMatrix {
   std::int64_t inputs = 0;
 };
 
-/// In the order of tensors_of(). Empty without adapters.
+/// Returns the matrices with an adapter in the order of tensors_of(). Empty without adapters.
 [[nodiscard]] std::vector<AdaptedMatrix> adapted_matrices(const ModelOptions& model, const LoraOptions& lora);
 
 /// "model.layers.0.self_attn.q_proj" -> "model.layers.0.self_attn.q_proj.lora_A.weight"
 [[nodiscard]] std::string adapter_a(std::string_view module);
 [[nodiscard]] std::string adapter_b(std::string_view module);
-/// Whether a tensor of this name is an A or a B.
+/// Returns whether a tensor of this name is an A or a B.
 [[nodiscard]] bool is_adapter(std::string_view tensor);
 /// "model.norm.weight" -> "model.norm"
 [[nodiscard]] std::string_view module_of(std::string_view tensor);
 
-/// Whether the recipe trains this tensor of the model, adapters included. Always without adapters.
+/// Returns whether the recipe trains this tensor of the model or its adapters. Always true without adapters.
 [[nodiscard]] bool is_trained(const LoraOptions& lora, std::string_view tensor);
 
 /// The modules that are trained whole, by their full names.
@@ -47,7 +47,7 @@ struct AdaptedMatrix {
 [[nodiscard]] std::optional<std::int64_t> adapter_parameters(const ModelOptions& model,
                                                              const LoraOptions& lora);
 
-/// What is wrong with a section for this model.
+/// A fault of the section for this model.
 struct LoraFault {
   std::vector<std::string> keys;  ///< of the recipe, first the one to change
   std::string text;

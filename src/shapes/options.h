@@ -40,7 +40,7 @@ inline constexpr std::array<std::string_view, 2> kWords<FeedForward>{"relu", "ga
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<NormRounding>{"twice", "once"};
 
-/// How rotary frequencies are stretched for sequences longer than those of pretraining; transformers'
+/// The stretching of rotary frequencies for sequences longer than those of pretraining; transformers'
 /// `rope_type`.
 enum class RopeKind : std::uint8_t {
   kDefault,  ///< not at all
@@ -101,8 +101,8 @@ struct ModelOptions {
   std::int64_t classes = 1000;
 };
 
-/// Recipe section `lora` (Hu et al., LoRA). An adapter adds scale * B(A(dropout(x))) to what a matrix of a
-/// block makes of x; only adapters and what also_train names are trained.
+/// Recipe section `lora` (Hu et al., LoRA). An adapter adds scale * B(A(dropout(x))) to the product of a
+/// block's matrix with x. Only adapters and the parts named in also_train are trained.
 struct LoraOptions {
   std::int64_t rank = 0;    ///< rows of every A, columns of every B; 0: no adapters, everything is trained
   double alpha = 16.0;      ///< scale = alpha / rank

@@ -47,7 +47,7 @@ class GatheredWeights {
   void finish();
   /// Waits for a gather in progress, then frees the memory.
   void release();
-  /// As release(), but keeps the part that backward gathers from.
+  /// Does what release() does, but keeps the part that backward gathers from.
   void keep_part();
   /// Called when the slice has changed: frees gathered weights and the kept part.
   void invalidate();

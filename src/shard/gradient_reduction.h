@@ -11,7 +11,7 @@
 
 namespace echelon {
 
-/// Which of a step's micro-batches a gradient belongs to.
+/// The micro-batch of a step that a gradient belongs to.
 struct MicroBatch {
   bool first = true;  ///< starts a new sum
   bool last = true;   ///< completes the sum

@@ -7,9 +7,10 @@
 
 namespace echelon {
 
-/// How a strategy treats weights and gradients. The rest of the engine does not know strategies by name.
+/// The treatment of weights and gradients under a strategy. The rest of the engine does not know strategies
+/// by name.
 struct Strategy {
-  /// When gathered weights are freed.
+  /// The time at which gathered weights are freed.
   enum class Weights {
     kLayer,  ///< after the layer's forward, and again after its backward
     kPass,   ///< after the layer's backward; kept from forward on

@@ -7,7 +7,7 @@
 
 namespace echelon {
 
-/// Which layers are recomputed in backward.
+/// The layers that are recomputed in backward.
 class RecomputePlan {
  public:
   enum class Mode { kNone, kFull, kSelective };

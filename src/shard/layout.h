@@ -27,7 +27,7 @@ class FlatLayout {
   /// The parameters must outlive this object. `ranks`: size of the shard group.
   FlatLayout(std::vector<Parameter*> parameters, int ranks);
 
-  /// In buffer order, which may differ from that of the constructor.
+  /// The parameters in buffer order, which may differ from the constructor's order.
   [[nodiscard]] const std::vector<Parameter*>& parameters() const { return parameters_; }
   /// First element of parameters()[parameter] in the buffer.
   [[nodiscard]] std::int64_t offset(std::size_t parameter) const { return offsets_[parameter]; }
@@ -37,8 +37,8 @@ class FlatLayout {
 
   /// The pieces in the slice of `rank`, by rising offset; the rest of the slice is padding.
   [[nodiscard]] std::vector<SlicePiece> pieces(int rank) const;
-  /// The pieces that are not frozen, one after another: where they are in what exists only of trained
-  /// elements.
+  /// Returns the pieces that are not frozen, one after another: their places in buffers that hold only
+  /// trained elements.
   [[nodiscard]] std::vector<SlicePiece> trained_pieces(int rank) const;
 
  private:

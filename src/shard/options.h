@@ -10,7 +10,7 @@
 
 namespace echelon {
 
-/// How parameters are grouped into units.
+/// The policy that groups parameters into units.
 enum class WrapPolicy : std::uint8_t {
   kTransformer,  ///< one unit per embedding, block and head
   kSizeBased,    ///< modules of at least `min_params`
@@ -52,7 +52,7 @@ inline constexpr std::array<std::string_view, 6> kWords<ShardStrategy>{
   return strategy == ShardStrategy::kHybridShard || strategy == ShardStrategy::kHybridGradOp;
 }
 
-/// When backward prefetches the next unit.
+/// The time at which backward prefetches the next unit.
 enum class BackwardPrefetch : std::uint8_t {
   kPre,   ///< before the current unit's backward
   kPost,  ///< after the current unit's backward
@@ -94,7 +94,7 @@ struct ShardOptions {
   return shard.mesh.replicate > 0 ? ranks / shard.mesh.replicate : ranks_per_node;
 }
 
-/// Which activations are recomputed in backward instead of kept.
+/// The activations that are recomputed in backward instead of kept.
 enum class RecomputePolicy : std::uint8_t {
   kNone,
   kFull,       ///< only the input of each block is kept

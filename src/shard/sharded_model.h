@@ -58,7 +58,8 @@ class ShardedModel final : public RecomputeGuard {
 
   /// Required after master weights are written: invalidates gathered weights.
   void weights_changed();
-  /// After an update, which changes only what is trained: frozen units keep what is gathered.
+  /// Call it after an update. An update changes only trained weights, so frozen units keep their gathered
+  /// ones.
   void weights_updated();
 
   /// Evaluates this rank's batch without gradients.
@@ -83,7 +84,7 @@ class ShardedModel final : public RecomputeGuard {
   [[nodiscard]] const BufferPool& pool() const { return pool_; }
 
   using Times = UnitTimes;
-  /// On a GPU, the waits include only those that the stream has completed.
+  /// Returns the times so far. On a GPU, they include only waits that the stream has completed.
   [[nodiscard]] Times times() const;
 
   void begin_recompute() override;

@@ -44,7 +44,7 @@ class Unit final : public GradientSink {
   /// gradients, where there are any, over ranks or adds them to those of earlier micro-batches.
   void start_reduce();
   void finish_reduce() { reduction_.finish(); }
-  /// With offload from a GPU: waits for the copy to gradient() that finish_reduce() started. Otherwise does
+  /// Waits for the copy to gradient() that finish_reduce() started, with offload from a GPU. Otherwise does
   /// nothing.
   void land() { reduction_.land(); }
 

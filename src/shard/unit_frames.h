@@ -22,7 +22,7 @@ class UnitFrames {
       if (open_[i].kind == kind && open_[i].unit == &unit) return close_from(i);
     }
   }
-  /// Of the innermost pass, whatever it is.
+  /// The unit of the innermost pass; null: none is under way.
   [[nodiscard]] const std::string* innermost() const { return open_.empty() ? nullptr : open_.back().unit; }
   void end_all() {
     if (!open_.empty()) close_from(0);

@@ -12,7 +12,7 @@
 
 namespace echelon {
 
-/// What all units of a model have in common.
+/// The settings that all units of a model share.
 struct UnitSetup {
   const Groups* groups;  ///< outlives the units
   BufferPool* pool;      ///< buffers on the device that computes; outlives the units

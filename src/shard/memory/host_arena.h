@@ -21,7 +21,7 @@ class HostArena {
   HostArena() = default;
   HostArena(const HostArena&) = delete;
   HostArena& operator=(const HostArena&) = delete;
-  /// All blocks must have been returned.
+  /// All blocks must have been released before.
   ~HostArena();
 
   /// Returns null if the system has no more address space.

@@ -14,8 +14,8 @@ class HostMemory {
   /// anything large is allocated. Further calls do nothing.
   static void install();
 
-  /// As at::zeros({numel}, options), but does not write to memory that the system has already cleared; its
-  /// pages are allocated at first use.
+  /// Does what at::zeros({numel}, options) does, but does not write to memory that the system has already
+  /// cleared; its pages are allocated at first use.
   [[nodiscard]] static at::Tensor zeros(std::int64_t numel, const at::TensorOptions& options);
 
   /// Bytes of existing tensors, as requested. Tensors allocated before install() are not counted.
