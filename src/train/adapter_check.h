@@ -6,15 +6,15 @@
 
 namespace echelon {
 
-/// What a run with adapters (LoRA) proves of itself: that every adapter is trained, and that nothing else is.
-/// Made on all ranks, before the first step. All calls are collective.
+/// Proves during a run with adapters (LoRA) that every adapter is trained, and that nothing else is. Made on
+/// all ranks, before the first step. All calls are collective.
 class AdapterCheck {
  public:
   /// Sums the bits of what is frozen. Both must outlive this object.
   AdapterCheck(const ShardedModel& model, Communicator& comm);
 
-  /// After an update with a gradient and a rate above 0; looks only once. Throws Error(kTraining) if a B that
-  /// is trained is zero: its adapter got no gradient.
+  /// Call it after an update with a gradient and a rate above 0; only the first call looks. Throws
+  /// Error(kTraining) if a B that is trained is zero: its adapter got no gradient.
   void updated();
 
   /// Throws Error(kTraining) if a frozen weight has changed since construction.

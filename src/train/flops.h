@@ -3,8 +3,8 @@
 
 namespace echelon {
 
-/// Model::flops_per_sample() without what frozen parameters save. Of the three products in which a weight
-/// takes part, the gradient of its input is computed from the first unit on that is trained, and that of the
+/// Model::flops_per_sample() without the products that frozen parameters save. A weight takes part in three
+/// products. The gradient of its input is computed from the first trained unit on, and the gradient of the
 /// weight only if it is trained. Attention counts in proportion.
 [[nodiscard]] double flops_per_sample(const ShardedModel& model, const SampleShape& shape);
 

@@ -34,7 +34,7 @@ class IntervalClock {
     double step_s = 0;
     StepTimes spent;
     double tokens = 0;  ///< of all ranks
-    /// What is none of the parts in `spent`.
+    /// Seconds that are in none of the parts in `spent`.
     [[nodiscard]] double other_s() const { return step_s - spent.sum(); }
   };
 
@@ -44,7 +44,7 @@ class IntervalClock {
     ++steps_;
     tokens_ += tokens;
   }
-  /// Excludes what was between two readings, in which nothing was trained.
+  /// Excludes the time between two readings, in which nothing was trained.
   void pause(const Reading& from, const Reading& to) {
     began_.now_s += to.now_s - from.now_s;
     began_.spent = began_.spent - (from.spent - to.spent);

@@ -54,7 +54,7 @@ class TrainLoop {
   void save_to_memory();
   void end_profile();  ///< collective
   [[nodiscard]] double comm_wait_s() const { return step_.times().comm_wait_s(); }
-  /// Excludes what was since `from`, in which nothing was trained, from the step times. Returns its seconds.
+  /// Excludes the time since `from`, in which nothing was trained, from the step times. Returns its seconds.
   double pause(const IntervalClock::Reading& from);
 
   const LoopOptions options_;

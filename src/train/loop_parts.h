@@ -23,7 +23,7 @@
 
 namespace echelon {
 
-/// What one rank needed, at the end of some step.
+/// The needs of one rank, measured at the end of some step.
 struct MeasuredStep {
   std::int64_t step = 0;
   MemoryReport memory;

@@ -45,7 +45,8 @@ struct MemoryCategory {
 
 /// Resident set size of the process, from /proc/self/statm.
 [[nodiscard]] std::int64_t resident_bytes();
-/// The part of it that is executable and not mapped from a file: code that a library compiled at run time.
+/// The executable part of the memory that is not mapped from a file: code that a library compiled at run
+/// time.
 [[nodiscard]] std::int64_t compiled_code_bytes();
 /// Maximum of resident_bytes() since the process started.
 [[nodiscard]] std::int64_t peak_resident_bytes();

@@ -5,7 +5,7 @@
 
 namespace echelon {
 
-/// Where a run computes.
+/// The devices on which a run computes.
 enum class TrainDevice : std::uint8_t {
   kAuto,  ///< a GPU per rank if there is one, else the CPU
   kCpu,
@@ -15,13 +15,13 @@ enum class TrainDevice : std::uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 4> kWords<TrainDevice>{"auto", "cpu", "cuda", "cuda_shared"};
 
-/// When accumulated gradients are reduced over ranks.
+/// The time at which accumulated gradients are reduced over ranks.
 enum class ReduceGradients : std::uint8_t { kEachMicroBatch, kLastMicroBatch };
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<ReduceGradients>{"each_micro_batch",
                                                                          "last_micro_batch"};
 
-/// What to do after a step whose loss or gradients are not finite.
+/// The action after a step whose loss or gradients are not finite.
 enum class NonFinite : std::uint8_t { kStop, kSkip };
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<NonFinite>{"stop", "skip"};

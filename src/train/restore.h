@@ -26,7 +26,7 @@ struct Differences {
 /// ranks.
 using Inspect = std::function<Differences(const checkpoint::Reader&)>;
 
-/// Where a run's state was found.
+/// The place where a run's state was found.
 struct Restored {
   std::string memory;            ///< "nodes n0, n1"; empty: on disk
   checkpoint::KnownSteps known;  ///< the one on disk that was read whole, and those that were found damaged
@@ -38,9 +38,9 @@ struct Restored {
 /// Collective. Throws Error(kCheckpoint) for a checkpoint of another model, or if all on disk are damaged;
 /// Error(kPeer) for one that cannot be read, also not some seconds later: that says nothing about its
 /// content, so nothing older is taken instead, and a start on other nodes may read it; Error(kData) for one
-/// of other data; Error(kUsage) if options.resume does not allow what was found.
-/// What a checkpoint leaves out is read from the base that it names or, if that is gone, from `base` (empty:
-/// nowhere else), and must be what it was: otherwise Error(kCheckpoint).
+/// of other data; Error(kUsage) if options.resume does not allow what was found. Tensors that a checkpoint
+/// leaves out are read from the base that it names or, if that is gone, from `base` (empty: nowhere else).
+/// Error(kCheckpoint) if they have changed.
 [[nodiscard]] std::optional<Restored> restore_latest(const CheckpointOptions& options,
                                                      const RunFolder& folder, Communicator& comm,
                                                      TrainState& state, const Inspect& inspect = {},
@@ -50,8 +50,8 @@ struct Restored {
 /// Loads only the weights from options.init_from, of any floating-point type; averaged weights start from
 /// them. Returns which were loaded. Collective. Throws Error(kCheckpoint), which names the differences, for a
 /// checkpoint of another model. With options.init_partial it warns instead and loads the tensors that match,
-/// if there are any. Without it, checkpoints of a model with adapters leave out what is in this one or its
-/// base, from now on: state.base.
+/// if there are any. Without it, from now on checkpoints of a model with adapters leave out the tensors that
+/// are in this one or its base: state.base.
 WeightMatch load_initial_weights(const CheckpointOptions& options, Communicator& comm, TrainState& state,
                                  const Inspect& inspect = {});
 

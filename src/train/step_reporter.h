@@ -25,7 +25,7 @@ class StepReporter {
     sent_bytes_ = result.sent_bytes;
   }
   [[nodiscard]] IntervalClock::Reading reading() const;
-  /// Excludes what was between two readings, in which nothing was trained, from the step times.
+  /// Excludes the time between two readings, in which nothing was trained, from the step times.
   void pause(const IntervalClock::Reading& from, const IntervalClock::Reading& to) {
     interval_.pause(from, to);
   }
@@ -41,7 +41,7 @@ class StepReporter {
   void memory(double step_s, bool asked) const;
 
  private:
-  /// What one rank tells the others about the steps of a line. Plain numbers.
+  /// One rank's values for the steps of a line, which it sends to the others. Plain numbers.
   struct RankValues;
   [[nodiscard]] RankValues mine(const IntervalClock::Means& means) const;
   void add_ranks(const std::vector<RankValues>& ranks, StepMetrics& metrics) const;

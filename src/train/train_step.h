@@ -8,7 +8,7 @@
 
 namespace echelon {
 
-/// Summed over ranks in the one small reduction of a step, which carries everything that ranks must agree on.
+/// The sums over ranks of the one small reduction of a step. It carries everything that ranks must agree on.
 struct StepSums {
   double squared_gradients = 0;  ///< of this rank's slices, before any rescaling
   double loss = 0;
@@ -22,17 +22,17 @@ struct StepSums {
   void sum_over(Communicator& comm);  ///< in place; collective
 };
 
-/// What else travels in a step's reduction, and what follows from it. By itself: nothing stops the run or
-/// saves it.
+/// Further votes in a step's reduction, and their consequences. The base class neither stops nor saves the
+/// run.
 class StepVotes {
  public:
   virtual ~StepVotes() = default;
-  /// Before the reduction: adds this rank's votes.
+  /// Adds this rank's votes. Called before the reduction.
   virtual void vote(StepSums& /*mine*/) {}
-  /// After it, on all ranks alike.
+  /// Acts on the sums. Called after the reduction, on all ranks alike.
   virtual void heed(const StepSums& /*all*/) {}
-  /// Before an error ends the run on all ranks: waits for a save in flight. Returns, for a message, which
-  /// checkpoint the run can continue from.
+  /// Waits for a save in flight. Called before an error ends the run on all ranks. Returns, for a message,
+  /// which checkpoint the run can continue from.
   virtual std::string give_up() { return "the run has no checkpoint yet"; }
 };
 
@@ -48,8 +48,8 @@ class TrainStep {
     double tokens = 0;      ///< over all ranks
     bool save_due = false;  ///< a save is due by the clock of rank 0
     double sent_bytes = 0;  ///< by this rank
-    /// Of each unit with metrics.unit_grad_norms: this rank's part of the squared norm of its gradient, of
-    /// the mean loss and before clipping.
+    /// With metrics.unit_grad_norms: this rank's part of the squared norm of each unit's gradient, of the
+    /// mean loss and before clipping.
     std::vector<double> unit_squares{};
   };
   /// Starts to read samples ahead from state.position. `comm`: all ranks, on the host. All arguments must
@@ -61,7 +61,7 @@ class TrainStep {
   /// Requires accumulate(). Completes or skips the step; state.step is then its number.
   [[nodiscard]] Result finish(double lr);
 
-  /// What the steps' time went into, since construction; waits of validations are in it, too.
+  /// Returns the parts of the steps' time since construction. Waits of validations are included.
   [[nodiscard]] StepTimes times() const;
 
  private:

@@ -15,7 +15,7 @@
 
 namespace echelon {
 
-/// How generated ids become texts.
+/// The options for turning generated ids into texts.
 struct TextOptions {
   std::shared_ptr<const Tokenizer> tokenizer;  ///< null: no texts are generated
   std::vector<std::int64_t> end_ids;           ///< each ends a text

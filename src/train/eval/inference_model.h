@@ -15,8 +15,8 @@ namespace echelon {
 /// Returns `model`, sharded over `comm`, with the weights of a checkpoint: fp32 whatever their stored type,
 /// in host memory, without gradients. A rank holds its slices, and whole weights only of the units that a
 /// pass currently uses. `comm` must outlive the result. Collective. Throws Error(kCheckpoint) for a tensor
-/// that is missing, damaged, or of another shape. What the checkpoint leaves out is read from `base` (empty:
-/// where it says).
+/// that is missing, damaged, or of another shape. Tensors that the checkpoint leaves out are read from `base`
+/// (empty: the place that the checkpoint names).
 [[nodiscard]] std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& reader,
                                                                  std::unique_ptr<Model> model,
                                                                  Communicator& comm,
@@ -27,9 +27,9 @@ namespace echelon {
                                                                  std::unique_ptr<Model> model,
                                                                  Communicator& comm);
 
-/// As generate(), for this rank's prompts (at least one). All ranks of `comm` step together until the last
-/// sequence of any rank is complete. If `stop`, which may be null, is decided earlier, the result must be
-/// discarded. Collective.
+/// Does what generate() does for this rank's prompts (at least one). All ranks of `comm` step together until
+/// the last sequence of any rank is complete. If `stop`, which may be null, is decided earlier, the result
+/// must be discarded. Collective.
 [[nodiscard]] std::vector<std::vector<std::int64_t>> generate_together(ShardedModel& model,
                                                                        const Batch& prompts,
                                                                        const GenerateOptions& options,

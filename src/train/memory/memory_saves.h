@@ -30,9 +30,9 @@ class MemorySaves {
   [[nodiscard]] bool due(std::int64_t step) const { return !off_ && step % options_.memory_every_steps == 0; }
 
   /// Collective. Returns when training may go on, after the copy of the state to `staging`. `busy`: a
-  /// checkpoint that uses it is still being written on this rank. If it is on any, or if the previous memory
-  /// checkpoint is not complete, this one is left out.
-  /// `newest_commit`: step of the newest commit on disk that the run has made or read; -1: none.
+  /// checkpoint that uses `staging` is still being written on this rank. If any rank is busy, or if the
+  /// previous memory checkpoint is not complete, this save is left out. `newest_commit`: step of the newest
+  /// commit on disk that the run has made or read; -1: none.
   void save(const TrainState& state, const std::shared_ptr<checkpoint::Staging>& staging, bool busy,
             std::int64_t newest_commit);
 

@@ -21,14 +21,15 @@ namespace echelon {
 /// thread only.
 class RunMemory {
  public:
-  /// Collective. Removes what jobs of this user left on the nodes a day ago, and what another run of that
-  /// name left. Throws Error(kUsage) for a folder that cannot be used.
+  /// Collective. Removes memory checkpoints that this user's jobs left on the nodes a day ago or earlier, and
+  /// those of another run of the same name. Throws Error(kUsage) for a folder that cannot be used.
   RunMemory(const CheckpointOptions& options, const RunFolder& folder, const JobInfo& job,
             Communicator& comm);
 
   [[nodiscard]] const checkpoint::NodeLayout& layout() const { return layout_; }
   [[nodiscard]] const checkpoint::MemoryFolder& folder() const { return *folder_; }
-  /// Before a save. Throws Error(kUsage) where something else stands in the folder's place.
+  /// Makes the folder again if it is gone; call it before a save. Throws Error(kUsage) if something else is
+  /// in its place.
   void renew_folder() { folder_->renew(); }
   [[nodiscard]] const Secret& secret() const { return secret_; }
   [[nodiscard]] const ServiceCard& card_of(int rank) const { return cards_[static_cast<std::size_t>(rank)]; }
@@ -42,13 +43,14 @@ class RunMemory {
   [[nodiscard]] std::vector<checkpoint::MemoryCandidate> candidates();
   /// `candidate` must outlive it.
   [[nodiscard]] checkpoint::Assembly assembly(const checkpoint::MemoryCandidate& candidate) const;
-  /// Which of `shards`, which this rank needs, this rank is to bring: the ranks of a node share the work.
-  /// Collective.
+  /// `shards`: the ones that this rank needs. Returns those that it fetches for its node, whose ranks share
+  /// the work. Collective.
   [[nodiscard]] std::vector<int> share_of(const std::vector<int>& shards);
-  /// "nodes n0, n1": who holds shards of it.
+  /// Returns the nodes that hold shards of `candidate`: "nodes n0, n1".
   [[nodiscard]] std::string holders(const checkpoint::MemoryCandidate& candidate) const;
 
-  /// The run goes on from this one, or from something else: nothing else stays in memory.
+  /// Call it when the run resumes from `candidate`, or from disk or nothing (null). Other memory checkpoints
+  /// are removed.
   void resumed_from(const checkpoint::MemoryCandidate* candidate);
   /// Name of the step folder that the run has resumed from; empty: none.
   [[nodiscard]] const std::string& resumed_name() const { return resumed_name_; }

@@ -88,7 +88,7 @@ class Checkpointer {
   void poll(std::int64_t step);
   /// Call when a validation begins: with keep_best, allocates memory for the save that may follow.
   void validation_begins();
-  /// What saves have allocated on this rank so far.
+  /// The bytes that saves have allocated on this rank so far.
   [[nodiscard]] std::uint64_t staging_bytes() const { return staging_ ? staging_->touched_bytes() : 0; }
   /// The memory of saves, for checkpoints in memory: free while in_flight_s() is nothing.
   [[nodiscard]] const std::shared_ptr<checkpoint::Staging>& staging() const { return staging_; }
@@ -121,7 +121,7 @@ class Checkpointer {
   [[nodiscard]] NextAction::Kind act_on(const Ended& last, SaveRequest request, std::int64_t step);
   [[nodiscard]] checkpoint::SavePlan plan(const TrainState& state, const std::filesystem::path& folder,
                                           const std::string& id) const;
-  /// After a resume: drops a best validation whose checkpoint does not exist. Collective.
+  /// Drops a best validation whose checkpoint does not exist. Call it after a resume. Collective.
   void look_for_best(TrainState& state);
   void wait_for_end(double at_most_s) const;              ///< of this rank's part
   [[nodiscard]] bool must_copy(std::int64_t step) const;  ///< may training go on during a save after `step`?

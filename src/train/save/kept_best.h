@@ -21,7 +21,7 @@ class KeptBest {
   /// `keeps`: checkpoint.keep_best.
   explicit KeptBest(bool keeps) : keeps_(keeps) {}
 
-  /// After a resume: the checkpoint of `best`, if any, exists.
+  /// Call it after a resume; the checkpoint of `best`, if any, exists.
   void begin(const std::optional<BestValidation>& best) { on_disk_ = best; }
   /// True if the checkpoint of `step` is to be kept as that of the best validation.
   [[nodiscard]] bool is_new(const std::optional<BestValidation>& best, std::int64_t step) const {
@@ -36,7 +36,7 @@ class KeptBest {
                                                        std::int64_t step) const {
     return is_new(best, step) ? on_disk_ : best;
   }
-  /// Steps whose checkpoints must be kept when that of `step` is committed.
+  /// Returns the steps whose checkpoints must be kept when the one of `step` is committed.
   [[nodiscard]] std::vector<std::int64_t> steps_to_keep(const std::optional<BestValidation>& best,
                                                         std::int64_t step) const;
 

@@ -34,7 +34,7 @@ struct SaveOutcome {
 /// The outcome of a save, from the reports of all ranks in rank order. Pure, so it is the same on every rank.
 [[nodiscard]] SaveOutcome outcome_of(const std::vector<SaveReport>& reports);
 
-/// What the decision depends on besides the outcome.
+/// The inputs of the decision besides the outcome.
 struct SaveRequest {
   bool begins = true;             ///< a save is to begin now; false: `outcome` is that of the requested save
   bool final = false;             ///< the last save of the run, which must not be skipped
@@ -42,7 +42,7 @@ struct SaveRequest {
   std::int64_t max_failures = 1;  ///< this many consecutive failures end the run
 };
 
-/// What every rank does next.
+/// The action that every rank takes next.
 struct NextAction {
   enum class Kind : std::uint8_t {
     kStart,             ///< begin the requested save

@@ -10,15 +10,15 @@
 /// Weights alone, from a checkpoint or a Hugging Face folder.
 namespace echelon {
 
-/// How the weights of a checkpoint match those of a model. The same on all ranks.
+/// The match between the weights of a checkpoint and those of a model. The same on all ranks.
 struct WeightMatch {
   std::vector<std::string> taken;  ///< in both, with the same shape
   std::vector<std::string> fresh;  ///< missing in the checkpoint or of another shape; readable text
-  /// In the checkpoint, but not in the model or of another shape; readable text.
+  /// Tensors of the checkpoint that the model lacks or has in another shape; readable text.
   std::vector<std::string> dropped;
   std::vector<std::string> new_adapters;  ///< of the model; the checkpoint has none at all
   [[nodiscard]] bool whole() const { return whole_below() && new_adapters.empty(); }
-  /// All but the adapters.
+  /// Returns whether all weights except the adapters match.
   [[nodiscard]] bool whole_below() const { return fresh.empty() && dropped.empty(); }
 };
 /// `base`: what the checkpoint leaves out counts as its own.

@@ -6,11 +6,11 @@
 #include "families/base_weights.h"
 #include "shard/sharded_model.h"
 
-/// What checkpoints of a model with adapters (LoRA) leave out: the weights below them, which lie elsewhere
-/// and never change.
+/// The weights below adapters (LoRA). Checkpoints of such a model leave them out: they lie elsewhere and
+/// never change.
 namespace echelon {
 
-/// Lists what is frozen below adapters, without fingerprints; nothing in a model without adapters. The same
+/// Lists the frozen tensors below adapters, without fingerprints; none in a model without adapters. The same
 /// on all ranks.
 [[nodiscard]] checkpoint::BaseNote base_of(const ShardedModel& model);
 

@@ -13,7 +13,7 @@
 /// Slices of a unit's buffer as bytes of a checkpoint.
 namespace echelon {
 
-/// Before the name of a weight.
+/// The prefix of the name of a weight.
 inline const std::string kModelPrefix = "model/";
 
 [[nodiscard]] inline DType dtype_of(const at::Tensor& tensor) {
