@@ -11,7 +11,7 @@
 
 namespace echelon {
 
-/// Which samples a rank reads: batch k holds samples [first + k * stride, first + k * stride + samples).
+/// The samples that a rank reads: batch k holds samples [first + k * stride, first + k * stride + samples).
 struct BatchPlan {
   std::int64_t first = 0;
   std::int64_t samples = 1;

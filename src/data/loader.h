@@ -11,7 +11,7 @@
 
 namespace echelon {
 
-/// Consecutive samples as they lie in host memory, whole of one kind. Token sequences stand one after
+/// Consecutive samples in host memory, either token sequences or images. Token sequences stand one after
 /// another without padding.
 struct SampleBatch {
   std::int64_t samples = 0;
@@ -31,7 +31,7 @@ struct SampleBatch {
   std::vector<std::int64_t> target_lengths;  ///< pairs only: of the sequences in `targets`
 };
 
-/// What a sample holds at most.
+/// The largest size of a sample.
 struct SampleSize {
   std::int64_t tokens = 0;         ///< in `ids`
   std::int64_t target_tokens = 0;  ///< in the target sequence of a pair
@@ -60,7 +60,7 @@ class Loader {
   [[nodiscard]] virtual std::uint32_t fingerprint() const = 0;
 };
 
-/// What the model accepts: data that does not fit is refused.
+/// The input that the model accepts; other data are refused.
 struct ModelInput {
   ModelInput(std::int64_t vocabulary, const data::ImageShape& shape = {})  // NOLINT: meant to be implicit
       : vocab_size(vocabulary), images(shape) {}
@@ -82,8 +82,8 @@ struct ModelInput {
 /// The tokenizer that belongs to `options` ("" when there is none).
 [[nodiscard]] std::string tokenizer_path(const DataOptions& options);
 
-/// That tokenizer, with the EOS of the token file (`echelon prepare` may have taken it from a model); null
-/// when there is none. Throws Error(kData).
+/// Loads the tokenizer at tokenizer_path(), with the EOS of the token file (`echelon prepare` may have taken
+/// it from a model). Null when there is none. Throws Error(kData).
 [[nodiscard]] std::unique_ptr<const Tokenizer> load_tokenizer(const DataOptions& options);
 
 }  // namespace echelon

@@ -44,12 +44,12 @@ enum class Packing : std::uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 3> kWords<Packing>{"stream", "documents", "pad"};
 
-/// What is cut out of a training image.
+/// The part that is cut out of a training image.
 enum class Crop : std::uint8_t { kRandom, kCenter };
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<Crop>{"random", "centre"};
 
-/// What is done with a record that cannot be used.
+/// The treatment of a record that cannot be used.
 enum class BadRecord : std::uint8_t { kStop, kSkip };
 template <>
 inline constexpr std::array<std::string_view, 2> kWords<BadRecord>{"stop", "skip"};

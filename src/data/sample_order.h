@@ -17,7 +17,7 @@ class SampleOrder {
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
 
-  /// Where sample `index` of `epoch` lies; index < size().
+  /// Returns the position of sample `index` of `epoch`; index < size().
   [[nodiscard]] std::uint64_t at(std::uint64_t epoch, std::uint64_t index) const;
 
  private:
@@ -29,8 +29,8 @@ class SampleOrder {
   std::uint64_t right_size_;
 };
 
-/// Which of `size` items a sample is that is counted over epochs: shuffled anew in every epoch, or without a
-/// seed in order.
+/// Maps samples, counted over epochs, to `size` items: shuffled anew in every epoch, or in order without a
+/// seed.
 class EpochOrder {
  public:
   /// `size` >= 1.

@@ -31,7 +31,7 @@ void flip_horizontally(Image& image);
 [[nodiscard]] Box random_box(const Image& image, const std::array<double, 2>& area, std::uint64_t key,
                              std::uint64_t sample);
 
-/// Whether the sample is to be mirrored: half of them are.
+/// Returns whether the sample must be mirrored: half of them are.
 [[nodiscard]] bool random_flip(std::uint64_t key, std::uint64_t sample);
 
 }  // namespace echelon::data

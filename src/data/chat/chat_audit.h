@@ -10,7 +10,7 @@ namespace echelon::data {
 struct EncodedChat;
 class ChatEncoder;
 
-/// What `prepare` found out about the mask of all conversations, those without a target included.
+/// The findings of `prepare` about the mask of all conversations, those without a target included.
 struct ChatAudit {
   std::uint64_t samples = 0;
   std::uint64_t samples_without_target = 0;  ///< left out of the token files

@@ -28,9 +28,9 @@ class ChatEncoder {
   /// `tokenizer` must outlive it. Throws Error(kData): a template that is not understood.
   ChatEncoder(ChatSource source, const ChatOptions& options, const Tokenizer& tokenizer);
 
-  /// `encoder` is one of the tokenizer. Ids are those of the whole text. A token is trained when any of its
-  /// text is. Throws Error(kData): what the template refuses, a text that does not map to tokens, a special
-  /// token in a message under TypedTokens::kRefuse.
+  /// `encoder` belongs to the tokenizer. Returns the ids of the whole text. A token is trained when any of
+  /// its text is. Throws Error(kData) for a conversation that the template refuses, a text that does not map
+  /// to tokens, and a special token in a message under TypedTokens::kRefuse.
   [[nodiscard]] EncodedChat encode(const Conversation& conversation, TextEncoder& encoder) const;
 
   /// The ids of a conversation up to where the assistant answers. Throws as encode() does.
@@ -38,7 +38,7 @@ class ChatEncoder {
                                                         TextEncoder& encoder) const;
 
   /// The token with which the model learns to end a turn: the last of source().ends that is trained in a
-  /// question and an answer; -1: none, or the template refuses them.
+  /// conversation of a question and an answer. -1: there is none, or the template refuses the conversation.
   [[nodiscard]] std::int32_t turn_end() const;
 
   [[nodiscard]] const ChatSource& source() const { return source_; }

@@ -10,8 +10,8 @@
 
 namespace echelon::data {
 
-/// What becomes of a special token that stands in a message: the conversation is refused, its text is encoded
-/// as any other text, or it becomes the special token.
+/// The treatment of a special token's text in a message: the conversation is refused, the text is encoded as
+/// any other text, or it becomes the special token.
 enum class TypedTokens : std::uint8_t { kRefuse, kEscape, kAllow };
 
 }  // namespace echelon::data

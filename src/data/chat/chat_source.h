@@ -12,7 +12,7 @@
 
 namespace echelon::data {
 
-/// What chats are rendered with: a template and what it knows besides the messages.
+/// The source of rendered chats: a template and its values besides the messages.
 struct ChatSource {
   std::string text;              ///< of the template
   std::string origin;            ///< the template's file, for messages
@@ -21,7 +21,7 @@ struct ChatSource {
   std::optional<std::time_t> now;
   std::vector<std::string> ends;  ///< special tokens that end a turn
 
-  /// What the text depends on, for prepare.json.
+  /// Returns everything that the text depends on, for prepare.json.
   [[nodiscard]] nlohmann::ordered_json identity(const ChatOptions& options) const;
 };
 

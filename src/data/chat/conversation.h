@@ -20,8 +20,8 @@ struct PromptFields {
 
 inline constexpr std::string_view kAssistant = "assistant";
 
-/// A line of a JSONL file, its names and roles replaced by those that templates know. Throws Error(kData) for
-/// what is no conversation: "messages[2] has no 'role'".
+/// Reads a line of a JSONL file, and replaces its names and roles by those of templates. Throws Error(kData)
+/// if the line is no conversation: "messages[2] has no 'role'".
 [[nodiscard]] Conversation read_conversation(std::string_view line, const ChatOptions& options,
                                              const PromptFields& fields);
 

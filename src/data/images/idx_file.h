@@ -12,10 +12,10 @@ struct IdxFile {
   std::vector<std::uint8_t> values;
 };
 
-/// Reads an idx file of `dimensions` dimensions, plain or gzip. What its header claims is compared with the
-/// file's size before memory is taken. Throws Error(kData): missing, foreign, another number type or number
-/// of dimensions, a dimension of zero, cut short, longer than its header says, damaged gzip, more than 16
-/// GiB.
+/// Reads an idx file of `dimensions` dimensions, plain or gzip. The sizes in its header are compared with the
+/// file's size before memory is allocated. Throws Error(kData): missing, foreign, another number type or
+/// number of dimensions, a dimension of zero, cut short, longer than its header says, damaged gzip, more than
+/// 16 GiB.
 [[nodiscard]] IdxFile read_idx(const std::filesystem::path& path, std::size_t dimensions);
 
 /// The labels file that lies beside an images file: "train-images-idx3-ubyte.gz" has

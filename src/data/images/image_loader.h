@@ -37,8 +37,8 @@ class ImageLoader final : public Loader {
 [[nodiscard]] std::unique_ptr<Loader> make_image_loader(const DataOptions& options,
                                                         const data::ImageShape& shape, std::uint64_t seed);
 
-/// What data.validation names, in its own order. Throws Error(kData), also when a folder's classes are not
-/// those of data.path.
+/// Loads the samples of data.validation, in their own order. Throws Error(kData), also when a folder's
+/// classes are not those of data.path.
 [[nodiscard]] std::unique_ptr<Loader> make_image_validation_loader(const DataOptions& options,
                                                                    const data::ImageShape& shape,
                                                                    std::uint64_t seed);

@@ -4,7 +4,7 @@
 
 namespace echelon::data {
 
-/// What the model expects of images.
+/// The images that the model expects.
 struct ImageShape {
   std::int64_t channels = 0;
   std::int64_t size = 0;  ///< width and height, pixels

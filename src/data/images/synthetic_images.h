@@ -4,7 +4,7 @@
 namespace echelon::data {
 
 /// Images computed from (seed, index), for benchmarks and tests without files. There is something to learn:
-/// each class has a pattern of waves of its own, of which a sample shows a noisy copy.
+/// each class has its own pattern of waves, and a sample is a noisy copy of it.
 class SyntheticImages final : public ImageSource {
  public:
   /// `held_out`: 0 for the images that are trained on; else so many others of the same classes.

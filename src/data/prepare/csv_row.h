@@ -15,8 +15,8 @@ enum class CsvPlace { kFieldStart, kPlain, kQuoted, kQuoteInQuoted };
 /// Finds the end of a row that may come in several parts: a newline outside of quotes.
 class CsvRowEnd {
  public:
-  /// The offset of the newline that ends the row, searched from the start of `part`, which continues the part
-  /// before; npos when it does not end here.
+  /// Returns the offset of the newline that ends the row, or npos if the row does not end in `part`. `part`
+  /// continues the part before.
   [[nodiscard]] std::size_t find(std::string_view part);
 
   /// True if the text searched so far ends inside quotes.

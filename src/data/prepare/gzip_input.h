@@ -8,7 +8,7 @@
 
 namespace echelon::data {
 
-/// A regular file read from front to back, through gunzip when its first bytes, not its name, say that it is
+/// A regular file read from front to back. It is decompressed if its first bytes, not its name, mark it as
 /// gzip. Not thread-safe.
 class GzipInput {
  public:

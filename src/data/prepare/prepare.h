@@ -15,10 +15,10 @@ namespace echelon::data {
 
 /// text, code: one file is one document. jsonl: one line is one, a JSON object whose `field` holds the text.
 /// csv: one row is one, and `field` is a column's name in the header row. chat: one line of JSON is a
-/// conversation. kBySuffix: what the names of the sources say, which must be the same of all.
+/// conversation. kBySuffix: the format that the names of all sources agree on.
 enum class TextFormat : std::uint8_t { kBySuffix, kText, kCode, kJsonl, kCsv, kChat };
 
-/// What becomes of a record that cannot be used: not UTF-8, not a JSON object with the field, a row with too
+/// The treatment of a record that cannot be used: not UTF-8, not a JSON object with the field, a row with too
 /// few columns, a binary file. kByFormat: code is skipped, everything else stops.
 enum class BadRecords : std::uint8_t { kByFormat, kStop, kSkip };
 
@@ -60,8 +60,8 @@ struct PrepareOptions {
   [[nodiscard]] bool rows() const {
     return format == TextFormat::kJsonl || format == TextFormat::kCsv || chats();
   }
-  /// Whether chat_template.jinja and tokenizer_config.json go to the output, for checkpoints and exports: not
-  /// if the output is the tokenizer's folder, whose own they would replace.
+  /// Returns whether chat_template.jinja and tokenizer_config.json are written to the output, for checkpoints
+  /// and exports. They are not if the output is the tokenizer's folder, because they would replace its own.
   [[nodiscard]] bool writes_template() const;
   [[nodiscard]] bool chats() const { return format == TextFormat::kChat; }
   [[nodiscard]] std::string text_field() const { return field.empty() ? "text" : field; }
@@ -77,7 +77,7 @@ struct PrepareProgress {
   std::string remark{};  ///< not about the stage: a line for the user, given once
 };
 
-/// One token file of the output. All zero: not made.
+/// One token file of the output. All fields are zero if it was not made.
 struct PreparedFile {
   std::uint64_t tokens = 0;
   std::uint64_t documents = 0;

@@ -12,7 +12,7 @@
 
 namespace echelon::data {
 
-/// The first row of a CSV file: which columns hold what is wanted.
+/// The wanted columns of a CSV file, found in its first row.
 struct CsvColumns {
   std::size_t count = 0;
   std::size_t text = 0;
@@ -68,7 +68,7 @@ struct Document {
 /// File and, of a row, line.
 [[nodiscard]] std::string place_of(const Record& record);
 
-/// What stops the work under BadRecords::kStop; `fault` names the record.
+/// Returns the error that ends the work under BadRecords::kStop; `fault` names the record.
 [[nodiscard]] Error bad_record_error(const std::string& fault);
 
 /// Reads and checks one record. The source of a pair begins with options.prefix; a pair with an empty side is

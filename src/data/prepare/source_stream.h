@@ -10,11 +10,11 @@ namespace echelon::data {
 /// How the bytes of a file are compressed.
 enum class Packing : std::uint8_t { kNone, kGzip, kZstd };
 
-/// What the name of a file says: .gz, .zst, or none.
+/// Returns the packing that a file's name states: .gz, .zst, or none.
 [[nodiscard]] Packing packing_of(const std::filesystem::path& path);
 
-/// The content of a source file from its start, in parts; what is compressed is decompressed on the way, one
-/// stream behind the other when a file holds several. Not thread-safe.
+/// The content of a source file from its start, in parts. A compressed file is decompressed on the way; a
+/// file may hold several streams, one behind the other. Not thread-safe.
 class SourceStream {
  public:
   /// Throws Error(kData): cannot be opened.
@@ -30,7 +30,7 @@ class SourceStream {
   /// Bytes of the file used so far.
   [[nodiscard]] std::uint64_t position() const;
 
-  /// What the file is read through.
+  /// The reader of the file's bytes.
   struct Input;
   struct Decoder;
 

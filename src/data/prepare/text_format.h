@@ -8,15 +8,16 @@
 
 namespace echelon::data {
 
-/// The files of a folder that are taken for an empty options.include; for kBySuffix those of every format.
+/// Returns the patterns of a folder's files that an empty options.include stands for; for kBySuffix those of
+/// every format.
 [[nodiscard]] std::vector<std::string> default_include(TextFormat format);
 
-/// What a file's name says, .gz or .zst behind it left out; kBySuffix: nothing.
+/// Returns the format that a file's name states, without regard to .gz or .zst behind it; kBySuffix: none.
 [[nodiscard]] TextFormat format_of(const std::filesystem::path& file);
 
-/// `options` with what they leave to the sources: the format, where it goes by the files' suffixes, and what
-/// becomes of bad records. A file whose name says nothing is text. Throws Error(kUsage) when the files are of
-/// more than one format.
+/// Returns `options` with the choices that they leave to the sources: the format by the files' suffixes, and
+/// the treatment of bad records. A file whose name states no format is text. Throws Error(kUsage) when the
+/// files are of more than one format.
 [[nodiscard]] PrepareOptions settle_format(const PrepareOptions& options,
                                            const std::vector<SourceFile>& files);
 

@@ -15,8 +15,8 @@ namespace echelon {
 class ChatLoader final : public Loader {
  public:
   /// `leave_out`: at most how many conversations longer than seq_len + 1 tokens are left out. `shuffle_seed`:
-  /// none for file order. Throws Error(kData): more of them, a file that says not what is trained, nothing
-  /// left.
+  /// none for file order. Throws Error(kData) if more of them are longer, the file does not mark trained
+  /// tokens, or nothing is left.
   ChatLoader(TokenFile file, std::int64_t seq_len, std::optional<std::uint64_t> shuffle_seed,
              std::int64_t leave_out);
   ChatLoader(const ChatLoader&) = delete;

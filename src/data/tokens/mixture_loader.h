@@ -24,7 +24,7 @@ class MixtureLoader final : public Loader {
   /// `sources` is not empty; its loaders give samples of one kind.
   MixtureLoader(std::vector<Source> sources, std::uint64_t seed);
 
-  /// As many samples as all sources hold together.
+  /// Returns the number of samples of all sources together.
   [[nodiscard]] std::int64_t samples_per_epoch() const override;
   [[nodiscard]] SampleSize sample_size() const override { return sources_.front().loader->sample_size(); }
   [[nodiscard]] SampleBatch read(std::int64_t first, std::int64_t count) const override;
@@ -38,8 +38,8 @@ class MixtureLoader final : public Loader {
   [[nodiscard]] Draw draw(std::uint64_t number) const;
 
   std::vector<Source> sources_;
-  std::vector<std::uint64_t>
-      ends_;  // of the sources' places in a round, which is as long as the last one says
+  /// Ends of the sources' places in a round; the last one is the length of the round.
+  std::vector<std::uint64_t> ends_;
   SampleOrder order_;
   std::uint32_t fingerprint_;
 };

@@ -40,7 +40,8 @@ struct TokenFileHeader {
   [[nodiscard]] bool holds_pairs() const { return (flags & kDocumentsArePairs) != 0; }
   [[nodiscard]] bool holds_chats() const { return (flags & kDocumentsAreChats) != 0; }
   [[nodiscard]] std::uint32_t version() const {
-    return holds_pairs() ? kTokenPairsVersion : holds_chats() ? kTokenChatsVersion : kTokenFileVersion;
+    if (holds_pairs()) return kTokenPairsVersion;
+    return holds_chats() ? kTokenChatsVersion : kTokenFileVersion;
   }
   [[nodiscard]] std::uint64_t documents_offset() const;
   [[nodiscard]] std::uint64_t checksums_offset() const;
