@@ -10,9 +10,10 @@ struct RougeScores {
   double rouge_l = 0;  ///< longest sequence of words in common, gaps allowed
 };
 
-/// How much of `reference` a generated text covers and the reverse (Lin, ROUGE: A Package for Automatic
-/// Evaluation of Summaries). Words are runs of ASCII letters, without regard to case, and digits; no
-/// stemming: the numbers of the Python package rouge_score. UTF-8; time grows with the product of the words.
+/// Scores how much of `reference` a generated text covers and the reverse (Lin, ROUGE: A Package for
+/// Automatic Evaluation of Summaries). Words are runs of ASCII letters, without regard to case, and digits;
+/// no stemming: the numbers of the Python package rouge_score. UTF-8; time grows with the product of the
+/// words.
 [[nodiscard]] RougeScores rouge(std::string_view generated, std::string_view reference);
 
 }  // namespace echelon

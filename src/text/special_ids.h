@@ -18,16 +18,17 @@ struct SpecialIds {
 /// Content of a file of the folder; empty: there is none.
 using FolderFile = std::function<std::string(const std::string& name)>;
 
-/// What a config.json or generation_config.json says, `eos_token_id`: one id or several. `what` names the
+/// Returns `eos_token_id` of a config.json or generation_config.json: one id or several. `what` names the
 /// file. Throws Error(kData) for anything else.
 [[nodiscard]] std::vector<std::int32_t> end_ids_of(const std::string& config, const std::string& what);
 
-/// The ends that transformers' generate uses, those of generation_config.json, else those of config.json.
-/// `folder` is for messages. Throws Error(kData) for a file that is not understood.
+/// Returns the ends that transformers' generate uses: those of generation_config.json, else those of
+/// config.json. `folder` is for messages. Throws Error(kData) for a file that is not understood.
 [[nodiscard]] SpecialIds special_ids_of(const FolderFile& file, const std::string& folder);
 
-/// The id behind a document that such a model is trained on: of the ends, the one that the tokenizer's
-/// configuration names, else the tokenizer's own, else the first. -1: there is none.
+/// Returns the id behind a document that such a model is trained on. It is the end that the tokenizer's
+/// configuration names, else the tokenizer's own EOS if that is an end or no ends are known, else the first
+/// end. -1: there is none.
 [[nodiscard]] std::int32_t document_end(const SpecialIds& ids, const Tokenizer& tokenizer);
 
 /// The tokenizer with another EOS, which may be above its own ids; unchanged for -1.

@@ -40,7 +40,7 @@ void for_each_match(std::string_view text, const SplitPattern::Matcher& matcher,
   if (given < text.size()) on_piece(TextPiece{given, text.size(), invert});
 }
 
-/// What `behavior` makes of pieces: joined ones, without those to be removed.
+/// Applies `behavior` to pieces: joins some, and leaves out those to be removed.
 [[nodiscard]] std::vector<TextPiece> apply_behavior(SplitBehavior behavior,
                                                     const std::vector<TextPiece>& pieces);
 

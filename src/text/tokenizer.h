@@ -29,13 +29,14 @@ class Tokenizer {
   /// that asks for something else than docs/data.md lists.
   [[nodiscard]] static std::unique_ptr<const Tokenizer> load(const std::filesystem::path& path);
 
-  /// From the bytes of a file; `name` is for messages. What begins with '{' is a tokenizer.json.
+  /// Loads a tokenizer from the bytes of a file; `name` is for messages. Bytes that begin with '{' are a
+  /// tokenizer.json.
   [[nodiscard]] static std::unique_ptr<const Tokenizer> from_bytes(std::string_view model_bytes,
                                                                    std::string_view name);
 
   [[nodiscard]] virtual std::unique_ptr<TextEncoder> make_encoder() const = 0;
 
-  /// What a fresh encoder gives.
+  /// Returns the ids that a fresh encoder gives.
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
 
   /// Text of `ids`; BOS, EOS and other special symbols give nothing. With a model made by `echelon prepare`,

@@ -10,11 +10,12 @@ namespace echelon {
 /// Never 0. Needs no sentencepiece, so a loader checks it at the price of reading the file.
 [[nodiscard]] std::uint64_t tokenizer_digest_of(std::string_view model_bytes);
 
-/// The same of a file. Throws Error(kData): missing, unreadable, empty, larger than 256 MiB.
+/// Returns the digest of a file. Throws Error(kData) for a file that is missing, unreadable, empty, or larger
+/// than 256 MiB.
 [[nodiscard]] std::uint64_t tokenizer_digest(const std::filesystem::path& path);
 
-/// How a tokenizer's file is called beside token files and in checkpoints: "tokenizer.json" when its bytes
-/// begin with '{', else "tokenizer.model" (sentencepiece).
+/// Returns the name of a tokenizer's file beside token files and in checkpoints: "tokenizer.json" when its
+/// bytes begin with '{', else "tokenizer.model" (sentencepiece).
 [[nodiscard]] std::string tokenizer_file_name(std::string_view model_bytes);
 
 /// The tokenizer in `folder`, empty when it holds none: tokenizer.json, from which transformers reads too,

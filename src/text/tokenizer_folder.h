@@ -16,7 +16,7 @@ inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 class TokenizerFolder {
  public:
   explicit TokenizerFolder(const std::filesystem::path& tokenizer_file);
-  /// Its files are read by `file`, as those of a checkpoint, which have checksums.
+  /// `file` reads the folder's files, for example those of a checkpoint, which have checksums.
   TokenizerFolder(std::filesystem::path path, FolderFile file)
       : path_(std::move(path)), file_(std::move(file)) {}
 
@@ -24,7 +24,7 @@ class TokenizerFolder {
   /// Content of a file; empty: there is none. Throws Error(kData) for one that cannot be read or has more
   /// than 16 MiB.
   [[nodiscard]] std::string text(const std::string& name) const { return file_(name); }
-  /// What the model's files say of ends; see special_ids_of().
+  /// Returns the ends that the model's files state; see special_ids_of().
   [[nodiscard]] SpecialIds special_ids() const;
 
  private:

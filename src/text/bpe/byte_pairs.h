@@ -41,7 +41,7 @@ class BytePairs {
   /// characters.
   void encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
 
-  /// Whether a word is looked up whole before anything merges (ignore_merges): its id, or -1.
+  /// Returns the id of a word that is looked up whole before anything merges (ignore_merges); -1: it merges.
   [[nodiscard]] std::int32_t whole_word(std::string_view word) const;
 
   /// The first place behind `begin` where `word` can be cut without changing its ids: no merge spans it.

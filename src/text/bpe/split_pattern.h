@@ -11,8 +11,8 @@ namespace echelon::data {
 /// by any number of threads, each through a Matcher of its own.
 class SplitPattern {
  public:
-  /// In the syntax of a tokenizer.json (pattern_syntax.h). `field`: where it stands, for messages. Throws
-  /// Error(kData): malformed or not supported.
+  /// `pattern`: in the syntax of a tokenizer.json (pattern_syntax.h). `field`: its place, for messages.
+  /// Throws Error(kData): malformed or not supported.
   SplitPattern(std::string_view pattern, const std::string& field);
 
   /// Finds `text` itself.

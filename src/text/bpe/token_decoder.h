@@ -10,8 +10,8 @@ namespace echelon::data {
 [[nodiscard]] std::string decode_tokens(std::vector<std::string> tokens,
                                         const std::vector<DecoderStep>& steps);
 
-/// The bytes that one token stands for within a text: what is done to neighbors, or at the start of a text,
-/// is left out.
+/// Returns the bytes that one token stands for within a text. Steps that change neighbors, or the start of a
+/// text, are left out.
 [[nodiscard]] std::string bytes_of_token(std::string token, const std::vector<DecoderStep>& steps);
 
 }  // namespace echelon::data

@@ -28,7 +28,7 @@ struct NormalizerStep {
   std::string content{};  ///< kReplace: what comes in its place; kPrepend: what comes in front
 };
 
-/// What becomes of the matches of a pattern that splits text; the names are those of tokenizer.json.
+/// The treatment of the matches of a pattern that splits text; the names are those of tokenizer.json.
 enum class SplitBehavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 /// A pre-tokenizer Split or Digits.
@@ -40,7 +40,7 @@ struct SplitStep {
   SplitBehavior behavior = SplitBehavior::kIsolated;
 };
 
-/// The pre-tokenizer ByteLevel, always the last: what merges are bytes. Without it, characters merge.
+/// The pre-tokenizer ByteLevel, always the last one. With it bytes merge, without it characters.
 struct ByteLevelStep {
   bool add_prefix_space = true;
   bool use_regex = true;
@@ -55,8 +55,8 @@ struct MetaspaceStep {
   bool split = true;                               ///< a word begins at each sign
 };
 
-/// How a step of the decoder changes each token; kByteFallback joins "<0x0A>"s to the text of their bytes,
-/// and kFuse all tokens to one.
+/// The change that a step of the decoder makes to each token; kByteFallback joins "<0x0A>"s to the text of
+/// their bytes, and kFuse joins all tokens to one.
 enum class Decoding { kReplace, kByteFallback, kFuse, kStrip, kMetaspace };
 
 struct DecoderStep {
@@ -78,7 +78,7 @@ struct BytePairModel {
   bool ignore_merges = false;
 };
 
-/// What a tokenizer.json asks for, with every field known and checked. truncation, padding and offsets are
+/// The content of a tokenizer.json, with every field known and checked. truncation, padding and offsets are
 /// left out: they do not change the ids of a whole document.
 struct TokenizerJson {
   std::vector<AddedToken> added_tokens;

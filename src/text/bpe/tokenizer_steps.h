@@ -6,7 +6,7 @@
 #include "text/bpe/tokenizer_json.h"
 #include "text/json_field.h"
 
-/// What a tokenizer.json does to text around its model. For source files of this module only; all throw
+/// The steps of a tokenizer.json around its model. For source files of this module only; all functions throw
 /// Error(kData) naming the field.
 namespace echelon::data {
 

@@ -12,8 +12,8 @@ struct AddedCharacters {
   std::string_view category;
 };
 
-/// What Unicode 14, 15, 15.1 and 16 assigned, in the order of code points. Distributions carry PCRE2 with
-/// Unicode 13 to 16; the regular expressions of a tokenizer.json mean Unicode 16.
+/// The characters that Unicode 14, 15, 15.1 and 16 assigned, in the order of code points. Distributions carry
+/// PCRE2 with Unicode 13 to 16; the regular expressions of a tokenizer.json mean Unicode 16.
 [[nodiscard]] std::span<const AddedCharacters> unicode_additions();
 
 }  // namespace echelon::data

@@ -5,14 +5,16 @@
 
 namespace echelon::data {
 
-/// Why sentencepiece must not have this table (as below), or "": it follows a table without looking where it
-/// leads. Every unit that a path could lead to is checked, reached or not, and so is what it points at.
+/// Returns why sentencepiece must not load this table (its form is below), or "". The library follows a table
+/// without checking where it leads. So every unit that a path could lead to is checked, reached or not, with
+/// the text that it points at.
 [[nodiscard]] std::string normalizer_table_problem(std::string_view table);
 
-/// Calls `rule(from, to)` for every rule of the table that a sentencepiece model carries for its normalizer:
-/// of the rules whose `from` begins what is left of a text, the longest replaces it by `to`. The table is a
-/// u32 size, a double array of that many bytes (darts-clone's) and texts that end with a zero byte; all
-/// little-endian. False when it is anything else; some rules may have been told by then.
+/// Calls `rule(from, to)` for every rule of the table that a sentencepiece model carries for its normalizer.
+/// The normalizer applies the longest rule whose `from` begins the rest of a text, and replaces it by `to`.
+/// The table is a u32 size, a double array of that many bytes (darts-clone's) and texts that end with a zero
+/// byte; all little-endian. Returns false for any other content; `rule` may have been called for some rules
+/// by then.
 [[nodiscard]] bool for_each_rule(std::string_view table,
                                  const std::function<void(std::string_view from, std::string_view to)>& rule);
 

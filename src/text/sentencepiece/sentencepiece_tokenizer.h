@@ -28,11 +28,11 @@ class SentencepieceTokenizer final : public Tokenizer {
   /// Appends the ids of `text` as the library finds them, without a memory.
   void append(std::string_view text, std::vector<std::int32_t>& ids) const;
 
-  /// Whether the ids of the text are those of its words, one after the other. Not so where a model changes
-  /// text, nor where the text holds U+2581 and the model is not our own: there it is a space.
+  /// Returns whether the ids of the text are those of its words, one after the other. False if the model
+  /// changes text, or if the text holds U+2581 and the model is not our own: there U+2581 is a space.
   [[nodiscard]] bool cuts(std::string_view text) const;
 
-  /// End of the word that starts at `begin` < text.size(), of a text that the model cuts. Words are the
+  /// Returns the end of the word that starts at `begin` < text.size(); cuts(text) must be true. Words are the
   /// smallest parts that can be encoded apart.
   [[nodiscard]] std::size_t word_end(std::string_view text, std::size_t begin) const;
 

@@ -18,9 +18,9 @@ struct SentencepiecePiece {
   Type type = Type::kNormal;
 };
 
-/// What a sentencepiece model does to text before it looks up pieces. The library does not tell, so it is
-/// read from the model's own bytes (a protocol buffer, sentencepiece_model.proto). Views are into these
-/// bytes.
+/// The changes that a sentencepiece model makes to text before it looks up pieces. The library has no
+/// function for them, so they are read from the model's own bytes (a protocol buffer,
+/// sentencepiece_model.proto). Views are into these bytes.
 struct SentencepieceTraits {
   enum class Type : std::uint8_t { kUnigram = 1, kBpe, kWord, kChar };
   Type type = Type::kUnigram;            ///< trainer_spec.model_type
@@ -44,8 +44,8 @@ struct SentencepieceTraits {
 /// Empty when `model` is no well-formed protocol buffer, or one that two readers may understand differently.
 [[nodiscard]] std::optional<SentencepieceTraits> read_traits(std::string_view model);
 
-/// Why the library must not have the model, or "": it would follow a table out of its memory, or find more
-/// symbols than it has room for. To be asked before it sees the model.
+/// Returns why the library must not load the model, or "": it would follow a table out of its memory, or find
+/// more symbols than it has room for. Call it before the library loads the model.
 [[nodiscard]] std::string unsafe_model_problem(const SentencepieceTraits& traits);
 
 }  // namespace echelon::data

@@ -15,7 +15,7 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
-/// What functions use of a rendering.
+/// The parts of a rendering that functions use.
 struct Tools {
   Budget budget;
   std::optional<std::time_t> now;  ///< of strftime_now()
@@ -42,7 +42,8 @@ struct Builtin {
 /// called.
 [[nodiscard]] const Builtin* find_method(const Value& self, std::string_view name);
 
-/// Throws Error(kData): arguments that are too many or unknown, and what the function itself finds.
+/// Calls a builtin. Throws Error(kData) for too many or unknown arguments, and for the faults that the
+/// function itself finds.
 [[nodiscard]] Value call_builtin(Tools& tools, const Builtin& builtin, const Value& self,
                                  const Arguments& arguments);
 

@@ -40,9 +40,9 @@ void append(Text& text, std::string_view ascii);
 [[nodiscard]] bool is_printable(std::uint32_t code);
 
 [[nodiscard]] Text slice(const Text& text, std::size_t begin, std::size_t end);
-/// Without the characters of `set` (null: white space) at the chosen ends.
+/// Returns `text` without the characters of `set` (null: white space) at the chosen ends.
 [[nodiscard]] Text strip(const Text& text, const Text* set, bool left, bool right);
-/// Where `part` begins at or behind `from`; text.size() + 1 when nowhere.
+/// Returns the first place of `part` at or behind `from`; text.size() + 1 if there is none.
 [[nodiscard]] std::size_t find(const Text& text, const Text& part, std::size_t from = 0);
 
 /// Python's str.upper(), lower() and capitalize().

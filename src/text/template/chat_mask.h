@@ -14,7 +14,7 @@ struct ChatSpan {
   bool operator==(const ChatSpan&) const = default;
 };
 
-/// A chat and what of it is trained: what the model is to write after a prompt, the end of its turn included.
+/// A chat and its trained parts: the text that the model must write after a prompt, with the end of its turn.
 struct MaskedChat {
   RenderedChat chat;
   std::vector<ChatSpan> trained;  ///< in order, apart, none of them empty
@@ -22,13 +22,13 @@ struct MaskedChat {
   std::size_t trained_turns = 0;
 };
 
-/// Which turns are trained where the template writes an earlier turn in another way once a later one follows,
-/// as those that leave earlier reasoning out do.
+/// The trained turns under a template that writes an earlier turn differently once a later one follows, for
+/// example without its reasoning.
 enum class ChangedTurns : unsigned char { kRefuse, kLastTurn };
 
-/// With generation tags in the template, what stands between them. Without, what each turn of
-/// `assistant_role` adds to the text of the messages before it and the prompt for it. Throws Error(kData) as
-/// render() does, and where a turn is not found in the text or a template with tags marks none.
+/// Trains the text between generation tags if the template has them. Else trains the text that each turn of
+/// `assistant_role` adds to the messages before it and the prompt for it. Throws Error(kData) as render()
+/// does, and if a turn is not found in the text or a template with tags marks none.
 [[nodiscard]] MaskedChat mask_chat(const ChatTemplate& chat_template, const ChatInput& input,
                                    const std::string& assistant_role, ChangedTurns changed);
 

@@ -11,7 +11,7 @@
 
 namespace echelon {
 
-/// What a chat template is rendered with.
+/// The inputs of a rendered chat template.
 struct ChatInput {
   const nlohmann::ordered_json& messages;   ///< a list of objects
   const nlohmann::ordered_json& tools;      ///< a list, or null
@@ -52,7 +52,7 @@ class ChatTemplate {
   /// Error(kUsage) where strftime_now() is called without `now`.
   [[nodiscard]] RenderedChat render(const ChatInput& input) const;
 
-  /// Whether it has generation tags.
+  /// Returns whether the template has generation tags.
   [[nodiscard]] bool marks_generation() const;
 
  private:

@@ -38,7 +38,7 @@ class Interpreter {
   void assign(const std::vector<std::string>& names, const Value& value);
   void assign_attribute(const Node& node, const Value& value);
   void print(const Text& text);
-  /// What `node` prints, in a scope of its own.
+  /// Returns the text that `node` prints, in a scope of its own.
   Text captured(const Node& node, Scope& scope);
   Flow generate(const Node& node);
 

@@ -7,7 +7,7 @@
 
 namespace echelon::data::jinja {
 
-/// What a node of the tree is. In brackets: its `parts`, in this order.
+/// The kind of a node of the tree. In brackets: its `parts`, in this order.
 enum class Form : std::uint8_t {
   kConstant,    ///< `value`
   kName,        ///< a variable
@@ -52,8 +52,8 @@ struct Node {
   int depth = 1;  ///< of the tree below
 };
 
-/// The tree of a template, a kBlock. Throws Fault (lexer.h) for what is not a template, is nested too deep or
-/// uses what is not supported.
+/// Returns the tree of a template, a kBlock. Throws Fault (lexer.h) for text that is no template, is nested
+/// too deep or uses unsupported syntax.
 [[nodiscard]] Node parse_template(const Text& source);
 
 }  // namespace echelon::data::jinja

@@ -19,7 +19,8 @@ struct Builtin;
 using Items = std::vector<Value>;
 using Entries = std::vector<std::pair<Value, Value>>;
 
-/// What a template may still do. Every function that takes time or memory by its arguments takes from it.
+/// The remaining work that a template may do. Every function whose time or memory depends on its arguments
+/// uses up some of it.
 class Budget {
  public:
   explicit Budget(std::uint64_t left) : left_(left) {}
@@ -30,7 +31,7 @@ class Budget {
   std::uint64_t left_;
 };
 
-/// What a name, an attribute or an item that does not exist gives.
+/// The value of a name, an attribute or an item that does not exist.
 struct Undefined {
   std::string name;
 };
@@ -91,7 +92,7 @@ class Value : public Any {
 
 [[nodiscard]] Value text_value(Text text);
 [[nodiscard]] Value text_value(std::string_view utf8);
-/// Each throws Error(kData) for values nested too deep and for what may not be held.
+/// Both functions throw Error(kData) for values nested too deep and for values that may not be held.
 [[nodiscard]] Value list_value(Items items, ListKind kind = ListKind::kList);
 [[nodiscard]] Value dict_value(Entries entries);
 /// Every character of it comes from `origin`.
@@ -111,7 +112,8 @@ class Value : public Any {
 /// Null when there is no such key.
 [[nodiscard]] const Value* find_entry(const Entries& entries, const Value& key, Budget& budget);
 [[nodiscard]] const Value* find_entry(const Entries& entries, std::string_view key);
-/// What a loop over it gives; a stream is empty afterwards. Throws Error(kData) for what has no items.
+/// Returns the items of a loop over `value`; a stream is empty afterwards. Throws Error(kData) for a value
+/// without items.
 [[nodiscard]] ListPtr items_of(const Value& value, Budget& budget);
 [[nodiscard]] std::size_t length_of(const Value& value);
 
