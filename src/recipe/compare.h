@@ -18,9 +18,9 @@ struct Change {
 /// derived from other keys (model.head_size: 0) are compared as the values they resolve to.
 [[nodiscard]] std::vector<Change> changes(const Recipe& then, const Recipe& now);
 
-/// Whether the key changes what the model computes from given weights, not only how they are trained: all
-/// keys of sections `model` and `lora` except the names of preset and folder, weight initialization, dropout,
-/// and what is trained besides adapters.
+/// Returns whether the key changes what the model computes from given weights, not only how they are trained:
+/// all keys of sections `model` and `lora` except the names of preset and folder, weight initialization,
+/// dropout, and what is trained besides adapters.
 [[nodiscard]] bool describes_model(std::string_view key);
 
 /// The changes of keys for which describes_model() is true.

@@ -12,10 +12,10 @@ namespace echelon {
 /// A recipe and the origin of each value.
 struct LoadedRecipe {
   Recipe recipe;
-  std::map<std::string, std::string>
-      origins;  ///< "optim.lr" -> "recipes/x.yaml:12:7", "default" or "command line"
-  std::string
-      which;  ///< which recipe was taken, for the log, where its argument leaves that open; else empty
+  /// "optim.lr" -> "recipes/x.yaml:12:7", "default" or "command line".
+  std::map<std::string, std::string> origins;
+  /// For the log: which recipe was read, if the argument leaves that open; else empty.
+  std::string which;
 };
 
 /// Reads the recipe `named`: a file, or if there is none of this name, a built-in recipe (builtin.h).
@@ -33,7 +33,7 @@ void tell_which(const LoadedRecipe& loaded);
 /// Throws one Error(kUsage) with a line for each fault that names the nearest valid values.
 void validate_for_size(const Recipe& recipe, int ranks);
 
-/// Numbers of nodes below `nodes`, largest first, with which a run may go on that has lost some:
+/// Returns the numbers of nodes below `nodes`, largest first, with which a run may go on after it lost nodes:
 /// cluster.shrink allows it, its copies of the state keep their size, and the batch can be divided. Usually
 /// empty.
 [[nodiscard]] std::vector<std::int64_t> fewer_nodes(const Recipe& recipe, std::int64_t nodes,
@@ -44,8 +44,8 @@ void validate_for_size(const Recipe& recipe, int ranks);
 [[nodiscard]] std::string to_yaml(const Recipe& recipe,
                                   const std::map<std::string, std::string>* origins = nullptr);
 
-/// Begins a resolved recipe of which load_recipe() takes the origins in the comments for those of the values:
-/// one that is written for a job, and that nobody edits.
+/// The first line of a resolved recipe that is written for a job and that nobody edits. load_recipe() reads
+/// the origins of its values from the comments.
 inline constexpr std::string_view kKeepsOrigins = "# The comment behind a value says where it is from.\n";
 
 /// The origins that a text of to_yaml() names behind the values, by line.

@@ -8,7 +8,7 @@
 
 namespace echelon::recipe {
 
-/// What sets the keys of section `model` that no text states: model.from or model.preset.
+/// The source of the keys of section `model` that no text states: model.from or model.preset.
 struct ModelSource {
   ModelOptions model;
   std::string origin;              ///< "preset llama_8b", "config.json of 'hf'"; empty: there is none
@@ -23,7 +23,7 @@ struct ModelSource {
                                        const std::function<bool(const std::string&)>& is_given,
                                        bool reads_folder);
 
-/// Whether `source` sets the key where no text states it.
+/// Returns whether `source` sets the key if no text states it.
 [[nodiscard]] bool sets(const ModelSource& source, std::string_view key);
 
 }  // namespace echelon::recipe

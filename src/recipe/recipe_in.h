@@ -3,8 +3,8 @@
 
 namespace echelon::recipe {
 
-/// The recipe.yaml that a folder stands for, as checkpoint.init_from takes folders: that of a run or of a
-/// step folder, or of the newest committed step folder in it. It may not exist.
+/// Returns the path of a folder's recipe.yaml, for the folders that checkpoint.init_from accepts: in a run or
+/// step folder itself, else in the newest committed step folder below. The file may not exist.
 [[nodiscard]] std::filesystem::path recipe_in(const std::filesystem::path& folder);
 
 }  // namespace echelon::recipe

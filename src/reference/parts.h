@@ -16,10 +16,10 @@
 /// fp64 tensors in fp64.
 namespace echelon::reference {
 
-/// By name in checkpoints.
+/// Weights by their names in checkpoints.
 using Weights = std::map<std::string, at::Tensor>;
 
-/// What a sequence is computed with.
+/// The context in which a sequence is computed.
 struct Pass {
   const ModelOptions& model;
   const LoraOptions& lora;

@@ -32,7 +32,7 @@ class Training {
   [[nodiscard]] const Weights& weights() const { return weights_; }
   /// Gradients of the last step, before clipping. Frozen weights have none.
   [[nodiscard]] const Weights& gradients() const { return gradients_; }
-  /// With optim.ema_decay; else empty.
+  /// The averaged weights with optim.ema_decay; else empty.
   [[nodiscard]] const Weights& averages() const { return averages_; }
   /// The largest gradient that each element was updated with, as an absolute value.
   [[nodiscard]] const Weights& largest_gradients() const { return largest_; }

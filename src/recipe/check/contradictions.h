@@ -6,8 +6,8 @@
 
 namespace echelon::recipe {
 
-/// Whether `recipe` uses `key`, given the values of the keys that select features: `model.kv_heads` is used
-/// by Llama models only.
+/// Returns whether `recipe` uses `key`, given the values of the keys that select features: `model.kv_heads`
+/// is used by Llama models only.
 [[nodiscard]] bool is_used(std::string_view key, const Recipe& recipe);
 
 /// Adds contradictions among the options of sharding, precision, optimizer, schedule and training: a key set

@@ -47,7 +47,7 @@ class Faults {
   /// Adds every fault of `others`, all at position `at`.
   void add_at(const Position& at, const Faults& others);
   [[nodiscard]] std::size_t size() const { return count_; }
-  /// Whether the limit is reached: further faults are only counted, so their texts need not be built.
+  /// Returns whether the limit is reached: further faults are only counted, so their texts need not be built.
   [[nodiscard]] bool full() const;
   /// Throws Error(kUsage) with one line for each fault, sorted by position. Returns if there are no faults.
   void raise_if_any(const Sources& sources) const;

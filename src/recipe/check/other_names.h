@@ -12,7 +12,7 @@ struct OtherName {
 
 [[nodiscard]] std::span<const OtherName> other_names();
 
-/// What other trainers have and a recipe has not.
+/// A feature that other trainers have and a recipe does not.
 struct Absent {
   std::string_view name;     ///< of a section or key; also a word at its begin or end: "lora" of "lora_rank"
   std::string_view instead;  ///< one sentence

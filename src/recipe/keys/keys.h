@@ -37,7 +37,7 @@ template <class Field>
   }
 }
 
-/// Whether the field maps name patterns to values.
+/// Returns whether the field maps name patterns to values.
 [[nodiscard]] constexpr bool is_map(const Slot& slot) {
   return std::holds_alternative<PatternMap<bool>*>(slot) ||
          std::holds_alternative<PatternMap<double>*>(slot) ||
@@ -47,7 +47,8 @@ template <class Field>
 /// Upper limit of every number of steps.
 inline constexpr std::int64_t kMaxSteps = 1'000'000'000'000;
 
-/// The allowed words; of a map, for each of its values. For a bool: which of true and false are allowed.
+/// The allowed words; in a map they hold for each of its values. For a bool: the allowed ones of true and
+/// false.
 struct Choices {
   struct Choice {
     std::string value;
@@ -66,8 +67,8 @@ enum class Text {
   kPhase,    ///< each entry of a list: a kind of schedule and its steps, "linear_warmup 100"
 };
 
-/// What values a key allows. A range applies to each element of a list, each value of a map, and the count of
-/// a SwitchOrCount.
+/// The values that a key allows. A range applies to each element of a list, each value of a map, and the
+/// count of a SwitchOrCount.
 using Rule = std::variant<std::monostate, IntegerRange, NumberRange, Choices, Text>;
 
 /// One key of a recipe. Loading, writing, the reference and the JSON Schema all work from the table of keys
