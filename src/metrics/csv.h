@@ -15,13 +15,13 @@ namespace echelon::metrics {
 
 inline constexpr std::size_t kMostColumns = 4096;
 
-/// Tags of a file's values: step and time, then those that Prometheus has a name for in that order, then the
+/// The columns of a file: step and time, then the tags with a name in Prometheus in that order, then the
 /// others by name. Throws Error(kUsage) above kMostColumns.
 class CsvColumns {
  public:
   /// Takes in the tags of a line.
   void add(const Line& line);
-  /// Are the tags of this line among the columns?
+  /// Returns whether the tags of this line are among the columns.
   [[nodiscard]] bool cover(const Line& line) const;
   [[nodiscard]] std::string heading() const;
   [[nodiscard]] std::string row(const Line& line) const;

@@ -11,11 +11,11 @@ namespace echelon::metrics {
 
 /// A TensorBoard event file: TFRecords (length, masked CRC-32C, bytes, masked CRC-32C) of Event messages in
 /// the protobuf wire format, as tensorboard/compat/proto/event.proto and summary.proto describe them. Values
-/// become scalars in single precision, which is all that a scalar summary has.
+/// become scalars in single precision, the only one of a scalar summary.
 class EventFile {
  public:
   /// Makes a new file in `folder`, which exists; TensorBoard reads it after the files that are there.
-  /// `purge_from`: what earlier files say of this step and later ones no longer counts. Throws Error(kUsage).
+  /// `purge_from`: values of this step and later ones in earlier files no longer count. Throws Error(kUsage).
   EventFile(const std::filesystem::path& folder, double time_s, std::optional<std::int64_t> purge_from);
 
   void append(const Line& line);

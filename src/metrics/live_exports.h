@@ -12,7 +12,7 @@
 
 namespace echelon::metrics {
 
-/// Which files a run writes beside its metrics.jsonl.
+/// The files that a run writes beside its metrics.jsonl.
 struct ExportOptions {
   bool tensorboard = false;  ///< tensorboard/events.out.tfevents.*
   bool prometheus = false;   ///< metrics.prom, replaced with every line
@@ -24,8 +24,8 @@ struct ExportOptions {
 /// `echelon metrics` makes the files from it.
 class LiveExports {
  public:
-  /// `source`: the run's metrics.jsonl, in the folder that the files go to. What earlier starts wrote of
-  /// steps after `resumed_step` is taken back.
+  /// `source`: the run's metrics.jsonl, in the folder that the files go to. Values that earlier starts wrote
+  /// for steps after `resumed_step` are taken back.
   LiveExports(std::filesystem::path source, const ExportOptions& options, std::int64_t resumed_step);
 
   /// `text`: the line that was just added to metrics.jsonl.

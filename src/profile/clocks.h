@@ -5,13 +5,14 @@
 
 namespace echelon::profile {
 
-/// What another process's clock shows more than rank 0's.
+/// The time by which another process's clock is ahead of rank 0's.
 struct ClockOffset {
   double offset_s = 0;
   double uncertainty_s = 0;  ///< the truth is at most this far away
 };
 
-/// When a rank issued some exchanges of all ranks, and when it had their results, by its own clock.
+/// The times at which a rank issued some exchanges of all ranks, and at which it had their results, by its
+/// own clock.
 struct ExchangeTimes {
   std::vector<double> issued_s;
   std::vector<double> done_s;
@@ -21,7 +22,7 @@ struct ExchangeTimes {
 /// sides; the exchange with the least time between bounds it best (Cristian, 1989).
 [[nodiscard]] ClockOffset offset_of(const ExchangeTimes& rank_0, const ExchangeTimes& other);
 
-/// By rank; rank 0's are zero. Collective.
+/// Returns the offsets by rank; rank 0's is zero. Collective.
 [[nodiscard]] std::vector<ClockOffset> measure_clocks(Communicator& comm);
 
 }  // namespace echelon::profile

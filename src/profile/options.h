@@ -3,7 +3,7 @@
 
 namespace echelon {
 
-/// Which steps a profile covers, both included.
+/// The steps that a profile covers, both included.
 struct ProfileRange {
   std::int64_t first = 0;  ///< 0: none
   std::int64_t last = 0;

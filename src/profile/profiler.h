@@ -11,8 +11,8 @@
 namespace echelon::profile {
 
 /// Records some steps of all ranks and writes them to profile/ of the run folder: trace.json, summary.txt,
-/// summary.json and lanes.json (docs/profiling.md). Between its first and its last step, `activity` gives its
-/// log to whoever measures something.
+/// summary.json and lanes.json (docs/profiling.md). Between the first and the last step, measured spans go to
+/// the log of `activity`.
 class Profiler {
  public:
   /// All arguments must outlive this object. `comm`: all ranks, on the host.
@@ -25,17 +25,19 @@ class Profiler {
   /// Before step `step`. `comm_wait_s`: what the engine has waited for collectives so far.
   void begin_step(std::int64_t step, double comm_wait_s);
   void step_ended();
-  /// Whether write() is due behind step `step`, be it that no other follows.
+  /// Returns whether write() is due after step `step`: it is the last step of the range, or (`last`) of the
+  /// run.
   [[nodiscard]] bool is_due(std::int64_t step, bool last) const {
     return log_ != nullptr && !written_ && (last || step >= range_.last);
   }
-  /// Ends the recording. What cannot be written is a warning. Collective.
+  /// Ends the recording and writes the files. A failed write is a warning. Collective.
   void write(double comm_wait_s);
 
  private:
-  /// For rank 0, into the run folder, which all ranks share.
+  /// Writes this rank's part into the run folder, which all ranks share; rank 0 merges the parts.
   void write_part(const RankContext& context, const RankTotals& totals) const;
-  /// Rank 0: the parts of all ranks. `troubles`: by rank, why there is none; empty: there is one.
+  /// On rank 0: merges the parts of all ranks. `troubles`: by rank, why its part is missing; an empty text:
+  /// it is there.
   void merge(const std::vector<std::string>& troubles) const;
 
   ProfileRange range_;

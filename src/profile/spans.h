@@ -9,7 +9,7 @@ namespace echelon::profile {
 
 /// "backward".
 [[nodiscard]] std::string_view name_of(SpanKind kind);
-/// Is it of the thread that trains?
+/// Returns whether the span is one of the thread that trains.
 [[nodiscard]] constexpr bool of_training(SpanKind kind) {
   return kind <= SpanKind::kSaveStall;
 }
@@ -27,7 +27,8 @@ struct Piece {
 
 /// Orders spans by their beginning, outer ones first.
 void sort_spans(std::vector<Span>& spans);
-/// Of sorted spans that nest, those of the training thread: every moment of them once, in order.
+/// Cuts the training thread's spans, which nest, into pieces in order: every moment belongs to the innermost
+/// span. `spans`: sorted.
 [[nodiscard]] std::vector<Piece> innermost(const std::vector<Span>& spans);
 
 }  // namespace echelon::profile

@@ -12,7 +12,7 @@ namespace echelon::profile {
 [[nodiscard]] nlohmann::json summarize(const ProfileRange& range, const std::vector<nlohmann::json>& ranks,
                                        const nlohmann::json& forecast);
 
-/// The same for people.
+/// Returns the summary as text for people.
 [[nodiscard]] std::string summary_text(const nlohmann::json& summary);
 
 }  // namespace echelon::profile

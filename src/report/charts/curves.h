@@ -23,7 +23,7 @@ struct PlaceMark {
   std::string text;
 };
 
-/// What the axes of a chart are.
+/// The axes of a chart.
 struct Axes {
   std::string x = "step";
   Quantity x_quantity = Quantity::kStep;

@@ -10,7 +10,7 @@ namespace echelon::report {
 inline constexpr int kStyles = 8;
 inline constexpr int kAreaStyles = 12;
 
-/// What stands around a drawing.
+/// The frame around a drawing.
 struct Frame {
   std::string id;  ///< unique in the page: letters, digits, '-'
   std::string title;

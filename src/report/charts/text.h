@@ -7,12 +7,12 @@
 /// Numbers and texts as a page shows them.
 namespace echelon::report {
 
-/// What a number is, which decides how it is written.
+/// The kind of a number, which determines how it is written.
 enum class Quantity : std::uint8_t { kNumber, kStep, kBytes, kSeconds, kShare };
 
 /// Untrusted text as text of HTML, also within quotes: one line without control characters.
 [[nodiscard]] std::string escaped(std::string_view text);
-/// The same of several lines.
+/// escaped() for several lines.
 [[nodiscard]] std::string escaped_lines(std::string_view text);
 
 /// "1,200", "4.0931", "1.2e-05", "3.2 GiB", "1.52 s", "43.1 %": `value` for people, its unit included.
@@ -23,7 +23,7 @@ enum class Quantity : std::uint8_t { kNumber, kStep, kBytes, kSeconds, kShare };
 [[nodiscard]] std::string shown_utc(double time_s);
 /// "43.1 %" of 431.
 [[nodiscard]] std::string shown_per_mille(std::int64_t per_mille);
-/// With at most `digits` behind the point, without trailing zeros: a place in a drawing.
+/// Writes a place in a drawing, with at most `digits` behind the point, without trailing zeros.
 [[nodiscard]] std::string trimmed(double value, int digits = 1);
 /// "%.<digits>g"
 [[nodiscard]] std::string significant(double value, int digits);
@@ -39,7 +39,7 @@ struct Ticks {
   std::string unit;
 };
 [[nodiscard]] Ticks linear_ticks(double from, double to, int most, Quantity quantity);
-/// For an axis of equal factors; `from` is above 0.
+/// Returns the ticks of an axis of equal factors; `from` is above 0.
 [[nodiscard]] Ticks factor_ticks(double from, double to, Quantity quantity);
 
 }  // namespace echelon::report

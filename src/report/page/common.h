@@ -5,10 +5,10 @@
 #include "report/charts/curves.h"
 #include "report/page/page.h"
 
-/// What several sections use.
+/// Functions that several sections use.
 namespace echelon::report {
 
-/// What a run is called beside others: its name, with its folder where two have the same.
+/// Returns the labels of runs side by side: each run's name, with its folder if two have the same name.
 [[nodiscard]] std::vector<std::string> labels_of(const std::vector<RunView>& runs);
 
 /// One curve for each run that has the series, styled by run; empty: none has.
@@ -17,7 +17,7 @@ namespace echelon::report {
 /// The series' last value as text; "-" where there is none.
 [[nodiscard]] std::string last_of(const MetricsLog& metrics, std::string_view name, Quantity quantity);
 
-/// Where later starts of a run begin, for charts over steps.
+/// Returns the steps at which later starts of a run begin, for charts over steps.
 [[nodiscard]] std::vector<PlaceMark> resumptions(const RunRecord& run);
 
 /// "of 5,000 logged steps each point of a curve stands for 8: least and greatest value"; empty: all are

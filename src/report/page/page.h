@@ -18,7 +18,7 @@ struct PageOptions {
   std::string version;  ///< of this program
 };
 
-/// How every page begins: a file that begins otherwise was not made here.
+/// The first lines of every page: a file that begins otherwise was not made here.
 inline constexpr const char* kPageBegin = "<!doctype html>\n<!-- made by echelon report -->\n";
 
 /// The page of one run, or that compares several: one HTML text that needs no other file and no network.

@@ -19,16 +19,16 @@ namespace echelon::report {
 [[nodiscard]] std::string learning(const std::vector<RunView>& runs);
 /// Throughput and MFU.
 [[nodiscard]] std::string throughput(const std::vector<RunView>& runs);
-/// Where the time of a step goes, the spread over the ranks, the lanes of a step.
+/// The parts of a step's time, their spread over the ranks, and the lanes of a step.
 [[nodiscard]] std::string step_time(const RunView& view);
 [[nodiscard]] std::string memory(const RunView& view);
 /// Starts, checkpoints and failures over time, with their causes.
 [[nodiscard]] std::string life(const RunView& view);
-/// Where the jobs' seconds went.
+/// The uses of the jobs' seconds.
 [[nodiscard]] std::string goodput(const std::vector<RunView>& runs);
 [[nodiscard]] std::string predictions(const RunView& view);
 [[nodiscard]] std::string environment(const RunView& view);
-/// Of several runs: their numbers side by side, and what differs in their recipes.
+/// The numbers of several runs side by side, and the differences between their recipes.
 [[nodiscard]] std::string side_by_side(const std::vector<RunView>& runs);
 [[nodiscard]] std::string what_is_missing(const std::vector<RunView>& runs);
 

@@ -15,7 +15,7 @@ namespace echelon::report {
 /// larger. A file that does not exist gives nothing, and no sentence.
 [[nodiscard]] std::optional<std::string> read_if_there(const fs::Path& file, std::uint64_t max_bytes,
                                                        Missing& missing);
-/// The same as JSON; null where there is none.
+/// Reads a file as JSON; null if there is none.
 [[nodiscard]] nlohmann::json read_json_if_there(const fs::Path& file, std::uint64_t max_bytes,
                                                 Missing& missing);
 /// The beginning and the end of a file that may be long: at most `head` and `tail` bytes, cut at ends of
@@ -28,7 +28,7 @@ struct HeadAndTail {
                                     Missing& missing);
 /// Names in a folder, sorted; none when it does not exist.
 [[nodiscard]] std::vector<std::string> names_in(const fs::Path& folder, Missing& missing);
-/// When a regular file was changed last, seconds since 1970; nothing for anything else.
+/// Returns when a regular file was changed last, in seconds since 1970; nothing for anything else.
 [[nodiscard]] std::optional<double> changed_at(const fs::Path& file);
 
 /// A member that is a finite number, a text; else nothing. `object` may be any value.

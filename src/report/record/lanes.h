@@ -8,7 +8,7 @@
 
 namespace echelon::report {
 
-/// What each rank did in some steps, on lanes: profile/lanes.json of a profiled run.
+/// The work of each rank in some steps, on lanes: profile/lanes.json of a profiled run.
 struct Lanes {
   struct Span {
     double begin_us = 0;

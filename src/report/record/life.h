@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-/// When a run ran, and where its time went.
+/// The times at which a run ran, and the uses of its time.
 namespace echelon::report {
 
 /// One start of a run, as goodput.json has it.
@@ -46,7 +46,8 @@ struct Account {
   double queued_s = 0;  ///< between starts of the same job; not part of allocated_s
   [[nodiscard]] std::int64_t good_per_mille() const;  ///< training and validation
 };
-/// Seconds that a job's script noted, or that lie in a start, of which goodput.json says nothing.
+/// The part for seconds without a record in goodput.json, though a job's script noted them or they lie in a
+/// start.
 inline constexpr const char* kUnrecorded = "unrecorded";
 
 /// Integers that sum to `total` and are nearest to the shares of `parts` (none below 0): each is rounded

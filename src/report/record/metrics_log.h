@@ -12,7 +12,7 @@
 
 namespace echelon::report {
 
-/// What was wrong with lines of a metrics.jsonl.
+/// The faults in lines of a metrics.jsonl.
 struct LineFaults {
   std::uint64_t unreadable = 0;      ///< not JSON, too long, or no object
   std::uint64_t without_step = 0;    ///< no step that is a count
@@ -22,7 +22,7 @@ struct LineFaults {
   std::uint64_t bytes_left_out = 0;  ///< at the end of a file that is too long
 };
 
-/// How often each rank had the largest value of a spread.
+/// The number of times that each rank had the largest value of a spread.
 struct LargestRanks {
   struct Of {
     std::uint64_t lines = 0;
@@ -44,13 +44,13 @@ class MetricsLog {
   MetricsLog(MetricsLog&&) = default;
   MetricsLog& operator=(MetricsLog&&) = default;
 
-  /// Reads what was appended since the last call; a file that was replaced or cut is read anew. Throws
+  /// Reads the lines appended since the last call; a file that was replaced or cut is read anew. Throws
   /// Error(kUsage) when it cannot be read; a file that does not exist is empty.
   void read_on();
 
   [[nodiscard]] std::uint64_t lines() const { return lines_; }
   [[nodiscard]] const LineFaults& faults() const { return faults_; }
-  /// How often each key was null or no finite number.
+  /// Returns how often each key was null or no finite number.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& nulls() const { return nulls_; }
   /// Null where no line has the key.
   [[nodiscard]] const Series* find(std::string_view name) const;
@@ -68,7 +68,7 @@ class MetricsLog {
   void take_bytes(std::string_view bytes);
   void take_line(std::string_view line);
   void take_number(std::size_t index, double step);
-  /// Of the line at hand; NaN where it has none.
+  /// Returns a value of the current line; NaN if it has none.
   [[nodiscard]] double value_of(std::string_view name) const;
   void add(const std::string& name, double step, double value, std::size_t index);
   void count_rank(const std::string& name, double value);

@@ -4,7 +4,7 @@
 
 namespace echelon::report {
 
-/// What a report lacks and why, in sentences for people.
+/// The gaps of a report and their reasons, in sentences for people.
 using Missing = std::vector<std::string>;
 
 }  // namespace echelon::report

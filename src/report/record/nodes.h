@@ -6,7 +6,7 @@
 
 namespace echelon::report {
 
-/// What rank 0 last heard of a node: an entry of logs/nodes.json.
+/// The last state of a node that rank 0 received: an entry of logs/nodes.json.
 struct NodeSign {
   std::string host;
   std::int64_t ranks = 0;

@@ -42,7 +42,7 @@ struct TimedStep {
   double time_s = 0;
 };
 
-/// What the texts in logs/ tell. Long files are read at their ends only. All texts are untrusted.
+/// The content of the texts in logs/. Long files are read at their ends only. All texts are untrusted.
 struct RunLog {
   std::vector<Event> events;  ///< by time
   std::vector<Save> saves;

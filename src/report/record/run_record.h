@@ -16,8 +16,8 @@
 
 namespace echelon::report {
 
-/// Whether a run goes on, from its files. kSilent: it is recorded as running, but its files have not changed
-/// for longer than a running one leaves them.
+/// The state of a run, from its files. kSilent: it is recorded as running, but its files have not changed for
+/// longer than a running run leaves them.
 enum class RunState : std::uint8_t { kUnknown, kRunning, kSilent, kFinished, kStopped, kFailed, kKilled };
 }  // namespace echelon::report
 template <>
@@ -32,7 +32,7 @@ struct Checkpoint {
   double time_s = 0;  ///< of its commit
 };
 
-/// What was predicted and what was measured of one number.
+/// The predicted and the measured value of one number.
 struct Prediction {
   std::string name;
   std::string group;  ///< "memory", "memory category", "traffic", "time", "checkpoint"
@@ -41,7 +41,7 @@ struct Prediction {
   std::optional<double> measured;
 };
 
-/// Everything that a run folder tells. What is missing or unusable is said in `missing`.
+/// The content of a run folder. `missing` lists the parts that are missing or unusable.
 struct RunRecord {
   fs::Path folder;
   std::string name;

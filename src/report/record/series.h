@@ -25,7 +25,7 @@ class Series {
   [[nodiscard]] std::uint64_t count() const { return count_; }
   /// Values that share one bucket; 1: nothing was thinned.
   [[nodiscard]] std::uint64_t width() const { return width_; }
-  /// These need at least one value. Last: in the order of add().
+  /// The first and the last value, in the order of add(). Both need at least one value.
   [[nodiscard]] const Point& first() const { return first_; }
   [[nodiscard]] const Point& last() const { return last_; }
   [[nodiscard]] Point least() const;

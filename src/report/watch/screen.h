@@ -6,8 +6,8 @@
 
 namespace echelon::report {
 
-/// The terminal of `echelon watch`: lines that are drawn again in place, and what they covered comes back at
-/// the end, however that comes. One at a time.
+/// The terminal of `echelon watch`: lines that are redrawn in place. At the end, however it comes, the
+/// covered content is shown again. One object at a time.
 class Screen {
  public:
   /// `redraws`: takes the whole terminal and shows each draw() in place of the last; else draw() appends.
@@ -16,7 +16,7 @@ class Screen {
   Screen& operator=(const Screen&) = delete;
   ~Screen();
 
-  /// What the terminal is now; of a pipe the usual 80 columns.
+  /// Returns the terminal's size at the moment; for a pipe the usual 80 columns.
   [[nodiscard]] ViewSize size() const;
   void draw(const std::vector<std::string>& lines);
   /// Waits at most `seconds`; returns whether SIGINT, SIGTERM or SIGHUP came, also earlier.
