@@ -26,7 +26,7 @@ class Hub {
     Secret secret{};                 ///< who does not know it is not listened to
     std::function<void(const Finding&)> on_verdict;
     std::function<void(const Finding&)> on_warning;
-    /// Every two seconds from the first step on; must not wait for anything. May be empty.
+    /// Called every two seconds from the first step on; must not wait for anything. May be empty.
     std::function<void(const std::vector<NodeState>&)> on_nodes;
   };
   /// Opens the listening socket and starts the thread. Throws Error(kEnvironment) if it cannot listen.
@@ -39,8 +39,9 @@ class Hub {
   [[nodiscard]] int port() const { return listener_.port(); }
   /// Tells the addresses of all ranks, when they are known.
   void expect(const std::vector<ServiceCard>& cards) { listener_.expect(cards); }
-  /// After a verdict: waits at most `at_most_s` until every other rank has disconnected, except those that
-  /// the verdict calls silent, which cannot. Returns whether nobody is connected any more.
+  /// Call it after a verdict. Waits at most `at_most_s` until every other rank has disconnected; ranks that
+  /// the verdict calls silent do not count, because they cannot. Returns whether no other rank is connected
+  /// any more.
   [[nodiscard]] bool wait_for_leaving(double at_most_s) const;
 
  private:

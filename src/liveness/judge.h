@@ -25,12 +25,12 @@ struct Sign {
   double awaited_share = 0;  ///< fraction of its time spent waiting for ranks of that node
 };
 
-/// Whether a node's ranks send heartbeats.
+/// The heartbeats of a node's ranks.
 enum class NodeLife : std::uint8_t { kAlive, kSilent, kEnded, kLeft };
 template <>
 inline constexpr std::array<std::string_view, 4> kWords<NodeLife>{"alive", "silent", "ended", "left"};
 
-/// What is known of a node.
+/// The known state of a node.
 struct NodeState {
   std::string host;
   int ranks = 0;
@@ -69,8 +69,8 @@ class Judge {
   /// The rank announced its end; it is no longer judged.
   void left(int rank);
 
-  /// This process itself did not run for `seconds` (suspended job, migrated virtual machine). That time does
-  /// not count as silence of others.
+  /// Records that this process itself did not run for `seconds` (suspended job, migrated virtual machine).
+  /// That time does not count as silence of others.
   void stood_still(double seconds);
 
   /// The cause of a failure, if there is one at `time_s`.
@@ -78,7 +78,7 @@ class Judge {
   /// A straggler warning, if one is due; at most one per host in ten minutes.
   [[nodiscard]] std::optional<Finding> straggler(double time_s);
 
-  /// In order of their first ranks; for people, so nothing is decided from it.
+  /// Returns the nodes in the order of their first ranks. For people: nothing is decided from it.
   [[nodiscard]] std::vector<NodeState> nodes(double time_s) const;
   /// "rank 3 (n1)".
   [[nodiscard]] std::string name_of(int rank) const;

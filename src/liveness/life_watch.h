@@ -26,9 +26,9 @@ namespace echelon {
 ///
 /// Rank 0 reports a verdict: one line on standard error, `logs`/peer-failure.txt (time, job, sentence), which
 /// tells the batch script that it may retry the failed job step, and a line in `logs`/suspects.txt if the
-/// node is suspect. From show_nodes() on, `logs`/nodes.json tells people of every node. The hub listens on a
-/// port chosen by the system. A rank that cannot reach it logs a warning and continues without failure
-/// detection.
+/// node is suspect. From show_nodes() on, `logs`/nodes.json shows people the state of every node. The hub
+/// listens on a port chosen by the system. A rank that cannot reach it logs a warning and continues without
+/// failure detection.
 class LifeWatch {
  public:
   struct Options {
@@ -39,7 +39,7 @@ class LifeWatch {
     std::function<void(double since_s)> on_verdict;
   };
   /// Collective over `job`; needs no communicator, so it can watch the ranks connect. Must be constructed on
-  /// the training thread. Copies `watch` and what is known of the job.
+  /// the training thread. Copies `watch` and the facts of the job.
   LifeWatch(Options options, Job& job, const ProcessWatch& watch);
   LifeWatch(const LifeWatch&) = delete;
   LifeWatch& operator=(const LifeWatch&) = delete;
@@ -49,7 +49,7 @@ class LifeWatch {
   /// From now on, `logs`/nodes.json is written.
   void show_nodes() { shows_nodes_ = true; }
 
-  /// How to report an error that ends this rank.
+  /// The report of an error that ends this rank.
   struct Conclusion {
     Error error;         ///< if is_reported(), it must not be printed again
     bool abort = false;  ///< end the job's other ranks, which may not know of the error

@@ -8,10 +8,9 @@
 
 namespace echelon {
 
-/// Keeps logs/nodes.json, which tells people what rank 0 last heard of each node:
-/// {"time": 1795502901.4, "nodes": [{"host": "n0", "ranks": 2, "silent_s": 0.4, "step": 120, "state":
-/// "alive"}]}. A thread of its own writes it, because the caller must not wait for a disk. A failed write is
-/// no matter.
+/// Keeps logs/nodes.json, which shows people the last state of each node that rank 0 received: {"time":
+/// 1795502901.4, "nodes": [{"host": "n0", "ranks": 2, "silent_s": 0.4, "step": 120, "state": "alive"}]}. A
+/// thread of its own writes it, because the caller must not wait for a disk. Failed writes are ignored.
 class NodesFile {
  public:
   explicit NodesFile(std::filesystem::path file);

@@ -12,16 +12,16 @@ namespace echelon {
 /// thread.
 class AgreedStop {
  public:
-  /// Both outlive this object. `clock` says before each vote why this rank must stop at once; empty text:
-  /// it need not. Null: no clock.
+  /// `signal` and `comm` must outlive this object. Before each vote, `clock` returns why this rank must stop
+  /// at once, or an empty text if it need not. Null: no clock.
   AgreedStop(const StopSignal& signal, Communicator& comm, std::function<std::string()> clock = {});
   AgreedStop(const AgreedStop&) = delete;
   AgreedStop& operator=(const AgreedStop&) = delete;
   ~AgreedStop();
 
-  /// This rank wants to stop; nothing happens while the reason is empty.
+  /// Asks for a stop from this rank. Does nothing if `reason` is empty.
   void request(const std::string& reason);
-  /// This rank's term of a sum that the ranks compute anyway.
+  /// Returns this rank's term of a sum that the ranks compute anyway.
   [[nodiscard]] double vote();
   /// Evaluates that sum.
   bool decide(double votes);
@@ -33,9 +33,9 @@ class AgreedStop {
   bool look();
 
   [[nodiscard]] bool decided() const { return decided_; }
-  /// "SIGTERM", what was requested here, or that it was another rank.
+  /// Returns why the ranks stop: "SIGTERM", the reason requested here, or that another rank asked.
   [[nodiscard]] std::string reason() const;
-  /// Has Slurm begun to end the job? It kills what is left of it after a while.
+  /// Returns whether Slurm has begun to end the job. After a while Slurm kills all processes that are left.
   [[nodiscard]] bool is_being_ended() const;
 
  private:

@@ -34,8 +34,8 @@ class Deadline {
   void step_took(double seconds) { note(steps_, seconds); }
   void save_took(double seconds) { note(saves_, seconds); }
   void validation_took(double seconds) { note(validations_, seconds); }
-  /// Forecasts. For steps: the longest recent one, but at most three times the median, because one outlier is
-  /// no forecast.
+  /// Returns forecasts. For steps it is the longest recent one, but at most three times the median, because
+  /// one outlier is no forecast.
   [[nodiscard]] Durations expected() const;
   /// The expected duration of a save, or the assumed one.
   [[nodiscard]] double save_s() const;
@@ -45,11 +45,11 @@ class Deadline {
     bool step = false;
     bool validation = false;
     double before_s = 0;  ///< a save that training waits for
-    double beside_s =
-        0;  ///< rest of a save that is written while training goes on; the last one waits for it
+    /// The rest of a save that is written while training goes on; the last save waits for it.
+    double beside_s = 0;
   };
-  /// Why training must stop now, for the log; empty: `ahead`, one more save and the margin fit. Queries the
-  /// job's end again before it returns a reason.
+  /// Returns why training must stop now, for the log; empty: `ahead`, one more save and the margin fit.
+  /// Queries the job's end again before it returns a reason.
   [[nodiscard]] std::string reason_to_stop(const Ahead& ahead);
 
   /// Throws Error(kUsage) if, judging by earlier starts, not even one step and a save fit, or if the capacity
@@ -58,7 +58,7 @@ class Deadline {
 
   /// "the job ends at 12:34:56 UTC, in 95 s"; empty: no end is known.
   [[nodiscard]] std::string describe() const;
-  /// When the grace after SIGTERM is known to be shorter than a save: a line that says so; else empty.
+  /// Returns a warning if the grace after SIGTERM is known to be shorter than a save; else an empty text.
   [[nodiscard]] std::string grace_warning() const;
 
   static constexpr double kTakenBack_s = 1800;  ///< before the end of a capacity block

@@ -10,7 +10,7 @@
 
 namespace echelon {
 
-/// What the time of a job is spent on.
+/// The uses of a job's time.
 enum class Spent : std::uint8_t {
   kStart,     ///< before the first step and after the last
   kTrain,     ///< steps that later steps build on
@@ -28,13 +28,13 @@ inline constexpr std::size_t kSpentKinds = 11;
 using SpentSeconds = std::array<double, kSpentKinds>;
 [[nodiscard]] const char* name_of(Spent spent);
 
-/// How a start ended, as far as is known.
+/// The end of a start, as far as it is known.
 enum class StartEnd : std::uint8_t { kRunning, kFinished, kStopped, kFailed, kKilled };
 template <>
 inline constexpr std::array<std::string_view, 5> kWords<StartEnd>{"running", "finished", "stopped", "failed",
                                                                   "killed"};
 
-/// What a start has to tell that followed another one within the same allocation.
+/// The record of a start that followed another one within the same allocation.
 struct InPlace {
   double failed_s = 0;                ///< when ranks were lost, since 1970
   std::string cause;                  ///< one sentence
@@ -71,7 +71,7 @@ struct Goodput {
 
   /// Throws Error(kUsage) for anything but what to_json() writes.
   [[nodiscard]] static Goodput parse(const std::string& json);
-  /// With the sums over all starts and the share of the time that was training or validation.
+  /// Writes all starts, their sums, and the share of the time that was training or validation.
   [[nodiscard]] std::string to_json() const;
   /// The content of logs/restarts.jsonl: a line for each restart in place; empty if there is none.
   [[nodiscard]] std::string restarts() const;

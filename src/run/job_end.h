@@ -2,11 +2,11 @@
 #include <optional>
 #include <string_view>
 
-/// What the job's surroundings say of its time. Seconds since 1970; infinity: the job has no end.
+/// The end of the job, as its surroundings state it. Seconds since 1970; infinity: the job has no end.
 namespace echelon {
 
-/// What squeue prints for a job's end as seconds, "1772364600\n", or "NONE" where there is no limit. Nothing
-/// for any other answer, such as "N/A" or "INVALID".
+/// Parses squeue's answer for a job's end in seconds: "1772364600\n", or "NONE" if there is no limit. Returns
+/// nothing for any other answer, such as "N/A" or "INVALID".
 [[nodiscard]] std::optional<double> parse_job_end(std::string_view text);
 
 /// Asks squeue for the end of the job this process is in (SLURM_JOB_ID); all ranks wait for that. Nothing: no

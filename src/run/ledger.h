@@ -27,24 +27,24 @@ class Ledger {
     std::optional<InPlace> in_place;
     bool held = false;  ///< the file is left as it is until begin(), and for good without it
   };
-  /// The start that this process belongs to, from Slurm's variables. It began at ECHELON_STARTED_AT, the time
-  /// at which the batch script began it; if that is not set, when this process began. `hosts`: of each rank.
-  /// A start in place has ECHELON_RESTART_IN_PLACE (1, 2, ...), ECHELON_FAILED_AT, ECHELON_RESTART_CAUSE and
-  /// ECHELON_LEFT_OUT (nodes, with commas) from the batch script.
+  /// Returns the start that this process belongs to, from Slurm's variables. It began at ECHELON_STARTED_AT,
+  /// the time at which the batch script began it; if that is not set, when this process began. `hosts`: the
+  /// host of each rank. A start in place has ECHELON_RESTART_IN_PLACE (1, 2, ...), ECHELON_FAILED_AT,
+  /// ECHELON_RESTART_CAUSE and ECHELON_LEFT_OUT (nodes, with commas) from the batch script.
   [[nodiscard]] static Start this_start(const std::vector<std::string>& hosts);
 
-  /// Continues an existing file. Beside it, logs/restarts.jsonl tells of each restart in place. A start
-  /// without an end in it was killed. A file that cannot be read is renamed, with a warning. If the last
-  /// start was of the same job, it lasted until all ranks had exited, as noted by the batch script
-  /// (start_notes.h). `now_s`: seconds since 1970; never decreases.
+  /// Continues an existing file. Beside it, logs/restarts.jsonl lists each restart in place. A start without
+  /// an end was killed. A file that cannot be read is renamed, with a warning. If the last start was of the
+  /// same job, it lasted until all ranks had exited, as noted by the batch script (start_notes.h). `now_s`:
+  /// seconds since 1970; never decreases.
   Ledger(std::filesystem::path file, Start start, std::function<double()> now_s);
   ~Ledger();  ///< end("failed") unless end() was called
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  /// From now on, the file has this start. Only the first call counts.
+  /// Adds this start to the file. Only the first call counts.
   void begin();
-  /// Whether the file has this start.
+  /// Returns whether the file has this start.
   [[nodiscard]] bool has_begun() const;
 
   /// From now on, time counts as `spent`. Returns what it counted as before.
@@ -59,22 +59,22 @@ class Ledger {
   /// A peer's fault, which is noticed now, ends the run. Time from `time_s` (seconds since 1970) until now
   /// was spent on detecting it; what is left is leaving.
   void stood_still_since(double time_s);
-  /// The start is over: finished | stopped | failed. Only the first call counts. Returns when the file holds
-  /// the end, or after a few seconds, because the disk may hang.
+  /// Ends the start: finished | stopped | failed. Only the first call counts. Returns when the file holds the
+  /// end, or after a few seconds, because the disk may hang.
   void end(StartEnd how);
 
-  /// What steps, saves and validations took: each from the latest earlier start with the same number of ranks
-  /// that has measured it.
+  /// Returns the times of steps, saves and validations. Each is from the latest earlier start with the same
+  /// number of ranks that measured it.
   [[nodiscard]] Durations earlier() const;
   [[nodiscard]] bool has_earlier_starts() const;
-  /// How the start before this one ended; nothing if this is the first.
+  /// Returns how the start before this one ended; nothing if this is the first.
   [[nodiscard]] std::optional<StartEnd> last_end() const;
   [[nodiscard]] std::string summary() const;
 
  private:
   struct Book;
-  std::shared_ptr<Book>
-      book_;  // shared with the thread, which a disk may hold up for longer than this object lives
+  /// Shared with the thread, which a disk may hold up for longer than this object lives.
+  std::shared_ptr<Book> book_;
 };
 
 /// Time counts as `spent` as long as this object lives. Does nothing without a ledger.

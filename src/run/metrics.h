@@ -13,7 +13,7 @@
 
 namespace echelon {
 
-/// What a step's time goes into: means over ranks, which sum to the mean of the ranks' step times.
+/// The parts of a step's time: means over ranks, which sum to the mean of the ranks' step times.
 struct StepParts {
   double compute_s = 0;      ///< forward and backward
   double gather_wait_s = 0;  ///< waiting for weights that nothing hides

@@ -6,8 +6,8 @@
 
 namespace echelon {
 
-/// What a person sees while a run goes on; rank 0 only. On a terminal the status line, otherwise
-/// nothing between the plain lines that line() gives.
+/// Shows the progress of a run to a person; rank 0 only. On a terminal it is the status line, otherwise
+/// nothing between the plain lines of line().
 class Progress {
  public:
   enum class Style { kNone, kLines, kBar };

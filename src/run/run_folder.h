@@ -11,8 +11,8 @@ namespace echelon {
 struct RunFolderRules {
   bool allow_foreign = false;                ///< the folder may belong to another user
   std::chrono::milliseconds patience{5000};  ///< with the lock's owner, who may just be going
-  /// This start follows a lost one of the same Slurm job, whose ranks are gone. A file server may keep the
-  /// lock of a node that died for minutes: a lock of this job is then not waited for.
+  /// True if this start follows a lost one of the same Slurm job, whose ranks are gone. It then does not wait
+  /// for a lock of this job, because a file server may keep the lock of a dead node for minutes.
   bool after_loss = false;
 };
 
@@ -24,18 +24,19 @@ class RunFolder {
   /// user; with `lock` also, naming the owner, when another job holds it and does not let go in time.
   RunFolder(std::filesystem::path root, bool lock, const RunFolderRules& rules = {});
 
-  /// For a start that failed before anything was worth keeping: removes the folders that this object made,
-  /// with the lock, the logs of ranks and the ledger. Where anything else has come to lie there, nothing
-  /// goes. With `lock` only, and once; the log goes on without a file.
+  /// Removes the folders that this object made, with the lock, the logs of ranks and the ledger, after a
+  /// start that failed before anything was worth keeping. If they hold anything else, nothing is removed.
+  /// With `lock` only, and once; the log goes on without a file.
   void remove_if_made() noexcept;
 
   [[nodiscard]] const std::filesystem::path& root() const { return root_; }
-  /// Whether an earlier start had left its record here.
+  /// Returns whether an earlier start had left its record here.
   [[nodiscard]] bool has_record() const { return has_record_; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return root_ / "checkpoints"; }
   [[nodiscard]] std::filesystem::path metrics() const { return root_ / "metrics.jsonl"; }
   [[nodiscard]] std::filesystem::path log(int rank) const;
-  /// For the other ranks: returns when rank 0 has let go of the lock, at once on a file system without locks.
+  /// For the other ranks: waits until rank 0 has released the lock. Returns at once on a file system without
+  /// locks.
   void wait_for_release() const;
 
  private:

@@ -5,8 +5,8 @@
 
 namespace echelon {
 
-/// What the time before the first step went to. Begins when the process did; an earlier part, since the batch
-/// script began the start (ECHELON_STARTED_AT), counts as "launch".
+/// The parts of the time before the first step, from the start of the process on. Earlier time, since the
+/// batch script began the start (ECHELON_STARTED_AT), counts as "launch".
 class StartTimes {
  public:
   StartTimes();

@@ -8,15 +8,15 @@ namespace echelon {
 /// (nohup).
 class StopSignal {
  public:
-  /// Installs the handlers. Those of the signals that were blocked until now arrive.
+  /// Installs the handlers and unblocks these signals, so that pending ones arrive.
   StopSignal();
   ~StopSignal();  ///< restores the previous ones
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
   /// The signal's name when one has come to this process, else null.
   [[nodiscard]] const char* requested() const;
-  /// Until the process is gone no further one has any effect: schedulers repeat themselves, and the exit code
-  /// that is on its way must not become that of a killed process.
+  /// Ignores all further signals until the process has ended: schedulers repeat themselves, and a repeated
+  /// signal must not replace the exit code by that of a killed process.
   void ignore_further();
 
  private:
