@@ -4,8 +4,7 @@
 
 namespace echelon::app {
 
-/// What a command line that was refused means, as far as its words tell; else "". `words`: behind the
-/// program's name.
+/// Returns the likely meaning of a command line that was refused, or "". `words`: behind the program's name.
 [[nodiscard]] std::string hint_for(const std::vector<std::string>& words);
 
 }  // namespace echelon::app

@@ -4,7 +4,7 @@
 
 namespace echelon::app {
 
-/// What the driver of this machine says, without CUDA's runtime.
+/// Facts from this machine's driver, without CUDA's runtime.
 struct Driver {
   bool installed = false;         ///< libcuda.so.1 loads
   std::string state;              ///< "CUDA driver 13.0", or why it is not usable

@@ -22,7 +22,7 @@ struct EarlierModel {
 /// tensors.
 [[nodiscard]] EarlierModel earlier_model(const Recipe& recipe);
 
-/// Whether a new run takes its special ids from `earlier`, because that states how text ends.
+/// Returns whether a new run uses the special ids of `earlier`, because `earlier` states how text ends.
 [[nodiscard]] bool states_ends(const EarlierModel& earlier, const Recipe& recipe);
 
 /// Throws Error(kData) if a new run would train on documents that end otherwise than the model it starts from

@@ -4,11 +4,12 @@
 
 namespace echelon::app {
 
-/// What takes a moment and needs no other rank, before a run says that it starts: data, vocabulary,
-/// checkpoint.resume, checkpoint.init_from and model.from. Throws what the run would throw later.
+/// Quick checks that need no other rank, before a run reports its start: data, vocabulary, checkpoint.resume,
+/// checkpoint.init_from and model.from. Throws the error that the run would throw later.
 void check_early(const Recipe& recipe);
 
-/// What of it concerns checkpoints, as a finding of `echelon doctor recipe`.
+/// The checks of checkpoint.resume, checkpoint.init_from, model.from and the ends of text, as a finding of
+/// `echelon doctor recipe`.
 [[nodiscard]] doctor::Finding examine_initial_weights(const Recipe& recipe);
 
 }  // namespace echelon::app

@@ -20,7 +20,7 @@ struct ChatArguments {
 /// The group of options of conversations in a command's help.
 inline constexpr const char* kChats = "Chats";
 
-/// Adds those that say how a template is rendered. `options` must outlive the command.
+/// Adds the options that determine how a template is rendered. `options` must outlive the command.
 void add_template_options(CLI::App& command, data::ChatOptions& options);
 
 /// Adds the options of --format chat. `options` and `arguments` must outlive the command.

@@ -27,13 +27,13 @@ class BaseWeights {
 
   /// The absolute path of the step folder or Hugging Face folder.
   [[nodiscard]] const std::string& folder() const { return folder_; }
-  /// Where the weights lie, as a checkpoint notes it; without tensors.
+  /// Returns the place of the weights, as a checkpoint notes it, without tensors.
   [[nodiscard]] checkpoint::BaseNote place() const;
 
   /// Null: there is none.
   [[nodiscard]] const checkpoint::TensorInfo* find(const std::string& name) const;
-  /// Elements from `begin` on of the flattened tensor, which must exist, as `type`: fp32, bf16 or its own.
-  /// May be called from several threads. Takes 17 MiB. Throws Error(kCheckpoint).
+  /// Reads elements of the flattened tensor, which must exist, from `begin` on, as `type`: fp32, bf16 or its
+  /// own. May be called from several threads; a call needs 17 MiB. Throws Error(kCheckpoint).
   void read(const std::string& name, std::uint64_t begin, DType type, std::span<std::byte> to) const;
   /// The fingerprint of the whole tensor as `type`, if that is known without reading.
   [[nodiscard]] std::optional<std::uint64_t> fingerprint(const std::string& name, DType type) const;
@@ -48,7 +48,7 @@ class BaseWeights {
   std::string folder_;
 };
 
-/// Where to look for a base.
+/// The places to look for a base.
 struct BasePlaces {
   std::vector<std::string> folders;  ///< the first that exists is taken; empty ones are left out
   std::string how;                   ///< how a user names another one: "name its folder with --base"

@@ -7,7 +7,7 @@
 
 namespace echelon::families {
 
-/// A config.json whose element type, where it states one, is that of weights in `dtype`: fp32 or bf16; kSame
+/// Returns config.json with the element type `dtype`, fp32 or bf16, if it states an element type; kSame
 /// leaves every byte as it is. Throws Error(kCheckpoint) when it is not a JSON object.
 [[nodiscard]] std::string config_with_dtype(const std::string& text, OutputType dtype);
 
@@ -22,15 +22,16 @@ namespace echelon::families {
 [[nodiscard]] std::string config_with_ids(const std::string& text, const std::string& generation,
                                           const std::string& where);
 
-/// A generation_config.json with the special ids of `config`: `existing`, or, where that is empty, a new one;
-/// empty for a model that does not state how text ends. What is no JSON object comes back as it is.
+/// Returns a generation_config.json with the special ids of `config`: `existing` with these ids, or a new one
+/// if `existing` is empty. Empty for a model that does not state how text ends. Text that is no JSON object
+/// is returned unchanged.
 [[nodiscard]] std::string generation_config(const std::string& config, const std::string& existing);
 
-/// What transformers' AutoTokenizer needs beside a tokenizer.json: a tokenizer_config.json that names the
-/// special symbols whose ids config.json states. Empty where `tokenizer` is not understood.
+/// Returns the tokenizer_config.json that transformers' AutoTokenizer needs beside a tokenizer.json. It names
+/// the special symbols whose ids config.json states. Empty if `tokenizer` is not understood.
 [[nodiscard]] std::string tokenizer_config(const std::string& config, const std::string& tokenizer);
 
-/// `existing`, which names another end of text only where that is none of the ends in `config`.
+/// Returns `existing`, with another end of text only if its own is none of the ends in `config`.
 [[nodiscard]] std::string tokenizer_config_with_end(const std::string& existing, const std::string& config,
                                                     const std::string& tokenizer);
 

@@ -17,9 +17,9 @@ enum class Purpose {
   kExport,  ///< of a checkpoint that has its weights already
 };
 
-/// A config.json of Hugging Face. A member that is absent or null has the default that the caller names,
-/// which is that of transformers. Every function throws Error(kCheckpoint), naming the file and the member,
-/// when it is of another kind or out of range.
+/// A config.json of Hugging Face. A member that is absent or null has the caller's default, which is that of
+/// transformers. Every function throws Error(kCheckpoint), naming the file and the member, when the member is
+/// of another kind or out of range.
 class ModelConfig {
  public:
   /// `json` is an object; `what` names the file in errors.
@@ -57,8 +57,8 @@ class ModelConfig {
   /// Refuses, on import, a number other than `computed`, which is also transformers' default.
   void require_number(const char* key, double computed) const;
 
-  /// `other` is a second name of `key` in transformers: takes its value where `key` is absent, and refuses
-  /// two values. To be called before `key` is read.
+  /// Declares `other` a second name of `key` in transformers: its value is used if `key` is absent, and two
+  /// different values are refused. Call it before `key` is read.
   void take_other_name(const char* key, const char* other);
 
   /// Uses `value`, which the file has inside `where`, as that of `key`. Call it before `key` is read.

@@ -10,7 +10,7 @@
 
 namespace echelon::families {
 
-/// Of tensor names.
+/// Endings of tensor names.
 using NameEndings = std::vector<std::string>;
 [[nodiscard]] bool has_ending(const std::string& name, const NameEndings& endings);
 
@@ -20,8 +20,8 @@ using HasTensor = std::function<bool(const std::string& name)>;
 struct ModelDescription {
   ModelKind kind = ModelKind::kLlama;
   ModelOptions options;
-  std::vector<checkpoint::TensorInfo>
-      tensors;  ///< every parameter, under its Hugging Face name; types are not set
+  /// Every parameter, under its Hugging Face name; types are not set.
+  std::vector<checkpoint::TensorInfo> tensors;
   /// {"lm_head.weight", "model.embed_tokens.weight"}: the first may be stored besides the second and must
   /// then be equal; it is no parameter of its own.
   struct Tied {
@@ -32,8 +32,8 @@ struct ModelDescription {
   /// Parameters that are not in the files, and the ones whose values they start with.
   std::map<std::string, std::string> copies;
   NameEndings transposed;  ///< see transposed_endings()
-  /// What every name begins with in files of the whole model, and none in files of its trunk
-  /// ("transformer.").
+  /// The prefix of every name in files of the whole model ("transformer."); files of its trunk have it
+  /// nowhere.
   std::string optional_prefix;
   NameEndings ignored;             ///< of buffers that old exports carry and nobody needs
   std::string recipe;              ///< the section `model` of a recipe for it
@@ -56,11 +56,11 @@ struct ModelDescription {
 [[nodiscard]] ModelDescription describe_model(const std::string& config, const std::string& what,
                                               Purpose purpose, const HasTensor& has_tensor);
 
-/// Of the matrices that Hugging Face stores with rows and columns exchanged (the Conv1D layers of GPT-2).
-/// None for a model that describe_model() does not know.
+/// Returns the name endings of the matrices that Hugging Face stores with rows and columns exchanged (the
+/// Conv1D layers of GPT-2). None for a model that describe_model() does not know.
 [[nodiscard]] NameEndings transposed_endings(const std::string& config);
 
-/// The families. They complete `model`, whose `transposed` is set.
+/// Each function describes one family: it completes `model`, whose `transposed` is already set.
 void describe_llama(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 void describe_mistral(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 void describe_qwen2(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);

@@ -76,7 +76,8 @@ class WeightReader {
   std::vector<std::byte> in_;
 };
 
-/// Whether weights of Hugging Face's form lie in it: config.json, and model.safetensors or its index.
+/// Returns whether the folder holds weights in Hugging Face's form: config.json, and model.safetensors or its
+/// index.
 [[nodiscard]] bool is_model_folder(const std::filesystem::path& folder);
 
 /// ModelWeights::config() of a folder. Throws Error(kCheckpoint).

@@ -7,7 +7,7 @@
 
 namespace echelon::families {
 
-/// What `consolidate` makes.
+/// The output of `consolidate`.
 enum class OutputFormat : std::uint8_t {
   kHdf5,         ///< one file
   kSafetensors,  ///< a folder that transformers opens

@@ -32,7 +32,7 @@ class WeightSource {
   explicit WeightSource(const std::filesystem::path& input);
 
   [[nodiscard]] const std::map<std::string, SourceTensor>& tensors() const { return tensors_; }
-  /// Where config.json and the tokenizer's files lie.
+  /// The folder of config.json and the tokenizer's files.
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
   /// Bytes [at, at + to.size()) of a tensor.

@@ -2,7 +2,7 @@
 
 namespace echelon::app {
 
-/// What CUDA says of a device.
+/// Properties of a device, from CUDA.
 struct DeviceShape {
   int major = 0;  ///< compute capability
   int minor = 0;

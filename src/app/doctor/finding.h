@@ -17,7 +17,7 @@ enum class Verdict {
 /// "ok", "unknown", "warning", "fault".
 [[nodiscard]] std::string_view name_of(Verdict verdict);
 
-/// What one check found.
+/// The result of one check.
 struct Finding {
   std::string name;  ///< name of the check; listed in docs/doctor.md
   Verdict verdict = Verdict::kOk;

@@ -26,15 +26,15 @@ class Accelerator {
  public:
   virtual ~Accelerator() = default;
   [[nodiscard]] virtual int device_count() const = 0;
-  /// Why the CUDA runtime shows no device; empty where it shows one, or there is none to show.
+  /// Returns why the CUDA runtime shows no device. Empty if it shows one, or if the machine has none.
   [[nodiscard]] virtual std::string fault() const = 0;
   /// Identifies the physical GPU within its node, also between processes that see different subsets.
   [[nodiscard]] virtual std::string device_id(int device) const = 0;
   [[nodiscard]] virtual std::string device_name(int device) const = 0;
-  /// Its place on the PCI bus, as the kernel writes it: "0000:c4:00.0".
+  /// The device's place on the PCI bus, as the kernel writes it: "0000:c4:00.0".
   [[nodiscard]] virtual std::string bus_id(int device) const = 0;
-  /// Makes `device` current for the calling thread, and starts PyTorch's CUDA part, so that its memory can be
-  /// taken.
+  /// Makes `device` current for the calling thread, and starts PyTorch's CUDA part, so that memory can be
+  /// allocated on it.
   virtual void select(int device) = 0;
   /// Collectives (NCCL) of tensors on `device`, which no other rank may use. Collective over the job.
   /// `timeout_s`: limit of each wait.
@@ -44,9 +44,9 @@ class Accelerator {
   [[nodiscard]] virtual DeviceCopies host_copies(int device) = 0;
   /// The kernels for tensors on these devices.
   [[nodiscard]] virtual std::shared_ptr<const ops::DeviceKernels> kernels() const = 0;
-  /// Whether the device computes in bf16 (compute capability 8.0 or newer).
+  /// Returns whether the device computes in bf16 (compute capability 8.0 or newer).
   [[nodiscard]] virtual bool has_bf16(int device) const = 0;
-  /// Current use by all processes.
+  /// The memory that all processes use at the moment.
   [[nodiscard]] virtual DeviceMemory memory(int device) const = 0;
   [[nodiscard]] virtual std::uint64_t peak_bytes(int device) const = 0;
   /// Dense bf16 FLOP/s (peak_bf16); 0: unknown.

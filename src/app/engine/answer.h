@@ -8,8 +8,8 @@
 
 namespace echelon::app {
 
-/// The border of the engine: what a function that it exports returns for `work`. 0, or the code of the error
-/// that ended it, whose text is then in `fault`; no exception leaves it.
+/// Runs `work` at the border of the engine, for its exported functions. Returns 0, or the code of the error
+/// that ended `work`, with its text in `fault`. No exception leaves it.
 template <class Work>
 [[nodiscard]] int answer(std::string& fault, const Work& work) {
   try {

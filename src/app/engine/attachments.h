@@ -10,14 +10,14 @@ namespace echelon::app {
 
 /// The files stored in every checkpoint of a run (name -> content), so that it can be sampled from and
 /// exported: recipe.yaml, the model's config.json, and the data's tokenizer (a sentencepiece model also as
-/// tokenizer.json, if there is one), with the template of chats.
-/// The special ids in config.json are those of the run's newest checkpoint, or of the one it starts from (an
-/// import); where neither states any, those of the data. What ends a turn of the chats is always among the
-/// ends. Throws Error(kData).
+/// tokenizer.json, if there is one), with the template of chats. The special ids in config.json come from the
+/// run's newest checkpoint, or from the one it starts from (an import); if neither states any, from the data.
+/// The token that ends a turn of the chats is always among the ends. Throws Error(kData).
 [[nodiscard]] std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Model& model);
 
-/// How validation makes texts of generated ids, ended by every id that the run's checkpoints state; without a
-/// tokenizer if it generates nothing. Throws Error(kData) where there is none.
+/// Returns how validation turns generated ids into texts, which end at every id that the run's checkpoints
+/// state. Without a tokenizer if validation generates nothing. Throws Error(kData) if it needs a tokenizer
+/// and there is none.
 [[nodiscard]] TextOptions validation_text(const Recipe& recipe);
 
 }  // namespace echelon::app

@@ -21,8 +21,8 @@ class CheckpointReview {
  public:
   using Files = std::map<std::string, std::string>;  ///< file name -> content
 
-  /// `made`: the files that this run generates for its checkpoints. `base`: what they leave out, once that is
-  /// known. All but `made` must outlive this object.
+  /// `made`: the files that this run generates for its checkpoints. `base`: the weights that the checkpoints
+  /// leave out, once they are known. All but `made` must outlive this object.
   CheckpointReview(const Recipe& recipe, const RunFolder& folder, Files made,
                    const std::optional<checkpoint::BaseNote>& base)
       : recipe_(recipe), folder_(folder), base_(base), made_(std::move(made)), files_(made_) {}

@@ -27,7 +27,7 @@ struct TrainRequest {
   log::Console console = log::Console::kUsual;  ///< the engine's log is another one than the program's
 };
 
-/// How to talk with a model by its chat template.
+/// A conversation with a model through its chat template.
 struct ChatRequest {
   data::ChatOptions options;  ///< template_file, variables and date
   std::string system;         ///< text of the system's turn; empty: none
@@ -53,7 +53,7 @@ struct RehearseRequest {
 /// Faults of a recipe that are found only when its model is built.
 struct ModelFaults {
   std::vector<std::pair<std::string, std::string>> faults;  ///< key, one line that describes the fault
-  /// Why the model could not be built; then nothing was checked.
+  /// The reason why the model could not be built; then nothing was checked.
   std::string trouble;
 };
 
@@ -70,14 +70,15 @@ struct MatmulResult {
 
 struct CalibrateRequest {
   Job* job = nullptr;
-  /// All ranks. The caller's, because the engine's copy of the library must not start MPI a second time.
+  /// The caller's communicator of all ranks: the engine's copy of the library must not start MPI a second
+  /// time.
   Communicator* comm = nullptr;
 };
 
 /// Flattened values by the name of their weight.
 using Tensors = std::map<std::string, std::vector<float>>;
 
-/// In which type the reference computes forward and backward; its weights are fp64.
+/// The type in which the reference computes forward and backward; its weights are fp64.
 enum class ReferenceType : std::uint8_t { kFp64, kFp32, kBf16 };
 
 /// Training of one process as the reference has it (src/reference), from given weights.

@@ -16,17 +16,17 @@
 
 namespace echelon::app {
 
-/// What a run was expected to need, beside what it needs: in rank 0's log and in forecast.json of the run
-/// folder. The forecast is that of `echelon plan`, which runs as a process of the lowest priority once the
-/// run has trained for ten seconds; no rank waits for it, and a run that ends before has none. A start that
-/// finds the forecast of the same recipe and ranks in the folder takes that. Nothing of it may end a run:
-/// what goes wrong is a warning. Thread-safe.
+/// Compares a run's measured needs with its forecast, in rank 0's log and in forecast.json of the run folder.
+/// The forecast comes from `echelon plan`, which runs as a process of the lowest priority once the run has
+/// trained for ten seconds. No rank waits for it, and a run that ends before has none. A start uses a
+/// forecast of the same recipe and ranks if the folder holds one. A failure is a warning and never ends a
+/// run. Thread-safe.
 class ForecastCheck {
  public:
   ForecastCheck(const Recipe& recipe, const JobInfo& info, const Compute& compute);
 
-  /// Writes into the run folder, whose recipe.yaml exists when the result is called with what was measured.
-  /// This object outlives the result.
+  /// Returns a function that receives the measurements and writes into the run folder, whose recipe.yaml
+  /// exists when it is called. This object must outlive the function.
   [[nodiscard]] std::function<void(const MeasuredStep&)> listen(std::filesystem::path folder) {
     folder_ = std::move(folder);
     return [this](const MeasuredStep& step) { measured(step); };
@@ -36,7 +36,7 @@ class ForecastCheck {
 
  private:
   void measured(const MeasuredStep& step);
-  /// Takes the forecast that lies in the folder, or starts the thread that has one made.
+  /// Uses the forecast in the folder, or starts a thread that makes one.
   void begin();
   void make(const std::stop_token& stop);
   [[nodiscard]] nlohmann::json planned(const std::stop_token& stop) const;

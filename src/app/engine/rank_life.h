@@ -53,8 +53,8 @@ void note_resumption(Ledger& ledger, std::int64_t step);
 /// Records the end of this start and logs the summary of time use. Does nothing without a ledger.
 void close_ledger(RankLife& life, int status);
 
-/// Whether a stop was requested during initialization; logs it. Nothing needs saving then. `done`: the phase
-/// just finished, for the log. Collective.
+/// Returns whether a stop was requested during initialization, and logs it. Nothing needs saving then.
+/// `done`: the phase just finished, for the log. Collective.
 [[nodiscard]] bool stops_after(const char* done, AgreedStop& stop);
 
 /// Reports the error that ended this rank, once for all ranks, and aborts the ranks that may not have

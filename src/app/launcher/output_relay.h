@@ -22,26 +22,27 @@ class OutputRelay {
 
   /// The descriptor that becomes the child's stream.
   [[nodiscard]] int entry() const { return entry_.get(); }
-  /// In the child, before exec: keeps both ends of the pipe open in mpirun. The read end, because mpirun
-  /// crashes on a write without a reader and would leave its ranks behind if this process is killed. The
-  /// write end, because a pipe that only ranks write to (offer_to_ranks()) must not end before the first rank
-  /// opens it.
+  /// Keeps both ends of the pipe open in mpirun. Call it in the child, before exec. The read end, because
+  /// mpirun crashes on a write without a reader and would leave its ranks behind if this process is killed.
+  /// The write end, because a pipe that only ranks write to (offer_to_ranks()) must not end before the first
+  /// rank opens it.
   void keep_ends() const;
-  /// In the parent, after the fork: closes the write end, so that the pipe ends with the child and its
-  /// descendants.
+  /// Closes the write end, so that the pipe ends with the child and its descendants. Call it in the parent,
+  /// after the fork.
   void begin();
 
   /// The descriptor through which ranks open the pipe (offer_to_ranks()).
   [[nodiscard]] int reader() const { return exit_.get(); }
 
-  /// What to poll for before the next pass_on(): input, or room in the stream while output is pending.
+  /// Returns the event to poll for before the next pass_on(): input, or room in the stream while output is
+  /// pending.
   [[nodiscard]] pollfd awaited() const;
   /// Call when awaited() is ready: reads from the pipe, or writes pending output to the stream. Does not
   /// block.
   void pass_on();
-  /// Whether all writers have closed their ends and all their output was passed on.
+  /// Returns whether all writers have closed their ends and all their output was passed on.
   [[nodiscard]] bool done() const { return !exit_.valid() && pending_.empty(); }
-  /// Whether all output could be written to the stream.
+  /// Returns whether all output could be written to the stream.
   [[nodiscard]] bool whole() const { return read_; }
 
  private:
@@ -54,11 +55,11 @@ class OutputRelay {
   fs::Fd entry_;
 };
 
-/// Before the fork: lets ranks write to these relays directly, without mpirun. Open MPI 5's mpirun may pass
-/// on whole lines only and turn the carriage returns of a progress line into line ends.
+/// Lets ranks write to these relays directly, without mpirun. Call it before the fork. Open MPI 5's mpirun
+/// may pass on whole lines only and turn the carriage returns of a progress line into line ends.
 void offer_to_ranks(const OutputRelay& out, const OutputRelay& err);
-/// In a rank, before it writes anything: redirects its streams to the pipes that launch_local_ranks()
-/// offered, if any.
+/// Redirects a rank's streams to the pipes that launch_local_ranks() offered, if any. Call it before the rank
+/// writes anything.
 void use_offered_output();
 
 }  // namespace echelon::app

@@ -14,7 +14,7 @@ struct Proposal {
   Plan plan;
 };
 
-/// What the search found.
+/// The result of the search.
 struct FitResult {
   Plan as_it_is;
   std::vector<Proposal> fitting;       ///< best first
@@ -25,10 +25,10 @@ struct FitResult {
 /// The recipe with these overrides added; throws Error(kUsage) where they contradict each other.
 using WithOverrides = std::function<Recipe(const std::vector<std::string>& overrides)>;
 
-/// Searches for changes with which a rank's memory suffices: strategy, recomputation, micro-batch (with more
-/// passes, so that a step trains on the same samples); where these do not suffice also offload, then
-/// precision. Best: the shortest step; where times are unknown, the fewest operations, then the least
-/// traffic. Throws Error(kUsage) without a limit of memory.
+/// Searches for changes with which a rank's memory suffices: strategy, recomputation, and micro-batch (with
+/// more passes, so that a step trains on the same samples). If these do not suffice, it also tries offload,
+/// then precision. The best change gives the shortest step; if times are unknown, the fewest operations, then
+/// the least traffic. Throws Error(kUsage) if there is no limit of memory.
 [[nodiscard]] FitResult find_fit(const Planner& planner, const WithOverrides& recipe);
 
 /// The fewest nodes, a power of two, on which the recipe trains on `tokens` within `days`, and fits. Throws

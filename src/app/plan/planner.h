@@ -20,7 +20,7 @@ struct PlanTarget {
   double node_days_to_failure = 0;
 };
 
-/// What a recipe would be like on these machines.
+/// The forecast of a recipe on these machines.
 struct Plan {
   forecast::Rehearsed rehearsed;
   forecast::OutlookOptions options;

@@ -7,7 +7,7 @@
 
 namespace echelon::app {
 
-/// How far a run is from the reference in one respect.
+/// The distance of a run from the reference in one respect.
 struct Difference {
   std::string what;  ///< "loss", "gradients", ...
   double value = 0;  ///< relative
@@ -26,21 +26,20 @@ struct Difference {
 using Distances = std::map<std::string, double>;
 
 /// |got - expected| / |expected - from|, in the norm of the sum of squares; without `from`, over |expected|.
-/// The divisor of a tensor is at least 1/200 of what its size would give it of the whole: the
-/// gradients of some are nothing but rounding, such as those of key biases. Infinite for a tensor that `got`
-/// lacks.
+/// The divisor of a tensor is at least 1/200 of its share of the whole norm by size: some gradients, such as
+/// those of key biases, are nothing but rounding. The distance is infinite for a tensor that `got` lacks.
 [[nodiscard]] Distances distances(const Tensors& got, const Tensors& expected, const Tensors* from = nullptr);
 
 /// The distance of all tensors together.
 [[nodiscard]] double overall_distance(const Tensors& got, const Tensors& expected);
 
-/// distances() without the elements whose gradients were never more than rounding, by which AdamW moves them
-/// all the same. `largest_gradients`: of each element. The divisor is at least 1e-4 |expected|: the weights'
-/// own rounding is within a hundredth of that.
+/// distances() without the elements whose gradients were never more than rounding: AdamW moves those elements
+/// all the same. `largest_gradients`: the largest gradient of each element. The divisor is at least 1e-4
+/// |expected|: the weights' own rounding is within a hundredth of that.
 [[nodiscard]] Distances update_distances(const Tensors& found, const Tensors& expected, const Tensors& from,
                                          const Tensors& largest_gradients);
 
-/// How many tensors of `got` are not those of `expected`, bit for bit, or are missing there.
+/// Returns how many tensors of `got` differ from those of `expected` in any bit, or are missing.
 [[nodiscard]] Difference of_bits(std::string what, const Tensors& got, const Tensors& expected);
 
 /// The largest of them.

@@ -6,15 +6,16 @@
 
 namespace echelon::app {
 
-/// Random weights of which none is special: norms differ from 1, biases from 0, attention is far from even.
-/// With those that runs begin with, a norm's weight, a bias or an adapter that is left out would not show.
-/// Frozen weights are numbers that bf16 has, so that a run keeps their bits in either type.
+/// Random weights without special values: norms differ from 1, biases from 0, attention is far from even. The
+/// weights that runs begin with would hide a missing norm's weight, bias or adapter. Frozen weights are exact
+/// in bf16, so that a run keeps their bits in either type.
 [[nodiscard]] Tensors start_weights(const Recipe& recipe);
 
-/// Zeros for all that is in a block, so that the last norm gets the embeddings as they are.
+/// Returns the weights with zeros for every weight in a block, so that the last norm gets the embeddings
+/// unchanged.
 [[nodiscard]] Tensors without_blocks(Tensors weights, const ModelOptions& model);
 
-/// Whether the recipe leaves the tensor as it is.
+/// Returns whether the recipe leaves the tensor unchanged.
 [[nodiscard]] bool is_frozen(const Recipe& recipe, const std::string& tensor);
 
 /// Writes them as a checkpoint for checkpoint.init_from: a step folder in `folder`. Throws

@@ -14,7 +14,7 @@ struct Trial {
   Recipe recipe;
 };
 
-/// What a run left: its metrics, NaN where a line has no number, and its newest checkpoint.
+/// The results of a run: its metrics, NaN where a line has no number, and its newest checkpoint.
 struct Left {
   std::vector<double> loss;  ///< of each step
   std::vector<double> grad_norm;

@@ -5,25 +5,25 @@
 #include "app/engine/engine.h"
 #include "recipe/recipe.h"
 
-/// What runs of a proof vary in their recipes.
+/// The variants of a recipe that the runs of a proof use.
 namespace echelon::app {
 
 /// "2 ranks, full_shard, 2 passes of 1, recompute full"
 [[nodiscard]] std::string describe(const Recipe& recipe, int ranks);
 
-/// One step of SGD whose momentum, which a checkpoint holds, is then the gradient.
+/// Returns a recipe of one SGD step. Its checkpoint holds the momentum, which then equals the gradient.
 [[nodiscard]] Recipe of_one_gradient(Recipe recipe);
 
-/// All types, those of the optimizer's states too.
+/// Returns the recipe with fp32 as every type, also of the optimizer's states.
 [[nodiscard]] Recipe in_fp32(Recipe recipe);
 
-/// With the types of `own`, but weights that the optimizer updates in fp32.
+/// Returns the recipe with the types of `own`, but with weights that the optimizer updates in fp32.
 [[nodiscard]] Recipe in_precision(Recipe recipe, const PrecisionOptions& own);
 
-/// Whether weights, activations or gradients are of this type somewhere.
+/// Returns whether any weights, activations or gradients are of this type.
 [[nodiscard]] bool uses(const PrecisionOptions& precision, FloatType type);
 
-/// Whether the last norm rounds to bf16, and nothing behind it.
+/// Returns whether the last norm rounds to bf16, and nothing behind it does.
 [[nodiscard]] bool rounds_in_norms(const Recipe& recipe);
 
 /// Steps whose updates are too small for any weight, without dropout and adapters.

@@ -11,7 +11,7 @@
 /// run no commands.
 namespace echelon::app::doctor {
 
-/// What a job will request.
+/// The request of a job.
 struct JobWish {
   std::string partition;  ///< empty: the default partition
   int nodes = 0;          ///< 0: not given
@@ -32,7 +32,8 @@ struct SavePrediction {
 [[nodiscard]] Finding check_pmix_version(const SlurmState& slurm, const Machine& machine,
                                          const std::string& client);
 [[nodiscard]] Finding check_mpi_default(const SlurmState& slurm);
-/// Which algorithm PMIx fences use. `environment`: value of SLURM_PMIX_FENCE, which overrides mpi.conf.
+/// Checks which algorithm PMIx fences use. `environment`: value of SLURM_PMIX_FENCE, which overrides
+/// mpi.conf.
 [[nodiscard]] Finding check_pmix_fence(const SlurmState& slurm, const std::string& environment);
 /// The time between the signal that ends a job and SIGKILL is long enough for a save.
 [[nodiscard]] Finding check_kill_wait(const SlurmState& slurm, const std::optional<SavePrediction>& save);

@@ -7,14 +7,14 @@
 #include "app/doctor/machine/slurm_state.h"
 #include "recipe/recipe.h"
 
-/// Why a job that is not queued yet could not start, as far as a login node can tell.
+/// Checks whether a job that is not queued yet can start, as far as a login node can tell.
 namespace echelon::app::doctor {
 
 /// The faults of the recipe's data and tokenizer; empty if there are none.
 [[nodiscard]] std::vector<Finding> faults_of_data(const Recipe& recipe);
 
-/// The persistent state of CPU ranks fits into the largest of `nodes`. `partitions`: names with commas, of
-/// those that the job may use; empty: any.
+/// The persistent state of CPU ranks fits into the largest of `nodes`. `partitions`: names of the partitions
+/// that the job may use, with commas; empty: any.
 [[nodiscard]] Finding check_node_memory(const RecipeSize& size, const JobShape& shape,
                                         const std::vector<SlurmRecord>& nodes, const std::string& partitions);
 

@@ -6,8 +6,8 @@
 
 namespace echelon::app {
 
-/// Samples without contents, each as long as the recipe allows. Synthetic data, which need no files, are
-/// what they are in a run.
+/// Samples without contents, each as long as the recipe allows. Synthetic data, which need no files, are the
+/// same as in a run.
 [[nodiscard]] std::unique_ptr<Loader> full_samples(const Recipe& recipe);
 
 }  // namespace echelon::app

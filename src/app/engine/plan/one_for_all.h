@@ -3,8 +3,8 @@
 
 namespace echelon::app {
 
-/// While it lives, the thread that records computes in place of `threads`: a tensor that it allocates within
-/// a parallel region counts for each of them. Needs HostMemory. One at a time; single-threaded.
+/// While it lives, the recording thread stands for `threads` threads: a tensor that it allocates within a
+/// parallel region counts once for each. Needs HostMemory. One object at a time; single-threaded.
 class OneForAll {
  public:
   explicit OneForAll(int threads);

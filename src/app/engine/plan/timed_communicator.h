@@ -9,7 +9,7 @@
 
 namespace echelon::app {
 
-/// Where a TimedCommunicator and those split from it write.
+/// The times that a TimedCommunicator and those split from it write.
 struct MessageTimes {
   std::map<std::string, std::vector<forecast::CpuProfile::Point>> points;  ///< by forecast::key_of()
   double seconds = 0;  ///< of the thread that trains, in all messages so far

@@ -17,8 +17,9 @@ class Chat {
   /// Error(kData): there is none, or it is not understood.
   Chat(const ChatRequest& request, const TokenizerFolder& folder, const Tokenizer& tokenizer);
 
-  /// What was said so far and `question`, up to where the assistant answers. A special token in what the user
-  /// says is encoded as any other text. Throws Error(kData): what the template refuses.
+  /// Returns the ids of the conversation so far and `question`, up to the assistant's answer. A special token
+  /// in the user's text is encoded as any other text. Throws Error(kData) if the template refuses the
+  /// conversation.
   [[nodiscard]] std::vector<std::int64_t> ids(const std::string& question) const;
 
   /// Both become part of what was said.
