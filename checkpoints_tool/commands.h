@@ -80,7 +80,7 @@ struct DiffOptions {
   bool data = false;  ///< also by how much the elements differ
   bool json = false;
 };
-/// Are the tensors of both the same?
+/// Returns whether the tensors of both are the same.
 [[nodiscard]] bool diff_checkpoints(const DiffOptions& options);
 
 struct ImportOptions {
@@ -91,7 +91,7 @@ struct ImportOptions {
   int world = 1;                                             ///< shards to write
 };
 void import_weights(const ImportOptions& options);
-/// With a base.
+/// Imports a peft adapter: options.base is given.
 void import_adapter(const ImportOptions& options);
 
 struct ReshardOptions {

@@ -7,7 +7,7 @@
 
 namespace echelon::tool {
 
-/// How two runs of elements of one type differ.
+/// The difference between two runs of elements of one type.
 struct ElementDifference {
   std::uint64_t elements = 0;  ///< that differ in any bit
   std::uint64_t incomparable =

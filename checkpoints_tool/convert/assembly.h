@@ -17,8 +17,9 @@ struct Workers {
   std::uint64_t tile_bytes = kWindowBytes;
 };
 
-/// The most that fit into `memory_bytes` with everything else that is held, at most `jobs`; jobs 0: one for
-/// each core, at most 4. Throws Error(kUsage) naming the least that would do when not even one fits.
+/// Returns as many workers as fit into `memory_bytes` beside all other memory, at most `jobs`; jobs 0: one
+/// for each core, at most 4. Throws Error(kUsage), naming the least memory that suffices, if not even one
+/// fits.
 [[nodiscard]] Workers workers_within(std::uint64_t memory_bytes, int jobs, const OutputPlan& plan);
 
 /// Writes the plan's files under `output`: the folder they lie in, or the file itself. Windows and tiles that

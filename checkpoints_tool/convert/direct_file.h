@@ -19,9 +19,9 @@ class DirectFile {
   /// `offset` and the address are multiples of fs::kDirectAlignment; so is the size, except at the file's
   /// end.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// The same rules.
+  /// Reads by the rules of write().
   void read(std::uint64_t offset, std::span<std::byte> bytes);
-  /// Of any size and anywhere, through the page cache; once all of write() is done.
+  /// Writes any number of bytes anywhere, through the page cache. Call it only after the last write().
   void write_piece(std::uint64_t offset, std::span<const std::byte> bytes);
   void read_piece(std::uint64_t offset, std::span<std::byte> bytes);
   /// Flushes to disk and closes.

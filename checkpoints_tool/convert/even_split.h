@@ -16,7 +16,7 @@ struct Share {
 };
 
 /// Divides tensors over `ranks` shards: concatenated and cut into ranges of nearly equal size, so that at
-/// most ranks - 1 tensors are cut. By rank; a rank may get nothing.
+/// most ranks - 1 tensors are cut. Returns the shares by rank; a rank may get none.
 [[nodiscard]] std::vector<std::vector<Share>> split_evenly(std::span<const checkpoint::TensorInfo> tensors,
                                                            int ranks);
 

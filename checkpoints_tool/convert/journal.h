@@ -19,7 +19,7 @@ class Journal {
   /// `identity`: text that determines the output's bytes.
   Journal(fs::Path path, const std::string& identity);
 
-  /// What earlier runs finished, by window.
+  /// The records of earlier runs, by window.
   [[nodiscard]] const std::unordered_map<std::uint64_t, WindowRecord>& earlier() const { return earlier_; }
   void append(const WindowRecord& record);
 

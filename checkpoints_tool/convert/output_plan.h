@@ -15,7 +15,7 @@ namespace echelon::tool {
 /// Unit of work, of memory and of the journal. Windows lie at multiples of this in each file.
 inline constexpr std::uint64_t kWindowBytes = std::uint64_t{8} << 20;
 
-/// What is added to a matrix [outputs, inputs]: scale * B A, in fp32.
+/// An update of a matrix [outputs, inputs]: scale * B A is added in fp32.
 struct LowRank {
   checkpoint::TensorInfo a;  ///< [rank, inputs]
   checkpoint::TensorInfo b;  ///< [outputs, rank]
@@ -61,7 +61,8 @@ struct Part {
   std::uint64_t begin = 0;  ///< elements [begin, end) of the flattened tensor as it is written
   std::uint64_t end = 0;
 };
-/// In file order. Windows never cut an element: tensors are aligned to their element size.
+/// Returns the parts of tensors in a window, in file order. Windows never cut an element: tensors are aligned
+/// to their element size.
 [[nodiscard]] std::vector<Part> parts_of(const OutputFile& file, const Window& window);
 
 /// A part of a transposed tensor: rows and columns of the matrix as it is stored.
@@ -75,9 +76,9 @@ struct Tile {
 
   [[nodiscard]] std::uint64_t bytes() const { return rows * columns * size_of(tensor->dtype); }
 };
-/// All tiles of all transposed tensors, each of at most `most` bytes, which is at least kWindowBytes. Where a
-/// matrix does not fit they hold whole rows, or long stretches of many: reading a tile hardly reads a
-/// checksum block that another one needs too, and what is written of a column is not tiny.
+/// All tiles of all transposed tensors, each of at most `most` bytes, which is at least kWindowBytes. If a
+/// matrix does not fit, its tiles hold whole rows or long stretches of many rows. So few checksum blocks are
+/// read for two tiles, and no written piece of a column is tiny.
 [[nodiscard]] std::vector<Tile> tiles_of(const OutputPlan& plan, std::uint64_t most);
 
 [[nodiscard]] std::uint64_t planned_bytes(const OutputPlan& plan);

@@ -14,8 +14,8 @@ namespace echelon::tool {
 /// somebody took that name meanwhile.
 void publish_output(const std::filesystem::path& made, const std::filesystem::path& output);
 
-/// An output that appears whole or not at all: made as "<path>.partial-<id>" and renamed at the end. What is
-/// unfinished is removed by the destructor.
+/// An output that appears whole or not at all: made as "<path>.partial-<id>" and renamed at the end. The
+/// destructor removes an unfinished output.
 class PartialOutput {
  public:
   /// Throws what checked_output throws.
@@ -24,7 +24,7 @@ class PartialOutput {
   PartialOutput& operator=(const PartialOutput&) = delete;
   ~PartialOutput();
 
-  /// Where to write: a file or folder that does not exist yet.
+  /// The path to write: a file or folder that does not exist yet.
   [[nodiscard]] const std::filesystem::path& path() const { return partial_; }
   void publish();
 

@@ -8,14 +8,14 @@
 
 namespace echelon::tool {
 
-/// An output that takes long to make: it appears whole or not at all, and what a killed run leaves behind is
-/// taken up by the next one with the same identity. Lies until then in the folder "<path>.partial-<id>",
-/// where <id> comes from the identity, so another conversion to the same place never meets it. The folder
-/// holds `output`, which gets its name at the end, `journal`, and `owner` while a process works in it.
+/// An output that takes long to make: it appears whole or not at all, and the next run with the same identity
+/// continues the work of a killed one. The unfinished output lies in the folder "<path>.partial-<id>", where
+/// <id> comes from the identity, so another conversion to the same place never meets it. The folder holds
+/// `output`, which gets its name at the end, `journal`, and `owner` while a process works in it.
 class ResumableOutput {
  public:
-  /// Throws Error(kUsage) as checked_output() does, and when another process is making this output. So does
-  /// an unfinished output of another user, unless `allow_foreign`.
+  /// Throws Error(kUsage) as checked_output() does, when another process is making this output, and for an
+  /// unfinished output of another user unless `allow_foreign`.
   ResumableOutput(fs::Path path, const fs::Path& checkpoint, const std::string& identity, bool allow_foreign);
   ResumableOutput(const ResumableOutput&) = delete;
   ResumableOutput& operator=(const ResumableOutput&) = delete;

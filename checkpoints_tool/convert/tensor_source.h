@@ -14,11 +14,11 @@
 
 namespace echelon::tool {
 
-/// The tensors of a checkpoint, with those of the base that it leaves out once that is open. Copies share
-/// the base; the reader must outlive them. read() may be called from several threads.
+/// The tensors of a checkpoint; once its base is open, also the tensors that the checkpoint leaves out.
+/// Copies share the base; the reader must outlive them. read() may be called from several threads.
 class TensorSource {
  public:
-  /// Without a base, whatever base.json says.
+  /// Makes a source without a base, whatever base.json says.
   TensorSource(const checkpoint::Reader& reader)  // NOLINT(google-explicit-constructor)
       : reader_(&reader) {}
   /// `left_out`: that of base_note_of().
@@ -33,7 +33,7 @@ class TensorSource {
   [[nodiscard]] const checkpoint::Reader& reader() const { return *reader_; }
   /// A tensor of the checkpoint, or one that it leaves out; null: there is none of this name.
   [[nodiscard]] const checkpoint::TensorInfo* find(const std::string& name) const;
-  /// As Reader::read(), and Reader::checksum(). What is left out needs open_base().
+  /// Like Reader::read() and Reader::checksum(). Tensors that the checkpoint leaves out need open_base().
   void read(const std::string& name, std::uint64_t begin, std::uint64_t end, std::span<std::byte> out) const;
   [[nodiscard]] std::uint32_t checksum(const std::string& name) const;
 

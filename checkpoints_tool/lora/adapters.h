@@ -16,14 +16,14 @@ class Adapters {
   /// Throws Error(kCheckpoint) for adapters without that file, or with one that is not sound.
   explicit Adapters(const checkpoint::Reader& reader);
 
-  /// None: an ordinary checkpoint.
+  /// Returns whether there are adapters; an ordinary checkpoint has none.
   [[nodiscard]] bool any() const { return !tensors_.empty(); }
   /// Every A and B, by the name without the prefix "model/".
   [[nodiscard]] const std::vector<checkpoint::TensorInfo>& tensors() const { return tensors_; }
   /// Modules that were trained whole.
   [[nodiscard]] const std::vector<std::string>& modules_to_save() const { return lora_.also_train; }
-  /// What the adapter of `weight` [outputs, inputs], a name, adds; nothing where it has none. The tensors are
-  /// those under `prefix`. Throws Error(kCheckpoint) for shapes that do not fit.
+  /// Returns the update that the adapter of `weight` [outputs, inputs] adds, or nothing if the weight has no
+  /// adapter. The adapter's tensors lie under `prefix`. Throws Error(kCheckpoint) for shapes that do not fit.
   [[nodiscard]] std::optional<LowRank> of(const checkpoint::TensorInfo& weight,
                                           std::string_view prefix) const;
 

@@ -5,7 +5,7 @@
 
 namespace echelon::tool {
 
-/// What an adapter_config.json says.
+/// The content of an adapter_config.json.
 struct PeftConfig {
   LoraOptions lora;  ///< modules: target_modules; also_train: modules_to_save
   /// Names are listed, or all matrices meant; else target_modules is a regular expression, and lora.modules
@@ -13,8 +13,8 @@ struct PeftConfig {
   bool lists_modules = true;
 };
 
-/// Throws Error(kCheckpoint), naming `what`, for anything but plain LoRA: what peft would compute otherwise
-/// is refused by the name of its key.
+/// Throws Error(kCheckpoint), naming `what`, for anything but plain LoRA: a key that makes peft compute
+/// something else is refused by name.
 [[nodiscard]] PeftConfig lora_of_peft(const std::string& text, const std::string& what);
 
 }  // namespace echelon::tool
