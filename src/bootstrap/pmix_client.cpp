@@ -144,8 +144,8 @@ std::optional<std::string> PmixClient::host_of(int rank) const {
   const pmix_proc_t proc = process(self_->proc.nspace, static_cast<pmix_rank_t>(rank));
   pmix_info_t options[1];
   const bool yes = true;
-  PMIX_INFO_LOAD(&options[0], PMIX_OPTIONAL, &yes,
-                 PMIX_BOOL);  // only what the library already knows: no request to peers
+  // PMIX_OPTIONAL asks only for what the library already knows: no request to peers.
+  PMIX_INFO_LOAD(&options[0], PMIX_OPTIONAL, &yes, PMIX_BOOL);
   pmix_value_t* value = nullptr;
   const pmix_status_t status = PMIx_Get(&proc, PMIX_HOSTNAME, options, 1, &value);
   PMIX_INFO_DESTRUCT(&options[0]);

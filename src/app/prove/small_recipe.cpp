@@ -32,8 +32,8 @@ void shrink_widths(ModelOptions& model) {
   const std::int64_t heads =
       is_llama_family(model.kind) ? ratio * copies : std::min<std::int64_t>(model.heads, 4);
   const std::int64_t size = heads > 8 ? 8 : 16;
-  const std::int64_t width =
-      model.heads * head_size(model);  // of all heads, which need not be that of hidden
+  // The width of all heads may differ from hidden_size.
+  const std::int64_t width = model.heads * head_size(model);
   const std::int64_t hidden = width == model.hidden_size || model.kind == ModelKind::kGpt2
                                   ? heads * size
                                   : in_proportion(model.hidden_size, heads * size, width);

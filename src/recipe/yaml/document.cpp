@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 32;
 constexpr std::size_t kMaxNodes = 20'000;
-constexpr std::size_t kMaxLineBytes =
-    16'384;  // bounds memory: yaml-cpp reads a line ahead and needs 240 bytes for each of its bytes
+/// Bounds memory: yaml-cpp reads a line ahead and needs 240 bytes for each of its bytes.
+constexpr std::size_t kMaxLineBytes = 16'384;
 
 constexpr const char* kNoAliases =
     "aliases (*name) are not allowed; write the value out, or put a pattern such as \"*norm*\" in quotes";

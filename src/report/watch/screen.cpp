@@ -15,8 +15,8 @@
 namespace echelon::report {
 namespace {
 
-constexpr const char* kEnter =
-    "\033[?1049h\033[?25l\033[?7l\033[2J";  // another screen, no cursor, no wrapping
+/// Another screen, no cursor, no wrapping.
+constexpr const char* kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J";
 constexpr const char* kLeave = "\033[?7h\033[?25h\033[?1049l";
 
 void print(std::string_view text) {

@@ -6,8 +6,8 @@
 namespace echelon {
 namespace {
 
-constexpr double kUnmeasured_s =
-    60;  // the first save is early: it measures the cost, and shows that saves work
+/// The first save is early: it measures the cost, and shows that saves work.
+constexpr double kUnmeasured_s = 60;
 constexpr double kShortest_s = 10;
 
 }  // namespace

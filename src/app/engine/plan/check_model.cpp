@@ -9,8 +9,8 @@
 
 int echelon_engine_check_model(const echelon::Recipe& recipe, echelon::app::ModelFaults& result) {
   return echelon::app::answer(result.trouble, [&] {
-    const auto model = build_model(recipe.model, resolve(recipe.precision).types(), at::kMeta,
-                                   recipe.lora);  // shapes without storage
+    // On the meta device tensors have shapes without storage.
+    const auto model = build_model(recipe.model, resolve(recipe.precision).types(), at::kMeta, recipe.lora);
     for (const echelon::PatternFault& fault : pattern_faults(*model, recipe.shard, recipe.precision,
                                                              recipe.activation_checkpointing, recipe.optim)) {
       result.faults.emplace_back(fault.key, fault.text);
