@@ -198,7 +198,10 @@ bool diff_checkpoints(const DiffOptions& options) {
   const Side b(leased_b.reader);
   std::vector<TensorDifference> found = differences(a, b);
   if (options.data) compare_data(a, b, found);
-  options.json ? print_json(a, b, found) : print_text(a, b, found);
+  if (options.json)
+    print_json(a, b, found);
+  else
+    print_text(a, b, found);
   return found.empty();
 }
 

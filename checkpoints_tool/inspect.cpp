@@ -136,7 +136,10 @@ void inspect(const InspectOptions& options) {
   const Contents contents = checkpoint::load_contents(checkpoint::newest_commit(options.checkpoint));
   const Reader reader(contents.folder);
   const Totals totals = totals_of(contents);
-  options.json ? print_json(contents, reader, totals) : print_text(contents, reader, totals);
+  if (options.json)
+    print_json(contents, reader, totals);
+  else
+    print_text(contents, reader, totals);
 }
 
 }  // namespace echelon::tool

@@ -76,7 +76,10 @@ void salvage_tensors(const SalvageOptions& options) {
                                 [&](std::uint64_t done, std::uint64_t total) { progress.show(done, total); });
   }
   checkpoint::warn_without(lease);  // only now: for a folder without a checkpoint the error is enough
-  options.json ? void(std::cout << json_text(report_of(found)) << '\n') : print_text(found);
+  if (options.json)
+    std::cout << json_text(report_of(found)) << '\n';
+  else
+    print_text(found);
   const std::size_t intact = found.contents.manifest.tensors.size();
   if (!options.output.empty() && intact != 0) {
     write_intact(found, options, report_path);

@@ -57,7 +57,10 @@ class ProgressLine {
     if (!new_stage && !(live_ && complete) && now - last_ < interval) return;
     last_ = now;
     const std::string text = line(progress, std::chrono::duration<double>(now - stage_start_).count());
-    live_ ? status_line::show(text) : log::info(text);
+    if (live_)
+      status_line::show(text);
+    else
+      log::info(text);
   }
 
  private:
@@ -139,10 +142,10 @@ void run(Arguments arguments, const CLI::App& command) {
   if (arguments.json) {
     print_json(report);
   } else {
-    print(report, options.output,
-          options.chats()   ? ", data.kind: chat"
-          : options.pairs() ? ", data.kind: pairs"
-                            : "");
+    const char* kind = "";
+    if (options.pairs()) kind = ", data.kind: pairs";
+    if (options.chats()) kind = ", data.kind: chat";
+    print(report, options.output, kind);
     if (arguments.chat.shown > 0)
       print_chats(options.output + "/train.tok", find_tokenizer(options.output).string(),
                   arguments.chat.shown);

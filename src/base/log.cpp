@@ -54,7 +54,10 @@ class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
     const std::string_view text(line.data(), line.size());
-    held_ ? void(waiting_ += text) : write(text);
+    if (held_)
+      waiting_ += text;
+    else
+      write(text);
   }
   void flush_() override {}
 

@@ -102,7 +102,10 @@ bool crosses(c10::ArrayRef<IValue> arguments) {
   for (const IValue& argument : arguments) {
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
       if (tensor.dim() == 0) return;
-      (tensor.is_cpu() ? host : device) = true;
+      if (tensor.is_cpu())
+        host = true;
+      else
+        device = true;
     });
   }
   return host && device;

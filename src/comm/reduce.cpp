@@ -55,13 +55,22 @@ void add_source(const void* source, DType type, std::size_t begin, std::size_t c
     const auto* values = static_cast<const std::uint16_t*>(source) + begin;
     // The first source is loaded, not added to zero: 0 + -0 would lose the sign of a negative zero, and
     // clearing would cost a pass. Widening bf16 is exact, so only the fp32 additions round.
-    first ? load_bf16(values, sums, count) : add_bf16(values, sums, count);
+    if (first)
+      load_bf16(values, sums, count);
+    else
+      add_bf16(values, sums, count);
   } else if (type == DType::kF16) {
     const auto* values = static_cast<const std::uint16_t*>(source) + begin;
-    first ? load_fp16(values, sums, count) : add_fp16(values, sums, count);
+    if (first)
+      load_fp16(values, sums, count);
+    else
+      add_fp16(values, sums, count);
   } else {
     const auto* values = static_cast<const float*>(source) + begin;
-    first ? load_f32(values, sums, count) : add_f32(values, sums, count);
+    if (first)
+      load_f32(values, sums, count);
+    else
+      add_f32(values, sums, count);
   }
 }
 
@@ -112,7 +121,10 @@ void sum_scaled(std::span<const void* const> sources, DType type, float* output,
       add_source(source, type, begin, n, first, sums);
       first = false;
     }
-    accumulate ? add_scaled(sums, output + begin, n, scale) : store_scaled(sums, output + begin, n, scale);
+    if (accumulate)
+      add_scaled(sums, output + begin, n, scale);
+    else
+      store_scaled(sums, output + begin, n, scale);
   }
 }
 

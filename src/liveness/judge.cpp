@@ -58,10 +58,13 @@ std::vector<NodeState> Judge::nodes(double time_s) const {
     node.step = std::min(node.step, peer.now.step);
     const double silent_s = peer.known && !peer.left ? std::max(0.0, time_s - peer.heard_s) : 0;
     node.silent_s = std::max(node.silent_s, silent_s);
-    const NodeLife life = peer.ended                                 ? NodeLife::kEnded
-                          : peer.left                                ? NodeLife::kLeft
-                          : silent_s > kNoticed * options_.silence_s ? NodeLife::kSilent
-                                                                     : NodeLife::kAlive;
+    NodeLife life = NodeLife::kAlive;
+    if (peer.ended)
+      life = NodeLife::kEnded;
+    else if (peer.left)
+      life = NodeLife::kLeft;
+    else if (silent_s > kNoticed * options_.silence_s)
+      life = NodeLife::kSilent;
     if (life == NodeLife::kEnded || node.life == NodeLife::kAlive) node.life = life;
   }
   return nodes;

@@ -115,7 +115,10 @@ void LifeWatch::loop() {
   double verdict_s = 0;
   double last_s = steady_now_s();
   while (true) {
-    if (leaving_) return ended_ ? void() : leave();
+    if (leaving_) {
+      if (!ended_) leave();
+      return;
+    }
     const short events = wire_->has_output() ? POLLIN | POLLOUT : POLLIN;
     pollfd query{.fd = wire_->closed() ? -1 : wire_->fd(), .events = events, .revents = 0};
     (void)poll(&query, 1, kLook_ms);

@@ -108,9 +108,11 @@ class Parser {
     LoadedRecipe loaded{recipe_, {}};
     for (const Key& key : keys()) {
       const auto given = given_.find(key.path);
-      loaded.origins[key.path] = given != given_.end() ? origin(key.path, given->second)
-                                 : is_from_source(key) ? source_.origin
-                                                       : "default";
+      std::string& origin_of_key = loaded.origins[key.path];
+      if (given != given_.end())
+        origin_of_key = origin(key.path, given->second);
+      else
+        origin_of_key = is_from_source(key) ? source_.origin : "default";
     }
     return loaded;
   }

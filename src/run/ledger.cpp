@@ -113,7 +113,10 @@ std::int64_t trained_in_this_allocation(const std::vector<RunStart>& starts) {
 /// Atomic for readers. Only the last text is flushed: the others need not survive a loss of power, and an
 /// fsync every few seconds is expensive on shared file systems.
 void replace(const std::filesystem::path& file, const std::string& text, bool durable) {
-  durable ? fs::publish_file(file, text, Code::kUsage) : fs::replace_file(file, text, Code::kUsage);
+  if (durable)
+    fs::publish_file(file, text, Code::kUsage);
+  else
+    fs::replace_file(file, text, Code::kUsage);
 }
 
 }  // namespace

@@ -103,7 +103,10 @@ void GradientReduction::hold() {
   const bool first = !held_.inflated();
   held_.inflate();
   const at::Tensor held = held_.view(0, {layout_.padded_numel()});
-  first ? held.copy_(whole_.tensor()) : held.add_(whole_.tensor());
+  if (first)
+    held.copy_(whole_.tensor());
+  else
+    held.add_(whole_.tensor());
   whole_.deflate();
 }
 

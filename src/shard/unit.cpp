@@ -64,7 +64,10 @@ void Unit::release_after_forward(bool backward_follows) {
   if (plan_.weights == Strategy::Weights::kStep) return;
   if (backward_follows && plan_.weights == Strategy::Weights::kPass) return;
   const bool keeps = backward_follows && setup_.groups->keep() != nullptr;
-  keeps ? weights_.keep_part() : weights_.release();
+  if (keeps)
+    weights_.keep_part();
+  else
+    weights_.release();
 }
 
 void Unit::start_reduce() {

@@ -76,8 +76,10 @@ void TrainLoop::check_deadline(std::int64_t number) {
   Deadline::Ahead ahead{.step = number < options_.train.steps, .validation = validation_due(number)};
   const auto in_flight_s = parts_.checkpointer.in_flight_s();
   if (in_flight_s) ahead.beside_s = std::max(0.0, save_s - *in_flight_s);
-  if (ahead.step && (parts_.checkpointer.due_by_step(number) || parts_.checkpointer.due_by_time()))
-    (parts_.checkpointer.waits() ? ahead.before_s : ahead.beside_s) = save_s;
+  if (ahead.step && (parts_.checkpointer.due_by_step(number) || parts_.checkpointer.due_by_time())) {
+    double& seconds = parts_.checkpointer.waits() ? ahead.before_s : ahead.beside_s;
+    seconds = save_s;
+  }
   if (parts_.clocks.ledger != nullptr) parts_.clocks.ledger->took(deadline.expected());
   parts_.stop.request(deadline.reason_to_stop(ahead));
   step_began_s_ = steady_now_s();

@@ -76,10 +76,9 @@ std::string optimizer_of(const States& states) {
     texts.push_back(str(name, " ", name_of(type)));
     low_precision = low_precision || type != DType::kF32;
   }
-  const std::string kind = states.count("square_avg") != 0 ? "adadelta"
-                           : states.count("exp_avg") == 0  ? "sgd"
-                           : low_precision                 ? "anyprecision_adamw"
-                                                           : "adamw";
+  std::string kind = low_precision ? "anyprecision_adamw" : "adamw";
+  if (states.count("exp_avg") == 0) kind = "sgd";
+  if (states.count("square_avg") != 0) kind = "adadelta";
   return kind + " (" + (texts.empty() ? "no state" : join(texts, ", ")) + ")";
 }
 

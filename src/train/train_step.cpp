@@ -156,7 +156,10 @@ TrainStep::Result TrainStep::finish(double lr) {
                 .sent_bytes = sent_bytes() - sent_before_,
                 .unit_squares = std::move(unit_squares)};
   const bool finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
-  finite ? update_weights(lr, result.grad_norm, factor) : leave_out(result);
+  if (finite)
+    update_weights(lr, result.grad_norm, factor);
+  else
+    leave_out(result);
   state_.loss_scale.update(finite);
   ++state_.step;
   state_.position.next_sample += options_.train.global_batch_size;

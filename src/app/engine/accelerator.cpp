@@ -127,10 +127,11 @@ Compute choose_compute(const TrainOptions& options, Job& job) {
     return {};
   }
   const bool scarce = found.accelerator && found.accelerator->device_count() > 0;
-  const char* const instead = choice.broken ? "mend that, or use "
-                              : scarce ? "start fewer ranks per node, or use 'cuda_shared', where ranks may "
-                                         "share a GPU, or 'auto' or "
-                                       : "use 'auto' or ";
+  const char* instead = "use 'auto' or ";
+  if (choice.broken)
+    instead = "mend that, or use ";
+  else if (scarce)
+    instead = "start fewer ranks per node, or use 'cuda_shared', where ranks may share a GPU, or 'auto' or ";
   throw Error(Code::kEnvironment, str("train.device is '", word_of(options.device), "', but ", choice.lacking,
                                       "; ", instead, "'cpu' to train on the CPU"));
 }

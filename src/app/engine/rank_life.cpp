@@ -95,7 +95,10 @@ void close_ledger(RankLife& life, int status) {
   life.ledger->end(failed ? StartEnd::kFailed : stopped ? StartEnd::kStopped : StartEnd::kFinished);
   if (!life.ledger->has_begun()) return;
   const std::string summary = life.ledger->summary();
-  failed ? log::note(summary) : log::info(summary);
+  if (failed)
+    log::note(summary);
+  else
+    log::info(summary);
 }
 
 bool stops_after(const char* done, AgreedStop& stop) {

@@ -17,8 +17,8 @@
 namespace echelon::app {
 namespace {
 
-constexpr const char* kOffer =
-    "ECHELON_RANK_OUTPUT";  ///< "PID OUT ERR": the launcher and two of its descriptors
+/// "PID OUT ERR": the launcher and two of its descriptors.
+constexpr const char* kOffer = "ECHELON_RANK_OUTPUT";
 
 void replace(int stream, pid_t owner, int descriptor) {
   const fs::Fd offered(::open(str("/proc/", owner, "/fd/", descriptor).c_str(), O_WRONLY | O_CLOEXEC));
@@ -55,7 +55,11 @@ void OutputRelay::pass_on() {
     const bool ended = n == 0 || (n < 0 && errno != EINTR);
     if (ended) exit_ = fs::Fd();
     const std::string_view bytes(taken.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
-    if (read_) pending_ = talk_ == Talk::kPassed ? bytes : ended ? filter_.rest() : filter_.pass(bytes);
+    if (!read_) return;
+    if (talk_ == Talk::kPassed)
+      pending_ = bytes;
+    else
+      pending_ = ended ? filter_.rest() : filter_.pass(bytes);
     return;
   }
   const ssize_t n = ::write(stream_, pending_.data(), std::min<std::size_t>(pending_.size(), PIPE_BUF));

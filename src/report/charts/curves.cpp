@@ -182,11 +182,10 @@ Table table_of(const Axes& axes, const std::vector<Curve>& curves) {
 std::vector<Key> keys_of(const std::vector<Curve>& curves, bool areas) {
   std::vector<Key> keys;
   for (const Curve& curve : curves) {
-    const Key::Mark line = curve.dots ? Key::Mark::kDots : Key::Mark::kLine;
-    keys.push_back({curve.name, curve.style,
-                    areas                 ? Key::Mark::kArea
-                    : curve.upper.empty() ? line
-                                          : Key::Mark::kBand});
+    Key::Mark mark = curve.dots ? Key::Mark::kDots : Key::Mark::kLine;
+    if (!curve.upper.empty()) mark = Key::Mark::kBand;
+    if (areas) mark = Key::Mark::kArea;
+    keys.push_back({curve.name, curve.style, mark});
   }
   return keys;
 }

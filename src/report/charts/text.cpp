@@ -146,9 +146,9 @@ std::string shown(double value, Quantity quantity) {
   if (quantity == Quantity::kShare) return fixed(value * kPercent, 1) + " %";
   if (quantity == Quantity::kSeconds) {
     if (std::fabs(value) >= 2 * kMinute_s) return shown_time(value);
-    const Unit unit = std::fabs(value) >= 1      ? Unit{"s", 1}
-                      : std::fabs(value) >= 1e-3 ? Unit{"ms", 1e-3}
-                                                 : Unit{"µs", 1e-6};
+    Unit unit{"µs", 1e-6};
+    if (std::fabs(value) >= 1e-3) unit = {"ms", 1e-3};
+    if (std::fabs(value) >= 1) unit = {"s", 1};
     return value == 0 ? "0 s" : str(significant(value / unit.size, 3), " ", unit.name);
   }
   const double size = std::fabs(value);

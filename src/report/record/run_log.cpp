@@ -132,9 +132,10 @@ void add_sentences(const fs::Path& run, RunLog& log, Missing& missing) {
     if (!suspect) return;
     Event* told = told_before(log, suspect->event);
     const std::string node = str("node ", suspect->word, " is suspected");
-    told != nullptr
-        ? void(told->text += "; " + node)
-        : add(Event{suspect->event.time_s, EventKind::kSuspect, str(node, ": ", suspect->event.text)});
+    if (told != nullptr)
+      told->text += "; " + node;
+    else
+      add(Event{suspect->event.time_s, EventKind::kSuspect, str(node, ": ", suspect->event.text)});
   };
   const fs::Path logs = run / "logs";
   if (const auto text = read_if_there(logs / "peer-failure.txt", kMostNotes, missing)) {

@@ -64,7 +64,10 @@ std::vector<Start> read_starts(const fs::Path& run, Missing& missing) {
   std::size_t odd = 0;
   for (std::size_t i = 0; list.is_array() && i < list.size() && starts.size() < kMostStarts; ++i) {
     const bool usable = number_in(list[i], "began").value_or(-1) > 0 && number_in(list[i], "ended");
-    usable ? starts.push_back(start_of(list[i])) : void(++odd);
+    if (usable)
+      starts.push_back(start_of(list[i]));
+    else
+      ++odd;
   }
   if (odd > 0) missing.push_back(str("goodput.json has ", odd, " starts without a begin or an end"));
   // In the order of actions; the file's order is that, unless somebody changed it.

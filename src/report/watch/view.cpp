@@ -47,7 +47,8 @@ std::size_t end_of_line(const std::string& text, int columns) {
   const std::size_t gap = text.rfind("  ", width) + 1;
   const std::size_t word = text.rfind(' ', width) + 1;
   const std::size_t at = std::max(comma, gap > 0 ? gap - 1 : 0);
-  return at > 0 ? at : word > 0 ? word - 1 : text.size();
+  if (at > 0) return at;
+  return word > 0 ? word - 1 : text.size();
 }
 
 /// Collects the lines of a screen.
@@ -192,9 +193,11 @@ void add_curve(const MetricsLog& metrics, const ViewSize& size, int rows, Lines&
   const std::vector<std::string> drawn =
       plot(loss->points(), {.columns = size.columns - kLabel, .rows = rows, .braille = size.utf8});
   for (std::size_t i = 0; i < drawn.size(); ++i) {
-    std::string label = i == 0                  ? significant(loss->greatest().y, 4)
-                        : i + 1 == drawn.size() ? significant(loss->least().y, 4)
-                                                : "";
+    std::string label;
+    if (i == 0)
+      label = significant(loss->greatest().y, 4);
+    else if (i + 1 == drawn.size())
+      label = significant(loss->least().y, 4);
     label.insert(0, std::max<std::size_t>(kLabel - 1, label.size()) - label.size(), ' ');
     lines.add(str(label, " ", drawn[i]));
   }

@@ -26,7 +26,8 @@ class Allocator final : public at::Allocator {
   }
 
   at::DataPtr allocate(std::size_t bytes) override {
-    void* const block = bytes == 0 ? nullptr : (bytes < kLarge ? take_small(bytes) : arena_.take(bytes));
+    void* block = nullptr;
+    if (bytes > 0) block = bytes < kLarge ? take_small(bytes) : arena_.take(bytes);
     if (block == nullptr && bytes > 0) {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "out of host memory: requested ", bytes, " bytes with ",
                        live_.load(), " in use");

@@ -235,7 +235,10 @@ std::string tokenizer_json_of(std::string_view model_bytes, bool sources) {
   Json root{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
   root["added_tokens"] = added_tokens(*traits, apart);
   const bool bpe = traits->type == SentencepieceTraits::Type::kBpe;
-  bpe ? add_bpe_steps(*traits, root) : add_unigram_steps(*traits, root);
+  if (bpe)
+    add_bpe_steps(*traits, root);
+  else
+    add_unigram_steps(*traits, root);
   root["post_processor"] = frame(*traits, tokenizer.bos_id(), sources ? tokenizer.eos_id() : -1);
   root["model"] = bpe ? bpe_model(*traits, unknown) : unigram_model(*traits);
   return root.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -142,7 +142,8 @@ bool read_normalizer(std::string_view message, bool denormalizer, SentencepieceT
   for (Field field; reader.next(field);) {
     if (reader.is(field, kNormalizerTable, Wire::kBytes)) {
       if (!field.bytes.empty()) traits.rewrites_text = true;
-      (denormalizer ? traits.denormalizer_table : traits.normalizer_table) = field.bytes;
+      auto& table = denormalizer ? traits.denormalizer_table : traits.normalizer_table;
+      table = field.bytes;
     }
     if (denormalizer) continue;
     if (reader.is(field, kNormalizerDummyPrefix, Wire::kVarint)) traits.add_dummy_prefix = field.value != 0;

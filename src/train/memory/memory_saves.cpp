@@ -129,7 +129,8 @@ std::string MemorySaves::settle(std::int64_t step, bool busy) {
     const std::string text =
         str("saved step ", in_flight_->step, " to the memory of ", memory_->layout().nodes(),
             memory_->layout().nodes() == 1 ? " node" : " nodes");
-    if (whole && lead) saved_ ? log::note(text) : log::info(text + "; later ones are noted in logs/ only");
+    if (whole && lead && saved_) log::note(text);
+    if (whole && lead && !saved_) log::info(text + "; later ones are noted in logs/ only");
     saved_ = saved_ || whole;
     if (whole) failures_ = 0;
     if (!whole) failed(in_flight_->step, outcome.error.empty() ? outcome.doubt : outcome.error);

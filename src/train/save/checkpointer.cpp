@@ -338,7 +338,10 @@ void Checkpointer::save(TrainState& state, bool wait) {
   // Also if this save fails: the next one is attempted after a full interval.
   interval_.begin(steady_now_s());
   // The next step overwrites the weights of a new best, so its save must not be skipped.
-  wait || best_.is_new(state.best, state.step) ? wait_for_all() : wait_for_end(kPatience_s);
+  if (wait || best_.is_new(state.best, state.step))
+    wait_for_all();
+  else
+    wait_for_end(kPatience_s);
   log_end();
   const Ended previous = settle(state);
   if (act_on(previous, {.begins = true, .final = wait}, state.step) == NextAction::Kind::kLeaveOut) {

@@ -32,9 +32,9 @@ SaveOutcome outcome_of(const std::vector<SaveReport>& reports) {
     // more.
     outcome.state = State::kWriting;
   } else if (trouble == reports.end()) {
-    outcome.state = lead.state == Report::kNone        ? State::kNone
-                    : lead.state == Report::kUncertain ? State::kUncertain
-                                                       : State::kCommitted;
+    outcome.state = State::kCommitted;
+    if (lead.state == Report::kNone) outcome.state = State::kNone;
+    if (lead.state == Report::kUncertain) outcome.state = State::kUncertain;
   } else if (lead.state == Report::kDone || lead.state == Report::kUncertain) {
     // A rank can fail after its shard has its final name. Rank 0 may have committed on the strength of that
     // name, and a commit cannot be undone.
