@@ -32,7 +32,7 @@ std::string_view json_name(Difference difference) {
   return kNames.at(static_cast<std::size_t>(difference));
 }
 
-/// How one tensor differs.
+/// The difference of one tensor.
 struct TensorDifference {
   std::string name;
   Difference kind = Difference::kContent;

@@ -91,7 +91,7 @@ void check_has_averages(const Reader& reader) {
   refuse(reader, "it has no averaged weights; remove --ema");
 }
 
-/// What peft saves: every A and B, and the modules that were trained whole.
+/// The tensors that peft saves: every A and B, and the modules that were trained whole.
 std::vector<OutputTensor> adapter_tensors(const TensorSource& source, const families::ModelDescription& model,
                                           const Adapters& adapters, std::string_view prefix,
                                           families::OutputType dtype) {

@@ -56,7 +56,7 @@ OrderedJson tensor_json(const Reader& reader, const TensorInfo& tensor) {
   return json;
 }
 
-/// What it leaves out; null: nothing.
+/// The base whose tensors the checkpoint leaves out; null: none.
 OrderedJson base_json(const std::optional<BaseNote>& base) {
   if (!base) return nullptr;
   OrderedJson json = {{"folder", base->folder},

@@ -101,7 +101,7 @@ void print_json(const std::vector<Row>& rows, bool done) {
   std::cout << json_text(nlohmann::ordered_json{{"done", done}, {"entries", std::move(list)}}) << '\n';
 }
 
-/// What was or would be removed. Throws if something could not be removed.
+/// Prints the entries that were or would be removed. Throws if something could not be removed.
 void report(const std::vector<Row>& rows, bool done, bool json) {
   std::uint64_t bytes = 0;
   std::size_t count = 0;
@@ -151,7 +151,7 @@ void prune_run(const PruneOptions& options) {
 
 namespace {
 
-/// What a job that was killed left in the memory of this node, unless the run is going on.
+/// Adds the memory that a killed job left on this node, unless the run is going on.
 void add_memory(const Path& run, std::vector<Leftover>& leftovers) {
   const Path folder = checkpoint::identity_of(run).folder;
   std::error_code ignored;

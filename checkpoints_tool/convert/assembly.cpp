@@ -226,7 +226,7 @@ Workers workers_within(std::uint64_t memory_bytes, int jobs, const OutputPlan& p
   if (jobs == 0) jobs = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kDefaultWorkers);
   const std::uint64_t room = memory_bytes - held;
   const std::uint64_t count = std::min<std::uint64_t>(static_cast<std::uint64_t>(jobs), room / worker);
-  // What the windows leave over makes tiles larger: fewer and longer reads of a transposed tensor.
+  // Memory that the windows leave over makes tiles larger: fewer and longer reads of a transposed tensor.
   return {static_cast<int>(count), std::min(room / count - (worker - kWindowBytes), kMostTileBytes)};
 }
 

@@ -139,7 +139,7 @@ class PeftAdapter {
     }
   }
 
-  /// What target_modules lists has an adapter, and nothing else.
+  /// Checks that exactly the modules of target_modules have an adapter.
   void check_targets() const {
     if (!config_.lists_modules) return;
     const LoraOptions listed{.rank = lora_.rank, .modules = config_.lora.modules};

@@ -17,7 +17,7 @@
 
 namespace echelon {
 
-/// What `echelon metrics` writes.
+/// The output of `echelon metrics`.
 enum class MetricsFormat : std::uint8_t { kCsv, kTensorboard, kPrometheus };
 template <>
 inline constexpr std::array<std::string_view, 3> kWords<MetricsFormat>{"csv", "tensorboard", "prometheus"};

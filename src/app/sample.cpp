@@ -70,7 +70,7 @@ void require_no_chat_options(const CLI::App& command) {
   }
 }
 
-/// What a call without prompts needs.
+/// The checks of a call without prompts.
 void require_input(bool chat, int ranks) {
   if (!chat) throw Error(Code::kUsage, "--prompt or --prompt-file is required; try 'echelon sample --help'");
   if (ranks == 1) return;

@@ -68,8 +68,8 @@ class OnDevice {
 constexpr std::int64_t kWhole = 0;
 constexpr std::int64_t kCausal = 1;
 
-/// Whether flash attention supports this head size, backward included. Same condition as PyTorch's own
-/// selection: GPUs with little shared memory cannot run large heads.
+/// Returns whether flash attention supports this head size, backward included. Same condition as PyTorch's
+/// own selection: GPUs with little shared memory cannot run large heads.
 bool takes_flash(const at::Tensor& q) {
   constexpr std::int64_t kLargeHead = 192;
   const cudaDeviceProp& device = *at::cuda::getCurrentDeviceProperties();

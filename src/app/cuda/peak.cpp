@@ -6,7 +6,7 @@
 namespace echelon::app {
 namespace {
 
-/// What all devices of one compute capability have.
+/// The properties that all devices of one compute capability share.
 struct Generation {
   int major, minor;
   double operations;  ///< bf16 multiplications and additions of a multiprocessor in one clock, summed in fp32

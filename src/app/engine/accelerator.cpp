@@ -31,7 +31,7 @@ std::filesystem::path plugin_path() {
   return std::filesystem::path(info.dli_fname).parent_path() / "libechelon_cuda.so";
 }
 
-/// What this rank can compute on besides the CPU.
+/// The devices that this rank can compute on besides the CPU.
 struct Found {
   std::shared_ptr<Accelerator> accelerator;  ///< null: none
   std::string why;                           ///< reason if there is no device

@@ -35,7 +35,7 @@ std::string profile_of(const std::string& gpu) {
   return "";
 }
 
-/// Whether a forecast was right within a factor of two. One that was not is no help on a terminal.
+/// Returns whether a forecast was right within a factor of two. Any other is no help on a terminal.
 bool is_near(double predicted, double measured) {
   return std::max(predicted, measured) <= 2 * std::min(predicted, measured);
 }

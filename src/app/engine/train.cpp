@@ -81,7 +81,7 @@ LoopOptions loop_options(const Recipe& r, const TrainOptions& train, const Compu
   return options;
 }
 
-/// Whether the batch script has started this after ranks of the same job were lost.
+/// Returns whether the batch script started this process after ranks of the same job were lost.
 bool restarts_in_place() {
   return seconds_in_environment("ECHELON_RESTART_IN_PLACE").value_or(0) >= 1;
 }
@@ -202,7 +202,7 @@ void commit_now(Checkpointer& checkpointer, TrainState& state) {
   checkpointer.save(state, /*wait=*/true);
 }
 
-/// Whether all steps of the recipe are done; rank 0 logs it. Then nothing stays in `memory` (null: none).
+/// Returns whether all steps of the recipe are done; rank 0 logs it. Then `memory` (null: none) is emptied.
 /// Collective.
 bool is_complete(const TrainState& state, std::int64_t steps, RankLife& life, bool changed,
                  RunMemory* memory) {

@@ -48,7 +48,7 @@ int open_mpi_version(const std::string& mpirun) {
 
 struct Command {
   std::vector<std::string> words;
-  /// Whether libevent may use epoll; with it, Open MPI 4 warns of closed descriptors while mpirun ends.
+  /// False keeps libevent from epoll, with which Open MPI 4 warns of closed descriptors while mpirun ends.
   bool epoll = true;
 };
 
@@ -115,7 +115,7 @@ struct Relays {
   OutputRelay mpirun_err{STDERR_FILENO, OutputRelay::Talk::kLeftOut};
 
   [[nodiscard]] std::array<OutputRelay*, 3> all() { return {&out, &ranks_err, &mpirun_err}; }
-  /// What to poll for: the relays, then `signals`.
+  /// Returns the events to poll for: the relays, then `signals`.
   [[nodiscard]] std::vector<pollfd> awaited_beside(int signals) {
     std::vector<pollfd> awaited;
     for (const OutputRelay* relay : all()) awaited.push_back(relay->awaited());

@@ -223,12 +223,12 @@ class Prover {
          weights});
   }
 
-  /// How much the recipe's types round, as a share of what bf16 does.
+  /// The rounding of the recipe's types, as a share of bf16's.
   [[nodiscard]] double share_of_bf16() const {
     return uses(own_precision_, FloatType::kFp16) && !uses(own_precision_, FloatType::kBf16) ? kOfFp16 : 1;
   }
 
-  /// How far `other` is from `right`.
+  /// The distance of `other` from `right`.
   std::vector<Difference> differences_of_training(const Left& other, const ReferenceResult& right) const {
     std::vector<Difference> found{
         of_steps("loss", kTrainedLoss, other.loss, right.loss),

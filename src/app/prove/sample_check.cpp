@@ -16,8 +16,8 @@ namespace {
 using Ids = std::vector<std::int64_t>;
 using Place = std::pair<std::size_t, std::size_t>;  // document and first token
 
-/// Whether `ids` stand in the document from token `at` on, and `targets` are the trained tokens behind them:
-/// none behind its last one.
+/// Returns whether `ids` stand in the document from token `at` on, and `targets` are the trained tokens
+/// behind them: none behind its last one.
 bool stands_at(const OwnDocument& document, std::size_t at, std::span<const std::int64_t> ids,
                std::span<const std::int64_t> targets) {
   if (at + ids.size() > document.ids.size()) return false;

@@ -28,7 +28,7 @@ Tensors start_weights(const Recipe& recipe) {
     // T5 does not scale its scores: its queries are small instead.
     if (shape.name.ends_with(".q.weight"))
       deviation /= std::sqrt(static_cast<double>(head_size(recipe.model)));
-    // What an adapter adds is as large as what it is added to.
+    // An adapter's update is as large as the product that it is added to.
     if (shape.name.ends_with(".lora_B.weight")) deviation /= lora_scale(recipe.lora);
     const double mean = vector && !shape.name.ends_with("bias") ? 1 : 0;
     const std::uint64_t key = stream_key(1, shape.name);

@@ -75,7 +75,7 @@ std::vector<std::string> partition_names(const SlurmState& slurm) {
   return names;
 }
 
-/// What `wish` requests and `partition` does not allow, or "".
+/// Returns the parts of `wish` that `partition` does not allow, or "".
 std::string refusal(const SlurmRecord& partition, const JobWish& wish) {
   if (partition["State"] != "UP") return str("is ", partition["State"], ": it does not accept or start jobs");
   for (const char* limit : {"MaxNodes", "TotalNodes"}) {

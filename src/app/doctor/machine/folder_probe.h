@@ -8,8 +8,8 @@
 
 namespace echelon::app::doctor {
 
-/// How a file system behaves in one folder, measured with temporary files. The texts `writing` to `renaming`
-/// say what failed and why; empty means no fault.
+/// The behavior of a file system in one folder, measured with temporary files. The texts `writing` to
+/// `renaming` say what failed and why; empty means no fault.
 struct FolderFacts {
   std::string folder;  ///< the folder probed: the requested one or its nearest existing parent
   std::string kind;    ///< "nfs", "lustre", "ext4", "tmpfs" ...

@@ -18,7 +18,7 @@
 namespace echelon::app::doctor {
 namespace {
 
-/// How many other nodes' files each node looks for.
+/// The number of other nodes' files that each node looks for.
 constexpr int kMostLooks = 16;
 
 /// The best of several writes counts, because others use the file system too.

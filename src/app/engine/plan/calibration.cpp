@@ -130,14 +130,14 @@ void keep_fastest(std::vector<Step>& steps) {
   steps.resize((steps.size() + 1) / 2);
 }
 
-/// Of a step's thread, without messages.
+/// Mean seconds of a step's thread, without messages.
 double computing_s(const std::vector<PlainStep>& steps) {
   double sum = 0;
   for (const PlainStep& step : steps) sum += step.seconds - step.messages.seconds;
   return sum / static_cast<double>(steps.size());
 }
 
-/// Of a step's thread in works.
+/// Seconds that a step's thread spends in works.
 double sum_of(const forecast::Trace& trace, int threads) {
   double sum = 0;
   for (const forecast::Work& work : trace.works)
@@ -174,7 +174,7 @@ CpuProfile::Point mean_of(std::vector<CpuProfile::Point>& alike) {
   const auto middle = alike.begin() + static_cast<std::ptrdiff_t>(alike.size() / 2);
   std::nth_element(alike.begin(), middle, alike.end(),
                    [&](const auto& a, const auto& b) { return per_size(a) < per_size(b); });
-  // What takes microseconds may well take ten times as long where its thread was not in the caches.
+  // A work of microseconds may well take ten times as long if its thread was not in the caches.
   constexpr double kLong_s = 50e-6;
   const double held_up = middle->seconds > kLong_s ? 3 : 20;
   const double most = held_up * per_size(*middle);

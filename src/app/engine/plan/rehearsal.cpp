@@ -111,8 +111,8 @@ std::int64_t resident_at_first() {
   return bytes;
 }
 
-/// Of the process of a rank, beside its tensors: what libraries touch once they compute and communicate, and
-/// the memory of a save. Measured on CPUs, over 29 runs: give or take 10 MiB.
+/// Bytes of a rank's process beside its tensors: the memory of libraries that compute and communicate, and of
+/// a save. Measured on CPUs over 29 runs, to within 10 MiB.
 std::int64_t beside_tensors(const Recipe& recipe, const forecast::JobShape& job, int threads,
                             std::int64_t shard_bytes) {
   constexpr std::int64_t kMiB = 1 << 20;
@@ -123,7 +123,7 @@ std::int64_t beside_tensors(const Recipe& recipe, const forecast::JobShape& job,
   constexpr std::int64_t kCompiledInPass = 3 * kMiB / 4;
   constexpr std::int64_t kMostCompiled = 100 * kMiB;
   constexpr std::int64_t kCommunicating = 6 * kMiB;
-  // Of the windows of a pipe a save fills one less than there are, or it would wait for the disk.
+  // A save fills all windows of a pipe but one; the last would make it wait for the disk.
   constexpr std::int64_t kPipe = (checkpoint::Staging::kPipeWindows - 1) * checkpoint::Staging::kWindowBytes;
   const bool single = resolve(recipe.precision).param == at::kFloat;
   std::int64_t by_kind = takes_images(recipe.model.kind) ? kImages : 0;

@@ -190,7 +190,7 @@ std::filesystem::path folder_of(const std::filesystem::path& named, Communicator
   return broadcast_value(comm, found, "checkpoint");
 }
 
-/// What is sampled from: a checkpoint, or a Hugging Face folder.
+/// The source of samples: a checkpoint, or a Hugging Face folder.
 class Source {
  public:
   virtual ~Source() = default;
