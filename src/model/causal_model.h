@@ -53,7 +53,7 @@ class CausalModel : public Model {
   /// ids [tokens] -> hidden states before the final norm.
   at::Tensor body(const at::Tensor& ids, const Pass& pass) const;
   [[nodiscard]] ops::AttentionOptions attention_of(std::int64_t block) const;
-  /// As ops::AttentionPositions::rotary, for sequences of up to `positions` tokens.
+  /// Returns a table for ops::AttentionPositions::rotary, for sequences of up to `positions` tokens.
   [[nodiscard]] at::Tensor rotary_rows(std::int64_t positions) const;
 
   at::ScalarType output_;

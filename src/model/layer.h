@@ -58,7 +58,7 @@ class Layer {
   [[nodiscard]] at::Tensor run(const LayerInputs& inputs, const LayerBody& body) const {
     return hook_ == nullptr ? body(inputs) : hook_->run(inputs, body);
   }
-  /// The same for a body of one input.
+  /// Runs a body of one input.
   template <class Body>
   [[nodiscard]] at::Tensor run(const at::Tensor& input, Body body) const {
     return run(LayerInputs{input},

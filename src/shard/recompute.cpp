@@ -24,7 +24,7 @@ void set_random_state(at::Device device, const at::Tensor& state) {
   generator.set_state(state);
 }
 
-/// What backward needs besides the inputs; owned by the graph.
+/// The state that backward needs besides the inputs; owned by the graph.
 struct Region final : torch::CustomClassHolder {
   Region(LayerBody b, OffloadedInputs* o, RecomputeGuard& g) : body(std::move(b)), host(o), guard(&g) {}
   LayerBody body;

@@ -6,8 +6,8 @@
 #include "shard/groups.h"
 #include "shard/precision.h"
 
-/// Which parameters are gathered together. Depends only on the model's tree and the recipe; needs neither
-/// storage nor ranks.
+/// The division of parameters into units that are gathered together. It depends only on the model's tree and
+/// the recipe; it needs neither storage nor ranks.
 namespace echelon {
 
 /// One unit: a layer and everything inside it that is not in an inner unit. Units nest as their layers do.

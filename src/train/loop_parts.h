@@ -46,7 +46,7 @@ struct LoopOptions {
   ProfileRange profile;                                               ///< steps to be profiled
   double peak_flops = 0;                             ///< of one rank's device, for MFU; 0: unknown
   std::function<std::uint64_t()> peak_device_bytes;  ///< empty on the CPU
-  /// Told after the first and the last step, and on request; may be empty.
+  /// Called after the first and the last step, and on request; may be empty.
   std::function<void(const MeasuredStep&)> on_measured;
 };
 

@@ -43,7 +43,7 @@ std::vector<std::string> candidates(const CheckpointOptions& options, const RunF
   return newest_first;
 }
 
-/// Why a checkpoint was not restored; the same on every rank.
+/// The reason why a checkpoint was not restored; the same on every rank.
 struct Fault {
   enum class Kind : std::uint8_t {
     kNone,
@@ -56,7 +56,8 @@ struct Fault {
   [[nodiscard]] bool none() const { return kind == Kind::kNone; }
 };
 
-/// Whether all ranks read the same in a body: then what only some find cannot be the content.
+/// Tells whether all ranks read the same bytes in a body. If so, damage that only some find is not in the
+/// content.
 enum class Reads : std::uint8_t { kSame, kOwnPart };
 
 /// Runs `body` on every rank. Returns the fault that its Errors(kCheckpoint) make together: damage that one
@@ -139,7 +140,7 @@ Differences differences(const Inspect& inspect, const checkpoint::Reader& reader
 /// Called on every rank before tensors are read. Collective.
 using BeforeLoading = std::function<Fault(const checkpoint::Reader&)>;
 
-/// How the run looks at checkpoints.
+/// The rules by which the run judges checkpoints.
 struct Rules {
   const Inspect& inspect;
   const std::string& base;  ///< where the base may be too
@@ -198,7 +199,7 @@ Fault restore(const std::filesystem::path& folder, Communicator& comm, TrainStat
   return fault;
 }
 
-/// The same from memory: each node puts the checkpoint together, and brings the shards that its ranks read.
+/// Restores from memory: each node assembles the checkpoint, and fetches the shards that its ranks read.
 Fault restore_from(const checkpoint::MemoryCandidate& candidate, RunMemory& memory, TrainState& state,
                    const Rules& rules) {
   Communicator& comm = memory.comm();
@@ -265,7 +266,7 @@ std::optional<Restored> restore_latest(const CheckpointOptions& options, const R
   forget_rolled_back(remembered, listed.empty() ? -1 : step_of(listed.front()), lead);
   auto newest_in_memory = remembered.begin();
   checkpoint::KnownSteps known;
-  /// Those in memory that are newer than `step`, as long as they are damaged.
+  /// Restores the newest undamaged checkpoint in memory that is newer than `step`; nothing if there is none.
   const auto from_memory_after = [&](std::int64_t step) -> std::optional<Restored> {
     for (; newest_in_memory != remembered.end() && newest_in_memory->step > step; ++newest_in_memory) {
       const std::string name = str("step ", newest_in_memory->step, " in memory");

@@ -15,7 +15,8 @@
 
 namespace echelon {
 
-/// How a checkpoint's recipe differs from the current one, e.g. "model.heads 4 -> 8"; empty if it does not.
+/// The differences of a checkpoint's recipe from the current one, e.g. "model.heads 4 -> 8"; empty if there
+/// are none.
 struct Differences {
   std::string model{};
   std::string base{};  ///< `model` without adapters that only one of the two has

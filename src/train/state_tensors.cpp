@@ -36,7 +36,7 @@ struct Kept {
     return (of_frozen || !part.frozen) &&
            (left_out == nullptr || left_out->find(prefix + part.name + suffix) == nullptr);
   }
-  /// What a unit's slice holds of it on this rank.
+  /// Returns the pieces of this tensor group in a unit's slice on this rank.
   [[nodiscard]] std::vector<SlicePiece> pieces(const Unit& unit) const {
     std::vector<SlicePiece> held = of_frozen ? unit.pieces() : unit.trained_pieces();
     std::erase_if(held, [&](const SlicePiece& piece) { return !holds(*piece.part); });
@@ -175,7 +175,7 @@ std::string parameter_of(const std::string& tensor) {
   return tensor.starts_with(kOptim) ? name.substr(0, name.rfind('/')) : name;
 }
 
-/// Of a tensor that a checkpoint lacks.
+/// Explains why a checkpoint lacks a tensor.
 std::string missing(const checkpoint::Reader& reader, const TrainState& state, const std::string& tensor) {
   const std::string parameter = parameter_of(tensor);
   const std::string weight = kModelPrefix + parameter;

@@ -22,7 +22,7 @@ struct CausalParts {
   std::function<at::Tensor(const at::Tensor& hidden)> logits;
   std::function<ops::AttentionOptions(std::int64_t block)> attention;
   std::int64_t blocks;
-  /// As ops::AttentionPositions::rotary, for sequences of up to this length.
+  /// Returns a table for ops::AttentionPositions::rotary, for sequences of up to this length.
   std::function<at::Tensor(std::int64_t positions)> rotary;
   std::int64_t max_positions;
 };

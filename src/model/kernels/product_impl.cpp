@@ -22,7 +22,7 @@ constexpr std::int64_t kBlockElements = 200 * 1024;
 constexpr std::int64_t kLongestSum = 6144;
 constexpr std::int64_t kTileElements = kRows * kColumns;
 
-/// How a product is cut.
+/// The blocks into which a product is cut.
 struct Plan {
   std::int64_t pieces;         ///< of k
   std::int64_t piece;          ///< k of a piece, even; the last one may be shorter

@@ -27,7 +27,7 @@ struct Columns {
   }
 };
 
-/// How a norm computes.
+/// The options of a norm.
 struct Arithmetic {
   double eps;
   NormRounding rounding;

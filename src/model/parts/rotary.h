@@ -15,7 +15,7 @@ struct RotaryFrequencies {
 };
 [[nodiscard]] RotaryFrequencies rotary_frequencies(const ModelOptions& model);
 
-/// The rotary table of a model, with rows up to the longest sequence that was asked for: a model's
+/// The rotary table of a model, with rows up to the longest sequence requested so far: a model's
 /// max_positions can be a hundred times the sequences it is trained on. For one thread.
 class RotaryTable {
  public:

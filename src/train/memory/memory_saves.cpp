@@ -62,7 +62,7 @@ void MemorySaves::require_room(std::uint64_t shard_bytes) {
     const std::uint64_t held = sum_of(bytes, layout.held_by(memory_->node()));
     const std::uint64_t need = kGenerations * held;
     const auto limit = static_cast<std::uint64_t>(options_.memory_limit_gib * static_cast<double>(kGib));
-    // What lies there already is replaced.
+    // Memory checkpoints that lie there already are replaced.
     const std::uint64_t left = checkpoint::memory_left(memory_->folder().path()) + memory_->folder().bytes();
     if (need <= left && (limit == 0 || need <= limit)) return;
     const std::string room = need > left ? str(human_bytes(left), " are left there")
@@ -209,7 +209,7 @@ void MemorySaves::save(const TrainState& state, const std::shared_ptr<checkpoint
   };
   attempt([&] { next.shard = start(state, id, staging); });
   if (next.shard) next.shard->stage();
-  // What stands for each rank's copy; none: it could not begin.
+  // The checksum of each rank's copy; none: the save could not begin there.
   const auto mine = next.shard ? std::optional(next.shard->blocks_crc()) : std::nullopt;
   const auto checksums = gather_values(memory_->comm(), mine, "checksums of shards");
   if (next.shard)

@@ -19,7 +19,7 @@ using checkpoint::MemoryCandidate;
 
 constexpr std::int64_t kOld_s = 24 * 3600;  // after which what a killed job left is removed
 
-/// What rank 0 decides for all ranks.
+/// The decisions of rank 0 for all ranks.
 struct Opened {
   std::string id;
   std::string folder;
@@ -27,7 +27,7 @@ struct Opened {
   auto fields() { return std::tie(id, folder, secret); }
 };
 
-/// What the first rank of a node finds in its memory.
+/// The memory checkpoints that the first rank of a node finds.
 struct Offer {
   std::vector<std::string> notes;
   std::vector<std::string> problems;

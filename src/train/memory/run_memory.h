@@ -34,7 +34,7 @@ class RunMemory {
   [[nodiscard]] const Secret& secret() const { return secret_; }
   [[nodiscard]] const ServiceCard& card_of(int rank) const { return cards_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] Communicator& comm() const { return *comm_; }
-  /// Is this the first rank of its node?
+  /// Returns whether this is the first rank of its node.
   [[nodiscard]] bool leads() const { return layout_.leads(comm_->rank()); }
   [[nodiscard]] int node() const { return layout_.node_of(comm_->rank()); }
 

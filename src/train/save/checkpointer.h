@@ -104,7 +104,7 @@ class Checkpointer {
     bool waited = false;
     std::optional<BestValidation> best;  ///< the best validation that it saves, if any
     bool logged = false;                 ///< its end has been logged on this rank
-    bool given_up = false;               ///< rank 0 has been told of a failure
+    bool given_up = false;               ///< rank 0 knows of a failure
   };
   /// Outcome of the save of `step`.
   struct Ended {
