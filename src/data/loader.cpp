@@ -73,7 +73,7 @@ void require_targets(const TokenFile& file, const DataOptions& options) {
                   word_of(options.packing), ": prepare longer documents, or set data.packing: stream"));
 }
 
-/// What the documents of `file` are, and the kind of data that reads them.
+/// Returns the name of the documents of `file`, and the kind of data that reads them.
 std::pair<const char*, DataKind> held_by(const TokenFile& file) {
   if (file.header().holds_pairs()) return {"pairs of texts", DataKind::kPairs};
   if (file.header().holds_chats()) return {"conversations", DataKind::kChat};

@@ -35,7 +35,7 @@ inline constexpr std::array<std::string_view, 8> kWords<DataKind>{
   return kind == DataKind::kPairs || kind == DataKind::kSyntheticPairs;
 }
 
-/// How documents become samples.
+/// The way in which documents become samples.
 enum class Packing : std::uint8_t {
   kStream,     ///< windows over the concatenated documents
   kDocuments,  ///< the same windows; attention does not cross documents

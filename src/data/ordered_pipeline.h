@@ -64,8 +64,8 @@ class OrderedPipeline {
   }
 
  private:
-  /// By the mutex. Not a std::future: there the worker, too, keeps the exception until the state is gone, and
-  /// may be the one that frees it while the caller's handler has just read it.
+  /// A result, guarded by the mutex. A std::future would not do: its worker keeps the exception until the
+  /// state is gone, and may free it while the caller's handler still reads it.
   struct Result {
     std::optional<Out> value;
     std::exception_ptr failure;

@@ -52,8 +52,8 @@ std::string name_of(const checkpoint::Json& id, const checkpoint::Json& tokenize
   return "";
 }
 
-/// What the step ByteLevel says: transformers would set another value to its own default. Nothing: there is
-/// no such step, or it does not say.
+/// The value of add_prefix_space in the step ByteLevel: transformers would set another value to its own
+/// default. Nothing: there is no such step, or it states none.
 std::optional<bool> prefix_space(const checkpoint::Json& tokenizer) {
   checkpoint::Json step = tokenizer.value("pre_tokenizer", checkpoint::Json());
   if (step.is_object() && step.contains("pretokenizers") && step["pretokenizers"].is_array() &&

@@ -51,8 +51,7 @@ struct ModelDescription {
 
 /// Throws Error(kCheckpoint), naming `what`, when it is no sound config.json, is of a model the trainer does
 /// not have, or asks for something the trainer's version does not compute: weights must never be trained as
-/// what they are not.
-/// `has_tensor` tells of the weights at hand, by Hugging Face name.
+/// what they are not. `has_tensor` returns whether the weights contain a tensor, by Hugging Face name.
 [[nodiscard]] ModelDescription describe_model(const std::string& config, const std::string& what,
                                               Purpose purpose, const HasTensor& has_tensor);
 

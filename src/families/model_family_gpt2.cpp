@@ -24,7 +24,7 @@ double dropout_of(const ModelConfig& config) {
   return dropout;
 }
 
-/// Of the usual head; of heads for other tasks, and of attention's dropout and order of operations.
+/// Members about the usual head, heads for other tasks, and attention's dropout and order of operations.
 const std::vector<std::string_view> kNeutral{"attn_pdrop",
                                              "n_ctx",
                                              "reorder_and_upcast_attn",

@@ -38,7 +38,7 @@ bool is_pickle(const Path& path) {
                   "opened here; convert it to safetensors first: see docs/echelon_ckpt.md"));
 }
 
-/// Why a folder without the expected files is refused.
+/// Returns why a folder without the expected files is refused.
 [[noreturn]] void refuse_folder(const Path& folder) {
   for (const Path& entry : fs::list_folder(folder, Code::kUsage)) {
     if (is_pickle(entry)) refuse_pickle(entry);

@@ -25,7 +25,7 @@ struct ModelPreset {
 /// Names of the presets of `kind`.
 [[nodiscard]] std::vector<std::string> presets_of(ModelKind kind);
 
-/// Why `preset` contradicts `kind`, as one line; "" if it does not or `kind` is not given.
+/// Returns why `preset` contradicts `kind`, as one line; "" if it does not or `kind` is not given.
 [[nodiscard]] std::string preset_problem(const ModelPreset& preset, std::optional<ModelKind> kind);
 
 /// The table of presets in the reference, as Markdown.

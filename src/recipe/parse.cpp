@@ -118,7 +118,7 @@ class Parser {
   }
 
  private:
-  /// Whether a file is meant as a recipe: it has a section of one.
+  /// Returns whether a file is meant as a recipe: it has a section of one.
   [[nodiscard]] static bool has_own_section(const Node& root) {
     for (std::size_t i = 0; i + 1 < root.items.size(); i += 2) {
       if (is_section(root.items[i].text) || root.items[i].text == "include") return true;
@@ -303,7 +303,8 @@ class Parser {
     return Node{Node::Kind::kScalar, at, std::string(text)};
   }
 
-  /// Whether the value of `path` is unreliable: the key or a section around it was refused or misspelt.
+  /// Returns whether the value of `path` is unreliable: the key or a section around it was refused or
+  /// misspelled.
   [[nodiscard]] bool is_broken(const std::string& path) const {
     return !path.empty() && (broken_.contains(path) || is_broken(parent_of(path)));
   }

@@ -10,7 +10,7 @@
 #include "data/loader.h"
 #include "shapes/options.h"
 
-/// What models consist of, in ATen's operations and as plainly as textbooks write it: one sequence at a time,
+/// The parts of models, in ATen's operations and as plainly as textbooks write them: one sequence at a time,
 /// one tensor for each weight, no fused operations. Compared with the product, so it shares none of its code.
 /// All floating-point tensors of a call have one type; sums of norms, softmax and losses are made in fp32, of
 /// fp64 tensors in fp64.

@@ -44,7 +44,8 @@ class Tokenizer {
   /// vocabulary.
   [[nodiscard]] virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
 
-  /// How the tokenizer's file spells a special symbol; empty for an id that it does not have.
+  /// Returns the spelling of a special symbol in the tokenizer's file; empty for an id that the file does not
+  /// have.
   [[nodiscard]] virtual std::string name_of(std::int32_t id) const = 0;
 
   /// The bytes of text that an id stands for: those of a part of a character too, and the name of a special

@@ -18,8 +18,8 @@ struct ChatEncoder::Placed {
 
 namespace {
 
-/// Whether bytes [begin, end) hold text of a message or of tools, its role left out: templates write it into
-/// special tokens.
+/// Returns whether bytes [begin, end) hold text of a message or of tools, without its role: templates write
+/// it into special tokens.
 bool holds_data(const RenderedChat& chat, const nlohmann::ordered_json& messages, std::size_t begin,
                 std::size_t end) {
   std::size_t run_begin = 0;

@@ -41,7 +41,7 @@ struct Tokenized {
   }
 };
 
-/// Which side a record goes to.
+/// The side that a record belongs to.
 struct Split {
   double fraction = 0;
   std::uint64_t key = 0;

@@ -7,7 +7,7 @@
 
 namespace echelon::data {
 
-/// How the bytes of a file are compressed.
+/// The compression of a file.
 enum class Packing : std::uint8_t { kNone, kGzip, kZstd };
 
 /// Returns the packing that a file's name states: .gz, .zst, or none.

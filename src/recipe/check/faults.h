@@ -25,9 +25,9 @@ class Sources {
   std::size_t add_override(std::string_view argument);
 
   [[nodiscard]] bool is_override(const Position& at) const;
-  /// For messages: "a.yaml:3:7", or "command line: 'optim.lr=abc'".
+  /// Returns a place for messages: "a.yaml:3:7", or "command line: 'optim.lr=abc'".
   [[nodiscard]] std::string where(const Position& at) const;
-  /// For LoadedRecipe::origins: "a.yaml:3:7", or "command line".
+  /// Returns a place for LoadedRecipe::origins: "a.yaml:3:7", or "command line".
   [[nodiscard]] std::string origin(const Position& at) const;
 
  private:

@@ -43,7 +43,7 @@ std::string only_key(const std::string& leaf, const std::vector<OtherName>& name
       names[static_cast<std::size_t>(std::find(words.begin(), words.end(), word) - words.begin())].path);
 }
 
-/// Whether one of the names in `path` is `word`, or begins or ends with it.
+/// Returns whether one of the names in `path` is `word`, or begins or ends with it.
 bool has_word(std::string_view path, std::string_view word) {
   for (std::size_t at = path.find(word); at != path.npos; at = path.find(word, at + 1)) {
     const std::size_t end = at + word.size();

@@ -149,8 +149,8 @@ class TreeBuilder : public YAML::EventHandler {
     faults_.add(at(mark), "tags (!name) are not allowed; the key decides the type: remove the tag");
   }
 
-  /// Why the scalar at byte `start` is refused, or "". `style`: first character of quoted and block text,
-  /// else NUL.
+  /// Returns why the scalar at byte `start` is refused, or "". `style`: first character of quoted and block
+  /// text, else NUL.
   [[nodiscard]] std::string scalar_problem(std::size_t start, char style, const std::string& value) const {
     if (style == '|' || style == '>')
       return "block text (| or >) is not allowed; write the value on one line";

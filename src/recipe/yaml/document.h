@@ -28,7 +28,8 @@ struct Document {
   Node root;             ///< kNull if the text has no value
   bool complete = true;  ///< false after a syntax error or an exceeded limit: `root` holds what precedes it
 
-  /// Where and why parsing stopped; empty if the text is valid YAML. Not in `faults`: the caller reports it.
+  /// The place where parsing stopped, and the reason; empty if the text is valid YAML. Not in `faults`: the
+  /// caller reports it.
   Position syntax_error_at;
   std::string syntax_error;
 };

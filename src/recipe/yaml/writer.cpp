@@ -11,7 +11,7 @@
 namespace echelon::recipe {
 namespace {
 
-/// Whether every YAML reader takes the unquoted text for a string.
+/// Returns whether every YAML reader reads the unquoted text as a string.
 bool is_plain(const std::string& text) {
   static constexpr std::array<std::string_view, 10> kWords{"true", "false", "yes", "no", "on",
                                                            "off",  "null",  "y",   "n",  "nan"};

@@ -86,7 +86,7 @@ std::int32_t BytePairs::id_of(std::uint32_t letter) const {
   return letter < letter_ids_.size() ? letter_ids_[letter] : -1;
 }
 
-/// Whether every byte of `letter`, as the vocabulary writes it, has a token to fall back to.
+/// Returns whether every byte of `letter`, as the vocabulary writes it, has a token to fall back to.
 bool BytePairs::add_fallback(std::string_view letter, Scratch& scratch) const {
   const auto id_at = [&](std::size_t i) { return fallback_ids_[static_cast<unsigned char>(letter[i])]; };
   for (std::size_t i = 0; i < letter.size(); ++i) {

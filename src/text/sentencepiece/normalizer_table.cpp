@@ -121,7 +121,7 @@ class PathWalk {
   std::vector<Row> rows_;
 };
 
-/// Whether the text that begins there ends soon.
+/// Returns whether the text that begins there ends soon.
 bool is_short(std::string_view texts, std::size_t begin) {
   return texts.substr(begin, kLongestText + 1).find('\0') != std::string_view::npos;
 }

@@ -78,7 +78,7 @@ Json bpe_model(const SentencepieceTraits& traits, const Json& unknown) {
           {"merges", merges_of(traits)}};
 }
 
-/// What each piece of a unigram model counts for in sentencepiece's search, by id: the file's score, but for
+/// The score of each piece of a unigram model in sentencepiece's search, by id: the file's score, but for
 /// user-defined symbols, which are chosen before others.
 std::vector<double> unigram_scores(const SentencepieceTraits& traits) {
   float most = std::numeric_limits<float>::min();  // as sentencepiece has it: not lowest()
@@ -131,7 +131,7 @@ void add_bpe_steps(const SentencepieceTraits& traits, Json& root) {
   root["decoder"] = sequence("decoders", decoders);
 }
 
-/// The same for the words of a unigram model.
+/// Adds the steps for the words of a unigram model.
 void add_unigram_steps(const SentencepieceTraits& traits, Json& root) {
   Json normalizers = Json::array();
   if (!traits.normalizer_table.empty())

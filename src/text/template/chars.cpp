@@ -35,7 +35,8 @@ void append_in_case(Text& out, const Char& from, Case to) {
   }
 }
 
-/// Whether a cased letter stands before (`step` -1) or behind (1) the place, case-ignorable ones left out.
+/// Returns whether a cased letter stands before (`step` -1) or behind (1) the place; case-ignorable ones are
+/// skipped.
 bool is_beside_cased(const Text& text, std::size_t at, int step) {
   for (auto i = static_cast<std::ptrdiff_t>(at) + step; i >= 0 && i < std::ssize(text); i += step) {
     const auto code = static_cast<UChar32>(text[static_cast<std::size_t>(i)].code);
