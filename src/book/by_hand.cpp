@@ -133,7 +133,7 @@ Results attention_backward(Arguments in) {
   const at::Tensor& q = in[1].toTensor();
   const at::Tensor& k = in[2].toTensor();
   Results results{like_heads(q), like_heads(k), like_heads(in[3].toTensor())};
-  // What flash attention needs meanwhile: gradients of queries in fp32, and of keys and values for every
+  // Flash attention needs temporary memory: gradients of queries in fp32, and of keys and values for every
   // query head.
   const at::Tensor sums = at::empty(q.sizes(), q.options().dtype(at::kFloat));
   const std::int64_t repeated = q.size(1) == k.size(1) ? 0 : 2 * k.numel() / k.size(1) * q.size(1);

@@ -37,7 +37,7 @@ double product_flops(const at::Tensor& a, const at::Tensor& b) {
   return 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.size(-1));
 }
 
-/// Of one of the three products of a convolution: every element of the result, `y`, sums one window.
+/// FLOPs of one of the three products of a convolution: every element of the result, `y`, sums one window.
 double convolution_flops(const at::Tensor& y, const at::Tensor& weight) {
   return 2.0 * static_cast<double>(y.numel()) * static_cast<double>(weight.numel() / weight.size(0));
 }

@@ -30,7 +30,7 @@ bool is_kept(const std::string& name) {
 
 /// Made of other operations, but recorded whole.
 constexpr const char* kWhole[] = {"copy_", "convolution", "convolution_backward"};
-/// The same on a device; its copies are operations of their own.
+/// Recorded whole on a device, where copies are operations of their own.
 constexpr const char* kWholeOnDevice[] = {"_copy_from",
                                           "_copy_from_and_resize",
                                           "convolution",

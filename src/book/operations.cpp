@@ -94,7 +94,7 @@ std::vector<at::Tensor> casts_of(c10::ArrayRef<IValue> arguments) {
   return casts;
 }
 
-/// Of an operation on elements that has no meta kernel, and writes to its last argument.
+/// Makes the result of an elementwise operation that has no meta kernel and writes to its last argument.
 std::vector<IValue> broadcast_into_last(const c10::OperatorHandle& op, c10::ArrayRef<IValue> arguments) {
   const bool has_out = op.operator_name().overload_name.ends_with("out");
   if (!has_out || arguments.empty() || !arguments.back().isTensor()) {

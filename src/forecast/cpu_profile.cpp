@@ -19,7 +19,7 @@ using nlohmann::json;
 constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
 constexpr std::size_t kNearest = 4;
 
-/// What an operation is measured by: FLOPs, or bytes where it has none.
+/// The size of an operation: FLOPs, or bytes if it has none.
 double size_of_point(const Point& point) {
   return point.flops > 0 ? point.flops : point.bytes;
 }
@@ -158,7 +158,7 @@ CpuProfile read_cpu_profile(const std::string& file) {
   return profile;
 }
 
-/// Of the operation; else of the same name in another type, or of all that only move memory.
+/// The points of the operation; else of the same name in another type, or of all that only move memory.
 const std::vector<Point>* CpuRates::points_for(const Work& work) const {
   const std::string& name = trace_.names[work.name];
   if (const auto found = profile_.works.find(key_of(name, work)); found != profile_.works.end())

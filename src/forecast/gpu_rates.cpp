@@ -9,11 +9,11 @@
 namespace echelon::forecast {
 namespace {
 
-/// Of one message between hosts, in a small sum (estimate).
+/// Seconds of one message between hosts, in a small sum (estimate).
 constexpr double kHostMessage_s = 20e-6;
 
-/// Of a rank's core and memory, for what a GPU run computes in host memory (estimate: 200 GB/s of a node,
-/// shared by 8 ranks).
+/// The rate of a rank's core and memory, for computations of a GPU run in host memory (estimate: 200 GB/s of
+/// a node, shared by 8 ranks).
 constexpr double kHostBytes_per_s = 25e9;
 
 }  // namespace

@@ -120,7 +120,7 @@ Outlook::Time time_of(const Rehearsed& r, const OutlookOptions& options, const R
   }
   const double trained_s = time.step_s * static_cast<double>(options.steps);
   expect_failures(options, stall_s, time);
-  // What saves cost is part of the goodput, if that was asked for.
+  // The cost of saves is part of the goodput, if that was asked for.
   time.run_s = time.save_every_s > 0 ? trained_s / std::max(time.goodput, 0.01)
                                      : trained_s + stall_s * static_cast<double>(options.saves);
   time.device_hours = time.run_s * options.job.ranks / kHour_s;

@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kMaxFileBytes = 1 << 20;
 constexpr std::size_t kMaxReported = 50;
 
-/// Of one kind of number; all are above 0.
+/// The range of one kind of number; all numbers are above 0.
 struct Range {
   double least;
   double most;

@@ -16,7 +16,7 @@ bool gathers(const Message& message) {
   return message.kind == OperationKind::kAllGather;
 }
 
-/// Why a stream could not go on before a moment.
+/// The reason why a stream could not go on before a moment.
 enum class Cause : std::uint8_t { kNone, kGather, kReduce, kCopy };
 
 class Player {

@@ -45,7 +45,7 @@ std::string who_am_i(const JobInfo& job) {
   return str("rank ", job.rank, "/", job.size, " ", job.host);
 }
 
-/// What a rank says of itself before heartbeats begin.
+/// The data that a rank sends about itself before heartbeats begin.
 struct Introduction {
   ServiceCard card;  ///< tells the hub where the rank is; rank 0's, where the hub is
   Secret secret{};   ///< rank 0's counts

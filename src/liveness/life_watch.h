@@ -46,7 +46,7 @@ class LifeWatch {
   /// Tells the hub that this rank ends normally. After a verdict, the caller must end the process.
   ~LifeWatch();
 
-  /// From now on, `logs`/nodes.json is written.
+  /// Starts to write `logs`/nodes.json.
   void show_nodes() { shows_nodes_ = true; }
 
   /// The report of an error that ends this rank.

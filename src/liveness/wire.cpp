@@ -63,7 +63,7 @@ std::vector<Frame> Wire::receive() {
   std::vector<Frame> frames(in_.size() / sizeof(Frame));
   for (std::size_t n = 0; n < frames.size(); ++n) {
     std::memcpy(static_cast<void*>(&frames[n]), in_.data() + n * sizeof(Frame), sizeof(Frame));
-    // What arrives is not trusted to be terminated.
+    // A received text may lack its terminator.
     frames[n].text[sizeof(frames[n].text) - 1] = '\0';
     frames[n].now.unit[sizeof(frames[n].now.unit) - 1] = '\0';
   }

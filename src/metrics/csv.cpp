@@ -67,7 +67,7 @@ std::string CsvColumns::row(const Line& line) const {
 
 LineCounts write_csv(const std::filesystem::path& file, CsvColumns& columns,
                      const std::function<void(std::string_view)>& write) {
-  // Which columns there are is known at the end only, so the file is read twice.
+  // The columns are known only at the end, so the file is read twice.
   const LineCounts counts = for_each_line(file, [&columns](const Line& line) { columns.add(line); });
   if (counts.lines == 0) return counts;
   write(columns.heading());

@@ -70,7 +70,7 @@ void LiveExports::to_csv(const Line& line) {
     }
     return;
   }
-  // Of a start's first line, and of one with a new value: all lines, this one included.
+  // At a start's first line, and at a line with a new value, all lines are written again, this one included.
   csv_ = {};
   fs::NewFile file(fs::draft_name(path), Code::kUsage);
   std::uint64_t end = 0;

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint64_t kMostPartBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMostForecastBytes = std::uint64_t{64} << 20;
-/// Of lanes.json, and of the ranks in it, which are spread evenly.
+/// The limits of lanes.json: its bytes, and its ranks, which are spread evenly.
 constexpr std::size_t kLanesBytes = 200'000;
 constexpr int kLanesRanks = 16;
 constexpr std::size_t kAroundLanesBytes = 100;
@@ -35,7 +35,7 @@ bool in_lanes(int rank, int ranks) {
   return rank % every == 0;
 }
 
-/// What a rank leaves for rank 0: a line of JSON, then its events of trace.json.
+/// The file that a rank leaves for rank 0: a line of JSON, then its events of trace.json.
 std::filesystem::path part_of(const std::filesystem::path& folder, std::size_t rank) {
   return folder / str("rank-", rank, ".part");
 }
@@ -129,7 +129,7 @@ void Profiler::write(double comm_wait_s) {
 
 void Profiler::write_part(const RankContext& context, const RankTotals& totals) const {
   std::vector<Span> spans = log_->spans();
-  // Of what began before, only the end was recorded.
+  // Spans that began before the recording have a recorded end only.
   std::erase_if(spans, [this](const Span& span) {
     return span.begin_s < began_s_ || (span.issued_s > 0 && span.issued_s < began_s_);
   });

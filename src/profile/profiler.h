@@ -22,7 +22,7 @@ class Profiler {
   Profiler& operator=(const Profiler&) = delete;
   ~Profiler();
 
-  /// Before step `step`. `comm_wait_s`: what the engine has waited for collectives so far.
+  /// Call it before step `step`. `comm_wait_s`: seconds that the engine has waited for collectives so far.
   void begin_step(std::int64_t step, double comm_wait_s);
   void step_ended();
   /// Returns whether write() is due after step `step`: it is the last step of the range, or (`last`) of the

@@ -94,7 +94,7 @@ nlohmann::json by_rank(const std::vector<nlohmann::json>& ranks) {
   return rows;
 }
 
-/// What the forecast said, beside what was measured; the largest differences first.
+/// The forecast's values beside the measured ones; the largest differences first.
 nlohmann::json against_plan(const nlohmann::json& summary, const nlohmann::json& forecast) {
   if (!forecast.is_object() || !forecast.contains("predicted") || !forecast["predicted"].is_object())
     return {{"missing", "the run folder has no forecast of this run"}};

@@ -47,7 +47,7 @@ class Ledger {
   /// Returns whether the file has this start.
   [[nodiscard]] bool has_begun() const;
 
-  /// From now on, time counts as `spent`. Returns what it counted as before.
+  /// From now on, time counts as `spent`. Returns the use that it counted as before.
   Spent enter(Spent spent);
   /// The run continues from `step`: what earlier starts trained after it is lost.
   void resumed(std::int64_t step);

@@ -2,7 +2,7 @@
 
 namespace echelon {
 
-/// SIGUSR1 asks a running job to say how it stands (memory, time per unit); training goes on.
+/// SIGUSR1 asks a running job to log its state (memory, time per unit); training goes on.
 class ReportRequest {
  public:
   ReportRequest();   ///< installs the handler

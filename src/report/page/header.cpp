@@ -87,7 +87,7 @@ std::string tiles(const RunView& view) {
   return html + "</dl>";
 }
 
-/// Why the run is not going on: the cause of its last start's end. A stop on purpose is no fault.
+/// Returns why the run is not going on: the cause of its last start's end. A stop on purpose is no fault.
 std::string reason(const RunRecord& run) {
   if (run.starts.empty() || run.starts.back().cause.empty() || !run.has_ended() ||
       run.state == RunState::kFinished)

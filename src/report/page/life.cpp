@@ -15,7 +15,7 @@ struct End {
   const char* word;
   int style;
 };
-/// How a start ended, and the style of its span.
+/// The end of a start, and the style of its span.
 constexpr std::array kEnds{End{"running", 0}, End{"finished", 2}, End{"stopped", 4}, End{"failed", 1},
                            End{"killed", 5}};
 constexpr int kSaveStyle = 3;

@@ -58,7 +58,7 @@ struct RunRecord {
   std::vector<RecipeValue> recipe;
   std::string recipe_text;
   Lanes lanes;
-  NodeSigns nodes;  ///< what rank 0 last heard of the nodes
+  NodeSigns nodes;  ///< the last states of the nodes that rank 0 received
   Missing missing;
 
   [[nodiscard]] bool has_ended() const { return state != RunState::kRunning && state != RunState::kUnknown; }

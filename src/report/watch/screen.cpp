@@ -24,7 +24,7 @@ void print(std::string_view text) {
   (void)std::fflush(stdout);
 }
 
-/// Those that wait() takes: they arrive nowhere else.
+/// The signals that wait() receives: they arrive nowhere else.
 sigset_t awaited() {
   sigset_t set;
   (void)sigemptyset(&set);

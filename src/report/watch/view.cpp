@@ -162,7 +162,7 @@ void add_nodes(const RunRecord& run, double now_s, Lines& lines) {
   std::vector<std::string> texts;
   bool bad = false;
   constexpr std::size_t kMostNamed = 8;
-  // Those that are not well come first; the others are counted where they are many.
+  // Nodes that are not well come first; the others are counted if they are many.
   for (const NodeSign& node : signs.nodes) {
     if (node.state == "alive" || node.state == "left") continue;
     bad = true;
