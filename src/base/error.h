@@ -6,7 +6,7 @@
 
 namespace echelon {
 
-/// Why a command failed; the value is the process's exit code (docs/exit_codes.md).
+/// The kind of a command's failure; the value is the process's exit code (docs/exit_codes.md).
 enum class Code {
   kUsage = 2,        ///< bad command line or recipe
   kEnvironment = 3,  ///< PMIx, MPI, NCCL, library, device

@@ -33,7 +33,7 @@ class StandardError final : public spdlog::sinks::base_sink<spdlog::details::nul
 class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   OwnFileSink(fs::Path path, bool held) : path_(std::move(path)), held_(held) {
-    // What is wrong with a file that is there is said at once.
+    // A fault of an existing file is reported at once.
     if (!held || std::filesystem::exists(std::filesystem::symlink_status(path_))) open();
   }
   void keep() {

@@ -22,7 +22,7 @@ std::string_view without_sign(std::string_view text) {
   return text;
 }
 
-/// Why a text that looks like a number is none, for the notations that YAML readers disagree on; or "".
+/// Returns why a text that looks like a number is none, for notations that YAML readers disagree on; or "".
 std::string notation_problem(std::string_view text) {
   const std::string_view digits = without_sign(text);
   const std::string lower = in_lower_case(digits);

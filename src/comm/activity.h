@@ -28,7 +28,7 @@ enum class Doing : std::uint8_t {
 };
 
 /// What this process is doing at the moment, written by the thread that trains and by its communicators, read
-/// by the thread that tells other ranks. Thread-safe; a call costs some tens of nanoseconds.
+/// by the thread that sends heartbeats. Thread-safe; a call costs some tens of nanoseconds.
 class Activity {
  public:
   /// A moment's state. Plain bytes: it travels in heartbeats.

@@ -17,7 +17,7 @@ class History {
  public:
   static constexpr std::size_t kLength = 64;
 
-  /// `activity` is told of every operation, too; may be null.
+  /// `activity` receives every operation, too; may be null.
   explicit History(std::shared_ptr<Activity> activity = nullptr) : activity_(std::move(activity)) {}
 
   /// Null: no profile is being recorded.

@@ -7,7 +7,7 @@
 
 namespace echelon {
 
-/// How bytes get from a device to the host and back. All four must be given.
+/// The copies of bytes from a device to the host and back. All four must be given.
 struct DeviceCopies {
   /// Memory that the device copies from and to at full speed (page-locked).
   std::function<std::byte*(std::size_t bytes)> allocate_host;

@@ -92,7 +92,7 @@ void GuardedListener::advance(std::vector<fs::Fd>& proven) {
   const int count = ::epoll_wait(events_.get(), found.data(), static_cast<int>(found.size()), 0);
   std::set<int> ready;
   for (int i = 0; i < count; ++i) ready.insert(found[static_cast<std::size_t>(i)].data.fd);
-  // What has arrived counts, also where this thread did not run in time to see it.
+  // Data that have arrived count, also if this thread did not run in time to see them.
   const bool seen_all = count < static_cast<int>(found.size());
   const double now = steady_now_s();
   pending_.remove_if([&](Pending& one) {

@@ -37,7 +37,7 @@ std::array<std::byte, kBytes> random_bytes() {
   return bytes;
 }
 
-/// The two sides prove different things: what one has said cannot be sent back to it.
+/// The two sides prove different things: a message of one cannot be sent back to it.
 Sha256 mac_of(std::string_view side, const Secret& secret, const Opening& opening, const Nonce& client,
               const Nonce& server) {
   std::vector<std::byte> message;

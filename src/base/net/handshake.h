@@ -58,7 +58,7 @@ class ServerHandshake {
   std::optional<Sha256> expected_;  ///< from the client, once its hello has arrived
 };
 
-/// How a client connects.
+/// The options of a connecting client.
 struct Calling {
   Service service{};
   Secret secret{};

@@ -64,7 +64,7 @@ CudaMemory driver_memory() {
                     str("allocating ", human_bytes(bytes), " of device memory for communication").c_str());
                 return memory;
               },
-          // Of a device that has failed, it is gone anyhow.
+          // If the device has failed, the memory is lost anyhow.
           .give_back = [](void* memory, cudaStream_t stream) { (void)cudaFreeAsync(memory, stream); }};
 }
 

@@ -36,7 +36,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   return op == ReduceOp::kSum ? ncclSum : op == ReduceOp::kMax ? ncclMax : ncclMin;
 }
 
-/// What every rank sends first at barriers and for blobs: a hash of its operations, and its blob's size.
+/// The first message of every rank at barriers and for blobs: a hash of its operations, and its blob's size.
 struct Roll {
   std::uint64_t operations_hash;
   std::uint64_t blob_bytes;
