@@ -138,7 +138,7 @@ class Metrics(unittest.TestCase):
         self.runs.rmdir()
         self.assertEqual(self.samples(), {})
 
-    def test_wrong_use_is_told(self):
+    def test_wrong_use_is_reported(self):
         for output, code in (("x.txt", 2), ("/nonexistent/x.prom", 3)):
             result = subprocess.run([sys.executable, PROGRAM, "--runs", self.runs, "--output", output], capture_output=True)
             self.assertEqual(result.returncode, code)

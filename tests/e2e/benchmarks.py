@@ -68,7 +68,7 @@ class Tests(product.Case):
         self.assertIn("launch.json", said)
         self.command(python, BENCH, "--publish", "launch", "--output", self.folder, code=1)
 
-    def test_a_peer_that_fails_is_left_out_and_told(self):
+    def test_a_peer_that_fails_is_left_out_and_reported(self):
         # A Python without torch to run the peer with.
         self.command(sys.executable, "-m", "venv", "--without-pip", "venv")
         said = self.command("venv/bin/python", BENCH, "launch", "--smoke", "--output", self.folder, "--echelon", product.ECHELON).out

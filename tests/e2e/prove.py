@@ -36,7 +36,7 @@ class Tests(product.Case):
         self.assertEqual({"loss", "grad_norm", "lr", "weights", "averages"}, set(values))
         self.assertEqual([], os.listdir(self.folder / "tmp"))
 
-    def test_a_wrong_product_is_told_and_named(self):
+    def test_a_wrong_product_is_reported_and_named(self):
         real = shutil.which("mpirun")
         wrong = self.folder / "bin" / "mpirun"
         wrong.parent.mkdir()

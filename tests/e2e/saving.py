@@ -69,7 +69,7 @@ class Tests(product.Case):
                   + ' esac; exec "$ECHELON_BIN" train "$@"')
         return self.command(*product.MPIRUN, "-n", 2, "sh", "-c", script, "rank", *arguments, code=code)
 
-    def test_a_failure_that_its_disk_keeps_from_the_folder_is_heard_all_the_same(self):
+    def test_rank_0_learns_of_a_failure_that_the_disk_does_not_record(self):
         # Rank 1 can give no file its name: neither its shard nor its note for rank 0, which waits for one of them.
         result = self.train_with_calls({1: "ECHELON_FAIL=rename"}, self.recipe(), "checkpoint.every_steps=2", "train.steps=8",
                                        code=5)
@@ -84,7 +84,7 @@ class Tests(product.Case):
         self.assertIn("saves in a row (checkpoint.max_failures)", result.err)
         self.assertEqual([], self.steps_kept())
 
-    def test_a_failure_that_is_told_while_the_folder_is_removed_leaves_nothing(self):
+    def test_a_failure_reported_while_the_folder_is_removed_leaves_nothing(self):
         # Rank 1 leaves its note when rank 0 has emptied the folder, and before the folder itself is gone.
         self.train_with_calls({0: "ECHELON_DELAY=rmdir", 1: "ECHELON_DELAY=unlink"}, self.recipe(), *TOO_LONG, code=5)
         self.assertEqual([], self.steps_kept())

@@ -66,7 +66,7 @@ class Trial(unittest.TestCase):
         self.assertEqual({"facts", "programs"}, {name for name, state in states.items() if state == "passed"})
         self.assertNotIn("failed", states.values())
 
-    def test_a_failure_is_told_and_costs_no_other_step(self):
+    def test_a_failure_is_reported_and_costs_no_other_step(self):
         program = self.bundle / "bin/gpu_reduce"
         whole = program.read_bytes()
         program.write_text("#!/bin/sh\necho 'the device fell off'; exit 9\n")

@@ -254,7 +254,7 @@ TEST(Recording, EveryNumberThatTheHostReadsIsOne) {
   });
 }
 
-TEST(Recording, ToldWhereTheEngineIs) {
+TEST(Recording, NamesThePlaceOfTheEngine) {
   const auto activity = std::make_shared<Activity>();
   const at::Tensor x = numbers({4});
   const Trace trace = recorded(

@@ -93,7 +93,7 @@ TEST(GatheredWeights, ARefusedCallNamesUnitAndState) {
   }
 }
 
-TEST(GatheredWeights, ThoseOfANewSliceComeAfterItWasInvalidated) {
+TEST(GatheredWeights, AreGatheredFromTheNewSliceAfterInvalidate) {
   for (const State state : {State::kGathering, State::kGathered, State::kPartlyKept}) {
     FourRanks unit;
     unit.bring_to(state);
