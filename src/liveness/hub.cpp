@@ -83,8 +83,8 @@ void Hub::on_frame(Peer& peer, const Frame& frame) {
   switch (frame.kind) {
     case FrameKind::kHello:
     case FrameKind::kBeat:
-      judge_.heard(peer.rank, {frame.now, frame.round_trip_s, frame.awaited, frame.awaited_share},
-                   steady_now_s());
+      judge_.received(peer.rank, {frame.now, frame.round_trip_s, frame.awaited, frame.awaited_share},
+                      steady_now_s());
       peer.wire.send({.kind = FrameKind::kAck, .number = frame.number});
       return;
     case FrameKind::kLeaving:
@@ -123,8 +123,8 @@ Hub::Peer* Hub::find(int rank) {
 
 void Hub::tell_nodes(double now) {
   constexpr double kBetween_s = 2;
-  if (!options_.on_nodes || now - told_nodes_s_ < kBetween_s) return;
-  told_nodes_s_ = now;
+  if (!options_.on_nodes || now - reported_nodes_s_ < kBetween_s) return;
+  reported_nodes_s_ = now;
   const std::vector<NodeState> nodes = judge_.nodes(now);
   // A start that is refused before its first step leaves no file behind.
   const bool trains =
@@ -162,18 +162,18 @@ bool Hub::examine(const Finding& finding, double now) {
 
 void Hub::announce(const Finding& finding) {
   announced_ = true;
-  Finding told = finding;
+  Finding reported = finding;
   if (examination_ && examination_->rank == finding.rank && !examination_->answer.empty())
-    told.text += "; " + examination_->answer;
+    reported.text += "; " + examination_->answer;
   for (std::size_t rank = 0; rank < options_.hosts.size(); ++rank) {
-    const bool of_the_node = told.kind == Finding::Kind::kNode &&
-                             options_.hosts[rank] == options_.hosts[static_cast<std::size_t>(told.rank)];
-    const bool alone = told.kind == Finding::Kind::kSilent && told.rank == static_cast<int>(rank);
+    const bool of_the_node = reported.kind == Finding::Kind::kNode &&
+                             options_.hosts[rank] == options_.hosts[static_cast<std::size_t>(reported.rank)];
+    const bool alone = reported.kind == Finding::Kind::kSilent && reported.rank == static_cast<int>(rank);
     if (of_the_node || alone) silent_.push_back(static_cast<int>(rank));
   }
-  options_.on_verdict(told);  // records first: ranks exit as soon as they get the verdict
-  Frame verdict{.kind = FrameKind::kVerdict, .rank = told.rank};
-  verdict.set_text(told.text);
+  options_.on_verdict(reported);  // records first: ranks exit as soon as they get the verdict
+  Frame verdict{.kind = FrameKind::kVerdict, .rank = reported.rank};
+  verdict.set_text(reported.text);
   for (const auto& peer : peers_) peer->wire.send(verdict);
 }
 

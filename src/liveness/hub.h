@@ -72,7 +72,7 @@ class Hub {
     std::string answer;
   };
   std::optional<Examination> examination_;
-  double told_nodes_s_ = 0;  ///< when on_nodes was called last
+  double reported_nodes_s_ = 0;  ///< when on_nodes was called last
   bool announced_ = false;
   std::vector<int> silent_;  ///< ranks that the verdict calls so
   std::atomic<int> others_connected_{0};

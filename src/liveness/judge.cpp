@@ -56,7 +56,7 @@ std::vector<NodeState> Judge::nodes(double time_s) const {
     NodeState& node = nodes[place->second];
     ++node.ranks;
     node.step = std::min(node.step, peer.now.step);
-    const double silent_s = peer.known && !peer.left ? std::max(0.0, time_s - peer.heard_s) : 0;
+    const double silent_s = peer.known && !peer.left ? std::max(0.0, time_s - peer.received_s) : 0;
     node.silent_s = std::max(node.silent_s, silent_s);
     NodeLife life = NodeLife::kAlive;
     if (peer.ended)
@@ -74,7 +74,7 @@ std::string Judge::name_of(int rank) const {
   return str("rank ", rank, " (", hosts_[static_cast<std::size_t>(rank)], ")");
 }
 
-void Judge::heard(int rank, const Sign& sign, double time_s) {
+void Judge::received(int rank, const Sign& sign, double time_s) {
   const Activity::Now& now = sign.now;
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (const std::int64_t steps = now.steps - peer.now.steps; steps > 0) {
@@ -83,7 +83,7 @@ void Judge::heard(int rank, const Sign& sign, double time_s) {
   }
   peer.new_round_trip = true;
   peer.known = true;
-  peer.heard_s = time_s;
+  peer.received_s = time_s;
   peer.now = now;
   peer.round_trip_s = sign.round_trip_s;
   peer.awaited = sign.awaited;
@@ -100,7 +100,7 @@ void Judge::ended(int rank, double time_s) {
 
 void Judge::stood_still(double seconds) {
   for (Peer& peer : peers_) {
-    peer.heard_s += seconds;
+    peer.received_s += seconds;
     peer.ended_s += seconds;
   }
 }
@@ -121,7 +121,7 @@ int Judge::neighbor_of(int rank, double time_s, double within_s) const {
   for (const int other : ranks_of_host(hosts_[static_cast<std::size_t>(rank)])) {
     const Peer& candidate = peer(other);
     if (other != rank && candidate.known && !candidate.ended && !candidate.left &&
-        time_s - candidate.heard_s <= within_s)
+        time_s - candidate.received_s <= within_s)
       return other;
   }
   return -1;
@@ -131,8 +131,8 @@ bool Judge::whole_node_gone(int rank, double time_s) const {
   const std::vector<int> ranks = ranks_of_host(hosts_[static_cast<std::size_t>(rank)]);
   return std::all_of(ranks.begin(), ranks.end(), [&](int other) {
     const Peer& candidate = peer(other);
-    if (!candidate.known) return true;  // never heard of: no evidence either way
-    return !candidate.left && (candidate.ended || time_s - candidate.heard_s > options_.silence_s / 2);
+    if (!candidate.known) return true;  // no heartbeat yet: no evidence either way
+    return !candidate.left && (candidate.ended || time_s - candidate.received_s > options_.silence_s / 2);
   });
 }
 
@@ -148,9 +148,9 @@ std::optional<Finding> Judge::look_for_ended(double time_s) const {
     if (!peers_[n].ended || peers_[n].left || time_s - peers_[n].ended_s < kTogether_s) continue;
     const double since = time_s - peers_[n].ended_s;
     const std::vector<int> ranks = ranks_of_host(hosts_[n]);
-    const auto heard =
+    const auto known =
         std::count_if(ranks.begin(), ranks.end(), [this](int other) { return peer(other).known; });
-    const bool together = heard > 1 && whole_node_gone(rank, time_s);
+    const bool together = known > 1 && whole_node_gone(rank, time_s);
     if (together)
       return Finding{.kind = Finding::Kind::kNode,
                      .rank = rank,
@@ -172,7 +172,7 @@ std::optional<Finding> Judge::look_for_ended(double time_s) const {
 std::optional<Finding> Judge::look_for_silent(double time_s) const {
   for (std::size_t n = 0; n < peers_.size(); ++n) {
     const Peer& silent = peers_[n];
-    const double since = time_s - silent.heard_s;
+    const double since = time_s - silent.received_s;
     if (!silent.known || silent.left || silent.ended || since <= options_.silence_s) continue;
     const auto rank = static_cast<int>(n);
     const std::vector<int> ranks = ranks_of_host(hosts_[n]);

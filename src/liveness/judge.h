@@ -63,7 +63,7 @@ class Judge {
   Judge(const JudgeOptions& options, std::vector<std::string> hosts);
 
   /// Records a heartbeat.
-  void heard(int rank, const Sign& sign, double time_s);
+  void received(int rank, const Sign& sign, double time_s);
   /// The connection closed without a leave message.
   void ended(int rank, double time_s);
   /// The rank announced its end; it is no longer judged.
@@ -82,7 +82,7 @@ class Judge {
   [[nodiscard]] std::vector<NodeState> nodes(double time_s) const;
   /// "rank 3 (n1)".
   [[nodiscard]] std::string name_of(int rank) const;
-  /// Another live rank on the same node, heard from within the last `within_s`; -1: none.
+  /// Another live rank on the same node, from which a heartbeat arrived within the last `within_s`; -1: none.
   [[nodiscard]] int neighbor_of(int rank, double time_s, double within_s) const;
 
  private:
@@ -90,7 +90,7 @@ class Judge {
     bool known = false;
     bool left = false;
     bool ended = false;
-    double heard_s = 0;
+    double received_s = 0;
     double ended_s = 0;
     Activity::Now now;
     double round_trip_s = 0;

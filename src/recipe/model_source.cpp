@@ -29,7 +29,7 @@ ModelSource of_preset(const Recipe& recipe, const IsGiven& is_given) {
   return source;
 }
 
-/// Whether a folder says what the key is: not of adapters, which the recipe adds.
+/// Returns whether a folder states the key. It does not for adapters, which the recipe adds.
 bool is_of_folder(std::string_view key) {
   return key.starts_with("model.") && describes_model(key);
 }
@@ -45,20 +45,20 @@ ModelSource of_folder(const Recipe& recipe, const IsGiven& is_given) {
   std::error_code ignored;
   if (!std::filesystem::exists(folder, ignored) && states_whole_model(recipe, is_given)) return {};
   ModelSource source{.origin = str("config.json of '", folder, '\''), .is_folder = true};
-  Recipe told;
+  Recipe stored;
   try {
-    told = parse_stored_recipe(source.origin, families::model_section(folder));
+    stored = parse_stored_recipe(source.origin, families::model_section(folder));
   } catch (const Error& error) {
     source.problems.push_back({{"model.from"}, str("model.from: ", error.what())});
     return source;
   }
-  source.model = told.model;
-  Recipe both = told;  // with what the recipe states beside it
+  source.model = stored.model;
+  Recipe both = stored;  // with what the recipe states beside it
   Recipe given = recipe;
   for (const Key& key : keys()) {
     if (is_of_folder(key.path) && is_given(key.path)) copy_value(key, given, both);
   }
-  for (const Change& change : of_model(changes(told, both))) {
+  for (const Change& change : of_model(changes(stored, both))) {
     source.problems.push_back({{change.key, "model.from"},
                                str(change.key, " is ", change.now, ", but ", change.then, " by ",
                                    source.origin, " (model.from); remove it")});

@@ -52,11 +52,11 @@ std::optional<double> ask_job_end(double patience_s) {
 }
 
 std::optional<double> job_end(double now_s) {
-  const auto told = seconds_in_environment("SLURM_JOB_END_TIME");
-  if (told && *told > now_s) return told;
+  const auto stated = seconds_in_environment("SLURM_JOB_END_TIME");
+  if (stated && *stated > now_s) return stated;
   const auto asked = ask_job_end();
   if (asked && *asked > now_s) return asked;
-  const auto past = asked ? asked : told;
+  const auto past = asked ? asked : stated;
   if (past) {
     log::warn(str(
         "the job's end (", describe_utc(*past, now_s), asked ? ", says squeue" : ", says SLURM_JOB_END_TIME",

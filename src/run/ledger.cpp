@@ -149,7 +149,7 @@ struct Ledger::Book {
   std::string restarts;  // what logs/restarts.jsonl holds
 
   RunStart& mine() { return goodput.starts.back(); }
-  /// What time counts as: steps that earlier starts trained count as redone.
+  /// The use that time counts as: steps that earlier starts trained count as redone.
   Spent counted() {
     const bool again = mine().in_place && mine().last_step < mine().in_place->redo_until;
     return again && spent == Spent::kTrain ? Spent::kRedo : spent;
@@ -210,8 +210,8 @@ Ledger::Start Ledger::this_start(const std::vector<std::string>& hosts) {
   if (const std::string array = variable("SLURM_ARRAY_JOB_ID"); !array.empty())
     start.job = array + "_" + variable("SLURM_ARRAY_TASK_ID");
   start.restart = static_cast<std::int64_t>(seconds_in_environment("SLURM_RESTART_COUNT").value_or(0));
-  const auto told = seconds_in_environment("ECHELON_STARTED_AT");
-  if (told && *told < start.began_s) start.began_s = *told;
+  const auto stated = seconds_in_environment("ECHELON_STARTED_AT");
+  if (stated && *stated < start.began_s) start.began_s = *stated;
   if (seconds_in_environment("ECHELON_RESTART_IN_PLACE").value_or(0) >= 1) {
     start.in_place = InPlace{.failed_s = seconds_in_environment("ECHELON_FAILED_AT").value_or(start.began_s),
                              .cause = printable(variable("ECHELON_RESTART_CAUSE")),

@@ -39,9 +39,9 @@ std::string rate(const StepMetrics& m) {
 
 Progress::Style Progress::detect() {
   const char* variable = std::getenv("ECHELON_PROGRESS");
-  const std::string_view told = variable == nullptr ? "" : variable;
-  if (told == "none") return Style::kNone;
-  const bool terminal = status_line::is_possible(STDERR_FILENO) || told == "bar";
+  const std::string_view wanted = variable == nullptr ? "" : variable;
+  if (wanted == "none") return Style::kNone;
+  const bool terminal = status_line::is_possible(STDERR_FILENO) || wanted == "bar";
   return terminal ? Style::kBar : Style::kLines;
 }
 

@@ -39,11 +39,11 @@ template <class Waiting>
 int lock_within(const fs::Fd& file, std::chrono::milliseconds patience, const Waiting& waiting) {
   constexpr std::chrono::milliseconds kPause{50};
   const auto until = std::chrono::steady_clock::now() + patience;
-  bool told = false;
+  bool reported = false;
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) return errno;
     if (std::chrono::steady_clock::now() >= until) return EWOULDBLOCK;
-    if (!std::exchange(told, true)) waiting();
+    if (!std::exchange(reported, true)) waiting();
     std::this_thread::sleep_for(kPause);
   }
   return 0;

@@ -17,8 +17,8 @@ double hundredths(double seconds) {
 }  // namespace
 
 StartTimes::StartTimes() : since_s_(process_began_s()) {
-  const auto told = seconds_in_environment("ECHELON_STARTED_AT");
-  if (told && *told < since_s_) phases_.emplace_back("launch", since_s_ - *told);
+  const auto stated = seconds_in_environment("ECHELON_STARTED_AT");
+  if (stated && *stated < since_s_) phases_.emplace_back("launch", since_s_ - *stated);
   done("libraries");
 }
 

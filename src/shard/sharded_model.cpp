@@ -29,12 +29,12 @@ ShardedModel::ShardedModel(std::unique_ptr<Model> model, Communicator& comm, con
       precision_(resolve(options.precision)),
       device_(device),
       groups_(options.shard, comm, options.ranks_per_node),
-      pool_(device, {.came =
+      pool_(device, {.on_allocate =
                          [this](void* buffer, std::size_t bytes) {
                            for (Communicator* group : gathering_groups())
                              group->register_buffer(buffer, bytes);
                          },
-                     .goes =
+                     .on_free =
                          [this](void* buffer) {
                            for (Communicator* group : gathering_groups()) group->forget_buffer(buffer);
                          }}),

@@ -17,9 +17,9 @@ double assumed_save_s(const TrainState& state) {
   return 1 + static_cast<double>(bytes_to_save(state)) / kBytesPerSecond;
 }
 
-/// Whether the error line says everything. After a lost peer or a lack of memory, logs/ has more, so the
-/// folder must stay.
-bool is_told_by_its_line(const Error& error) {
+/// Returns whether the error line explains everything. After a lost peer or a lack of memory, logs/ has more,
+/// so the folder must stay.
+bool is_explained_by_its_line(const Error& error) {
   return error.code() != Code::kTraining && error.code() != Code::kPeer;
 }
 
@@ -31,8 +31,8 @@ std::unique_ptr<LifeWatch> watch_peers(const Recipe& recipe, Job& job, RankLife&
       LifeWatch::Options{.cluster = recipe.cluster,
                          .logs = std::filesystem::path(recipe.run.dir) / "logs",
                          .on_verdict =
-                             [&told = life.told](double since_s) {
-                               Ledger* ledger = told;
+                             [&shared = life.shared_ledger](double since_s) {
+                               Ledger* ledger = shared;
                                if (ledger == nullptr) return;
                                ledger->stood_still_since(utc_now_s() - since_s);
                                ledger->end(StartEnd::kFailed);
@@ -45,7 +45,7 @@ void open_ledger(const Job& job, RankLife& life) {
   start.held = life.held;
   life.ledger =
       std::make_unique<Ledger>(life.folder->root() / "goodput.json", std::move(start), steady_utc_clock());
-  life.told = life.ledger.get();
+  life.shared_ledger = life.ledger.get();
 }
 
 void begin_record(RankLife& life) {
@@ -111,12 +111,12 @@ bool stops_after(const char* done, AgreedStop& stop) {
 int leave_after(const Error& error, Job& job, RankLife& life) {
   const LifeWatch::Conclusion end =
       life.peers ? life.peers->conclude(error) : LifeWatch::Conclusion{error, !error.is_reported()};
-  if (!is_told_by_its_line(end.error)) log::keep();
+  if (!is_explained_by_its_line(end.error)) log::keep();
   const int status = report_error(end.error, where(job));
   close_ledger(life, status);
   log::flush();
   // A refused start leaves no folder behind.
-  if (life.folder && !life.trains && is_told_by_its_line(error)) life.folder->remove_if_made();
+  if (life.folder && !life.trains && is_explained_by_its_line(error)) life.folder->remove_if_made();
   life.signal.ignore_further();  // the exit code is decided: a late signal must not change it
   if (end.abort) job.abort(status, end.error.what());
   return status;

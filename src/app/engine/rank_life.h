@@ -27,8 +27,9 @@ struct RankLife {
   StopSignal signal;
   ProcessWatch watch;
   std::unique_ptr<RunFolder> folder;
-  std::unique_ptr<Ledger> ledger;           ///< rank 0 only, once the folder is open; null on other ranks
-  std::atomic<Ledger*> told{nullptr};       ///< the same, for the thread of `peers`, which may run before it
+  std::unique_ptr<Ledger> ledger;  ///< rank 0 only, once the folder is open; null on other ranks
+  std::atomic<Ledger*> shared_ledger{
+      nullptr};                             ///< the same, for the thread of `peers`, which may run before it
   std::unique_ptr<Deadline> deadline;       ///< rank 0 only, once training starts
   std::unique_ptr<LifeWatch> peers;         ///< null: single rank, or heartbeats are off
   std::unique_ptr<ForecastCheck> forecast;  ///< rank 0 only

@@ -40,7 +40,7 @@ MpiChunkedReduce::MpiChunkedReduce(MpiExchange& exchange, const MpiGroup& group,
       small_(all_inline(plan_, group.size())),
       chunk_elements_(small_ ? kInlineBytes / plan_.element_bytes
                              : chunk_bytes(group.size()) / plan_.element_bytes),
-      unheard_(group.size() - 1),
+      unannounced_(group.size() - 1),
       sent_(static_cast<std::size_t>(group.size())),
       pending_(kBanks, static_cast<std::size_t>(group.size()) - 1),
       sources_(static_cast<std::size_t>(group.size())) {
@@ -73,14 +73,14 @@ void MpiChunkedReduce::run() {
 
 void MpiChunkedReduce::on_arrival(const MpiExchange::Arrival& arrival) {
   // A rank that owns no part combines nothing: it is done when all announcements have come.
-  const bool all_came = --unheard_ == 0;
+  const bool all_announced = --unannounced_ == 0;
   if (small_) {
     std::copy(arrival.bytes.begin(), arrival.bytes.end(), landing(arrival.peer, 0));
     if (chunks_of(rank_) > 0) on_chunk(0);
   } else {
     start_chunks(arrival.peer);
   }
-  if (all_came && chunks_of(rank_) == 0 && plan_.done) plan_.done();
+  if (all_announced && chunks_of(rank_) == 0 && plan_.done) plan_.done();
 }
 
 void MpiChunkedReduce::start_chunks(int peer) {

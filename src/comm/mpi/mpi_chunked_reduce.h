@@ -45,7 +45,7 @@ class MpiChunkedReduce {
   const bool small_;  ///< every part travels with the announcement
   const std::size_t chunk_elements_;
   std::byte* staging_ = nullptr;      ///< [bank 0, 1][peer][chunk]
-  int unheard_;                       ///< peers whose announcement has not arrived
+  int unannounced_;                   ///< peers whose announcement has not arrived
   std::vector<std::size_t> sent_;     ///< chunks started toward each peer
   std::vector<std::size_t> pending_;  ///< peers whose chunk has not arrived, for each of the two banks
   std::size_t next_ = 0;              ///< first chunk of the own part not combined yet

@@ -32,7 +32,7 @@ SpanKind span_kind(OperationKind kind) {
   return SpanKind::kExchange;
 }
 
-/// Of a collective that has just ended.
+/// The span of a collective that has just ended.
 Span span_of(const Operation& operation, const MpiGroup& group, double issued_s, double began_s) {
   Span span{.begin_s = began_s,
             .end_s = steady_now_s(),
@@ -54,7 +54,7 @@ struct MpiCommunicator::Shared {
 MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiProcess> process, MpiGroup group)
     : Communicator(group.rank, group.size()),
       process_(std::move(process)),
-      shared_(std::make_shared<Shared>(process_->told.activity)) {
+      shared_(std::make_shared<Shared>(process_->links.activity)) {
   group.outgoing.resize(group.world_ranks.size());
   group.incoming.resize(group.world_ranks.size());
   group.sent = &process_->sent;

@@ -17,8 +17,8 @@ inline constexpr int kTagsPerGroup = 3;
 /// What all communicators of a process share: MPI's thread, the watch over the ranks' processes, and the
 /// connection to failure detection.
 struct MpiProcess {
-  MpiProcess(double timeout_s, ProcessWatch links) : told(std::move(links)), worker(timeout_s) {}
-  ProcessWatch told;
+  MpiProcess(double timeout_s, ProcessWatch connected) : links(std::move(connected)), worker(timeout_s) {}
+  ProcessWatch links;
   MpiWorker worker;
   std::unique_ptr<PeerWatch> watch;
   int next_tag = 0;                    ///< first message tag that no group of this rank uses

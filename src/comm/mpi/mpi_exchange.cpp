@@ -254,11 +254,11 @@ void MpiExchange::check_ended_peers(Clock::time_point now) {
 void MpiExchange::report_deadline() const {
   std::vector<std::string> names;
   for (const int peer : waiting_for()) names.push_back(group_.name_of(peer));
-  const bool none_came = std::find(arrived_.begin(), arrived_.end(), false) != arrived_.end();
+  const bool any_missing = std::find(arrived_.begin(), arrived_.end(), false) != arrived_.end();
   throw Error(
       Code::kPeer,
       str(this_operation(), " on ", group_.name_of(group_.rank), " waited ", group_.timeout_s,
-          none_came ? " s, still not arrived: " : " s, arrived but the data stopped between here and: ",
+          any_missing ? " s, still not arrived: " : " s, arrived but the data stopped between here and: ",
           join(names, ", ")));
 }
 

@@ -54,8 +54,8 @@ std::unique_ptr<Communicator> make_mpi_communicator(Job& job, double timeout_s, 
                  .tag = process->next_tag,
                  .timeout_s = timeout_s,
                  .watch = process->watch.get(),
-                 .awaited = process->told.awaited.get(),
-                 .failure = process->told.failure.get()};
+                 .awaited = process->links.awaited.get(),
+                 .failure = process->links.failure.get()};
   for (int member = 0; member < size; ++member) world.world_ranks.push_back(member);
   process->next_tag += kTagsPerGroup;
   if (!process->watch) {

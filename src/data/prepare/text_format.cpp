@@ -27,7 +27,7 @@ TextFormat or_text(TextFormat format) {
   return format == TextFormat::kBySuffix ? TextFormat::kText : format;
 }
 
-std::string told(const SourceFile& file) {
+std::string described(const SourceFile& file) {
   const TextFormat format = format_of(file.path);
   return str("'", file.path.string(), "' is ", word_of(or_text(format)),
              format == TextFormat::kBySuffix ? " (the default for its name)" : "");
@@ -39,9 +39,10 @@ TextFormat common_format(const std::vector<SourceFile>& files) {
     return or_text(format_of(file.path)) != first;
   });
   if (other == files.end()) return first;
-  throw Error(Code::kUsage,
-              str("the sources are of more than one format: ", told(files.front()), ", ", told(*other),
-                  "; name one with --format, choose files with --include, or prepare them separately"));
+  throw Error(
+      Code::kUsage,
+      str("the sources are of more than one format: ", described(files.front()), ", ", described(*other),
+          "; name one with --format, choose files with --include, or prepare them separately"));
 }
 
 }  // namespace

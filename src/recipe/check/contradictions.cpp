@@ -113,9 +113,9 @@ constexpr std::array kUses{
 };
 
 /// Access to a recipe's values by key path.
-class Said {
+class RecipeTexts {
  public:
-  explicit Said(const Recipe& recipe) : recipe_(recipe) {}
+  explicit RecipeTexts(const Recipe& recipe) : recipe_(recipe) {}
 
   [[nodiscard]] std::string value(const char* path) const { return written(*find_key(path), recipe_); }
   [[nodiscard]] bool is_set(const char* path) const {
@@ -145,7 +145,7 @@ std::vector<std::string> words_of(const Use& use) {
   return words;
 }
 
-/// Whether the chooser has one of these values.
+/// Returns whether the chooser has one of these values.
 bool is_chosen(const Use& use, const Recipe& recipe) {
   Recipe copy = recipe;  // Key::slot needs a mutable recipe
   const Slot slot = find_key(use.chooser)->slot(copy);
@@ -154,14 +154,14 @@ bool is_chosen(const Use& use, const Recipe& recipe) {
   return (use.values >> value & 1U) != 0;
 }
 
-void check_uses(const Recipe& recipe, const Said& said, std::vector<Conflict>& found) {
+void check_uses(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
   for (const Use& use : kUses) {
     const bool reported = !found.empty() && found.back().keys.front() == use.key;
-    if (reported || !said.is_set(use.key)) continue;
+    if (reported || !texts.is_set(use.key)) continue;
     if (is_chosen(use, recipe)) continue;
     found.push_back(
         {{use.key, use.chooser},
-         str(said.words(use.key), ", which ", use.chooser, ": ", said.value(use.chooser),
+         str(texts.words(use.key), ", which ", use.chooser, ": ", texts.value(use.chooser),
              " does not use; remove it, or set ", use.chooser, ": ", join(words_of(use), " or "))});
   }
 }
@@ -206,8 +206,8 @@ Type master_of(const PrecisionOptions& precision) {
   return {"precision.preset", types_of(precision.preset).master};
 }
 
-/// Whether gradients may pass through fp16. Any fp16 override counts: which modules its pattern matches is
-/// known only with the model.
+/// Returns whether gradients may pass through fp16. Any fp16 override counts: which modules its pattern
+/// matches is known only with the model.
 bool has_fp16_gradients(const PrecisionOptions& precision) {
   const PresetTypes preset = types_of(precision.preset);
   return overridden(preset.param, precision.param) == FloatType::kFp16 ||
@@ -217,19 +217,19 @@ bool has_fp16_gradients(const PrecisionOptions& precision) {
                      [](const auto& entry) { return entry.second == FloatType::kFp16; });
 }
 
-void check_precision(const Recipe& recipe, const Said& said, std::vector<Conflict>& found) {
+void check_precision(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
   for (const char* key : {"precision.loss_scale", "precision.loss_scale_growth_steps"}) {
-    if (has_fp16_gradients(recipe.precision) || !said.is_set(key)) continue;
+    if (has_fp16_gradients(recipe.precision) || !texts.is_set(key)) continue;
     const Type param = param_of(recipe.precision);
     found.push_back({{key, param.key},
-                     str(said.words(key), ", which only fp16 uses, and nothing is fp16 (",
-                         said.words(param.key), "); remove it, or set precision.param: fp16")});
+                     str(texts.words(key), ", which only fp16 uses, and nothing is fp16 (",
+                         texts.words(param.key), "); remove it, or set precision.param: fp16")});
   }
   const auto& factors = recipe.optim.lr_factors;
-  if (said.is_set("precision.frozen") && recipe.lora.rank == 0 &&
+  if (texts.is_set("precision.frozen") && recipe.lora.rank == 0 &&
       std::none_of(factors.begin(), factors.end(), [](const auto& entry) { return entry.second == 0; })) {
     found.push_back({{"precision.frozen", "lora.rank"},
-                     str(said.words("precision.frozen"),
+                     str(texts.words("precision.frozen"),
                          ", but nothing is frozen; remove it, or set lora.rank, or a factor 0 in "
                          "optim.lr_factors")});
   }
@@ -238,51 +238,51 @@ void check_precision(const Recipe& recipe, const Said& said, std::vector<Conflic
   if (recipe.optim.kind != OptimKind::kAnyPrecisionAdamW) {
     found.push_back(
         {{master.key, "optim.kind"},
-         str(said.words(master.key),
+         str(texts.words(master.key),
              ": bf16 master weights, in which optim.kind: ", word_of(recipe.optim.kind),
              " loses small updates; set optim.kind: anyprecision_adamw, or precision.master: fp32")});
   }
   if (recipe.optim.ema_decay > 0) {
     found.push_back({{"optim.ema_decay", master.key},
-                     str(said.words("optim.ema_decay"), ", but ", said.words(master.key),
+                     str(texts.words("optim.ema_decay"), ", but ", texts.words(master.key),
                          ": an average of bf16 master weights does not change; set optim.ema_decay: 0, or "
                          "precision.master: fp32")});
   }
 }
 
-void check_steps(const Recipe& recipe, const Said& said, std::vector<Conflict>& found) {
+void check_steps(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
   if (recipe.optim.kind == OptimKind::kSgd && recipe.optim.nesterov && recipe.optim.momentum == 0) {
     found.push_back({{"optim.nesterov", "optim.momentum"},
                      "optim.nesterov is true, but optim.momentum is 0; set optim.momentum, such as 0.9, or "
                      "optim.nesterov: false"});
   }
-  if (recipe.train.epochs > 0 && said.is_set("train.steps")) {
+  if (recipe.train.epochs > 0 && texts.is_set("train.steps")) {
     found.push_back({{"train.steps", "train.epochs"},
-                     str(said.words("train.epochs"), " and ", said.words("train.steps"),
+                     str(texts.words("train.epochs"), " and ", texts.words("train.steps"),
                          "; both say how long the run is: remove train.steps, or set train.epochs: 0")});
   }
-  if (recipe.schedule.step_epochs > 0 && said.is_set("schedule.step_size")) {
+  if (recipe.schedule.step_epochs > 0 && texts.is_set("schedule.step_size")) {
     found.push_back({{"schedule.step_size", "schedule.step_epochs"},
-                     str(said.words("schedule.step_epochs"), " and ", said.words("schedule.step_size"),
+                     str(texts.words("schedule.step_epochs"), " and ", texts.words("schedule.step_size"),
                          "; only one of them applies: remove schedule.step_size, or set "
                          "schedule.step_epochs: 0")});
   }
   if (recipe.train.clip_grad_value > 0 && recipe.train.clip_grad_norm > 0) {
     found.push_back({{"train.clip_grad_value", "train.clip_grad_norm"},
-                     str(said.words("train.clip_grad_value"), " and ", said.words("train.clip_grad_norm"),
+                     str(texts.words("train.clip_grad_value"), " and ", texts.words("train.clip_grad_norm"),
                          "; gradients are clipped in one way only: set train.clip_grad_norm: 0, or remove "
                          "train.clip_grad_value")});
   }
 }
 
-void check_initial_weights(const Recipe& recipe, const Said& said, std::vector<Conflict>& found) {
+void check_initial_weights(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
   const CheckpointOptions& checkpoint = recipe.checkpoint;
   if (!recipe.model.from.empty()) {
     for (const char* key : {"model.preset", "checkpoint.init_from"}) {
-      if (!said.is_set(key)) continue;
+      if (!texts.is_set(key)) continue;
       found.push_back({{key, "model.from"},
-                       str(said.words("model.from"), ", which sets the model and its weights, and ",
-                           said.words(key), "; remove one of them")});
+                       str(texts.words("model.from"), ", which sets the model and its weights, and ",
+                           texts.words(key), "; remove one of them")});
     }
   }
   if (!checkpoint.init_partial || !checkpoint.init_from.empty()) return;
@@ -291,30 +291,31 @@ void check_initial_weights(const Recipe& recipe, const Said& said, std::vector<C
                    "weights from; remove it, or set checkpoint.init_from"});
 }
 
-void check_lora(const Recipe& recipe, const Said& said, std::vector<Conflict>& found) {
+void check_lora(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
   if (recipe.lora.rank > 0) {
     if (recipe.checkpoint.consolidate != Consolidate::kSafetensors) return;
     found.push_back({{"checkpoint.consolidate", "lora.rank"},
-                     str("checkpoint.consolidate is safetensors, but ", said.words("lora.rank"),
+                     str("checkpoint.consolidate is safetensors, but ", texts.words("lora.rank"),
                          ": transformers would leave the adapters out; set it to none, and use `echelon-ckpt "
                          "export` after the run")});
     return;
   }
   for (const char* key :
        {"lora.alpha", "lora.use_rslora", "lora.dropout", "lora.modules", "lora.also_train"}) {
-    if (!said.is_set(key)) continue;
+    if (!texts.is_set(key)) continue;
     found.push_back(
         {{key, "lora.rank"},
-         str(said.words(key),
+         str(texts.words(key),
              ", but lora.rank is 0: there are no adapters; remove it, or set lora.rank, such as 16")});
   }
 }
 
-void check_memory(const CheckpointOptions& checkpoint, const Said& said, std::vector<Conflict>& found) {
+void check_memory(const CheckpointOptions& checkpoint, const RecipeTexts& texts,
+                  std::vector<Conflict>& found) {
   for (const char* key : {"checkpoint.memory_dir", "checkpoint.memory_limit_gib"}) {
-    if (checkpoint.memory_every_steps > 0 || !said.is_set(key)) continue;
+    if (checkpoint.memory_every_steps > 0 || !texts.is_set(key)) continue;
     found.push_back({{key, "checkpoint.memory_every_steps"},
-                     str(said.words(key),
+                     str(texts.words(key),
                          ", but checkpoint.memory_every_steps is 0: nothing is saved to memory; "
                          "remove it, or set checkpoint.memory_every_steps")});
   }
@@ -369,14 +370,14 @@ bool is_used(std::string_view key, const Recipe& recipe) {
 }
 
 void find_contradictions(const Recipe& recipe, std::vector<Conflict>& found) {
-  const Said said(recipe);
-  check_uses(recipe, said, found);
+  const RecipeTexts texts(recipe);
+  check_uses(recipe, texts, found);
   check_shard(recipe.shard, found);
-  check_precision(recipe, said, found);
-  check_steps(recipe, said, found);
-  check_initial_weights(recipe, said, found);
-  check_lora(recipe, said, found);
-  check_memory(recipe.checkpoint, said, found);
+  check_precision(recipe, texts, found);
+  check_steps(recipe, texts, found);
+  check_initial_weights(recipe, texts, found);
+  check_lora(recipe, texts, found);
+  check_memory(recipe.checkpoint, texts, found);
   check_warmup_and_decay(recipe, found);
   check_sequence(recipe, found);
 }

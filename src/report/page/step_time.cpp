@@ -146,25 +146,25 @@ std::string spread_chart(const MetricsLog& metrics, const SpreadOf& one) {
 /// Ranks and nodes that the run itself warned of.
 std::string warned_stragglers(const RunLog& log) {
   constexpr std::size_t kMost = 10;
-  std::string said;
+  std::string html;
   std::size_t count = 0;
   for (const Event& event : log.events) {
     const bool slow =
         event.kind == EventKind::kWarning && (event.text.find("straggler") != std::string::npos ||
                                               event.text.find("slow network") != std::string::npos);
-    if (slow && ++count <= kMost) said += paragraph(str(shown_utc(event.time_s), ": ", event.text), "warn");
+    if (slow && ++count <= kMost) html += paragraph(str(shown_utc(event.time_s), ": ", event.text), "warn");
   }
-  return said;
+  return html;
 }
 
-/// What the ranks differ by: sentences, and charts.
+/// The differences between ranks: sentences, and charts.
 struct Spread {
-  std::string said;
+  std::string html;
   std::string charts;
 };
 
 Spread spread(const RunView& view) {
-  Spread spread{.said = warned_stragglers(view.run.log)};
+  Spread spread{.html = warned_stragglers(view.run.log)};
   Table ranks{.columns = {"number", "who had the largest most often"}};
   for (const SpreadOf& one : kSpreads) {
     spread.charts += spread_chart(view.metrics, one);
@@ -174,7 +174,7 @@ Spread spread(const RunView& view) {
     const std::string sentence = straggler_of(view, one.name, largest->second, named);
     if (!sentence.empty()) ranks.rows.push_back({one.name, sentence});
     if (named && std::string_view(one.name) == "work_s")
-      spread.said += paragraph("Straggler: " + sentence + ".", "warn");
+      spread.html += paragraph("Straggler: " + sentence + ".", "warn");
   }
   if (spread.charts.empty())
     spread.charts =
@@ -206,7 +206,7 @@ TimeRow row_of(const Lanes::Lane& lane, const std::string& name, int style, doub
   return row;
 }
 
-/// How long the lanes of a rank were busy with each unit.
+/// The time for which the lanes of a rank were busy with each unit.
 Table busiest(const Lanes& lanes) {
   Table table{.columns = {"rank", "lane", "busy", "spans", "longest"}};
   for (const Lanes::Rank& rank : lanes.ranks) {
@@ -276,7 +276,7 @@ std::string lanes(const Lanes& lanes) {
 std::string step_time(const RunView& view) {
   const Spread ranks = spread(view);
   return section("step-time", "Step time",
-                 ranks.said + breakdown(view.metrics) + ranks.charts + lanes(view.run.lanes));
+                 ranks.html + breakdown(view.metrics) + ranks.charts + lanes(view.run.lanes));
 }
 
 }  // namespace echelon::report

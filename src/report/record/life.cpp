@@ -34,7 +34,7 @@ double length(const std::vector<Interval>& intervals) {
                          [](double sum, const Interval& i) { return sum + i.end_s - i.begin_s; });
 }
 
-/// What one job's starts and its script's notes say about when it held its nodes.
+/// The times at which one job held its nodes, from its starts and its script's notes.
 struct JobTime {
   std::vector<Interval> recorded;  ///< by goodput.json
   std::vector<Interval> held;      ///< recorded, noted, and what lies between starts in one allocation
@@ -110,14 +110,14 @@ Account account_of(const std::vector<Start>& starts, const std::vector<NotedStar
   Account account;
   double unrecorded_s = 0;
   for (const Start& start : starts) {
-    double told_s = 0;
+    double recorded_s = 0;
     for (const auto& [name, seconds] : start.seconds) {
       add(account.parts, name, seconds);
-      told_s += seconds;
+      recorded_s += seconds;
     }
     constexpr double kRounding_s = 0.05;  // the file has thousandths
-    const double untold_s = start.ended_s - start.began_s - told_s;
-    if (untold_s > kRounding_s) unrecorded_s += untold_s;
+    const double missing_s = start.ended_s - start.began_s - recorded_s;
+    if (missing_s > kRounding_s) unrecorded_s += missing_s;
   }
   for (const auto& [job, time] : job_times(starts, noted)) {
     const std::vector<Interval> held = united(time.held);

@@ -112,8 +112,8 @@ std::optional<DatedSentence> dated_sentence(std::string_view line) {
   return DatedSentence{first, {time_s, EventKind::kFailed, sentence}};
 }
 
-/// An event that tells the same as `event`; null: none does.
-Event* told_before(RunLog& log, const Event& event) {
+/// An event with the text of `event` at about its time; null: none does.
+Event* find_same(RunLog& log, const Event& event) {
   const auto found = std::find_if(log.events.begin(), log.events.end(), [&](const Event& other) {
     return std::fabs(other.time_s - event.time_s) < kSame_s &&
            other.text.find(event.text) != std::string::npos;
@@ -123,17 +123,17 @@ Event* told_before(RunLog& log, const Event& event) {
 
 void add_sentences(const fs::Path& run, RunLog& log, Missing& missing) {
   const auto add = [&](const std::optional<Event>& event) {
-    if (event && log.events.size() < 2 * kMostEvents && told_before(log, *event) == nullptr)
+    if (event && log.events.size() < 2 * kMostEvents && find_same(log, *event) == nullptr)
       log.events.push_back(*event);
   };
   /// The same verdict names the node that the next start leaves out.
   const auto add_suspect = [&](std::string_view line) {
     const auto suspect = dated_sentence(line);
     if (!suspect) return;
-    Event* told = told_before(log, suspect->event);
+    Event* same = find_same(log, suspect->event);
     const std::string node = str("node ", suspect->word, " is suspected");
-    if (told != nullptr)
-      told->text += "; " + node;
+    if (same != nullptr)
+      same->text += "; " + node;
     else
       add(Event{suspect->event.time_s, EventKind::kSuspect, str(node, ": ", suspect->event.text)});
   };

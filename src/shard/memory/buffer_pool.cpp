@@ -30,8 +30,8 @@ at::Tensor over(const c10::Storage& storage, const at::Tensor& like, std::int64_
 }  // namespace
 
 BufferPool::~BufferPool() {
-  if (!watcher_.goes) return;
-  for (const auto& [buffer, bytes] : capacity_) watcher_.goes(buffer);
+  if (!watcher_.on_free) return;
+  for (const auto& [buffer, bytes] : capacity_) watcher_.on_free(buffer);
 }
 
 at::DataPtr BufferPool::take(std::int64_t bytes, Use use) {
@@ -48,7 +48,7 @@ at::DataPtr BufferPool::take(std::int64_t bytes, Use use) {
   at::DataPtr buffer = c10::GetAllocator(device_.type())->allocate(static_cast<std::size_t>(bytes));
   capacity_[buffer.get()] = bytes;
   allocated_ += bytes;
-  if (watcher_.came) watcher_.came(buffer.get(), static_cast<std::size_t>(bytes));
+  if (watcher_.on_allocate) watcher_.on_allocate(buffer.get(), static_cast<std::size_t>(bytes));
   return buffer;
 }
 

@@ -31,8 +31,8 @@ class BufferPool {
   /// Callbacks for each buffer, after it is allocated and before it is freed; for transports that register
   /// memory.
   struct Watcher {
-    std::function<void(void* buffer, std::size_t bytes)> came;
-    std::function<void(void* buffer)> goes;  ///< must not throw
+    std::function<void(void* buffer, std::size_t bytes)> on_allocate;
+    std::function<void(void* buffer)> on_free;  ///< must not throw
   };
   explicit BufferPool(at::Device device, Watcher watcher = {})
       : device_(device), watcher_(std::move(watcher)) {}
@@ -41,7 +41,7 @@ class BufferPool {
   BufferPool& operator=(const BufferPool&) = delete;
 
   /// Returns a buffer of at least `bytes`, contents undefined. `bytes` is first rounded up by at most 1/16.
-  /// Takes the smallest free buffer that fits, unless it is more than twice as large; otherwise allocates
+  /// Lends the smallest free buffer that fits, unless it is more than twice as large; otherwise allocates
   /// one.
   [[nodiscard]] at::DataPtr take(std::int64_t bytes, Use use);
   /// Returns a buffer of take(); `bytes` and `use` as given there.
@@ -50,7 +50,7 @@ class BufferPool {
   [[nodiscard]] at::Device device() const { return device_; }
   /// Bytes lent for `use`, as requested.
   [[nodiscard]] Bytes bytes(Use use) const { return bytes_[static_cast<std::size_t>(use)]; }
-  /// Bytes taken from the allocator, lent or free.
+  /// Bytes allocated for buffers, lent or free.
   [[nodiscard]] std::int64_t bytes_allocated() const { return allocated_; }
 
  private:

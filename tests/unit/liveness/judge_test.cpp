@@ -19,7 +19,7 @@ class JudgeTest : public testing::Test {
   }
   void all_beat(double time_s, int except = -1) {
     for (int rank = 0; rank < 4; ++rank) {
-      if (rank != except) judge_.heard(rank, {at_step(7, 100), 0.0002}, time_s);
+      if (rank != except) judge_.received(rank, {at_step(7, 100), 0.0002}, time_s);
     }
   }
   Judge judge_{{.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n0", "n1", "n1"}};
@@ -51,7 +51,7 @@ TEST_F(JudgeTest, AConnectionThatBreaksIsADeathNamedAfterAMoment) {
 
 TEST_F(JudgeTest, ANodeIsAsItsWorstRank) {
   all_beat(0);
-  judge_.heard(2, {at_step(6, 90), 0.0002}, 0);
+  judge_.received(2, {at_step(6, 90), 0.0002}, 0);
   all_beat(4, 2);
   const auto nodes = judge_.nodes(4.5);
   ASSERT_EQ(nodes.size(), 2U);
@@ -94,10 +94,10 @@ TEST_F(JudgeTest, OneSilentRankIsTheProcessAndAllOfANodeAreTheNode) {
   EXPECT_EQ(finding->rank, 3);
   EXPECT_EQ(judge_.neighbor_of(3, 6, 2.5), 2);
   Judge node({.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n0", "n1", "n1"});
-  for (int rank = 0; rank < 4; ++rank) node.heard(rank, {at_step(7, 100)}, 0);
+  for (int rank = 0; rank < 4; ++rank) node.received(rank, {at_step(7, 100)}, 0);
   for (double time = 1; time <= 6; ++time) {
-    node.heard(0, {at_step(7, 100)}, time);
-    node.heard(1, {at_step(7, 100)}, time);
+    node.received(0, {at_step(7, 100)}, time);
+    node.received(1, {at_step(7, 100)}, time);
   }
   finding = node.look(6);
   ASSERT_TRUE(finding);
@@ -112,8 +112,8 @@ TEST_F(JudgeTest, TheRankThatOthersWaitForIsNamedAndNotThoseThatWait) {
   waiting.under_way_s = 61;
   Activity::Now reading = at_step(7, 100);
   reading.doing = Doing::kReadingData;
-  for (const int rank : {0, 1, 3}) judge_.heard(rank, {waiting}, 0);
-  judge_.heard(2, {reading}, 0);
+  for (const int rank : {0, 1, 3}) judge_.received(rank, {waiting}, 0);
+  judge_.received(2, {reading}, 0);
   EXPECT_FALSE(judge_.look(1)) << "a job that was suspended as a whole goes on within a moment";
   const auto finding = judge_.look(4.5);
   ASSERT_TRUE(finding);
@@ -138,7 +138,7 @@ TEST_F(JudgeTest, WhereAllHaveComeNobodyIsAccused) {
   Activity::Now waiting = at_step(7, 101);
   waiting.done = 100;
   waiting.under_way_s = 61;
-  for (int rank = 0; rank < 4; ++rank) judge_.heard(rank, {waiting}, 0);
+  for (int rank = 0; rank < 4; ++rank) judge_.received(rank, {waiting}, 0);
   EXPECT_FALSE(judge_.look(1));
   EXPECT_FALSE(judge_.look(4.5));
 }
@@ -149,7 +149,7 @@ TEST_F(JudgeTest, AStragglerIsNamedAfterTenSlowStepsAndOnceInAWhile) {
     for (int rank = 0; rank < 4; ++rank) {
       Activity::Now now = at_step(step, 100);
       if (rank == 1) now.work_s *= 5;
-      judge_.heard(rank, {now}, static_cast<double>(step));
+      judge_.received(rank, {now}, static_cast<double>(step));
     }
     const auto finding = judge_.straggler(static_cast<double>(step));
     if (!finding) continue;
@@ -168,7 +168,7 @@ TEST(JudgeOfNetworks, ANodeWhoseMessagesTakeTenTimesAsLongIsNamed) {
   Judge judge({.silence_s = 5, .stall_s = 60, .straggler_factor = 2}, {"n0", "n1", "n2", "n3"});
   std::string text;
   for (double time = 1; time <= 12; ++time) {
-    for (int rank = 0; rank < 4; ++rank) judge.heard(rank, {{}, rank == 2 ? 0.08 : 0.0004}, time);
+    for (int rank = 0; rank < 4; ++rank) judge.received(rank, {{}, rank == 2 ? 0.08 : 0.0004}, time);
     if (const auto finding = judge.straggler(time)) text += finding->text;
   }
   EXPECT_EQ(
@@ -182,8 +182,8 @@ TEST_F(JudgeTest, ANodeThatMostOthersWaitForIsNamed) {
   for (double time = 1; time <= 60; ++time) {
     for (int rank = 0; rank < 4; ++rank) {
       const bool noisy = static_cast<int>(time) % 4 == 0;  // now and then somebody else is late
-      judge_.heard(rank, {at_step(7, 100), 0.0002, rank < 2 ? 2 + rank : 0, rank < 2 && !noisy ? 0.8 : 0.1},
-                   time);
+      judge_.received(
+          rank, {at_step(7, 100), 0.0002, rank < 2 ? 2 + rank : 0, rank < 2 && !noisy ? 0.8 : 0.1}, time);
     }
     if (const auto finding = judge_.straggler(time)) text += finding->text;
   }
@@ -193,7 +193,7 @@ TEST_F(JudgeTest, ANodeThatMostOthersWaitForIsNamed) {
 TEST_F(JudgeTest, WhereAllWaitForEachOtherNobodyIsAccused) {
   for (double time = 1; time <= 60; ++time) {
     for (int rank = 0; rank < 4; ++rank)
-      judge_.heard(rank, {at_step(7, 100), 0.0002, rank < 2 ? 2 + rank : rank - 2, 0.7}, time);
+      judge_.received(rank, {at_step(7, 100), 0.0002, rank < 2 ? 2 + rank : rank - 2, 0.7}, time);
     EXPECT_FALSE(judge_.straggler(time)) << time;
   }
 }
@@ -201,7 +201,7 @@ TEST_F(JudgeTest, WhereAllWaitForEachOtherNobodyIsAccused) {
 TEST_F(JudgeTest, WaitsThatGoRoundAccuseNobody) {
   for (double time = 1; time <= 40; ++time) {
     for (int rank = 0; rank < 4; ++rank)
-      judge_.heard(rank, {at_step(7, 100), 0.0002, static_cast<int>(time) % 4, 0.9}, time);
+      judge_.received(rank, {at_step(7, 100), 0.0002, static_cast<int>(time) % 4, 0.9}, time);
     EXPECT_FALSE(judge_.straggler(time)) << time;
   }
 }

@@ -29,19 +29,19 @@ nlohmann::ordered_json message(std::string_view role, const std::string& content
 Chat::Chat(const ChatRequest& request, const TokenizerFolder& folder, const Tokenizer& tokenizer)
     : tokenizer_(tokenizer),
       encoder_(source_of(request.options, folder, tokenizer), as_text(request.options), tokenizer) {
-  if (!request.system.empty()) said_.push_back(message("system", request.system));
+  if (!request.system.empty()) messages_.push_back(message("system", request.system));
 }
 
 std::vector<std::int64_t> Chat::ids(const std::string& question) const {
-  nlohmann::ordered_json messages = said_;
+  nlohmann::ordered_json messages = messages_;
   messages.push_back(message("user", question));
   const auto ids = encoder_.encode_prompt({std::move(messages), nullptr}, *tokenizer_.make_encoder());
   return {ids.begin(), ids.end()};
 }
 
 void Chat::remember(const std::string& question, const std::string& answer) {
-  said_.push_back(message("user", question));
-  said_.push_back(message(data::kAssistant, answer));
+  messages_.push_back(message("user", question));
+  messages_.push_back(message(data::kAssistant, answer));
 }
 
 }  // namespace echelon::app

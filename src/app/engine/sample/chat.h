@@ -22,7 +22,7 @@ class Chat {
   /// conversation.
   [[nodiscard]] std::vector<std::int64_t> ids(const std::string& question) const;
 
-  /// Both become part of what was said.
+  /// Both become part of the conversation.
   void remember(const std::string& question, const std::string& answer);
 
   /// The token that ends a turn in this template; -1: none is known.
@@ -31,7 +31,7 @@ class Chat {
  private:
   const Tokenizer& tokenizer_;
   data::ChatEncoder encoder_;
-  nlohmann::ordered_json said_ = nlohmann::ordered_json::array();  ///< messages
+  nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
 };
 
 }  // namespace echelon::app
