@@ -11,9 +11,10 @@
 #include "checkpoint/format/names.h"
 
 namespace echelon::tool {
-namespace {
 
 using Path = std::filesystem::path;
+
+namespace {
 
 bool is_inside(const Path& path, const Path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();

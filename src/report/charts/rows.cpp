@@ -62,7 +62,7 @@ std::string axis_below(const Ticks& ticks, double from, double scale, double lef
 std::string bar_chart(const Frame& frame, const std::vector<Key>& keys, const std::vector<BarRow>& rows,
                       Quantity quantity) {
   constexpr double kBar = 13;
-  constexpr double kTop = 8;
+  constexpr double kAbove = 8;
   double most = 0;
   for (const BarRow& row : rows) {
     for (const double value : row.values) most = std::isfinite(value) ? std::max(most, value) : most;
@@ -71,12 +71,12 @@ std::string bar_chart(const Frame& frame, const std::vector<Key>& keys, const st
   const double left = left_for(names_of(rows));
   const double scale = (kRowsWidth - left - kRowsRight - 70) / most;  // room for the value behind a bar
   const double row_height = kBar * static_cast<double>(keys.size()) + kRowGap;
-  const double bottom = kTop + row_height * static_cast<double>(rows.size());
+  const double bottom = kAbove + row_height * static_cast<double>(rows.size());
   const Ticks ticks = linear_ticks(0, most, 4, quantity);
-  std::string svg = axis_below(ticks, 0, scale, left, kTop, bottom, ticks.unit, kRowsWidth);
+  std::string svg = axis_below(ticks, 0, scale, left, kAbove, bottom, ticks.unit, kRowsWidth);
   Table data{.columns = {""}};
   for (const Key& key : keys) data.columns.push_back(key.name);
-  double y = kTop + kRowGap / 2;
+  double y = kAbove + kRowGap / 2;
   for (const BarRow& row : rows) {
     svg += row_name(row.name, left, y + (row_height - kRowGap) / 2);
     std::vector<std::string> cells{row.name};
@@ -99,14 +99,14 @@ std::string bar_chart(const Frame& frame, const std::vector<Key>& keys, const st
 std::string share_chart(const Frame& frame, const std::vector<Key>& keys, const std::vector<ShareRow>& rows,
                         const Table& data) {
   constexpr double kBar = 30;
-  constexpr double kTop = 6;
+  constexpr double kAbove = 6;
   const bool named = rows.size() > 1;
   const double left = named ? left_for(names_of(rows)) : 8;
   const double width = kRowsWidth - left - kRowsRight;
-  const double bottom = kTop + (kBar + kRowGap) * static_cast<double>(rows.size());
-  std::string svg = axis_below(linear_ticks(0, 1, 5, Quantity::kShare), 0, width, left, kTop, bottom,
+  const double bottom = kAbove + (kBar + kRowGap) * static_cast<double>(rows.size());
+  std::string svg = axis_below(linear_ticks(0, 1, 5, Quantity::kShare), 0, width, left, kAbove, bottom,
                                "% of the seconds", kRowsWidth);
-  double y = kTop + kRowGap / 2;
+  double y = kAbove + kRowGap / 2;
   for (const ShareRow& row : rows) {
     double sum = 0;
     for (const double part : row.parts) sum += part;
