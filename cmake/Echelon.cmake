@@ -1,9 +1,8 @@
 # The three building blocks every folder uses.
 set(ECHELON_WARNINGS -Wall -Wextra -Wshadow -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
-  # Clang takes a `this` that only a fold in a generic lambda uses for unused, and blames callers of std::stable_sort for
-  # what libstdc++ calls there.
-  list(APPEND ECHELON_WARNINGS -Wno-unused-lambda-capture -Wno-deprecated-declarations)
+  # Clang blames callers of std::stable_sort for what libstdc++ calls there.
+  list(APPEND ECHELON_WARNINGS -Wno-deprecated-declarations)
 endif()
 if(ECHELON_WERROR)
   list(APPEND ECHELON_WARNINGS -Werror)

@@ -34,7 +34,7 @@ class Packer {
   template <class T>
   void add(const T& value) {
     if constexpr (HasFields<T>) {
-      std::apply([this](const auto&... field) { (add(field), ...); }, const_cast<T&>(value).fields());
+      std::apply([this](const auto&... field) { (this->add(field), ...); }, const_cast<T&>(value).fields());
     } else if constexpr (Plain<T>) {
       append(std::as_bytes(std::span(&value, 1)));
     } else if constexpr (std::is_same_v<T, std::string>) {
@@ -66,8 +66,9 @@ class Unpacker {
   [[nodiscard]] T get() {
     T value{};
     if constexpr (HasFields<T>) {
-      std::apply([this](auto&... field) { ((field = get<std::remove_reference_t<decltype(field)>>()), ...); },
-                 value.fields());
+      std::apply(
+          [this](auto&... field) { ((field = this->get<std::remove_reference_t<decltype(field)>>()), ...); },
+          value.fields());
     } else if constexpr (Plain<T>) {
       std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
     } else if constexpr (std::is_same_v<T, std::string>) {
