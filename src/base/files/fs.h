@@ -46,7 +46,7 @@ void fsync_directory(const Path& directory, Code code);
 
 /// Whole small file. Refuses anything that is not a regular file or is larger than `max_bytes`.
 [[nodiscard]] std::string read_file(const Path& path, std::uint64_t max_bytes, Code code);
-/// The same of an open one.
+/// Reads an open file whole; more than `max_bytes` is an error.
 [[nodiscard]] std::string read_all(const Fd& fd, std::uint64_t max_bytes, Code code, const Path& path);
 
 /// Writes a draft (new_file.h), fsyncs, renames it over `path`, fsyncs the folder: readers see the old or the

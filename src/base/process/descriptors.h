@@ -8,7 +8,7 @@ namespace echelon {
 void allow_more_descriptors();
 
 /// Returns whether `fd`, opened just now, is one of the last 64 (of the last quarter, where there are few).
-/// Those are kept for files; a listener must not use them.
+/// These last descriptors are kept for files; a listener must not use them.
 [[nodiscard]] bool is_kept_for_files(int fd);
 
 }  // namespace echelon

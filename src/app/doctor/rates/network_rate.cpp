@@ -62,7 +62,7 @@ struct Places {
   std::vector<int> of_rank;
   int count = 0;
 
-  /// The same for the two ranks that exchange data in this round, else different for each.
+  /// A color that the two ranks share which exchange data in this round; every other rank has its own.
   [[nodiscard]] int color_of(int rank, int round) const {
     const int place = of_rank[static_cast<std::size_t>(rank)];
     const int partner = place < 0 ? -1 : partner_of(place, count, round);
