@@ -203,12 +203,10 @@ void Ledger::Book::write_until_over() {
 }
 
 Ledger::Start Ledger::this_start(const std::vector<std::string>& hosts) {
-  Start start{.job = variable("SLURM_JOB_ID"),
+  Start start{.job = this_job(),
               .ranks = static_cast<std::int64_t>(hosts.size()),
               .began_s = process_began_s(),
               .ran_s = process_began_s()};
-  if (const std::string array = variable("SLURM_ARRAY_JOB_ID"); !array.empty())
-    start.job = array + "_" + variable("SLURM_ARRAY_TASK_ID");
   start.restart = static_cast<std::int64_t>(seconds_in_environment("SLURM_RESTART_COUNT").value_or(0));
   const auto stated = seconds_in_environment("ECHELON_STARTED_AT");
   if (stated && *stated < start.began_s) start.began_s = *stated;

@@ -1,5 +1,6 @@
 #include "run/start_notes.h"
 
+#include <cstdlib>
 #include <sstream>
 
 #include "base/error.h"
@@ -84,6 +85,15 @@ std::vector<StartNote> start_notes(std::string_view text) {
 
 std::string to_line(const StartNote& note) {
   return str(words_of(note), in_thousandths(note.time_s), "\n");
+}
+
+std::string this_job() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value != nullptr ? value : "");
+  };
+  const std::string array = variable("SLURM_ARRAY_JOB_ID");
+  return array.empty() ? variable("SLURM_JOB_ID") : array + "_" + variable("SLURM_ARRAY_TASK_ID");
 }
 
 std::filesystem::path start_notes_file(const std::filesystem::path& run_dir, const std::string& job) {

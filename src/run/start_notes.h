@@ -29,7 +29,11 @@ struct StartNote {
 /// The line of a note, with its line end.
 [[nodiscard]] std::string to_line(const StartNote& note);
 
-/// The file of `job` (SLURM_JOB_ID, or ARRAYJOB_TASK of an array).
+/// The Slurm job of this process as people and its notes name it: "17", or "17_3" for task 3 of an array.
+/// Empty outside of a job.
+[[nodiscard]] std::string this_job();
+
+/// The file of `job`, as this_job() names it.
 [[nodiscard]] std::filesystem::path start_notes_file(const std::filesystem::path& run_dir,
                                                      const std::string& job);
 
@@ -43,7 +47,7 @@ struct NotedEnd {
 /// before `running_s`. After a torn or unknown line, everything is ignored until the next begin of a start.
 [[nodiscard]] std::optional<NotedEnd> noted_end(std::string_view notes, double running_s);
 
-/// The same from the file of `job`. Empty if the file is missing or cannot be read.
+/// Reads the notes from the file of `job`. Empty if the file is missing or cannot be read.
 [[nodiscard]] std::optional<NotedEnd> noted_end(const std::filesystem::path& run_dir, const std::string& job,
                                                 double running_s);
 

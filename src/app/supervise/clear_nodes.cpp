@@ -62,7 +62,7 @@ class Answers {
         line_ += c;
         continue;
       }
-      if (std::find(asked_.begin(), asked_.end(), line_) != asked_.end()) names_.insert(line_);
+      if (contains(asked_, line_)) names_.insert(line_);
       line_.clear();
     }
   }
@@ -81,8 +81,7 @@ class Answers {
 /// Are as many nodes clear as the next start needs, and all of those that the lost one ran on?
 bool is_enough(const ClearRequest& request, const std::set<std::string>& clear) {
   const auto is_missing = [&](const std::string& name) {
-    return std::find(request.asked.begin(), request.asked.end(), name) != request.asked.end() &&
-           !clear.contains(name);
+    return contains(request.asked, name) && !clear.contains(name);
   };
   return static_cast<std::int64_t>(clear.size()) >= request.wanted &&
          std::none_of(request.before.begin(), request.before.end(), is_missing);

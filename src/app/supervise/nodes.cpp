@@ -13,11 +13,11 @@ namespace {
 constexpr double kSuspicion_s = 86'400;
 constexpr std::int64_t kSharesOfPartition = 4;
 
-bool has(const Nodes& nodes, const std::string& name) {
+}  // namespace
+
+bool contains(const Nodes& nodes, const std::string& name) {
   return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
 }
-
-}  // namespace
 
 std::int64_t nodes_of_next_start(std::int64_t clear, std::int64_t wanted,
                                  const std::vector<std::int64_t>& fewer) {
@@ -68,7 +68,7 @@ std::vector<Suspect> parse_suspects(std::string_view text) {
 }
 
 std::string node_of_host(const std::string& host, const Nodes& known) {
-  return has(known, host) ? host : host.substr(0, host.find('.'));
+  return contains(known, host) ? host : host.substr(0, host.find('.'));
 }
 
 Nodes left_out(const std::vector<NodeState>& partition, const Nodes& already,

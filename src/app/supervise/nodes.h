@@ -10,6 +10,8 @@ namespace echelon::supervise {
 
 using Nodes = std::vector<std::string>;
 
+[[nodiscard]] bool contains(const Nodes& nodes, const std::string& name);
+
 /// The nodes for the next start in the order of `all`: those of `before`, then others, all of them in
 /// `clear`. As many as `wanted`, or the largest number of `fewer` that is there; empty: there are too few.
 [[nodiscard]] Nodes choose_nodes(const Nodes& all, const Nodes& before, const std::set<std::string>& clear,

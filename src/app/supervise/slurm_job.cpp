@@ -11,6 +11,7 @@
 #include "base/process/program.h"
 #include "base/str.h"
 #include "base/utc_time.h"
+#include "run/start_notes.h"
 
 namespace echelon::supervise {
 namespace {
@@ -85,21 +86,14 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
-std::optional<std::string> seconds_or_none(const std::string& text) {
-  std::int64_t seconds = 0;
-  return read_integer(text, seconds).empty() ? std::optional(text) : std::nullopt;
-}
-
 }  // namespace
 
 SlurmJob::SlurmJob()
     : id_(required("SLURM_JOB_ID")),
-      number_(id_),
+      number_(this_job()),
       partition_(variable("SLURM_JOB_PARTITION")),
       own_node_(variable("SLURMD_NODENAME")),
       requeues_(number_in("SLURM_RESTART_COUNT").value_or(0)) {
-  const std::string task = variable("SLURM_ARRAY_TASK_ID");
-  if (!task.empty()) number_ = str(required("SLURM_ARRAY_JOB_ID"), "_", task);
   const std::string list = required("SLURM_JOB_NODELIST");
   nodes_ = host_names(list, kPatience_s);
   if (nodes_.empty())
@@ -127,7 +121,7 @@ Nodes SlurmJob::answering_nodes() const {
   }
   Nodes answering;
   for (const std::string& name : nodes_) {
-    if (std::find(given_up.begin(), given_up.end(), name) == given_up.end()) answering.push_back(name);
+    if (!contains(given_up, name)) answering.push_back(name);
   }
   return answering;
 }
@@ -136,17 +130,15 @@ bool SlurmJob::is_running() const {
   return first_line(output_of({"squeue", "--noheader", "--jobs=" + number_, "--format=%T"})) == "RUNNING";
 }
 
-std::optional<std::string> SlurmJob::end_time() const {
-  return seconds_or_none(first_line(output_of(
-      {"env", "SLURM_TIME_FORMAT=%s", "squeue", "--noheader", "--jobs=" + number_, "--format=%e"})));
-}
-
 std::optional<std::string> SlurmJob::kill_wait() const {
   std::istringstream lines(output_of({"scontrol", "show", "config"}));
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string name, equals, value;
-    if (words >> name >> equals >> value && name == "KillWait") return seconds_or_none(value);
+    if (words >> name >> equals >> value && name == "KillWait") {
+      std::int64_t seconds = 0;
+      return read_integer(value, seconds).empty() ? std::optional(value) : std::nullopt;
+    }
   }
   return std::nullopt;
 }

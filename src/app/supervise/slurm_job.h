@@ -16,7 +16,7 @@ class SlurmJob {
   SlurmJob();
 
   [[nodiscard]] const std::string& id() const { return id_; }  ///< SLURM_JOB_ID
-  /// For people and file names: "17", or "17_3" for a task of an array. Slurm's commands take it as well.
+  /// this_job() (run/start_notes.h). Slurm's commands take it as well.
   [[nodiscard]] const std::string& number() const { return number_; }
   [[nodiscard]] const std::string& own_node() const { return own_node_; }
   [[nodiscard]] const Nodes& nodes() const { return nodes_; }                    ///< in Slurm's order
@@ -25,11 +25,10 @@ class SlurmJob {
 
   /// Asks which nodes the job has now: lost ones may have been given back.
   void update_nodes();
-  /// Those of nodes() that Slurm has not given up.
+  /// Returns those of nodes() that Slurm has not given up.
   [[nodiscard]] Nodes answering_nodes() const;
 
   [[nodiscard]] bool is_running() const;
-  [[nodiscard]] std::optional<std::string> end_time() const;   ///< seconds since 1970
   [[nodiscard]] std::optional<std::string> kill_wait() const;  ///< seconds from SIGTERM to SIGKILL
 
   /// The nodes to leave out from now on, for the suspects in `logs`/suspects.txt; nothing: it has none.

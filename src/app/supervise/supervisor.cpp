@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <span>
@@ -14,12 +15,14 @@
 #include "base/error.h"
 #include "base/files/own_file.h"
 #include "base/log.h"
+#include "base/net/handshake.h"
 #include "base/process/process.h"
 #include "base/process/program.h"
 #include "base/steady_time.h"
 #include "base/str.h"
 #include "base/utc_time.h"
 #include "checkpoint/format/names.h"
+#include "run/job_end.h"
 
 namespace echelon::supervise {
 namespace {
@@ -28,13 +31,6 @@ constexpr double kBetweenLooks_s = 0.2;
 constexpr double kLastWords_s = 5;  ///< of the ranks of a step that lost a node and so does not end
 constexpr double kUntilSlurmEndsUs_s = 300;
 constexpr std::uint64_t kMostBytesOfNotes = std::uint64_t{16} << 20;
-
-/// 32 random hex digits.
-std::string new_token() {
-  std::string token;
-  while (token.size() < 32) token += fs::random_hex();
-  return token;
-}
 
 /// "1772364600.123456": ranks account for the time since then.
 std::string start_time() {
@@ -165,7 +161,8 @@ void Supervisor::start_ranks() {
   variables_["SLURM_PMIX_FENCE"] = fence != nullptr ? fence : "ring";
   if (const auto kill_wait = job_.kill_wait()) variables_["ECHELON_KILL_WAIT_S"] = *kill_wait;
   if (std::getenv("SLURM_JOB_END_TIME") == nullptr) {
-    if (const auto end = job_.end_time()) variables_["SLURM_JOB_END_TIME"] = *end;
+    if (const auto end_s = ask_job_end(); end_s && std::isfinite(*end_s))
+      variables_["SLURM_JOB_END_TIME"] = str(static_cast<std::int64_t>(*end_s));
   }
   note({.kind = StartNote::Kind::kStart, .step = committed_step()});
   // The variables of a restart may be those of a job that submitted this one.
@@ -176,7 +173,8 @@ void Supervisor::start_ranks() {
 }
 
 void Supervisor::begin_start(const std::map<std::string, std::string>& more) {
-  token_ = new_token();
+  const Secret secret = new_secret();
+  token_.assign(secret.begin(), secret.end());
   lost_.reset();
   std::map<std::string, std::string> variables = variables_;
   variables.insert(more.begin(), more.end());
@@ -244,7 +242,7 @@ void Supervisor::restart() {
   end_ranks(0);
   Nodes left_out;
   for (const std::string& name : before) {
-    if (std::find(on_.begin(), on_.end(), name) == on_.end()) left_out.push_back(name);
+    if (!contains(on_, name)) left_out.push_back(name);
   }
   const std::string reason = reason_to_go_on(facts_.status, facts_.restarts > 0);
   ++facts_.restarts;
@@ -272,9 +270,8 @@ void Supervisor::end_ranks(double patience_s) {
 void Supervisor::give_back_unclear_nodes() {
   Nodes keep;
   for (const std::string& name : job_.nodes()) {
-    const bool unsure =
-        std::find(cleared_.unsure.begin(), cleared_.unsure.end(), name) != cleared_.unsure.end();
-    if (cleared_.clear.contains(name) || unsure || name == job_.own_node()) keep.push_back(name);
+    if (cleared_.clear.contains(name) || contains(cleared_.unsure, name) || name == job_.own_node())
+      keep.push_back(name);
   }
   if (keep.size() == job_.nodes().size()) return;
   giving_back_ = std::async(std::launch::async, [this, job = job_, keep] {

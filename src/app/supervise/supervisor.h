@@ -62,7 +62,7 @@ class Supervisor {
   std::vector<StartNote> notes_;
   std::map<std::string, std::string> variables_;  ///< of all ranks of the job
 
-  // Of this start.
+  // State of the present start.
   std::string started_at_;
   std::string token_;
   Nodes on_;  ///< that ranks run on
