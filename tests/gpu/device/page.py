@@ -75,6 +75,15 @@ def limits(passed):
     return ["What the device did at most, by PyTorch:\n", table(["", "", "rate"], rows)] if rows else []
 
 
+def kernels(passed):
+    facts = passed.get("kernel_times")
+    if not facts:
+        return []
+    rows = [[f"`{row['name'][:100]}`", number(row["times"]), number(row["ms"])] for row in facts["kernels"][:20]]
+    return [f"Where the device's time goes in a step of the 1.5 B Llama: busy for {facts['busy_ms']:.0f} of "
+            f"{facts['step_time_s'] * 1e3:.0f} ms. The kernels that take longest:\n", table(["kernel", "launches a step", "ms"], rows)]
+
+
 def states(steps):
     rows = []
     for name, entry in steps.items():
@@ -95,7 +104,7 @@ def section(results):
     began = steps["facts"]["began"] if "facts" in steps else ""
     head = (f"### {of['gpu'] or 'no device'}\n\nMeasured {began}: torch {facts.get('torch')}, cuDNN {facts.get('cudnn')}, NCCL "
             f"{facts.get('nccl')}, {facts.get('cores')} cores of {facts.get('processor')}, commit {of['bundle'].get('commit')}.\n")
-    return "\n".join([head, states(steps), *speeds(passed), *losses(passed), *repeated(passed), *limits(passed)])
+    return "\n".join([head, states(steps), *speeds(passed), *kernels(passed), *losses(passed), *repeated(passed), *limits(passed)])
 
 
 def main():

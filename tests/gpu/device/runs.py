@@ -157,13 +157,13 @@ class Machine:
                   "metrics.every_steps=1", *overrides], code=code)
         return self.metrics(folder)
 
-    def train_until(self, step, recipe, folder, *overrides, with_signal=signal.SIGKILL):
+    def train_until(self, step, recipe, folder, *overrides, with_signal=signal.SIGKILL, extra=None):
         """Trains until a line of `step` is there, then ends the run with a signal; the lines of metrics.jsonl."""
         words = [str(word) for word in [self.echelon, "train", recipe, f"run.dir={folder}", f"train.device={self.device}",
                                         "metrics.every_steps=1", *overrides]]
         self.log(f"$ {' '.join(words)}   [until step {step}]\n")
         with tempfile.TemporaryFile("w+") as said:
-            job = subprocess.Popen(words, env=self.environment, cwd=self.scratch, stdin=subprocess.DEVNULL, stdout=said,
+            job = subprocess.Popen(words, env={**self.environment, **(extra or {})}, cwd=self.scratch, stdin=subprocess.DEVNULL, stdout=said,
                                    stderr=said, start_new_session=True, preexec_fn=die_with_parent)
             try:
                 while job.poll() is None and time.monotonic() < self.deadline:

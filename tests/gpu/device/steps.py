@@ -248,10 +248,11 @@ def measured(lines):
             "peak_device_bytes": lines[-1]["peak_device_bytes"]}
 
 
-def large(machine, folder, *changes):
+def large(machine, folder, *changes, extra=None):
     """A run of the 1.5 B Llama, ended before it saves."""
     recipe = pathlib.Path(__file__).with_name(LARGE)
-    lines = machine.train_until(LARGE_STEPS, recipe, folder, f"train.steps={LARGE_STEPS + 1}", *changes, *(TINY if machine.trial else []))
+    lines = machine.train_until(LARGE_STEPS, recipe, folder, f"train.steps={LARGE_STEPS + 1}", *changes,
+                                *(TINY if machine.trial else []), extra=extra)
     return measured(lines)
 
 
@@ -284,19 +285,31 @@ def ablations(machine):
         machine, f"ablation-{list(ABLATIONS.values()).index(changes)}", *changes))
 
 
-def trace(machine):
-    """Some steps in Nsight Systems, where it is there: time by kernel."""
+def kernel_times(machine):
+    """What the device did in the last steps of a run of the 1.5 B Llama, by kernel: ms and launches a step."""
     machine.need_device()
-    if not shutil.which("nsys") or machine.trial:
-        raise Skipped("nsys is not on this machine")
-    recipe = pathlib.Path(__file__).with_name(LARGE)
-    machine.run(["nsys", "profile", "-t", "cuda", "-o", "large", "--duration", 60, "--kill", "sigkill", machine.echelon, "train",
-                 recipe, "run.dir=traced", "train.steps=100000", "train.device=cuda"], code=None)
-    table = machine.run(["nsys", "stats", "--report", "cuda_gpu_kern_sum", "--format", "csv", "large.nsys-rep"]).stdout
-    rows = [line for line in table.splitlines() if "," in line]
-    if len(rows) < 2:
-        raise Failed(f"nsys shows no kernels: {last_line(table)}")
-    return {"kernels": rows[:40]}
+    if machine.trial:
+        raise Skipped("a CPU has no kernels to note")
+    file = machine.scratch / "kernel_times.txt"
+    found = large(machine, "traced", extra={"CUDA_INJECTION64_PATH": machine.bundle / "lib/libkernel_times.so", "KERNEL_TIMES": file})
+    spans = [line.split(" ", 3) for line in file.read_text(errors="replace").splitlines(keepends=True) if line.endswith("\n")]
+    spans = sorted((int(begin), int(end), int(stream), name.strip()) for begin, end, stream, name in spans)
+    if not spans:
+        raise Failed("no kernel was noted")
+    steps = LARGE_STEPS - SKIPPED_STEPS - 3  # the file may lack the last second
+    ends = max(span[1] for span in spans) - int(found["step_time_s"] * 1e9)
+    begins = ends - int(steps * found["step_time_s"] * 1e9)
+    kernels, busy, reached = {}, 0, begins
+    for begin, end, stream, name in spans:
+        if begins <= begin < ends:
+            of = kernels.setdefault((name[:160], stream), [0, 0])
+            of[0] += end - begin
+            of[1] += 1
+            busy += max(0, end - max(begin, reached))
+            reached = max(reached, end)
+    rows = [{"name": name, "stream": stream, "ms": ns / steps / 1e6, "times": times / steps}
+            for (name, stream), (ns, times) in sorted(kernels.items(), key=lambda item: -item[1][0])]
+    return {**found, "busy_ms": busy / steps / 1e6, "kernels": rows[:80]}
 
 
 STEPS = [
@@ -317,6 +330,6 @@ STEPS = [
     Step("fsdp2", 2, "FSDP2, eager", peer(), 120, 60),
     Step("fsdp2_compiled", 2, "FSDP2, compiled", peer("--compile"), 180, 90),
     Step("text", 2, "prepare, train and sample on real text", text, 120, 60),
-    Step("trace", 3, "kernels of some steps", trace, 120, 60),
+    Step("kernel_times", 3, "the 1.5 B Llama by kernel", kernel_times, 120, 60),
     Step("ablations", 3, "the 1.5 B Llama with one thing changed", ablations, 500, 60),
 ]
