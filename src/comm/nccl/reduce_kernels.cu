@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 256;
 // Enough blocks to fill any device; each thread then strides over the rest.
 constexpr std::size_t kMostBlocks = 4096;
-constexpr int kWide = 8;  // two-byte elements in a 16-byte access
+constexpr int kWide = 4;  // fp32 elements in a 16-byte access
 
 unsigned blocks_for(std::size_t count) {
   return static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
@@ -39,18 +39,17 @@ struct FourByte {
   static __device__ float widen(Stored value) { return value; }
 };
 
-/// V elements of a piece, from i; several only of two-byte elements.
+template <class T, int V>
+struct alignas(sizeof(T) * V) Pack {
+  T at[V];
+};
+
+/// V elements of a piece, from i.
 template <class Type, int V>
 __device__ void load(const typename Type::Stored* piece, std::size_t i, float (&to)[V]) {
-  if constexpr (V == 1) {
-    to[0] = Type::widen(piece[i]);
-  } else {
-    const uint4 packed = *reinterpret_cast<const uint4*>(piece + i);
-    const unsigned words[] = {packed.x, packed.y, packed.z, packed.w};
+  const auto pack = *reinterpret_cast<const Pack<typename Type::Stored, V>*>(piece + i);
 #pragma unroll
-    for (int j = 0; j < kWide; ++j)
-      to[j] = Type::widen(static_cast<std::uint16_t>(words[j / 2] >> (j % 2 * 16)));
-  }
+  for (int j = 0; j < V; ++j) to[j] = Type::widen(pack.at[j]);
 }
 
 /// No fused multiply-add, so that the bits equal those of CPU ranks (comm/reduce.cpp).
@@ -59,7 +58,8 @@ __device__ float scaled(float sum, float scale, bool accumulate, float before) {
   return accumulate ? __fadd_rn(before, product) : product;
 }
 
-/// Blocks in y: parts.
+/// Blocks in y: parts. Each thread reads and writes V elements at a time, so that a warp's accesses lie side
+/// by side.
 template <class Type, int V>
 __global__ void sum_kernel(Pieces pieces, float* output, float scale, bool accumulate) {
   const std::size_t first = blockIdx.y * static_cast<std::size_t>(pieces.size) * pieces.count;
@@ -76,9 +76,12 @@ __global__ void sum_kernel(Pieces pieces, float* output, float scale, bool accum
 #pragma unroll
       for (int j = 0; j < V; ++j) sum[j] = rank == 0 ? values[j] : __fadd_rn(sum[j], values[j]);
     }
+    auto* const place = reinterpret_cast<Pack<float, V>*>(output + i);
+    Pack<float, V> result{};
+    if (accumulate) result = *place;
 #pragma unroll
-    for (int j = 0; j < V; ++j)
-      output[i + j] = scaled(sum[j], scale, accumulate, accumulate ? output[i + j] : 0.0F);
+    for (int j = 0; j < V; ++j) result.at[j] = scaled(sum[j], scale, accumulate, result.at[j]);
+    *place = result;
   }
 }
 
@@ -97,10 +100,11 @@ void launch_sum(const Pieces& pieces, float* output, float scale, bool accumulat
   gpu::launch(sum_kernel<Type, V>, {blocks, kThreads, stream}, pieces, output, scale, accumulate);
 }
 
-template <bool kBf16>
-void launch_two_byte(const Pieces& pieces, float* output, float scale, bool accumulate, cudaStream_t stream) {
-  const bool wide = pieces.count % kWide == 0 && on_border(pieces.own) && on_border(pieces.arrived);
-  auto* const launch = wide ? launch_sum<TwoByte<kBf16>, kWide> : launch_sum<TwoByte<kBf16>, 1>;
+template <class Type>
+void launch_widest(const Pieces& pieces, float* output, float scale, bool accumulate, cudaStream_t stream) {
+  const bool wide =
+      pieces.count % kWide == 0 && on_border(pieces.own) && on_border(pieces.arrived) && on_border(output);
+  auto* const launch = wide ? launch_sum<Type, kWide> : launch_sum<Type, 1>;
   launch(pieces, output, scale, accumulate, stream);
 }
 
@@ -111,11 +115,11 @@ cudaError_t sum_pieces(const Pieces& pieces, DType type, float* output, float sc
   if (type != DType::kBF16 && type != DType::kF16 && type != DType::kF32) return cudaErrorInvalidValue;
   if (pieces.count == 0) return cudaSuccess;
   if (type == DType::kF32) {
-    launch_sum<FourByte, 1>(pieces, output, scale, accumulate, stream);
+    launch_widest<FourByte>(pieces, output, scale, accumulate, stream);
   } else if (type == DType::kBF16) {
-    launch_two_byte<true>(pieces, output, scale, accumulate, stream);
+    launch_widest<TwoByte<true>>(pieces, output, scale, accumulate, stream);
   } else {
-    launch_two_byte<false>(pieces, output, scale, accumulate, stream);
+    launch_widest<TwoByte<false>>(pieces, output, scale, accumulate, stream);
   }
   return cudaGetLastError();
 }

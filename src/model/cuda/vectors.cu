@@ -129,9 +129,10 @@ cudaError_t cast(const float* from, DType type, void* to, std::int64_t n, cudaSt
   return with_type(type, [&](auto tag) {
     using T = decltype(tag);
     auto* target = static_cast<T*>(to);
-    constexpr int V = kVector<T>;
-    const std::int64_t head = elements_to_border(target, n);
-    if (on_borders({from + head, target + head})) {
+    // Of the wider type's accesses, so that those of a warp lie side by side in both.
+    constexpr int V = kVector<float>;
+    const std::int64_t head = elements_to_border(from, n);
+    if (reinterpret_cast<std::uintptr_t>(target + head) % (V * sizeof(T)) == 0) {
       launch(cast_kernel<V, T>, {blocks_for(n, V, kManyBlocks), kThreads, stream}, from, target, head, n);
     } else {
       launch(cast_kernel<1, T>, {blocks_for(n, 1, kManyBlocks), kThreads, stream}, from, target, 0, n);
