@@ -59,9 +59,10 @@ struct Rows {
   std::int64_t n;
   std::size_t shift;
 };
-/// Whole accesses, odd lengths, odd addresses, more rows than partial sums, rows too long for shared memory.
-const std::vector<Rows> kRows{{1, 5, 0},      {3, 7, 0},    {64, 256, 0},  {64, 256, 1},
-                              {700, 1000, 0}, {3, 4096, 0}, {2, 13000, 0}, {2, 12999, 3}};
+/// Whole accesses, odd lengths, odd addresses, more rows than partial sums, rows too long for registers and
+/// for shared memory.
+const std::vector<Rows> kRows{{1, 5, 0},    {3, 7, 0},    {64, 256, 0}, {64, 256, 1},  {700, 1000, 0},
+                              {3, 4096, 0}, {2, 8192, 0}, {2, 9000, 0}, {2, 13000, 0}, {2, 12999, 3}};
 
 TYPED_TEST(GpuKernels, RmsNormAndItsGradientsMatchTheCpu) {
   using T = TypeParam;

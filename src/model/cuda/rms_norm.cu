@@ -14,6 +14,9 @@ constexpr std::int64_t kParts = 512;
 /// Partial sums of rows up to this length are in shared memory (48 KB, available without opting in to more).
 constexpr std::int64_t kSharedColumns = 12000;
 
+/// Most threads of a block that holds a whole row.
+constexpr int kRowThreads = 1024;
+
 /// A normalized value, as its weight and the weight's gradient see it.
 template <class T>
 __device__ inline float normed(float value, NormRounding rounding) {
@@ -48,8 +51,50 @@ __global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std
   }
 }
 
-/// Block b processes rows b, b + blocks, ... Each thread owns the same columns in every row, so partial sums
-/// need no exchange between threads.
+/// Block b processes rows b, b + blocks, ... A thread owns the same V columns in every row, and the block all
+/// of them: what a row needs stays in registers, and the next row is on its way while this one is summed.
+template <int V, class T>
+__global__ void __launch_bounds__(kRowThreads)
+    backward_row_kernel(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* partial,
+                        std::int64_t rows, std::int64_t n, NormRounding rounding) {
+  const std::int64_t column = static_cast<std::int64_t>(threadIdx.x) * V;
+  const bool mine = column < n;
+  float ws[V] = {};
+  float sums[V] = {};
+  Pack<T, V> next_dy{};
+  Pack<T, V> next_x{};
+  const auto fetch = [&](std::int64_t row) {
+    if (!mine || row >= rows) return;
+    next_dy = *reinterpret_cast<const Pack<T, V>*>(dy + row * n + column);
+    next_x = *reinterpret_cast<const Pack<T, V>*>(x + row * n + column);
+  };
+  if (mine) load(w + column, ws);
+  fetch(blockIdx.x);
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const float inv = inv_rms[row];
+    float dys[V];
+    float xs[V];
+    float dot = 0;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      dys[j] = widen(next_dy.at[j]);
+      xs[j] = widen(next_x.at[j]);
+    }
+    fetch(row + gridDim.x);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      dot += dys[j] * xs[j] * ws[j];
+      sums[j] += dys[j] * normed<T>(xs[j] * inv, rounding);
+    }
+    const float correction = block_sum(dot) * inv * inv * inv / static_cast<float>(n);
+#pragma unroll
+    for (int j = 0; j < V; ++j) dys[j] = dys[j] * ws[j] * inv - xs[j] * correction;
+    if (mine) store(dx + row * n + column, dys);
+  }
+  if (mine) store(partial + static_cast<std::int64_t>(blockIdx.x) * n + column, sums);
+}
+
+/// As backward_row_kernel(), of rows that are longer or lie otherwise: columns are in shared memory.
 template <int V, class T>
 __global__ void backward_kernel(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx,
                                 float* partial, std::int64_t rows, std::int64_t n, NormRounding rounding) {
@@ -112,10 +157,9 @@ __global__ void sum_parts_kernel(const float* partial, float* dw, std::int64_t p
 }
 
 /// Whole warps, no more than a row keeps busy.
-unsigned threads_for(std::int64_t n, int vector) {
+unsigned threads_for(std::int64_t n, int vector, int most = kThreads) {
   const std::int64_t lanes = (n + vector - 1) / vector;
-  return static_cast<unsigned>(
-      std::clamp<std::int64_t>((lanes + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
+  return static_cast<unsigned>(std::clamp<std::int64_t>((lanes + kWarp - 1) / kWarp * kWarp, kWarp, most));
 }
 
 }  // namespace
@@ -160,7 +204,11 @@ cudaError_t rms_norm_backward(DType type, const void* dy, const void* x, const v
     auto* dxs = static_cast<T*>(dx);
     if (parts == 0) return cudaSuccess;
     const auto blocks = static_cast<unsigned>(parts);
-    if (n % V == 0 && on_borders({dy, x, w, dx})) {
+    const bool whole_accesses = n % V == 0 && on_borders({dy, x, w, dx, partial});
+    if (whole_accesses && n <= kRowThreads * V) {
+      launch(backward_row_kernel<V, T>, {blocks, threads_for(n, V, kRowThreads), stream}, dys, xs, ws,
+             inv_rms, dxs, partial, rows, n, rounding);
+    } else if (whole_accesses) {
       launch(backward_kernel<V, T>, {blocks, threads_for(n, V), stream, shared}, dys, xs, ws, inv_rms, dxs,
              partial, rows, n, rounding);
     } else {
