@@ -103,6 +103,12 @@ class RecordingKernels final : public ops::DeviceKernels {
                     const ops::AttentionOptions& options) const override {
     return Attend::apply(q, k, v, keys_seen(keys, k, options));
   }
+  void product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
+               bool accumulate) const override {
+    const double flops = 2.0 * static_cast<double>(sum.numel()) * static_cast<double>(a.size(1));
+    const auto bytes = static_cast<double>(a.nbytes() + b.nbytes() + sum.nbytes() * (accumulate ? 2 : 1));
+    books().work("mm", forecast::Cost::kProduct, type_of(a.scalar_type()), flops, bytes);
+  }
   void cast(const at::Tensor& from, const at::Tensor& to) const override { pass("cast", to, {from, to}); }
 };
 

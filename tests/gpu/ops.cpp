@@ -191,6 +191,23 @@ TEST_P(GpuOps, LinearCrossEntropyMatchesTheCpu) {
   }
 }
 
+TEST_P(GpuOps, LinearCrossEntropyOfManyChunksMatchesAten) {
+  const std::int64_t vocab = 128'256;  // 4,096 tokens a chunk in two-byte types
+  Twin w({vocab, 64});
+  const at::Tensor x = leaf(random({4300, 64}) * 0.2, at::kCUDA);
+  const at::Tensor targets = at::randint(0, vocab, {4300}, at::kLong).cuda();
+  const at::Tensor x32 = x.detach().to(at::kFloat).requires_grad_(true);
+  const at::Tensor w32 = w.gpu.value.detach().to(at::kFloat).requires_grad_(true);
+  const at::Tensor loss = linear_cross_entropy(x, w.gpu, targets, 1.0);
+  const at::Tensor loss32 = at::cross_entropy_loss(at::linear(x32, w32), targets, {}, at::Reduction::Sum);
+  loss.backward();
+  loss32.backward();
+  const std::vector<std::pair<at::Tensor, at::Tensor>> pairs{
+      {loss, loss32}, {x.grad(), x32.grad()}, {w.gpu.gradient, w32.grad()}};
+  for (const auto& [gpu, reference] : pairs)
+    EXPECT_LT(relative_error(gpu.cpu().to(at::kFloat), reference.cpu()), tolerance());
+}
+
 TEST_P(GpuOps, EmbeddingAndLinearMatchTheCpu) {
   Twin table({50, 64});
   Twin w({96, 64});

@@ -210,6 +210,16 @@ class NvidiaKernels final : public ops::DeviceKernels {
         .squeeze(0);
   }
 
+  void product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
+               bool accumulate) const override {
+    at::Tensor to = sum;
+    if (accumulate) {
+      at::addmm_out(to, to, a, b, at::kFloat);
+    } else {
+      at::mm_out(to, a, b, at::kFloat);
+    }
+  }
+
   void cast(const at::Tensor& from, const at::Tensor& to) const override {
     constexpr const char* kWhat = "cast";
     const OnDevice device(from);

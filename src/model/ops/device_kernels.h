@@ -61,6 +61,11 @@ class DeviceKernels {
   virtual void cross_entropy(const at::Tensor& logits, const at::Tensor& targets, const at::Tensor& losses,
                              const double* scale) const = 0;
 
+  /// Bytes of logits that linear_cross_entropy() makes at once. The product of each chunk of them for the
+  /// weight reads and writes the fp32 sum of those before, which takes as long as the product itself if
+  /// chunks are small.
+  [[nodiscard]] virtual std::int64_t logits_bytes() const { return std::int64_t{1} << 30; }
+
   /// x, y: [rows, ...].
   virtual void dropout(const at::Tensor& x, const at::Tensor& y, const DropoutRows& rows) const = 0;
 
@@ -79,6 +84,11 @@ class DeviceKernels {
   [[nodiscard]] virtual at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                           const Borders& queries, const Borders& keys,
                                           const AttentionOptions& options) const = 0;
+
+  /// sum, fp32 [m, n], becomes a [m, k] * b [k, n], or that is added to it. a and b: of one type, and the
+  /// transpose of a dense matrix or one.
+  virtual void product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
+                       bool accumulate) const = 0;
 
   /// fp32 -> the type of `to`.
   virtual void cast(const at::Tensor& from, const at::Tensor& to) const = 0;

@@ -17,10 +17,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// A chunk's logits stay within this many bytes. Each chunk's product for the weight is added in fp32 to the
-/// sum of those before, which on a GPU costs more than the product itself where chunks are small.
+/// A chunk's logits stay within this many bytes; on a GPU, within DeviceKernels::logits_bytes().
 constexpr std::int64_t kChunkBytes = std::int64_t{128} << 20;
-constexpr std::int64_t kDeviceChunkBytes = std::int64_t{512} << 20;
+/// Products of a GPU are made of tiles of at most this many rows.
+constexpr std::int64_t kDeviceTile = 256;
 
 /// Logits -> their gradient in place (when `scale` is given) and the chunk's summed cross entropy.
 double cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
@@ -60,8 +60,22 @@ at::Tensor loss_rows(at::Tensor& logits, const at::Tensor& targets, const double
 
 std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight) {
   const std::int64_t row_bytes = weight.shape()[0] * static_cast<std::int64_t>(x.element_size());
-  const std::int64_t most = device_kernels(x) != nullptr ? kDeviceChunkBytes : kChunkBytes;
-  return std::max<std::int64_t>(1, most / row_bytes);
+  const DeviceKernels* device = device_kernels(x);
+  const std::int64_t bytes = device != nullptr ? device->logits_bytes() : kChunkBytes;
+  const std::int64_t rows = std::max<std::int64_t>(1, bytes / row_bytes);
+  return device == nullptr || rows < kDeviceTile ? rows : rows / kDeviceTile * kDeviceTile;
+}
+
+/// sum (+)= a * b in fp32: in bf16 each addition would round away part of the earlier ones.
+void add_product(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
+  if (const DeviceKernels* device = device_kernels(a)) {
+    const bool first = !sum.defined();
+    if (first) sum = at::empty({a.size(0), b.size(1)}, a.options().dtype(at::kFloat));
+    device->product(a, b, sum, !first);
+  } else {
+    const at::Tensor part = product(a, b);
+    sum = sum.defined() ? sum.add_(part) : part.to(at::kFloat);
+  }
 }
 
 at::Tensor logits_of(const at::Tensor& x, const at::Tensor& value, at::ScalarType output) {
@@ -95,8 +109,6 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const bool trains = value.requires_grad();
     const at::Tensor dx = x.requires_grad() ? at::empty_like(x) : at::Tensor();
     at::Tensor dw;  // what deposit() returns without a sink
-    // Products of several chunks are summed in fp32: in bf16 each addition would round away part of the
-    // earlier ones.
     at::Tensor sum;
     for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
       const std::int64_t rows = std::min(step, x.size(0) - begin);
@@ -111,8 +123,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       if (rows == x.size(0)) {
         dw = deposit_product(*weight, logits.t(), xs);
       } else {
-        const at::Tensor part = product(logits.t(), xs);
-        sum = sum.defined() ? sum.add_(part) : part.to(at::kFloat);
+        add_product(sum, logits.t(), xs);
       }
     }
     if (sum.defined()) dw = deposit(*weight, sum);

@@ -142,6 +142,19 @@ class CpuTable final : public DeviceKernels {
     return at::cat(results);
   }
 
+  /// So that tests have several chunks.
+  [[nodiscard]] std::int64_t logits_bytes() const override { return std::int64_t{64} << 20; }
+
+  void product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
+               bool accumulate) const override {
+    const at::Tensor part = at::mm(a.to(at::kFloat), b.to(at::kFloat));
+    if (accumulate) {
+      sum.add_(part);
+    } else {
+      sum.copy_(part);
+    }
+  }
+
   void cast(const at::Tensor& from, const at::Tensor& to) const override {
     visit(to.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;

@@ -71,6 +71,13 @@ class Table final : public ops::DeviceKernels {
                                   const ops::AttentionOptions& options) const override {
     return cpu_->attend(q, k, v, queries, keys, options);  // made of PyTorch's operations
   }
+  /// A few rows of the smallest models.
+  [[nodiscard]] std::int64_t logits_bytes() const override { return std::int64_t{16} << 10; }
+  void product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
+               bool accumulate) const override {
+    run("product", {a, b}, {sum},
+        [&](const Tensors& in, const Tensors& out) { cpu_->product(in[0], in[1], out[0], accumulate); });
+  }
   void cast(const at::Tensor& from, const at::Tensor& to) const override {
     run("cast", {from}, {to}, [&](const Tensors& in, const Tensors& out) { cpu_->cast(in[0], out[0]); });
   }
