@@ -134,7 +134,7 @@ void Books::add(Event event) {
 }
 
 void Books::work(std::string_view name, forecast::Cost cost, DType type, double flops, double bytes,
-                 bool on_host) {
+                 bool on_host, std::int64_t head_size) {
   const std::lock_guard lock(mutex_);
   if (!open_) return;
   look_where();
@@ -151,6 +151,7 @@ void Books::work(std::string_view name, forecast::Cost cost, DType type, double 
                           .after = previous,
                           .again_after = previous,
                           .place = place_,
+                          .head_size = static_cast<std::uint16_t>(head_size),
                           .stream = stream_,
                           .cost = cost,
                           .type = type,

@@ -40,9 +40,9 @@ class Books {
   /// The collected works took `seconds` together, and began `before_s` after the previous one.
   void took(const std::vector<std::uint32_t>& works, double before_s, double seconds);
 
-  /// Records an operation. May be called from any thread.
+  /// Records an operation. May be called from any thread. `head_size`: of attention.
   void work(std::string_view name, forecast::Cost cost, DType type, double flops, double bytes,
-            bool on_host = false);
+            bool on_host = false, std::int64_t head_size = 0);
   /// Records an operation that only moves memory.
   void pass(std::string_view name, DType type, std::int64_t elements, double flops_per_element = 0);
   /// A message of a time when nothing was recorded.

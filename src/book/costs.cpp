@@ -198,7 +198,7 @@ void record_attention(const at::Tensor& q, double keys, bool backward) {
   books().work(backward ? "attention_backward" : "attention",
                backward ? Cost::kAttentionBackward : Cost::kAttention, type_of(q.scalar_type()),
                (backward ? kBackward : kForward) * elements * keys,
-               (backward ? kBackwardTensors : kForwardTensors) * bytes);
+               (backward ? kBackwardTensors : kForwardTensors) * bytes, false, q.size(-1));
 }
 
 }  // namespace echelon::book

@@ -69,7 +69,7 @@ std::string time_lines(const ReportTitle& title, const Rehearsed& r, const Outlo
     text += str(", ", human_count(static_cast<std::uint64_t>(t.tokens_per_s)), " tokens/s (",
                 human_count(static_cast<std::uint64_t>(t.tokens_per_s / options.job.ranks)), " per rank)");
   }
-  if (title.compared_with_nothing) text += str("\n  ", kComparedWithNothing);
+  if (title.unproven) text += str("\n  ", kUnproven);
   text += str("\n  limits: ", t.limit, '\n');
   text += str("  ", number(r.model_flops / t.step_s / kTera, 2), " TFLOP/s per rank of the model");
   if (t.mfu > 0) text += str(" (MFU ", percent(t.mfu), ")");

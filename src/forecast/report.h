@@ -13,11 +13,11 @@ struct ReportTitle {
   std::string network;   ///< empty: none
   std::int64_t micro_batch = 0;
   bool gpu = false;
-  bool compared_with_nothing = false;  ///< the times are of a device that no run has used
+  bool unproven = false;  ///< the times come from a profile of a GPU that is compiled in
 };
 
-/// The note beside times that were compared with nothing.
-inline constexpr const char* kComparedWithNothing = "forecast; no GPU run exists to compare with";
+/// The note beside such times.
+inline constexpr const char* kUnproven = "forecast; compared with runs on one H100 only";
 
 /// The note on why the time of a save may differ much from the prediction.
 inline constexpr const char* kAboutSaves =

@@ -27,6 +27,7 @@ struct Work {
   std::uint16_t after = 0;  ///< name of the previous work of its thread, or of the last that was not divided
   std::uint16_t again_after = 0;  ///< the same in all but the first of a thread's tasks
   std::uint16_t place = 0;        ///< index into Trace::places
+  std::uint16_t head_size = 0;    ///< elements of a head, if it is attention
   std::uint8_t stream = 0;        ///< of the device; 0: the main one
   Cost cost = Cost::kMemory;
   DType type = DType::kF32;  ///< of what it computes with

@@ -508,7 +508,7 @@ class Tests(product.Case):
         for words, said in ((["--gpu", "H100"], True), (["--gpu", "h100", "--fit"], True),
                             (["--gpu", own], False), (["--gpu", own, "--fit"], False), ([], False)):
             out = self.command(product.ECHELON, "plan", self.smoke(), *words).out
-            self.assertEqual(said, "forecast; no GPU run exists to compare with" in out, words)
+            self.assertEqual(said, "forecast; compared with runs on one H100 only" in out, words)
 
     def test_faults_of_a_profile_are_named_at_once(self):
         def break_it(profile):

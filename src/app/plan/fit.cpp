@@ -209,7 +209,7 @@ std::string describe(const FitResult& result) {
   const forecast::Outlook& now = result.as_it_is.outlook;
   std::string text = str("as it is: ", bytes(now.peak_bytes), " of ", bytes(now.limit_bytes),
                          now.fits() ? ": fits" : ": does NOT fit");
-  if (result.as_it_is.title.compared_with_nothing) text += str(" (", forecast::kComparedWithNothing, ')');
+  if (result.as_it_is.title.unproven) text += str(" (", forecast::kUnproven, ')');
   text += '\n';
   if (result.fitting.empty()) {
     text += str("nothing that was tried fits");

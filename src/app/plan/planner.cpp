@@ -90,7 +90,7 @@ Plan Planner::plan(const Recipe& recipe, const forecast::JobShape& job) const {
                 .network = network_ && job.nodes() > 1 ? network_->title : "",
                 .micro_batch = recipe.train.micro_batch_size,
                 .gpu = on_gpu(),
-                .compared_with_nothing = device_ && device_->compiled_in};
+                .unproven = device_ && device_->compiled_in};
   return plan;
 }
 

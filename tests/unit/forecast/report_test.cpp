@@ -183,9 +183,9 @@ TEST(TextReport, SaysWhatARunWouldBeLike) {
 
 TEST(TextReport, SaysWhatItsTimesAreComparedWith) {
   Reported reported;
-  EXPECT_EQ(reported.text().find("no GPU run exists"), std::string::npos);
-  reported.title.compared_with_nothing = true;
-  EXPECT_EQ(line_of(reported.text(), "  forecast"), "  forecast; no GPU run exists to compare with");
+  EXPECT_EQ(reported.text().find("one H100"), std::string::npos);
+  reported.title.unproven = true;
+  EXPECT_EQ(line_of(reported.text(), "  forecast"), "  forecast; compared with runs on one H100 only");
 }
 
 TEST(TextReport, TellsWhatCheckpointsInMemoryTakeOfANode) {
