@@ -217,7 +217,22 @@ bool has_fp16_gradients(const PrecisionOptions& precision) {
                      [](const auto& entry) { return entry.second == FloatType::kFp16; });
 }
 
+/// A preset of which nothing is left.
+void check_preset(const PrecisionOptions& precision, const RecipeTexts& texts, std::vector<Conflict>& found) {
+  const PresetTypes preset = types_of(precision.preset);
+  const bool replaced = precision.param != FloatType::kUnset && precision.reduce != FloatType::kUnset &&
+                        (precision.buffer != FloatType::kUnset || preset.buffer == FloatType::kUnset) &&
+                        (precision.master != FloatType::kUnset || preset.master != FloatType::kBf16);
+  const bool same = precision.param == preset.param && precision.reduce == preset.reduce;
+  if (!replaced || same || precision.preset == PrecisionPreset::kNone) return;
+  found.push_back(
+      {{"precision.preset", "precision.param"},
+       str(texts.words("precision.preset"),
+           ", of which no type is left; set precision.param to unset, or remove precision.preset")});
+}
+
 void check_precision(const Recipe& recipe, const RecipeTexts& texts, std::vector<Conflict>& found) {
+  check_preset(recipe.precision, texts, found);
   for (const char* key : {"precision.loss_scale", "precision.loss_scale_growth_steps"}) {
     if (has_fp16_gradients(recipe.precision) || !texts.is_set(key)) continue;
     const Type param = param_of(recipe.precision);

@@ -89,6 +89,10 @@ std::vector<Contradiction> precision() {
        "is "
        "bf16); remove it, or set precision.param: fp16",
        "precision.param=fp16"},
+      {{"precision.preset=fp16", "precision.param=fp32", "precision.reduce=fp32", "precision.buffer=fp32"},
+       "precision.preset is fp16, of which no type is left; set precision.param to unset, or remove "
+       "precision.preset",
+       "precision.param=unset"},
       {{"precision.master=bf16"},
        "precision.master is bf16: bf16 master weights, in which optim.kind: adamw loses small updates; set "
        "optim.kind: anyprecision_adamw, or precision.master: fp32",
