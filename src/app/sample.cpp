@@ -144,6 +144,8 @@ void add_sample(CLI::App& app, int& status) {
   command->add_option("--system", arguments->chat.system, "Text of the system's turn")->group(kChats);
   add_template_options(*command, arguments->chat.options);
   add_search_options(*command, request.search);
+  add_choice(*command, "--device", request.device,
+             "auto: a GPU for each rank if there is one, else the CPU; cuda_shared: ranks may share a GPU");
   command
       ->add_option("--ranks", arguments->ranks,
                    "Local ranks that share the weights and the prompts (default 1)")

@@ -22,18 +22,26 @@ class Tests(product.Case):
         if plugin is not None:
             (self.folder / "lib/libechelon_cuda.so").write_text(plugin)
 
-    def start_on(self, device, code, gpus=1, driver=DRIVER):
+    def start(self, *words, code, gpus=1, driver=DRIVER):
         outside = os.environ.get("LD_LIBRARY_PATH", "")
-        return self.command(self.folder / "bin/echelon", "train", self.recipe(), *SHORT, f"train.device={device}", code=code,
-                            LD_LIBRARY_PATH=f"{driver}:{outside}", ECHELON_DRIVER_SHOWS=str(gpus)).err
+        return self.command(self.folder / "bin/echelon", *words, code=code, LD_LIBRARY_PATH=f"{driver}:{outside}",
+                            ECHELON_DRIVER_SHOWS=str(gpus)).err
+
+    def start_on(self, device, **how):
+        return self.start("train", self.recipe(), *SHORT, f"train.device={device}", **how)
 
     def test_gpu_code_that_does_not_load_ends_the_run(self):
         self.install(plugin="no library")
         for device in ("auto", "cuda", "cuda_shared"):
             told = self.start_on(device, code=3)
             self.assertRegex(told, f"train.device is '{device}', but on node \\S+: the GPU code cannot be loaded: .*"
-                                   "libechelon_cuda.so: .*; mend that, or use 'cpu' to train on the CPU")
+                                   "libechelon_cuda.so: .*; mend that, or use 'cpu' to compute on the CPU")
         self.assertNotIn("GPU", self.start_on("cpu", code=0))
+
+    def test_sampling_names_its_option(self):
+        self.install(plugin="no library")
+        told = self.start("sample", "run", "--prompt", "a", "--device", "cuda", code=3)
+        self.assertRegex(told, "--device is 'cuda', but on node \\S+: the GPU code cannot be loaded: ")
 
     def test_without_a_device_it_does_not_matter_what_loads(self):
         self.install(plugin="no library")

@@ -108,7 +108,7 @@ void compute_in_one_order() {
 
 }  // namespace
 
-Compute choose_compute(const TrainOptions& options, Job& job) {
+Compute choose_compute(const TrainOptions& options, Job& job, const char* key) {
   if (options.device == TrainDevice::kCpu) return {};
   const Found found = load_accelerator();
   const DeviceChoice choice = agree_on_devices(found, job, options.device == TrainDevice::kCudaShared);
@@ -123,7 +123,7 @@ Compute choose_compute(const TrainOptions& options, Job& job) {
   }
   if (options.device == TrainDevice::kAuto && !choice.broken) {
     if (found.left_out && job.info().rank == 0)
-      log::warn(str("node ", job.info().host, " has GPUs, but ", found.why, ": training on the CPU"));
+      log::warn(str("node ", job.info().host, " has GPUs, but ", found.why, ": computing on the CPU"));
     return {};
   }
   const bool scarce = found.accelerator && found.accelerator->device_count() > 0;
@@ -132,8 +132,8 @@ Compute choose_compute(const TrainOptions& options, Job& job) {
     instead = "mend that, or use ";
   else if (scarce)
     instead = "start fewer ranks per node, or use 'cuda_shared', where ranks may share a GPU, or 'auto' or ";
-  throw Error(Code::kEnvironment, str("train.device is '", word_of(options.device), "', but ", choice.lacking,
-                                      "; ", instead, "'cpu' to train on the CPU"));
+  throw Error(Code::kEnvironment, str(key, " is '", word_of(options.device), "', but ", choice.lacking, "; ",
+                                      instead, "'cpu' to compute on the CPU"));
 }
 
 void require_precision(const Compute& compute, const PrecisionOptions& options) {

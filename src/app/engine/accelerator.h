@@ -65,9 +65,9 @@ struct Compute {
 /// Resolves train.device with the same result on every rank. auto: GPUs if each rank of the job can get its
 /// own, else the CPU. cuda_shared: ranks may share the GPUs of their node. Installs the device's kernels, and
 /// binds the calling thread, with those it starts from now on, to its share of the cores near the device.
-/// Collective over the job, except with train.device cpu. Throws Error(kEnvironment) that names node and
-/// reason if required GPUs are not available, or a node has GPUs that this installation cannot use.
-[[nodiscard]] Compute choose_compute(const TrainOptions& options, Job& job);
+/// Collective over the job, except with train.device cpu. Throws Error(kEnvironment) that names `key`, node
+/// and reason if required GPUs are not available, or a node has GPUs that this installation cannot use.
+[[nodiscard]] Compute choose_compute(const TrainOptions& options, Job& job, const char* key = "train.device");
 
 /// Throws Error(kEnvironment) if the device does not support a type that `options` use.
 void require_precision(const Compute& compute, const PrecisionOptions& options);

@@ -15,6 +15,7 @@
 #include "model/generate/options.h"
 #include "profile/options.h"
 #include "recipe/load.h"
+#include "train/options.h"
 
 /// The interface of libechelon_engine.so to `echelon`. The functions report their own errors, or store them
 /// in the result, and return the exit code. No exception leaves the library.
@@ -39,6 +40,7 @@ struct SampleRequest {
   std::vector<std::string> prompts;   ///< with `chat`, each a user's turn; empty: lines of standard input
   std::optional<ChatRequest> chat{};  ///< none: prompts are continued as they are
   GenerateOptions search;             ///< without end_ids and first_prompt, which the engine sets
+  TrainDevice device = TrainDevice::kAuto;
   Launch launch = Launch::kSingle;
 };
 

@@ -16,26 +16,29 @@ struct TokenSums {
   double stop_votes = 0;
 };
 
-std::unique_ptr<ShardedModel> without_weights(std::unique_ptr<Model> model, Communicator& comm) {
-  return std::make_unique<ShardedModel>(std::move(model), comm, EngineOptions{.trains = false}, 0, at::kCPU);
+std::unique_ptr<ShardedModel> without_weights(std::unique_ptr<Model> model, const InferencePlace& place) {
+  Communicator& between = place.between_devices != nullptr ? *place.between_devices : place.comm;
+  return std::make_unique<ShardedModel>(std::move(model), between, EngineOptions{.trains = false}, 0,
+                                        place.device);
 }
 
 }  // namespace
 
 std::unique_ptr<ShardedModel> load_inference_model(const families::ModelWeights& weights,
-                                                   std::unique_ptr<Model> model, Communicator& comm) {
-  auto sharded = without_weights(std::move(model), comm);
-  agree(comm, "load weights", [&] { load_weights(weights, *sharded); });
+                                                   std::unique_ptr<Model> model,
+                                                   const InferencePlace& place) {
+  auto sharded = without_weights(std::move(model), place);
+  agree(place.comm, "load weights", [&] { load_weights(weights, *sharded); });
   return sharded;
 }
 
 std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& reader,
-                                                   std::unique_ptr<Model> model, Communicator& comm,
+                                                   std::unique_ptr<Model> model, const InferencePlace& place,
                                                    const std::string& base) {
-  auto sharded = without_weights(std::move(model), comm);
+  auto sharded = without_weights(std::move(model), place);
   const std::string what = str("checkpoint '", reader.folder().string(), "'");
   std::optional<checkpoint::BaseNote> left_out;
-  agree(comm, "load weights", [&] {
+  agree(place.comm, "load weights", [&] {
     in_context(what, [&] {
       left_out = checkpoint::base_note_of(reader);
       if (!base.empty() && !left_out) throw Error(Code::kUsage, "it holds all of its model; remove --base");
@@ -47,7 +50,7 @@ std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& rea
   if (left_out) {
     in_context(what, [&] {
       load_base(*left_out, {{base.empty() ? left_out->folder : base}, "name its folder with --base"},
-                *sharded, comm);
+                *sharded, place.comm);
     });
   }
   return sharded;

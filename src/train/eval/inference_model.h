@@ -12,20 +12,27 @@
 
 namespace echelon {
 
-/// Returns `model`, sharded over `comm`, with the weights of a checkpoint: fp32 whatever their stored type,
-/// in host memory, without gradients. A rank holds its slices, and whole weights only of the units that a
-/// pass currently uses. `comm` must outlive the result. Collective. Throws Error(kCheckpoint) for a tensor
-/// that is missing, damaged, or of another shape. Tensors that the checkpoint leaves out are read from `base`
-/// (empty: the place that the checkpoint names).
+/// Where the ranks of a model compute.
+struct InferencePlace {
+  Communicator& comm;                       ///< between hosts
+  Communicator* between_devices = nullptr;  ///< of tensors on `device`; null: `comm`
+  at::Device device = at::kCPU;
+};
+
+/// Returns `model`, sharded over the ranks, with the weights of a checkpoint: fp32 whatever their stored
+/// type, without gradients. A rank holds its slices, and whole weights only of the units that a pass
+/// currently uses. The communicators must outlive the result. Collective. Throws Error(kCheckpoint) for a
+/// tensor that is missing, damaged, or of another shape. Tensors that the checkpoint leaves out are read from
+/// `base` (empty: the place that the checkpoint names).
 [[nodiscard]] std::unique_ptr<ShardedModel> load_inference_model(const checkpoint::Reader& reader,
                                                                  std::unique_ptr<Model> model,
-                                                                 Communicator& comm,
+                                                                 const InferencePlace& place,
                                                                  const std::string& base = {});
 
 /// Loads the weights of a Hugging Face folder in the place of a checkpoint's.
 [[nodiscard]] std::unique_ptr<ShardedModel> load_inference_model(const families::ModelWeights& weights,
                                                                  std::unique_ptr<Model> model,
-                                                                 Communicator& comm);
+                                                                 const InferencePlace& place);
 
 /// Does what generate() does for this rank's prompts (at least one). All ranks of `comm` step together until
 /// the last sequence of any rank is complete. If `stop`, which may be null, is decided earlier, the result

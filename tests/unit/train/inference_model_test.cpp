@@ -57,7 +57,7 @@ TEST(InferenceModel, HoldsTheCheckpointsWeightsInFp32) {
       const test::TempDir dir;
       save_initial(dir.path() / "c", tied, type);
       const auto loaded =
-          load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(tied), *alone.comm);
+          load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(tied), {*alone.comm});
       const auto expected = small_llama(tied);
       materialize(*expected, 4, type, at::kCPU);
       const auto actual = loaded->model().parameters();
@@ -75,7 +75,7 @@ TEST(InferenceModel, KeepsNothingButWeights) {
   const test::TempDir dir;
   save_initial(dir.path() / "c", false, at::kFloat);
   const auto loaded =
-      load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(false), *alone.comm);
+      load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(false), {*alone.comm});
   std::int64_t weights = 0;
   for (const auto& unit : loaded->units()) weights += unit->layout().slice_numel() * 4;
   EXPECT_EQ(loaded->slice_bytes(), weights);
@@ -86,13 +86,13 @@ TEST(InferenceModel, ContinuesAsAWholeModelDoes) {
   const test::TempDir dir;
   save_initial(dir.path() / "c", true, at::kFloat);
   const auto loaded =
-      load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(true), *alone.comm);
+      load_inference_model(checkpoint::Reader(dir.path() / "c"), small_llama(true), {*alone.comm});
   const auto whole = small_llama(true);
   materialize(*whole, 4, at::kFloat, at::kCPU);
   const Batch prompts = prompt_batch({{1, 2, 3}, {5}}, at::kCPU);
   const auto decoder = whole->decoder(prompts);
   const GenerateOptions options{.max_new_tokens = 4};
-  EXPECT_EQ(generate_together(*loaded, prompts, options, *alone.comm), generate(*decoder, 2, options));
+  EXPECT_EQ(generate_together(*loaded, prompts, options, {*alone.comm}), generate(*decoder, 2, options));
 }
 
 TEST(InferenceModel, RefusesACheckpointOfAnotherModel) {
@@ -100,12 +100,12 @@ TEST(InferenceModel, RefusesACheckpointOfAnotherModel) {
   const test::TempDir dir;
   save_initial(dir.path() / "c", true, at::kFloat);
   const checkpoint::Reader reader(dir.path() / "c");
-  EXPECT_THROW((void)load_inference_model(reader, small_llama(false), *alone.comm), Error)
+  EXPECT_THROW((void)load_inference_model(reader, small_llama(false), {*alone.comm}), Error)
       << "it has no lm_head";
   ModelOptions wide = test::small_options();
   wide.tie_embeddings = true;
   wide.vocab_size = 14;
-  EXPECT_THROW((void)load_inference_model(reader, build_model(wide, at::kFloat, at::kCPU), *alone.comm),
+  EXPECT_THROW((void)load_inference_model(reader, build_model(wide, at::kFloat, at::kCPU), {*alone.comm}),
                Error);
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/engine/accelerator.h"
 #include "app/engine/engine.h"
 #include "app/engine/rank_error.h"
 #include "app/engine/sample/chat.h"
@@ -141,14 +142,14 @@ class Conversation {
   }
 
   /// The answers to this rank's prompts. `first`: number of the first of them. Collective.
-  [[nodiscard]] Texts answers(ShardedModel& model, Communicator& comm, const Texts& prompts,
+  [[nodiscard]] Texts answers(ShardedModel& model, const InferencePlace& place, const Texts& prompts,
                               std::size_t first) {
     std::vector<std::vector<std::int64_t>> asked;
-    agree(comm, "prompts", [&] {
+    agree(place.comm, "prompts", [&] {
       for (const std::string& prompt : prompts) asked.push_back(ids(prompt));
     });
     search_.first_prompt = static_cast<std::int64_t>(first);
-    const auto added = generate_together(model, prompt_batch(asked, at::kCPU), search_, comm);
+    const auto added = generate_together(model, prompt_batch(asked, place.device), search_, place.comm);
     Texts answers;
     for (std::size_t i = 0; i < prompts.size(); ++i) answers.push_back(text(prompts[i], added[i]));
     return answers;
@@ -198,7 +199,7 @@ class Source {
   [[nodiscard]] virtual Language language(const std::optional<ChatRequest>& chat) const = 0;
   /// Collective.
   [[nodiscard]] virtual std::unique_ptr<ShardedModel> load(std::unique_ptr<Model> model,
-                                                           Communicator& comm) const = 0;
+                                                           const InferencePlace& place) const = 0;
 };
 
 /// Until it ends, no run removes the checkpoint.
@@ -218,8 +219,8 @@ class CheckpointSource final : public Source {
     });
   }
   [[nodiscard]] std::unique_ptr<ShardedModel> load(std::unique_ptr<Model> model,
-                                                   Communicator& comm) const override {
-    return load_inference_model(leased_.reader, std::move(model), comm, base_);
+                                                   const InferencePlace& place) const override {
+    return load_inference_model(leased_.reader, std::move(model), place, base_);
   }
 
  private:
@@ -242,8 +243,8 @@ class FolderSource final : public Source {
     });
   }
   [[nodiscard]] std::unique_ptr<ShardedModel> load(std::unique_ptr<Model> model,
-                                                   Communicator& comm) const override {
-    return load_inference_model(weights_, std::move(model), comm);
+                                                   const InferencePlace& place) const override {
+    return load_inference_model(weights_, std::move(model), place);
   }
 
  private:
@@ -275,8 +276,9 @@ Texts gather(Communicator& comm, const Texts& mine) {
 
 /// Continues the prompts from `first` on, an equal share per rank. Returns the number of the next prompt.
 /// Collective.
-std::size_t answer(Conversation& conversation, ShardedModel& model, Communicator& comm, const Texts& prompts,
-                   std::size_t first) {
+std::size_t answer(Conversation& conversation, ShardedModel& model, const InferencePlace& place,
+                   const Texts& prompts, std::size_t first) {
+  Communicator& comm = place.comm;
   const auto ranks = static_cast<std::size_t>(comm.size());
   const std::size_t end = std::min(prompts.size(), first + ranks * kPromptsAtOnce);
   const std::size_t share = (end - first + ranks - 1) / ranks;
@@ -287,7 +289,7 @@ std::size_t answer(Conversation& conversation, ShardedModel& model, Communicator
   const std::size_t from = count > 0 ? begin : first;
   const auto at = prompts.begin() + static_cast<std::ptrdiff_t>(from);
   Texts mine = conversation.answers(
-      model, comm, {at, at + static_cast<std::ptrdiff_t>(std::max<std::size_t>(count, 1))}, from);
+      model, place, {at, at + static_cast<std::ptrdiff_t>(std::max<std::size_t>(count, 1))}, from);
   mine.resize(count);
   for (const std::string& text : gather(comm, mine)) {
     if (comm.rank() == 0) std::cout << text << std::endl;
@@ -296,37 +298,43 @@ std::size_t answer(Conversation& conversation, ShardedModel& model, Communicator
 }
 
 /// Answers each line of standard input as the next turn of one conversation. One rank.
-void talk(Conversation& conversation, Chat& chat, ShardedModel& model, Communicator& comm) {
+void talk(Conversation& conversation, Chat& chat, ShardedModel& model, const InferencePlace& place) {
   const bool asks = ::isatty(STDIN_FILENO) == 1;
   for (std::string question;
        std::cout << (asks ? "> " : "") << std::flush, std::getline(std::cin, question);) {
     if (question.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string answer = conversation.answers(model, comm, {question}, 0).at(0);
+    const std::string answer = conversation.answers(model, place, {question}, 0).at(0);
     std::cout << answer << std::endl;
     chat.remember(question, answer);
   }
 }
 
 void sample(const SampleRequest& request, Job& job) {
+  constexpr auto kTimeout_s = static_cast<double>(ClusterOptions{}.timeout_s);
   set_threads(0, job.info());
-  const auto comm = make_mpi_communicator(job, static_cast<double>(ClusterOptions{}.timeout_s));
+  TrainOptions options;
+  options.device = request.device;
+  const Compute compute = choose_compute(options, job, "--device");
+  const auto comm = make_mpi_communicator(job, kTimeout_s);
+  const auto between_devices = device_communicator(compute, job, kTimeout_s, {});
+  const InferencePlace place{*comm, between_devices.get(), compute.device};
   std::unique_ptr<const Source> source = open_source(request, *comm);
   std::unique_ptr<Model> model;
   Language language;
   std::optional<Conversation> conversation;
   agree(*comm, "recipe and tokenizer", [&] {
     const Recipe recipe = source->recipe();
-    model = build_model(recipe.model, resolve(recipe.precision).types(), at::kCPU, recipe.lora);
-    (void)model->decoder(prompt_batch({{0}}, at::kCPU));  // models that cannot generate refuse here
+    model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device, recipe.lora);
+    (void)model->decoder(prompt_batch({{0}}, compute.device));  // models that cannot generate refuse here
     language = source->language(request.chat);
     conversation.emplace(language, recipe.model, request.search);
   });
-  const auto sharded = source->load(std::move(model), *comm);
+  const auto sharded = source->load(std::move(model), place);
   // The weights are loaded: end the lease, so that the run may remove the checkpoint.
   source.reset();
   for (std::size_t next = 0; next < request.prompts.size();)
-    next = answer(*conversation, *sharded, *comm, request.prompts, next);
-  if (request.prompts.empty()) talk(*conversation, *language.chat, *sharded, *comm);
+    next = answer(*conversation, *sharded, place, request.prompts, next);
+  if (request.prompts.empty()) talk(*conversation, *language.chat, *sharded, place);
 }
 
 /// One rank; its error aborts the others.
