@@ -18,7 +18,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 PROGRAMS = ["bin/echelon", "bin/echelon-ckpt", "bin/gpu_kernels", "bin/gpu_reduce", "bin/gpu_ops", "bin/dist_comm_nccl",
             "lib/libechelon_engine.so", "lib/libechelon_cuda.so", "lib/libkernel_times.so"]
-SCRIPTS = ["device.sh", "device.py", "steps.py", "runs.py", "ceilings.py", "fsdp2_llama.py", "llama_1_5b.yaml"]
+SCRIPTS = ["device.sh", "device.py", "steps.py", "runs.py", "ceilings.py", "fsdp2_llama.py", "peft_llama.py", "llama_1_5b.yaml",
+           "llama_8b_lora.yaml"]
 LIMIT_MB = 60
 
 # What every system has, and what the torch wheel and its dependencies bring.

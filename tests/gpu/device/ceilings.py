@@ -1,9 +1,12 @@
-"""What this device can do at most, by PyTorch: copies, and matrix products of the sizes of the 1.5 B Llama. One line of JSON."""
+"""What this device can do at most, by PyTorch: copies, matrix products and attention of the sizes of the 1.5 B Llama. One
+line of JSON."""
 import argparse
 import json
 import time
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
 
 # (rows, inner, columns) of the products of a forward pass over 32,768 tokens; --trial: tiny.
 TOKENS, HIDDEN, INNER, KV, VOCAB = 32768, 2048, 8192, 512, 128256
@@ -59,6 +62,27 @@ def fp8_products(device, least_s):
     return rates
 
 
+def attention(device, shrink, least_s):
+    """TFLOP/s of causal attention by backend, head size and direction; a masked pair of positions counts as none."""
+    rates = {}
+    for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
+        for size in (64, 128):
+            rows, heads, kv_heads, length = 8, HIDDEN // size, KV // size, 4096 // shrink
+            q, k, v = (torch.randn(rows, length, n, size, device=device, dtype=torch.bfloat16).transpose(1, 2).requires_grad_()
+                       for n in (heads, kv_heads, kv_heads))
+            flops = 2 * rows * heads * length**2 * size
+            with sdpa_kernel(backend):
+                def forward():
+                    return scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+
+                result = forward()
+                slope = torch.randn_like(result)
+                rates[f"{name}, head size {size}, forward"] = flops / seconds(device, forward, least_s) / 1e12
+                rates[f"{name}, head size {size}, backward"] = 2.5 * flops / seconds(
+                    device, lambda: torch.autograd.grad(result, (q, k, v), slope, retain_graph=True), least_s) / 1e12
+    return rates
+
+
 def copies(device, size, least_s):
     """GB/s: bytes copied a second (a copy within the device reads and writes as many)."""
     here = torch.empty(size, dtype=torch.uint8, device=device)
@@ -80,6 +104,8 @@ def main():
     found = {"copies_gb_per_s": copies(device, size, least_s),
              "bf16_tflops": products(device, torch.bfloat16, shrink, least_s),
              "fp32_tflops": products(device, torch.float32, shrink, least_s)}
+    if device.type == "cuda":
+        found["attention_tflops"] = attention(device, shrink, least_s)
     if device.type == "cuda" and torch.cuda.get_device_capability() >= (8, 9):
         try:
             found["fp8_tflops"] = fp8_products(device, least_s)

@@ -1,6 +1,7 @@
-// Notes each kernel, copy and fill of a program on a GPU: CUDA_INJECTION64_PATH=libkernel_times.so KERNEL_TIMES=FILE.
-// The CUDA driver loads this library and calls InitializeInjection. FILE has a line each: beginning and end (ns), stream,
-// name. It grows every second, so that a program which is killed leaves all but the last.
+// Notes each kernel, copy and fill of a program on a GPU: CUDA_INJECTION64_PATH=libkernel_times.so
+// KERNEL_TIMES=FILE. The CUDA driver loads this library and calls InitializeInjection. FILE has a line each:
+// beginning and end (ns), stream, name. It grows every second, so that a program which is killed leaves all
+// but the last.
 #include <cupti.h>
 
 #include <chrono>
@@ -30,10 +31,14 @@ void note(const CUpti_Activity* activity, const char* name) {
 
 const char* copy_name(const CUpti_Activity* activity) {
   switch (reinterpret_cast<const CUpti_ActivityMemcpy6*>(activity)->copyKind) {
-    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD: return "copy from host";
-    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH: return "copy to host";
-    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOD: return "copy within the device";
-    default: return "copy";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD:
+      return "copy from host";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH:
+      return "copy to host";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOD:
+      return "copy within the device";
+    default:
+      return "copy";
   }
 }
 
@@ -42,11 +47,17 @@ void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t v
   while (cuptiActivityGetNextRecord(buffer, valid_size, &activity) == CUPTI_SUCCESS) {
     switch (activity->kind) {
       case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-        note<CUpti_ActivityKernel10>(activity, reinterpret_cast<const CUpti_ActivityKernel10*>(activity)->name);
+        note<CUpti_ActivityKernel10>(activity,
+                                     reinterpret_cast<const CUpti_ActivityKernel10*>(activity)->name);
         break;
-      case CUPTI_ACTIVITY_KIND_MEMCPY: note<CUpti_ActivityMemcpy6>(activity, copy_name(activity)); break;
-      case CUPTI_ACTIVITY_KIND_MEMSET: note<CUpti_ActivityMemset4>(activity, "fill"); break;
-      default: break;
+      case CUPTI_ACTIVITY_KIND_MEMCPY:
+        note<CUpti_ActivityMemcpy6>(activity, copy_name(activity));
+        break;
+      case CUPTI_ACTIVITY_KIND_MEMSET:
+        note<CUpti_ActivityMemset4>(activity, "fill");
+        break;
+      default:
+        break;
     }
   }
   std::free(buffer);
@@ -60,7 +71,8 @@ extern "C" int InitializeInjection() {
   // A driver starts in each process of a run; those that name no file are left alone.
   if (path == nullptr || (g_file = std::fopen(path, "a")) == nullptr) return 1;
   if (cuptiActivityRegisterCallbacks(give_buffer, take_buffer) != CUPTI_SUCCESS) return 0;
-  for (const CUpti_ActivityKind kind : {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET}) {
+  for (const CUpti_ActivityKind kind :
+       {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET}) {
     if (cuptiActivityEnable(kind) != CUPTI_SUCCESS) return 0;
   }
   std::thread([] {

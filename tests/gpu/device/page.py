@@ -57,7 +57,7 @@ def shown(value, form):
 
 
 def losses(passed):
-    rows = [[step.replace("_", " "), name, shown(value, "{:.1e}")] for step in ("same_losses_as_cpu", "strategies", "shared_gpu")
+    rows = [[step.replace("_", " "), name, shown(value, "{:.1e}")] for step in ("same_losses_as_cpu", "features", "strategies", "shared_gpu")
             for name, value in passed.get(step, {}).items()]
     return ["Largest relative difference of the losses of ten steps from those of one CPU rank:\n",
             table(["step", "run", "difference"], rows)] if rows else []
@@ -73,6 +73,18 @@ def limits(passed):
     rows = [[kind.replace("_", " "), name, number(value)] for kind, values in passed.get("ceilings", {}).items()
             for name, value in values.items()]
     return ["What the device did at most, by PyTorch:\n", table(["", "", "rate"], rows)] if rows else []
+
+
+def fine_tuning(passed):
+    if "lora" not in passed:
+        return []
+    base = passed["lora"]["tokens_per_s"]
+    rows = [speed_row("Echelon", passed["lora"], base)]
+    if "peft" in passed:
+        facts = passed["peft"]
+        rows.append(speed_row(f"peft on transformers, {facts['rows']} sequences a step", facts, base))
+    return ["Adapters of rank 16 on a frozen Llama of 8 B (`tests/gpu/device/llama_8b_lora.yaml`), 4 sequences of 4,096 tokens a "
+            "step, every block recomputed, one device:\n", table(["", "tokens/s", "MFU", "GiB reserved", "speed / Echelon's"], rows)]
 
 
 def kernels(passed):
@@ -104,7 +116,7 @@ def section(results):
     began = steps["facts"]["began"] if "facts" in steps else ""
     head = (f"### {of['gpu'] or 'no device'}\n\nMeasured {began}: torch {facts.get('torch')}, cuDNN {facts.get('cudnn')}, NCCL "
             f"{facts.get('nccl')}, {facts.get('cores')} cores of {facts.get('processor')}, commit {of['bundle'].get('commit')}.\n")
-    return "\n".join([head, states(steps), *speeds(passed), *kernels(passed), *losses(passed), *repeated(passed), *limits(passed)])
+    return "\n".join([head, states(steps), *speeds(passed), *fine_tuning(passed), *kernels(passed), *losses(passed), *repeated(passed), *limits(passed)])
 
 
 def main():

@@ -1,5 +1,6 @@
 """The steps of device.py, in order. Each returns its facts, or raises runs.Skipped or runs.Failed."""
 import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
@@ -14,7 +15,24 @@ from runs import Failed, Machine, Skipped, largest_difference, last_line, losses
 
 # Relative difference that the losses of two devices may have after ten steps: other sums, other exponentials.
 CLOSE = {"fp32": 2e-4, "bf16_fp32_reduce": 3e-2}
-SMOKES = ("llama_smoke", "gpt_smoke", "t5_smoke", "deepvit_smoke", "mnist_smoke")
+SMOKES = ("llama_smoke", "llama_3_2_smoke", "mistral_smoke", "qwen2_smoke", "qwen3_smoke", "gpt_smoke", "t5_smoke",
+          "deepvit_smoke", "mnist_smoke")
+CHANGED = {
+    # At the recipe's learning rate of 1 the losses of two precisions part by a tenth within ten steps, on one device too.
+    "mnist_smoke": ["optim.lr=0.05"],
+    # No fused attention of a GPU takes its 6 in fp32.
+    "qwen2_smoke": ["model.head_size=8"],
+}
+REPEATED = ("llama_smoke", "qwen3_smoke", "gpt_smoke", "t5_smoke", "deepvit_smoke", "mnist_smoke")
+FEATURES = {
+    "fp16": ("smoke", ["precision.preset=fp16"]),
+    "gradients summed over passes": ("smoke", ["precision.preset=bf16_fp32_reduce", "train.micro_batch_size=2"]),
+    "AnyPrecision AdamW": ("smoke", ["precision.preset=bf16_pure", "optim.kind=anyprecision_adamw"]),
+    "weight averages": ("smoke", ["optim.ema_decay=0.9"]),
+    "LoRA": ("lora_smoke", []),
+    "tied embeddings": ("smoke", ["model.tie_embeddings=true", "precision.preset=bf16_fp32_reduce"]),
+    "gated GELU": ("t5_smoke", ["model.feed_forward=gated_gelu", "precision.preset=bf16_fp32_reduce"]),
+}
 STRATEGIES = {
     "full_shard": [], "shard_grad_op": ["shard.strategy=shard_grad_op"], "no_shard": ["shard.strategy=no_shard"],
     "offload": ["shard.offload=cpu"], "kept after forward": ["shard.reshard_after_forward=false"],
@@ -25,6 +43,7 @@ STRATEGIES = {
 }
 # 1.5 B parameters; 32,768 tokens a step.
 LARGE = "llama_1_5b.yaml"
+LORA = "llama_8b_lora.yaml"
 LARGE_STEPS = 16
 PEER_ROWS = (8, 4, 2, 1)
 SKIPPED_STEPS = 5  # of a measured run: allocators and clocks settle
@@ -162,11 +181,24 @@ def same_losses_as_cpu(machine):
 
     def compare(item):
         name, precision = item
-        changes = [f"precision.preset={precision}", "train.steps=10", "checkpoint.every_steps=0"]
+        changes = [f"precision.preset={precision}", "train.steps=10", "checkpoint.every_steps=0", *CHANGED.get(name, [])]
         cpu = machine.train(name, f"cpu-{name}-{precision}", *changes, device="cpu")
         return close(machine.train(name, f"gpu-{name}-{precision}", *changes), cpu, CLOSE[precision])
 
     return machine.for_each({f"{name} {precision}": (name, precision) for name in SMOKES for precision in CLOSE}, compare)
+
+
+def features(machine):
+    """What changes the arithmetic of a step, beside the CPU."""
+    machine.need_device()
+
+    def compare(item):
+        number, (recipe, changes) = item
+        changes = [*changes, "train.steps=10", "checkpoint.every_steps=0"]
+        cpu = machine.train(recipe, f"feature-cpu-{number}", *changes, device="cpu")
+        return close(machine.train(recipe, f"feature-{number}", *changes), cpu, CLOSE["bf16_fp32_reduce"])
+
+    return machine.for_each({name: numbered for name, numbered in zip(FEATURES, enumerate(FEATURES.values()))}, compare)
 
 
 def strategies(machine):
@@ -223,7 +255,7 @@ def deterministic(machine):
             raise Failed("two runs differ")
         return losses(first) == losses(second)
 
-    return machine.for_each({f"{name}, {key}": (name, key) for name in SMOKES for key in ("true", "false")}, repeat)
+    return machine.for_each({f"{name}, {key}": (name, key) for name in REPEATED for key in ("true", "false")}, repeat)
 
 
 def text(machine):
@@ -234,10 +266,15 @@ def text(machine):
         sources /= "nn"
     machine.run([machine.echelon, "prepare", sources, "--format", "code", "--include", "*.py", "--output", "data/quickstart",
                  "--train-tokenizer", 512 if machine.trial else 4096])
-    changes = ["train.steps=4", "schedule.warmup_steps=1", *TINY] if machine.trial else []
-    lines = machine.train("quickstart", "text", *changes)
-    said = machine.run([machine.echelon, "sample", "text", "--prompt", "def forward(self, x):", "--tokens", 24]).stdout
-    return {"first_loss": lines[0]["loss"], "last_loss": lines[-1]["loss"], "tokens_per_s": lines[-1]["tokens_per_s"], "sample": said}
+    few, tiny = ["train.steps=4", "schedule.warmup_steps=1"], TINY if machine.trial else []
+    lines = machine.train("quickstart", "text", *(few if machine.trial else []), *tiny)
+    packed = ["data.packing=documents", "checkpoint.every_steps=0", *few, *tiny]
+    cpu = machine.train("quickstart", "packed-cpu", *packed, device="cpu")
+    packed_differ_by = close(machine.train("quickstart", "packed", *packed), cpu, CLOSE["bf16_fp32_reduce"])
+    said, of_cpu = (machine.run([machine.echelon, "sample", "text", "--prompt", "def forward(self, x):", "--tokens", 24,
+                                 "--device", device]).stdout for device in (machine.device, "cpu"))
+    return {"first_loss": lines[0]["loss"], "last_loss": lines[-1]["loss"], "tokens_per_s": lines[-1]["tokens_per_s"], "sample": said, "samples_as_cpu": said == of_cpu,
+            "packed_differ_by": packed_differ_by}
 
 
 def measured(lines):
@@ -248,9 +285,9 @@ def measured(lines):
             "peak_device_bytes": lines[-1]["peak_device_bytes"]}
 
 
-def large(machine, folder, *changes, extra=None):
+def large(machine, folder, *changes, recipe=LARGE, extra=None):
     """A run of the 1.5 B Llama, ended before it saves."""
-    recipe = pathlib.Path(__file__).with_name(LARGE)
+    recipe = pathlib.Path(__file__).with_name(recipe)
     lines = machine.train_until(LARGE_STEPS, recipe, folder, f"train.steps={LARGE_STEPS + 1}", *changes,
                                 *(TINY if machine.trial else []), extra=extra)
     return measured(lines)
@@ -277,6 +314,23 @@ def peer(*options):
                 return {**found, "rows": rows, "rows_wanted": PEER_ROWS[0]}
         raise Failed("not enough memory for one sequence")
     return run
+
+
+def lora(machine):
+    machine.need_device()
+    return large(machine, "lora", *(["lora.rank=2"] if machine.trial else []), recipe=LORA)
+
+
+def peft(machine):
+    """peft with the same adapters and batch; with fewer sequences a step where its memory does not suffice."""
+    machine.need_device()
+    if machine.trial or not all(map(importlib.util.find_spec, ("peft", "transformers"))):
+        raise Skipped("peft and transformers are not on this machine, or this is a trial")
+    for rows in (4, 2, 1):
+        found = machine.python_json("peft_llama.py", "--rows", rows)
+        if not found.get("out_of_memory"):
+            return {**found, "rows": rows, "rows_wanted": 4}
+    raise Failed("not enough memory for one sequence")
 
 
 def ablations(machine):
@@ -322,6 +376,7 @@ STEPS = [
     Step("ceilings", 1, "rates of copies and matrix products", ceilings, 120, 40),
     Step("sanitizer", 1, "NVIDIA's sanitizers over the kernels", sanitizer, 300, 60),
     Step("same_losses_as_cpu", 2, "each model, fp32 and bf16, beside the CPU", same_losses_as_cpu, 240, 30),
+    Step("features", 2, "precisions, optimizers, adapters beside the CPU", features, 120, 30),
     Step("strategies", 2, "every strategy on one rank", strategies, 150, 30),
     Step("shared_gpu", 2, "2 and 4 ranks on one GPU", shared_gpu, 120, 30),
     Step("killed_and_resumed", 2, "SIGKILL, resume, the same losses", killed_and_resumed, 60, 30),
@@ -330,6 +385,8 @@ STEPS = [
     Step("fsdp2", 2, "FSDP2, eager", peer(), 120, 60),
     Step("fsdp2_compiled", 2, "FSDP2, compiled", peer("--compile"), 180, 90),
     Step("text", 2, "prepare, train and sample on real text", text, 120, 60),
+    Step("lora", 3, "adapters on a Llama of 8 B", lora, 120, 60),
+    Step("peft", 3, "the same by peft", peft, 150, 60),
     Step("kernel_times", 3, "the 1.5 B Llama by kernel", kernel_times, 120, 60),
     Step("ablations", 3, "the 1.5 B Llama with one thing changed", ablations, 500, 60),
 ]

@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(sys.argv.pop()).resolve()
 # Steps that need a device also in a trial, and those that a trial leaves out.
 NEED_A_DEVICE = {"gpu_kernels", "gpu_reduce", "gpu_ops", "dist_comm_nccl"}
-LEFT_OUT = {"sanitizer", "fsdp2_compiled", "kernel_times"}
+LEFT_OUT = {"sanitizer", "fsdp2_compiled", "kernel_times", "peft"}
 
 
 class Trial(unittest.TestCase):
