@@ -48,7 +48,8 @@ def speeds(passed):
             note = "" if facts["rows"] == facts["rows_wanted"] else f", {facts['rows']} sequences a step (more need too much memory)"
             rows.append(speed_row(name + note, facts, base))
     rows += [speed_row("Echelon, " + name, facts, base) for name, facts in passed.get("ablations", {}).items()]
-    return ["The 1.5 B Llama of `tests/gpu/device/llama_1_5b.yaml`, 8 sequences of 4,096 tokens a step, one device:\n",
+    return ["The 1.5 B Llama of `tests/gpu/device/llama_1_5b.yaml`, 8 sequences of 4,096 tokens a step, one device. Of "
+            "Echelon and FSDP2 the median of three rounds, of what follows one:\n",
             table(["", "tokens/s", "MFU", "GiB reserved", "speed / Echelon's"], rows)]
 
 
