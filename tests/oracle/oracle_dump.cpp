@@ -215,7 +215,7 @@ void dump_logits(const Case& c, Communicator& comm) {
   const checkpoint::Reader reader(Path(c.request.at("checkpoint").get<std::string>()));
   const auto model = load_inference_model(
       reader, build_model(c.recipe.model, resolve(c.recipe.precision).types(), at::kCPU, c.recipe.lora),
-      comm);
+      {comm});
   const Batch samples = to_tensors(requested_samples(c), at::kCPU);
   write_tensor(c.output / "loss.f32", model->evaluate(samples).loss);
   write_tensor(c.output / "logits.f32", model->decoder(samples)->start());
