@@ -7,6 +7,7 @@
 import argparse
 import json
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -57,17 +58,37 @@ def shown(value, form):
     return "failed: " + value["failed"] if isinstance(value, dict) else form.format(value)
 
 
+LOSSES = {"same_losses_as_cpu": "of {} runs of each model in fp32 and bf16", "features": "of {} runs with one option each",
+          "strategies": "of {} ways to shard and recompute, fp32", "shared_gpu": "of {} runs of 2 and 4 ranks that share the device, fp32"}
+
+
 def losses(passed):
-    rows = [[step.replace("_", " "), name, shown(value, "{:.1e}")] for step in ("same_losses_as_cpu", "features", "strategies", "shared_gpu")
-            for name, value in passed.get(step, {}).items()]
+    rows = []
+    for step, what in LOSSES.items():
+        for kind, runs in by_type(passed.get(step, {})).items():
+            worst = max(runs, key=lambda run: runs[run] if isinstance(runs[run], float) else float("inf"))
+            rows.append([what.format(len(runs)) if kind is None else f"of {len(runs)} models, {kind}", worst, shown(runs[worst], "{:.1e}")])
     return ["Largest relative difference of the losses of ten steps from those of one CPU rank:\n",
-            table(["step", "run", "difference"], rows)] if rows else []
+            table(["largest", "run", "difference"], rows)] if rows else []
+
+
+def by_type(runs):
+    """{type: {model: value}} where runs are named "model type", else {None: runs}."""
+    split = {}
+    for name, value in runs.items():
+        model, _, kind = name.rpartition(" ")
+        typed = kind in ("fp32", "bf16_fp32_reduce")
+        split.setdefault(kind if typed else None, {})[model if typed else name] = value
+    return split
 
 
 def repeated(passed):
-    rows = [[*run.split(", "), shown(equal, "{}")] for run, equal in passed.get("deterministic", {}).items()]
-    return ["Two runs of ten steps, losses equal in every bit:\n",
-            table(["run", "`train.deterministic`", "equal in every bit"], rows)] if rows else []
+    runs = passed.get("deterministic", {})
+    if not runs:
+        return []
+    others = [run.replace(", ", " with `train.deterministic: ") + "`" for run, equal in runs.items() if equal is not True]
+    return [f"Two runs of ten steps were equal in every bit {len(runs) - len(others)} of {len(runs)} times"
+            + (f"; not of {', '.join(others)}" if others else "") + ".\n"]
 
 
 def limits(passed):
@@ -88,24 +109,43 @@ def fine_tuning(passed):
             "step, every block recomputed, one device:\n", table(["", "tokens/s", "MFU", "GiB reserved", "speed / Echelon's"], rows)]
 
 
+# What kernels do, by their names.
+KERNELS = (("matrix products", re.compile("nvjet|gemm|cutlass|xmma")), ("attention", re.compile("cudnn|fmha|flash|pytorch_flash")),
+           ("additions of PyTorch", re.compile("CUDAFunctor_add")))
+OWN = re.compile(r"_\d+_(\w+?)_cu_[0-9a-f]{8}\d+(\w+?)_kernel")
+
+
+def does(name):
+    for what, pattern in KERNELS:
+        if pattern.search(name):
+            return what
+    own = OWN.search(name) if "echelon" in name else None
+    return f"`{own[1]}`, {own[2]}" if own else "others"
+
+
 def kernels(passed):
     facts = passed.get("kernel_times")
     if not facts:
         return []
-    rows = [[f"`{row['name'][:100]}`", number(row["times"]), number(row["ms"])] for row in facts["kernels"][:20]]
-    return [f"Where the device's time goes in a step of the 1.5 B Llama: busy for {facts['busy_ms']:.0f} of "
-            f"{facts['step_time_s'] * 1e3:.0f} ms. The kernels that take longest:\n", table(["kernel", "launches a step", "ms"], rows)]
+    sums = {}
+    for row in facts["kernels"]:
+        of = sums.setdefault(does(row["name"]), [0, 0])
+        of[0] += row["times"]
+        of[1] += row["ms"]
+    rows = [[what, number(times), number(ms)] for what, (times, ms) in sorted(sums.items(), key=lambda item: -item[1][1]) if ms >= 1]
+    return [f"A step of the 1.5 B Llama by kernel, of 1 ms or more. The device is busy for {facts['busy_ms']:.0f} of "
+            f"{facts['step_time_s'] * 1e3:.0f} ms:\n", table(["kernels", "launches", "ms"], rows)]
 
 
 def states(steps):
-    rows = []
-    for name, entry in steps.items():
-        facts = entry.get("facts") or {}
-        said = entry.get("why", "") or (f"{facts['tests']} tests, {facts['skipped']} skipped" if "tests" in facts else "")
-        if "bitwise_equal" in facts:
-            said = "losses equal in every bit" if facts["bitwise_equal"] else f"losses differ by {facts['losses_differ_by']:.1e}"
-        rows.append([f"`{name}`", entry["what"], entry["state"], number(entry["seconds"]), said])
-    return table(["step", "what", "result", "seconds", ""], rows)
+    passed = [entry["what"] for entry in steps.values() if entry["state"] == "passed"]
+    others = [f"- {entry['what']}: {entry['state']}: {entry.get('why', '')}" for entry in steps.values() if entry["state"] != "passed"]
+    counted = sum((entry.get("facts") or {}).get("tests", 0) for entry in steps.values())
+    said = f"{len(passed)} of {len(steps)} steps passed, with {counted} tests: {'; '.join(passed)}."
+    killed = (steps.get("killed_and_resumed", {}).get("facts") or {})
+    if killed.get("bitwise_equal"):
+        said += " After SIGKILL the losses are equal in every bit."
+    return "\n".join([said, *others, ""])
 
 
 def section(results):
@@ -116,7 +156,7 @@ def section(results):
     of = results["of"]
     began = steps["facts"]["began"] if "facts" in steps else ""
     head = (f"### {of['gpu'] or 'no device'}\n\nMeasured {began}: torch {facts.get('torch')}, cuDNN {facts.get('cudnn')}, NCCL "
-            f"{facts.get('nccl')}, {facts.get('cores')} cores of {facts.get('processor')}, commit {of['bundle'].get('commit')}.\n")
+            f"{'.'.join(map(str, facts.get('nccl') or []))}, {facts.get('cores')} cores of {facts.get('processor')}, commit {of['bundle'].get('commit')}.\n")
     return "\n".join([head, states(steps), *speeds(passed), *fine_tuning(passed), *kernels(passed), *losses(passed), *repeated(passed), *limits(passed)])
 
 
