@@ -112,6 +112,7 @@ void run_everything() {
     for (const Sizes& sizes : {Sizes{3, 512, 0}, Sizes{2, 7, 4}}) run_rows(type, sizes);
     run_rope(type, 0);
     run_rope(type, 4);
+    run_norm(type, {1, 8200, 0});  // longer than a block's registers hold
   }
   run_rows(DType::kF32, {1, 12001, 0});  // sums that do not fit shared memory
   run_norm(DType::kF32, {600, 300, 0});  // more rows than blocks, of several warps
