@@ -10,9 +10,9 @@
 
 namespace echelon::forecast {
 
-/// The rate at which a CPU rank copies its state for a save: an estimate for one thread and memory that was
-/// used before.
-constexpr double kCpuCopyBytesPerS = 4e9;
+/// The rate at which a rank copies its state for a save: an estimate for one thread and memory that was used
+/// before. A rank on an H100 reached 3.0e9 in its first save (docs/gpu.md).
+constexpr double kCopyBytesPerS = 4e9;
 
 /// The job's size and its limits.
 struct OutlookOptions {

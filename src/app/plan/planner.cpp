@@ -55,11 +55,12 @@ forecast::OutlookOptions Planner::options_for(const Recipe& recipe, const foreca
                                    .waits_for_saves = !recipe.checkpoint.async,
                                    .saves_to_memory = recipe.checkpoint.memory_every_steps > 0,
                                    .node_days_to_failure = target_.node_days_to_failure};
-  options.copy_bytes_per_s = forecast::kCpuCopyBytesPerS;
+  options.copy_bytes_per_s = forecast::kCopyBytesPerS;
   if (!device_) return options;
   if (options.memory_bytes == 0) options.memory_bytes = device_->memory_bytes;
   options.context_bytes = device_->context_bytes;
-  options.copy_bytes_per_s = device_->host.bytes_per_s * device_->host.achieved;
+  options.copy_bytes_per_s =
+      std::min(options.copy_bytes_per_s, device_->host.bytes_per_s * device_->host.achieved);
   options.peak_flops = device_->flops.at("bf16");
   return options;
 }
