@@ -75,7 +75,7 @@ bench() {
 }
 
 gpu_bundle() {
-  build cuda product gpu_kernels gpu_reduce gpu_ops dist_comm_nccl kernel_times
+  build cuda product device_tests
   python3 tests/gpu/device/bundle.py --build build/cuda --output build/gpu-bundle
 }
 

@@ -17,7 +17,8 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 PROGRAMS = ["bin/echelon", "bin/echelon-ckpt", "bin/gpu_kernels", "bin/gpu_reduce", "bin/gpu_ops", "bin/dist_comm_nccl",
-            "lib/libechelon_engine.so", "lib/libechelon_cuda.so", "lib/libkernel_times.so"]
+            "lib/libechelon_engine.so", "lib/libechelon_cuda.so"]
+OPTIONAL = ["lib/libkernel_times.so"]  # needs CUPTI, which a CUDA Toolkit may lack
 SCRIPTS = ["device.sh", "device.py", "steps.py", "runs.py", "ceilings.py", "fsdp2_llama.py", "peft_llama.py", "llama_1_5b.yaml",
            "llama_8b_lora.yaml"]
 LIMIT_MB = 60
@@ -60,8 +61,10 @@ def copy_stripped(source, target):
 def copy_programs(build, output, torch_libraries):
     """Copies the programs; returns the libraries that they need."""
     needed = {}
-    for name in PROGRAMS:
+    for name in PROGRAMS + OPTIONAL:
         source = build / name
+        if not source.exists() and name in OPTIONAL:
+            continue
         if not source.exists():
             fail(f"{source} is missing: build with the CUDA Toolkit (./make.sh build cuda)")
         copy_stripped(source, output / name)

@@ -356,8 +356,11 @@ def kernel_times(machine):
     machine.need_device()
     if machine.trial:
         raise Skipped("a CPU has no kernels to note")
+    library = machine.bundle / "lib/libkernel_times.so"
+    if not library.exists():
+        raise Skipped("the bundle was made without CUPTI")
     file = machine.scratch / "kernel_times.txt"
-    found = large(machine, "traced", extra={"CUDA_INJECTION64_PATH": machine.bundle / "lib/libkernel_times.so", "KERNEL_TIMES": file})
+    found = large(machine, "traced", extra={"CUDA_INJECTION64_PATH": library, "KERNEL_TIMES": file})
     spans = [line.split(" ", 3) for line in file.read_text(errors="replace").splitlines(keepends=True) if line.endswith("\n")]
     spans = sorted((int(begin), int(end), int(stream), name.strip()) for begin, end, stream, name in spans)
     if not spans:
