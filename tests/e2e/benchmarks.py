@@ -147,7 +147,8 @@ class Tests(product.Case):
         changed("smoke run measures nothing", lambda document: document.update(mode="smoke"))
         changed("holds the benchmark 'lunch'", lambda document: document.update(name="lunch"))
         # Figures of this program follow from samples: what was not copied from an old page cannot be without them.
-        changed("has no rounds", lambda document: document.update(transcribed=False, commit="0123456789"))
+        changed("has no rounds", lambda document: document.update(
+            transcribed=False, commit="0123456789", cases=[{**case, "rounds": []} for case in document["cases"]]))
         (self.folder / DATA / "launch.json").write_text("{")
         self.refused("launch.json", "Expecting")
         (self.folder / DATA / "launch.json").rename(self.folder / DATA / "lunch.json")
@@ -168,7 +169,8 @@ class Tests(product.Case):
         peer = next(other for other in document["cases"][0]["sides"] if other != side)
         case = {**document["cases"][0], "commands": {side: ["true"], peer: ["true"]}, "summary": {}, "ratios": [], "others_cores": [0.0, 0.0],
                 "rounds": [{side: {metric: 1.0}, peer: {metric: 3.0}}, {side: {metric: 2.0}, peer: {metric: 4.0}}]}
-        document.update(transcribed=False, commit="0123456789", dirty=True, measured="2026-11-24T07:30:00Z", cases=[case], notes=["quiet"])
+        document.update(transcribed=False, commit="0123456789", dirty=True, measured="2026-11-24T07:30:00Z", cases=[case], notes=["quiet"],
+                        command=f"./make.sh bench {name}")
         (self.folder / "results").mkdir(exist_ok=True)
         form.write(self.folder / "results" / f"{name}.json", document)
         return document
