@@ -1,7 +1,7 @@
 #include "base/launch.cuh"
+#include "base/pack.cuh"
 #include "base/philox.h"
 #include "model/cuda/gpu_kernels.h"
-#include "model/cuda/pack.cuh"
 
 namespace echelon::gpu {
 namespace {

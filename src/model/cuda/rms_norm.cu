@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "base/launch.cuh"
+#include "base/pack.cuh"
 #include "model/cuda/block.cuh"
 #include "model/cuda/gpu_kernels.h"
-#include "model/cuda/pack.cuh"
 
 namespace echelon::gpu {
 namespace {

@@ -1,9 +1,9 @@
 #include <cmath>
 
 #include "base/launch.cuh"
+#include "base/pack.cuh"
 #include "model/cuda/block.cuh"
 #include "model/cuda/gpu_kernels.h"
-#include "model/cuda/pack.cuh"
 
 namespace echelon::gpu {
 namespace {
@@ -129,7 +129,7 @@ cudaError_t cast(const float* from, DType type, void* to, std::int64_t n, cudaSt
   return with_type(type, [&](auto tag) {
     using T = decltype(tag);
     auto* target = static_cast<T*>(to);
-    // Of the wider type's accesses, so that those of a warp lie side by side in both.
+    // A pack has as many elements as an access of the wider type, so that a warp's accesses lie side by side.
     constexpr int V = kVector<float>;
     const std::int64_t head = elements_to_border(from, n);
     if (reinterpret_cast<std::uintptr_t>(target + head) % (V * sizeof(T)) == 0) {
