@@ -92,7 +92,7 @@ TEST(InferenceModel, ContinuesAsAWholeModelDoes) {
   const Batch prompts = prompt_batch({{1, 2, 3}, {5}}, at::kCPU);
   const auto decoder = whole->decoder(prompts);
   const GenerateOptions options{.max_new_tokens = 4};
-  EXPECT_EQ(generate_together(*loaded, prompts, options, {*alone.comm}), generate(*decoder, 2, options));
+  EXPECT_EQ(generate_together(*loaded, prompts, options, *alone.comm), generate(*decoder, 2, options));
 }
 
 TEST(InferenceModel, RefusesACheckpointOfAnotherModel) {

@@ -312,9 +312,7 @@ void talk(Conversation& conversation, Chat& chat, ShardedModel& model, const Inf
 void sample(const SampleRequest& request, Job& job) {
   constexpr auto kTimeout_s = static_cast<double>(ClusterOptions{}.timeout_s);
   set_threads(0, job.info());
-  TrainOptions options;
-  options.device = request.device;
-  const Compute compute = choose_compute(options, job, "--device");
+  const Compute compute = choose_compute({.device = request.device}, job, "--device");
   const auto comm = make_mpi_communicator(job, kTimeout_s);
   const auto between_devices = device_communicator(compute, job, kTimeout_s, {});
   const InferencePlace place{*comm, between_devices.get(), compute.device};
