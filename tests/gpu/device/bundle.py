@@ -61,10 +61,8 @@ def copy_stripped(source, target):
 def copy_programs(build, output, torch_libraries):
     """Copies the programs; returns the libraries that they need."""
     needed = {}
-    for name in PROGRAMS + OPTIONAL:
+    for name in PROGRAMS + [name for name in OPTIONAL if (build / name).exists()]:
         source = build / name
-        if not source.exists() and name in OPTIONAL:
-            continue
         if not source.exists():
             fail(f"{source} is missing: build with the CUDA Toolkit (./make.sh build cuda)")
         copy_stripped(source, output / name)

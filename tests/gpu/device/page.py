@@ -33,6 +33,8 @@ def speed_row(name, facts, base):
     if "failed" in facts:
         return [name, "failed: " + facts["failed"], "", "", ""]
     mfu = facts.get("mfu")
+    if facts.get("rows") != facts.get("rows_wanted"):
+        name += f", {facts['rows']} sequences a step (more need too much memory)"
     return [name, number(facts["tokens_per_s"]), f"{mfu:.1%}" if mfu else "", f"{facts['peak_device_bytes'] / 2**30:.1f}",
             f"{facts['tokens_per_s'] / base:.2f}" if base else ""]
 
@@ -45,9 +47,7 @@ def speeds(passed):
     rows = [speed_row("Echelon", passed["throughput"], base)]
     for step, name in (("fsdp2", "FSDP2"), ("fsdp2_compiled", "FSDP2, compiled")):
         if step in passed:
-            facts = passed[step]
-            note = "" if facts["rows"] == facts["rows_wanted"] else f", {facts['rows']} sequences a step (more need too much memory)"
-            rows.append(speed_row(name + note, facts, base))
+            rows.append(speed_row(name, passed[step], base))
     rows += [speed_row("Echelon, " + name, facts, base) for name, facts in passed.get("ablations", {}).items()]
     return ["The 1.5 B Llama of `tests/gpu/device/llama_1_5b.yaml`, 8 sequences of 4,096 tokens a step, one device. Of "
             "Echelon and FSDP2 the median of three rounds, of what follows one:\n",
@@ -103,8 +103,7 @@ def fine_tuning(passed):
     base = passed["lora"]["tokens_per_s"]
     rows = [speed_row("Echelon", passed["lora"], base)]
     if "peft" in passed:
-        facts = passed["peft"]
-        rows.append(speed_row(f"peft on transformers, {facts['rows']} sequences a step", facts, base))
+        rows.append(speed_row("peft on transformers", passed["peft"], base))
     return ["Adapters of rank 16 on a frozen Llama of 8 B (`tests/gpu/device/llama_8b_lora.yaml`), 4 sequences of 4,096 tokens a "
             "step, every block recomputed, one device:\n", table(["", "tokens/s", "MFU", "GiB reserved", "speed / Echelon's"], rows)]
 

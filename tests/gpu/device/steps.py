@@ -177,14 +177,20 @@ def close(mine, theirs, limit):
     return difference
 
 
+def beside_cpu(machine, recipe, name, changes, limit):
+    """How far the losses of ten steps are from the CPU's."""
+    changes = [*changes, "train.steps=10", "checkpoint.every_steps=0"]
+    cpu = machine.train(recipe, f"cpu-{name}", *changes, device="cpu")
+    return close(machine.train(recipe, f"gpu-{name}", *changes), cpu, limit)
+
+
 def same_losses_as_cpu(machine):
     machine.need_device()
 
     def compare(item):
         name, precision = item
-        changes = [f"precision.preset={precision}", "train.steps=10", "checkpoint.every_steps=0", *CHANGED.get(name, [])]
-        cpu = machine.train(name, f"cpu-{name}-{precision}", *changes, device="cpu")
-        return close(machine.train(name, f"gpu-{name}-{precision}", *changes), cpu, CLOSE[precision])
+        changes = [f"precision.preset={precision}", *CHANGED.get(name, [])]
+        return beside_cpu(machine, name, f"{name}-{precision}", changes, CLOSE[precision])
 
     return machine.for_each({f"{name} {precision}": (name, precision) for name in SMOKES for precision in CLOSE}, compare)
 
@@ -194,12 +200,11 @@ def features(machine):
     machine.need_device()
 
     def compare(item):
-        number, (recipe, changes) = item
-        changes = [*changes, "train.steps=10", "checkpoint.every_steps=0"]
-        cpu = machine.train(recipe, f"feature-cpu-{number}", *changes, device="cpu")
-        return close(machine.train(recipe, f"feature-{number}", *changes), cpu, CLOSE["bf16_fp32_reduce"])
+        recipe, changes = item
+        number = list(FEATURES.values()).index(item)
+        return beside_cpu(machine, recipe, f"feature-{number}", changes, CLOSE["bf16_fp32_reduce"])
 
-    return machine.for_each({name: numbered for name, numbered in zip(FEATURES, enumerate(FEATURES.values()))}, compare)
+    return machine.for_each(FEATURES, compare)
 
 
 def strategies(machine):
@@ -274,8 +279,8 @@ def text(machine):
     packed_differ_by = close(machine.train("quickstart", "packed", *packed), cpu, CLOSE["bf16_fp32_reduce"])
     said, of_cpu = (machine.run([machine.echelon, "sample", "text", "--prompt", "def forward(self, x):", "--tokens", 24,
                                  "--device", device]).stdout for device in (machine.device, "cpu"))
-    return {"first_loss": lines[0]["loss"], "last_loss": lines[-1]["loss"], "tokens_per_s": lines[-1]["tokens_per_s"], "sample": said, "samples_as_cpu": said == of_cpu,
-            "packed_differ_by": packed_differ_by}
+    return {"first_loss": lines[0]["loss"], "last_loss": lines[-1]["loss"], "tokens_per_s": lines[-1]["tokens_per_s"],
+            "sample": said, "samples_as_cpu": said == of_cpu, "packed_differ_by": packed_differ_by}
 
 
 def measured(lines):
@@ -305,6 +310,15 @@ def throughput(machine):
     return median_round(machine, lambda number: large(machine, f"large-{number}"))
 
 
+def most_rows(choices, measure):
+    """What `measure` finds with the most sequences a step that the memory holds."""
+    for rows in choices:
+        found = measure(rows)
+        if not found.get("out_of_memory"):
+            return {**found, "rows": rows, "rows_wanted": choices[0]}
+    raise Failed("not enough memory for one sequence")
+
+
 def peer(*options):
     """FSDP2 with the same model and batch; with fewer sequences a step where its memory does not suffice."""
     def run(machine):
@@ -319,12 +333,8 @@ def peer(*options):
             return machine.python_json("fsdp2_llama.py", "--steps", LARGE_STEPS, "--skip", SKIPPED_STEPS, "--rows", rows, *options,
                                        *sizes)
 
-        for rows in PEER_ROWS:
-            first = measure(rows)
-            if not first.get("out_of_memory"):
-                found = median_round(machine, lambda number: measure(rows) if number else first)
-                return {**found, "rows": rows, "rows_wanted": PEER_ROWS[0]}
-        raise Failed("not enough memory for one sequence")
+        first = most_rows(PEER_ROWS, measure)
+        return {**first, **median_round(machine, lambda number: measure(first["rows"]) if number else first)}
     return run
 
 
@@ -338,11 +348,7 @@ def peft(machine):
     machine.need_device()
     if machine.trial or not all(map(importlib.util.find_spec, ("peft", "transformers"))):
         raise Skipped("peft and transformers are not on this machine, or this is a trial")
-    for rows in (4, 2, 1):
-        found = machine.python_json("peft_llama.py", "--rows", rows)
-        if not found.get("out_of_memory"):
-            return {**found, "rows": rows, "rows_wanted": 4}
-    raise Failed("not enough memory for one sequence")
+    return most_rows((4, 2, 1), lambda rows: machine.python_json("peft_llama.py", "--rows", rows))
 
 
 def ablations(machine):
