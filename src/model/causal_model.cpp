@@ -85,16 +85,26 @@ at::Tensor CausalModel::rotary_rows(std::int64_t positions) const {
   return rotary_ ? rotary_->rows(positions) : at::Tensor();
 }
 
-at::Tensor CausalModel::loss(const Batch& batch, double gradient_scale) {
+at::Tensor CausalModel::body(const Batch& batch) const {
   const BlockAttention attention = [this, sequences = batch.sequences,
                                     rotary = rotary_rows(batch.sequences->longest())](std::int64_t block,
                                                                                       const at::Tensor& qkv) {
     return ops::self_attention(qkv, sequences, attention_of(block), {.rotary = rotary, .bias = {}});
   };
-  return head_layer_->run(
-      body(batch.ids, {attention, {}, batch}), [=, this, targets = batch.targets](const at::Tensor& x) {
-        return ops::linear_cross_entropy(final_norm_->forward(x), *head_, targets, gradient_scale, output_);
-      });
+  return body(batch.ids, {attention, {}, batch});
+}
+
+at::Tensor CausalModel::loss(const Batch& batch, double gradient_scale) {
+  return head_layer_->run(body(batch), [=, this, targets = batch.targets](const at::Tensor& x) {
+    return ops::linear_cross_entropy(final_norm_->forward(x), *head_, targets, gradient_scale, output_);
+  });
+}
+
+at::Tensor CausalModel::token_losses(const Batch& batch, const at::Tensor& tokens,
+                                     const at::Tensor& targets) {
+  return head_layer_->run(body(batch), [=, this](const at::Tensor& x) {
+    return ops::token_losses(final_norm_->forward(x.index_select(0, tokens)), *head_, targets, output_);
+  });
 }
 
 std::unique_ptr<Decoder> CausalModel::decoder(const Batch& prompts) const {

@@ -13,6 +13,7 @@ namespace echelon {
 class CausalModel : public Model {
  public:
   at::Tensor loss(const Batch& batch, double gradient_scale) override;
+  at::Tensor token_losses(const Batch& batch, const at::Tensor& tokens, const at::Tensor& targets) override;
   std::unique_ptr<Decoder> decoder(const Batch& prompts) const override;
   double flops_per_sample(const SampleShape& shape) const override;
 
@@ -52,6 +53,8 @@ class CausalModel : public Model {
  private:
   /// ids [tokens] -> hidden states before the final norm.
   at::Tensor body(const at::Tensor& ids, const Pass& pass) const;
+  /// body() of whole sequences.
+  at::Tensor body(const Batch& batch) const;
   [[nodiscard]] ops::AttentionOptions attention_of(std::int64_t block) const;
   /// Returns a table for ops::AttentionPositions::rotary, for sequences of up to `positions` tokens.
   [[nodiscard]] at::Tensor rotary_rows(std::int64_t positions) const;

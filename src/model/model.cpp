@@ -35,6 +35,14 @@ std::int64_t Model::numel() const {
   return total;
 }
 
+at::Tensor Model::token_losses(const Batch& /*batch*/, const at::Tensor& /*tokens*/,
+                               const at::Tensor& /*targets*/) {
+  throw Error(
+      Code::kUsage,
+      "this kind of model cannot be asked for the probability of a text; decoder-only language models "
+      "can");
+}
+
 std::unique_ptr<Decoder> Model::decoder(const Batch& /*prompts*/) const {
   throw Error(Code::kUsage, "this kind of model cannot generate text; the kinds that read text can");
 }

@@ -45,6 +45,12 @@ class Model {
   /// The loss and, for classifiers, the number of right samples. Call without autograd.
   [[nodiscard]] virtual Score evaluate(const Batch& batch) { return {loss(batch, 0.0), {}}; }
 
+  /// The losses of chosen predictions of a language model, fp32 [n]: minus the log-probability of token
+  /// `targets[i]` behind token number `tokens[i]` of batch.ids. Both int64 [n]. Call without autograd. Throws
+  /// Error(kUsage) for a model that is no decoder-only language model.
+  [[nodiscard]] virtual at::Tensor token_losses(const Batch& batch, const at::Tensor& tokens,
+                                                const at::Tensor& targets);
+
   /// A decoder that continues `prompts`: `ids` and `sequences` of a language model, or the sources of an
   /// encoder-decoder. Throws Error(kUsage) for a model that cannot generate.
   [[nodiscard]] virtual std::unique_ptr<Decoder> decoder(const Batch& prompts) const;

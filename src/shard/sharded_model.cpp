@@ -233,6 +233,11 @@ Score ShardedModel::evaluate(const Batch& batch) {
   return without_gradients([&] { return model_->evaluate(batch); });
 }
 
+at::Tensor ShardedModel::token_losses(const Batch& batch, const at::Tensor& tokens,
+                                      const at::Tensor& targets) {
+  return without_gradients([&] { return model_->token_losses(batch, tokens, targets); });
+}
+
 /// Runs each pass of a model's decoder with gathered weights and without autograd.
 class ShardedModel::RankDecoder final : public Decoder {
  public:

@@ -188,6 +188,7 @@ TEST_P(GpuOps, LinearCrossEntropyMatchesTheCpu) {
     expect_near(w.gpu.gradient, w.host.gradient, "weight gradient");
     const at::NoGradGuard no_grad;
     expect_near(linear_cross_entropy(gpu, w.gpu, targets.cuda(), 0.0), loss, "loss without gradients");
+    expect_near(token_losses(gpu, w.gpu, targets.cuda()), token_losses(host, w.host, targets), "tokens");
   }
 }
 

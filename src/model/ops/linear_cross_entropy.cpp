@@ -22,10 +22,9 @@ constexpr std::int64_t kChunkBytes = std::int64_t{128} << 20;
 /// Products of a GPU are made of tiles of at most this many rows.
 constexpr std::int64_t kDeviceTile = 256;
 
-/// Logits -> their gradient in place (when `scale` is given) and the chunk's summed cross entropy.
-double cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
+/// Logits -> their gradient in place (when `scale` is given), and the cross entropy of each row in `losses`.
+void cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale, float* losses) {
   const std::int64_t vocab = logits.size(1);
-  std::vector<float> losses(static_cast<std::size_t>(logits.size(0)));
   const std::int64_t* target = in<std::int64_t>(targets);
   visit(logits.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -39,23 +38,26 @@ double cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* sca
       });
     });
   });
-  double sum = 0;
-  // In row order and fp64, so the loss does not depend on the number of threads.
-  for (const float loss : losses) sum += static_cast<double>(loss);
-  return sum;
 }
 
+/// The same on a GPU: fp32 [rows].
 at::Tensor device_rows(const DeviceKernels& device, const at::Tensor& logits, const at::Tensor& targets,
                        const double* scale) {
   const at::Tensor losses = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
   device.cross_entropy(logits, targets, losses, scale);
-  return losses.sum(at::kDouble).to(at::kFloat);
+  return losses;
 }
 
-at::Tensor loss_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
+/// The sum of all rows: fp32 scalar.
+at::Tensor summed_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale) {
   if (const DeviceKernels* device = device_kernels(logits))
-    return device_rows(*device, logits, targets, scale);
-  return at::scalar_tensor(cpu_rows(logits, targets, scale), at::kFloat);
+    return device_rows(*device, logits, targets, scale).sum(at::kDouble).to(at::kFloat);
+  std::vector<float> losses(static_cast<std::size_t>(logits.size(0)));
+  cpu_rows(logits, targets, scale, losses.data());
+  double sum = 0;
+  // In row order and fp64, so the loss does not depend on the number of threads.
+  for (const float loss : losses) sum += static_cast<double>(loss);
+  return at::scalar_tensor(sum, at::kFloat);
 }
 
 std::int64_t chunk_rows(const at::Tensor& x, const Parameter& weight) {
@@ -93,7 +95,7 @@ at::Tensor loss_only(const at::Tensor& x, const at::Tensor& value, const Paramet
   for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
     const std::int64_t rows = std::min(step, x.size(0) - begin);
     at::Tensor logits = logits_of(x.narrow(0, begin, rows), value, output);
-    loss += loss_rows(logits, targets.narrow(0, begin, rows), nullptr);
+    loss += summed_rows(logits, targets.narrow(0, begin, rows), nullptr);
   }
   return loss;
 }
@@ -114,7 +116,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
       const std::int64_t rows = std::min(step, x.size(0) - begin);
       const at::Tensor xs = x.narrow(0, begin, rows);
       at::Tensor logits = logits_of(xs, value, output);
-      loss += loss_rows(logits, targets.narrow(0, begin, rows), &scale);
+      loss += summed_rows(logits, targets.narrow(0, begin, rows), &scale);
       if (dx.defined()) {
         at::Tensor dx_rows = dx.narrow(0, begin, rows);
         product_into(dx_rows, logits, value, false);
@@ -148,6 +150,23 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, Parameter& weight, const at
                                 double gradient_scale, at::ScalarType output) {
   if (!at::GradMode::is_enabled()) return loss_only(x, weight.value, weight, targets, output);
   return LinearCrossEntropy::apply(x, weight.value, &weight, targets, gradient_scale, output);
+}
+
+at::Tensor token_losses(const at::Tensor& x, const Parameter& weight, const at::Tensor& targets,
+                        at::ScalarType output) {
+  at::Tensor losses = at::empty({x.size(0)}, x.options().dtype(at::kFloat));
+  const std::int64_t step = chunk_rows(x, weight);
+  for (std::int64_t begin = 0; begin < x.size(0); begin += step) {
+    const std::int64_t rows = std::min(step, x.size(0) - begin);
+    at::Tensor logits = logits_of(x.narrow(0, begin, rows), weight.value, output);
+    const at::Tensor wanted = targets.narrow(0, begin, rows);
+    if (const DeviceKernels* device = device_kernels(logits)) {
+      losses.narrow(0, begin, rows).copy_(device_rows(*device, logits, wanted, nullptr));
+    } else {
+      cpu_rows(logits, wanted, nullptr, losses.mutable_data_ptr<float>() + begin);
+    }
+  }
+  return losses;
 }
 
 }  // namespace echelon::ops

@@ -121,4 +121,9 @@ struct AttentionPositions {
                                               const at::Tensor& targets, double gradient_scale,
                                               at::ScalarType output = at::kFloat);
 
+/// The terms of that sum, fp32 [tokens]: minus the log-probability of each token's target. Call it without
+/// autograd.
+[[nodiscard]] at::Tensor token_losses(const at::Tensor& x, const Parameter& weight, const at::Tensor& targets,
+                                      at::ScalarType output = at::kFloat);
+
 }  // namespace echelon::ops

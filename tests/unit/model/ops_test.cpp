@@ -463,6 +463,9 @@ TEST_P(Ops, LinearCrossEntropyMatchesAten) {
     EXPECT_EQ(x.grad()[4].abs().max().item<double>(), 0.0);
     const at::NoGradGuard no_grad;
     expect_near(linear_cross_entropy(x, w, targets, 0.0), loss64, "loss without gradients");
+    expect_near(token_losses(x, w, targets),
+                at::cross_entropy_loss(at::linear(x64, w64), targets, {}, at::Reduction::None),
+                "losses of tokens");
   }
 }
 
@@ -512,6 +515,9 @@ TEST_P(Ops, LinearCrossEntropyOfManyChunksMatchesAten) {
   expect_near(loss, loss32, "loss");
   expect_near(x.grad(), x32.grad(), "input gradient");
   expect_near(weight_gradient(), w32.grad(), "weight gradient");
+  const at::NoGradGuard no_grad;
+  expect_near(token_losses(x, w, targets),
+              at::cross_entropy_loss(at::linear(x32, w32), targets, {}, at::Reduction::None), "tokens");
 }
 
 TEST(LinearCrossEntropy, RefusesAFactorOnItsResult) {
