@@ -4,6 +4,7 @@
 #include "app/commands.h"
 #include "app/engine/engine.h"
 #include "app/launcher/launch.h"
+#include "app/launcher/one_rank.h"
 #include "app/launcher/step.h"
 #include "app/plugin.h"
 #include "app/prepare_chat.h"
@@ -40,27 +41,6 @@ void check(const GenerateOptions& search) {
                 "--beams searches for the likeliest text and --temperature samples: give only one of them");
   if (search.temperature == 0 && (search.top_k > 0 || search.top_p < 1))
     throw Error(Code::kUsage, "--top-k and --top-p limit the sampling: give --temperature too, such as 1");
-}
-
-/// The command line of one rank: this command without --ranks.
-std::vector<std::string> command_of_one_rank(const CLI::App& command) {
-  std::vector<std::string> line{std::filesystem::read_symlink("/proc/self/exe").string(), command.get_name()};
-  std::vector<std::string> places{"--"};
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->check_name("--ranks")) continue;
-    for (const std::string& value : option->results()) {
-      if (option->get_positional()) {
-        places.push_back(value);
-      } else if (value.empty()) {
-        line.insert(line.end(), {option->get_name(), value});
-      } else {
-        // Joined by '=': mpirun takes a ':' of its own as a separator.
-        line.push_back(str(option->get_name(), '=', value));
-      }
-    }
-  }
-  line.insert(line.end(), places.begin(), places.end());
-  return line;
 }
 
 void require_no_chat_options(const CLI::App& command) {

@@ -1,4 +1,4 @@
-#include "app/engine/sample/chat.h"
+#include "app/engine/inference/chat.h"
 
 #include <ctime>
 #include <utility>

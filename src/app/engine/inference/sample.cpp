@@ -5,83 +5,24 @@
 #include <optional>
 #include <utility>
 
-#include "app/engine/accelerator.h"
 #include "app/engine/engine.h"
-#include "app/engine/rank_error.h"
-#include "app/engine/sample/chat.h"
-#include "app/engine/threads.h"
-#include "app/report_error.h"
+#include "app/engine/inference/chat.h"
+#include "app/engine/inference/infer.h"
+#include "app/engine/inference/model_source.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "bootstrap/options.h"
-#include "checkpoint/folder/files.h"
-#include "checkpoint/format/manifest.h"
-#include "checkpoint/read/leased_reader.h"
 #include "comm/agree.h"
 #include "comm/exchange.h"
-#include "comm/mpi/mpi_world.h"
-#include "families/model_weights.h"
 #include "model/model.h"
-#include "model/ops/products/compiled_products.h"
-#include "recipe/parse.h"
 #include "text/decode_any.h"
-#include "text/special_ids.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_digest.h"
 #include "train/eval/inference_model.h"
 
 namespace echelon::app {
 namespace {
 
-/// The tokenizer of the model, ending texts as its config.json says, and all ids that end one.
-struct Language {
-  std::unique_ptr<const Tokenizer> tokenizer;
-  std::vector<std::int64_t> ends;
-  std::unique_ptr<Chat> chat;  ///< null: texts are continued as they are
-};
-
-/// Only a tokenizer.json finds the special tokens of a template in a text.
-std::filesystem::path tokenizer_of(const std::filesystem::path& folder, bool chats) {
-  const std::filesystem::path json = folder / "tokenizer.json";
-  return chats && checkpoint::entry_exists(json) ? json : find_tokenizer(folder);
-}
-
-Language language_of(const std::filesystem::path& folder, const char* what,
-                     const std::optional<ChatRequest>& chat, const FolderFile& text) {
-  const std::filesystem::path file = tokenizer_of(folder, chat.has_value());
-  if (file.empty()) {
-    throw Error(Code::kData, str(what, " '", folder.string(),
-                                 "' holds neither tokenizer.model nor tokenizer.json, so text cannot be "
-                                 "turned into tokens; train from data with a tokenizer (data.tokenizer)"));
-  }
-  const auto content = [&](const std::string& name) {
-    // Imports may hold a generation_config.json that says less: config.json is what training kept up to date.
-    return name == "generation_config.json" ? std::string() : text(name);
-  };
-  const SpecialIds ids = special_ids_of(content, folder.string());
-  const std::string bytes = text(file.filename());
-  if (chat && tokenizer_file_name(bytes) != "tokenizer.json") {
-    throw Error(Code::kData, str("--chat: '", file.string(),
-                                 "' is a sentencepiece model, which does not find the special tokens of a "
-                                 "chat in its text: put the model's tokenizer.json beside it"));
-  }
-  auto tokenizer = Tokenizer::from_bytes(bytes, file.string());
-  const std::int32_t end = document_end(ids, *tokenizer);
-  Language language{ending_with(std::move(tokenizer), end), {ids.ends.begin(), ids.ends.end()}, nullptr};
-  if (language.ends.empty()) language.ends = {end};
-  if (chat) {
-    language.chat = std::make_unique<Chat>(*chat, TokenizerFolder(folder, content), *language.tokenizer);
-    language.ends.push_back(language.chat->end());
-  }
-  return language;
-}
-
 /// Prompts per rank in one batch; bounds the memory of activations and caches.
 constexpr std::size_t kPromptsAtOnce = 32;
-
-constexpr const char* kOutOfMemory =
-    "out of memory: the weights are kept in fp32; distribute them over more ranks (--ranks), or use fewer "
-    "prompts or beams";
 
 using Texts = std::vector<std::string>;
 
@@ -180,92 +121,6 @@ class Conversation {
   std::int64_t longest_ = 0;  ///< longest prompt in tokens; not for encoder-decoders
 };
 
-/// The Hugging Face folder or step folder to read. Rank 0 chooses, since a run that is saving could make
-/// ranks choose differently. Collective.
-std::filesystem::path folder_of(const std::filesystem::path& named, Communicator& comm) {
-  std::string found;
-  agree(comm, "find checkpoint", [&] {
-    if (comm.rank() != 0) return;
-    found = families::is_model_folder(named) ? named.string() : checkpoint::Reader(named).folder().string();
-  });
-  return broadcast_value(comm, found, "checkpoint");
-}
-
-/// The source of samples: a checkpoint, or a Hugging Face folder.
-class Source {
- public:
-  virtual ~Source() = default;
-  [[nodiscard]] virtual Recipe recipe() const = 0;
-  [[nodiscard]] virtual Language language(const std::optional<ChatRequest>& chat) const = 0;
-  /// Collective.
-  [[nodiscard]] virtual std::unique_ptr<ShardedModel> load(std::unique_ptr<Model> model,
-                                                           const InferencePlace& place) const = 0;
-};
-
-/// Until it ends, no run removes the checkpoint.
-class CheckpointSource final : public Source {
- public:
-  CheckpointSource(const std::filesystem::path& folder, std::string base, bool tells)
-      : leased_(folder, tells), base_(std::move(base)) {}
-  [[nodiscard]] Recipe recipe() const override {
-    return recipe::parse_stored_recipe("recipe.yaml of the checkpoint",
-                                       leased_.reader.attachment("recipe.yaml"));
-  }
-  [[nodiscard]] Language language(const std::optional<ChatRequest>& chat) const override {
-    const auto files = leased_.reader.attachments();
-    return language_of(leased_.reader.folder(), "checkpoint", chat, [&](const std::string& name) {
-      const bool there = std::find(files.begin(), files.end(), name) != files.end();
-      return there ? leased_.reader.attachment(name) : std::string();
-    });
-  }
-  [[nodiscard]] std::unique_ptr<ShardedModel> load(std::unique_ptr<Model> model,
-                                                   const InferencePlace& place) const override {
-    return load_inference_model(leased_.reader, std::move(model), place, base_);
-  }
-
- private:
-  checkpoint::LeasedReader leased_;
-  std::string base_;
-};
-
-class FolderSource final : public Source {
- public:
-  explicit FolderSource(const std::filesystem::path& folder) : weights_(folder, "cannot sample from") {}
-  [[nodiscard]] Recipe recipe() const override {
-    return recipe::parse_stored_recipe("config.json", weights_.model().whole_recipe());
-  }
-  [[nodiscard]] Language language(const std::optional<ChatRequest>& chat) const override {
-    return language_of(weights_.folder(), "folder", chat, [&](const std::string& name) {
-      if (name == "config.json") return weights_.config();
-      const std::filesystem::path file = weights_.folder() / name;
-      return checkpoint::entry_exists(file) ? checkpoint::read_input(file, checkpoint::kMaxAttachmentBytes)
-                                            : std::string();
-    });
-  }
-  [[nodiscard]] std::unique_ptr<ShardedModel> load(std::unique_ptr<Model> model,
-                                                   const InferencePlace& place) const override {
-    return load_inference_model(weights_, std::move(model), place);
-  }
-
- private:
-  families::ModelWeights weights_;
-};
-
-/// Collective.
-std::unique_ptr<Source> open_source(const SampleRequest& request, Communicator& comm) {
-  std::unique_ptr<Source> source;
-  agree(comm, "open checkpoint", [&, folder = folder_of(request.checkpoint, comm)] {
-    if (families::is_model_folder(folder)) {
-      if (!request.base.empty())
-        throw Error(Code::kUsage, str("'", folder.string(), "' holds all of its model; remove --base"));
-      source = std::make_unique<FolderSource>(folder);
-    } else {
-      source = std::make_unique<CheckpointSource>(folder, request.base, comm.rank() == 0);
-    }
-  });
-  return source;
-}
-
 /// The texts of all ranks in rank order. Collective.
 Texts gather(Communicator& comm, const Texts& mine) {
   Texts all;
@@ -309,21 +164,16 @@ void talk(Conversation& conversation, Chat& chat, ShardedModel& model, const Inf
   }
 }
 
-void sample(const SampleRequest& request, Job& job) {
-  constexpr auto kTimeout_s = static_cast<double>(ClusterOptions{}.timeout_s);
-  set_threads(0, job.info());
-  const Compute compute = choose_compute({.device = request.device}, job, "--device");
-  const auto comm = make_mpi_communicator(job, kTimeout_s);
-  const auto between_devices = device_communicator(compute, job, kTimeout_s, {});
-  const InferencePlace place{*comm, between_devices.get(), compute.device};
-  std::unique_ptr<const Source> source = open_source(request, *comm);
+void sample(const SampleRequest& request, const InferencePlace& place) {
+  Communicator& comm = place.comm;
+  std::unique_ptr<const ModelSource> source = open_source(request.checkpoint, request.base, comm);
   std::unique_ptr<Model> model;
   Language language;
   std::optional<Conversation> conversation;
-  agree(*comm, "recipe and tokenizer", [&] {
+  agree(comm, "recipe and tokenizer", [&] {
     const Recipe recipe = source->recipe();
-    model = build_model(recipe.model, resolve(recipe.precision).types(), compute.device, recipe.lora);
-    (void)model->decoder(prompt_batch({{0}}, compute.device));  // models that cannot generate refuse here
+    model = build_model(recipe.model, resolve(recipe.precision).types(), place.device, recipe.lora);
+    (void)model->decoder(prompt_batch({{0}}, place.device));  // models that cannot generate refuse here
     language = source->language(request.chat);
     conversation.emplace(language, recipe.model, request.search);
   });
@@ -335,32 +185,11 @@ void sample(const SampleRequest& request, Job& job) {
   if (request.prompts.empty()) talk(*conversation, *language.chat, *sharded, place);
 }
 
-/// One rank; its error aborts the others.
-int sample_in_job(const SampleRequest& request) {
-  // Each generated token has new shapes, so oneDNN would fill its cache with products that are not used
-  // again.
-  ops::keep_compiled_products(ops::products_worth_keeping(1, 1, kernels::bf16_products()));
-  const auto job = bootstrap(request.launch, static_cast<double>(ClusterOptions{}.timeout_s));
-  try {
-    sample(request, *job);
-    finish_mpi();
-    job->finish();
-    return 0;
-  } catch (...) {
-    const Error error = current_error(kOutOfMemory);
-    const int status = report_error(error, where(*job));
-    job->abort(status, error.what());
-    return status;
-  }
-}
-
 }  // namespace
 }  // namespace echelon::app
 
 int echelon_engine_sample(const echelon::app::SampleRequest& request) {
-  try {
-    return echelon::app::sample_in_job(request);
-  } catch (const echelon::Error& error) {
-    return echelon::app::report_error(error, "");
-  }
+  return echelon::app::infer(request.launch, request.device, [&](const echelon::InferencePlace& place) {
+    echelon::app::sample(request, place);
+  });
 }

@@ -1,0 +1,51 @@
+#include "app/engine/inference/infer.h"
+
+#include "app/engine/accelerator.h"
+#include "app/engine/device_choice.h"
+#include "app/engine/rank_error.h"
+#include "app/engine/threads.h"
+#include "app/report_error.h"
+#include "bootstrap/options.h"
+#include "comm/mpi/mpi_world.h"
+#include "model/ops/products/compiled_products.h"
+
+namespace echelon::app {
+namespace {
+
+constexpr const char* kOutOfMemory =
+    "out of memory: the weights are kept in fp32; distribute them over more ranks (--ranks), or use fewer "
+    "prompts or beams";
+constexpr auto kTimeout_s = static_cast<double>(ClusterOptions{}.timeout_s);
+
+void run_rank(Job& job, TrainDevice device, const std::function<void(const InferencePlace&)>& body) {
+  set_threads(0, job.info());
+  const Compute compute = choose_compute({.device = device}, job, "--device");
+  const auto comm = make_mpi_communicator(job, kTimeout_s);
+  const auto between_devices = device_communicator(compute, job, kTimeout_s, {});
+  body({*comm, between_devices.get(), compute.device});
+}
+
+}  // namespace
+
+int infer(Launch launch, TrainDevice device, const std::function<void(const InferencePlace&)>& body) {
+  // Each text has new shapes, so oneDNN would fill its cache with products that are not used again.
+  ops::keep_compiled_products(ops::products_worth_keeping(1, 1, kernels::bf16_products()));
+  try {
+    const auto job = bootstrap(launch, kTimeout_s);
+    try {
+      run_rank(*job, device, body);
+      finish_mpi();
+      job->finish();
+      return 0;
+    } catch (...) {
+      const Error error = current_error(kOutOfMemory);
+      const int status = report_error(error, where(*job));
+      job->abort(status, error.what());
+      return status;
+    }
+  } catch (const Error& error) {
+    return report_error(error, "");
+  }
+}
+
+}  // namespace echelon::app

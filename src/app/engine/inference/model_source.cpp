@@ -1,0 +1,134 @@
+#include "app/engine/inference/model_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/str.h"
+#include "checkpoint/folder/files.h"
+#include "checkpoint/format/manifest.h"
+#include "checkpoint/read/leased_reader.h"
+#include "comm/agree.h"
+#include "comm/exchange.h"
+#include "families/model_weights.h"
+#include "recipe/parse.h"
+#include "text/special_ids.h"
+#include "text/tokenizer_digest.h"
+#include "text/tokenizer_folder.h"
+
+namespace echelon::app {
+namespace {
+
+/// Only a tokenizer.json finds the special tokens of a template in a text.
+std::filesystem::path tokenizer_of(const std::filesystem::path& folder, bool chats) {
+  const std::filesystem::path json = folder / "tokenizer.json";
+  return chats && checkpoint::entry_exists(json) ? json : find_tokenizer(folder);
+}
+
+Language language_of(const std::filesystem::path& folder, const char* what,
+                     const std::optional<ChatRequest>& chat, const FolderFile& text) {
+  const std::filesystem::path file = tokenizer_of(folder, chat.has_value());
+  if (file.empty()) {
+    throw Error(Code::kData, str(what, " '", folder.string(),
+                                 "' holds neither tokenizer.model nor tokenizer.json, so text cannot be "
+                                 "turned into tokens; train from data with a tokenizer (data.tokenizer)"));
+  }
+  const auto content = [&](const std::string& name) {
+    // Imports may hold a generation_config.json that says less: config.json is what training kept up to date.
+    return name == "generation_config.json" ? std::string() : text(name);
+  };
+  const SpecialIds ids = special_ids_of(content, folder.string());
+  const std::string bytes = text(file.filename());
+  if (chat && tokenizer_file_name(bytes) != "tokenizer.json") {
+    throw Error(Code::kData, str("--chat: '", file.string(),
+                                 "' is a sentencepiece model, which does not find the special tokens of a "
+                                 "chat in its text: put the model's tokenizer.json beside it"));
+  }
+  auto tokenizer = Tokenizer::from_bytes(bytes, file.string());
+  const std::int32_t end = document_end(ids, *tokenizer);
+  Language language{ending_with(std::move(tokenizer), end), {ids.ends.begin(), ids.ends.end()}, nullptr};
+  if (language.ends.empty()) language.ends = {end};
+  if (chat) {
+    language.chat = std::make_unique<Chat>(*chat, TokenizerFolder(folder, content), *language.tokenizer);
+    language.ends.push_back(language.chat->end());
+  }
+  return language;
+}
+
+/// The Hugging Face folder or step folder to read. Rank 0 chooses, since a run that is saving could make
+/// ranks choose differently. Collective.
+std::filesystem::path folder_of(const std::filesystem::path& named, Communicator& comm) {
+  std::string found;
+  agree(comm, "find checkpoint", [&] {
+    if (comm.rank() != 0) return;
+    found = families::is_model_folder(named) ? named.string() : checkpoint::Reader(named).folder().string();
+  });
+  return broadcast_value(comm, found, "checkpoint");
+}
+
+/// Until it ends, no run removes the checkpoint.
+class CheckpointSource final : public ModelSource {
+ public:
+  CheckpointSource(const std::filesystem::path& folder, std::string base, bool tells)
+      : leased_(folder, tells), base_(std::move(base)) {}
+  [[nodiscard]] Recipe recipe() const override {
+    return recipe::parse_stored_recipe("recipe.yaml of the checkpoint",
+                                       leased_.reader.attachment("recipe.yaml"));
+  }
+  [[nodiscard]] Language language(const std::optional<ChatRequest>& chat) const override {
+    const auto files = leased_.reader.attachments();
+    return language_of(leased_.reader.folder(), "checkpoint", chat, [&](const std::string& name) {
+      const bool there = std::find(files.begin(), files.end(), name) != files.end();
+      return there ? leased_.reader.attachment(name) : std::string();
+    });
+  }
+  [[nodiscard]] std::unique_ptr<ShardedModel> load(std::unique_ptr<Model> model,
+                                                   const InferencePlace& place) const override {
+    return load_inference_model(leased_.reader, std::move(model), place, base_);
+  }
+
+ private:
+  checkpoint::LeasedReader leased_;
+  std::string base_;
+};
+
+class FolderSource final : public ModelSource {
+ public:
+  explicit FolderSource(const std::filesystem::path& folder) : weights_(folder, "cannot sample from") {}
+  [[nodiscard]] Recipe recipe() const override {
+    return recipe::parse_stored_recipe("config.json", weights_.model().whole_recipe());
+  }
+  [[nodiscard]] Language language(const std::optional<ChatRequest>& chat) const override {
+    return language_of(weights_.folder(), "folder", chat, [&](const std::string& name) {
+      if (name == "config.json") return weights_.config();
+      const std::filesystem::path file = weights_.folder() / name;
+      return checkpoint::entry_exists(file) ? checkpoint::read_input(file, checkpoint::kMaxAttachmentBytes)
+                                            : std::string();
+    });
+  }
+  [[nodiscard]] std::unique_ptr<ShardedModel> load(std::unique_ptr<Model> model,
+                                                   const InferencePlace& place) const override {
+    return load_inference_model(weights_, std::move(model), place);
+  }
+
+ private:
+  families::ModelWeights weights_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelSource> open_source(const std::filesystem::path& named, const std::string& base,
+                                         Communicator& comm) {
+  std::unique_ptr<ModelSource> source;
+  agree(comm, "open checkpoint", [&, folder = folder_of(named, comm)] {
+    if (families::is_model_folder(folder)) {
+      if (!base.empty())
+        throw Error(Code::kUsage, str("'", folder.string(), "' holds all of its model; remove --base"));
+      source = std::make_unique<FolderSource>(folder);
+    } else {
+      source = std::make_unique<CheckpointSource>(folder, base, comm.rank() == 0);
+    }
+  });
+  return source;
+}
+
+}  // namespace echelon::app
