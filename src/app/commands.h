@@ -8,6 +8,7 @@ namespace echelon::app {
 
 void add_train(CLI::App& app, int& status);
 void add_sample(CLI::App& app, int& status);
+void add_evaluate(CLI::App& app, int& status);
 void add_report(CLI::App& app, int& status);
 void add_watch(CLI::App& app, int& status);
 void add_validate(CLI::App& app, int& status);

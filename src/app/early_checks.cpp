@@ -9,6 +9,7 @@
 #include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/resume.h"
 #include "data/loader.h"
+#include "data/tasks/scored_sequences.h"
 #include "families/model_weights.h"
 
 namespace echelon::app {
@@ -30,6 +31,21 @@ void check_data(const Recipe& recipe) {
   if (opens_at_once(data, data.validation.path)) (void)make_validation_loader(data, input, seed);
 }
 
+/// What ranks would find only after they are connected.
+void check_tasks(const Recipe& recipe) {
+  if (recipe.evaluation.tasks.empty()) return;
+  const auto tokenizer = load_tokenizer(recipe.data);
+  if (tokenizer == nullptr) return;  // the engine tells
+  const data::ModelLimits limits{longest_sequence(recipe.model), recipe.model.vocab_size};
+  for (const data::Task& task : data::read_tasks(recipe.evaluation)) {
+    if (task.kind == data::TaskKind::kChoices) {
+      (void)data::scored_sequences(task, *tokenizer, limits);
+    } else {
+      (void)data::prompt_ids(task, *tokenizer, limits);
+    }
+  }
+}
+
 /// Without what may be in the nodes' memory, which only the run can tell.
 void check_checkpoints(const Recipe& recipe) {
   const CheckpointOptions& options = recipe.checkpoint;
@@ -48,6 +64,7 @@ void check_checkpoints(const Recipe& recipe) {
 
 void check_early(const Recipe& recipe) {
   check_data(recipe);
+  check_tasks(recipe);
   check_checkpoints(recipe);
   require_same_ends(recipe);
 }

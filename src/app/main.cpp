@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   echelon::app::add_recipes(app, status);
   echelon::app::add_prepare(app, status);
   echelon::app::add_sample(app, status);
+  echelon::app::add_evaluate(app, status);
   echelon::app::add_report(app, status);
   echelon::app::add_watch(app, status);
   echelon::app::add_metrics(app, status);

@@ -30,6 +30,8 @@ std::string_view name_of(Doing doing) {
       return "validating";
     case Doing::kGenerating:
       return "generating";
+    case Doing::kEvaluating:
+      return "evaluating";
     case Doing::kSaving:
       return "saving";
     case Doing::kLeaving:

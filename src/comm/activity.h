@@ -23,6 +23,7 @@ enum class Doing : std::uint8_t {
   kUpdating,
   kValidating,
   kGenerating,
+  kEvaluating,
   kSaving,
   kLeaving,
 };

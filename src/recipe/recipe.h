@@ -2,6 +2,7 @@
 #include "bootstrap/options.h"
 #include "checkpoint/options.h"
 #include "data/options.h"
+#include "data/tasks/options.h"
 #include "optim/options.h"
 #include "run/options.h"
 #include "shapes/options.h"
@@ -22,6 +23,7 @@ struct Recipe {
   OptimOptions optim;
   ScheduleOptions schedule;
   TrainOptions train;
+  EvaluationOptions evaluation;
   CheckpointOptions checkpoint;
   MetricsOptions metrics;
   ClusterOptions cluster;

@@ -86,6 +86,7 @@ void MetricsFile::append(const StepMetrics& m) {
     line["rouge2"] = m.rouge->rouge2;
     line["rougeL"] = m.rouge->rouge_l;
   }
+  for (const auto& [name, score] : m.evaluation) line[name] = score;
   add_details(line, m);
   write(m.step, line.dump());
   exports_.append(line.dump());

@@ -53,8 +53,9 @@ struct StepMetrics {
   std::vector<std::pair<std::string, std::uint64_t>> memory_bytes;  ///< by purpose; largest over ranks
   std::vector<std::pair<std::string, double>> unit_grad_norms;      ///< on request
   std::optional<double> validation_loss;
-  std::optional<double> validation_accuracy;  ///< share of samples; where there are classes
-  std::optional<RougeScores> rouge;           ///< of texts generated in validation
+  std::optional<double> validation_accuracy;               ///< share of samples; where there are classes
+  std::optional<RougeScores> rouge;                        ///< of texts generated in validation
+  std::vector<std::pair<std::string, double>> evaluation;  ///< "eval/piqa/acc": scores of tasks
 };
 
 /// Appends to metrics.jsonl, one JSON object a line, and to the files made from it.

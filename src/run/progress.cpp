@@ -89,6 +89,7 @@ std::string describe(const StepMetrics& m, std::int64_t steps) {
     text += str("  rouge1 ", fixed(m.rouge->rouge1, 4), "  rouge2 ", fixed(m.rouge->rouge2, 4), "  rougeL ",
                 fixed(m.rouge->rouge_l, 4));
   }
+  for (const auto& [name, score] : m.evaluation) text += str("  ", name, " ", fixed(score, 4));
   return text;
 }
 

@@ -60,12 +60,15 @@ TrainStep::Result TrainLoop::step(double lr) {
   return result;
 }
 
-bool TrainLoop::validation_due(std::int64_t step) const {
+TrainLoop::Due TrainLoop::due_after(std::int64_t step) const {
   const TrainOptions& train = options_.train;
+  Due due{.evaluation = parts_.evaluation != nullptr && parts_.evaluation->due(step, train.steps)};
   if (parts_.validation == nullptr || (train.validate_every_steps == 0 && train.validate_every_epochs == 0))
-    return false;
-  return step == train.steps || (train.validate_every_steps > 0 && step % train.validate_every_steps == 0) ||
-         epochs_.ends(step, train.validate_every_epochs);
+    return due;
+  due.validation = step == train.steps ||
+                   (train.validate_every_steps > 0 && step % train.validate_every_steps == 0) ||
+                   epochs_.ends(step, train.validate_every_epochs);
+  return due;
 }
 
 void TrainLoop::check_deadline(std::int64_t number) {
@@ -73,7 +76,7 @@ void TrainLoop::check_deadline(std::int64_t number) {
   Deadline& deadline = *parts_.clocks.deadline;
   deadline.step_took(steady_now_s() - step_began_s_);
   const double save_s = deadline.save_s();
-  Deadline::Ahead ahead{.step = number < options_.train.steps, .validation = validation_due(number)};
+  Deadline::Ahead ahead{.step = number < options_.train.steps, .validation = due_after(number).any()};
   const auto in_flight_s = parts_.checkpointer.in_flight_s();
   if (in_flight_s) ahead.beside_s = std::max(0.0, save_s - *in_flight_s);
   if (ahead.step && (parts_.checkpointer.due_by_step(number) || parts_.checkpointer.due_by_time())) {
@@ -88,9 +91,6 @@ void TrainLoop::check_deadline(std::int64_t number) {
 std::optional<ValidationResult> TrainLoop::validate() {
   parts_.progress.state("validating");
   options_.activity->enter(Doing::kValidating);
-  parts_.checkpointer.validation_begins();
-  const SpentOn validating(parts_.clocks.ledger, Spent::kValidate);
-  const IntervalClock::Reading began = reporter_.reading();
   std::optional<ValidationResult> result = echelon::validate(
       parts_.state.model, *parts_.validation, options_.data, options_.train, parts_.comm, parts_.stop);
   if (result && options_.text.tokenizer != nullptr) {
@@ -99,10 +99,25 @@ std::optional<ValidationResult> TrainLoop::validate() {
     result->rouge = generation_score(parts_.state.model, *parts_.validation, options_.text, options_.data,
                                      options_.train, parts_.comm, parts_.stop);
   }
+  return result;
+}
+
+std::optional<ValidationResult> TrainLoop::measure(const Due& due) {
+  parts_.checkpointer.validation_begins();
+  const SpentOn validating(parts_.clocks.ledger, Spent::kValidate);
+  const IntervalClock::Reading began = reporter_.reading();
+  std::optional<ValidationResult> result = due.validation ? validate() : ValidationResult{};
+  if (due.evaluation && !parts_.stop.decided()) {
+    parts_.progress.state("evaluating");
+    options_.activity->enter(Doing::kEvaluating);
+    const bool last = parts_.state.step == options_.train.steps;
+    if (auto tasks = parts_.evaluation->run(parts_.state.model, parts_.comm, parts_.stop, !last))
+      result->tasks = std::move(*tasks);
+  }
   const double took = pause(began);
   if (parts_.stop.decided()) return std::nullopt;
   if (parts_.clocks.deadline != nullptr) parts_.clocks.deadline->validation_took(took);
-  record_validation(result->loss);
+  record_best(*result);
   return result;
 }
 
@@ -116,17 +131,25 @@ void TrainLoop::announce_stop(bool left_out) {
     log::warn(warning);
 }
 
-void TrainLoop::record_validation(double loss) {
-  if (!std::isfinite(loss)) {
+void TrainLoop::record_best(const ValidationResult& result) {
+  TrainState::Best found{.step = parts_.state.step};
+  if (parts_.evaluation != nullptr) found.task = parts_.evaluation->best();
+  const auto task = std::find_if(result.tasks.begin(), result.tasks.end(),
+                                 [&](const TaskResult& one) { return one.name == found.task; });
+  if (found.task.empty() ? !result.loss : task == result.tasks.end()) return;
+  found.value = found.task.empty() ? *result.loss : task->score();
+  if (!std::isfinite(found.value)) {
     if (parts_.comm.rank() == 0)
       log::warn(str("the validation loss of step ", parts_.state.step,
                     " is not finite and does not count as the best"));
     return;
   }
-  if (parts_.state.best && loss >= parts_.state.best->validation_loss) return;
-  parts_.state.best = TrainState::Best{parts_.state.step, loss};
+  if (parts_.state.best && !found.beats(*parts_.state.best)) return;
+  parts_.state.best = found;
   if (parts_.comm.rank() != 0) return;
-  const nlohmann::json best{{"step", parts_.state.step}, {"validation_loss", loss}};
+  nlohmann::json best{{"step", found.step}};
+  if (!found.task.empty()) best["task"] = found.task;
+  best[found.task.empty() ? "validation_loss" : "score"] = found.value;
   const std::filesystem::path file = parts_.folder.root() / "best_validation.json";
   try {
     fs::publish_file(file, best.dump() + "\n", Code::kUsage);
@@ -200,9 +223,10 @@ RunEnd TrainLoop::run() {
     const bool last = state.step == steps;
     const double step_s = reporter_.step_s();
     std::optional<ValidationResult> validation;
-    if (!parts_.stop.decided() && validation_due(state.step)) validation = validate();
+    const Due due = due_after(state.step);
+    if (!parts_.stop.decided() && due.any()) validation = measure(due);
     const bool stop = parts_.stop.decided();
-    if (stop) announce_stop(!validation && validation_due(state.step));
+    if (stop) announce_stop(!validation && due.any());
     const bool logging =
         last || state.step == 1 || validation || stop || state.step % options_.metrics.every_steps == 0;
     if (logging) reporter_.line(result, lr, validation);

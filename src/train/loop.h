@@ -41,15 +41,23 @@ class TrainLoop {
     const LoopParts& parts_;
   };
   [[nodiscard]] TrainStep::Result step(double lr);
-  [[nodiscard]] bool validation_due(std::int64_t step) const;
+  /// What is measured after a step.
+  struct Due {
+    bool validation = false;
+    bool evaluation = false;
+    [[nodiscard]] bool any() const { return validation || evaluation; }
+  };
+  [[nodiscard]] Due due_after(std::int64_t step) const;
   /// Rank 0, at the end of step `number`, before its reduction: requests a stop if the next step no longer
   /// fits before the deadline.
   void check_deadline(std::int64_t number);
-  /// Returns nothing if a stop was decided during the validation.
+  /// Validates, evaluates, or both. Returns nothing if a stop was decided meanwhile.
+  [[nodiscard]] std::optional<ValidationResult> measure(const Due& due);
   [[nodiscard]] std::optional<ValidationResult> validate();
-  /// `left_out`: the due validation was skipped.
+  /// `left_out`: the due validation or evaluation was skipped.
   void announce_stop(bool left_out);
-  void record_validation(double loss);
+  /// Notes the step if it is the best so far, by the score of a task or by the validation loss.
+  void record_best(const ValidationResult& result);
   void save(bool last);
   void save_to_memory();
   void end_profile();  ///< collective

@@ -15,6 +15,7 @@
 #include "run/progress.h"
 #include "run/run_folder.h"
 #include "train/eval/generation_score.h"
+#include "train/eval/run_evaluation.h"
 #include "train/memory/memory_saves.h"
 #include "train/memory_report.h"
 #include "train/options.h"
@@ -64,8 +65,9 @@ struct LoopParts {
   AgreedStop& stop;
   const RunFolder& folder;
   Progress& progress;
-  const Loader* validation = nullptr;  ///< null: no validation
-  MetricsFile* metrics = nullptr;      ///< null on every rank but 0
+  const Loader* validation = nullptr;   ///< null: no validation
+  RunEvaluation* evaluation = nullptr;  ///< null: no tasks
+  MetricsFile* metrics = nullptr;       ///< null on every rank but 0
   Clocks clocks = {};
   MemorySaves* memory = nullptr;  ///< null: nothing is saved to memory
 };

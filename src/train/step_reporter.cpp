@@ -161,6 +161,10 @@ void StepReporter::line(const TrainStep::Result& result, double lr,
     metrics.validation_loss = validation->loss;
     metrics.validation_accuracy = validation->accuracy;
     metrics.rouge = validation->rouge;
+    for (const TaskResult& task : validation->tasks) {
+      for (const auto& [name, score] : task.scores)
+        metrics.evaluation.emplace_back(str("eval/", task.name, '/', name), score);
+    }
   }
   if (parts_.metrics != nullptr) parts_.metrics->append(metrics);
   parts_.progress.line(metrics);

@@ -87,19 +87,35 @@ std::map<std::string, std::string> attachments_of(const Recipe& recipe, const Mo
   return files;
 }
 
-TextOptions validation_text(const Recipe& recipe) {
-  const DataOptions& data = recipe.data;
-  if (data.validation.generate == 0) return {};
-  const std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(data);
-  if (!tokenizer)
-    throw Error(Code::kData,
-                str("data.validation.generate is ", data.validation.generate,
-                    ", but there is no tokenizer to decode the generated tokens: expected one beside '",
-                    data.path, "', or data.tokenizer"));
+namespace {
+
+/// `key`: asks for texts. Throws Error(kData) if there is no tokenizer.
+TextOptions text_for(const std::string& key, const Recipe& recipe) {
+  const std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(recipe.data);
+  if (!tokenizer) {
+    throw Error(Code::kData, str(key, " is set, but there is no tokenizer: expected one beside '",
+                                 recipe.data.path, "', or data.tokenizer"));
+  }
   const EarlierModel earlier = earlier_model(recipe);
   if (!states_ends(earlier, recipe)) return {tokenizer, {tokenizer->eos_id()}};
   const std::vector<std::int32_t> ends = end_ids_of(earlier.config, "config.json");
   return {tokenizer, {ends.begin(), ends.end()}};
+}
+
+}  // namespace
+
+TextOptions validation_text(const Recipe& recipe) {
+  if (recipe.data.validation.generate == 0) return {};
+  return text_for("data.validation.generate", recipe);
+}
+
+std::unique_ptr<RunEvaluation> evaluation_of(const Recipe& recipe) {
+  if (recipe.evaluation.tasks.empty()) return nullptr;
+  const TaskPasses passes{.tokens = recipe.train.micro_batch_size * recipe.data.seq_len,
+                          .prompts = recipe.train.micro_batch_size};
+  return std::make_unique<RunEvaluation>(
+      recipe.evaluation, text_for("evaluation.tasks", recipe),
+      data::ModelLimits{longest_sequence(recipe.model), recipe.model.vocab_size}, passes);
 }
 
 }  // namespace echelon::app

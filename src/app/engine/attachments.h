@@ -1,10 +1,12 @@
 #pragma once
 #include <map>
+#include <memory>
 #include <string>
 
 #include "model/model.h"
 #include "recipe/recipe.h"
 #include "train/eval/generation_score.h"
+#include "train/eval/run_evaluation.h"
 
 namespace echelon::app {
 
@@ -19,5 +21,9 @@ namespace echelon::app {
 /// state. Without a tokenizer if validation generates nothing. Throws Error(kData) if it needs a tokenizer
 /// and there is none.
 [[nodiscard]] TextOptions validation_text(const Recipe& recipe);
+
+/// The tasks of the recipe, encoded; null if it has none. A pass of an evaluation has the tokens of a
+/// micro-batch, so it needs no more memory than training. Throws Error(kData).
+[[nodiscard]] std::unique_ptr<RunEvaluation> evaluation_of(const Recipe& recipe);
 
 }  // namespace echelon::app

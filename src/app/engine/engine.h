@@ -11,6 +11,7 @@
 #include "bootstrap/job.h"
 #include "comm/communicator.h"
 #include "data/chat/chat_options.h"
+#include "data/tasks/options.h"
 #include "forecast/rehearsed.h"
 #include "model/generate/options.h"
 #include "profile/options.h"
@@ -40,6 +41,15 @@ struct SampleRequest {
   std::vector<std::string> prompts;   ///< with `chat`, each a user's turn; empty: lines of standard input
   std::optional<ChatRequest> chat{};  ///< none: prompts are continued as they are
   GenerateOptions search;             ///< without end_ids and first_prompt, which the engine sets
+  TrainDevice device = TrainDevice::kAuto;
+  Launch launch = Launch::kSingle;
+};
+
+struct EvaluateRequest {
+  std::filesystem::path checkpoint;  ///< a step folder, a run folder, or a Hugging Face folder
+  std::string base;                  ///< as that of SampleRequest
+  EvaluationOptions tasks;
+  bool json = false;  ///< the result is one JSON object
   TrainDevice device = TrainDevice::kAuto;
   Launch launch = Launch::kSingle;
 };
@@ -104,6 +114,7 @@ struct ReferenceResult {
 
 using TrainFunction = int(const TrainRequest&);
 using SampleFunction = int(const SampleRequest&);
+using EvaluateFunction = int(const EvaluateRequest&);
 /// `fault`: why there is no result; then the exit code is nonzero.
 using RehearseFunction = int(const RehearseRequest&, forecast::Rehearsed&, std::string& fault);
 using CheckModelFunction = int(const Recipe&, ModelFaults&);
@@ -119,6 +130,7 @@ using VersionFunction = const char*();
 extern "C" {
 echelon::app::TrainFunction echelon_engine_train;
 echelon::app::SampleFunction echelon_engine_sample;
+echelon::app::EvaluateFunction echelon_engine_evaluate;
 echelon::app::RehearseFunction echelon_engine_rehearse;
 echelon::app::CheckModelFunction echelon_engine_check_model;
 echelon::app::ReferenceFunction echelon_engine_reference;

@@ -152,9 +152,10 @@ Restored bring_in(const Recipe& recipe, const RunFolder& folder, Communicator& c
 /// The inputs of a run, and the files that it adds to its checkpoints.
 struct Inputs {
   std::unique_ptr<Loader> data;
-  std::unique_ptr<Loader> validation;        ///< null: no validation
-  TextOptions text;                          ///< of validation
-  std::map<std::string, std::string> files;  ///< of rank 0, which writes them
+  std::unique_ptr<Loader> validation;         ///< null: no validation
+  TextOptions text;                           ///< of validation
+  std::unique_ptr<RunEvaluation> evaluation;  ///< null: no tasks
+  std::map<std::string, std::string> files;   ///< of rank 0, which writes them
 };
 
 /// Collective: if one rank cannot open an input, all ranks throw.
@@ -167,6 +168,7 @@ Inputs open_inputs(const Recipe& recipe, const Model& model, Communicator& comm)
     inputs.data = make_loader(recipe.data, input, seed);
     inputs.validation = make_validation_loader(recipe.data, input, seed);
     inputs.text = validation_text(recipe);
+    inputs.evaluation = evaluation_of(recipe);
     if (comm.rank() == 0) inputs.files = attachments_of(recipe, model);
   });
   return inputs;
@@ -225,7 +227,7 @@ void tell(bool lead, const std::string& doing) {
 
 /// Trains from state.step to the end of the run or a stop. Collective.
 void train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Checkpointer& checkpointer,
-              Communicator& comm, const Loader* validation, MemorySaves* memory, RankLife& life) {
+              Communicator& comm, const Inputs& inputs, MemorySaves* memory, RankLife& life) {
   const bool lead = comm.rank() == 0;
   const std::int64_t steps = options.train.steps;
   std::unique_ptr<MetricsFile> metrics;
@@ -256,7 +258,8 @@ void train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Chec
                         .stop = stop,
                         .folder = *life.folder,
                         .progress = progress,
-                        .validation = validation,
+                        .validation = inputs.validation.get(),
+                        .evaluation = inputs.evaluation.get(),
                         .metrics = metrics.get(),
                         .clocks = {life.deadline.get(), life.ledger.get()},
                         .memory = memory};
@@ -323,7 +326,7 @@ int run_rank(const Recipe& recipe, const ProfileRange& profiled, Job& job, RankL
   options.profile = profile::ahead(profiled, state.step, train.steps, lead);
   if (life.forecast) options.on_measured = life.forecast->listen(folder.root());
   auto saves = begin_memory_saves(memory.get(), recipe.checkpoint, review.files(), state);
-  train_on(recipe, options, state, checkpointer, *comm, inputs.validation.get(), saves.get(), life);
+  train_on(recipe, options, state, checkpointer, *comm, inputs, saves.get(), life);
   finish_memory_saves(std::move(saves), memory.get());
   return state.step < train.steps ? kStopped : 0;
 }

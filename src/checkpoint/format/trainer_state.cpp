@@ -39,7 +39,13 @@ std::optional<TrainerState::LossScale> parse_loss_scale(const Json& json, const 
 std::optional<TrainerState::Best> parse_best(const Json& json, const std::string& what) {
   if (!json.contains("best")) return std::nullopt;
   const Json& best = json["best"];
-  return TrainerState::Best{count(best, "step", kMaxStep, what), finite(best, "validation_loss", what)};
+  TrainerState::Best found{.step = count(best, "step", kMaxStep, what)};
+  if (const auto task = best.find("task"); task != best.end()) {
+    if (!task->is_string()) throw Error(Code::kCheckpoint, str(what, ": 'task' must be a text"));
+    found.task = task->get<std::string>();
+  }
+  found.value = finite(best, found.task.empty() ? "validation_loss" : "score", what);
+  return found;
 }
 
 TrainerState parse(const Json& json, std::int64_t step, const std::string& what) {
@@ -75,8 +81,11 @@ std::string trainer_state_text(const TrainerState& state) {
     json["loss_scale"] = {{"factor", state.loss_scale->factor},
                           {"finite_in_a_row", state.loss_scale->finite_in_a_row}};
   }
-  if (state.best)
-    json["best"] = {{"step", state.best->step}, {"validation_loss", state.best->validation_loss}};
+  if (state.best && state.best->task.empty())
+    json["best"] = {{"step", state.best->step}, {"validation_loss", state.best->value}};
+  if (state.best && !state.best->task.empty()) {
+    json["best"] = {{"step", state.best->step}, {"task", state.best->task}, {"score", state.best->value}};
+  }
   std::string text = json.dump();
   (void)parse_trainer_state(text, state.step, "trainer state");  // never commit what a reader would refuse
   return text;

@@ -23,7 +23,8 @@ struct TrainerState {
 
   struct Best {
     std::int64_t step = 0;
-    double validation_loss = 0;  ///< finite
+    double value = 0;  ///< validation loss, or score of `task`; finite
+    std::string task;  ///< empty: it goes by the validation loss
   };
   std::optional<Best> best;  ///< nothing: none was validated
 };
@@ -40,8 +41,8 @@ struct TrainerState {
 /// because no run resumes from it.
 void check_trainer_state(const std::string& text, std::int64_t step, const std::string& what);
 
-/// The lowest validation loss so far and its step, whoever wrote the state; nothing if there is none. Throws
-/// Error(kCheckpoint), naming `what`, if the entry is invalid.
+/// The best step so far and its validation loss or score, whoever wrote the state; nothing if there is none.
+/// Throws Error(kCheckpoint), naming `what`, if the entry is invalid.
 [[nodiscard]] std::optional<TrainerState::Best> best_of(const std::string& text, const std::string& what);
 
 }  // namespace echelon::checkpoint

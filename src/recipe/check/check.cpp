@@ -96,6 +96,35 @@ void check_training(const Recipe& recipe, std::vector<Conflict>& found) {
   }
 }
 
+void check_evaluation(const Recipe& recipe, std::vector<Conflict>& found) {
+  const EvaluationOptions& evaluation = recipe.evaluation;
+  const auto is_task = [&](const std::string& name) {
+    return std::any_of(evaluation.tasks.begin(), evaluation.tasks.end(),
+                       [&](const auto& task) { return task.first == name; });
+  };
+  const auto require_task = [&](const char* key, const std::string& name) {
+    if (is_task(name)) return;
+    found.push_back({{key, "evaluation.tasks"},
+                     str(key, " names '", name,
+                         "', which evaluation.tasks does not have: add it there, or "
+                         "correct the name")});
+  };
+  for (const auto& [name, file] : evaluation.prefix) require_task("evaluation.prefix", name);
+  for (const auto& [name, text] : evaluation.until) require_task("evaluation.until", name);
+  for (const auto& [name, text] : evaluation.after) require_task("evaluation.after", name);
+  if (!evaluation.best.empty()) require_task("evaluation.best", evaluation.best);
+  if (evaluation.tasks.empty()) return;
+  if (takes_images(recipe.model.kind) || takes_pairs(recipe.model.kind)) {
+    found.push_back({{"evaluation.tasks", "model.kind"},
+                     str("evaluation.tasks is set, which model.kind: ", word_of(recipe.model.kind),
+                         " cannot answer; expected a decoder-only language model, or no tasks")});
+  } else if (is_synthetic(recipe.data.kind) && recipe.data.tokenizer.empty()) {
+    found.push_back({{"evaluation.tasks", "data.tokenizer"},
+                     str("evaluation.tasks is set, but data.kind: ", word_of(recipe.data.kind),
+                         " has no tokenizer to read its questions with; name one in data.tokenizer")});
+  }
+}
+
 void check_cluster(const ClusterOptions& cluster, std::vector<Conflict>& found) {
   constexpr double kBeats = 3;  // one late heartbeat must not end a run
   if (cluster.heartbeat_timeout_s == 0 ||
@@ -119,6 +148,7 @@ std::vector<Conflict> conflicts(const Recipe& recipe) {
   check_data(recipe, found);
   find_image_conflicts(recipe, found);
   check_training(recipe, found);
+  check_evaluation(recipe, found);
   check_cluster(recipe.cluster, found);
   find_contradictions(recipe, found);
   return found;

@@ -25,7 +25,7 @@ struct ChoiceField {
 using Slot =
     std::variant<bool*, std::int64_t*, double*, std::array<double, 2>*, std::string*, ChoiceField,
                  SwitchOrCount*, std::vector<std::string>*, std::vector<double>*, std::vector<SchedulePhase>*,
-                 PatternMap<bool>*, PatternMap<double>*, PatternMap<FloatType>*>;
+                 PatternMap<bool>*, PatternMap<double>*, PatternMap<FloatType>*, PatternMap<std::string>*>;
 
 template <class Field>
 [[nodiscard]] Slot slot_of(Field& field) {
@@ -41,7 +41,8 @@ template <class Field>
 [[nodiscard]] constexpr bool is_map(const Slot& slot) {
   return std::holds_alternative<PatternMap<bool>*>(slot) ||
          std::holds_alternative<PatternMap<double>*>(slot) ||
-         std::holds_alternative<PatternMap<FloatType>*>(slot);
+         std::holds_alternative<PatternMap<FloatType>*>(slot) ||
+         std::holds_alternative<PatternMap<std::string>*>(slot);
 }
 
 /// Upper limit of every number of steps.

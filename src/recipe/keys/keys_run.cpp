@@ -138,7 +138,8 @@ std::vector<Key> keep_keys() {
       {ECHELON_KEY(checkpoint.keep_best),
        {},
        "",
-       "Save at every new lowest validation loss, and keep the best one."},
+       "Save at every new lowest validation loss, or highest score of `evaluation.best`, and keep the best "
+       "one."},
       {ECHELON_KEY(checkpoint.resume),
        choices<Resume>({{Resume::kAuto, "the newest committed checkpoint of the run folder, if any"},
                         {Resume::kNever, "refuse a run folder that has one"},

@@ -7,10 +7,10 @@ namespace echelon::recipe {
 const std::vector<Key>& keys() {
   static const std::vector<Key> table = [] {
     std::vector<Key> all;
-    for (std::vector<Key> part :
-         {run_keys(), model_keys(), lora_keys(), shard_keys(), precision_keys(),
-          activation_checkpointing_keys(), data_keys(), validation_keys(), image_keys(), optim_keys(),
-          schedule_keys(), train_keys(), checkpoint_keys(), metrics_keys(), cluster_keys()}) {
+    for (std::vector<Key> part : {run_keys(), model_keys(), lora_keys(), shard_keys(), precision_keys(),
+                                  activation_checkpointing_keys(), data_keys(), validation_keys(),
+                                  image_keys(), optim_keys(), schedule_keys(), train_keys(),
+                                  evaluation_keys(), checkpoint_keys(), metrics_keys(), cluster_keys()}) {
       all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
     }
     return all;
@@ -40,6 +40,7 @@ const std::vector<Section>& sections() {
       {"optim", "The optimizer."},
       {"schedule", "The learning rate by step."},
       {"train", "Device, length and batch of the run."},
+      {"evaluation", "Questions that the model answers while it trains. [More](evaluation.md)."},
       {"checkpoint", "When state is saved and what a run continues from."},
       {"metrics", "What is recorded during training."},
       {"cluster", "How long ranks wait for each other, and when a job's time ends."},

@@ -34,6 +34,7 @@ template <HasWords Choice>
 [[nodiscard]] std::vector<Key> optim_keys();
 [[nodiscard]] std::vector<Key> schedule_keys();
 [[nodiscard]] std::vector<Key> train_keys();
+[[nodiscard]] std::vector<Key> evaluation_keys();
 [[nodiscard]] std::vector<Key> checkpoint_keys();
 [[nodiscard]] std::vector<Key> metrics_keys();
 [[nodiscard]] std::vector<Key> cluster_keys();

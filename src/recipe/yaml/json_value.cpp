@@ -11,6 +11,10 @@ Json json_of(FloatType value) {
   return word_of(value);
 }
 
+Json json_of(const std::string& value) {
+  return value;
+}
+
 Json json_of(double value) {
   return value;
 }

@@ -24,7 +24,7 @@ std::string type_name(const Key& key) {
   // In the order of Slot's alternatives.
   static constexpr std::array<const char*, std::variant_size_v<Slot>> kNames{
       "true/false", "integer", "number", "two numbers", "text", "text", "true/false or integer",
-      "list",       "numbers", "list",   "map",         "map",  "map"};
+      "list",       "numbers", "list",   "map",         "map",  "map",  "map"};
   Recipe recipe;
   return kNames[key.slot(recipe).index()];
 }
@@ -58,6 +58,10 @@ Json path_schema() {
 
 Json phase_schema() {
   return {{"type", "string"}, {"pattern", str("^(", join(phase_kinds(), "|"), ")( [1-9][0-9]*)?$")}};
+}
+
+Json name_schema() {
+  return {{"type", "string"}, {"pattern", "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$"}};
 }
 
 Json range_schema(const IntegerRange& range) {
@@ -118,8 +122,9 @@ struct SchemaOf {
   Json operator()(const std::string*) const {
     if (const auto* choices = std::get_if<Choices>(&key.rule)) return text_schema(*choices);
     Json schema{{"type", "string"}};
+    if (key.rule.index() == 0) return schema;
     if (std::get<Text>(key.rule) == Text::kName) {
-      schema["pattern"] = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$";
+      schema = name_schema();
     } else if (std::get<Text>(key.rule) == Text::kTime) {
       schema["pattern"] =
           "^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\\.[0-9]*)?)?(Z|\\+00:00))?$";
@@ -143,10 +148,15 @@ struct SchemaOf {
   Json operator()(const PatternMap<FloatType>*) const {
     return map_schema(text_schema(std::get<Choices>(key.rule)));
   }
+  Json operator()(const PatternMap<std::string>*) const {
+    return map_schema(key.rule.index() == 0 ? Json{{"type", "string"}} : path_schema());
+  }
 
   [[nodiscard]] Json map_schema(const Json& value) const {
     return {{"type", "object"},
-            {"propertyNames", key.names == Text::kPath ? path_schema() : pattern_schema()},
+            {"propertyNames", key.names == Text::kPath   ? path_schema()
+                              : key.names == Text::kName ? name_schema()
+                                                         : pattern_schema()},
             {"maxProperties", 1000},
             {"additionalProperties", value}};
   }

@@ -161,6 +161,7 @@ class Entries {
   bool read_map(const Node& map, const Slot& slot) {
     if (auto* const* switches = std::get_if<PatternMap<bool>*>(&slot)) return read(map, **switches);
     if (auto* const* numbers = std::get_if<PatternMap<double>*>(&slot)) return read(map, **numbers);
+    if (auto* const* texts = std::get_if<PatternMap<std::string>*>(&slot)) return read(map, **texts);
     return read(map, *std::get<PatternMap<FloatType>*>(slot));
   }
 
@@ -172,7 +173,10 @@ class Entries {
     for (std::size_t i = 0; i + 1 < map.items.size(); i += 2) {
       const Node& pattern = map.items[i];
       const Node& value = map.items[i + 1];
-      if (is_text(pattern, pattern.at, key_.names == Text::kPath ? "a file" : "a pattern"))
+      if (is_text(pattern, pattern.at,
+                  key_.names == Text::kPath   ? "a file"
+                  : key_.names == Text::kName ? "a name"
+                                              : "a pattern"))
         check_text(key_.names, pattern);
       const Position& value_at = value.kind == Node::Kind::kNull ? pattern.at : value.at;
       if (is_text(value, value_at, str("the value of ", shown(pattern.text))))
@@ -319,6 +323,7 @@ std::string expected(const Key& key) {
   const auto* choices = std::get_if<Choices>(&key.rule);
   const auto* numbers = std::get_if<NumberRange>(&key.rule);
   if (is_map(slot)) {
+    if (key.names == Text::kName) return "a map of names of tasks, such as {piqa: data/piqa.jsonl}";
     const std::string each = choices != nullptr ? words(*choices) : str("a number ", words(*numbers));
     const std::string example = choices != nullptr ? choices->values.front().value : "0.5";
     return str(key.names == Text::kPath ? "a map of files, such as {data/train.tok: "
@@ -338,7 +343,7 @@ std::string expected(const Key& key) {
     return str(either ? "true, false or " : "", words(*range));
   }
   if (const auto* text = std::get_if<Text>(&key.rule)) return words(*text);
-  return "true or false";
+  return std::holds_alternative<std::string*>(slot) ? "a text" : "true or false";
 }
 
 }  // namespace echelon::recipe

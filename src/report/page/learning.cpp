@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "base/str.h"
 #include "report/page/common.h"
@@ -60,6 +61,35 @@ std::string scores(const std::vector<RunView>& runs) {
          line_chart(
              {.id = "rouge", .title = "ROUGE", .description = "Scores of texts that validation generated."},
              {.y = "F1"}, curves);
+}
+
+/// The scores of one task; of several runs each has its first score.
+std::string task_chart(const std::vector<RunView>& runs, const std::string& task,
+                       const std::vector<std::string>& names) {
+  std::vector<Curve> curves;
+  for (const std::string& name : names) {
+    for (Curve& curve : curves_of(runs, name)) {
+      if (runs.size() == 1) curve.name = name.substr(name.rfind('/') + 1);
+      curve.dots = true;
+      curve.style = static_cast<int>(curves.size());
+      curves.push_back(std::move(curve));
+    }
+    if (runs.size() > 1) break;
+  }
+  return line_chart({.id = "task-" + task,
+                     .title = "Task " + task,
+                     .description = "Share of the task's questions that are answered rightly."},
+                    {.y = "right", .y_quantity = Quantity::kShare}, curves);
+}
+
+std::string tasks(const std::vector<RunView>& runs) {
+  constexpr std::string_view kPrefix = "eval/";
+  std::map<std::string, std::vector<std::string>> by_task;
+  for (const std::string& name : runs[0].metrics.names(kPrefix))
+    by_task[name.substr(kPrefix.size(), name.rfind('/') - kPrefix.size())].push_back(name);
+  std::string html;
+  for (const auto& [task, names] : by_task) html += task_chart(runs, task, names);
+  return html;
 }
 
 /// Norms of units, where the recipe asks for them: the units that had the largest.
@@ -138,6 +168,7 @@ std::string learning(const std::vector<RunView>& runs) {
                          {.y = "nats"}, "validation_loss");
   }
   html += scores(runs);
+  html += tasks(runs);
   html += series_chart(
       runs,
       {.id = "grad-norm", .title = "Gradient norm", .description = "Norm of the gradient before clipping."},

@@ -46,7 +46,7 @@ std::optional<ValidationResult> validate(ShardedModel& model, const Loader& samp
   all_reduce_fields(comm, sums, {&ValidationSums::loss, &ValidationSums::targets, &ValidationSums::correct},
                     ReduceOp::kSum, "validation");
   const double counted = std::max(1.0, sums.targets);
-  ValidationResult result{sums.loss / counted, {}};
+  ValidationResult result{.loss = sums.loss / counted};
   if (classes) result.accuracy = sums.correct / counted;
   return result;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "data/loader.h"
@@ -8,15 +9,17 @@
 #include "run/agreed_stop.h"
 #include "shard/sharded_model.h"
 #include "text/rouge.h"
+#include "train/eval/task_scores.h"
 #include "train/options.h"
 
 namespace echelon {
 
-/// Result of a validation pass, over all ranks.
+/// What was measured between two steps, over all ranks.
 struct ValidationResult {
-  double loss = 0;                   ///< mean over the targets that are not ignored
+  std::optional<double> loss;        ///< mean over the targets that are not ignored; nothing: tasks alone
   std::optional<double> accuracy;    ///< fraction of samples with the right class; only for classifiers
   std::optional<RougeScores> rouge;  ///< of generated texts, if requested
+  std::vector<TaskResult> tasks;     ///< of the evaluation, if one was due
 };
 
 /// One pass over the validation samples, or over the first options.validation.batches global batches of them;

@@ -1,16 +1,24 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "train/save/next_action.h"
 
 namespace echelon {
 
-/// The validation with the lowest loss.
+/// The step with the lowest validation loss, or with the highest score of a task.
 struct BestValidation {
   std::int64_t step = 0;
-  double validation_loss = 0;
+  double value = 0;  ///< loss or score
+  std::string task;  ///< empty: `value` is a validation loss
+
+  /// Returns whether this is better than `other`. What another measure has found does not count.
+  [[nodiscard]] bool beats(const BestValidation& other) const {
+    if (task != other.task) return true;
+    return task.empty() ? value < other.value : value > other.value;
+  }
 };
 
 /// With checkpoint.keep_best: tracks which best validation has a durable checkpoint. The save of the current

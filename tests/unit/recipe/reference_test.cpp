@@ -91,7 +91,8 @@ std::multiset<std::string> fields_of(const std::string& header) {
 
 TEST(KeyTable, HasEveryFieldOfTheOptionStructs) {
   std::multiset<std::string> fields;
-  for (const char* module : {"bootstrap", "checkpoint", "data", "shapes", "optim", "run", "shard", "train"}) {
+  for (const char* module :
+       {"bootstrap", "checkpoint", "data", "data/tasks", "shapes", "optim", "run", "shard", "train"}) {
     fields.merge(fields_of(std::string(module) + "/options.h"));
   }
   fields.merge(fields_of("shard/precision_options.h"));

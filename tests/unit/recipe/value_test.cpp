@@ -26,6 +26,19 @@ std::string written(const std::string& path, const LoadedRecipe& loaded) {
   return recipe::written(*recipe::find_key(path), loaded.recipe);
 }
 
+TEST(Tasks, AreMapsOfNames) {
+  const auto loaded = parse(kBase, {"evaluation.tasks={piqa: data/piqa.jsonl}", "data.tokenizer=t.json",
+                                    "evaluation.until={piqa: \"a\\nb\"}"});
+  EXPECT_EQ(loaded.recipe.evaluation.tasks, (PatternMap<std::string>{{"piqa", "data/piqa.jsonl"}}));
+  EXPECT_EQ(loaded.recipe.evaluation.until, (PatternMap<std::string>{{"piqa", "a\nb"}}));
+  EXPECT_NE(
+      faults_of("evaluation: {tasks: {pi/qa: a}}\n").find("'pi/qa' has a character that is not allowed"),
+      std::string::npos);
+  EXPECT_NE(faults_of("evaluation: {tasks: a.jsonl}\n")
+                .find("expected a map of names of tasks, such as {piqa: data/piqa.jsonl}"),
+            std::string::npos);
+}
+
 TEST(Lists, AreReadInBlockAndFlowStyleInTheOrderWritten) {
   const std::vector<std::string> expected{"model.layers.*", "*norm?", "[ab].c", "3"};
   const std::string flow = "optim: {no_decay: [model.layers.*, \"*norm?\", '[ab].c', 3]}\n";

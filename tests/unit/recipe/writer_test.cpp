@@ -61,6 +61,10 @@ struct Randomize {
   void operator()(std::string* field) const {
     if (const auto* choices = std::get_if<recipe::Choices>(&key.rule)) {
       *field = choices->values[random() % choices->values.size()].value;
+    } else if (std::holds_alternative<std::monostate>(key.rule)) {
+      static const std::vector<std::string> kTexts{
+          "", "\n", "####", "Question:", " a\t", "-", "~", "\xC3\xA9"};
+      *field = kTexts[random() % kTexts.size()];
     } else if (std::get<recipe::Text>(key.rule) == recipe::Text::kPath) {
       static const std::vector<std::string> kPaths{"a/b.tok",
                                                    "a: b",
@@ -136,6 +140,7 @@ struct Randomize {
     std::vector<std::string> all{
         "*", "*norm*", "model.layers.*",     "?x", "[a-c]*", "!a", "007", "1e3", "true", "no", "-", "-a",
         ".", "null",   std::string(200, 'w')};
+    if (key.names == recipe::Text::kName) all = {"piqa", "007", "1e3", "true", "no", "null", "a.b-c"};
     std::shuffle(all.begin(), all.end(), random);
     all.resize(random() % (all.size() + 1));
     return all;

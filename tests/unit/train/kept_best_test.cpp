@@ -18,6 +18,16 @@ const Best kAt10 = BestValidation{10, 3.0};
 const Best kAt20 = BestValidation{20, 2.0};
 const Best kAt30 = BestValidation{30, 1.0};
 
+TEST(BestValidation, IsTheLowestLossOrTheHighestScoreOfOneTask) {
+  EXPECT_TRUE((BestValidation{1, 1.0}.beats({2, 2.0})));
+  EXPECT_FALSE((BestValidation{1, 2.0}.beats({2, 2.0})));
+  EXPECT_TRUE((BestValidation{1, 0.5, "piqa"}.beats({2, 0.4, "piqa"})));
+  EXPECT_FALSE((BestValidation{1, 0.4, "piqa"}.beats({2, 0.4, "piqa"})));
+  EXPECT_TRUE((BestValidation{1, 0.1, "piqa"}.beats({2, 0.4, "arc"})))
+      << "what another task has found is void";
+  EXPECT_TRUE((BestValidation{1, 9.0}.beats({2, 0.4, "arc"})));
+}
+
 TEST(KeptBest, OnlyTheStepOfTheBestValidationIsOne) {
   const KeptBest kept(true);
   EXPECT_TRUE(kept.is_new(kAt10, 10));

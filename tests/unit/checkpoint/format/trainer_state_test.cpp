@@ -27,6 +27,8 @@ std::string replaced(const std::string& what, const std::string& by) {
 const std::vector<std::pair<std::string, std::string>>& unsound() {
   static const std::vector<std::pair<std::string, std::string>> all{
       {replaced("2.5", "null"), "validation_loss"},
+      {replaced("\"validation_loss\":2.5", "\"task\":\"piqa\""), "score"},
+      {replaced("\"validation_loss\"", "\"task\":7,\"score\""), "'task' must be a text"},
       {replaced("2.5", "\"2.5\""), "validation_loss"},
       {replaced("1100", "1201"), "1201"},
       {replaced(R"({"step":1100,"validation_loss":2.5})", "7"), "step"},
@@ -49,12 +51,20 @@ TEST(TrainerState, ComesBackAsItWas) {
   EXPECT_EQ(state.next_sample, 9600);
   EXPECT_EQ(state.skipped_steps, 3);
   EXPECT_EQ(state.loss_scale->finite_in_a_row, 5);
-  EXPECT_EQ(state.best->validation_loss, 2.5);
+  EXPECT_EQ(state.best->value, 2.5);
   const TrainerState again = parse_trainer_state(trainer_state_text(state), 1200, "there");
   EXPECT_EQ(again.loss_scale->factor, 1024.0);
   EXPECT_EQ(again.best->step, 1100);
   EXPECT_EQ(again.ranks, 2);
   EXPECT_EQ(again.data_fingerprint, 7U);
+}
+
+TEST(TrainerState, ABestStepBelongsToALossOrToATask) {
+  TrainerState state{.step = 4};
+  state.best = {3, 0.5, "piqa"};
+  const TrainerState again = parse_trainer_state(trainer_state_text(state), 4, "there");
+  EXPECT_EQ(again.best->task, "piqa");
+  EXPECT_EQ(again.best->value, 0.5);
 }
 
 TEST(TrainerState, IsRefusedByNameWhereARunCannotGoOnFromIt) {

@@ -1,0 +1,83 @@
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "app/engine/engine.h"
+#include "app/engine/inference/infer.h"
+#include "app/engine/inference/model_source.h"
+#include "base/str.h"
+#include "comm/agree.h"
+#include "model/model.h"
+#include "train/eval/task_scores.h"
+
+namespace echelon::app {
+namespace {
+
+/// Everything that a task needs beside the weights.
+struct Questions {
+  TextOptions text;
+  std::vector<EncodedTask> tasks;
+};
+
+Questions questions_of(const EvaluateRequest& request, const ModelOptions& model, const ModelSource& source) {
+  if (takes_images(model.kind) || takes_pairs(model.kind)) {
+    throw Error(Code::kUsage, str("the model's kind is ", word_of(model.kind),
+                                  "; expected a decoder-only language model, which can answer tasks"));
+  }
+  Language language = source.language({});
+  Questions questions{.text = {std::move(language.tokenizer), std::move(language.ends)}};
+  const data::ModelLimits limits{longest_sequence(model), model.vocab_size};
+  for (data::Task& task : data::read_tasks(request.tasks))
+    questions.tasks.push_back(encode_task(std::move(task), questions.text, limits));
+  return questions;
+}
+
+double rounded(double value) {
+  return std::round(value * 1e4) / 1e4;
+}
+
+void print(const TaskResult& result) {
+  std::vector<std::string> scores;
+  for (const auto& [name, score] : result.scores) scores.push_back(str(name, ' ', rounded(score)));
+  scores.front() += str(" +- ", rounded(result.standard_error()));
+  std::cout << result.name << ": " << join(scores, ", ") << " (" << result.items << " items)" << std::endl;
+}
+
+nlohmann::ordered_json json_of(const TaskResult& result) {
+  nlohmann::ordered_json json{{"kind", word_of(result.kind)}, {"items", result.items}};
+  for (const auto& [name, score] : result.scores) json[name] = score;
+  json[result.scores.front().first + "_stderr"] = result.standard_error();
+  return json;
+}
+
+void evaluate(const EvaluateRequest& request, const InferencePlace& place) {
+  std::unique_ptr<const ModelSource> source = open_source(request.checkpoint, request.base, place.comm);
+  std::unique_ptr<Model> model;
+  Questions questions;
+  agree(place.comm, "recipe, tokenizer and tasks", [&] {
+    const Recipe recipe = source->recipe();
+    questions = questions_of(request, recipe.model, *source);
+    model = build_model(recipe.model, resolve(recipe.precision).types(), place.device, recipe.lora);
+  });
+  const auto sharded = source->load(std::move(model), place);
+  source.reset();  // so that a run may remove the checkpoint
+  nlohmann::ordered_json all = nlohmann::ordered_json::object();
+  for (const EncodedTask& task : questions.tasks) {
+    const auto result = score_task(*sharded, task, questions.text, {}, place.comm, nullptr);
+    if (place.comm.rank() != 0) continue;
+    if (!request.json) print(*result);
+    all[result->name] = json_of(*result);
+  }
+  if (request.json && place.comm.rank() == 0)
+    std::cout << nlohmann::ordered_json{{"tasks", std::move(all)}}.dump(2) << std::endl;
+}
+
+}  // namespace
+}  // namespace echelon::app
+
+int echelon_engine_evaluate(const echelon::app::EvaluateRequest& request) {
+  return echelon::app::infer(request.launch, request.device, [&](const echelon::InferencePlace& place) {
+    echelon::app::evaluate(request, place);
+  });
+}

@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "app/commands.h"
+#include "app/engine/engine.h"
+#include "app/launcher/launch.h"
+#include "app/launcher/one_rank.h"
+#include "app/launcher/step.h"
+#include "app/plugin.h"
+#include "base/error.h"
+#include "base/str.h"
+#include "base/terminal/command_line.h"
+
+namespace echelon::app {
+namespace {
+
+struct EvaluateArguments {
+  EvaluateRequest request;
+  std::vector<std::string> files;
+  std::string prefix;
+  std::string until = "\\n";  ///< as it is typed
+  std::string after;
+  int ranks = 0;
+};
+
+/// "data/piqa.jsonl.gz" -> "piqa".
+std::string name_of(const std::string& file) {
+  std::string name = std::filesystem::path(file).filename().string();
+  constexpr std::array<std::string_view, 4> kEndings{".gz", ".zst", ".jsonl", ".json"};
+  for (const std::string_view ending : kEndings) {
+    if (name.size() > ending.size() && name.ends_with(ending)) name.resize(name.size() - ending.size());
+  }
+  return name;
+}
+
+/// What shells make hard to type: "\\n" is a line feed.
+std::string typed(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool line_feed = text[i] == '\\' && i + 1 < text.size() && text[i + 1] == 'n';
+    out += line_feed ? '\n' : text[i];
+    if (line_feed) ++i;
+  }
+  return out;
+}
+
+EvaluationOptions tasks_of(const EvaluateArguments& arguments) {
+  EvaluationOptions tasks = arguments.request.tasks;
+  for (const std::string& file : arguments.files) {
+    const std::string name = name_of(file);
+    const auto same = std::find_if(tasks.tasks.begin(), tasks.tasks.end(),
+                                   [&](const auto& task) { return task.first == name; });
+    if (same != tasks.tasks.end()) {
+      throw Error(Code::kUsage, str("--task '", same->second, "' and '", file, "' have the same name, ", name,
+                                    ": rename one of them"));
+    }
+    tasks.tasks.emplace_back(name, file);
+    tasks.until.emplace_back(name, typed(arguments.until));
+    if (!arguments.prefix.empty()) tasks.prefix.emplace_back(name, arguments.prefix);
+    if (!arguments.after.empty()) tasks.after.emplace_back(name, typed(arguments.after));
+  }
+  return tasks;
+}
+
+int evaluate(EvaluateArguments arguments, const CLI::App& command) {
+  EvaluateRequest& request = arguments.request;
+  int ranks = 0;
+  once_per_step([&] {
+    ranks = local_ranks(arguments.ranks);
+    request.tasks = tasks_of(arguments);
+  });
+  if (ranks > 1) return launch_local_ranks(ranks, command_of_one_rank(command));
+  request.launch = ranks == 0 ? Launch::kPmix : Launch::kSingle;
+  return engine_function<EvaluateFunction>("echelon_engine_evaluate")(request);
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app, int& status) {
+  auto arguments = std::make_shared<EvaluateArguments>();
+  EvaluateRequest& request = arguments->request;
+  CLI::App* command = app.add_subcommand(
+      "evaluate",
+      "Answer the questions of tasks with the weights of a checkpoint or of a Hugging Face folder, and print "
+      "the share of right answers: in one process, or sharded over local ranks or those of the "
+      "srun --mpi=pmix or mpirun step it is in");
+  command
+      ->add_option("checkpoint", request.checkpoint,
+                   "Step folder, run folder for its newest checkpoint, or Hugging Face folder")
+      ->required();
+  command->add_option("--base", request.base,
+                      "LoRA: folder of the adapters' base, if it is not where the checkpoint says");
+  command
+      ->add_option("--task", arguments->files,
+                   "File of questions, a JSON object on each line: {\"context\", \"choices\", \"answer\"} or "
+                   "{\"prompt\", \"answers\"}; may be given several times")
+      ->required()
+      ->allow_extra_args(false);
+  command->add_option("--prefix-file", arguments->prefix,
+                      "File whose text stands in front of every question: solved examples");
+  command
+      ->add_option("--limit", request.tasks.limit,
+                   "Questions of each task, from the start of its file; 0: all")
+      ->check(in_range(0, 1 << 30));
+  command->add_option("--tokens", request.tasks.max_new_tokens, "Maximum number of tokens of an answer")
+      ->check(in_range(1, 1 << 20))
+      ->capture_default_str();
+  command
+      ->add_option("--until", arguments->until,
+                   "Text in front of which a generated answer ends; \\n stands for a line feed")
+      ->capture_default_str();
+  command->add_option("--after", arguments->after,
+                      "Text behind which the answer stands in what is generated, such as ####");
+  command->add_flag("--json", request.json, "Print one JSON object");
+  add_choice(*command, "--device", request.device,
+             "auto: a GPU for each rank if there is one, else the CPU; cuda_shared: ranks may share a GPU");
+  command
+      ->add_option("--ranks", arguments->ranks, "Local ranks that share the weights and the work (default 1)")
+      ->check(in_range(1, 4096));
+  command->callback([arguments, command, &status] { status = evaluate(*arguments, *command); });
+}
+
+}  // namespace echelon::app

@@ -1,0 +1,173 @@
+#include "data/tasks/scored_sequences.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/str.h"
+
+namespace echelon::data {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+/// The white space of Python's str.rstrip().
+constexpr std::array<std::string_view, 29> kSpaces{" ",
+                                                   "\t",
+                                                   "\n",
+                                                   "\v",
+                                                   "\f",
+                                                   "\r",
+                                                   "\x1C",
+                                                   "\x1D",
+                                                   "\x1E",
+                                                   "\x1F",
+                                                   "\xC2\x85",
+                                                   "\xC2\xA0",
+                                                   "\xE1\x9A\x80",
+                                                   "\xE2\x80\x80",
+                                                   "\xE2\x80\x81",
+                                                   "\xE2\x80\x82",
+                                                   "\xE2\x80\x83",
+                                                   "\xE2\x80\x84",
+                                                   "\xE2\x80\x85",
+                                                   "\xE2\x80\x86",
+                                                   "\xE2\x80\x87",
+                                                   "\xE2\x80\x88",
+                                                   "\xE2\x80\x89",
+                                                   "\xE2\x80\x8A",
+                                                   "\xE2\x80\xA8",
+                                                   "\xE2\x80\xA9",
+                                                   "\xE2\x80\xAF",
+                                                   "\xE2\x81\x9F",
+                                                   "\xE3\x80\x80"};
+
+/// Length of `text` without the white space at its end.
+std::size_t stripped_size(std::string_view text) {
+  for (;;) {
+    const auto space = std::find_if(kSpaces.begin(), kSpaces.end(),
+                                    [&](std::string_view one) { return text.ends_with(one); });
+    if (space == kSpaces.end()) return text.size();
+    text.remove_suffix(space->size());
+  }
+}
+
+/// Encodes the texts of one task, and checks what the model would not take.
+class ItemEncoder {
+ public:
+  ItemEncoder(const Tokenizer& tokenizer, const ModelLimits& limits)
+      : tokenizer_(tokenizer), limits_(limits), encoder_(tokenizer.make_encoder()) {}
+
+  [[nodiscard]] Ids encode(const std::string& text, const TaskItem& item) {
+    Ids ids;
+    encoder_->encode(text, ids);
+    for (const std::int32_t id : ids) {
+      if (id < limits_.vocab_size) continue;
+      throw Error(Code::kData, str(item.place, ": a text has token id ", id, "; the tokenizer has ",
+                                   tokenizer_.vocab_size(), " ids and the model ", limits_.vocab_size,
+                                   ": the tokenizer is not the one that the model is trained with"));
+    }
+    return ids;
+  }
+
+  /// The ids of an empty text, with which a model begins.
+  [[nodiscard]] Ids start(const TaskItem& item) const {
+    const std::int32_t id = tokenizer_.bos_id() >= 0 ? tokenizer_.bos_id() : tokenizer_.eos_id();
+    if (id >= 0) return {id};
+    throw Error(Code::kData, str(item.place,
+                                 ": the text is empty and the tokenizer has no token to begin with: "
+                                 "give it a context"));
+  }
+
+  void require_room(std::size_t tokens, std::int64_t new_tokens, const TaskItem& item) const {
+    const auto size = static_cast<std::int64_t>(tokens) + new_tokens;
+    if (size <= limits_.positions) return;
+    throw Error(Code::kData, str(item.place, ": the item has ", tokens, " tokens",
+                                 new_tokens > 0 ? str(" and up to ", new_tokens, " new ones") : "",
+                                 "; the model takes at most ", limits_.positions,
+                                 ": shorten the prefix, or leave the item out"));
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  const ModelLimits& limits_;
+  std::unique_ptr<TextEncoder> encoder_;
+};
+
+/// The sequence of one choice: its context and all but its last token.
+ScoredSequence sequence_of(const TaskItem& item, const std::string& choice, std::size_t number,
+                           ItemEncoder& encoder) {
+  const std::size_t kept = stripped_size(item.context);
+  const std::string context = item.context.substr(0, kept);
+  const std::string continuation = str(item.context.substr(kept), " ", choice);
+  Ids before = context.empty() ? encoder.start(item) : encoder.encode(context, item);
+  const Ids whole = encoder.encode(context + continuation, item);
+  const std::size_t cut = context.empty() ? 0 : before.size();
+  if (context.empty() && whole.size() > 1 && whole.front() == before.front()) before.clear();
+  if (whole.size() <= cut) {
+    throw Error(Code::kData, str(item.place, ": choice '", printable(choice),
+                                 "' has no token of its own behind the context; expected a choice that "
+                                 "the tokenizer does not join with it"));
+  }
+  ScoredSequence sequence{.ids = before};
+  const std::size_t first = before.size();
+  sequence.ids.insert(sequence.ids.end(), whole.begin() + static_cast<std::ptrdiff_t>(cut), whole.end());
+  for (std::size_t i = std::max<std::size_t>(first, 1); i < sequence.ids.size(); ++i)
+    sequence.predictions.push_back({static_cast<std::int64_t>(i) - 1, sequence.ids[i], number});
+  sequence.ids.pop_back();
+  encoder.require_room(sequence.ids.size(), 0, item);
+  return sequence;
+}
+
+bool begins_with(const Ids& ids, const Ids& start) {
+  return ids.size() >= start.size() && std::equal(start.begin(), start.end(), ids.begin());
+}
+
+/// Adds the choices of an item. What a token predicts depends on those before it alone, so a sequence with
+/// which another one begins is not computed again.
+void add_item(std::vector<ScoredSequence> choices, std::vector<ScoredSequence>& all) {
+  std::stable_sort(choices.begin(), choices.end(),
+                   [](const auto& a, const auto& b) { return a.ids.size() > b.ids.size(); });
+  const auto first = static_cast<std::ptrdiff_t>(all.size());
+  for (ScoredSequence& choice : choices) {
+    const auto same = std::find_if(all.begin() + first, all.end(), [&](const ScoredSequence& longer) {
+      return begins_with(longer.ids, choice.ids);
+    });
+    if (same == all.end()) {
+      all.push_back(std::move(choice));
+    } else {
+      same->predictions.insert(same->predictions.end(), choice.predictions.begin(), choice.predictions.end());
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<ScoredSequence> scored_sequences(const Task& task, const Tokenizer& tokenizer,
+                                             const ModelLimits& limits) {
+  ItemEncoder encoder(tokenizer, limits);
+  std::vector<ScoredSequence> all;
+  std::size_t number = 0;
+  for (const TaskItem& item : task.items) {
+    std::vector<ScoredSequence> choices;
+    for (const std::string& choice : item.choices)
+      choices.push_back(sequence_of(item, choice, number++, encoder));
+    add_item(std::move(choices), all);
+  }
+  return all;
+}
+
+std::vector<std::vector<std::int64_t>> prompt_ids(const Task& task, const Tokenizer& tokenizer,
+                                                  const ModelLimits& limits) {
+  ItemEncoder encoder(tokenizer, limits);
+  std::vector<std::vector<std::int64_t>> all;
+  for (const TaskItem& item : task.items) {
+    const Ids ids = item.context.empty() ? encoder.start(item) : encoder.encode(item.context, item);
+    encoder.require_room(ids.size(), task.answer.max_new_tokens, item);
+    all.emplace_back(ids.begin(), ids.end());
+  }
+  return all;
+}
+
+}  // namespace echelon::data

@@ -1,0 +1,115 @@
+#include "data/tasks/task.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "base/error.h"
+#include "base/foreign_json.h"
+#include "base/str.h"
+#include "data/prepare/source_stream.h"
+#include "text/json_field.h"
+
+namespace echelon::data {
+namespace {
+
+constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 30;
+constexpr std::size_t kMostTexts = 1024;  // choices of an item, or answers
+
+std::string read_text(const std::filesystem::path& path) {
+  const Sources found = list_sources({.sources = {path}, .include = {"*"}});
+  if (found.files.size() != 1)
+    throw Error(Code::kData, str("'", path.string(), "' is a folder; expected a file"));
+  return read_source(found.files.front(), kLargestFile);
+}
+
+std::vector<std::string> texts_of(const JsonField& list) {
+  std::vector<std::string> texts;
+  for (const JsonField& one : list.items(kMostTexts)) texts.push_back(one.text());
+  return texts;
+}
+
+void read_choices(const JsonField& item, const JsonField& choices, TaskItem& read) {
+  read.context += item.at("context").text();
+  read.choices = texts_of(choices);
+  if (read.choices.size() < 2) choices.refuse("at least two choices");
+  for (const JsonField& choice : choices.items(kMostTexts)) {
+    if (choice.text().empty()) choice.refuse("a text");
+  }
+  read.answer =
+      static_cast<std::size_t>(item.at("answer").integer(static_cast<std::int32_t>(read.choices.size()) - 1));
+}
+
+void read_answers(const JsonField& item, const JsonField& answers, TaskItem& read) {
+  read.context += item.at("prompt").text();
+  read.answers = texts_of(answers);
+  if (read.answers.empty()) answers.refuse("at least one answer");
+}
+
+TaskKind read_item(const std::string& line, TaskItem& read) {
+  auto [object, problem] = read_foreign_json(line, {.unique_keys = false});
+  if (!problem.empty()) throw Error(Code::kData, str(read.place, ": ", problem));
+  const JsonField item(object, read.place + ": item");
+  if (const auto choices = item.find("choices")) {
+    read_choices(item, *choices, read);
+    return TaskKind::kChoices;
+  }
+  if (const auto answers = item.find("answers")) {
+    read_answers(item, *answers, read);
+    return TaskKind::kExact;
+  }
+  throw Error(Code::kData, str(read.place,
+                               ": item has neither 'choices' nor 'answers'; expected {\"context\", "
+                               "\"choices\", \"answer\"} or {\"prompt\", \"answers\"}"));
+}
+
+Task read_task(const std::string& name, const std::filesystem::path& path, const std::string& prefix,
+               std::int64_t limit) {
+  Task task{.name = name};
+  std::istringstream lines(read_text(path));
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (limit > 0 && static_cast<std::int64_t>(task.items.size()) == limit) break;
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    TaskItem item{.context = prefix, .place = str(path.string(), ":", number)};
+    const TaskKind kind = read_item(line, item);
+    if (!task.items.empty() && kind != task.kind) {
+      throw Error(Code::kData,
+                  str(item.place, ": item has '", kind == TaskKind::kChoices ? "choices" : "answers",
+                      "', those before it do not; expected one kind in a file"));
+    }
+    task.kind = kind;
+    task.items.push_back(std::move(item));
+  }
+  if (task.items.empty()) throw Error(Code::kData, str("'", path.string(), "' has no item"));
+  return task;
+}
+
+/// The value of task `name`; `otherwise` if it has none.
+std::string of_task(const PatternMap<std::string>& map, const std::string& name,
+                    const std::string& otherwise = "") {
+  const auto found =
+      std::find_if(map.begin(), map.end(), [&](const auto& entry) { return entry.first == name; });
+  return found == map.end() ? otherwise : found->second;
+}
+
+}  // namespace
+
+std::vector<Task> read_tasks(const EvaluationOptions& options) {
+  std::vector<Task> tasks;
+  for (const auto& [name, path] : options.tasks) {
+    const std::string prefix = of_task(options.prefix, name);
+    Task task = read_task(name, path, prefix.empty() ? prefix : read_text(prefix), options.limit);
+    task.answer = {.until = of_task(options.until, name, task.answer.until),
+                   .after = of_task(options.after, name),
+                   .max_new_tokens = options.max_new_tokens};
+    tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+}  // namespace echelon::data
