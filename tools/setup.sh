@@ -18,6 +18,10 @@ readonly DEEPSPEED_PINS=tests/support/requirements_deepspeed.txt
 readonly TRANSFORMERS5_PINS=tests/support/requirements_transformers5.txt TRANSFORMERS5=.venv-test/transformers5
 # Readers of metrics, in a folder of their own.
 readonly READERS_PINS=tests/support/requirements_readers.txt READERS=.venv-test/readers
+# The harness whose scores `echelon evaluate` is compared with, in a folder of its own. Its 15,000 files of tasks would be
+# most of .venv-test: only the tasks that recipes/tasks/convert.py knows stay.
+readonly LM_EVAL_PINS=tests/support/requirements_lm_eval.txt LM_EVAL=.venv-test/lm_eval
+readonly LM_EVAL_TASKS='arc|gsm8k|hellaswag|mmlu|piqa'
 # Wheels that are only read: for the chat templates in them.
 readonly TEMPLATES_PINS=tests/support/requirements_templates.txt TEMPLATES=.venv-test/templates
 
@@ -111,13 +115,15 @@ fill_folder() {
 # Independent implementations the tests compare with (h5py, safetensors, transformers, ...). Its torch is .venv's.
 setup_oracles() {
   local stamp
-  stamp="$PWD/.venv $(cat "$ORACLE_PINS" "$TRANSFORMERS5_PINS" "$READERS_PINS" "$TEMPLATES_PINS" tests/support/torch_on_cpu.*)"
+  stamp="$PWD/.venv $(cat "$ORACLE_PINS" "$TRANSFORMERS5_PINS" "$READERS_PINS" "$TEMPLATES_PINS" "$LM_EVAL_PINS" tests/support/torch_on_cpu.*)"
   fill_venv .venv-test "$stamp" $ORACLES_DISK_MB finish_oracles -r "$ORACLE_PINS"
 }
 
 finish_oracles() {
   fill_folder "$TRANSFORMERS5" "$TRANSFORMERS5_PINS"
   fill_folder "$READERS" "$READERS_PINS"
+  fill_folder "$LM_EVAL" "$LM_EVAL_PINS"
+  find "$LM_EVAL/lm_eval/tasks" -mindepth 1 -maxdepth 1 -type d -regextype egrep ! -regex ".*/($LM_EVAL_TASKS)" -exec rm -r {} +
   run_pip .venv-test download "what $TEMPLATES_PINS lists" --only-binary :all: --dest "$TEMPLATES" --requirement "$TEMPLATES_PINS"
   tests/support/torch_on_cpu.sh "$(site_packages .venv-test)" "$(site_packages .venv)"
   must_load .venv-test 'the packages in .venv-test do not load' 'h5py, numpy, safetensors, torch, transformers'
