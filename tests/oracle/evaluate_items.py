@@ -8,7 +8,7 @@ LEARNED = "optim/ada[dgm]*[adx].py"  # much alike, so that a small model knows m
 CHOICES = 520
 EXACT = 520
 FOREIGN = ("größe", "naïve", "日本語", "π ≈ 3.14", "→ ∞", "🙂", "e\u0301")
-ENDS = (" ", "   ", "\n", "\n    ", "\t", " \n\n", "\u00a0", "\u3000")  # white space behind a context
+ENDS = (" ", "   ", "\n", "\n    ", "\t", " \n\n", "\u00a0", "\u2003", "\u3000")  # white space behind a context
 LETTERS = ("A", "B", "C", "D")
 
 
@@ -57,7 +57,7 @@ class Items:
         texts = self.changed([right.strip(), *self.wrong(self.draw.choice((1, 2, 3, 3, 3, 4)))])
         order = self.draw.sample(range(len(texts)), len(texts))
         context = "\n".join(before).rstrip()
-        kind = self.draw.randrange(8)
+        kind = self.draw.randrange(5)
         if kind == 0:
             context = ""
         elif kind < 4 and context:  # the harness fails where there is nothing but white space
@@ -84,24 +84,27 @@ class Items:
         items = [self.letters() if i % 4 == 0 else self.twice() if i % 13 == 1 else self.next_line() for i in range(CHOICES)]
         return [{**item, "id": i} for i, item in enumerate(items)]  # a member that is of no use
 
-    def exact(self):
-        """The prompt stops within a line, of which the model writes the rest."""
+    def exact(self, shortened):
+        """The prompt stops within a line, of which the model writes the rest or, as far as its tokens go, shortened(rest)."""
         items = []
         while len(items) < EXACT:
             before, line = self.place()
-            cut = max(1, len(line) - self.draw.choice((0, 1, 2, 3, 5, 9, 16)))
+            cut = max(1, len(line) - self.draw.choice((0, 1, 2, 3, 5, 9, 16, 30, 50)))
             prompt = "\n".join([*before, line[:cut]])
-            answers = [line[cut:], *(("",) if self.draw.random() < 0.1 else ())]
+            answers = [line[cut:], shortened(line[cut:]), *(("",) if self.draw.random() < 0.1 else ())]
             items.append({"prompt": prompt, "answers": [f"{' ' * self.draw.randint(0, 2)}{answer}\n" for answer in answers]})
         return items
 
-    def assigned(self):
-        """For --after "=": the model writes the sign and a value."""
+    def assigned(self, until):
+        """For --after "=": the model writes the sign and a value or, in some lines, neither and so no answer."""
         items = []
         while len(items) < EXACT:
             before, line = self.place()
-            name, sign, value = line.partition("=")
-            if sign and name.strip():
-                items.append({"prompt": "\n".join([*before, name.rstrip()]),
-                              "answers": [self.draw.choice(("None", "False", "True", "1")), f" {value.split(',')[0]} "]})
+            name, sign, rest = line.partition("=")
+            if not sign:
+                name, rest = line[:-6], line[-6:]
+            if name.strip() and (sign or self.draw.random() < 0.2):
+                text = rest[:min([rest.find(end) for end in until if end in rest], default=len(rest))]
+                items.append({"prompt": "\n".join([*before, name.rstrip() if sign else name]),
+                              "answers": [self.draw.choice(("None", "False", "True", "1")), f" {text.rpartition('=')[2]} "]})
         return items

@@ -8,13 +8,15 @@ import subprocess
 import sys
 import time
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 import dump
 import evaluate_items
 import harness
 import task_recipes
 
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 VOCAB = 700
 TRAINED = ["train.steps=250", "train.micro_batch_size=6", "data.kind=tokens", "data.seq_len=96", "model.hidden_size=64",
            "model.intermediate_size=160", "model.max_positions=1024", "model.init_std=0.04", "checkpoint.every_steps=0"]
@@ -22,10 +24,11 @@ MODELS = {  # whether a token begins each text; where each command is tried: che
     "gpt2": (False, [[("exported", 1), ("run", 2), ("run", 3)], [("exported", 1), ("run", 2)]]),
     "llama3": (True, [[("exported", 1), ("run", 3)]]),
 }
-TOKENS = 12
+TOKENS = 5  # too few for some answers
+MORE_TOKENS = 24
 LIMIT = 301  # ranks have items of unlike numbers
 PREFIX = "import math\n\n\ndef größe(x):\n    y = 2\n    return x\n\n"
-UNTIL = ("\n\n", ",", " if")
+UNTIL = ("\n ", "or", "ch")  # one token holds the last two
 AFTER = "="
 
 
@@ -37,9 +40,12 @@ def run(*command):
 
 def byte_level(path, documents, begins):
     """As GPT-2's, where a text without context follows the token that ends texts; `begins`: as Llama 3's, which puts a token
-    in front of every text."""
+    in front of every text and joins line breaks to the signs before them."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if begins:
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA3), "isolated"),
+                                                           pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     tokenizer.decoder = decoders.ByteLevel()
     begin = "<|begin_of_text|>"
     trainer = trainers.BpeTrainer(vocab_size=VOCAB, special_tokens=["<|endoftext|>", *([begin] if begins else [])],
@@ -99,17 +105,20 @@ def write(folder, tasks):
 
 def commands(model, folder):
     """As people start it, and with every option: (options, tasks, what the harness says)."""
-    items = evaluate_items.Items()
-    tasks = {"lines": items.choices(), "rest": items.exact(), "assigned": items.assigned()}
+    items, tokenizer = evaluate_items.Items(), model.tokenizer
+
+    def shortened(text):
+        return tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)[:TOKENS])
+    tasks = {"lines": items.choices(), "rest": items.exact(shortened), "assigned": items.assigned(UNTIL)}
     paths = write(folder, tasks)
     yield (["--tokens", TOKENS], [paths["lines"], paths["rest"]],
            harness.scores(model, [harness.choices_task("lines", tasks["lines"]),
                                   harness.exact_task("rest", tasks["rest"], TOKENS)]))
     (folder / "prefix.txt").write_text(PREFIX)
-    yield (["--prefix-file", folder / "prefix.txt", "--limit", LIMIT, "--tokens", 2 * TOKENS, "--after", AFTER,
+    yield (["--prefix-file", folder / "prefix.txt", "--limit", LIMIT, "--tokens", MORE_TOKENS, "--after", AFTER,
             *(word for text in UNTIL for word in ("--until", text))], [paths["lines"], paths["assigned"]],
            harness.scores(model, [harness.choices_task("lines", tasks["lines"], PREFIX),
-                                  harness.exact_task("assigned", tasks["assigned"], 2 * TOKENS, PREFIX, UNTIL, AFTER)], LIMIT))
+                                  harness.exact_task("assigned", tasks["assigned"], MORE_TOKENS, PREFIX, UNTIL, AFTER)], LIMIT))
 
 
 def check(args, folder, places):
