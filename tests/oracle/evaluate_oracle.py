@@ -124,7 +124,7 @@ def commands(model, folder):
 def check(args, folder, places):
     """`places`: checkpoint and ranks, for each of the commands."""
     model = harness.open_model(folder / "exported")
-    for (options, paths, expected), wheres in zip(commands(model, folder), places):
+    for wheres, (options, paths, expected) in zip(places, commands(model, folder)):  # no command more than places
         print(f"{folder.name}, the harness: {json.dumps(expected)}", flush=True)
         for checkpoint, ranks in wheres:
             started = time.monotonic()

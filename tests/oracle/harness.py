@@ -70,8 +70,8 @@ def means(*metrics):
 def choices_task(name, items, before=""):
     """`before`: the text in front of every context."""
     return task({
-        "task": name, "test_split": "test", "output_type": "multiple_choice", "doc_to_text": "context", "doc_to_choice": "choices",
-        "doc_to_target": "answer", "metric_list": means("acc", "acc_norm", "acc_bytes"),
+        "task": name, "test_split": "test", "output_type": "multiple_choice", "doc_to_text": "context",
+        "doc_to_choice": "choices", "doc_to_target": "answer", "metric_list": means("acc", "acc_norm", "acc_bytes"),
     }, [{**item, "context": before + item["context"]} for item in items])
 
 
