@@ -20,7 +20,7 @@ struct EvaluateArguments {
   EvaluateRequest request;
   std::vector<std::string> files;
   std::string prefix;
-  std::string until = "\\n";  ///< as it is typed
+  std::vector<std::string> until;  ///< as they are typed
   std::string after;
   int ranks = 0;
 };
@@ -57,7 +57,7 @@ EvaluationOptions tasks_of(const EvaluateArguments& arguments) {
                                     ": rename one of them"));
     }
     tasks.tasks.emplace_back(name, file);
-    tasks.until.emplace_back(name, typed(arguments.until));
+    for (const std::string& until : arguments.until) tasks.until.emplace_back(name, typed(until));
     if (!arguments.prefix.empty()) tasks.prefix.emplace_back(name, arguments.prefix);
     if (!arguments.after.empty()) tasks.after.emplace_back(name, typed(arguments.after));
   }
@@ -108,9 +108,11 @@ void add_evaluate(CLI::App& app, int& status) {
       ->check(in_range(1, 1 << 20))
       ->capture_default_str();
   command
-      ->add_option("--until", arguments->until,
-                   "Text in front of which a generated answer ends; \\n stands for a line feed")
-      ->capture_default_str();
+      ->add_option(
+          "--until", arguments->until,
+          "Text in front of which a generated answer ends (default \\n, a line feed); may be given several "
+          "times")
+      ->allow_extra_args(false);
   command->add_option("--after", arguments->after,
                       "Text behind which the answer stands in what is generated, such as ####");
   command->add_flag("--json", request.json, "Print one JSON object");

@@ -71,6 +71,13 @@ class ItemEncoder {
     return ids;
   }
 
+  /// The ids of a text that a model begins with: behind BOS, if there is one.
+  [[nodiscard]] Ids encode_start(const std::string& text, const TaskItem& item) {
+    Ids ids = encode(text, item);
+    if (tokenizer_.bos_id() >= 0) ids.insert(ids.begin(), tokenizer_.bos_id());
+    return ids;
+  }
+
   /// The ids of an empty text, with which a model begins.
   [[nodiscard]] Ids start(const TaskItem& item) const {
     const std::int32_t id = tokenizer_.bos_id() >= 0 ? tokenizer_.bos_id() : tokenizer_.eos_id();
@@ -101,8 +108,9 @@ ScoredSequence sequence_of(const TaskItem& item, const std::string& choice, std:
   const std::size_t kept = stripped_size(item.context);
   const std::string context = item.context.substr(0, kept);
   const std::string continuation = str(item.context.substr(kept), " ", choice);
-  Ids before = context.empty() ? encoder.start(item) : encoder.encode(context, item);
-  const Ids whole = encoder.encode(context + continuation, item);
+  Ids before = context.empty() ? encoder.start(item) : encoder.encode_start(context, item);
+  const Ids whole = context.empty() ? encoder.encode(continuation, item)
+                                    : encoder.encode_start(context + continuation, item);
   const std::size_t cut = context.empty() ? 0 : before.size();
   if (context.empty() && whole.size() > 1 && whole.front() == before.front()) before.clear();
   if (whole.size() <= cut) {
@@ -163,7 +171,7 @@ std::vector<std::vector<std::int64_t>> prompt_ids(const Task& task, const Tokeni
   ItemEncoder encoder(tokenizer, limits);
   std::vector<std::vector<std::int64_t>> all;
   for (const TaskItem& item : task.items) {
-    const Ids ids = item.context.empty() ? encoder.start(item) : encoder.encode(item.context, item);
+    const Ids ids = item.context.empty() ? encoder.start(item) : encoder.encode_start(item.context, item);
     encoder.require_room(ids.size(), task.answer.max_new_tokens, item);
     all.emplace_back(ids.begin(), ids.end());
   }

@@ -1,6 +1,5 @@
 #include "data/tasks/task.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -89,12 +88,17 @@ Task read_task(const std::string& name, const std::filesystem::path& path, const
   return task;
 }
 
-/// The value of task `name`; `otherwise` if it has none.
-std::string of_task(const PatternMap<std::string>& map, const std::string& name,
-                    const std::string& otherwise = "") {
-  const auto found =
-      std::find_if(map.begin(), map.end(), [&](const auto& entry) { return entry.first == name; });
-  return found == map.end() ? otherwise : found->second;
+/// The values of task `name`.
+std::vector<std::string> of_task(const PatternMap<std::string>& map, const std::string& name) {
+  std::vector<std::string> values;
+  for (const auto& [task, value] : map) {
+    if (task == name) values.push_back(value);
+  }
+  return values;
+}
+
+std::string only(const std::vector<std::string>& values) {
+  return values.empty() ? std::string() : values.front();
 }
 
 }  // namespace
@@ -102,11 +106,11 @@ std::string of_task(const PatternMap<std::string>& map, const std::string& name,
 std::vector<Task> read_tasks(const EvaluationOptions& options) {
   std::vector<Task> tasks;
   for (const auto& [name, path] : options.tasks) {
-    const std::string prefix = of_task(options.prefix, name);
+    const std::string prefix = only(of_task(options.prefix, name));
     Task task = read_task(name, path, prefix.empty() ? prefix : read_text(prefix), options.limit);
-    task.answer = {.until = of_task(options.until, name, task.answer.until),
-                   .after = of_task(options.after, name),
-                   .max_new_tokens = options.max_new_tokens};
+    task.answer.after = only(of_task(options.after, name));
+    task.answer.max_new_tokens = options.max_new_tokens;
+    if (auto until = of_task(options.until, name); !until.empty()) task.answer.until = std::move(until);
     tasks.push_back(std::move(task));
   }
   return tasks;

@@ -25,7 +25,7 @@ namespace data {
 
 /// The way from a generated text to an answer.
 struct AnswerOptions {
-  std::string until = "\n";           ///< the text ends in front of it; empty: only at an end token
+  std::vector<std::string> until{"\n"};  ///< the text ends in front of the first of these
   std::string after;                  ///< the answer is what follows the last of these; empty: the whole text
   std::int64_t max_new_tokens = 256;  ///< longest generated text
 };

@@ -123,7 +123,7 @@ std::string stripped(const std::string& text) {
 
 /// The answer in a generated text; nothing if it does not give one.
 std::optional<std::string> answer_in(std::string text, const data::AnswerOptions& options) {
-  if (!options.until.empty()) text = text.substr(0, text.find(options.until));
+  for (const std::string& until : options.until) text = text.substr(0, text.find(until));
   if (options.after.empty()) return stripped(text);
   const std::size_t at = text.rfind(options.after);
   if (at == std::string::npos) return std::nullopt;
@@ -173,13 +173,14 @@ std::optional<TaskResult> score_exact(ShardedModel& model, const EncodedTask& en
                     .scores = {{"exact", sums.right / static_cast<double>(prompts.size())}}};
 }
 
-/// The tokens that end a text: its end tokens, and those that begin with `until`. Others that contain it
-/// would be left out with what is before it in them, so the text behind them is generated in vain.
-std::vector<std::int64_t> ends_of(const TextOptions& text, const std::string& until) {
+/// The tokens that end a text: its end tokens, and those that begin with one of `until`. Others that contain
+/// it would be left out with what is before it in them, so the text behind them is generated in vain.
+std::vector<std::int64_t> ends_of(const TextOptions& text, const std::vector<std::string>& until) {
+  const Tokenizer& tokenizer = *text.tokenizer;
   std::vector<std::int64_t> ends = text.end_ids;
-  if (until.empty()) return ends;
-  for (std::int32_t id = 0; id < text.tokenizer->vocab_size(); ++id) {
-    if (!text.tokenizer->is_special(id) && text.tokenizer->piece_of(id).starts_with(until))
+  for (std::int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string piece = tokenizer.is_special(id) ? "" : tokenizer.piece_of(id);
+    if (std::any_of(until.begin(), until.end(), [&](const auto& one) { return piece.starts_with(one); }))
       ends.push_back(id);
   }
   return ends;

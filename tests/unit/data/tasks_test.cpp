@@ -79,7 +79,7 @@ TEST_F(Reading, ItemsOfBothKinds) {
   const Task exact = read(R"({"prompt": "p", "answers": ["a", "b"]})");
   EXPECT_EQ(exact.kind, TaskKind::kExact);
   EXPECT_EQ(exact.items[0].context, "p");
-  EXPECT_EQ(exact.answer.until, "\n");
+  EXPECT_EQ(exact.answer.until, std::vector<std::string>{"\n"});
 }
 
 TEST_F(Reading, PrefixesAndLimits) {
@@ -96,7 +96,7 @@ TEST_F(Reading, PrefixesAndLimits) {
   const Task task = read_tasks(options).at(0);
   ASSERT_EQ(task.items.size(), 2U);
   EXPECT_EQ(task.items[1].context, "1 + 1 = 2\nb");
-  EXPECT_EQ(task.answer.until, "Question:");
+  EXPECT_EQ(task.answer.until, std::vector<std::string>{"Question:"});
   EXPECT_EQ(task.answer.after, "####");
   EXPECT_EQ(task.answer.max_new_tokens, 7);
 }
@@ -128,15 +128,15 @@ TEST_F(Reading, FaultsNameTheirLine) {
 TEST(ScoredSequences, AChoiceBeginsWithASpaceAndIsCutBehindTheContext) {
   const auto found = sequences("q", {"ab", "c"});
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[0].ids, (Ids{'q', 256}));  // " a" is one token; the last one is only predicted
-  EXPECT_EQ(described(found[0]), str("0>256/0 1>", int{'b'}, "/0 "));
-  EXPECT_EQ(found[1].ids, (Ids{'q', ' '}));
-  EXPECT_EQ(described(found[1]), str("0>", int{' '}, "/1 1>", int{'c'}, "/1 "));
+  EXPECT_EQ(found[0].ids, (Ids{300, 'q', 256}));  // " a" is one token; the last one is only predicted
+  EXPECT_EQ(described(found[0]), str("1>256/0 2>", int{'b'}, "/0 "));
+  EXPECT_EQ(found[1].ids, (Ids{300, 'q', ' '}));
+  EXPECT_EQ(described(found[1]), str("1>", int{' '}, "/1 2>", int{'c'}, "/1 "));
 }
 
 TEST(ScoredSequences, WhiteSpaceBehindTheContextBelongsToTheChoice) {
   const auto found = sequences("q \n\xC2\xA0", {"b", "cc"});
-  EXPECT_EQ(found[0].ids, (Ids{'q', ' ', '\n', 0xC2, 0xA0, ' ', 'c'}));
+  EXPECT_EQ(found[0].ids, (Ids{300, 'q', ' ', '\n', 0xC2, 0xA0, ' ', 'c'}));
   EXPECT_EQ(found[0].predictions.size(), 7U + 6U);
 }
 
@@ -153,12 +153,12 @@ TEST(ScoredSequences, ChoicesShareTheirBeginning) {
   // both.
   const auto found = sequences("q", {"a", "ab", "abc"});
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].ids, (Ids{'q', 256, 'b'}));
+  EXPECT_EQ(found[0].ids, (Ids{300, 'q', 256, 'b'}));
   EXPECT_EQ(found[0].predictions.size(), 1U + 2U + 3U);
 }
 
 TEST(ScoredSequences, ItemsThatTheModelDoesNotTakeAreRefused) {
-  const std::string long_one = message_of([] { (void)sequences("qqqqqqqqqqq", {"bb", "cc"}); });
+  const std::string long_one = message_of([] { (void)sequences("qqqqqqqqqq", {"bb", "cc"}); });
   EXPECT_NE(long_one.find("t.jsonl:1: the item has 13 tokens; the model takes at most 12"), std::string::npos)
       << long_one;
   const std::string foreign = message_of([] {
@@ -166,10 +166,10 @@ TEST(ScoredSequences, ItemsThatTheModelDoesNotTakeAreRefused) {
   });
   EXPECT_NE(foreign.find("token id 256"), std::string::npos) << foreign;
   Task exact{.name = "t", .kind = TaskKind::kExact, .items = {{.context = "qqqq", .place = "t.jsonl:1"}}};
+  exact.answer.max_new_tokens = 7;
+  EXPECT_EQ(prompt_ids(exact, Bytes(), kLimits).at(0).size(), 5U);
   exact.answer.max_new_tokens = 8;
-  EXPECT_EQ(prompt_ids(exact, Bytes(), kLimits).at(0).size(), 4U);
-  exact.answer.max_new_tokens = 9;
-  EXPECT_NE(message_of([&] { (void)prompt_ids(exact, Bytes(), kLimits); }).find("up to 9 new ones"),
+  EXPECT_NE(message_of([&] { (void)prompt_ids(exact, Bytes(), kLimits); }).find("up to 8 new ones"),
             std::string::npos);
 }
 
