@@ -2,10 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <filesystem>
-
 #include "base/error.h"
 #include "base/process/cores.h"
+#include "base/process/plugin.h"
 #include "base/str.h"
 
 namespace echelon::app {
@@ -13,17 +12,10 @@ namespace {
 
 constexpr const char* kEngine = "libechelon_engine.so";
 
-std::filesystem::path engine_path() {
-  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const std::filesystem::path beside = here / kEngine;
-  return std::filesystem::exists(beside) ? beside : here.parent_path() / "lib" / kEngine;
-}
-
 void* load_engine() {
   // OpenMP reads its environment when its library is loaded, which the engine's load does.
   let_idle_threads_sleep();
-  const std::filesystem::path path = engine_path();
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* handle = dlopen(plugin_path(kEngine).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     throw Error(Code::kEnvironment, str("cannot load the training engine: ", dlerror(),
                                         "; build it (./make.sh build) or keep bin/ and lib/ together"));
@@ -38,7 +30,7 @@ void* engine_symbol(const char* symbol) {
   void* address = dlsym(engine, symbol);
   if (address == nullptr) {
     throw Error(Code::kEnvironment,
-                str(engine_path().string(), " has no '", symbol,
+                str(plugin_path(kEngine).string(), " has no '", symbol,
                     "': it is from a different version than this program; build both together"));
   }
   return address;
