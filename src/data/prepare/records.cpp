@@ -154,8 +154,8 @@ void RecordReader::add_rows(RecordBatch& batch) {
 }
 
 std::string place_of(const Record& record) {
-  return record.row.line == 0 ? str("'", record.source->path.string(), "'")
-                              : str(record.source->path.string(), ":", record.row.line);
+  return record.row.number == 0 ? str("'", record.source->path.string(), "'")
+                                : str(record.source->path.string(), ":", record.row.number);
 }
 
 Error bad_record_error(const std::string& fault) {

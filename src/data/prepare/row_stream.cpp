@@ -40,7 +40,7 @@ bool RowStream::next(Row& row) {
     if (first) searched = 0;
     end = find_end();
   }
-  row = Row{.text = {}, .line = line_, .fault = {}};
+  row = Row{.text = {}, .number = line_, .fault = {}};
   const std::size_t size = std::min(end, pending_.size() - at_);
   const bool ended = end != std::string::npos;
   if (size > kLongestRow) {

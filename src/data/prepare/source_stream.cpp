@@ -9,7 +9,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/files/fs.h"
 #include "base/str.h"
 
 namespace echelon::data {
@@ -31,15 +30,8 @@ struct SourceStream::Input {
     used = 0;
     fs::read_at(fd, offset, buffer, Code::kData, file.path);
     offset += buffer.size();
-    if (buffer.empty()) check_unchanged();
+    if (buffer.empty()) check_unchanged(file, fd);
     return !buffer.empty();
-  }
-
-  void check_unchanged() const {
-    struct stat info {};
-    if (::fstat(fd.get(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) == file.bytes) return;
-    throw Error(Code::kData, str("source '", file.path.string(), "' changed while it was read: it had ",
-                                 file.bytes, " bytes and now has ", info.st_size, "; run again"));
   }
 
   [[noreturn]] void refuse(std::string_view what) const {
@@ -192,6 +184,13 @@ std::size_t SourceStream::read(std::span<char> text) {
 
 std::uint64_t SourceStream::position() const {
   return input_->at();
+}
+
+void check_unchanged(const SourceFile& file, const fs::Fd& fd) {
+  struct stat info {};
+  if (::fstat(fd.get(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) == file.bytes) return;
+  throw Error(Code::kData, str("source '", file.path.string(), "' changed while it was read: it had ",
+                               file.bytes, " bytes and now has ", info.st_size, "; run again"));
 }
 
 std::string read_source(const SourceFile& file, std::uint64_t most) {

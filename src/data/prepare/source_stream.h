@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 
+#include "base/files/fs.h"
 #include "data/prepare/sources.h"
 
 namespace echelon::data {
@@ -38,6 +39,9 @@ class SourceStream {
   std::unique_ptr<Input> input_;
   std::unique_ptr<Decoder> decoder_;
 };
+
+/// Throws Error(kData) if the open file has another size than when it was listed.
+void check_unchanged(const SourceFile& file, const fs::Fd& fd);
 
 /// The whole content. Throws Error(kData) as SourceStream does, and for more than `most` bytes.
 [[nodiscard]] std::string read_source(const SourceFile& file, std::uint64_t most);

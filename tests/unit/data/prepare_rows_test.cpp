@@ -358,10 +358,10 @@ TEST(RowStream, GoesOnBehindARowThatIsTooLong) {
     EXPECT_EQ(row.text, "one");
     ASSERT_TRUE(rows.next(row));
     EXPECT_EQ(row.fault, "longer than 67108864 bytes");
-    EXPECT_EQ(row.line, 2U);
+    EXPECT_EQ(row.number, 2U);
     ASSERT_TRUE(rows.next(row));
     EXPECT_EQ(row.text, "two");
-    EXPECT_EQ(row.line, 3U);
+    EXPECT_EQ(row.number, 3U);
     EXPECT_FALSE(rows.next(row));
     EXPECT_EQ(rows.position(), file.bytes);
   }
