@@ -1,12 +1,12 @@
 # cmake --install: the programs with what they load, and what a user of them reads and runs.
 set(installed echelon echelon-ckpt)
-foreach(plugin echelon_engine echelon_cuda)
+foreach(plugin echelon_engine echelon_cuda echelon_parquet)
   if(TARGET ${plugin})
     list(APPEND installed ${plugin})
   endif()
 endforeach()
 # The programs look for their plugins in ../lib, so that folder has this name on every distribution. OPTIONAL: quickstart
-# may have left out the GPU half.
+# leaves out what it does not use.
 foreach(target ${installed})
   install(TARGETS ${target} RUNTIME DESTINATION bin LIBRARY DESTINATION lib OPTIONAL)
 endforeach()
@@ -18,6 +18,9 @@ install(FILES LICENSE DESTINATION share/doc/echelon)
 # since CMake otherwise lengthens the one there by an empty entry, which the loader takes for the working folder.
 set_target_properties(${installed} PROPERTIES INSTALL_RPATH "${torch_lib}" INSTALL_RPATH_USE_LINK_PATH ON
   BUILD_WITH_INSTALL_RPATH ON)
+if(TARGET echelon_parquet)
+  set_property(TARGET echelon_parquet APPEND PROPERTY INSTALL_RPATH ${ECHELON_ARROW_ROOT})
+endif()
 if(TARGET echelon_cuda)
   # CMake takes folders of linked libraries by itself, but none within the source tree, as a wheel's in .venv.
   get_filename_component(nccl_folder ${NCCL_LIBRARY} DIRECTORY)

@@ -20,7 +20,7 @@ endfunction()
 
 echelon_programs(${CMAKE_SOURCE_DIR} programs)
 set(product echelon echelon-ckpt)
-foreach(plugin echelon_engine echelon_cuda)
+foreach(plugin echelon_engine echelon_cuda echelon_parquet)
   if(TARGET ${plugin})
     list(APPEND product ${plugin})
   endif()
@@ -28,7 +28,7 @@ endforeach()
 add_custom_target(product DEPENDS ${product})
 
 # Without what only the sanitizer build runs. Two stay: their tests of memory limits cannot run there.
-list(FILTER programs EXCLUDE REGEX "^(fuzz_.*|unit_(comm|data|doctor|image|liveness|recipe|run|shapes|submit|text)|gpu_runtime)$")
+list(FILTER programs EXCLUDE REGEX "^(fuzz_.*|unit_(comm|data|doctor|image|liveness|parquet|recipe|run|shapes|submit|text)|gpu_runtime)$")
 set(benchmarks)
 foreach(benchmark checkpoint_bench comm_bench loader_bench make_bench_checkpoint)
   if(TARGET ${benchmark})

@@ -18,7 +18,7 @@ COPY tools tools
 RUN ./make.sh setup
 COPY . .
 RUN cmake --preset release -DECHELON_CUDA=OFF \
-    && cmake --build --preset release --target echelon echelon-ckpt -j "$(nproc)" \
+    && cmake --build --preset release --target echelon echelon-ckpt echelon_parquet -j "$(nproc)" \
     && docker/collect.sh build/release "$(echo .venv/lib/python3*/site-packages)" /opt/echelon
 
 # ---- runtime: two programs and what they load -----------------------------------------------------------------------

@@ -21,7 +21,7 @@ COPY . .
 RUN packages=$(echo "$PWD"/.venv/lib/python3*/site-packages) \
     && cmake --preset cuda -DNCCL_INCLUDE_DIR="$packages/nvidia/nccl/include" \
       -DNCCL_LIBRARY="$packages/nvidia/nccl/lib/libnccl.so.2" \
-    && cmake --build --preset cuda --target echelon echelon-ckpt echelon_cuda -j "$(nproc)" \
+    && cmake --build --preset cuda --target echelon echelon-ckpt echelon_cuda echelon_parquet -j "$(nproc)" \
     && docker/collect.sh build/cuda "$packages" /opt/echelon
 
 # ---- efa: libfabric and the NCCL plugin for AWS's network -------------------------------------------------------------

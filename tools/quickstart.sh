@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # Part of make.sh: the tour from data to a trained model, and images to train on.
-# Uses of make.sh: say, die, setup, fetch_digits, build.
+# Uses of make.sh: say, die, setup_to_train, fetch_digits, compile.
 
 readonly EXIT_REQUEUE=85
 readonly QUICKSTART_RECIPE=recipes/quickstart.yaml QUICKSTART_DATA=data/quickstart QUICKSTART_RUN=runs/quickstart
@@ -37,7 +37,8 @@ quickstart() {
   local programs=(echelon echelon-ckpt)
   # The GPU half takes long to compile, and is loaded only where a driver is.
   if has_gpu; then programs=(product); fi
-  build release "${programs[@]}"
+  setup_to_train
+  compile release "${programs[@]}"
   quickstart_data
   if [[ ! -e $QUICKSTART_RUN/metrics.jsonl ]]; then
     say "training on two local ranks; it gets a SIGTERM after a few steps, as in a preemption by Slurm"
@@ -58,7 +59,7 @@ quickstart() {
 }
 
 digits() {
-  setup
+  setup_to_train
   fetch_digits
   .venv/bin/python tests/scripts/digits.py --source "$DIGITS_SOURCE" --output "$DIGITS_DATA"
 }

@@ -6,6 +6,8 @@
 # others are what the headers of the CUDA runtime include.
 readonly TORCH_WHEELS=(torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85
   nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85)
+# Arrow's C++ libraries and headers, for the plugin that reads Parquet. This version has wheels for Python 3.10 to 3.13.
+readonly ARROW_WHEEL=pyarrow==25.0.1
 # Where nvcc is, those of torch's CUDA libraries that the machine lacks.
 readonly CUDA_PINS=docker/requirements_cuda.txt
 readonly TORCH_DISK_MB=4000 ORACLES_DISK_MB=1000 CLUSTER_CHECKS_DISK_MB=500
@@ -106,6 +108,17 @@ setup_cuda() {
   fi
 }
 
+# 55 MB that only Parquet sources of `echelon prepare` need: without them everything else is built and works.
+setup_arrow() {
+  [[ ! -e $(site_packages .venv)/${ARROW_WHEEL/==/-}.dist-info ]] || return 0
+  say "installing Arrow's libraries: $ARROW_WHEEL"
+  if .venv/bin/python -m pip install --disable-pip-version-check --quiet --no-deps "$ARROW_WHEEL"; then
+    touch .venv/.echelon-stamp  # configure() looks for changes of it
+  else
+    say "Parquet is left out: pip could not install $ARROW_WHEEL (its messages are above)"
+  fi
+}
+
 # fill_folder FOLDER PINS: packages that a test puts before those of .venv-test.
 fill_folder() {
   rm -rf "$1"
@@ -166,14 +179,20 @@ fetch_digits() {
   rm -rf "$folder"
 }
 
+# What training needs; with `test`, the packages of the tests too.
+setup_to_train() {
+  setup_packages "${1:-run}"
+  setup_torch
+  setup_cuda
+}
+
 setup() {
   case ${1:-run} in
     run | test) ;;
     *) die 2 "setup: expected no argument or 'test', got '$1'" ;;
   esac
-  setup_packages "${1:-run}"
-  setup_torch
-  setup_cuda
+  setup_to_train "${1:-run}"
+  setup_arrow
   if [[ ${1:-run} == test ]]; then
     setup_oracles
     setup_cluster_checks

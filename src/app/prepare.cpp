@@ -156,19 +156,19 @@ void add_source_options(CLI::App& command, Arguments& arguments) {
   data::PrepareOptions& options = arguments.options;
   command
       .add_option("--format", arguments.format,
-                  "text, code: each file is a document; jsonl: each line; csv: each row; chat: each line of "
-                  "JSON is a conversation (default: by suffix)")
-      ->check(CLI::IsMember({"text", "code", "jsonl", "csv", "chat"}));
+                  "text, code: each file is a document; jsonl: each line; csv, parquet: each row; chat: each "
+                  "line of JSON or row of Parquet is a conversation (default: by suffix)")
+      ->check(CLI::IsMember({"text", "code", "jsonl", "csv", "parquet", "chat"}));
   auto* field = command.add_option("--field", options.field,
-                                   "JSONL, CSV: the field that holds the text (default: text)");
+                                   "JSONL, CSV, Parquet: the field that holds the text (default: text)");
   command
       .add_option("--input", options.input,
-                  "JSONL, CSV: make pairs; the field that holds the source; chats: the prompt")
+                  "JSONL, CSV, Parquet: make pairs; the field that holds the source; chats: the prompt")
       ->type_name("FIELD")
       ->excludes(field);
   command
       .add_option("--target", options.target,
-                  "JSONL, CSV: make pairs; the field that holds the target; chats: the response")
+                  "JSONL, CSV, Parquet: make pairs; the field that holds the target; chats: the response")
       ->type_name("FIELD")
       ->excludes(field);
   command.add_option("--prefix", options.prefix, "Put this in front of a pair's source, e.g. 'summarize: '");
@@ -193,8 +193,8 @@ void add_prepare(CLI::App& app, int& /*status*/) {
   auto arguments = std::make_shared<Arguments>();
   data::PrepareOptions& options = arguments->options;
   options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
-  CLI::App* command =
-      app.add_subcommand("prepare", "Tokenise text, source code, JSONL, CSV or chats into files to train on");
+  CLI::App* command = app.add_subcommand(
+      "prepare", "Tokenise text, source code, JSONL, CSV, Parquet or chats into files to train on");
   command->add_option("sources", options.sources, "Files and folders to read")->type_name("SOURCE");
   command->add_option("-o,--output", options.output, "Folder for train.tok, valid.tok and the tokenizer");
   add_source_options(*command, *arguments);

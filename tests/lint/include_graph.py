@@ -18,6 +18,7 @@ SEES = {
     "image": {"base"},
     "metrics": {"base"},
     "data": {"base", "text", "image"},
+    "data/parquet": {"base", "data"},  # the plugin
     "comm": {"base", "bootstrap"},
     "profile": {"base", "bootstrap", "comm"},
     "forecast": {"base", "comm"},
@@ -63,6 +64,7 @@ OWNERS = {
     "PCRE2": (r"pcre2\.h", {"text"}),
     "ICU": (r"unicode/.*", {"text"}),
     "zlib": (r"zlib\.h", {"data"}),
+    "Arrow": (r"(arrow|parquet)/.*", {"data/parquet"}),
     "libjpeg": (r"j(peglib|error)\.h", {"image"}),
     "libpng": (r"png\.h", {"image"}),
     "spdlog": (r"spdlog/.*", {"base"}),

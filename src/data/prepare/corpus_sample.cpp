@@ -8,6 +8,8 @@
 #include "data/ordered_pipeline.h"
 #include "data/prepare/corpus.h"
 #include "data/prepare/records.h"
+#include "data/prepare/source_stream.h"
+#include "data/prepare/text_format.h"
 
 namespace echelon::data {
 namespace {
@@ -65,8 +67,8 @@ std::vector<std::string> sample_lines(const std::vector<SourceFile>& files, cons
   for (const auto& file : files) {
     constexpr double kUsualCompression = 4;
     now.bytes_total += file.bytes;
-    total +=
-        static_cast<double>(file.bytes) * (packing_of(file.path) == Packing::kNone ? 1 : kUsualCompression);
+    const bool packed = packing_of(file.path) != Packing::kNone || is_parquet(file, options);
+    total += static_cast<double>(file.bytes) * (packed ? kUsualCompression : 1);
   }
   const LineSampler sampler(options.seed, static_cast<double>(options.train_bytes) / total);
   using Pipeline = OrderedPipeline<RecordBatch, Sampled>;

@@ -60,7 +60,7 @@ void check_fields(const PrepareOptions& settled) {
   const char* option = settled.pairs() ? "--input and --target need" : "--field needs";
   if (!settled.pairs() && settled.field.empty()) return;
   throw Error(Code::kUsage, str(option, " rows, and the sources are read as ", word_of(settled.format),
-                                "; name their format with --format csv or jsonl"));
+                                "; name their format with --format csv, jsonl or parquet"));
 }
 
 void make_output_folder(const PrepareOptions& options) {

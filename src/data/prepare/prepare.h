@@ -14,9 +14,9 @@
 namespace echelon::data {
 
 /// text, code: one file is one document. jsonl: one line is one, a JSON object whose `field` holds the text.
-/// csv: one row is one, and `field` is a column's name in the header row. chat: one line of JSON is a
-/// conversation. kBySuffix: the format that the names of all sources agree on.
-enum class TextFormat : std::uint8_t { kBySuffix, kText, kCode, kJsonl, kCsv, kChat };
+/// csv, parquet: one row is one, and `field` is a column's name. chat: one line of JSON, or one row of a
+/// Parquet file, is a conversation. kBySuffix: the format that the names of all sources agree on.
+enum class TextFormat : std::uint8_t { kBySuffix, kText, kCode, kJsonl, kCsv, kParquet, kChat };
 
 /// The treatment of a record that cannot be used: not UTF-8, not a JSON object with the field, a row with too
 /// few columns, a binary file. kByFormat: code is skipped, everything else stops.
@@ -26,8 +26,8 @@ enum class BadRecords : std::uint8_t { kByFormat, kStop, kSkip };
 
 namespace echelon {
 template <>
-inline constexpr std::array<std::string_view, 6> kWords<data::TextFormat>{"by suffix", "text", "code",
-                                                                          "jsonl",     "csv",  "chat"};
+inline constexpr std::array<std::string_view, 7> kWords<data::TextFormat>{
+    "by suffix", "text", "code", "jsonl", "csv", "parquet", "chat"};
 template <>
 inline constexpr std::array<std::string_view, 3> kWords<data::BadRecords>{"by format", "stop", "skip"};
 }  // namespace echelon
@@ -40,7 +40,7 @@ struct PrepareOptions {
   std::string output;                ///< folder
   std::vector<std::string> include;  ///< shell patterns; empty: default_include(format)
   TextFormat format = TextFormat::kBySuffix;
-  std::string field;                     ///< jsonl, csv; empty: "text"
+  std::string field;                     ///< jsonl, csv, parquet; empty: "text"
   std::string input;                     ///< field of a pair's source or of a prompt; empty: neither
   std::string target;                    ///< field of a pair's target or of a response
   std::string prefix;                    ///< put in front of a pair's source
@@ -58,14 +58,15 @@ struct PrepareOptions {
   bool allow_foreign_folder = false;  ///< the output folder may belong to another user
 
   [[nodiscard]] bool rows() const {
-    return format == TextFormat::kJsonl || format == TextFormat::kCsv || chats();
+    return format == TextFormat::kJsonl || format == TextFormat::kCsv || format == TextFormat::kParquet ||
+           chats();
   }
   /// Returns whether chat_template.jinja and tokenizer_config.json are written to the output, for checkpoints
   /// and exports. They are not if the output is the tokenizer's folder, because they would replace its own.
   [[nodiscard]] bool writes_template() const;
   [[nodiscard]] bool chats() const { return format == TextFormat::kChat; }
   [[nodiscard]] std::string text_field() const { return field.empty() ? "text" : field; }
-  /// jsonl, csv: a record is a source and a target, stored as two documents.
+  /// jsonl, csv, parquet: a record is a source and a target, stored as two documents.
   [[nodiscard]] bool pairs() const { return !input.empty() && !chats(); }
 };
 

@@ -7,6 +7,9 @@
 #include "base/foreign_json.h"
 #include "base/str.h"
 #include "data/prepare/csv_row.h"
+#include "data/prepare/parquet_rows.h"
+#include "data/prepare/row_stream.h"
+#include "data/prepare/text_format.h"
 #include "text/utf8.h"
 
 namespace echelon::data {
@@ -114,7 +117,11 @@ void RecordReader::add_file(RecordBatch& batch) {
 void RecordReader::open_rows() {
   const SourceFile& file = files_[file_];
   const bool csv = options_.format == TextFormat::kCsv;
-  rows_ = std::make_unique<RowStream>(file, csv ? RowStream::Kind::kCsv : RowStream::Kind::kLines);
+  if (is_parquet(file, options_)) {
+    rows_ = open_parquet(file, options_);
+  } else {
+    rows_ = std::make_unique<RowStream>(file, csv ? RowStream::Kind::kCsv : RowStream::Kind::kLines);
+  }
   covered_ = 0;
   if (!csv) return;
   Row row;
@@ -136,6 +143,7 @@ void RecordReader::open_rows() {
 void RecordReader::add_rows(RecordBatch& batch) {
   const SourceFile& file = files_[file_];
   if (!rows_) open_rows();
+  const bool in_parquet = is_parquet(file, options_);
   std::uint64_t text_bytes = 0;
   bool more = true;
   while (more && text_bytes < kBatchBytes && batch.records.size() < kMostRecords) {
@@ -143,7 +151,11 @@ void RecordReader::add_rows(RecordBatch& batch) {
     more = rows_->next(row);
     if (!more || (row.fault.empty() && row.text.find_first_not_of(kBlank) == std::string::npos)) continue;
     text_bytes += row.text.size();
-    batch.records.push_back({.index = index_++, .source = &file, .row = std::move(row), .columns = columns_});
+    batch.records.push_back({.index = index_++,
+                             .source = &file,
+                             .row = std::move(row),
+                             .columns = columns_,
+                             .in_parquet = in_parquet});
   }
   const std::uint64_t position = more ? rows_->position() : file.bytes;
   batch.bytes += position - covered_;
@@ -154,8 +166,8 @@ void RecordReader::add_rows(RecordBatch& batch) {
 }
 
 std::string place_of(const Record& record) {
-  return record.row.number == 0 ? str("'", record.source->path.string(), "'")
-                                : str(record.source->path.string(), ":", record.row.number);
+  if (record.row.number == 0) return str("'", record.source->path.string(), "'");
+  return str(record.source->path.string(), record.in_parquet ? ": row " : ":", record.row.number);
 }
 
 Error bad_record_error(const std::string& fault) {
@@ -165,12 +177,12 @@ Error bad_record_error(const std::string& fault) {
 Document open_document(const Record& record, const PrepareOptions& options) {
   Document document{.fault = record.row.fault};
   if (document.fault.empty()) {
-    if (options.format == TextFormat::kJsonl) {
-      document.fault = open_line(record, options, document);
+    if (!options.rows()) {
+      document.fault = open_file(record, document);
     } else if (options.format == TextFormat::kCsv) {
       document.fault = open_row(record, options, document);
     } else {
-      document.fault = open_file(record, document);
+      document.fault = open_line(record, options, document);
     }
   }
   if (document.fault.empty() && options.pairs()) document.fault = complete_pair(options, document);

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "data/prepare/prepare.h"
-#include "data/prepare/row_stream.h"
+#include "data/prepare/rows.h"
 #include "data/prepare/sources.h"
 
 namespace echelon::data {
@@ -26,6 +26,7 @@ struct Record {
   const SourceFile* source = nullptr;
   Row row;
   std::shared_ptr<const CsvColumns> columns;  ///< csv
+  bool in_parquet = false;                    ///< row.number counts rows, not lines
 };
 
 /// Some records together, about 1 MiB of text; the unit of work of a thread.
@@ -41,7 +42,8 @@ class RecordReader {
   RecordReader(const std::vector<SourceFile>& files, const PrepareOptions& options)
       : files_(files), options_(options) {}
 
-  /// Empty at the end. Throws Error(kData): unreadable file; a CSV file without the columns that are wanted.
+  /// Empty at the end. Throws Error(kData): unreadable file; a CSV or Parquet file without the columns that
+  /// are wanted. Throws as open_parquet() does.
   [[nodiscard]] std::optional<RecordBatch> next();
 
  private:
@@ -51,10 +53,10 @@ class RecordReader {
 
   const std::vector<SourceFile>& files_;
   const PrepareOptions& options_;
-  std::size_t file_ = 0;             // index of the next or current file
-  std::uint64_t index_ = 0;          // of the next record
-  std::unique_ptr<RowStream> rows_;  // jsonl, csv: of the current file
-  std::uint64_t covered_ = 0;        // bytes of it
+  std::size_t file_ = 0;        // index of the next or current file
+  std::uint64_t index_ = 0;     // of the next record
+  std::unique_ptr<Rows> rows_;  // of the current file
+  std::uint64_t covered_ = 0;   // bytes of it
   std::shared_ptr<const CsvColumns> columns_;
 };
 
@@ -65,7 +67,7 @@ struct Document {
   std::string fault;   ///< "'a.py': not UTF-8 at byte 17"; empty for a good document
 };
 
-/// File and, of a row, line.
+/// File and, of a row, line, or in Parquet its number.
 [[nodiscard]] std::string place_of(const Record& record);
 
 /// Returns the error that ends the work under BadRecords::kStop; `fault` names the record.

@@ -26,13 +26,6 @@ SourceFile examine(const stdfs::path& path) {
   if (!S_ISREG(info.st_mode)) {
     throw Error(Code::kData, str("source '", path.string(), "' is neither a file nor a folder"));
   }
-  if (path.extension() == ".parquet") {
-    throw Error(Code::kData,
-                str("source '", path.string(),
-                    "' is Parquet, which is not supported: write it as JSONL first, e.g. "
-                    "python3 -c \"import pandas; pandas.read_parquet('in.parquet').to_json('out.jsonl', "
-                    "orient='records', lines=True)\""));
-  }
   return {path,
           static_cast<std::uint64_t>(info.st_size),
           static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1000000000 + info.st_mtim.tv_nsec,

@@ -13,7 +13,8 @@
 namespace echelon::data {
 namespace {
 
-constexpr std::array kFormats{TextFormat::kText, TextFormat::kCode, TextFormat::kJsonl, TextFormat::kCsv};
+constexpr std::array kFormats{TextFormat::kText, TextFormat::kCode, TextFormat::kJsonl, TextFormat::kCsv,
+                              TextFormat::kParquet};
 
 std::vector<std::string> with_packed(const std::vector<std::string>& patterns) {
   std::vector<std::string> all = patterns;
@@ -62,10 +63,13 @@ std::vector<std::string> default_include(TextFormat format) {
       // Not *.json, which beside data usually describes it; compressed, it is data.
       auto patterns = with_packed({"*.jsonl", "*.ndjson"});
       patterns.insert(patterns.end(), {"*.json.gz", "*.json.zst"});
+      if (format == TextFormat::kChat) patterns.emplace_back("*.parquet");
       return patterns;
     }
     case TextFormat::kCsv:
       return with_packed({"*.csv"});
+    case TextFormat::kParquet:
+      return {"*.parquet"};
   }
   std::vector<std::string> all;
   for (const TextFormat each : kFormats) {
@@ -88,9 +92,19 @@ TextFormat format_of(const std::filesystem::path& file) {
   return TextFormat::kBySuffix;
 }
 
+bool is_parquet(const SourceFile& file, const PrepareOptions& options) {
+  return options.format == TextFormat::kParquet ||
+         (options.chats() && format_of(file.path) == TextFormat::kParquet);
+}
+
 PrepareOptions settle_format(const PrepareOptions& options, const std::vector<SourceFile>& files) {
   PrepareOptions settled = options;
   if (settled.format == TextFormat::kBySuffix) settled.format = common_format(files);
+  for (const SourceFile& file : files) {
+    if (format_of(file.path) == TextFormat::kParquet && !is_parquet(file, settled))
+      throw Error(Code::kUsage, str("source '", file.path.string(), "' is Parquet by its suffix, not ",
+                                    word_of(settled.format), ": use --format parquet or chat"));
+  }
   if (settled.on_bad_record == BadRecords::kByFormat) {
     settled.on_bad_record = settled.format == TextFormat::kCode ? BadRecords::kSkip : BadRecords::kStop;
   }
@@ -100,7 +114,7 @@ PrepareOptions settle_format(const PrepareOptions& options, const std::vector<So
 std::string describe_format(const PrepareOptions& settled, const std::vector<SourceFile>& files) {
   std::string unit = "each a document";
   if (settled.rows()) {
-    const char* row = settled.format == TextFormat::kCsv ? "row" : "line";
+    const char* row = settled.format == TextFormat::kJsonl ? "line" : "row";
     unit = settled.pairs() ? str("'", foreign_text(settled.input), "' and '", foreign_text(settled.target),
                                  "' of each ", row, " a pair")
                            : str("'", foreign_text(settled.text_field()), "' of each ", row, " a document");

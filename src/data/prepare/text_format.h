@@ -15,9 +15,12 @@ namespace echelon::data {
 /// Returns the format that a file's name states, without regard to .gz or .zst behind it; kBySuffix: none.
 [[nodiscard]] TextFormat format_of(const std::filesystem::path& file);
 
+/// Returns whether a source of settled `options` is a Parquet file.
+[[nodiscard]] bool is_parquet(const SourceFile& file, const PrepareOptions& options);
+
 /// Returns `options` with the choices that they leave to the sources: the format by the files' suffixes, and
 /// the treatment of bad records. A file whose name states no format is text. Throws Error(kUsage) when the
-/// files are of more than one format.
+/// files are of more than one format, or a Parquet file is to be read as another one.
 [[nodiscard]] PrepareOptions settle_format(const PrepareOptions& options,
                                            const std::vector<SourceFile>& files);
 

@@ -145,8 +145,8 @@ TEST_F(PrepareRows, TakesAnUnknownSuffixForTextAndSaysSo) {
   }
   options_.field = "body";  // which only rows have
   EXPECT_EQ(refusal(Code::kUsage),
-            "--field needs rows, and the sources are read as text; name their format with --format csv or "
-            "jsonl");
+            "--field needs rows, and the sources are read as text; name their format with --format csv, "
+            "jsonl or parquet");
   options_.format = TextFormat::kJsonl;
   options_.output = in("rows");
   source("a.dat", "{\"body\": \"one\"}\n");
@@ -273,7 +273,7 @@ TEST_F(PrepareRows, RefusesFilesWithoutTheColumns) {
   options_.format = TextFormat::kText;
   EXPECT_EQ(refusal(Code::kUsage),
             "--input and --target need rows, and the sources are read as text; name their format with "
-            "--format csv or jsonl");
+            "--format csv, jsonl or parquet");
 }
 
 TEST_F(PrepareRows, ReadsCompressedFiles) {
@@ -340,9 +340,17 @@ TEST_F(PrepareRows, ReadsAFileWithSeveralNamesOnce) {
   EXPECT_EQ(documents(), Texts{"some text\n"});
 }
 
-TEST_F(PrepareRows, SaysHowToConvertParquet) {
+TEST_F(PrepareRows, TakesParquetForNoOtherFormat) {
   source("a.parquet", "PAR1");
-  EXPECT_NE(refusal().find("' is Parquet, which is not supported: write it as JSONL first"),
+  for (const auto format : {TextFormat::kText, TextFormat::kJsonl, TextFormat::kCsv}) {
+    options_.format = format;
+    EXPECT_EQ(message_of([&] { run(); }, Code::kUsage),
+              str("source '", in("a.parquet"), "' is Parquet by its suffix, not ", word_of(format),
+                  ": use --format parquet or chat"));
+  }
+  options_.format = TextFormat::kBySuffix;
+  source("a.PARQUET.gz", "PAR1");
+  EXPECT_NE(refusal().find("a.PARQUET.gz' is a compressed Parquet file, which cannot be read in parts"),
             std::string::npos);
 }
 

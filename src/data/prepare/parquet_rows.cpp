@@ -1,0 +1,104 @@
+#include "data/prepare/parquet_rows.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files/fs.h"
+#include "base/process/plugin.h"
+#include "base/str.h"
+#include "data/prepare/source_stream.h"
+
+namespace echelon::data {
+namespace {
+
+constexpr const char* kConvert =
+    "or write the file as JSONL: python3 -c \"import pandas; pandas.read_parquet('in.parquet').to_json("
+    "'out.jsonl', orient='records', lines=True)\"";
+
+[[noreturn]] void cannot_load(const std::string& why, const std::string& remedy) {
+  throw Error(Code::kEnvironment, str("Parquet cannot be read: ", why, "; ", remedy, ", ", kConvert));
+}
+
+void* load(const std::filesystem::path& library) {
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle != nullptr) return handle;
+  cannot_load(dlerror(),
+              "install its libraries (python3 -m pip install --no-deps --target FOLDER "
+              "pyarrow==" ECHELON_ARROW_VERSION ") and set ECHELON_ARROW=FOLDER/pyarrow");
+}
+
+OpenParquet* load_plugin() {
+  const std::filesystem::path path = plugin_path("libechelon_parquet.so");
+  if (!std::filesystem::exists(path))
+    cannot_load(str("there is no '", path.string(), "'"), "build it (./make.sh build)");
+  // The loader finds a library that is loaded by its name, and does not look for it elsewhere.
+  if (const char* folder = std::getenv("ECHELON_ARROW"); folder != nullptr && *folder != '\0') {
+    for (const char* name : {"libarrow.so.", "libparquet.so."})
+      load(std::filesystem::path(folder) / str(name, ECHELON_ARROW_ABI));
+  }
+  void* open = dlsym(load(path), kOpenParquet);
+  if (open == nullptr)
+    cannot_load(str("'", path.string(), "' is of another version"), "build both together (./make.sh build)");
+  return reinterpret_cast<OpenParquet*>(open);
+}
+
+std::vector<WantedColumn> wanted_columns(const PrepareOptions& options) {
+  std::vector<WantedColumn> columns;
+  if (!options.input.empty()) {
+    columns.push_back({.name = options.input, .option = "--input"});
+    if (options.target != options.input) columns.push_back({.name = options.target, .option = "--target"});
+  } else if (options.chats()) {
+    columns.push_back({.name = options.chat.messages, .option = "--messages"});
+  } else {
+    columns.push_back({.name = options.text_field(), .option = "--field"});
+  }
+  if (options.chats()) columns.push_back({.name = options.chat.tools, .option = "--tools", .may_lack = true});
+  return columns;
+}
+
+/// What the plugin reads, of a file that stays as it was listed.
+class UnchangedRows final : public Rows {
+ public:
+  UnchangedRows(OpenParquet& open, const SourceFile& file, const PrepareOptions& options)
+      : file_(file), fd_(fs::open(file.path, O_RDONLY, Code::kData)) {
+    check_unchanged(file_, fd_);
+    rows_.reset(open(fd_.get(), file_, wanted_columns(options)));
+  }
+
+  bool next(Row& row) override {
+    try {
+      if (rows_->next(row)) return true;
+    } catch (const Error&) {
+      check_unchanged(file_, fd_);
+      throw;
+    }
+    check_unchanged(file_, fd_);
+    return false;
+  }
+
+  [[nodiscard]] std::uint64_t position() const override { return rows_->position(); }
+
+ private:
+  const SourceFile& file_;
+  fs::Fd fd_;
+  std::unique_ptr<Rows> rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<Rows> open_parquet(const SourceFile& file, const PrepareOptions& options) {
+  if (packing_of(file.path) != Packing::kNone) {
+    throw Error(Code::kData,
+                str("source '", file.path.string(),
+                    "' is a compressed Parquet file, which cannot be read in parts: decompress it "
+                    "first; Parquet compresses its columns by itself"));
+  }
+  static OpenParquet* const open = load_plugin();
+  return std::make_unique<UnchangedRows>(*open, file, options);
+}
+
+}  // namespace echelon::data
