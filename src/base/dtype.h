@@ -47,10 +47,11 @@ enum class DType : std::uint8_t { kF32 = 1, kBF16 = 2, kF16 = 3, kF64 = 4, kI32 
   return "?";
 }
 
-/// The place where RMSNorm rounds to a type of two bytes.
+/// What RMSNorm makes of its weight, and where it rounds to a type of two bytes.
 enum class NormRounding : std::uint8_t {
-  kTwice,  ///< the normalized value, and what its weight makes of it
-  kOnce,   ///< only what the weight makes of it
+  kTwice,        ///< the normalized value, and what its weight makes of it
+  kOnce,         ///< only what the weight makes of it
+  kOncePlusOne,  ///< as kOnce, with 1 + weight in place of the weight
 };
 
 }  // namespace echelon

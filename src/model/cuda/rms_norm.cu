@@ -23,6 +23,15 @@ __device__ inline float normed(float value, NormRounding rounding) {
   return rounding == NormRounding::kTwice ? rounded<T>(value) : value;
 }
 
+/// Loads what values are multiplied by.
+template <int V, class T>
+__device__ inline void load_weight(const T* w, float (&to)[V], NormRounding rounding) {
+  load(w, to);
+  if (rounding != NormRounding::kOncePlusOne) return;
+#pragma unroll
+  for (int j = 0; j < V; ++j) to[j] += 1.0F;
+}
+
 /// One block a row.
 template <int V, class T>
 __global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std::int64_t n, float eps,
@@ -44,7 +53,7 @@ __global__ void forward_kernel(const T* x, const T* w, T* y, float* inv_rms, std
   if (threadIdx.x == 0) inv_rms[row] = inv;
   for (std::int64_t i = first; i < n; i += step) {
     load(x + i, xs);
-    load(w + i, ws);
+    load_weight(w + i, ws, rounding);
 #pragma unroll
     for (int j = 0; j < V; ++j) xs[j] = normed<T>(xs[j] * inv, rounding) * ws[j];
     store(y + i, xs);
@@ -68,7 +77,7 @@ __global__ void __launch_bounds__(kRowThreads)
     next_dy = *reinterpret_cast<const Pack<T, V>*>(dy + row * n + column);
     next_x = *reinterpret_cast<const Pack<T, V>*>(x + row * n + column);
   };
-  if (mine) load(w + column, ws);
+  if (mine) load_weight(w + column, ws, rounding);
   fetch(blockIdx.x);
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const float inv = inv_rms[row];
@@ -115,7 +124,7 @@ __global__ void backward_kernel(const T* dy, const T* x, const T* w, const float
     for (std::int64_t i = first; i < n; i += step) {
       load(dy + at + i, dys);
       load(x + at + i, xs);
-      load(w + i, ws);
+      load_weight(w + i, ws, rounding);
 #pragma unroll
       for (int j = 0; j < V; ++j) {
         dot += dys[j] * xs[j] * ws[j];
@@ -126,7 +135,7 @@ __global__ void backward_kernel(const T* dy, const T* x, const T* w, const float
     for (std::int64_t i = first; i < n; i += step) {
       load(dy + at + i, dys);
       load(x + at + i, xs);
-      load(w + i, ws);
+      load_weight(w + i, ws, rounding);
 #pragma unroll
       for (int j = 0; j < V; ++j) dys[j] = dys[j] * ws[j] * inv - xs[j] * correction;
       store(dx + at + i, dys);

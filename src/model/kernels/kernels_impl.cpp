@@ -21,9 +21,15 @@ float normed(float value, NormRounding rounding) {
   return rounding == NormRounding::kTwice ? rounded<T>(value) : value;
 }
 
+/// What is added to the weight.
+inline float offset(NormRounding rounding) {
+  return rounding == NormRounding::kOncePlusOne ? 1.0F : 0.0F;
+}
+
 template <class T>
 void rms_norm(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, std::int64_t n, float eps,
               NormRounding rounding) {
+  const float more = offset(rounding);
   for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
     float sum = 0;
     for (const auto [begin, width] : Chunks<T>(n)) {
@@ -36,7 +42,7 @@ void rms_norm(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, s
       const Loaded<T> xs(x + begin, width);
       const Loaded<T> ws(w + begin, width);
       Stored<T> ys(y + begin, width);
-      for (std::int64_t i = 0; i < width; ++i) ys.set(i, normed<T>(xs[i] * inv, rounding) * ws[i]);
+      for (std::int64_t i = 0; i < width; ++i) ys.set(i, normed<T>(xs[i] * inv, rounding) * (ws[i] + more));
     }
   }
 }
@@ -44,6 +50,7 @@ void rms_norm(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, s
 template <class T>
 void rms_norm_backward(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* dw_sum,
                        std::int64_t rows, std::int64_t n, NormRounding rounding) {
+  const float more = offset(rounding);
   for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n, dx += n) {
     const float inv = inv_rms[r];
     float dot = 0;
@@ -52,7 +59,7 @@ void rms_norm_backward(const T* dy, const T* x, const T* w, const float* inv_rms
       const Loaded<T> xs(x + begin, width);
       const Loaded<T> ws(w + begin, width);
       for (std::int64_t i = 0; i < width; ++i) {
-        dot += dys[i] * xs[i] * ws[i];
+        dot += dys[i] * xs[i] * (ws[i] + more);
         if (dw_sum != nullptr) dw_sum[begin + i] += dys[i] * normed<T>(xs[i] * inv, rounding);
       }
     }
@@ -63,7 +70,7 @@ void rms_norm_backward(const T* dy, const T* x, const T* w, const float* inv_rms
       const Loaded<T> xs(x + begin, width);
       const Loaded<T> ws(w + begin, width);
       Stored<T> dxs(dx + begin, width);
-      for (std::int64_t i = 0; i < width; ++i) dxs.set(i, dys[i] * ws[i] * inv - xs[i] * correction);
+      for (std::int64_t i = 0; i < width; ++i) dxs.set(i, dys[i] * (ws[i] + more) * inv - xs[i] * correction);
     }
   }
 }

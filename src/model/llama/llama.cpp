@@ -54,8 +54,8 @@ Attend Llama::attend_in(const Block& block, std::size_t number, const Pass& pass
   const Attend attend = attend_as(pass.attention, number);
   if (block.q_norm == nullptr) return attend;
   return [this, &block, attend](const at::Tensor& qkv, const LayerInputs& inputs) {
-    return attend(ops::head_norm(qkv, *block.q_norm, *block.k_norm, options_.kv_heads, options_.norm_eps,
-                                 options_.norm_rounding),
+    return attend(ops::head_norm(qkv, *block.q_norm, *block.k_norm, options_.kv_heads * head_size(options_),
+                                 options_.norm_eps, options_.norm_rounding),
                   inputs);
   };
 }

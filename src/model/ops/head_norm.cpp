@@ -13,7 +13,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Columns [first, first + heads * size) of projection rows: one kind of heads.
+/// Columns [first, first + heads * size) of projection rows: one kind of heads, or of all heads as one.
 struct Columns {
   std::int64_t first;
   std::int64_t heads;
@@ -35,26 +35,26 @@ struct Arithmetic {
 
 struct HeadNorm : torch::autograd::Function<HeadNorm> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv, const at::Tensor& q_value,
-                            const at::Tensor& k_value, Parameter* q, Parameter* k, std::int64_t kv_heads,
+                            const at::Tensor& k_value, Parameter* q, Parameter* k, std::int64_t kv_width,
                             const Arithmetic& arithmetic) {
-    const std::int64_t size = q_value.numel();
-    const std::int64_t heads = qkv.size(1) / size - 2 * kv_heads;
+    const std::int64_t values = qkv.size(1) - kv_width;
+    const Columns of_q{0, (values - kv_width) / q_value.numel()};
+    const Columns of_k{values - kv_width, kv_width / k_value.numel()};
     at::Tensor y = at::empty_like(qkv);
-    at::Tensor inv_q = at::empty({qkv.size(0), heads}, qkv.options().dtype(at::kFloat));
-    at::Tensor inv_k = at::empty({qkv.size(0), kv_heads}, inv_q.options());
+    at::Tensor inv_q = at::empty({qkv.size(0), of_q.heads}, qkv.options().dtype(at::kFloat));
+    at::Tensor inv_k = at::empty({qkv.size(0), of_k.heads}, inv_q.options());
     ctx->save_for_backward({qkv, inv_q, inv_k});
     ctx->saved_data["q"] = reinterpret_cast<std::int64_t>(q);
     ctx->saved_data["k"] = reinterpret_cast<std::int64_t>(k);
     ctx->saved_data["rounding"] = static_cast<std::int64_t>(arithmetic.rounding);
     if (const DeviceKernels* device = device_kernels(qkv)) {
-      on_device(*device, qkv, q_value, {0, heads}, y, inv_q, arithmetic);
-      on_device(*device, qkv, k_value, {heads * size, kv_heads}, y, inv_k, arithmetic);
+      on_device(*device, qkv, q_value, of_q, y, inv_q, arithmetic);
+      on_device(*device, qkv, k_value, of_k, y, inv_k, arithmetic);
     } else {
-      on_cpu(qkv, q_value, {0, heads}, y, inv_q, arithmetic);
-      on_cpu(qkv, k_value, {heads * size, kv_heads}, y, inv_k, arithmetic);
+      on_cpu(qkv, q_value, of_q, y, inv_q, arithmetic);
+      on_cpu(qkv, k_value, of_k, y, inv_k, arithmetic);
     }
-    const std::int64_t values = (heads + kv_heads) * size;
-    y.narrow(1, values, kv_heads * size).copy_(qkv.narrow(1, values, kv_heads * size));
+    y.narrow(1, values, kv_width).copy_(qkv.narrow(1, values, kv_width));
     return y;
   }
 
@@ -64,18 +64,16 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
     const auto rounding = static_cast<NormRounding>(ctx->saved_data["rounding"].toInt());
     const auto saved = ctx->get_saved_variables();
     const at::Tensor dy = grads[0].contiguous();
-    const std::int64_t size = q.value.numel();
-    const std::int64_t heads = saved[1].size(1);
-    const std::int64_t kv_heads = saved[2].size(1);
+    const Columns of_q{0, saved[1].size(1)};
+    const Columns of_k{of_q.heads * q.value.numel(), saved[2].size(1)};
+    const std::int64_t kv_width = of_k.heads * k.value.numel();
+    const std::int64_t values = of_k.first + kv_width;
     at::Tensor dx = at::empty_like(dy);
-    const Columns of_q{0, heads};
-    const Columns of_k{heads * size, kv_heads};
     const bool device = device_kernels(dy) != nullptr;
     const auto gradient = device ? on_device_backward : on_cpu_backward;
     const at::Tensor dq = gradient(dy, saved[0], q, of_q, saved[1], dx, rounding);
     const at::Tensor dk = gradient(dy, saved[0], k, of_k, saved[2], dx, rounding);
-    const std::int64_t values = (heads + kv_heads) * size;
-    dx.narrow(1, values, kv_heads * size).copy_(dy.narrow(1, values, kv_heads * size));
+    dx.narrow(1, values, kv_width).copy_(dy.narrow(1, values, kv_width));
     return {dx, deposit(q, dq), deposit(k, dk), {}, {}, {}, {}};
   }
 
@@ -140,9 +138,9 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
 
 }  // namespace
 
-at::Tensor head_norm(const at::Tensor& qkv, Parameter& q, Parameter& k, std::int64_t kv_heads, double eps,
+at::Tensor head_norm(const at::Tensor& qkv, Parameter& q, Parameter& k, std::int64_t kv_width, double eps,
                      NormRounding rounding) {
-  return HeadNorm::apply(qkv, q.value, k.value, &q, &k, kv_heads, Arithmetic{eps, rounding});
+  return HeadNorm::apply(qkv, q.value, k.value, &q, &k, kv_width, Arithmetic{eps, rounding});
 }
 
 }  // namespace echelon::ops

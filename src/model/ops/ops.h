@@ -41,9 +41,9 @@ struct Columns {
 /// Zhang & Sennrich, Root Mean Square Layer Normalization. weight: [features].
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, Parameter& weight, double eps, NormRounding rounding);
 
-/// rms_norm of each head of queries and keys, as Qwen3 has it. qkv: [tokens, (heads + 2 kv_heads) *
-/// head_dim]; the values stay. q, k: [head_dim].
-[[nodiscard]] at::Tensor head_norm(const at::Tensor& qkv, Parameter& q, Parameter& k, std::int64_t kv_heads,
+/// rms_norm of queries and keys: of each head, as Qwen3 has it, or of all heads together, as OLMo 2. qkv:
+/// [tokens, width of queries + 2 * kv_width]; the values stay. q, k: [elements that one norm is over].
+[[nodiscard]] at::Tensor head_norm(const at::Tensor& qkv, Parameter& q, Parameter& k, std::int64_t kv_width,
                                    double eps, NormRounding rounding);
 
 /// Ba, Kiros & Hinton, Layer Normalization. weight, bias: [features].

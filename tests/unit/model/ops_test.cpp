@@ -161,7 +161,7 @@ double unequal(const at::Tensor& a, const at::Tensor& b) {
   return a.ne(b).to(at::kDouble).mean().item<double>();
 }
 
-TEST(RmsNorm, RoundsTwiceAsTransformersOrOnceAsPyTorch) {
+TEST(RmsNorm, RoundsTwiceAsLlamaOrOnceAsPyTorchAndGemmas) {
   constexpr double kEps = 1e-5;
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     at::manual_seed(1);
@@ -176,12 +176,14 @@ TEST(RmsNorm, RoundsTwiceAsTransformersOrOnceAsPyTorch) {
     };
     const at::Tensor twice = normed.to(type) * w.value.detach();
     const at::Tensor once = (normed * w.value.detach().to(at::kFloat)).to(type);
+    const at::Tensor more = (normed * (w.value.detach().to(at::kFloat) + 1)).to(type);
     ASSERT_GT(unequal(twice, once), 0.1);
-    for (const NormRounding rounding : {NormRounding::kTwice, NormRounding::kOnce}) {
+    for (const NormRounding rounding :
+         {NormRounding::kTwice, NormRounding::kOnce, NormRounding::kOncePlusOne}) {
       const bool is_twice = rounding == NormRounding::kTwice;
       const at::Tensor y = rms_norm(x, w, kEps, rounding);
       // The last bit of 1 / rms may fall the other way than ATen's.
-      EXPECT_LT(unequal(y, is_twice ? twice : once), 1e-3);
+      EXPECT_LT(unequal(y, is_twice ? twice : rounding == NormRounding::kOnce ? once : more), 1e-3);
       w.value.mutable_grad() = at::Tensor();
       y.backward(dy);
       const at::Tensor expected = gradient(is_twice ? normed.to(type) : normed);
@@ -314,32 +316,50 @@ TEST_P(Ops, SelfAttentionMatchesItsDefinition) {
   }
 }
 
-TEST_P(Ops, HeadNormNormsEachHeadOfQueriesAndKeys) {
+TEST_P(Ops, RmsNormMultipliesByOnePlusItsWeight) {
+  constexpr double kEps = 1e-3;
+  Parameter& w = weight({19});
+  const at::Tensor x = leaf({11, 19});
+  const at::Tensor x64 = exact(x);
+  const at::Tensor w64 = exact(w.value);
+  const at::Tensor dy = random({11, 19});
+  const at::Tensor y = rms_norm(x, w, kEps, NormRounding::kOncePlusOne);
+  const at::Tensor y64 = x64 / (x64.square().mean(1, true) + kEps).sqrt() * (1 + w64);
+  y.backward(dy);
+  y64.backward(dy.to(at::kDouble));
+  expect_near(y, y64, "output");
+  expect_near(x.grad(), x64.grad(), "input gradient");
+  expect_near(weight_gradient(), w64.grad(), "weight gradient");
+}
+
+TEST_P(Ops, HeadNormNormsEachHeadOfQueriesAndKeysOrAllTogether) {
   constexpr std::int64_t kTokens = 37;
   constexpr std::int64_t kHeads = 6;
   constexpr std::int64_t kKvHeads = 2;
   constexpr std::int64_t kSize = 10;
   constexpr double kEps = 1e-3;
-  Parameter& q = weight({kSize});
-  Parameter& k = bias({kSize});
-  const at::Tensor qkv = leaf({kTokens, (kHeads + 2 * kKvHeads) * kSize});
-  const at::Tensor qkv64 = exact(qkv);
-  const at::Tensor q64 = exact(q.value);
-  const at::Tensor k64 = exact(k.value);
-  const auto normed = [](const at::Tensor& x, const at::Tensor& weight) {
-    const at::Tensor heads = x.view({x.size(0), -1, kSize});
-    return (heads / (heads.square().mean(2, true) + kEps).sqrt() * weight).flatten(1);
-  };
-  const auto parts = qkv64.split_with_sizes({kHeads * kSize, kKvHeads * kSize, kKvHeads * kSize}, 1);
-  const at::Tensor y64 = at::cat({normed(parts[0], q64), normed(parts[1], k64), parts[2]}, 1);
-  const at::Tensor y = head_norm(qkv, q, k, kKvHeads, kEps, NormRounding::kTwice);
-  const at::Tensor dy = random(y.sizes());
-  y.backward(dy);
-  y64.backward(dy.to(at::kDouble));
-  expect_near(y, y64, "output");
-  expect_near(qkv.grad(), qkv64.grad(), "input gradient");
-  expect_near(weight_gradient(), q64.grad(), "gradient of the queries' weight");
-  expect_near(gradient_of(k), k64.grad(), "gradient of the keys' weight");
+  for (const bool each : {true, false}) {
+    Parameter& q = weight({each ? kSize : kHeads * kSize});
+    Parameter& k = bias({each ? kSize : kKvHeads * kSize});
+    const at::Tensor qkv = leaf({kTokens, (kHeads + 2 * kKvHeads) * kSize});
+    const at::Tensor qkv64 = exact(qkv);
+    const at::Tensor q64 = exact(q.value);
+    const at::Tensor k64 = exact(k.value);
+    const auto normed = [](const at::Tensor& x, const at::Tensor& weight) {
+      const at::Tensor heads = x.view({x.size(0), -1, weight.size(0)});
+      return (heads / (heads.square().mean(2, true) + kEps).sqrt() * weight).flatten(1);
+    };
+    const auto parts = qkv64.split_with_sizes({kHeads * kSize, kKvHeads * kSize, kKvHeads * kSize}, 1);
+    const at::Tensor y64 = at::cat({normed(parts[0], q64), normed(parts[1], k64), parts[2]}, 1);
+    const at::Tensor y = head_norm(qkv, q, k, kKvHeads * kSize, kEps, NormRounding::kTwice);
+    const at::Tensor dy = random(y.sizes());
+    y.backward(dy);
+    y64.backward(dy.to(at::kDouble));
+    expect_near(y, y64, "output");
+    expect_near(qkv.grad(), qkv64.grad(), "input gradient");
+    expect_near(weight_gradient(), q64.grad(), "gradient of the queries' weight");
+    expect_near(gradient_of(k), k64.grad(), "gradient of the keys' weight");
+  }
 }
 
 TEST_P(Ops, CrossAttentionMatchesItsDefinition) {
