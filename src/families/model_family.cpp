@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/foreign_json.h"
 #include "base/str.h"
+#include "shapes/llama_family.h"
 #include "shapes/shapes.h"
 
 namespace echelon::families {
@@ -14,19 +15,20 @@ using checkpoint::Json;
 
 /// One row for each model that can be imported.
 struct Family {
-  const char* model_type;  ///< of config.json
+  std::string_view model_type;  ///< of config.json
   void (*describe)(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
   NameEndings transposed;
 };
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> rows{
-      {"llama", describe_llama, {}},
-      {"mistral", describe_mistral, {}},
-      {"qwen2", describe_qwen2, {}},
-      {"qwen3", describe_qwen3, {}},
-      {"gpt2", describe_gpt2, {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"}},
-      {"t5", describe_t5, {}}};
+  static const std::vector<Family> rows = [] {
+    std::vector<Family> all;
+    for (const LlamaFamily& family : kLlamaFamilies)
+      all.push_back({word_of(family.kind), describe_llama, {}});
+    all.push_back({"gpt2", describe_gpt2, {".c_attn.weight", ".c_proj.weight", ".c_fc.weight"}});
+    all.push_back({"t5", describe_t5, {}});
+    return all;
+  }();
   return rows;
 }
 

@@ -59,11 +59,9 @@ struct ModelDescription {
 /// Conv1D layers of GPT-2). None for a model that describe_model() does not know.
 [[nodiscard]] NameEndings transposed_endings(const std::string& config);
 
-/// Each function describes one family: it completes `model`, whose `transposed` is already set.
+/// Each function completes `model`, whose `transposed` is already set. The first describes all families of
+/// Llama's decoder.
 void describe_llama(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
-void describe_mistral(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
-void describe_qwen2(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
-void describe_qwen3(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 void describe_gpt2(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 void describe_t5(ModelConfig& config, const HasTensor& has_tensor, ModelDescription& model);
 

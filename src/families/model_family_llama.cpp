@@ -1,25 +1,85 @@
+#include <algorithm>
+
 #include "base/options/model_ranges.h"
 #include "base/str.h"
 #include "families/model_family.h"
 #include "families/rope_config.h"
+#include "shapes/llama_family.h"
 
 namespace echelon::families {
 namespace {
 
 using checkpoint::Json;
 
+/// How a family states its blocks with a window.
+enum class Windows : std::uint8_t {
+  kNone,
+  kAll,         ///< sliding_window
+  kFromLayer,   ///< use_sliding_window, sliding_window, max_window_layers
+  kLayerTypes,  ///< sliding_window, layer_types
+};
+
 /// Where a family's config differs from Llama's in transformers; numbers are its defaults.
 struct LlamaLike {
   ModelKind kind;
-  std::int64_t max_positions;
+  std::int64_t max_positions = 2048;
   std::int64_t head_size = 0;    ///< 0: hidden_size / heads
   bool states_kv_heads = false;  ///< without num_key_value_heads there are not as many as heads
-  bool has_window = false;       ///< sliding_window
-  bool chooses_blocks = false;   ///< use_sliding_window, max_window_layers
+  Windows windows = Windows::kNone;
+  double norm_eps = 1e-6;
+  bool tied = false;
+  RopeSpelling rope = {};
+  std::int64_t window = 4096;   ///< 0: none
+  std::int64_t full_every = 4;  ///< without layer_types
 };
 
-constexpr std::int64_t kWindow = 4096;
 constexpr std::int64_t kMaxWindowLayers = 28;
+constexpr std::int64_t kNoRopeEvery = 4;
+
+const std::vector<LlamaLike>& llama_likes() {
+  static const std::vector<LlamaLike> rows{
+      {.kind = ModelKind::kLlama},
+      {.kind = ModelKind::kMistral,
+       .max_positions = 131'072,
+       .states_kv_heads = true,
+       .windows = Windows::kAll},
+      {.kind = ModelKind::kQwen2,
+       .max_positions = 32'768,
+       .states_kv_heads = true,
+       .windows = Windows::kFromLayer},
+      {.kind = ModelKind::kQwen3,
+       .max_positions = 32'768,
+       .head_size = 128,
+       .states_kv_heads = true,
+       .windows = Windows::kFromLayer},
+      {.kind = ModelKind::kOlmo2, .norm_eps = 1e-5},
+      {.kind = ModelKind::kOlmo3,
+       .windows = Windows::kLayerTypes,
+       .norm_eps = 1e-5,
+       .rope = {.theta = {}, .by_layer_type = true}},
+      {.kind = ModelKind::kSmolLm3,
+       .max_positions = 32'768,
+       .states_kv_heads = true,
+       .tied = true,
+       .rope = {.theta = 2e6}},
+      {.kind = ModelKind::kGranite},
+      {.kind = ModelKind::kPhi3,
+       .max_positions = 4096,
+       .windows = Windows::kAll,
+       .norm_eps = 1e-5,
+       .rope = {.as_phi3 = true},
+       .window = 0},
+      {.kind = ModelKind::kGemma3Text,
+       .max_positions = 131'072,
+       .head_size = 256,
+       .states_kv_heads = true,
+       .windows = Windows::kLayerTypes,
+       .tied = true,
+       .rope = {.theta = 1e6, .by_layer_type = true, .window_theta = 1e4},
+       .full_every = 6},
+  };
+  return rows;
+}
 
 std::int64_t head_size_of(const ModelConfig& config, const LlamaLike& family, const ModelOptions& model) {
   if (config.has("head_dim") || family.head_size > 0)
@@ -30,30 +90,92 @@ std::int64_t head_size_of(const ModelConfig& config, const LlamaLike& family, co
   return model.hidden_size / model.heads;
 }
 
-/// Refuses kinds of layers other than what the window and its first block say.
-void check_layer_types(const ModelConfig& config, const ModelOptions& model) {
+/// Refuses kinds of layers other than what the window, its first block and the period say.
+void check_layer_types(const ModelConfig& config, const ModelOptions& model, const char* said_by) {
   if (!config.has("layer_types")) return;
   Json expected = Json::array();
   for (std::int64_t block = 0; block < model.layers; ++block)
-    expected.push_back(model.window > 0 && block >= model.window_from_layer ? "sliding_attention"
-                                                                            : "full_attention");
-  if (config["layer_types"] != expected)
-    config.differs("'layer_types' is not what 'sliding_window' and 'max_window_layers' say");
+    expected.push_back(has_window(model, block) ? "sliding_attention" : "full_attention");
+  if (config["layer_types"] != expected) config.differs(str("'layer_types' is not what ", said_by));
+}
+
+/// Returns the number of the first element that is `value`, counted from 1; 0: there is none, or no list.
+std::int64_t first_of(const Json& list, const Json& value) {
+  const auto found = std::find(list.begin(), list.end(), value);
+  return found == list.end() ? 0 : found - list.begin() + 1;
+}
+
+void read_layer_types(const ModelConfig& config, const LlamaLike& family, ModelOptions& model) {
+  const Json kinds = config.has("layer_types") ? config["layer_types"] : Json();
+  std::int64_t every = family.full_every;
+  for (const char* name : {"_sliding_window_pattern", "sliding_window_pattern"}) {
+    if (model.kind == ModelKind::kGemma3Text) every = config.size_or(name, every, model_ranges::kLayers);
+  }
+  if (kinds.is_array() && first_of(kinds, "sliding_attention") == 0) {
+    (void)config.has("sliding_window");
+  } else {
+    model.window = config.size_or("sliding_window", family.window, model_ranges::kWindow);
+    model.full_attention_every = kinds.is_array() ? first_of(kinds, "full_attention") : every;
+  }
+  check_layer_types(config, model, "a block of full attention after every so many others gives");
 }
 
 void read_window(const ModelConfig& config, const LlamaLike& family, ModelOptions& model) {
-  const std::int64_t window = config.size_or("sliding_window", kWindow, model_ranges::kWindow);
-  const bool chosen = !family.chooses_blocks || config.flag_or("use_sliding_window", false);
-  const bool used = family.has_window && chosen && !config.is_null("sliding_window");
+  if (family.windows == Windows::kNone) return;
+  if (family.windows == Windows::kLayerTypes) return read_layer_types(config, family, model);
+  const bool chooses = family.windows == Windows::kFromLayer;
+  const std::int64_t window = config.size_or("sliding_window", family.window, model_ranges::kWindow);
+  const bool used =
+      (!chooses || config.flag_or("use_sliding_window", false)) && !config.is_null("sliding_window");
   const std::int64_t first =
-      family.chooses_blocks
-          ? config.zero_or_size("max_window_layers", kMaxWindowLayers, model_ranges::kDecoderLayers)
-          : 0;
+      chooses ? config.zero_or_size("max_window_layers", kMaxWindowLayers, model_ranges::kDecoderLayers) : 0;
   if (used && first < model.layers) {
     model.window = window;
     model.window_from_layer = first;
   }
-  check_layer_types(config, model);
+  check_layer_types(config, model, "'sliding_window' and 'max_window_layers' say");
+}
+
+void read_smollm3(const ModelConfig& config, ModelOptions& model) {
+  config.require_flag("use_sliding_window", false);
+  for (const char* unused : {"sliding_window", "max_window_layers"}) (void)config.has(unused);
+  check_layer_types(config, model, "'use_sliding_window' says");
+  model.no_rope_every = config.size_or("no_rope_layer_interval", kNoRopeEvery, model_ranges::kLayers);
+  if (config.has("no_rope_layers")) {
+    const Json& rotated = config["no_rope_layers"];
+    model.no_rope_every = first_of(rotated, 0);
+    Json expected = Json::array();
+    for (std::int64_t block = 0; block < model.layers; ++block)
+      expected.push_back(has_rope(model, block) ? 1 : 0);
+    if (rotated != expected)
+      config.differs("'no_rope_layers' is not a 0 after every so many 1, one number for each block");
+  }
+  if (model.no_rope_every == 1) config.differs("no block has rotary positions");
+}
+
+void read_granite(const ModelConfig& config, ModelOptions& model) {
+  model.embedding_multiplier = config.real_or("embedding_multiplier", 1.0, model_ranges::kMultiplier);
+  model.residual_multiplier = config.real_or("residual_multiplier", 1.0, model_ranges::kMultiplier);
+  model.attention_multiplier = config.real_or("attention_multiplier", 1.0, model_ranges::kMultiplier);
+  model.logits_scaling = config.real_or("logits_scaling", 1.0, model_ranges::kMultiplier);
+}
+
+void read_gemma3(const ModelConfig& config, ModelOptions& model) {
+  model.query_pre_attn_scalar = config.size_or("query_pre_attn_scalar", 256, model_ranges::kHeadSize);
+  config.require_text("hidden_activation", "gelu_pytorch_tanh", "gelu_pytorch_tanh");
+}
+
+/// What only one family has.
+void read_own(const ModelConfig& config, ModelOptions& model) {
+  if (model.kind == ModelKind::kGemma3Text)
+    read_gemma3(config, model);
+  else
+    config.require_text("hidden_act", "silu", "silu");
+  if (model.kind == ModelKind::kPhi3) {
+    for (const char* dropout : {"resid_pdrop", "embd_pdrop"}) config.require_number(dropout, 0);
+  }
+  if (model.kind == ModelKind::kSmolLm3) read_smollm3(config, model);
+  if (model.kind == ModelKind::kGranite) read_granite(config, model);
 }
 
 ModelOptions read_sizes(const ModelConfig& config, const LlamaLike& family) {
@@ -66,7 +188,7 @@ ModelOptions read_sizes(const ModelConfig& config, const LlamaLike& family) {
   model.kv_heads = family.states_kv_heads
                        ? config.size("num_key_value_heads", model_ranges::kHeads)
                        : config.size_or("num_key_value_heads", model.heads, model_ranges::kHeads);
-  model.tie_embeddings = config.flag_or("tie_word_embeddings", false);
+  model.tie_embeddings = config.flag_or("tie_word_embeddings", family.tied);
   model.head_size = head_size_of(config, family, model);
   model.max_positions =
       config.size_or("max_position_embeddings", family.max_positions, model_ranges::kMaxPositions);
@@ -78,70 +200,70 @@ ModelOptions read_sizes(const ModelConfig& config, const LlamaLike& family) {
   return model;
 }
 
-std::string recipe_of(const ModelConfig& config, const ModelOptions& model, const RopeConfig& rope) {
+/// The lines of keys that only some families have.
+std::string own_lines(const ModelOptions& model) {
+  std::string text;
+  if (model.window > 0) text += str("  window: ", model.window, '\n');
+  if (model.window_from_layer > 0) text += str("  window_from_layer: ", model.window_from_layer, '\n');
+  if (model.full_attention_every > 0)
+    text += str("  full_attention_every: ", model.full_attention_every, '\n');
+  if (model.query_pre_attn_scalar > 0)
+    text += str("  query_pre_attn_scalar: ", model.query_pre_attn_scalar, '\n');
+  if (model.no_rope_every > 0) text += str("  no_rope_every: ", model.no_rope_every, '\n');
+  if (model.kind == ModelKind::kGranite)
+    text += str("  embedding_multiplier: ", number_text(model.embedding_multiplier),
+                "\n  residual_multiplier: ", number_text(model.residual_multiplier),
+                "\n  attention_multiplier: ", number_text(model.attention_multiplier),
+                "\n  logits_scaling: ", number_text(model.logits_scaling), '\n');
+  return text;
+}
+
+std::string recipe_of(const ModelOptions& model, const RopeConfig& rope) {
   std::string text =
       str("model:\n  kind: ", word_of(model.kind), "\n  vocab_size: ", model.vocab_size,
           "\n  hidden_size: ", model.hidden_size, "\n  intermediate_size: ", model.intermediate_size,
           "\n  layers: ", model.layers, "\n  heads: ", model.heads, "\n  kv_heads: ", model.kv_heads);
   if (model.head_size * model.heads != model.hidden_size) text += str("\n  head_size: ", model.head_size);
-  text += str("\n  max_positions: ", model.max_positions,
-              "\n  norm_eps: ", number_text(config.real_or("rms_norm_eps", 1e-6, model_ranges::kNormEps)),
-              '\n', recipe_lines(rope));
-  if (model.window > 0) text += str("  window: ", model.window, '\n');
-  if (model.window_from_layer > 0) text += str("  window_from_layer: ", model.window_from_layer, '\n');
+  text += str("\n  max_positions: ", model.max_positions, "\n  norm_eps: ", number_text(model.norm_eps), '\n',
+              recipe_lines(rope), own_lines(model));
   return text + str("  tie_embeddings: ", model.tie_embeddings ? "true" : "false", '\n');
 }
 
-void describe(const LlamaLike& family, ModelConfig& config, ModelDescription& description) {
+}  // namespace
+
+void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& description) {
+  const std::string type = config.text_or("model_type", "");
+  const LlamaLike& family = *std::find_if(llama_likes().begin(), llama_likes().end(),
+                                          [&](const LlamaLike& row) { return word_of(row.kind) == type; });
   ModelOptions model = read_sizes(config, family);
-  config.require_text("hidden_act", "silu", "silu");
   for (const char* flag : {"attention_bias", "mlp_bias", "add_cross_attention", "is_encoder_decoder"})
     config.require_flag(flag, false);
   config.require_number("attention_dropout", 0);
   config.require_number("partial_rotary_factor", 1);
-  if (family.has_window) read_window(config, family, model);
-  RopeConfig rope = read_rope(config, model.max_positions);
+  model.norm_eps = config.real_or("rms_norm_eps", family.norm_eps, model_ranges::kNormEps);
+  read_window(config, family, model);
+  read_own(config, model);
+  const RopeConfig rope = read_rope(config, model.max_positions, family.rope);
+  if (rope.scaling.kind != RopeKind::kDefault && !find_llama_family(model.kind)->scales_rope)
+    config.differs(str("stretched rotary positions of ", word_of(model.kind)));
+  const auto frequencies = static_cast<std::size_t>(model.head_size / 2);
+  for (const std::vector<double>* factors : {&rope.scaling.short_factor, &rope.scaling.long_factor}) {
+    if (rope.scaling.kind == RopeKind::kLongRope && factors->size() != frequencies)
+      config.fail(str("a list of factors of rotary positions has ", factors->size(), " numbers; expected ",
+                      frequencies));
+  }
 
   description.data_kind = "synthetic_tokens";
   description.max_positions = model.max_positions;
   description.list_tensors(model);
   if (model.tie_embeddings) description.tied.push_back({"lm_head.weight", "model.embed_tokens.weight"});
-  description.config_members = std::move(rope.members);
+  description.config_members = rope.members;
   description.optional_prefix = "model.";
   description.ignored = {"rotary_emb.inv_freq"};  // of each layer, or of the model
-  description.recipe = recipe_of(config, model, rope);
-  config.check_all_known({});
-}
-
-}  // namespace
-
-void describe_llama(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& model) {
-  describe({.kind = ModelKind::kLlama, .max_positions = 2048}, config, model);
-}
-
-void describe_mistral(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& model) {
-  describe(
-      {.kind = ModelKind::kMistral, .max_positions = 131'072, .states_kv_heads = true, .has_window = true},
-      config, model);
-}
-
-void describe_qwen2(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& model) {
-  describe({.kind = ModelKind::kQwen2,
-            .max_positions = 32'768,
-            .states_kv_heads = true,
-            .has_window = true,
-            .chooses_blocks = true},
-           config, model);
-}
-
-void describe_qwen3(ModelConfig& config, const HasTensor& /*has_tensor*/, ModelDescription& model) {
-  describe({.kind = ModelKind::kQwen3,
-            .max_positions = 32'768,
-            .head_size = 128,
-            .states_kv_heads = true,
-            .has_window = true,
-            .chooses_blocks = true},
-           config, model);
+  description.recipe = recipe_of(model, rope);
+  // auto_map: code for versions of transformers without the family.
+  config.check_all_known(model.kind == ModelKind::kPhi3 ? std::vector<std::string_view>{"auto_map"}
+                                                        : std::vector<std::string_view>{});
 }
 
 }  // namespace echelon::families

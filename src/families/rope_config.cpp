@@ -11,14 +11,49 @@ namespace {
 
 using checkpoint::Json;
 
-constexpr double kRopeTheta = 10000.0;  // where nothing is stated
+constexpr const char* kFull = "full_attention";
+constexpr const char* kSliding = "sliding_attention";
+
+constexpr const char* kLocal = "rope_local_base_freq";
+constexpr const char* kOriginal = "original_max_position_embeddings";
+constexpr std::int64_t kPhi3Original = 4096;
+
+/// The part of `rope` about layers without a window. Refuses what layers with one cannot have, and takes
+/// their theta where it is one of their own.
+Json of_full_layers(ModelConfig& config, const char* key, const Json& rope, const RopeSpelling& spelling) {
+  const Json full = rope.value(kFull, Json());
+  Json sliding = rope.value(kSliding, Json());
+  if (!full.is_object() || !sliding.is_object())
+    config.fail(str("'", key, "' must have the objects '", kFull, "' and '", kSliding, '\''));
+  const Json theta = sliding.value("rope_theta", Json());
+  if (spelling.window_theta && !theta.is_null()) config.take_value(kLocal, theta, key);
+  const bool same_theta = spelling.window_theta || theta == full.value("rope_theta", Json());
+  sliding.erase("rope_theta");
+  if (!same_theta || sliding != Json{{"rope_type", "default"}})
+    config.differs(str("'", key, "' is for '", kSliding,
+                       "' other than the type default with the rope_theta of '", kFull, '\''));
+  return full;
+}
+
+/// A Phi-3's, without what stands beside it.
+Json of_phi3(ModelConfig& config, const char* key, Json rope) {
+  if (rope["rope_type"] == "su" || rope["rope_type"] == "yarn") rope["rope_type"] = "longrope";  // old names
+  for (const char* beside : {kOriginal, "partial_rotary_factor"}) {
+    if (rope.contains(beside)) config.take_value(beside, Json(rope[beside]), key);
+    rope.erase(beside);
+  }
+  return rope;
+}
 
 /// rope_scaling or rope_parameters as one spells it now: rope_type in place of type.
-Json spelled(const ModelConfig& config, const char* key) {
+Json spelled(ModelConfig& config, const char* key, const RopeSpelling& spelling) {
   Json rope = config[key];
   if (!rope.is_object()) config.fail(str("'", key, "' must be an object"));
-  if (rope.contains("full_attention") || rope.contains("sliding_attention"))
-    config.differs(str("'", key, "' gives each kind of layer rotary positions of its own"));
+  if (rope.contains(kFull) || rope.contains(kSliding)) {
+    if (!spelling.by_layer_type)
+      config.differs(str("'", key, "' gives each kind of layer rotary positions of its own"));
+    rope = of_full_layers(config, key, rope, spelling);
+  }
   if (rope.contains("type")) {
     if (rope.contains("rope_type") && rope["rope_type"] != rope["type"])
       config.fail(str("'", key, "' has two types, ", printable(rope["type"].dump()), " and ",
@@ -27,18 +62,19 @@ Json spelled(const ModelConfig& config, const char* key) {
     rope.erase("type");
   }
   if (!rope.contains("rope_type")) rope["rope_type"] = "default";
-  return rope;
+  return spelling.as_phi3 ? of_phi3(config, key, std::move(rope)) : rope;
 }
 
 /// transformers 5 follows rope_scaling, with a default for a theta that it does not state, and versions
 /// before do not know rope_parameters.
-void check_one_meaning(const ModelConfig& config, const Json& scaling, const Json& parameters) {
+void check_one_meaning(const ModelConfig& config, const Json& scaling, const Json& parameters,
+                       const RopeSpelling& spelling) {
   if (!config.is_import()) return;
-  if (!config.has("rope_theta")) {
-    const Json theta = parameters.value("rope_theta", Json(kRopeTheta));
-    if (scaling.value("rope_theta", Json(kRopeTheta)) != theta)
+  if (spelling.theta && !config.has("rope_theta")) {
+    const Json theta = parameters.value("rope_theta", Json(*spelling.theta));
+    if (scaling.value("rope_theta", Json(*spelling.theta)) != theta)
       config.fail(str("'rope_theta' is ", printable(theta.dump()),
-                      " in 'rope_parameters', but by 'rope_scaling' ", number_text(kRopeTheta),
+                      " in 'rope_parameters', but by 'rope_scaling' ", number_text(*spelling.theta),
                       "; remove the wrong one of the two"));
   }
   Json one = scaling;
@@ -68,19 +104,42 @@ double required(const ModelConfig& rope, const char* key, const NumberRange& ran
   return rope.real_or(key, 0.0, range);
 }
 
+/// One number for each frequency.
+std::vector<double> factors(const ModelConfig& rope, const char* key) {
+  if (!rope.has(key) || !rope[key].is_array()) rope.fail(str("'", key, "' must be a list of numbers"));
+  std::vector<double> all;
+  for (const Json& factor : rope[key]) {
+    if (!factor.is_number() || !model_ranges::kRopeFactors.holds(factor.get<double>()))
+      rope.fail(str("'", key, "' has ", printable(factor.dump()), "; expected numbers ",
+                    words(model_ranges::kRopeFactors)));
+    all.push_back(factor.get<double>());
+  }
+  return all;
+}
+
 RopeScalingOptions read_scaling(ModelConfig& config, const Json& json, const std::string& what,
-                                std::int64_t max_positions) {
+                                std::int64_t max_positions, const RopeSpelling& spelling) {
   const ModelConfig rope(json, what, config.is_import() ? Purpose::kImport : Purpose::kExport);
   const std::string word = rope.text_or("rope_type", "default");
   const auto kind = choice_of<RopeKind>(word);
-  if (!kind) config.differs(str("rotary positions of type '", printable(word), '\''));
+  const bool is_long = kind == RopeKind::kLongRope;
+  if (!kind || (kind != RopeKind::kDefault && is_long != spelling.as_phi3))
+    config.differs(str("rotary positions of type '", printable(word), '\''));
   (void)rope.has("rope_theta");
   rope.require_number("partial_rotary_factor", 1);
   RopeScalingOptions scaling{.kind = *kind};
-  if (*kind != RopeKind::kDefault) scaling.factor = required(rope, "factor", model_ranges::kRopeFactor);
-  if (*kind != RopeKind::kDefault && *kind != RopeKind::kLinear)
-    scaling.original_positions =
-        rope.size_or("original_max_position_embeddings", max_positions, model_ranges::kMaxPositions);
+  if (spelling.as_phi3) {
+    const std::int64_t original = config.size_or(kOriginal, kPhi3Original, model_ranges::kMaxPositions);
+    if (is_long) scaling.original_positions = original;
+  }
+  if (is_long) {
+    scaling.short_factor = factors(rope, "short_factor");
+    scaling.long_factor = factors(rope, "long_factor");
+  } else if (*kind != RopeKind::kDefault) {
+    scaling.factor = required(rope, "factor", model_ranges::kRopeFactor);
+    if (*kind != RopeKind::kLinear)
+      scaling.original_positions = rope.size_or(kOriginal, max_positions, model_ranges::kMaxPositions);
+  }
   if (*kind == RopeKind::kLlama3) {
     scaling.low_freq_factor = required(rope, "low_freq_factor", model_ranges::kRopeTurns);
     scaling.high_freq_factor = required(rope, "high_freq_factor", model_ranges::kRopeTurns);
@@ -98,37 +157,69 @@ RopeScalingOptions read_scaling(ModelConfig& config, const Json& json, const std
   return scaling;
 }
 
+void add_members(RopeConfig& rope, Json json, const RopeSpelling& spelling) {
+  json.erase("rope_theta");
+  if (rope.scaling.kind == RopeKind::kLongRope) {
+    // transformers 4 takes these three members only.
+    rope.members["rope_scaling"] = {
+        {"type", "longrope"}, {"short_factor", json["short_factor"]}, {"long_factor", json["long_factor"]}};
+    rope.members[kOriginal] = rope.scaling.original_positions;
+  }
+  if (rope.scaling.original_positions > 0) json[kOriginal] = rope.scaling.original_positions;
+  if (rope.scaling.kind != RopeKind::kDefault && !spelling.as_phi3) rope.members["rope_scaling"] = json;
+  json["rope_theta"] = rope.theta;
+  rope.members["rope_theta"] = rope.theta;
+  if (rope.window_theta > 0) rope.members[kLocal] = rope.window_theta;
+  if (spelling.by_layer_type) {
+    const double theta = rope.window_theta > 0 ? rope.window_theta : rope.theta;
+    json = {{kFull, json}, {kSliding, {{"rope_type", "default"}, {"rope_theta", theta}}}};
+  }
+  rope.members["rope_parameters"] = std::move(json);
+}
+
+std::string list_text(const std::vector<double>& numbers) {
+  std::vector<std::string> texts;
+  for (const double number : numbers) texts.push_back(number_text(number));
+  return str('[', join(texts, ", "), ']');
+}
+
 }  // namespace
 
-RopeConfig read_rope(ModelConfig& config, std::int64_t max_positions) {
+RopeConfig read_rope(ModelConfig& config, std::int64_t max_positions, const RopeSpelling& spelling) {
   const bool has_scaling = config.has("rope_scaling");
   const bool has_parameters = config.has("rope_parameters");
   const char* key = has_scaling ? "rope_scaling" : "rope_parameters";
   Json json{{"rope_type", "default"}};
-  if (has_scaling || has_parameters) json = spelled(config, key);
-  if (has_scaling && has_parameters) check_one_meaning(config, json, spelled(config, "rope_parameters"));
+  if (has_scaling || has_parameters) json = spelled(config, key, spelling);
+  if (has_scaling && has_parameters)
+    check_one_meaning(config, json, spelled(config, "rope_parameters", spelling), spelling);
   for (const char* place : {"rope_scaling", "rope_parameters"}) {
-    if (config.has(place) && config[place].contains("rope_theta"))
-      config.take_value("rope_theta", Json(config[place]["rope_theta"]), place);
+    if (!config.has(place)) continue;
+    const Json stated = spelled(config, place, spelling);
+    if (stated.contains("rope_theta")) config.take_value("rope_theta", stated["rope_theta"], place);
   }
-  RopeConfig rope{.theta = config.real_or("rope_theta", kRopeTheta, model_ranges::kRopeTheta)};
-  rope.scaling = read_scaling(config, json, config.inside(key), max_positions);
-  json.erase("rope_theta");
-  if (rope.scaling.original_positions > 0)
-    json["original_max_position_embeddings"] = rope.scaling.original_positions;
-  if (rope.scaling.kind != RopeKind::kDefault) rope.members["rope_scaling"] = json;
-  json["rope_theta"] = rope.theta;
-  rope.members["rope_theta"] = rope.theta;
-  rope.members["rope_parameters"] = std::move(json);
+  if (!spelling.theta && !config.has("rope_theta"))
+    config.fail("'rope_theta' is missing, for which versions of transformers have different defaults");
+  RopeConfig rope{.theta =
+                      config.real_or("rope_theta", spelling.theta.value_or(0), model_ranges::kRopeTheta)};
+  rope.scaling = read_scaling(config, json, config.inside(key), max_positions, spelling);
+  if (spelling.window_theta)
+    rope.window_theta = config.real_or(kLocal, *spelling.window_theta, model_ranges::kRopeTheta);
+  add_members(rope, std::move(json), spelling);
   return rope;
 }
 
 std::string recipe_lines(const RopeConfig& rope) {
   const RopeScalingOptions& scaling = rope.scaling;
   std::string lines = str("  rope_theta: ", number_text(rope.theta), '\n');
+  if (rope.window_theta > 0) lines += str("  window_rope_theta: ", number_text(rope.window_theta), '\n');
   if (scaling.kind == RopeKind::kDefault) return lines;
-  lines += str("  rope_scaling:\n    kind: ", word_of(scaling.kind),
-               "\n    factor: ", number_text(scaling.factor), '\n');
+  lines += str("  rope_scaling:\n    kind: ", word_of(scaling.kind), '\n');
+  if (scaling.kind == RopeKind::kLongRope)
+    lines += str("    short_factor: ", list_text(scaling.short_factor),
+                 "\n    long_factor: ", list_text(scaling.long_factor), '\n');
+  else
+    lines += str("    factor: ", number_text(scaling.factor), '\n');
   if (scaling.original_positions > 0)
     lines += str("    original_positions: ", scaling.original_positions, '\n');
   if (scaling.kind == RopeKind::kLlama3)

@@ -5,18 +5,20 @@
 #include <algorithm>
 #include <cmath>
 
-namespace echelon {
+#include "shapes/llama_family.h"
 
+namespace echelon {
 CausalModel::CausalModel(const ModelOptions& options, const ModelTypes& types, std::int64_t kv_heads,
-                         std::optional<RotaryTable> rotary)
+                         std::optional<RotaryTable> rotary, std::optional<RotaryTable> window_rotary)
     : options_(options),
       output_(types.output),
       attention_{.heads = options.heads,
                  .kv_heads = kv_heads,
                  .head_dim = head_size(options),
                  .causal = true,
-                 .scale = 1.0F / std::sqrt(static_cast<float>(head_size(options)))},
-      rotary_(std::move(rotary)) {}
+                 .scale = static_cast<float>(attention_scale(options))},
+      rotary_(std::move(rotary)),
+      window_rotary_(std::move(window_rotary)) {}
 
 Layer& CausalModel::add_embedding(const std::string& name, const ShapeTable& shapes) {
   embedding_layer_ = layers_.emplace_back(std::make_unique<Layer>(name, Layer::Role::kEmbedding)).get();
@@ -77,33 +79,42 @@ at::Tensor CausalModel::body(const at::Tensor& ids, const Pass& pass) const {
 
 ops::AttentionOptions CausalModel::attention_of(std::int64_t block) const {
   ops::AttentionOptions attention = attention_;
-  if (block >= options_.window_from_layer) attention.window = options_.window;
+  if (has_window(options_, block)) attention.window = options_.window;
   return attention;
 }
 
-at::Tensor CausalModel::rotary_rows(std::int64_t positions) const {
-  return rotary_ ? rotary_->rows(positions) : at::Tensor();
+BlockRotary CausalModel::rotary_of(std::int64_t positions) const {
+  const at::Tensor table = rotary_ ? rotary_->rows(positions) : at::Tensor();
+  const at::Tensor of_windows = window_rotary_ ? window_rotary_->rows(positions) : table;
+  return [this, table, of_windows](std::int64_t block) {
+    if (!has_rope(options_, block)) return at::Tensor();
+    return has_window(options_, block) ? of_windows : table;
+  };
+}
+
+at::Tensor CausalModel::head_input(const at::Tensor& x) const {
+  return times(final_norm_->forward(x), 1 / options_.logits_scaling);
 }
 
 at::Tensor CausalModel::body(const Batch& batch) const {
   const BlockAttention attention = [this, sequences = batch.sequences,
-                                    rotary = rotary_rows(batch.sequences->longest())](std::int64_t block,
-                                                                                      const at::Tensor& qkv) {
-    return ops::self_attention(qkv, sequences, attention_of(block), {.rotary = rotary, .bias = {}});
+                                    rotary = rotary_of(batch.sequences->longest())](std::int64_t block,
+                                                                                    const at::Tensor& qkv) {
+    return ops::self_attention(qkv, sequences, attention_of(block), {.rotary = rotary(block), .bias = {}});
   };
   return body(batch.ids, {attention, {}, batch});
 }
 
 at::Tensor CausalModel::loss(const Batch& batch, double gradient_scale) {
   return head_layer_->run(body(batch), [=, this, targets = batch.targets](const at::Tensor& x) {
-    return ops::linear_cross_entropy(final_norm_->forward(x), *head_, targets, gradient_scale, output_);
+    return ops::linear_cross_entropy(head_input(x), *head_, targets, gradient_scale, output_);
   });
 }
 
 at::Tensor CausalModel::token_losses(const Batch& batch, const at::Tensor& tokens,
                                      const at::Tensor& targets) {
   return head_layer_->run(body(batch), [=, this](const at::Tensor& x) {
-    return ops::token_losses(final_norm_->forward(x.index_select(0, tokens)), *head_, targets, output_);
+    return ops::token_losses(head_input(x.index_select(0, tokens)), *head_, targets, output_);
   });
 }
 
@@ -116,12 +127,12 @@ std::unique_ptr<Decoder> CausalModel::decoder(const Batch& prompts) const {
       .logits =
           [this](const at::Tensor& hidden) {
             return head_layer_->run(hidden, [this](const at::Tensor& x) {
-              return ops::linear(final_norm_->forward(x), *head_).to(at::kFloat);
+              return ops::linear(head_input(x), *head_).to(at::kFloat);
             });
           },
       .attention = [this](std::int64_t block) { return attention_of(block); },
       .blocks = options_.layers,
-      .rotary = [this](std::int64_t positions) { return rotary_rows(positions); },
+      .rotary = [this](std::int64_t positions) { return rotary_of(positions); },
       .max_positions = longest_sequence(options_)};
   return std::make_unique<CausalDecoder>(std::move(parts), prompts);
 }
@@ -142,6 +153,10 @@ double CausalModel::flops_per_sample(const SampleShape& shape) const {
   }
   const double attention = 12.0 * static_cast<double>(options_.heads * head_size(options_)) * seen;
   return static_cast<double>(shape.tokens) * (6.0 * matrices + attention);
+}
+
+at::Tensor times(const at::Tensor& x, double factor) {
+  return factor == 1 ? x : x * factor;
 }
 
 Attend attend_as(const BlockAttention& attention, std::size_t block) {

@@ -26,9 +26,10 @@ class CausalModel : public Model {
   };
 
   /// `kv_heads`: number of heads of keys and values; equals options.heads without grouped-query attention.
-  /// `rotary`: of the positions; nothing where the model learns them.
+  /// `rotary`: of the positions; nothing where the model learns them. `window_rotary`: of blocks with a
+  /// window; nothing where it is the same.
   CausalModel(const ModelOptions& options, const ModelTypes& types, std::int64_t kv_heads,
-              std::optional<RotaryTable> rotary);
+              std::optional<RotaryTable> rotary, std::optional<RotaryTable> window_rotary = {});
 
   /// Adds the embedding layer `name`, whose weight has a row per token of the vocabulary.
   Layer& add_embedding(const std::string& name, const ShapeTable& shapes);
@@ -56,12 +57,16 @@ class CausalModel : public Model {
   /// body() of whole sequences.
   at::Tensor body(const Batch& batch) const;
   [[nodiscard]] ops::AttentionOptions attention_of(std::int64_t block) const;
-  /// Returns a table for ops::AttentionPositions::rotary, for sequences of up to `positions` tokens.
-  [[nodiscard]] at::Tensor rotary_rows(std::int64_t positions) const;
+  /// Hidden states -> what the head's matrix multiplies.
+  [[nodiscard]] at::Tensor head_input(const at::Tensor& x) const;
+  /// Returns the table for ops::AttentionPositions::rotary of each block, for sequences of up to `positions`
+  /// tokens.
+  [[nodiscard]] BlockRotary rotary_of(std::int64_t positions) const;
 
   at::ScalarType output_;
   ops::AttentionOptions attention_;  ///< of a block without a window
   mutable std::optional<RotaryTable> rotary_;
+  mutable std::optional<RotaryTable> window_rotary_;  ///< of blocks with a window; nothing: rotary_
   Layer* embedding_layer_ = nullptr;
   Layer* head_layer_ = nullptr;
   Parameter* embedding_ = nullptr;
@@ -69,6 +74,9 @@ class CausalModel : public Model {
   std::optional<Norm> final_norm_;
   std::vector<const Layer*> block_layers_;
 };
+
+/// x * factor; x itself where that is 1.
+[[nodiscard]] at::Tensor times(const at::Tensor& x, double factor);
 
 /// The attention of block number `block`.
 [[nodiscard]] Attend attend_as(const BlockAttention& attention, std::size_t block);

@@ -56,6 +56,12 @@ std::unique_ptr<Model> whole_model(const ModelOptions& options, const ModelTypes
     case ModelKind::kMistral:
     case ModelKind::kQwen2:
     case ModelKind::kQwen3:
+    case ModelKind::kOlmo2:
+    case ModelKind::kOlmo3:
+    case ModelKind::kSmolLm3:
+    case ModelKind::kGranite:
+    case ModelKind::kPhi3:
+    case ModelKind::kGemma3Text:
       break;
     case ModelKind::kGpt2:
       return std::make_unique<Gpt2>(options, types, device);

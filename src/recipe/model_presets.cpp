@@ -64,6 +64,75 @@ ModelPreset qwen3(const char* name, const char* what, const LlamaSize& size, boo
   return preset;
 }
 
+ModelPreset olmo(ModelKind kind, const char* name, const char* what, const LlamaSize& size) {
+  ModelPreset preset = llama(name, what, size, 5e5, false);
+  preset.model.kind = kind;
+  preset.model.norm_eps = 1e-6;
+  return preset;
+}
+
+/// Every 4th block is without the window, and stretched from 8,192 positions on.
+ModelPreset olmo3(const char* name, const char* what, const LlamaSize& size) {
+  ModelPreset preset = olmo(ModelKind::kOlmo3, name, what, size);
+  preset.model.window = 4096;
+  preset.model.full_attention_every = 4;
+  preset.model.rope_scaling = {.kind = RopeKind::kYarn, .factor = 8, .original_positions = 8192};
+  return preset;
+}
+
+ModelPreset granite(const char* name, const char* what, const LlamaSize& size, double logits_scaling) {
+  ModelPreset preset = llama(name, what, size, 1e7, true);
+  preset.model.kind = ModelKind::kGranite;
+  preset.model.embedding_multiplier = 12;
+  preset.model.residual_multiplier = 0.22;
+  preset.model.attention_multiplier = 1.0 / static_cast<double>(head_size(preset.model));
+  preset.model.logits_scaling = logits_scaling;
+  return preset;
+}
+
+ModelPreset phi(const char* name, const char* what, const LlamaSize& size, double theta,
+                std::int64_t window) {
+  ModelPreset preset = llama(name, what, size, theta, false);
+  preset.model.kind = ModelKind::kPhi3;
+  preset.model.window = window;
+  return preset;
+}
+
+/// Every 6th block is without the window.
+ModelPreset gemma3(const char* name, const char* what, const LlamaSize& size) {
+  ModelPreset preset = llama(name, what, size, 1e6, true);
+  preset.model.kind = ModelKind::kGemma3Text;
+  preset.model.head_size = 256;
+  preset.model.norm_eps = 1e-6;
+  preset.model.window = 512;
+  preset.model.full_attention_every = 6;
+  preset.model.window_rope_theta = 1e4;
+  preset.model.query_pre_attn_scalar = 256;
+  return preset;
+}
+
+std::vector<ModelPreset> newer_families() {
+  constexpr auto kOlmo2 = ModelKind::kOlmo2;
+  ModelPreset smollm3 = llama("smollm3_3b", "SmolLM3 3B", {128256, 2048, 11008, 36, 16, 4, 65536}, 5e6, true);
+  smollm3.model.kind = ModelKind::kSmolLm3;
+  smollm3.model.norm_eps = 1e-6;
+  smollm3.model.no_rope_every = 4;
+  return {
+      olmo(kOlmo2, "olmo2_1b", "OLMo 2 1B", {100352, 2048, 8192, 16, 16, 16, 4096}),
+      olmo(kOlmo2, "olmo2_7b", "OLMo 2 7B", {100352, 4096, 11008, 32, 32, 32, 4096}),
+      olmo(kOlmo2, "olmo2_13b", "OLMo 2 13B", {100352, 5120, 13824, 40, 40, 40, 4096}),
+      olmo3("olmo3_7b", "OLMo 3 7B", {100278, 4096, 11008, 32, 32, 32, 65536}),
+      olmo3("olmo3_32b", "OLMo 3 32B", {100278, 5120, 27648, 64, 40, 8, 65536}),
+      smollm3,
+      granite("granite_3_3_2b", "Granite 3.3 2B", {49159, 2048, 8192, 40, 32, 8, 131072}, 8),
+      granite("granite_3_3_8b", "Granite 3.3 8B", {49159, 4096, 12800, 40, 32, 8, 131072}, 16),
+      phi("phi3_mini_4k", "Phi-3 mini 4k", {32064, 3072, 8192, 32, 32, 32, 4096}, 1e4, 2047),
+      phi("phi4", "Phi-4", {100352, 5120, 17920, 40, 40, 10, 16384}, 2.5e5, 0),
+      gemma3("gemma3_270m", "Gemma 3 270M", {262144, 640, 2048, 18, 4, 1, 32768}),
+      gemma3("gemma3_1b", "Gemma 3 1B", {262144, 1152, 6912, 26, 4, 1, 32768}),
+  };
+}
+
 std::vector<ModelPreset> llama_families() {
   constexpr auto kQwen2 = ModelKind::kQwen2;
   ModelPreset mistral =
@@ -219,7 +288,8 @@ std::string sizes_of(const ModelPreset& preset) {
 const std::vector<ModelPreset>& model_presets() {
   static const std::vector<ModelPreset> table = [] {
     std::vector<ModelPreset> all;
-    for (const std::vector<ModelPreset>& part : {llamas(), llama_families(), gpts(), t5s(), image_models()}) {
+    for (const std::vector<ModelPreset>& part :
+         {llamas(), llama_families(), newer_families(), gpts(), t5s(), image_models()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

@@ -10,6 +10,12 @@ at::Tensor loss_sum(const Pass& pass, const SampleBatch& sample) {
     case ModelKind::kMistral:
     case ModelKind::kQwen2:
     case ModelKind::kQwen3:
+    case ModelKind::kOlmo2:
+    case ModelKind::kOlmo3:
+    case ModelKind::kSmolLm3:
+    case ModelKind::kGranite:
+    case ModelKind::kPhi3:
+    case ModelKind::kGemma3Text:
       return llama_loss(pass, sample);
     case ModelKind::kGpt2:
       return gpt2_loss(pass, sample);

@@ -6,7 +6,7 @@ namespace echelon::reference {
 /// The sum of the losses of all targets that count in `sample`. Differentiable.
 [[nodiscard]] at::Tensor loss_sum(const Pass& pass, const SampleBatch& sample);
 
-/// loss_sum() by kind of model. The llama families differ by what they have: a window, biases, head norms.
+/// loss_sum() by kind of model. The llama families differ by what they have: windows, biases, norms, factors.
 [[nodiscard]] at::Tensor llama_loss(const Pass& pass, const SampleBatch& sample);
 [[nodiscard]] at::Tensor gpt2_loss(const Pass& pass, const SampleBatch& sample);
 [[nodiscard]] at::Tensor t5_loss(const Pass& pass, const SampleBatch& sample);

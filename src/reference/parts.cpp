@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/philox.h"
+#include "shapes/llama_family.h"
 
 namespace echelon::reference {
 
@@ -67,8 +68,10 @@ at::Tensor rms_normed(const Pass& pass, const std::string& name, const at::Tenso
   const at::Tensor wide = widened(x);
   const at::Tensor mean = (wide * wide).mean(-1, true);
   at::Tensor normalized = wide / at::sqrt(mean + pass.model.norm_eps);
-  if (pass.model.norm_rounding == NormRounding::kTwice) normalized = widened(normalized.to(x.scalar_type()));
-  return (normalized * widened(weight_of(pass, name + ".weight"))).to(x.scalar_type());
+  if (norm_rounding(pass.model) == NormRounding::kTwice) normalized = widened(normalized.to(x.scalar_type()));
+  at::Tensor weight = widened(weight_of(pass, name + ".weight"));
+  if (norm_rounding(pass.model) == NormRounding::kOncePlusOne) weight = weight + 1;
+  return (normalized * weight).to(x.scalar_type());
 }
 
 at::Tensor layer_normed(const Pass& pass, const std::string& name, const at::Tensor& x) {

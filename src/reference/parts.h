@@ -50,8 +50,8 @@ struct Pass {
 [[nodiscard]] at::Tensor dropped(const Pass& pass, const std::string& site, double probability,
                                  const at::Tensor& x);
 
-/// x / sqrt(mean of squares + eps) over the last dimension, times `name`.weight, rounded to x's type, and
-/// where model.norm_rounding is `twice` also before the weight.
+/// x / sqrt(mean of squares + eps) over the last dimension, times `name`.weight (plus 1 in Gemma 3), rounded
+/// to x's type, and where the model's norms round twice also before the weight.
 [[nodiscard]] at::Tensor rms_normed(const Pass& pass, const std::string& name, const at::Tensor& x);
 
 /// (x - mean) / sqrt(variance + eps) over the last dimension, times `name`.weight, plus `name`.bias.

@@ -7,8 +7,7 @@ namespace echelon::shapes {
 using Tensors = std::vector<TensorShape>;
 using Layers = std::vector<LayerShapes>;
 
-/// Names and layouts of transformers' LlamaForCausalLM, and of MistralForCausalLM, Qwen2ForCausalLM and
-/// Qwen3ForCausalLM.
+/// Names and layouts of transformers' LlamaForCausalLM and of the classes of its families (llama_family.h).
 [[nodiscard]] Layers llama(const ModelOptions& model);
 /// Names of transformers' GPT2LMHeadModel; its Conv1D matrices transposed.
 [[nodiscard]] Layers gpt2(const ModelOptions& model);

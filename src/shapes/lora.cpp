@@ -7,6 +7,7 @@
 #include "base/options/checked.h"
 #include "base/options/patterns.h"
 #include "base/str.h"
+#include "shapes/llama_family.h"
 
 namespace echelon {
 namespace {
@@ -184,10 +185,12 @@ std::vector<LoraFault> lora_faults(const ModelOptions& model, const LoraOptions&
   std::vector<LoraFault> faults;
   if (lora.rank == 0) return faults;
   if (!is_llama_family(model.kind)) {
+    std::vector<std::string> families;
+    for (const LlamaFamily& family : kLlamaFamilies) families.emplace_back(word_of(family.kind));
     faults.push_back(
         {{"lora.rank", "model.kind"},
          str("lora.rank is ", lora.rank, ", but model.kind: ", word_of(model.kind),
-             " can have no adapters; set lora.rank: 0, or use a llama, mistral, qwen2 or qwen3")});
+             " can have no adapters; set lora.rank: 0, or use a kind that can: ", join(families, ", "))});
     return faults;
   }
   const std::vector<std::string> modules = modules_of(model);

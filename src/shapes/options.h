@@ -6,29 +6,9 @@
 
 #include "base/dtype.h"
 #include "base/options/choice.h"
+#include "shapes/model_kind.h"
 
 namespace echelon {
-
-/// Language models are named as `model_type` in transformers.
-enum class ModelKind : std::uint8_t { kLlama, kMistral, kQwen2, kQwen3, kGpt2, kT5, kVit, kDeepVit, kCnn };
-template <>
-inline constexpr std::array<std::string_view, 9> kWords<ModelKind>{
-    "llama", "mistral", "qwen2", "qwen3", "gpt2", "t5", "vit", "deepvit", "cnn"};
-
-/// True for the families that differ from Llama in a few parts only (model/llama/llama.h).
-[[nodiscard]] constexpr bool is_llama_family(ModelKind kind) {
-  return kind == ModelKind::kLlama || kind == ModelKind::kMistral || kind == ModelKind::kQwen2 ||
-         kind == ModelKind::kQwen3;
-}
-
-/// True for models of images; all others read text.
-[[nodiscard]] constexpr bool takes_images(ModelKind kind) {
-  return kind == ModelKind::kVit || kind == ModelKind::kDeepVit || kind == ModelKind::kCnn;
-}
-/// True for models that train on pairs of texts: source and target.
-[[nodiscard]] constexpr bool takes_pairs(ModelKind kind) {
-  return kind == ModelKind::kT5;
-}
 
 enum class FeedForward : std::uint8_t {
   kRelu,       ///< two matrices, as T5 v1.0
@@ -43,15 +23,16 @@ inline constexpr std::array<std::string_view, 2> kWords<NormRounding>{"twice", "
 /// The stretching of rotary frequencies for sequences longer than those of pretraining; transformers'
 /// `rope_type`.
 enum class RopeKind : std::uint8_t {
-  kDefault,  ///< not at all
-  kLinear,   ///< all by the factor
-  kDynamic,  ///< only beyond original_positions, which no sequence may exceed here
-  kLlama3,   ///< by wavelength: short ones not, long ones by the factor
-  kYarn,     ///< Peng et al., YaRN: by the number of turns within original_positions
+  kDefault,   ///< not at all
+  kLinear,    ///< all by the factor
+  kDynamic,   ///< only beyond original_positions, which no sequence may exceed here
+  kLlama3,    ///< by wavelength: short ones not, long ones by the factor
+  kLongRope,  ///< each by a factor of its own; sequences beyond original_positions are not computed here
+  kYarn,      ///< Peng et al., YaRN: by the number of turns within original_positions
 };
 template <>
-inline constexpr std::array<std::string_view, 5> kWords<RopeKind>{"default", "linear", "dynamic", "llama3",
-                                                                  "yarn"};
+inline constexpr std::array<std::string_view, 6> kWords<RopeKind>{"default", "linear",   "dynamic",
+                                                                  "llama3",  "longrope", "yarn"};
 
 /// Recipe section `model.rope_scaling`.
 struct RopeScalingOptions {
@@ -63,6 +44,8 @@ struct RopeScalingOptions {
   double beta_fast = 32.0;              ///< yarn: turns from which a frequency is kept
   double beta_slow = 1.0;               ///< yarn: turns below which it is divided by the factor
   double attention_factor = 0.0;        ///< yarn: factor on queries and keys; 0: 0.1 ln(factor) + 1
+  std::vector<double> short_factor{};   ///< longrope: of each frequency, within original_positions
+  std::vector<double> long_factor{};    ///< longrope: the same beyond them; kept for exports
   bool truncate = true;                 ///< yarn: the borders of the ramp are whole numbers
 };
 
@@ -82,12 +65,20 @@ struct ModelOptions {
   double norm_eps = 1e-5;
   NormRounding norm_rounding = NormRounding::kTwice;  ///< of RMSNorm
   double rope_theta = 10000.0;
+  double window_rope_theta = 0.0;  ///< of blocks with the window; 0: rope_theta
   RopeScalingOptions rope_scaling;
-  std::int64_t window = 0;             ///< a token sees itself and window - 1 tokens before it; 0: all
-  std::int64_t window_from_layer = 0;  ///< first block with the window
-  bool tie_embeddings = false;         ///< the head shares the embedding's weight
-  double init_std = 0.02;              ///< standard deviation of the initial weights
-  double dropout = 0.0;                ///< dropout probability in training
+  std::int64_t window = 0;                 ///< a token sees itself and window - 1 tokens before it; 0: all
+  std::int64_t window_from_layer = 0;      ///< first block with the window
+  std::int64_t full_attention_every = 0;   ///< every so-many-th block is without the window; 0: none
+  std::int64_t no_rope_every = 0;          ///< every so-many-th block is without rotary positions; 0: none
+  double embedding_multiplier = 1.0;       ///< factor on embeddings
+  double residual_multiplier = 1.0;        ///< factor on what a half of a block adds to the residual stream
+  double attention_multiplier = 0.0;       ///< factor on products of queries and keys; 0: 1 / sqrt(head size)
+  std::int64_t query_pre_attn_scalar = 0;  ///< in place of the head size in attention_multiplier; 0: that
+  double logits_scaling = 1.0;             ///< divisor of logits
+  bool tie_embeddings = false;             ///< the head shares the embedding's weight
+  double init_std = 0.02;                  ///< standard deviation of the initial weights
+  double dropout = 0.0;                    ///< dropout probability in training
   // t5
   std::int64_t decoder_layers = 0;  ///< 0: as many as layers
   std::int64_t head_size = 0;       ///< elements of an attention head, not gpt2's; 0: hidden_size / heads
@@ -121,10 +112,11 @@ struct LoraOptions {
   return model.rope_scaling.original_positions > 0 ? model.rope_scaling.original_positions
                                                    : model.max_positions;
 }
-/// Longest sequence that the model takes. The frequencies of RopeKind::kDynamic beyond its original positions
-/// depend on the longest sequence of a batch.
+/// Longest sequence that the model takes. The frequencies of RopeKind::kDynamic and kLongRope beyond the
+/// original positions depend on the longest sequence of a batch.
 [[nodiscard]] constexpr std::int64_t longest_sequence(const ModelOptions& model) {
-  const bool dynamic = model.rope_scaling.kind == RopeKind::kDynamic;
+  const RopeKind kind = model.rope_scaling.kind;
+  const bool dynamic = kind == RopeKind::kDynamic || kind == RopeKind::kLongRope;
   return dynamic ? std::min(model.max_positions, original_positions(model)) : model.max_positions;
 }
 /// Blocks of a t5's decoder.

@@ -28,6 +28,12 @@ std::vector<LayerShapes> shapes_of(const ModelOptions& model) {
     case ModelKind::kMistral:
     case ModelKind::kQwen2:
     case ModelKind::kQwen3:
+    case ModelKind::kOlmo2:
+    case ModelKind::kOlmo3:
+    case ModelKind::kSmolLm3:
+    case ModelKind::kGranite:
+    case ModelKind::kPhi3:
+    case ModelKind::kGemma3Text:
       break;
     case ModelKind::kGpt2:
       return shapes::gpt2(model);

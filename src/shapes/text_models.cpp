@@ -1,5 +1,6 @@
 #include "base/str.h"
 #include "shapes/kinds.h"
+#include "shapes/llama_family.h"
 
 namespace echelon::shapes {
 namespace {
@@ -50,28 +51,43 @@ void add_t5_stack(Layers& to, const std::string& stack, std::int64_t blocks, boo
 }  // namespace
 
 Layers llama(const ModelOptions& model) {
+  const LlamaFamily& family = *find_llama_family(model.kind);
   const std::int64_t hidden = model.hidden_size;
   const std::int64_t inner = model.intermediate_size;
   const std::int64_t width = model.heads * head_size(model);
   const std::int64_t kv_width = model.kv_heads * head_size(model);
-  Tensors block{{"input_layernorm.weight", {hidden}},
-                {"self_attn.q_proj.weight", {width, hidden}},
-                {"self_attn.k_proj.weight", {kv_width, hidden}},
-                {"self_attn.v_proj.weight", {kv_width, hidden}}};
-  if (model.kind == ModelKind::kQwen2) {
+  Tensors block;
+  if (family.block_norms != BlockNorms::kAfter) block.push_back({"input_layernorm.weight", {hidden}});
+  if (family.fuses_products) {
+    block.push_back({"self_attn.qkv_proj.weight", {width + 2 * kv_width, hidden}});
+  } else {
+    block.push_back({"self_attn.q_proj.weight", {width, hidden}});
+    block.push_back({"self_attn.k_proj.weight", {kv_width, hidden}});
+    block.push_back({"self_attn.v_proj.weight", {kv_width, hidden}});
+  }
+  if (family.has_biases) {
     block.push_back({"self_attn.q_proj.bias", {width}});
     block.push_back({"self_attn.k_proj.bias", {kv_width}});
     block.push_back({"self_attn.v_proj.bias", {kv_width}});
   }
-  if (model.kind == ModelKind::kQwen3) {
-    block.push_back({"self_attn.q_norm.weight", {head_size(model)}});
-    block.push_back({"self_attn.k_norm.weight", {head_size(model)}});
+  if (family.query_key_norms != QueryKeyNorms::kNone) {
+    const bool each = family.query_key_norms == QueryKeyNorms::kEachHead;
+    block.push_back({"self_attn.q_norm.weight", {each ? head_size(model) : width}});
+    block.push_back({"self_attn.k_norm.weight", {each ? head_size(model) : kv_width}});
   }
   block.push_back({"self_attn.o_proj.weight", {hidden, width}});
   block.push_back({"post_attention_layernorm.weight", {hidden}});
-  block.push_back({"mlp.gate_proj.weight", {inner, hidden}});
-  block.push_back({"mlp.up_proj.weight", {inner, hidden}});
+  if (family.block_norms == BlockNorms::kAround)
+    block.push_back({"pre_feedforward_layernorm.weight", {hidden}});
+  if (family.fuses_products) {
+    block.push_back({"mlp.gate_up_proj.weight", {2 * inner, hidden}});
+  } else {
+    block.push_back({"mlp.gate_proj.weight", {inner, hidden}});
+    block.push_back({"mlp.up_proj.weight", {inner, hidden}});
+  }
   block.push_back({"mlp.down_proj.weight", {hidden, inner}});
+  if (family.block_norms != BlockNorms::kBefore)
+    block.push_back({"post_feedforward_layernorm.weight", {hidden}});
   Layers all{{"model.embed_tokens.", {}, {{"weight", {model.vocab_size, hidden}}}},
              {"model.layers.", model.layers, std::move(block)},
              {"model.norm.", {}, {{"weight", {hidden}}}}};

@@ -1,20 +1,29 @@
 """Every strategy, wrap policy, precision, offload, recomputation and accumulation, in pairwise covering
-combinations on 1, 2, 3, 4 and 8 real ranks: loss and every gradient against transformers' LlamaForCausalLM. On 1, 2
-and 4 also with frozen parameters."""
+combinations on 1, 2, 3, 4 and 8 real ranks: loss and every gradient against transformers' models of Llama's families,
+taken in turn. On 1, 2 and 4 also with frozen parameters."""
 import fnmatch
 import itertools
 import sys
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import dump
+import reference_models
 
 EXACT = 1e-5
 # Layers and sizes so that slices are uneven and cut parameters, on every number of ranks.
 SIZES = ["model.vocab_size=83", "model.hidden_size=36", "model.heads=3", "model.kv_heads=1",
          "model.intermediate_size=52", "model.layers=3", "model.init_std=0.05", "data.seq_len=24",
          "train.micro_batch_size=1"]
+FAMILIES = {
+    "llama": [],
+    "olmo2": [],
+    "olmo3": ["model.window=9", "model.full_attention_every=2"],
+    "smollm3": ["model.no_rope_every=2"],
+    "phi3": ["model.window=9"],
+    "gemma3_text": ["model.window=9", "model.full_attention_every=2", "model.window_rope_theta=500"],
+    "granite": ["model.embedding_multiplier=3", "model.residual_multiplier=0.4", "model.logits_scaling=1.7"],
+}
 STRATEGIES = ("full_shard", "shard_grad_op", "shard_optimizer", "no_shard", "hybrid_shard", "hybrid_grad_op")
 AXES = {
     "strategy": STRATEGIES,
@@ -80,7 +89,8 @@ def covering(ranks):
 
 def overrides(case, ranks):
     strategy = case["strategy"]
-    found = SIZES + WRAP[case["wrap"]] + [
+    found = SIZES + FAMILIES[case["family"]] + WRAP[case["wrap"]] + [
+        f"model.kind={case['family']}",
         f"shard.strategy={strategy}", f"shard.offload={case['offload']}",
         f"shard.reshard_after_forward={case['reshard']}",
         f"shard.forward_prefetch={case['prefetch'][0]}", f"shard.backward_prefetch={case['prefetch'][1]}",
@@ -102,7 +112,7 @@ class Reference:
 
     def of(self, result, output):
         ids = dump.read_ids(output, 25)
-        key = (tuple(ids.flatten().tolist()), result.config["tie_word_embeddings"])
+        key = (tuple(ids.flatten().tolist()), result.config["tie_word_embeddings"], result.config["model_type"])
         if key not in self.known:
             self.known[key] = self.compute(result, ids)
         loss, gradients, weights = self.known[key]
@@ -112,10 +122,7 @@ class Reference:
 
     @staticmethod
     def compute(result, ids):
-        model = LlamaForCausalLM(LlamaConfig.from_dict(result.config)).float()
-        missing, unexpected = model.load_state_dict(result.tensors["weights"], strict=False)
-        tied = ["lm_head.weight"] if result.config["tie_word_embeddings"] else []
-        assert missing == tied and not unexpected, (missing, unexpected)
+        model = reference_models.model_of(result)
         logits = model(input_ids=ids[:, :-1]).logits.float()
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()
@@ -131,6 +138,12 @@ def with_frozen(cases, ranks):
     if ranks not in (1, 2, 4):
         return cases
     return cases + [{**case, "frozen": kind} for case, kind in zip(cases[::2], itertools.cycle(FROZEN))]
+
+
+def with_families(cases, ranks):
+    """The cases, of one family after the other; each number of ranks begins with another one."""
+    families = itertools.islice(itertools.cycle(FAMILIES), ranks, None)
+    return [{**case, "family": family} for case, family in zip(cases, families)]
 
 
 def check(ranks, case, output, reference):
@@ -153,16 +166,19 @@ def main():
     args = dump.arguments()
     torch.manual_seed(0)
     reference = Reference()
-    ok = True
+    ok, met = True, set()
     with dump.Folder() as folder:
         for ranks in (1, 2, 3, 4, 8):
-            cases = {f"case{i}": case for i, case in enumerate(with_frozen(covering(ranks), ranks))}
+            cases = {f"case{i}": case for i, case in enumerate(with_families(with_frozen(covering(ranks), ranks), ranks))}
+            met |= {(case["family"], case[axis]) for case in cases.values() for axis in ("strategy", "recompute", "wrap")}
             requests = [{"name": name, "mode": "gradients", "overrides": overrides(case, ranks), "perturb": 0.05}
                         for name, case in cases.items()]
             outputs = dump.dump(args, folder, ranks, requests)
             good = [check(ranks, case, outputs[name], reference) for name, case in cases.items()]
             print(f"{ranks} ranks: {sum(good)} of {len(good)} combinations agree", flush=True)
             ok = ok and all(good)
+        wanted = {(family, value) for family in FAMILIES for axis in ("strategy", "recompute", "wrap") for value in AXES[axis]}
+        assert met == wanted, wanted - met
         if not ok:
             raise SystemExit("the engine and transformers disagree")
 

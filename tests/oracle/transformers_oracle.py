@@ -27,6 +27,17 @@ QWEN2 = ["model.kind=qwen2", "model.vocab_size=97", "model.hidden_size=84", "mod
 QWEN3 = ["model.kind=qwen3", "model.head_size=20", "model.heads=6", "model.tie_embeddings=true"]
 SMOLLM2 = ["model.hidden_size=54", "model.heads=9", "model.kv_heads=3"]
 STRETCHED = ["model.rope_theta=500", "data.seq_len=200", "model.rope_scaling.factor=8", "model.rope_scaling.original_positions=64"]
+OLMO2 = ["model.kind=olmo2", "model.heads=6", "model.head_size=10"]
+OLMO3 = ["model.kind=olmo3", "model.heads=6", "model.layers=3", "model.window=17", "model.full_attention_every=3"]
+SMOLLM3 = ["model.kind=smollm3", "model.layers=3", "model.no_rope_every=2", "model.tie_embeddings=true"]
+GRANITE = ["model.kind=granite", "model.embedding_multiplier=3", "model.residual_multiplier=0.4",
+           "model.attention_multiplier=0.13", "model.logits_scaling=1.7", "model.tie_embeddings=true"]
+PHI3 = ["model.kind=phi3", "model.window=17"]
+LONGROPE = ["data.seq_len=64", "model.rope_scaling.kind=longrope", "model.rope_scaling.original_positions=64",
+            "model.rope_scaling.short_factor=[1, 1.1, 1.3, 2, 3, 5]", "model.rope_scaling.long_factor=[1, 2, 4, 8, 8, 8]"]
+GEMMA3 = ["model.kind=gemma3_text", "model.head_size=20", "model.layers=3", "model.window=17", "model.full_attention_every=2",
+          "model.rope_theta=50000", "model.window_rope_theta=500", "model.query_pre_attn_scalar=30", "model.tie_embeddings=true"]
+BF16 = ["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"]
 CASES = {
     "untied": ([], (1, 2, 3), EXACT),
     "tied": (["model.tie_embeddings=true"], (1, 2, 3), EXACT),
@@ -50,6 +61,20 @@ CASES = {
     "qwen3_documents": (QWEN3 + APART + ["model.kv_heads=1", "model.layers=3"], (2,), EXACT),
     "qwen3_selective": (QWEN3 + ["activation_checkpointing.policy=selective", "shard.strategy=shard_grad_op"], (2,), EXACT),
     "qwen3_full": (QWEN3 + ["activation_checkpointing.policy=full", "shard.wrap.policy=none"], (3,), EXACT),
+    "olmo2": (OLMO2, (1, 2, 3), EXACT),
+    "olmo2_selective": (OLMO2 + ["activation_checkpointing.policy=selective", "shard.strategy=shard_grad_op"], (2,), EXACT),
+    "olmo3": (OLMO3 + STRETCHED + ["model.rope_scaling.kind=yarn", "model.rope_scaling.beta_fast=4"], (1, 2), EXACT),
+    "olmo3_documents": (OLMO3 + APART + ["activation_checkpointing.policy=full"], (3,), EXACT),
+    "smollm3": (SMOLLM3, (1, 2, 3), EXACT),
+    "smollm3_documents": (SMOLLM3 + APART + ["activation_checkpointing.policy=selective"], (2,), EXACT),
+    "granite": (GRANITE, (1, 2, 3), EXACT),
+    "granite_chats": (GRANITE + CHAT + ["activation_checkpointing.policy=full"], (2,), EXACT),
+    "phi3": (PHI3, (1, 2, 3), EXACT),
+    "phi3_longrope": (PHI3 + LONGROPE + ["activation_checkpointing.policy=selective"], (2,), EXACT),
+    "gemma3": (GEMMA3, (1, 2, 3), EXACT),
+    "gemma3_stretched": (GEMMA3 + ["model.rope_scaling.kind=linear", "model.rope_scaling.factor=8", "model.tie_embeddings=false",
+                                   "activation_checkpointing.policy=full"], (2,), EXACT),
+    "gemma3_documents": (GEMMA3 + APART + ["activation_checkpointing.policy=selective"], (3,), EXACT),
     "smollm2": (SMOLLM2, (2,), EXACT),
     "llama3_rope": (SMOLLM2 + STRETCHED + ["model.rope_scaling.kind=llama3"], (1,), EXACT),
     "yarn": (SMOLLM2 + STRETCHED + ["model.rope_scaling.kind=yarn", "model.rope_scaling.beta_fast=4"], (1,), EXACT),
@@ -78,6 +103,13 @@ CASES = {
     "bf16": (["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (1, 2), 3e-2),
     "qwen2_bf16": (QWEN2 + ["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (2,), 3e-2),
     "qwen3_bf16": (QWEN3 + ["precision.param=bf16", "precision.buffer=bf16", "model.init_std=0.05"], (2,), 3e-2),
+    # A weight of a norm over all heads sums fewer numbers than one over each head: rounding shows more.
+    "olmo2_bf16": (OLMO2 + BF16 + ["precision.buffer=fp32"], (2,), 4e-2),
+    "olmo3_bf16": (OLMO3 + BF16 + ["precision.buffer=fp32"], (2,), 4e-2),
+    "smollm3_bf16": (SMOLLM3 + BF16, (1,), 3e-2),
+    "granite_bf16": (GRANITE + BF16, (1,), 3e-2),
+    "phi3_bf16": (PHI3 + BF16, (1,), 3e-2),
+    "gemma3_bf16": (GEMMA3 + BF16, (2,), 3e-2),
     "bf16_tied": (["precision.param=bf16", "model.tie_embeddings=true", "model.init_std=0.05"], (3,), 3e-2),
 }
 

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "model/ops/device_kernels.h"
 #include "optim/optimizer.h"
+#include "shapes/llama_family.h"
 
 namespace echelon::app {
 namespace {

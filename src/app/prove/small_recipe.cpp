@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "shapes/llama_family.h"
 #include "shapes/lora.h"
 
 namespace echelon::app {
@@ -48,14 +49,20 @@ void shrink_positions(ModelOptions& model, std::int64_t tokens) {
   if (model.window > 0) model.window = std::min(model.window, kWindow);
   RopeScalingOptions& rope = model.rope_scaling;
   const std::int64_t original = original_positions(model);
-  if (rope.original_positions > 0 || rope.kind == RopeKind::kDynamic) {
-    // Others than dynamic ones are stretched within a sequence, so that all parts of the formula count.
-    rope.original_positions =
-        rope.kind == RopeKind::kDynamic ? tokens : std::max<std::int64_t>(8, std::min(original, tokens / 2));
+  const bool is_long = rope.kind == RopeKind::kLongRope;
+  const bool not_beyond = is_long || rope.kind == RopeKind::kDynamic;
+  if (rope.original_positions > 0 || not_beyond) {
+    // Others are stretched within a sequence, so that all parts of the formula count.
+    rope.original_positions = not_beyond ? tokens : std::max<std::int64_t>(8, std::min(original, tokens / 2));
+  }
+  if (is_long) {
+    rope.short_factor.resize(static_cast<std::size_t>(head_size(model) / 2), 1.5);
+    rope.long_factor = rope.short_factor;
   }
   const bool has_positions = is_llama_family(model.kind) || model.kind == ModelKind::kGpt2;
   model.max_positions =
       has_positions ? std::max(tokens, rope.original_positions) : ModelOptions{}.max_positions;
+  if (is_long) model.max_positions *= 4;  // the factor on queries and keys is of both numbers of positions
 }
 
 void shrink_model(ModelOptions& model, std::int64_t tokens) {
@@ -67,6 +74,9 @@ void shrink_model(ModelOptions& model, std::int64_t tokens) {
     model.decoder_layers = std::min(model.decoder_layers, kLayers);
   }
   model.window_from_layer = std::min(model.window_from_layer, model.layers - 1);
+  // The last of the blocks is the one that differs.
+  model.full_attention_every = std::min(model.full_attention_every, model.layers);
+  model.no_rope_every = std::min(model.no_rope_every, model.layers);
   if (takes_images(model.kind)) {
     if (model.kind != ModelKind::kCnn) model.patch_size = std::min<std::int64_t>(model.patch_size, 4);
     model.image_size = model.kind == ModelKind::kCnn ? 12 : kPatches * model.patch_size;

@@ -6,6 +6,7 @@
 
 #include "app/prove/small_recipe.h"
 #include "base/str.h"
+#include "shapes/llama_family.h"
 
 namespace echelon::app {
 

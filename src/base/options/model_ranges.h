@@ -14,9 +14,13 @@ inline constexpr NumberRange kNormEps = kAboveZeroToOne;
 inline constexpr NumberRange kRopeTheta{1.0, 1e12};
 inline constexpr NumberRange kDropout = kBelowOne;
 inline constexpr NumberRange kRopeFactor{1.0, 1e6};
+inline constexpr NumberRange kRopeFactors{1e-3, kRopeFactor.high};
 inline constexpr NumberRange kRopeTurns{1e-6, 1e6};
 inline constexpr NumberRange kAttentionFactor{0.0, 1e3};
+inline constexpr NumberRange kMultiplier{1e-6, 1e6};
 // Where 0 means that another key decides.
+inline constexpr NumberRange kWindowRopeTheta{0.0, kRopeTheta.high};
+inline constexpr NumberRange kAttentionMultiplier{0.0, kMultiplier.high};
 inline constexpr IntegerRange kDecoderLayers{0, kLayers.high};
 inline constexpr IntegerRange kHeadSize{0, 65'536};
 inline constexpr IntegerRange kOriginalPositions{0, kMaxPositions.high};

@@ -32,23 +32,25 @@ CausalDecoder::CausalDecoder(CausalParts parts, const Batch& prompts)
   require_positions(prompts_->longest(), parts_.max_positions);
 }
 
-CausalDecoder::Split CausalDecoder::split(const at::Tensor& qkv, const at::Tensor& angles) const {
+CausalDecoder::Split CausalDecoder::split(const at::Tensor& qkv, const at::Tensor& rotary,
+                                          const at::Tensor& positions) const {
   const ops::AttentionOptions a = parts_.attention(0);
   const auto parts =
       qkv.view({qkv.size(0), -1, a.head_dim}).split_with_sizes({a.heads, a.kv_heads, a.kv_heads}, 1);
-  if (!angles.defined()) return {parts[0], parts[1], parts[2]};
+  if (!rotary.defined()) return {parts[0], parts[1], parts[2]};
+  const at::Tensor angles = rotary.index_select(0, positions);
   return {rotated(parts[0], angles), rotated(parts[1], angles), parts[2]};
 }
 
 at::Tensor CausalDecoder::start() {
   const at::Tensor positions = prompts_->positions(ids_.device());
-  const at::Tensor rotary = parts_.rotary(prompts_->longest());
-  const at::Tensor angles = rotary.defined() ? rotary.index_select(0, positions) : rotary;
+  const BlockRotary rotary = parts_.rotary(prompts_->longest());
   const at::Tensor hidden =
-      parts_.hidden(ids_, positions, [this, rotary, angles](std::int64_t block, const at::Tensor& qkv) {
-        const Split tokens = split(qkv, angles);
+      parts_.hidden(ids_, positions, [this, rotary, positions](std::int64_t block, const at::Tensor& qkv) {
+        const at::Tensor table = rotary(block);
+        const Split tokens = split(qkv, table, positions);
         caches_[static_cast<std::size_t>(block)].fill(tokens.k, tokens.v, *prompts_);
-        return ops::self_attention(qkv, prompts_, parts_.attention(block), {.rotary = rotary, .bias = {}});
+        return ops::self_attention(qkv, prompts_, parts_.attention(block), {.rotary = table, .bias = {}});
       });
   lengths_ = at::tensor(prompts_->lengths(), at::kLong).to(ids_.device());
   return parts_.logits(hidden.index_select(0, lengths_.cumsum(0) - 1));
@@ -57,11 +59,10 @@ at::Tensor CausalDecoder::start() {
 at::Tensor CausalDecoder::step(const at::Tensor& ids) {
   const std::int64_t longest = caches_.front().longest() + 1;
   require_positions(longest, parts_.max_positions);
-  const at::Tensor rotary = parts_.rotary(longest);
-  const at::Tensor angles = rotary.defined() ? rotary.index_select(0, lengths_) : rotary;
+  const BlockRotary rotary = parts_.rotary(longest);
   const at::Tensor hidden =
-      parts_.hidden(ids, lengths_, [this, angles](std::int64_t block, const at::Tensor& qkv) {
-        const Split tokens = split(qkv, angles);
+      parts_.hidden(ids, lengths_, [this, rotary](std::int64_t block, const at::Tensor& qkv) {
+        const Split tokens = split(qkv, rotary(block), lengths_);
         KvCache& cache = caches_[static_cast<std::size_t>(block)];
         cache.append(tokens.k, tokens.v);
         return cache.attend(tokens.q.reshape({qkv.size(0), -1}));

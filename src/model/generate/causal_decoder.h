@@ -14,6 +14,9 @@ namespace echelon {
 /// computed or one token of each.
 using BlockAttention = std::function<at::Tensor(std::int64_t block, const at::Tensor& qkv)>;
 
+/// Block number -> its table for ops::AttentionPositions::rotary; undefined: no rotation.
+using BlockRotary = std::function<at::Tensor(std::int64_t block)>;
+
 /// The parts of a decoder-only model, for running it token by token.
 struct CausalParts {
   /// ids [tokens] at their positions in their sequences, int64 [tokens] -> hidden states [tokens, hidden].
@@ -22,8 +25,8 @@ struct CausalParts {
   std::function<at::Tensor(const at::Tensor& hidden)> logits;
   std::function<ops::AttentionOptions(std::int64_t block)> attention;
   std::int64_t blocks;
-  /// Returns a table for ops::AttentionPositions::rotary, for sequences of up to this length.
-  std::function<at::Tensor(std::int64_t positions)> rotary;
+  /// For sequences of up to this length.
+  std::function<BlockRotary(std::int64_t positions)> rotary;
   std::int64_t max_positions;
 };
 
@@ -44,8 +47,9 @@ class CausalDecoder final : public Decoder {
     at::Tensor k;
     at::Tensor v;
   };
-  /// `angles`: of the tokens' positions, [tokens, head_dim]; undefined: no rotation.
-  [[nodiscard]] Split split(const at::Tensor& qkv, const at::Tensor& angles) const;
+  /// `rotary`: of the block, of which `positions` are the tokens' rows; undefined: no rotation.
+  [[nodiscard]] Split split(const at::Tensor& qkv, const at::Tensor& rotary,
+                            const at::Tensor& positions) const;
 
   CausalParts parts_;
   at::Tensor ids_;

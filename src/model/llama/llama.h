@@ -1,12 +1,12 @@
 #pragma once
 #include "model/causal_model.h"
+#include "shapes/llama_family.h"
 
 namespace echelon {
 
-/// Llama (Touvron et al.) and the families that differ from it in parts: RMSNorm, rotary positions,
-/// grouped-query causal attention, SwiGLU, tied or untied head. Mistral has a window of attention, Qwen2
-/// biases of queries, keys and values, Qwen3 norms of queries and keys. Parameter names and layouts are those
-/// of transformers' LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM and Qwen3ForCausalLM.
+/// Llama (Touvron et al.) and the families that differ from it in parts (shapes/llama_family.h): RMSNorm,
+/// rotary positions, grouped-query causal attention, SwiGLU, tied or untied head. Parameter names and layouts
+/// are those of transformers' classes.
 class Llama : public CausalModel {
  public:
   Llama(const ModelOptions& options, const ModelTypes& types, at::Device device,
@@ -24,8 +24,10 @@ class Llama : public CausalModel {
   };
   [[nodiscard]] Block make_block(const std::string& name, const ShapeTable& shapes);
   [[nodiscard]] Attend attend_in(const Block& block, std::size_t number, const Pass& pass) const;
+  [[nodiscard]] at::Tensor embedded(const at::Tensor& ids, const Pass& pass) const override;
   at::Tensor block_forward(std::size_t block, const at::Tensor& x, const Pass& pass) const override;
 
+  const LlamaFamily& family_;
   std::vector<Block> blocks_;
 };
 

@@ -1,10 +1,11 @@
 #pragma once
 #include <functional>
+#include <optional>
 
 #include "model/parts/linear.h"
 #include "model/parts/norm.h"
 
-/// The two halves of a pre-norm transformer block. forward() returns what is added to the residual stream.
+/// The two halves of a transformer block. forward() returns what is added to the residual stream.
 /// `block`: the layer of the whole block, which decides what is recomputed in backward. A part must live as
 /// long as its model.
 namespace echelon {
@@ -13,12 +14,13 @@ namespace echelon {
 /// inputs of the attention's layer, first the normalized hidden states.
 using Attend = std::function<at::Tensor(const at::Tensor& projected, const LayerInputs& inputs)>;
 
-/// out(attend(in(norm(x)))).
+/// norm_after(out(attend(in(norm(x))))), with the norms that there are.
 struct Attention {
   const Layer* layer;
-  Norm norm;
+  std::optional<Norm> norm;
   Linear in;  ///< queries, keys and values; in cross-attention only queries
   Linear out;
+  std::optional<Norm> norm_after = {};
 
   /// `others`: further inputs of `attend` that need a gradient. `draws`: for the adapters' dropout.
   [[nodiscard]] at::Tensor forward(const Layer& block, const at::Tensor& x, const Attend& attend,
@@ -31,12 +33,13 @@ struct Activation {
   bool recomputable = true;
 };
 
-/// Feed-forward: outer(activation(inner(norm(x)))).
+/// Feed-forward: norm_after(outer(activation(inner(norm(x))))), with the norms that there are.
 struct Mlp {
   const Layer* layer;
-  Norm norm;
+  std::optional<Norm> norm;
   Linear inner;
   Linear outer;
+  std::optional<Norm> norm_after = {};
 
   /// `draws`: for the adapters' dropout.
   [[nodiscard]] at::Tensor forward(const Layer& block, const at::Tensor& x, const Activation& activation,

@@ -1,12 +1,17 @@
 #include "model/parts/norm.h"
 
 #include "model/parts/linear.h"
+#include "shapes/llama_family.h"
 
 namespace echelon {
 
+InitSpec initial_norm(NormRounding rounding) {
+  return rounding == NormRounding::kOncePlusOne ? kZeros : kOnes;
+}
+
 Norm::Norm(Layer& layer, const ShapeTable& shapes, const ModelOptions& model)
-    : layer_(&layer), eps_(model.norm_eps), rounding_(model.norm_rounding) {
-  const Linear own = add_linear(layer, layer.name(), shapes, kOnes);
+    : layer_(&layer), eps_(model.norm_eps), rounding_(norm_rounding(model)) {
+  const Linear own = add_linear(layer, layer.name(), shapes, initial_norm(rounding_));
   weight_ = own.weight;
   bias_ = own.bias;
 }

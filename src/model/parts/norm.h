@@ -5,6 +5,9 @@
 
 namespace echelon {
 
+/// The initial weight of a norm, with which it multiplies by 1.
+[[nodiscard]] InitSpec initial_norm(NormRounding rounding);
+
 /// RMSNorm or LayerNorm, as a separate layer.
 class Norm {
  public:

@@ -59,6 +59,19 @@ at::Tensor yarn(const ModelOptions& model, const at::Tensor& inverse) {
   return inverse / rope.factor * (1 - kept) + inverse * kept;
 }
 
+at::Tensor longrope(const ModelOptions& model) {
+  const std::int64_t size = head_size(model);
+  const at::Tensor exponent = at::arange(0, size, 2, at::kFloat) / static_cast<double>(size);
+  const at::Tensor factors = at::tensor(model.rope_scaling.short_factor, at::kDouble).to(at::kFloat);
+  return at::reciprocal(factors * at::pow(model.rope_theta, exponent));
+}
+
+double longrope_factor(const ModelOptions& model) {
+  const auto original = static_cast<double>(original_positions(model));
+  const double factor = static_cast<double>(model.max_positions) / original;
+  return factor <= 1 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(original));
+}
+
 double yarn_factor(const RopeScalingOptions& rope) {
   if (rope.attention_factor > 0) return rope.attention_factor;
   return rope.factor <= 1 ? 1.0 : 0.1 * std::log(rope.factor) + 1.0;
@@ -76,6 +89,8 @@ RotaryFrequencies rotary_frequencies(const ModelOptions& model) {
       return {inverse / model.rope_scaling.factor};
     case RopeKind::kLlama3:
       return {llama3(model, inverse)};
+    case RopeKind::kLongRope:  // as kDynamic
+      return {longrope(model), longrope_factor(model)};
     case RopeKind::kYarn:
       return {yarn(model, inverse), yarn_factor(model.rope_scaling)};
   }

@@ -58,13 +58,13 @@ void check_data(const Recipe& recipe, std::vector<Conflict>& found) {
     const bool dynamic = longest < recipe.model.max_positions;
     found.push_back(
         {{"data.seq_len", dynamic ? "model.rope_scaling.original_positions" : "model.max_positions"},
-         dynamic
-             ? str("data.seq_len is ", recipe.data.seq_len,
-                   "; expected at most model.rope_scaling.original_positions (", longest,
-                   "): beyond it, frequencies of kind dynamic depend on the batch; lower data.seq_len, or "
-                   "choose kind yarn or linear")
-             : str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",
-                   longest, "): lower the former or raise the latter")});
+         dynamic ? str("data.seq_len is ", recipe.data.seq_len,
+                       "; expected at most model.rope_scaling.original_positions (", longest,
+                       "): beyond it, frequencies of kind ", word_of(recipe.model.rope_scaling.kind),
+                       " depend on the batch; lower data.seq_len",
+                       recipe.model.kind == ModelKind::kPhi3 ? "" : ", or choose kind yarn or linear")
+                 : str("data.seq_len is ", recipe.data.seq_len, "; expected at most model.max_positions (",
+                       longest, "): lower the former or raise the latter")});
   }
 }
 

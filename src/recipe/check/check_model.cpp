@@ -35,6 +35,28 @@ void check_rotary(const ModelOptions& model, std::vector<Conflict>& found) {
                        nearest_multiples(model.hidden_size, 2 * model.heads))});
 }
 
+/// Phi-3 has no other kind of stretching in transformers, and no other family has this one here.
+void check_longrope(const ModelOptions& model, std::vector<Conflict>& found) {
+  const RopeScalingOptions& rope = model.rope_scaling;
+  const bool is_phi3 = model.kind == ModelKind::kPhi3;
+  const bool is_long = rope.kind == RopeKind::kLongRope;
+  if (rope.kind != RopeKind::kDefault && is_phi3 != is_long) {
+    found.push_back(
+        {{"model.rope_scaling.kind", "model.kind"},
+         str("model.rope_scaling.kind is ", word_of(rope.kind), ", but model.kind ", word_of(model.kind),
+             "; expected ", is_phi3 ? "default or longrope" : "another kind: only phi3 has longrope")});
+  }
+  const auto count = [&](const std::vector<double>& factors, const char* key) {
+    const auto size = static_cast<std::int64_t>(factors.size());
+    if (!is_long || size == head_size(model) / 2) return;
+    found.push_back({{key, "model.rope_scaling.kind"},
+                     str(key, " has ", size, " numbers; expected ", head_size(model) / 2,
+                         ", one for each frequency (half of the head size)")});
+  };
+  count(rope.short_factor, "model.rope_scaling.short_factor");
+  count(rope.long_factor, "model.rope_scaling.long_factor");
+}
+
 void check_rope_scaling(const RopeScalingOptions& rope, std::vector<Conflict>& found) {
   if (rope.kind == RopeKind::kLlama3 && rope.low_freq_factor >= rope.high_freq_factor) {
     found.push_back({{"model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor"},
@@ -48,7 +70,24 @@ void check_rope_scaling(const RopeScalingOptions& rope, std::vector<Conflict>& f
   }
 }
 
+/// Reports blocks that are all of the kind that few should be.
+void check_every(std::int64_t every, const char* key, const char* what, std::vector<Conflict>& found) {
+  if (every != 1) return;
+  found.push_back({{key}, str(key, " is 1: every block is ", what, "; expected 0 or at least 2")});
+}
+
 void check_window(const ModelOptions& model, std::vector<Conflict>& found) {
+  check_every(model.full_attention_every, "model.full_attention_every", "without the window", found);
+  check_every(model.no_rope_every, "model.no_rope_every", "without rotary positions", found);
+  const auto of_windows = [&](bool given, const char* key) {
+    if (!given || model.window > 0) return;
+    found.push_back(
+        {{key, "model.window"},
+         str(key, " is given, but model.window is 0: no block has a window; set model.window or remove ",
+             key)});
+  };
+  of_windows(model.full_attention_every > 0, "model.full_attention_every");
+  of_windows(model.window_rope_theta > 0, "model.window_rope_theta");
   if (model.window_from_layer == 0) return;
   if (model.window == 0) {
     found.push_back({{"model.window_from_layer", "model.window"},
@@ -65,6 +104,7 @@ void check_window(const ModelOptions& model, std::vector<Conflict>& found) {
 void check_llama(const ModelOptions& model, std::vector<Conflict>& found) {
   check_rotary(model, found);
   check_rope_scaling(model.rope_scaling, found);
+  check_longrope(model, found);
   check_window(model, found);
   if (model.heads % model.kv_heads != 0) {
     found.push_back({{"model.kv_heads", "model.heads"},
@@ -130,6 +170,12 @@ void find_model_conflicts(const ModelOptions& model, std::vector<Conflict>& foun
     case ModelKind::kMistral:
     case ModelKind::kQwen2:
     case ModelKind::kQwen3:
+    case ModelKind::kOlmo2:
+    case ModelKind::kOlmo3:
+    case ModelKind::kSmolLm3:
+    case ModelKind::kGranite:
+    case ModelKind::kPhi3:
+    case ModelKind::kGemma3Text:
       check_llama(model, found);
       break;
     case ModelKind::kGpt2:

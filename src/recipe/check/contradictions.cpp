@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/str.h"
+#include "recipe/check/uses.h"
 #include "recipe/keys/keys.h"
 #include "recipe/yaml/writer.h"
 
@@ -12,21 +13,6 @@ namespace {
 
 constexpr std::size_t kLongestShown = 60;
 
-/// A key that is used only with some values of another key, its chooser.
-struct Use {
-  const char* key;
-  const char* chooser;
-  std::uint16_t values;  ///< values of `chooser`, one bit each
-};
-
-/// The given values of one enum or switch as a bit set.
-template <class... Values>
-constexpr std::uint16_t any_of(Values... values) {
-  return static_cast<std::uint16_t>(((1U << static_cast<unsigned>(values)) | ...));
-}
-
-constexpr std::uint16_t kLlamas =
-    any_of(ModelKind::kLlama, ModelKind::kMistral, ModelKind::kQwen2, ModelKind::kQwen3);
 constexpr std::uint16_t kStretched =
     any_of(RopeKind::kLinear, RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kYarn);
 
@@ -34,19 +20,29 @@ constexpr std::array kUses{
     Use{"model.kv_heads", "model.kind", kLlamas},
     Use{"model.max_positions", "model.kind", kLlamas | any_of(ModelKind::kGpt2)},
     Use{"model.rope_theta", "model.kind", kLlamas},
-    Use{"model.rope_scaling.kind", "model.kind", kLlamas},
+    Use{"model.rope_scaling.kind", "model.kind", kScaledLlamas},
     Use{"model.rope_scaling.factor", "model.rope_scaling.kind", kStretched},
     Use{"model.rope_scaling.original_positions", "model.rope_scaling.kind",
-        any_of(RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kYarn)},
+        any_of(RopeKind::kDynamic, RopeKind::kLlama3, RopeKind::kLongRope, RopeKind::kYarn)},
+    Use{"model.rope_scaling.short_factor", "model.rope_scaling.kind", any_of(RopeKind::kLongRope)},
+    Use{"model.rope_scaling.long_factor", "model.rope_scaling.kind", any_of(RopeKind::kLongRope)},
     Use{"model.rope_scaling.low_freq_factor", "model.rope_scaling.kind", any_of(RopeKind::kLlama3)},
     Use{"model.rope_scaling.high_freq_factor", "model.rope_scaling.kind", any_of(RopeKind::kLlama3)},
     Use{"model.rope_scaling.beta_fast", "model.rope_scaling.kind", any_of(RopeKind::kYarn)},
     Use{"model.rope_scaling.beta_slow", "model.rope_scaling.kind", any_of(RopeKind::kYarn)},
     Use{"model.rope_scaling.attention_factor", "model.rope_scaling.kind", any_of(RopeKind::kYarn)},
     Use{"model.rope_scaling.truncate", "model.rope_scaling.kind", any_of(RopeKind::kYarn)},
-    Use{"model.norm_rounding", "model.kind", kLlamas | any_of(ModelKind::kT5)},
-    Use{"model.window", "model.kind", any_of(ModelKind::kMistral, ModelKind::kQwen2, ModelKind::kQwen3)},
+    Use{"model.norm_rounding", "model.kind", kRoundingLlamas | any_of(ModelKind::kT5)},
+    Use{"model.window", "model.kind", kWindowLlamas},
     Use{"model.window_from_layer", "model.kind", any_of(ModelKind::kQwen2, ModelKind::kQwen3)},
+    Use{"model.full_attention_every", "model.kind", any_of(ModelKind::kOlmo3, ModelKind::kGemma3Text)},
+    Use{"model.window_rope_theta", "model.kind", any_of(ModelKind::kGemma3Text)},
+    Use{"model.query_pre_attn_scalar", "model.kind", any_of(ModelKind::kGemma3Text)},
+    Use{"model.no_rope_every", "model.kind", any_of(ModelKind::kSmolLm3)},
+    Use{"model.embedding_multiplier", "model.kind", any_of(ModelKind::kGranite)},
+    Use{"model.residual_multiplier", "model.kind", any_of(ModelKind::kGranite)},
+    Use{"model.attention_multiplier", "model.kind", any_of(ModelKind::kGranite)},
+    Use{"model.logits_scaling", "model.kind", any_of(ModelKind::kGranite)},
     Use{"model.tie_embeddings", "model.kind", kLlamas | any_of(ModelKind::kGpt2, ModelKind::kT5)},
     Use{"model.init_std", "model.kind",
         kLlamas | any_of(ModelKind::kGpt2, ModelKind::kVit, ModelKind::kDeepVit)},

@@ -11,22 +11,37 @@ Choices presets() {
   return choices;
 }
 
+Key kind_key() {
+  return {ECHELON_KEY(model.kind),
+          choices<ModelKind>(
+              {{ModelKind::kLlama,
+                "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU: Llama 1 to "
+                "3.3, SmolLM2, TinyLlama"},
+               {ModelKind::kMistral, "as `llama`, with a window of attention: Mistral 7B"},
+               {ModelKind::kQwen2, "as `llama`, with biases of queries, keys and values: Qwen2, Qwen2.5"},
+               {ModelKind::kQwen3, "as `llama`, with norms of queries and keys: Qwen3, dense"},
+               {ModelKind::kOlmo2,
+                "as `llama`, with norms of what blocks add, and of all queries and all keys: OLMo 2"},
+               {ModelKind::kOlmo3, "as `olmo2`, with a window of attention in most blocks: OLMo 3"},
+               {ModelKind::kSmolLm3, "as `llama`, with blocks without rotary positions: SmolLM3"},
+               {ModelKind::kGranite,
+                "as `llama`, with factors on embeddings, residuals, attention and logits: Granite 3, dense"},
+               {ModelKind::kPhi3,
+                "as `llama`, with fused products and a window of attention: Phi-3, Phi-3.5, Phi-4"},
+               {ModelKind::kGemma3Text,
+                "as `llama`, with four norms in a block, norms of queries and keys, GELU, scaled embeddings, "
+                "and a window of attention in most blocks: Gemma 3, text only"},
+               {ModelKind::kGpt2, "decoder with LayerNorm, learned positions, GELU, biases"},
+               {ModelKind::kT5, "encoder-decoder for pairs of texts, v1.0 and v1.1"},
+               {ModelKind::kVit, "Vision Transformer for images"},
+               {ModelKind::kDeepVit, "ViT whose attention maps are mixed across heads"},
+               {ModelKind::kCnn, "the two convolutions and two linear layers of the MNIST tutorials"}}),
+          "", "Architecture."};
+}
+
 std::vector<Key> common_model_keys() {
   return {
-      {ECHELON_KEY(model.kind),
-       choices<ModelKind>(
-           {{ModelKind::kLlama,
-             "decoder with RMSNorm, rotary positions, grouped-query attention, SwiGLU: Llama 1 to "
-             "3.3, SmolLM2, TinyLlama"},
-            {ModelKind::kMistral, "as `llama`, with a window of attention: Mistral 7B"},
-            {ModelKind::kQwen2, "as `llama`, with biases of queries, keys and values: Qwen2, Qwen2.5"},
-            {ModelKind::kQwen3, "as `llama`, with norms of queries and keys: Qwen3, dense"},
-            {ModelKind::kGpt2, "decoder with LayerNorm, learned positions, GELU, biases"},
-            {ModelKind::kT5, "encoder-decoder for pairs of texts, v1.0 and v1.1"},
-            {ModelKind::kVit, "Vision Transformer for images"},
-            {ModelKind::kDeepVit, "ViT whose attention maps are mixed across heads"},
-            {ModelKind::kCnn, "the two convolutions and two linear layers of the MNIST tutorials"}}),
-       "", "Architecture."},
+      kind_key(),
       {ECHELON_KEY(model.preset), presets(), "",
        "Published model, listed below, that sets `kind` and every size not given here."},
       {ECHELON_KEY(model.from), Text::kPath, "",
@@ -78,6 +93,9 @@ std::vector<Key> rotary_model_keys() {
                            "as they are, for sequences of up to `original_positions`; longer ones are "
                            "refused"},
                           {RopeKind::kLlama3, "Llama 3.1 and later: long wavelengths divided by `factor`"},
+                          {RopeKind::kLongRope,
+                           "`phi3`: each divided by its own factor, for sequences of up to "
+                           "`original_positions`; longer ones are refused"},
                           {RopeKind::kYarn,
                            "Peng et al.: a ramp between frequencies that are kept and ones divided by "
                            "`factor`"}}),
@@ -98,6 +116,10 @@ std::vector<Key> rotary_model_keys() {
        "`yarn`: frequencies with fewer turns are divided by `factor`."},
       {ECHELON_KEY(model.rope_scaling.attention_factor), model_ranges::kAttentionFactor, "",
        "`yarn`: factor on rotated queries and keys. 0: 0.1 ln(`factor`) + 1."},
+      {ECHELON_KEY(model.rope_scaling.short_factor), model_ranges::kRopeFactors, "",
+       "`longrope`: by what each frequency is divided, one number for each half of a head's elements."},
+      {ECHELON_KEY(model.rope_scaling.long_factor), model_ranges::kRopeFactors, "",
+       "`longrope`: the same beyond `original_positions`. Exports state them."},
       {ECHELON_KEY(model.rope_scaling.truncate),
        {},
        "",
@@ -106,11 +128,30 @@ std::vector<Key> rotary_model_keys() {
        "A token attends to itself and `window` - 1 tokens before it. 0: to all before it."},
       {ECHELON_KEY(model.window_from_layer), model_ranges::kDecoderLayers, "",
        "First block that has the window; `max_window_layers` of transformers."},
+      {ECHELON_KEY(model.full_attention_every), model_ranges::kDecoderLayers, "",
+       "`olmo3`, `gemma3_text`: every so-many-th block attends to all tokens, without the window. 0: none "
+       "does."},
+      {ECHELON_KEY(model.window_rope_theta), model_ranges::kWindowRopeTheta, "",
+       "`gemma3_text`: `rope_theta` of blocks with the window, which are never stretched; "
+       "`rope_local_base_freq` of transformers. 0: `rope_theta`."},
+      {ECHELON_KEY(model.no_rope_every), model_ranges::kDecoderLayers, "",
+       "`smollm3`: every so-many-th block has no rotary positions; `no_rope_layer_interval` of transformers. "
+       "0: all have them."},
   };
 }
 
 std::vector<Key> own_model_keys() {
   return {
+      {ECHELON_KEY(model.embedding_multiplier), model_ranges::kMultiplier, "",
+       "`granite`: factor on the embeddings of tokens."},
+      {ECHELON_KEY(model.residual_multiplier), model_ranges::kMultiplier, "",
+       "`granite`: factor on what attention and feed-forward add to the residual stream."},
+      {ECHELON_KEY(model.attention_multiplier), model_ranges::kAttentionMultiplier, "",
+       "`granite`: factor on the products of queries and keys. 0: 1 / sqrt(head size)."},
+      {ECHELON_KEY(model.query_pre_attn_scalar), model_ranges::kHeadSize, "",
+       "`gemma3_text`: products of queries and keys are divided by its root. 0: the head size."},
+      {ECHELON_KEY(model.logits_scaling), model_ranges::kMultiplier, "",
+       "`granite`: the logits are divided by it."},
       {ECHELON_KEY(model.decoder_layers), model_ranges::kDecoderLayers, "",
        "`t5`: blocks of the decoder. 0: as many as `layers`."},
       {ECHELON_KEY(model.feed_forward),
@@ -144,8 +185,8 @@ std::vector<Key> model_keys() {
 std::vector<Key> lora_keys() {
   return {
       {ECHELON_KEY(lora.rank), IntegerRange{0, 4096}, "",
-       "Width of the adapters. 0: none, the whole model is trained. Kinds `llama`, `mistral`, `qwen2` and "
-       "`qwen3` can have them."},
+       "Width of the adapters. 0: none, the whole model is trained. Kinds with rotary positions can have "
+       "them."},
       {ECHELON_KEY(lora.alpha), NumberRange{0.0, 1e6, true, false}, "",
        "What an adapter makes is multiplied by `alpha` / `rank`."},
       {ECHELON_KEY(lora.use_rslora),

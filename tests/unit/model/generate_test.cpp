@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "model/generate/draw.h"
 #include "model/model.h"
+#include "shapes/llama_family.h"
 #include "unit/model/tensors.h"
 
 namespace echelon {
@@ -29,7 +30,20 @@ std::unique_ptr<Model> model_of(const std::string& kind, double deviation = 0.3)
                        .kv_heads = 2,
                        .max_positions = 32,
                        .init_std = deviation};
-  if (options.kind == ModelKind::kMistral) options.window = 5;
+  const bool has_window =
+      find_llama_family(options.kind) != nullptr && find_llama_family(options.kind)->has_window;
+  if (has_window && options.kind != ModelKind::kQwen2 && options.kind != ModelKind::kQwen3)
+    options.window = 5;
+  if (options.kind == ModelKind::kOlmo3) {
+    options.full_attention_every = 2;
+    options.rope_scaling = {.kind = RopeKind::kYarn, .factor = 4, .original_positions = 8};
+  }
+  if (options.kind == ModelKind::kGemma3Text) {
+    options.full_attention_every = 3;
+    options.window_rope_theta = 100;
+  }
+  if (options.kind == ModelKind::kSmolLm3) options.no_rope_every = 2;
+  if (options.kind == ModelKind::kGranite) options.embedding_multiplier = 3;
   if (options.kind == ModelKind::kQwen3) options.head_size = 10;
   auto model = build_model(options, at::kFloat, at::kCPU);
   materialize(*model, 3, at::kFloat, at::kCPU);
@@ -44,7 +58,9 @@ at::Tensor from_scratch(const Model& model, const std::vector<std::int64_t>& ids
 class Decoders : public ::testing::TestWithParam<const char*> {
   at::NoGradGuard no_grad_;
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, Decoders, ::testing::Values("llama", "mistral", "qwen2", "qwen3", "gpt2"),
+INSTANTIATE_TEST_SUITE_P(Kinds, Decoders,
+                         ::testing::Values("llama", "mistral", "qwen2", "qwen3", "olmo2", "olmo3", "smollm3",
+                                           "granite", "phi3", "gemma3_text", "gpt2"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 TEST_P(Decoders, GiveWhatTheWholeSequenceGives) {

@@ -14,9 +14,10 @@ import h5py
 import safetensors.torch
 import torch
 import transformers
-from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, GPT2Model, LlamaConfig, LlamaForCausalLM, MistralConfig,
-                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, T5Config,
-                          T5ForConditionalGeneration)
+from transformers import (AutoModelForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GPT2Model, GraniteConfig, GraniteForCausalLM, LlamaConfig,
+                          LlamaForCausalLM, MistralConfig, MistralForCausalLM, Olmo2Config, Olmo2ForCausalLM, Olmo3Config,
+                          Olmo3ForCausalLM, Phi3Config, Phi3ForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, SmolLM3Config,
+                          SmolLM3ForCausalLM, T5Config, T5ForConditionalGeneration)
 
 IDS = torch.tensor([[1, 5, 7, 2, 60], [3, 3, 0, 9, 11]])
 COMPANIONS = ("spiece.model", "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt", "special_tokens_map.json",
@@ -36,6 +37,14 @@ def rotary(theta, **scaling):
     return dict(rope_parameters={"rope_type": "default", **scaling, "rope_theta": theta})
 
 
+def by_layer_type(theta, local=None, **scaling):
+    """The same, where only layers without a window are stretched."""
+    if transformers.__version__.startswith("4."):
+        return dict(rotary(theta, **scaling), **({"rope_local_base_freq": local} if local else {}))
+    return dict(rope_parameters={"full_attention": {"rope_type": "default", **scaling, "rope_theta": theta},
+                                 "sliding_attention": {"rope_type": "default", "rope_theta": local or theta}})
+
+
 MODELS = {
     "llama3": (LlamaForCausalLM, LlamaConfig, dict(LLAMA, tie_word_embeddings=True, **rotary(
         500.0, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32))),
@@ -46,6 +55,23 @@ MODELS = {
                                                          **rotary(1e6))),
     "qwen3": (Qwen3ForCausalLM, Qwen3Config, dict(LLAMA, head_dim=10, num_key_value_heads=1, tie_word_embeddings=True, **rotary(
         1e6, **YARN))),
+    "olmo2": (Olmo2ForCausalLM, Olmo2Config, dict(LLAMA, **rotary(5e5))),
+    "olmo3": (Olmo3ForCausalLM, Olmo3Config, dict(LLAMA, num_hidden_layers=5, sliding_window=3, **by_layer_type(
+        5e5, rope_type="yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=3.0))),
+    "smollm3": (SmolLM3ForCausalLM, SmolLM3Config, dict(LLAMA, num_hidden_layers=4, no_rope_layer_interval=3, pad_token_id=0,
+                                                        **rotary(2e6))),
+    "smollm3_rotated": (SmolLM3ForCausalLM, SmolLM3Config, dict(LLAMA, no_rope_layers=[1, 1, 1], tie_word_embeddings=False,
+                                                                pad_token_id=0, **rotary(5e6))),
+    "granite": (GraniteForCausalLM, GraniteConfig, dict(LLAMA, embedding_multiplier=12.0, residual_multiplier=0.22,
+                                                        attention_multiplier=0.25, logits_scaling=8.0, tie_word_embeddings=True,
+                                                        **rotary(1e7))),
+    "phi3": (Phi3ForCausalLM, Phi3Config, dict(LLAMA, sliding_window=3, pad_token_id=0, original_max_position_embeddings=16, **rotary(
+        1e4, **{"type" if transformers.__version__.startswith("4.") else "rope_type": "longrope"}, short_factor=[1.0, 1.5],
+        long_factor=[2.0, 4.0]))),
+    "phi4": (Phi3ForCausalLM, Phi3Config, dict(LLAMA, pad_token_id=0, **rotary(2.5e5))),
+    "gemma3": (Gemma3ForCausalLM, Gemma3TextConfig, dict(LLAMA, num_hidden_layers=7, head_dim=10, sliding_window=3,
+                                                         query_pre_attn_scalar=20, **by_layer_type(
+                                                             1e6, 1e4, rope_type="linear", factor=8.0))),
     "gpt2": (GPT2LMHeadModel, GPT2Config, GPT2),
     "gpt2_untied": (GPT2LMHeadModel, GPT2Config, dict(GPT2, tie_word_embeddings=False, n_inner=40, resid_pdrop=0.25, embd_pdrop=0.25)),
     "t5": (T5ForConditionalGeneration, T5Config, T5),
@@ -59,6 +85,16 @@ RECIPES = {
     "qwen2": {"kind": "qwen2", "heads": "14", "kv_heads": "2"},
     "qwen2_window": {"window": "2", "window_from_layer": "1"},
     "qwen3": {"kind": "qwen3", "head_size": "10", "kv_heads": "1", "  kind": "yarn", "  beta_fast": "3"},
+    "olmo2": {"kind": "olmo2", "norm_eps": "1e-05", "rope_theta": "500000", "tie_embeddings": "false"},
+    "olmo3": {"kind": "olmo3", "window": "3", "full_attention_every": "4", "  kind": "yarn", "  beta_fast": "3"},
+    "smollm3": {"kind": "smollm3", "no_rope_every": "3", "tie_embeddings": "true", "rope_theta": "2000000"},
+    "smollm3_rotated": {"tie_embeddings": "false"},
+    "granite": {"kind": "granite", "embedding_multiplier": "12", "residual_multiplier": "0.22", "attention_multiplier": "0.25",
+                "logits_scaling": "8"},
+    "phi3": {"kind": "phi3", "window": "3", "  kind": "longrope", "  original_positions": "16", "  short_factor": "[1, 1.5]"},
+    "phi4": {"kind": "phi3", "rope_theta": "250000"},
+    "gemma3": {"kind": "gemma3_text", "head_size": "10", "window": "3", "full_attention_every": "6", "window_rope_theta": "10000",
+               "query_pre_attn_scalar": "20", "  kind": "linear", "  factor": "8", "tie_embeddings": "true"},
     "gpt2": {"kind": "gpt2", "intermediate_size": "96", "max_positions": "32", "tie_embeddings": "true", "dropout": "0.1",
              "norm_eps": "1e-05"},
     "gpt2_untied": {"intermediate_size": "40", "tie_embeddings": "false", "dropout": "0.25"},
@@ -269,6 +305,31 @@ def check_refusals(made, root):
                "'dropout_rate' is 1; expected": dict(dropout_rate=1),
                "'num_heads' is 4, but by 'num_attention_heads' 2": dict(num_attention_heads=2),
                "[20, 24]; config.json requires [24, 24]": dict(d_kv=6)},
+        "olmo2": {"'attention_bias' is true": dict(attention_bias=True),
+                  "stretched rotary positions of olmo2": dict(rope_scaling={"type": "linear", "factor": 2.0}, rope_parameters=None)},
+        "olmo3": {"'layer_types' is not what": dict(layer_types=["full_attention"] * 2 + ["sliding_attention"] * 3),
+                  "'sliding_attention' other than the type default": dict(rope_scaling=None, rope_parameters={
+                      "full_attention": {"rope_type": "default", "rope_theta": 5e5},
+                      "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}),
+                  "must have the objects 'full_attention' and": dict(rope_scaling=None, rope_parameters={"full_attention": {}}),
+                  "'rope_theta' is missing": dict(rope_theta=None, rope_parameters=None)},
+        "smollm3": {"'no_rope_layers' is not": dict(no_rope_layers=[1, 0, 1, 1]),
+                    "no block has rotary positions": dict(no_rope_layers=[0, 0, 0, 0]),
+                    "'use_sliding_window' is true": dict(use_sliding_window=True, sliding_window=4)},
+        "granite": {"'residual_multiplier' is 0; expected a number": dict(residual_multiplier=0),
+                    "'mlp_bias' is true": dict(mlp_bias=True),
+                    "'logits_scaling' must be a number": dict(logits_scaling="8")},
+        "phi3": {"'partial_rotary_factor' is 0.75": dict(partial_rotary_factor=0.75, rope_scaling=None, rope_parameters=None),
+                 "has 1 numbers; expected 2": dict(rope_parameters=None, rope_scaling={
+                     "type": "longrope", "short_factor": [1.0], "long_factor": [1.0, 2.0]}),
+                 "'long_factor' must be a list": dict(rope_parameters=None, rope_scaling={
+                     "type": "longrope", "short_factor": [1.0, 1.0]}),
+                 "rotary positions of type 'linear'": dict(rope_parameters=None, rope_scaling={"type": "linear", "factor": 2.0}),
+                 "'resid_pdrop' is 0.1": dict(resid_pdrop=0.1)},
+        "gemma3": {"'final_logit_softcapping' is 30.0. The importer does not know": dict(final_logit_softcapping=30.0),
+                   "'use_bidirectional_attention' is true. The importer": dict(use_bidirectional_attention=True),
+                   "'hidden_activation' is 'silu'": dict(hidden_activation="silu"),
+                   "'gemma3' cannot be imported": dict(model_type="gemma3")},
         "t5_1_1": {"the two differ": dict(tie_word_embeddings=True, scale_decoder_outputs=True)},
     }
     count = 0

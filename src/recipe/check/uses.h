@@ -1,0 +1,39 @@
+#pragma once
+#include <cstdint>
+
+#include "shapes/llama_family.h"
+
+namespace echelon::recipe {
+
+/// A key that is used only with some values of another key, its chooser.
+struct Use {
+  const char* key;
+  const char* chooser;
+  std::uint16_t values;  ///< values of `chooser`, one bit each
+};
+
+/// The given values of one enum or switch as a bit set.
+template <class... Values>
+constexpr std::uint16_t any_of(Values... values) {
+  return static_cast<std::uint16_t>(((1U << static_cast<unsigned>(values)) | ...));
+}
+
+/// The families of Llama's decoder that `chosen` picks.
+template <class Chosen>
+constexpr std::uint16_t llamas_with(Chosen chosen) {
+  std::uint16_t kinds = 0;
+  for (const LlamaFamily& family : kLlamaFamilies) {
+    if (chosen(family)) kinds |= any_of(family.kind);
+  }
+  return kinds;
+}
+
+inline constexpr std::uint16_t kLlamas = llamas_with([](const LlamaFamily&) { return true; });
+inline constexpr std::uint16_t kRoundingLlamas =
+    llamas_with([](const LlamaFamily& family) { return !family.norm_rounding; });
+inline constexpr std::uint16_t kScaledLlamas =
+    llamas_with([](const LlamaFamily& family) { return family.scales_rope; });
+inline constexpr std::uint16_t kWindowLlamas =
+    llamas_with([](const LlamaFamily& family) { return family.has_window; });
+
+}  // namespace echelon::recipe
