@@ -60,6 +60,10 @@ class Tests(product.Case):
                          json.loads((self.folder / "run/best_validation.json").read_text()))
         self.assertTrue(list((self.folder / "run/checkpoints").glob(f"step-{first:09d}.*")), "the best step is kept")
         self.assertIn("eval/next/acc", self.command(product.ECHELON, "metrics", "run", "--to", "csv").out)
+        self.command(product.ECHELON, "report", "run")
+        page = (self.folder / "run/report.html").read_text()
+        self.assertIn("Task next", page)
+        self.assertIn("acc_norm", page)
         alone = self.evaluate("run")
         self.assertEqual({"kind": "choices", "items": 8, "acc": 0.75}, {k: alone["next"][k] for k in ("kind", "items", "acc")})
         for ranks in (2, 3):
