@@ -20,7 +20,8 @@ struct Columns {
 
   /// [rows, heads * size] -> [rows * heads, size], dense.
   [[nodiscard]] at::Tensor dense(const at::Tensor& rows, std::int64_t size) const {
-    return rows.narrow(1, first, heads * size).reshape({-1, size});
+    // A single head is a view of its columns, which kernels would read as if it were dense.
+    return rows.narrow(1, first, heads * size).reshape({-1, size}).contiguous();
   }
   void put(const at::Tensor& dense, const at::Tensor& rows, std::int64_t size) const {
     rows.narrow(1, first, heads * size).copy_(dense.view({rows.size(0), heads * size}));
