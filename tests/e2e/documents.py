@@ -141,6 +141,8 @@ class Tests(product.Case):
         (self.folder / "articles.txt").write_text(summaries.SOURCE + "\n")
         (self.folder / "tasks").mkdir()
         (self.folder / "tasks/questions.jsonl").write_text('{"context": "alpha", "choices": ["beta", "a"], "answer": 0}\n')
+        (self.folder / "tasks/gsm8k.jsonl").write_text('{"prompt": "alpha", "answers": ["2"]}\n')
+        (self.folder / "tasks/gsm8k_examples.txt").write_text("beta #### 1\n")
         self.recipe(**{"train.micro_batch_size": 1, "train.global_batch_size": 96})
         (self.folder / "data").mkdir()
 
