@@ -10,6 +10,7 @@
 #include "model/llama/llama.h"
 #include "model/t5/t5.h"
 #include "model/vit/vit.h"
+#include "shapes/llama_family.h"
 #include "shapes/lora.h"
 
 namespace echelon {
@@ -51,27 +52,18 @@ namespace {
 
 std::unique_ptr<Model> whole_model(const ModelOptions& options, const ModelTypes& types, at::Device device,
                                    const LoraOptions& lora) {
-  switch (options.kind) {
-    case ModelKind::kLlama:
-    case ModelKind::kMistral:
-    case ModelKind::kQwen2:
-    case ModelKind::kQwen3:
-    case ModelKind::kOlmo2:
-    case ModelKind::kOlmo3:
-    case ModelKind::kSmolLm3:
-    case ModelKind::kGranite:
-    case ModelKind::kPhi3:
-    case ModelKind::kGemma3Text:
+  switch (class_of(options.kind)) {
+    case ModelClass::kLlama:
       break;
-    case ModelKind::kGpt2:
+    case ModelClass::kGpt2:
       return std::make_unique<Gpt2>(options, types, device);
-    case ModelKind::kT5:
+    case ModelClass::kT5:
       return std::make_unique<T5>(options, types);
-    case ModelKind::kVit:
+    case ModelClass::kVit:
       return std::make_unique<Vit>(options, types);
-    case ModelKind::kDeepVit:
+    case ModelClass::kDeepVit:
       return std::make_unique<DeepVit>(options, types);
-    case ModelKind::kCnn:
+    case ModelClass::kCnn:
       return std::make_unique<Cnn>(options, types);
   }
   return std::make_unique<Llama>(options, types, device, lora);

@@ -90,6 +90,27 @@ inline constexpr std::array kLlamaFamilies{
   return find_llama_family(kind) != nullptr;
 }
 
+/// What computes a model: one class for all families of Llama's decoder.
+enum class ModelClass : std::uint8_t { kLlama, kGpt2, kT5, kVit, kDeepVit, kCnn };
+static_assert(kLlamaFamilies.size() + 5 == kWords<ModelKind>.size(), "a kind of model without a class");
+
+[[nodiscard]] constexpr ModelClass class_of(ModelKind kind) {
+  switch (kind) {
+    case ModelKind::kGpt2:
+      return ModelClass::kGpt2;
+    case ModelKind::kT5:
+      return ModelClass::kT5;
+    case ModelKind::kVit:
+      return ModelClass::kVit;
+    case ModelKind::kDeepVit:
+      return ModelClass::kDeepVit;
+    case ModelKind::kCnn:
+      return ModelClass::kCnn;
+    default:
+      return ModelClass::kLlama;
+  }
+}
+
 /// The rounding of the model's RMSNorms.
 [[nodiscard]] constexpr NormRounding norm_rounding(const ModelOptions& model) {
   const LlamaFamily* family = find_llama_family(model.kind);

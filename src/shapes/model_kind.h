@@ -36,5 +36,9 @@ inline constexpr std::array<std::string_view, 15> kWords<ModelKind>{
 [[nodiscard]] constexpr bool takes_pairs(ModelKind kind) {
   return kind == ModelKind::kT5;
 }
+/// True for language models without an encoder.
+[[nodiscard]] constexpr bool is_decoder_only(ModelKind kind) {
+  return !takes_images(kind) && !takes_pairs(kind);
+}
 
 }  // namespace echelon

@@ -5,6 +5,7 @@
 #include "base/options/checked.h"
 #include "base/str.h"
 #include "shapes/kinds.h"
+#include "shapes/llama_family.h"
 
 namespace echelon {
 
@@ -23,27 +24,18 @@ void add_layer_norm(Tensors& to, const std::string& name, std::int64_t width) {
 }  // namespace shapes
 
 std::vector<LayerShapes> shapes_of(const ModelOptions& model) {
-  switch (model.kind) {
-    case ModelKind::kLlama:
-    case ModelKind::kMistral:
-    case ModelKind::kQwen2:
-    case ModelKind::kQwen3:
-    case ModelKind::kOlmo2:
-    case ModelKind::kOlmo3:
-    case ModelKind::kSmolLm3:
-    case ModelKind::kGranite:
-    case ModelKind::kPhi3:
-    case ModelKind::kGemma3Text:
+  switch (class_of(model.kind)) {
+    case ModelClass::kLlama:
       break;
-    case ModelKind::kGpt2:
+    case ModelClass::kGpt2:
       return shapes::gpt2(model);
-    case ModelKind::kT5:
+    case ModelClass::kT5:
       return shapes::t5(model);
-    case ModelKind::kVit:
+    case ModelClass::kVit:
       return shapes::vit(model);
-    case ModelKind::kDeepVit:
+    case ModelClass::kDeepVit:
       return shapes::deepvit(model);
-    case ModelKind::kCnn:
+    case ModelClass::kCnn:
       return shapes::cnn(model);
   }
   return shapes::llama(model);

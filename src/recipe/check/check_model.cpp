@@ -2,6 +2,7 @@
 
 #include "base/str.h"
 #include "recipe/check/multiples.h"
+#include "shapes/llama_family.h"
 #include "shapes/shapes.h"
 
 namespace echelon::recipe {
@@ -165,30 +166,21 @@ void check_parameters(const ModelOptions& model, std::vector<Conflict>& found) {
 }  // namespace
 
 void find_model_conflicts(const ModelOptions& model, std::vector<Conflict>& found) {
-  switch (model.kind) {
-    case ModelKind::kLlama:
-    case ModelKind::kMistral:
-    case ModelKind::kQwen2:
-    case ModelKind::kQwen3:
-    case ModelKind::kOlmo2:
-    case ModelKind::kOlmo3:
-    case ModelKind::kSmolLm3:
-    case ModelKind::kGranite:
-    case ModelKind::kPhi3:
-    case ModelKind::kGemma3Text:
+  switch (class_of(model.kind)) {
+    case ModelClass::kLlama:
       check_llama(model, found);
       break;
-    case ModelKind::kGpt2:
+    case ModelClass::kGpt2:
       (void)check_heads(model, found);
       break;
-    case ModelKind::kT5:
+    case ModelClass::kT5:
       check_t5(model, found);
       break;
-    case ModelKind::kVit:
-    case ModelKind::kDeepVit:
+    case ModelClass::kVit:
+    case ModelClass::kDeepVit:
       check_vit(model, found);
       break;
-    case ModelKind::kCnn:
+    case ModelClass::kCnn:
       check_cnn(model, found);
       break;
   }
