@@ -35,23 +35,23 @@ struct ChatRequest {
   std::string system;         ///< text of the system's turn; empty: none
 };
 
-struct SampleRequest {
-  std::filesystem::path checkpoint;   ///< a step folder or a run folder
-  std::string base;                   ///< of adapters, instead of where the checkpoint says; empty: there
-  std::vector<std::string> prompts;   ///< with `chat`, each a user's turn; empty: lines of standard input
-  std::optional<ChatRequest> chat{};  ///< none: prompts are continued as they are
-  GenerateOptions search;             ///< without end_ids and first_prompt, which the engine sets
+/// A trained model, and the ranks that compute with it.
+struct InferenceRequest {
+  std::filesystem::path checkpoint;  ///< a step folder, a run folder, or a Hugging Face folder
+  std::string base;                  ///< of adapters, instead of where the checkpoint says; empty: there
   TrainDevice device = TrainDevice::kAuto;
   Launch launch = Launch::kSingle;
 };
 
-struct EvaluateRequest {
-  std::filesystem::path checkpoint;  ///< a step folder, a run folder, or a Hugging Face folder
-  std::string base;                  ///< as that of SampleRequest
+struct SampleRequest : InferenceRequest {
+  std::vector<std::string> prompts;   ///< with `chat`, each a user's turn; empty: lines of standard input
+  std::optional<ChatRequest> chat{};  ///< none: prompts are continued as they are
+  GenerateOptions search;             ///< without end_ids and first_prompt, which the engine sets
+};
+
+struct EvaluateRequest : InferenceRequest {
   EvaluationOptions tasks;
   bool json = false;  ///< the result is one JSON object
-  TrainDevice device = TrainDevice::kAuto;
-  Launch launch = Launch::kSingle;
 };
 
 struct RehearseRequest {

@@ -5,8 +5,7 @@
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
-#include "app/launcher/launch.h"
-#include "app/launcher/one_rank.h"
+#include "app/inference/command.h"
 #include "app/launcher/step.h"
 #include "app/plugin.h"
 #include "base/error.h"
@@ -71,9 +70,8 @@ int evaluate(EvaluateArguments arguments, const CLI::App& command) {
     ranks = local_ranks(arguments.ranks);
     request.tasks = tasks_of(arguments);
   });
-  if (ranks > 1) return launch_local_ranks(ranks, command_of_one_rank(command));
-  request.launch = ranks == 0 ? Launch::kPmix : Launch::kSingle;
-  return engine_function<EvaluateFunction>("echelon_engine_evaluate")(request);
+  return run_ranks(command, ranks, request,
+                   [&] { return engine_function<EvaluateFunction>("echelon_engine_evaluate")(request); });
 }
 
 }  // namespace
@@ -86,12 +84,7 @@ void add_evaluate(CLI::App& app, int& status) {
       "Answer the questions of tasks with the weights of a checkpoint or of a Hugging Face folder, and print "
       "the share of right answers: in one process, or sharded over local ranks or those of the "
       "srun --mpi=pmix or mpirun step it is in");
-  command
-      ->add_option("checkpoint", request.checkpoint,
-                   "Step folder, run folder for its newest checkpoint, or Hugging Face folder")
-      ->required();
-  command->add_option("--base", request.base,
-                      "LoRA: folder of the adapters' base, if it is not where the checkpoint says");
+  add_model_options(*command, request);
   command
       ->add_option("--task", arguments->files,
                    "File of questions, a JSON object on each line: {\"context\", \"choices\", \"answer\"} or "
@@ -116,11 +109,7 @@ void add_evaluate(CLI::App& app, int& status) {
   command->add_option("--after", arguments->after,
                       "Text behind which the answer stands in what is generated, such as ####");
   command->add_flag("--json", request.json, "Print one JSON object");
-  add_choice(*command, "--device", request.device,
-             "auto: a GPU for each rank if there is one, else the CPU; cuda_shared: ranks may share a GPU");
-  command
-      ->add_option("--ranks", arguments->ranks, "Local ranks that share the weights and the work (default 1)")
-      ->check(in_range(1, 4096));
+  add_rank_options(*command, request, arguments->ranks, "the work");
   command->callback([arguments, command, &status] { status = evaluate(*arguments, *command); });
 }
 

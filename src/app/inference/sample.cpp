@@ -3,8 +3,7 @@
 
 #include "app/commands.h"
 #include "app/engine/engine.h"
-#include "app/launcher/launch.h"
-#include "app/launcher/one_rank.h"
+#include "app/inference/command.h"
 #include "app/launcher/step.h"
 #include "app/plugin.h"
 #include "app/prepare_chat.h"
@@ -70,9 +69,8 @@ int sample(SampleArguments arguments, const CLI::App& command) {
     if (request.prompts.empty()) require_input(request.chat.has_value(), ranks);
     check(request.search);
   });
-  if (ranks > 1) return launch_local_ranks(ranks, command_of_one_rank(command));
-  request.launch = ranks == 0 ? Launch::kPmix : Launch::kSingle;
-  return engine_function<SampleFunction>("echelon_engine_sample")(request);
+  return run_ranks(command, ranks, request,
+                   [&] { return engine_function<SampleFunction>("echelon_engine_sample")(request); });
 }
 
 void add_search_options(CLI::App& command, GenerateOptions& search) {
@@ -107,12 +105,7 @@ void add_sample(CLI::App& app, int& status) {
       "Continue prompts, or answer them with an encoder-decoder, with the weights of a checkpoint or of a "
       "Hugging Face folder: in one process, or sharded over local ranks or those of the srun --mpi=pmix or "
       "mpirun step it is in");
-  command
-      ->add_option("checkpoint", request.checkpoint,
-                   "Step folder, run folder for its newest checkpoint, or Hugging Face folder")
-      ->required();
-  command->add_option("--base", request.base,
-                      "LoRA: folder of the adapters' base, if it is not where the checkpoint says");
+  add_model_options(*command, request);
   CLI::Option* prompt =
       command->add_option("--prompt", request.prompts, "Text to continue; may be given several times")
           ->allow_extra_args(false);
@@ -124,12 +117,7 @@ void add_sample(CLI::App& app, int& status) {
   command->add_option("--system", arguments->chat.system, "Text of the system's turn")->group(kChats);
   add_template_options(*command, arguments->chat.options);
   add_search_options(*command, request.search);
-  add_choice(*command, "--device", request.device,
-             "auto: a GPU for each rank if there is one, else the CPU; cuda_shared: ranks may share a GPU");
-  command
-      ->add_option("--ranks", arguments->ranks,
-                   "Local ranks that share the weights and the prompts (default 1)")
-      ->check(in_range(1, 4096));
+  add_rank_options(*command, request, arguments->ranks, "the prompts");
   command->callback([arguments, command, &status] { status = sample(*arguments, *command); });
 }
 
