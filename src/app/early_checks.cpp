@@ -37,13 +37,7 @@ void check_tasks(const Recipe& recipe) {
   const auto tokenizer = load_tokenizer(recipe.data);
   if (tokenizer == nullptr) return;  // the engine tells
   const data::ModelLimits limits{longest_sequence(recipe.model), recipe.model.vocab_size};
-  for (const data::Task& task : data::read_tasks(recipe.evaluation)) {
-    if (task.kind == data::TaskKind::kChoices) {
-      (void)data::scored_sequences(task, *tokenizer, limits);
-    } else {
-      (void)data::prompt_ids(task, *tokenizer, limits);
-    }
-  }
+  (void)data::encode_tasks(recipe.evaluation, *tokenizer, limits);
 }
 
 /// Without what may be in the nodes' memory, which only the run can tell.

@@ -8,6 +8,7 @@
 #include "shapes/llama_family.h"
 
 namespace echelon {
+
 CausalModel::CausalModel(const ModelOptions& options, const ModelTypes& types, std::int64_t kv_heads,
                          std::optional<RotaryTable> rotary, std::optional<RotaryTable> window_rotary)
     : options_(options),

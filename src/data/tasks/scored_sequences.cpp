@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/str.h"
@@ -174,6 +175,22 @@ std::vector<std::vector<std::int64_t>> prompt_ids(const Task& task, const Tokeni
     const Ids ids = item.context.empty() ? encoder.start(item) : encoder.encode_start(item.context, item);
     encoder.require_room(ids.size(), task.answer.max_new_tokens, item);
     all.emplace_back(ids.begin(), ids.end());
+  }
+  return all;
+}
+
+std::vector<EncodedTask> encode_tasks(const EvaluationOptions& options, const Tokenizer& tokenizer,
+                                      const ModelLimits& limits) {
+  std::vector<EncodedTask> all;
+  for (Task& task : read_tasks(options)) {
+    EncodedTask encoded;
+    if (task.kind == TaskKind::kChoices) {
+      encoded.sequences = scored_sequences(task, tokenizer, limits);
+    } else {
+      encoded.prompts = prompt_ids(task, tokenizer, limits);
+    }
+    encoded.task = std::move(task);
+    all.push_back(std::move(encoded));
   }
   return all;
 }

@@ -39,4 +39,15 @@ struct ModelLimits {
 [[nodiscard]] std::vector<std::vector<std::int64_t>> prompt_ids(const Task& task, const Tokenizer& tokenizer,
                                                                 const ModelLimits& limits);
 
+/// A task as ids.
+struct EncodedTask {
+  Task task;
+  std::vector<ScoredSequence> sequences;           ///< kChoices
+  std::vector<std::vector<std::int64_t>> prompts;  ///< kExact: one for each item
+};
+
+/// Reads and encodes the tasks. Throws as read_tasks() and the functions above do.
+[[nodiscard]] std::vector<EncodedTask> encode_tasks(const EvaluationOptions& options,
+                                                    const Tokenizer& tokenizer, const ModelLimits& limits);
+
 }  // namespace echelon::data

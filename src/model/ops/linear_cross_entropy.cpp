@@ -40,7 +40,7 @@ void cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale
   });
 }
 
-/// The same on a GPU: fp32 [rows].
+/// cpu_rows() on a GPU. Returns the cross entropies, fp32 [rows].
 at::Tensor device_rows(const DeviceKernels& device, const at::Tensor& logits, const at::Tensor& targets,
                        const double* scale) {
   const at::Tensor losses = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));

@@ -114,7 +114,7 @@ void check_evaluation(const Recipe& recipe, std::vector<Conflict>& found) {
   for (const auto& [name, text] : evaluation.after) require_task("evaluation.after", name);
   if (!evaluation.best.empty()) require_task("evaluation.best", evaluation.best);
   if (evaluation.tasks.empty()) return;
-  if (takes_images(recipe.model.kind) || takes_pairs(recipe.model.kind)) {
+  if (!is_decoder_only(recipe.model.kind)) {
     found.push_back({{"evaluation.tasks", "model.kind"},
                      str("evaluation.tasks is set, which model.kind: ", word_of(recipe.model.kind),
                          " cannot answer; expected a decoder-only language model, or no tasks")});

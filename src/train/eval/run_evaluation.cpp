@@ -8,10 +8,11 @@ namespace echelon {
 
 RunEvaluation::RunEvaluation(const EvaluationOptions& options, const TextOptions& text,
                              const data::ModelLimits& limits, const TaskPasses& passes)
-    : options_(options), text_(text), passes_(passes), share_(options.max_share, steady_now_s()) {
-  for (data::Task& task : data::read_tasks(options))
-    tasks_.push_back(encode_task(std::move(task), text, limits));
-}
+    : options_(options),
+      text_(text),
+      passes_(passes),
+      tasks_(data::encode_tasks(options, *text.tokenizer, limits)),
+      share_(options.max_share, steady_now_s()) {}
 
 bool RunEvaluation::due(std::int64_t step, std::int64_t steps) const {
   return step == steps || (options_.every_steps > 0 && step % options_.every_steps == 0);
@@ -27,7 +28,7 @@ std::optional<std::vector<TaskResult>> RunEvaluation::run(ShardedModel& model, C
       log::info("an evaluation is left out: it would exceed evaluation.max_share of the run's time");
     return results;
   }
-  for (const EncodedTask& task : tasks_) {
+  for (const data::EncodedTask& task : tasks_) {
     std::optional<TaskResult> result = score_task(model, task, text_, passes_, comm, &stop);
     if (!result) return std::nullopt;
     results.push_back(std::move(*result));

@@ -53,7 +53,7 @@ class RunEvaluation {
   EvaluationOptions options_;
   TextOptions text_;
   TaskPasses passes_;
-  std::vector<EncodedTask> tasks_;
+  std::vector<data::EncodedTask> tasks_;
   EvaluationShare share_;
 };
 

@@ -13,6 +13,7 @@
 namespace echelon {
 namespace {
 
+using data::EncodedTask;
 using data::ScoredSequence;
 using data::TaskItem;
 using data::TaskKind;
@@ -135,44 +136,6 @@ bool is_right(const TaskItem& item, const std::optional<std::string>& answer) {
                                [&](const std::string& right) { return stripped(right) == *answer; });
 }
 
-struct ExactSums {
-  double right = 0;
-};
-
-std::optional<TaskResult> score_exact(ShardedModel& model, const EncodedTask& encoded,
-                                      const TextOptions& text, const TaskPasses& passes, Communicator& comm,
-                                      AgreedStop* stop) {
-  const auto& prompts = encoded.prompts;
-  const auto share = static_cast<std::size_t>(passes.prompts);
-  ExactSums sums;
-  for (std::size_t first = 0; first < prompts.size();
-       first += share * static_cast<std::size_t>(comm.size())) {
-    if (stop != nullptr) stop->begin_look();
-    const std::size_t begin = first + share * static_cast<std::size_t>(comm.rank());
-    // A rank without prompts answers the first one, to stay in step.
-    const std::size_t from = begin < prompts.size() ? begin : 0;
-    const std::size_t end = begin < prompts.size() ? std::min(prompts.size(), begin + share) : 1;
-    const auto at = prompts.begin();
-    const auto added = generate_together(
-        model,
-        prompt_batch({at + static_cast<std::ptrdiff_t>(from), at + static_cast<std::ptrdiff_t>(end)},
-                     model.device()),
-        encoded.search, comm, stop);
-    if (stop != nullptr && stop->end_look()) return std::nullopt;
-    if (begin >= prompts.size()) continue;
-    for (std::size_t i = begin; i < end; ++i) {
-      const std::vector<std::int32_t> ids(added[i - begin].begin(), added[i - begin].end());
-      const std::string generated = data::decode_any(*text.tokenizer, ids);
-      if (is_right(encoded.task.items[i], answer_in(generated, encoded.task.answer))) sums.right += 1;
-    }
-  }
-  all_reduce_fields(comm, sums, {&ExactSums::right}, ReduceOp::kSum, "answers");
-  return TaskResult{.name = encoded.task.name,
-                    .kind = encoded.task.kind,
-                    .items = static_cast<std::int64_t>(prompts.size()),
-                    .scores = {{"exact", sums.right / static_cast<double>(prompts.size())}}};
-}
-
 /// The tokens that end a text: its end tokens, and those that begin with one of `until`. Others that contain
 /// it would be left out with what is before it in them, so the text behind them is generated in vain.
 std::vector<std::int64_t> ends_of(const TextOptions& text, const std::vector<std::string>& until) {
@@ -186,27 +149,56 @@ std::vector<std::int64_t> ends_of(const TextOptions& text, const std::vector<std
   return ends;
 }
 
-}  // namespace
+struct ExactSums {
+  double right = 0;
+};
 
-EncodedTask encode_task(data::Task task, const TextOptions& text, const data::ModelLimits& limits) {
-  EncodedTask encoded;
-  if (task.kind == TaskKind::kChoices) {
-    encoded.sequences = scored_sequences(task, *text.tokenizer, limits);
-  } else {
-    encoded.prompts = prompt_ids(task, *text.tokenizer, limits);
-    encoded.search = {.max_new_tokens = task.answer.max_new_tokens,
-                      .end_ids = ends_of(text, task.answer.until)};
+std::optional<TaskResult> score_exact(ShardedModel& model, const EncodedTask& encoded,
+                                      const TextOptions& text, const TaskPasses& passes, Communicator& comm,
+                                      AgreedStop* stop) {
+  const auto& prompts = encoded.prompts;
+  const auto share = static_cast<std::size_t>(passes.prompts);
+  const data::AnswerOptions& answer = encoded.task.answer;
+  const GenerateOptions search{.max_new_tokens = answer.max_new_tokens,
+                               .end_ids = ends_of(text, answer.until)};
+  ExactSums sums;
+  for (std::size_t first = 0; first < prompts.size();
+       first += share * static_cast<std::size_t>(comm.size())) {
+    if (stop != nullptr) stop->begin_look();
+    const std::size_t begin = first + share * static_cast<std::size_t>(comm.rank());
+    // A rank without prompts answers the first one, to stay in step.
+    const std::size_t from = begin < prompts.size() ? begin : 0;
+    const std::size_t end = begin < prompts.size() ? std::min(prompts.size(), begin + share) : 1;
+    const auto at = prompts.begin();
+    const auto added = generate_together(
+        model,
+        prompt_batch({at + static_cast<std::ptrdiff_t>(from), at + static_cast<std::ptrdiff_t>(end)},
+                     model.device()),
+        search, comm, stop);
+    if (stop != nullptr && stop->end_look()) return std::nullopt;
+    if (begin >= prompts.size()) continue;
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::vector<std::int32_t> ids(added[i - begin].begin(), added[i - begin].end());
+      const std::string generated = data::decode_any(*text.tokenizer, ids);
+      if (is_right(encoded.task.items[i], answer_in(generated, answer))) sums.right += 1;
+    }
   }
-  encoded.task = std::move(task);
-  return encoded;
+  all_reduce_fields(comm, sums, {&ExactSums::right}, ReduceOp::kSum, "answers");
+  return TaskResult{.name = encoded.task.name,
+                    .kind = encoded.task.kind,
+                    .items = static_cast<std::int64_t>(prompts.size()),
+                    .scores = {{"exact", sums.right / static_cast<double>(prompts.size())}}};
 }
+
+}  // namespace
 
 double TaskResult::standard_error() const {
   return items < 2 ? 0 : std::sqrt(score() * (1 - score()) / static_cast<double>(items - 1));
 }
 
-std::optional<TaskResult> score_task(ShardedModel& model, const EncodedTask& task, const TextOptions& text,
-                                     const TaskPasses& passes, Communicator& comm, AgreedStop* stop) {
+std::optional<TaskResult> score_task(ShardedModel& model, const data::EncodedTask& task,
+                                     const TextOptions& text, const TaskPasses& passes, Communicator& comm,
+                                     AgreedStop* stop) {
   return task.task.kind == TaskKind::kChoices ? score_choices(model, task, passes, comm, stop)
                                               : score_exact(model, task, text, passes, comm, stop);
 }

@@ -7,25 +7,11 @@
 
 #include "comm/communicator.h"
 #include "data/tasks/scored_sequences.h"
-#include "data/tasks/task.h"
-#include "model/generate/options.h"
 #include "run/agreed_stop.h"
 #include "shard/sharded_model.h"
 #include "train/eval/generation_score.h"
 
 namespace echelon {
-
-/// A task as ids.
-struct EncodedTask {
-  data::Task task;
-  std::vector<data::ScoredSequence> sequences;     ///< kChoices
-  std::vector<std::vector<std::int64_t>> prompts;  ///< kExact: one for each item
-  GenerateOptions search;
-};
-
-/// Throws Error(kData) for an item that the model does not take.
-[[nodiscard]] EncodedTask encode_task(data::Task task, const TextOptions& text,
-                                      const data::ModelLimits& limits);
 
 struct TaskResult {
   std::string name;
@@ -50,7 +36,7 @@ struct TaskPasses {
 /// Answers the questions on all ranks of `comm`, which is between hosts. The result is the same on every
 /// rank. That of kChoices is the same bits for any number of ranks. Returns nothing if `stop`, which may be
 /// null, is decided meanwhile. Collective.
-[[nodiscard]] std::optional<TaskResult> score_task(ShardedModel& model, const EncodedTask& task,
+[[nodiscard]] std::optional<TaskResult> score_task(ShardedModel& model, const data::EncodedTask& task,
                                                    const TextOptions& text, const TaskPasses& passes,
                                                    Communicator& comm, AgreedStop* stop);
 

@@ -17,19 +17,18 @@ namespace {
 /// Everything that a task needs beside the weights.
 struct Questions {
   TextOptions text;
-  std::vector<EncodedTask> tasks;
+  std::vector<data::EncodedTask> tasks;
 };
 
 Questions questions_of(const EvaluateRequest& request, const ModelOptions& model, const ModelSource& source) {
-  if (takes_images(model.kind) || takes_pairs(model.kind)) {
+  if (!is_decoder_only(model.kind)) {
     throw Error(Code::kUsage, str("the model's kind is ", word_of(model.kind),
                                   "; expected a decoder-only language model, which can answer tasks"));
   }
   Language language = source.language({});
   Questions questions{.text = {std::move(language.tokenizer), std::move(language.ends)}};
   const data::ModelLimits limits{longest_sequence(model), model.vocab_size};
-  for (data::Task& task : data::read_tasks(request.tasks))
-    questions.tasks.push_back(encode_task(std::move(task), questions.text, limits));
+  questions.tasks = data::encode_tasks(request.tasks, *questions.text.tokenizer, limits);
   return questions;
 }
 
@@ -63,7 +62,7 @@ void evaluate(const EvaluateRequest& request, const InferencePlace& place) {
   const auto sharded = source->load(std::move(model), place);
   source.reset();  // so that a run may remove the checkpoint
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
-  for (const EncodedTask& task : questions.tasks) {
+  for (const data::EncodedTask& task : questions.tasks) {
     const auto result = score_task(*sharded, task, questions.text, {}, place.comm, nullptr);
     if (place.comm.rank() != 0) continue;
     if (!request.json) print(*result);
