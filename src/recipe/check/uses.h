@@ -18,6 +18,8 @@ constexpr std::uint16_t any_of(Values... values) {
   return static_cast<std::uint16_t>(((1U << static_cast<unsigned>(values)) | ...));
 }
 
+static_assert(kWords<ModelKind>.size() <= 16, "a kind of model has no bit");
+
 /// The families of Llama's decoder that `chosen` picks.
 template <class Chosen>
 constexpr std::uint16_t llamas_with(Chosen chosen) {
