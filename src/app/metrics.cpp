@@ -57,7 +57,7 @@ class Output {
     if (name.empty()) return;
     if (stdfs::is_directory(name))
       throw Error(Code::kUsage, str("metrics: '", name, "' is a folder; expected the name of a file"));
-    file_.emplace(fs::draft_name(name), Code::kUsage);
+    file_.emplace(fs::draft_name(name), Code::kEnvironment);
   }
   void write(std::string_view text) {
     if (!file_) {
@@ -95,7 +95,7 @@ metrics::LineCounts to_tensorboard(const stdfs::path& source, const std::string&
   std::optional<metrics::EventFile> events;
   const metrics::LineCounts counts = metrics::for_each_line(source, [&](const metrics::Line& line) {
     if (!events) {
-      fs::make_directories(folder, Code::kUsage);
+      fs::make_directories(folder, Code::kEnvironment);
       events.emplace(folder, utc_now_s(), 0);  // in place of what the folder has of this run
     }
     events->append(line);

@@ -49,7 +49,7 @@ void copy(const std::string& name, const std::string& destination) {
     throw Error(Code::kUsage,
                 str("recipes cp: '", path.string(), "' exists and is not overwritten; name another file"));
   }
-  fs::NewFile file(path, Code::kUsage);
+  fs::NewFile file(path, Code::kEnvironment);
   file.write(0, std::as_bytes(std::span(recipe.text)));
   file.close();
   file.keep();

@@ -58,7 +58,7 @@ bool write_page(std::vector<report::RunReader>& readers, const fs::Path& output,
   for (std::size_t i = 0; i < readers.size(); ++i) views.push_back({records[i], readers[i].metrics()});
   const report::PageOptions options{
       .now_s = now_s, .reload_s = ended ? 0 : watch_s, .version = ECHELON_VERSION};
-  fs::publish_file(output, report::page(views, options), Code::kUsage);
+  fs::publish_file(output, report::page(views, options), Code::kEnvironment);
   return ended;
 }
 

@@ -9,11 +9,12 @@ namespace echelon {
 /// The kind of a command's failure; the value is the process's exit code (docs/exit_codes.md).
 enum class Code {
   kUsage = 2,        ///< bad command line or recipe
-  kEnvironment = 3,  ///< PMIx, MPI, NCCL, library, device
+  kEnvironment = 3,  ///< PMIx, MPI, NCCL, library, device, or a file of the run that cannot be written
   kData = 4,         ///< training data or tokenizer
   kCheckpoint = 5,   ///< checkpoint cannot be written, read or trusted
   kTraining = 6,     ///< non-finite beyond policy
   kPeer = 7,         ///< another rank died, hung or disagrees
+  kInternal = 70,    ///< a fault of Echelon itself
   kRequeue = 85,     ///< stopped early on purpose: requeue me
 };
 
@@ -34,6 +35,10 @@ class Error : public std::runtime_error {
     Error error(code, text);
     error.of_system_ = true;
     return error;
+  }
+  /// Returns the error of a call that only a fault of Echelon makes. `text` says what is wrong.
+  [[nodiscard]] static Error internal(const std::string& text) {
+    return {Code::kInternal, "internal error: " + text + "; this is a fault of Echelon: please report it"};
   }
   /// Returns this error with "<doing>: " in front of its text.
   [[nodiscard]] Error in(std::string_view doing) const {

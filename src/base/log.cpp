@@ -44,26 +44,35 @@ class OwnFileSink : public spdlog::sinks::base_sink<std::mutex> {
   }
 
  private:
-  void open() { file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage); }
+  void open() { file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_APPEND, Code::kEnvironment); }
   void write(std::string_view text) {
     if (!file_.valid()) return;  // keep() has said so
     // O_APPEND writes at the end, whatever offset is given.
-    fs::write_at(file_, 0, std::as_bytes(std::span(text)), Code::kUsage, path_);
+    fs::write_at(file_, 0, std::as_bytes(std::span(text)), Code::kEnvironment, path_);
   }
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
     const std::string_view text(line.data(), line.size());
-    if (held_)
+    if (held_) {
       waiting_ += text;
-    else
+      return;
+    }
+    try {
       write(text);
+      fails_ = false;
+    } catch (const Error& e) {
+      // Not logged, which would come here again.
+      if (!std::exchange(fails_, true))
+        status_line::print_above(str("warning: a log file misses lines: ", e.what(), '\n'));
+    }
   }
   void flush_() override {}
 
   fs::Path path_;
   fs::Fd file_;
   bool held_;
+  bool fails_ = false;  ///< the latest line is not in the file
   std::string waiting_;
 };
 

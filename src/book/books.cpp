@@ -35,7 +35,7 @@ std::string_view word(Doing doing) {
 std::uint16_t index_of(std::string_view text, std::map<std::string, std::uint16_t, std::less<>>& known,
                        std::vector<std::string>& all) {
   if (const auto found = known.find(text); found != known.end()) return found->second;
-  if (all.size() >= kMostNames) throw Error(Code::kUsage, "more than 65535 kinds of operations in one step");
+  if (all.size() >= kMostNames) throw Error::internal("more than 65535 kinds of operations in one step");
   const auto index = static_cast<std::uint16_t>(all.size());
   all.emplace_back(text);
   known.emplace(text, index);

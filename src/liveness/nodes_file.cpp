@@ -47,7 +47,7 @@ struct NodesFile::Book {
       const std::string now = std::exchange(text, "");
       lock.unlock();
       try {
-        fs::replace_file(file, now, Code::kUsage);
+        fs::replace_file(file, now, Code::kEnvironment);
       } catch (const Error&) {
         // For people only; the run's other files say when its disk is full.
       }

@@ -89,7 +89,7 @@ void note_peer_failure(const std::filesystem::path& logs, const LostPeer& failur
   try {
     // Ranks that lost rank 0 only suspect it: they do not overwrite the sentence of this start of the job.
     if (!failure.certain && std::filesystem::exists(path)) {
-      const std::string old = fs::read_own_file(path, kMostBytesOfNote, Code::kUsage);
+      const std::string old = fs::read_own_file(path, kMostBytesOfNote, Code::kEnvironment);
       const auto space = old.find(' ');
       if (space != std::string::npos && old.compare(space, start.size(), start) == 0) return;
     }
@@ -99,7 +99,7 @@ void note_peer_failure(const std::filesystem::path& logs, const LostPeer& failur
             in_thousandths(failure.failed_s), " step ", failure.step > 0 ? std::to_string(failure.step) : "-",
             " rank ", failure.rank, " node ", failure.host, " suspect ", failure.node_suspect ? 1 : 0,
             token.empty() ? "" : " token ", token, "\n"),
-        Code::kUsage);
+        Code::kEnvironment);
   } catch (const Error& error) {
     log::warn(error.what());
   }
@@ -108,11 +108,11 @@ void note_peer_failure(const std::filesystem::path& logs, const LostPeer& failur
 std::optional<LostPeer> noted_peer_failure(const std::filesystem::path& logs, const std::string& start,
                                            const std::string& token) {
   try {
-    const std::vector<fs::Path> names = fs::list_folder(logs, Code::kUsage);
+    const std::vector<fs::Path> names = fs::list_folder(logs, Code::kEnvironment);
     if (std::none_of(names.begin(), names.end(),
                      [](const fs::Path& path) { return path.filename() == kPeerFailure; }))
       return std::nullopt;
-    return parse_failure(fs::read_own_file(logs / kPeerFailure, kMostBytesOfNote, Code::kUsage), start,
+    return parse_failure(fs::read_own_file(logs / kPeerFailure, kMostBytesOfNote, Code::kEnvironment), start,
                          token);
   } catch (const Error&) {
     return std::nullopt;
@@ -124,9 +124,9 @@ void note_suspect(const std::filesystem::path& logs, const std::string& host, co
   const std::string line =
       str(std::time(nullptr), " ", host, " ", variable("SLURM_JOB_ID", "-"), " ", sentence, "\n");
   try {
-    const fs::Fd file = fs::open_own(path, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
+    const fs::Fd file = fs::open_own(path, O_WRONLY | O_CREAT | O_APPEND, Code::kEnvironment);
     // O_APPEND writes at the end, whatever offset is given.
-    fs::write_at(file, 0, std::as_bytes(std::span(line)), Code::kUsage, path);
+    fs::write_at(file, 0, std::as_bytes(std::span(line)), Code::kEnvironment, path);
   } catch (const Error& error) {
     log::warn(error.what());
   }

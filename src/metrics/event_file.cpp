@@ -81,7 +81,7 @@ constexpr std::size_t kDigits = 10;
 /// TensorBoard reads files by name, so the number behind the prefix must rise.
 std::int64_t next_number(const std::filesystem::path& folder, double time_s) {
   auto number = static_cast<std::int64_t>(std::clamp(time_s, 0.0, 9e9));
-  for (const std::filesystem::path& file : fs::list_folder(folder, Code::kUsage)) {
+  for (const std::filesystem::path& file : fs::list_folder(folder, Code::kEnvironment)) {
     const std::string name = file.filename().string();
     std::int64_t other = 0;
     if (!name.starts_with(kPrefix)) continue;
@@ -99,7 +99,7 @@ EventFile::EventFile(const std::filesystem::path& folder, double time_s,
   std::string number = std::to_string(next_number(folder, time_s));
   number.insert(0, kDigits - std::min(kDigits, number.size()), '0');
   path_ = folder / str(kPrefix, number, '.', host_name(), '.', getpid());
-  file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_EXCL, Code::kUsage);
+  file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_EXCL, Code::kEnvironment);
   std::string records = record(header(time_s, 0) + bytes_field(event::kFileVersion, "brain.Event:2"));
   if (purge_from) {
     const std::string start = key(session_log::kStatus, kVarint) + varint(session_log::kStart);
@@ -120,7 +120,7 @@ void EventFile::append(const Line& line) {
 }
 
 void EventFile::write(const std::string& records) {
-  fs::write_at(file_, end_, std::as_bytes(std::span(records)), Code::kUsage, path_);
+  fs::write_at(file_, end_, std::as_bytes(std::span(records)), Code::kEnvironment, path_);
   end_ += records.size();
 }
 

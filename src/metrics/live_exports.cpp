@@ -41,7 +41,7 @@ void LiveExports::to_tensorboard(const Line& line) {
   try {
     if (!events_) {
       const std::filesystem::path folder = source_.parent_path() / "tensorboard";
-      fs::make_directories(folder, Code::kUsage);
+      fs::make_directories(folder, Code::kEnvironment);
       events_.emplace(folder, line.time_s, purge_from_);
       purge_from_.reset();
     }
@@ -55,7 +55,7 @@ void LiveExports::to_tensorboard(const Line& line) {
 
 void LiveExports::to_prometheus(const Line& line) {
   fs::replace_file(source_.parent_path() / "metrics.prom", prometheus_page(run_label(source_), line),
-                   Code::kUsage);
+                   Code::kEnvironment);
 }
 
 void LiveExports::to_csv(const Line& line) {
@@ -63,7 +63,7 @@ void LiveExports::to_csv(const Line& line) {
   if (csv_.valid() && columns_.cover(line)) {
     const std::string row = columns_.row(line);
     try {
-      fs::write_at(csv_, 0, std::as_bytes(std::span(row)), Code::kUsage, path);
+      fs::write_at(csv_, 0, std::as_bytes(std::span(row)), Code::kEnvironment, path);
     } catch (...) {
       csv_ = {};  // the row may be torn: the next line writes the file anew
       throw;
@@ -72,7 +72,7 @@ void LiveExports::to_csv(const Line& line) {
   }
   // At a start's first line, and at a line with a new value, all lines are written again, this one included.
   csv_ = {};
-  fs::NewFile file(fs::draft_name(path), Code::kUsage);
+  fs::NewFile file(fs::draft_name(path), Code::kEnvironment);
   std::uint64_t end = 0;
   write_csv(source_, columns_, [&](std::string_view text) {
     file.write(end, std::as_bytes(std::span(text)));
@@ -80,7 +80,7 @@ void LiveExports::to_csv(const Line& line) {
   });
   file.close();
   file.rename(path);
-  csv_ = fs::open_own(path, O_WRONLY | O_APPEND, Code::kUsage);
+  csv_ = fs::open_own(path, O_WRONLY | O_APPEND, Code::kEnvironment);
 }
 
 }  // namespace echelon::metrics

@@ -44,7 +44,7 @@ std::filesystem::path part_of(const std::filesystem::path& folder, std::size_t r
 class TraceFile {
  public:
   explicit TraceFile(std::filesystem::path path)
-      : path_(std::move(path)), file_(fs::draft_name(path_), Code::kUsage) {
+      : path_(std::move(path)), file_(fs::draft_name(path_), Code::kEnvironment) {
     write(TraceEvents::kHead);
   }
   void add(std::string_view events) {
@@ -139,9 +139,9 @@ void Profiler::write_part(const RankContext& context, const RankTotals& totals) 
     const auto drawn = static_cast<std::size_t>(std::min(comm_.size(), kLanesRanks));
     mine["lanes"] = lanes_of(context, spans, kLanesBytes / drawn - kAroundLanesBytes);
   }
-  fs::make_directories(folder_, Code::kUsage);
+  fs::make_directories(folder_, Code::kEnvironment);
   fs::replace_file(part_of(folder_, static_cast<std::size_t>(comm_.rank())),
-                   str(json_text(mine, -1), '\n', trace_of(context, spans)), Code::kUsage);
+                   str(json_text(mine, -1), '\n', trace_of(context, spans)), Code::kEnvironment);
 }
 
 void Profiler::merge(const std::vector<std::string>& troubles) const {
@@ -154,26 +154,26 @@ void Profiler::merge(const std::vector<std::string>& troubles) const {
       continue;
     }
     const std::filesystem::path part = part_of(folder_, rank);
-    const std::string text = fs::read_own_file(part, kMostPartBytes, Code::kUsage);
+    const std::string text = fs::read_own_file(part, kMostPartBytes, Code::kEnvironment);
     const std::size_t end = text.find('\n');
     nlohmann::json report =
-        parse_foreign_json(std::string_view(text).substr(0, end), part.string(), Code::kUsage);
+        parse_foreign_json(std::string_view(text).substr(0, end), part.string(), Code::kEnvironment);
     ranks.push_back(std::move(report["report"]));
     if (report.contains("lanes")) lanes.push_back(std::move(report["lanes"]));
     trace.add(std::string_view(text).substr(end + 1));
-    fs::remove_tree(part, Code::kUsage);
+    fs::remove_tree(part, Code::kEnvironment);
   }
   if (ranks.empty()) return;
   trace.finish();
   const ProfileRange recorded{first_, first_ + steps_ - 1};
   nlohmann::json forecast;
   if (const auto file = run_folder_ / "forecast.json"; std::filesystem::exists(file))
-    forecast = read_foreign_json(fs::read_own_file(file, kMostForecastBytes, Code::kUsage)).value;
+    forecast = read_foreign_json(fs::read_own_file(file, kMostForecastBytes, Code::kEnvironment)).value;
   const nlohmann::json summary = summarize(recorded, ranks, forecast);
-  fs::replace_file(folder_ / "summary.json", summary.dump(2) + "\n", Code::kUsage);
-  fs::replace_file(folder_ / "summary.txt", summary_text(summary), Code::kUsage);
+  fs::replace_file(folder_ / "summary.json", summary.dump(2) + "\n", Code::kEnvironment);
+  fs::replace_file(folder_ / "summary.txt", summary_text(summary), Code::kEnvironment);
   const nlohmann::json lanes_file{{"steps", {recorded.first, recorded.last}}, {"ranks", std::move(lanes)}};
-  fs::replace_file(folder_ / "lanes.json", lanes_file.dump() + "\n", Code::kUsage);
+  fs::replace_file(folder_ / "lanes.json", lanes_file.dump() + "\n", Code::kEnvironment);
   log::info(str("profile of steps ", recorded.first, " to ", recorded.last, ": ",
                 (folder_ / "summary.txt").string()));
 }

@@ -1,7 +1,6 @@
 #include "reference/models.h"
 
-#include <stdexcept>
-
+#include "base/error.h"
 #include "shapes/llama_family.h"
 
 namespace echelon::reference {
@@ -21,7 +20,7 @@ at::Tensor loss_sum(const Pass& pass, const SampleBatch& sample) {
     case ModelClass::kCnn:
       return cnn_loss(pass, sample);
   }
-  throw std::logic_error("a kind of model without a reference");
+  throw Error::internal("a kind of model without a reference");
 }
 
 }  // namespace echelon::reference

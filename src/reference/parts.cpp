@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <stdexcept>
 
+#include "base/error.h"
 #include "base/philox.h"
 #include "shapes/llama_family.h"
 
@@ -14,7 +14,7 @@ namespace echelon::reference {
 
 const at::Tensor& weight_of(const Pass& pass, const std::string& name) {
   const auto found = pass.weights.find(name);
-  if (found == pass.weights.end()) throw std::logic_error("the reference has no weight '" + name + "'");
+  if (found == pass.weights.end()) throw Error::internal("the reference has no weight '" + name + "'");
   return found->second;
 }
 

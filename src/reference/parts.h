@@ -29,7 +29,7 @@ struct Pass {
   std::int64_t place = 0;   ///< of the sequence's first token within the sample
 };
 
-/// Throws std::logic_error if there is none of this name.
+/// Throws Error(kInternal) if there is none of this name.
 [[nodiscard]] const at::Tensor& weight_of(const Pass& pass, const std::string& name);
 
 /// fp64 for fp64, fp32 for all other types.

@@ -22,7 +22,7 @@ double thousandths(double seconds) {
 }
 
 [[noreturn]] void refuse(const std::string& what) {
-  throw Error(Code::kUsage, "not written by this program: " + what);
+  throw Error(Code::kEnvironment, "not written by this program: " + what);
 }
 
 const nlohmann::json& member(const nlohmann::json& object, const char* name) {

@@ -50,7 +50,7 @@ std::filesystem::path aside(const std::filesystem::path& file) {
 Goodput take_up(const std::filesystem::path& file, std::string& problem) {
   try {
     if (!std::filesystem::exists(std::filesystem::symlink_status(file))) return {};
-    const std::string text = fs::read_own_file(file, kMostBytes, Code::kUsage);
+    const std::string text = fs::read_own_file(file, kMostBytes, Code::kEnvironment);
     return in_context(str("'", file.string(), "'"), [&] { return Goodput::parse(text); });
   } catch (const std::exception& e) {
     problem = e.what();
@@ -63,7 +63,7 @@ void set_aside(const std::filesystem::path& file, const std::string& problem) {
     const std::filesystem::path to = aside(file);
     log::warn(str(problem, "; it is kept as '", to.filename().string(),
                   "', and the account of this run's time begins anew"));
-    fs::rename(file, to, Code::kUsage);
+    fs::rename(file, to, Code::kEnvironment);
   } catch (const std::exception& e) {  // the disk's troubles; the run does not need this file
     log::warn(str("the account of this run's time begins anew: ", e.what()));
   }
@@ -114,9 +114,9 @@ std::int64_t trained_in_this_allocation(const std::vector<RunStart>& starts) {
 /// fsync every few seconds is expensive on shared file systems.
 void replace(const std::filesystem::path& file, const std::string& text, bool durable) {
   if (durable)
-    fs::publish_file(file, text, Code::kUsage);
+    fs::publish_file(file, text, Code::kEnvironment);
   else
-    fs::replace_file(file, text, Code::kUsage);
+    fs::replace_file(file, text, Code::kEnvironment);
 }
 
 }  // namespace

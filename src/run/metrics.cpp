@@ -20,7 +20,7 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30;
 /// The file's lines up to `last_step`; a torn last line (the process died while writing) is dropped.
 std::string lines_up_to(const std::filesystem::path& path, std::int64_t last_step) {
   std::string kept;
-  std::istringstream file(fs::read_own_file(path, kMostBytes, Code::kUsage));
+  std::istringstream file(fs::read_own_file(path, kMostBytes, Code::kEnvironment));
   for (std::string line; std::getline(file, line);) {
     const nlohmann::json parsed = read_foreign_json(line).value;
     if (!parsed.is_object() || !parsed.contains("step") || !parsed["step"].is_number_integer()) continue;
@@ -51,8 +51,8 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t resumed_step,
     : path_(std::move(path)), exports_(path_, exports, resumed_step) {
   // Steps after the checkpoint are trained again; their lines must not occur twice.
   if (std::filesystem::exists(std::filesystem::symlink_status(path_)))
-    fs::publish_file(path_, lines_up_to(path_, resumed_step), Code::kUsage);
-  file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
+    fs::publish_file(path_, lines_up_to(path_, resumed_step), Code::kEnvironment);
+  file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_APPEND, Code::kEnvironment);
 }
 
 void MetricsFile::append(const StepMetrics& m) {
@@ -95,7 +95,7 @@ void MetricsFile::append(const StepMetrics& m) {
 void MetricsFile::write(std::int64_t step, const std::string& line) {
   const std::string text = str(torn_ ? "\n" : "", line, "\n");
   try {
-    fs::write_at(file_, 0, std::as_bytes(std::span(text)), Code::kUsage, path_);
+    fs::write_at(file_, 0, std::as_bytes(std::span(text)), Code::kEnvironment, path_);
     torn_ = false;
   } catch (const Error& e) {
     // A full disk must not end a run whose weights are fine; a torn line is dropped at the next resume.

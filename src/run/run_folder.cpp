@@ -29,7 +29,7 @@ bool is_of_this_job(const std::string& owner) {
 }
 
 std::string owner_of(const std::filesystem::path& lock) {
-  const std::string owner = fs::read_own_file(lock, 4096, Code::kUsage);
+  const std::string owner = fs::read_own_file(lock, 4096, Code::kEnvironment);
   return owner.empty() ? "another job" : owner;
 }
 
@@ -71,16 +71,16 @@ bool is_rank_log(std::string_view name) {
 /// folder contains anything else.
 std::optional<std::vector<std::filesystem::path>> files_of_no_value(const std::filesystem::path& root) {
   std::vector<std::filesystem::path> files;
-  for (const auto& path : fs::list_folder(root, Code::kUsage)) {
+  for (const auto& path : fs::list_folder(root, Code::kEnvironment)) {
     const std::string name = path.filename().string();
     if (name == ".lock" || name == "goodput.json" || name == ".memory.json") {
       files.push_back(path);
     } else if (name == "logs") {
-      for (const auto& log : fs::list_folder(path, Code::kUsage)) {
+      for (const auto& log : fs::list_folder(path, Code::kEnvironment)) {
         if (!is_rank_log(log.filename().string())) return std::nullopt;
         files.push_back(log);
       }
-    } else if (name != "checkpoints" || !fs::list_folder(path, Code::kUsage).empty()) {
+    } else if (name != "checkpoints" || !fs::list_folder(path, Code::kEnvironment).empty()) {
       return std::nullopt;
     }
   }
@@ -114,7 +114,7 @@ RunFolder::RunFolder(std::filesystem::path root, bool lock, const RunFolderRules
 void RunFolder::take_lock(const RunFolderRules& rules) {
   const auto patience = rules.after_loss ? std::min(rules.patience, kAfterLoss) : rules.patience;
   const std::filesystem::path file = root_ / ".lock";
-  lock_ = fs::open_own(file, O_RDWR | O_CREAT, Code::kUsage);
+  lock_ = fs::open_own(file, O_RDWR | O_CREAT, Code::kEnvironment);
   // The owner is often about to exit: ranks that lost their launcher, a run that writes its last lines.
   const int error = lock_within(lock_, patience, [&] {
     log::info(str("run folder '", root_.string(), "' is in use by ", owner_of(file), "; waiting ",
@@ -134,8 +134,8 @@ void RunFolder::take_lock(const RunFolderRules& rules) {
   }
   const std::string owner = describe_this_process();
   if (fs::disk().ftruncate(lock_.get(), 0) != 0)
-    throw Error(Code::kUsage, str("cannot write '", file.string(), "': ", fs::reason(errno)));
-  fs::write_at(lock_, 0, std::as_bytes(std::span(owner)), Code::kUsage, file);
+    throw Error(Code::kEnvironment, str("cannot write '", file.string(), "': ", fs::reason(errno)));
+  fs::write_at(lock_, 0, std::as_bytes(std::span(owner)), Code::kEnvironment, file);
 }
 
 void RunFolder::remove_if_made() noexcept {

@@ -1,7 +1,6 @@
 #include "shapes/shapes.h"
 
-#include <stdexcept>
-
+#include "base/error.h"
 #include "base/options/checked.h"
 #include "base/str.h"
 #include "shapes/kinds.h"
@@ -75,7 +74,7 @@ ShapeTable::ShapeTable(const ModelOptions& model) {
 const Dimensions& ShapeTable::at(const std::string& name) const {
   const auto found = shapes_.find(name);
   if (found == shapes_.end())
-    throw std::logic_error(str("src/shapes describes no tensor '", name, "' of this kind of model"));
+    throw Error::internal(str("src/shapes describes no tensor '", name, "' of this kind of model"));
   return found->second;
 }
 

@@ -41,7 +41,7 @@ struct LayerShapes {
 class ShapeTable {
  public:
   explicit ShapeTable(const ModelOptions& model);
-  /// Throws std::logic_error for a name that the model does not have.
+  /// Throws Error(kInternal) for a name that the model does not have.
   [[nodiscard]] const Dimensions& at(const std::string& name) const;
   [[nodiscard]] bool has(const std::string& name) const { return shapes_.contains(name); }
 

@@ -46,7 +46,7 @@ at::ScalarType scalar_type(FloatType type) {
     case FloatType::kUnset:
       break;
   }
-  throw Error(Code::kUsage, "a type of a module is unset; expected bf16, fp16 or fp32");
+  throw Error::internal("a type of a module is unset");
 }
 
 DType dtype_of(at::ScalarType type) {
@@ -58,7 +58,7 @@ DType dtype_of(at::ScalarType type) {
     case at::kHalf:
       return DType::kF16;
     default:
-      throw Error(Code::kUsage, str("weights of type ", c10::toString(type), " are not supported"));
+      throw Error::internal(str("weights of type ", c10::toString(type)));
   }
 }
 

@@ -93,8 +93,7 @@ void AdapterCheck::require_frozen() {
   const bool same = sum_of_frozen(model_) == frozen_;
   agree(comm_, "frozen weights", [&] {
     if (same) return;
-    throw Error(Code::kTraining,
-                "internal error: weights that LoRA freezes have changed; this step is not saved");
+    throw Error::internal("weights that LoRA freezes have changed; this step is not saved");
   });
 }
 

@@ -152,7 +152,7 @@ void TrainLoop::record_best(const ValidationResult& result) {
   best[found.task.empty() ? "validation_loss" : "score"] = found.value;
   const std::filesystem::path file = parts_.folder.root() / "best_validation.json";
   try {
-    fs::publish_file(file, best.dump() + "\n", Code::kUsage);
+    fs::publish_file(file, best.dump() + "\n", Code::kEnvironment);
   } catch (const std::exception& e) {
     // The file is only informative; checkpoints record the best validation themselves. An exception here, on
     // rank 0 alone, would leave the other ranks waiting in the next step.

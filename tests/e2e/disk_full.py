@@ -27,6 +27,12 @@ class Tests(product.Case):
         self.assertEqual(self.losses("whole", 6), self.losses("run", 6))
         self.assertEqual(self.weights("whole"), self.weights("run"))
 
+    def test_a_disk_without_room_for_the_files_of_a_run_is_no_fault_of_the_recipe(self):
+        (self.folder / "run").mkdir()
+        self.mount(self.folder / "run", "-o", "size=4k")
+        self.recipe(**{"train.steps": 6})
+        self.expect(3, *self.train_command("recipe.yaml"), hide=r"[0-9a-f]{8}(?=\.tmp)")
+
     def test_disk_full_on_1_rank(self):
         self.full_disk(1)
 

@@ -95,7 +95,7 @@ void calibrate(Job& job, const JobArguments& arguments, Report& report) {
       {.job = &job, .comm = comm.get()}, profile, trouble);
   if (status != 0) throw Error(static_cast<Code>(status), trouble);
   if (job.info().rank != 0) return;
-  fs::publish_file(arguments.calibrate, profile, Code::kUsage);
+  fs::publish_file(arguments.calibrate, profile, Code::kEnvironment);
   report.add(
       ok("calibrate", str("operations and collectives were timed for ", std::round(seconds_since(start)),
                           " s; `echelon plan RECIPE --gpu ", arguments.calibrate, "` uses the profile")));

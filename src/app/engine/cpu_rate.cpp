@@ -58,12 +58,13 @@ double highest(const fs::Path& file, const std::string& conditions, double rate)
   try {
     nlohmann::json rates = nlohmann::json::object();
     if (std::filesystem::exists(file))
-      rates = parse_foreign_json(fs::read_file(file, kMostBytes, Code::kUsage), file.string(), Code::kUsage);
-    if (!rates.is_object()) throw Error(Code::kUsage, str(file.string(), ": expected a JSON object"));
+      rates = parse_foreign_json(fs::read_file(file, kMostBytes, Code::kEnvironment), file.string(),
+                                 Code::kEnvironment);
+    if (!rates.is_object()) throw Error(Code::kEnvironment, str(file.string(), ": expected a JSON object"));
     const auto kept = rates.find(conditions);
     if (kept != rates.end() && kept->is_number()) rate = std::max(rate, kept->get<double>());
     rates[conditions] = rate;
-    fs::replace_file(file, rates.dump(1) + "\n", Code::kUsage);
+    fs::replace_file(file, rates.dump(1) + "\n", Code::kEnvironment);
   } catch (const Error& error) {
     log::warn(str("the rate that mfu is relative to is this start's own: ", error.what()));
   }

@@ -93,13 +93,13 @@ void ForecastCheck::saved(const Checkpointer::Saved& saved) {
 
 void ForecastCheck::begin() {
   constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
-  const std::string recipe = fs::read_file(folder_ / "recipe.yaml", kMostBytes, Code::kUsage);
+  const std::string recipe = fs::read_file(folder_ / "recipe.yaml", kMostBytes, Code::kEnvironment);
   subject_ = {{"recipe_crc32c", crc32c(recipe)},
               {"ranks", job_.ranks},
               {"ranks_per_node", job_.ranks_per_node},
               {"device", device_}};
   if (const auto file = folder_ / "forecast.json"; std::filesystem::exists(file)) {
-    const ForeignJson earlier = read_foreign_json(fs::read_file(file, kMostBytes, Code::kUsage));
+    const ForeignJson earlier = read_foreign_json(fs::read_file(file, kMostBytes, Code::kEnvironment));
     if (earlier.value.is_object() && earlier.value.value("of", nlohmann::json()) == subject_)
       predicted_ = earlier.value.value("predicted", nlohmann::json());
   }
@@ -173,7 +173,7 @@ void ForecastCheck::compare_saves() const {
 
 void ForecastCheck::write() const {
   const nlohmann::json all{{"of", subject_}, {"predicted", predicted_}, {"measured", measured_}};
-  fs::publish_file(folder_ / "forecast.json", all.dump(2) + "\n", Code::kUsage);
+  fs::publish_file(folder_ / "forecast.json", all.dump(2) + "\n", Code::kEnvironment);
 }
 
 }  // namespace echelon::app

@@ -239,7 +239,7 @@ void train_on(const Recipe& recipe, LoopOptions options, TrainState& state, Chec
     metrics = std::make_unique<MetricsFile>(
         life.folder->metrics(), state.step,
         metrics::ExportOptions{options.metrics.tensorboard, options.metrics.prometheus, options.metrics.csv});
-    fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe, &life.origins), Code::kUsage);
+    fs::publish_file(life.folder->root() / "recipe.yaml", to_yaml(recipe, &life.origins), Code::kEnvironment);
   });
   begin_record(life);
   if (state.model.device().is_cpu()) {  // a GPU states its own

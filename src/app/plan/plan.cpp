@@ -33,7 +33,7 @@ struct PlanArguments {
 
 void write(const std::string& path, const std::string& text) {
   if (path.empty()) return;
-  fs::publish_file(path, text, Code::kUsage);
+  fs::publish_file(path, text, Code::kEnvironment);
 }
 
 /// As `echelon submit`, which refuses a recipe that does not fit.

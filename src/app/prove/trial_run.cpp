@@ -41,7 +41,8 @@ void train(const Trial& trial) {
       {program, "train", recipe.string(), "--ranks", std::to_string(trial.ranks), "--quiet"}, kDeadlineS);
   if (run.good()) return;
   const bool known =
-      run.status >= static_cast<int>(Code::kUsage) && run.status <= static_cast<int>(Code::kPeer);
+      run.status == static_cast<int>(Code::kInternal) ||
+      (run.status >= static_cast<int>(Code::kUsage) && run.status <= static_cast<int>(Code::kPeer));
   throw Error(known ? static_cast<Code>(run.status) : Code::kTraining,
               str("the run '", trial.name, "' of ", recipe.string(),
                   " failed: ", run.err.empty() ? run.trouble("echelon train") : last_line(run.err)));

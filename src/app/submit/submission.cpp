@@ -207,7 +207,7 @@ void keep(const Submission& submission) {
   for (const Submission::Run& run : submission.runs) {
     in_context(str("run folder (run.dir) '", run.dir.string(), "'"), [&] {
       for (const char* name : {"", "logs", "submissions"}) {
-        fs::make_directories(run.dir / name, Code::kUsage);
+        fs::make_directories(run.dir / name, Code::kEnvironment);
         if (!run.allow_foreign_folder)
           fs::require_unshared_folder(run.dir / name, Code::kUsage, "set run.allow_foreign_folder=true");
       }
@@ -217,8 +217,8 @@ void keep(const Submission& submission) {
         throw Error(Code::kUsage,
                     str("cannot make '", folder.string(), "': ",
                         errno == EEXIST ? "another submit has just made it; try again" : fs::reason(errno)));
-      fs::publish_file(folder / "recipe.yaml", run.recipe, Code::kUsage);
-      fs::publish_file(folder / "job.sbatch", submission.script, Code::kUsage);
+      fs::publish_file(folder / "recipe.yaml", run.recipe, Code::kEnvironment);
+      fs::publish_file(folder / "job.sbatch", submission.script, Code::kEnvironment);
     });
   }
 }

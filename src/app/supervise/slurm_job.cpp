@@ -146,7 +146,7 @@ std::optional<std::string> SlurmJob::kill_wait() const {
 std::optional<Nodes> SlurmJob::left_out(const std::filesystem::path& logs) const {
   std::string text;
   try {
-    text = fs::read_own_file(logs / "suspects.txt", kMostBytesOfSuspects, Code::kUsage);
+    text = fs::read_own_file(logs / "suspects.txt", kMostBytesOfSuspects, Code::kEnvironment);
   } catch (const Error&) {
     text.clear();
   }

@@ -102,16 +102,16 @@ void Supervisor::ask_program() {
 void Supervisor::begin_notes() {
   const std::filesystem::path file = start_notes_file(options_.run_dir, job_.number());
   try {
-    fs::make_directories(logs(), Code::kUsage);
+    fs::make_directories(logs(), Code::kEnvironment);
     if (!options_.allow_foreign_folder) {
       for (const std::filesystem::path& folder : {std::filesystem::path(options_.run_dir), logs()})
         fs::require_unshared_folder(folder, Code::kUsage, "set run.allow_foreign_folder=true");
     }
     if (job_.requeues() > 0 && std::filesystem::is_regular_file(std::filesystem::symlink_status(file))) {
-      notes_ = start_notes(fs::read_own_file(file, kMostBytesOfNotes, Code::kUsage));
+      notes_ = start_notes(fs::read_own_file(file, kMostBytesOfNotes, Code::kEnvironment));
     } else {
-      fs::publish_file(file, "", Code::kUsage);
-      fs::remove_tree(logs() / "peer-failure.txt", Code::kUsage);
+      fs::publish_file(file, "", Code::kEnvironment);
+      fs::remove_tree(logs() / "peer-failure.txt", Code::kEnvironment);
     }
   } catch (const std::exception& error) {
     throw Error(Code::kUsage, str("job ", job_.number(), " cannot start: ", error.what(),
@@ -316,8 +316,8 @@ void Supervisor::note(StartNote note) {
   const std::filesystem::path file = start_notes_file(options_.run_dir, job_.number());
   const std::string line = to_line(note);
   try {
-    const fs::Fd fd = fs::open_own(file, O_WRONLY | O_CREAT | O_APPEND, Code::kUsage);
-    fs::write_at(fd, 0, std::as_bytes(std::span(line)), Code::kUsage, file);
+    const fs::Fd fd = fs::open_own(file, O_WRONLY | O_CREAT | O_APPEND, Code::kEnvironment);
+    fs::write_at(fd, 0, std::as_bytes(std::span(line)), Code::kEnvironment, file);
   } catch (const Error& error) {
     say(str("cannot note '", line.substr(0, line.size() - 1), "': ", error.what()));
   }

@@ -78,14 +78,14 @@ void require_private(const Path& folder, const struct stat& info) {
 void require_private(const Path& folder) {
   struct stat info {};
   if (fs::disk().lstat(folder.c_str(), &info) != 0)
-    throw fs::system_error(Code::kUsage, "stat", folder, errno);
+    throw fs::system_error(Code::kEnvironment, "stat", folder, errno);
   require_private(folder, info);
 }
 
 void make_private(const Path& folder) {
   if (fs::disk().mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw Error(Code::kUsage, str("cannot create folder '", folder.string(), "': ", fs::reason(errno),
-                                  "; set checkpoint.memory_dir to a folder that can be written"));
+    throw Error(Code::kEnvironment, str("cannot create folder '", folder.string(), "': ", fs::reason(errno),
+                                        "; set checkpoint.memory_dir to a folder that can be written"));
   }
   require_private(folder);
 }
@@ -93,9 +93,10 @@ void make_private(const Path& folder) {
 /// The user's folder, below which only this user can make anything. What was opened is what was checked.
 fs::Fd open_private(const Path& user) {
   require_private(user);
-  fs::Fd handle = fs::open(user, O_PATH | O_DIRECTORY | O_NOFOLLOW, Code::kUsage);
+  fs::Fd handle = fs::open(user, O_PATH | O_DIRECTORY | O_NOFOLLOW, Code::kEnvironment);
   struct stat info {};
-  if (fs::disk().fstat(handle.get(), &info) != 0) throw fs::system_error(Code::kUsage, "stat", user, errno);
+  if (fs::disk().fstat(handle.get(), &info) != 0)
+    throw fs::system_error(Code::kEnvironment, "stat", user, errno);
   require_private(user, info);
   return handle;
 }
@@ -193,7 +194,7 @@ MemoryIdentity identify_run(const Path& run, const Path& memory_dir) {
   if (wanted.id.empty()) wanted.id = fs::random_hex() + fs::random_hex();
   if (!(wanted == known)) {
     const Json json = {{"id", wanted.id}, {"folder", wanted.folder.string()}};
-    fs::publish_file(run / kMemoryFile, canonical_text(json), Code::kUsage);
+    fs::publish_file(run / kMemoryFile, canonical_text(json), Code::kEnvironment);
   }
   return wanted;
 }
@@ -228,7 +229,7 @@ void MemoryFolder::enter() {
   fs::pin_private(user, std::move(handle));
   if (!lead_) return;
   lock_ = fs::Fd();  // of the folder that was there before
-  lock_ = fs::open_own(path() / kLockFile, O_RDWR | O_CREAT, Code::kUsage, 0600);
+  lock_ = fs::open_own(path() / kLockFile, O_RDWR | O_CREAT, Code::kEnvironment, 0600);
   if (!lock_within(lock_, kPatience_s))
     throw Error(Code::kUsage,
                 str("'", path().string(), "' is in use by another job of this run on this node"));
@@ -299,7 +300,8 @@ std::vector<Path> remove_old_memory(const Path& memory_dir, std::int64_t older_t
 std::uint64_t memory_left(const Path& folder) {
   std::error_code error;
   const auto space = std::filesystem::space(folder, error);
-  if (error) throw Error(Code::kUsage, str("cannot examine '", folder.string(), "': ", error.message()));
+  if (error)
+    throw Error(Code::kEnvironment, str("cannot examine '", folder.string(), "': ", error.message()));
   // A tmpfs may be larger than what the machine has left.
   std::ifstream lines("/proc/meminfo");
   for (std::string field; lines >> field;) {

@@ -29,7 +29,7 @@ ncclDataType_t nccl_type(DType type, std::string_view label) {
     case DType::kU8:
       return ncclUint8;
   }
-  throw Error(Code::kUsage, str("'", label, "': unknown element type"));
+  throw Error::internal(str("'", label, "': unknown element type"));
 }
 
 ncclRedOp_t nccl_op(ReduceOp op) {
@@ -87,8 +87,8 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] Pending reduce_scatter(void* input, DType in_type, float* output, std::size_t count,
                                        float scale, bool accumulate, std::string_view label) override {
     if (in_type != DType::kF32 && in_type != DType::kBF16 && in_type != DType::kF16) {
-      throw Error(Code::kUsage,
-                  str("reduce-scatter '", label, "' of ", name_of(in_type), ", expected fp32, bf16 or fp16"));
+      throw Error::internal(
+          str("reduce-scatter '", label, "' of ", name_of(in_type), ", expected fp32, bf16 or fp16"));
     }
     const Operation operation = make_operation(OperationKind::kReduceScatter, count, in_type, label);
     return pending(*lanes_.reduce, issue(*lanes_.reduce, operation, [&](ncclComm_t comm) {
@@ -104,8 +104,8 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] Pending all_reduce(void* data, std::size_t count, DType type, ReduceOp op,
                                    std::string_view label) override {
     if (type != DType::kF32 && type != DType::kF64 && type != DType::kI64) {
-      throw Error(Code::kUsage,
-                  str("all-reduce '", label, "' of ", name_of(type), ", expected fp32, fp64 or int64"));
+      throw Error::internal(
+          str("all-reduce '", label, "' of ", name_of(type), ", expected fp32, fp64 or int64"));
     }
     Operation operation = make_operation(OperationKind::kAllReduce, count, type, label);
     operation.op = op;
@@ -118,7 +118,7 @@ class NcclCommunicator final : public Communicator {
 
   [[nodiscard]] Pending broadcast(void* data, std::size_t bytes, int root, std::string_view label) override {
     if (root < 0 || root >= size()) {
-      throw Error(Code::kUsage, str("broadcast '", label, "' from rank ", root, " in a group of ", size()));
+      throw Error::internal(str("broadcast '", label, "' from rank ", root, " in a group of ", size()));
     }
     Operation operation = make_operation(OperationKind::kBroadcast, bytes, DType::kU8, label);
     operation.root = root;

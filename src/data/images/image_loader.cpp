@@ -63,9 +63,7 @@ ImageLoader::ImageLoader(std::unique_ptr<data::ImageSource> source, const data::
 }
 
 SampleBatch ImageLoader::read(std::int64_t first, std::int64_t count) const {
-  if (first < 0 || count < 0)
-    throw Error(Code::kUsage, str("cannot read ", count, " samples from sample ", first));
-  SampleBatch batch{.samples = count, .first_sample = first};
+  SampleBatch batch = empty_batch(first, count);
   batch.image_shape = {shape_.channels, shape_.size, shape_.size};
   const auto numel = static_cast<std::size_t>(shape_.numel());
   const std::size_t plane = numel / static_cast<std::size_t>(shape_.channels);

@@ -51,9 +51,7 @@ SyntheticPairLoader::SyntheticPairLoader(const PairSizes& sizes, std::uint64_t s
 }
 
 SampleBatch SyntheticPairLoader::read(std::int64_t first, std::int64_t count) const {
-  if (first < 0 || count < 0)
-    throw Error(Code::kUsage, str("cannot read ", count, " samples from sample ", first));
-  SampleBatch batch{.samples = count, .first_sample = first};
+  SampleBatch batch = empty_batch(first, count);
   for (std::int64_t sample = first; sample < first + count; ++sample) append(sample, batch);
   return batch;
 }

@@ -14,9 +14,9 @@ int main(int argc, char** argv) {
   }
   try {
     const fs::Path folder = argv[1];
-    const std::string document = fs::read_file(folder / "recipe.md", 1 << 20, Code::kUsage);
-    fs::publish_file(folder / "recipe.md", recipe::with_reference(document), Code::kUsage);
-    fs::publish_file(folder / "recipe.schema.json", recipe_json_schema(), Code::kUsage);
+    const std::string document = fs::read_file(folder / "recipe.md", 1 << 20, Code::kEnvironment);
+    fs::publish_file(folder / "recipe.md", recipe::with_reference(document), Code::kEnvironment);
+    fs::publish_file(folder / "recipe.schema.json", recipe_json_schema(), Code::kEnvironment);
     return 0;
   } catch (const Error& error) {
     std::cerr << "recipe_docs: " << error.what() << '\n';

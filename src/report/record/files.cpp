@@ -21,7 +21,7 @@ bool is_there(const fs::Path& path) {
 
 std::string read_part(const fs::Fd& file, const fs::Path& path, std::uint64_t offset, std::uint64_t size) {
   std::string text(size, '\0');
-  fs::read_at(file, offset, std::as_writable_bytes(std::span(text)), Code::kUsage, path);
+  fs::read_at(file, offset, std::as_writable_bytes(std::span(text)), Code::kEnvironment, path);
   return text;
 }
 
@@ -30,7 +30,7 @@ std::string read_part(const fs::Fd& file, const fs::Path& path, std::uint64_t of
 std::optional<std::string> read_if_there(const fs::Path& file, std::uint64_t max_bytes, Missing& missing) {
   if (!is_there(file)) return std::nullopt;
   try {
-    return fs::read_own_file(file, max_bytes, Code::kUsage);
+    return fs::read_own_file(file, max_bytes, Code::kEnvironment);
   } catch (const Error& error) {
     missing.emplace_back(error.what());
   }
@@ -50,7 +50,7 @@ HeadAndTail read_ends(const fs::Path& file, std::uint64_t head, std::uint64_t ta
   HeadAndTail ends;
   if (!is_there(file)) return ends;
   try {
-    const fs::Fd open = fs::open_own_to_read(file, Code::kUsage);
+    const fs::Fd open = fs::open_own_to_read(file, Code::kEnvironment);
     struct stat info {};
     if (fs::disk().fstat(open.get(), &info) != 0) return ends;
     const auto size = static_cast<std::uint64_t>(info.st_size);

@@ -33,8 +33,9 @@ void MetricsLog::begin_anew() {
 void MetricsLog::read_on() {
   struct stat info {};
   if (fs::disk().lstat(file_.c_str(), &info) != 0 && errno == ENOENT) return;
-  const fs::Fd file = fs::open_own_to_read(file_, Code::kUsage);
-  if (fs::disk().fstat(file.get(), &info) != 0) throw fs::system_error(Code::kUsage, "stat", file_, errno);
+  const fs::Fd file = fs::open_own_to_read(file_, Code::kEnvironment);
+  if (fs::disk().fstat(file.get(), &info) != 0)
+    throw fs::system_error(Code::kEnvironment, "stat", file_, errno);
   const auto size = static_cast<std::uint64_t>(info.st_size);
   if (place_.inode != info.st_ino || place_.device != info.st_dev || size < place_.offset) begin_anew();
   place_.inode = info.st_ino;
@@ -47,7 +48,8 @@ void MetricsLog::read_on() {
     const ssize_t got =
         fs::disk().pread(file.get(), buffer.data(), wanted, static_cast<off_t>(place_.offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw Error(Code::kUsage, str("cannot read '", file_.string(), "': ", fs::reason(errno)));
+    if (got < 0)
+      throw Error(Code::kEnvironment, str("cannot read '", file_.string(), "': ", fs::reason(errno)));
     if (got == 0) break;  // cut meanwhile
     take_bytes(std::string_view(buffer).substr(0, static_cast<std::size_t>(got)));
     place_.offset += static_cast<std::uint64_t>(got);

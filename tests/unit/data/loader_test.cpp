@@ -170,8 +170,9 @@ TEST(Loader, RefusesDataThatDoesNotFit) {
   EXPECT_EQ(refusal(options_for(path, 0), 300, Code::kUsage), "data.seq_len is 0, expected 1 to 2^30");
   EXPECT_EQ(refusal(options_for(path, 4), 1, Code::kUsage), "model.vocab_size is 1, expected 2 to 2^31");
   const auto loader = make_loader(options_for(path, 4), 300, 1);
-  EXPECT_EQ(message_of([&] { (void)loader->read(-1, 2); }, Code::kUsage),
-            "cannot read 2 samples from sample -1");
+  EXPECT_EQ(
+      message_of([&] { (void)loader->read(-1, 2); }, Code::kInternal),
+      "internal error: a read of 2 samples from sample -1; this is a fault of Echelon: please report it");
 }
 
 TEST(Loader, RefusesTheWrongTokenizer) {

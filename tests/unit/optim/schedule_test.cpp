@@ -150,7 +150,7 @@ std::string refusal(const ScheduleOptions& schedule) {
   try {
     (void)learning_rate(kOptim, schedule, 10, 10);
   } catch (const Error& e) {
-    EXPECT_EQ(e.code(), Code::kUsage);
+    EXPECT_EQ(e.code(), Code::kInternal);
     return e.what();
   }
   return "accepted";

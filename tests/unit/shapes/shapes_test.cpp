@@ -4,8 +4,9 @@
 
 #include <limits>
 #include <set>
-#include <stdexcept>
 #include <string_view>
+
+#include "base/error.h"
 
 namespace echelon {
 namespace {
@@ -72,7 +73,7 @@ TEST(Shapes, OfAT5HavePositionBiasesInTheFirstBlocksOnly) {
 
 TEST(Shapes, TableRefusesANameThatTheModelDoesNotHave) {
   const ShapeTable tied(ModelOptions{.tie_embeddings = true});
-  EXPECT_THROW((void)tied.at("lm_head.weight"), std::logic_error);
+  EXPECT_THROW((void)tied.at("lm_head.weight"), Error);
 }
 
 }  // namespace

@@ -89,7 +89,9 @@ TEST(GatheredWeights, ARefusedCallNamesUnitAndState) {
     unit.weights.finish();
     FAIL() << "not refused";
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "internal error: unit 'layer': finish() while its state is 'sharded'");
+    EXPECT_STREQ(e.what(),
+                 "internal error: unit 'layer': finish() while its state is 'sharded'"
+                 "; this is a fault of Echelon: please report it");
   }
 }
 

@@ -148,7 +148,9 @@ TEST(GradientReduction, CallsOutOfOrderAreRefused) {
     unit.reduction.start();
     FAIL() << "not refused";
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "internal error: unit 'layer': start() while its state is 'reducing'");
+    EXPECT_STREQ(e.what(),
+                 "internal error: unit 'layer': start() while its state is 'reducing'"
+                 "; this is a fault of Echelon: please report it");
   }
 }
 
