@@ -49,15 +49,6 @@ Books::Circumstances& Books::here() {
   return mine;
 }
 
-void Books::took(const std::vector<std::uint32_t>& works, double before_s, double seconds) {
-  const std::lock_guard lock(mutex_);
-  for (const std::uint32_t work : works) {
-    if (work >= trace_.works.size()) continue;  // recorded before begin()
-    trace_.works[work].seconds = seconds / static_cast<double>(works.size());
-    trace_.works[work].before_s = before_s / static_cast<double>(works.size());
-  }
-}
-
 void Books::begin_tasks(std::int64_t tasks) {
   here().tasks = tasks;
   first_of_tasks_ = trace_.works.size();
@@ -139,7 +130,7 @@ void Books::work(std::string_view name, forecast::Cost cost, DType type, double 
   if (!open_) return;
   look_where();
   const Circumstances& now = here();
-  const auto times = static_cast<double>(now.rows * std::max<std::int64_t>(1, now.tasks));
+  const auto times = static_cast<double>(std::max<std::int64_t>(1, now.tasks));
   const bool divided = c10::ParallelGuard::is_enabled();
   const std::uint16_t number_of_name = name_of(name);
   const std::uint16_t previous = follow(number_of_name, divided);
@@ -158,9 +149,7 @@ void Books::work(std::string_view name, forecast::Cost cost, DType type, double 
                           .on_host = on_host,
                           .divided = divided,
                           .tasks = now.tasks});
-  const auto number = static_cast<std::uint32_t>(trace_.works.size() - 1);
-  if (now.collected != nullptr) now.collected->push_back(number);
-  add({Event::Kind::kWork, stream_, number});
+  add({Event::Kind::kWork, stream_, static_cast<std::uint32_t>(trace_.works.size() - 1)});
 }
 
 void Books::pass(std::string_view name, DType type, std::int64_t elements, double flops_per_element) {

@@ -26,19 +26,15 @@ class Books {
 
   /// The properties of the works that a thread records from now on.
   struct Circumstances {
-    double seconds = 0;                               ///< each takes so long
-    double before_s = 0;                              ///< and begins so long after the previous one
-    std::int64_t rows = 1;                            ///< each stands for so many in the same thread
-    std::int64_t tasks = 0;                           ///< Work::tasks
-    std::vector<std::uint32_t>* collected = nullptr;  ///< receives their numbers; may be null
+    double seconds = 0;      ///< each takes so long
+    double before_s = 0;     ///< and begins so long after the previous one
+    std::int64_t tasks = 0;  ///< Work::tasks
   };
   /// Returns the circumstances of this thread.
   [[nodiscard]] static Circumstances& here();
   /// From now on, works belong to one of `tasks` tasks that are divided among threads (Work::tasks).
   void begin_tasks(std::int64_t tasks);
   void end_tasks();
-  /// The collected works took `seconds` together, and began `before_s` after the previous one.
-  void took(const std::vector<std::uint32_t>& works, double before_s, double seconds);
 
   /// Records an operation. May be called from any thread. `head_size`: of attention.
   void work(std::string_view name, forecast::Cost cost, DType type, double flops, double bytes,

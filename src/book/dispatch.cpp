@@ -106,13 +106,13 @@ Recording::Recording() : threads_(at::get_num_threads()) {
                                                 __LINE__);
   record_kernels(*replaced());
   record_whole(*replaced(), kWhole);
-  kernels::replace_kernels(recording_kernels());
+  kernels::replace_kernels(&recording_kernels());
   // Kernels record, so all of them run in this thread.
   at::set_num_threads(1);
 }
 
 Recording::~Recording() {
-  kernels::replace_kernels({});
+  kernels::replace_kernels(nullptr);
   replaced().reset();
   at::set_num_threads(threads_);
 }

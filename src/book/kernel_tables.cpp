@@ -1,5 +1,9 @@
 #include "book/kernel_tables.h"
 
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstddef>
 #include <type_traits>
 
 #include "book/books.h"
@@ -8,8 +12,13 @@ namespace echelon::book {
 namespace {
 
 using kernels::Bf16;
+using kernels::DropoutValues;
 using kernels::Fp16;
+using kernels::NormRows;
+using kernels::Product;
+using kernels::ProductKernel;
 using kernels::QkvShape;
+using kernels::RowAngles;
 using kernels::ScoreRows;
 using kernels::Table;
 
@@ -29,13 +38,22 @@ std::int64_t row_of(const QkvShape& shape) {
 }
 
 template <class T>
+void record_product(const ProductKernel<T>&, const Product<T>& p, std::byte*) {
+  const auto m = static_cast<double>(p.m);
+  const auto n = static_cast<double>(p.n);
+  const auto k = static_cast<double>(p.k);
+  books().work("mm", forecast::Cost::kProduct, kType<T>, 2 * m * n * k,
+               static_cast<double>(sizeof(T)) * (m * k + k * n + m * n * (p.accumulate ? 2 : 1)));
+}
+
+template <class T>
 constexpr Table<T> table() {
   using I = std::int64_t;
   return {
-      .rms_norm = [](const T*, const T*, T*, float*, I rows, I n, float,
-                     NormRounding) { pass<T>("rms_norm", 2 * rows * n); },
-      .rms_norm_backward = [](const T*, const T*, const T*, const float*, T*, float*, I rows, I n,
-                              NormRounding) { pass<T>("rms_norm_backward", 3 * rows * n); },
+      .rms_norm = [](const T*, const T*, T*, float*, const NormRows& x, float,
+                     NormRounding) { pass<T>("rms_norm", 2 * x.numel()); },
+      .rms_norm_backward = [](const T*, const T*, const T*, const float*, T*, float*, const NormRows& x,
+                              NormRounding) { pass<T>("rms_norm_backward", 3 * x.numel()); },
       .layer_norm = [](const T*, const T*, const T*, T*, float*, I rows, I n,
                        float) { pass<T>("layer_norm", 2 * rows * n); },
       .layer_norm_backward = [](const T*, const T*, const T*, const float*, T*, float*, float*, I rows,
@@ -48,17 +66,16 @@ constexpr Table<T> table() {
                             I n) { pass<T>("swiglu_backward", 5 * rows * n); },
       .geglu = [](const T*, T*, I rows, I n) { pass<T>("geglu", 3 * rows * n); },
       .geglu_backward = [](const T*, const T*, T*, I rows, I n) { pass<T>("geglu_backward", 5 * rows * n); },
-      .relu = [](T*, I n) { pass<T>("relu", 2 * n); },
       .relu_backward = [](const T*, const T*, T*, I n, float) { pass<T>("relu_backward", 3 * n); },
       .softmax_cross_entropy =
-          [](T*, I n, I, float) {
-            pass<T>("softmax_cross_entropy", 2 * n);
-            return 1.0F;
+          [](T*, I rows, I n, const I*, float, float* losses) {
+            pass<T>("softmax_cross_entropy", 2 * rows * n);
+            std::fill_n(losses, rows, 1.0F);
           },
       .cross_entropy =
-          [](const T*, I n, I) {
-            pass<T>("cross_entropy", n);
-            return 1.0F;
+          [](const T*, I rows, I n, const I*, float* losses) {
+            pass<T>("cross_entropy", rows * n);
+            std::fill_n(losses, rows, 1.0F);
           },
       .attention_softmax = [](T*, float*,
                               const ScoreRows& s) { pass<T>("attention_softmax", 2 * s.rows * s.columns); },
@@ -71,15 +88,16 @@ constexpr Table<T> table() {
             pass<T>("attention_softmax_backward", 3 * s.rows * s.columns);
           },
       .row_dots = [](const T*, const T*, float*, I rows, I n) { pass<T>("row_dots", 2 * rows * n); },
-      .rope_split = [](const T*, T*, T*, T*, const float*, I,
-                       QkvShape shape) { pass<T>("rope_split", 2 * row_of(shape)); },
-      .rope_merge = [](T*, const T*, const T*, const T*, const float*, I,
-                       QkvShape shape) { pass<T>("rope_merge", 2 * row_of(shape)); },
+      .rope_split = [](const T*, T*, T*, T*, const RowAngles&, I, I count,
+                       QkvShape shape) { pass<T>("rope_split", 2 * count * row_of(shape)); },
+      .rope_merge = [](T*, const T*, const T*, const T*, const RowAngles&, I, I count,
+                       QkvShape shape) { pass<T>("rope_merge", 2 * count * row_of(shape)); },
       .sum_rows = [](const T*, const I*, I count, T*, I n, bool) { pass<T>("sum_rows", (count + 1) * n); },
-      .dropout = [](const T*, T*, I n, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t,
-                    float) { pass<T>("dropout", 2 * n); },
+      .dropout = [](const T*, T*, I rows, I n, const DropoutValues&,
+                    bool) { pass<T>("dropout", 2 * rows * n); },
       .to_float = [](const T*, float*, I n) { pass<float>("to_float", n + n * I{sizeof(T)} / 4); },
       .from_float = [](const float*, T*, I n) { pass<float>("from_float", n + n * I{sizeof(T)} / 4); },
+      .product = record_product<T>,
   };
 }
 
@@ -88,40 +106,43 @@ double sum_of_squares(const float*, std::int64_t n) {
   return 1;
 }
 
-constexpr kernels::Tables kTables{
-    .f32 = table<float>(), .bf16 = table<Bf16>(), .fp16 = table<Fp16>(), .sum_of_squares = sum_of_squares};
+void initial_values(const kernels::InitialValues&, std::uint64_t, float*, std::int64_t n) {
+  pass<float>("initial_values", n);
+}
 
-class RecordingObserver final : public kernels::Observer {
- public:
-  std::int64_t begin_tasks(std::int64_t count, bool equal) override {
-    books().begin_tasks(equal ? count : 1);
-    return equal ? 1 : count;
-  }
-  void end_tasks() override { books().end_tasks(); }
-  std::int64_t begin_rows(std::int64_t count) override {
-    Books::here().rows = count;
-    return 1;
-  }
-  void first_row_done() override {}
-  void end_rows() override { Books::here().rows = 1; }
-  void product(const kernels::ProductShape& s, const std::function<void()>& /*run*/) override {
-    const auto m = static_cast<double>(s.m);
-    const auto n = static_cast<double>(s.n);
-    const auto k = static_cast<double>(s.k);
-    books().work("mm", forecast::Cost::kProduct, s.type, 2 * m * n * k,
-                 static_cast<double>(size_of(s.type)) * (m * k + k * n + m * n * (s.accumulated ? 2 : 1)));
-  }
-  bool leaves_out(const char* what, double bytes) override {
-    books().work(what, forecast::Cost::kMemory, DType::kF32, 0, bytes);
-    return true;
-  }
-};
+double bytes_of(const kernels::LowPrecisionArray& array) {
+  return array.data == nullptr ? 0 : (array.bf16 ? 2 : 4);
+}
+
+void anyprecision_adamw(const kernels::AnyPrecisionNumbers&, const kernels::AnyPrecisionArrays& arrays,
+                        std::int64_t begin, std::int64_t end) {
+  double bytes = sizeof(float);  // the gradient is only read
+  for (const auto& array : {arrays.weights, arrays.exp_avg, arrays.exp_avg_sq, arrays.compensation})
+    bytes += 2 * bytes_of(array);
+  books().work("anyprecision_adamw", forecast::Cost::kMemory, DType::kF32, 0,
+               bytes * static_cast<double>(end - begin));
+}
+
+/// One of equal tasks stands for all.
+void for_each_task(std::int64_t count, bool equal,
+                   const std::function<void(std::int64_t, std::int64_t)>& run) {
+  books().begin_tasks(equal ? count : 1);
+  at::parallel_for(0, equal ? std::min<std::int64_t>(count, 1) : count, 1, run);
+  books().end_tasks();
+}
+
+constexpr kernels::Tables kTables{.f32 = table<float>(),
+                                  .bf16 = table<Bf16>(),
+                                  .fp16 = table<Fp16>(),
+                                  .sum_of_squares = sum_of_squares,
+                                  .initial_values = initial_values,
+                                  .anyprecision_adamw = anyprecision_adamw,
+                                  .for_each_task = for_each_task};
 
 }  // namespace
 
-kernels::Replacement recording_kernels() {
-  static RecordingObserver observer;
-  return {.tables = &kTables, .observer = &observer};
+const kernels::Tables& recording_kernels() {
+  return kTables;
 }
 
 }  // namespace echelon::book

@@ -1,9 +1,9 @@
 #pragma once
-#include "model/kernels/tables.h"
+#include "model/kernels/kernels.h"
 
 namespace echelon::book {
 
 /// Returns CPU kernels that record their calls and compute nothing. Sums are 1.
-[[nodiscard]] kernels::Replacement recording_kernels();
+[[nodiscard]] const kernels::Tables& recording_kernels();
 
 }  // namespace echelon::book

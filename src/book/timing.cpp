@@ -65,12 +65,12 @@ Timing::Timing()
                                           .needsInputs(true)
                                           .needsOutputs(true)
                                           .scopes({at::RecordScope::FUNCTION}))) {
-  kernels::replace_kernels(timed_kernels());
+  kernels::replace_kernels(&timed_kernels());
   stopwatch::restart();
 }
 
 Timing::~Timing() {
-  kernels::replace_kernels({});
+  kernels::replace_kernels(nullptr);
   at::removeCallback(observer_);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "model/kernels/tables.h"
+#include "model/kernels/kernels.h"
 
 namespace echelon::book {
 
@@ -18,6 +18,6 @@ class Timing {
 };
 
 /// The processor's kernels, each of which hands its duration to Books.
-[[nodiscard]] kernels::Replacement timed_kernels();
+[[nodiscard]] const kernels::Tables& timed_kernels();
 
 }  // namespace echelon::book

@@ -7,12 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "model/kernels/arguments.h"
+
 namespace echelon {
 
 /// Distribution of initial values. A value is a pure function of seed, tensor name and element index, and so
 /// does not depend on sharding.
 struct InitSpec {
-  enum class Kind { kNormal, kUniform, kConstant } kind = Kind::kNormal;
+  using Kind = kernels::InitialValues::Kind;
+  Kind kind = Kind::kNormal;
   /// kNormal: standard deviation, mean 0; kUniform: bound b of [-b, b]; kConstant: the value.
   float value = 0.02F;
 };

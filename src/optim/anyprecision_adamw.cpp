@@ -5,8 +5,7 @@
 
 #include <cmath>
 
-#include "model/kernels/observer.h"
-#include "optim/anyprecision_pass.h"
+#include "model/kernels/kernels.h"
 #include "shard/sharded_model.h"
 
 namespace echelon {
@@ -21,7 +20,7 @@ void multiply(at::Tensor& values, double factor) {
   values.mul_(at::scalar_tensor(factor, at::kDouble));
 }
 
-LowPrecisionArray array_of(const at::Tensor& values) {
+kernels::LowPrecisionArray array_of(const at::Tensor& values) {
   return {values.mutable_data_ptr(), values.scalar_type() == at::kBFloat16};
 }
 
@@ -41,7 +40,7 @@ std::vector<UpdateRule::StateSpec> AnyPrecisionAdamW::states() const {
 void AnyPrecisionAdamW::update(const UpdateValues& values, std::span<const UpdateRange> ranges) const {
   const auto number = static_cast<double>(values.number);
   const double step_size = values.lr / (1.0 - std::pow(betas_[0], number));
-  const AnyPrecisionNumbers numbers{
+  const kernels::AnyPrecisionNumbers numbers{
       .gradient_factor = static_cast<float>(values.gradient_factor),
       .keep = static_cast<float>(1.0 - values.lr * values.weight_decay),
       .beta1 = static_cast<float>(betas_[0]),
@@ -56,17 +55,14 @@ void AnyPrecisionAdamW::update(const UpdateValues& values, std::span<const Updat
       update_by_tensor_operations(values, range);
       continue;
     }
-    const AnyPrecisionArrays arrays{.weights = array_of(range.weights),
-                                    .gradient = range.gradient.const_data_ptr<float>(),
-                                    .exp_avg = array_of(range.states[0]),
-                                    .exp_avg_sq = array_of(range.states[1]),
-                                    .compensation = kahan_ ? array_of(range.states[2]) : LowPrecisionArray{}};
-    double bytes =
-        2 * static_cast<double>(range.weights.nbytes()) + static_cast<double>(range.gradient.nbytes());
-    for (const at::Tensor& state : range.states) bytes += 2 * static_cast<double>(state.nbytes());
-    if (kernels::only_recorded("anyprecision_adamw", bytes)) continue;
+    const kernels::AnyPrecisionArrays arrays{
+        .weights = array_of(range.weights),
+        .gradient = range.gradient.const_data_ptr<float>(),
+        .exp_avg = array_of(range.states[0]),
+        .exp_avg_sq = array_of(range.states[1]),
+        .compensation = kahan_ ? array_of(range.states[2]) : kernels::LowPrecisionArray{}};
     at::parallel_for(0, range.weights.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      anyprecision_pass(numbers, arrays, begin, end);
+      kernels::tables().anyprecision_adamw(numbers, arrays, begin, end);
     });
   }
 }

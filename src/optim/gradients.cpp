@@ -18,7 +18,7 @@ std::vector<double> on_host(const ShardedModel& model) {
   std::vector<double> squares;
   for (const auto& unit : model.units()) {
     const at::Tensor& gradient = unit->gradient();
-    squares.push_back(kernels::sum_of_squares(gradient.const_data_ptr<float>(), gradient.numel()));
+    squares.push_back(kernels::tables().sum_of_squares(gradient.const_data_ptr<float>(), gradient.numel()));
   }
   return squares;
 }

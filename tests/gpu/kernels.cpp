@@ -78,9 +78,9 @@ TYPED_TEST(GpuKernels, RmsNormAndItsGradientsMatchTheCpu) {
     std::vector<T> dx(x.size());
     std::vector<float> inv(static_cast<std::size_t>(rows));
     std::vector<float> dw(static_cast<std::size_t>(n));
-    kernels::kernels<T>().rms_norm(x.data(), w.data(), y.data(), inv.data(), rows, n, 1e-5F, rounding);
+    kernels::kernels<T>().rms_norm(x.data(), w.data(), y.data(), inv.data(), {rows, n}, 1e-5F, rounding);
     kernels::kernels<T>().rms_norm_backward(dy.data(), x.data(), w.data(), inv.data(), dx.data(), dw.data(),
-                                            rows, n, rounding);
+                                            {rows, n}, rounding);
     const OnDevice<T> xs(x, shift);
     const OnDevice<T> ws(w, shift);
     const OnDevice<T> dys(dy, shift);
@@ -144,14 +144,15 @@ void check_rope(const kernels::QkvShape& s, bool token_major) {
   std::vector<T> k(size_of_product(batch, per_kv));
   std::vector<T> v(k.size());
   std::vector<T> merged(qkv.size());
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t b = r / s.seq_len;
-    kernels::kernels<T>().rope_split(qkv.data() + r * width, q.data() + b * per_q, k.data() + b * per_kv,
-                                     v.data() + b * per_kv, cos_sin.data() + (r % s.seq_len) * s.head_dim,
-                                     r % s.seq_len, s);
-    kernels::kernels<T>().rope_merge(merged.data() + r * width, q.data() + b * per_q, k.data() + b * per_kv,
-                                     v.data() + b * per_kv, cos_sin.data() + (r % s.seq_len) * s.head_dim,
-                                     r % s.seq_len, s);
+  std::vector<std::int64_t> places(static_cast<std::size_t>(s.seq_len));
+  std::iota(places.begin(), places.end(), 0);
+  const kernels::RowAngles turns{cos_sin.data(), places.data(), s.head_dim};
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const std::int64_t first = b * s.seq_len * width;
+    kernels::kernels<T>().rope_split(qkv.data() + first, q.data() + b * per_q, k.data() + b * per_kv,
+                                     v.data() + b * per_kv, turns, 0, s.seq_len, s);
+    kernels::kernels<T>().rope_merge(merged.data() + first, q.data() + b * per_q, k.data() + b * per_kv,
+                                     v.data() + b * per_kv, turns, 0, s.seq_len, s);
   }
   const auto heads_of = [&](T* data, std::int64_t heads) {
     const std::int64_t d = s.head_dim;
@@ -208,10 +209,9 @@ TYPED_TEST(GpuKernels, CrossEntropyAndItsGradientMatchTheCpu) {
     const auto logits = random_values<T>(rows * n, 1, 4.0);
     const std::vector<std::int64_t> targets{0, n - 1, -100, n / 2, n / 3};
     auto gradient = logits;
-    std::vector<float> losses;
-    for (std::int64_t r = 0; r < rows; ++r)
-      losses.push_back(kernels::kernels<T>().softmax_cross_entropy(
-          gradient.data() + r * n, n, targets[static_cast<std::size_t>(r)], 0.25F));
+    std::vector<float> losses(targets.size());
+    kernels::kernels<T>().softmax_cross_entropy(gradient.data(), rows, n, targets.data(), 0.25F,
+                                                losses.data());
     const OnDevice<T> in(logits);
     const OnDevice<std::int64_t> chosen(targets);
     const OnDevice<float> out(std::vector<float>(losses.size(), NAN));
@@ -250,14 +250,12 @@ TYPED_TEST(GpuKernels, DropoutZeroesWhatTheCpuDoes) {
     std::vector<std::int64_t> samples(static_cast<std::size_t>(rows));
     std::vector<std::int64_t> places(samples.size());
     std::vector<T> expected(x.size());
-    const std::int64_t calls = (n + 7) / 8;
     for (std::int64_t r = 0; r < rows; ++r) {
       samples[static_cast<std::size_t>(r)] = 1000 + r / 3;
       places[static_cast<std::size_t>(r)] = r % 3;
-      kernels::kernels<T>().dropout(x.data() + r * n, expected.data() + r * n, n, 77,
-                                    static_cast<std::uint64_t>(r % 3 * calls),
-                                    static_cast<std::uint64_t>(1000 + r / 3), 20000, 1.44F);
     }
+    kernels::kernels<T>().dropout(x.data(), expected.data(), rows, n,
+                                  {77, 20000, 1.44F, samples.data(), places.data()}, false);
     const OnDevice<T> in(x, shift);
     const OnDevice<T> out(std::vector<T>(x.size()), shift);
     const OnDevice<std::int64_t> sample(samples);

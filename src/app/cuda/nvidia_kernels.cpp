@@ -155,9 +155,9 @@ class NvidiaKernels final : public ops::DeviceKernels {
   void dropout(const at::Tensor& x, const at::Tensor& y, const ops::DropoutRows& rows) const override {
     constexpr const char* kWhat = "dropout";
     const OnDevice device(x);
-    const gpu::DropoutValues values{rows.key, rows.threshold, rows.factor,
-                                    static_cast<const std::int64_t*>(memory(rows.samples, kWhat)),
-                                    static_cast<const std::int64_t*>(memory(rows.places, kWhat))};
+    const kernels::DropoutValues values{rows.key, rows.threshold, rows.factor,
+                                        static_cast<const std::int64_t*>(memory(rows.samples, kWhat)),
+                                        static_cast<const std::int64_t*>(memory(rows.places, kWhat))};
     check_cuda(gpu::dropout(type_of(x, kWhat), memory(x, kWhat), memory(y, kWhat), x.size(0),
                             x.numel() / x.size(0), values, device.stream()),
                kWhat);

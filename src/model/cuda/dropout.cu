@@ -11,7 +11,8 @@ constexpr std::int64_t kManyBlocks = 4096;  // fills any device; each thread the
 constexpr std::int64_t kShared = 8;         ///< elements that share one call of Philox
 
 template <class T>
-__global__ void dropout_kernel(const T* x, T* y, std::int64_t rows, std::int64_t n, DropoutValues values) {
+__global__ void dropout_kernel(const T* x, T* y, std::int64_t rows, std::int64_t n,
+                               kernels::DropoutValues values) {
   const std::int64_t calls = (n + kShared - 1) / kShared;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < rows * calls;
@@ -32,7 +33,7 @@ __global__ void dropout_kernel(const T* x, T* y, std::int64_t rows, std::int64_t
 }  // namespace
 
 cudaError_t dropout(DType type, const void* x, void* y, std::int64_t rows, std::int64_t n,
-                    const DropoutValues& values, cudaStream_t stream) {
+                    const kernels::DropoutValues& values, cudaStream_t stream) {
   if (rows == 0 || n == 0) return cudaSuccess;
   const std::int64_t work = rows * ((n + kShared - 1) / kShared);
   const std::int64_t wanted = (work + kThreads - 1) / kThreads;

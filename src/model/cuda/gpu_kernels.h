@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
-#include "model/kernels/kernels.h"
+#include "model/kernels/arguments.h"
 
 /// The kernels behind the model's operations on a GPU; the arithmetic is that of the CPU table
 /// (model/kernels/kernels.h): fp32 whatever the element type, results rounded as there. Every function queues
@@ -61,18 +61,9 @@ struct Heads {
                                         std::int64_t rows, std::int64_t n, const float* scale,
                                         cudaStream_t stream);
 
-/// Selects the elements that dropout zeroes: kernels::Table::dropout with counter_low = place * ceil(n / 8)
-/// and counter_high = sample.
-struct DropoutValues {
-  std::uint64_t key = 0;
-  std::uint32_t threshold = 0;
-  float factor = 1;
-  const std::int64_t* samples = nullptr;  ///< [rows]
-  const std::int64_t* places = nullptr;   ///< [rows]
-};
-/// x, y: [rows, n].
+/// kernels::Table::dropout without relu. x, y: [rows, n]; the arrays of `values` are on the device.
 [[nodiscard]] cudaError_t dropout(DType type, const void* x, void* y, std::int64_t rows, std::int64_t n,
-                                  const DropoutValues& values, cudaStream_t stream);
+                                  const kernels::DropoutValues& values, cudaStream_t stream);
 
 /// fp64 elements of `partial` that sum_of_squares needs.
 inline constexpr std::int64_t kSquaresPartials = 1024;

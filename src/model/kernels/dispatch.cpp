@@ -22,20 +22,20 @@ Choice choose() {
   return {&generic::tables, "generic"};
 }
 
-Replacement replacement;
+const Tables* replacement = nullptr;
 
 const Choice& choice() {
   static const Choice chosen = choose();
   return chosen;
 }
 
-const Tables& tables() {
-  return replacement.tables != nullptr ? *replacement.tables : *choice().tables;
-}
-
 }  // namespace
 
-const ProductKernel* product_kernel() {
+const Tables& tables() {
+  return replacement != nullptr ? *replacement : *choice().tables;
+}
+
+const ProductKernel<Bf16>* product_kernel() {
 #if defined(__x86_64__)
   if (has_avx512_bf16()) return &avx512_bf16_product;
 #endif
@@ -46,29 +46,10 @@ const Tables& processor_tables() {
   return *choice().tables;
 }
 
-void replace_kernels(const Replacement& by) {
+void replace_kernels(const Tables* by) {
   replacement = by;
 }
 
-Observer* observer() {
-  return replacement.observer;
-}
-
-template <>
-const Table<float>& kernels<float>() {
-  return tables().f32;
-}
-template <>
-const Table<Bf16>& kernels<Bf16>() {
-  return tables().bf16;
-}
-template <>
-const Table<Fp16>& kernels<Fp16>() {
-  return tables().fp16;
-}
-double sum_of_squares(const float* values, std::int64_t n) {
-  return tables().sum_of_squares(values, n);
-}
 const char* instruction_set() {
   return choice().name;
 }

@@ -4,76 +4,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 
 #include "base/philox.h"
 #include "model/kernels/attention_softmax.h"
 #include "model/kernels/chunks.h"
 #include "model/kernels/elements.h"
+#include "model/kernels/rms_norm.h"
 #include "model/kernels/softmax.h"
 #include "model/kernels/tables.h"
 
 namespace echelon::kernels::ECHELON_ISA {
 namespace {
-
-/// A normalized value, as its weight and the weight's gradient see it.
-template <class T>
-float normed(float value, NormRounding rounding) {
-  return rounding == NormRounding::kTwice ? rounded<T>(value) : value;
-}
-
-/// What is added to the weight.
-inline float offset(NormRounding rounding) {
-  return rounding == NormRounding::kOncePlusOne ? 1.0F : 0.0F;
-}
-
-template <class T>
-void rms_norm(const T* x, const T* w, T* y, float* inv_rms, std::int64_t rows, std::int64_t n, float eps,
-              NormRounding rounding) {
-  const float more = offset(rounding);
-  for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
-    float sum = 0;
-    for (const auto [begin, width] : Chunks<T>(n)) {
-      const Loaded<T> xs(x + begin, width);
-      for (std::int64_t i = 0; i < width; ++i) sum += xs[i] * xs[i];
-    }
-    const float inv = 1.0F / std::sqrt(sum / static_cast<float>(n) + eps);
-    inv_rms[r] = inv;
-    for (const auto [begin, width] : Chunks<T>(n)) {
-      const Loaded<T> xs(x + begin, width);
-      const Loaded<T> ws(w + begin, width);
-      Stored<T> ys(y + begin, width);
-      for (std::int64_t i = 0; i < width; ++i) ys.set(i, normed<T>(xs[i] * inv, rounding) * (ws[i] + more));
-    }
-  }
-}
-
-template <class T>
-void rms_norm_backward(const T* dy, const T* x, const T* w, const float* inv_rms, T* dx, float* dw_sum,
-                       std::int64_t rows, std::int64_t n, NormRounding rounding) {
-  const float more = offset(rounding);
-  for (std::int64_t r = 0; r < rows; ++r, x += n, dy += n, dx += n) {
-    const float inv = inv_rms[r];
-    float dot = 0;
-    for (const auto [begin, width] : Chunks<T>(n)) {
-      const Loaded<T> dys(dy + begin, width);
-      const Loaded<T> xs(x + begin, width);
-      const Loaded<T> ws(w + begin, width);
-      for (std::int64_t i = 0; i < width; ++i) {
-        dot += dys[i] * xs[i] * (ws[i] + more);
-        if (dw_sum != nullptr) dw_sum[begin + i] += dys[i] * normed<T>(xs[i] * inv, rounding);
-      }
-    }
-    // y = x w r with r = (mean(x^2) + eps)^(-1/2), so dr/dx_i = -r^3 x_i / n: the second term of dx.
-    const float correction = dot * inv * inv * inv / static_cast<float>(n);
-    for (const auto [begin, width] : Chunks<T>(n)) {
-      const Loaded<T> dys(dy + begin, width);
-      const Loaded<T> xs(x + begin, width);
-      const Loaded<T> ws(w + begin, width);
-      Stored<T> dxs(dx + begin, width);
-      for (std::int64_t i = 0; i < width; ++i) dxs.set(i, dys[i] * (ws[i] + more) * inv - xs[i] * correction);
-    }
-  }
-}
 
 template <class T>
 void layer_norm(const T* x, const T* w, const T* b, T* y, float* statistics, std::int64_t rows,
@@ -213,15 +155,6 @@ void gated_backward(const T* gate_up, const T* dout, T* dgate_up, std::int64_t r
 }
 
 template <class T>
-void relu(T* x, std::int64_t n) {
-  for (const auto [begin, width] : Chunks<T>(n)) {
-    const Loaded<T> xs(x + begin, width);
-    Stored<T> ys(x + begin, width);
-    for (std::int64_t i = 0; i < width; ++i) ys.set(i, xs[i] < 0.0F ? 0.0F : xs[i]);
-  }
-}
-
-template <class T>
 void relu_backward(const T* y, const T* dy, T* dx, std::int64_t n, float factor) {
   for (const auto [begin, width] : Chunks<T>(n)) {
     const Loaded<T> ys(y + begin, width);
@@ -260,41 +193,55 @@ void rotate(const T* from, T* to, const float* angle, std::int64_t d, float sign
 }
 
 template <class T>
-void rope_split(const T* row, T* q, T* k, T* v, const float* angle, std::int64_t row_number, QkvShape shape) {
+void rope_split(const T* rows, T* q, T* k, T* v, const RowAngles& angles, std::int64_t first,
+                std::int64_t count, QkvShape shape) {
   const std::int64_t d = shape.head_dim;
   const std::int64_t head_stride = shape.seq_len * d;
-  const std::int64_t at = row_number * d;
-  for (std::int64_t h = 0; h < shape.heads; ++h, row += d)
-    rotate(row, q + h * head_stride + at, angle, d, 1.0F);
-  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
-    rotate(row, k + h * head_stride + at, angle, d, 1.0F);
-  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
-    std::copy(row, row + d, v + h * head_stride + at);
+  const T* row = rows;
+  for (std::int64_t r = 0; r < count; ++r) {
+    const float* const angle = angles.of(r);
+    const std::int64_t at = (first + r) * d;
+    for (std::int64_t h = 0; h < shape.heads; ++h, row += d)
+      rotate(row, q + h * head_stride + at, angle, d, 1.0F);
+    for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
+      rotate(row, k + h * head_stride + at, angle, d, 1.0F);
+    for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
+      std::copy(row, row + d, v + h * head_stride + at);
+  }
 }
 
 template <class T>
-void rope_merge(T* row, const T* dq, const T* dk, const T* dv, const float* angle, std::int64_t row_number,
-                QkvShape shape) {
+void rope_merge(T* rows, const T* dq, const T* dk, const T* dv, const RowAngles& angles, std::int64_t first,
+                std::int64_t count, QkvShape shape) {
   const std::int64_t d = shape.head_dim;
   const std::int64_t head_stride = shape.seq_len * d;
-  const std::int64_t at = row_number * d;
-  for (std::int64_t h = 0; h < shape.heads; ++h, row += d)
-    rotate(dq + h * head_stride + at, row, angle, d, -1.0F);
-  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
-    rotate(dk + h * head_stride + at, row, angle, d, -1.0F);
-  for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
-    std::copy(dv + h * head_stride + at, dv + h * head_stride + at + d, row);
+  T* row = rows;
+  for (std::int64_t r = 0; r < count; ++r) {
+    const float* const angle = angles.of(r);
+    const std::int64_t at = (first + r) * d;
+    for (std::int64_t h = 0; h < shape.heads; ++h, row += d)
+      rotate(dq + h * head_stride + at, row, angle, d, -1.0F);
+    for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
+      rotate(dk + h * head_stride + at, row, angle, d, -1.0F);
+    for (std::int64_t h = 0; h < shape.kv_heads; ++h, row += d)
+      std::copy(dv + h * head_stride + at, dv + h * head_stride + at + d, row);
+  }
 }
 
-template <class T>
-void dropout(const T* x, T* y, std::int64_t n, std::uint64_t key, std::uint64_t counter_low,
-             std::uint64_t counter_high, std::uint32_t threshold, float factor) {
-  constexpr std::int64_t kHalves = 8;  // 16-bit halves of the four words of a call
+constexpr std::int64_t kHalves = 8;  // 16-bit halves of the four words of a call of Philox
+
+template <bool kRelu, class T>
+void dropout_row(const T* x, T* y, std::int64_t n, const DropoutValues& values, std::int64_t r) {
   constexpr std::int64_t kCalls = 16;  // computed together, one per vector lane
+  auto counter_low = static_cast<std::uint64_t>(values.places[r] * ((n + kHalves - 1) / kHalves));
+  const auto counter_high = static_cast<std::uint64_t>(values.samples[r]);
+  const std::uint32_t threshold = values.threshold;
+  const float factor = values.factor;
   std::array<std::uint32_t, 4> words[kCalls];
   std::uint16_t halves[kCalls * kHalves];
   for (std::int64_t begin = 0; begin < n; begin += kCalls * kHalves, counter_low += kCalls) {
-    for (std::uint64_t c = 0; c < kCalls; ++c) words[c] = philox4x32(key, counter_low + c, counter_high);
+    for (std::uint64_t c = 0; c < kCalls; ++c)
+      words[c] = philox4x32(values.key, counter_low + c, counter_high);
     for (std::int64_t c = 0; c < kCalls; ++c) {
       for (std::int64_t i = 0; i < kHalves; ++i)
         halves[c * kHalves + i] = static_cast<std::uint16_t>(words[c][i / 2] >> (16 * (i % 2)));
@@ -303,10 +250,23 @@ void dropout(const T* x, T* y, std::int64_t n, std::uint64_t key, std::uint64_t 
     const Loaded<T> xs(x + begin, width);
     Stored<T> ys(y + begin, width);
     for (std::int64_t i = 0; i < width; ++i) {
-      const float kept = xs[i] * factor;  // as in relu_backward()
+      const float value = xs[i];
+      const float kept = (kRelu && value < 0.0F ? 0.0F : value) * factor;  // as in relu_backward()
       ys.set(i, halves[i] < threshold ? 0.0F : kept);
     }
   }
+}
+
+template <class T>
+void dropout(const T* x, T* y, std::int64_t rows, std::int64_t n, const DropoutValues& values,
+             bool and_relu) {
+  const auto row = and_relu ? dropout_row<true, T> : dropout_row<false, T>;
+  for (std::int64_t r = 0; r < rows; ++r) row(x + r * n, y + r * n, n, values, r);
+}
+
+template <class T>
+void run_product(const ProductKernel<T>& kernel, const Product<T>& product, std::byte* workspace) {
+  kernel.run(product, workspace);
 }
 
 template <class T>
@@ -340,7 +300,6 @@ constexpr Table<T> make_table() {
           .swiglu_backward = gated_backward<Silu, T>,
           .geglu = gated<GeluTanh, T>,
           .geglu_backward = gated_backward<GeluTanh, T>,
-          .relu = relu<T>,
           .relu_backward = relu_backward<T>,
           .softmax_cross_entropy = softmax_cross_entropy<T>,
           .cross_entropy = cross_entropy<T>,
@@ -353,7 +312,8 @@ constexpr Table<T> make_table() {
           .sum_rows = sum_rows<T>,
           .dropout = dropout<T>,
           .to_float = to_float,
-          .from_float = from_float};
+          .from_float = from_float,
+          .product = run_product<T>};
 }
 
 double sum_of_squares(const float* values, std::int64_t n) {
@@ -371,6 +331,12 @@ double sum_of_squares(const float* values, std::int64_t n) {
 
 }  // namespace
 
-const Tables tables{make_table<float>(), make_table<Bf16>(), make_table<Fp16>(), sum_of_squares};
+const Tables tables{.f32 = make_table<float>(),
+                    .bf16 = make_table<Bf16>(),
+                    .fp16 = make_table<Fp16>(),
+                    .sum_of_squares = sum_of_squares,
+                    .initial_values = initial_values,
+                    .anyprecision_adamw = anyprecision_adamw,
+                    .for_each_task = nullptr};
 
 }  // namespace echelon::kernels::ECHELON_ISA

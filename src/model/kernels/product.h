@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/kernels/kernels.h"
+#include "model/kernels/arguments.h"
 
 namespace echelon::kernels {
 
@@ -20,7 +20,7 @@ struct MatrixView {
 /// c [m, n] = a [m, k] * b [k, n], or with `accumulate` added to what c holds. Every element is a sum in
 /// fp32, rounded once. c overlaps neither a nor b.
 template <class T>
-struct ProductOf {
+struct Product {
   std::int64_t m;
   std::int64_t n;
   std::int64_t k;
@@ -29,20 +29,21 @@ struct ProductOf {
   MatrixView<T*> c;
   bool accumulate;
 };
-using Product = ProductOf<Bf16>;
+
+/// A way to compute products. Single-threaded; callers split columns or rows of c. The order of an element's
+/// sum depends on k alone.
+template <class T>
+struct ProductKernel {
+  /// Bytes of scratch memory that run() needs.
+  std::size_t (*workspace)(const Product<T>& product);
+  /// `workspace`: 64-byte aligned.
+  void (*run)(const Product<T>& product, std::byte* workspace);
+};
 
 /// Matrix products with the processor's bf16 dot products (AVX512-BF16): blocked as by Goto and van de Geijn
 /// (Anatomy of High-Performance Matrix Multiplication), operands packed on the way into the cache in whatever
-/// orientation they come, so that a transposed operand or result costs no pass of its own. Single-threaded;
-/// callers split columns or rows of c. The order of an element's sum depends on k alone.
-struct ProductKernel {
-  /// Bytes of scratch memory that run() needs.
-  std::size_t (*workspace)(const Product& product);
-  /// `workspace`: 64-byte aligned.
-  void (*run)(const Product& product, std::byte* workspace);
-};
-
-/// Null where the processor has no such instructions.
-[[nodiscard]] const ProductKernel* product_kernel();
+/// orientation they come, so that a transposed operand or result costs no pass of its own. Null where the
+/// processor has no such instructions.
+[[nodiscard]] const ProductKernel<Bf16>* product_kernel();
 
 }  // namespace echelon::kernels

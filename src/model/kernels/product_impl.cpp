@@ -34,7 +34,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-Plan plan_of(const Product& p) {
+Plan plan_of(const Product<Bf16>& p) {
   Plan plan{};
   plan.pieces = (p.k + kLongestSum - 1) / kLongestSum;
   plan.piece = round_up((p.k + plan.pieces - 1) / plan.pieces, 2);
@@ -51,7 +51,7 @@ struct Workspace {
   std::size_t bytes;
 };
 
-Workspace lay_out(const Product& p, const Plan& plan, std::byte* memory) {
+Workspace lay_out(const Product<Bf16>& p, const Plan& plan, std::byte* memory) {
   const std::int64_t strips = (p.m + kRows - 1) / kRows;
   const auto b_elements = static_cast<std::size_t>(plan.block_columns * plan.piece);
   const auto a_elements = static_cast<std::size_t>((plan.pack_a ? strips : 1) * kRows * plan.piece);
@@ -274,7 +274,7 @@ inline void store(const Accumulators& acc, const Tile& tile) {
 /// One piece of k of the whole product.
 class Piece {
  public:
-  Piece(const Product& product, const Plan& plan, const Workspace& space, std::int64_t number)
+  Piece(const Product<Bf16>& product, const Plan& plan, const Workspace& space, std::int64_t number)
       : p_(product),
         plan_(plan),
         space_(space),
@@ -337,7 +337,7 @@ class Piece {
                 std::min<std::int64_t>(kColumns, p_.n - n), p_.accumulate});
   }
 
-  const Product& p_;
+  const Product<Bf16>& p_;
   const Plan& plan_;
   const Workspace& space_;
   std::int64_t begin_;
@@ -350,18 +350,18 @@ class Piece {
 
 /// Every block of b is multiplied with all rows of a, and a non-contiguous a is packed as a whole: the larger
 /// operand should be b. Swaps them by c^T = b^T a^T.
-Product with_small_a(const Product& p) {
+Product<Bf16> with_small_a(const Product<Bf16>& p) {
   if (p.a.column_stride == 1 || p.m <= p.n) return p;
   return {p.n, p.m, p.k, p.b.transposed(), p.a.transposed(), p.c.transposed(), p.accumulate};
 }
 
-std::size_t workspace(const Product& product) {
-  const Product p = with_small_a(product);
+std::size_t workspace(const Product<Bf16>& product) {
+  const Product<Bf16> p = with_small_a(product);
   return lay_out(p, plan_of(p), nullptr).bytes;
 }
 
-void run(const Product& product, std::byte* memory) {
-  const Product p = with_small_a(product);
+void run(const Product<Bf16>& product, std::byte* memory) {
+  const Product<Bf16> p = with_small_a(product);
   const Plan plan = plan_of(p);
   const Workspace space = lay_out(p, plan, memory);
   for (std::int64_t number = 0; number < plan.pieces; ++number) Piece(p, plan, space, number).run();
@@ -369,6 +369,6 @@ void run(const Product& product, std::byte* memory) {
 
 }  // namespace
 
-const ProductKernel avx512_bf16_product{workspace, run};
+const ProductKernel<Bf16> avx512_bf16_product{workspace, run};
 
 }  // namespace echelon::kernels

@@ -59,14 +59,14 @@ void exponentials(T* x, std::int64_t n, float scale, float shift, float factor) 
 }
 
 template <class T>
-float cross_entropy(const T* logits, std::int64_t n, std::int64_t target) {
+float row_cross_entropy(const T* logits, std::int64_t n, std::int64_t target) {
   if (target < 0) return 0;
   const RowSoftmax row = row_softmax(logits, n, 1.0F);
   return row.max + std::log(row.sum) - load(logits[target]);
 }
 
 template <class T>
-float softmax_cross_entropy(T* logits, std::int64_t n, std::int64_t target, float scale) {
+float row_softmax_cross_entropy(T* logits, std::int64_t n, std::int64_t target, float scale) {
   if (target < 0) {
     std::fill(logits, logits + n, T{});
     return 0;
@@ -79,6 +79,19 @@ float softmax_cross_entropy(T* logits, std::int64_t n, std::int64_t target, floa
   exponentials(logits, n, 1.0F, row.max, factor);
   store(logits[target], exponential(at_target - row.max) * factor - scale);
   return row.max + std::log(row.sum) - at_target;
+}
+
+template <class T>
+void cross_entropy(const T* logits, std::int64_t rows, std::int64_t n, const std::int64_t* targets,
+                   float* losses) {
+  for (std::int64_t r = 0; r < rows; ++r) losses[r] = row_cross_entropy(logits + r * n, n, targets[r]);
+}
+
+template <class T>
+void softmax_cross_entropy(T* logits, std::int64_t rows, std::int64_t n, const std::int64_t* targets,
+                           float scale, float* losses) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    losses[r] = row_softmax_cross_entropy(logits + r * n, n, targets[r], scale);
 }
 
 }  // namespace echelon::kernels::ECHELON_ISA

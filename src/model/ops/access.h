@@ -37,6 +37,13 @@ T* out(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
 }
 
+/// Divides tasks [0, count) among threads, which call f(from, to); see Tables::for_each_task.
+template <class F>
+void for_each_task(std::int64_t count, bool equal, const F& f) {
+  if (const auto divide = kernels::tables().for_each_task) return divide(count, equal, f);
+  at::parallel_for(0, count, 1, f);
+}
+
 /// A sum over rows consists of this fixed number of partial sums, added in order: the same bits for any
 /// number of threads.
 constexpr std::int64_t kPartials = 8;

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/str.h"
-#include "model/kernels/observer.h"
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
 #include "model/ops/gpu_attention.h"
@@ -154,9 +153,8 @@ void for_each_group(const Operands& o, const Setting& setting, const F& f) {
   const at::Tensor by_head =
       o.token_major.view({tokens, s.kv_heads, group, s.head_dim}).permute({1, 2, 0, 3});
   const std::int64_t bias_stride = o.bias.defined() ? o.bias.size(1) : 0;
-  const kernels::Tasks tasks(setting.queries->count() * s.kv_heads,
-                             setting.queries->uniform() && setting.keys->uniform());
-  at::parallel_for(0, tasks.to_run(), 1, [&](std::int64_t from, std::int64_t to) {
+  const bool equal = setting.queries->uniform() && setting.keys->uniform();
+  for_each_task(setting.queries->count() * s.kv_heads, equal, [&](std::int64_t from, std::int64_t to) {
     const at::NoGradGuard no_grad;
     for (std::int64_t i = from; i < to; ++i) {
       const std::int64_t sequence = i / s.kv_heads;

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/philox.h"
-#include "model/kernels/observer.h"
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
@@ -16,18 +15,12 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Elements that share one call of Philox.
-constexpr std::int64_t kShared = 8;
-
-/// Calls f(kernels, first element of a row, the row) for every row of a tensor of `elements`, in parallel.
+/// Calls f(tag of the element type, first row, rows) for all rows of `elements`, in parallel.
 template <class F>
-void for_each_row(const at::Tensor& elements, const F& f) {
-  const std::int64_t width = elements.numel() / elements.size(0);
+void for_all_rows(const at::Tensor& elements, const F& f) {
   visit(elements.scalar_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    at::parallel_for(0, elements.size(0), 16, [&](std::int64_t from, std::int64_t to) {
-      kernels::for_equal_rows(from, to, [&](std::int64_t r) { f(tag, kernels::kernels<T>(), r * width, r); });
-    });
+    at::parallel_for(0, elements.size(0), 16,
+                     [&](std::int64_t from, std::int64_t to) { f(tag, from, to - from); });
   });
 }
 
@@ -39,15 +32,13 @@ at::Tensor masked(const at::Tensor& x, const DropoutRows& rows, bool relu) {
     return y;
   }
   const std::int64_t width = x.numel() / x.size(0);
-  const std::int64_t calls = (width + kShared - 1) / kShared;
-  const std::int64_t* sample = in<std::int64_t>(rows.samples);
-  const std::int64_t* place = in<std::int64_t>(rows.places);
-  for_each_row(x, [&](auto tag, const auto& kernel, std::int64_t at, std::int64_t r) {
+  for_all_rows(x, [&](auto tag, std::int64_t first, std::int64_t count) {
     using T = typename decltype(tag)::type;
-    kernel.dropout(in<T>(x) + at, out<T>(y) + at, width, rows.key,
-                   static_cast<std::uint64_t>(place[r] * calls), static_cast<std::uint64_t>(sample[r]),
-                   rows.threshold, rows.factor);
-    if (relu) kernel.relu(out<T>(y) + at, width);
+    const kernels::DropoutValues values{rows.key, rows.threshold, rows.factor,
+                                        in<std::int64_t>(rows.samples) + first,
+                                        in<std::int64_t>(rows.places) + first};
+    kernels::kernels<T>().dropout(in<T>(x) + first * width, out<T>(y) + first * width, count, width, values,
+                                  relu);
   });
   return y;
 }
@@ -84,9 +75,11 @@ struct ReluDropout : torch::autograd::Function<ReluDropout> {
     const auto factor = static_cast<float>(ctx->saved_data["factor"].toDouble());
     at::Tensor dx = at::empty_like(y);
     const std::int64_t width = y.numel() / y.size(0);
-    for_each_row(y, [&](auto tag, const auto& kernel, std::int64_t at, std::int64_t) {
+    for_all_rows(y, [&](auto tag, std::int64_t first, std::int64_t count) {
       using T = typename decltype(tag)::type;
-      kernel.relu_backward(in<T>(y) + at, in<T>(dy) + at, out<T>(dx) + at, width, factor);
+      const std::int64_t at = first * width;
+      kernels::kernels<T>().relu_backward(in<T>(y) + at, in<T>(dy) + at, out<T>(dx) + at, count * width,
+                                          factor);
     });
     return {dx, {}};
   }

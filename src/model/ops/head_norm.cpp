@@ -2,7 +2,6 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "model/kernels/observer.h"
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
@@ -84,12 +83,11 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       at::parallel_for(0, x.size(0), kGrain, [&](std::int64_t from, std::int64_t to) {
-        kernels::for_equal_rows(from, to, [&](std::int64_t row) {
-          const std::int64_t at = row * x.size(1) + columns.first;
-          kernels::kernels<T>().rms_norm(
-              in<T>(x) + at, in<T>(weight), out<T>(y) + at, out<float>(inv_rms) + row * columns.heads,
-              columns.heads, weight.numel(), static_cast<float>(arithmetic.eps), arithmetic.rounding);
-        });
+        const std::int64_t at = from * x.size(1) + columns.first;
+        kernels::kernels<T>().rms_norm(in<T>(x) + at, in<T>(weight), out<T>(y) + at,
+                                       out<float>(inv_rms) + from * columns.heads,
+                                       {columns.heads, weight.numel(), to - from, x.size(1)},
+                                       static_cast<float>(arithmetic.eps), arithmetic.rounding);
       });
     });
   }
@@ -102,12 +100,10 @@ struct HeadNorm : torch::autograd::Function<HeadNorm> {
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
-        kernels::for_equal_rows(first, first + rows, [&](std::int64_t row) {
-          const std::int64_t at = row * x.size(1) + columns.first;
-          kernels::kernels<T>().rms_norm_backward(in<T>(dy) + at, in<T>(x) + at, in<T>(weight.value),
-                                                  in<float>(inv_rms) + row * columns.heads, out<T>(dx) + at,
-                                                  dw.row(p), columns.heads, n, rounding);
-        });
+        const std::int64_t at = first * x.size(1) + columns.first;
+        kernels::kernels<T>().rms_norm_backward(in<T>(dy) + at, in<T>(x) + at, in<T>(weight.value),
+                                                in<float>(inv_rms) + first * columns.heads, out<T>(dx) + at,
+                                                dw.row(p), {columns.heads, n, rows, x.size(1)}, rounding);
       });
     });
     return dw.total();

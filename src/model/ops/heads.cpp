@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "model/kernels/observer.h"
 #include "model/ops/access.h"
 
 namespace echelon::ops {
@@ -30,16 +29,16 @@ std::int64_t row_elements(const QkvShape& s) {
   return (s.heads + 2 * s.kv_heads) * s.head_dim;
 }
 
-/// Calls f(token, angle of its position or null) for every token, in parallel.
+/// Calls f(angles, first token, tokens) for all tokens, in parallel.
 template <class F>
-void for_each_token(std::int64_t tokens, const at::Tensor& rotary, const SequenceLayout* sequences,
+void for_all_tokens(std::int64_t tokens, const at::Tensor& rotary, const SequenceLayout* sequences,
                     const F& f) {
   at::Tensor places;
   if (rotary.defined()) places = sequences->positions(at::kCPU);
   at::parallel_for(0, tokens, kGrain, [&](std::int64_t from, std::int64_t to) {
-    kernels::for_equal_rows(from, to, [&](std::int64_t t) {
-      f(t, rotary.defined() ? in<float>(rotary) + in<std::int64_t>(places)[t] * rotary.size(1) : nullptr);
-    });
+    kernels::RowAngles angles;
+    if (rotary.defined()) angles = {in<float>(rotary), in<std::int64_t>(places) + from, rotary.size(1)};
+    f(angles, from, to - from);
   });
 }
 
@@ -47,9 +46,9 @@ void split(const at::Tensor& rows, const Heads& to, const QkvShape& shape, const
            const SequenceLayout* sequences) {
   visit(rows.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_token(rows.size(0), rotary, sequences, [&](std::int64_t t, const float* angle) {
-      kernels::kernels<T>().rope_split(in<T>(rows) + t * rows.size(1), out<T>(to.q), out<T>(to.k),
-                                       out<T>(to.v), angle, t, shape);
+    for_all_tokens(rows.size(0), rotary, sequences, [&](const auto& angles, auto first, auto count) {
+      kernels::kernels<T>().rope_split(in<T>(rows) + first * rows.size(1), out<T>(to.q), out<T>(to.k),
+                                       out<T>(to.v), angles, first, count, shape);
     });
   });
 }
@@ -59,9 +58,9 @@ at::Tensor merge(const Heads& from, const QkvShape& shape, const at::Tensor& rot
   at::Tensor rows = at::empty({shape.seq_len, row_elements(shape)}, from.q.options());
   visit(rows.scalar_type(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_token(rows.size(0), rotary, sequences, [&](std::int64_t t, const float* angle) {
-      kernels::kernels<T>().rope_merge(out<T>(rows) + t * rows.size(1), in<T>(from.q), in<T>(from.k),
-                                       in<T>(from.v), angle, t, shape);
+    for_all_tokens(rows.size(0), rotary, sequences, [&](const auto& angles, auto first, auto count) {
+      kernels::kernels<T>().rope_merge(out<T>(rows) + first * rows.size(1), in<T>(from.q), in<T>(from.k),
+                                       in<T>(from.v), angles, first, count, shape);
     });
   });
   return rows;

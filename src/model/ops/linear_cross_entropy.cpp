@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "model/kernels/observer.h"
 #include "model/ops/access.h"
 #include "model/ops/device_kernels.h"
 #include "model/ops/ops.h"
@@ -31,11 +30,13 @@ void cpu_rows(at::Tensor& logits, const at::Tensor& targets, const double* scale
     const auto& kernel = kernels::kernels<T>();
     T* rows = out<T>(logits);
     at::parallel_for(0, logits.size(0), 4, [&](std::int64_t from, std::int64_t to) {
-      kernels::for_equal_rows(from, to, [&](std::int64_t r) {
-        losses[r] = scale != nullptr ? kernel.softmax_cross_entropy(rows + r * vocab, vocab, target[r],
-                                                                    static_cast<float>(*scale))
-                                     : kernel.cross_entropy(rows + r * vocab, vocab, target[r]);
-      });
+      T* const first = rows + from * vocab;
+      if (scale != nullptr) {
+        kernel.softmax_cross_entropy(first, to - from, vocab, target + from, static_cast<float>(*scale),
+                                     losses + from);
+      } else {
+        kernel.cross_entropy(first, to - from, vocab, target + from, losses + from);
+      }
     });
   });
 }

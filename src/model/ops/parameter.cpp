@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <span>
 
-#include "base/normals.h"
 #include "base/philox.h"
 #include "model/kernels/kernels.h"
-#include "model/kernels/observer.h"
 
 namespace echelon {
 namespace {
@@ -54,20 +51,11 @@ bool Parameter::trained() const {
 
 void fill_initial(const Parameter::Part& part, const InitSpec& of_parameter, std::uint64_t seed,
                   std::int64_t begin, std::int64_t count, float* values) {
-  if (kernels::only_recorded("initial values", static_cast<double>(count) * sizeof(float))) return;
   const InitSpec& init = part.init ? *part.init : of_parameter;
-  if (init.kind == InitSpec::Kind::kConstant) {
-    std::fill(values, values + count, init.value);
-    return;
-  }
-  const std::uint64_t key = stream_key(seed, part.name);
-  const bool normal = init.kind == InitSpec::Kind::kNormal;
+  const kernels::InitialValues initial{init.kind, init.value, stream_key(seed, part.name)};
   at::parallel_for(0, count, kThreadsShare, [&](std::int64_t from, std::int64_t to) {
-    const auto first = static_cast<std::uint64_t>(begin + from);
-    const std::span<float> mine(values + from, static_cast<std::size_t>(to - from));
-    if (normal) fill_normals(key, first, mine);
-    for (std::size_t i = 0; i < mine.size(); ++i)
-      mine[i] = init.value * (normal ? mine[i] : 2.0F * uniform_at(key, first + i) - 1.0F);
+    kernels::tables().initial_values(initial, static_cast<std::uint64_t>(begin + from), values + from,
+                                     to - from);
   });
 }
 

@@ -29,7 +29,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
       using T = typename decltype(tag)::type;
       at::parallel_for(0, x.size(0), 64, [&](std::int64_t from, std::int64_t to) {
         kernels::kernels<T>().rms_norm(in<T>(x) + from * n, in<T>(value), out<T>(y) + from * n,
-                                       out<float>(inv_rms) + from, to - from, n, static_cast<float>(eps),
+                                       out<float>(inv_rms) + from, {to - from, n}, static_cast<float>(eps),
                                        rounding);
       });
     });
@@ -54,7 +54,7 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
         kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n,
                                                 in<T>(weight.value), in<float>(saved[1]) + first,
-                                                out<T>(dx) + first * n, dw.row(p), rows, n, rounding);
+                                                out<T>(dx) + first * n, dw.row(p), {rows, n}, rounding);
       });
     });
     return {dx, deposit(weight, dw.total()), {}, {}, {}};

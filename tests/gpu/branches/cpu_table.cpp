@@ -15,8 +15,8 @@ class CpuTable final : public DeviceKernels {
                 double eps, NormRounding rounding) const override {
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      kernels::kernels<T>().rms_norm(in<T>(x), in<T>(weight), out<T>(y), out<float>(inv_rms), x.size(0),
-                                     x.size(1), static_cast<float>(eps), rounding);
+      kernels::kernels<T>().rms_norm(in<T>(x), in<T>(weight), out<T>(y), out<float>(inv_rms),
+                                     {x.size(0), x.size(1)}, static_cast<float>(eps), rounding);
     });
   }
 
@@ -30,7 +30,7 @@ class CpuTable final : public DeviceKernels {
       for_each_partial(x.size(0), [&](std::int64_t p, std::int64_t first, std::int64_t rows) {
         kernels::kernels<T>().rms_norm_backward(in<T>(dy) + first * n, in<T>(x) + first * n, in<T>(weight),
                                                 in<float>(inv_rms) + first, out<T>(dx) + first * n,
-                                                out<float>(partial) + p * n, rows, n, rounding);
+                                                out<float>(partial) + p * n, {rows, n}, rounding);
       });
     });
     dw.copy_(partial.sum(0));
@@ -54,12 +54,13 @@ class CpuTable final : public DeviceKernels {
   void rope_split(const at::Tensor& qkv, const at::Tensor& cos_sin, const at::Tensor& q, const at::Tensor& k,
                   const at::Tensor& v) const override {
     const Heads to(q, k, v, false);
-    to.for_each_row(cos_sin, qkv,
-                    [&](auto tag, std::int64_t row, auto* q_at, auto* k_at, auto* v_at, const float* angles) {
-                      using T = typename decltype(tag)::type;
-                      kernels::kernels<T>().rope_split(in<T>(qkv) + row * qkv.size(1), q_at, k_at, v_at,
-                                                       angles, row % to.shape.seq_len, to.shape);
-                    });
+    to.for_each_sample(
+        cos_sin, qkv,
+        [&](auto tag, std::int64_t first, auto* q_at, auto* k_at, auto* v_at, const auto& angles) {
+          using T = typename decltype(tag)::type;
+          kernels::kernels<T>().rope_split(in<T>(qkv) + first * qkv.size(1), q_at, k_at, v_at, angles, 0,
+                                           to.shape.seq_len, to.shape);
+        });
     q.copy_(to.q.transpose(1, 2));
     k.copy_(to.k.transpose(1, 2));
     v.copy_(to.v.transpose(1, 2));
@@ -67,12 +68,12 @@ class CpuTable final : public DeviceKernels {
   void rope_merge(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& cos_sin,
                   const at::Tensor& dqkv) const override {
     const Heads from(dq, dk, dv, true);
-    from.for_each_row(
+    from.for_each_sample(
         cos_sin, dqkv,
-        [&](auto tag, std::int64_t row, auto* q_at, auto* k_at, auto* v_at, const float* angles) {
+        [&](auto tag, std::int64_t first, auto* q_at, auto* k_at, auto* v_at, const auto& angles) {
           using T = typename decltype(tag)::type;
-          kernels::kernels<T>().rope_merge(out<T>(dqkv) + row * dqkv.size(1), q_at, k_at, v_at, angles,
-                                           row % from.shape.seq_len, from.shape);
+          kernels::kernels<T>().rope_merge(out<T>(dqkv) + first * dqkv.size(1), q_at, k_at, v_at, angles, 0,
+                                           from.shape.seq_len, from.shape);
         });
   }
 
@@ -84,30 +85,26 @@ class CpuTable final : public DeviceKernels {
       using T = typename decltype(tag)::type;
       const auto& kernel = kernels::kernels<T>();
       T* rows = out<T>(logits);
-      for (std::int64_t r = 0; r < logits.size(0); ++r) {
-        out<float>(losses)[r] = scale != nullptr ? kernel.softmax_cross_entropy(rows + r * n, n, target[r],
-                                                                                static_cast<float>(*scale))
-                                                 : kernel.cross_entropy(rows + r * n, n, target[r]);
+      if (scale != nullptr) {
+        kernel.softmax_cross_entropy(rows, logits.size(0), n, target, static_cast<float>(*scale),
+                                     out<float>(losses));
+      } else {
+        kernel.cross_entropy(rows, logits.size(0), n, target, out<float>(losses));
       }
     });
   }
 
   void dropout(const at::Tensor& x, const at::Tensor& y, const DropoutRows& rows) const override {
-    const std::int64_t n = x.numel() / x.size(0);
-    const std::int64_t calls = (n + 7) / 8;
+    const kernels::DropoutValues values{rows.key, rows.threshold, rows.factor, in<std::int64_t>(rows.samples),
+                                        in<std::int64_t>(rows.places)};
     visit(x.scalar_type(), [&](auto tag) {
       using T = typename decltype(tag)::type;
-      for (std::int64_t r = 0; r < x.size(0); ++r) {
-        kernels::kernels<T>().dropout(in<T>(x) + r * n, out<T>(y) + r * n, n, rows.key,
-                                      static_cast<std::uint64_t>(in<std::int64_t>(rows.places)[r] * calls),
-                                      static_cast<std::uint64_t>(in<std::int64_t>(rows.samples)[r]),
-                                      rows.threshold, rows.factor);
-      }
+      kernels::kernels<T>().dropout(in<T>(x), out<T>(y), x.size(0), x.numel() / x.size(0), values, false);
     });
   }
 
   void sum_of_squares(const at::Tensor& values, const at::Tensor& result) const override {
-    result.fill_(kernels::sum_of_squares(in<float>(values), values.numel()));
+    result.fill_(kernels::tables().sum_of_squares(in<float>(values), values.numel()));
   }
 
   void adamw(const kernels::AdamWValues& values, const at::Tensor& weights, const at::Tensor& gradient,
@@ -175,15 +172,16 @@ class CpuTable final : public DeviceKernels {
       k = ordered(like_k);
       v = ordered(like_v);
     }
-    /// f(type, row, where the row's sample has its heads: q, k and v, angles of the row's token).
+    /// f(type, first row of a sample, where the sample has its heads: q, k and v, angles of its rows).
     template <class F>
-    void for_each_row(const at::Tensor& cos_sin, const at::Tensor& rows, const F& f) const {
+    void for_each_sample(const at::Tensor& cos_sin, const at::Tensor& rows, const F& f) const {
+      const at::Tensor places = at::arange(shape.seq_len);
+      const kernels::RowAngles angles{in<float>(cos_sin), in<std::int64_t>(places), shape.head_dim};
       visit(rows.scalar_type(), [&](auto tag) {
         using T = typename decltype(tag)::type;
-        for (std::int64_t row = 0; row < rows.size(0); ++row) {
-          const std::int64_t batch = row / shape.seq_len;
-          f(tag, row, out<T>(q) + batch * q.stride(0), out<T>(k) + batch * k.stride(0),
-            out<T>(v) + batch * v.stride(0), in<float>(cos_sin) + row % shape.seq_len * shape.head_dim);
+        for (std::int64_t batch = 0; batch * shape.seq_len < rows.size(0); ++batch) {
+          f(tag, batch * shape.seq_len, out<T>(q) + batch * q.stride(0), out<T>(k) + batch * k.stride(0),
+            out<T>(v) + batch * v.stride(0), angles);
         }
       });
     }

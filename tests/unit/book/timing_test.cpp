@@ -15,7 +15,7 @@
 #include "book/device.h"
 #include "book/stopwatch.h"
 #include "model/kernels/kernels.h"
-#include "model/kernels/observer.h"
+#include "model/ops/access.h"
 
 namespace echelon::book {
 namespace {
@@ -37,18 +37,7 @@ std::string names_of(const Trace& trace) {
   return names;
 }
 
-constexpr std::int64_t kRows = 6;
 constexpr std::int64_t kWidth = 1000;
-
-/// A relu of `rows`, a row at a time; returns how many it went through.
-std::int64_t relu_each(at::Tensor& rows) {
-  std::int64_t seen = 0;
-  kernels::for_equal_rows(0, kRows, [&](std::int64_t row) {
-    ++seen;
-    kernels::kernels<float>().relu(rows.data_ptr<float>() + row * kWidth, kWidth);
-  });
-  return seen;
-}
 
 TEST(Timing, ComputesAndSaysHowLongEachOperationTook) {
   const at::Tensor a = at::rand({64, 64});
@@ -84,31 +73,33 @@ TEST(Timing, GivesWhatAThreadDoesToTheNextWork) {
   EXPECT_LT(trace.works[2].before_s, 0.03);
 }
 
-TEST(Observed, EqualRowsAreOneWork) {
-  at::Tensor rows = at::randn({kRows, kWidth});
-  const at::Tensor expected = at::relu(rows);
-  std::int64_t seen = 0;
-  const Trace timed = observed<Timing>([&] { seen = relu_each(rows); });
-  EXPECT_EQ(seen, kRows);
-  EXPECT_TRUE(at::equal(rows, expected));
-  ASSERT_EQ(names_of(timed), "relu ");
-  EXPECT_GT(timed.works[0].seconds, 0);
-  const Trace recorded = observed<Recording>([&] { seen = relu_each(rows); });
-  EXPECT_EQ(seen, 1);
-  ASSERT_EQ(names_of(recorded), "relu ");
-  EXPECT_EQ(recorded.works[0].bytes, timed.works[0].bytes);
-  EXPECT_EQ(recorded.works[0].bytes, 2.0 * kRows * kWidth * sizeof(float));
+TEST(Observed, AKernelOfTheTableIsOneWork) {
+  const at::Tensor x = at::randn({6, kWidth});
+  const auto convert = [&] {
+    at::Tensor wide = at::zeros({6, kWidth});
+    kernels::kernels<float>().to_float(x.data_ptr<float>(), wide.data_ptr<float>(), x.numel());
+    return wide;
+  };
+  at::Tensor found;
+  const Trace timed = observed<Timing>([&] { found = convert(); });
+  EXPECT_TRUE(at::equal(found, x));
+  ASSERT_EQ(names_of(timed), "zero_ to_float ");
+  EXPECT_GT(timed.works[1].seconds, 0);
+  const Trace recorded = observed<Recording>([&] { found = convert(); });
+  EXPECT_EQ(recorded.works.back().bytes, timed.works[1].bytes);
+  EXPECT_EQ(recorded.works.back().bytes, 2.0 * 6 * kWidth * sizeof(float));
 }
 
-/// A relu and a zero_ in each of three tasks; returns how many ran.
+/// A to_float and a zero_ in each of three tasks; returns how many ran.
 std::int64_t three_tasks(at::Tensor& values, bool equal) {
-  const kernels::Tasks tasks(3, equal);
-  const c10::ParallelGuard in_threads(true);
-  for (std::int64_t i = 0; i < tasks.to_run(); ++i) {
-    kernels::kernels<float>().relu(values.data_ptr<float>(), values.numel());
-    values.zero_();
-  }
-  return tasks.to_run();
+  std::int64_t run = 0;
+  ops::for_each_task(3, equal, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t i = from; i < to; ++i, ++run) {
+      kernels::kernels<float>().to_float(values.data_ptr<float>(), values.data_ptr<float>(), values.numel());
+      values.zero_();
+    }
+  });
+  return run;
 }
 
 TEST(Observed, OneOfEqualTasksStandsForAll) {
@@ -116,14 +107,14 @@ TEST(Observed, OneOfEqualTasksStandsForAll) {
   std::int64_t run = 0;
   const Trace equal = observed<Recording>([&] { run = three_tasks(values, true); });
   EXPECT_EQ(run, 1);
-  ASSERT_EQ(names_of(equal), "relu zero_ ");
+  ASSERT_EQ(names_of(equal), "to_float zero_ ");
   EXPECT_EQ(equal.works[0].tasks, 3);
   EXPECT_EQ(equal.works[0].bytes, 3 * 2.0 * kWidth * sizeof(float));
   EXPECT_EQ(equal.names[equal.works[0].after], "begin");
   EXPECT_EQ(equal.names[equal.works[0].again_after], "zero_");
   const Trace unequal = observed<Recording>([&] { run = three_tasks(values, false); });
   EXPECT_EQ(run, 3);
-  ASSERT_EQ(names_of(unequal), "relu zero_ relu zero_ relu zero_ ");
+  ASSERT_EQ(names_of(unequal), "to_float zero_ to_float zero_ to_float zero_ ");
   EXPECT_EQ(unequal.works[2].tasks, 1);
   const Trace timed = observed<Timing>([&] { run = three_tasks(values, true); });
   EXPECT_EQ(run, 3);

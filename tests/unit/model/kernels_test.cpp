@@ -38,7 +38,7 @@ TYPED_TEST(Kernels, RmsNormDividesByTheRootMeanSquare) {
     const auto w = random_values<TypeParam>(n, 2);
     std::vector<TypeParam> y(x.size());
     std::vector<float> inv_rms(kRows);
-    kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), inv_rms.data(), kRows, n, 1e-5F, kOnce);
+    kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), inv_rms.data(), {kRows, n}, 1e-5F, kOnce);
     const auto xd = doubles(x);
     const auto wd = doubles(w);
     std::vector<double> expected(x.size());
@@ -58,7 +58,7 @@ TYPED_TEST(Kernels, RmsNormOfZerosIsZero) {
   const auto w = random_values<TypeParam>(17, 2);
   std::vector<TypeParam> y = random_values<TypeParam>(17, 3);
   float inv_rms = 0;
-  kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), &inv_rms, 1, 17, 1e-5F, kOnce);
+  kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), &inv_rms, {1, 17}, 1e-5F, kOnce);
   for (const TypeParam& value : y) EXPECT_EQ(to_float(value), 0.0F);
   EXPECT_TRUE(std::isfinite(inv_rms));
 }
@@ -73,8 +73,9 @@ TYPED_TEST(Kernels, RmsNormBackwardIsTheDerivative) {
     std::vector<float> inv_rms(kRows);
     std::vector<float> dw(static_cast<std::size_t>(n), 0.5F);  // sums go on top of what is there
     const auto& k = kernels<TypeParam>();
-    k.rms_norm(x.data(), w.data(), y.data(), inv_rms.data(), kRows, n, 1e-5F, kOnce);
-    k.rms_norm_backward(dy.data(), x.data(), w.data(), inv_rms.data(), dx.data(), dw.data(), kRows, n, kOnce);
+    k.rms_norm(x.data(), w.data(), y.data(), inv_rms.data(), {kRows, n}, 1e-5F, kOnce);
+    k.rms_norm_backward(dy.data(), x.data(), w.data(), inv_rms.data(), dx.data(), dw.data(), {kRows, n},
+                        kOnce);
     const auto xd = doubles(x);
     const auto wd = doubles(w);
     const auto gd = doubles(dy);
@@ -116,7 +117,7 @@ TYPED_TEST(Kernels, TheGradientOfAVectorMayBeLeftOut) {
     expect_close(without, doubles(with), 4 * kRounding<TypeParam>);
   };
   expect_close_dx([&](TypeParam* dx, float* dw, float*) {
-    k.rms_norm_backward(dy.data(), x.data(), w.data(), statistics.data(), dx, dw, kRows, n, kOnce);
+    k.rms_norm_backward(dy.data(), x.data(), w.data(), statistics.data(), dx, dw, {kRows, n}, kOnce);
   });
   expect_close_dx([&](TypeParam* dx, float* dw, float* db) {
     k.layer_norm_backward(dy.data(), x.data(), w.data(), statistics.data(), dx, dw, db, kRows, n);
@@ -174,8 +175,12 @@ TYPED_TEST(Kernels, NotANumberIsNeverHidden) {
     for (const std::int64_t at : {0, 63, 64, 150}) {
       auto logits = random_values<TypeParam>(151, 1);
       test::assign(logits[at], static_cast<double>(value));
-      EXPECT_TRUE(std::isnan(kernels<TypeParam>().cross_entropy(logits.data(), 151, 5))) << at;
-      EXPECT_TRUE(std::isnan(kernels<TypeParam>().softmax_cross_entropy(logits.data(), 151, 5, 1.0F))) << at;
+      const std::int64_t target = 5;
+      float loss = 0;
+      kernels<TypeParam>().cross_entropy(logits.data(), 1, 151, &target, &loss);
+      EXPECT_TRUE(std::isnan(std::exchange(loss, 0.0F))) << at;
+      kernels<TypeParam>().softmax_cross_entropy(logits.data(), 1, 151, &target, 1.0F, &loss);
+      EXPECT_TRUE(std::isnan(loss)) << at;
       EXPECT_TRUE(std::isnan(to_float(logits[5]))) << at;
     }
   }
@@ -184,7 +189,7 @@ TYPED_TEST(Kernels, NotANumberIsNeverHidden) {
   const auto w = random_values<TypeParam>(40, 2);
   std::vector<TypeParam> y(40);
   float inv_rms = 0;
-  kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), &inv_rms, 1, 40, 1e-5F, kOnce);
+  kernels<TypeParam>().rms_norm(x.data(), w.data(), y.data(), &inv_rms, {1, 40}, 1e-5F, kOnce);
   EXPECT_TRUE(std::isnan(to_float(y[0])));
   kernels<TypeParam>().swiglu(x.data(), y.data(), 1, 20);
   EXPECT_TRUE(std::isnan(to_float(y[9])));
@@ -231,11 +236,10 @@ TYPED_TEST(Kernels, RopeRotatesPairsAndMergeIsItsTranspose) {
   std::vector<TypeParam> q(static_cast<std::size_t>(shape.heads * shape.seq_len * d));
   std::vector<TypeParam> k(static_cast<std::size_t>(shape.kv_heads * shape.seq_len * d));
   auto v = k;
-  kernels<TypeParam>().rope_split(row.data(), q.data(), k.data(), v.data(), table.data() + position * d,
-                                  position, shape);
+  const RowAngles angles{table.data(), &position, d};
+  kernels<TypeParam>().rope_split(row.data(), q.data(), k.data(), v.data(), angles, position, 1, shape);
   std::vector<TypeParam> merged(row.size());
-  kernels<TypeParam>().rope_merge(merged.data(), q.data(), k.data(), v.data(), table.data() + position * d,
-                                  position, shape);
+  kernels<TypeParam>().rope_merge(merged.data(), q.data(), k.data(), v.data(), angles, position, 1, shape);
   for (std::int64_t head = 0; head < shape.heads + 2 * shape.kv_heads; ++head) {
     const bool is_q = head < shape.heads;
     const bool is_v = head >= shape.heads + shape.kv_heads;
@@ -288,11 +292,11 @@ TEST(KernelValues, SumOfSquaresOfMillionsOfValuesKeepsItsDigits) {
   const auto values = random_values<float>(1'000'003, 8);
   double exact = 0;
   for (const float value : values) exact += static_cast<double>(value) * static_cast<double>(value);
-  EXPECT_NEAR(sum_of_squares(values.data(), 1'000'003), exact, 1e-6 * exact);
-  EXPECT_EQ(sum_of_squares(values.data(), 0), 0.0);
+  EXPECT_NEAR(tables().sum_of_squares(values.data(), 1'000'003), exact, 1e-6 * exact);
+  EXPECT_EQ(tables().sum_of_squares(values.data(), 0), 0.0);
   std::vector<float> bad(10'000, 1.0F);
   bad[9'999] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_TRUE(std::isnan(sum_of_squares(bad.data(), 10'000)));
+  EXPECT_TRUE(std::isnan(tables().sum_of_squares(bad.data(), 10'000)));
 }
 
 TEST(Kernels, ConvertFp16AsTheFunctionsForOneElementDo) {

@@ -31,6 +31,22 @@ Softmax softmax(const std::vector<double>& x) {
   return result;
 }
 
+template <class T>
+float cross_entropy(const std::vector<T>& logits, std::int64_t target) {
+  float loss = -1;
+  kernels<T>().cross_entropy(logits.data(), 1, static_cast<std::int64_t>(logits.size()), &target, &loss);
+  return loss;
+}
+
+/// Turns the logits into their gradient.
+template <class T>
+float softmax_cross_entropy(std::vector<T>& logits, std::int64_t target, float scale) {
+  float loss = -1;
+  const auto n = static_cast<std::int64_t>(logits.size());
+  kernels<T>().softmax_cross_entropy(logits.data(), 1, n, &target, scale, &loss);
+  return loss;
+}
+
 TYPED_TEST(SoftmaxKernels, CrossEntropyAndItsGradient) {
   for (const std::int64_t n : {1, 2, 63, 64, 65, 511, 513, 1300}) {
     const auto logits = random_values<TypeParam>(n, static_cast<unsigned>(n), 4.0);
@@ -38,9 +54,9 @@ TYPED_TEST(SoftmaxKernels, CrossEntropyAndItsGradient) {
     const auto exact = softmax(doubles(logits));
     const double loss = exact.log_sum_exp - doubles(logits)[target];
     auto gradient = logits;
-    const float returned = kernels<TypeParam>().softmax_cross_entropy(gradient.data(), n, target, 0.25F);
+    const float returned = softmax_cross_entropy(gradient, target, 0.25F);
     EXPECT_NEAR(static_cast<double>(returned), loss, 2e-6 * (1 + std::abs(exact.log_sum_exp)));
-    EXPECT_EQ(kernels<TypeParam>().cross_entropy(logits.data(), n, target), returned);
+    EXPECT_EQ(cross_entropy(logits, target), returned);
     std::vector<double> expected = exact.probabilities;
     expected[target] -= 1.0;
     for (double& value : expected) value *= 0.25;
@@ -51,8 +67,8 @@ TYPED_TEST(SoftmaxKernels, CrossEntropyAndItsGradient) {
 TYPED_TEST(SoftmaxKernels, CrossEntropyOfAnIgnoredRowIsNothing) {
   auto logits = random_values<TypeParam>(77, 1);
   logits[3] = TypeParam{};
-  EXPECT_EQ(kernels<TypeParam>().cross_entropy(logits.data(), 77, -1), 0.0F);
-  EXPECT_EQ(kernels<TypeParam>().softmax_cross_entropy(logits.data(), 77, -100, 1.0F), 0.0F);
+  EXPECT_EQ(cross_entropy(logits, -1), 0.0F);
+  EXPECT_EQ(softmax_cross_entropy(logits, -100, 1.0F), 0.0F);
   for (const TypeParam& value : logits) EXPECT_EQ(to_float(value), 0.0F);
 }
 
@@ -62,11 +78,10 @@ TYPED_TEST(SoftmaxKernels, CrossEntropyOfExtremeLogits) {
   test::assign(logits[70], -1e4);
   const double high = static_cast<double>(to_float(logits[7]));
   const double low = static_cast<double>(to_float(logits[70]));
-  EXPECT_EQ(kernels<TypeParam>().cross_entropy(logits.data(), 100, 7), 0.0F);
-  EXPECT_NEAR(static_cast<double>(kernels<TypeParam>().cross_entropy(logits.data(), 100, 70)), high - low,
-              1e-6 * high);
+  EXPECT_EQ(cross_entropy(logits, 7), 0.0F);
+  EXPECT_NEAR(static_cast<double>(cross_entropy(logits, 70)), high - low, 1e-6 * high);
   auto gradient = logits;
-  (void)kernels<TypeParam>().softmax_cross_entropy(gradient.data(), 100, 70, 1.0F);
+  (void)softmax_cross_entropy(gradient, 70, 1.0F);
   for (int i = 0; i < 100; ++i)
     EXPECT_EQ(to_float(gradient[i]), i == 7 ? 1.0F : (i == 70 ? -1.0F : 0.0F)) << i;
 }

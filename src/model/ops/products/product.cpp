@@ -4,11 +4,12 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <functional>
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
 #include <vector>
 
 #include "model/kernels/bf16_products.h"
-#include "model/kernels/observer.h"
 #include "model/kernels/product.h"
 #include "model/ops/access.h"
 #include "model/ops/products/widened_product.h"
@@ -18,7 +19,7 @@ namespace {
 
 using kernels::Bf16;
 using kernels::Fp16;
-using kernels::ProductOf;
+using kernels::Product;
 
 /// Packing pays off from this size; a product with few vectors is limited by reading the matrix once.
 constexpr std::int64_t kFewestRows = 8;
@@ -44,33 +45,24 @@ bool suits_kernel(const at::Tensor& out, const at::Tensor& a, const at::Tensor& 
          !better_tiled(a.size(0), b.size(1), a.size(1));
 }
 
-/// Scratch memory is taken even if an observer leaves the product out.
 template <class T>
-void run(const ProductOf<T>& p) {
-  const kernels::ProductKernel* const kernel = std::is_same_v<T, Bf16> ? kernels::product_kernel() : nullptr;
-  at::Tensor space;
-  std::function<void()> compute;
+const kernels::ProductKernel<T>& kernel_of() {
   if constexpr (std::is_same_v<T, Bf16>) {
-    if (kernel != nullptr) {
-      space = at::empty({static_cast<std::int64_t>(kernel->workspace(p))}, at::kByte);
-      compute = [&] { kernel->run(p, reinterpret_cast<std::byte*>(out<std::uint8_t>(space))); };
-    }
+    if (const auto* const own = kernels::product_kernel()) return *own;
   }
-  if (kernel == nullptr) {
-    space = at::empty({widened_space(p.m, p.n, p.k)}, at::kFloat);
-    compute = [&] { widened_product(p, out<float>(space)); };
-  }
-  constexpr DType kType = std::is_same_v<T, Bf16> ? DType::kBF16 : DType::kF16;
-  if (kernels::Observer* const observer = kernels::observer()) {
-    observer->product({kType, p.m, p.n, p.k, p.accumulate}, compute);
-  } else {
-    compute();
-  }
+  return widened_product<T>();
+}
+
+template <class T>
+void run(const Product<T>& p) {
+  const kernels::ProductKernel<T>& kernel = kernel_of<T>();
+  const at::Tensor space = at::empty({static_cast<std::int64_t>(kernel.workspace(p))}, at::kByte);
+  kernels::kernels<T>().product(kernel, p, out<std::byte>(space));
 }
 
 /// Rows or columns [from, to) of the result.
 template <class T>
-ProductOf<T> part(ProductOf<T> whole, bool rows, std::int64_t from, std::int64_t to) {
+Product<T> part(Product<T> whole, bool rows, std::int64_t from, std::int64_t to) {
   if (rows) {
     whole.a.data += from * whole.a.row_stride;
     whole.c.data += from * whole.c.row_stride;
@@ -85,13 +77,13 @@ ProductOf<T> part(ProductOf<T> whole, bool rows, std::int64_t from, std::int64_t
 
 template <class T>
 void run_in_threads(const at::Tensor& result, const at::Tensor& a, const at::Tensor& b, bool accumulate) {
-  const ProductOf<T> whole{.m = a.size(0),
-                           .n = b.size(1),
-                           .k = a.size(1),
-                           .a = {in<T>(a), a.stride(0), a.stride(1)},
-                           .b = {in<T>(b), b.stride(0), b.stride(1)},
-                           .c = {out<T>(result), result.stride(0), result.stride(1)},
-                           .accumulate = accumulate};
+  const Product<T> whole{.m = a.size(0),
+                         .n = b.size(1),
+                         .k = a.size(1),
+                         .a = {in<T>(a), a.stride(0), a.stride(1)},
+                         .b = {in<T>(b), b.stride(0), b.stride(1)},
+                         .c = {out<T>(result), result.stride(0), result.stride(1)},
+                         .accumulate = accumulate};
   const bool rows = whole.m > whole.n;
   const std::int64_t length = rows ? whole.m : whole.n;
   at::parallel_for(0, (length + kSplit - 1) / kSplit, 1, [&](std::int64_t from, std::int64_t to) {
@@ -142,8 +134,7 @@ using torch::autograd::variable_list;
 /// a [batch, m, k] * b [batch, k, n].
 at::Tensor each_product(const at::Tensor& a, const at::Tensor& b) {
   at::Tensor result = at::empty({a.size(0), a.size(1), b.size(2)}, a.options());
-  const kernels::Tasks tasks(a.size(0), true);
-  at::parallel_for(0, tasks.to_run(), 1, [&](std::int64_t from, std::int64_t to) {
+  for_each_task(a.size(0), true, [&](std::int64_t from, std::int64_t to) {
     const at::NoGradGuard no_grad;
     for (std::int64_t i = from; i < to; ++i) product_into(result[i], a[i], b[i], false);
   });

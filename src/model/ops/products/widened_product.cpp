@@ -5,6 +5,8 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <type_traits>
 
 #include "model/kernels/bf16_products.h"
 #include "model/kernels/tables.h"
@@ -15,17 +17,17 @@ namespace {
 using kernels::Bf16;
 using kernels::Fp16;
 using kernels::MatrixView;
-using kernels::ProductOf;
+using kernels::Product;
+using kernels::ProductKernel;
 
 /// Rows and columns of a block: an element is widened once for so many products, and blocks stay in the
 /// cache.
 constexpr std::int64_t kSide = 512;
 
-/// The loops of the processor, whatever observes: an observer counts the product as a whole.
+/// The loops of the processor, whatever replaces them: a product is one kernel, not many.
 template <class T>
 const kernels::Table<T>& table() {
-  if constexpr (std::is_same_v<T, Bf16>) return kernels::processor_tables().bf16;
-  if constexpr (std::is_same_v<T, Fp16>) return kernels::processor_tables().fp16;
+  return kernels::table_of<T>(kernels::processor_tables());
 }
 
 /// Rows [row, row + rows) and the same of columns, and their place in fp32, in the same order of memory.
@@ -71,7 +73,7 @@ std::int64_t side(std::int64_t length) {
 
 /// One block of c.
 template <class T>
-void sum_up(const ProductOf<T>& p, const Block<T>& c, std::int64_t row, std::int64_t column, float* space) {
+void sum_up(const Product<T>& p, const Block<T>& c, std::int64_t row, std::int64_t column, float* space) {
   const std::int64_t rows = std::min(kSide, p.m - row);
   const std::int64_t columns = std::min(kSide, p.n - column);
   at::Tensor sum = p.accumulate ? c.widened() : c.tensor();
@@ -89,22 +91,16 @@ void sum_up(const ProductOf<T>& p, const Block<T>& c, std::int64_t row, std::int
   c.each_line([](T* to, const float* from, std::int64_t n) { table<T>().from_float(from, to, n); });
 }
 
-}  // namespace
-
-bool goes_by_fp32(const at::Tensor& matrix) {
-  if (!matrix.is_cpu()) return false;
-  if (matrix.scalar_type() == at::kHalf) return !kernels::has_fp16_products();
-  return matrix.scalar_type() == at::kBFloat16 && kernels::bf16_products() == kernels::Bf16Products::kNone;
-}
-
-std::int64_t widened_space(std::int64_t m, std::int64_t n, std::int64_t k) {
+/// Floats of scratch memory, 3 MiB at most.
+std::int64_t space_of(std::int64_t m, std::int64_t n, std::int64_t k) {
   return side(m) * side(k) + side(k) * side(n) + side(m) * side(n);
 }
 
 template <class T>
-void widened_product(const ProductOf<T>& p, float* space) {
-  const at::DisableRecordFunctionGuard counted_as_a_whole;
+void run(const Product<T>& p, std::byte* workspace) {
+  const at::DisableRecordFunctionGuard one_kernel;
   const at::AutoDispatchBelowADInplaceOrView without_gradients;
+  auto* const space = reinterpret_cast<float*>(workspace);
   float* const sums = space + (side(p.m) + side(p.n)) * side(p.k);
   for (std::int64_t column = 0; column < p.n; column += kSide) {
     for (std::int64_t row = 0; row < p.m; row += kSide) {
@@ -114,7 +110,23 @@ void widened_product(const ProductOf<T>& p, float* space) {
   }
 }
 
-template void widened_product(const ProductOf<Bf16>&, float*);
-template void widened_product(const ProductOf<Fp16>&, float*);
+}  // namespace
+
+bool goes_by_fp32(const at::Tensor& matrix) {
+  if (!matrix.is_cpu()) return false;
+  if (matrix.scalar_type() == at::kHalf) return !kernels::has_fp16_products();
+  return matrix.scalar_type() == at::kBFloat16 && kernels::bf16_products() == kernels::Bf16Products::kNone;
+}
+
+template <class T>
+const ProductKernel<T>& widened_product() {
+  static constexpr ProductKernel<T> kernel{
+      [](const Product<T>& p) { return static_cast<std::size_t>(space_of(p.m, p.n, p.k)) * sizeof(float); },
+      run<T>};
+  return kernel;
+}
+
+template const ProductKernel<Bf16>& widened_product();
+template const ProductKernel<Fp16>& widened_product();
 
 }  // namespace echelon::ops

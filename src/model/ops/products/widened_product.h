@@ -10,11 +10,8 @@ namespace echelon::ops {
 /// True if products of this tensor's type should go by way of fp32 here.
 [[nodiscard]] bool goes_by_fp32(const at::Tensor& matrix);
 
-/// Floats of scratch memory that widened_product() needs, 3 MiB at most.
-[[nodiscard]] std::int64_t widened_space(std::int64_t m, std::int64_t n, std::int64_t k);
-
-/// T: Bf16 or Fp16. Threads split rows or columns of c.
+/// T: Bf16 or Fp16. Needs at most 3 MiB of scratch memory.
 template <class T>
-void widened_product(const kernels::ProductOf<T>& product, float* space);
+[[nodiscard]] const kernels::ProductKernel<T>& widened_product();
 
 }  // namespace echelon::ops

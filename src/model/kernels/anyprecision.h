@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-namespace echelon {
+namespace echelon::kernels {
 
 /// An array of fp32 or bf16 elements.
 struct LowPrecisionArray {
@@ -34,7 +34,7 @@ struct AnyPrecisionNumbers {
 /// Updates elements [begin, end) in one pass over memory. Arithmetic is fp32; results are rounded to an
 /// array's type where the algorithm stores them. Uses no fused multiply-adds, so the bits are the same on
 /// every processor. Thread-safe for disjoint ranges.
-void anyprecision_pass(const AnyPrecisionNumbers& numbers, const AnyPrecisionArrays& arrays,
-                       std::int64_t begin, std::int64_t end);
+void anyprecision_adamw(const AnyPrecisionNumbers& numbers, const AnyPrecisionArrays& arrays,
+                        std::int64_t begin, std::int64_t end);
 
-}  // namespace echelon
+}  // namespace echelon::kernels

@@ -1,4 +1,4 @@
-#include "optim/anyprecision_pass.h"
+#include "model/kernels/anyprecision.h"
 
 #include <bit>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "base/half.h"
 
-namespace echelon {
+namespace echelon::kernels {
 namespace {
 
 /// An array whose type is a compile-time constant.
@@ -95,7 +95,7 @@ inline void with_constant(bool value, const F& f) {
 #if defined(__x86_64__) && !defined(__clang__)
 __attribute__((target_clones("avx2", "default"), flatten))
 #endif
-void anyprecision_pass(const AnyPrecisionNumbers& numbers, const AnyPrecisionArrays& arrays,
+void anyprecision_adamw(const AnyPrecisionNumbers& numbers, const AnyPrecisionArrays& arrays,
                        std::int64_t begin, std::int64_t end) {
   with_constant(arrays.weights.bf16, [&](auto w) {
     with_constant(arrays.exp_avg.bf16, [&](auto m) {
@@ -111,4 +111,4 @@ void anyprecision_pass(const AnyPrecisionNumbers& numbers, const AnyPrecisionArr
   });
 }
 
-}  // namespace echelon
+}  // namespace echelon::kernels
