@@ -1,3 +1,5 @@
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -5,6 +7,7 @@
 #include <string>
 
 #include "app/commands.h"
+#include "base/checksum/crc32c.h"
 #include "base/files/fs.h"
 #include "base/files/new_file.h"
 #include "base/log.h"
@@ -13,14 +16,20 @@
 #include "base/utc_time.h"
 #include "metrics/csv.h"
 #include "metrics/event_file.h"
+#include "metrics/mlflow_run.h"
 #include "metrics/prometheus.h"
+#include "metrics/wandb_run.h"
+#include "recipe/keys/keys.h"
+#include "recipe/parse.h"
+#include "recipe/yaml/json_value.h"
 
 namespace echelon {
 
 /// The output of `echelon metrics`.
-enum class MetricsFormat : std::uint8_t { kCsv, kTensorboard, kPrometheus };
+enum class MetricsFormat : std::uint8_t { kCsv, kTensorboard, kPrometheus, kWandb, kMlflow };
 template <>
-inline constexpr std::array<std::string_view, 3> kWords<MetricsFormat>{"csv", "tensorboard", "prometheus"};
+inline constexpr std::array<std::string_view, 5> kWords<MetricsFormat>{"csv", "tensorboard", "prometheus",
+                                                                       "wandb", "mlflow"};
 
 }  // namespace echelon
 
@@ -115,6 +124,40 @@ metrics::LineCounts to_prometheus(const stdfs::path& source, const std::string& 
   return counts;
 }
 
+/// The run of a metrics.jsonl. Its parameters are those of recipe.yaml beside it, if it has one.
+metrics::TrackedRun tracked_run(const stdfs::path& source, double began_s) {
+  metrics::TrackedRun run{.name = metrics::run_label(source), .project = "echelon"};
+  for (const std::string& part : {stdfs::weakly_canonical(source).string(), metrics::number_text(began_s)}) {
+    std::array<char, 16> digits{};
+    std::snprintf(digits.data(), digits.size(), "%08x", crc32c(part));
+    run.id += digits.data();
+  }
+  const stdfs::path file = source.parent_path() / "recipe.yaml";
+  if (!stdfs::exists(file)) return run;
+  try {
+    constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;
+    const Recipe recipe =
+        recipe::parse_stored_recipe(file.string(), fs::read_file(file, kMostBytes, Code::kEnvironment));
+    for (const recipe::Key& key : recipe::keys())
+      run.parameters.push_back({key.path, recipe::json_value(key, recipe).dump()});
+  } catch (const Error& error) {
+    log::warn(str("the parameters of the recipe are left out: ", error.what()));
+  }
+  return run;
+}
+
+/// As a Run of an experiment tracker.
+template <class Run>
+metrics::LineCounts to_tracker(const stdfs::path& source, const stdfs::path& folder) {
+  std::optional<Run> run;
+  const metrics::LineCounts counts = metrics::for_each_line(source, [&](const metrics::Line& line) {
+    if (!run) run.emplace(folder, tracked_run(source, line.time_s), line.time_s);
+    run->append(line);
+  });
+  if (run) std::cout << run->finish().string() << '\n';
+  return counts;
+}
+
 metrics::LineCounts write(MetricsFormat to, const stdfs::path& source, const std::string& output) {
   switch (to) {
     case MetricsFormat::kCsv:
@@ -123,6 +166,12 @@ metrics::LineCounts write(MetricsFormat to, const stdfs::path& source, const std
       return to_tensorboard(source, output);
     case MetricsFormat::kPrometheus:
       return to_prometheus(source, output);
+    case MetricsFormat::kWandb:
+      return to_tracker<metrics::WandbRun>(
+          source, output.empty() ? source.parent_path() / "wandb" : stdfs::path(output));
+    case MetricsFormat::kMlflow:
+      return to_tracker<metrics::MlflowRun>(
+          source, output.empty() ? source.parent_path() / "mlruns" : stdfs::path(output));
   }
   return {};
 }
@@ -143,15 +192,17 @@ void export_metrics(const MetricsArguments& arguments) {
 
 void add_metrics(CLI::App& app, int&) {
   auto arguments = std::make_shared<MetricsArguments>();
-  CLI::App* command =
-      app.add_subcommand("metrics", "Write the metrics of a run for TensorBoard, Prometheus or as CSV");
+  CLI::App* command = app.add_subcommand(
+      "metrics", "Write the metrics of a run as CSV, or for TensorBoard, Prometheus, W&B or MLflow");
   command->add_option("run", arguments->run, "Run folder, or a metrics.jsonl")->required();
   add_choice(*command, "--to", arguments->to,
-             "csv: a row for each line; tensorboard: an event file; prometheus: the newest line")
+             "csv: a row for each line; tensorboard: an event file; prometheus: the newest line; wandb: an "
+             "offline run for 'wandb sync'; mlflow: a run in a file store")
       ->required();
-  command->add_option("-o,--output", arguments->output,
-                      "File; of tensorboard a folder (default: tensorboard/ in the run folder). csv and "
-                      "prometheus: default standard output");
+  command->add_option(
+      "-o,--output", arguments->output,
+      "csv, prometheus: a file (default: standard output); tensorboard, wandb, mlflow: a folder "
+      "(default: tensorboard/, wandb/ or mlruns/ in the run folder)");
   command->callback([arguments] { export_metrics(*arguments); });
 }
 

@@ -7,19 +7,20 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <span>
 
 #include "base/checksum/crc32c.h"
 #include "base/files/own_file.h"
 #include "base/process/process.h"
 #include "base/str.h"
+#include "metrics/protobuf.h"
 
 namespace echelon::metrics {
 namespace {
 
-// Protobuf fields: their numbers and wire types.
-enum Wire : std::uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+using namespace protobuf;  // NOLINT: the words of the wire format
+
+// Numbers of fields.
 namespace event {
 constexpr int kWallTime = 1;
 constexpr int kStep = 2;
@@ -37,31 +38,9 @@ constexpr int kStatus = 1;
 constexpr std::uint64_t kStart = 1;
 }  // namespace session_log
 
-template <class T>
-std::string little_endian(T value) {
-  static_assert(std::endian::native == std::endian::little);
-  std::string bytes(sizeof(T), '\0');
-  std::memcpy(bytes.data(), &value, sizeof(T));
-  return bytes;
-}
-
-std::string varint(std::uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
-  return bytes + static_cast<char>(value);
-}
-
-std::string key(int field, Wire wire) {
-  return varint(static_cast<std::uint64_t>(field) << 3 | wire);
-}
-
-std::string bytes_field(int field, const std::string& bytes) {
-  return key(field, kBytes) + varint(bytes.size()) + bytes;
-}
-
 std::string header(double time_s, std::int64_t step) {
-  return key(event::kWallTime, kFixed64) + little_endian(time_s) + key(event::kStep, kVarint) +
-         varint(static_cast<std::uint64_t>(step));
+  return key(event::kWallTime, kFixed64) + little_endian(time_s) +
+         varint_field(event::kStep, static_cast<std::uint64_t>(step));
 }
 
 /// So that a CRC of bytes that contain their CRC is not trivial (TensorFlow's crc32c.h).
@@ -102,7 +81,7 @@ EventFile::EventFile(const std::filesystem::path& folder, double time_s,
   file_ = fs::open_own(path_, O_WRONLY | O_CREAT | O_EXCL, Code::kEnvironment);
   std::string records = record(header(time_s, 0) + bytes_field(event::kFileVersion, "brain.Event:2"));
   if (purge_from) {
-    const std::string start = key(session_log::kStatus, kVarint) + varint(session_log::kStart);
+    const std::string start = varint_field(session_log::kStatus, session_log::kStart);
     records += record(header(time_s, *purge_from) + bytes_field(event::kSessionLog, start));
   }
   write(records);

@@ -63,7 +63,7 @@ OWNERS = {
     "sentencepiece": (r"sentencepiece\w*\.h", {"text"}),
     "PCRE2": (r"pcre2\.h", {"text"}),
     "ICU": (r"unicode/.*", {"text"}),
-    "zlib": (r"zlib\.h", {"data"}),
+    "zlib": (r"zlib\.h", {"data", "metrics"}),
     "Arrow": (r"(arrow|parquet)/.*", {"data/parquet"}),
     "libjpeg": (r"j(peglib|error)\.h", {"image"}),
     "libpng": (r"png\.h", {"image"}),

@@ -13,7 +13,9 @@ import pathlib
 import shutil
 import struct
 import sys
+import types
 import unittest
+import zlib
 
 parser = argparse.ArgumentParser()
 for option in ("--dump", "--mpirun", "--echelon", "--ckpt"):
@@ -25,6 +27,12 @@ import product  # noqa: E402
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # noqa: E402
 from tensorboard.compat.proto.event_pb2 import Event  # noqa: E402
+import yaml  # noqa: E402
+
+# Only the messages of W&B: the package itself wants its dependencies.
+wandb = sys.modules["wandb"] = types.ModuleType("wandb")
+wandb.__path__ = [str(pathlib.Path(sys.prefix) / "readers" / "wandb")]
+from wandb.proto.v6.wandb_internal_pb2 import Record  # noqa: E402
 
 STEPS = 6
 EXPORTS = {"metrics.tensorboard": True, "metrics.prometheus": True, "metrics.csv": True, "metrics.unit_grad_norms": True}
@@ -51,6 +59,27 @@ def scalars(folder):
         found[tag] = {entry.step: entry.value for entry in entries}
         assert len(found[tag]) == len(entries), f"{tag} has a step twice: {entries}"
     return found
+
+
+def records(data):
+    """The Records of a .wandb file: LevelDB's log, with a CRC-32 over the type and the bytes of each part."""
+    assert data.startswith(b":W&B\xe1\xbe\0")
+    at, whole = 7, b""
+    while at < len(data):
+        room = 32768 - at % 32768
+        if room < 7:
+            assert not any(data[at:at + room])
+            at += room
+            continue
+        crc, size, kind = struct.unpack_from("<IHB", data, at)
+        part = data[at + 7:at + 7 + size]
+        assert size <= room - 7 and crc == zlib.crc32(part, zlib.crc32(bytes([kind])))
+        assert (kind in (1, 2)) == (whole == b"")
+        whole, at = whole + part, at + 7 + size
+        if kind in (1, 4):
+            yield Record.FromString(whole)
+            whole = b""
+    assert whole == b""
 
 
 def single(value):
@@ -90,6 +119,49 @@ class Metrics(product.Case):
                          [{name: float(cell) for name, cell in row.items() if cell} for row in rows])
         self.assertEqual(["step", "time", "loss"], list(rows[0])[:3])
 
+    def check_wandb(self, folder, lines):
+        """`folder`: as the command printed it."""
+        file, = folder.glob("run-*.wandb")
+        self.assertEqual(f"run-{folder.name.rpartition('-')[2]}.wandb", file.name)
+        header, run, *history, summary, end = records(file.read_bytes())
+        self.assertEqual(list(range(1, len(lines) + 5)), [record.num for record in (header, run, *history, summary, end)])
+        self.assertTrue(header.HasField("header") and end.HasField("exit"))
+        self.assertEqual(("run", "echelon", folder.name.rpartition("-")[2]),
+                         (run.run.display_name, run.run.project, run.run.run_id))
+        self.assertAlmostEqual(lines[0]["time"], run.run.start_time.seconds + run.run.start_time.nanos / 1e9, places=3)
+        config = {item.key: json.loads(item.value_json) for item in run.run.config.update}
+        self.assertEqual((STEPS, [0.9, 0.95], "llama"), (config["train.steps"], config["optim.betas"], config["model.kind"]))
+
+        def values(items):
+            return {"/".join(item.nested_key): json.loads(item.value_json) for item in items}
+        for line, record in zip(lines, history, strict=True):
+            expected = numbers(line)
+            step, time = expected.pop("step"), expected.pop("time")
+            found = values(record.history.item)
+            self.assertEqual((step, step, time), (record.history.step.num, found.pop("_step"), found.pop("_timestamp")))
+            self.assertAlmostEqual(time - lines[0]["time"], found.pop("_runtime"), places=6)
+            self.assertEqual(expected, found)
+        newest = values(summary.summary.update)
+        self.assertEqual((lines[-1]["step"], lines[-1]["loss"]), (newest["_step"], newest["loss"]))
+
+    def check_mlflow(self, folder, lines):
+        self.assertEqual({"artifacts", "meta.yaml", "metrics", "params", "tags"}, {path.name for path in folder.iterdir()})
+        meta = yaml.safe_load((folder / "meta.yaml").read_text())
+        experiment = yaml.safe_load((folder.parent / "meta.yaml").read_text())
+        self.assertEqual((folder.name, folder.parent.name, 3), (meta["run_id"], meta["experiment_id"], meta["status"]))
+        self.assertEqual((folder.parent.name, "echelon"), (experiment["experiment_id"], experiment["name"]))
+        self.assertEqual((str(STEPS), '"llama"'), tuple((folder / "params" / name).read_text() for name in ("train.steps", "model.kind")))
+        expected = {}
+        for line in lines:
+            for tag, value in numbers(line).items():
+                if tag not in ("step", "time"):
+                    expected.setdefault(tag, []).append((int(line["time"] * 1e3), value, line["step"]))
+        found = {}
+        for file in (path for path in (folder / "metrics").rglob("*") if path.is_file()):
+            rows = (row.split() for row in file.read_text().splitlines())
+            found[str(file.relative_to(folder / "metrics"))] = [(int(time), float(value), int(step)) for time, value, step in rows]
+        self.assertEqual(expected, found)
+
     def check_prometheus(self, text, line):
         """Against the collector of clusters, which reads metrics.jsonl itself."""
         collector = product.TOP / "cluster" / "parallelcluster" / "metrics_textfile.py"
@@ -118,6 +190,11 @@ class Metrics(product.Case):
         self.exported("--to", "csv", "-o", "table.csv")
         self.check_csv((self.folder / "table.csv").read_text(), lines)
         self.assertEqual((run / "metrics.prom").read_text(), self.exported("--to", "prometheus"))
+        for _ in range(2):  # the second in place of the first
+            self.check_wandb(self.folder / self.exported("--to", "wandb").strip(), lines)
+            self.check_mlflow(self.folder / self.exported("--to", "mlflow", "-o", "store").strip(), lines)
+        self.assertEqual(1, len(list((run / "wandb").iterdir())))
+        self.assertEqual(["meta.yaml", ""], sorted((path.name if path.is_file() else "" for path in (self.folder / "store").glob("*/*")), reverse=True))
         self.exported("--to", "tensorboard", "-o", "elsewhere")
         self.check_tensorboard(self.folder / "elsewhere", lines)
         self.exported("--to", "tensorboard")  # beside what the run wrote, of which nothing is left
