@@ -17,10 +17,10 @@ double assumed_save_s(const TrainState& state) {
   return 1 + static_cast<double>(bytes_to_save(state)) / kBytesPerSecond;
 }
 
-/// Returns whether the error line explains everything. After a lost peer or a lack of memory, logs/ has more,
-/// so the folder must stay.
+/// Returns whether the error line explains everything. After a lost peer, a lack of memory or a bug, logs/
+/// has more, so the folder must stay.
 bool is_explained_by_its_line(const Error& error) {
-  return error.code() != Code::kTraining && error.code() != Code::kPeer;
+  return error.code() != Code::kTraining && error.code() != Code::kPeer && error.code() != Code::kInternal;
 }
 
 }  // namespace
