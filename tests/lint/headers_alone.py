@@ -12,11 +12,13 @@ import pathlib
 import re
 import shlex
 import subprocess
+import tempfile
 
 import include_graph
 import tree
 
 
+OPTIONS = ["-std=c++20", "-Wall", "-Wextra"]
 FIRST_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
 
@@ -58,9 +60,18 @@ def module_flags(commands):
     return flags
 
 
+def precompiled(folder, compiler, names):
+    """Options that give every header the standard library's of `names`, which would be most of the time to compile it.
+    Whether it includes those itself is what std_headers.py looks at."""
+    header = pathlib.Path(folder) / f"{pathlib.Path(compiler).name}.h"
+    header.write_text("".join(f"#include <{name}>\n" for name in names))
+    made = subprocess.run([compiler, *OPTIONS, "-x", "c++-header", str(header), "-o", f"{header}.gch"], capture_output=True)
+    return ["-include", str(header)] if made.returncode == 0 else []
+
+
 def compile_alone(path, compiler, folders):
     """The first error line, or None."""
-    command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-x", "c++-header", *folders, str(path)]
+    command = [compiler, *OPTIONS, "-fsyntax-only", "-x", "c++-header", *folders, str(path)]
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode == 0:
         return None
@@ -90,8 +101,10 @@ def main():
         known = next((flags[str(parent)] for parent in path.parents if str(parent) in flags), None)
         compiler, folders = known or ("c++", [])
         jobs.append((path, compiler, [f"-I{options.root / 'src'}", *folders, *cuda]))
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        findings += [fault for fault in pool.map(lambda job: compile_alone(*job), jobs) if fault]
+    names = sorted({name for included in files.values() for _, quoted, name in included if not quoted and re.fullmatch(r"[a-z_]+", name)})
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        shared = {compiler: precompiled(folder, compiler, names) for compiler in {compiler for _, compiler, _ in jobs}}
+        findings += [fault for fault in pool.map(lambda job: compile_alone(job[0], job[1], shared[job[1]] + job[2]), jobs) if fault]
     tree.report(findings, checked)
 
 

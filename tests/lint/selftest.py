@@ -139,7 +139,7 @@ class Lint(unittest.TestCase):
         self.finds("limits", {f"src/base/file_{i}.h": "\n" for i in range(30)}, "src/base: 32 files, the limit is 30")
 
     def test_headers_alone_finds_a_missing_include(self):
-        self.finds("headers_alone", {"src/base/lone.h": "#pragma once\nstd::string text();\n"},
+        self.finds("headers_alone", {"src/base/lone.h": "#pragma once\nechelon::Error fault();\n"},
                    "src/base/lone.h:1: does not compile alone", "--build", BUILD)
 
     def test_headers_alone_finds_a_source_that_includes_its_own_header_late(self):
