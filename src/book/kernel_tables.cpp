@@ -46,6 +46,10 @@ void record_product(const ProductKernel<T>&, const Product<T>& p, std::byte*) {
                static_cast<double>(sizeof(T)) * (m * k + k * n + m * n * (p.accumulate ? 2 : 1)));
 }
 
+#pragma GCC diagnostic push
+// A row left out would be a null pointer.
+#pragma GCC diagnostic error "-Wmissing-field-initializers"
+
 template <class T>
 constexpr Table<T> table() {
   using I = std::int64_t;
@@ -138,6 +142,8 @@ constexpr kernels::Tables kTables{.f32 = table<float>(),
                                   .initial_values = initial_values,
                                   .anyprecision_adamw = anyprecision_adamw,
                                   .for_each_task = for_each_task};
+
+#pragma GCC diagnostic pop
 
 }  // namespace
 

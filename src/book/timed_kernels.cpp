@@ -59,6 +59,10 @@ struct Timed<M> {
   }
 };
 
+#pragma GCC diagnostic push
+// A row left out would be a null pointer.
+#pragma GCC diagnostic error "-Wmissing-field-initializers"
+
 template <class T>
 constexpr Table<T> table() {
   using K = Table<T>;
@@ -95,6 +99,8 @@ constexpr Tables kTables{.f32 = table<float>(),
                          .initial_values = Timed<&Tables::initial_values>::call,
                          .anyprecision_adamw = Timed<&Tables::anyprecision_adamw>::call,
                          .for_each_task = nullptr};
+
+#pragma GCC diagnostic pop
 
 }  // namespace
 
