@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/files/new_file.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
 #include "checkpoint/folder/lease.h"

@@ -1,6 +1,7 @@
 #include "checkpoints_tool/convert/conversion.h"
 
 #include "base/checksum/crc32c.h"
+#include "base/files/new_file.h"
 #include "base/foreign_text.h"
 #include "base/str.h"
 #include "base/terminal/status_line.h"

@@ -8,6 +8,7 @@
 
 #include "app/commands.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/str.h"
 #include "base/terminal/command_line.h"

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/foreign_text.h"
 #include "base/utc_time.h"
 

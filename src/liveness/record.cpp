@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/log.h"
 #include "base/number.h"

@@ -7,6 +7,7 @@
 
 #include "base/checksum/crc32c.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/log.h"
 #include "base/str.h"
 

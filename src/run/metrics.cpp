@@ -7,6 +7,7 @@
 #include <span>
 #include <sstream>
 
+#include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/foreign_json.h"
 #include "base/log.h"

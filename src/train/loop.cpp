@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/files/new_file.h"
 #include "base/log.h"
 #include "base/steady_time.h"
 #include "base/str.h"

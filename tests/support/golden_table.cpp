@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/str.h"
 
 namespace echelon::test {

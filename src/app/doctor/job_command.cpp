@@ -15,6 +15,7 @@
 #include "app/launcher/step.h"
 #include "app/plugin.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/process/process.h"
 #include "base/steady_time.h"
 #include "base/terminal/command_line.h"

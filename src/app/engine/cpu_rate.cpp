@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/files/new_file.h"
 #include "base/foreign_json.h"
 #include "base/log.h"
 #include "base/steady_time.h"

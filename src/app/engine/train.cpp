@@ -17,6 +17,7 @@
 #include "app/engine/threads.h"
 #include "app/report_error.h"
 #include "base/checksum/crc32c.h"
+#include "base/files/new_file.h"
 #include "base/log.h"
 #include "base/process/descriptors.h"
 #include "base/str.h"

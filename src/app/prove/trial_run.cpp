@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/foreign_json.h"
 #include "base/half.h"
 #include "base/process/program.h"

@@ -7,6 +7,7 @@
 #include "app/submit/words.h"
 #include "base/error.h"
 #include "base/files/disk.h"
+#include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/foreign_text.h"
 #include "base/process/process.h"

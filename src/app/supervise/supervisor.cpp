@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/log.h"
 #include "base/net/handshake.h"

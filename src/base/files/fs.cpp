@@ -10,8 +10,6 @@
 #include <system_error>
 
 #include "base/files/disk.h"
-#include "base/files/kill_point.h"
-#include "base/files/new_file.h"
 #include "base/files/pinned.h"
 #include "base/str.h"
 
@@ -119,22 +117,6 @@ std::string read_all(const Fd& fd, std::uint64_t max_bytes, Code code, const Pat
   std::string text(size, '\0');
   read_at(fd, 0, std::as_writable_bytes(std::span(text)), code, path);
   return text;
-}
-
-void publish_file(const Path& path, std::string_view text, Code code) {
-  NewFile draft(draft_name(path), code);
-  draft.write(0, std::as_bytes(std::span(text)));
-  // Order matters: content first, then the name, then the folder.
-  draft.finish();
-  kill_point("publish");
-  draft.publish(path);
-}
-
-void replace_file(const Path& path, std::string_view text, Code code) {
-  NewFile draft(draft_name(path), code);
-  draft.write(0, std::as_bytes(std::span(text)));
-  draft.close();
-  draft.rename(path);
 }
 
 namespace {

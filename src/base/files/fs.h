@@ -49,12 +49,6 @@ void fsync_directory(const Path& directory, Code code);
 /// Reads an open file whole; more than `max_bytes` is an error.
 [[nodiscard]] std::string read_all(const Fd& fd, std::uint64_t max_bytes, Code code, const Path& path);
 
-/// Writes a draft (new_file.h), fsyncs, renames it over `path`, fsyncs the folder: readers see the old or the
-/// new text, whole. A link at `path` is replaced, not written through.
-void publish_file(const Path& path, std::string_view text, Code code);
-/// Does what publish_file() does without the fsyncs: for a text that need not survive the machine.
-void replace_file(const Path& path, std::string_view text, Code code);
-
 /// mkdir -p, durable when it returns, with a clear error (not a directory, no permission, read-only ...).
 /// Only the user can write to new folders, whatever the umask.
 void make_directories(const Path& path, Code code);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/files/disk.h"
+#include "base/files/kill_point.h"
 #include "base/files/own_file.h"
 #include "base/str.h"
 
@@ -116,6 +117,22 @@ void NewFile::publish(const Path& name) {
   // loss of power. The name is durable once its folder is flushed.
   rename(name);
   fsync_directory(name.has_parent_path() ? name.parent_path() : Path("."), code_);
+}
+
+void publish_file(const Path& path, std::string_view text, Code code) {
+  NewFile draft(draft_name(path), code);
+  draft.write(0, std::as_bytes(std::span(text)));
+  // Order matters: content first, then the name, then the folder.
+  draft.finish();
+  kill_point("publish");
+  draft.publish(path);
+}
+
+void replace_file(const Path& path, std::string_view text, Code code) {
+  NewFile draft(draft_name(path), code);
+  draft.write(0, std::as_bytes(std::span(text)));
+  draft.close();
+  draft.rename(path);
 }
 
 }  // namespace echelon::fs

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "base/files/direct_io.h"
 #include "base/files/fs.h"
@@ -61,5 +62,11 @@ class NewFile {
   Fd fd_;
   std::optional<DirectIo> direct_;  ///< from the first write_bulk() on
 };
+
+/// Writes a draft, fsyncs, renames it over `path`, fsyncs the folder: readers see the old or the
+/// new text, whole. A link at `path` is replaced, not written through.
+void publish_file(const Path& path, std::string_view text, Code code);
+/// Does what publish_file() does without the fsyncs: for a text that need not survive the machine.
+void replace_file(const Path& path, std::string_view text, Code code);
 
 }  // namespace echelon::fs

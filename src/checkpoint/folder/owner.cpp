@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/process/process.h"
 #include "base/str.h"

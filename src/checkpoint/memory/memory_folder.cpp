@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/files/disk.h"
 #include "base/files/kill_point.h"
+#include "base/files/new_file.h"
 #include "base/files/own_file.h"
 #include "base/files/pinned.h"
 #include "base/log.h"

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files/fs.h"
 #include "base/files/kill_point.h"
+#include "base/files/new_file.h"
 #include "base/str.h"
 #include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/files.h"

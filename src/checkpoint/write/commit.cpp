@@ -6,6 +6,7 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/str.h"
 #include "checkpoint/folder/contents.h"
 #include "checkpoint/folder/files.h"

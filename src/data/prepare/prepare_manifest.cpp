@@ -8,6 +8,7 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/foreign_json.h"
 #include "base/foreign_text.h"
 #include "base/str.h"

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "recipe/load.h"
 #include "recipe/yaml/reference.h"
 

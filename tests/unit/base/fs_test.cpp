@@ -12,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/files/new_file.h"
 #include "support/swapping_disk.h"
 #include "support/temp_dir.h"
 

@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "base/files/new_file.h"
 #include "base/str.h"
 #include "support/temp_dir.h"
 

@@ -12,6 +12,7 @@
 #include "base/checksum/crc64.h"
 #include "base/files/disk.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "checkpoint/format/coverage.h"
 #include "checkpoint/format/geometry.h"
 #include "checkpoint/format/manifest.h"

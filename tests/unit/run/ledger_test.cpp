@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "support/temp_dir.h"
 
 namespace echelon {

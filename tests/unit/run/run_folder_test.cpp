@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "base/files/new_file.h"
 #include "support/temp_dir.h"
 
 namespace echelon {

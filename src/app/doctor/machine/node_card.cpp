@@ -14,6 +14,7 @@
 #include "base/checksum/crc32c.h"
 #include "base/error.h"
 #include "base/files/fs.h"
+#include "base/files/new_file.h"
 #include "base/str.h"
 #include "comm/mpi/mpi_worker.h"
 
